@@ -1,0 +1,39 @@
+# What can be chosen when configuring, and the compiler settings that follow from it.
+option(CAIRN_TESTS "Build the tests" ON)
+option(CAIRN_CUDA "Build the GPU parts (NCCL, CUDA kernels)" OFF)
+option(CAIRN_WERROR "Treat warnings in our own code as errors" OFF)
+set(CAIRN_SANITIZE "" CACHE STRING "Sanitizers for our own code, e.g. address,undefined")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_VERIFY_INTERFACE_HEADER_SETS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo)
+endif()
+# libtorch's headers change class layouts with NDEBUG, and the wheel was built with it.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g -DNDEBUG")
+
+find_program(CAIRN_CCACHE ccache)
+if(CAIRN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CAIRN_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CAIRN_CCACHE})
+endif()
+
+find_program(CAIRN_MOLD mold)
+if(CAIRN_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# A file that includes libtorch takes up to 3 GB to compile.
+set_property(GLOBAL APPEND PROPERTY JOB_POOLS torch_compile=2)
+
+if(CAIRN_SANITIZE)
+  add_compile_options(-fsanitize=${CAIRN_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${CAIRN_SANITIZE})
+endif()

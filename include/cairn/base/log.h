@@ -1,0 +1,50 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string_view>
+#include <utility>
+
+namespace cairn {
+
+enum class LogLevel { debug, info, warning, error };
+
+/// Writes whole lines such as `12:04:31.022 [3/8] warning: …`, one write(2) per
+/// line, so that the output of several ranks never mixes within a line. A value,
+/// held by whoever has something to say: nothing in Cairn logs through a global.
+class Logger {
+ public:
+  struct Options {
+    int fd = 2;
+    int rank = 0;
+    int world_size = 1; ///< with one rank the rank is not printed
+    LogLevel least = LogLevel::info;
+  };
+
+  Logger() : Logger(Options{}) {}
+  explicit Logger(Options options);
+
+  template <typename... T>
+  void debug(fmt::format_string<T...> format, T&&... values) const {
+    line(LogLevel::debug, fmt::format(format, std::forward<T>(values)...));
+  }
+  template <typename... T>
+  void info(fmt::format_string<T...> format, T&&... values) const {
+    line(LogLevel::info, fmt::format(format, std::forward<T>(values)...));
+  }
+  template <typename... T>
+  void warning(fmt::format_string<T...> format, T&&... values) const {
+    line(LogLevel::warning, fmt::format(format, std::forward<T>(values)...));
+  }
+  template <typename... T>
+  void error(fmt::format_string<T...> format, T&&... values) const {
+    line(LogLevel::error, fmt::format(format, std::forward<T>(values)...));
+  }
+
+  void line(LogLevel level, std::string_view text) const;
+
+ private:
+  Options options_;
+};
+
+} // namespace cairn

@@ -1,0 +1,66 @@
+#include <cairn/base/log.h>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+#include <string>
+
+namespace cairn {
+namespace {
+
+std::string_view prefix(LogLevel level) {
+  switch (level) {
+    case LogLevel::debug:
+      return "debug: ";
+    case LogLevel::info:
+      return "";
+    case LogLevel::warning:
+      return "warning: ";
+    case LogLevel::error:
+      return "error: ";
+  }
+  return "";
+}
+
+std::string time_of_day() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto milliseconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(
+          now.time_since_epoch())
+          .count() %
+      1000;
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  return fmt::format(
+      "{:02}:{:02}:{:02}.{:03}",
+      local.tm_hour,
+      local.tm_min,
+      local.tm_sec,
+      milliseconds);
+}
+
+} // namespace
+
+Logger::Logger(Options options) : options_(options) {}
+
+void Logger::line(LogLevel level, std::string_view text) const {
+  if (level < options_.least) {
+    return;
+  }
+  std::string out = time_of_day();
+  if (options_.world_size > 1) {
+    out += fmt::format(" [{}/{}]", options_.rank, options_.world_size);
+  }
+  out += ' ';
+  out += prefix(level);
+  out += text;
+  out += '\n';
+  // A log line that cannot be written has nowhere to be reported.
+  [[maybe_unused]] const ssize_t written =
+      ::write(options_.fd, out.data(), out.size());
+}
+
+} // namespace cairn

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::cli {
+
+using Arguments = std::vector<std::string>;
+
+/// One subcommand. `run` gets what follows its name and returns the exit code;
+/// it may throw any cairn::Error.
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  int (*run)(const Arguments& arguments);
+};
+
+// Exit codes of every Cairn program.
+inline constexpr int exit_ok = 0;
+inline constexpr int exit_failure = 1;
+inline constexpr int exit_bad_usage = 2; ///< configuration or command line
+
+int run_config(const Arguments& arguments); // config_command.cpp
+int run_launch(const Arguments& arguments); // launch_command.cpp
+int run_info(const Arguments& arguments); // info_command.cpp, with libtorch
+
+/// The body of a program's `main`: finds the subcommand, turns errors into a
+/// message on stderr and an exit code.
+int run_program(
+    std::span<const Command> commands,
+    int argc,
+    const char* const* argv);
+
+} // namespace cairn::cli
