@@ -1,7 +1,7 @@
 # What can be chosen when configuring, and the compiler settings that follow from it.
 option(CAIRN_TESTS "Build the tests" ON)
 option(CAIRN_CUDA "Build the GPU parts (NCCL, CUDA kernels)" OFF)
-option(CAIRN_WERROR "Treat warnings in our own code as errors" OFF)
+option(CAIRN_WERROR "Treat warnings in our own code as errors (on under CI)" $ENV{CI})
 set(CAIRN_SANITIZE "" CACHE STRING "Sanitizers for our own code, e.g. address,undefined")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -30,8 +30,17 @@ if(CAIRN_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-# A file that includes libtorch takes up to 3 GB to compile.
-set_property(GLOBAL APPEND PROPERTY JOB_POOLS torch_compile=2)
+# A file that includes libtorch takes up to 3 GB to compile: as many at once as
+# there is memory for.
+cmake_host_system_information(RESULT _memory_mb QUERY TOTAL_PHYSICAL_MEMORY)
+cmake_host_system_information(RESULT _cores QUERY NUMBER_OF_LOGICAL_CORES)
+math(EXPR _torch_jobs "${_memory_mb} / 4096")
+if(_torch_jobs GREATER _cores)
+  set(_torch_jobs ${_cores})
+elseif(_torch_jobs LESS 1)
+  set(_torch_jobs 1)
+endif()
+set_property(GLOBAL APPEND PROPERTY JOB_POOLS torch_compile=${_torch_jobs})
 
 if(CAIRN_SANITIZE)
   add_compile_options(-fsanitize=${CAIRN_SANITIZE} -fno-omit-frame-pointer)

@@ -10,7 +10,8 @@ namespace cairn::cli {
 using Arguments = std::vector<std::string>;
 
 /// One subcommand. `run` gets what follows its name and returns the exit code;
-/// it may throw any cairn::Error.
+/// it may throw any cairn::Error. Without `run` the subcommand lives in
+/// `cairn-torch`, the program beside this one that links libtorch.
 struct Command {
   std::string_view name;
   std::string_view summary;
@@ -22,9 +23,12 @@ inline constexpr int exit_ok = 0;
 inline constexpr int exit_failure = 1;
 inline constexpr int exit_bad_usage = 2; ///< configuration or command line
 
+/// What `cairn` offers, in the order that `cairn --help` shows.
+std::span<const Command> all_commands(); // main.cpp
+
 int run_config(const Arguments& arguments); // config_command.cpp
 int run_launch(const Arguments& arguments); // launch_command.cpp
-int run_info(const Arguments& arguments); // info_command.cpp, with libtorch
+int run_info(const Arguments& arguments);   // info_command.cpp, with libtorch
 
 /// The body of a program's `main`: finds the subcommand, turns errors into a
 /// message on stderr and an exit code.

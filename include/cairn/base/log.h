@@ -10,8 +10,9 @@ namespace cairn {
 enum class LogLevel { debug, info, warning, error };
 
 /// Writes whole lines such as `12:04:31.022 [3/8] warning: …`, one write(2) per
-/// line, so that the output of several ranks never mixes within a line. A value,
-/// held by whoever has something to say: nothing in Cairn logs through a global.
+/// line, so that the output of several ranks never mixes within a line. A
+/// value, held by whoever has something to say: nothing in Cairn logs through a
+/// global.
 class Logger {
  public:
   struct Options {

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+namespace cairn {
+
+/// A whole file as read-only memory, loaded page by page on first touch. An
+/// empty file gives an empty span.
+///
+/// A file replaced by renaming (AtomicFile) is safe: the old content stays
+/// mapped. A file truncated in place is not: touching a page past its new end
+/// raises SIGBUS, and the rest of the last page reads as zero. So Cairn maps
+/// only files that are written once, and no format check can make up for a
+/// writer that shrinks one under us.
+class MappedFile {
+ public:
+  /// How the pages will be read, for the kernel's read-ahead.
+  enum class Advice { normal, sequential, random, will_need };
+
+  explicit MappedFile(
+      const std::filesystem::path& path,
+      Advice advice = Advice::normal);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+  /// For the whole file; may be called again when the reading changes.
+  void advise(Advice advice) const noexcept;
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+} // namespace cairn

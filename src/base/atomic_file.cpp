@@ -1,0 +1,183 @@
+#include <cairn/base/atomic_file.h>
+
+#include <cairn/base/error.h>
+#include <cairn/base/file.h>
+
+#include "base/file_error.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t buffer_capacity = 256 << 10;
+
+std::filesystem::path followed(std::filesystem::path path) {
+  std::error_code error;
+  if (std::filesystem::is_symlink(path, error)) {
+    std::filesystem::path target = std::filesystem::canonical(path, error);
+    if (error) {
+      throw file_error("follow the symbolic link", path, error.value());
+    }
+    return target;
+  }
+  return path;
+}
+
+std::string random_name(const std::string& name) {
+  std::uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
+    throw std::system_error(errno, std::generic_category(), "getrandom");
+  }
+  // Names may have 255 bytes; the temporary of such a file must fit as well.
+  return fmt::format(".{}.{:016x}.tmp", name.substr(0, 200), bits);
+}
+
+void sync(int fd, std::string_view action, const std::filesystem::path& path) {
+  while (::fsync(fd) != 0) {
+    if (errno != EINTR) {
+      throw file_error(action, path, errno);
+    }
+  }
+}
+
+} // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(followed(std::move(path))), name_(path_.filename().string()) {
+  if (name_.empty() || name_ == "." || name_ == "..") {
+    throw DataError({.what = "not the name of a file", .where = path_.string()});
+  }
+  const std::filesystem::path folder =
+      path_.has_parent_path() ? path_.parent_path() : ".";
+  folder_ = open_file(folder, O_RDONLY | O_DIRECTORY);
+
+  struct stat old {};
+  const bool exists = ::fstatat(folder_.get(), name_.c_str(), &old, 0) == 0;
+  if (exists && !S_ISREG(old.st_mode)) {
+    // Renaming over /dev/null, as root, would break the machine.
+    throw DataError(
+        {.what = "only a regular file can be replaced",
+         .where = path_.string(),
+         .remedy = "give another path"});
+  }
+  std::string name;
+  while (!file_) {
+    name = random_name(name_);
+    file_.reset(::openat(
+        folder_.get(),
+        name.c_str(),
+        O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+        0666));
+    if (!file_ && errno != EEXIST && errno != EINTR) {
+      throw file_error(
+          "create a temporary file beside it", path_, errno);
+    }
+  }
+  temporary_name_ = std::move(name);
+  if (exists && ::fchmod(file_.get(), old.st_mode & 07777) != 0) {
+    const int error = errno;
+    discard();
+    throw file_error("keep its permissions", path_, error);
+  }
+  buffer_.reserve(buffer_capacity);
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  require_open();
+  size_ += bytes.size();
+  if (buffer_.size() + bytes.size() <= buffer_capacity) {
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    return;
+  }
+  flush();
+  if (bytes.size() < buffer_capacity) {
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    return;
+  }
+  try {
+    write_all(file_.get(), bytes, path_);
+  } catch (...) {
+    discard();
+    throw;
+  }
+}
+
+void AtomicFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text)));
+}
+
+void AtomicFile::commit() {
+  require_open();
+  flush();
+  try {
+    sync(file_.get(), "write to disk", path_);
+    if (::renameat(
+            folder_.get(),
+            temporary_name_.c_str(),
+            folder_.get(),
+            name_.c_str()) != 0) {
+      throw file_error("replace", path_, errno);
+    }
+  } catch (...) {
+    discard();
+    throw;
+  }
+  temporary_name_.clear();
+  file_.reset();
+  sync(folder_.get(), "write its folder to disk", path_);
+}
+
+void AtomicFile::require_open() const {
+  if (!file_) {
+    throw InternalError(
+        {.what = "AtomicFile used after commit() or after a failure",
+         .where = path_.string()});
+  }
+}
+
+void AtomicFile::flush() {
+  try {
+    write_all(file_.get(), buffer_, path_);
+  } catch (...) {
+    // A file that lacks a part must never be committed.
+    discard();
+    throw;
+  }
+  buffer_.clear();
+}
+
+void AtomicFile::discard() noexcept {
+  if (!temporary_name_.empty()) {
+    ::unlinkat(folder_.get(), temporary_name_.c_str(), 0);
+    temporary_name_.clear();
+  }
+  file_.reset();
+}
+
+void write_file_atomically(
+    const std::filesystem::path& path,
+    std::span<const std::byte> bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+void write_file_atomically(
+    const std::filesystem::path& path,
+    std::string_view text) {
+  write_file_atomically(path, std::as_bytes(std::span(text)));
+}
+
+} // namespace cairn

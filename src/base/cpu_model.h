@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cairn {
+
+/// The CPU's name, from the text of /proc/cpuinfo.
+std::string cpu_model(std::string_view cpuinfo);
+
+} // namespace cairn

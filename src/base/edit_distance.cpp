@@ -1,0 +1,87 @@
+#include <cairn/base/edit_distance.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+/// Folds what people mix up without meaning another name.
+std::string folded(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') {
+      c = static_cast<char>(c - 'A' + 'a');
+    } else if (c == '-') {
+      c = '_';
+    }
+  }
+  return text;
+}
+
+/// The most edits that still count as a slip: one in three characters, and one
+/// in a name of two.
+std::size_t largest_slip(std::size_t a, std::size_t b) {
+  const std::size_t longer = std::max(a, b);
+  return longer < 3 ? longer / 2 : longer / 3;
+}
+
+}  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1);
+  std::vector<std::size_t> above(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(above.begin(), above.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitution = a[i - 1] == b[j - 1] ? 0 : 1;
+      row[j] =
+          std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + substitution});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    std::swap(before, above);
+    std::swap(above, row);
+  }
+  return above[b.size()];
+}
+
+std::optional<std::string_view> nearest(
+    std::string_view name,
+    std::span<const std::string_view> candidates) {
+  // `name` may be anything a file holds: compare lengths before copying or
+  // aligning it, so that a key of a megabyte costs nothing.
+  const auto too_different_in_length = [&](std::string_view candidate) {
+    const std::size_t longer = std::max(name.size(), candidate.size());
+    const std::size_t shorter = std::min(name.size(), candidate.size());
+    return longer - shorter > largest_slip(shorter, longer);
+  };
+  std::optional<std::string> typed;
+  std::optional<std::string_view> best;
+  std::size_t best_distance = 0;
+  for (const std::string_view candidate : candidates) {
+    if (too_different_in_length(candidate)) {
+      continue;
+    }
+    if (!typed) {
+      typed = folded(name);
+    }
+    const std::size_t distance = edit_distance(*typed, folded(candidate));
+    if (distance > largest_slip(name.size(), candidate.size())) {
+      continue;
+    }
+    if (!best || distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace cairn

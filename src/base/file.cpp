@@ -1,0 +1,100 @@
+#include <cairn/base/file.h>
+
+#include "base/file_error.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace cairn {
+namespace {
+
+/// What to make room for: the file's size where it has one, else a first guess.
+std::size_t first_room(int fd, std::uint64_t limit) {
+  constexpr std::uint64_t guess = 16 << 10;
+  struct stat status {};
+  const bool sized = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  // One byte more than the size, so that the last read(2) says "end".
+  const std::uint64_t wanted =
+      sized ? static_cast<std::uint64_t>(status.st_size) + 1 : guess;
+  return static_cast<std::size_t>(
+      std::min(std::max(wanted, guess), limit + 1));
+}
+
+} // namespace
+
+UniqueFd open_file(
+    const std::filesystem::path& path,
+    int flags,
+    unsigned mode) {
+  for (;;) {
+    UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, mode));
+    if (fd) {
+      return fd;
+    }
+    if (errno != EINTR) {
+      throw file_error("open", path, errno);
+    }
+  }
+}
+
+std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
+  // limit + 1 bytes are asked for, to tell "exactly" from "more than".
+  limit = std::min<std::uint64_t>(limit, std::string().max_size() - 1);
+  const UniqueFd fd = open_file(path, O_RDONLY);
+  std::string text(first_room(fd.get(), limit), '\0');
+  std::size_t size = 0;
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), text.data() + size, text.size() - size);
+    if (got < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      throw file_error("read", path, errno, fmt::format("{} bytes read", size));
+    }
+    size += static_cast<std::size_t>(got);
+    if (size > limit) {
+      throw DataError(
+          {.what = "the file is too large",
+           .where = path.string(),
+           .values = fmt::format("at most {} bytes are accepted", limit),
+           .remedy = "check that this is the file you meant"});
+    }
+    if (got == 0) {
+      text.resize(size);
+      return text;
+    }
+    if (size == text.size()) {
+      text.resize(static_cast<std::size_t>(
+          std::min<std::uint64_t>(std::uint64_t{size} * 2, limit + 1)));
+    }
+  }
+}
+
+void write_all(
+    int fd,
+    std::span<const std::byte> bytes,
+    const std::filesystem::path& path) {
+  std::size_t written = 0;
+  while (written < bytes.size()) {
+    const ssize_t put =
+        ::write(fd, bytes.data() + written, bytes.size() - written);
+    if (put < 0 && errno == EINTR) {
+      continue;
+    }
+    if (put <= 0) {
+      throw file_error(
+          "write",
+          path,
+          put < 0 ? errno : EIO,
+          fmt::format("{} of {} bytes written", written, bytes.size()));
+    }
+    written += static_cast<std::size_t>(put);
+  }
+}
+
+} // namespace cairn

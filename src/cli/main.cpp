@@ -1,0 +1,24 @@
+#include "cli/command.h"
+
+namespace cairn::cli {
+namespace {
+
+constexpr Command commands[] = {
+    {"launch",
+     "run a program on many ranks, here or on many hosts",
+     run_launch},
+    {"config", "check, explain and document the configuration", run_config},
+    {"info", "versions, devices and what is built in", nullptr},
+};
+
+} // namespace
+
+std::span<const Command> all_commands() {
+  return commands;
+}
+
+} // namespace cairn::cli
+
+int main(int argc, char** argv) {
+  return cairn::cli::run_program(cairn::cli::all_commands(), argc, argv);
+}

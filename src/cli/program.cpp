@@ -1,0 +1,95 @@
+#include "cli/command.h"
+#include "version.h"
+
+#include <cairn/base/edit_distance.h>
+#include <cairn/base/error.h>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+
+namespace cairn::cli {
+namespace {
+
+void print_help(std::span<const Command> commands) {
+  fmt::print(
+      "Cairn {}: trains large transformers in C++ on libtorch.\n\n"
+      "Usage: cairn COMMAND [ARGUMENTS…]\n\n"
+      "Commands:\n",
+      version);
+  for (const Command& command : commands) {
+    fmt::print("  {:<10} {}\n", command.name, command.summary);
+  }
+  fmt::print("\n`cairn COMMAND --help` tells more about one; "
+             "`cairn --version` prints the version.\n");
+}
+
+const Command& find(std::span<const Command> commands, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Command& command : commands) {
+    if (command.name == name) {
+      return command;
+    }
+    names.push_back(command.name);
+  }
+  const auto closest = nearest(name, names);
+  throw ConfigError(
+      {.what = fmt::format("there is no command \"{}\"", name),
+       .remedy = closest ? fmt::format("did you mean \"{}\"?", *closest)
+                         : std::string("`cairn --help` lists them")});
+}
+
+/// Replaces this process by cairn-torch, with the same arguments.
+[[noreturn]] void become_torch_program(const char* const* argv) {
+  const auto program =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() /
+      "cairn-torch";
+  ::execv(program.c_str(), const_cast<char* const*>(argv));
+  throw InternalError(
+      {.what = "cannot start the libtorch half of Cairn",
+       .where = program.string(),
+       .values = std::strerror(errno),
+       .remedy = "build or install the target cairn-torch beside cairn"});
+}
+
+} // namespace
+
+int run_program(
+    std::span<const Command> commands,
+    int argc,
+    const char* const* argv) {
+  try {
+    const std::string_view name = argc > 1 ? argv[1] : "--help";
+    if (name == "--help" || name == "-h" || name == "help") {
+      print_help(commands);
+      return exit_ok;
+    }
+    if (name == "--version") {
+      fmt::print("cairn {}\n", version);
+      return exit_ok;
+    }
+    const Command& command = find(commands, name);
+    if (command.run == nullptr) {
+      become_torch_program(argv);
+    }
+    return command.run(Arguments(argv + 2, argv + argc));
+  } catch (const ConfigError& error) {
+    fmt::print(stderr, "cairn: {}\n", error.what());
+    return exit_bad_usage;
+  } catch (const InternalError& error) {
+    fmt::print(
+        stderr,
+        "cairn: internal error, please report it: {}\n",
+        error.what());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "cairn: {}\n", error.what());
+  }
+  return exit_failure;
+}
+
+} // namespace cairn::cli

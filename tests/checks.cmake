@@ -1,0 +1,9 @@
+# Checks of the tree as a whole, as tests: formatting, layering, links.
+foreach(check IN ITEMS format layering links)
+  add_test(NAME tree.${check} COMMAND ${PROJECT_SOURCE_DIR}/tools/check_${check}.py)
+  set_tests_properties(tree.${check} PROPERTIES LABELS "whole-tree;no-torch")
+endforeach()
+
+add_test(NAME tree.setup COMMAND ${PROJECT_SOURCE_DIR}/tests/tools/setup_test.sh)
+add_test(NAME tree.consumer COMMAND ${PROJECT_SOURCE_DIR}/tools/check_consumer.sh ${PROJECT_BINARY_DIR})
+set_tests_properties(tree.setup tree.consumer PROPERTIES LABELS whole-tree TIMEOUT 600)

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# ./cairn on machines that lack something: one message that says what to install,
+# exit code 1, and nothing changed. Each machine is a PATH made of chosen tools.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+# A clone with the scripts alone: if setup went on to CMake, it would fail loudly.
+mkdir -p "$work/clone/tools" "$work/home"
+cp "$root/cairn" "$root/dependencies.txt" "$work/clone/"
+cp "$root/tools/setup.sh" "$work/clone/tools/"
+
+machine() { # makes $work/bin, a PATH with everything but the tools named
+  rm -rf "$work/bin"
+  mkdir "$work/bin"
+  local tool
+  for tool in bash env dirname uname sha256sum cut sort head awk sed grep tail mktemp rm mkdir cat flock \
+    g++ cmake ninja python3 unzip apt-get apt-cache dpkg; do
+    [[ " $* " == *" $tool "* ]] || ln -s "$(command -v "$tool" || echo /missing)" "$work/bin/$tool"
+  done
+}
+
+run() { # LABEL PATTERN… : what the message must contain
+  local label=$1 status=0 pattern
+  shift
+  (cd "$work/clone" && env -i PATH="$work/bin" HOME="$work/home" PYENV_VERSION="${PYENV_VERSION:-}" \
+    "${as_user[@]}" bash ./cairn info) >"$work/out" 2>&1 || status=$?
+  [[ $status == 1 ]] || { echo "$label: exit code $status, not 1"; failures=1; }
+  for pattern in "$@"; do
+    grep -q -- "$pattern" "$work/out" || { echo "$label: no \"$pattern\" in:"; cat "$work/out"; failures=1; }
+  done
+  if [[ -e $work/clone/build || -n $(ls -A "$work/home") ]]; then
+    echo "$label: something was changed"
+    failures=1
+  fi
+}
+
+as_user=()
+machine apt-get ninja
+run "no apt-get" "no apt-get" "ninja-build >= 1.11"
+
+machine g++
+printf '#!%s\necho 9.4.0\n' "$(command -v bash)" >"$work/bin/g++"
+chmod +x "$work/bin/g++"
+run "old compiler" "too old" "g++ 12.0 or newer (found 9.4.0"
+
+machine ninja
+if ((EUID == 0)); then
+  chmod -R a+rX "$work"
+  ln -s "$(command -v setpriv)" "$work/bin/setpriv"
+  as_user=(setpriv --reuid 65534 --clear-groups)
+fi
+run "not root" "needs root" "sudo apt-get install .*ninja-build"
+
+((failures == 0)) && echo "setup: three machines, three clear messages"
+exit $failures

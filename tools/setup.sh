@@ -1,0 +1,230 @@
+# Sourced by ./cairn and ./test: gets this machine to the point where Cairn is
+# built. Checks everything first; when something is missing that it cannot get, it
+# says so in one message and has changed nothing.
+#
+#   cairn_setup build|test      (test also needs the packages of the tests)
+#   cairn_build [TARGET…]
+#
+# Sets CAIRN_BUILD_DIR. Settings, all optional:
+#   CAIRN_PRESET      release, or cuda (the default where there is an NVIDIA GPU)
+#   CAIRN_CACHE_DIR   where unpacked wheels are kept (default ~/.cache/cairn)
+#   CAIRN_TORCH_DIR   a folder that contains torch/ already; nothing is downloaded
+
+CAIRN_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CAIRN_PINS=$CAIRN_ROOT/dependencies.txt
+
+if [[ -z ${CAIRN_PRESET:-} ]]; then
+  CAIRN_PRESET=release
+  [[ -e /dev/nvidiactl ]] && CAIRN_PRESET=cuda
+fi
+CAIRN_BUILD_DIR=$CAIRN_ROOT/build/$CAIRN_PRESET
+
+_say() { printf 'cairn: %s\n' "$*" >&2; }
+
+# Ends with one message: a headline, then one indented line per thing to do.
+_stop() {
+  printf 'cairn: %s\n' "$1" >&2
+  shift
+  (($#)) && printf '  %s\n' "$@" >&2
+  exit 1
+}
+
+_version_at_least() { # HAVE WANT
+  [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]
+}
+
+_present() { # PROBE: a command, a command line, or a header below an include folder
+  if [[ $1 == *" "* ]]; then
+    $1 >/dev/null 2>&1
+    return
+  fi
+  if [[ $1 == *.h || $1 == *.hpp ]]; then
+    local folder
+    for folder in /usr/include /usr/local/include "/usr/include/$(uname -m)-linux-gnu" ${CPATH:+${CPATH//:/ }}; do
+      [[ -e $folder/$1 ]] && return 0
+    done
+    return 1
+  fi
+  command -v "$1" >/dev/null
+}
+
+_pinned() { awk -v kind="$1" '$1 == kind' "$CAIRN_PINS"; }
+
+_pins_hash() { sha256sum "$CAIRN_PINS" | cut -c 1-16; }
+
+# Prints "PACKAGE LEAST-VERSION" of what is not there, for the kinds named.
+_missing_packages() {
+  local kind package least probe
+  while read -r _ kind package least probe; do
+    [[ " $* " == *" $kind "* ]] && ! _present "$probe" && echo "$package $least"
+  done < <(_pinned deb)
+  return 0
+}
+
+_check_tool_versions() {
+  local tool least have
+  for tool in g++ cmake; do
+    command -v $tool >/dev/null || continue
+    least=$(_pinned deb | awk -v p="$tool" '$3 == p { print $4 }')
+    if [[ $tool == g++ ]]; then
+      have=$(${CXX:-g++} -dumpfullversion)
+      least=12.0 # any g++ 12; Debian's 12.2 is the one tested
+    else
+      have=$(cmake --version | sed -n '1s/.*version //p')
+    fi
+    _version_at_least "$have" "$least" || echo "$tool $least or newer (found $have at $(command -v "${CXX:-$tool}"))"
+  done
+}
+
+_install_packages() { # [required packages as "NAME LEAST" lines in $1] [optional in $2]
+  local required=$1 optional=$2 wanted=() todo=() package least have runner=()
+  while read -r package least; do
+    [[ $package ]] && todo+=("$package >= $least")
+  done <<<"$required"
+
+  if ! command -v apt-get >/dev/null; then
+    [[ -z $required ]] && return
+    _stop "this machine has no apt-get; install these with its own package manager, then try again:" "${todo[@]}"
+  fi
+  if ((EUID != 0)); then
+    if sudo -n true 2>/dev/null; then
+      runner=(sudo -n)
+    else
+      [[ -z $required ]] && return
+      _stop "packages are missing and installing needs root; run this, then try again:" \
+        "sudo apt-get install $(awk '{ printf "%s ", $1 }' <<<"$required")"
+    fi
+  fi
+
+  _say "[1/4] Debian packages: $(awk '{ printf "%s ", $1 }' <<<"$required"$'\n'"$optional")"
+  local log
+  log=$(mktemp)
+  if ! "${runner[@]}" apt-get update -qq >"$log" 2>&1; then
+    [[ -z $required ]] && return
+    _stop "apt-get update failed ($(tail -n 1 "$log")); with a network, install:" "${todo[@]}"
+  fi
+  while read -r package least; do
+    [[ $package ]] || continue
+    have=$(apt-cache policy "$package" | sed -n 's/ *Candidate: //p')
+    if [[ -z $have || $have == "(none)" ]] || ! dpkg --compare-versions "$have" ge "$least"; then
+      [[ $required == *"$package $least"* ]] && _stop "this release offers $package ${have:-not at all}, too old; install:" "${todo[@]}"
+      continue
+    fi
+    wanted+=("$package")
+  done <<<"$required"$'\n'"$optional"
+  ((${#wanted[@]})) || return 0
+  # Download everything before anything is installed: without a network nothing has changed.
+  local install=("${runner[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends)
+  if ! "${install[@]}" --download-only "${wanted[@]}" >"$log" 2>&1 ||
+    ! "${install[@]}" "${wanted[@]}" >"$log" 2>&1; then
+    _stop "apt-get install failed ($(grep -m 1 '^E:' "$log" || tail -n 1 "$log")); install:" "${todo[@]}"
+  fi
+  rm -f "$log"
+}
+
+_wheel_requirements() { # pip's lines for this architecture, of the kinds named
+  local kind
+  for kind in "$@"; do
+    _pinned "$kind" | awk -v arch="$(uname -m)" '$4 == arch { print $2 "==" $3 " --hash=sha256:" $5 }'
+  done
+}
+
+# Unpacks the pinned wheels into the cache, once per content of dependencies.txt.
+# A wheel is a zip: one and the same file serves whatever Python is installed.
+_fetch_wheels() {
+  local cache=${CAIRN_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/cairn}
+  local kinds=(wheel) name
+  name=wheels-$(_pins_hash)
+  if [[ $CAIRN_PRESET == cuda && -e /dev/nvidiactl ]]; then
+    kinds+=(gpu)
+    name=$name-gpu
+  fi
+  CAIRN_TORCH_DIR=$cache/$name
+  [[ -d $CAIRN_TORCH_DIR ]] && return
+  local requirements
+  requirements=$(_wheel_requirements "${kinds[@]}")
+  [[ $requirements ]] || _stop "no libtorch wheel is pinned for $(uname -m); x86_64 and aarch64 are supported"
+
+  mkdir -p "$cache"
+  # Two clones may come here at once: the second waits and finds the folder made.
+  exec {wheel_lock}>"$cache/.lock"
+  flock "$wheel_lock"
+  if [[ ! -d $CAIRN_TORCH_DIR ]]; then
+    _say "[2/4] libtorch: $(awk '{ printf "%s ", $1 }' <<<"$requirements")"
+    local work platforms=() minor progress=off
+    [[ -t 2 ]] && progress=on
+    work=$(mktemp -d "$cache/.unpack.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    for minor in {35..5}; do
+      platforms+=(--platform "manylinux_2_${minor}_$(uname -m)")
+    done
+    platforms+=(--platform "manylinux2014_$(uname -m)")
+    echo "$requirements" >"$work/requirements.txt"
+    if ! python3 -m pip download --quiet --progress-bar $progress --disable-pip-version-check --no-deps \
+      --only-binary=:all: --python-version 3.12 "${platforms[@]}" --require-hashes \
+      --dest "$work/wheels" -r "$work/requirements.txt" 2>"$work/log" >&2; then
+      local reason
+      reason=$(grep -m 1 -i error "$work/log" || tail -n 1 "$work/log")
+      rm -rf "$work"
+      _stop "the pinned wheels could not be downloaded ($reason); with a network or a PyPI mirror try again, or set CAIRN_TORCH_DIR to a folder that contains torch/ of these:" \
+        $(awk '{ print $1 }' <<<"$requirements")
+    fi
+    local wheel
+    for wheel in "$work"/wheels/*.whl; do
+      unzip -q -o "$wheel" -d "$work/tree"
+    done
+    mv "$work/tree" "$CAIRN_TORCH_DIR"
+    rm -rf "$work"
+    trap - EXIT
+  fi
+  exec {wheel_lock}>&-
+}
+
+cairn_setup() { # build|test
+  local stamp=$CAIRN_BUILD_DIR/.setup-$1
+  if [[ -e $stamp && $(<"$stamp") == "$(_pins_hash)" && -e $CAIRN_BUILD_DIR/build.ninja ]]; then
+    return
+  fi
+  local kinds=(build) required optional old
+  [[ $1 == test ]] && kinds+=(test)
+  old=$(_check_tool_versions)
+  if [[ $old ]]; then
+    local lines
+    mapfile -t lines <<<"$old"
+    _stop "tools here are too old; install:" "${lines[@]}"
+  fi
+  required=$(_missing_packages "${kinds[@]}")
+  optional=$(_missing_packages speed)
+  [[ $required || $optional ]] && _install_packages "$required" "$optional"
+  [[ ${CAIRN_TORCH_DIR:-} ]] || _fetch_wheels
+
+  _say "[3/4] configuring $CAIRN_PRESET"
+  mkdir -p "$CAIRN_BUILD_DIR"
+  if ! cmake -S "$CAIRN_ROOT" --preset "$CAIRN_PRESET" -DCAIRN_TORCH_DIR="$CAIRN_TORCH_DIR" \
+    -DCAIRN_TESTS="$([[ $1 == test || -e $CAIRN_BUILD_DIR/.setup-test ]] && echo ON || echo OFF)" \
+    >"$CAIRN_BUILD_DIR/configure.log" 2>&1; then
+    cat "$CAIRN_BUILD_DIR/configure.log" >&2
+    _stop "CMake failed (above, and in $CAIRN_BUILD_DIR/configure.log)"
+  fi
+  _pins_hash >"$stamp"
+}
+
+cairn_build() { # [TARGET…]
+  # Two calls must not build in one folder at a time.
+  exec {build_lock}>"$CAIRN_BUILD_DIR/.lock"
+  flock "$build_lock"
+  local log=$CAIRN_BUILD_DIR/build.log
+  if [[ -t 2 ]] && [[ $(ninja -C "$CAIRN_BUILD_DIR" -n "$@" 2>&1) != *"no work to do"* ]]; then
+    NINJA_STATUS='cairn: [4/4] building %f/%t ' ninja -C "$CAIRN_BUILD_DIR" "$@" >&2 || _stop "the build failed (above)"
+  else
+    # Not on a terminal: one line when there is work, the whole log when it fails.
+    if ! ninja -C "$CAIRN_BUILD_DIR" -n "$@" >"$log" 2>&1 || ! grep -q "no work to do" "$log"; then
+      _say "[4/4] building"
+      if ! ninja -C "$CAIRN_BUILD_DIR" "$@" >"$log" 2>&1; then
+        grep -A 40 -m 1 '^FAILED' "$log" >&2
+        _stop "the build failed (above; everything is in $log)"
+      fi
+    fi
+  fi
+  exec {build_lock}>&-
+}
