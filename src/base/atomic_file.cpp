@@ -55,7 +55,8 @@ void sync(int fd, std::string_view action, const std::filesystem::path& path) {
 AtomicFile::AtomicFile(std::filesystem::path path)
     : path_(followed(std::move(path))), name_(path_.filename().string()) {
   if (name_.empty() || name_ == "." || name_ == "..") {
-    throw DataError({.what = "not the name of a file", .where = path_.string()});
+    throw DataError(
+        {.what = "not the name of a file", .where = path_.string()});
   }
   const std::filesystem::path folder =
       path_.has_parent_path() ? path_.parent_path() : ".";
@@ -79,8 +80,7 @@ AtomicFile::AtomicFile(std::filesystem::path path)
         O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
         0666));
     if (!file_ && errno != EEXIST && errno != EINTR) {
-      throw file_error(
-          "create a temporary file beside it", path_, errno);
+      throw file_error("create a temporary file beside it", path_, errno);
     }
   }
   temporary_name_ = std::move(name);
@@ -92,7 +92,9 @@ AtomicFile::AtomicFile(std::filesystem::path path)
   buffer_.reserve(buffer_capacity);
 }
 
-AtomicFile::~AtomicFile() { discard(); }
+AtomicFile::~AtomicFile() {
+  discard();
+}
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   require_open();

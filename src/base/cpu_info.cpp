@@ -32,7 +32,8 @@ int count_cores(const std::vector<int>& cpus) {
   std::set<std::string> cores;
   for (const int cpu : cpus) {
     std::string siblings = text_or_empty(fmt::format(
-        "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
+        "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list",
+        cpu));
     if (siblings.empty()) {
       siblings = fmt::format("cpu {} alone", cpu);
     }
@@ -44,9 +45,9 @@ int count_cores(const std::vector<int>& cpus) {
 std::uint64_t built_in_memory() {
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long page_size = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && page_size > 0
-      ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_size)
-      : 0;
+  return pages > 0 && page_size > 0 ? static_cast<std::uint64_t>(pages) *
+          static_cast<std::uint64_t>(page_size)
+                                    : 0;
 }
 
 } // namespace
@@ -59,7 +60,9 @@ std::vector<int> allowed_cpus() {
     std::vector<unsigned long> mask(words);
     const std::size_t bytes = mask.size() * sizeof(unsigned long);
     if (::sched_getaffinity(
-            0, bytes, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) {
+            0,
+            bytes,
+            reinterpret_cast<cpu_set_t*>(mask.data())) != 0) {
       if (errno == EINVAL) {
         continue;
       }

@@ -35,15 +35,24 @@ std::optional<std::string_view> field(
 
 /// ARM's kernel gives numbers where x86's gives a name.
 constexpr std::pair<std::string_view, std::string_view> arm_models[] = {
-    {"0x41/0xd03", "Cortex-A53"},     {"0x41/0xd08", "Cortex-A72"},
-    {"0x41/0xd0b", "Cortex-A76"},     {"0x41/0xd0c", "Neoverse-N1"},
-    {"0x41/0xd40", "Neoverse-V1"},    {"0x41/0xd49", "Neoverse-N2"},
-    {"0x41/0xd4f", "Neoverse-V2"},    {"0x41/0xd83", "Neoverse-V3AE"},
-    {"0x41/0xd84", "Neoverse-V3"},    {"0x41/0xd8e", "Neoverse-N3"},
-    {"0x43/0x0af", "ThunderX2"},      {"0x46/0x001", "A64FX"},
-    {"0x48/0xd01", "Kunpeng-920"},    {"0x4e/0x004", "Carmel"},
-    {"0x61/0x022", "Apple M1"},       {"0x61/0x032", "Apple M2"},
-    {"0xc0/0xac3", "AmpereOne"},      {"0xc0/0xac4", "AmpereOne A"},
+    {"0x41/0xd03", "Cortex-A53"},
+    {"0x41/0xd08", "Cortex-A72"},
+    {"0x41/0xd0b", "Cortex-A76"},
+    {"0x41/0xd0c", "Neoverse-N1"},
+    {"0x41/0xd40", "Neoverse-V1"},
+    {"0x41/0xd49", "Neoverse-N2"},
+    {"0x41/0xd4f", "Neoverse-V2"},
+    {"0x41/0xd83", "Neoverse-V3AE"},
+    {"0x41/0xd84", "Neoverse-V3"},
+    {"0x41/0xd8e", "Neoverse-N3"},
+    {"0x43/0x0af", "ThunderX2"},
+    {"0x46/0x001", "A64FX"},
+    {"0x48/0xd01", "Kunpeng-920"},
+    {"0x4e/0x004", "Carmel"},
+    {"0x61/0x022", "Apple M1"},
+    {"0x61/0x032", "Apple M2"},
+    {"0xc0/0xac3", "AmpereOne"},
+    {"0xc0/0xac4", "AmpereOne A"},
 };
 
 } // namespace

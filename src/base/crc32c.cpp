@@ -18,8 +18,7 @@ std::uint32_t crc32c_combine(
     std::uint32_t first,
     std::uint32_t second,
     std::uint64_t second_size) {
-  return crc32c_detail::times(
-             crc32c_detail::zero_bytes(second_size), first) ^
+  return crc32c_detail::times(crc32c_detail::zero_bytes(second_size), first) ^
       second;
 }
 

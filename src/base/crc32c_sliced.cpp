@@ -49,7 +49,8 @@ std::uint32_t sliced(
     }
   }
   for (; size > 0; ++bytes, --size) {
-    const std::uint32_t low = (state ^ static_cast<std::uint32_t>(*bytes)) & 0xff;
+    const std::uint32_t low =
+        (state ^ static_cast<std::uint32_t>(*bytes)) & 0xff;
     state = (state >> 8) ^ slices[0][low];
   }
   return state;

@@ -29,7 +29,12 @@ std::size_t largest_slip(std::size_t a, std::size_t b) {
   return longer < 3 ? longer / 2 : longer / 3;
 }
 
-}  // namespace
+/// A name that stops early is worth as much as two slips, however much is
+/// missing: `zero` for `zero_optimization`.
+constexpr std::size_t unfinished = 2;
+constexpr std::size_t shortest_start = 4;
+
+} // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
@@ -55,25 +60,23 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::optional<std::string_view> nearest(
     std::string_view name,
     std::span<const std::string_view> candidates) {
-  // `name` may be anything a file holds: compare lengths before copying or
-  // aligning it, so that a key of a megabyte costs nothing.
-  const auto too_different_in_length = [&](std::string_view candidate) {
-    const std::size_t longer = std::max(name.size(), candidate.size());
-    const std::size_t shorter = std::min(name.size(), candidate.size());
-    return longer - shorter > largest_slip(shorter, longer);
-  };
-  std::optional<std::string> typed;
+  std::size_t longest = 0;
+  for (const std::string_view candidate : candidates) {
+    longest = std::max(longest, candidate.size());
+  }
+  // `name` may be anything a file holds: a key of a megabyte costs nothing.
+  if (name.size() > 2 * longest) {
+    return std::nullopt;
+  }
+  const std::string typed = folded(name);
   std::optional<std::string_view> best;
   std::size_t best_distance = 0;
   for (const std::string_view candidate : candidates) {
-    if (too_different_in_length(candidate)) {
-      continue;
-    }
-    if (!typed) {
-      typed = folded(name);
-    }
-    const std::size_t distance = edit_distance(*typed, folded(candidate));
-    if (distance > largest_slip(name.size(), candidate.size())) {
+    const std::string known = folded(candidate);
+    std::size_t distance = edit_distance(typed, known);
+    if (typed.size() >= shortest_start && known.starts_with(typed)) {
+      distance = std::min(distance, unfinished);
+    } else if (distance > largest_slip(typed.size(), known.size())) {
       continue;
     }
     if (!best || distance < best_distance) {
@@ -84,4 +87,4 @@ std::optional<std::string_view> nearest(
   return best;
 }
 
-}  // namespace cairn
+} // namespace cairn

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <array>
 #include <bit>
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 // Good to about an ulp, and the same to the last bit on every machine, given a
@@ -9,29 +10,45 @@
 // promises the last bit, and every sum in one order. Include it nowhere else.
 namespace cairn::exact_math {
 
+/// coefficients[0] + coefficients[1] x + coefficients[2] x^2 + ...
+template <std::size_t n>
+inline double polynomial(const std::array<double, n>& coefficients, double x) {
+  double sum = coefficients[n - 1];
+  for (std::size_t k = n - 1; k-- > 0;) {
+    sum = sum * x + coefficients[k];
+  }
+  return sum;
+}
+
 /// Natural logarithm of a normal number above zero.
 inline double log(double x) {
   // x = 2^exponent * m with m in [sqrt(1/2), sqrt(2)), from the bits.
   constexpr std::uint64_t sqrt_half = 0x3fe6a09e667f3bcd;
   constexpr std::uint64_t mantissa = 0x000fffffffffffff;
-  const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
-  const std::uint64_t above = bits - sqrt_half;
-  const auto exponent = static_cast<std::int64_t>(above) >> 52;
-  const double m =
-      std::bit_cast<double>((above & mantissa) + sqrt_half);
-  // log m = 2 artanh s = 2 (s + s^3/3 + s^5/5 + ...), |s| < 0.172.
+  const std::uint64_t above = std::bit_cast<std::uint64_t>(x) - sqrt_half;
+  const double exponent =
+      static_cast<double>(static_cast<std::int64_t>(above) >> 52);
+  const double m = std::bit_cast<double>((above & mantissa) + sqrt_half);
+  // log m = 2 artanh s = 2 s (1 + t/3 + t^2/5 + ...), with |s| < 0.172.
+  constexpr std::array<double, 10> artanh = {
+      1.0 / 3,
+      1.0 / 5,
+      1.0 / 7,
+      1.0 / 9,
+      1.0 / 11,
+      1.0 / 13,
+      1.0 / 15,
+      1.0 / 17,
+      1.0 / 19,
+      1.0 / 21};
   const double s = (m - 1.0) / (m + 1.0);
   const double t = s * s;
-  double tail = 1.0 / 21.0;
-  for (int k = 19; k >= 3; k -= 2) {
-    tail = tail * t + 1.0 / k;
-  }
   // log 2 in two parts: the first has so few bits that its product is exact.
   constexpr double log2_high = 0x1.62e42fefa38p-1;
   constexpr double log2_low = 0x1.ef35793c7673p-45;
-  const auto e = static_cast<double>(exponent);
-  const double small = 2.0 * s * t * tail + e * log2_low;
-  return e * log2_high + (2.0 * s + small);
+  const double small =
+      2.0 * s * t * polynomial(artanh, t) + exponent * log2_low;
+  return exponent * log2_high + (2.0 * s + small);
 }
 
 struct SineCosine {
@@ -41,31 +58,42 @@ struct SineCosine {
 
 /// Of 2 pi times `turn`, which lies in [0, 1).
 inline SineCosine sine_cosine_of_turn(double turn) {
+  constexpr double half_pi = 1.57079632679489661923;
   // Quarter turns are taken off before pi comes in, so nothing is lost.
   const double quarters = 4.0 * turn;
-  const auto nearest = static_cast<int>(quarters + 0.5);
-  const double x = (quarters - nearest) * 1.57079632679489661923;
-  const double t = x * x; // |x| <= pi/4
-  double sine = 0.0;
-  for (int k = 16; k >= 2; k -= 2) {
-    sine = (sine + 1.0) * -t / (k * (k + 1));
-  }
-  sine = x + x * sine;
-  double cosine = 0.0;
-  for (int k = 17; k >= 1; k -= 2) {
-    cosine = (cosine + 1.0) * -t / (k * (k + 1));
-  }
-  cosine = 1.0 + cosine;
-  switch (nearest & 3) {
-    case 0:
-      return {sine, cosine};
-    case 1:
-      return {cosine, -sine};
-    case 2:
-      return {-sine, -cosine};
-    default:
-      return {-cosine, sine};
-  }
+  // At a tie, or a rounding away from it, either neighbour does.
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings)
+  const int nearest = static_cast<int>(quarters + 0.5);
+  const double x = (quarters - nearest) * half_pi; // |x| <= pi / 4
+  const double t = x * x;
+  // Taylor's: -1/3!, 1/5!, ... and -1/2!, 1/4!, ...
+  constexpr std::array<double, 8> sines = {
+      -1.0 / 6,
+      1.0 / 120,
+      -1.0 / 5040,
+      1.0 / 362880,
+      -1.0 / 39916800,
+      1.0 / 6227020800,
+      -1.0 / 1307674368000,
+      1.0 / 355687428096000};
+  constexpr std::array<double, 9> cosines = {
+      -1.0 / 2,
+      1.0 / 24,
+      -1.0 / 720,
+      1.0 / 40320,
+      -1.0 / 3628800,
+      1.0 / 479001600,
+      -1.0 / 87178291200,
+      1.0 / 20922789888000,
+      -1.0 / 6402373705728000};
+  const double sine = x + x * (t * polynomial(sines, t));
+  const double cosine = 1.0 + t * polynomial(cosines, t);
+  // Odd quarters swap the two; selections instead of branches, which would be
+  // mispredicted half the time.
+  const bool odd = (nearest & 1) != 0;
+  const double s = odd ? cosine : sine;
+  const double c = odd ? sine : cosine;
+  return {(nearest & 2) != 0 ? -s : s, ((nearest + 1) & 2) != 0 ? -c : c};
 }
 
 } // namespace cairn::exact_math

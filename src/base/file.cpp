@@ -21,8 +21,7 @@ std::size_t first_room(int fd, std::uint64_t limit) {
   // One byte more than the size, so that the last read(2) says "end".
   const std::uint64_t wanted =
       sized ? static_cast<std::uint64_t>(status.st_size) + 1 : guess;
-  return static_cast<std::size_t>(
-      std::min(std::max(wanted, guess), limit + 1));
+  return static_cast<std::size_t>(std::min(std::max(wanted, guess), limit + 1));
 }
 
 } // namespace
@@ -49,7 +48,8 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
   std::string text(first_room(fd.get(), limit), '\0');
   std::size_t size = 0;
   for (;;) {
-    const ssize_t got = ::read(fd.get(), text.data() + size, text.size() - size);
+    const ssize_t got =
+        ::read(fd.get(), text.data() + size, text.size() - size);
     if (got < 0) {
       if (errno == EINTR) {
         continue;

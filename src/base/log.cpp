@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <ctime>
 #include <string>
 
@@ -47,7 +49,7 @@ std::string time_of_day() {
 Logger::Logger(Options options) : options_(options) {}
 
 void Logger::line(LogLevel level, std::string_view text) const {
-  if (level < options_.least) {
+  if (!says(level)) {
     return;
   }
   std::string out = time_of_day();
@@ -58,9 +60,17 @@ void Logger::line(LogLevel level, std::string_view text) const {
   out += prefix(level);
   out += text;
   out += '\n';
-  // A log line that cannot be written has nowhere to be reported.
-  [[maybe_unused]] const ssize_t written =
-      ::write(options_.fd, out.data(), out.size());
+  // Usually one write(2). A line that cannot be written has nowhere to be
+  // reported.
+  std::string_view rest = out;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(options_.fd, rest.data(), rest.size());
+    if (written >= 0) {
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      return;
+    }
+  }
 }
 
 } // namespace cairn

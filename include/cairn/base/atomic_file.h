@@ -12,8 +12,8 @@
 
 namespace cairn {
 
-/// Replaces a file as a whole or not at all: whoever opens the path sees the old
-/// content or the new, also after a crash or a power cut.
+/// Replaces a file as a whole or not at all: whoever opens the path sees the
+/// old content or the new, also after a crash or a power cut.
 ///
 ///   AtomicFile file("run/latest.json");
 ///   file.write(text);

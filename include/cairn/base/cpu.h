@@ -6,7 +6,8 @@
 
 namespace cairn {
 
-/// What this machine's CPU can do and its kernel lets us use, asked at run time.
+/// What this machine's CPU can do and its kernel lets us use, asked at run
+/// time.
 struct CpuFeatures {
   // x86_64
   bool sse42 = false;

@@ -14,9 +14,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The candidate someone who typed `name` most likely meant, for "did you
 /// mean"; none when nothing is close. Case does not count, nor does '-' against
-/// '_'. Of equally near candidates the first is taken.
+/// '_', and a name that only stops early counts as near. Of equally near
+/// candidates the first is taken.
 std::optional<std::string_view> nearest(
     std::string_view name,
     std::span<const std::string_view> candidates);
 
-}  // namespace cairn
+} // namespace cairn

@@ -11,12 +11,13 @@ namespace cairn {
 ///                      .where = "ds.json:3:5 (zero_optimization.stge)",
 ///                      .remedy = "did you mean \"stage\"?"});
 ///
-/// and shown as `where: what (values); remedy`. Empty parts are left out.
+/// and shown as `where: what (values); remedy`. Empty parts are left out. (The
+/// braces keep -Wextra from asking for all of them.)
 struct Problem {
   std::string what;
-  std::string where;
-  std::string values;
-  std::string remedy;
+  std::string where{};
+  std::string values{};
+  std::string remedy{};
 };
 
 /// Base of everything Cairn throws on purpose. Only `main` turns one into an

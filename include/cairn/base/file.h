@@ -18,7 +18,8 @@ UniqueFd open_file(
     unsigned mode = 0666);
 
 /// The whole file. One of more than `limit` bytes is a DataError, found before
-/// more than that is in memory: also for pipes and /proc, whose size is unknown.
+/// more than that is in memory: also for pipes and /proc, whose size is
+/// unknown.
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit);
 
 /// Writes everything, whatever write(2) splits it into. `path` is for the

@@ -27,24 +27,35 @@ class Logger {
 
   template <typename... T>
   void debug(fmt::format_string<T...> format, T&&... values) const {
-    line(LogLevel::debug, fmt::format(format, std::forward<T>(values)...));
+    say(LogLevel::debug, format, std::forward<T>(values)...);
   }
   template <typename... T>
   void info(fmt::format_string<T...> format, T&&... values) const {
-    line(LogLevel::info, fmt::format(format, std::forward<T>(values)...));
+    say(LogLevel::info, format, std::forward<T>(values)...);
   }
   template <typename... T>
   void warning(fmt::format_string<T...> format, T&&... values) const {
-    line(LogLevel::warning, fmt::format(format, std::forward<T>(values)...));
+    say(LogLevel::warning, format, std::forward<T>(values)...);
   }
   template <typename... T>
   void error(fmt::format_string<T...> format, T&&... values) const {
-    line(LogLevel::error, fmt::format(format, std::forward<T>(values)...));
+    say(LogLevel::error, format, std::forward<T>(values)...);
   }
 
   void line(LogLevel level, std::string_view text) const;
 
+  /// Whether lines of that level are written at all.
+  bool says(LogLevel level) const noexcept { return level >= options_.least; }
+
  private:
+  template <typename... T>
+  void say(LogLevel level, fmt::format_string<T...> format, T&&... values)
+      const {
+    if (says(level)) {
+      line(level, fmt::format(format, std::forward<T>(values)...));
+    }
+  }
+
   Options options_;
 };
 

@@ -37,7 +37,7 @@ struct Philox4x32 {
   }
 
   /// Words 0 and 1 (half 0) or 2 and 3 (half 1) as one number.
-  constexpr std::uint64_t pair(unsigned half) const {
+  constexpr std::uint64_t pair(std::uint64_t half) const {
     return words[2 * half] | (std::uint64_t{words[2 * half + 1]} << 32);
   }
 };

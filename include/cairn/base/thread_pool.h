@@ -1,0 +1,75 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <future>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+/// A fixed number of threads that work off a queue in order. The destructor
+/// finishes what was submitted, so no future is left without an answer.
+class ThreadPool {
+ public:
+  struct Options {
+    std::size_t threads = 1; ///< at least one
+    /// submit() waits while this many jobs wait for a thread, so that a fast
+    /// producer cannot fill the memory.
+    std::size_t queue_limit = std::numeric_limits<std::size_t>::max();
+  };
+
+  explicit ThreadPool(std::size_t threads) : ThreadPool(Options{threads}) {}
+  explicit ThreadPool(Options options);
+  ~ThreadPool() = default;
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  std::size_t size() const noexcept { return threads_.size(); }
+
+  /// Runs `job` on a thread of the pool; the future has its result or what it
+  /// threw. With a queue limit a job must not submit to its own pool: when all
+  /// threads wait for room, nobody makes any.
+  template <typename Job>
+  [[nodiscard]] std::future<std::invoke_result_t<Job>> submit(Job job) {
+    // Shared, since std::function wants to copy and a packaged_task cannot be.
+    auto task =
+        std::make_shared<std::packaged_task<std::invoke_result_t<Job>()>>(
+            std::move(job));
+    auto result = task->get_future();
+    push([task = std::move(task)] { (*task)(); });
+    return result;
+  }
+
+  /// Calls body(begin, end) over [0, count) in stretches of `grain` (the last
+  /// may be shorter) and returns when all are done. The caller works too, so it
+  /// may be called from a job of the same pool. When a body throws, stretches
+  /// not yet begun are left out and the first exception is thrown here.
+  void parallel_for(
+      std::size_t count,
+      std::size_t grain,
+      const std::function<void(std::size_t begin, std::size_t end)>& body);
+
+ private:
+  void push(std::function<void()> job);
+  bool try_push(std::function<void()> job);
+  void work(const std::stop_token& stop);
+
+  std::size_t queue_limit_;
+  std::mutex mutex_;
+  std::condition_variable_any not_empty_;
+  std::condition_variable not_full_;
+  std::deque<std::function<void()>> queue_;
+  /// Last, so that they are joined before what they use goes away.
+  std::vector<std::jthread> threads_;
+};
+
+} // namespace cairn

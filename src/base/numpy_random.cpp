@@ -1,0 +1,187 @@
+#include <cairn/base/numpy_random.h>
+
+#include <cairn/base/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t length = 624;
+
+} // namespace
+
+NumpyRandom::NumpyRandom(std::uint32_t seed) {
+  seed_key(seed);
+}
+
+NumpyRandom::NumpyRandom(std::span<const std::uint32_t> seed) {
+  if (seed.empty()) {
+    throw ConfigError(
+        {.what = "a random generator needs a seed, and got none"});
+  }
+  // Matsumoto and Nishimura's init_by_array.
+  seed_key(19650218);
+  auto& key = state_.key;
+  std::size_t i = 1;
+  const auto mixed = [&](std::uint32_t factor) {
+    return key[i] ^ ((key[i - 1] ^ (key[i - 1] >> 30)) * factor);
+  };
+  const auto advance = [&] {
+    if (++i == length) {
+      key[0] = key[length - 1];
+      i = 1;
+    }
+  };
+  for (std::size_t k = 0; k < std::max(length, seed.size()); ++k) {
+    const std::size_t j = k % seed.size();
+    key[i] = mixed(1664525) + seed[j] + static_cast<std::uint32_t>(j);
+    advance();
+  }
+  for (std::size_t k = 1; k < length; ++k) {
+    key[i] = mixed(1566083941) - static_cast<std::uint32_t>(i);
+    advance();
+  }
+  key[0] = 0x80000000;
+}
+
+void NumpyRandom::seed_key(std::uint32_t seed) {
+  for (std::size_t i = 0; i < length; ++i) {
+    state_.key[i] = seed;
+    seed =
+        1812433253 * (seed ^ (seed >> 30)) + static_cast<std::uint32_t>(i + 1);
+  }
+}
+
+void NumpyRandom::set_state(const State& state) {
+  if (state.position < 0 || state.position > static_cast<int>(length)) {
+    throw CheckpointError(
+        {.what = "the stored state of a random generator is broken",
+         .values = fmt::format(
+             "its position is {}, not within 0 and {}",
+             state.position,
+             length)});
+  }
+  state_ = state;
+}
+
+void NumpyRandom::next_key() {
+  constexpr std::size_t middle = 397;
+  auto& key = state_.key;
+  for (std::size_t i = 0; i < length; ++i) {
+    const std::uint32_t y =
+        (key[i] & 0x80000000) | (key[(i + 1) % length] & 0x7fffffff);
+    key[i] =
+        key[(i + middle) % length] ^ (y >> 1) ^ ((y & 1) != 0 ? 0x9908b0df : 0);
+  }
+  state_.position = 0;
+}
+
+std::uint32_t NumpyRandom::bits32() {
+  if (state_.position == static_cast<int>(length)) {
+    next_key();
+  }
+  std::uint32_t y = state_.key[static_cast<std::size_t>(state_.position++)];
+  y ^= y >> 11;
+  y ^= (y << 7) & 0x9d2c5680;
+  y ^= (y << 15) & 0xefc60000;
+  return y ^ (y >> 18);
+}
+
+std::uint64_t NumpyRandom::bits64() {
+  const std::uint64_t high = bits32();
+  return (high << 32) | bits32();
+}
+
+double NumpyRandom::random_sample() {
+  const std::uint32_t high = bits32() >> 5;
+  const std::uint32_t low = bits32() >> 6;
+  return (high * 67108864.0 + low) / 9007199254740992.0;
+}
+
+std::uint64_t NumpyRandom::interval(std::uint64_t most) {
+  if (most == 0) {
+    return 0;
+  }
+  const std::uint64_t mask =
+      std::numeric_limits<std::uint64_t>::max() >> std::countl_zero(most);
+  const bool narrow = most <= std::numeric_limits<std::uint32_t>::max();
+  for (;;) {
+    const std::uint64_t value = (narrow ? bits32() : bits64()) & mask;
+    if (value <= most) {
+      return value;
+    }
+  }
+}
+
+std::int64_t NumpyRandom::randint(std::int64_t low, std::int64_t high) {
+  if (low >= high) {
+    throw ConfigError(
+        {.what = "no whole number to choose from",
+         .values = fmt::format("low {}, high {}", low, high)});
+  }
+  // Unsigned, since the range may be wider than a signed number holds.
+  const auto first = static_cast<std::uint64_t>(low);
+  const std::uint64_t most = static_cast<std::uint64_t>(high) - first - 1;
+  return static_cast<std::int64_t>(first + interval(most));
+}
+
+double NumpyRandom::standard_normal() {
+  if (state_.has_gauss) {
+    const double value = state_.cached_gauss;
+    state_.has_gauss = false;
+    state_.cached_gauss = 0.0;
+    return value;
+  }
+  // Marsaglia's polar method gives two at once.
+  for (;;) {
+    const double x = 2.0 * random_sample() - 1.0;
+    const double y = 2.0 * random_sample() - 1.0;
+    const double square = x * x + y * y;
+    if (square < 1.0 && square != 0.0) {
+      const double scale = std::sqrt(-2.0 * std::log(square) / square);
+      state_.cached_gauss = scale * x;
+      state_.has_gauss = true;
+      return scale * y;
+    }
+  }
+}
+
+double NumpyRandom::normal(double mean, double deviation) {
+  return mean + deviation * standard_normal();
+}
+
+std::vector<std::int64_t> NumpyRandom::permutation(std::size_t count) {
+  std::vector<std::int64_t> order(count);
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  shuffle(std::span(order));
+  return order;
+}
+
+std::vector<std::int64_t> NumpyRandom::choice(
+    std::size_t population,
+    std::size_t count,
+    Replacement replacement) {
+  if (replacement == Replacement::with) {
+    return randint<std::int64_t>(
+        0,
+        static_cast<std::int64_t>(population),
+        count);
+  }
+  if (count > population) {
+    throw ConfigError(
+        {.what = "cannot choose so many without replacement",
+         .values = fmt::format("{} of {}", count, population)});
+  }
+  std::vector<std::int64_t> order = permutation(population);
+  order.resize(count);
+  return order;
+}
+
+} // namespace cairn

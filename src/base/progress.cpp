@@ -1,0 +1,116 @@
+#include <cairn/base/progress.h>
+
+#include "base/progress_line.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+constexpr std::chrono::milliseconds redraw_interval{100};
+constexpr std::string_view clear_to_end = "\x1b[K";
+
+bool can_redraw(int fd) {
+  const char* const kind = std::getenv("TERM");
+  return ::isatty(fd) == 1 &&
+      (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
+std::size_t terminal_width(int fd) {
+  struct winsize size {};
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return 80;
+  }
+  // Some terminals wrap as soon as the last column is written.
+  return size.ws_col - 1U;
+}
+
+} // namespace
+
+Progress::Progress(Options options)
+    : options_(std::move(options)),
+      terminal_(can_redraw(options_.fd)),
+      start_(Clock::now()) {
+  const auto first = terminal_             ? start_
+      : options_.line_interval.count() > 0 ? start_ + options_.line_interval
+                                           : Clock::time_point::max();
+  next_draw_ = first.time_since_epoch().count();
+}
+
+Progress::~Progress() {
+  if (drawn_ && !done_) {
+    put("\n");
+  }
+}
+
+void Progress::advance(std::uint64_t count) {
+  count_.fetch_add(count, std::memory_order_relaxed);
+  if (next_draw_.load(std::memory_order_relaxed) ==
+      Clock::time_point::max().time_since_epoch().count()) {
+    return;
+  }
+  const Clock::time_point now = Clock::now();
+  if (now.time_since_epoch().count() <
+      next_draw_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  // Whoever comes while another thread draws has nothing to add.
+  const std::unique_lock lock(drawing_, std::try_to_lock);
+  if (!lock || done_ ||
+      now.time_since_epoch().count() <
+          next_draw_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  const Clock::duration pause =
+      terminal_ ? redraw_interval : options_.line_interval;
+  next_draw_.store(
+      (now + pause).time_since_epoch().count(),
+      std::memory_order_relaxed);
+  draw(Ending::none);
+}
+
+void Progress::done() {
+  const std::lock_guard lock(drawing_);
+  if (!std::exchange(done_, true)) {
+    draw(Ending::newline);
+  }
+}
+
+void Progress::draw(Ending ending) {
+  const ProgressMoment moment{
+      .label = options_.label,
+      .unit = options_.unit,
+      .count = count_.load(std::memory_order_relaxed),
+      .total = options_.total,
+      .elapsed = Clock::now() - start_};
+  if (ending == Ending::newline) {
+    std::string line = terminal_ ? "\r" : "";
+    line += final_line(moment);
+    line += terminal_ ? clear_to_end : "";
+    line += "\n";
+    put(line);
+  } else if (terminal_) {
+    std::string line = "\r";
+    line += bar_line(moment, terminal_width(options_.fd));
+    line += clear_to_end;
+    put(line);
+    drawn_ = true;
+  } else {
+    put(plain_line(moment) + "\n");
+  }
+}
+
+void Progress::put(std::string_view text) {
+  // In one write(2), so that other output never lands inside; what cannot be
+  // written has nowhere to be reported.
+  while (::write(options_.fd, text.data(), text.size()) < 0 && errno == EINTR) {
+  }
+}
+
+} // namespace cairn

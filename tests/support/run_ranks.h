@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cairn/distributed/init_distributed.h>
+
+#include <chrono>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace cairn::testing {
+
+struct RanksOptions {
+  int ranks = 2;
+  distributed::BackendChoice backend = distributed::BackendChoice::gloo;
+  std::chrono::milliseconds start_timeout = std::chrono::seconds(20);
+  std::chrono::milliseconds collective_timeout = std::chrono::seconds(20);
+  std::chrono::milliseconds notes_grace = std::chrono::seconds(1);
+  /// After this all processes are killed and the test fails.
+  std::chrono::seconds limit = std::chrono::seconds(60);
+  /// Ranks that the test itself kills: their death is no failure.
+  std::set<int> dies;
+};
+
+/// How one rank ended.
+struct RankOutcome {
+  int status = 0;  ///< as waitpid() has it
+  std::string log; ///< what it wrote to stderr
+};
+
+/// Runs `body` in that many real processes, each a rank of one job, and waits
+/// for them all. Failed expectations and exceptions of a rank become failures
+/// of the running test, with the rank's number. Forks, so nothing may have
+/// started a thread in this process before.
+std::vector<RankOutcome> run_ranks(
+    const RanksOptions& options,
+    const std::function<void(distributed::World)>& body);
+
+/// The same for the plain case.
+void run_ranks(
+    int ranks,
+    const std::function<void(const distributed::ProcessGroup&)>& body);
+
+/// The same without a job: `body` gets what it needs to start one itself.
+std::vector<RankOutcome> run_processes(
+    const RanksOptions& options,
+    const std::function<void(const distributed::InitOptions&)>& body);
+
+} // namespace cairn::testing
