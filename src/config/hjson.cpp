@@ -1,6 +1,6 @@
-#include "cairn/config/hjson.h"
+#include <cairn/config/hjson.h>
 
-#include "cairn/base/error.h"
+#include <cairn/base/error.h>
 #include "config/number_text.h"
 #include "config/utf8.h"
 
@@ -31,7 +31,7 @@ class Reader {
       : text_(text), name_(name) {
     check_encoding();
     if (text_.substr(0, 3) == "\xef\xbb\xbf") { // a byte order mark
-      at_ = 3;
+      text_.remove_prefix(3);
     }
   }
 
@@ -89,7 +89,9 @@ class Reader {
   }
 
   [[noreturn]] void fail(
-      std::string what, std::size_t offset, std::string remedy = "") {
+      std::string what,
+      std::size_t offset,
+      std::string remedy = "") {
     const Position here = position(offset);
     throw ConfigError(
         {.what = std::move(what),
@@ -102,8 +104,8 @@ class Reader {
       throw ConfigError(
           {.what = "the text is too long for a configuration",
            .where = std::string(name_),
-           .values = fmt::format(
-               "{} bytes, at most {}", text_.size(), longest)});
+           .values =
+               fmt::format("{} bytes, at most {}", text_.size(), longest)});
     }
     for (std::size_t i = 0; i < text_.size();) {
       const std::size_t length = utf8_length(text_, i);
@@ -182,7 +184,7 @@ class Reader {
         fail(
             fmt::format(
                 "\"{}\" is given twice, first at {}:{}",
-                member.name,
+                printable(member.name),
                 first->second.line,
                 first->second.column),
             key_start,
@@ -190,7 +192,9 @@ class Reader {
       }
       skip_blanks();
       if (peek() != ':') {
-        fail(fmt::format("expected ':' after \"{}\"", member.name), at_);
+        fail(
+            fmt::format("expected ':' after \"{}\"", printable(member.name)),
+            at_);
       }
       ++at_;
       skip_blanks();

@@ -27,6 +27,8 @@ struct ToJson {
 
 } // namespace
 
-Json to_json(const Node& node) { return std::visit(ToJson{}, node.value); }
+Json to_json(const Node& node) {
+  return std::visit(ToJson{}, node.value);
+}
 
 } // namespace cairn::config

@@ -1,4 +1,4 @@
-#include "cairn/config/node.h"
+#include <cairn/config/node.h>
 
 #include "config/json_tree.h"
 

@@ -8,7 +8,9 @@
 namespace cairn::config {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 } // namespace
 
@@ -96,6 +98,8 @@ std::optional<std::int64_t> integral(double value) {
   return static_cast<std::int64_t>(value);
 }
 
-std::string number_text(double value) { return fmt::format("{}", value); }
+std::string number_text(double value) {
+  return fmt::format("{}", value);
+}
 
 } // namespace cairn::config

@@ -1,5 +1,7 @@
 #include "config/utf8.h"
 
+#include <fmt/format.h>
+
 namespace cairn::config {
 namespace {
 
@@ -56,6 +58,19 @@ void append_utf8(std::string& text, std::uint32_t code) {
     put(0x80 | ((code >> 6) & 0x3f));
     put(0x80 | (code & 0x3f));
   }
+}
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      result += fmt::format("\\x{:02x}", byte);
+    } else {
+      result.push_back(c);
+    }
+  }
+  return result;
 }
 
 } // namespace cairn::config

@@ -14,4 +14,8 @@ std::size_t utf8_length(std::string_view text, std::size_t at);
 /// Appends a code point that is no surrogate.
 void append_utf8(std::string& text, std::uint32_t code);
 
+/// The text with control characters written as \\xNN, so that a name from
+/// someone's file cannot break or fake a line of a message.
+std::string printable(std::string_view text);
+
 } // namespace cairn::config

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cairn/config/node.h"
+#include <cairn/config/node.h>
 
 #include <string>
 #include <string_view>

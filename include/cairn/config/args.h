@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn::config {
+
+/// The few arguments every program that trains with Cairn understands:
+/// `--deepspeed`, `--deepspeed_config FILE` (and their old names) and
+/// `--local_rank N`.
+struct Args {
+  enum class Others {
+    refuse, ///< an argument that is not ours is an error
+    keep    ///< … is left in `rest` for the program
+  };
+
+  bool deepspeed = false;
+  std::optional<std::string> deepspeed_config;
+  std::int64_t local_rank = -1; ///< -1: not started by a launcher
+  std::vector<std::string> rest;
+  std::vector<std::string> warnings; ///< for the caller to log
+
+  /// Throws ConfigError.
+  static Args parse(
+      int argc,
+      const char* const* argv,
+      Others others = Others::refuse);
+};
+
+} // namespace cairn::config

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cairn/config/deepspeed_config.h>
+#include <cairn/config/flags.h>
+#include <cairn/config/place.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn::config {
+
+/// Where a configuration comes from. A file or a JSON text, not both; flags
+/// (which may name a file with --deepspeed_config) beside either.
+struct ConfigSource {
+  std::optional<std::string> file;
+  std::optional<std::string> json;
+  std::vector<std::string> flags;
+  std::int64_t world_size = 1; ///< number of ranks
+};
+
+/// Everything a run is told, read once and consistent. Past this point nobody
+/// looks up a key by its name.
+struct Config {
+  DeepSpeedConfig deepspeed;
+  Flags flags;
+  std::int64_t world_size = 1;
+  std::int64_t data_parallel_size = 1;
+  /// Keys and flags that were given, and where: for messages.
+  std::map<std::string, Place> given;
+  std::vector<std::string> warnings; ///< for the caller to log
+
+  /// Reads, merges and resolves as DeepSpeed and Megatron-LM would, without
+  /// asking what Cairn supports. Throws ConfigError.
+  static Config resolve(const ConfigSource& source);
+  /// `resolve`, then `check`: what programs call.
+  static Config load(const ConfigSource& source);
+
+  /// Throws ConfigError for what Cairn does not support and for shapes that
+  /// cannot work, such as heads that do not divide over the ranks.
+  void check() const;
+
+  /// The resolved configuration: `{"deepspeed": …, "flags": …, …}`.
+  std::string json() const;
+};
+
+} // namespace cairn::config

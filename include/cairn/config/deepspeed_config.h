@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cairn/config/autotuning_config.h>
+#include <cairn/config/batch_config.h>
+#include <cairn/config/elasticity_config.h>
+#include <cairn/config/monitor_config.h>
+#include <cairn/config/node.h>
+#include <cairn/config/optimizer_config.h>
+#include <cairn/config/precision_config.h>
+#include <cairn/config/training_config.h>
+#include <cairn/config/zero_config.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace cairn::config {
+
+/// A DeepSpeed JSON file as typed values. The table in src/config/keys*.cpp
+/// binds every key to its member here and is the only list of key names.
+struct DeepSpeedConfig {
+  BatchRequest batch_request;
+  std::optional<BatchConfig> batch; ///< filled by resolution
+  OptimizerConfig optimizer;
+  SchedulerConfig scheduler;
+  GradientConfig gradients;
+  Fp16Config fp16;
+  Bf16Config bf16;
+  AmpConfig amp;
+  DataTypesConfig data_types;
+  ZeroConfig zero;
+  bool zero_allow_untested_optimizer = false;
+  bool zero_force_ds_cpu_optimizer = true;
+  AioConfig aio;
+  ActivationCheckpointingConfig activation_checkpointing;
+  LoggingConfig logging;
+  FlopsProfilerConfig flops_profiler;
+  MonitorConfig tensorboard;
+  MonitorConfig csv_monitor;
+  CommsLoggerConfig comms_logger;
+  ThroughputTimerConfig throughput_timer;
+  CheckpointConfig checkpoint;
+  PipelineConfig pipeline;
+  ElasticityConfig elasticity;
+  AutotuningConfig autotuning;
+  CurriculumConfig curriculum;
+  DataLoaderConfig dataloader;
+  bool disable_allgather = false;
+  std::optional<std::int64_t> vocabulary_size;
+  std::optional<std::string> log_level;
+  DataType seq_parallel_communication_data_type = DataType::fp32;
+  bool use_data_before_expert_parallelism = false;
+  std::int64_t sequence_parallel_size = 1;
+  /// Values of keys that Cairn knows by name only, under their paths.
+  std::map<std::string, Node> unsupported;
+};
+
+} // namespace cairn::config

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cairn/config/precision_config.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn::config {
+
+enum class ReduceOp { mean, sum };
+
+/// How gradients are scaled, reduced and clipped.
+struct GradientConfig {
+  double clipping = 1.0; ///< 0: off
+  bool prescale = false;
+  double predivide_factor = 1.0;
+  ReduceOp allreduce_op = ReduceOp::mean;
+  bool sparse = false;
+  bool managed_accumulation = true;
+  std::optional<DataType> communication_data_type;
+};
+
+struct ActivationCheckpointingConfig {
+  bool partition_activations = false;
+  bool cpu_checkpointing = false;
+  bool contiguous_memory_optimization = false;
+  std::optional<std::int64_t> number_checkpoints;
+  bool synchronize_checkpoint_boundary = false;
+  bool profile = false;
+};
+
+enum class TagValidation { ignore, warn, fail };
+
+struct CheckpointConfig {
+  TagValidation tag_validation = TagValidation::warn;
+  bool load_universal = false;
+  bool use_node_local_storage = false;
+  bool pipeline_stage = false; ///< parallel_write.pipeline_stage
+};
+
+struct PipelineConfig {
+  std::optional<std::int64_t> stages; ///< absent: as many as the mesh has
+  std::string partition = "best";
+  bool seed_layers = false;
+  std::int64_t activation_checkpoint_interval = 0;
+  bool pipe_partitioned = true;
+  bool grad_partitioned = true;
+};
+
+enum class CurriculumSchedule { fixed_linear, fixed_root, fixed_discrete };
+
+/// Training on short sequences first.
+struct CurriculumConfig {
+  bool enabled = false;
+  std::string type = "seqlen";
+  std::optional<std::int64_t> min_difficulty;
+  std::optional<std::int64_t> max_difficulty;
+  std::optional<CurriculumSchedule> schedule_type;
+  std::optional<std::int64_t> total_curriculum_step;
+  std::optional<std::int64_t> difficulty_step;
+  std::optional<std::int64_t> root_degree;
+  std::vector<std::int64_t> difficulty;
+  std::vector<std::int64_t> max_step;
+};
+
+struct DataLoaderConfig {
+  bool drop_last = false;
+};
+
+} // namespace cairn::config

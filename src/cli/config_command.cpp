@@ -1,0 +1,134 @@
+#include <cairn/base/error.h>
+#include <cairn/config/config.h>
+#include <cairn/config/reference.h>
+#include "cli/command.h"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+namespace cairn::cli {
+namespace {
+
+constexpr const char* usage =
+    R"(usage: cairn config check [FILE] [--world-size N] [FLAGS…]
+       cairn config explain NAME…
+       cairn config keys | flags | docs
+
+  check     resolve a DeepSpeed JSON file together with Megatron flags, print
+            the result as JSON, or what is wrong with it (exit code 2)
+  explain   say what a key (zero_optimization.stage, or just stage) or a flag
+            (--lr) means; a section lists what is in it
+  keys      list every JSON key with its default
+  flags     list every flag, group by group
+  docs      print the reference page as Markdown
+)";
+
+[[noreturn]] void fail_usage(std::string what) {
+  throw ConfigError(
+      {.what = std::move(what), .remedy = "see `cairn config --help`"});
+}
+
+std::int64_t world_size_from(const std::string& text) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < 1) {
+    throw ConfigError(
+        {.what = fmt::format("\"{}\" is no number of ranks", text),
+         .where = "--world-size"});
+  }
+  return value;
+}
+
+config::ConfigSource source_from(const Arguments& arguments) {
+  config::ConfigSource source;
+  const std::string name = "--world-size";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& each = arguments[i];
+    if (each == name) {
+      if (++i == arguments.size()) {
+        throw ConfigError({.what = "takes a value, got none", .where = name});
+      }
+      source.world_size = world_size_from(arguments[i]);
+    } else if (each.starts_with(name + "=")) {
+      source.world_size = world_size_from(each.substr(name.size() + 1));
+    } else if (i == 0 && !each.starts_with("-")) {
+      source.file = each;
+    } else {
+      source.flags.push_back(each);
+    }
+  }
+  return source;
+}
+
+int check(const Arguments& arguments) {
+  const auto source = source_from(arguments);
+  const auto resolved = config::Config::resolve(source);
+  for (const std::string& warning : resolved.warnings) {
+    fmt::print(stderr, "warning: {}\n", warning);
+  }
+  resolved.check();
+  if (resolved.deepspeed.batch) {
+    fmt::print(stderr, "{}\n", describe(*resolved.deepspeed.batch));
+  }
+  fmt::print("{}\n", resolved.json());
+  return exit_ok;
+}
+
+} // namespace
+
+int run_config(const Arguments& arguments) {
+  if (arguments.empty()) {
+    fail_usage("what about the configuration?");
+  }
+  const std::string& what = arguments.front();
+  const Arguments rest(arguments.begin() + 1, arguments.end());
+  if (what == "--help" || what == "-h" || what == "help") {
+    fmt::print("{}", usage);
+    return exit_ok;
+  }
+  if (what == "check") {
+    if (!rest.empty() && (rest.front() == "--help" || rest.front() == "-h")) {
+      fmt::print("{}\n{}", usage, config::flags_text());
+      return exit_ok;
+    }
+    if (rest.empty()) {
+      fail_usage("nothing to check: give a file or flags");
+    }
+    return check(rest);
+  }
+  if (what == "explain") {
+    if (rest.empty()) {
+      fail_usage("explain what? give a key or a flag");
+    }
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      fmt::print("{}{}", i == 0 ? "" : "\n", config::explain(rest[i]));
+    }
+    return exit_ok;
+  }
+  for (const auto& [name, text] :
+       {std::pair{"keys", &config::keys_text},
+        std::pair{"docs", &config::reference_page}}) {
+    if (what == name) {
+      if (!rest.empty()) {
+        fail_usage(fmt::format("\"{}\" takes no arguments", what));
+      }
+      fmt::print("{}", text());
+      return exit_ok;
+    }
+  }
+  if (what == "flags") {
+    if (!rest.empty()) {
+      fail_usage("\"flags\" takes no arguments");
+    }
+    fmt::print("{}", config::flags_text());
+    return exit_ok;
+  }
+  fail_usage(fmt::format("\"{}\" is no subcommand of config", what));
+}
+
+} // namespace cairn::cli

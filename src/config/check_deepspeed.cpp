@@ -1,0 +1,208 @@
+#include "config/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cairn::config {
+namespace {
+
+void check_optimizer(const Config& config) {
+  const OptimizerConfig& optimizer = config.deepspeed.optimizer;
+  if (optimizer.params && !optimizer.type) {
+    refuse(
+        config,
+        "optimizer.params",
+        "settings of an optimizer that is not named",
+        "set optimizer.type (or --lr, for Megatron's Adam)");
+  }
+  const SchedulerConfig& scheduler = config.deepspeed.scheduler;
+  if (scheduler.params && !scheduler.type) {
+    refuse(
+        config,
+        "scheduler.params",
+        "settings of a schedule that is not named",
+        "set scheduler.type");
+  }
+  if (!scheduler.type) {
+    return;
+  }
+  const SchedulerParams params = scheduler.params.value_or(SchedulerParams{});
+  const auto need = [&](const char* name, bool there) {
+    if (!there) {
+      refuse(
+          config,
+          "scheduler.type",
+          fmt::format("{} needs {}", *scheduler.type, name),
+          fmt::format("set scheduler.params.{}", name));
+    }
+  };
+  if (*scheduler.type == "WarmupDecayLR" ||
+      *scheduler.type == "WarmupCosineLR") {
+    need("total_num_steps", params.total_num_steps.has_value());
+  }
+  if (*scheduler.type == "OneCycle") {
+    need("cycle_min_lr", params.cycle_min_lr.has_value());
+    need("cycle_max_lr", params.cycle_max_lr.has_value());
+  }
+}
+
+void check_precision(const Config& config) {
+  const DeepSpeedConfig& deepspeed = config.deepspeed;
+  if (!deepspeed.amp.enabled) {
+    return;
+  }
+  const auto exclude = [&](bool on, const char* other) {
+    if (on) {
+      refuse(
+          config,
+          "amp.enabled",
+          fmt::format("amp and {} exclude each other", other),
+          fmt::format("drop amp or {}", other));
+    }
+  };
+  exclude(deepspeed.fp16.enabled, "fp16");
+  exclude(deepspeed.bf16.enabled, "bf16");
+  exclude(deepspeed.zero.stage != ZeroStage::disabled, "zero_optimization");
+}
+
+void check_zero(const Config& config) {
+  const ZeroConfig& zero = config.deepspeed.zero;
+  const std::string section = "zero_optimization.";
+  if (zero.offload_param && zero.offload_param->device != OffloadDevice::none &&
+      zero.stage != ZeroStage::weights) {
+    refuse(
+        config,
+        section + "offload_param",
+        fmt::format(
+            "offloading parameters needs stage 3, not stage {}",
+            static_cast<int>(zero.stage)),
+        "set stage to 3, or offload the optimizer only");
+  }
+  if (zero.offload_optimizer &&
+      zero.offload_optimizer->device != OffloadDevice::none &&
+      zero.stage == ZeroStage::disabled) {
+    refuse(
+        config,
+        section + "offload_optimizer",
+        "offloading the optimizer needs stage 1, 2 or 3",
+        "set zero_optimization.stage");
+  }
+  const auto need_path = [&](const auto& offload, const char* name) {
+    if (offload && offload->device == OffloadDevice::nvme &&
+        !offload->nvme_path) {
+      refuse(
+          config,
+          section + name + ".device",
+          "nvme needs a folder to write to",
+          fmt::format("set {}{}.nvme_path", section, name));
+    }
+  };
+  need_path(zero.offload_param, "offload_param");
+  need_path(zero.offload_optimizer, "offload_optimizer");
+  const auto need_divisor = [&](const char* name, std::int64_t size) {
+    if (size > 1 && config.data_parallel_size % size != 0) {
+      refuse(
+          config,
+          section + name,
+          fmt::format(
+              "groups of {} do not divide the data-parallel size {}",
+              size,
+              config.data_parallel_size));
+    }
+  };
+  need_divisor("zero_hpz_partition_size", zero.zero_hpz_partition_size);
+  need_divisor("mics_shard_size", zero.mics_shard_size);
+}
+
+void check_curriculum(const Config& config) {
+  const CurriculumConfig& plan = config.deepspeed.curriculum;
+  if (!plan.enabled) {
+    return;
+  }
+  const std::string section = "curriculum_learning.";
+  const auto need = [&](const char* name, bool there) {
+    if (!there) {
+      refuse(
+          config,
+          section + "enabled",
+          fmt::format("a curriculum needs {}", name),
+          fmt::format("set {}{}", section, name));
+    }
+  };
+  need("min_difficulty", plan.min_difficulty.has_value());
+  need("max_difficulty", plan.max_difficulty.has_value());
+  need("schedule_type", plan.schedule_type.has_value());
+  if (*plan.min_difficulty > *plan.max_difficulty) {
+    refuse(
+        config,
+        section + "min_difficulty",
+        fmt::format(
+            "{} is above max_difficulty {}",
+            *plan.min_difficulty,
+            *plan.max_difficulty));
+  }
+  if (*plan.schedule_type == CurriculumSchedule::fixed_discrete) {
+    need("schedule_config.difficulty", !plan.difficulty.empty());
+    if (plan.max_step.size() + 1 != plan.difficulty.size()) {
+      refuse(
+          config,
+          section + "schedule_config.max_step",
+          fmt::format(
+              "{} lengths need {} steps between them, not {}",
+              plan.difficulty.size(),
+              plan.difficulty.size() - 1,
+              plan.max_step.size()));
+    }
+    return;
+  }
+  need(
+      "schedule_config.total_curriculum_step",
+      plan.total_curriculum_step.has_value());
+  need("schedule_config.difficulty_step", plan.difficulty_step.has_value());
+  need(
+      "schedule_config.root_degree",
+      plan.root_degree.has_value() ||
+          *plan.schedule_type != CurriculumSchedule::fixed_root);
+}
+
+void check_rest(const Config& config) {
+  const AutotuningConfig& tuning = config.deepspeed.autotuning;
+  if (tuning.end_profile_step < tuning.start_profile_step) {
+    refuse(
+        config,
+        "autotuning.end_profile_step",
+        fmt::format(
+            "{} comes before start_profile_step {}",
+            tuning.end_profile_step,
+            tuning.start_profile_step));
+  }
+  for (const auto& [name, folder] :
+       {std::pair{"autotuning.results_dir", &tuning.results_dir},
+        std::pair{"autotuning.exps_dir", &tuning.exps_dir}}) {
+    if (folder->empty()) {
+      refuse(config, name, "an empty folder name");
+    }
+  }
+  const std::string& partition = config.deepspeed.pipeline.partition;
+  if (partition != "best" && partition != "uniform" &&
+      partition != "parameters" && !partition.starts_with("type:")) {
+    refuse(
+        config,
+        "pipeline.partition",
+        fmt::format("no way to share out layers: \"{}\"", partition),
+        "use \"best\", \"uniform\", \"parameters\" or \"type:regex\"");
+  }
+}
+
+} // namespace
+
+void check_deepspeed(const Config& config) {
+  check_optimizer(config);
+  check_precision(config);
+  check_zero(config);
+  check_curriculum(config);
+  check_rest(config);
+}
+
+} // namespace cairn::config

@@ -1,0 +1,197 @@
+#include <cairn/config/config.h>
+
+#include <cairn/base/error.h>
+#include <cairn/config/hjson.h>
+#include "config/deepspeed_reader.h"
+#include "config/flag_parser.h"
+#include "config/json_tree.h"
+#include "config/merge.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace cairn::config {
+namespace {
+
+constexpr std::array batch_keys{
+    "train_batch_size",
+    "train_micro_batch_size_per_gpu",
+    "gradient_accumulation_steps"};
+
+DeepSpeedRead read_source(const ConfigSource& source, const Flags& flags) {
+  if (int{source.file.has_value()} + int{source.json.has_value()} +
+          int{flags.deepspeed.config.has_value()} >
+      1) {
+    throw ConfigError(
+        {.what = "the configuration is given twice",
+         .where = flags.deepspeed.config ? "--deepspeed_config" : "",
+         .remedy = "give a file or a JSON text, once"});
+  }
+  if (source.json) {
+    return read_deepspeed(parse_hjson(*source.json, "config"), "config");
+  }
+  const auto& file = source.file ? source.file : flags.deepspeed.config;
+  if (file) {
+    return read_deepspeed(read_hjson_file(*file), *file);
+  }
+  return {};
+}
+
+// world = data x tensor x pipeline x context.
+std::int64_t data_parallel_size(
+    const DistributedFlags& degrees,
+    std::int64_t world) {
+  if (world < 1) {
+    throw ConfigError(
+        {.what = fmt::format("a world of {} ranks", world),
+         .where = "--world-size",
+         .remedy = "it must be at least 1"});
+  }
+  std::int64_t model = 1;
+  for (const std::int64_t degree :
+       {degrees.tensor_parallel,
+        degrees.pipeline_parallel,
+        degrees.context_parallel}) {
+    if (__builtin_mul_overflow(model, degree, &model)) {
+      model = 0; // more ranks than can be counted: divides no world
+      break;
+    }
+  }
+  if (model < 1 || world % model != 0) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "world size {} is not a multiple of tensor {} x pipeline {} x "
+             "context {}",
+             world,
+             degrees.tensor_parallel,
+             degrees.pipeline_parallel,
+             degrees.context_parallel),
+         .where = "--tensor-model-parallel-size",
+         .remedy = model < 1
+             ? ""
+             : fmt::format("start a multiple of {} ranks", model)});
+  }
+  return world / model;
+}
+
+bool any_given(
+    const std::map<std::string, Place>& given,
+    const std::array<const char*, 3>& names) {
+  for (const char* name : names) {
+    if (given.contains(name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void resolve_batch_of(
+    Config& config,
+    const DeepSpeedRead& read,
+    const std::string& file) {
+  for (const char* key : batch_keys) {
+    if (const auto found = read.automatic.find(key);
+        found != read.automatic.end()) {
+      throw ConfigError(
+          {.what = "\"auto\" is filled in by nobody here",
+           .where = found->second.text(),
+           .remedy = "give a number, drop the key, or set it with "
+                     "--micro-batch-size or --global-batch-size"});
+    }
+  }
+  DeepSpeedConfig& deepspeed = config.deepspeed;
+  if (deepspeed.elasticity.enabled) {
+    if (any_given(config.given, batch_keys)) {
+      if (!deepspeed.elasticity.ignore_non_elastic_batch_info) {
+        throw ConfigError(
+            {.what = "elasticity chooses the batch, but batch keys are given",
+             .where = place_of(config.given, "elasticity.enabled"),
+             .remedy = "drop the batch keys, or set "
+                       "elasticity.ignore_non_elastic_batch_info"});
+      }
+      config.warnings.push_back(
+          place_of(config.given, "elasticity") + " overrides the batch keys");
+    }
+    deepspeed.batch = resolve_elastic_batch(
+                          deepspeed.elasticity,
+                          config.data_parallel_size,
+                          place_of(config.given, "elasticity"))
+                          .batch;
+  } else {
+    std::string where = file; // or better, the line of the first batch key
+    for (const char* key : batch_keys) {
+      if (const auto found = config.given.find(key);
+          found != config.given.end()) {
+        where = found->second.text();
+        break;
+      }
+    }
+    deepspeed.batch = resolve_batch(
+        deepspeed.batch_request,
+        config.data_parallel_size,
+        where);
+  }
+  deepspeed.batch_request = {
+      .train_batch_size = deepspeed.batch->train,
+      .train_micro_batch_size_per_gpu = deepspeed.batch->micro,
+      .gradient_accumulation_steps = deepspeed.batch->accumulation};
+}
+
+} // namespace
+
+Config Config::resolve(const ConfigSource& source) {
+  ParsedFlags parsed = parse_flags(source.flags);
+  DeepSpeedRead read = read_source(source, parsed.flags);
+  merge(parsed, read);
+
+  Config config;
+  config.deepspeed = std::move(read.config);
+  config.flags = std::move(parsed.flags);
+  config.given = std::move(read.given);
+  config.given.merge(parsed.given);
+  config.warnings = std::move(parsed.warnings);
+  config.warnings.insert(
+      config.warnings.end(),
+      read.warnings.begin(),
+      read.warnings.end());
+  config.world_size = source.world_size;
+  config.data_parallel_size = cairn::config::data_parallel_size(
+      config.flags.distributed,
+      source.world_size);
+
+  resolve_deepspeed(config.deepspeed, config.given);
+  const std::string file = source.json ? "config"
+      : source.file                    ? *source.file
+                    : config.flags.deepspeed.config.value_or("");
+  // Flags alone may be about something that has no batch, such as reading text.
+  if (!file.empty() || any_given(config.given, batch_keys)) {
+    resolve_batch_of(config, read, file);
+  }
+  fill_flags(config.flags, config.deepspeed);
+  return config;
+}
+
+Config Config::load(const ConfigSource& source) {
+  Config config = resolve(source);
+  config.check();
+  return config;
+}
+
+std::string Config::json() const {
+  Json flags_json = Json::object();
+  for (const Flag& flag : flag_table()) {
+    if (!given.contains(flag.name)) {
+      continue;
+    }
+    flags_json[flag.name] = flag.binding.get(flags);
+  }
+  Json root = Json::object();
+  root["world_size"] = world_size;
+  root["data_parallel_size"] = data_parallel_size;
+  root["deepspeed"] = deepspeed_json(deepspeed);
+  root["flags"] = std::move(flags_json);
+  return root.dump(2);
+}
+
+} // namespace cairn::config

@@ -1,0 +1,208 @@
+#include "config/deepspeed_reader.h"
+
+#include <cairn/base/edit_distance.h>
+#include <cairn/base/error.h>
+#include "config/key.h"
+
+#include <fmt/format.h>
+
+namespace cairn::config {
+namespace {
+
+bool says_auto(const Node& node) {
+  const auto* text = node.as<std::string>();
+  return text != nullptr && *text == "auto";
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string file) : file_(std::move(file)) {}
+
+  DeepSpeedRead read(const Node& root) {
+    read_section(root, "");
+    check_moved();
+    return std::move(result_);
+  }
+
+ private:
+  void read_section(const Node& node, const std::string& section) {
+    for (const Member& member : std::get<Node::Object>(node.value)) {
+      const Place place{
+          .file = file_,
+          .position = member.position,
+          .name = join_path(section, member.name)};
+      const Key* key = find_key(place.name);
+      // A name with a dot in it must not pass for a path into a section.
+      if (key == nullptr || key->parent() != section) {
+        fail_unknown(section, member.name, place);
+      }
+      note(*key, member.name, place);
+      read_member(*key, member.value, place);
+    }
+  }
+
+  void note(const Key& key, const std::string& spelled, const Place& place) {
+    const auto [first, added] = result_.given.emplace(key.path, place);
+    if (!added) {
+      throw ConfigError(
+          {.what = fmt::format("means the same as {}", first->second.text()),
+           .where = place.text(),
+           .remedy = "keep one of them"});
+    }
+    for (const Alias& alias : key.aliases) {
+      if (alias.name == spelled && !alias.warning.empty()) {
+        warn(place, alias.warning);
+      }
+    }
+    if (!key.moved_to.empty()) {
+      warn(place, fmt::format("is deprecated; use {}", key.moved_to));
+    }
+  }
+
+  void warn(const Place& place, const std::string& what) {
+    result_.warnings.push_back(fmt::format("{} {}", place.text(), what));
+  }
+
+  void read_member(const Key& key, const Node& value, const Place& place) {
+    switch (key.kind) {
+      case Key::Kind::opaque:
+        result_.config.unsupported.emplace(key.path, value);
+        return;
+      case Key::Kind::section:
+        open_section(key, value, place);
+        return;
+      case Key::Kind::value:
+        break;
+    }
+    if (says_auto(value)) { // stands for the default
+      result_.automatic.emplace(key.path, place);
+      result_.given.erase(key.path);
+      return;
+    }
+    key.binding.set(result_.config, value, place, key.rules);
+    // At its default such a key says what happens anyway.
+    if (key.support.kind == Support::Kind::without_effect &&
+        key.binding.get(result_.config) != default_value(key)) {
+      warn(place, "has no effect: " + key.support.reason);
+    }
+  }
+
+  void open_section(const Key& key, const Node& value, const Place& place) {
+    const auto* truth = value.as<bool>();
+    if (key.path == "zero_optimization" && truth != nullptr) {
+      // The oldest form: true meant stage 1.
+      warn(place, "is deprecated as true or false; use {\"stage\": 1}");
+      result_.config.zero.stage =
+          *truth ? ZeroStage::optimizer_states : ZeroStage::disabled;
+      return;
+    }
+    const bool empty = (value.is_null() && key.null_allowed) ||
+        (says_auto(value) && !key.parent().empty());
+    if (empty) {
+      result_.given.erase(key.path);
+      return;
+    }
+    if (value.as<Node::Object>() == nullptr) {
+      fail_type(value, place, "an object { … }");
+    }
+    if (key.open != nullptr) {
+      key.open(result_.config);
+    }
+    read_section(value, key.path);
+  }
+
+  // An old key beside the one that replaced it: which of them counts?
+  void check_moved() const {
+    for (const Key& key : key_table()) {
+      const auto old = result_.given.find(key.path);
+      if (key.moved_to.empty() || old == result_.given.end()) {
+        continue;
+      }
+      const std::string now = join_path(key.parent(), key.moved_to);
+      if (const auto found = result_.given.find(now);
+          found != result_.given.end()) {
+        throw ConfigError(
+            {.what = fmt::format(
+                 "is the old form of {}, and both are given",
+                 found->second.text()),
+             .where = old->second.text(),
+             .remedy = "drop the old one"});
+      }
+    }
+  }
+
+  [[noreturn]] static void fail_unknown(
+      const std::string& section,
+      const std::string& name,
+      const Place& place) {
+    std::string remedy;
+    if (const auto close = nearest(name, names_in(section))) {
+      remedy = fmt::format("did you mean \"{}\"?", *close);
+    } else if (const auto elsewhere = found_elsewhere(name);
+               !elsewhere.empty()) {
+      remedy = fmt::format("did you mean {}?", elsewhere);
+    }
+    throw ConfigError(
+        {.what = "unknown key", .where = place.text(), .remedy = remedy});
+  }
+
+  // A right name in the wrong section is a common slip.
+  static std::string found_elsewhere(const std::string& name) {
+    for (const Key& key : key_table()) {
+      if (key.name() == name) {
+        return key.path;
+      }
+    }
+    return "";
+  }
+
+  std::string file_;
+  DeepSpeedRead result_;
+};
+
+void put(Json& root, std::string_view path, Json value) {
+  Json* at = &root;
+  while (true) {
+    const std::size_t dot = path.find('.');
+    const std::string name(path.substr(0, dot));
+    if (at->is_null()) {
+      *at = Json::object();
+    }
+    if (dot == std::string_view::npos) {
+      (*at)[name] = std::move(value);
+      return;
+    }
+    at = &(*at)[name];
+    path.remove_prefix(dot + 1);
+  }
+}
+
+} // namespace
+
+DeepSpeedRead read_deepspeed(const Node& root, const std::string& file) {
+  return Reader(file).read(root);
+}
+
+Json deepspeed_json(const DeepSpeedConfig& config) {
+  Json root = Json::object();
+  for (const Key& key : key_table()) {
+    if (key.kind != Key::Kind::value || !key.moved_to.empty() ||
+        key.support.kind != Support::Kind::honoured) {
+      continue;
+    }
+    Json value = key.binding.get(config);
+    if (!value.is_null()) {
+      put(root, key.path, std::move(value));
+    }
+  }
+  return root;
+}
+
+std::string place_of(
+    const std::map<std::string, Place>& given,
+    const std::string& path) {
+  const auto found = given.find(path);
+  return found == given.end() ? path : found->second.text();
+}
+
+} // namespace cairn::config

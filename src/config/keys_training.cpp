@@ -1,0 +1,212 @@
+#include "config/key.h"
+
+namespace cairn::config {
+
+void add_training_keys(std::vector<Key>& table) {
+  using D = DeepSpeedConfig;
+  using G = GradientConfig;
+  KeySection top(table, "");
+  top.key<&D::gradients, &G::clipping>(
+         "gradient_clipping",
+         "Largest norm of all gradients together; 0 leaves them as they are.")
+      .at_least(0);
+  top.key<&D::gradients, &G::prescale>(
+      "prescale_gradients",
+      "Divide gradients before they are summed.");
+  top.key<&D::gradients, &G::predivide_factor>(
+         "gradient_predivide_factor",
+         "What prescaling divides by; the rest is divided afterwards.")
+      .above(0);
+  top.key<&D::gradients, &G::allreduce_op>(
+         "gradient_allreduce_op",
+         "Average gradients over ranks or sum them.")
+      .refused("gradients are averaged");
+  top.key<&D::gradients, &G::sparse>(
+         "sparse_gradients",
+         "Send embedding gradients in sparse form.")
+      .refused("gradients are reduced dense");
+  top.key<&D::gradients, &G::communication_data_type>(
+         "communication_data_type",
+         "Type in which gradients travel.")
+      .by_default("that of the gradients");
+  top.key<&D::disable_allgather>(
+         "disable_allgather",
+         "Gather with broadcasts instead.")
+      .refused("set zero_optimization.allgather_partitions instead");
+  top.key<&D::dataloader, &DataLoaderConfig::drop_last>(
+      "dataloader_drop_last",
+      "Leave out the last batch of an epoch when it is not full.");
+  top.key<&D::vocabulary_size>(
+         "vocabulary_size",
+         "Only used to warn of odd vocabulary sizes.")
+      .at_least(1)
+      .without_effect("Cairn pads the vocabulary itself");
+  top.key<&D::seq_parallel_communication_data_type>(
+         "seq_parallel_communication_data_type",
+         "Type in which gradients travel between sequence-parallel ranks.")
+      .refused("set communication_data_type instead");
+  top.key<&D::use_data_before_expert_parallelism>(
+         "use_data_before_expert_parallelism",
+         "Order of data and expert ranks.")
+      .refused("the order of ranks is Megatron's");
+  top.key<&D::sequence_parallel_size>(
+         "sequence_parallel_size",
+         "Ranks that share one sequence.")
+      .at_least(1)
+      .refused("use --context-parallel-size");
+
+  using A = ActivationCheckpointingConfig;
+  KeySection activation(
+      table,
+      "activation_checkpointing",
+      "Recomputing activations in backward instead of keeping them.");
+  activation.key<&D::activation_checkpointing, &A::partition_activations>(
+      "partition_activations",
+      "Split kept activations over the tensor-parallel ranks.");
+  activation.key<&D::activation_checkpointing, &A::cpu_checkpointing>(
+      "cpu_checkpointing",
+      "Keep them in CPU memory.");
+  activation
+      .key<&D::activation_checkpointing, &A::contiguous_memory_optimization>(
+          "contiguous_memory_optimization",
+          "Keep them in one buffer.");
+  activation
+      .key<&D::activation_checkpointing, &A::number_checkpoints>(
+          "number_checkpoints",
+          "How many there are, to size that buffer.")
+      .at_least(1)
+      .by_default("null");
+  activation
+      .key<&D::activation_checkpointing, &A::synchronize_checkpoint_boundary>(
+          "synchronize_checkpoint_boundary",
+          "Wait for the device at each boundary.");
+  activation.key<&D::activation_checkpointing, &A::profile>(
+      "profile",
+      "Log the time of each checkpointed part.");
+
+  using C = CheckpointConfig;
+  KeySection checkpoint(table, "checkpoint", "Saving and loading.");
+  checkpoint.key<&D::checkpoint, &C::tag_validation>(
+      "tag_validation",
+      "What to do when ranks save under different tags.");
+  checkpoint
+      .key<&D::checkpoint, &C::load_universal>(
+          "load_universal",
+          "Load a universal checkpoint.")
+      .without_effect("every checkpoint loads at any layout");
+  checkpoint
+      .key<&D::checkpoint, &C::use_node_local_storage>(
+          "use_node_local_storage",
+          "Checkpoints live on disks that nodes do not share.")
+      .refused("checkpoints need a folder that all ranks see");
+  checkpoint.opaque(
+      "writer",
+      "DeepSpeed's fast writer.",
+      "checkpoints are always written in the background");
+  checkpoint
+      .add(
+          "checkpoint_serialization",
+          "Whether Python serialises the checkpoint.",
+          {},
+          Key::Kind::opaque)
+      .refused("checkpoints are safetensors files");
+  KeySection parallel(
+      table,
+      "checkpoint.parallel_write",
+      "Sharing out the writing.");
+  parallel
+      .key<&D::checkpoint, &C::pipeline_stage>(
+          "pipeline_stage",
+          "Let pipeline stages write in parallel.")
+      .without_effect("all ranks write in parallel");
+
+  using P = PipelineConfig;
+  KeySection pipeline(table, "pipeline", "Pipeline parallelism.");
+  pipeline
+      .key<&D::pipeline, &P::stages>(
+          "stages",
+          "Number of stages; \"auto\" is the mesh's.")
+      .at_least(1)
+      .by_default("\"auto\"");
+  pipeline.key<&D::pipeline, &P::partition>(
+      "partition",
+      "How layers are shared out: best, uniform, parameters or "
+      "type:regex.");
+  pipeline.key<&D::pipeline, &P::seed_layers>(
+      "seed_layers",
+      "Seed each layer's initial weights on its own.");
+  pipeline
+      .key<&D::pipeline, &P::activation_checkpoint_interval>(
+          "activation_checkpoint_interval",
+          "Layers between activation checkpoints; 0: none.")
+      .at_least(0);
+  pipeline
+      .key<&D::pipeline, &P::pipe_partitioned>(
+          "pipe_partitioned",
+          "Split activations sent between stages over tensor-parallel ranks.")
+      .without_effect("what is split follows from the tensor-parallel layers");
+  pipeline
+      .key<&D::pipeline, &P::grad_partitioned>(
+          "grad_partitioned",
+          "Split gradients sent between stages over tensor-parallel ranks.")
+      .without_effect("what is split follows from the tensor-parallel layers");
+
+  using U = CurriculumConfig;
+  KeySection curriculum(table, "curriculum_learning", "Short sequences first.");
+  curriculum.key<&D::curriculum, &U::enabled>(
+      "enabled",
+      "Train with a curriculum.");
+  curriculum.key<&D::curriculum, &U::type>("curriculum_type", "What grows.")
+      .one_of({"seqlen"});
+  curriculum
+      .key<&D::curriculum, &U::min_difficulty>(
+          "min_difficulty",
+          "Sequence length at the start.")
+      .at_least(1)
+      .by_default("required");
+  curriculum
+      .key<&D::curriculum, &U::max_difficulty>(
+          "max_difficulty",
+          "Sequence length at the end.")
+      .at_least(1)
+      .by_default("required");
+  curriculum
+      .key<&D::curriculum, &U::schedule_type>("schedule_type", "How it grows.")
+      .by_default("required");
+  KeySection schedule(
+      table,
+      "curriculum_learning.schedule_config",
+      "The shape of the growth.");
+  schedule
+      .key<&D::curriculum, &U::total_curriculum_step>(
+          "total_curriculum_step",
+          "Steps from the first length to the last.")
+      .at_least(1)
+      .by_default("required but for fixed_discrete");
+  schedule
+      .key<&D::curriculum, &U::difficulty_step>(
+          "difficulty_step",
+          "Lengths are multiples of this.")
+      .at_least(1)
+      .by_default("required but for fixed_discrete");
+  schedule
+      .key<&D::curriculum, &U::root_degree>(
+          "root_degree",
+          "Degree of the root; 2 is the square root.")
+      .at_least(1)
+      .by_default("required for fixed_root");
+  schedule
+      .key<&D::curriculum, &U::difficulty>(
+          "difficulty",
+          "The lengths of fixed_discrete.")
+      .at_least(1)
+      .by_default("required for fixed_discrete");
+  schedule
+      .key<&D::curriculum, &U::max_step>(
+          "max_step",
+          "The last step of each length but the last.")
+      .at_least(1)
+      .by_default("required for fixed_discrete");
+}
+
+} // namespace cairn::config

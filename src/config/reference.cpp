@@ -1,0 +1,373 @@
+#include <cairn/config/reference.h>
+
+#include <cairn/base/edit_distance.h>
+#include <cairn/base/error.h>
+#include "config/flag.h"
+#include "config/key.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace cairn::config {
+namespace {
+
+std::string support_text(const Support& support, std::string_view by) {
+  switch (support.kind) {
+    case Support::Kind::honoured:
+      return "yes";
+    case Support::Kind::without_effect:
+      return "accepted, has no effect: " + support.reason;
+    case Support::Kind::refused:
+      return fmt::format(
+          "no, known to {}, not supported by Cairn: {}",
+          by,
+          support.reason);
+  }
+  return "";
+}
+
+std::string support_word(const Key& key) {
+  if (!key.moved_to.empty()) {
+    return "deprecated";
+  }
+  switch (key.support.kind) {
+    case Support::Kind::honoured:
+      return "";
+    case Support::Kind::without_effect:
+      return "no effect";
+    case Support::Kind::refused:
+      return "refused";
+  }
+  return "";
+}
+
+// Breaks text at spaces; later lines start with `indent` spaces.
+std::string wrapped(
+    std::string_view text,
+    std::size_t indent,
+    std::size_t width = 78) {
+  std::string result;
+  std::size_t column = indent;
+  while (!text.empty()) {
+    const std::size_t space = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, space);
+    if (column > indent && column + 1 + word.size() > width) {
+      result += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      result += ' ';
+      ++column;
+    }
+    result += word;
+    column += word.size();
+    text.remove_prefix(std::min(space + 1, text.size()));
+  }
+  return result;
+}
+
+std::string line(std::string_view label, const std::string& text) {
+  return text.empty() ? ""
+                      : fmt::format("  {:<10} {}\n", label, wrapped(text, 13));
+}
+
+const Flag* flag_of(const Key& key) {
+  for (const Flag& flag : flag_table()) {
+    if (flag.json == key.path) {
+      return &flag;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<const Key*> children_of(const Key& section) {
+  std::vector<const Key*> children;
+  for (const Key& key : key_table()) {
+    if (key.parent() == section.path) {
+      children.push_back(&key);
+    }
+  }
+  return children;
+}
+
+std::string explain_key(const Key& key) {
+  std::string text =
+      fmt::format("{}\n  {}\n\n", key.path, wrapped(key.help, 2));
+  text += line("type", type_text(key));
+  text += line("default", default_text(key));
+  std::vector<std::string> aliases;
+  for (const Alias& alias : key.aliases) {
+    aliases.push_back(alias.name);
+  }
+  text += line("also", fmt::format("{}", fmt::join(aliases, ", ")));
+  text += line("only for", fmt::format("{}", fmt::join(key.only_for, ", ")));
+  if (const Flag* flag = flag_of(key)) {
+    text += line("flag", flag->name);
+  }
+  text += line(
+      "supported",
+      key.moved_to.empty() ? support_text(key.support, "DeepSpeed")
+                           : "deprecated, moved to " + key.moved_to);
+  if (key.kind == Key::Kind::section) {
+    text += "\n";
+    for (const Key* child : children_of(key)) {
+      const std::string word = support_word(*child);
+      text += fmt::format(
+          "  {:<44} {}{}\n",
+          child->name(),
+          child->kind == Key::Kind::value ? default_text(*child) : "{ … }",
+          word.empty() ? "" : "  (" + word + ")");
+    }
+  }
+  return text;
+}
+
+std::string explain_flag(const Flag& flag) {
+  std::string usage = flag.name;
+  if (const std::string value = value_text(flag); !value.empty()) {
+    usage += " " + value;
+  }
+  std::string text = fmt::format("{}\n  {}\n\n", usage, wrapped(flag.help, 2));
+  text += line("group", flag.group);
+  text += line("type", type_text(flag));
+  text += line("default", default_text(flag));
+  std::vector<std::string> aliases;
+  for (const FlagAlias& alias : flag.aliases) {
+    aliases.push_back(alias.name);
+  }
+  text += line("also", fmt::format("{}", fmt::join(aliases, ", ")));
+  text += line("JSON key", flag.json);
+  text += line("supported", support_text(flag.support, "Megatron-LM"));
+  return text;
+}
+
+std::string one_line(const Flag& flag) {
+  std::string usage = flag.name;
+  for (const FlagAlias& alias : flag.aliases) {
+    usage += ", " + alias.name;
+  }
+  if (const std::string value = value_text(flag); !value.empty()) {
+    usage += " " + value;
+  }
+  std::string help = flag.help;
+  if (flag.arity.most != 0 || flag.support.kind != Support::Kind::honoured) {
+    const std::string standard = default_text(flag);
+    if (flag.support.kind == Support::Kind::without_effect) {
+      help += fmt::format(" No effect: {}.", flag.support.reason);
+    } else if (standard != "none") {
+      help += fmt::format(" Default: {}.", standard);
+    }
+  }
+  if (!flag.json.empty()) {
+    help += fmt::format(" JSON: {}.", flag.json);
+  }
+  return fmt::format("  {}\n      {}\n", usage, wrapped(help, 6));
+}
+
+// Names a person may have meant by a last part such as "stage".
+std::vector<const Key*> keys_named(std::string_view name) {
+  std::vector<const Key*> found;
+  for (const Key& key : key_table()) {
+    const bool alias = std::any_of(
+        key.aliases.begin(),
+        key.aliases.end(),
+        [&](const Alias& each) { return each.name == name; });
+    if (key.name() == name || alias) {
+      found.push_back(&key);
+    }
+  }
+  return found;
+}
+
+[[noreturn]] void fail_unknown(std::string_view name) {
+  std::vector<std::string_view> candidates = flag_names();
+  for (const Key& key : key_table()) {
+    candidates.push_back(key.path);
+    candidates.push_back(key.name());
+  }
+  const auto close = nearest(name, candidates);
+  throw ConfigError(
+      {.what = fmt::format("no key or flag is called \"{}\"", name),
+       .remedy = close ? fmt::format("did you mean \"{}\"?", *close)
+                       : "`cairn config keys` lists them all"});
+}
+
+std::string cell(std::string text) {
+  std::string escaped;
+  for (const char c : text) {
+    escaped += c == '|' ? "\\|" : std::string(1, c);
+  }
+  return escaped;
+}
+
+std::string key_row(const Key& key) {
+  std::string help = key.help;
+  if (!key.aliases.empty()) {
+    std::vector<std::string> names;
+    for (const Alias& alias : key.aliases) {
+      names.push_back("`" + alias.name + "`");
+    }
+    help += fmt::format(" Also {}.", fmt::join(names, ", "));
+  }
+  if (!key.only_for.empty()) {
+    help += fmt::format(" Only {}.", fmt::join(key.only_for, ", "));
+  }
+  if (const Flag* flag = flag_of(key)) {
+    help += fmt::format(" Flag `{}`.", flag->name);
+  }
+  if (!key.moved_to.empty()) {
+    help += fmt::format(" **Deprecated**: moved to `{}`.", key.moved_to);
+  } else if (key.support.kind == Support::Kind::refused) {
+    help += fmt::format(" **Not supported**: {}.", key.support.reason);
+  } else if (key.support.kind == Support::Kind::without_effect) {
+    help += fmt::format(" **No effect**: {}.", key.support.reason);
+  }
+  return fmt::format(
+      "| `{}` | {} | {} | {} |\n",
+      key.name(),
+      cell(type_text(key)),
+      cell(default_text(key)),
+      cell(help));
+}
+
+std::string flag_row(const Flag& flag) {
+  std::string help = flag.help;
+  if (!flag.json.empty()) {
+    help += fmt::format(" JSON `{}`.", flag.json);
+  }
+  if (flag.support.kind == Support::Kind::without_effect) {
+    help += fmt::format(" **No effect**: {}.", flag.support.reason);
+  }
+  std::string names = "`" + flag.name + "`";
+  for (const FlagAlias& alias : flag.aliases) {
+    names += ", `" + alias.name + "`";
+  }
+  return fmt::format(
+      "| {} | {} | {} | {} |\n",
+      names,
+      cell(type_text(flag)),
+      cell(default_text(flag)),
+      cell(help));
+}
+
+} // namespace
+
+std::string keys_text() {
+  std::string text;
+  for (const Key& key : key_table()) {
+    if (key.kind == Key::Kind::section) {
+      text += fmt::format("\n{}\n", key.path);
+      continue;
+    }
+    const std::string word = support_word(key);
+    text += fmt::format(
+        "{:<62} {:<26} {}{}\n",
+        key.path,
+        default_text(key),
+        type_text(key),
+        word.empty() ? "" : "  (" + word + ")");
+  }
+  return text;
+}
+
+std::string flags_text(std::string_view group) {
+  std::string text = fmt::format("{}:\n", group);
+  for (const Flag& flag : flag_table()) {
+    if (flag.group == group) {
+      text += one_line(flag);
+    }
+  }
+  return text;
+}
+
+std::string flags_text() {
+  std::string text;
+  for (const std::string& group : flag_groups()) {
+    text += (text.empty() ? "" : "\n") + flags_text(group);
+  }
+  return text;
+}
+
+std::string explain(std::string_view name) {
+  if (name.starts_with("-")) {
+    if (const Flag* flag = find_flag(name)) {
+      return explain_flag(*flag);
+    }
+    if (const RefusedFlags* refused = find_refused_flag(name)) {
+      return fmt::format(
+          "{}\n{}",
+          name,
+          line("supported", "no, " + refused->text()));
+    }
+    fail_unknown(name);
+  }
+  if (const Key* key = find_key(name)) {
+    return explain_key(*key);
+  }
+  std::string text;
+  for (const Key* key : keys_named(name)) {
+    text += (text.empty() ? "" : "\n") + explain_key(*key);
+  }
+  if (text.empty()) {
+    fail_unknown(name);
+  }
+  return text;
+}
+
+std::string reference_page() {
+  std::string page =
+      "# Configuration reference\n\n"
+      "Printed by `cairn config docs` from the table that also parses, so it "
+      "cannot\ndiffer from what the program does. `cairn config explain NAME` "
+      "shows one entry,\n`cairn config check FILE` resolves a file.\n\n"
+      "JSON files are DeepSpeed's, read as hjson: comments, trailing commas "
+      "and unquoted\nkeys are fine. `\"auto\"` stands for the default. An "
+      "unknown key is an error; a key\nthat is not supported is refused unless "
+      "it has its default value.\n\n"
+      "## JSON keys\n\n"
+      "### Top level\n\n"
+      "| Key | Type | Default | Meaning |\n|---|---|---|---|\n";
+  for (const Key& key : key_table()) {
+    if (key.parent().empty() && key.kind != Key::Kind::section) {
+      page += key_row(key);
+    }
+  }
+  for (const Key& section : key_table()) {
+    if (section.kind != Key::Kind::section) {
+      continue;
+    }
+    page += fmt::format("\n### `{}`\n\n{}\n", section.path, section.help);
+    if (!section.aliases.empty()) {
+      page += fmt::format("\nAlso `{}`.\n", section.aliases.front().name);
+    }
+    page += "\n| Key | Type | Default | Meaning |\n|---|---|---|---|\n";
+    for (const Key* key : children_of(section)) {
+      page += key_row(*key);
+    }
+  }
+  page +=
+      "\n## Flags\n\nIn names `-` and `_` are the same. A flag and a JSON key "
+      "that mean the same must\nagree; one of them is enough.\n";
+  for (const std::string& group : flag_groups()) {
+    page += fmt::format(
+        "\n### {}\n\n| Flag | Type | Default | Meaning |\n|---|---|---|---|\n",
+        group);
+    for (const Flag& flag : flag_table()) {
+      if (flag.group == group) {
+        page += flag_row(flag);
+      }
+    }
+  }
+  page += "\n## Flags of Megatron-LM that are refused\n\n"
+          "| Why | Flags |\n|---|---|\n";
+  for (const RefusedFlags& row : refused_flags()) {
+    if (row.launcher) {
+      continue;
+    }
+    page += fmt::format("| {} | {} |\n", row.reason, row.names);
+  }
+  return page;
+}
+
+} // namespace cairn::config

@@ -1,0 +1,180 @@
+#include "config/error_text.h"
+
+#include <cairn/config/config.h>
+
+#include <gtest/gtest.h>
+
+namespace cairn::config {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string error_of(Words flags, std::int64_t world = 8) {
+  return error_text(
+      [&] { Config::load({.flags = std::move(flags), .world_size = world}); });
+}
+
+void accept(Words flags, std::int64_t world = 8) {
+  EXPECT_NO_THROW(
+      Config::load({.flags = std::move(flags), .world_size = world}));
+}
+
+TEST(Check, Shapes) {
+  accept(
+      {"--hidden-size",
+       "1024",
+       "--num-attention-heads",
+       "16",
+       "--tensor-model-parallel-size",
+       "4"});
+  EXPECT_EQ(
+      error_of({"--hidden-size", "1000", "--num-attention-heads", "16"}),
+      "--hidden-size: 1000 does not divide by --num-attention-heads 16");
+  accept(
+      {"--hidden-size",
+       "1000",
+       "--num-attention-heads",
+       "16",
+       "--kv-channels",
+       "64"});
+  EXPECT_EQ(
+      error_of(
+          {"--num-attention-heads", "6", "--tensor-model-parallel-size", "4"}),
+      "--num-attention-heads: 6 does not divide by "
+      "--tensor-model-parallel-size 4");
+  EXPECT_NE(
+      error_of({"--num-attention-heads", "6", "--num-key-value-heads", "4"}),
+      "");
+  EXPECT_EQ(
+      error_of({"--seq-length", "2048", "--max-position-embeddings", "1024"}),
+      "--seq-length: 2048 tokens, but --max-position-embeddings is 1024; raise "
+      "--max-position-embeddings");
+  EXPECT_EQ(
+      error_of({"--num-layers", "25", "--pipeline-model-parallel-size", "4"}),
+      "--num-layers: 25 does not divide by --pipeline-model-parallel-size 4");
+  EXPECT_NE(
+      error_of({"--seq-length", "100", "--context-parallel-size", "8"}),
+      "");
+  accept({"--seq-length", "128", "--context-parallel-size", "8"});
+}
+
+TEST(Check, Pipelines) {
+  EXPECT_NE(error_of({"--pipeline-schedule", "interleaved"}), "");
+  EXPECT_NE(error_of({"--num-layers-per-virtual-pipeline-stage", "2"}), "");
+  accept(
+      {"--num-layers",
+       "16",
+       "--pipeline-model-parallel-size",
+       "4",
+       "--num-layers-per-virtual-pipeline-stage",
+       "2"});
+  EXPECT_EQ(
+      error_of(
+          {"--no-pipeline-parallel", "--pipeline-model-parallel-size", "2"}),
+      "--no-pipeline-parallel: contradicts --pipeline-model-parallel-size 2");
+}
+
+TEST(Check, Experts) {
+  EXPECT_NE(error_of({"--expert-model-parallel-size", "2"}), "");
+  EXPECT_NE(
+      error_of({"--num-experts", "6", "--expert-model-parallel-size", "4"}),
+      "");
+  accept({"--num-experts", "8", "--expert-model-parallel-size", "4"});
+}
+
+TEST(Check, RampUp) {
+  const Words base{"--micro-batch-size", "2", "--global-batch-size", "1536"};
+  const auto with = [&](std::initializer_list<const char*> rampup) {
+    Words words = base;
+    words.push_back("--rampup-batch-size");
+    words.insert(words.end(), rampup.begin(), rampup.end());
+    return words;
+  };
+  accept(with({"16", "16", "5859375"}));
+  EXPECT_EQ(
+      error_of(with({"16", "48", "1000"})),
+      "--rampup-batch-size: from 16 in steps of 48 never reaches the global "
+      "batch 1536");
+  EXPECT_EQ(
+      error_of(with({"8", "8", "1000"})),
+      "--rampup-batch-size: 8 is not a multiple of micro batch 2 x "
+      "data-parallel size 8");
+  EXPECT_NE(error_of(with({"16", "0", "1000"})), "");
+}
+
+TEST(Check, LengthAndSchedule) {
+  EXPECT_EQ(
+      error_of({"--train-iters", "10", "--train-samples", "10"}),
+      "--train-iters: --train-iters and --train-samples exclude each other; "
+      "give one of them");
+  EXPECT_NE(
+      error_of({"--lr-warmup-fraction", "0.1", "--lr-warmup-iters", "5"}),
+      "");
+  EXPECT_NE(error_of({"--train-samples", "10", "--lr-decay-iters", "5"}), "");
+  EXPECT_NE(error_of({"--train-iters", "10", "--lr-decay-samples", "5"}), "");
+  accept(
+      {"--train-samples",
+       "10",
+       "--train-tokens",
+       "100",
+       "--lr-decay-tokens",
+       "50",
+       "--lr-warmup-tokens",
+       "5"});
+  EXPECT_EQ(
+      error_of({"--lr", "1e-4", "--min-lr", "0.001"}),
+      "--min-lr: 0.001 is above --lr 0.0001");
+}
+
+TEST(Check, Precision) {
+  EXPECT_EQ(
+      error_of({"--fp16", "--bf16"}),
+      "--fp16: fp16 and bf16 exclude each other; drop this or --bf16");
+}
+
+TEST(Check, Choices) {
+  EXPECT_NE(error_of({"--swiglu", "--squared-relu"}), "");
+  EXPECT_NE(error_of({"--group-query-attention"}), "");
+  EXPECT_NE(
+      error_of(
+          {"--use-rotary-position-embeddings",
+           "--position-embedding-type",
+           "relative"}),
+      "");
+  accept(
+      {"--use-rotary-position-embeddings",
+       "--position-embedding-type",
+       "rope"});
+  EXPECT_NE(error_of({"--deepspeed-activation-checkpointing"}), "");
+  EXPECT_NE(error_of({"--recompute-method", "uniform"}), "");
+  EXPECT_NE(error_of({"--sequence-parallel"}), "");
+  EXPECT_NE(error_of({"--top_k", "3", "--top_p", "0.5"}), "");
+  EXPECT_NE(error_of({"--greedy", "--top_k", "3"}), "");
+  EXPECT_NE(error_of({"--start-weight-decay", "0.1"}), "");
+  EXPECT_NE(
+      error_of(
+          {"--weight-decay-incr-style",
+           "linear",
+           "--start-weight-decay",
+           "0.1"}),
+      "");
+  EXPECT_NE(error_of({"--save-interval", "5"}), "");
+}
+
+TEST(Check, SmallLanguages) {
+  EXPECT_EQ(
+      error_of({"--split", "90;10"}),
+      "--split: \"90;10\" are no shares; write up to three numbers, such as "
+      "969,30,1");
+  EXPECT_NE(error_of({"--split", "1,1,1,1"}), "");
+  EXPECT_NE(error_of({"--split", "0,0,0"}), "");
+  EXPECT_NE(error_of({"--split", "1,-1"}), "");
+  accept({"--split", "1"});
+  accept({"--profile-steps", "2-4", "7,9", "12"});
+  EXPECT_EQ(
+      error_of({"--profile-steps", "4-2"}),
+      "--profile-steps: \"4-2\" are no steps; write 2-4, or 2,4");
+}
+
+} // namespace
+} // namespace cairn::config

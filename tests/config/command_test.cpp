@@ -1,0 +1,131 @@
+#include "cli/command.h"
+#include "config/error_text.h"
+
+#include <nlohmann/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace cairn::cli {
+namespace {
+
+using config::error_text;
+
+class ConfigCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "cairn-config-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const std::string& text) const {
+    const std::string path = folder_ + "/ds.json";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  std::string folder_;
+};
+
+struct Output {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+Output run(const Arguments& arguments) {
+  Output output;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  try {
+    output.code = run_config(arguments);
+  } catch (...) {
+    testing::internal::GetCapturedStdout();
+    testing::internal::GetCapturedStderr();
+    throw;
+  }
+  std::fflush(stdout);
+  output.out = testing::internal::GetCapturedStdout();
+  output.err = testing::internal::GetCapturedStderr();
+  return output;
+}
+
+TEST_F(ConfigCommand, CheckPrintsWhatIsResolved) {
+  const Output output = run(
+      {"check",
+       file("{\n  train_batch_size: 32,\n  zero_optimization: {stage: "
+            "2, cpu_offload: true}\n}"),
+       "--world-size",
+       "4",
+       "--micro-batch-size",
+       "2"});
+  EXPECT_EQ(output.code, exit_ok);
+  const auto json = nlohmann::json::parse(output.out);
+  EXPECT_EQ(json["world_size"], 4);
+  EXPECT_EQ(json["deepspeed"]["gradient_accumulation_steps"], 4);
+  EXPECT_EQ(
+      json["deepspeed"]["zero_optimization"]["offload_optimizer"]["device"],
+      "cpu");
+  EXPECT_EQ(json["flags"]["--micro-batch-size"], 2);
+  EXPECT_EQ(
+      output.err,
+      "warning: " + folder_ +
+          "/ds.json:3:33 (zero_optimization.cpu_offload) is deprecated; use "
+          "offload_optimizer\n"
+          "effective batch 32 = 2 per rank x 4 accumulation x 4 "
+          "data-parallel\n");
+}
+
+TEST_F(ConfigCommand, CheckRefusesATypo) {
+  const std::string path =
+      file("{\n  \"train_batch_size\": 8,\n  \"zero_optimization\": {\n    "
+           "\"stge\": 2\n  }\n}\n");
+  EXPECT_EQ(
+      error_text([&] {
+        run({"check", path});
+      }),
+      path +
+          ":4:5 (zero_optimization.stge): unknown key; did you mean "
+          "\"stage\"?");
+}
+
+TEST_F(ConfigCommand, CheckTakesFlagsAlone) {
+  EXPECT_EQ(run({"check", "--micro-batch-size=2"}).code, exit_ok);
+}
+
+TEST_F(ConfigCommand, ListsAndExplains) {
+  EXPECT_NE(
+      run({"keys"}).out.find("zero_optimization.stage"),
+      std::string::npos);
+  EXPECT_NE(run({"flags"}).out.find("\nlogging:\n"), std::string::npos);
+  EXPECT_NE(run({"docs"}).out.find("# Configuration"), std::string::npos);
+  EXPECT_NE(
+      run({"explain", "stage", "--lr"}).out.find("\n--lr X\n"),
+      std::string::npos);
+  EXPECT_NE(run({"--help"}).out.find("cairn config check"), std::string::npos);
+  EXPECT_NE(
+      run({"check", "--help"}).out.find("mixed precision:"),
+      std::string::npos);
+}
+
+TEST_F(ConfigCommand, BadUsage) {
+  EXPECT_EQ(
+      error_text([] { run({"chekc"}); }),
+      "\"chekc\" is no subcommand of config; see `cairn config --help`");
+  EXPECT_NE(error_text([] { run({}); }), "");
+  EXPECT_NE(error_text([] { run({"check"}); }), "");
+  EXPECT_NE(error_text([] { run({"explain"}); }), "");
+  EXPECT_NE(error_text([] { run({"keys", "x"}); }), "");
+  EXPECT_EQ(
+      error_text([] {
+        run({"check", "--world-size", "zero"});
+      }),
+      "--world-size: \"zero\" is no number of ranks");
+  EXPECT_NE(error_text([] { run({"check", "--world-size"}); }), "");
+}
+
+} // namespace
+} // namespace cairn::cli

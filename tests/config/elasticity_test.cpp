@@ -1,0 +1,113 @@
+#include "config/error_text.h"
+
+#include <cairn/config/config.h>
+#include <cairn/config/elasticity_config.h>
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+// The expected values were computed with DeepSpeed's compute_elastic_config
+// (commit edaa7221).
+
+namespace cairn::config {
+namespace {
+
+ElasticityConfig large() {
+  return {
+      .max_train_batch_size = 10000,
+      .micro_batch_sizes = {8, 12, 16, 17},
+      .min_gpus = 32,
+      .max_gpus = 1500,
+      .version = 0.1};
+}
+
+TEST(Elasticity, CountsRanksInVersion01) {
+  const ElasticBatch found = resolve_elastic_batch(large(), 64);
+  EXPECT_EQ(
+      found.batch,
+      (BatchConfig{
+          .train = 9792,
+          .micro = 17,
+          .accumulation = 9,
+          .data_parallel = 64}));
+  EXPECT_EQ(
+      found.valid_world_sizes,
+      (std::vector<std::int64_t>{32,  34,  36,  48,  51,  64,  68,  72,
+                                 96,  102, 136, 144, 153, 192, 204, 272,
+                                 288, 306, 408, 576, 612, 816, 1224}));
+  EXPECT_EQ(resolve_elastic_batch(large(), 51).batch.micro, 16);
+}
+
+TEST(Elasticity, CountsNodesInVersion02) {
+  const ElasticityConfig config{.max_train_batch_size = 2000};
+  EXPECT_EQ(resolve_elastic_batch(config, 3).batch.micro, 4);
+  EXPECT_EQ(resolve_elastic_batch(config, 3).batch.train, 1680);
+  EXPECT_EQ(resolve_elastic_batch(config, 8).batch.micro, 6);
+  EXPECT_EQ(resolve_elastic_batch(config, 11).batch.train, 1980);
+  EXPECT_EQ(resolve_elastic_batch(config, 13).batch.train, 1976);
+  EXPECT_EQ(resolve_elastic_batch(config, 13).batch.micro, 4);
+  const ElasticityConfig nodes{
+      .max_train_batch_size = 512,
+      .micro_batch_sizes = {1, 2, 4, 7},
+      .max_gpus = 64,
+      .num_gpus_per_node = 4};
+  EXPECT_EQ(resolve_elastic_batch(nodes, 16).batch.train, 480);
+  EXPECT_EQ(resolve_elastic_batch(nodes, 16).batch.micro, 2);
+  EXPECT_EQ(
+      resolve_elastic_batch(nodes, 16).valid_world_sizes,
+      (std::vector<std::int64_t>{4, 8, 12, 16, 20, 24, 32, 40, 48, 60}));
+  EXPECT_EQ(resolve_elastic_batch(nodes, 2).batch.train, 512);
+  EXPECT_EQ(resolve_elastic_batch(nodes, 3).batch.train, 510);
+}
+
+TEST(Elasticity, AWorldThatDoesNotFitLearnsWhichDo) {
+  const ElasticityConfig config{
+      .max_train_batch_size = 100,
+      .micro_batch_sizes = {3, 5},
+      .prefer_larger_batch = false,
+      .version = 0.1};
+  EXPECT_EQ(resolve_elastic_batch(config, 6).batch.train, 90);
+  EXPECT_EQ(
+      error_text([&] { resolve_elastic_batch(config, 4, "ds.json"); }),
+      "ds.json: world size 4 cannot run this elastic batch (batch 90); use one "
+      "of 1, 2, 3, 5, 6, 9, 10, 15, 18, 30");
+}
+
+TEST(Elasticity, ReplacesTheBatchKeys) {
+  const std::string elastic =
+      R"("elasticity": {"enabled": true, "max_train_batch_size": 2000})";
+  const Config config =
+      Config::load({.json = "{" + elastic + "}", .world_size = 3});
+  EXPECT_EQ(config.deepspeed.batch->train, 1680);
+  EXPECT_EQ(config.flags.training.micro_batch_size, 4);
+  EXPECT_EQ(
+      error_text([&] {
+        Config::load({.json = "{train_batch_size: 8\n" + elastic + "}"});
+      }),
+      "config:2:16 (elasticity.enabled): elasticity chooses the batch, but "
+      "batch keys are given; drop the batch keys, or set "
+      "elasticity.ignore_non_elastic_batch_info");
+}
+
+TEST(Elasticity, RefusesNonsense) {
+  const auto error_of = [](ElasticityConfig config) {
+    return error_text([&] { resolve_elastic_batch(config, 1); });
+  };
+  EXPECT_EQ(
+      error_of({.micro_batch_sizes = {}}),
+      "elasticity: micro_batch_sizes is empty");
+  EXPECT_EQ(
+      error_of({.micro_batch_sizes = {4000}}),
+      "elasticity: micro_batch_sizes holds 4000, not within 1 to "
+      "max_train_batch_size 2000");
+  EXPECT_EQ(
+      error_of({.version = 0.3}),
+      "elasticity: version 0.3 is not 0.1 or 0.2");
+  EXPECT_EQ(
+      error_of({.min_gpus = 5, .max_gpus = 4}),
+      "elasticity: min_gpus 5 is above max_gpus 4");
+}
+
+} // namespace
+} // namespace cairn::config
