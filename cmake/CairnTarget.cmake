@@ -45,6 +45,12 @@ function(cairn_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+  # A GPU build is made on machines where it cannot start: ask it for its tests
+  # when they are to be run, not when it was linked.
+  set(_discover POST_BUILD)
+  if(CAIRN_CUDA)
+    set(_discover PRE_TEST)
+  endif()
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 DISCOVERY_MODE ${_discover}
     PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
 endfunction()

@@ -21,6 +21,9 @@ if(NOT CAIRN_TORCH_DIR)
       set(_cache $ENV{HOME}/.cache/cairn)
     endif()
     set(_candidate ${_cache}/wheels-${_pins})
+    if(EXISTS ${_candidate}-gpu)
+      set(_candidate ${_candidate}-gpu)
+    endif()
   endif()
   if(NOT EXISTS "${_candidate}/torch/lib/libtorch_cpu.so")
     execute_process(
@@ -55,9 +58,7 @@ endforeach()
 function(_cairn_torch_library name file)
   if(NOT TARGET cairn_torch_${name})
     add_library(cairn_torch_${name} SHARED IMPORTED GLOBAL)
-    set_target_properties(cairn_torch_${name} PROPERTIES
-      IMPORTED_LOCATION ${_lib}/${file}
-      INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${_include};${_include}/torch/csrc/api/include")
+    set_target_properties(cairn_torch_${name} PROPERTIES IMPORTED_LOCATION ${_lib}/${file})
   endif()
 endfunction()
 
@@ -67,5 +68,37 @@ if(NOT TARGET cairn::torch)
   add_library(cairn::torch INTERFACE IMPORTED GLOBAL)
   target_link_libraries(cairn::torch INTERFACE cairn_torch_cpu cairn_torch_c10)
   target_compile_definitions(cairn::torch INTERFACE NDEBUG USE_DISTRIBUTED USE_C10D_GLOO)
+  # After the system's folders: the wheel brings a fmt of its own, another than
+  # the one we link.
+  target_compile_options(cairn::torch INTERFACE
+    "SHELL:-idirafter ${_include}" "SHELL:-idirafter ${_include}/torch/csrc/api/include")
   target_link_options(cairn::torch INTERFACE ${_rpath_link})
+endif()
+
+if(CAIRN_CUDA AND NOT TARGET cairn::torch_cuda)
+  # Headers and libcudart from a toolkit, or from the wheels where there is none.
+  file(GLOB _wheel_includes ${CAIRN_TORCH_DIR}/nvidia/*/include)
+  set(_toolkits $ENV{CUDA_HOME} $ENV{CUDA_PATH} /usr/local/cuda)
+  find_path(CAIRN_CUDA_INCLUDE cuda_runtime_api.h
+    HINTS ${_toolkits} ${_wheel_includes} PATH_SUFFIXES include)
+  find_path(CAIRN_NCCL_INCLUDE nccl.h HINTS ${_wheel_includes} ${_toolkits} PATH_SUFFIXES include)
+  find_library(CAIRN_CUDART NAMES cudart libcudart.so.13
+    HINTS ${_nvidia} ${_toolkits} PATH_SUFFIXES lib64 lib)
+  foreach(_part IN ITEMS CAIRN_CUDA_INCLUDE CAIRN_NCCL_INCLUDE CAIRN_CUDART)
+    if(NOT ${_part})
+      message(FATAL_ERROR
+        "${_part} was not found: the GPU parts need the headers of CUDA 13 and NCCL and libcudart. Install a CUDA "
+        "toolkit (CUDA_HOME names another place than /usr/local/cuda), or the gpu wheels that dependencies.txt lists.")
+    endif()
+  endforeach()
+  _cairn_torch_library(cuda libtorch_cuda.so)
+  _cairn_torch_library(c10_cuda libc10_cuda.so)
+  add_library(cairn::torch_cuda INTERFACE IMPORTED GLOBAL)
+  target_include_directories(cairn::torch_cuda INTERFACE
+    ${CAIRN_CUDA_INCLUDE} ${CAIRN_NCCL_INCLUDE} ${_wheel_includes})
+  target_compile_definitions(cairn::torch_cuda INTERFACE USE_C10D_NCCL)
+  target_link_libraries(cairn::torch_cuda INTERFACE cairn_torch_cuda cairn_torch_c10_cuda ${CAIRN_CUDART} cairn::torch)
+  # The wheel's GPU half names libraries (cuDNN, NCCL, …) that need not be there to link.
+  target_link_options(cairn::torch_cuda INTERFACE
+    LINKER:--unresolved-symbols=ignore-in-shared-libs LINKER:--no-as-needed)
 endif()

@@ -6,17 +6,17 @@
 #   cairn_build [TARGET…]
 #
 # Sets CAIRN_BUILD_DIR. Settings, all optional:
-#   CAIRN_PRESET      release, or cuda (the default where there is an NVIDIA GPU)
+#   CAIRN_GPU         1 where Cairn is to run on NVIDIA GPUs, else 0 (default:
+#                     whether there is one); 1 fetches the GPU libraries as well
+#   CAIRN_PRESET      what to build: cuda for GPUs, else release
 #   CAIRN_CACHE_DIR   where unpacked wheels are kept (default ~/.cache/cairn)
 #   CAIRN_TORCH_DIR   a folder that contains torch/ already; nothing is downloaded
 
 CAIRN_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CAIRN_PINS=$CAIRN_ROOT/dependencies.txt
 
-if [[ -z ${CAIRN_PRESET:-} ]]; then
-  CAIRN_PRESET=release
-  [[ -e /dev/nvidiactl ]] && CAIRN_PRESET=cuda
-fi
+CAIRN_GPU=${CAIRN_GPU:-$([[ -e /dev/nvidiactl ]] && echo 1 || echo 0)}
+CAIRN_PRESET=${CAIRN_PRESET:-$( ((CAIRN_GPU)) && echo cuda || echo release)}
 CAIRN_BUILD_DIR=$CAIRN_ROOT/build/$CAIRN_PRESET
 
 _say() { printf 'cairn: %s\n' "$*" >&2; }
@@ -135,7 +135,7 @@ _fetch_wheels() {
   local cache=${CAIRN_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/cairn}
   local kinds=(wheel) name
   name=wheels-$(_pins_hash)
-  if [[ $CAIRN_PRESET == cuda && -e /dev/nvidiactl ]]; then
+  if ((CAIRN_GPU)); then
     kinds+=(gpu)
     name=$name-gpu
   fi

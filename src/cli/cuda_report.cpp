@@ -1,6 +1,6 @@
 #include "cli/cuda_report.h"
 
-#include <cairn/distributed/nccl_version.h>
+#include "distributed/nccl_version.h"
 
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <cuda_runtime_api.h>

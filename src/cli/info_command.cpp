@@ -47,9 +47,14 @@ int run_info(const Arguments& arguments) {
   row("compiler", fmt::format("{}, {}", compiler, build_type));
   row("system", operating_system());
 
-  const CpuInfo cpu = cpu_info();
+  const CpuInfo cpu = CpuInfo::detect();
   fmt::print("\nMachine\n");
-  row("CPU", fmt::format("{}, {} cores", cpu.model, cpu.usable_cores));
+  row("CPU",
+      fmt::format(
+          "{}, {} cores ({} threads) usable",
+          cpu.model,
+          cpu.physical_cores,
+          cpu.logical_cpus));
   row("SIMD",
       fmt::format(
           "{} (libtorch uses {})",

@@ -65,7 +65,7 @@ int run_program(
     const char* const* argv) {
   try {
     const std::string_view name = argc > 1 ? argv[1] : "--help";
-    if (name == "--help" || name == "-h" || name == "help") {
+    if (name == "--help" || name == "-h") {
       print_help(commands);
       return exit_ok;
     }

@@ -1,6 +1,6 @@
 #include <cairn/launch/host_filter.h>
 
-#include "launch/quoted.h"
+#include "launch/escaped.h"
 
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
@@ -28,7 +28,7 @@ int parse_slot(std::string_view text, std::string_view part) {
       std::from_chars(text.data(), text.data() + text.size(), slot);
   if (error != std::errc{} || end != text.data() + text.size() || slot < 0) {
     refuse(
-        fmt::format("{} in {} is not a slot", quoted(text), quoted(part)),
+        fmt::format("{} in {} is not a slot", escaped(text), escaped(part)),
         "slots are numbers from 0, with commas between: worker-1:0,2");
   }
   return slot;
@@ -55,14 +55,15 @@ std::vector<Host> parse(std::string_view filter) {
     const auto name = part.substr(0, colon);
     if (!is_host_name(name)) {
       refuse(
-          fmt::format("{} is not a host name", quoted(name)),
+          fmt::format("{} is not a host name", escaped(name)),
           "write NAME[:SLOT,SLOT…] with @ between: worker-0@worker-1:0,2");
     }
     auto host = std::find_if(named.begin(), named.end(), [&](const Host& h) {
       return h.name == name;
     });
     if (host == named.end()) {
-      host = named.insert(named.end(), {.name = std::string(name), .slots = {}});
+      host =
+          named.insert(named.end(), {.name = std::string(name), .slots = {}});
     }
     if (colon != std::string_view::npos) {
       split(part.substr(colon + 1), ',', [&](std::string_view slot) {
@@ -88,7 +89,7 @@ void check(const Host& named, const std::vector<Host>& pool) {
     }
     const auto closest = nearest(named.name, names);
     refuse(
-        fmt::format("there is no host {}", quoted(named.name)),
+        fmt::format("there is no host {}", escaped(named.name)),
         closest ? fmt::format("did you mean \"{}\"?", *closest)
                 : fmt::format("known hosts: {}", fmt::join(names, ", ")));
   }
@@ -133,8 +134,7 @@ std::vector<Host> exclude_hosts(
       if (host.name == unwanted.name) {
         std::erase_if(host.slots, [&](int slot) {
           return unwanted.slots.empty() ||
-              std::find(
-                  unwanted.slots.begin(), unwanted.slots.end(), slot) !=
+              std::find(unwanted.slots.begin(), unwanted.slots.end(), slot) !=
               unwanted.slots.end();
         });
       }
@@ -143,7 +143,7 @@ std::vector<Host> exclude_hosts(
   std::erase_if(kept, [](const Host& host) { return host.slots.empty(); });
   if (kept.empty()) {
     refuse(
-        fmt::format("{} leaves no slot to run on", quoted(filter)),
+        fmt::format("{} leaves no slot to run on", escaped(filter)),
         fmt::format("there were {}", to_filter(pool)));
   }
   return kept;

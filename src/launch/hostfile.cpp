@@ -1,6 +1,6 @@
 #include <cairn/launch/hostfile.h>
 
-#include "launch/quoted.h"
+#include "launch/escaped.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
@@ -51,9 +51,9 @@ std::optional<int> slot_count(std::string_view word) {
 bool is_host_name(std::string_view name) {
   return !name.empty() && name.front() != '-' && name.size() <= 255 &&
       std::all_of(name.begin(), name.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-               (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-         });
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+            (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+      });
 }
 
 Host host_with_slots(std::string name, int count) {
@@ -78,7 +78,7 @@ std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
     const auto where = fmt::format("{}:{}", file, number);
     if (!is_host_name(name)) {
       throw ConfigError(
-          {.what = fmt::format("{} is not a host name", quoted(name)),
+          {.what = fmt::format("{} is not a host name", escaped(name)),
            .where = where,
            .remedy =
                "use letters, digits, '.', '_' and '-'; what ssh needs besides "
@@ -87,15 +87,15 @@ std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
     const auto slots = slot_count(next_word(rest));
     if (!slots || !next_word(rest).empty()) {
       throw ConfigError(
-          {.what = fmt::format("bad line {}", quoted(line)),
+          {.what = fmt::format("bad line {}", escaped(line)),
            .where = where,
            .remedy = fmt::format(
                "write it as \"{} slots=N\", N from 1 to {}",
                name,
                most_slots)});
     }
-    const auto same = std::find_if(
-        hosts.begin(), hosts.end(), [&](const Host& host) {
+    const auto same =
+        std::find_if(hosts.begin(), hosts.end(), [&](const Host& host) {
           return host.name == name;
         });
     if (same != hosts.end()) {

@@ -9,8 +9,8 @@ namespace cairn::launch {
 
 /// The part of `pool` that `filter` names, as DeepSpeed's --include does:
 /// `worker-0@worker-1:0,2` is every slot of worker-0 and slots 0 and 2 of
-/// worker-1. Hosts keep the order of the pool. A host or slot that the pool does
-/// not have is a ConfigError.
+/// worker-1. Hosts keep the order of the pool. A host or slot that the pool
+/// does not have is a ConfigError.
 std::vector<Host> include_hosts(
     const std::vector<Host>& pool,
     std::string_view filter);

@@ -14,7 +14,8 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
-/// Reads an MPI style host file: lines such as `worker-1 slots=4`, comments from
+/// Reads an MPI style host file: lines such as `worker-1 slots=4`, comments
+/// from
 /// `#`, blank lines. `file` is for messages only. A line that is anything else,
 /// a host named twice and a file without hosts are ConfigErrors.
 std::vector<Host> parse_hostfile(std::string_view text, std::string_view file);
@@ -24,8 +25,8 @@ std::vector<Host> read_hostfile(const std::filesystem::path& file);
 /// A host with slots 0 … count-1.
 Host host_with_slots(std::string name, int count);
 
-/// Whether `name` is safe to hand to ssh and to write in a host filter: letters,
-/// digits, '.', '_' and '-', not starting with '-'.
+/// Whether `name` is safe to hand to ssh and to write in a host filter:
+/// letters, digits, '.', '_' and '-', not starting with '-'.
 bool is_host_name(std::string_view name);
 
 } // namespace cairn::launch

@@ -1,4 +1,4 @@
-#include "launch/quoted.h"
+#include "launch/escaped.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,7 @@
 
 namespace cairn::launch {
 
-std::string quoted(std::string_view text) {
+std::string escaped(std::string_view text) {
   constexpr std::size_t longest = 100;
   std::string result = "\"";
   for (const char c : text.substr(0, longest)) {

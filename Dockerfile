@@ -1,0 +1,30 @@
+# Cairn in a container, for the CPU:
+#   docker build -t cairn .
+# and for GPUs:
+#   docker build -t cairn --build-arg PRESET=cuda \
+#     --build-arg BASE=nvidia/cuda:13.0.1-cudnn-devel-ubuntu24.04 .
+# `docker run cairn info` tells what is in it.
+ARG BASE=debian:12
+ARG PRESET=release
+
+FROM ${BASE} AS build
+ARG PRESET
+ENV CAIRN_PRESET=${PRESET} CAIRN_CACHE_DIR=/opt/cairn/cache
+COPY . /cairn
+WORKDIR /cairn
+RUN ./cairn info
+
+FROM ${BASE}
+ARG PRESET
+# ssh and sshd: the launcher reaches the other pods of a DeepSpeedJob that way.
+RUN apt-get update && \
+    apt-get install -y --no-install-recommends libfmt9 openssh-client openssh-server && \
+    rm -rf /var/lib/apt/lists/*
+COPY --from=build /opt/cairn/cache /opt/cairn/cache
+COPY --from=build /cairn/build/${PRESET}/bin /opt/cairn/bin
+# The operator of DeepSpeedJobs starts a program called deepspeed.
+RUN printf '#!/bin/sh\nexec cairn launch "$@"\n' > /usr/local/bin/deepspeed && \
+    chmod +x /usr/local/bin/deepspeed && \
+    ln -s /opt/cairn/bin/cairn /usr/local/bin/cairn
+ENTRYPOINT ["cairn"]
+CMD ["--help"]

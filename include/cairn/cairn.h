@@ -1,0 +1,27 @@
+#pragma once
+
+// Everything a program that trains with Cairn includes.
+
+#include <cairn/base/error.h>
+#include <cairn/base/log.h>
+#include <cairn/config/args.h>
+#include <cairn/config/config.h>
+#include <cairn/distributed/init_distributed.h>
+#include <cairn/distributed/process_group.h>
+#include <cairn/distributed/process_mesh.h>
+
+namespace cairn {
+
+using config::Args;
+using config::Config;
+using distributed::Axis;
+using distributed::device_name;
+using distributed::init_distributed;
+using distributed::MeshShape;
+using distributed::Pending;
+using distributed::ProcessGroup;
+using distributed::ProcessMesh;
+using distributed::ReduceOp;
+using distributed::World;
+
+} // namespace cairn

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cairn/distributed/pending.h>
+#include <cairn/distributed/reduce_op.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cairn::distributed {
+
+namespace detail {
+struct GroupCore;
+} // namespace detail
+
+/// Some ranks of the job that talk to each other. Cheap to copy: copies share
+/// one backend. With one rank every call returns its input untouched, so
+/// callers never ask "are we distributed?".
+///
+/// Every rank of a group makes the same calls in the same order. Tensors are
+/// contiguous and on the backend's device; ranks in arguments count within the
+/// group. The call site is kept by the flight recorder.
+class ProcessGroup {
+ public:
+  using Site = std::source_location;
+  using Counts = std::vector<std::int64_t>;
+  using Tensors = std::span<const at::Tensor>;
+
+  /// A group of one.
+  ProcessGroup();
+  explicit ProcessGroup(std::shared_ptr<detail::GroupCore> core);
+
+  int rank() const;
+  int size() const;
+  const std::string& name() const;
+  /// "local", "gloo" or "nccl".
+  std::string_view backend() const;
+  /// The members as ranks of the world, in the order of the group.
+  const std::vector<int>& global_ranks() const;
+
+  /// In place.
+  Pending all_reduce(
+      at::Tensor x,
+      ReduceOp op = ReduceOp::sum,
+      Site site = Site::current()) const;
+  /// Many tensors for the price of one call.
+  Pending all_reduce(
+      Tensors xs,
+      ReduceOp op = ReduceOp::sum,
+      Site site = Site::current()) const;
+
+  /// Everyone's `x` on dim 0, in the order of ranks.
+  Pending all_gather(at::Tensor x, Site site = Site::current()) const;
+  Pending all_gather(Tensors xs, Site site = Site::current()) const;
+  /// Rank r brings counts[r] rows.
+  Pending all_gather(
+      at::Tensor x,
+      const Counts& counts,
+      Site site = Site::current()) const;
+  Pending all_gather_into(
+      at::Tensor output,
+      at::Tensor x,
+      Site site = Site::current()) const;
+
+  /// This rank's part, along dim 0, of what all_reduce would give.
+  Pending reduce_scatter(
+      at::Tensor x,
+      ReduceOp op = ReduceOp::sum,
+      Site site = Site::current()) const;
+  Pending reduce_scatter(
+      Tensors xs,
+      ReduceOp op = ReduceOp::sum,
+      Site site = Site::current()) const;
+  /// Rank r gets counts[r] rows.
+  Pending reduce_scatter(
+      at::Tensor x,
+      const Counts& counts,
+      ReduceOp op = ReduceOp::sum,
+      Site site = Site::current()) const;
+  Pending reduce_scatter_into(
+      at::Tensor output,
+      at::Tensor x,
+      ReduceOp op = ReduceOp::sum,
+      Site site = Site::current()) const;
+
+  /// In place: everyone gets what `root` has.
+  Pending broadcast(at::Tensor x, int root, Site site = Site::current()) const;
+  Pending broadcast(Tensors xs, int root, Site site = Site::current()) const;
+
+  /// Part r of dim 0 goes to rank r; the parts that arrive are joined.
+  Pending all_to_all(at::Tensor x, Site site = Site::current()) const;
+  /// Sends send_counts[r] rows to rank r and gets receive_counts[r] from it.
+  Pending all_to_all(
+      at::Tensor x,
+      const Counts& send_counts,
+      const Counts& receive_counts,
+      Site site = Site::current()) const;
+
+  /// Messages between two ranks arrive in the order in which they were sent.
+  Pending send(at::Tensor x, int to, Site site = Site::current()) const;
+  Pending recv(at::Tensor x, int from, Site site = Site::current()) const;
+
+  /// Returns when every rank has come here; gives up after `timeout`.
+  void barrier(std::chrono::milliseconds timeout, Site site = Site::current())
+      const;
+  /// With the job's collective timeout.
+  void barrier(Site site = Site::current()) const;
+
+  /// Guards work that all ranks must enter together (saving a checkpoint): if
+  /// some do not come within `timeout`, CommError names them.
+  void require_all(
+      const std::string& what,
+      std::chrono::milliseconds timeout = std::chrono::seconds(30),
+      Site site = Site::current()) const;
+
+  /// A group of some members, in the given order. Only they call it, each with
+  /// the same ranks and name.
+  ProcessGroup subgroup(
+      const std::vector<int>& ranks,
+      const std::string& name = "") const;
+  /// Ranks that give the same color form a group; every rank calls it.
+  ProcessGroup split(std::int64_t color, Site site = Site::current()) const;
+
+ private:
+  std::shared_ptr<detail::GroupCore> core_;
+};
+
+} // namespace cairn::distributed

@@ -1,0 +1,36 @@
+#include "launch/output_stream.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+namespace cairn::launch {
+
+void OutputStream::write(std::string_view line) {
+  while (!line.empty() && !closed_) {
+    const auto written = ::write(fd_, line.data(), line.size());
+    if (written >= 0) {
+      line.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      pollfd ready{.fd = fd_, .events = POLLOUT, .revents = 0};
+      ::poll(&ready, 1, -1);
+    } else if (errno == EPIPE) {
+      closed_ = true;
+    } else if (errno != EINTR) {
+      // A full disk under a log is no reason to end a training run.
+      if (!complained_) {
+        complained_ = true;
+        logger_.warning(
+            "what ranks write to {} is being lost: {}",
+            name_,
+            std::strerror(errno));
+      }
+      return;
+    }
+  }
+}
+
+} // namespace cairn::launch

@@ -1,0 +1,69 @@
+#pragma once
+
+#include "launch/child_process.h"
+#include "launch/line_splitter.h"
+#include "launch/output_stream.h"
+#include "launch/supervision.h"
+
+#include <cairn/base/unique_fd.h>
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::launch {
+
+/// One of a child's two output streams.
+struct ChildStream {
+  UniqueFd fd;         ///< none once it has ended
+  int destination = 1; ///< the descriptor of ours that its lines go to
+  LineSplitter lines;
+};
+
+/// A child that has been started, with what has been seen of it.
+class SupervisedChild {
+ public:
+  SupervisedChild(
+      const ChildSpec& spec,
+      const sigset_t& signal_mask,
+      const Logger& logger);
+
+  const ChildSpec& spec() const { return *spec_; }
+  pid_t pid() const { return pid_; }
+  bool running() const { return !status_.has_value(); }
+  bool failed() const { return status_ && *status_ != 0; }
+  std::vector<ChildStream>& streams() { return streams_; }
+
+  void ended(int status);
+
+  /// Asks it to end, with `signal` where it is a process of ours.
+  void ask_to_stop(int signal);
+  void kill();
+
+  /// Keeps `line` for its log file and, labelled, for its last lines.
+  void remember(std::string_view line);
+  void keep_last_line(std::string labelled_line);
+  void forget_last_lines() { last_lines_.clear(); }
+
+  bool killed_by_signal() const;
+  Failure failure() const;
+  std::vector<std::string> last_lines() const;
+
+ private:
+  const ChildSpec* spec_;
+  pid_t pid_ = -1;
+  std::chrono::steady_clock::time_point started_;
+  UniqueFd input_;
+  std::vector<ChildStream> streams_;
+  UniqueFd log_file_;
+  std::optional<OutputStream> log_; ///< writes to it
+  std::deque<std::string> last_lines_;
+  std::optional<int> status_;
+};
+
+/// `line` as it is shown: with its label, and a newline at its end.
+std::string labelled(const ChildSpec& spec, std::string_view line, bool colour);
+
+} // namespace cairn::launch

@@ -1,0 +1,426 @@
+#include "launch/supervision.h"
+
+#include "launch/exit_status.h"
+#include "launch/node_protocol.h"
+#include "launch/output_stream.h"
+#include "launch/process_sweep.h"
+#include "launch/sentinel.h"
+#include "launch/subreaper.h"
+#include "launch/supervised_child.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <memory>
+
+namespace cairn::launch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Supervision {
+ public:
+  Supervision(
+      const SupervisionOptions& options,
+      SignalWatch& signals,
+      const Logger& logger)
+      : options_(options),
+        signals_(signals),
+        logger_(logger),
+        spared_(descendants(::getpid())),
+        sentinel_(launch_id_) {
+    spared_.push_back(sentinel_.pid());
+  }
+
+  ~Supervision() {
+    if (!swept_) { // an exception is on its way
+      sweep();
+    }
+  }
+
+  void start(std::vector<ChildSpec> specs);
+  Outcome run();
+
+ private:
+  enum class Phase { running, stopping, killing, given_up };
+
+  bool any_running() const;
+  void wait_for_something();
+  std::optional<Clock::time_point> next_deadline() const;
+  void take_signals();
+  void reap();
+  void take_order();
+  void read(SupervisedChild& child, ChildStream& stream);
+  void line(SupervisedChild& child, int destination, std::string_view text);
+  void record(
+      SupervisedChild& child,
+      int destination,
+      const NodeRecord& record);
+  void show(int destination, std::string_view text);
+  void flush_unfinished_lines(Clock::time_point now);
+  void fail(SupervisedChild& child, Failure failure);
+  void told_to_stop(int signal);
+  void stop_all(int signal, const SupervisedChild* except);
+  void keep_deadline();
+  void sweep();
+  void drain();
+
+  const SupervisionOptions& options_;
+  SignalWatch& signals_;
+  const Logger& logger_;
+  const std::string launch_id_ = make_launch_id();
+  std::vector<pid_t> spared_; // were there before us, or are our sentinel
+  Subreaper subreaper_;
+  Sentinel sentinel_;
+  std::vector<ChildSpec> specs_;
+  std::vector<std::unique_ptr<SupervisedChild>> children_;
+  OutputStream output_{1, "stdout", logger_};
+  OutputStream error_{2, "stderr", logger_};
+  Phase phase_ = Phase::running;
+  Clock::time_point deadline_; // of the phase, unless running
+  bool swept_ = false;
+  bool orders_ended_ = false; // nothing more to read from stdin
+  const SupervisedChild* culprit_ = nullptr;
+  Outcome outcome_;
+};
+
+void Supervision::start(std::vector<ChildSpec> specs) {
+  specs_ = std::move(specs);
+  for (ChildSpec& spec : specs_) {
+    spec.process.environment.push_back(
+        fmt::format("{}={}", launch_id_variable, launch_id_));
+  }
+  for (const ChildSpec& spec : specs_) {
+    children_.push_back(std::make_unique<SupervisedChild>(
+        spec,
+        signals_.previous_mask(),
+        logger_));
+  }
+}
+
+Outcome Supervision::run() {
+  while (any_running() && phase_ != Phase::given_up) {
+    wait_for_something();
+    keep_deadline();
+  }
+  sweep();
+  reap(); // what ranks had left to be reaped is ours now
+  drain();
+  if (culprit_ != nullptr) {
+    // Complete only now that everything it wrote has been read.
+    outcome_.failure->last_lines = culprit_->last_lines();
+  }
+  return outcome_;
+}
+
+bool Supervision::any_running() const {
+  return std::any_of(children_.begin(), children_.end(), [](const auto& child) {
+    return child->running();
+  });
+}
+
+void Supervision::wait_for_something() {
+  std::vector<pollfd> watched = {{signals_.fd(), POLLIN, 0}};
+  std::vector<std::pair<SupervisedChild*, ChildStream*>> streams;
+  for (const auto& child : children_) {
+    for (ChildStream& stream : child->streams()) {
+      if (stream.fd) {
+        watched.push_back({stream.fd.get(), POLLIN, 0});
+        streams.emplace_back(child.get(), &stream);
+      }
+    }
+  }
+  if (options_.is_node_launcher && !orders_ended_) {
+    watched.push_back({0, POLLIN, 0});
+  }
+  int timeout = -1;
+  if (const auto deadline = next_deadline()) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
+    timeout = static_cast<int>(std::max<long>(left.count(), 0));
+  }
+  if (::poll(watched.data(), watched.size(), timeout) < 0) {
+    return; // EINTR
+  }
+  // Output first: a failing child's words before the report of its end.
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (watched[i + 1].revents != 0) {
+      read(*streams[i].first, *streams[i].second);
+    }
+  }
+  flush_unfinished_lines(Clock::now());
+  if (watched.front().revents != 0) {
+    take_signals();
+  }
+  if (watched.size() > streams.size() + 1 && watched.back().revents != 0) {
+    take_order();
+  }
+  if (output_.closed() || error_.closed()) {
+    told_to_stop(SIGPIPE);
+  }
+}
+
+std::optional<Clock::time_point> Supervision::next_deadline() const {
+  std::optional<Clock::time_point> next;
+  const auto consider = [&](std::optional<Clock::time_point> time) {
+    if (time && (!next || *time < *next)) {
+      next = time;
+    }
+  };
+  if (phase_ != Phase::running) {
+    consider(deadline_);
+  }
+  for (const auto& child : children_) {
+    for (const ChildStream& stream : child->streams()) {
+      consider(stream.lines.due());
+    }
+  }
+  return next;
+}
+
+void Supervision::take_signals() {
+  for (const int signal : signals_.take()) {
+    if (signal == SIGCHLD) {
+      reap();
+    } else {
+      told_to_stop(signal);
+    }
+  }
+}
+
+void Supervision::reap() {
+  std::vector<SupervisedChild*> failed;
+  int status = 0;
+  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (const auto& child : children_) {
+      if (child->pid() == pid) {
+        child->ended(status);
+        if (child->failed()) {
+          failed.push_back(child.get());
+        }
+      }
+    }
+  }
+  // Of those that ended since we last looked nobody knows the order. A rank
+  // killed from outside makes others fail with an error; seldom vice versa.
+  std::stable_partition(failed.begin(), failed.end(), [](const auto* child) {
+    return child->killed_by_signal();
+  });
+  if (!failed.empty() && phase_ == Phase::running) {
+    fail(*failed.front(), failed.front()->failure());
+  }
+}
+
+void Supervision::take_order() {
+  char byte = 0;
+  const auto got = ::read(0, &byte, 1);
+  if (got < 0 && errno == EINTR) {
+    return;
+  }
+  if (got <= 0) {
+    orders_ended_ = true;
+    if (phase_ == Phase::running) {
+      told_to_stop(SIGTERM);
+    }
+  } else if (phase_ == Phase::running) {
+    told_to_stop(byte == SIGINT || byte == SIGHUP ? byte : SIGTERM);
+  }
+}
+
+void Supervision::read(SupervisedChild& child, ChildStream& stream) {
+  std::array<char, 65536> buffer;
+  const auto got = ::read(stream.fd.get(), buffer.data(), buffer.size());
+  const auto use = [&](std::string_view text) {
+    line(child, stream.destination, text);
+  };
+  if (got > 0) {
+    stream.lines.feed(
+        {buffer.data(), static_cast<std::size_t>(got)},
+        Clock::now(),
+        use);
+  } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+    stream.lines.flush(use);
+    stream.fd.reset();
+  }
+}
+
+void Supervision::line(
+    SupervisedChild& child,
+    int destination,
+    std::string_view text) {
+  if (child.spec().kind == ChildSpec::Kind::launcher) {
+    if (const auto message = decode(text)) {
+      record(child, destination, *message);
+      return;
+    }
+  }
+  child.remember(text);
+  const auto shown = labelled(child.spec(), text, options_.colour);
+  if (options_.is_node_launcher) {
+    show(
+        destination,
+        encode(
+            {.kind = NodeRecord::Kind::output,
+             .text = shown.substr(0, shown.size() - 1)}));
+  } else {
+    show(destination, shown);
+  }
+}
+
+void Supervision::record(
+    SupervisedChild& child,
+    int destination,
+    const NodeRecord& record) {
+  switch (record.kind) {
+    case NodeRecord::Kind::output:
+      show(destination, record.text + "\n");
+      return;
+    case NodeRecord::Kind::failure:
+      if (phase_ == Phase::running) {
+        child.forget_last_lines(); // the rank's own follow
+        fail(child, {.what = record.text, .exit_code = record.exit_code});
+      }
+      return;
+    case NodeRecord::Kind::last_line:
+      child.keep_last_line(record.text);
+      return;
+  }
+}
+
+void Supervision::show(int destination, std::string_view text) {
+  (destination == 1 ? output_ : error_).write(text);
+}
+
+void Supervision::flush_unfinished_lines(Clock::time_point now) {
+  for (const auto& child : children_) {
+    for (ChildStream& stream : child->streams()) {
+      if (const auto due = stream.lines.due(); due && *due <= now) {
+        stream.lines.flush([&](std::string_view text) {
+          line(*child, stream.destination, text);
+        });
+      }
+    }
+  }
+}
+
+void Supervision::fail(SupervisedChild& child, Failure failure) {
+  culprit_ = &child;
+  if (options_.is_node_launcher) {
+    show(
+        2,
+        encode(
+            {.kind = NodeRecord::Kind::failure,
+             .text = failure.what,
+             .exit_code = failure.exit_code}));
+  } else if (any_running()) {
+    logger_.error("{}; stopping the others", failure.what);
+  }
+  outcome_.failure = std::move(failure);
+  // A launcher that reports a failure is stopping its own ranks already.
+  stop_all(SIGTERM, &child);
+}
+
+void Supervision::told_to_stop(int signal) {
+  if (phase_ == Phase::running) {
+    outcome_.stop_signal = signal;
+    logger_.info("{}: stopping all ranks", signal_name(signal));
+    stop_all(signal, nullptr);
+  } else if (phase_ == Phase::stopping && signal != SIGPIPE) {
+    deadline_ = Clock::now(); // asked twice: at once
+  }
+}
+
+void Supervision::stop_all(int signal, const SupervisedChild* except) {
+  auto grace = options_.grace;
+  for (const auto& child : children_) {
+    if (child->running() && child.get() != except) {
+      child->ask_to_stop(signal);
+    }
+    if (child->spec().kind == ChildSpec::Kind::launcher) {
+      // It gives its own ranks that long, and then has to tell us.
+      grace = options_.grace + std::chrono::seconds(5);
+    }
+  }
+  phase_ = Phase::stopping;
+  deadline_ = Clock::now() + grace;
+}
+
+void Supervision::keep_deadline() {
+  if (phase_ == Phase::running || Clock::now() < deadline_) {
+    return;
+  }
+  std::vector<pid_t> pids;
+  for (const auto& child : children_) {
+    if (child->running()) {
+      child->kill();
+      pids.push_back(child->pid());
+    }
+  }
+  if (pids.empty()) {
+    return;
+  }
+  if (phase_ == Phase::stopping) {
+    phase_ = Phase::killing;
+    deadline_ = Clock::now() + std::chrono::seconds(10);
+  } else {
+    phase_ = Phase::given_up;
+    logger_.error(
+        "processes {} do not end even by SIGKILL; is a disk or a GPU hung?",
+        fmt::join(pids, ", "));
+  }
+}
+
+void Supervision::sweep() {
+  swept_ = true;
+  const auto left = sweep_processes(
+      launch_id_,
+      spared_,
+      Clock::now() + std::chrono::seconds(5));
+  if (!left.empty() && phase_ != Phase::given_up) {
+    logger_.error("processes {} cannot be killed", fmt::join(left, ", "));
+  }
+}
+
+void Supervision::drain() {
+  for (const auto& child : children_) {
+    for (ChildStream& stream : child->streams()) {
+      // Until it ends, or holds nothing more because some process that we could
+      // not find keeps it open.
+      for (pollfd ready{stream.fd.get(), POLLIN, 0};
+           stream.fd && ::poll(&ready, 1, 0) > 0;) {
+        read(*child, stream);
+      }
+      stream.lines.flush([&](std::string_view text) {
+        line(*child, stream.destination, text);
+      });
+    }
+  }
+}
+
+} // namespace
+
+int Outcome::exit_code() const {
+  if (failure) {
+    return failure->exit_code;
+  }
+  return stop_signal ? 128 + *stop_signal : 0;
+}
+
+Outcome supervise(
+    const std::vector<ChildSpec>& children,
+    const SupervisionOptions& options,
+    SignalWatch& signals,
+    const Logger& logger) {
+  Supervision supervision(options, signals, logger);
+  supervision.start(children);
+  return supervision.run();
+}
+
+} // namespace cairn::launch

@@ -1,0 +1,145 @@
+#include "launch/command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+// What people type.
+
+namespace cairn::launch::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string planned(Words flags) {
+  flags.insert(flags.begin(), "--dry-run");
+  flags.insert(flags.end(), {"echo", "--num_gpus=9"});
+  const auto result = launch(flags);
+  EXPECT_EQ(result.code, 0) << result.err;
+  return result.out;
+}
+
+TEST(LaunchFlags, AreSpelledEitherWay) {
+  for (const Words& flags :
+       {Words{"--num_gpus=3"},
+        Words{"--num_gpus", "3"},
+        Words{"--num-gpus=3"},
+        Words{"--nproc_per_node", "3"},
+        Words{"--nproc-per-node=3"}}) {
+    EXPECT_THAT(planned(flags), HasSubstr("WORLD_SIZE=3\n"));
+  }
+  for (const Words& flags :
+       {Words{"--nnodes", "2", "--node_rank", "1"},
+        Words{"--num_nodes=2", "--node-rank=1"}}) {
+    auto all = flags;
+    all.insert(
+        all.end(),
+        {"--nproc_per_node",
+         "2",
+         "--master_addr",
+         "10.1.1.1",
+         "--master-port=6000"});
+    const auto plan = planned(all);
+    EXPECT_THAT(plan, HasSubstr("rank 3: echo --num_gpus=9 --local_rank=1\n"));
+    EXPECT_THAT(plan, HasSubstr("WORLD_SIZE=4\n"));
+    EXPECT_THAT(plan, HasSubstr("MASTER_ADDR=10.1.1.1\n"));
+    EXPECT_THAT(plan, HasSubstr("MASTER_PORT=6000\n"));
+    EXPECT_THAT(plan, Not(HasSubstr("rank 1:")));
+  }
+}
+
+TEST(LaunchFlags, StartNothingOnADryRun) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "touched";
+  launch({"--dry-run", "touch", file.string()});
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+TEST(LaunchFlags, ShowWhatRunsOnEachHost) {
+  const TemporaryFolder folder;
+  const auto hosts = folder.write("hosts", "a slots=2\nb slots=4\n");
+  const auto plan = planned(
+      {"-H", hosts, "-i", "a@b:1,3", "--no_local_rank", "--env", "X=y z"});
+  EXPECT_THAT(plan, HasSubstr("a: cd "));
+  EXPECT_THAT(
+      plan,
+      HasSubstr("--world=a:0,1@b:1,3 --node_rank=1 --master_addr=a "
+                "--master_port=29500"));
+  EXPECT_THAT(plan, HasSubstr("'X=y z'"));
+  EXPECT_THAT(plan, HasSubstr("--no_local_rank echo --num_gpus=9\n"));
+}
+
+void expect_refusal(const Words& words, const char* message) {
+  const auto result = launch(words);
+  EXPECT_EQ(result.code, 2) << result.out;
+  EXPECT_THAT(result.err, HasSubstr(message));
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(LaunchFlags, AreRefusedWhenUnknown) {
+  expect_refusal({"--num_gpsu=2", "true"}, "did you mean --num_gpus?");
+  expect_refusal({"--no-such-thing", "true"}, "unknown flag --no-such-thing");
+  expect_refusal({"-x", "true"}, "unknown flag -x");
+  expect_refusal({"-", "true"}, "unknown flag -");
+  expect_refusal({"--num_gpus=two", "true"}, "num_gpus");
+  expect_refusal({"--num_gpus"}, "num_gpus");
+  expect_refusal({"--num_gpus=1", "--nproc_per_node=2", "true"}, "num_gpus");
+  expect_refusal({"--max-restarts=-1", "true"}, "max_restarts");
+  expect_refusal({"--grace=-1", "true"}, "grace");
+  expect_refusal({"--color=pink", "true"}, "color");
+  expect_refusal({}, "no program to run");
+  expect_refusal({"--num_gpus=2"}, "no program to run");
+}
+
+TEST(LaunchFlags, OfDeepSpeedAreRefusedByName) {
+  expect_refusal(
+      {"--autotuning=tune", "true"},
+      "--autotuning is known to DeepSpeed, not supported by Cairn; autotuning "
+      "is not there yet");
+  expect_refusal(
+      {"--autotuning", "run", "true"},
+      "autotuning is not there yet");
+  expect_refusal(
+      {"--elastic-training", "true"},
+      "the number of ranks is fixed");
+  expect_refusal({"--enable_each_rank_log=x", "true"}, "use --log-dir");
+}
+
+TEST(LaunchFlags, ThatSayNothingAreRefused) {
+  expect_refusal({"--partition=x", "true"}, "goes with --print_slurm");
+  expect_refusal({"--queue=x", "true"}, "goes with --print_kubernetes");
+  expect_refusal({"--memory=1Gi", "true"}, "goes with --print_slurm or");
+  expect_refusal({"--print_slurm", "--kind=pytorchjob", "true"}, "--kind");
+  expect_refusal(
+      {"--print_slurm", "--print_kubernetes", "true"},
+      "exclude each other");
+  expect_refusal({"--print_slurm", "--include=a", "true"}, "--include");
+  expect_refusal({"--no_ssh", "true"}, "--no_ssh without --node_rank");
+  expect_refusal({"--env", "1=2", "true"}, "names no variable");
+  expect_refusal({"--env", "NO_SUCH_VARIABLE", "true"}, "is not set here");
+  expect_refusal({"--hostfile=/no/such", "true"}, "/no/such");
+}
+
+TEST(LaunchFlags, AreExplained) {
+  const auto result = launch({"--help"});
+  EXPECT_EQ(result.code, 0);
+  for (const char* flag :
+       {"Usage: cairn launch [FLAGS…] PROGRAM [ARGUMENTS…]",
+        "--num_gpus, --nproc_per_node, --num_accelerators N",
+        "-H, --hostfile TEXT",
+        "--max_restarts N",
+        "--bind_cores_to_rank  ",
+        "--print_slurm"}) {
+    EXPECT_THAT(result.out, HasSubstr(flag));
+  }
+  EXPECT_THAT(result.out, Not(HasSubstr("--world")));
+}
+
+TEST(LaunchFlags, BehindTheProgramAreTheProgramsOwn) {
+  const auto result = launch(
+      {"--no_local_rank", "echo", "--help", "--", "-H", "x", "--num_gpus=2"});
+  EXPECT_EQ(result.out, "[0] --help -- -H x --num_gpus=2\n");
+}
+
+} // namespace
+} // namespace cairn::launch::testing
