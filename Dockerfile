@@ -1,27 +1,25 @@
 # Cairn in a container, for the CPU:
 #   docker build -t cairn .
 # and for GPUs:
-#   docker build -t cairn --build-arg PRESET=cuda \
+#   docker build -t cairn --build-arg GPU=1 \
 #     --build-arg BASE=nvidia/cuda:13.0.1-cudnn-devel-ubuntu24.04 .
 # `docker run cairn info` tells what is in it.
 ARG BASE=debian:12
-ARG PRESET=release
+ARG GPU=0
 
 FROM ${BASE} AS build
-ARG PRESET
-ENV CAIRN_PRESET=${PRESET} CAIRN_CACHE_DIR=/opt/cairn/cache
+ARG GPU
+ENV CAIRN_GPU=${GPU} CAIRN_CACHE_DIR=/opt/cairn/cache
 COPY . /cairn
 WORKDIR /cairn
-RUN ./cairn info
+RUN ./cairn --version && cmake --install build/* --prefix /opt/cairn
 
 FROM ${BASE}
-ARG PRESET
 # ssh and sshd: the launcher reaches the other pods of a DeepSpeedJob that way.
 RUN apt-get update && \
     apt-get install -y --no-install-recommends libfmt9 openssh-client openssh-server && \
     rm -rf /var/lib/apt/lists/*
-COPY --from=build /opt/cairn/cache /opt/cairn/cache
-COPY --from=build /cairn/build/${PRESET}/bin /opt/cairn/bin
+COPY --from=build /opt/cairn /opt/cairn
 # The operator of DeepSpeedJobs starts a program called deepspeed.
 RUN printf '#!/bin/sh\nexec cairn launch "$@"\n' > /usr/local/bin/deepspeed && \
     chmod +x /usr/local/bin/deepspeed && \

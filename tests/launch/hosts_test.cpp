@@ -1,4 +1,4 @@
-#include "launch/command.h"
+#include "launch/launched.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "launch/command.h"
+#include "launch/launched.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

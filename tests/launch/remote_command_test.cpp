@@ -1,4 +1,4 @@
-#include "launch/command.h"
+#include "launch/launched.h"
 #include "launch/shell_quote.h"
 
 #include <cairn/base/error.h>

@@ -1,4 +1,4 @@
-#include "launch/command.h"
+#include "launch/launched.h"
 
 #include <cairn/base/error.h>
 #include <cairn/launch/world.h>

@@ -1,63 +1,195 @@
 #include "support/command.h"
 
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <stdexcept>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <thread>
 
 namespace cairn::testing {
+namespace {
 
-CommandResult run_command(const std::vector<std::string>& argv) {
+using Clock = std::chrono::steady_clock;
+
+std::vector<char*> pointers(const Words& words) {
+  std::vector<char*> result;
+  for (const std::string& word : words) {
+    result.push_back(const_cast<char*>(word.c_str()));
+  }
+  result.push_back(nullptr);
+  return result;
+}
+
+std::string unique_mark() {
+  std::random_device random;
+  return fmt::format("{}-{:08x}{:08x}", ::getpid(), random(), random());
+}
+
+} // namespace
+
+Command::Command(
+    const Words& words,
+    const std::vector<std::pair<std::string, std::string>>& changes)
+    : mark_(unique_mark()), started_(Clock::now()) {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    variables[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
+  }
+  // What a launcher reads must come from the test alone.
+  for (const char* name : {"OMP_NUM_THREADS", "CAIRN_RESTART_COUNT"}) {
+    variables.erase(name);
+  }
+  variables["CUDA_VISIBLE_DEVICES"] = ""; // as on a machine without a GPU
+  // The leak check at the end of a sanitized program takes seconds; the library
+  // is checked within this one.
+  variables.emplace("ASAN_OPTIONS", "detect_leaks=0");
+  for (const auto& [name, value] : changes) {
+    variables[name] = value;
+  }
+  variables[mark_variable] = mark_;
+  Words entries;
+  for (const auto& [name, value] : variables) {
+    entries.push_back(name + "=" + value);
+  }
+  const auto arguments = pointers(words);
+  const auto environment = pointers(entries);
   std::array<int, 2> out{};
   std::array<int, 2> err{};
-  if (::pipe(out.data()) != 0 || ::pipe(err.data()) != 0) {
-    throw std::runtime_error("pipe");
+  if (::pipe2(out.data(), O_CLOEXEC) != 0 ||
+      ::pipe2(err.data(), O_CLOEXEC) != 0) {
+    std::abort();
   }
-  const pid_t child = ::fork();
-  if (child == 0) {
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::dup2(::open("/dev/null", O_RDONLY), 0);
     ::dup2(out[1], 1);
     ::dup2(err[1], 2);
-    for (const int fd : {out[0], out[1], err[0], err[1]}) {
-      ::close(fd);
-    }
-    std::vector<char*> pointers;
-    for (const std::string& argument : argv) {
-      pointers.push_back(const_cast<char*>(argument.c_str()));
-    }
-    pointers.push_back(nullptr);
-    ::execv(pointers[0], pointers.data());
-    ::_exit(127);
+    ::execvpe(arguments[0], arguments.data(), environment.data());
+    ::_exit(126);
   }
   ::close(out[1]);
   ::close(err[1]);
+  out_ = UniqueFd(out[0]);
+  err_ = UniqueFd(err[0]);
+}
 
-  CommandResult result{};
-  std::array<pollfd, 2> polled{
-      {{.fd = out[0], .events = POLLIN}, {.fd = err[0], .events = POLLIN}}};
-  std::array<std::string*, 2> texts{&result.out, &result.err};
-  while (polled[0].fd >= 0 || polled[1].fd >= 0) {
-    ::poll(polled.data(), polled.size(), -1);
-    for (std::size_t i = 0; i < polled.size(); ++i) {
-      if (polled[i].fd < 0 || polled[i].revents == 0) {
-        continue;
-      }
-      std::array<char, 4096> bytes{};
-      const ssize_t count = ::read(polled[i].fd, bytes.data(), bytes.size());
-      if (count > 0) {
-        texts[i]->append(bytes.data(), static_cast<std::size_t>(count));
+Command::~Command() {
+  for (const pid_t pid : living()) {
+    ::kill(pid, SIGKILL);
+  }
+  if (result_.code < 0) {
+    ::waitpid(pid_, nullptr, 0);
+  }
+}
+
+bool Command::read_some() {
+  std::array<pollfd, 2> watched = {
+      {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}}};
+  if (::poll(watched.data(), watched.size(), 20000) <= 0) {
+    ADD_FAILURE() << "no output for 20 s; so far:\n"
+                  << result_.out << result_.err;
+    return false;
+  }
+  std::array<char, 65536> buffer{};
+  const auto read = [&](UniqueFd& fd, const pollfd& ready, std::string& text) {
+    if (ready.revents != 0) {
+      const auto got = ::read(fd.get(), buffer.data(), buffer.size());
+      if (got > 0) {
+        text.append(buffer.data(), static_cast<std::size_t>(got));
       } else {
-        ::close(polled[i].fd);
-        polled[i].fd = -1;
+        fd.reset();
       }
     }
+  };
+  read(out_, watched[0], result_.out);
+  read(err_, watched[1], result_.err);
+  return true;
+}
+
+void Command::wait_for(std::string_view text) {
+  wait_until(result_.out, text);
+}
+
+void Command::wait_for_error(std::string_view text) {
+  wait_until(result_.err, text);
+}
+
+void Command::wait_until(const std::string& stream, std::string_view text) {
+  while (stream.find(text) == std::string::npos) {
+    if ((!out_ && !err_) || !read_some()) {
+      FAIL() << "ended without writing \"" << text << "\":\n"
+             << result_.out << result_.err;
+    }
+  }
+}
+
+Result Command::finish() {
+  while ((out_ || err_) && read_some()) {
   }
   int status = 0;
-  ::waitpid(child, &status, 0);
-  result.exit_code =
-      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return result;
+  ::waitpid(pid_, &status, 0);
+  result_.code =
+      WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  result_.took = std::chrono::duration_cast<std::chrono::milliseconds>(
+      Clock::now() - started_);
+  return result_;
+}
+
+void Command::send(int signal) {
+  ASSERT_EQ(::kill(pid_, signal), 0);
+}
+
+std::vector<pid_t> Command::living() const {
+  const auto entry = fmt::format("{}={}", mark_variable, mark_);
+  std::vector<pid_t> pids;
+  for (const auto& folder : std::filesystem::directory_iterator("/proc")) {
+    const int pid = std::atoi(folder.path().filename().c_str());
+    // A zombie's environment reads as empty.
+    if (pid > 0 &&
+        read_text(folder.path() / "environ").find(entry) != std::string::npos) {
+      pids.push_back(pid);
+    }
+  }
+  return pids;
+}
+
+void Command::expect_nothing_left() const {
+  const auto end = Clock::now() + std::chrono::seconds(10);
+  while (!living().empty()) {
+    if (Clock::now() > end) {
+      for (const pid_t pid : living()) {
+        ADD_FAILURE() << "left behind: "
+                      << read_text(fmt::format("/proc/{}/cmdline", pid));
+      }
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+Result run(const Words& words) {
+  return Command(words).finish();
+}
+
+std::string read_text(const std::filesystem::path& file) {
+  // Not with a stream: those throw when a process ends whose /proc they read.
+  const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  std::array<char, 4096> buffer{};
+  ssize_t got = 0;
+  while (fd && (got = ::read(fd.get(), buffer.data(), buffer.size())) > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return text;
 }
 
 } // namespace cairn::testing

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -30,6 +31,18 @@ class TemporaryFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(std::string_view name) const {
     return path_ / name;
+  }
+  /// Writes a file in it and gives its path.
+  std::string write(const std::string& name, std::string_view text) const {
+    const auto file = path_ / name;
+    std::ofstream(file, std::ios::binary) << text;
+    return file.string();
+  }
+  std::string write_script(const std::string& name, std::string_view text)
+      const {
+    auto file = write(name, text);
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    return file;
   }
 
  private:

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "store.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace cairn::distributed {
+
+/// Tells the others that `rank` is here and waits for them. Returns who did not
+/// come in time: empty when all did.
+std::vector<int> meet(
+    Store& store,
+    const std::string& key,
+    int rank,
+    const std::vector<int>& members,
+    std::chrono::milliseconds timeout);
+
+/// Removes what a meeting left in the store; for one rank to call, after all
+/// have met again elsewhere.
+void forget_meeting(
+    Store& store,
+    const std::string& key,
+    const std::vector<int>& members);
+
+/// "rank 3" or "ranks 3, 5 and 14 more".
+std::string name_ranks(const std::vector<int>& ranks);
+
+} // namespace cairn::distributed

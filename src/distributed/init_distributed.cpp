@@ -1,0 +1,207 @@
+#include <cairn/distributed/init_distributed.h>
+
+#include "group_core.h"
+#include "handshake.h"
+#include "job.h"
+#include "quiet_pipes.h"
+#include "tcp_store.h"
+#include "watchdog.h"
+
+#include <cairn/base/error.h>
+#include <fmt/core.h>
+
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+namespace cairn::distributed {
+namespace {
+
+using detail::GroupCore;
+using std::chrono::milliseconds;
+
+BackendChoice choose(BackendChoice asked, int world_size) {
+  if (asked != BackendChoice::automatic || world_size == 1) {
+    return asked;
+  }
+  return visible_gpus() > 0 ? BackendChoice::nccl : BackendChoice::gloo;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+double seconds(milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+std::vector<int> all_ranks(int world_size) {
+  std::vector<int> ranks(static_cast<std::size_t>(world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+/// Rank 0 decides whether all have come, and tells the others: they would lose
+/// the store, and with it the reason, when it gives up.
+void gather(
+    Store& store,
+    const Environment& environment,
+    milliseconds timeout) {
+  const std::vector<int> ranks = all_ranks(environment.world_size);
+  const auto refuse = [&](const std::string& what) {
+    throw CommError(
+        {.what = what,
+         .where = fmt::format(
+             "rank {} of {}, store at {}",
+             environment.rank,
+             environment.world_size,
+             store.address()),
+         .remedy = "look at the output of the missing ranks: they were not "
+                   "started, died, or cannot reach this address"});
+  };
+  if (environment.rank != 0) {
+    store.set(fmt::format("arrived/{}", environment.rank), "");
+    if (!store.wait({"start"}, timeout + std::chrono::seconds(10))) {
+      refuse(
+          fmt::format("rank 0 did not come within {:.1f} s", seconds(timeout)));
+    }
+    const std::string verdict = store.get("start").value_or("");
+    store.set(fmt::format("heard/{}", environment.rank), "");
+    if (verdict != "go") {
+      refuse(verdict);
+    }
+    return;
+  }
+  const std::vector<int> missing = meet(store, "arrived", 0, ranks, timeout);
+  if (missing.empty()) {
+    store.set("start", "go");
+    return;
+  }
+  const std::string verdict = fmt::format(
+      "{} of {} ranks came within {:.1f} s; missing: {}",
+      ranks.size() - missing.size(),
+      ranks.size(),
+      seconds(timeout),
+      name_ranks(missing));
+  store.set("start", verdict);
+  std::vector<std::string> heard;
+  for (const int rank : ranks) {
+    if (rank != 0 && store.get(fmt::format("arrived/{}", rank))) {
+      heard.push_back(fmt::format("heard/{}", rank));
+    }
+  }
+  store.wait(heard, std::chrono::seconds(2));
+  refuse(verdict);
+}
+
+std::shared_ptr<GroupCore> start(const InitOptions& options) {
+  auto job = std::make_shared<Job>();
+  job->environment = options.environment;
+  job->start_timeout = options.start_timeout;
+  const Environment& environment = job->environment;
+  const BackendChoice backend = choose(options.backend, environment.world_size);
+  if (backend == BackendChoice::automatic) {
+    return GroupCore::alone(std::move(job), "world", 0);
+  }
+  const milliseconds timeout = options.collective_timeout;
+  const FactoryOptions factory = {
+      .timeout = timeout + 4 * options.notes_grace + std::chrono::minutes(1),
+      .one_machine = is_loopback(environment.master_address),
+      .local_rank = environment.local_rank};
+  const QuietPipes quiet;
+  // First: it refuses a backend that is not built in.
+  job->factory = backend == BackendChoice::nccl ? nccl_factory(factory)
+                                                : gloo_factory(factory);
+  const bool alone = environment.source == Environment::Source::alone;
+  const bool hosts = environment.rank == 0 && !environment.launcher_has_store;
+  job->store = open_tcp_store(
+      {.host = environment.master_address,
+       .port = alone && !options.listen_fd ? std::uint16_t{0}
+                                           : environment.master_port,
+       .is_server = hosts,
+       .listen_fd = hosts ? options.listen_fd : std::nullopt,
+       .timeout = options.start_timeout,
+       .prefix = fmt::format("cairn/{}", environment.attempt)});
+  gather(*job->store, environment, options.start_timeout);
+  job->watchdog = std::make_shared<Watchdog>(
+      Watchdog::Options{
+          .rank = environment.rank,
+          .world_size = environment.world_size,
+          .hosts_store = hosts,
+          .store_host =
+              environment.launcher_has_store ? "the launcher" : "rank 0",
+          .timeout = timeout,
+          .grace = options.notes_grace,
+          .recorder_capacity = options.recorder_capacity,
+          .logger = options.logger.value_or(Logger(
+              {.rank = environment.rank,
+               .world_size = environment.world_size}))},
+      job->store->clone());
+  return GroupCore::make(
+      std::move(job),
+      "world",
+      all_ranks(environment.world_size));
+}
+
+} // namespace
+
+World init_distributed(const InitOptions& options) {
+  const Environment& environment = options.environment;
+  // The one exception to "no globals": two libraries in one program that both
+  // start the job must meet in one world, and neither knows of the other. It
+  // holds nothing alive: the world ends with its last user.
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<GroupCore>> alive;
+  const std::string key = fmt::format(
+      "{}:{} {}/{} attempt {} backend {}",
+      environment.master_address,
+      environment.master_port,
+      environment.rank,
+      environment.world_size,
+      environment.attempt,
+      static_cast<int>(options.backend));
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<GroupCore> core = alive[key].lock();
+  if (!core) {
+    core = start(options);
+    alive[key] = core;
+  }
+  std::shared_ptr<Job> job = core->job;
+  return {std::move(job), ProcessGroup(std::move(core))};
+}
+
+World::World(std::shared_ptr<Job> job, ProcessGroup group)
+    : job_(std::move(job)), group_(std::move(group)) {}
+
+const Environment& World::environment() const {
+  return job_->environment;
+}
+
+std::string World::device_name() const {
+  return distributed::device_name(local_rank());
+}
+
+std::vector<CollectiveRecord> World::records() const {
+  return job_->watchdog ? job_->watchdog->recorder().records()
+                        : std::vector<CollectiveRecord>{};
+}
+
+std::string device_name(int local_rank) {
+  const int gpus = visible_gpus();
+  if (gpus == 0) {
+    return "cpu";
+  }
+  if (local_rank < 0 || local_rank >= gpus) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "local rank {} has no GPU: {} visible",
+             local_rank,
+             gpus),
+         .remedy = "start at most one rank per GPU, or widen "
+                   "CUDA_VISIBLE_DEVICES"});
+  }
+  return fmt::format("cuda:{}", local_rank);
+}
+
+} // namespace cairn::distributed

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cairn/distributed/flight_recorder.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::distributed {
+
+/// What a rank tells the others when a collective is in trouble.
+struct Notes {
+  int rank = 0;
+  bool left = false; ///< its program ended in good order
+  std::map<std::string, std::vector<int>> groups;
+  std::vector<CollectiveRecord> records; ///< oldest first
+};
+
+/// The collective that made a rank raise the alarm.
+struct Alarm {
+  int rank = 0; ///< who raised it
+  CollectiveRecord record;
+  std::vector<int> members;  ///< ranks of the record's group
+  std::string library_error; ///< empty: it did not finish in time
+  double waited_seconds = 0;
+};
+
+/// Clocks of two machines cannot be compared, so times travel as ages.
+std::string to_text(const Notes& notes);
+std::string to_text(const Alarm& alarm);
+/// nullopt for anything that was not written by to_text().
+std::optional<Notes> notes_from_text(std::string_view text);
+std::optional<Alarm> alarm_from_text(std::string_view text);
+
+} // namespace cairn::distributed

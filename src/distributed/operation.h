@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cairn/base/error.h>
+#include <cairn/distributed/flight_recorder.h>
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace cairn::distributed {
+
+/// One call under way: the backend ends it, the watchdog may fail it first,
+/// whoever holds the Pending waits for either. Libtorch stays out of it.
+class Operation {
+ public:
+  using Clock = CollectiveRecord::Clock;
+  using OnEnd = std::function<void(Operation&, const std::string& error)>;
+
+  Operation(
+      CollectiveRecord record,
+      std::vector<int> members,
+      Clock::time_point deadline,
+      OnEnd on_end);
+
+  const CollectiveRecord& record() const { return record_; }
+  const std::vector<int>& members() const { return members_; }
+  Clock::time_point deadline() const { return deadline_; }
+
+  /// The backend cut the call into so many parts; call before any can end.
+  void expect(int parts);
+  /// One part is over; `error` is the library's text, empty if all went well.
+  /// Any thread may call it.
+  void part_ended(const std::string& error);
+  /// How to make the backend give up; runs when the operation is failed.
+  void on_abort(std::function<void()> abort);
+
+  /// Ends it with this error, unless it has ended well already.
+  void fail(std::shared_ptr<const CommError> error);
+  void succeed();
+
+  bool ended() const;
+  /// Blocks until it has ended; throws what it failed with.
+  void wait() const;
+  /// Does not block; throws if it has failed.
+  void throw_if_failed() const;
+
+ private:
+  const CollectiveRecord record_;
+  const std::vector<int> members_;
+  const Clock::time_point deadline_;
+  const OnEnd on_end_;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  int parts_ = 1;
+  bool ended_ = false;
+  std::string library_error_;
+  std::shared_ptr<const CommError> error_;
+  std::function<void()> abort_;
+};
+
+} // namespace cairn::distributed

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <signal.h>
+
+namespace cairn::distributed {
+
+/// Gloo writes to sockets whose other end may be gone, which by default kills
+/// the process with SIGPIPE instead of giving an error. While this lives, the
+/// thread does not get that signal; threads it starts never do. What the rest
+/// of the process does with SIGPIPE stays its own business.
+class QuietPipes {
+ public:
+  QuietPipes();
+  ~QuietPipes();
+  QuietPipes(const QuietPipes&) = delete;
+  QuietPipes& operator=(const QuietPipes&) = delete;
+
+ private:
+  sigset_t before_;
+  bool was_pending_;
+};
+
+} // namespace cairn::distributed

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "store.h"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace cairn::distributed {
+
+struct TcpStoreOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 29500; ///< 0 on the server: any free one
+  bool is_server = false;
+  /// A socket that already listens on that port; the server takes it over.
+  std::optional<int> listen_fd;
+  std::chrono::milliseconds timeout{};
+  std::string prefix; ///< of all keys
+};
+
+/// Starts or joins the table at host:port. Throws CommError when nobody is
+/// there in time, or when the port is taken.
+std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options);
+
+} // namespace cairn::distributed

@@ -1,0 +1,341 @@
+#include "watchdog.h"
+
+#include "diagnosis.h"
+
+#include <cairn/base/error.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::distributed {
+namespace {
+
+constexpr const char* alarm_key = "watchdog/alarm";
+constexpr const char* verdict_key = "watchdog/verdict";
+constexpr const char* wake_prefix = "watchdog/wake/";
+constexpr const char* notes_prefix = "watchdog/notes/";
+constexpr const char* seen_prefix = "watchdog/seen/";
+constexpr const char* left_prefix = "watchdog/left/";
+
+/// Notes of a thousand ranks are read by one: the latest calls are enough.
+constexpr std::size_t records_in_notes = 32;
+
+std::string key(const char* prefix, int rank) {
+  return prefix + std::to_string(rank);
+}
+
+std::string unless_said(const std::string& text, const std::string& before) {
+  return before.find(text) == std::string::npos ? text : "";
+}
+
+} // namespace
+
+Watchdog::Watchdog(Options options, std::unique_ptr<Store> store)
+    : options_(std::move(options)),
+      store_(std::move(store)),
+      listening_(store_->clone()),
+      recorder_(options_.recorder_capacity),
+      dying_(std::make_shared<LibraryThreadListener>(
+          [this](const std::string& text) { library_thread_died(text); })),
+      watching_([this] { watch(); }),
+      hearing_([this] { listen(); }) {
+  on_library_thread_death(dying_);
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  watching_.join();
+  try {
+    if (!failed()) {
+      publish_notes(/*left=*/true);
+      store_->set(key(left_prefix, options_.rank), "");
+      // The others may still have something to read here.
+      if (options_.hosts_store) {
+        store_->wait(keys(left_prefix), options_.grace);
+      }
+    }
+    store_->set(key(wake_prefix, options_.rank), "stop");
+  } catch (const Error&) {
+    // The store is gone, and with it whoever would read this; listen() has
+    // noticed as well and returned.
+  }
+  hearing_.join();
+}
+
+std::shared_ptr<Operation> Watchdog::begin(
+    CollectiveRecord record,
+    std::vector<int> members,
+    std::optional<std::chrono::milliseconds> timeout) {
+  record = recorder_.schedule(std::move(record));
+  const auto deadline = record.called + timeout.value_or(options_.timeout);
+  auto operation = std::make_shared<Operation>(
+      std::move(record),
+      std::move(members),
+      deadline,
+      // The backend's thread may be later than the last user of the watchdog.
+      [weak = weak_from_this()](Operation& it, const std::string& error) {
+        if (const auto self = weak.lock()) {
+          self->ended(it, error);
+        }
+      });
+  bool earlier = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) {
+      throw CommError(*error_for(operation->record()));
+    }
+    running_.emplace(operation->record().id, operation);
+    earlier = deadline < wake_at_;
+  }
+  if (earlier) {
+    changed_.notify_all();
+  }
+  return operation;
+}
+
+void Watchdog::ended(Operation& operation, const std::string& error) {
+  std::shared_ptr<Operation> held; // `operation` must outlive its map entry
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = running_.find(operation.record().id);
+    if (found == running_.end()) {
+      return;
+    }
+    if (!error.empty()) {
+      if (!broken_) {
+        broken_ = Alarm{
+            .rank = options_.rank,
+            .record = operation.record(),
+            .members = operation.members(),
+            .library_error = error};
+      }
+    } else {
+      held = std::move(found->second);
+      running_.erase(found);
+    }
+  }
+  if (held) {
+    recorder_.ended(operation.record().id, CollectiveState::finished);
+    held->succeed();
+  } else {
+    changed_.notify_all();
+  }
+}
+
+void Watchdog::library_thread_died(const std::string& text) {
+  {
+    const std::lock_guard lock(mutex_);
+    // Which call it worked for is not known: the oldest is the likeliest.
+    if (!broken_ && !running_.empty()) {
+      const Operation& oldest = *running_.begin()->second;
+      broken_ = Alarm{
+          .rank = options_.rank,
+          .record = oldest.record(),
+          .members = oldest.members(),
+          .library_error = text};
+    }
+  }
+  changed_.notify_all();
+}
+
+Watchdog::Clock::time_point Watchdog::next_deadline() const {
+  auto result = Clock::time_point::max();
+  for (const auto& [id, operation] : running_) {
+    result = std::min(result, operation->deadline());
+  }
+  return result;
+}
+
+std::optional<Alarm> Watchdog::due() const {
+  const auto now = Clock::now();
+  for (const auto& [id, operation] : running_) {
+    if (operation->deadline() <= now) {
+      using Seconds = std::chrono::duration<double>;
+      return Alarm{
+          .rank = options_.rank,
+          .record = operation->record(),
+          .members = operation->members(),
+          .waited_seconds = Seconds(now - operation->record().called).count()};
+    }
+  }
+  return std::nullopt;
+}
+
+void Watchdog::watch() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    std::optional<Alarm> alarm = broken_ ? broken_ : due();
+    if (alarm || called_) {
+      lock.unlock();
+      investigate(std::move(alarm));
+      return;
+    }
+    wake_at_ = next_deadline();
+    if (wake_at_ == Clock::time_point::max()) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_until(lock, wake_at_);
+    }
+  }
+}
+
+void Watchdog::listen() {
+  const std::string mine = key(wake_prefix, options_.rank);
+  try {
+    while (!listening_->wait({mine}, std::chrono::hours(24))) {
+    }
+  } catch (const Error&) {
+    // The store is gone. Whether that matters shows when a collective fails:
+    // rank 0 may just have finished before this rank.
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    called_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Watchdog::investigate(std::optional<Alarm> alarm) {
+  const std::string text = verdict(std::move(alarm));
+  options_.logger.error("{}", text);
+  try {
+    store_->set(key(seen_prefix, options_.rank), "");
+    // Once the waits return, this process may exit and take the store along.
+    if (options_.hosts_store) {
+      std::vector<std::string> seen;
+      for (int rank = 0; rank < options_.world_size; ++rank) {
+        if (store_->get(key(notes_prefix, rank)) &&
+            !store_->get(key(left_prefix, rank))) {
+          seen.push_back(key(seen_prefix, rank));
+        }
+      }
+      store_->wait(seen, options_.grace);
+    }
+  } catch (const Error&) {
+    // Nobody is left to wait for.
+  }
+  fail_all(text);
+}
+
+std::string Watchdog::verdict(std::optional<Alarm> alarm) {
+  try {
+    publish_notes(/*left=*/false);
+    bool ours = false;
+    if (alarm) {
+      const std::string text = to_text(*alarm);
+      const std::string agreed = store_->set_once(alarm_key, text);
+      ours = agreed == text;
+      alarm = alarm_from_text(agreed);
+    } else {
+      alarm = alarm_from_text(store_->get(alarm_key).value_or(""));
+    }
+    if (!alarm) {
+      return "the ranks disagree about the alarm in the store";
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      library_error_ = alarm->library_error;
+    }
+    if (ours) {
+      for (int rank = 0; rank < options_.world_size; ++rank) {
+        store_->set(key(wake_prefix, rank), "alarm");
+      }
+    } else if (store_->wait({verdict_key}, 2 * options_.grace)) {
+      return store_->get(verdict_key).value_or("");
+    }
+    // Ours to find out, or the rank that should have is gone itself.
+    return store_->set_once(verdict_key, compare_notes(*alarm));
+  } catch (const Error&) {
+    if (alarm) {
+      const std::lock_guard lock(mutex_);
+      library_error_ = alarm->library_error;
+    }
+    return fmt::format(
+        "{}, which hosts the store at {}, is gone",
+        options_.store_host,
+        store_->address());
+  }
+}
+
+std::string Watchdog::compare_notes(const Alarm& alarm) {
+  store_->wait(keys(notes_prefix), options_.grace);
+  std::map<int, Notes> notes;
+  for (int rank = 0; rank < options_.world_size; ++rank) {
+    const auto text = store_->get(key(notes_prefix, rank));
+    if (auto parsed = text ? notes_from_text(*text) : std::nullopt) {
+      notes.emplace(rank, std::move(*parsed));
+    }
+  }
+  return diagnose(alarm, notes, options_.world_size);
+}
+
+void Watchdog::publish_notes(bool left) {
+  Notes notes{
+      .rank = options_.rank,
+      .left = left,
+      .groups = recorder_.groups(),
+      .records = recorder_.records()};
+  if (notes.records.size() > records_in_notes) {
+    notes.records.erase(
+        notes.records.begin(),
+        notes.records.end() - static_cast<std::ptrdiff_t>(records_in_notes));
+  }
+  store_->set(key(notes_prefix, options_.rank), to_text(notes));
+}
+
+std::vector<std::string> Watchdog::keys(const char* prefix) const {
+  std::vector<std::string> result;
+  for (int rank = 0; rank < options_.world_size; ++rank) {
+    result.push_back(key(prefix, rank));
+  }
+  return result;
+}
+
+std::shared_ptr<const CommError> Watchdog::error_for(
+    const CollectiveRecord& record) const {
+  return std::make_shared<const CommError>(Problem{
+      .what = failure_,
+      .where = fmt::format(
+          "rank {}, {} at {}",
+          options_.rank,
+          name_of(record),
+          record.site),
+      .values = unless_said(library_error_, failure_)});
+}
+
+void Watchdog::fail_all(const std::string& verdict) {
+  std::map<std::uint64_t, std::shared_ptr<Operation>> running;
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = verdict;
+    running.swap(running_);
+  }
+  for (const auto& [id, operation] : running) {
+    recorder_.ended(id, CollectiveState::failed);
+    operation->fail(error_for(operation->record()));
+  }
+}
+
+bool Watchdog::failed() const {
+  const std::lock_guard lock(mutex_);
+  return !failure_.empty();
+}
+
+void Watchdog::throw_if_failed() const {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) {
+    throw CommError(
+        {.what = failure_,
+         .where = fmt::format("rank {}", options_.rank),
+         .values = unless_said(library_error_, failure_),
+         .remedy = "the job has failed before this call"});
+  }
+}
+
+} // namespace cairn::distributed

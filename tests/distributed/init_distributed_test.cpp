@@ -1,0 +1,146 @@
+#include "support/run_ranks.h"
+
+#include <ATen/ATen.h>
+#include <cairn/base/error.h>
+#include <cairn/distributed/init_distributed.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <string>
+
+namespace cairn::distributed {
+namespace {
+
+using cairn::testing::RanksOptions;
+using cairn::testing::run_processes;
+using cairn::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+TEST(InitDistributed, WithoutALauncherIsAWorldOfOne) {
+  const World world = init_distributed();
+  EXPECT_EQ(world.rank(), 0);
+  EXPECT_EQ(world.size(), 1);
+  EXPECT_EQ(world.group().backend(), "local");
+  EXPECT_TRUE(world.records().empty());
+  world.group().barrier();
+  world.group().require_all("anything");
+}
+
+TEST(InitDistributed, IsTheSameWorldAgain) {
+  run_processes({.ranks = 2}, [](const InitOptions& options) {
+    {
+      const World world = init_distributed(options);
+      const World again = init_distributed(options);
+      EXPECT_EQ(&world.environment(), &again.environment());
+      again.group().all_reduce(at::ones({1})).wait();
+      ASSERT_EQ(world.records().size(), 1U);
+      const CollectiveRecord record = world.records()[0];
+      EXPECT_EQ(record.operation, "all_reduce");
+      EXPECT_EQ(record.state, CollectiveState::finished);
+      EXPECT_THAT(record.site, HasSubstr("init_distributed_test.cpp:"));
+    }
+  });
+}
+
+TEST(InitDistributed, ReadsTheEnvironment) {
+  run_processes({.ranks = 2}, [](const InitOptions& start) {
+    const Environment& given = start.environment;
+    ::setenv("RANK", std::to_string(given.rank).c_str(), 1);
+    ::setenv("WORLD_SIZE", "2", 1);
+    ::setenv("LOCAL_RANK", std::to_string(given.rank).c_str(), 1);
+    ::setenv("MASTER_ADDR", "localhost", 1);
+    ::setenv("MASTER_PORT", std::to_string(given.master_port).c_str(), 1);
+    InitOptions options;
+    options.listen_fd = start.listen_fd;
+    const World world = init_distributed(options);
+    EXPECT_EQ(world.rank(), given.rank);
+    EXPECT_EQ(world.local_rank(), given.rank);
+    const at::Tensor sum = world.group().all_reduce(at::ones({1})).wait();
+    EXPECT_EQ(sum.item<float>(), 2);
+  });
+}
+
+TEST(InitDistributed, NamesTheRanksThatDidNotCome) {
+  run_processes(
+      {.ranks = 4, .start_timeout = 700ms},
+      [](const InitOptions& options) {
+        if (options.environment.rank >= 2) {
+          return;
+        }
+        try {
+          init_distributed(options);
+          ADD_FAILURE() << "started without ranks 2 and 3";
+        } catch (const CommError& error) {
+          EXPECT_THAT(
+              error.what(),
+              AllOf(
+                  HasSubstr("2 of 4 ranks came within 0.7 s"),
+                  HasSubstr("missing: ranks 2, 3"),
+                  HasSubstr("store at 127.0.0.1:")));
+        }
+      });
+}
+
+TEST(InitDistributed, NamesTheAddressWhereRankZeroIsNot) {
+  run_processes(
+      {.ranks = 2, .start_timeout = 500ms},
+      [](const InitOptions& start) {
+        if (start.environment.rank == 0) {
+          return;
+        }
+        // Somebody listens but never answers; and nobody listens at all.
+        for (const int port : {int{start.environment.master_port}, 1}) {
+          InitOptions options = start;
+          options.environment.master_port = static_cast<std::uint16_t>(port);
+          try {
+            init_distributed(options);
+            ADD_FAILURE() << "started without rank 0";
+          } catch (const CommError& error) {
+            EXPECT_THAT(
+                error.what(),
+                AllOf(
+                    HasSubstr("store at 127.0.0.1:" + std::to_string(port)),
+                    HasSubstr("rank 0 was not there within 0.5 s"),
+                    HasSubstr("MASTER_ADDR")));
+          }
+        }
+      });
+}
+
+TEST(InitDistributed, SaysThatThePortIsTaken) {
+  run_processes({.ranks = 1}, [](const InitOptions& start) {
+    const World first = init_distributed(start);
+    InitOptions options = start;
+    options.listen_fd.reset();
+    options.environment.world_size = 2; // another job on the same port
+    try {
+      init_distributed(options);
+      ADD_FAILURE() << "two jobs on one port";
+    } catch (const CommError& error) {
+      EXPECT_THAT(
+          error.what(),
+          AllOf(HasSubstr("cannot listen"), HasSubstr("MASTER_PORT")));
+    }
+  });
+}
+
+TEST(InitDistributed, RefusesABackendThatIsNotBuiltIn) {
+  if (device_name(0) != "cpu") {
+    GTEST_SKIP() << "built in";
+  }
+  InitOptions options;
+  options.backend = BackendChoice::nccl;
+  try {
+    init_distributed(options);
+    FAIL() << "not refused";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--preset cuda"));
+  }
+}
+
+} // namespace
+} // namespace cairn::distributed

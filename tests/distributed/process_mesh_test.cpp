@@ -1,0 +1,96 @@
+#include "support/run_ranks.h"
+
+#include <ATen/ATen.h>
+#include <cairn/base/error.h>
+#include <cairn/distributed/process_mesh.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace cairn::distributed {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+int sum_of_ranks(const ProcessMesh& mesh, const ProcessGroup& group) {
+  return group.all_reduce(at::full({1}, mesh.rank(), at::kInt))
+      .wait()
+      .item<int>();
+}
+
+TEST(ProcessMesh, BindsEveryAxisToAGroup) {
+  cairn::testing::run_ranks(4, [](const ProcessGroup& world) {
+    const ProcessMesh mesh(world, {.pipeline = 2, .tensor = 2});
+    const int rank = world.rank();
+    EXPECT_EQ(mesh.coordinate(Axis::tensor), rank % 2);
+    EXPECT_EQ(mesh.coordinate(Axis::pipeline), rank / 2);
+    EXPECT_EQ(mesh.degree(Axis::tensor), 2);
+    EXPECT_EQ(sum_of_ranks(mesh, mesh.along(Axis::tensor)), rank < 2 ? 1 : 5);
+    EXPECT_EQ(
+        sum_of_ranks(mesh, mesh.along(Axis::pipeline)),
+        rank % 2 == 0 ? 2 : 4);
+    EXPECT_EQ(mesh.along(Axis::data).size(), 1);
+    EXPECT_EQ(mesh.model_parallel().size(), 4);
+    EXPECT_EQ(mesh.embedding().size(), 2);
+    EXPECT_EQ(mesh.is_first_stage(), rank < 2);
+    EXPECT_EQ(mesh.is_last_stage(), rank >= 2);
+    EXPECT_EQ(mesh.next_stage(), (rank + 2) % 4);
+    EXPECT_EQ(mesh.previous_stage(), (rank + 2) % 4);
+    EXPECT_EQ(
+        mesh.along(Axis::tensor).name(),
+        rank < 2 ? "tensor:0" : "tensor:1");
+  });
+}
+
+TEST(ProcessMesh, ExpertsShareTheDataRanks) {
+  cairn::testing::run_ranks(4, [](const ProcessGroup& world) {
+    const ProcessMesh mesh(world, {.data = 2, .expert = 2, .context = 2});
+    const int rank = world.rank();
+    EXPECT_EQ(
+        mesh.along(Axis::context).global_ranks(),
+        mesh.along(Axis::expert).global_ranks());
+    EXPECT_EQ(mesh.along(Axis::data).rank(), rank / 2);
+    EXPECT_EQ(sum_of_ranks(mesh, mesh.data_context()), 6);
+    EXPECT_EQ(
+        sum_of_ranks(mesh, mesh.along(Axis::expert_data)),
+        2 * (rank % 2) + 2);
+    const Axis both[] = {Axis::tensor, Axis::data};
+    const ProcessGroup group = mesh.make_group(both);
+    EXPECT_THAT(group.global_ranks(), ElementsAre(rank % 2, rank % 2 + 2));
+    EXPECT_EQ(mesh.embedding().size(), 1);
+  });
+}
+
+TEST(ProcessMesh, MiddleStagesHoldNoEmbedding) {
+  cairn::testing::run_ranks(3, [](const ProcessGroup& world) {
+    const ProcessMesh mesh(world, {.pipeline = 3});
+    if (world.rank() == 1) {
+      EXPECT_EQ(mesh.embedding().size(), 1);
+    } else {
+      EXPECT_THAT(mesh.embedding().global_ranks(), ElementsAre(0, 2));
+      EXPECT_EQ(sum_of_ranks(mesh, mesh.embedding()), 2);
+    }
+  });
+}
+
+TEST(ProcessMesh, RefusesDegreesThatDoNotFillTheWorld) {
+  try {
+    const ProcessMesh mesh(ProcessGroup(), {.tensor = 2});
+    FAIL() << "not refused";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("world size 1"));
+  }
+}
+
+TEST(ProcessMesh, OneRankIsAMeshToo) {
+  const ProcessMesh mesh(ProcessGroup(), {});
+  EXPECT_TRUE(mesh.is_first_stage());
+  EXPECT_TRUE(mesh.is_last_stage());
+  EXPECT_EQ(mesh.next_stage(), 0);
+  EXPECT_EQ(mesh.along(Axis::expert).size(), 1);
+}
+
+} // namespace
+} // namespace cairn::distributed
