@@ -164,7 +164,7 @@ _fetch_wheels() {
       --only-binary=:all: --python-version 3.12 "${platforms[@]}" --require-hashes \
       --dest "$work/wheels" -r "$work/requirements.txt" 2>"$work/log" >&2; then
       local reason
-      reason=$(grep -m 1 -i error "$work/log" || tail -n 1 "$work/log")
+      reason=$(grep '^ERROR: ..*[^:]$' "$work/log" | head -n 1 | grep . || tail -n 1 "$work/log")
       rm -rf "$work"
       _stop "the pinned wheels could not be downloaded ($reason); with a network or a PyPI mirror try again, or set CAIRN_TORCH_DIR to a folder that contains torch/ of these:" \
         $(awk '{ print $1 }' <<<"$requirements")

@@ -261,6 +261,9 @@ std::string diagnose(
       alarm.record.peer ? std::vector<int>{*alarm.record.peer} : alarm.members;
   const std::string text =
       Inquiry(notes).explain(alarm.record, alarm.rank, expected);
+  if (text.empty() && !alarm.library_error.empty()) {
+    return trouble(alarm);
+  }
   if (text.empty()) {
     return fmt::format(
         "every rank answers and has made the same call, yet {}; the network "

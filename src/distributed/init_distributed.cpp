@@ -179,7 +179,8 @@ const Environment& World::environment() const {
 }
 
 std::string World::device_name() const {
-  return distributed::device_name(local_rank());
+  return group_.backend() == "gloo" ? "cpu"
+                                    : distributed::device_name(local_rank());
 }
 
 std::vector<CollectiveRecord> World::records() const {

@@ -268,11 +268,11 @@ int MeshLayout::previous_stage(int rank) const {
 }
 
 std::vector<int> MeshLayout::embedding_group_of(int rank) const {
-  const std::vector<int> stages = group_of(rank, Axis::pipeline);
-  if (stages.size() == 1) {
-    return stages;
+  std::vector<int> stages = group_of(rank, Axis::pipeline);
+  if (stages.size() > 2) {
+    stages = {stages.front(), stages.back()};
   }
-  return {stages.front(), stages.back()};
+  return stages;
 }
 
 } // namespace cairn::distributed

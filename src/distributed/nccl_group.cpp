@@ -36,6 +36,13 @@ Tensors bytes_of(const Tensors& flats) {
   return result;
 }
 
+Counts in_bytes(Counts counts, const at::Tensor& x) {
+  for (std::int64_t& count : counts) {
+    count *= static_cast<std::int64_t>(x.element_size());
+  }
+  return counts;
+}
+
 /// NCCL adds up half-precision values well itself; what it cannot add up goes
 /// as the type the other backends use.
 at::ScalarType nccl_dtype(at::ScalarType dtype) {
@@ -95,11 +102,9 @@ class NcclGroup final : public GroupBackend {
  public:
   NcclGroup(
       c10::intrusive_ptr<c10d::ProcessGroupNCCL> group,
-      int size,
       c10::DeviceIndex device)
       : communicator_(std::make_shared<Communicator>()),
         group_(*group),
-        size_(size),
         device_(device) {
     communicator_->group = std::move(group);
   }
@@ -182,8 +187,9 @@ class NcclGroup final : public GroupBackend {
       at::Tensor output,
       at::Tensor input,
       const Counts& counts) override {
-    std::vector<Tensors> to = {output.split_with_sizes(counts)};
-    Tensors from = {input};
+    const Counts widths = in_bytes(counts, input);
+    std::vector<Tensors> to = {output.view(at::kByte).split_with_sizes(widths)};
+    Tensors from = bytes_of({input});
     return follow(operation, {group_.allgather(to, from)});
   }
 
@@ -208,9 +214,12 @@ class NcclGroup final : public GroupBackend {
       at::Tensor input,
       const Counts& output_counts,
       const Counts& input_counts) override {
-    Counts to = output_counts;
-    Counts from = input_counts;
-    return follow(operation, {group_.alltoall_base(output, input, to, from)});
+    Counts received = in_bytes(output_counts, input);
+    Counts sent = in_bytes(input_counts, input);
+    Tensors ends = bytes_of({output, input});
+    return follow(
+        operation,
+        {group_.alltoall_base(ends[0], ends[1], received, sent)});
   }
 
   Landing send(OperationPtr operation, at::Tensor x, int to) override {
@@ -285,7 +294,6 @@ class NcclGroup final : public GroupBackend {
 
   std::shared_ptr<Communicator> communicator_;
   c10d::ProcessGroupNCCL& group_;
-  const int size_;
   const c10::DeviceIndex device_;
 };
 
@@ -323,7 +331,7 @@ class NcclFactory final : public BackendFactory {
         options);
     const auto index = static_cast<c10::DeviceIndex>(options_.local_rank);
     group->setBoundDeviceId(at::Device(c10::DeviceType::CUDA, index));
-    return std::make_unique<NcclGroup>(std::move(group), place.size, index);
+    return std::make_unique<NcclGroup>(std::move(group), index);
   }
 
  private:

@@ -126,6 +126,15 @@ TEST(Diagnosis, NamesTheRankThatDoesNotAnswer) {
       "peer");
 }
 
+TEST(Diagnosis, WithoutACulpritTheLibraryHasTheWord) {
+  Alarm broken = alarm();
+  broken.library_error = "out of memory";
+  EXPECT_EQ(
+      diagnose(broken, three_ranks(), 3),
+      "all_reduce #14 of group \"world\" of rank 0 at train.cpp:88 failed: out "
+      "of memory");
+}
+
 TEST(Diagnosis, FollowsTheChainToTheCulprit) {
   // Rank 2 idles; rank 1 waits for it in another group; rank 0 for rank 1.
   auto notes = three_ranks();

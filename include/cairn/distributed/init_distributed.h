@@ -51,7 +51,8 @@ class World {
   const Environment& environment() const;
   /// All ranks.
   const ProcessGroup& group() const { return group_; }
-  /// "cuda:N" for a rank that has a GPU, else "cpu".
+  /// Where this rank's tensors go: "cuda:N" if it has a GPU that its backend
+  /// can use, else "cpu".
   std::string device_name() const;
   /// The last collectives of this rank, oldest first.
   std::vector<CollectiveRecord> records() const;
