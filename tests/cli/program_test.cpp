@@ -4,10 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
 
 namespace cairn::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -51,6 +56,43 @@ TEST(Program, InfoComesFromTheLibtorchHalf) {
 TEST(Program, InfoTakesNoArguments) {
   EXPECT_EQ(cairn({"info", "--everything"}).code, 2);
   EXPECT_EQ(cairn({"info", "--help"}).code, 0);
+}
+
+/// The example of the README, on real ranks.
+Result launch_example(int ranks, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {
+      "launch",
+      "--num_gpus",
+      std::to_string(ranks),
+      CAIRN_BINARY_DIR "/bin/all_reduce_example"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return cairn(words);
+}
+
+TEST(Example, RanksAddUpOverGloo) {
+  const Result result = launch_example(2, {});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("[1] rank 1 of 2 on cpu (gloo): sum of ranks + 1 is 3\n"));
+}
+
+TEST(Example, AKilledRankEndsTheJobWithItsNameAndCode) {
+  const Result result = launch_example(3, {"--kill-rank", "1"});
+  EXPECT_EQ(result.code, 128 + SIGKILL);
+  EXPECT_THAT(result.err, ContainsRegex("rank 1 .* was killed by SIGKILL"));
+  EXPECT_LT(result.took, std::chrono::seconds(10));
+}
+
+TEST(Example, ASleepingRankIsNamedByTheFlightRecorder) {
+  ::setenv("CAIRN_COLLECTIVE_TIMEOUT", "1", 1);
+  const Result result = launch_example(2, {"--sleep-rank", "1"});
+  ::unsetenv("CAIRN_COLLECTIVE_TIMEOUT");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("rank 1 has not reached all_reduce #2 of group \"world\" "
+                "(called by rank 0 at all_reduce.cpp:"));
 }
 
 } // namespace
