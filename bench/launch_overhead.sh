@@ -7,7 +7,7 @@
 # VENV is a Python environment with torch and deepspeed. Prints one line per
 # launcher, the median of the rounds, and its ratio to Cairn's.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source "$(dirname "${BASH_SOURCE[0]}")/../tools/setup.sh"
 ranks=2 rounds=5 peers=
 while (($#)); do
   case $1 in
@@ -26,7 +26,7 @@ printf '#!/bin/sh\nexit 0\n' >"$work/nothing.sh"
 chmod +x "$work/nothing.sh"
 echo pass >"$work/nothing.py"
 
-declare -A command=([cairn]="$root/build/release/bin/cairn launch --num_gpus $ranks $work/nothing.sh")
+declare -A command=([cairn]="$CAIRN_BUILD_DIR/bin/cairn launch --num_gpus $ranks $work/nothing.sh")
 names=(cairn)
 if [[ $peers ]]; then
   command[torchrun]="$peers/bin/torchrun --nproc_per_node $ranks --no-python $work/nothing.sh"

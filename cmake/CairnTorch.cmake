@@ -71,7 +71,7 @@ if(NOT TARGET cairn::torch)
   # After the system's folders: the wheel brings a fmt of its own, another than
   # the one we link.
   target_compile_options(cairn::torch INTERFACE
-    "SHELL:-idirafter ${_include}" "SHELL:-idirafter ${_include}/torch/csrc/api/include")
+    "SHELL:-idirafter \"${_include}\"" "SHELL:-idirafter \"${_include}/torch/csrc/api/include\"")
   target_link_options(cairn::torch INTERFACE ${_rpath_link})
 endif()
 

@@ -65,6 +65,7 @@ _check_tool_versions() {
   local tool least have
   for tool in g++ cmake; do
     command -v $tool >/dev/null || continue
+    [[ $tool == g++ && ${CXX:-g++} != *g++* ]] && continue # another compiler: CMake will say
     least=$(_pinned deb | awk -v p="$tool" '$3 == p { print $4 }')
     if [[ $tool == g++ ]]; then
       have=$(${CXX:-g++} -dumpfullversion)
@@ -72,7 +73,7 @@ _check_tool_versions() {
     else
       have=$(cmake --version | sed -n '1s/.*version //p')
     fi
-    _version_at_least "$have" "$least" || echo "$tool $least or newer (found $have at $(command -v "${CXX:-$tool}"))"
+    _version_at_least "$have" "$least" || echo "$tool $least or newer (found $have)"
   done
 }
 
@@ -107,7 +108,7 @@ _install_packages() { # [required packages as "NAME LEAST" lines in $1] [optiona
     [[ $package ]] || continue
     have=$(apt-cache policy "$package" | sed -n 's/ *Candidate: //p')
     if [[ -z $have || $have == "(none)" ]] || ! dpkg --compare-versions "$have" ge "$least"; then
-      [[ $required == *"$package $least"* ]] && _stop "this release offers $package ${have:-not at all}, too old; install:" "${todo[@]}"
+      [[ $required == *"$package $least"* ]] && _stop "apt offers no $package >= $least (candidate: ${have:-none}); install:" "${todo[@]}"
       continue
     fi
     wanted+=("$package")
@@ -132,7 +133,7 @@ _wheel_requirements() { # pip's lines for this architecture, of the kinds named
 # Unpacks the pinned wheels into the cache, once per content of dependencies.txt.
 # A wheel is a zip: one and the same file serves whatever Python is installed.
 _fetch_wheels() {
-  local cache=${CAIRN_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/cairn}
+  local cache=${CAIRN_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:?set it, or CAIRN_CACHE_DIR}/.cache}/cairn}
   local kinds=(wheel) name
   name=wheels-$(_pins_hash)
   if ((CAIRN_GPU)); then
@@ -154,7 +155,7 @@ _fetch_wheels() {
     local work platforms=() minor progress=off
     [[ -t 2 ]] && progress=on
     work=$(mktemp -d "$cache/.unpack.XXXXXX")
-    trap 'rm -rf "$work"' EXIT
+    trap "rm -rf $(printf %q "$work")" EXIT # expanded now: `work` is local
     for minor in {35..5}; do
       platforms+=(--platform "manylinux_2_${minor}_$(uname -m)")
     done
@@ -165,7 +166,8 @@ _fetch_wheels() {
       --dest "$work/wheels" -r "$work/requirements.txt" 2>"$work/log" >&2; then
       local reason
       reason=$(grep '^ERROR: ..*[^:]$' "$work/log" | head -n 1 | grep . || tail -n 1 "$work/log")
-      rm -rf "$work"
+      rm -rf "$work" "$cache/.lock"
+      rmdir "$cache" "$(dirname "$cache")" 2>/dev/null || true # only if empty
       _stop "the pinned wheels could not be downloaded ($reason); with a network or a PyPI mirror try again, or set CAIRN_TORCH_DIR to a folder that contains torch/ of these:" \
         $(awk '{ print $1 }' <<<"$requirements")
     fi
@@ -180,26 +182,36 @@ _fetch_wheels() {
   exec {wheel_lock}>&-
 }
 
+# What was set up before is still there: the same pins, and the libtorch that
+# CMake was told of.
+_is_set_up() { # STAMP
+  [[ -e $1 && $(<"$1") == "$(_pins_hash)" && -e $CAIRN_BUILD_DIR/build.ninja ]] &&
+    [[ -d $(sed -n 's/^CAIRN_TORCH_DIR:[A-Z]*=//p' "$CAIRN_BUILD_DIR/CMakeCache.txt")/torch ]]
+}
+
 cairn_setup() { # build|test
   local stamp=$CAIRN_BUILD_DIR/.setup-$1
-  if [[ -e $stamp && $(<"$stamp") == "$(_pins_hash)" && -e $CAIRN_BUILD_DIR/build.ninja ]]; then
-    return
-  fi
+  _is_set_up "$stamp" && return
   local kinds=(build) required optional old
   [[ $1 == test ]] && kinds+=(test)
   old=$(_check_tool_versions)
-  if [[ $old ]]; then
-    local lines
-    mapfile -t lines <<<"$old"
-    _stop "tools here are too old; install:" "${lines[@]}"
-  fi
   required=$(_missing_packages "${kinds[@]}")
   optional=$(_missing_packages speed)
+  if [[ $old ]]; then
+    local lines
+    mapfile -t lines <<<"$old$(sed '/./!d; s/^/\n/; s/ / >= /' <<<"$required")"
+    _stop "tools here are too old; install:" "${lines[@]}"
+  fi
+  # The download first where it can be done already: if it fails, nothing was installed.
+  if [[ -z ${CAIRN_TORCH_DIR:-} ]] && _present "python3 -m pip --version" && _present unzip; then
+    _fetch_wheels
+  fi
   [[ $required || $optional ]] && _install_packages "$required" "$optional"
   [[ ${CAIRN_TORCH_DIR:-} ]] || _fetch_wheels
 
   _say "[3/4] configuring $CAIRN_PRESET"
   mkdir -p "$CAIRN_BUILD_DIR"
+  _lock_build_dir
   if ! cmake -S "$CAIRN_ROOT" --preset "$CAIRN_PRESET" -DCAIRN_TORCH_DIR="$CAIRN_TORCH_DIR" \
     -DCAIRN_TESTS="$([[ $1 == test || -e $CAIRN_BUILD_DIR/.setup-test ]] && echo ON || echo OFF)" \
     >"$CAIRN_BUILD_DIR/configure.log" 2>&1; then
@@ -207,24 +219,32 @@ cairn_setup() { # build|test
     _stop "CMake failed (above, and in $CAIRN_BUILD_DIR/configure.log)"
   fi
   _pins_hash >"$stamp"
+  _unlock_build_dir
 }
 
-cairn_build() { # [TARGET…]
-  # Two calls must not build in one folder at a time.
+# Two calls must not configure or build in one folder at a time.
+_lock_build_dir() {
   exec {build_lock}>"$CAIRN_BUILD_DIR/.lock"
   flock "$build_lock"
+}
+_unlock_build_dir() { exec {build_lock}>&-; }
+
+cairn_build() { # [TARGET…]
+  _lock_build_dir
   local log=$CAIRN_BUILD_DIR/build.log
-  if [[ -t 2 ]] && [[ $(ninja -C "$CAIRN_BUILD_DIR" -n "$@" 2>&1) != *"no work to do"* ]]; then
-    NINJA_STATUS='cairn: [4/4] building %f/%t ' ninja -C "$CAIRN_BUILD_DIR" "$@" >&2 || _stop "the build failed (above)"
-  else
-    # Not on a terminal: one line when there is work, the whole log when it fails.
-    if ! ninja -C "$CAIRN_BUILD_DIR" -n "$@" >"$log" 2>&1 || ! grep -q "no work to do" "$log"; then
+  pushd "$CAIRN_BUILD_DIR" >/dev/null # `ninja -C` would announce the folder
+  if ! ninja -n "$@" >"$log" 2>&1 || ! grep -q "no work to do" "$log"; then
+    if [[ -t 2 ]]; then
+      NINJA_STATUS='cairn: [4/4] building %f/%t ' ninja "$@" >&2 {build_lock}>&- || _stop "the build failed (above)"
+    else
+      # Not on a terminal: one line, and the first failure when it fails.
       _say "[4/4] building"
-      if ! ninja -C "$CAIRN_BUILD_DIR" "$@" >"$log" 2>&1; then
-        grep -A 40 -m 1 '^FAILED' "$log" >&2
+      if ! ninja "$@" >"$log" 2>&1 {build_lock}>&-; then
+        grep -A 40 -m 1 '^FAILED' "$log" >&2 || tail -n 20 "$log" >&2
         _stop "the build failed (above; everything is in $log)"
       fi
     fi
   fi
-  exec {build_lock}>&-
+  popd >/dev/null
+  _unlock_build_dir
 }

@@ -1,6 +1,6 @@
 // Every rank brings its number, and all get the sum:
 //
-//   ./cairn launch --num_gpus 4 build/release/bin/all_reduce_example
+//   ./cairn launch --num_gpus 4 build/bin/all_reduce_example
 //
 // On purpose, a rank can also be made late or killed, to see how the others
 // find out and what they say:

@@ -9,11 +9,18 @@
 namespace cairn::cli {
 namespace {
 
-std::string dotted(long version, long thousands) {
+/// 13000 is CUDA 13.0.
+std::string cuda_version(int number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
+
+/// 91900 is cuDNN 9.19.0.
+std::string cudnn_version(long number) {
   return fmt::format(
-      "{}.{}",
-      version / thousands,
-      version % thousands / (thousands / 100));
+      "{}.{}.{}",
+      number / 10000,
+      number / 100 % 100,
+      number % 100);
 }
 
 } // namespace
@@ -25,12 +32,12 @@ CudaReport cuda_report() {
   cudaRuntimeGetVersion(&runtime);
   cudaDriverGetVersion(&driver);
   report.cuda_version = fmt::format(
-      "{} (driver supports {})",
-      dotted(runtime, 1000),
-      driver == 0 ? "none: no driver" : dotted(driver, 1000));
-  report.cudnn_version =
-      at::detail::getCUDAHooks().compiledWithCuDNN() && driver != 0
-      ? std::to_string(at::detail::getCUDAHooks().versionRuntimeCuDNN())
+      "{} ({})",
+      cuda_version(runtime),
+      driver == 0 ? "no driver" : "driver for " + cuda_version(driver));
+  const auto& hooks = at::detail::getCUDAHooks();
+  report.cudnn_version = driver != 0 && hooks.compiledWithCuDNN()
+      ? cudnn_version(hooks.versionRuntimeCuDNN())
       : "not loaded";
   report.nccl_version = distributed::nccl_version();
 

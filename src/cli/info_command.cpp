@@ -6,6 +6,7 @@
 #include "version.h"
 
 #include <cairn/base/cpu.h>
+#include <cairn/base/error.h>
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
@@ -30,12 +31,15 @@ std::string operating_system() {
 
 int run_info(const Arguments& arguments) {
   if (!arguments.empty()) {
-    const bool help = arguments[0] == "--help" || arguments[0] == "-h";
+    if (arguments[0] != "--help" && arguments[0] != "-h") {
+      throw ConfigError(
+          {.what = fmt::format("info takes no \"{}\"", arguments[0]),
+           .remedy = "run `cairn info`"});
+    }
     fmt::print(
-        help ? stdout : stderr,
         "Usage: cairn info\n\n"
         "Prints versions, devices, memory, SIMD and what is built in.\n");
-    return help ? exit_ok : exit_bad_usage;
+    return exit_ok;
   }
   const CudaReport cuda = cuda_report();
   fmt::print("Versions\n");

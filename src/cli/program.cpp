@@ -50,7 +50,7 @@ const Command& find(std::span<const Command> commands, std::string_view name) {
       std::filesystem::read_symlink("/proc/self/exe").parent_path() /
       "cairn-torch";
   ::execv(program.c_str(), const_cast<char* const*>(argv));
-  throw InternalError(
+  throw Error(
       {.what = "cannot start the libtorch half of Cairn",
        .where = program.string(),
        .values = std::strerror(errno),

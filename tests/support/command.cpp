@@ -97,6 +97,9 @@ bool Command::read_some() {
   if (::poll(watched.data(), watched.size(), 20000) <= 0) {
     ADD_FAILURE() << "no output for 20 s; so far:\n"
                   << result_.out << result_.err;
+    for (const pid_t pid : living()) {
+      ::kill(pid, SIGKILL); // else finish() would wait for them
+    }
     return false;
   }
   std::array<char, 65536> buffer{};
