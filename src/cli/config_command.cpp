@@ -1,3 +1,4 @@
+#include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>
 #include <cairn/config/reference.h>
@@ -5,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <optional>
@@ -58,11 +60,25 @@ config::ConfigSource source_from(const Arguments& arguments) {
       source.world_size = world_size_from(each.substr(name.size() + 1));
     } else if (i == 0 && !each.starts_with("-")) {
       source.file = each;
+    } else if (
+        each.starts_with("--") &&
+        edit_distance(each.substr(0, each.find('=')), name) <= 2) {
+      throw ConfigError(
+          {.what = "unknown flag",
+           .where = each.substr(0, each.find('=')),
+           .remedy = "did you mean --world-size?"});
     } else {
       source.flags.push_back(each);
     }
   }
   return source;
+}
+
+bool asks_for_help(const Arguments& arguments) {
+  return std::any_of(
+      arguments.begin(),
+      arguments.end(),
+      [](const std::string& each) { return each == "--help" || each == "-h"; });
 }
 
 int check(const Arguments& arguments) {
@@ -72,6 +88,7 @@ int check(const Arguments& arguments) {
     fmt::print(stderr, "warning: {}\n", warning);
   }
   resolved.check();
+  fmt::print(stderr, "note: {}\n", config::check_note);
   if (resolved.deepspeed.batch) {
     fmt::print(stderr, "{}\n", describe(*resolved.deepspeed.batch));
   }
@@ -91,11 +108,14 @@ int run_config(const Arguments& arguments) {
     fmt::print("{}", usage);
     return exit_ok;
   }
-  if (what == "check") {
-    if (!rest.empty() && (rest.front() == "--help" || rest.front() == "-h")) {
-      fmt::print("{}\n{}", usage, config::flags_text());
-      return exit_ok;
+  if (asks_for_help(rest)) {
+    fmt::print("{}", usage);
+    if (what == "check") {
+      fmt::print("\n{}", config::flags_text());
     }
+    return exit_ok;
+  }
+  if (what == "check") {
     if (rest.empty()) {
       fail_usage("nothing to check: give a file or flags");
     }

@@ -4,20 +4,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace cairn::config {
 namespace {
 
 using Integer = std::int64_t;
 
-// Python's //, which DeepSpeed uses: rounds down, also below zero. Batches
-// that are not positive are refused afterwards, with the value it would have.
-Integer floor_divide(Integer a, Integer b) {
-  // |INT64_MIN| / -1 overflows; b is never below zero by the time it matters.
-  if (b == -1) {
-    return a == INT64_MIN ? INT64_MAX : -a;
+std::string derived_mark(const std::optional<Integer>& value) {
+  return value ? "" : " (derived)";
+}
+
+// A number of ranks over which `parts` can be shared out, close below `ranks`.
+Integer divisor_near(Integer parts, Integer ranks) {
+  constexpr Integer tries = 4096; // either may be huge; 1 is always right
+  const Integer from = std::min(parts, ranks);
+  for (Integer each = from; each > 1 && from - each < tries; --each) {
+    if (parts % each == 0) {
+      return each;
+    }
   }
-  const Integer quotient = a / b;
-  return quotient - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
+  return 1;
 }
 
 std::string given(const std::optional<Integer>& value) {
@@ -33,10 +40,16 @@ class Resolver {
     if (ranks_ < 1) {
       fail(fmt::format("a data-parallel size of {}", ranks_), "");
     }
+    const auto& train = request_.train_batch_size;
+    const auto& micro = request_.train_micro_batch_size_per_gpu;
+    const auto& steps = request_.gradient_accumulation_steps;
+    // First what was said, so that no derived value takes the blame for it.
+    require_positive("train_batch_size", train.value_or(1));
+    require_positive("train_micro_batch_size_per_gpu", micro.value_or(1));
+    require_positive("gradient_accumulation_steps", steps.value_or(1));
     BatchConfig batch = filled();
-    require_positive("train_batch_size", batch.train);
-    require_positive("train_micro_batch_size_per_gpu", batch.micro);
-    require_positive("gradient_accumulation_steps", batch.accumulation);
+    require_positive("train_micro_batch_size_per_gpu", batch.micro, micro);
+    require_positive("gradient_accumulation_steps", batch.accumulation, steps);
     if (batch.train != product(batch.micro, batch.accumulation)) {
       fail_mismatch(batch);
     }
@@ -60,16 +73,13 @@ class Resolver {
       batch.micro = *micro;
       batch.accumulation = *steps;
     } else if (train && micro) {
-      require_divisor("train_micro_batch_size_per_gpu", *micro);
       batch.train = *train;
       batch.micro = *micro;
-      batch.accumulation = floor_divide(floor_divide(*train, *micro), ranks_);
+      batch.accumulation = *train / *micro / ranks_;
     } else if (train) {
       batch.train = *train;
       batch.accumulation = steps.value_or(1);
-      require_divisor("gradient_accumulation_steps", batch.accumulation);
-      batch.micro =
-          floor_divide(floor_divide(*train, ranks_), batch.accumulation);
+      batch.micro = *train / ranks_ / batch.accumulation;
     } else {
       batch.micro = *micro;
       batch.accumulation = steps.value_or(1);
@@ -90,16 +100,17 @@ class Resolver {
     return result;
   }
 
-  void require_divisor(const char* name, Integer value) const {
-    if (value == 0) {
-      require_positive(name, value);
-    }
-  }
-
-  void require_positive(const char* name, Integer value) const {
+  void require_positive(
+      const char* name,
+      Integer value,
+      const std::optional<Integer>& said = 0) const {
     if (value <= 0) {
       fail(
-          fmt::format("{} is {}, it must be greater than 0", name, value),
+          fmt::format(
+              "{} is {}{}, it has to be greater than 0",
+              name,
+              value,
+              derived_mark(said)),
           "train_batch_size must be at least the data-parallel size, and each "
           "of the three at least 1",
           all_given());
@@ -117,40 +128,83 @@ class Resolver {
   }
 
   [[noreturn]] void fail_mismatch(const BatchConfig& batch) const {
+    const auto& micro = request_.train_micro_batch_size_per_gpu;
+    const auto& steps = request_.gradient_accumulation_steps;
     const Integer right = product(batch.micro, batch.accumulation);
-    const bool all = request_.train_micro_batch_size_per_gpu &&
-        request_.gradient_accumulation_steps;
-    const Integer per_step = product(batch.micro, 1);
-    const Integer per_sample = product(1, batch.accumulation);
-    std::string remedy;
-    if (!all) { // the third was derived, so only the total can be wrong
-      remedy = fmt::format(
-          "make train_batch_size a multiple of {}",
-          request_.train_micro_batch_size_per_gpu ? per_step : per_sample);
-    } else {
-      remedy = fmt::format("set train_batch_size to {}", right);
-      if (batch.train % per_step == 0) {
-        remedy += fmt::format(
-            ", or gradient_accumulation_steps to {}",
-            batch.train / per_step);
-      }
-      if (batch.train % per_sample == 0) {
-        remedy += fmt::format(
-            ", or train_micro_batch_size_per_gpu to {}",
-            batch.train / per_sample);
-      }
-      remedy += "; with one of the three left out it is derived";
-    }
     fail(
         fmt::format(
-            "train_batch_size {} is not train_micro_batch_size_per_gpu {} x "
-            "gradient_accumulation_steps {} x data-parallel size {} = {}",
+            "train_batch_size {} is not train_micro_batch_size_per_gpu {}{} x "
+            "gradient_accumulation_steps {}{} x data-parallel size {} = {}",
             batch.train,
             batch.micro,
+            derived_mark(micro),
             batch.accumulation,
+            derived_mark(steps),
             ranks_,
             right),
-        remedy);
+        fmt::format(
+            "{}, or {}{}",
+            another_total(right),
+            other_factors(batch),
+            other_ranks(batch.train)));
+  }
+
+  // The total may change …
+  std::string another_total(Integer right) const {
+    const auto& micro = request_.train_micro_batch_size_per_gpu;
+    const auto& steps = request_.gradient_accumulation_steps;
+    if (micro && steps) {
+      return fmt::format("set train_batch_size to {}", right);
+    }
+    const Integer unit = product(micro.value_or(1), steps.value_or(1));
+    const Integer low = *request_.train_batch_size / unit * unit;
+    Integer high = 0;
+    if (low == 0 || __builtin_add_overflow(low, unit, &high)) {
+      return fmt::format("make train_batch_size a multiple of {}", unit);
+    }
+    return fmt::format("set train_batch_size to {} or {}", low, high);
+  }
+
+  // … or what one rank does …
+  std::string other_factors(const BatchConfig& batch) const {
+    if (batch.train % ranks_ != 0) {
+      return "give train_micro_batch_size_per_gpu instead of it";
+    }
+    const Integer each = batch.train / ranks_;
+    std::string ways;
+    if (request_.train_micro_batch_size_per_gpu && each % batch.micro == 0) {
+      ways =
+          fmt::format("gradient_accumulation_steps to {}", each / batch.micro);
+    }
+    if (request_.gradient_accumulation_steps &&
+        each % batch.accumulation == 0) {
+      ways += fmt::format(
+          "{}train_micro_batch_size_per_gpu to {}",
+          ways.empty() ? "" : ", or ",
+          each / batch.accumulation);
+    }
+    return !ways.empty() ? ways
+                         : fmt::format(
+                               "train_micro_batch_size_per_gpu x "
+                               "gradient_accumulation_steps to {}",
+                               each);
+  }
+
+  // … or the number of ranks.
+  std::string other_ranks(Integer train) const {
+    const auto& micro = request_.train_micro_batch_size_per_gpu;
+    const auto& steps = request_.gradient_accumulation_steps;
+    const Integer factor = micro.value_or(1) * steps.value_or(1);
+    if (train % factor != 0) {
+      return fmt::format(
+          "; another number of ranks alone does not help, as {} is not "
+          "divisible by {}",
+          train,
+          factor);
+    }
+    return fmt::format(
+        ", or run with data-parallel size {}",
+        micro && steps ? train / factor : divisor_near(train / factor, ranks_));
   }
 
   [[noreturn]] void fail(

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace cairn::config {
@@ -164,6 +165,43 @@ void check_split(const Config& config) {
   }
 }
 
+// Prefixes alone, or a weight before each of them.
+void check_blend(
+    const Config& config,
+    const char* flag,
+    const std::vector<std::string>& words) {
+  const auto weight = [](const std::string& word) {
+    return parse_real(word).has_value();
+  };
+  if (std::none_of(words.begin(), words.end(), weight)) {
+    return;
+  }
+  for (std::size_t i = 0; i < words.size(); i += 2) {
+    if (!weight(words[i])) {
+      refuse(
+          config,
+          flag,
+          fmt::format("\"{}\" has no weight, but others have", words[i]),
+          "give every path a weight, or none");
+    }
+    if (i + 1 == words.size() || weight(words[i + 1])) {
+      refuse(
+          config,
+          flag,
+          fmt::format("the weight {} has no path after it", words[i]),
+          "write weights and paths in turn, such as 0.3 a 0.7 b");
+    }
+  }
+}
+
+void check_blends(const Config& config) {
+  const DataFlags& data = config.flags.data;
+  check_blend(config, "--data-path", data.data_path);
+  check_blend(config, "--train-data-path", data.train_data_path);
+  check_blend(config, "--valid-data-path", data.valid_data_path);
+  check_blend(config, "--test-data-path", data.test_data_path);
+}
+
 void check_logging(const Config& config) {
   need(config, "--save-interval", "--save");
   for (const std::string& steps : config.flags.logging.profile_steps) {
@@ -200,6 +238,7 @@ void check_flags(const Config& config) {
   check_model_choices(config);
   check_generation(config);
   check_split(config);
+  check_blends(config);
   check_logging(config);
 }
 

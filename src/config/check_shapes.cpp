@@ -16,7 +16,11 @@ void divides(
     refuse(
         config,
         flag,
-        fmt::format("{} does not divide by {} {}", whole, parts_name, parts));
+        fmt::format("{} is not divisible by {} {}", whole, parts_name, parts),
+        fmt::format(
+            "make it a multiple of {}, or change {}",
+            parts,
+            parts_name.substr(parts_name.find("--"))));
   }
 }
 
@@ -192,8 +196,16 @@ void check_experts(const Config& config) {
 
 void check_rampup(const Config& config) {
   const auto& rampup = config.flags.training.rampup_batch_size;
-  if (rampup.empty() || !config.deepspeed.batch) {
+  if (rampup.empty()) {
     return;
+  }
+  if (!config.given.contains("train_batch_size") &&
+      !config.deepspeed.elasticity.enabled) {
+    refuse(
+        config,
+        "--rampup-batch-size",
+        "grows to the global batch, which is not given",
+        "add --global-batch-size");
   }
   const BatchConfig& batch = *config.deepspeed.batch;
   const std::string flag = "--rampup-batch-size";

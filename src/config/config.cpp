@@ -90,17 +90,21 @@ void resolve_batch_of(
     Config& config,
     const DeepSpeedRead& read,
     const std::string& file) {
+  DeepSpeedConfig& deepspeed = config.deepspeed;
+  const BatchRequest& request = deepspeed.batch_request;
+  // What says "auto" is derived like what is left out, if there is what from.
+  const bool known = request.train_batch_size ||
+      request.train_micro_batch_size_per_gpu || deepspeed.elasticity.enabled;
   for (const char* key : batch_keys) {
     if (const auto found = read.automatic.find(key);
-        found != read.automatic.end()) {
+        !known && found != read.automatic.end()) {
       throw ConfigError(
           {.what = "\"auto\" is filled in by nobody here",
            .where = found->second.text(),
-           .remedy = "give a number, drop the key, or set it with "
-                     "--micro-batch-size or --global-batch-size"});
+           .remedy = "give a number, or set --micro-batch-size or "
+                     "--global-batch-size"});
     }
   }
-  DeepSpeedConfig& deepspeed = config.deepspeed;
   if (deepspeed.elasticity.enabled) {
     if (any_given(config.given, batch_keys)) {
       if (!deepspeed.elasticity.ignore_non_elastic_batch_info) {
@@ -119,12 +123,20 @@ void resolve_batch_of(
                           place_of(config.given, "elasticity"))
                           .batch;
   } else {
-    std::string where = file; // or better, the line of the first batch key
-    for (const char* key : batch_keys) {
-      if (const auto found = config.given.find(key);
-          found != config.given.end()) {
-        where = found->second.text();
-        break;
+    // The line of the first batch key, or of one that is wrong by itself.
+    std::string where = file;
+    const std::array values{
+        request.train_batch_size,
+        request.train_micro_batch_size_per_gpu,
+        request.gradient_accumulation_steps};
+    for (std::size_t i = batch_keys.size(); i-- > 0;) {
+      if (values[i]) {
+        where = place_of(config.given, batch_keys[i]);
+      }
+    }
+    for (std::size_t i = batch_keys.size(); i-- > 0;) {
+      if (values[i] && *values[i] <= 0) {
+        where = place_of(config.given, batch_keys[i]);
       }
     }
     deepspeed.batch = resolve_batch(
@@ -160,6 +172,13 @@ Config Config::resolve(const ConfigSource& source) {
       config.flags.distributed,
       source.world_size);
 
+  if (const auto lr = read.automatic.find("optimizer.params.lr");
+      lr != read.automatic.end()) {
+    throw ConfigError(
+        {.what = "\"auto\" is filled in by nobody here",
+         .where = lr->second.text(),
+         .remedy = "give a number, or set --lr"});
+  }
   resolve_deepspeed(config.deepspeed, config.given);
   const std::string file = source.json ? "config"
       : source.file                    ? *source.file

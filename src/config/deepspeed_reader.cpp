@@ -6,12 +6,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace cairn::config {
 namespace {
 
 bool says_auto(const Node& node) {
   const auto* text = node.as<std::string>();
   return text != nullptr && *text == "auto";
+}
+
+std::size_t common_start(std::string_view a, std::string_view b) {
+  const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  return static_cast<std::size_t>(end - a.begin());
 }
 
 class Reader {
@@ -136,7 +143,15 @@ class Reader {
       const std::string& name,
       const Place& place) {
     std::string remedy;
-    if (const auto close = nearest(name, names_in(section))) {
+    auto names = names_in(section);
+    // Of names equally near, the one that starts alike: bfp16 is bf16.
+    std::stable_sort(
+        names.begin(),
+        names.end(),
+        [&](std::string_view a, std::string_view b) {
+          return common_start(name, a) > common_start(name, b);
+        });
+    if (const auto close = nearest(name, names)) {
       remedy = fmt::format("did you mean \"{}\"?", *close);
     } else if (const auto elsewhere = found_elsewhere(name);
                !elsewhere.empty()) {

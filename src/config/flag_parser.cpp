@@ -3,6 +3,7 @@
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 #include "config/number_text.h"
+#include "config/utf8.h"
 
 #include <fmt/format.h>
 
@@ -64,9 +65,11 @@ class Parser {
     }
     const Place place{.file = "", .position = {}, .name = name};
     if (values.size() < row.arity.least || values.size() > row.arity.most) {
-      fail_count(row, place, values.size());
+      fail_count(row, place, values);
     }
+    const Json before = row.binding.get(result_.flags);
     row.binding.set(result_.flags, node_of(row, values), place, row.rules);
+    warn_repeated(row, name, before);
     result_.given.insert_or_assign(row.name, place);
     warn(row, name);
   }
@@ -85,6 +88,22 @@ class Parser {
       node.value = std::move(elements);
     }
     return node;
+  }
+
+  void warn_repeated(
+      const Flag& row,
+      const std::string& name,
+      const Json& before) {
+    const auto first = result_.given.find(row.name);
+    const Json now = row.binding.get(result_.flags);
+    if (first != result_.given.end() && before != now) {
+      result_.warnings.push_back(fmt::format(
+          "{} {} is overridden by {} {}: the last one counts",
+          first->second.text(),
+          before.dump(-1, ' ', false, Json::error_handler_t::replace),
+          name,
+          now.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    }
   }
 
   void warn(const Flag& row, const std::string& name) {
@@ -114,7 +133,7 @@ class Parser {
   [[noreturn]] static void fail_count(
       const Flag& row,
       const Place& place,
-      std::size_t count) {
+      const std::vector<std::string>& values) {
     std::string wanted = "no value";
     if (row.arity.most == 1) {
       wanted = "a value";
@@ -127,11 +146,14 @@ class Parser {
     if (const std::string value = value_text(row); !value.empty()) {
       usage += " " + value;
     }
+    std::string got = fmt::format("{}", values.size());
+    if (values.empty()) {
+      got = "none";
+    } else if (row.arity.most == 0) {
+      got = fmt::format("\"{}\"", printable(values.front()));
+    }
     throw ConfigError(
-        {.what = fmt::format(
-             "takes {}, got {}",
-             wanted,
-             count == 0 ? "none" : fmt::format("{}", count)),
+        {.what = fmt::format("takes {}, got {}", wanted, got),
          .where = place.text(),
          .remedy = "write " + usage});
   }

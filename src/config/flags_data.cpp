@@ -58,24 +58,19 @@ void add_data_flags(std::vector<Flag>& table) {
       "Score whole last words in LAMBADA.");
 
   FlagGroup data(table, "data");
-  const auto any = std::numeric_limits<std::size_t>::max();
   data.flag<&F::data, &D::data_path>(
-          "--data-path",
-          "Prefix of the .bin and .idx files, or weights and prefixes in "
-          "turn.")
-      .values(0, any);
+      "--data-path",
+      "Prefix of the .bin and .idx files, or weights and prefixes in "
+      "turn.");
   data.flag<&F::data, &D::train_data_path>(
-          "--train-data-path",
-          "The same for training only.")
-      .values(0, any);
+      "--train-data-path",
+      "The same for training only.");
   data.flag<&F::data, &D::valid_data_path>(
-          "--valid-data-path",
-          "The same for validation only.")
-      .values(0, any);
+      "--valid-data-path",
+      "The same for validation only.");
   data.flag<&F::data, &D::test_data_path>(
-          "--test-data-path",
-          "The same for testing only.")
-      .values(0, any);
+      "--test-data-path",
+      "The same for testing only.");
   data.flag<&F::data, &D::split>(
       "--split",
       "Shares of training, validation and test.");

@@ -150,6 +150,11 @@ void add_training_keys(std::vector<Key>& table) {
           "grad_partitioned",
           "Split gradients sent between stages over tensor-parallel ranks.")
       .without_effect("what is split follows from the tensor-parallel layers");
+  pipeline
+      .key<&D::pipeline, &P::use_reentrant>(
+          "use_reentrant",
+          "Which of PyTorch's two activation checkpoint functions to use.")
+      .refused("there is one way of checkpointing activations");
 
   using U = CurriculumConfig;
   KeySection curriculum(table, "curriculum_learning", "Short sequences first.");

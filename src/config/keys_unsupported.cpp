@@ -31,6 +31,10 @@ void add_unsupported_keys(std::vector<Key>& table) {
       "A checkpoint library.",
       "checkpoints are always written in the background");
   top.opaque(
+      "disable_python_gc",
+      "Keep Python's garbage collector from running by itself.",
+      "there is no Python garbage collector in the process");
+  top.opaque(
       "eigenvalue",
       "Eigenvalues for quantisation.",
       "model compression is not built");

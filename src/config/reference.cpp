@@ -16,7 +16,7 @@ namespace {
 std::string support_text(const Support& support, std::string_view by) {
   switch (support.kind) {
     case Support::Kind::honoured:
-      return "yes";
+      return supported_words;
     case Support::Kind::without_effect:
       return "accepted, has no effect: " + support.reason;
     case Support::Kind::refused:
@@ -254,7 +254,7 @@ std::string flag_row(const Flag& flag) {
 } // namespace
 
 std::string keys_text() {
-  std::string text;
+  std::string text = page_note;
   for (const Key& key : key_table()) {
     if (key.kind == Key::Kind::section) {
       text += fmt::format("\n{}\n", key.path);
@@ -282,9 +282,11 @@ std::string flags_text(std::string_view group) {
 }
 
 std::string flags_text() {
-  std::string text;
+  std::string text = page_note;
+  bool first = true;
   for (const std::string& group : flag_groups()) {
-    text += (text.empty() ? "" : "\n") + flags_text(group);
+    text += (first ? "" : "\n") + flags_text(group);
+    first = false;
   }
   return text;
 }
@@ -320,11 +322,18 @@ std::string reference_page() {
       "# Configuration reference\n\n"
       "Printed by `cairn config docs` from the table that also parses, so it "
       "cannot\ndiffer from what the program does. `cairn config explain NAME` "
-      "shows one entry,\n`cairn config check FILE` resolves a file.\n\n"
+      "shows one entry,\n`cairn config check FILE` resolves a file.\n\n";
+  page += page_note;
+  page +=
       "JSON files are DeepSpeed's, read as hjson: comments, trailing commas "
-      "and unquoted\nkeys are fine. `\"auto\"` stands for the default. An "
-      "unknown key is an error; a key\nthat is not supported is refused unless "
-      "it has its default value.\n\n"
+      "and unquoted\nkeys are fine. An unknown key is an error; a key that "
+      "is not supported is\nrefused unless it has its default value.\n\n"
+      "`\"auto\"` is as good as leaving the key out: a flag fills it in, else "
+      "it is the\ndefault. Two kinds of keys refuse it when nothing fills them "
+      "in: the batch sizes\n(`train_batch_size`, "
+      "`train_micro_batch_size_per_gpu`,\n`gradient_accumulation_steps`) "
+      "while neither of the first two is known, and\n`optimizer.params.lr` "
+      "without `--lr`.\n\n"
       "## JSON keys\n\n"
       "### Top level\n\n"
       "| Key | Type | Default | Meaning |\n|---|---|---|---|\n";

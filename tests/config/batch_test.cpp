@@ -58,8 +58,17 @@ TEST(Batch, AMismatchShowsAllFactorsAndTheWaysOut) {
       "ds.json:2:3: train_batch_size 32 is not train_micro_batch_size_per_gpu "
       "4 x gradient_accumulation_steps 2 x data-parallel size 2 = 16; set "
       "train_batch_size to 16, or gradient_accumulation_steps to 4, or "
-      "train_micro_batch_size_per_gpu to 8; with one of the three left out it "
-      "is derived");
+      "train_micro_batch_size_per_gpu to 8, or run with data-parallel size 4");
+  EXPECT_EQ(
+      error_of(
+          {.train_batch_size = 32,
+           .train_micro_batch_size_per_gpu = 4,
+           .gradient_accumulation_steps = 3},
+          2),
+      "ds.json:2:3: train_batch_size 32 is not train_micro_batch_size_per_gpu "
+      "4 x gradient_accumulation_steps 3 x data-parallel size 2 = 24; set "
+      "train_batch_size to 24, or gradient_accumulation_steps to 4; another "
+      "number of ranks alone does not help, as 32 is not divisible by 12");
 }
 
 TEST(Batch, WaysOutThatDoNotDivideAreNotOffered) {
@@ -68,16 +77,28 @@ TEST(Batch, WaysOutThatDoNotDivideAreNotOffered) {
        .train_micro_batch_size_per_gpu = 4,
        .gradient_accumulation_steps = 2},
       2);
-  EXPECT_NE(text.find("set train_batch_size to 16;"), std::string::npos)
+  EXPECT_NE(
+      text.find("set train_batch_size to 16, or give "),
+      std::string::npos)
       << text;
 }
 
-TEST(Batch, WithDerivedFactorsOnlyTheTotalCanBeWrong) {
+TEST(Batch, DerivedFactorsAreMarked) {
   EXPECT_EQ(
-      error_of({.train_batch_size = 32}, 5),
-      "ds.json:2:3: train_batch_size 32 is not train_micro_batch_size_per_gpu "
-      "6 x gradient_accumulation_steps 1 x data-parallel size 5 = 30; make "
-      "train_batch_size a multiple of 5");
+      error_of({.train_batch_size = 8}, 3),
+      "ds.json:2:3: train_batch_size 8 is not train_micro_batch_size_per_gpu "
+      "2 (derived) x gradient_accumulation_steps 1 (derived) x data-parallel "
+      "size 3 = 6; set train_batch_size to 6 or 9, or give "
+      "train_micro_batch_size_per_gpu instead of it, or run with data-parallel "
+      "size 2");
+  EXPECT_EQ(
+      error_of(
+          {.train_batch_size = 20, .train_micro_batch_size_per_gpu = 4},
+          2),
+      "ds.json:2:3: train_batch_size 20 is not train_micro_batch_size_per_gpu "
+      "4 x gradient_accumulation_steps 2 (derived) x data-parallel size 2 = "
+      "16; set train_batch_size to 16 or 24, or train_micro_batch_size_per_gpu "
+      "x gradient_accumulation_steps to 10, or run with data-parallel size 1");
 }
 
 TEST(Batch, NothingGiven) {
@@ -91,8 +112,9 @@ TEST(Batch, NothingGiven) {
 TEST(Batch, ZeroAndTooSmall) {
   EXPECT_EQ(
       error_of({.train_batch_size = 2}, 4),
-      "ds.json:2:3: train_micro_batch_size_per_gpu is 0, it must be greater "
-      "than 0 (train_batch_size 2, train_micro_batch_size_per_gpu not given, "
+      "ds.json:2:3: train_micro_batch_size_per_gpu is 0 (derived), it has to "
+      "be greater than 0 (train_batch_size 2, train_micro_batch_size_per_gpu "
+      "not given, "
       "gradient_accumulation_steps not given, data-parallel size 4); "
       "train_batch_size must be at least the data-parallel size, and each of "
       "the three at least 1");
@@ -100,6 +122,13 @@ TEST(Batch, ZeroAndTooSmall) {
       error_of({.train_batch_size = 8, .train_micro_batch_size_per_gpu = 0}, 1)
           .find("train_micro_batch_size_per_gpu is 0"),
       std::string::npos);
+  EXPECT_EQ(
+      error_of({.train_micro_batch_size_per_gpu = 0}, 2),
+      "ds.json:2:3: train_micro_batch_size_per_gpu is 0, it has to be greater "
+      "than 0 (train_batch_size not given, train_micro_batch_size_per_gpu 0, "
+      "gradient_accumulation_steps not given, data-parallel size 2); "
+      "train_batch_size must be at least the data-parallel size, and each of "
+      "the three at least 1");
   EXPECT_NE(error_of({.train_batch_size = 8}, 0), "");
 }
 

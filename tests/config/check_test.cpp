@@ -29,7 +29,8 @@ TEST(Check, Shapes) {
        "4"});
   EXPECT_EQ(
       error_of({"--hidden-size", "1000", "--num-attention-heads", "16"}),
-      "--hidden-size: 1000 does not divide by --num-attention-heads 16");
+      "--hidden-size: 1000 is not divisible by --num-attention-heads 16; "
+      "make it a multiple of 16, or change --num-attention-heads");
   accept(
       {"--hidden-size",
        "1000",
@@ -40,8 +41,9 @@ TEST(Check, Shapes) {
   EXPECT_EQ(
       error_of(
           {"--num-attention-heads", "6", "--tensor-model-parallel-size", "4"}),
-      "--num-attention-heads: 6 does not divide by "
-      "--tensor-model-parallel-size 4");
+      "--num-attention-heads: 6 is not divisible by "
+      "--tensor-model-parallel-size 4; make it a multiple of 4, or change "
+      "--tensor-model-parallel-size");
   EXPECT_NE(
       error_of({"--num-attention-heads", "6", "--num-key-value-heads", "4"}),
       "");
@@ -51,7 +53,8 @@ TEST(Check, Shapes) {
       "--max-position-embeddings");
   EXPECT_EQ(
       error_of({"--num-layers", "25", "--pipeline-model-parallel-size", "4"}),
-      "--num-layers: 25 does not divide by --pipeline-model-parallel-size 4");
+      "--num-layers: 25 is not divisible by --pipeline-model-parallel-size 4; "
+      "make it a multiple of 4, or change --pipeline-model-parallel-size");
   EXPECT_NE(
       error_of({"--seq-length", "100", "--context-parallel-size", "8"}),
       "");
@@ -100,6 +103,28 @@ TEST(Check, RampUp) {
       "--rampup-batch-size: 8 is not a multiple of micro batch 2 x "
       "data-parallel size 8");
   EXPECT_NE(error_of(with({"16", "0", "1000"})), "");
+  EXPECT_EQ(
+      error_of(
+          {"--micro-batch-size",
+           "2",
+           "--rampup-batch-size",
+           "16",
+           "16",
+           "1000"}),
+      "--rampup-batch-size: grows to the global batch, which is not given; add "
+      "--global-batch-size");
+}
+
+TEST(Check, Blends) {
+  accept({"--data-path", "a"});
+  accept({"--data-path", "a", "b", "c"});
+  accept({"--data-path", "0.3", "a", "0.7", "b"});
+  EXPECT_EQ(
+      error_of({"--data-path", "0.3", "a", "0.7"}),
+      "--data-path: the weight 0.7 has no path after it; write weights and "
+      "paths in turn, such as 0.3 a 0.7 b");
+  EXPECT_NE(error_of({"--data-path", "0.3", "0.7"}), "");
+  EXPECT_NE(error_of({"--data-path", "a", "0.7", "b"}), "");
 }
 
 TEST(Check, LengthAndSchedule) {

@@ -1,5 +1,8 @@
 #include "cli/command.h"
 #include "config/error_text.h"
+#include "config/flag.h"
+
+#include <cairn/base/edit_distance.h>
 
 #include <nlohmann/json.hpp>
 
@@ -75,6 +78,7 @@ TEST_F(ConfigCommand, CheckPrintsWhatIsResolved) {
       "warning: " + folder_ +
           "/ds.json:3:33 (zero_optimization.cpu_offload) is deprecated; use "
           "offload_optimizer\n"
+          "note: nothing trains yet; this checks what the trainer will read\n"
           "effective batch 32 = 2 per rank x 4 accumulation x 4 "
           "data-parallel\n");
 }
@@ -90,6 +94,26 @@ TEST_F(ConfigCommand, CheckRefusesATypo) {
       path +
           ":4:5 (zero_optimization.stge): unknown key; did you mean "
           "\"stage\"?");
+}
+
+// The command takes what is near --world-size for a slip of it.
+TEST_F(ConfigCommand, NoFlagIsNearWorldSize) {
+  for (const std::string_view name : config::flag_names()) {
+    EXPECT_GT(edit_distance(name, "--world-size"), 2U) << name;
+  }
+}
+
+TEST_F(ConfigCommand, CheckBlamesTheLineOfTheWrongBatchKey) {
+  const std::string path =
+      file("{train_batch_size: 8,\ntrain_micro_batch_size_per_gpu: 0}");
+  EXPECT_TRUE(error_text([&] {
+                run({"check", path});
+              })
+                  .starts_with(
+                      path +
+                      ":2:1 (train_micro_batch_size_per_gpu): "
+                      "train_micro_batch_size_per_gpu is 0, it has to be "
+                      "greater than 0"));
 }
 
 TEST_F(ConfigCommand, CheckTakesFlagsAlone) {
@@ -109,6 +133,7 @@ TEST_F(ConfigCommand, ListsAndExplains) {
   EXPECT_NE(
       run({"check", "--help"}).out.find("mixed precision:"),
       std::string::npos);
+  EXPECT_EQ(run({"explain", "--help"}).out, run({"--help"}).out);
 }
 
 TEST_F(ConfigCommand, BadUsage) {
@@ -125,6 +150,11 @@ TEST_F(ConfigCommand, BadUsage) {
       }),
       "--world-size: \"zero\" is no number of ranks");
   EXPECT_NE(error_text([] { run({"check", "--world-size"}); }), "");
+  EXPECT_EQ(
+      error_text([] {
+        run({"check", "--wold-size=2"});
+      }),
+      "--wold-size: unknown flag; did you mean --world-size?");
 }
 
 } // namespace

@@ -136,7 +136,22 @@ TEST(Flags, OldNamesWarn) {
           "--deepscale is the old name of --deepspeed"}));
 }
 
+TEST(Flags, OtherValuesForTheSameFlagWarn) {
+  EXPECT_EQ(
+      parse_flags({"--vocab", "a", "--vocab-file", "b"}).warnings.back(),
+      "--vocab \"a\" is overridden by --vocab-file \"b\": the last one counts");
+  EXPECT_EQ(
+      parse_flags({"--seed", "1", "--seed=2"}).warnings,
+      std::vector<std::string>{
+          "--seed 1 is overridden by --seed 2: the last one counts"});
+  EXPECT_TRUE(parse_flags({"--seed", "2", "--seed", "2"}).warnings.empty());
+}
+
 TEST(Flags, Mistakes) {
+  EXPECT_EQ(
+      error_of({"--data-path"}),
+      "--data-path: takes at least one value, got none; write --data-path "
+      "TEXT…");
   EXPECT_EQ(
       error_of({"--num-layer", "2"}),
       "--num-layer: unknown flag; did you mean --num-layers?");
@@ -163,7 +178,7 @@ TEST(Flags, Mistakes) {
       "\"cosine\"?");
   EXPECT_EQ(
       error_of({"--fp16=yes"}),
-      "--fp16: takes no value, got 1; write --fp16");
+      "--fp16: takes no value, got \"yes\"; write --fp16");
   EXPECT_EQ(
       error_of({"stray"}),
       "unexpected argument \"stray\"; values stand after the flag they belong "

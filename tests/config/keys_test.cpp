@@ -115,7 +115,7 @@ TEST(Keys, WrongTypesShowTheValue) {
   EXPECT_NE(error_of("gradient_clipping: null"), "");
 }
 
-TEST(Keys, AutoIsTheDefaultButForTheBatch) {
+TEST(Keys, AutoIsTheDefaultButForTheBatchAndTheLearningRate) {
   EXPECT_EQ(
       resolved("gradient_clipping: 'auto'").deepspeed.gradients.clipping,
       1.0);
@@ -124,8 +124,44 @@ TEST(Keys, AutoIsTheDefaultButForTheBatch) {
   EXPECT_EQ(
       error_text([] { Config::load({.json = "{train_batch_size: 'auto'}"}); }),
       "config:1:2 (train_batch_size): \"auto\" is filled in by nobody here; "
-      "give a number, drop the key, or set it with --micro-batch-size or "
-      "--global-batch-size");
+      "give a number, or set --micro-batch-size or --global-batch-size");
+  const auto batch = Config::load({.json = "{train_batch_size: 8, "
+                                           "train_micro_batch_size_per_gpu: "
+                                           "'auto'}"})
+                         .deepspeed.batch;
+  EXPECT_EQ(batch->micro, 8);
+  const std::string json =
+      "{train_batch_size: 8, optimizer: {type: 'Adam', params: {lr: 'auto'}}}";
+  EXPECT_EQ(
+      error_text([&] { Config::load({.json = json}); }),
+      "config:1:58 (optimizer.params.lr): \"auto\" is filled in by nobody "
+      "here; give a number, or set --lr");
+  EXPECT_EQ(
+      Config::load({.json = json, .flags = {"--lr", "0.5"}})
+          .deepspeed.optimizer.params->lr,
+      0.5);
+}
+
+TEST(Keys, SettingsOfPythonAreRefusedByName) {
+  EXPECT_NO_THROW(Config::load(
+      {.json = "{train_batch_size: 8, disable_python_gc: false, "
+               "pipeline: {use_reentrant: true}}"}));
+  for (const char* text :
+       {"disable_python_gc: true", "pipeline: {use_reentrant: false}"}) {
+    const std::string json = std::string("{train_batch_size: 8, ") + text + "}";
+    EXPECT_NE(
+        error_text([&] {
+          Config::load({.json = json});
+        }).find("known to DeepSpeed, not supported by Cairn"),
+        std::string::npos)
+        << text;
+  }
+}
+
+TEST(Keys, OfNamesEquallyNearTheOneThatStartsAlike) {
+  EXPECT_EQ(
+      error_text([] { Config::load({.json = "{bfp16: {}}"}); }),
+      "config:1:2 (bfp16): unknown key; did you mean \"bf16\"?");
 }
 
 TEST(Keys, AliasesAndDeprecatedKeysWarn) {

@@ -7,6 +7,17 @@
 
 namespace cairn::config {
 
+// No command trains yet, and whoever reads these texts must know. All that is
+// said about it is here, to be dropped when the trainer comes.
+inline constexpr const char* supported_words =
+    "yes, by the trainer (not built yet)";
+inline constexpr const char* check_note =
+    "nothing trains yet; this checks what the trainer will read";
+inline constexpr const char* page_note =
+    "What is supported is read and checked; the trainer that acts on it is "
+    "not\n"
+    "built yet.\n\n";
+
 /// All JSON keys, one line each: path, type, default, support.
 std::string keys_text();
 

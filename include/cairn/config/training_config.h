@@ -47,6 +47,7 @@ struct PipelineConfig {
   std::int64_t activation_checkpoint_interval = 0;
   bool pipe_partitioned = true;
   bool grad_partitioned = true;
+  bool use_reentrant = true;
 };
 
 enum class CurriculumSchedule { fixed_linear, fixed_root, fixed_discrete };
