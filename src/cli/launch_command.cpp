@@ -10,6 +10,7 @@
 #include <cairn/launch/machine.h>
 #include <cairn/launch/node_plan.h>
 #include <cairn/launch/remote_command.h>
+#include <cairn/launch/shell_quote.h>
 #include <cairn/launch/world.h>
 
 #include <fmt/core.h>
@@ -88,7 +89,7 @@ World find_world(const LaunchFlags& flags, const Machine& machine) {
 std::string describe(const Variables& variables) {
   std::string text;
   for (const auto& [name, value] : variables) {
-    text += fmt::format("  {}={}\n", name, value);
+    text += fmt::format("  {}={}\n", name, shell_quote(value));
   }
   return text;
 }
@@ -120,6 +121,7 @@ int launch_node(
     options.master_port = world.master_port ? *world.master_port : free_port();
     auto node = plan_node(world, node_rank, machine, program, options);
     if (!flags.job.is_node_launcher && !flags.dry_run) {
+      check_program(node);
       logger.info(
           "starting {} of {} ranks here, meeting at {}:{}",
           node.ranks.size(),
@@ -134,7 +136,7 @@ int launch_node(
       fmt::print(
           "rank {}: {}\n{}",
           rank.rank,
-          fmt::join(rank.command, " "),
+          shell_join(rank.command),
           describe(rank.environment));
       if (!rank.cores.empty()) {
         fmt::print("  on cores {}\n", fmt::join(rank.cores, ","));
@@ -234,7 +236,14 @@ int launch_hosts(
   };
   if (flags.dry_run) {
     for (const HostCommand& command : plan(0)) {
-      fmt::print("{}: {}\n", command.host, command.command.back());
+      const auto& remote = command.command.back();
+      fmt::print("{}: {}\n", command.host, remote);
+      if (!is_this_machine(command.host)) {
+        fmt::print(
+            "  over {} {}\n",
+            flags.ssh_command,
+            shell_join({command.host, remote}));
+      }
     }
     return exit_ok;
   }
@@ -273,7 +282,6 @@ int run_launch(const Arguments& arguments) {
   if (flags.no_ssh && !flags.world.node_rank) {
     throw ConfigError(
         {.what = "--no_ssh without --node_rank",
-         .where = "cairn launch",
          .remedy = "say which node this is"});
   }
   flags.job.grace = milliseconds(flags.grace);

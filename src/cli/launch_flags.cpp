@@ -53,7 +53,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 11>
           {.what = fmt::format(
                "{} is known to DeepSpeed, not supported by Cairn",
                flag),
-           .where = "cairn launch",
            .remedy = std::string(advice)});
     }
   }
@@ -69,7 +68,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 11>
   const auto closest = nearest(flag, candidates);
   throw ConfigError(
       {.what = fmt::format("unknown flag {}", flag),
-       .where = "cairn launch",
        .remedy = closest ? fmt::format("did you mean {}?", *closest)
                          : "`cairn launch --help` lists them; the program's "
                            "own come behind its name"});
@@ -93,7 +91,7 @@ std::optional<LaunchFlags> parse_launch_flags(const Arguments& arguments) {
     fmt::print("{}", app.help());
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    throw ConfigError({.what = error.what(), .where = "cairn launch"});
+    throw ConfigError({.what = error.what()});
   }
   check_purpose(app, flags);
   flags.program = app.remaining();
@@ -106,7 +104,6 @@ std::optional<LaunchFlags> parse_launch_flags(const Arguments& arguments) {
   if (flags.program.empty() && !needs_none) {
     throw ConfigError(
         {.what = "no program to run",
-         .where = "cairn launch",
          .remedy = "write cairn launch [FLAGS…] PROGRAM [ARGUMENTS…]"});
   }
   return flags;
@@ -121,6 +118,13 @@ Variables chosen_environment(const LaunchFlags& flags) {
       throw ConfigError(
           {.what = fmt::format("--env {} names no variable", entry),
            .remedy = "write NAME=VALUE, or NAME to pass it on"});
+    }
+    if (is_set_by_launcher(name)) {
+      throw ConfigError(
+          {.what = fmt::format("--env {}: the launcher itself sets it", name),
+           .remedy = "leave it out; flags such as --num_gpus and --master_addr "
+                     "say where ranks run and meet, and CUDA_VISIBLE_DEVICES "
+                     "is set for the launcher"});
     }
     if (equals != std::string::npos) {
       variables.emplace_back(name, entry.substr(equals + 1));

@@ -7,11 +7,17 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <initializer_list>
-#include <map>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace cairn::cli {
@@ -72,10 +78,75 @@ std::string both_spellings(std::initializer_list<std::string> names) {
   return fmt::format("{}", fmt::join(spellings, ","));
 }
 
+[[noreturn]] void refuse_value(
+    std::string_view flag,
+    const std::string& value,
+    const std::string& expected) {
+  throw ConfigError(
+      {.what = fmt::format("{} is \"{}\"", flag, value),
+       .remedy = fmt::format("{} is expected", expected)});
+}
+
+/// Checks of values that speak our words instead of CLI11's.
+template <typename Number>
+auto number_check(std::string flag, Number least, Number most) {
+  return [=](const std::string& text) {
+    Number value{};
+    const auto* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    // Not (value < least): a NaN is refused too.
+    if (error != std::errc{} || stop != end ||
+        !(value >= least && value <= most)) {
+      const bool whole = std::is_integral_v<Number>;
+      const bool bounded = most < std::numeric_limits<Number>::max();
+      const bool any = least <= std::numeric_limits<Number>::lowest();
+      refuse_value(
+          flag,
+          text,
+          (whole ? "a whole number" : "a number") +
+              (any           ? std::string()
+                   : bounded ? fmt::format(" from {} to {}", least, most)
+                             : fmt::format(" of at least {}", least)));
+    }
+    return std::string();
+  };
+}
+
+auto whole_number(std::string flag, int least) {
+  return number_check(std::move(flag), least, std::numeric_limits<int>::max());
+}
+
+/// Sets `chosen` to what a word stands for.
+template <typename Choice>
+auto choose(
+    std::string flag,
+    std::vector<std::pair<std::string, Choice>> choices,
+    Choice& chosen) {
+  return [=, &chosen](const std::string& text) {
+    std::string words;
+    for (const auto& [word, choice] : choices) {
+      if (word == CLI::detail::to_lower(text)) {
+        chosen = choice;
+        return;
+      }
+      words += (words.empty() ? "" : " or ") + word;
+    }
+    refuse_value(flag, text, words);
+  };
+}
+
 void add_where_flags(CLI::App& app, LaunchFlags& flags) {
   const auto* group = "Where";
   const auto option = [&](auto names, auto& value, const char* help) {
-    app.add_option(both_spellings(names), value, help)->group(group);
+    auto* added =
+        app.add_option(both_spellings(names), value, help)->group(group);
+    if constexpr (std::is_same_v<
+                      std::decay_t<decltype(value)>,
+                      std::optional<int>>) {
+      // What range makes sense depends on the other flags.
+      added->check(
+          whole_number(*names.begin(), std::numeric_limits<int>::lowest()));
+    }
   };
   using Names = std::initializer_list<std::string>;
   option(
@@ -156,7 +227,7 @@ void add_how_flags(CLI::App& app, LaunchFlags& flags) {
          flags.job.max_restarts,
          "start the job again so many times when a rank fails")
       ->group(group)
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number("--max_restarts", 0));
   app.add_option(
          both_spellings({"--log_dir"}),
          flags.job.log_dir,
@@ -167,16 +238,17 @@ void add_how_flags(CLI::App& app, LaunchFlags& flags) {
          flags.grace,
          "seconds from asking a rank to stop to killing it [5]")
       ->group(group)
-      ->check(CLI::Range(0.0, 3600.0));
-  app.add_option(
+      ->check(number_check("--grace", 0.0, 3600.0));
+  app.add_option_function<std::string>(
          "--color",
-         flags.color,
+         choose<Color>(
+             "--color",
+             {{"auto", Color::automatic},
+              {"always", Color::always},
+              {"never", Color::never}},
+             flags.color),
          "colour the labels: auto, always, never")
-      ->group(group)
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Color>{
-          {"auto", Color::automatic},
-          {"always", Color::always},
-          {"never", Color::never}}));
+      ->group(group);
   app.add_flag(
          both_spellings({"--dry_run"}),
          flags.dry_run,
@@ -187,7 +259,7 @@ void add_how_flags(CLI::App& app, LaunchFlags& flags) {
   app.add_option("--world", flags.all_hosts)->group("");
   app.add_option("--restart-delay", flags.restart_delay)
       ->group("")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(number_check("--restart-delay", 0.0, 3600.0));
 }
 
 void add_scheduler_flags(CLI::App& app, LaunchFlags& flags) {
@@ -210,7 +282,7 @@ void add_scheduler_flags(CLI::App& app, LaunchFlags& flags) {
       ->group(any);
   option(any, "--job_name", flags.cluster.name, "name of the job [cairn]");
   option(any, "--cpus", flags.cluster.cpus_per_node, "per node [2-4 per GPU]")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--cpus", 1));
   option(
       any,
       "--memory",
@@ -235,16 +307,15 @@ void add_scheduler_flags(CLI::App& app, LaunchFlags& flags) {
   option(slurm_group, "--account", flags.slurm.account, "account");
 
   const auto* kubernetes = kubernetes_group;
-  option(
-      kubernetes,
-      "--kind",
-      flags.kubernetes.kind,
-      "pytorchjob [default] or deepspeedjob")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, KubernetesKind>{
-              {"pytorchjob", KubernetesKind::pytorch_job},
+  app.add_option_function<std::string>(
+         "--kind",
+         choose<KubernetesKind>(
+             "--kind",
+             {{"pytorchjob", KubernetesKind::pytorch_job},
               {"deepspeedjob", KubernetesKind::deepspeed_job}},
-          CLI::ignore_case));
+             flags.kubernetes.kind),
+         "pytorchjob [default] or deepspeedjob")
+      ->group(kubernetes);
   option(kubernetes, "--namespace", flags.kubernetes.name_space, "namespace");
   option(
       kubernetes,
@@ -277,8 +348,7 @@ void check_purpose(const CLI::App& app, const LaunchFlags& flags) {
   const bool prints = flags.print_slurm || flags.print_kubernetes;
   if (flags.print_slurm && flags.print_kubernetes) {
     throw ConfigError(
-        {.what = "--print_slurm and --print_kubernetes exclude each other",
-         .where = "cairn launch"});
+        {.what = "--print_slurm and --print_kubernetes exclude each other"});
   }
   constexpr std::array only_when_starting = {
       "--hostfile",
@@ -297,7 +367,6 @@ void check_purpose(const CLI::App& app, const LaunchFlags& flags) {
     if (prints && given(app.get_option(name))) {
       throw ConfigError(
           {.what = fmt::format("{} has no place in what is printed", name),
-           .where = "cairn launch",
            .remedy = "the scheduler chooses the hosts; leave it out"});
     }
   }
@@ -306,7 +375,6 @@ void check_purpose(const CLI::App& app, const LaunchFlags& flags) {
     const auto refuse = [&](const char* partner) {
       throw ConfigError(
           {.what = fmt::format("{} says nothing here", option->get_name()),
-           .where = "cairn launch",
            .remedy = fmt::format("it goes with {}", partner)});
     };
     if (!given(option)) {

@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
+
 namespace cairn::cli {
 
 using namespace cairn::launch;
@@ -20,7 +22,6 @@ int print_for_scheduler(const LaunchFlags& flags) {
     throw ConfigError(
         {.what =
              fmt::format("{} nodes of {} GPUs", job.nodes, job.gpus_per_node),
-         .where = "cairn launch",
          .remedy = "give at least one of each"});
   }
   if (!flags.memory.empty()) {
@@ -50,6 +51,9 @@ int print_for_scheduler(const LaunchFlags& flags) {
   if (flags.print_slurm) {
     auto options = flags.slurm;
     options.mounts = volumes;
+    if (job.image.empty()) { // a job's PATH need not be ours
+      options.launcher = std::filesystem::read_symlink("/proc/self/exe");
+    }
     fmt::print("{}", slurm_script(job, options));
     return exit_ok;
   }

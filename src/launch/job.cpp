@@ -1,5 +1,6 @@
 #include <cairn/launch/job.h>
 
+#include "launch/child_process.h"
 #include "launch/exit_status.h"
 #include "launch/node_protocol.h"
 #include "launch/output_stream.h"
@@ -102,6 +103,10 @@ int run(
     if (!outcome.failure || restarts == options.max_restarts) {
       return outcome.exit_code();
     }
+    if (outcome.failure->before_start) {
+      logger.info("not restarting: the program cannot be run");
+      return outcome.exit_code();
+    }
     logger.warning(
         "restart {} of {} in {:.1f} s",
         restarts + 1,
@@ -128,6 +133,12 @@ void make_log_dir(const std::filesystem::path& folder) {
 }
 
 } // namespace
+
+void check_program(const NodePlan& plan) {
+  for (const RankPlan& rank : plan.ranks) {
+    find_program(rank.command.at(0));
+  }
+}
 
 int run_node(
     const std::function<NodePlan(int restarts)>& plan,

@@ -10,7 +10,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <filesystem>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace cairn::launch {
 namespace {
@@ -254,8 +258,24 @@ std::string kubernetes_manifest(
   if (!options.name_space.empty()) {
     check_name(options.name_space, "--namespace");
   }
+  std::vector<std::string> taken = {"/dev/shm"}; // in memory, see pod()
   for (const VolumeMount& volume : options.volumes) {
     check_name(volume.claim, "--pvc");
+    auto path = std::filesystem::path(volume.path + "/")
+                    .lexically_normal()
+                    .parent_path()
+                    .string();
+    if (std::find(taken.begin(), taken.end(), path) != taken.end()) {
+      throw ConfigError(
+          {.what = fmt::format(
+               "{} is to be mounted at {}, where something else is mounted",
+               volume.claim,
+               escaped(path)),
+           .where = "--pvc",
+           .remedy = path == "/dev/shm" ? "--shm-size sets the size of that"
+                                        : "choose another path"});
+    }
+    taken.push_back(std::move(path));
   }
   if (job.image.empty()) {
     throw ConfigError(

@@ -1,11 +1,14 @@
 #include <cairn/launch/node_plan.h>
 
+#include "launch/process_sweep.h"
+
 #include <cairn/base/error.h>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 namespace cairn::launch {
@@ -42,6 +45,23 @@ std::vector<int> core_share(
 }
 
 } // namespace
+
+bool is_set_by_launcher(std::string_view variable) {
+  constexpr std::array<std::string_view, 11> names = {
+      "RANK",
+      "WORLD_SIZE",
+      "LOCAL_RANK",
+      "LOCAL_WORLD_SIZE",
+      "NODE_RANK",
+      "GROUP_RANK",
+      "GROUP_WORLD_SIZE",
+      "MASTER_ADDR",
+      "MASTER_PORT",
+      "CUDA_VISIBLE_DEVICES",
+      "CAIRN_RESTART_COUNT"};
+  return std::find(names.begin(), names.end(), variable) != names.end() ||
+      variable == launch_id_variable;
+}
 
 NodePlan plan_node(
     const World& world,

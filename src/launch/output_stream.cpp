@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstddef>
 #include <cstring>
 
@@ -11,7 +12,12 @@ namespace cairn::launch {
 
 void OutputStream::write(std::string_view line) {
   while (!line.empty() && !closed_) {
-    const auto written = ::write(fd_, line.data(), line.size());
+    if (wait_ && !wait_(fd_)) {
+      return;
+    }
+    // A pipe that can be written to takes so much without waiting.
+    const auto piece = wait_ ? line.substr(0, PIPE_BUF) : line;
+    const auto written = ::write(fd_, piece.data(), piece.size());
     if (written >= 0) {
       line.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno == EAGAIN) {

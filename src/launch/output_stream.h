@@ -2,6 +2,7 @@
 
 #include <cairn/base/log.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,18 @@ class OutputStream {
   OutputStream(int fd, std::string name, Logger logger)
       : fd_(fd), name_(std::move(name)), logger_(logger) {}
 
+  /// `wait` returns when the descriptor can be written to; false when the line
+  /// is to be given up.
+  OutputStream(
+      int fd,
+      std::string name,
+      Logger logger,
+      std::function<bool(int fd)> wait)
+      : fd_(fd),
+        name_(std::move(name)),
+        logger_(logger),
+        wait_(std::move(wait)) {}
+
   /// Writes `line`, waiting where the reader is slow.
   void write(std::string_view line);
 
@@ -25,6 +38,7 @@ class OutputStream {
   int fd_;
   std::string name_;
   Logger logger_;
+  std::function<bool(int fd)> wait_; // none: writing itself waits
   bool closed_ = false;
   bool complained_ = false;
 };

@@ -1,4 +1,4 @@
-#include "launch/shell_quote.h"
+#include <cairn/launch/shell_quote.h>
 
 namespace cairn::launch {
 

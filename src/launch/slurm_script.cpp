@@ -1,7 +1,7 @@
 #include <cairn/launch/slurm_script.h>
 
+#include <cairn/launch/shell_quote.h>
 #include "launch/escaped.h"
-#include "launch/shell_quote.h"
 
 #include <cairn/base/error.h>
 
@@ -51,6 +51,32 @@ std::string directive(const char* name, std::string_view value) {
     written += '"';
   }
   return fmt::format("#SBATCH --{}={}\n", name, written);
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() < 10 &&
+      text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// M, M:S, H:M:S, D-H, D-H:M or D-H:M:S.
+bool is_time_limit(std::string_view text) {
+  if (const auto dash = text.find('-'); dash != std::string_view::npos) {
+    if (!is_number(text.substr(0, dash))) {
+      return false;
+    }
+    text.remove_prefix(dash + 1);
+  }
+  for (int parts = 1; parts <= 3; ++parts) {
+    const auto colon = text.find(':');
+    if (!is_number(text.substr(0, colon))) {
+      return false;
+    }
+    if (colon == std::string_view::npos) {
+      return true;
+    }
+    text.remove_prefix(colon + 1);
+  }
+  return false;
 }
 
 std::string directives(const ClusterJob& job, const SlurmOptions& options) {
@@ -110,6 +136,14 @@ std::string slurm_script(const ClusterJob& job, const SlurmOptions& options) {
          .where = "--pvc",
          .remedy = "give --container_image, or leave the mount out"});
   }
+  if (!options.time.empty() && !is_time_limit(options.time)) {
+    throw ConfigError(
+        {.what = fmt::format("{} is no time limit", escaped(options.time)),
+         .where = "--time",
+         .remedy = "write minutes, minutes:seconds, hours:minutes:seconds, "
+                   "days-hours, days-hours:minutes or "
+                   "days-hours:minutes:seconds"});
+  }
   std::string text(opening);
   text += directives(job, options);
   text += rendezvous;
@@ -122,7 +156,7 @@ std::string slurm_script(const ClusterJob& job, const SlurmOptions& options) {
   }
 
   std::vector<std::string> launcher = {
-      "cairn",
+      options.launcher,
       fmt::format("--nnodes={}", job.nodes),
       fmt::format("--nproc_per_node={}", job.gpus_per_node)};
   launcher.insert(

@@ -88,6 +88,12 @@ Failure SupervisedChild::failure() const {
   const std::chrono::duration<double> age =
       std::chrono::steady_clock::now() - started_;
   const int status = status_.value_or(0);
+  // A failing rank is reported by its launcher before that ends; these are the
+  // launcher's own exit code for a ConfigError, and a shell's when it finds no
+  // launcher.
+  const int code = exit_code_of(status);
+  const bool before_start = spec_->kind == ChildSpec::Kind::launcher &&
+      (code == 2 || code == 126 || code == 127);
   return {
       .what = fmt::format(
           "{} (pid {}, host {}) {} after {:.1f} s",
@@ -96,8 +102,9 @@ Failure SupervisedChild::failure() const {
           spec_->host,
           describe_exit(status),
           age.count()),
-      .exit_code = exit_code_of(status),
-      .last_lines = last_lines()};
+      .exit_code = code,
+      .last_lines = last_lines(),
+      .before_start = before_start};
 }
 
 std::vector<std::string> SupervisedChild::last_lines() const {

@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 namespace cairn::launch {
 namespace {
@@ -57,17 +58,19 @@ class Supervision {
   void take_signals();
   void reap();
   void take_order();
-  void read(SupervisedChild& child, ChildStream& stream);
+  std::size_t read(SupervisedChild& child, ChildStream& stream);
   void line(SupervisedChild& child, int destination, std::string_view text);
   void record(
       SupervisedChild& child,
       int destination,
       const NodeRecord& record);
   void show(int destination, std::string_view text);
+  bool wait_for_reader(int fd);
   void flush_unfinished_lines(Clock::time_point now);
   void fail(SupervisedChild& child, Failure failure);
   void told_to_stop(int signal);
   void stop_all(int signal, const SupervisedChild* except);
+  bool can_log() const;
   void keep_deadline();
   void sweep();
   void drain();
@@ -81,12 +84,19 @@ class Supervision {
   Sentinel sentinel_;
   std::vector<ChildSpec> specs_;
   std::vector<std::unique_ptr<SupervisedChild>> children_;
-  OutputStream output_{1, "stdout", logger_};
-  OutputStream error_{2, "stderr", logger_};
+  OutputStream output_{1, "stdout", logger_, [this](int fd) {
+                         return wait_for_reader(fd);
+                       }};
+  OutputStream error_{2, "stderr", logger_, [this](int fd) {
+                        return wait_for_reader(fd);
+                      }};
   Phase phase_ = Phase::running;
   Clock::time_point deadline_; // of the phase, unless running
   bool swept_ = false;
-  bool orders_ended_ = false; // nothing more to read from stdin
+  bool reap_due_ = false; // children have ended while we waited for a reader
+  bool reader_given_up_ = false; // it stalled for too long
+  bool asked_to_end_ = false;    // by a signal or an order, in any phase
+  bool orders_ended_ = false;    // nothing more to read from stdin
   const SupervisedChild* culprit_ = nullptr;
   Outcome outcome_;
 };
@@ -140,8 +150,8 @@ void Supervision::wait_for_something() {
   if (options_.is_node_launcher && !orders_ended_) {
     watched.push_back({0, POLLIN, 0});
   }
-  int timeout = -1;
-  if (const auto deadline = next_deadline()) {
+  int timeout = reap_due_ ? 0 : -1;
+  if (const auto deadline = next_deadline(); deadline && !reap_due_) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
     timeout = static_cast<int>(std::max<long>(left.count(), 0));
@@ -156,7 +166,7 @@ void Supervision::wait_for_something() {
     }
   }
   flush_unfinished_lines(Clock::now());
-  if (watched.front().revents != 0) {
+  if (watched.front().revents != 0 || reap_due_) {
     take_signals();
   }
   if (watched.size() > streams.size() + 1 && watched.back().revents != 0) {
@@ -186,6 +196,9 @@ std::optional<Clock::time_point> Supervision::next_deadline() const {
 }
 
 void Supervision::take_signals() {
+  if (std::exchange(reap_due_, false)) {
+    reap();
+  }
   for (const int signal : signals_.take()) {
     if (signal == SIGCHLD) {
       reap();
@@ -234,7 +247,7 @@ void Supervision::take_order() {
   }
 }
 
-void Supervision::read(SupervisedChild& child, ChildStream& stream) {
+std::size_t Supervision::read(SupervisedChild& child, ChildStream& stream) {
   std::array<char, 65536> buffer;
   const auto got = ::read(stream.fd.get(), buffer.data(), buffer.size());
   const auto use = [&](std::string_view text) {
@@ -249,6 +262,7 @@ void Supervision::read(SupervisedChild& child, ChildStream& stream) {
     stream.lines.flush(use);
     stream.fd.reset();
   }
+  return got > 0 ? static_cast<std::size_t>(got) : 0;
 }
 
 void Supervision::line(
@@ -298,6 +312,67 @@ void Supervision::show(int destination, std::string_view text) {
   (destination == 1 ? output_ : error_).write(text);
 }
 
+/// Waits until `fd` can be written to, and meanwhile heeds whoever wants us to
+/// stop: false when they have waited long enough and output is to be dropped.
+/// What else would write (the end of a child) is put off.
+bool Supervision::wait_for_reader(int fd) {
+  bool killed = false;
+  while (true) {
+    std::array<pollfd, 3> watched = {
+        {{fd, POLLOUT, 0},
+         {signals_.fd(), POLLIN, 0},
+         {options_.is_node_launcher && !orders_ended_ ? 0 : -1, POLLIN, 0}}};
+    int timeout = reader_given_up_ ? 0 : -1;
+    if (phase_ != Phase::running && !killed && !reader_given_up_) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+          deadline_ - Clock::now());
+      timeout = static_cast<int>(std::max<long>(left.count(), 0));
+    }
+    if (::poll(watched.data(), watched.size(), timeout) < 0) {
+      continue; // EINTR
+    }
+    if (watched[0].revents != 0) {
+      return true;
+    }
+    if (reader_given_up_) {
+      return false;
+    }
+    if (watched[1].revents != 0) {
+      for (const int signal : signals_.take()) {
+        if (signal == SIGCHLD) {
+          reap_due_ = true;
+        } else {
+          told_to_stop(signal);
+          killed = false;
+        }
+      }
+    }
+    if (watched[2].revents != 0) {
+      take_order();
+    }
+    if (phase_ != Phase::running && Clock::now() >= deadline_) {
+      if (asked_to_end_) {
+        reader_given_up_ = true;
+        return false;
+      }
+      // A rank has failed: the grace of the others does not depend on our
+      // reader, who may still want to see why.
+      for (const auto& child : children_) {
+        if (child->running()) {
+          child->kill();
+        }
+      }
+      killed = true;
+    }
+  }
+}
+
+/// Whether a word on stderr would not have to wait for its reader.
+bool Supervision::can_log() const {
+  pollfd ready{2, POLLOUT, 0};
+  return ::poll(&ready, 1, 0) != 0;
+}
+
 void Supervision::flush_unfinished_lines(Clock::time_point now) {
   for (const auto& child : children_) {
     for (ChildStream& stream : child->streams()) {
@@ -319,7 +394,7 @@ void Supervision::fail(SupervisedChild& child, Failure failure) {
             {.kind = NodeRecord::Kind::failure,
              .text = failure.what,
              .exit_code = failure.exit_code}));
-  } else if (any_running()) {
+  } else if (any_running() && can_log()) {
     logger_.error("{}; stopping the others", failure.what);
   }
   outcome_.failure = std::move(failure);
@@ -328,9 +403,12 @@ void Supervision::fail(SupervisedChild& child, Failure failure) {
 }
 
 void Supervision::told_to_stop(int signal) {
+  asked_to_end_ = asked_to_end_ || signal != SIGPIPE;
   if (phase_ == Phase::running) {
     outcome_.stop_signal = signal;
-    logger_.info("{}: stopping all ranks", signal_name(signal));
+    if (can_log()) {
+      logger_.info("{}: stopping all ranks", signal_name(signal));
+    }
     stop_all(signal, nullptr);
   } else if (phase_ == Phase::stopping && signal != SIGPIPE) {
     deadline_ = Clock::now(); // asked twice: at once
@@ -389,13 +467,16 @@ void Supervision::sweep() {
 }
 
 void Supervision::drain() {
+  // More than that no pipe holds; what still writes was not found by the sweep.
+  constexpr std::size_t most = 1 << 20;
   for (const auto& child : children_) {
     for (ChildStream& stream : child->streams()) {
       // Until it ends, or holds nothing more because some process that we could
       // not find keeps it open.
+      std::size_t got = 0;
       for (pollfd ready{stream.fd.get(), POLLIN, 0};
-           stream.fd && ::poll(&ready, 1, 0) > 0;) {
-        read(*child, stream);
+           stream.fd && got<most&& ::poll(&ready, 1, 0)> 0;) {
+        got += read(*child, stream);
       }
       stream.lines.flush([&](std::string_view text) {
         line(*child, stream.destination, text);

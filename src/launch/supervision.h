@@ -42,6 +42,9 @@ struct Failure {
       what; ///< `rank 3 (pid 77, host a) exited with code 1 after 2.0 s`
   int exit_code = 1;
   std::vector<std::string> last_lines; ///< of that process, labelled
+  /// A launcher could not run, or could not run its program: no use in trying
+  /// again.
+  bool before_start = false;
 };
 
 struct Outcome {

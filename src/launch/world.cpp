@@ -14,6 +14,17 @@
 namespace cairn::launch {
 namespace {
 
+void check_node_rank(const WorldOptions& options, int nodes) {
+  if (options.node_rank.value_or(0) >= nodes) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "--node_rank {}, but there are {} nodes",
+             *options.node_rank,
+             nodes),
+         .remedy = "nodes are counted from 0"});
+  }
+}
+
 void check_counts(const WorldOptions& options) {
   const auto check = [](const char* flag, std::optional<int> value, int least) {
     if (value && *value < least) {
@@ -25,6 +36,9 @@ void check_counts(const WorldOptions& options) {
   check("--num_nodes", options.nodes, 1);
   check("--num_gpus", options.ranks_per_node, 1);
   check("--node_rank", options.node_rank, 0);
+  if (options.nodes) {
+    check_node_rank(options, *options.nodes);
+  }
   if (options.ranks_per_node.value_or(1) > 4096 ||
       options.nodes.value_or(1) > 65536) {
     throw ConfigError(
@@ -82,7 +96,15 @@ std::vector<Host> find_pool(
   if (nodes == 1) {
     return {host_with_slots("localhost", slots)};
   }
-  if (!options.node_rank || options.master_addr.empty()) {
+  if (options.node_rank && options.master_addr.empty()) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "--node_rank {} of {} nodes without --master_addr",
+             *options.node_rank,
+             nodes),
+         .remedy = "give every node the address of node 0 there"});
+  }
+  if (!options.node_rank) {
     throw ConfigError(
         {.what = fmt::format("{} nodes, and no host file names them", nodes),
          .remedy =
@@ -175,14 +197,7 @@ World choose_world(const WorldOptions& options, const Machine& machine) {
   if (options.ranks_per_node) {
     keep_slots(hosts, *options.ranks_per_node);
   }
-  if (options.node_rank.value_or(0) >= static_cast<int>(hosts.size())) {
-    throw ConfigError(
-        {.what = fmt::format(
-             "--node_rank {}, but there are {} nodes",
-             *options.node_rank,
-             hosts.size()),
-         .remedy = "nodes are counted from 0"});
-  }
+  check_node_rank(options, static_cast<int>(hosts.size()));
   World world;
   world.master_addr = choose_master(options, hosts);
   world.master_port = options.master_port;

@@ -66,7 +66,18 @@ TEST(LaunchFlags, ShowWhatRunsOnEachHost) {
       HasSubstr("--world=a:0,1@b:1,3 --node_rank=1 --master_addr=a "
                 "--master_port=29500"));
   EXPECT_THAT(plan, HasSubstr("'X=y z'"));
+  EXPECT_THAT(
+      plan,
+      HasSubstr("\n  over ssh -o BatchMode=yes -o ServerAliveInterval=10 -o "
+                "ServerAliveCountMax=3 b 'cd "));
   EXPECT_THAT(plan, HasSubstr("--no_local_rank echo --num_gpus=9\n"));
+}
+
+TEST(LaunchFlags, ShowCommandsAsAShellReadsThem) {
+  const auto result =
+      launch({"--dry-run", "--no_local_rank", "--env=X=y z", "echo", "a  'b"});
+  EXPECT_THAT(result.out, HasSubstr("rank 0: echo 'a  '\\''b'\n"));
+  EXPECT_THAT(result.out, HasSubstr("  X='y z'\n"));
 }
 
 void expect_refusal(const Words& words, const char* message) {
@@ -89,6 +100,31 @@ TEST(LaunchFlags, AreRefusedWhenUnknown) {
   expect_refusal({"--color=pink", "true"}, "color");
   expect_refusal({}, "no program to run");
   expect_refusal({"--num_gpus=2"}, "no program to run");
+}
+
+TEST(LaunchFlags, SayWhatTheyExpect) {
+  const auto expect = [](Words words, const std::string& message) {
+    words.emplace_back("true");
+    const auto result = launch(words);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_EQ(result.err, "cairn: " + message + " is expected\n");
+  };
+  expect(
+      {"--max-restarts", "-1"},
+      "--max_restarts is \"-1\"; a whole number of at least 0");
+  expect(
+      {"--print-slurm", "--cpus", "0"},
+      "--cpus is \"0\"; a whole number of at least 1");
+  expect({"--color", "blue"}, "--color is \"blue\"; auto or always or never");
+  expect(
+      {"--print-kubernetes", "--kind", "foo"},
+      "--kind is \"foo\"; pytorchjob or deepspeedjob");
+  expect({"--num_gpus", "abc"}, "--num_gpus is \"abc\"; a whole number");
+  expect(
+      {"--nnodes=99999999999"},
+      "--num_nodes is \"99999999999\"; a whole "
+      "number");
+  expect({"--grace=nan"}, "--grace is \"nan\"; a number from 0 to 3600");
 }
 
 TEST(LaunchFlags, OfDeepSpeedAreRefusedByName) {
@@ -117,6 +153,10 @@ TEST(LaunchFlags, ThatSayNothingAreRefused) {
   expect_refusal({"--no_ssh", "true"}, "--no_ssh without --node_rank");
   expect_refusal({"--env", "1=2", "true"}, "names no variable");
   expect_refusal({"--env", "NO_SUCH_VARIABLE", "true"}, "is not set here");
+  expect_refusal(
+      {"--env", "RANK=7", "true"},
+      "--env RANK: the launcher itself sets it");
+  expect_refusal({"--env=MASTER_PORT=7", "true"}, "--env MASTER_PORT");
   expect_refusal({"--hostfile=/no/such", "true"}, "/no/such");
 }
 

@@ -270,6 +270,22 @@ TEST_F(Hosts, KeepLogsAndStartAgainTogether) {
   EXPECT_EQ(read_text(logs / "rank_2.log"), "try 0\ntry 1\n");
 }
 
+TEST_F(Hosts, DoNotTryAgainWhatCannotBeRun) {
+  const auto result = launch(
+      flags({"--max-restarts=3", "--restart-delay=0.01", "/no/such/program"}));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("there is no program"));
+  EXPECT_THAT(result.err, HasSubstr("not restarting"));
+  EXPECT_THAT(result.err, Not(HasSubstr("restart 1 of 3")));
+}
+
+TEST_F(Hosts, FailingWithTheSameCodeStartAgain) {
+  const auto result =
+      launch(shell("exit 2", {"--max-restarts=1", "--restart-delay=0.01"}));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("restart 1 of 1"));
+}
+
 TEST_F(Hosts, CanBeStartedByHand) {
   // One launcher on each, as a user without ssh would; the last rank answers.
   const auto node = [&](int rank) {

@@ -238,6 +238,12 @@ TEST(KubernetesManifest, RefusesWhatKubernetesWould) {
   job.image = "";
   EXPECT_THAT(message(job, {}), HasSubstr("--container-image"));
   KubernetesOptions options;
+  for (const char* path : {"/data/", "/x/../data", "/dev/shm"}) {
+    options.volumes = {{"one", "/data"}, {"two", path}};
+    EXPECT_THAT(message(gpt(), options), HasSubstr("two is to be mounted at"));
+  }
+  options.volumes = {{"one", "/data"}, {"two", "/data/two"}};
+  EXPECT_EQ(message(gpt(), options), "nothing was thrown");
   options.kind = KubernetesKind::deepspeed_job;
   options.priority = "high";
   EXPECT_THAT(message(gpt(), options), HasSubstr("--priority"));

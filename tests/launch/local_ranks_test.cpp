@@ -1,10 +1,14 @@
 #include "launch/launched.h"
 
+#include <cairn/base/unique_fd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -353,6 +357,20 @@ TEST(LocalRanks, StopWhenNobodyReadsAnyMore) {
   EXPECT_EQ(result.code, 128 + SIGPIPE);
 }
 
+TEST(LocalRanks, StopWhileTheReaderStalls) {
+  Command command(launch_words(
+      shell(2, "trap '' TERM; echo ready >&2; exec yes", {"--grace=0.2"})));
+  command.wait_for_error("ready");
+  command.wait_for("y\n");
+  command.send(SIGTERM); // and read nothing until it has ended
+  const UniqueFd process(
+      static_cast<int>(::syscall(SYS_pidfd_open, command.pid(), 0)));
+  pollfd ended{process.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&ended, 1, 10000), 1) << "it waits for its reader";
+  EXPECT_EQ(command.finish().code, 143);
+  EXPECT_TRUE(command.living().empty());
+}
+
 TEST(LocalRanks, StartAgainAsOftenAsAskedFor) {
   const auto result = launch(shell(
       2,
@@ -395,13 +413,17 @@ TEST(LocalRanks, DoNotStartAgainAfterASignal) {
 TEST(LocalRanks, ThatCannotBeStartedAreAnError) {
   const TemporaryFolder folder;
   const auto check = [](const std::string& program, const char* message) {
-    const auto result = launch({"--num_gpus=2", program});
+    const auto result = launch({"--num_gpus=2", "--max-restarts=3", program});
     EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, Not(HasSubstr("restart")));
     EXPECT_THAT(result.err, HasSubstr(message));
   };
   check("no-such-program", "there is no program \"no-such-program\" on PATH");
   check("./no/such", "there is no program \"./no/such\" (No such file");
   check("/tmp", "\"/tmp\" is not an executable file");
+  EXPECT_THAT(
+      launch({"no-such-program"}).err,
+      Not(HasSubstr("starting 1 of 1")));
   check(folder.write("train.py", "print()"), "`python3 train.py`");
   check(
       folder.write_script(

@@ -1,5 +1,5 @@
+#include <cairn/launch/shell_quote.h>
 #include "launch/launched.h"
-#include "launch/shell_quote.h"
 
 #include <cairn/base/error.h>
 #include <cairn/launch/remote_command.h>

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -145,6 +146,27 @@ TEST(SlurmScript, QuotesWhatSbatchWouldMisread) {
   }
 }
 
+TEST(SlurmScript, HasATimeLimitThatSbatchReads) {
+  for (const char* good :
+       {"90", "90:30", "1:30:00", "2-12", "2-12:30", "2-0:0:1"}) {
+    EXPECT_THAT(
+        directives(slurm_script(gpt175b(), {.time = good})),
+        Contains(std::string("--time=") + good));
+  }
+  for (const char* bad :
+       {"soon",
+        "1h",
+        "-1",
+        "1-",
+        "1:",
+        ":1",
+        "1:2:3:4",
+        "1-2-3",
+        "1-2:3:4:5"}) {
+    EXPECT_THROW(slurm_script(gpt175b(), {.time = bad}), ConfigError) << bad;
+  }
+}
+
 TEST(SlurmScript, IsPrintedByTheProgram) {
   const auto result = testing::launch(
       {"--print-slurm",
@@ -163,6 +185,14 @@ TEST(SlurmScript, IsPrintedByTheProgram) {
   EXPECT_THAT(
       result.out,
       HasSubstr("--bind_cores_to_rank pretrain --partition=mine\n"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr(
+          "\n  " + std::filesystem::canonical(LAUNCH_PROGRAM).string() +
+          " --nnodes=2 "));
+  EXPECT_THAT(
+      testing::launch({"--print-slurm", "--container-image=x", "a"}).out,
+      HasSubstr("\n  cairn --nnodes=1 "));
 }
 
 } // namespace

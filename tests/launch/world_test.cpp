@@ -93,7 +93,10 @@ TEST(World, OfNodesStartedByHandNeedsAMeetingPlace) {
   EXPECT_THAT(message({.nodes = 2}), HasSubstr("no host file names them"));
   EXPECT_THAT(
       message({.nodes = 2, .node_rank = 1}),
-      HasSubstr("--master_addr"));
+      HasSubstr("--node_rank 1 of 2 nodes without --master_addr"));
+  EXPECT_THAT(
+      message({.nodes = 2, .node_rank = 2}),
+      HasSubstr("--node_rank 2, but there are 2 nodes"));
   const auto world = choose_world(
       {.nodes = 2,
        .ranks_per_node = 3,

@@ -32,6 +32,9 @@ struct HostCommand {
   std::vector<std::string> command;
 };
 
+/// Throws ConfigError when a rank's program is not to be found here.
+void check_program(const NodePlan& plan);
+
 /// Runs the ranks of one node, here. `plan` is asked before every start, with
 /// the number of restarts so far. Returns the exit code of the job: 0, that of
 /// the rank that failed first (128 plus the signal that killed it), or 128 plus

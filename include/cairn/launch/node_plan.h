@@ -4,6 +4,7 @@
 #include <cairn/launch/world.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,5 +54,9 @@ NodePlan plan_node(
     const Machine& machine,
     const Program& program,
     const NodeOptions& options);
+
+/// Whether ranks find this variable as the launcher sets it, whatever it was.
+/// (OMP_NUM_THREADS is the user's where it is set.)
+bool is_set_by_launcher(std::string_view variable);
 
 } // namespace cairn::launch

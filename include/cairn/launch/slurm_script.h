@@ -7,6 +7,7 @@
 namespace cairn::launch {
 
 struct SlurmOptions {
+  std::string launcher = "cairn"; ///< this program, as a node finds it
   std::string partition;
   std::string account;
   std::string time;                ///< limit, as sbatch reads it: 2-00:00:00
@@ -14,7 +15,8 @@ struct SlurmOptions {
 };
 
 /// A script for sbatch that runs the job with one launcher per node. Throws
-/// ConfigError for a value that no #SBATCH line can hold (a line break).
+/// ConfigError for a value that no #SBATCH line can hold (a line break) and for
+/// a time limit that sbatch does not read.
 std::string slurm_script(const ClusterJob& job, const SlurmOptions& options);
 
 } // namespace cairn::launch
