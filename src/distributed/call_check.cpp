@@ -41,7 +41,7 @@ void CallCheck::refuse(std::string what, std::string remedy) const {
       {.what = std::move(what),
        .where = fmt::format(
            "rank {}, {} on group \"{}\" at {}",
-           core_.ranks[static_cast<std::size_t>(core_.rank)],
+           core_.ranks()[static_cast<std::size_t>(core_.rank)],
            operation_,
            core_.name,
            site_),
@@ -133,17 +133,24 @@ void CallCheck::shares(
 }
 
 void CallCheck::counts(const Counts& counts, std::string_view name) const {
-  if (counts.size() != core_.ranks.size()) {
+  if (counts.size() != core_.ranks().size()) {
     refuse(fmt::format(
         "{} has {} entries for {} ranks",
         name,
         counts.size(),
         core_.size()));
   }
+  std::int64_t sum = 0;
   for (const std::int64_t count : counts) {
     if (count < 0) {
       refuse(fmt::format(
           "{} holds a negative number: [{}]",
+          name,
+          fmt::join(counts, ", ")));
+    }
+    if (__builtin_add_overflow(sum, count, &sum)) {
+      refuse(fmt::format(
+          "the sum of {} is too large: [{}]",
           name,
           fmt::join(counts, ", ")));
     }
@@ -188,6 +195,7 @@ CollectiveRecord CallCheck::record(
   record.operation = operation_;
   record.detail = detail;
   record.group = core_.name;
+  record.group_key = core_.key;
   record.site = site_;
   record.sizes = counts;
   for (const at::Tensor& x : tensors) {

@@ -31,7 +31,7 @@ bool answers(
     const CollectiveRecord& theirs,
     const CollectiveRecord& mine,
     int owner) {
-  if (theirs.group != mine.group || theirs.sequence != mine.sequence) {
+  if (theirs.group_key != mine.group_key || theirs.sequence != mine.sequence) {
     return false;
   }
   if (mine.peer) {
@@ -55,14 +55,9 @@ const CollectiveRecord* find_answer(
 
 /// The ring forgets: a rank that is far ahead no longer has the record.
 bool is_ahead(const Notes& notes, const CollectiveRecord& mine) {
-  return !mine.peer &&
-      std::any_of(
-          notes.records.begin(),
-          notes.records.end(),
-          [&](const CollectiveRecord& theirs) {
-            return theirs.group == mine.group && !theirs.peer &&
-                theirs.sequence > mine.sequence;
-          });
+  const auto reached = notes.reached.find(mine.group_key);
+  return !mine.peer && reached != notes.reached.end() &&
+      reached->second >= mine.sequence;
 }
 
 /// A send fits a recv of as many elements of the same type.
@@ -116,7 +111,7 @@ class Inquiry {
 
   static Key key(const CollectiveRecord& record) {
     return {
-        record.group,
+        record.group_key,
         record.sequence,
         record.peer.value_or(-1),
         record.peer ? record.operation : ""};
@@ -206,7 +201,7 @@ class Inquiry {
   /// Why the late rank is late, if it waits for yet another one.
   std::string reason(const Notes& late) {
     for (const CollectiveRecord& record : late.records) {
-      const auto group = late.groups.find(record.group);
+      const auto group = late.groups.find(record.group_key);
       if (record.pending() && group != late.groups.end()) {
         const std::vector<int> members =
             record.peer ? std::vector<int>{*record.peer} : group->second;

@@ -51,16 +51,14 @@ FlightRecorder::FlightRecorder(std::size_t capacity) : capacity_(capacity) {
   ring_.reserve(capacity);
 }
 
-void FlightRecorder::add_group(
-    const std::string& name,
-    std::vector<int> ranks) {
+void FlightRecorder::add_group(const std::string& key, std::vector<int> ranks) {
   const std::lock_guard lock(mutex_);
-  groups_[name] = std::move(ranks);
+  groups_[key] = std::move(ranks);
 }
 
-void FlightRecorder::remove_group(const std::string& name) {
+void FlightRecorder::remove_group(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  groups_.erase(name);
+  groups_.erase(key);
 }
 
 CollectiveRecord FlightRecorder::schedule(CollectiveRecord record) {
@@ -68,6 +66,9 @@ CollectiveRecord FlightRecorder::schedule(CollectiveRecord record) {
   record.state = CollectiveState::scheduled;
   const std::lock_guard lock(mutex_);
   record.id = next_id_++;
+  if (!record.peer) {
+    reached_[record.group_key] = record.sequence;
+  }
   const auto slot = static_cast<std::size_t>(record.id % capacity_);
   if (slot == ring_.size()) {
     ring_.push_back(record);
@@ -111,6 +112,11 @@ std::vector<CollectiveRecord> FlightRecorder::records() const {
 std::map<std::string, std::vector<int>> FlightRecorder::groups() const {
   const std::lock_guard lock(mutex_);
   return groups_;
+}
+
+std::map<std::string, std::uint64_t> FlightRecorder::reached() const {
+  const std::lock_guard lock(mutex_);
+  return reached_;
 }
 
 } // namespace cairn::distributed

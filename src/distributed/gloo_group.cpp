@@ -7,6 +7,7 @@
 #include "dtype_bucket.h"
 #include "group_backend.h"
 #include "library_text.h"
+#include "quiet_pipes.h"
 #include "wire_dtype.h"
 
 #include <ATen/ops/cat.h>
@@ -286,12 +287,16 @@ class GlooGroup final : public GroupBackend {
     return {};
   }
 
+  // The other calls are handed to threads that never see SIGPIPE; these write
+  // to a socket here.
   Landing send(OperationPtr operation, at::Tensor x, int to) override {
+    const QuietPipes quiet;
     Tensors bytes = {bytes_of(x)};
     return follow_message(operation, group_->send(bytes, to, 0));
   }
 
   Landing recv(OperationPtr operation, at::Tensor x, int from) override {
+    const QuietPipes quiet;
     Tensors bytes = {bytes_of(x)};
     return follow_message(operation, group_->recv(bytes, from, 0));
   }

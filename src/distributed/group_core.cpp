@@ -14,9 +14,9 @@ namespace cairn::distributed {
 namespace {
 
 /// FNV-1a: the same on every machine, unlike std::hash.
-std::uint64_t fingerprint(const std::vector<int>& ranks) {
+std::uint64_t fingerprint(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : fmt::format("{}", fmt::join(ranks, ","))) {
+  for (const char c : text) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   }
   return hash;
@@ -33,27 +33,35 @@ std::shared_ptr<GroupCore> GroupCore::make(
   auto core = std::make_shared<GroupCore>();
   const int self = job->environment.rank;
   core->job = std::move(job);
-  core->name = std::move(name);
+  Job& shared = *core->job;
   core->rank = static_cast<int>(
       std::find(ranks.begin(), ranks.end(), self) - ranks.begin());
-  core->ranks = std::move(ranks);
-  Job& shared = *core->job;
+  const std::string members = fmt::format("{}", fmt::join(ranks, ","));
+  const std::uint64_t number =
+      shared.count_group(fmt::format("{}/{}", name, members));
+  core->key = fmt::format("{}:{:016x}:{}", name, fingerprint(members), number);
+  core->name =
+      number == 1 ? std::move(name) : fmt::format("{}#{}", name, number);
+  core->members = std::make_shared<const std::vector<int>>(std::move(ranks));
   const std::string where =
       fmt::format("rank {}, making group \"{}\"", self, core->name);
   const auto meet_at = [&](const char* point) {
     const std::vector<int> missing = meet(
         *shared.store,
-        fmt::format("group/{}/{}", core->key(), point),
+        fmt::format("group/{}/{}", core->key, point),
         self,
-        core->ranks,
+        core->ranks(),
         shared.start_timeout);
     if (!missing.empty()) {
       throw CommError(
-          {.what = fmt::format(
-               "{} of {} did not come within {:.1f} s",
-               name_ranks(missing),
-               core->size(),
-               std::chrono::duration<double>(shared.start_timeout).count()),
+          {.what = contains(missing, self)
+               ? "the others gave up waiting for this rank"
+               : fmt::format(
+                     "{} of {} did not come within {:.1f} s",
+                     name_ranks(missing),
+                     core->size(),
+                     std::chrono::duration<double>(shared.start_timeout)
+                         .count()),
            .where = where,
            .remedy = "every member of a group makes it, in the same order as "
                      "its other groups"});
@@ -63,10 +71,10 @@ std::shared_ptr<GroupCore> GroupCore::make(
   try {
     const QuietPipes quiet;
     core->backend = shared.factory->make(
-        {.name = core->key(),
+        {.name = core->key,
          .rank = core->rank,
          .size = core->size(),
-         .global_ranks = core->ranks,
+         .global_ranks = core->ranks(),
          .store = *shared.store});
   } catch (const Error&) {
     throw;
@@ -79,7 +87,7 @@ std::shared_ptr<GroupCore> GroupCore::make(
   // Nobody may use and leave the group while another is still connecting.
   meet_at("connected");
   core->watched = true;
-  shared.watchdog->recorder().add_group(core->name, core->ranks);
+  shared.watchdog->recorder().add_group(core->key, core->ranks());
   return core;
 }
 
@@ -90,7 +98,7 @@ std::shared_ptr<GroupCore> GroupCore::alone(
   auto core = std::make_shared<GroupCore>();
   core->job = std::move(job);
   core->name = std::move(name);
-  core->ranks = {global_rank};
+  core->members = std::make_shared<const std::vector<int>>(1, global_rank);
   core->backend = make_local_group();
   return core;
 }
@@ -99,14 +107,10 @@ GroupCore::~GroupCore() {
   if (!watched) {
     return;
   }
-  job->watchdog->recorder().remove_group(name);
+  job->watchdog->recorder().remove_group(key);
   if (job->watchdog->failed()) {
     backend->abandon();
   }
-}
-
-std::string GroupCore::key() const {
-  return fmt::format("{}:{:016x}", name, fingerprint(ranks));
 }
 
 void GroupCore::rethrow_kept() {
@@ -116,21 +120,24 @@ void GroupCore::rethrow_kept() {
 }
 
 void PendingState::land() {
-  if (landed) {
-    return;
-  }
-  landed = true;
   if (operation && !landing.on_stream) {
     operation->wait();
   }
   if (operation) {
     operation->throw_if_failed();
   }
-  if (landing.finish) {
-    const c10::NoGradGuard no_grad;
-    landing.finish();
+  if (landing_error) {
+    std::rethrow_exception(landing_error);
   }
-  landing = {};
+  try {
+    if (const auto finish = std::exchange(landing.finish, nullptr)) {
+      const c10::NoGradGuard no_grad;
+      finish();
+    }
+  } catch (...) {
+    landing_error = std::current_exception();
+    throw;
+  }
 }
 
 } // namespace detail
@@ -157,7 +164,9 @@ void Pending::finish() noexcept {
     return;
   }
   try {
-    state_->land();
+    if (!state_->waited) {
+      state_->land();
+    }
   } catch (...) {
     const std::lock_guard lock(state_->core->mutex);
     state_->core->kept = std::current_exception();
@@ -174,9 +183,7 @@ std::vector<at::Tensor> Pending::wait_all() {
   if (!state_) {
     throw InternalError({.what = "wait() on a Pending that was moved from"});
   }
-  if (state_->operation && !state_->landing.on_stream) {
-    state_->operation->wait(); // throws again when called again
-  }
+  state_->waited = true;
   state_->land();
   return state_->results;
 }

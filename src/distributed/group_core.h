@@ -31,16 +31,18 @@ struct GroupCore {
 
   ~GroupCore();
 
-  int size() const { return static_cast<int>(ranks.size()); }
-  /// Names the group in the store: two groups may share a name, not this.
-  std::string key() const;
+  int size() const { return static_cast<int>(members->size()); }
+  /// Of the world.
+  const std::vector<int>& ranks() const { return *members; }
   /// Throws what went wrong in a Pending that nobody waited for.
   void rethrow_kept();
 
   std::shared_ptr<Job> job;
   std::string name;
+  /// Names the group in the store: two groups may share a name, not this.
+  std::string key;
   int rank = 0;
-  std::vector<int> ranks; ///< of the world
+  std::shared_ptr<const std::vector<int>> members;
   std::unique_ptr<GroupBackend> backend;
   bool watched = false; ///< has peers: recorded and timed
 
@@ -49,8 +51,11 @@ struct GroupCore {
   std::mutex mutex;
   std::uint64_t sequence = 0;
   std::map<std::pair<std::string, int>, std::uint64_t> messages;
+  /// For require_all(), once it is called: to wait blocks a connection, and
+  /// one for each of many groups would be too many for the store's host.
+  std::unique_ptr<Store> meeting_store;
   std::map<std::string, std::uint64_t> meetings;
-  std::map<std::string, std::uint64_t> subgroups;
+  std::string last_meeting; ///< where all met last
   std::exception_ptr kept;
 };
 
@@ -59,8 +64,10 @@ struct PendingState {
   std::shared_ptr<Operation> operation; ///< null: it was over at once
   Landing landing;
   std::vector<at::Tensor> results;
-  bool landed = false;
+  bool waited = false; ///< whoever waits has been told of errors
+  std::exception_ptr landing_error;
 
+  /// Throws again when called again.
   void land();
 };
 

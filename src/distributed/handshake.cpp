@@ -7,8 +7,28 @@
 namespace cairn::distributed {
 namespace {
 
+constexpr const char* all_came = "go";
+
 std::string place(const std::string& key, int rank) {
   return key + "/" + std::to_string(rank);
+}
+
+std::string verdict_place(const std::string& key) {
+  return key + "/verdict";
+}
+
+/// Those of `members` that are listed: "1,4".
+std::vector<int> listed(
+    const std::string& verdict,
+    const std::vector<int>& members) {
+  const std::string list = "," + verdict + ",";
+  std::vector<int> result;
+  for (const int member : members) {
+    if (list.find(fmt::format(",{},", member)) != std::string::npos) {
+      result.push_back(member);
+    }
+  }
+  return result;
 }
 
 } // namespace
@@ -32,7 +52,11 @@ std::vector<int> meet(
       }
     }
   }
-  return missing;
+  // Someone may have come just now, after all.
+  const std::string verdict = store.set_once(
+      verdict_place(key),
+      missing.empty() ? all_came : fmt::format("{}", fmt::join(missing, ",")));
+  return listed(verdict, members);
 }
 
 void forget_meeting(
@@ -42,6 +66,11 @@ void forget_meeting(
   for (const int member : members) {
     store.erase(place(key, member));
   }
+  store.erase(verdict_place(key));
+}
+
+bool contains(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
 std::string name_ranks(const std::vector<int>& ranks) {

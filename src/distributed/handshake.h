@@ -9,7 +9,8 @@
 namespace cairn::distributed {
 
 /// Tells the others that `rank` is here and waits for them. Returns who did not
-/// come in time: empty when all did.
+/// come in time: empty when all did. The first to know decides for all, so that
+/// a late rank does not go on alone: it finds itself among the missing.
 std::vector<int> meet(
     Store& store,
     const std::string& key,
@@ -23,6 +24,8 @@ void forget_meeting(
     Store& store,
     const std::string& key,
     const std::vector<int>& members);
+
+bool contains(const std::vector<int>& ranks, int rank);
 
 /// "rank 3" or "ranks 3, 5 and 14 more".
 std::string name_ranks(const std::vector<int>& ranks);

@@ -5,11 +5,13 @@
 #include "job.h"
 #include "quiet_pipes.h"
 #include "tcp_store.h"
+#include "timeout.h"
 #include "watchdog.h"
 
 #include <cairn/base/error.h>
 #include <fmt/core.h>
 
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -95,12 +97,17 @@ void gather(
   refuse(verdict);
 }
 
-std::shared_ptr<GroupCore> start(const InitOptions& options) {
+/// `starts` counts the worlds that this process has joined there before: a
+/// launcher's store outlives them, and what they left in it is not for the
+/// next. All ranks join equally often.
+std::shared_ptr<GroupCore> start(
+    const InitOptions& options,
+    BackendChoice backend,
+    std::uint64_t& starts) {
   auto job = std::make_shared<Job>();
   job->environment = options.environment;
   job->start_timeout = options.start_timeout;
   const Environment& environment = job->environment;
-  const BackendChoice backend = choose(options.backend, environment.world_size);
   if (backend == BackendChoice::automatic) {
     return GroupCore::alone(std::move(job), "world", 0);
   }
@@ -122,9 +129,10 @@ std::shared_ptr<GroupCore> start(const InitOptions& options) {
        .is_server = hosts,
        .listen_fd = hosts ? options.listen_fd : std::nullopt,
        .timeout = options.start_timeout,
-       .prefix = fmt::format("cairn/{}", environment.attempt)});
+       .prefix = fmt::format("cairn/{}/{}", environment.attempt, starts)});
+  ++starts;
   gather(*job->store, environment, options.start_timeout);
-  job->watchdog = std::make_shared<Watchdog>(
+  job->watchdog = Watchdog::start(
       Watchdog::Options{
           .rank = environment.rank,
           .world_size = environment.world_size,
@@ -146,25 +154,37 @@ std::shared_ptr<GroupCore> start(const InitOptions& options) {
 
 } // namespace
 
-World init_distributed(const InitOptions& options) {
+World init_distributed(const InitOptions& asked) {
+  InitOptions options = asked;
+  options.start_timeout = bounded(asked.start_timeout);
+  options.collective_timeout = bounded(asked.collective_timeout);
+  options.notes_grace = bounded(asked.notes_grace);
   const Environment& environment = options.environment;
+  const BackendChoice backend = choose(asked.backend, environment.world_size);
   // The one exception to "no globals": two libraries in one program that both
   // start the job must meet in one world, and neither knows of the other. It
   // holds nothing alive: the world ends with its last user.
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<GroupCore>> alive;
-  const std::string key = fmt::format(
-      "{}:{} {}/{} attempt {} backend {}",
+  static std::map<std::string, std::uint64_t> starts;
+  const std::string place = fmt::format(
+      "{}:{} {}/{} attempt {}",
       environment.master_address,
       environment.master_port,
       environment.rank,
       environment.world_size,
-      environment.attempt,
-      static_cast<int>(options.backend));
+      environment.attempt);
+  const std::string key =
+      fmt::format("{} backend {}", place, static_cast<int>(backend));
   const std::lock_guard lock(mutex);
-  std::shared_ptr<GroupCore> core = alive[key].lock();
+  std::erase_if(alive, [](const auto& entry) {
+    return entry.second.expired();
+  });
+  const auto found = alive.find(key);
+  std::shared_ptr<GroupCore> core =
+      found == alive.end() ? nullptr : found->second.lock();
   if (!core) {
-    core = start(options);
+    core = start(options, backend, starts[place]);
     alive[key] = core;
   }
   std::shared_ptr<Job> job = core->job;

@@ -8,7 +8,11 @@
 #include <cairn/distributed/environment.h>
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <string>
 
 namespace cairn::distributed {
 
@@ -17,9 +21,18 @@ namespace cairn::distributed {
 struct Job {
   Environment environment;
   std::chrono::milliseconds start_timeout{};
+  std::mutex mutex;
+  std::map<std::string, std::uint64_t> groups_made;
   std::unique_ptr<Store> store;
   std::unique_ptr<BackendFactory> factory;
   std::shared_ptr<Watchdog> watchdog;
+
+  /// How many groups this rank has made with the same name and members: their
+  /// members agree on it, since they make them in the same order.
+  std::uint64_t count_group(const std::string& name_and_members) {
+    const std::lock_guard lock(mutex);
+    return ++groups_made[name_and_members];
+  }
 };
 
 } // namespace cairn::distributed

@@ -16,6 +16,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <utility>
 
@@ -87,14 +88,25 @@ void copy_back(const Tensors& targets, const Tensors& wires) {
   }
 }
 
-/// Aborting kills the kernels that wait for a lost peer; once is enough,
-/// whichever operation comes first.
+/// Ended once, in good order or not, whoever comes first.
 struct Communicator {
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> group;
-  std::once_flag aborted;
+  std::once_flag ended;
 
+  /// Kills the kernels that wait for a lost peer.
   void abort() {
-    std::call_once(aborted, [&] { group->abort(); });
+    std::call_once(ended, [&] { group->abort(); });
+  }
+
+  /// Lets the GPU finish first: c10d's destructor alone would abort.
+  void shut_down() noexcept {
+    std::call_once(ended, [&] {
+      try {
+        group->shutdown();
+      } catch (const std::exception&) {
+        // Its destructor aborts what is left.
+      }
+    });
   }
 };
 
@@ -108,6 +120,7 @@ class NcclGroup final : public GroupBackend {
         device_(device) {
     communicator_->group = std::move(group);
   }
+  ~NcclGroup() override { communicator_->shut_down(); }
 
   std::string_view name() const override { return "nccl"; }
   std::optional<c10::DeviceType> device() const override {
@@ -330,7 +343,11 @@ class NcclFactory final : public BackendFactory {
         place.size,
         options);
     const auto index = static_cast<c10::DeviceIndex>(options_.local_rank);
-    group->setBoundDeviceId(at::Device(c10::DeviceType::CUDA, index));
+    const at::Device device(c10::DeviceType::CUDA, index);
+    group->setBoundDeviceId(device);
+    // All members are here now; left to the first collective, it would block
+    // there, before the operation knows how to be aborted.
+    group->eagerConnectSingleDevice(device);
     return std::make_unique<NcclGroup>(std::move(group), index);
   }
 

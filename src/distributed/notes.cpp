@@ -32,6 +32,7 @@ json to_json(const CollectiveRecord& record) {
       {"operation", record.operation},
       {"detail", record.detail},
       {"group", record.group},
+      {"group_key", record.group_key},
       {"peer", record.peer.value_or(-1)},
       {"sizes", record.sizes},
       {"sizes_vary", record.sizes_vary},
@@ -49,6 +50,7 @@ CollectiveRecord record_from(const json& value) {
   record.operation = value.at("operation").get<std::string>();
   record.detail = value.at("detail").get<std::string>();
   record.group = value.at("group").get<std::string>();
+  record.group_key = value.at("group_key").get<std::string>();
   if (const int peer = value.at("peer").get<int>(); peer >= 0) {
     record.peer = peer;
   }
@@ -90,6 +92,7 @@ std::string to_text(const Notes& notes) {
       {{"rank", notes.rank},
        {"left", notes.left},
        {"groups", notes.groups},
+       {"reached", notes.reached},
        {"records", records}});
 }
 
@@ -100,6 +103,8 @@ std::optional<Notes> notes_from_text(std::string_view text) {
     notes.left = value.at("left").get<bool>();
     notes.groups =
         value.at("groups").get<std::map<std::string, std::vector<int>>>();
+    notes.reached =
+        value.at("reached").get<std::map<std::string, std::uint64_t>>();
     for (const json& record : value.at("records")) {
       notes.records.push_back(record_from(record));
     }

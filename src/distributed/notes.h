@@ -2,6 +2,7 @@
 
 #include <cairn/distributed/flight_recorder.h>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,7 +15,9 @@ namespace cairn::distributed {
 struct Notes {
   int rank = 0;
   bool left = false; ///< its program ended in good order
-  std::map<std::string, std::vector<int>> groups;
+  std::map<std::string, std::vector<int>> groups; ///< members by group key
+  /// The last collective it called on each group.
+  std::map<std::string, std::uint64_t> reached;
   std::vector<CollectiveRecord> records; ///< oldest first
 };
 

@@ -6,7 +6,7 @@ namespace cairn::distributed {
 
 Operation::Operation(
     CollectiveRecord record,
-    std::vector<int> members,
+    std::shared_ptr<const std::vector<int>> members,
     Clock::time_point deadline,
     OnEnd on_end)
     : record_(std::move(record)),
@@ -34,8 +34,14 @@ void Operation::part_ended(const std::string& error) {
 }
 
 void Operation::on_abort(std::function<void()> abort) {
-  const std::lock_guard lock(mutex_);
-  abort_ = std::move(abort);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) {
+      abort_ = std::move(abort);
+      return;
+    }
+  }
+  abort();
 }
 
 void Operation::fail(std::shared_ptr<const CommError> error) {

@@ -21,20 +21,23 @@ class Operation {
 
   Operation(
       CollectiveRecord record,
-      std::vector<int> members,
+      std::shared_ptr<const std::vector<int>> members,
       Clock::time_point deadline,
       OnEnd on_end);
 
   const CollectiveRecord& record() const { return record_; }
-  const std::vector<int>& members() const { return members_; }
+  const std::vector<int>& members() const { return *members_; }
+  /// Both for the watchdog, under its lock.
   Clock::time_point deadline() const { return deadline_; }
+  void postpone(Clock::duration time) { deadline_ += time; }
 
   /// The backend cut the call into so many parts; call before any can end.
   void expect(int parts);
   /// One part is over; `error` is the library's text, empty if all went well.
   /// Any thread may call it.
   void part_ended(const std::string& error);
-  /// How to make the backend give up; runs when the operation is failed.
+  /// How to make the backend give up; runs when the operation is failed, at
+  /// once if it has been.
   void on_abort(std::function<void()> abort);
 
   /// Ends it with this error, unless it has ended well already.
@@ -49,8 +52,8 @@ class Operation {
 
  private:
   const CollectiveRecord record_;
-  const std::vector<int> members_;
-  const Clock::time_point deadline_;
+  const std::shared_ptr<const std::vector<int>> members_;
+  Clock::time_point deadline_;
   const OnEnd on_end_;
 
   mutable std::mutex mutex_;

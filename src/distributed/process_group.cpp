@@ -4,7 +4,7 @@
 #include "group_core.h"
 #include "handshake.h"
 #include "library_text.h"
-#include "quiet_pipes.h"
+#include "timeout.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -53,10 +53,9 @@ Pending start(
   record.sequence = record.peer
       ? ++core->messages[{record.operation, *record.peer}]
       : ++core->sequence;
-  state->operation = watchdog.begin(std::move(record), core->ranks, timeout);
+  state->operation = watchdog.begin(std::move(record), core->members, timeout);
   Operation& operation = *state->operation;
   try {
-    const QuietPipes quiet;
     state->landing = launch(state->operation);
     watchdog.recorder().running(operation.record().id);
   } catch (const std::exception& error) {
@@ -150,7 +149,7 @@ std::string_view ProcessGroup::backend() const {
 }
 
 const std::vector<int>& ProcessGroup::global_ranks() const {
-  return core_->ranks;
+  return core_->ranks();
 }
 
 Pending ProcessGroup::all_reduce(at::Tensor x, ReduceOp op, Site site) const {
@@ -406,7 +405,7 @@ Pending ProcessGroup::send(at::Tensor x, int to, Site site) const {
     return over(core_, {x});
   }
   CollectiveRecord record = check.record({x}, "");
-  record.peer = core_->ranks[static_cast<std::size_t>(to)];
+  record.peer = core_->ranks()[static_cast<std::size_t>(to)];
   return start(core_, std::move(record), {x}, [&](auto operation) {
     return core_->backend->send(std::move(operation), x.view({-1}), to);
   });
@@ -420,7 +419,7 @@ Pending ProcessGroup::recv(at::Tensor x, int from, Site site) const {
     return over(core_, {x});
   }
   CollectiveRecord record = check.record({x}, "");
-  record.peer = core_->ranks[static_cast<std::size_t>(from)];
+  record.peer = core_->ranks()[static_cast<std::size_t>(from)];
   return start(core_, std::move(record), {x}, [&](auto operation) {
     return core_->backend->recv(std::move(operation), x.view({-1}), from);
   });
@@ -435,7 +434,7 @@ void meet_at_barrier(
   const CallCheck check(*core, "barrier", site);
   // The library's own limit, far above ours: the watchdog is to speak first.
   const Milliseconds limit =
-      timeout.value_or(Milliseconds(0)) + std::chrono::hours(24);
+      bounded(timeout.value_or(Milliseconds(0))) + std::chrono::hours(24);
   start(
       core,
       check.record({}, ""),
@@ -467,21 +466,29 @@ void ProcessGroup::require_all(
   const std::lock_guard lock(core_->mutex);
   core_->rethrow_kept();
   core_->job->watchdog->throw_if_failed();
-  Store& store = *core_->job->store;
-  const std::uint64_t round = ++core_->meetings[what];
-  const auto key = [&](std::uint64_t number) {
-    return fmt::format("require/{}/{}/{}", core_->key(), what, number);
-  };
+  if (!core_->meeting_store) {
+    core_->meeting_store = core_->job->store->clone();
+  }
+  Store& store = *core_->meeting_store;
+  const std::string key = fmt::format(
+      "require/{}/{}/{}",
+      core_->key,
+      what,
+      ++core_->meetings[what]);
   const int self = core_->job->environment.rank;
   const std::vector<int> missing =
-      meet(store, key(round), self, core_->ranks, timeout);
+      meet(store, key, self, core_->ranks(), bounded(timeout));
   if (!missing.empty()) {
     throw CommError(
-        {.what = fmt::format(
-             "{} did not call {} within {:.1f} s",
-             name_ranks(missing),
-             what,
-             std::chrono::duration<double>(timeout).count()),
+        {.what = contains(missing, self)
+             ? fmt::format(
+                   "the others gave up waiting for this rank to call {}",
+                   what)
+             : fmt::format(
+                   "{} did not call {} within {:.1f} s",
+                   name_ranks(missing),
+                   what,
+                   std::chrono::duration<double>(timeout).count()),
          .where = fmt::format(
              "rank {}, {} on group \"{}\" at {}",
              self,
@@ -491,9 +498,10 @@ void ProcessGroup::require_all(
          .remedy =
              fmt::format("all {} ranks of the group must call it", size())});
   }
-  // All are in this round, so nobody still looks at the one before.
-  if (rank() == 0 && round > 1) {
-    forget_meeting(store, key(round - 1), core_->ranks);
+  // All have come here, so nobody still looks at where they met before.
+  const std::string before = std::exchange(core_->last_meeting, key);
+  if (rank() == 0 && !before.empty()) {
+    forget_meeting(store, before, core_->ranks());
   }
 }
 
@@ -504,7 +512,7 @@ ProcessGroup ProcessGroup::subgroup(
   std::vector<int> global;
   for (const int member : ranks) {
     check.member(member, "ranks");
-    global.push_back(core_->ranks[static_cast<std::size_t>(member)]);
+    global.push_back(core_->ranks()[static_cast<std::size_t>(member)]);
   }
   std::vector<int> sorted = ranks;
   std::sort(sorted.begin(), sorted.end());
@@ -528,14 +536,6 @@ ProcessGroup ProcessGroup::subgroup(
               core_->name,
               ranks.front(),
               ranks.back());
-  }
-  {
-    const std::lock_guard lock(core_->mutex);
-    const std::string counted =
-        fmt::format("{}/{}", unique, fmt::join(global, ","));
-    if (const std::uint64_t made = core_->subgroups[counted]++; made > 0) {
-      unique += fmt::format("#{}", made + 1);
-    }
   }
   if (ranks.size() == 1) {
     return ProcessGroup(

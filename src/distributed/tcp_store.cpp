@@ -20,6 +20,9 @@
 namespace cairn::distributed {
 namespace {
 
+/// c10d counts milliseconds in an int here and there.
+constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 20);
+
 std::string text_of(const std::vector<std::uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
@@ -72,6 +75,7 @@ void C10dStore::erase(const std::string& key) {
 bool C10dStore::wait(
     const std::vector<std::string>& keys,
     std::chrono::milliseconds timeout) {
+  timeout = std::min(timeout, longest);
   return reach(*this, [&] {
     try {
       raw_->wait(keys, timeout);
@@ -125,7 +129,7 @@ std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options) {
   theirs.port = options.port;
   theirs.isServer = options.is_server;
   theirs.waitWorkers = false;
-  theirs.timeout = options.timeout;
+  theirs.timeout = std::min(options.timeout, longest);
   theirs.masterListenFd = options.listen_fd;
   try {
     auto store = connect(options.host, theirs);

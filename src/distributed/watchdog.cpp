@@ -1,6 +1,8 @@
 #include "watchdog.h"
 
 #include "diagnosis.h"
+#include "handshake.h"
+#include "timeout.h"
 
 #include <cairn/base/error.h>
 #include <fmt/core.h>
@@ -21,6 +23,10 @@ constexpr const char* left_prefix = "watchdog/left/";
 /// Notes of a thousand ranks are read by one: the latest calls are enough.
 constexpr std::size_t records_in_notes = 32;
 
+/// A thread that wakes this much too late did not run in between: the process
+/// was suspended.
+constexpr auto suspended = std::chrono::seconds(1);
+
 std::string key(const char* prefix, int rank) {
   return prefix + std::to_string(rank);
 }
@@ -31,17 +37,29 @@ std::string unless_said(const std::string& text, const std::string& before) {
 
 } // namespace
 
+std::shared_ptr<Watchdog> Watchdog::start(
+    Options options,
+    std::unique_ptr<Store> store) {
+  const std::shared_ptr<Watchdog> self(
+      new Watchdog(std::move(options), std::move(store)));
+  // The library's thread may be later than the last user of the watchdog.
+  self->dying_ = std::make_shared<LibraryThreadListener>(
+      [weak = self->weak_from_this()](const std::string& text) {
+        if (const auto alive = weak.lock()) {
+          alive->library_thread_died(text);
+        }
+      });
+  on_library_thread_death(self->dying_);
+  return self;
+}
+
 Watchdog::Watchdog(Options options, std::unique_ptr<Store> store)
     : options_(std::move(options)),
       store_(std::move(store)),
       listening_(store_->clone()),
       recorder_(options_.recorder_capacity),
-      dying_(std::make_shared<LibraryThreadListener>(
-          [this](const std::string& text) { library_thread_died(text); })),
       watching_([this] { watch(); }),
-      hearing_([this] { listen(); }) {
-  on_library_thread_death(dying_);
-}
+      hearing_([this] { listen(); }) {}
 
 Watchdog::~Watchdog() {
   {
@@ -54,9 +72,8 @@ Watchdog::~Watchdog() {
     if (!failed()) {
       publish_notes(/*left=*/true);
       store_->set(key(left_prefix, options_.rank), "");
-      // The others may still have something to read here.
       if (options_.hosts_store) {
-        store_->wait(keys(left_prefix), options_.grace);
+        let_others_finish();
       }
     }
     store_->set(key(wake_prefix, options_.rank), "stop");
@@ -67,12 +84,56 @@ Watchdog::~Watchdog() {
   hearing_.join();
 }
 
+/// The store ends with this process, and the others may be at work for a while.
+void Watchdog::let_others_finish() {
+  constexpr auto look = std::chrono::milliseconds(200); // for an alarm
+  const auto begin = Clock::now();
+  bool said = false;
+  while (!store_->wait(keys(left_prefix), look)) {
+    const auto waited = Clock::now() - begin;
+    if (store_->get(alarm_key)) {
+      // They compare notes; ours are there.
+      let_others_see_verdict();
+      return;
+    }
+    if (waited > options_.timeout) {
+      return;
+    }
+    if (!said && waited > options_.grace) {
+      said = true;
+      std::vector<int> present;
+      for (int rank = 0; rank < options_.world_size; ++rank) {
+        if (!store_->get(key(left_prefix, rank))) {
+          present.push_back(rank);
+        }
+      }
+      options_.logger.info(
+          "done; keeps the store open for {}",
+          name_ranks(present));
+    }
+  }
+}
+
+/// Of those that are still there and have answered.
+void Watchdog::let_others_see_verdict() {
+  store_->wait({verdict_key}, 3 * options_.grace);
+  std::vector<std::string> seen;
+  for (int rank = 0; rank < options_.world_size; ++rank) {
+    if (store_->get(key(notes_prefix, rank)) &&
+        !store_->get(key(left_prefix, rank))) {
+      seen.push_back(key(seen_prefix, rank));
+    }
+  }
+  store_->wait(seen, options_.grace);
+}
+
 std::shared_ptr<Operation> Watchdog::begin(
     CollectiveRecord record,
-    std::vector<int> members,
+    std::shared_ptr<const std::vector<int>> members,
     std::optional<std::chrono::milliseconds> timeout) {
   record = recorder_.schedule(std::move(record));
-  const auto deadline = record.called + timeout.value_or(options_.timeout);
+  const auto deadline =
+      record.called + bounded(timeout.value_or(options_.timeout));
   auto operation = std::make_shared<Operation>(
       std::move(record),
       std::move(members),
@@ -91,6 +152,10 @@ std::shared_ptr<Operation> Watchdog::begin(
     }
     running_.emplace(operation->record().id, operation);
     earlier = deadline < wake_at_;
+    if (!dead_thread_.empty()) {
+      blame(*operation, std::exchange(dead_thread_, ""));
+      earlier = true;
+    }
   }
   if (earlier) {
     changed_.notify_all();
@@ -107,13 +172,7 @@ void Watchdog::ended(Operation& operation, const std::string& error) {
       return;
     }
     if (!error.empty()) {
-      if (!broken_) {
-        broken_ = Alarm{
-            .rank = options_.rank,
-            .record = operation.record(),
-            .members = operation.members(),
-            .library_error = error};
-      }
+      blame(operation, error);
     } else {
       held = std::move(found->second);
       running_.erase(found);
@@ -131,16 +190,23 @@ void Watchdog::library_thread_died(const std::string& text) {
   {
     const std::lock_guard lock(mutex_);
     // Which call it worked for is not known: the oldest is the likeliest.
-    if (!broken_ && !running_.empty()) {
-      const Operation& oldest = *running_.begin()->second;
-      broken_ = Alarm{
-          .rank = options_.rank,
-          .record = oldest.record(),
-          .members = oldest.members(),
-          .library_error = text};
+    if (running_.empty()) {
+      dead_thread_ = text;
+    } else {
+      blame(*running_.begin()->second, text);
     }
   }
   changed_.notify_all();
+}
+
+void Watchdog::blame(const Operation& operation, const std::string& text) {
+  if (!broken_) {
+    broken_ = Alarm{
+        .rank = options_.rank,
+        .record = operation.record(),
+        .members = operation.members(),
+        .library_error = text};
+  }
 }
 
 Watchdog::Clock::time_point Watchdog::next_deadline() const {
@@ -179,7 +245,15 @@ void Watchdog::watch() {
     if (wake_at_ == Clock::time_point::max()) {
       changed_.wait(lock);
     } else {
+      const auto asleep = Clock::now();
       changed_.wait_until(lock, wake_at_);
+      const auto awake = Clock::now();
+      if (awake - std::max(asleep, wake_at_) > suspended) {
+        // What time they had left before, they have again.
+        for (const auto& [id, operation] : running_) {
+          operation->postpone(awake - asleep);
+        }
+      }
     }
   }
 }
@@ -208,14 +282,7 @@ void Watchdog::investigate(std::optional<Alarm> alarm) {
     store_->set(key(seen_prefix, options_.rank), "");
     // Once the waits return, this process may exit and take the store along.
     if (options_.hosts_store) {
-      std::vector<std::string> seen;
-      for (int rank = 0; rank < options_.world_size; ++rank) {
-        if (store_->get(key(notes_prefix, rank)) &&
-            !store_->get(key(left_prefix, rank))) {
-          seen.push_back(key(seen_prefix, rank));
-        }
-      }
-      store_->wait(seen, options_.grace);
+      let_others_see_verdict();
     }
   } catch (const Error&) {
     // Nobody is left to wait for.
@@ -280,12 +347,24 @@ void Watchdog::publish_notes(bool left) {
       .rank = options_.rank,
       .left = left,
       .groups = recorder_.groups(),
+      .reached = recorder_.reached(),
       .records = recorder_.records()};
   if (notes.records.size() > records_in_notes) {
     notes.records.erase(
         notes.records.begin(),
         notes.records.end() - static_cast<std::ptrdiff_t>(records_in_notes));
   }
+  // What this rank waits for matters however long ago it was called.
+  std::vector<CollectiveRecord> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, operation] : running_) {
+      if (notes.records.empty() || id < notes.records.front().id) {
+        waiting.push_back(operation->record());
+      }
+    }
+  }
+  notes.records.insert(notes.records.begin(), waiting.begin(), waiting.end());
   store_->set(key(notes_prefix, options_.rank), to_text(notes));
 }
 

@@ -42,7 +42,9 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
     Logger logger;
   };
 
-  Watchdog(Options options, std::unique_ptr<Store> store);
+  static std::shared_ptr<Watchdog> start(
+      Options options,
+      std::unique_ptr<Store> store);
   /// Tells the others that this rank has left in good order.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -54,7 +56,7 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   /// it has failed before. Without `timeout` the job's applies.
   std::shared_ptr<Operation> begin(
       CollectiveRecord record,
-      std::vector<int> members,
+      std::shared_ptr<const std::vector<int>> members,
       std::optional<std::chrono::milliseconds> timeout = {});
 
   bool failed() const;
@@ -63,10 +65,15 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
  private:
   using Clock = CollectiveRecord::Clock;
 
+  Watchdog(Options options, std::unique_ptr<Store> store);
+
   void watch();  // the first thread
   void listen(); // the second
   void ended(Operation& operation, const std::string& error);
   void library_thread_died(const std::string& text);
+  void blame(const Operation& operation, const std::string& text);
+  void let_others_finish();
+  void let_others_see_verdict();
   Clock::time_point next_deadline() const;
   std::optional<Alarm> due() const;
   void investigate(std::optional<Alarm> alarm);
@@ -89,6 +96,7 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   std::optional<Alarm> broken_; ///< a library reported an error
   std::string failure_;         ///< why the job is over; empty while it is not
   std::string library_error_;
+  std::string dead_thread_; ///< of a library; no call was there to blame yet
   Clock::time_point wake_at_ = Clock::time_point::max();
   std::map<std::uint64_t, std::shared_ptr<Operation>> running_;
 

@@ -26,6 +26,7 @@ CollectiveRecord call(
   record.operation = operation;
   record.sequence = sequence;
   record.group = group;
+  record.group_key = group;
   record.dtype = "float32";
   record.sizes = {8};
   record.site = site;
@@ -162,8 +163,10 @@ TEST(Diagnosis, ARingOfWaitsEnds) {
 
 TEST(Diagnosis, ARankFarAheadIsNotLate) {
   auto notes = three_ranks();
-  notes[1].records = {call("all_reduce", 400, "train.cpp:88", running)};
+  notes[1].records.clear();
+  notes[1].reached["world"] = 400;
   notes[2].records.pop_back();
+  notes[2].reached["world"] = 13;
   EXPECT_THAT(diagnose(alarm(), notes, 3), HasSubstr("rank 2 has not reached"));
 }
 

@@ -236,6 +236,25 @@ TEST(Failure, MissingRanksOfARequiredCallAreNamed) {
   });
 }
 
+TEST(Failure, ALateRankDoesNotEnterARequiredCallAlone) {
+  run_ranks({.ranks = 2}, [](const World& world) {
+    const ProcessGroup& group = world.group();
+    if (world.rank() == 0) {
+      EXPECT_THAT(
+          comm_error([&] { group.require_all("save", 200ms); }),
+          HasSubstr("rank 1 did not call save within 0.2 s"));
+    }
+    group.barrier();
+    if (world.rank() == 1) {
+      EXPECT_THAT(
+          comm_error([&] { group.require_all("save"); }),
+          HasSubstr("the others gave up waiting for this rank to call save"));
+    }
+    group.require_all("save");
+    group.require_all("save");
+  });
+}
+
 TEST(Failure, AGroupThatOnlySomeMakeNamesTheOthers) {
   run_ranks({.ranks = 3, .start_timeout = 700ms}, [](const World& world) {
     if (world.rank() == 1) {
@@ -246,6 +265,18 @@ TEST(Failure, AGroupThatOnlySomeMakeNamesTheOthers) {
           AllOf(
               HasSubstr("making group \"pair\""),
               HasSubstr("rank 0 of 2 did not come within 0.7 s")));
+    }
+    world.group().barrier();
+    if (world.rank() == 0) {
+      EXPECT_THAT(
+          comm_error([&] {
+            world.group().subgroup({0, 1}, "pair");
+          }),
+          HasSubstr("the others gave up waiting for this rank"));
+    }
+    if (world.rank() < 2) {
+      const ProcessGroup pair = world.group().subgroup({0, 1}, "pair");
+      EXPECT_EQ(pair.all_reduce(at::ones({1})).wait().item<float>(), 2);
     }
     world.group().barrier();
   });
@@ -265,6 +296,69 @@ TEST(Failure, AnErrorNobodyWaitedForIsThrownByTheNextCall) {
             comm_error([&] { group.barrier(); }),
             HasSubstr("rank 1 does not answer"));
       });
+}
+
+TEST(Failure, IsThrownByEveryWait) {
+  run_ranks(
+      {.ranks = 2, .notes_grace = 300ms, .dies = {1}},
+      [](const World& world) {
+        const ProcessGroup& group = world.group();
+        group.barrier();
+        if (world.rank() == 1) {
+          ::kill(::getpid(), SIGKILL);
+        }
+        Pending gather = group.all_gather(at::ones({8}));
+        for (int i = 0; i < 3; ++i) {
+          EXPECT_THAT(
+              comm_error([&] { gather.wait(); }),
+              HasSubstr("rank 1 does not answer"));
+        }
+      });
+}
+
+TEST(Failure, NoTimeoutIsTooLong) {
+  constexpr auto never = std::chrono::milliseconds::max();
+  run_ranks(
+      {.ranks = 2, .start_timeout = never, .collective_timeout = never},
+      [&](const World& world) {
+        const ProcessGroup& group = world.group();
+        EXPECT_EQ(group.all_reduce(at::ones({1})).wait().item<float>(), 2);
+        group.barrier(never);
+        group.require_all("anything", never);
+      });
+}
+
+TEST(Failure, ASuspensionIsNotAHang) {
+  run_ranks({.ranks = 2, .collective_timeout = 1s}, [](const World& world) {
+    const ProcessGroup& group = world.group();
+    group.barrier();
+    if (world.rank() == 1) {
+      // Away for longer than the others would wait if they were running.
+      std::this_thread::sleep_for(2800ms);
+      group.all_reduce(at::ones({1})).wait();
+      return;
+    }
+    Pending sum = group.all_reduce(at::ones({1}));
+    const pid_t self = ::getpid();
+    if (::fork() == 0) {
+      ::kill(self, SIGSTOP);
+      ::usleep(2500'000);
+      ::kill(self, SIGCONT);
+      ::_exit(0);
+    }
+    EXPECT_EQ(sum.wait().item<float>(), 2);
+  });
+}
+
+TEST(Failure, TheStoreStaysUntilTheLastRankLeaves) {
+  run_ranks({.ranks = 3, .notes_grace = 100ms}, [](const World& world) {
+    if (world.rank() == 0) {
+      return;
+    }
+    std::this_thread::sleep_for(700ms); // several times the grace
+    const ProcessGroup pair = world.group().subgroup({1, 2});
+    EXPECT_EQ(pair.all_reduce(at::ones({1})).wait().item<float>(), 2);
+  });
 }
 
 TEST(Failure, GroupsOfOtherRanksEndToo) {

@@ -4,6 +4,7 @@
 #include <cairn/distributed/flight_recorder.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@ CollectiveRecord call(std::uint64_t sequence) {
   record.operation = "all_reduce";
   record.sequence = sequence;
   record.group = "world";
+  record.group_key = "world";
   record.dtype = "float32";
   record.sizes = {8};
   record.detail = "sum";
@@ -32,6 +34,21 @@ TEST(FlightRecorder, KeepsTheLastCalls) {
   ASSERT_EQ(records.size(), 3U);
   EXPECT_EQ(records.front().sequence, 2U);
   EXPECT_EQ(records.back().sequence, 4U);
+}
+
+TEST(FlightRecorder, KnowsHowFarEachGroupIs) {
+  FlightRecorder recorder(1);
+  CollectiveRecord other = call(7);
+  other.group_key = "other";
+  recorder.schedule(other);
+  recorder.schedule(call(3));
+  CollectiveRecord message = call(90); // these are counted apart
+  message.peer = 1;
+  recorder.schedule(message);
+  const std::map<std::string, std::uint64_t> expected = {
+      {"other", 7},
+      {"world", 3}};
+  EXPECT_EQ(recorder.reached(), expected);
 }
 
 TEST(FlightRecorder, FollowsACallToItsEnd) {
@@ -104,12 +121,14 @@ TEST(Notes, TravelAsText) {
       .rank = 2,
       .left = true,
       .groups = recorder.groups(),
+      .reached = recorder.reached(),
       .records = recorder.records()};
   const auto read = notes_from_text(to_text(notes));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->rank, 2);
   EXPECT_TRUE(read->left);
   EXPECT_EQ(read->groups, notes.groups);
+  EXPECT_EQ(read->reached, notes.reached);
   ASSERT_EQ(read->records.size(), 2U);
   EXPECT_EQ(read->records[0].state, CollectiveState::finished);
   EXPECT_EQ(read->records[0].site, "train.cpp:88");

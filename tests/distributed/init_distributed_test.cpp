@@ -1,13 +1,18 @@
+#include "distributed/handshake.h"
+#include "distributed/tcp_store.h"
 #include "support/run_ranks.h"
 
 #include <ATen/ATen.h>
 #include <cairn/base/error.h>
 #include <cairn/distributed/init_distributed.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <chrono>
+#include <optional>
+#include <set>
 #include <string>
 
 namespace cairn::distributed {
@@ -43,6 +48,69 @@ TEST(InitDistributed, IsTheSameWorldAgain) {
       EXPECT_EQ(record.state, CollectiveState::finished);
       EXPECT_THAT(record.site, HasSubstr("init_distributed_test.cpp:"));
     }
+  });
+}
+
+TEST(InitDistributed, IsTheSameWorldByWhicheverNameOfTheBackend) {
+  run_processes({.ranks = 2}, [](const InitOptions& options) {
+    if (device_name(options.environment.local_rank) != "cpu") {
+      return; // automatic is not gloo there
+    }
+    InitOptions automatic = options;
+    automatic.backend = BackendChoice::automatic;
+    const World world = init_distributed(options);
+    const World again = init_distributed(automatic);
+    EXPECT_EQ(&world.environment(), &again.environment());
+  });
+}
+
+TEST(InitDistributed, ASecondWorldIgnoresWhatTheFirstLeftInTheStore) {
+  run_processes({.ranks = 2}, [](const InitOptions& start) {
+    const Environment& given = start.environment;
+    // As torchrun does: the store outlives the worlds.
+    const auto store = open_tcp_store(
+        {.port = given.master_port,
+         .is_server = given.rank == 0,
+         .listen_fd = start.listen_fd,
+         .timeout = 20s,
+         .prefix = "launcher"});
+    InitOptions options = start;
+    options.listen_fd.reset();
+    options.environment.launcher_has_store = true;
+    for (int i = 0; i < 3; ++i) {
+      const World world = init_distributed(options);
+      const ProcessGroup pair = world.group().subgroup({1, 0});
+      EXPECT_EQ(pair.all_reduce(at::ones({1})).wait().item<float>(), 2);
+      world.group().require_all("end");
+    }
+    EXPECT_TRUE(meet(*store, "end", given.rank, {0, 1}, 20s).empty());
+    store->set(fmt::format("gone/{}", given.rank), "");
+    if (given.rank == 0) {
+      store->wait({"gone/1"}, 20s);
+    }
+  });
+}
+
+TEST(InitDistributed, GroupsOfOneNameStayApart) {
+  run_processes({.ranks = 2}, [](const InitOptions& options) {
+    const World world = init_distributed(options);
+    const ProcessGroup all = world.group().subgroup({0, 1}, "all");
+    std::optional<ProcessGroup> twin = world.group().subgroup({0, 1}, "twin");
+    // Another parent, and a name that could be taken for a number.
+    const ProcessGroup second = all.subgroup({0, 1}, "twin");
+    const ProcessGroup third = all.subgroup({0, 1}, "twin#2");
+    EXPECT_EQ(twin->name(), "twin");
+    EXPECT_EQ(second.name(), "twin#2");
+    twin->barrier();
+    twin.reset();
+    for (const ProcessGroup& group : {second, third}) {
+      EXPECT_EQ(group.all_reduce(at::ones({1})).wait().item<float>(), 2);
+    }
+    std::set<std::string> keys;
+    for (const CollectiveRecord& record : world.records()) {
+      keys.insert(record.group_key);
+    }
+    EXPECT_EQ(keys.size(), 3U);
   });
 }
 

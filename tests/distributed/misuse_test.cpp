@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,14 @@ void misuse(const ProcessGroup& group) {
         group.reduce_scatter(x, std::vector<std::int64_t>(n, -1)).wait();
       }),
       HasSubstr("negative"));
+  if (n > 1) {
+    EXPECT_THAT(
+        refusal([&] {
+          const std::vector<std::int64_t> huge(n, INT64_MAX);
+          group.all_to_all(x, huge, huge).wait();
+        }),
+        HasSubstr("the sum of send_counts is too large"));
+  }
   EXPECT_THAT(
       refusal([&] {
         const std::vector<std::int64_t> ones(n, 1);

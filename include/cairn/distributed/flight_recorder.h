@@ -25,6 +25,7 @@ struct CollectiveRecord {
   std::string operation; ///< "all_reduce"
   std::string detail;    ///< what else must agree: "sum", "root 2"
   std::string group;
+  std::string group_key;           ///< two groups may share a name, not this
   std::optional<int> peer;         ///< the other rank of a send or recv
   std::vector<std::int64_t> sizes; ///< elements of each tensor
   bool sizes_vary = false;         ///< each rank may rightly bring another size
@@ -53,8 +54,8 @@ class FlightRecorder {
 
   /// Groups are noted with their members, so that ranks comparing notes know
   /// who was expected where.
-  void add_group(const std::string& name, std::vector<int> ranks);
-  void remove_group(const std::string& name);
+  void add_group(const std::string& key, std::vector<int> ranks);
+  void remove_group(const std::string& key);
 
   /// Fills id and time of call, keeps the record and returns it.
   CollectiveRecord schedule(CollectiveRecord record);
@@ -63,7 +64,10 @@ class FlightRecorder {
 
   /// Oldest first.
   std::vector<CollectiveRecord> records() const;
+  /// Members by group key.
   std::map<std::string, std::vector<int>> groups() const;
+  /// The last collective called on each group, long after the ring forgot it.
+  std::map<std::string, std::uint64_t> reached() const;
 
  private:
   CollectiveRecord* find(std::uint64_t id);
@@ -73,6 +77,7 @@ class FlightRecorder {
   std::uint64_t next_id_ = 0;
   std::vector<CollectiveRecord> ring_; ///< record `id` is at id % capacity
   std::map<std::string, std::vector<int>> groups_;
+  std::map<std::string, std::uint64_t> reached_;
 };
 
 } // namespace cairn::distributed
