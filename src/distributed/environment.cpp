@@ -214,14 +214,28 @@ Environment read_environment(const Lookup& lookup) {
   return {};
 }
 
-std::optional<std::chrono::milliseconds> read_collective_timeout(
-    const Lookup& lookup) {
+namespace {
+
+std::optional<std::chrono::milliseconds> read_seconds(
+    const Lookup& lookup,
+    const char* name) {
   constexpr int most = 30 * 24 * 3600;
-  const auto seconds =
-      Reader(lookup, "Cairn").number("CAIRN_COLLECTIVE_TIMEOUT", 1, most);
+  const auto seconds = Reader(lookup, "Cairn").number(name, 1, most);
   return seconds
       ? std::optional<std::chrono::milliseconds>(std::chrono::seconds(*seconds))
       : std::nullopt;
+}
+
+} // namespace
+
+std::optional<std::chrono::milliseconds> read_collective_timeout(
+    const Lookup& lookup) {
+  return read_seconds(lookup, "CAIRN_COLLECTIVE_TIMEOUT");
+}
+
+std::optional<std::chrono::milliseconds> read_start_timeout(
+    const Lookup& lookup) {
+  return read_seconds(lookup, "CAIRN_START_TIMEOUT");
 }
 
 } // namespace cairn::distributed

@@ -44,12 +44,16 @@ std::vector<int> all_ranks(int world_size) {
   return ranks;
 }
 
+/// After this a rank says for whom it waits.
+constexpr milliseconds patience = std::chrono::seconds(10);
+
 /// Rank 0 decides whether all have come, and tells the others: they would lose
 /// the store, and with it the reason, when it gives up.
 void gather(
     Store& store,
     const Environment& environment,
-    milliseconds timeout) {
+    milliseconds timeout,
+    const Logger& logger) {
   const std::vector<int> ranks = all_ranks(environment.world_size);
   const auto refuse = [&](const std::string& what) {
     throw CommError(
@@ -64,6 +68,9 @@ void gather(
   };
   if (environment.rank != 0) {
     store.set(fmt::format("arrived/{}", environment.rank), "");
+    if (timeout > patience && !store.wait({"start"}, patience)) {
+      logger.info("waiting for the other ranks at {}", store.address());
+    }
     if (!store.wait({"start"}, timeout + std::chrono::seconds(10))) {
       refuse(
           fmt::format("rank 0 did not come within {:.1f} s", seconds(timeout)));
@@ -74,6 +81,25 @@ void gather(
       refuse(verdict);
     }
     return;
+  }
+  std::vector<std::string> others;
+  for (const int rank : ranks) {
+    if (rank != 0) {
+      others.push_back(fmt::format("arrived/{}", rank));
+    }
+  }
+  if (timeout > patience && !store.wait(others, patience)) {
+    std::vector<int> late;
+    for (const int rank : ranks) {
+      if (rank != 0 && !store.get(fmt::format("arrived/{}", rank))) {
+        late.push_back(rank);
+      }
+    }
+    logger.info(
+        "waiting for {} at {}, up to {:.0f} s",
+        name_ranks(late),
+        store.address(),
+        seconds(timeout));
   }
   const std::vector<int> missing = meet(store, "arrived", 0, ranks, timeout);
   if (missing.empty()) {
@@ -131,7 +157,9 @@ std::shared_ptr<GroupCore> start(
        .timeout = options.start_timeout,
        .prefix = fmt::format("cairn/{}/{}", environment.attempt, starts)});
   ++starts;
-  gather(*job->store, environment, options.start_timeout);
+  const Logger logger = options.logger.value_or(
+      Logger({.rank = environment.rank, .world_size = environment.world_size}));
+  gather(*job->store, environment, options.start_timeout, logger);
   job->watchdog = Watchdog::start(
       Watchdog::Options{
           .rank = environment.rank,
@@ -142,9 +170,7 @@ std::shared_ptr<GroupCore> start(
           .timeout = timeout,
           .grace = options.notes_grace,
           .recorder_capacity = options.recorder_capacity,
-          .logger = options.logger.value_or(Logger(
-              {.rank = environment.rank,
-               .world_size = environment.world_size}))},
+          .logger = logger},
       job->store->clone());
   return GroupCore::make(
       std::move(job),

@@ -177,6 +177,9 @@ TEST(Environment, BadValuesAreNamed) {
 TEST(Environment, ReadsTheCollectiveTimeout) {
   EXPECT_EQ(read_collective_timeout(in({})), std::nullopt);
   EXPECT_EQ(
+      read_start_timeout(in({{"CAIRN_START_TIMEOUT", "7"}})),
+      std::chrono::seconds(7));
+  EXPECT_EQ(
       read_collective_timeout(in({{"CAIRN_COLLECTIVE_TIMEOUT", "90"}})),
       std::chrono::seconds(90));
   EXPECT_THROW(

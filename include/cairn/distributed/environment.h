@@ -46,4 +46,8 @@ Environment read_environment(const Lookup& lookup = process_variable);
 std::optional<std::chrono::milliseconds> read_collective_timeout(
     const Lookup& lookup = process_variable);
 
+/// CAIRN_START_TIMEOUT in seconds, if set.
+std::optional<std::chrono::milliseconds> read_start_timeout(
+    const Lookup& lookup = process_variable);
+
 } // namespace cairn::distributed

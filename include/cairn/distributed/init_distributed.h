@@ -24,8 +24,10 @@ enum class BackendChoice {
 struct InitOptions {
   Environment environment = read_environment();
   BackendChoice backend = BackendChoice::automatic;
-  /// How long ranks wait for each other when the job or a group starts.
-  std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
+  /// How long ranks wait for each other when the job or a group starts:
+  /// CAIRN_START_TIMEOUT, else five minutes.
+  std::chrono::milliseconds start_timeout =
+      read_start_timeout().value_or(std::chrono::minutes(5));
   /// After this a collective counts as hung.
   std::chrono::milliseconds collective_timeout =
       read_collective_timeout().value_or(std::chrono::minutes(10));
