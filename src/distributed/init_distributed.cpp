@@ -148,6 +148,8 @@ std::shared_ptr<GroupCore> start(
                                                 : gloo_factory(factory);
   const bool alone = environment.source == Environment::Source::alone;
   const bool hosts = environment.rank == 0 && !environment.launcher_has_store;
+  const Logger logger = options.logger.value_or(
+      Logger({.rank = environment.rank, .world_size = environment.world_size}));
   job->store = open_tcp_store(
       {.host = environment.master_address,
        .port = alone && !options.listen_fd ? std::uint16_t{0}
@@ -155,10 +157,19 @@ std::shared_ptr<GroupCore> start(
        .is_server = hosts,
        .listen_fd = hosts ? options.listen_fd : std::nullopt,
        .timeout = options.start_timeout,
+       .patience = patience,
+       .on_wait =
+           [&] {
+             logger.info(
+                 "waiting for {} at {}:{} (MASTER_ADDR, MASTER_PORT), up to "
+                 "{:.0f} s",
+                 environment.launcher_has_store ? "the launcher" : "rank 0",
+                 environment.master_address,
+                 environment.master_port,
+                 seconds(options.start_timeout));
+           },
        .prefix = fmt::format("cairn/{}/{}", environment.attempt, starts)});
   ++starts;
-  const Logger logger = options.logger.value_or(
-      Logger({.rank = environment.rank, .world_size = environment.world_size}));
   gather(*job->store, environment, options.start_timeout, logger);
   job->watchdog = Watchdog::start(
       Watchdog::Options{

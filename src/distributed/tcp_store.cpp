@@ -105,17 +105,22 @@ void quiet_library() {
 /// c10d waits without limit for the first answer of whoever listens there,
 /// which may be another program altogether: so a thread of its own waits.
 c10::intrusive_ptr<c10d::TCPStore> connect(
-    const std::string& host,
+    const TcpStoreOptions& ours,
     const c10d::TCPStoreOptions& options) {
   using Store = c10::intrusive_ptr<c10d::TCPStore>;
-  std::packaged_task<Store()> task([host, options] {
+  const auto started = std::chrono::steady_clock::now();
+  std::packaged_task<Store()> task([host = ours.host, options] {
     return c10::make_intrusive<c10d::TCPStore>(host, options);
   });
   std::future<Store> store = task.get_future();
   std::thread(std::move(task)).detach();
+  if (ours.on_wait && ours.patience < options.timeout &&
+      store.wait_for(ours.patience) == std::future_status::timeout) {
+    ours.on_wait();
+  }
   // c10d's own limit comes first where it applies.
-  if (store.wait_for(options.timeout + std::chrono::milliseconds(500)) ==
-      std::future_status::timeout) {
+  const auto end = started + options.timeout + std::chrono::milliseconds(500);
+  if (store.wait_until(end) == std::future_status::timeout) {
     throw std::runtime_error("whoever listens there does not answer");
   }
   return store.get();
@@ -132,7 +137,7 @@ std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options) {
   theirs.timeout = std::min(options.timeout, longest);
   theirs.masterListenFd = options.listen_fd;
   try {
-    auto store = connect(options.host, theirs);
+    auto store = connect(options, theirs);
     const std::string address =
         fmt::format("{}:{}", options.host, store->getPort());
     return std::make_unique<C10dStore>(

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@ struct TcpStoreOptions {
   /// A socket that already listens on that port; the server takes it over.
   std::optional<int> listen_fd;
   std::chrono::milliseconds timeout{};
+  /// Called once when nobody has answered for `patience`.
+  std::chrono::milliseconds patience = std::chrono::seconds(10);
+  std::function<void()> on_wait{};
   std::string prefix; ///< of all keys
 };
 

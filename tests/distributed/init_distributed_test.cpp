@@ -178,6 +178,21 @@ TEST(InitDistributed, NamesTheAddressWhereRankZeroIsNot) {
       });
 }
 
+TEST(InitDistributed, ARankSaysForWhomItWaitsBeforeItGivesUp) {
+  for (const char* host : {"127.0.0.1", "no-such-host.invalid"}) {
+    int said = 0;
+    EXPECT_THROW(
+        open_tcp_store(
+            {.host = host,
+             .port = 1,
+             .timeout = 600ms,
+             .patience = 100ms,
+             .on_wait = [&] { ++said; }}),
+        CommError);
+    EXPECT_EQ(said, 1) << host;
+  }
+}
+
 TEST(InitDistributed, SaysThatThePortIsTaken) {
   run_processes({.ranks = 1}, [](const InitOptions& start) {
     const World first = init_distributed(start);
