@@ -70,6 +70,7 @@ Command::Command(
   }
   pid_ = ::fork();
   if (pid_ == 0) {
+    ::signal(SIGHUP, SIG_DFL); // nohup, around all tests, would ignore it
     ::dup2(::open("/dev/null", O_RDONLY), 0);
     ::dup2(out[1], 1);
     ::dup2(err[1], 2);
