@@ -15,6 +15,13 @@ namespace {
 
 constexpr std::size_t length = 624;
 
+std::uint32_t temper(std::uint32_t y) {
+  y ^= y >> 11;
+  y ^= (y << 7) & 0x9d2c5680;
+  y ^= (y << 15) & 0xefc60000;
+  return y ^ (y >> 18);
+}
+
 } // namespace
 
 NumpyRandom::NumpyRandom(std::uint32_t seed) {
@@ -73,13 +80,20 @@ void NumpyRandom::set_state(const State& state) {
 
 void NumpyRandom::next_key() {
   constexpr std::size_t middle = 397;
-  auto& key = state_.key;
-  for (std::size_t i = 0; i < length; ++i) {
-    const std::uint32_t y =
-        (key[i] & 0x80000000) | (key[(i + 1) % length] & 0x7fffffff);
-    key[i] =
-        key[(i + middle) % length] ^ (y >> 1) ^ ((y & 1) != 0 ? 0x9908b0df : 0);
+  std::uint32_t* const key = state_.key.data();
+  const auto twist = [](std::uint32_t a, std::uint32_t b, std::uint32_t far) {
+    const std::uint32_t y = (a & 0x80000000) | (b & 0x7fffffff);
+    return far ^ (y >> 1) ^ ((0 - (y & 1)) & 0x9908b0df);
+  };
+  // Three stretches, since without a remainder the compiler vectorises them.
+  std::size_t i = 0;
+  for (; i < length - middle; ++i) {
+    key[i] = twist(key[i], key[i + 1], key[i + middle]);
   }
+  for (; i < length - 1; ++i) {
+    key[i] = twist(key[i], key[i + 1], key[i + middle - length]);
+  }
+  key[i] = twist(key[i], key[0], key[middle - 1]);
   state_.position = 0;
 }
 
@@ -87,11 +101,7 @@ std::uint32_t NumpyRandom::bits32() {
   if (state_.position == static_cast<int>(length)) {
     next_key();
   }
-  std::uint32_t y = state_.key[static_cast<std::size_t>(state_.position++)];
-  y ^= y >> 11;
-  y ^= (y << 7) & 0x9d2c5680;
-  y ^= (y << 15) & 0xefc60000;
-  return y ^ (y >> 18);
+  return temper(state_.key[static_cast<std::size_t>(state_.position++)]);
 }
 
 std::uint64_t NumpyRandom::bits64() {
@@ -116,6 +126,36 @@ std::uint64_t NumpyRandom::interval(std::uint64_t most) {
     const std::uint64_t value = (narrow ? bits32() : bits64()) & mask;
     if (value <= most) {
       return value;
+    }
+  }
+}
+
+void NumpyRandom::draw_partners(
+    std::size_t first,
+    std::span<std::uint32_t> out) {
+  std::array<std::uint32_t, 256> words;
+  for (std::size_t done = 0; done < out.size();) {
+    if (state_.position == static_cast<int>(length)) {
+      next_key();
+    }
+    const auto position = static_cast<std::size_t>(state_.position);
+    const auto most = static_cast<std::uint32_t>(first - done);
+    const std::uint32_t half = std::bit_floor(most);
+    // So few that all are used up and one mask serves them all.
+    const std::size_t count = std::min(
+        {out.size() - done,
+         words.size(),
+         length - position,
+         std::size_t{most - half} + 1});
+    const std::uint32_t mask = half | (half - 1);
+    for (std::size_t i = 0; i < count; ++i) {
+      words[i] = temper(state_.key[position + i]) & mask;
+    }
+    state_.position += static_cast<int>(count);
+    // Whether a word is taken cannot be foreseen: count, do not branch.
+    for (std::size_t i = 0; i < count; ++i) {
+      out[done] = words[i];
+      done += words[i] <= first - done ? 1 : 0;
     }
   }
 }
@@ -182,6 +222,56 @@ std::vector<std::int64_t> NumpyRandom::choice(
   std::vector<std::int64_t> order = permutation(population);
   order.resize(count);
   return order;
+}
+
+std::size_t NumpyRandom::choice(std::span<const double> probabilities) {
+  if (probabilities.empty()) {
+    throw ConfigError({.what = "cannot choose among no probabilities"});
+  }
+  double total = 0.0;
+  for (const double probability : probabilities) {
+    total += probability;
+  }
+  // numpy divides the running sums before it looks for the drawn number, and
+  // rounding makes that another answer than multiplying the number.
+  const double drawn = random_sample();
+  double sum = 0.0;
+  std::size_t place = 0;
+  for (; place + 1 < probabilities.size(); ++place) {
+    sum += probabilities[place];
+    if (sum / total > drawn) {
+      break;
+    }
+  }
+  return place;
+}
+
+std::int64_t NumpyRandom::geometric(double probability) {
+  if (!(probability > 0.0 && probability <= 1.0)) {
+    throw ConfigError(
+        {.what = "a geometric distribution needs a probability above 0 and at "
+                 "most 1",
+         .values = fmt::format("{}", probability)});
+  }
+  const double drawn = random_sample();
+  if (probability >= 0.333333333333333333333333) {
+    double term = probability;
+    double sum = probability;
+    std::int64_t trial = 1;
+    // `sum` stops growing once the terms vanish, below the largest `drawn`.
+    for (; drawn > sum && term > 0.0; ++trial) {
+      term *= 1.0 - probability;
+      sum += term;
+    }
+    return trial;
+  }
+  const double trial =
+      std::ceil(std::log1p(-drawn) / std::log(1.0 - probability));
+  // Where 1 - p rounds to 1 numpy's cast overflows; the limit is our answer.
+  constexpr double limit = 9.2e18;
+  return std::isfinite(trial) && trial < limit
+      ? std::max<std::int64_t>(1, static_cast<std::int64_t>(trial))
+      : std::numeric_limits<std::int64_t>::max();
 }
 
 } // namespace cairn

@@ -49,8 +49,9 @@ Progress::~Progress() {
   }
 }
 
-void Progress::advance(std::uint64_t count) {
+void Progress::advance(std::uint64_t count, std::uint64_t second_count) {
   count_.fetch_add(count, std::memory_order_relaxed);
+  second_count_.fetch_add(second_count, std::memory_order_relaxed);
   if (next_draw_.load(std::memory_order_relaxed) ==
       Clock::time_point::max().time_since_epoch().count()) {
     return;
@@ -88,7 +89,9 @@ void Progress::draw(Ending ending) {
       .unit = options_.unit,
       .count = count_.load(std::memory_order_relaxed),
       .total = options_.total,
-      .elapsed = Clock::now() - start_};
+      .elapsed = Clock::now() - start_,
+      .second_unit = options_.second_unit,
+      .second_count = second_count_.load(std::memory_order_relaxed)};
   if (ending == Ending::newline) {
     std::string line = terminal_ ? "\r" : "";
     line += final_line(moment);

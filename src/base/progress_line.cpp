@@ -29,13 +29,18 @@ Scaled scaled(double count) {
   return {fmt::format("{:.{}f}", count, decimals), prefixes[step]};
 }
 
-double rate(const ProgressMoment& moment) {
+double rate(std::uint64_t count, const ProgressMoment& moment) {
   const double seconds = moment.elapsed.count();
-  return seconds > 0.0 ? static_cast<double>(moment.count) / seconds : 0.0;
+  return seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0;
 }
 
 std::string rate_text(const ProgressMoment& moment) {
-  return amount(rate(moment), moment.unit) + "/s";
+  std::string text = amount(rate(moment.count, moment), moment.unit) + "/s";
+  if (!moment.second_unit.empty()) {
+    text += ", " +
+        amount(rate(moment.second_count, moment), moment.second_unit) + "/s";
+  }
+  return text;
 }
 
 double share(const ProgressMoment& moment) {
@@ -51,7 +56,7 @@ std::string percent(const ProgressMoment& moment) {
 
 /// Empty while nothing can be foretold.
 std::string time_left(const ProgressMoment& moment) {
-  const double speed = rate(moment);
+  const double speed = rate(moment.count, moment);
   if (speed <= 0.0 || moment.count >= moment.total) {
     return {};
   }

@@ -15,6 +15,8 @@ struct ProgressMoment {
   std::uint64_t count = 0;
   std::uint64_t total = 0; ///< 0: not known
   std::chrono::duration<double> elapsed{};
+  std::string_view second_unit{}; ///< empty: nothing else is counted
+  std::uint64_t second_count = 0;
 };
 
 /// `12.3 MB` for unit "B", `12.3k items` for others; three digits.
@@ -31,6 +33,8 @@ std::string bar_line(const ProgressMoment& moment, std::size_t width);
 std::string plain_line(const ProgressMoment& moment);
 
 /// `label: 3.0 GB in 0:06 (512 MB/s)`
+///
+/// With a second unit the rate is `512 MB/s, 1.20k documents/s` in all three.
 std::string final_line(const ProgressMoment& moment);
 
 } // namespace cairn

@@ -26,9 +26,14 @@ inline constexpr int exit_bad_usage = 2; ///< configuration or command line
 /// What `cairn` offers, in the order that `cairn --help` shows.
 std::span<const Command> all_commands(); // main.cpp
 
-int run_config(const Arguments& arguments); // config_command.cpp
-int run_launch(const Arguments& arguments); // launch_command.cpp
-int run_info(const Arguments& arguments);   // info_command.cpp, with libtorch
+int run_config(const Arguments& arguments);     // config_command.cpp
+int run_tokenize(const Arguments& arguments);   // tokenize_command.cpp
+int run_launch(const Arguments& arguments);     // launch_command.cpp
+int run_data(const Arguments& arguments);       // data_command.cpp
+int run_preprocess(const Arguments& arguments); // preprocess_command.cpp
+int run_train_tokenizer(
+    const Arguments& arguments);          // train_tokenizer_command.cpp
+int run_info(const Arguments& arguments); // info_command.cpp, with libtorch
 
 /// The body of a program's `main`: finds the subcommand, turns errors into a
 /// message on stderr and an exit code.

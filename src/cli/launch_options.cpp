@@ -1,5 +1,7 @@
 #include "cli/launch_options.h"
 
+#include "cli/help_formatter.h"
+
 #include <cairn/base/error.h>
 
 #include <fmt/core.h>
@@ -28,35 +30,6 @@ using namespace cairn::launch;
 constexpr const char* scheduler_group = "For a cluster's scheduler";
 constexpr const char* slurm_group = "For Slurm";
 constexpr const char* kubernetes_group = "For Kubernetes";
-
-/// Help that shows one spelling of each flag, and no more of its type than
-/// whether it is a number.
-struct HelpFormatter : CLI::Formatter {
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: cairn launch [FLAGS…] PROGRAM [ARGUMENTS…]\n\n"
-           "Words may be joined by - instead of _ in every flag.\n";
-  }
-  std::string make_option_name(const CLI::Option* option, bool) const override {
-    std::vector<std::string> names;
-    for (const std::string& name : option->get_snames()) {
-      names.push_back("-" + name);
-    }
-    for (const std::string& name : option->get_lnames()) {
-      if (name.find('-') == std::string::npos) {
-        names.push_back("--" + name);
-      }
-    }
-    return fmt::format("{}", fmt::join(names, ", "));
-  }
-  std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_expected_min() == 0) { // a flag
-      return "";
-    }
-    const auto type = option->get_type_name();
-    return type.starts_with("INT") || type.starts_with("FLOAT") ? " N"
-                                                                : " TEXT";
-  }
-};
 
 /// `--num_gpus` for both that and `--num-gpus`; further names the same way.
 std::string both_spellings(std::initializer_list<std::string> names) {
@@ -338,7 +311,9 @@ void add_scheduler_flags(CLI::App& app, LaunchFlags& flags) {
 } // namespace
 
 void add_launch_options(CLI::App& app, LaunchFlags& flags) {
-  app.formatter(std::make_shared<HelpFormatter>());
+  app.formatter(std::make_shared<HelpFormatter>(
+      "cairn launch [FLAGS…] PROGRAM [ARGUMENTS…]\n\n"
+      "Words may be joined by - instead of _ in every flag."));
   add_where_flags(app, flags);
   add_how_flags(app, flags);
   add_scheduler_flags(app, flags);

@@ -8,6 +8,12 @@ constexpr Command commands[] = {
      "run a program on many ranks, here or on many hosts",
      run_launch},
     {"config", "check, explain and document the configuration", run_config},
+    {"data", "make, check and look at training data", run_data},
+    {"train-tokenizer",
+     "learn a byte-level BPE vocabulary from text",
+     run_train_tokenizer},
+    {"tokenize", "turn text into token ids and back", run_tokenize},
+    {"preprocess", "turn texts into token files", run_preprocess},
     {"info", "versions, devices and what is built in", nullptr},
 };
 

@@ -151,6 +151,24 @@ TEST(NumpyRandom, ShuffleDoesNotCareForTheType) {
   }
 }
 
+// The swaps run behind the draws; the order and the state must not show it.
+TEST(NumpyRandom, ShufflesAsIfDrawingOneByOne) {
+  for (const std::size_t count : {0, 1, 2, 3, 32, 33, 288, 289, 5000, 131073}) {
+    std::vector<std::uint32_t> values(count);
+    std::iota(values.begin(), values.end(), 0);
+    std::vector<std::uint32_t> expected = values;
+    NumpyRandom random(7);
+    random.shuffle(std::span(values));
+    NumpyRandom plain(7);
+    for (std::size_t i = count; i-- > 1;) {
+      const auto j = plain.randint(0, static_cast<std::int64_t>(i) + 1);
+      std::swap(expected[i], expected[static_cast<std::size_t>(j)]);
+    }
+    EXPECT_EQ(values, expected) << count;
+    EXPECT_EQ(random.state(), plain.state()) << count;
+  }
+}
+
 TEST(NumpyRandom, Permutation) {
   for (const json& test : golden().at("permutation")) {
     EXPECT_EQ(
@@ -166,6 +184,55 @@ TEST(NumpyRandom, StandardNormal) {
       ASSERT_EQ(random.standard_normal(), exact(value)) << test.at("seed");
     }
   }
+}
+
+/// The draws that Megatron's masked datasets make.
+TEST(NumpyRandom, ChoiceByProbabilityAndGeometric) {
+  const json cases = json::parse(read_file(
+      CAIRN_GOLDEN_DIR "/masked_dataset/numpy_randomstate.json",
+      1 << 20));
+  std::array<double, 3> probabilities = {1.0, 1.0 / 2.0, 1.0 / 3.0};
+  const double sum = probabilities[0] + probabilities[1] + probabilities[2];
+  for (double& probability : probabilities) {
+    probability /= sum;
+  }
+  ASSERT_EQ(cases.size(), 3);
+  for (const json& test : cases) {
+    NumpyRandom random = seeded(test);
+    for (const json& value : test.at("randint_1_7")) {
+      ASSERT_EQ(random.randint(1, 7), value.get<std::int64_t>());
+    }
+    for (const json& value : test.at("then_random")) {
+      ASSERT_EQ(random.random_sample(), value.get<double>());
+    }
+    for (const json& value : test.at("then_choice_p")) {
+      ASSERT_EQ(random.choice(probabilities) + 1, value.get<std::size_t>());
+    }
+    for (const json& value : test.at("then_geometric_02")) {
+      ASSERT_EQ(random.geometric(0.2), value.get<std::int64_t>());
+    }
+    for (const json& value : test.at("then_randint_30522")) {
+      ASSERT_EQ(random.randint(0, 30522), value.get<std::int64_t>());
+    }
+  }
+}
+
+TEST(NumpyRandom, GeometricCountsTrials) {
+  NumpyRandom random(5);
+  for (const double probability : {0.1, 0.34, 0.9}) {
+    double sum = 0.0;
+    for (int i = 0; i < 10000; ++i) {
+      const std::int64_t trials = random.geometric(probability);
+      ASSERT_GE(trials, 1);
+      sum += static_cast<double>(trials);
+    }
+    EXPECT_NEAR(sum / 10000 * probability, 1.0, 0.05);
+  }
+  EXPECT_EQ(random.geometric(1.0), 1);
+  EXPECT_GT(random.geometric(1e-17), 0); // numpy's is negative
+  EXPECT_THROW(random.geometric(0.0), ConfigError);
+  EXPECT_THROW(random.geometric(1.1), ConfigError);
+  EXPECT_THROW(random.choice(std::span<const double>{}), ConfigError);
 }
 
 TEST(NumpyRandom, KindsOfDrawsInTurn) {

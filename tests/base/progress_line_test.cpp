@@ -108,6 +108,16 @@ TEST(ProgressLine, PlainAndFinal) {
   EXPECT_EQ(final_line(halfway()), "tokenizing: 1.50 GB in 0:03 (500 MB/s)");
 }
 
+TEST(ProgressLine, ASecondRateIsShownBesideTheFirst) {
+  ProgressMoment moment = halfway();
+  moment.second_unit = "documents";
+  moment.second_count = 4500;
+  EXPECT_EQ(
+      final_line(moment),
+      "tokenizing: 1.50 GB in 0:03 (500 MB/s, 1.50k documents/s)");
+  EXPECT_THAT(bar_line(moment, 120), HasSubstr("500 MB/s, 1.50k documents/s"));
+}
+
 TEST(ProgressLine, ALabelCannotDriveTheTerminal) {
   ProgressMoment moment = halfway();
   moment.label = "a\x1b[2J\r\nb\x7f";

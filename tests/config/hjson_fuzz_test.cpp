@@ -1,10 +1,10 @@
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>
 #include <cairn/config/hjson.h>
+#include "support/fuzz.h"
 
 #include <gtest/gtest.h>
 
-#include <random>
 #include <string>
 #include <vector>
 
@@ -19,57 +19,33 @@ const std::vector<std::string> seeds{
     "{\"fp16\": {\"enabled\": true, \"loss_scale\": 0, "
     "\"x\\u00e9\\ud83d\\ude00\": null}, \"é\": -1.5e-7}"};
 
-std::string mutated(std::mt19937& random) {
-  static const std::string alphabet =
-      "{}[]:,'\"\\#/*\n\r\t u0019eE+-.tfn\x01\x7f\xc3\xa9\xff";
-  const auto pick = [&](std::size_t n) {
-    return std::uniform_int_distribution<std::size_t>(0, n - 1)(random);
-  };
-  std::string text = seeds[pick(seeds.size())];
-  for (std::size_t edits = 1 + pick(6); edits > 0; --edits) {
-    const std::size_t at = pick(text.size() + 1);
-    switch (pick(4)) {
-      case 0:
-        text.insert(at, 1, alphabet[pick(alphabet.size())]);
-        break;
-      case 1:
-        text.erase(at, 1 + pick(4));
-        break;
-      case 2:
-        text = text.substr(0, at);
-        break;
-      default:
-        text.insert(at, text.substr(pick(text.size() + 1), pick(12) + 1));
-    }
+testing::Fuzz damaged_by(std::uint32_t seed, int runs) {
+  testing::Fuzz options{.seeds = seeds, .runs = runs, .seed = seed};
+  for (const char piece : std::string("{}[]:,'\"\\#/*\n\r\t u0019eE+-.tfn")) {
+    options.pieces.emplace_back(1, piece);
   }
-  return text;
+  return options;
 }
 
 // Whatever the bytes: a value or a ConfigError that names a place, nothing
 // else.
 TEST(HjsonFuzz, MutatedTextsNeverDoHarm) {
-  std::mt19937 random(20240607);
-  int accepted = 0;
-  for (int i = 0; i < 40000; ++i) {
-    const std::string text = mutated(random);
+  const auto options = damaged_by(20240607, 40000);
+  const int accepted = testing::fuzz(options, [](const std::string& text) {
     try {
       parse_hjson(text, "x");
-      ++accepted;
     } catch (const ConfigError& error) {
-      ASSERT_EQ(error.problem().where.substr(0, 2), "x:") << text;
+      EXPECT_EQ(error.problem().where.substr(0, 2), "x:") << text;
+      throw;
     }
-  }
+  });
   EXPECT_GT(accepted, 1000); // else the mutations test nothing but rejection
 }
 
 TEST(HjsonFuzz, MutatedConfigurationsNeverDoHarm) {
-  std::mt19937 random(42);
-  for (int i = 0; i < 4000; ++i) {
-    try {
-      Config::load({.json = mutated(random), .world_size = 2});
-    } catch (const ConfigError&) {
-    }
-  }
+  testing::fuzz(damaged_by(42, 4000), [](const std::string& text) {
+    Config::load({.json = text, .world_size = 2});
+  });
 }
 
 } // namespace

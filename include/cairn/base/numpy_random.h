@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,8 +15,9 @@ namespace cairn {
 /// ways of turning its words into samples and orders. The peers' data order
 /// comes from it, so ours must too; for anything new use CounterRandom.
 ///
-/// The normal samples take their logarithm from the C library, as numpy's do,
-/// so they are exact as far as both run with the same one; all else is exact.
+/// The normal and geometric samples take their logarithm from the C library, as
+/// numpy's do, so they are exact as far as both run with the same one; all else
+/// is exact.
 class NumpyRandom {
  public:
   /// What get_state() returns.
@@ -59,11 +62,39 @@ class NumpyRandom {
   double standard_normal();
   double normal(double mean, double deviation);
 
+  /// In place. A large array is worth huge pages: most of the time goes into
+  /// finding its pages.
   template <typename T>
   void shuffle(std::span<T> values) {
-    for (std::size_t i = values.size(); i-- > 1;) {
-      using std::swap;
-      swap(values[i], values[interval(i)]);
+    using std::swap;
+    constexpr std::size_t narrow = std::numeric_limits<std::uint32_t>::max();
+    std::size_t last = values.empty() ? 0 : values.size() - 1;
+    for (; last > narrow; --last) {
+      swap(values[last], values[interval(last)]);
+    }
+    // Partners are drawn ahead of the swaps, so that those of a large array are
+    // on their way from memory when their turn comes.
+    constexpr std::size_t ahead = 32;
+    std::array<std::uint32_t, 256 + ahead> partners;
+    std::size_t waiting = 0;    // partners drawn and not yet used
+    std::size_t undrawn = last; // positions 1 to undrawn have no partner yet
+    while (waiting + undrawn > 0) {
+      const std::size_t fresh = std::min(undrawn, partners.size() - waiting);
+      draw_partners(undrawn, std::span(partners).subspan(waiting, fresh));
+      undrawn -= fresh;
+      waiting += fresh;
+      const std::size_t ready = undrawn == 0 ? waiting : waiting - ahead;
+      for (std::size_t k = 0; k < ready; ++k) {
+        __builtin_prefetch(
+            &values[partners[std::min(k + ahead, waiting - 1)]],
+            1);
+        swap(values[last--], values[partners[k]]);
+      }
+      std::copy(
+          partners.begin() + static_cast<std::ptrdiff_t>(ready),
+          partners.begin() + static_cast<std::ptrdiff_t>(waiting),
+          partners.begin());
+      waiting -= ready;
     }
   }
 
@@ -76,9 +107,20 @@ class NumpyRandom {
       std::size_t count,
       Replacement replacement);
 
+  /// choice(len(p), p=p): a place in `probabilities`, which must not be empty
+  /// and are taken to sum to 1, give or take their rounding.
+  std::size_t choice(std::span<const double> probabilities);
+
+  /// geometric(p): the first success, counted from 1, of trials that succeed
+  /// with `probability`, which must be above 0 and at most 1.
+  std::int64_t geometric(double probability);
+
  private:
   /// In [0, most].
   std::uint64_t interval(std::uint64_t most);
+  /// out[k] = interval(first - k), for `first` of 32 bits and at least
+  /// out.size().
+  void draw_partners(std::size_t first, std::span<std::uint32_t> out);
   void seed_key(std::uint32_t seed);
   void next_key();
 

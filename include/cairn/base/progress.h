@@ -25,6 +25,8 @@ class Progress {
     std::string label;
     std::uint64_t total = 0;    ///< 0: not known, so no share and no time left
     std::string unit = "items"; ///< "B" is for bytes and shown as kB, MB, …
+    /// Something else that is counted along: its rate is shown as well.
+    std::string second_unit{};
     int fd = 2;
     std::chrono::milliseconds line_interval{0}; ///< 0: only the last line
   };
@@ -36,7 +38,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void advance(std::uint64_t count = 1);
+  void advance(std::uint64_t count = 1, std::uint64_t second_count = 0);
 
   /// Says how much was done in what time. Further calls do nothing.
   void done();
@@ -52,6 +54,7 @@ class Progress {
   bool terminal_;
   Clock::time_point start_;
   std::atomic<std::uint64_t> count_{0};
+  std::atomic<std::uint64_t> second_count_{0};
   std::atomic<Clock::rep> next_draw_; ///< so that advance() seldom locks
   std::mutex drawing_;
   bool drawn_ = false;

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cairn/base/counter_random.h>
+#include <cairn/base/mapped_file.h>
+#include <cairn/data/image_transform.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace cairn::data {
+
+struct Cifar10Options {
+  bool train = true; ///< data_batch_1.bin to _5.bin; otherwise test_batch.bin
+  std::uint64_t seed = 1234;
+  ImageTransformOptions transform{};
+};
+
+struct ImageSample {
+  std::vector<float> pixels; ///< channel by channel, row by row
+  std::int64_t label = 0;
+};
+
+/// CIFAR-10 in its binary version: records of a label and 3 x 32 x 32 bytes.
+/// Crops and flips depend on (seed, index) alone, and any number of threads may
+/// read, each into a sample of its own.
+class Cifar10Dataset {
+ public:
+  using Sample = ImageSample;
+  static constexpr ImageShape shape{3, 32, 32};
+  static constexpr std::array<std::string_view, 10> class_names{
+      "airplane",
+      "automobile",
+      "bird",
+      "cat",
+      "deer",
+      "dog",
+      "frog",
+      "horse",
+      "ship",
+      "truck"};
+
+  /// `path` is the folder of the .bin files, or one that holds it as
+  /// cifar-10-batches-bin, or a single .bin file. A file that is missing or not
+  /// whole records long is a DataError.
+  explicit Cifar10Dataset(
+      const std::filesystem::path& path,
+      const Cifar10Options& options = {});
+
+  /// Images: the samples of one epoch.
+  std::size_t size() const noexcept;
+
+  /// As stored.
+  std::span<const std::byte> image(std::size_t index) const;
+  /// A label above 9 is a DataError.
+  std::int64_t label(std::size_t index) const;
+
+  /// Image i of epoch e is e * size() + i. Allocates nothing once `sample` has
+  /// been used.
+  void read(std::size_t index, Sample& sample) const;
+
+ private:
+  struct Batch {
+    std::filesystem::path path;
+    MappedFile file;
+    std::size_t end = 0; ///< images in this and all before
+  };
+  struct Record {
+    const Batch& batch;
+    std::size_t number = 0; ///< in the batch
+    std::span<const std::byte> bytes;
+  };
+  void open(const std::filesystem::path& file);
+  Record record(std::size_t index) const;
+
+  Cifar10Options options_;
+  ImageTransform transform_;
+  CounterRandom random_;
+  std::vector<Batch> batches_;
+};
+
+} // namespace cairn::data

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cairn/base/log.h>
+#include <cairn/data/index_array.h>
+#include <cairn/data/split.h>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::data {
+
+/// A folder with index arrays, under Megatron's names:
+///
+///   <md5>-GPTDataset-train-description.txt
+///   <md5>-GPTDataset-train-document_index.npy
+///
+/// Files appear as a whole, and one process of a machine makes them while the
+/// others wait, so no rank needs another one to be there. May be used by
+/// several threads.
+class IndexCache {
+ public:
+  struct Key {
+    std::string class_name; ///< Megatron's: "GPTDataset"
+    /// Part of the names; Megatron leaves it out for masked datasets.
+    std::optional<Split> split = Split::train;
+    std::string description{};         ///< the text that is hashed
+    std::vector<std::string> arrays{}; ///< "document_index", …
+  };
+  /// In the order of the key.
+  using Arrays = std::vector<IndexArray>;
+
+  enum class Origin { file, built, built_in_memory };
+  struct Result {
+    Arrays arrays;
+    Origin origin = Origin::built_in_memory;
+    std::filesystem::path file{}; ///< without "-document_index.npy"
+  };
+
+  IndexCache(std::filesystem::path folder, Logger logger);
+
+  /// The arrays of the key's files, or of files that another's tokenizer was
+  /// noted in; else what `build` gives, which is then stored. `misfit` says
+  /// what is wrong with arrays from a file, empty when nothing is: such files
+  /// are replaced. A folder that cannot be written is no error.
+  Result get(
+      const Key& key,
+      const std::function<std::string(const Arrays&)>& misfit,
+      const std::function<Arrays()>& build);
+
+ private:
+  std::optional<Result> load(
+      const Key& key,
+      const std::string& stem,
+      const std::function<std::string(const Arrays&)>& misfit,
+      bool say_why_not) const;
+  std::optional<std::string> equivalent_stem(const Key& key);
+  bool store(const Key& key, const std::string& stem, const Arrays& arrays)
+      const;
+  std::filesystem::path file(const std::string& stem, std::string_view suffix)
+      const;
+
+  std::filesystem::path folder_;
+  Logger logger_;
+  std::mutex mutex_;
+  /// What each description in the folder amounts to, and its files' stem; read
+  /// once, since a blend may have thousands.
+  std::optional<std::map<std::string, std::string>> known_;
+};
+
+/// Where Megatron puts a dataset's indices unless told otherwise:
+/// PREFIX/cache/GPTDataset_indices.
+std::filesystem::path default_index_folder(
+    const std::filesystem::path& prefix,
+    std::string_view class_name);
+
+} // namespace cairn::data

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cairn/base/mapped_file.h>
+#include <cairn/data/token_type.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <span>
+
+namespace cairn::data {
+
+/// The two index formats: `mmap` (MMIDIDX) is today's, `classic` (TNTIDX) is
+/// what --dataset-impl lazy and cached write and read.
+enum class IndexFormat { mmap, classic };
+
+/// An array inside a mapped file, which need not be aligned.
+template <typename T>
+class PackedArray {
+ public:
+  PackedArray() = default;
+  PackedArray(const std::byte* data, std::size_t size)
+      : data_(data), size_(size) {}
+  std::size_t size() const noexcept { return size_; }
+  T operator[](std::size_t index) const noexcept {
+    T value;
+    std::memcpy(&value, data_ + index * sizeof(T), sizeof(T));
+    return value;
+  }
+  const std::byte* data() const noexcept { return data_; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// PREFIX.bin and PREFIX.idx as Megatron writes them, mapped and checked when
+/// opened: a torn, truncated or hostile pair is a DataError, never a crash.
+/// A sequence is a document, or a sentence of one; documents are runs of
+/// sequences. May be read by any number of threads.
+class IndexedDataset {
+ public:
+  explicit IndexedDataset(std::filesystem::path prefix);
+
+  const std::filesystem::path& prefix() const noexcept { return prefix_; }
+  IndexFormat format() const noexcept { return format_; }
+  TokenType type() const noexcept { return type_; }
+  /// Whether the sequences have modes, as Megatron's multimodal files do; they
+  /// are not read.
+  bool multimodal() const noexcept { return multimodal_; }
+
+  std::size_t sequence_count() const noexcept { return sequence_count_; }
+  std::size_t document_count() const noexcept { return documents_.size() - 1; }
+  std::uint64_t token_count() const noexcept { return token_count_; }
+
+  /// Tokens in a sequence.
+  std::size_t length(std::size_t sequence) const {
+    require(sequence);
+    return static_cast<std::size_t>(
+        format_ == IndexFormat::mmap ? lengths_[sequence] : sizes_[sequence]);
+  }
+  /// First sequence of each document, and the end of the last: documents + 1.
+  PackedArray<std::int64_t> document_indices() const noexcept {
+    return documents_;
+  }
+
+  /// The tokens as stored, in place.
+  std::span<const std::byte> bytes(std::size_t sequence) const;
+
+  /// Copies tokens [offset, offset + out.size()) of a sequence; asking for more
+  /// than it has is an InternalError. Files of floating-point numbers open, but
+  /// reading ids from them is a DataError, and so is an id that does not fit.
+  void read(
+      std::size_t sequence,
+      std::size_t offset,
+      std::span<std::int64_t> out) const;
+  void read(
+      std::size_t sequence,
+      std::size_t offset,
+      std::span<std::int32_t> out) const;
+
+ private:
+  void open_mmap();
+  void open_classic();
+  void check_documents(std::int64_t count) const;
+  void require(std::size_t sequence) const {
+    if (sequence >= sequence_count_) {
+      refuse_sequence(sequence);
+    }
+  }
+  [[noreturn]] void refuse_sequence(std::size_t sequence) const;
+  std::span<const std::byte> part(
+      std::size_t sequence,
+      std::size_t offset,
+      std::size_t count) const;
+
+  std::filesystem::path prefix_;
+  MappedFile index_;
+  MappedFile tokens_;
+  IndexFormat format_ = IndexFormat::mmap;
+  TokenType type_ = TokenType::int32;
+  bool multimodal_ = false;
+  std::size_t token_size_ = 4;
+  std::size_t sequence_count_ = 0;
+  std::uint64_t token_count_ = 0;
+  PackedArray<std::int32_t> lengths_; ///< mmap's
+  PackedArray<std::int64_t> sizes_;   ///< classic's lengths
+  /// Where a sequence begins: in bytes for mmap, in tokens for classic.
+  PackedArray<std::int64_t> offsets_;
+  PackedArray<std::int64_t> documents_;
+};
+
+/// PREFIX.idx and PREFIX.bin.
+std::filesystem::path index_path(const std::filesystem::path& prefix);
+std::filesystem::path tokens_path(const std::filesystem::path& prefix);
+
+} // namespace cairn::data

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cairn/data/batch.h>
+#include <cairn/data/samplers.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace cairn::data {
+
+/// Makes batches ahead of the one who trains on them (--num-workers), and hands
+/// them out in the sampler's order, whatever the number of threads.
+///
+///   Loader loader(
+///       [sampler]() mutable { return sampler.next(); },
+///       [&](std::span<const std::int64_t> indices, Batch& batch) {
+///         collate(dataset, indices, allocate_host, batch);
+///       },
+///       {.workers = 2});
+///   while (auto batch = loader.next()) …
+///
+/// At most workers * prefetch batches exist before they are asked for. The
+/// destructor stops at once, also in the middle of an epoch; where to go on is
+/// in the last batch that was handed out.
+class Loader {
+ public:
+  /// Called by one thread at a time; none: the data is at its end.
+  using Sampler = std::function<std::optional<IndexBatch>()>;
+  /// Called by several threads at a time.
+  using Collate =
+      std::function<void(std::span<const std::int64_t> indices, Batch& batch)>;
+
+  struct Options {
+    std::size_t workers = 2;  ///< 0: batches are made when they are asked for
+    std::size_t prefetch = 2; ///< batches ahead, for each worker
+  };
+
+  Loader(Sampler sampler, Collate collate, Options options);
+  ~Loader() = default;
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// The next batch, none at the end. Throws what making it threw; that batch
+  /// is lost, and the next call goes on with the one after it.
+  std::optional<Batch> next();
+
+ private:
+  struct Slot {
+    bool ready = false;
+    std::optional<Batch> batch; ///< none: the end, or `error`
+    std::exception_ptr error;
+  };
+
+  void work(const std::stop_token& stop);
+  Slot make(IndexBatch indices) const;
+
+  Sampler sampler_;
+  Collate collate_;
+  std::mutex mutex_;
+  std::condition_variable_any room_;
+  std::condition_variable ready_;
+  std::vector<Slot> slots_; ///< a ring; batch n is in slot n % size
+  std::uint64_t begun_ = 0;
+  std::uint64_t handed_out_ = 0;
+  bool at_end_ = false;
+  /// Last, so that they are joined before what they use goes away.
+  std::vector<std::jthread> workers_;
+};
+
+} // namespace cairn::data

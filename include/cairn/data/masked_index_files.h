@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cairn/data/bert_dataset.h>
+#include <cairn/data/index_cache.h>
+#include <cairn/data/indexed_dataset.h>
+#include <cairn/data/masked_index.h>
+#include <cairn/data/split.h>
+#include <cairn/data/t5_dataset.h>
+
+#include <filesystem>
+#include <string>
+
+namespace cairn::data {
+
+struct MaskedIndexFile {
+  MaskedIndex index;
+  IndexCache::Origin origin = IndexCache::Origin::built_in_memory;
+  std::filesystem::path file{}; ///< without "-sample_index.npy"
+};
+
+/// The index of a split from the file that it was kept in, which may be
+/// Megatron's, or built and kept there: all processes of a machine share it.
+/// `tokenizer_description` is Megatron's account of its tokenizer (JSON), for
+/// the names of new files.
+MaskedIndexFile open_bert_index(
+    IndexCache& cache,
+    const IndexedDataset& sentences,
+    Split split,
+    const SplitShares& shares,
+    const BertOptions& options,
+    const std::string& tokenizer_description = "null");
+
+MaskedIndexFile open_t5_index(
+    IndexCache& cache,
+    const IndexedDataset& sentences,
+    Split split,
+    const SplitShares& shares,
+    const T5Options& options,
+    const std::string& tokenizer_description = "null");
+
+} // namespace cairn::data

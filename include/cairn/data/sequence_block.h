@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cairn/data/token_type.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace cairn::data {
+
+/// Some documents in the form that files have: made by one thread, written by
+/// another.
+struct SequenceBlock {
+  std::vector<std::byte> tokens;
+  std::vector<std::int32_t> lengths; ///< tokens in each sequence
+  /// For each document the sequences in this block up to its end.
+  std::vector<std::int64_t> document_ends;
+
+  void add_sequence(TokenType type, std::span<const std::int32_t> ids);
+  void end_document();
+  void clear();
+};
+
+/// Appends ids as `type` stores them; one that does not fit is a DataError.
+void append_ids(
+    TokenType type,
+    std::span<const std::int32_t> ids,
+    std::vector<std::byte>& out);
+
+/// The length of a sequence as index files hold it: 2^31 tokens or more are a
+/// DataError.
+std::int32_t sequence_length(std::uint64_t tokens);
+
+} // namespace cairn::data

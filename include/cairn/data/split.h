@@ -1,0 +1,59 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cairn::data {
+
+enum class Split { train, valid, test };
+
+inline constexpr std::array all_splits{Split::train, Split::valid, Split::test};
+
+std::string_view name_of(Split split);
+inline std::size_t index_of(Split split) {
+  return static_cast<std::size_t>(split);
+}
+
+/// Elements [begin, end) of a dataset.
+struct ElementRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t size() const noexcept { return end - begin; }
+  bool operator==(const ElementRange&) const = default;
+};
+
+/// Which part of the data is for training, validation and test, as --split
+/// says it: `949,50,1`, in any unit. Rounded to elements as Megatron does, so
+/// that both train on the same documents.
+class SplitShares {
+ public:
+  struct Range { ///< in parts of the whole
+    double begin = 0.0;
+    double end = 0.0;
+    bool operator==(const Range&) const = default;
+  };
+
+  /// Throws ConfigError for anything but one to three numbers, not all zero.
+  static SplitShares parse(std::string_view text);
+  /// Everything for one split (--train-data-path and its like).
+  static SplitShares only(Split split);
+
+  /// As given to parse(); none for only().
+  const std::optional<std::string>& text() const noexcept { return text_; }
+  /// None when the share is zero.
+  const std::optional<Range>& range(Split split) const {
+    return ranges_[index_of(split)];
+  }
+  /// The elements of `count` that fall to the split; perhaps none.
+  std::optional<ElementRange> elements(Split split, std::size_t count) const;
+
+ private:
+  std::optional<std::string> text_;
+  std::array<std::optional<Range>, 3> ranges_;
+};
+
+} // namespace cairn::data

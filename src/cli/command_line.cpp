@@ -1,0 +1,104 @@
+#include "cli/command_line.h"
+
+#include "cli/help_formatter.h"
+
+#include <cairn/base/edit_distance.h>
+#include <cairn/base/error.h>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace cairn::cli {
+namespace {
+
+/// "cairn data inspect" of "cairn data inspect PREFIX [FLAGS…]".
+std::string command_of(const std::string& usage) {
+  const auto is_word_of_name = [](char c) {
+    return c == ' ' || c == '-' || (c >= 'a' && c <= 'z');
+  };
+  const auto end =
+      std::find_if_not(usage.begin(), usage.end(), is_word_of_name);
+  std::string name(usage.begin(), end);
+  name.erase(name.find_last_not_of(' ') + 1);
+  return name;
+}
+
+} // namespace
+
+CommandLine::CommandLine(std::string usage, std::string example)
+    : command_(command_of(usage)), app_("", command_) {
+  app_.formatter(std::make_shared<HelpFormatter>(std::move(usage)));
+  if (!example.empty()) {
+    app_.footer("Example:\n  " + std::move(example));
+  }
+  app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+}
+
+Arguments CommandLine::with_dashes(const Arguments& arguments) const {
+  Arguments words = arguments;
+  for (std::string& word : words) {
+    if (word == "--") {
+      break;
+    }
+    if (!word.starts_with("--")) {
+      continue;
+    }
+    const std::size_t end = std::min(word.find('='), word.size());
+    std::string dashed = word.substr(0, end);
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    if (app_.get_option_no_throw(dashed) != nullptr) {
+      word.replace(0, end, dashed);
+    }
+  }
+  return words;
+}
+
+void CommandLine::refuse(const std::string& typed) const {
+  const std::string word = typed.substr(0, typed.find('='));
+  if (!word.starts_with("-")) {
+    throw ConfigError(
+        {.what = fmt::format("\"{}\" has no place here", word),
+         .remedy = fmt::format("see `{} --help`", command_)});
+  }
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app_.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back("--" + name);
+    }
+  }
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const auto closest = nearest(word, candidates);
+  throw ConfigError(
+      {.what = fmt::format("unknown flag {}", word),
+       .remedy = closest ? fmt::format("did you mean {}?", *closest)
+                         : fmt::format("`{} --help` lists them", command_)});
+}
+
+bool CommandLine::parse(const Arguments& arguments) {
+  const Arguments words = with_dashes(arguments);
+  app_.allow_extras(); // so that the first of them is named in our own words
+  try {
+    app_.parse(Arguments(words.rbegin(), words.rend()));
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app_.help());
+    return false;
+  } catch (const CLI::ParseError& error) {
+    if (const auto extras = app_.remaining(); !extras.empty()) {
+      refuse(extras.front());
+    }
+    throw ConfigError(
+        {.what = error.what(),
+         .remedy = fmt::format("see `{} --help`", command_)});
+  }
+  if (const auto extras = app_.remaining(); !extras.empty()) {
+    refuse(extras.front());
+  }
+  return true;
+}
+
+} // namespace cairn::cli

@@ -1,0 +1,107 @@
+#include <cairn/base/cpu.h>
+#include <cairn/base/error.h>
+#include <cairn/base/log.h>
+#include <cairn/base/progress.h>
+#include <cairn/corpus/wiki_dump.h>
+
+#include "cli/byte_size.h"
+#include "cli/command_line.h"
+#include "cli/data_command.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+namespace cairn::cli {
+namespace {
+
+std::uint64_t size_on_disk(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  return error ? 0 : size;
+}
+
+void print_summary(std::FILE* to, const corpus::WikiDumpReport& report) {
+  fmt::print(
+      to,
+      "{} articles, {} of text out of {} of markup\n",
+      report.articles,
+      shown_byte_size(report.text_bytes),
+      shown_byte_size(report.markup_bytes));
+  fmt::print(
+      to,
+      "{} pages read; left out: {} redirects, {} of other namespaces, "
+      "{} without text, {} that are no wikitext\n",
+      report.pages,
+      report.redirects,
+      report.other_namespaces,
+      report.without_text,
+      report.other_content);
+}
+
+} // namespace
+
+int run_data_wiki(const Arguments& arguments) {
+  CommandLine line(
+      "cairn data wiki DUMP.xml[.bz2] --output FILE|FOLDER/ [FLAGS…]",
+      "cairn data wiki enwiki-latest-pages-articles.xml.bz2 --output "
+      "enwiki.jsonl");
+  corpus::WikiDumpOptions options;
+  options.workers = allowed_cpus().size();
+  std::string input;
+  std::string output;
+  std::string bytes = "1M";
+  CLI::App& app = line.app();
+  app.description(
+      "Extracts the text of a MediaWiki dump, as WikiExtractor --json does: a "
+      "line\n{\"id\", \"revid\", \"url\", \"title\", \"text\"} per article, in "
+      "the dump's order.");
+  app.add_option("DUMP", input, "the dump, compressed or not; - for stdin")
+      ->required();
+  app.add_option(
+         "-o,--output",
+         output,
+         "file, - for stdout, or a folder (existing, or ending in /) that gets "
+         "AA/wiki_00, …")
+      ->required();
+  app.add_option("-b,--bytes", bytes, "size of each file in a folder (1M)");
+  app.add_option(
+         "--namespaces",
+         options.namespaces,
+         "numbers of the namespaces to take (0: articles)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag(
+      "--lists",
+      options.lists,
+      "keep list items, as lines \"- item\"");
+  app.add_flag(
+      "--html-safe",
+      options.html_safe,
+      "write & < > as &amp; &lt; &gt;, WikiExtractor's default");
+  app.add_option(
+         "--workers,--processes",
+         options.workers,
+         "threads (every core)")
+      ->check(CLI::Range(1, 1024));
+  if (!line.parse(arguments)) {
+    return exit_ok;
+  }
+  options.input = input;
+  options.output = output;
+  options.bytes_per_file = byte_size_from("--bytes", bytes);
+
+  Progress bar(
+      {.label = "extracting", .total = size_on_disk(input), .unit = "B"});
+  options.on_progress = [&bar](std::uint64_t count) { bar.advance(count); };
+  const auto report = corpus::extract_wiki_dump(options, Logger());
+  bar.done();
+  print_summary(output == "-" ? stderr : stdout, report);
+  return exit_ok;
+}
+
+} // namespace cairn::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cairn/text/load_tokenizer.h>
+
+#include <CLI/CLI.hpp>
+
+namespace cairn::cli {
+
+/// Megatron's tokenizer flags, for every command that takes a tokenizer. Fills
+/// `options`, which must live until the command line has been parsed.
+void add_tokenizer_flags(CLI::App& app, text::TokenizerOptions& options);
+
+} // namespace cairn::cli

@@ -1,0 +1,304 @@
+#include <cairn/corpus/clean_corpus.h>
+
+#include <cairn/base/error.h>
+#include <cairn/base/thread_pool.h>
+#include <cairn/corpus/fix_text.h>
+#include <cairn/corpus/language.h>
+#include <cairn/corpus/url_filter.h>
+#include <cairn/data/line_reader.h>
+
+#include "corpus/document_line.h"
+#include "corpus/min_hash.h"
+#include "corpus/near_duplicates.h"
+#include "corpus/ordered_work.h"
+#include "corpus/output_file.h"
+#include "corpus/spool_file.h"
+#include "corpus/text_digest.h"
+#include "corpus/token_counter.h"
+
+#include <fmt/core.h>
+
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+namespace cairn::corpus {
+namespace {
+
+/// What a worker finds out about one document.
+struct Document {
+  std::optional<CleanReason> reason; ///< to drop it, if it can be told alone
+  bool fixed = false;
+  std::size_t bytes = 0;
+  std::optional<TextDigest> url;
+  TextDigest text{};
+  std::vector<std::uint64_t> hashes;
+  std::string line;    ///< to be written
+  std::string problem; ///< of a broken line
+};
+
+CleanReason reason_of(UrlVerdict verdict) {
+  switch (verdict) {
+    case UrlVerdict::blocked_domain:
+      return CleanReason::blocked_domain;
+    case UrlVerdict::blocked_extension:
+      return CleanReason::blocked_extension;
+    case UrlVerdict::too_short:
+      return CleanReason::short_url;
+    case UrlVerdict::malformed:
+    case UrlVerdict::fine:
+      break;
+  }
+  return CleanReason::malformed_url;
+}
+
+/// Everything that can be said of a document without knowing the others.
+class DocumentCleaner {
+ public:
+  explicit DocumentCleaner(const CleanOptions& options)
+      : options_(options),
+        urls_(options.more_blocked_domains),
+        tokens_(options.tokenizer) {}
+
+  std::vector<Document> operator()(const data::LineBlock& block) const {
+    std::vector<Document> documents;
+    DocumentLine parser(options_.text_key, options_.url_key);
+    std::string_view rest = block.text();
+    for (std::uint64_t number = block.first_line; !rest.empty(); ++number) {
+      const std::string_view line = data::take_line(rest);
+      if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
+        continue;
+      }
+      try {
+        documents.push_back(clean(parser, line));
+      } catch (const DataError& error) {
+        Problem problem = error.problem();
+        problem.where = fmt::format("{}:{}", block.file, number);
+        if (!options_.skip_broken_lines) {
+          problem.remedy = "mend the line, or leave such lines out with "
+                           "--on-error skip";
+          throw DataError(std::move(problem));
+        }
+        documents.push_back(
+            {.reason = CleanReason::broken_line,
+             .bytes = line.size(),
+             .problem = problem.where + ": " + problem.what});
+      }
+    }
+    return documents;
+  }
+
+ private:
+  Document clean(DocumentLine& parser, std::string_view line) const {
+    parser.parse(line);
+    Document document;
+    document.bytes = parser.text().size();
+    if (const auto url = parser.url(); url && options_.filter_urls) {
+      const UrlVerdict verdict = urls_.judge(*url);
+      if (verdict != UrlVerdict::fine) {
+        document.reason = reason_of(verdict);
+        return document;
+      }
+      document.url = digest_of(*url);
+    }
+    const std::string text =
+        options_.fix ? fix_text(parser.text()) : std::string(parser.text());
+    document.fixed = text != parser.text();
+    document.bytes = text.size();
+    if (!options_.language.empty() && language_of(text) != options_.language) {
+      document.reason = CleanReason::other_language;
+    } else if (!tokens_.has_at_least(options_.min_tokens, text)) {
+      document.reason = CleanReason::too_short;
+    } else {
+      document.text = digest_of(text);
+      if (options_.deduplication == Deduplication::near) {
+        document.hashes = band_hashes(
+            shingles_of(text),
+            options_.near.values,
+            options_.near.bands);
+      }
+      document.line = parser.with_text(text);
+    }
+    return document;
+  }
+
+  const CleanOptions& options_;
+  UrlFilter urls_;
+  TokenCounter tokens_;
+};
+
+/// The inputs one after another, in blocks of lines.
+class Blocks {
+ public:
+  explicit Blocks(const CleanOptions& options) : options_(options) {}
+
+  std::optional<data::LineBlock> next() {
+    data::LineBlock block;
+    while (true) {
+      if (!reader_) {
+        if (input_ == options_.inputs.size()) {
+          return std::nullopt;
+        }
+        reader_.emplace(
+            options_.inputs[input_++],
+            data::BlockReader::Options{});
+      }
+      if (reader_->next(block)) {
+        if (options_.on_progress) {
+          options_.on_progress(block.stored);
+        }
+        return block;
+      }
+      reader_.reset();
+    }
+  }
+
+ private:
+  const CleanOptions& options_;
+  std::size_t input_ = 0;
+  std::optional<data::BlockReader> reader_;
+};
+
+/// What depends on the documents that came before, in their order.
+class Sieve {
+ public:
+  explicit Sieve(const CleanOptions& options)
+      : options_(options), output_(options.output), near_(options.near) {
+    if (options.deduplication == Deduplication::near) {
+      spool_.emplace(output_.folder());
+    }
+  }
+
+  void take(const Document& document) {
+    add(report_.read, document.bytes);
+    report_.fixed += document.fixed ? 1 : 0;
+    if (const auto reason = verdict(document)) {
+      add(report_.of(*reason), document.bytes);
+      constexpr std::size_t most_problems = 5;
+      if (*reason == CleanReason::broken_line &&
+          report_.broken_lines.size() < most_problems) {
+        report_.broken_lines.push_back(document.problem);
+      }
+      return;
+    }
+    if (spool_) {
+      kept_.push_back({spool_->size(), document.line.size(), document.bytes});
+      spool_->append(document.line);
+      near_.add(document.hashes);
+    } else {
+      add(report_.kept, document.bytes);
+      output_.write(document.line);
+    }
+  }
+
+  CleanReport finish(ThreadPool& pool) {
+    if (spool_) {
+      write_all_but_near_duplicates(pool);
+    }
+    output_.commit();
+    return std::move(report_);
+  }
+
+ private:
+  struct Kept {
+    std::uint64_t offset;
+    std::size_t size;
+    std::size_t bytes; ///< of text
+  };
+
+  static void add(CleanCount& count, std::size_t bytes) {
+    ++count.documents;
+    count.bytes += bytes;
+  }
+
+  std::optional<CleanReason> verdict(const Document& document) {
+    if (document.url && !urls_.insert(*document.url).second) {
+      return CleanReason::duplicate_url;
+    }
+    if (document.reason) {
+      return document.reason;
+    }
+    if (options_.deduplication != Deduplication::none &&
+        !texts_.insert(document.text).second) {
+      return CleanReason::exact_duplicate;
+    }
+    return std::nullopt;
+  }
+
+  void write_all_but_near_duplicates(ThreadPool& pool) {
+    spool_->flush();
+    const auto shingles = [this](std::size_t index) {
+      std::string line = spool_->read(kept_[index].offset, kept_[index].size);
+      const std::size_t size = line.size() - 1; // without the line's end
+      line.resize(line.size() + data::LineBlock::padding);
+      DocumentLine parser(options_.text_key, options_.url_key);
+      parser.parse(std::string_view(line).substr(0, size));
+      return shingles_of(parser.text());
+    };
+    const auto found = near_.find(pool, shingles);
+    report_.compared = found.compared;
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      if (found.duplicate[i]) {
+        add(report_.of(CleanReason::near_duplicate), kept_[i].bytes);
+      } else {
+        add(report_.kept, kept_[i].bytes);
+        output_.write(spool_->read(kept_[i].offset, kept_[i].size));
+      }
+    }
+  }
+
+  const CleanOptions& options_;
+  OutputFile output_;
+  std::optional<SpoolFile> spool_; ///< while near duplicates are looked for
+  std::vector<Kept> kept_;
+  NearDuplicates near_;
+  std::unordered_set<TextDigest, TextDigest::Hash> urls_;
+  std::unordered_set<TextDigest, TextDigest::Hash> texts_;
+  CleanReport report_;
+};
+
+} // namespace
+
+std::string_view name_of(CleanReason reason) {
+  static constexpr std::array<std::string_view, clean_reasons> names{
+      "broken line",
+      "blacklisted domain",
+      "blacklisted extension",
+      "URL of 8 characters or fewer",
+      "malformed URL",
+      "duplicate URL",
+      "other language",
+      "too short",
+      "exact duplicate",
+      "near duplicate"};
+  return names[static_cast<std::size_t>(reason)];
+}
+
+CleanReport clean_corpus(const CleanOptions& options) {
+  const auto& near = options.near;
+  if (near.bands == 0 || near.values < near.bands ||
+      near.values % near.bands != 0) {
+    throw ConfigError(
+        {.what = "the number of MinHash values is no multiple of that of bands",
+         .where = "--num-seeds",
+         .values = fmt::format("{} and {}", near.values, near.bands)});
+  }
+  const DocumentCleaner cleaner(options);
+  Blocks blocks(options);
+  Sieve sieve(options);
+  ThreadPool pool(options.workers);
+  ordered_work(
+      pool,
+      options.workers * 2 + 1,
+      [&] { return blocks.next(); },
+      cleaner,
+      [&](const std::vector<Document>& documents) {
+        for (const Document& document : documents) {
+          sieve.take(document);
+        }
+        return true;
+      });
+  return sieve.finish(pool);
+}
+
+} // namespace cairn::corpus

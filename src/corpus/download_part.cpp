@@ -1,0 +1,165 @@
+#include "corpus/download_part.h"
+
+#include <cairn/base/atomic_file.h>
+#include <cairn/base/error.h>
+#include <cairn/base/file.h>
+
+#include "base/file_error.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+namespace cairn::corpus {
+namespace {
+
+std::filesystem::path with_suffix(
+    std::filesystem::path path,
+    const char* suffix) {
+  path += suffix;
+  return path;
+}
+
+/// The part, locked. Whoever had it before us may have renamed or removed it
+/// between our open and our lock: then it is not the part any more.
+UniqueFd open_locked(const std::filesystem::path& path) {
+  for (;;) {
+    UniqueFd fd = open_file(path, O_RDWR | O_CREAT);
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      if (errno != EWOULDBLOCK) {
+        throw file_error("lock", path, errno);
+      }
+      throw DataError(
+          {.what = "another process is downloading this file",
+           .where = path.string(),
+           .remedy = "wait for it, or end it and try again"});
+    }
+    struct stat ours {};
+    struct stat named {};
+    if (::fstat(fd.get(), &ours) == 0 && ::stat(path.c_str(), &named) == 0 &&
+        ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) {
+      return fd;
+    }
+  }
+}
+
+/// An origin that cannot be read is as good as none: the part starts over.
+PartOrigin read_origin(const std::filesystem::path& path) {
+  constexpr std::uint64_t limit = 64 << 10;
+  try {
+    const auto json = nlohmann::json::parse(read_file(path, limit));
+    return {
+        .address = json.at("address"),
+        .validator = json.at("validator"),
+        .total = json.at("total")};
+  } catch (const nlohmann::json::exception&) {
+    return {};
+  } catch (const DataError&) {
+    return {};
+  }
+}
+
+} // namespace
+
+DownloadPart::DownloadPart(std::filesystem::path path, bool with_sha1)
+    : path_(std::move(path)),
+      part_path_(with_suffix(path_, ".part")),
+      origin_path_(with_suffix(path_, ".part.json")),
+      fd_(open_locked(part_path_)) {
+  if (with_sha1) {
+    sha1_.emplace("sha1");
+  }
+  origin_ = read_origin(origin_path_);
+  if (origin_.address.empty()) {
+    if (::ftruncate(fd_.get(), 0) != 0) {
+      throw file_error("shorten", part_path_, errno);
+    }
+  } else {
+    digest_what_is_there();
+  }
+}
+
+void DownloadPart::digest(std::span<const char> bytes) {
+  sha256_.update(bytes);
+  if (sha1_) {
+    sha1_->update(bytes);
+  }
+}
+
+void DownloadPart::digest_what_is_there() {
+  std::vector<char> buffer(1 << 20);
+  for (;;) {
+    const ssize_t got = ::read(fd_.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      throw file_error("read", part_path_, errno);
+    }
+    if (got == 0) {
+      return; // and the file's position is where append() writes
+    }
+    digest(std::span(buffer).first(static_cast<std::size_t>(got)));
+    size_ += static_cast<std::uint64_t>(got);
+  }
+}
+
+void DownloadPart::start_over(PartOrigin origin) {
+  // Empty first: the new origin must never stand beside the old bytes.
+  if (::ftruncate(fd_.get(), 0) != 0 || ::lseek(fd_.get(), 0, SEEK_SET) != 0) {
+    throw file_error("shorten", part_path_, errno);
+  }
+  size_ = 0;
+  sha256_.reset();
+  if (sha1_) {
+    sha1_->reset();
+  }
+  origin_ = std::move(origin);
+  const nlohmann::json json{
+      {"address", origin_.address},
+      {"validator", origin_.validator},
+      {"total", origin_.total}};
+  // A header may hold any bytes: what is no UTF-8 is replaced, and then the
+  // server will not recognise it and send the whole file again.
+  write_file_atomically(
+      origin_path_,
+      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+          "\n");
+}
+
+void DownloadPart::append(std::span<const char> bytes) {
+  write_all(fd_.get(), std::as_bytes(bytes), part_path_);
+  digest(bytes);
+  size_ += bytes.size();
+}
+
+void DownloadPart::publish() {
+  if (::fsync(fd_.get()) != 0) {
+    throw file_error("write", part_path_, errno);
+  }
+  if (::rename(part_path_.c_str(), path_.c_str()) != 0) {
+    throw file_error("rename", part_path_, errno);
+  }
+  ::unlink(origin_path_.c_str());
+  const auto folder = path_.has_parent_path() ? path_.parent_path() : ".";
+  const UniqueFd folder_fd = open_file(folder, O_RDONLY | O_DIRECTORY);
+  if (::fsync(folder_fd.get()) != 0) {
+    throw file_error("write", folder, errno);
+  }
+}
+
+void DownloadPart::discard() {
+  ::unlink(origin_path_.c_str());
+  ::unlink(part_path_.c_str());
+}
+
+} // namespace cairn::corpus

@@ -1,0 +1,22 @@
+#include <cairn/corpus/wiki_text.h>
+
+#include "corpus/character_reference.h"
+#include "corpus/unicode.h"
+#include "corpus/wiki_markup.h"
+
+namespace cairn::corpus {
+
+std::string wiki_text(std::string_view markup, const WikiTextOptions& options) {
+  ProtectedTexts texts;
+  // printable() leaves no \1 and \2, which mark protected texts.
+  std::string text = without_tags(printable(markup), texts);
+  text = without_templates(text);
+  text = without_links(text, options);
+  text = without_switches(text);
+  text = decode_references(text);
+  text = without_quotes(text);
+  text = tidy_lines(text, options);
+  return with_protected(text, texts);
+}
+
+} // namespace cairn::corpus

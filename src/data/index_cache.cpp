@@ -1,0 +1,192 @@
+#include <cairn/data/index_cache.h>
+
+#include "data/folder_lock.h"
+#include "data/index_description.h"
+
+#include <cairn/base/atomic_file.h>
+#include <cairn/base/error.h>
+#include <cairn/base/file.h>
+#include <cairn/data/npy_file.h>
+
+#include <fmt/format.h>
+
+#include <system_error>
+#include <utility>
+
+namespace cairn::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The description of a blend of thousands of datasets has some megabytes.
+constexpr std::uint64_t description_limit = 64 << 20;
+constexpr std::string_view description_suffix = "-description.txt";
+
+std::string stem_of(const IndexCache::Key& key) {
+  const std::string stem =
+      fmt::format("{}-{}", md5_of(key.description), key.class_name);
+  return key.split ? fmt::format("{}-{}", stem, name_of(*key.split)) : stem;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+// What a builder that was killed left behind; called under the lock.
+void remove_temporaries(const fs::path& folder, const std::string& stem) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with("." + stem) && name.ends_with(".tmp")) {
+      std::error_code ignored;
+      fs::remove(at->path(), ignored);
+    }
+  }
+}
+
+} // namespace
+
+IndexCache::IndexCache(fs::path folder, Logger logger)
+    : folder_(std::move(folder)), logger_(logger) {}
+
+fs::path IndexCache::file(const std::string& stem, std::string_view suffix)
+    const {
+  return folder_ / fmt::format("{}{}", stem, suffix);
+}
+
+std::optional<IndexCache::Result> IndexCache::load(
+    const Key& key,
+    const std::string& stem,
+    const std::function<std::string(const Arrays&)>& misfit,
+    bool say_why_not) const {
+  Result result{.origin = Origin::file, .file = folder_ / stem};
+  if (!is_there(file(stem, description_suffix))) {
+    return std::nullopt;
+  }
+  for (const std::string& name : key.arrays) {
+    if (!is_there(file(stem, fmt::format("-{}.npy", name)))) {
+      return std::nullopt;
+    }
+  }
+  std::string problem;
+  try {
+    for (const std::string& name : key.arrays) {
+      result.arrays.push_back(
+          load_npy(file(stem, fmt::format("-{}.npy", name))));
+    }
+    problem = misfit(result.arrays);
+  } catch (const DataError& error) {
+    problem = error.what();
+  }
+  if (problem.empty()) {
+    return result;
+  }
+  if (!say_why_not) {
+    return std::nullopt;
+  }
+  logger_.warning(
+      "the index files {}-*.npy do not fit and are not used: {}",
+      result.file.string(),
+      problem);
+  return std::nullopt;
+}
+
+std::optional<std::string> IndexCache::equivalent_stem(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  if (!known_) {
+    known_.emplace();
+    std::error_code error;
+    for (fs::directory_iterator at(folder_, error), end; !error && at != end;
+         at.increment(error)) {
+      const std::string name = at->path().filename().string();
+      if (!name.ends_with(description_suffix)) {
+        continue;
+      }
+      try {
+        known_->emplace(
+            comparable(
+                read_file(at->path(), description_limit),
+                at->path().string()),
+            name.substr(0, name.size() - description_suffix.size()));
+      } catch (const DataError&) {
+        // Somebody else's file, or one that is being written: not for us.
+      }
+    }
+  }
+  const auto found =
+      known_->find(comparable(key.description, "the description of an index"));
+  if (found == known_->end()) {
+    return std::nullopt;
+  }
+  return found->second;
+}
+
+bool IndexCache::store(
+    const Key& key,
+    const std::string& stem,
+    const Arrays& arrays) const {
+  try {
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      save_npy(file(stem, fmt::format("-{}.npy", key.arrays[i])), arrays[i]);
+    }
+    write_file_atomically(file(stem, description_suffix), key.description);
+    return true;
+  } catch (const DataError& error) {
+    logger_.warning("indices are kept in memory only: {}", error.what());
+    return false;
+  }
+}
+
+IndexCache::Result IndexCache::get(
+    const Key& key,
+    const std::function<std::string(const Arrays&)>& misfit,
+    const std::function<Arrays()>& build) {
+  const std::string stem = stem_of(key);
+  if (auto result = load(key, stem, misfit, true)) {
+    return std::move(*result);
+  }
+  if (const auto other = equivalent_stem(key); other && *other != stem) {
+    if (auto result = load(key, *other, misfit, true)) {
+      return std::move(*result);
+    }
+  }
+  std::optional<FolderLock> lock;
+  try {
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    lock.emplace(
+        file(stem, ".lock"),
+        fmt::format("builds the {} indices", key.class_name),
+        logger_);
+  } catch (const DataError& error) {
+    logger_.warning(
+        "indices are kept in memory only, as their folder cannot be written "
+        "(--data-cache-path moves it): {}",
+        error.what());
+    return {.arrays = build()};
+  }
+  // Who had the lock before us may have made them meanwhile.
+  if (auto result = load(key, stem, misfit, false)) {
+    return std::move(*result);
+  }
+  remove_temporaries(folder_, stem);
+  Result result{.arrays = build()};
+  if (store(key, stem, result.arrays)) {
+    // Mapped files are shared by all processes of the machine.
+    if (auto mapped = load(key, stem, misfit, true)) {
+      mapped->origin = Origin::built;
+      return std::move(*mapped);
+    }
+  }
+  return result;
+}
+
+fs::path default_index_folder(
+    const fs::path& prefix,
+    std::string_view class_name) {
+  return prefix / "cache" / fmt::format("{}_indices", class_name);
+}
+
+} // namespace cairn::data

@@ -1,0 +1,234 @@
+#include <cairn/base/error.h>
+#include <cairn/data/json_line.h>
+#include <cairn/data/line_reader.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <simdjson.h>
+
+#include <optional>
+#include <utility>
+
+namespace cairn::data {
+namespace {
+
+using simdjson::error_code;
+namespace ondemand = simdjson::ondemand;
+
+static_assert(LineBlock::padding >= simdjson::SIMDJSON_PADDING);
+
+/// A parser's memory is several times its longest line's, so the one that is
+/// kept serves ordinary lines, and a longer one gets a parser of its own.
+constexpr std::size_t ordinary_line = 4 << 20;
+
+[[noreturn]] void refuse(error_code error, std::string_view line) {
+  if (error == simdjson::UTF8_ERROR) {
+    throw DataError(
+        {.what = "invalid UTF-8",
+         .values =
+             fmt::format("at byte {} of the line", find_invalid_utf8(line) + 1),
+         .remedy = "convert the file to UTF-8, or use --on-error skip"});
+  }
+  std::string_view reason = simdjson::error_message(error);
+  reason = reason.substr(0, reason.find_last_not_of('.') + 1);
+  throw DataError(
+      {.what = fmt::format("not a JSON object: {}", reason),
+       .remedy =
+           "every line must be one JSON object, as in {\"text\": \"…\"}"});
+}
+
+std::string_view name_of(ondemand::json_type type) {
+  switch (type) {
+    case ondemand::json_type::array:
+      return "a list that holds other things than strings";
+    case ondemand::json_type::object:
+      return "an object";
+    case ondemand::json_type::number:
+      return "a number";
+    case ondemand::json_type::string:
+      return "a string";
+    case ondemand::json_type::boolean:
+      return "true or false";
+    case ondemand::json_type::null:
+      return "null";
+  }
+  return "something else";
+}
+
+[[noreturn]] void refuse_value(
+    const std::string& key,
+    ondemand::json_type type) {
+  throw DataError(
+      {.what = fmt::format(
+           "the value of \"{}\" is {}, not a string",
+           key,
+           name_of(type)),
+       .remedy = "name another key with --json-keys"});
+}
+
+[[noreturn]] void refuse_missing(
+    const std::string& key,
+    ondemand::document& document) {
+  std::vector<std::string> keys;
+  ondemand::object object;
+  if (!document.get_object().get(object)) {
+    for (auto field : object) {
+      std::string_view name;
+      if (keys.size() == 20 || field.unescaped_key().get(name)) {
+        break;
+      }
+      keys.emplace_back(name.substr(0, 80));
+    }
+  }
+  throw DataError(
+      {.what = fmt::format("has no key \"{}\"", key),
+       .values = keys.empty()
+           ? std::string("it has none at all")
+           : fmt::format("its keys: {}", fmt::join(keys, ", ")),
+       .remedy = "name one of them with --json-keys"});
+}
+
+/// What stands between the quotes of a string that is known to be whole.
+std::span<char> between_quotes(std::string_view token) {
+  const std::size_t end = token.rfind('"');
+  return {const_cast<char*>(token.data()) + 1, end - 1};
+}
+
+} // namespace
+
+struct JsonLineParser::State {
+  explicit State(std::vector<std::string> wanted)
+      : keys(std::move(wanted)), texts(keys.size()), found(keys.size()) {}
+
+  void read(ondemand::parser& parser, std::string_view line);
+  error_code read_fields(ondemand::document& document);
+  error_code read_value(std::size_t key, ondemand::value value);
+  error_code read_list(std::size_t key, ondemand::value value);
+
+  std::vector<std::string> keys;
+  std::vector<Text> texts;
+  /// For each key the raw strings, still with their escapes.
+  std::vector<std::vector<std::span<char>>> found;
+  std::vector<bool> there; ///< which keys the line has
+  ondemand::parser parser;
+};
+
+error_code JsonLineParser::State::read_list(
+    std::size_t key,
+    ondemand::value value) {
+  ondemand::array array;
+  if (const auto error = value.get_array().get(array)) {
+    return error;
+  }
+  for (auto result : array) {
+    ondemand::value item;
+    ondemand::json_type type{};
+    if (const auto error = std::move(result).get(item)) {
+      return error;
+    }
+    if (const auto error = item.type().get(type)) {
+      return error;
+    }
+    if (type != ondemand::json_type::string) {
+      refuse_value(keys[key], ondemand::json_type::array);
+    }
+    found[key].push_back(between_quotes(item.raw_json_token()));
+  }
+  return simdjson::SUCCESS;
+}
+
+error_code JsonLineParser::State::read_value(
+    std::size_t key,
+    ondemand::value value) {
+  ondemand::json_type type{};
+  if (const auto error = value.type().get(type)) {
+    return error;
+  }
+  found[key].clear(); // of a key that is there twice the last one counts
+  texts[key].is_list = type == ondemand::json_type::array;
+  if (texts[key].is_list) {
+    return read_list(key, value);
+  }
+  if (type != ondemand::json_type::string) {
+    refuse_value(keys[key], type);
+  }
+  found[key].push_back(between_quotes(value.raw_json_token()));
+  return simdjson::SUCCESS;
+}
+
+error_code JsonLineParser::State::read_fields(ondemand::document& document) {
+  ondemand::object object;
+  if (const auto error = document.get_object().get(object)) {
+    return error;
+  }
+  there.assign(keys.size(), false);
+  for (auto result : object) {
+    ondemand::field field;
+    if (const auto error = std::move(result).get(field)) {
+      return error;
+    }
+    std::string_view name;
+    if (const auto error = field.unescaped_key().get(name)) {
+      return error;
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (keys[i] == name) {
+        there[i] = true;
+        if (const auto error = read_value(i, field.value())) {
+          return error;
+        }
+      }
+    }
+  }
+  if (!document.current_location().error()) {
+    return simdjson::TRAILING_CONTENT;
+  }
+  return simdjson::SUCCESS;
+}
+
+void JsonLineParser::State::read(
+    ondemand::parser& used,
+    std::string_view line) {
+  ondemand::document document;
+  const auto size = line.size() + LineBlock::padding;
+  auto error = used.iterate(line, size).get(document);
+  if (!error) {
+    error = read_fields(document);
+  }
+  if (error) {
+    refuse(error, line);
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (!there[i] && !used.iterate(line, size).get(document)) {
+      refuse_missing(keys[i], document);
+    }
+  }
+}
+
+JsonLineParser::JsonLineParser(std::vector<std::string> keys)
+    : state_(std::make_unique<State>(std::move(keys))) {}
+JsonLineParser::~JsonLineParser() = default;
+JsonLineParser::JsonLineParser(JsonLineParser&&) noexcept = default;
+
+void JsonLineParser::parse(std::span<char> line) {
+  const std::string_view text(line.data(), line.size());
+  if (text.size() <= ordinary_line) {
+    state_->read(state_->parser, text);
+  } else {
+    ondemand::parser large;
+    state_->read(large, text);
+  }
+  for (std::size_t i = 0; i < state_->keys.size(); ++i) {
+    auto& parts = state_->texts[i].parts;
+    parts.clear();
+    for (const auto raw : state_->found[i]) {
+      parts.push_back(unescape_in_place(raw));
+    }
+  }
+}
+
+std::span<const JsonLineParser::Text> JsonLineParser::texts() const noexcept {
+  return state_->texts;
+}
+
+} // namespace cairn::data

@@ -1,0 +1,40 @@
+#include "data/large_buffer.h"
+
+#include <sys/mman.h>
+
+#include <new>
+
+namespace cairn::data {
+namespace {
+
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+} // namespace
+
+LargeBuffer::LargeBuffer(std::size_t size) : size_(size) {
+  if (size == 0) {
+    return;
+  }
+  // One page more, since the kernel makes huge pages of aligned stretches only;
+  // what is never touched costs nothing.
+  const std::size_t mapped = size + huge_page;
+  void* const memory = ::mmap(
+      nullptr,
+      mapped,
+      PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS,
+      -1,
+      0);
+  if (memory == MAP_FAILED) {
+    throw std::bad_alloc();
+  }
+  ::madvise(memory, mapped, MADV_HUGEPAGE);
+  const std::size_t over = reinterpret_cast<std::size_t>(memory) % huge_page;
+  auto* const first = static_cast<std::byte*>(memory) +
+      (over == 0 || size < huge_page ? 0 : huge_page - over);
+  memory_ = std::shared_ptr<std::byte>(first, [memory, mapped](std::byte*) {
+    ::munmap(memory, mapped);
+  });
+}
+
+} // namespace cairn::data

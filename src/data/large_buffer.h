@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace cairn::data {
+
+/// Memory for arrays that are touched all over, on huge pages where the system
+/// grants them: with small ones, finding the page costs as much as the access.
+/// Zero to begin with. Released when the last copy goes.
+class LargeBuffer {
+ public:
+  explicit LargeBuffer(std::size_t size);
+
+  template <typename T>
+  std::span<T> as() const {
+    return {reinterpret_cast<T*>(memory_.get()), size_ / sizeof(T)};
+  }
+  std::shared_ptr<const void> owner() const { return memory_; }
+
+ private:
+  std::shared_ptr<std::byte> memory_;
+  std::size_t size_ = 0;
+};
+
+} // namespace cairn::data

@@ -1,0 +1,165 @@
+#include <cairn/data/masked_index_files.h>
+
+#include "data/index_description.h"
+
+#include <cairn/base/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace cairn::data {
+namespace {
+
+/// What Megatron writes down for any dataset, and for any masked one.
+template <typename Options>
+Description describe(
+    std::string_view class_name,
+    const IndexedDataset& sentences,
+    Split split,
+    const SplitShares& shares,
+    const Options& options,
+    const std::string& tokenizer_description) {
+  const Description tokenizer = Description::parse(
+      tokenizer_description,
+      nullptr,
+      /*allow_exceptions=*/false);
+  if (tokenizer.is_discarded()) {
+    throw ConfigError({.what = "the description of the tokenizer is no JSON"});
+  }
+  Description description = describe_gpt_index(
+      sentences.prefix().string(),
+      split,
+      shares,
+      {.samples = options.samples,
+       .sequence_length = options.sequence_length,
+       .seed = options.seed},
+      tokenizer);
+  const MaskingOptions& masking = options.masking;
+  description["class"] = class_name;
+  description["masking_probability"] = masking.probability;
+  description["short_sequence_probability"] =
+      options.short_sequence_probability;
+  description["masking_max_ngram"] = masking.max_ngram;
+  description["masking_do_full_word"] = masking.whole_words;
+  description["masking_do_permutation"] = masking.permute;
+  description["masking_use_longer_ngrams"] = masking.favor_longer;
+  description["masking_use_geometric_distribution"] = masking.geometric;
+  return description;
+}
+
+ElementRange documents_of(
+    const IndexedDataset& sentences,
+    Split split,
+    const SplitShares& shares) {
+  return shares.elements(split, sentences.document_count())
+      .value_or(ElementRange{});
+}
+
+/// Looks at some rows, not at everything.
+std::string misfit(
+    const IndexArray& array,
+    const IndexedDataset& sentences,
+    ElementRange documents,
+    const MaskedIndex::Options& options) {
+  const MaskedIndex index(array);
+  if (index.size() < static_cast<std::size_t>(options.samples.value_or(1))) {
+    return fmt::format("they have only {} samples", index.size());
+  }
+  const auto starts = sentences.document_indices();
+  const auto first = static_cast<std::size_t>(
+      starts[static_cast<std::size_t>(documents.begin)]);
+  const auto end =
+      static_cast<std::size_t>(starts[static_cast<std::size_t>(documents.end)]);
+  constexpr std::size_t probes = 64;
+  for (std::size_t i = 0; i < std::min(probes, index.size()); ++i) {
+    const std::size_t sample =
+        index.size() <= probes ? i : i * (index.size() - 1) / (probes - 1);
+    const MaskedIndex::Row row = index[sample];
+    if (row.first < first || row.first >= row.end || row.end > end ||
+        row.target_length < 2 || row.target_length > options.max_length) {
+      return fmt::format("sample {} is not of these documents", sample);
+    }
+  }
+  return {};
+}
+
+MaskedIndexFile open(
+    IndexCache& cache,
+    const std::string& class_name,
+    const Description& description,
+    const IndexedDataset& sentences,
+    ElementRange documents,
+    const MaskedIndex::Options& options) {
+  IndexCache::Result found = cache.get(
+      {.class_name = class_name,
+       .split = std::nullopt,
+       .description = text_of(description),
+       .arrays = {"sample_index"}},
+      [&](const IndexCache::Arrays& arrays) {
+        return misfit(arrays[0], sentences, documents, options);
+      },
+      [&]() -> IndexCache::Arrays {
+        return {MaskedIndex(sentences, documents, options).array()};
+      });
+  return {
+      MaskedIndex(std::move(found.arrays[0])),
+      found.origin,
+      std::move(found.file)};
+}
+
+} // namespace
+
+MaskedIndexFile open_bert_index(
+    IndexCache& cache,
+    const IndexedDataset& sentences,
+    Split split,
+    const SplitShares& shares,
+    const BertOptions& options,
+    const std::string& tokenizer_description) {
+  const std::string class_name = "BERTMaskedWordPieceDataset";
+  Description description = describe(
+      class_name,
+      sentences,
+      split,
+      shares,
+      options,
+      tokenizer_description);
+  description["classification_head"] = options.classification_head;
+  return open(
+      cache,
+      class_name,
+      description,
+      sentences,
+      documents_of(sentences, split, shares),
+      options.index());
+}
+
+MaskedIndexFile open_t5_index(
+    IndexCache& cache,
+    const IndexedDataset& sentences,
+    Split split,
+    const SplitShares& shares,
+    const T5Options& options,
+    const std::string& tokenizer_description) {
+  const std::string class_name = "T5MaskedWordPieceDataset";
+  Description description = describe(
+      class_name,
+      sentences,
+      split,
+      shares,
+      options,
+      tokenizer_description);
+  description["sequence_length_decoder"] = options.decoder_sequence_length;
+  return open(
+      cache,
+      class_name,
+      description,
+      sentences,
+      documents_of(sentences, split, shares),
+      options.index());
+}
+
+} // namespace cairn::data

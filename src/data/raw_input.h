@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cairn/base/unique_fd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cairn::data {
+
+/// The bytes of a file or of standard input as they are stored, with a look at
+/// what comes next.
+class RawInput {
+ public:
+  explicit RawInput(const std::filesystem::path& path);
+
+  /// What is at hand and not yet consumed; reads on when that is nothing, so
+  /// it is empty only at the end.
+  std::span<const char> available();
+  /// The same with at least `count` bytes, unless the end comes before.
+  std::span<const char> at_least(std::size_t count);
+  void consume(std::size_t count) noexcept;
+
+  std::uint64_t size() const noexcept { return size_; }
+  std::uint64_t position() const noexcept { return position_; }
+  const std::string& name() const noexcept { return name_; }
+
+  [[noreturn]] void refuse(const std::string& what) const;
+  [[noreturn]] void refuse_torn() const;
+
+ private:
+  bool read_more();
+
+  std::string name_;
+  UniqueFd fd_;
+  std::uint64_t size_ = 0;
+  std::uint64_t position_ = 0; ///< of what was consumed
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+} // namespace cairn::data

@@ -1,0 +1,41 @@
+#include "text/byte_alphabet.h"
+
+#include "text/utf8.h"
+
+namespace cairn::text {
+
+ByteAlphabet::ByteAlphabet() {
+  bytes_.fill(-1);
+  // What prints in Latin-1 stands for itself, the others follow from U+0100.
+  char32_t next = 0x100;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool prints = (byte >= '!' && byte <= '~') ||
+        (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+    const char32_t c = prints ? static_cast<char32_t>(byte) : next++;
+    characters_[byte] = c;
+    bytes_[c] = static_cast<short>(byte);
+  }
+}
+
+std::string ByteAlphabet::write(std::string_view bytes) const {
+  std::string token;
+  for (const char byte : bytes) {
+    append_utf8(token, character(static_cast<unsigned char>(byte)));
+  }
+  return token;
+}
+
+std::optional<std::string> ByteAlphabet::read(std::string_view token) const {
+  std::string bytes;
+  for (const char *at = token.data(), *end = at + token.size(); at != end;) {
+    const Utf8Char c = decode_utf8(at, end);
+    if (c.code_point >= bytes_.size() || bytes_[c.code_point] < 0) {
+      return std::nullopt;
+    }
+    bytes.push_back(static_cast<char>(bytes_[c.code_point]));
+    at += c.length;
+  }
+  return bytes;
+}
+
+} // namespace cairn::text

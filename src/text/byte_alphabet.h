@@ -1,0 +1,30 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cairn::text {
+
+/// The printable characters that byte-level vocabularies write for the 256
+/// bytes: a space is Ġ, a newline Ċ.
+class ByteAlphabet {
+ public:
+  ByteAlphabet();
+
+  char32_t character(unsigned char byte) const { return characters_[byte]; }
+
+  /// Bytes as a vocabulary writes them.
+  std::string write(std::string_view bytes) const;
+
+  /// The bytes of a vocabulary's token; nothing when it holds a character that
+  /// stands for no byte.
+  std::optional<std::string> read(std::string_view token) const;
+
+ private:
+  std::array<char32_t, 256> characters_{};
+  std::array<short, 512> bytes_{}; ///< by character; -1 where there is none
+};
+
+} // namespace cairn::text

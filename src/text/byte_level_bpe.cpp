@@ -1,0 +1,297 @@
+#include "text/byte_level_bpe.h"
+
+#include "text/bpe_model.h"
+#include "text/byte_alphabet.h"
+#include "text/gpt2_splitter.h"
+#include "text/word_cache.h"
+
+#include <cairn/base/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::text {
+namespace {
+
+/// Those of the added tokens that are looked for before normalization.
+AddedTokens before_normalizing(const ByteLevelBpe& scheme) {
+  std::vector<AddedToken> tokens = scheme.added;
+  if (!scheme.normalizer.empty()) {
+    std::erase_if(tokens, [](const AddedToken& t) { return t.normalized; });
+  }
+  return AddedTokens(std::move(tokens));
+}
+
+/// Those that are looked for after it, and are normalized themselves for that.
+AddedTokens after_normalizing(const ByteLevelBpe& scheme) {
+  std::vector<AddedToken> tokens;
+  for (AddedToken token : scheme.added) {
+    if (token.normalized && !scheme.normalizer.empty()) {
+      token.content = normalize(token.content, scheme.normalizer);
+      tokens.push_back(std::move(token));
+    }
+  }
+  return AddedTokens(std::move(tokens));
+}
+
+bool starts_character(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+}
+
+class ByteLevelBpeTokenizer final : public Tokenizer {
+ public:
+  explicit ByteLevelBpeTokenizer(ByteLevelBpe scheme);
+
+  std::unique_ptr<Encoder> make_encoder() const override;
+  std::size_t safe_cut(std::string_view text) const override;
+  std::string decode(std::span<const TokenId> ids) const override;
+  std::size_t vocab_size() const override { return scheme_.vocabulary.size(); }
+  std::string token(TokenId id) const override {
+    return std::string(scheme_.vocabulary.token(id));
+  }
+  std::optional<TokenId> find(std::string_view token) const override {
+    return scheme_.vocabulary.find(token);
+  }
+  const SpecialIds& special() const override { return scheme_.special; }
+  bool is_special(TokenId id) const override {
+    return Tokenizer::is_special(id) ||
+        (id >= 0 && static_cast<std::size_t>(id) < special_.size() &&
+         special_[static_cast<std::size_t>(id)]);
+  }
+
+ private:
+  friend class ByteLevelBpeEncoder;
+
+  std::array<TokenId, 256> byte_ids() const;
+
+  ByteLevelBpe scheme_;
+  ByteAlphabet alphabet_;
+  AddedTokens added_;
+  AddedTokens added_normalized_;
+  Gpt2Splitter gpt2_;
+  BpeModel model_;
+  std::vector<std::string> bytes_; ///< by id
+  std::vector<bool> special_;      ///< by id
+  bool cuttable_ = false;          ///< at the end of a word, wherever that is
+};
+
+class ByteLevelBpeEncoder final : public Encoder {
+ public:
+  explicit ByteLevelBpeEncoder(const ByteLevelBpeTokenizer& tokenizer)
+      : tokenizer_(tokenizer) {}
+
+  void encode(std::string_view text, std::vector<TokenId>& ids) override {
+    const ByteLevelBpe& scheme = tokenizer_.scheme_;
+    out_ = &ids;
+    pending_ = 0;
+    ids.insert(ids.end(), scheme.before.begin(), scheme.before.end());
+    const auto token = [this](TokenId id) { put(id); };
+    tokenizer_.added_.split(
+        text,
+        [&](std::string_view plain) {
+          if (scheme.normalizer.empty()) {
+            segment(plain);
+            return;
+          }
+          const std::string normal = normalize(plain, scheme.normalizer);
+          tokenizer_.added_normalized_.split(
+              normal,
+              [this](std::string_view part) { segment(part); },
+              token);
+        },
+        token);
+    flush();
+    ids.insert(ids.end(), scheme.after.begin(), scheme.after.end());
+  }
+
+ private:
+  void segment(std::string_view text) {
+    if (tokenizer_.scheme_.add_prefix_space && !text.starts_with(' ')) {
+      prefixed_ = ' ';
+      prefixed_ += text;
+      split(prefixed_, 0);
+    } else {
+      split(text, 0);
+    }
+  }
+
+  void split(std::string_view text, std::size_t level) {
+    const auto& splits = tokenizer_.scheme_.splits;
+    if (level < splits.size()) {
+      splits[level].split(text, regex_, [&](std::string_view piece) {
+        split(piece, level + 1);
+      });
+    } else if (tokenizer_.scheme_.gpt2_split) {
+      gpt2_words(text.data(), text.data() + text.size());
+    } else {
+      word(text, text.data() + text.size());
+    }
+  }
+
+  void gpt2_words(const char* at, const char* end) {
+    while (at != end) {
+      const char* next = tokenizer_.gpt2_.next(at, end);
+      word({at, static_cast<std::size_t>(next - at)}, end);
+      at = next;
+    }
+  }
+
+  void word(std::string_view word, const char* text_end) {
+    if (word.size() > WordCache::short_word) {
+      long_word(word);
+      return;
+    }
+    const auto key = WordCache::short_key(word, text_end);
+    const auto* known = cache_.find(key);
+    if (known == nullptr) {
+      const auto ids = merged(word);
+      put(ids);
+      cache_.insert(key, ids);
+    } else if (known->count <= WordCache::ShortEntry::inline_ids) {
+      if (pending_ + known->ids.size() > buffer_.size()) {
+        flush();
+      }
+      // All of them, so that no branch depends on the count.
+      std::copy(
+          known->ids.begin(),
+          known->ids.end(),
+          buffer_.begin() + pending_);
+      pending_ += known->count;
+    } else {
+      put(cache_.ids(*known));
+    }
+  }
+
+  void long_word(std::string_view word) {
+    if (const auto known = cache_.find_long(word); !known.empty()) {
+      put(known);
+      return;
+    }
+    const auto ids = merged(word);
+    put(ids);
+    cache_.insert_long(word, ids);
+    if (scratch_.ids.capacity() + scratch_.symbols.capacity() > kept_ids) {
+      scratch_ = {};
+    }
+  }
+
+  std::span<const TokenId> merged(std::string_view word) {
+    if (tokenizer_.scheme_.ignore_merges) {
+      const auto whole =
+          tokenizer_.scheme_.vocabulary.find(tokenizer_.alphabet_.write(word));
+      if (whole) {
+        scratch_.symbols.assign(1, *whole);
+        return scratch_.symbols;
+      }
+    }
+    return tokenizer_.model_.encode(word, scratch_);
+  }
+
+  void put(TokenId id) { put(std::span(&id, 1)); }
+
+  void put(std::span<const TokenId> ids) {
+    if (pending_ + ids.size() > buffer_.size()) {
+      flush();
+      if (ids.size() > buffer_.size()) {
+        out_->insert(out_->end(), ids.begin(), ids.end());
+        return;
+      }
+    }
+    std::copy(ids.begin(), ids.end(), buffer_.begin() + pending_);
+    pending_ += ids.size();
+  }
+
+  void flush() {
+    out_->insert(out_->end(), buffer_.begin(), buffer_.begin() + pending_);
+    pending_ = 0;
+  }
+
+  static constexpr std::size_t kept_ids = std::size_t{1} << 20;
+
+  const ByteLevelBpeTokenizer& tokenizer_;
+  WordCache cache_;
+  BpeScratch scratch_;
+  RegexScratch regex_;
+  std::string prefixed_;
+  std::vector<TokenId>* out_ = nullptr;
+  /// Ids on their way out, so that the vector is not asked for each.
+  std::array<TokenId, 2048> buffer_;
+  std::size_t pending_ = 0;
+};
+
+ByteLevelBpeTokenizer::ByteLevelBpeTokenizer(ByteLevelBpe scheme)
+    : scheme_(std::move(scheme)),
+      added_(before_normalizing(scheme_)),
+      added_normalized_(after_normalizing(scheme_)),
+      model_(byte_ids(), scheme_.merges) {
+  scheme_.merges = {}; // the model has them
+  bytes_.resize(vocab_size());
+  special_.resize(vocab_size());
+  for (std::size_t id = 0; id < bytes_.size(); ++id) {
+    const auto token = scheme_.vocabulary.token(static_cast<TokenId>(id));
+    bytes_[id] = alphabet_.read(token).value_or(std::string(token));
+  }
+  cuttable_ = scheme_.splits.empty() && scheme_.gpt2_split &&
+      scheme_.before.empty() && scheme_.after.empty() &&
+      added_.stay_in_words() && added_normalized_.stay_in_words();
+  for (const AddedToken& token : scheme_.added) {
+    bytes_[static_cast<std::size_t>(token.id)] = token.normalized
+        ? normalize(token.content, scheme_.normalizer)
+        : token.content;
+    special_[static_cast<std::size_t>(token.id)] = token.special;
+  }
+}
+
+std::array<TokenId, 256> ByteLevelBpeTokenizer::byte_ids() const {
+  std::array<TokenId, 256> ids{};
+  for (std::size_t byte = 0; byte < ids.size(); ++byte) {
+    const char c = static_cast<char>(byte);
+    const auto id = scheme_.vocabulary.find(alphabet_.write({&c, 1}));
+    ids[byte] = id ? *id : scheme_.unknown_byte.value_or(-1);
+  }
+  return ids;
+}
+
+std::unique_ptr<Encoder> ByteLevelBpeTokenizer::make_encoder() const {
+  return std::make_unique<ByteLevelBpeEncoder>(*this);
+}
+
+/// The last place where GPT-2's pattern cuts whatever follows, and which
+/// neither a normalizer nor an added token looks across. A plain space needs
+/// the least care: it is not normalized, and no other is put before it.
+std::size_t ByteLevelBpeTokenizer::safe_cut(std::string_view text) const {
+  if (!cuttable_) {
+    return 0;
+  }
+  const bool anywhere = scheme_.normalizer.empty() && !scheme_.add_prefix_space;
+  // The last character may go on after the end.
+  for (std::size_t at = text.size() - std::min<std::size_t>(text.size(), 4);
+       at > 0;
+       --at) {
+    if (text[at] == ' ' ? text[at - 1] > ' ' && text[at - 1] < 0x7f
+                        : anywhere && starts_character(text[at]) &&
+                gpt2_.always_cuts(text, at) && !added_.may_cross(text, at)) {
+      return at;
+    }
+  }
+  return 0;
+}
+
+std::string ByteLevelBpeTokenizer::decode(std::span<const TokenId> ids) const {
+  std::string text;
+  for (const TokenId id : ids) {
+    scheme_.vocabulary.token(id); // throws for one that is not there
+    text += bytes_[static_cast<std::size_t>(id)];
+  }
+  return text;
+}
+
+} // namespace
+
+std::shared_ptr<const Tokenizer> make_tokenizer(ByteLevelBpe scheme) {
+  return std::make_shared<ByteLevelBpeTokenizer>(std::move(scheme));
+}
+
+} // namespace cairn::text

@@ -1,0 +1,91 @@
+#pragma once
+
+#include "text/hash_bytes.h"
+#include "text/vocabulary.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::text {
+
+/// Which two tokens become one, and which pair goes first: a flat hash table
+/// of (left id, right id).
+class MergeTable {
+ public:
+  /// The rank in the upper half and the merged id in the lower, so that the
+  /// smaller goes first. `none` where two tokens stay apart.
+  using Merge = std::uint64_t;
+  static constexpr Merge none = std::numeric_limits<Merge>::max();
+
+  static constexpr std::uint32_t rank(Merge merge) {
+    return static_cast<std::uint32_t>(merge >> 32);
+  }
+  static constexpr TokenId merged(Merge merge) {
+    return static_cast<TokenId>(merge & 0x7fffffff);
+  }
+
+  struct Rule {
+    TokenId left = 0;
+    TokenId right = 0;
+    TokenId merged = 0;
+  };
+
+  /// Rules in order of rank; of one that is there twice the first counts.
+  explicit MergeTable(std::span<const Rule> rules);
+
+  Merge find(TokenId left, TokenId right) const {
+    const std::uint64_t wanted = key(left, right);
+    for (std::size_t at = home(wanted);; at = (at + 1) & mask_) {
+      const Slot& slot = slots_[at];
+      if (slot.key == wanted) {
+        return slot.merge;
+      }
+      if (slot.key == free) {
+        return none;
+      }
+    }
+  }
+
+ private:
+  struct Slot {
+    std::uint64_t key;
+    Merge merge;
+  };
+  static constexpr std::uint64_t free = ~std::uint64_t{0};
+
+  static std::uint64_t key(TokenId left, TokenId right) {
+    return static_cast<std::uint64_t>(left) << 32 |
+        static_cast<std::uint32_t>(right);
+  }
+  std::size_t home(std::uint64_t key) const {
+    return (key * 0x9e3779b97f4a7c15) >> shift_;
+  }
+
+  std::vector<Slot> slots_;
+  std::size_t mask_ = 0;
+  int shift_ = 0;
+};
+
+/// merges.txt: two tokens a line, the most important first, "#version" lines
+/// left out. Throws DataError, with file and line, for a line that is not two
+/// tokens or names one that the vocabulary lacks.
+std::vector<MergeTable::Rule> read_merges_txt(
+    const std::filesystem::path& file,
+    const Vocabulary& vocabulary);
+
+/// One rule by its tokens; throws DataError with file and line, where that is
+/// not 0, for its place.
+MergeTable::Rule merge_rule(
+    std::string_view left,
+    std::string_view right,
+    const Vocabulary& vocabulary,
+    const std::filesystem::path& file,
+    std::size_t line);
+
+} // namespace cairn::text

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::text {
+
+/// The Unicode steps that tokenizer.json may ask for before a text is cut.
+enum class NormalizerStep { nfc, nfd, nfkc, nfkd, lowercase, strip_accents };
+
+/// Does the steps in order. Bytes that are not UTF-8 stay as they are.
+std::string normalize(
+    std::string_view text,
+    const std::vector<NormalizerStep>& steps);
+
+/// Lower case of one character, as Unicode has it without looking at its
+/// neighbours: a capital sigma always becomes the sigma of the middle of words.
+void append_lowercase(std::string& text, char32_t c);
+
+/// Whether the character is a mark that takes no room (Mn).
+bool is_accent(char32_t c);
+
+} // namespace cairn::text

@@ -1,0 +1,257 @@
+#include "text/wordpiece.h"
+
+#include "text/utf8.h"
+#include "text/word_cache.h"
+#include "text/word_end.h"
+
+#include <cairn/text/decode_text.h>
+
+#include <unicode/uchar.h>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+namespace cairn::text {
+namespace {
+
+bool is_punctuation(char32_t c) {
+  if (c < 0x80) {
+    return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') ||
+        (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
+  }
+  return (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_P_MASK) != 0;
+}
+
+bool is_space(char32_t c) {
+  return c < 0x80 ? c == ' ' || (c >= '\t' && c <= '\r')
+                  : u_isUWhiteSpace(static_cast<UChar32>(c)) != 0;
+}
+
+class WordPieceTokenizer final : public Tokenizer {
+ public:
+  explicit WordPieceTokenizer(WordPiece scheme);
+
+  std::unique_ptr<Encoder> make_encoder() const override;
+  std::size_t safe_cut(std::string_view text) const override {
+    return cuttable_ ? last_word_end(text) : 0;
+  }
+  std::string decode(std::span<const TokenId> ids) const override;
+  std::size_t vocab_size() const override { return scheme_.vocabulary.size(); }
+  std::string token(TokenId id) const override {
+    return std::string(scheme_.vocabulary.token(id));
+  }
+  std::optional<TokenId> find(std::string_view token) const override {
+    return scheme_.vocabulary.find(token);
+  }
+  const SpecialIds& special() const override { return scheme_.special; }
+  bool is_special(TokenId id) const override {
+    return Tokenizer::is_special(id) ||
+        (id >= 0 && static_cast<std::size_t>(id) < special_.size() &&
+         special_[static_cast<std::size_t>(id)]);
+  }
+
+  /// The ids of one word.
+  void cut(std::string_view word, std::vector<TokenId>& ids) const;
+
+ private:
+  friend class WordPieceEncoder;
+
+  WordPiece scheme_;
+  AddedTokens added_;
+  std::optional<BertNormalizer> normalizer_;
+  Vocabulary continuing_; ///< pieces inside a word, without their prefix
+  std::unordered_set<std::string_view> never_split_;
+  std::vector<bool> special_; ///< by id
+  bool cuttable_ = false;
+};
+
+class WordPieceEncoder final : public Encoder {
+ public:
+  explicit WordPieceEncoder(const WordPieceTokenizer& tokenizer)
+      : tokenizer_(tokenizer) {}
+
+  void encode(std::string_view text, std::vector<TokenId>& ids) override {
+    const WordPiece& scheme = tokenizer_.scheme_;
+    ids.insert(ids.end(), scheme.before.begin(), scheme.before.end());
+    tokenizer_.added_.split(
+        text,
+        [&](std::string_view plain) {
+          if (tokenizer_.normalizer_) {
+            tokenizer_.normalizer_->normalize(plain, normal_);
+            plain = normal_;
+          }
+          words(plain, ids);
+        },
+        [&](TokenId id) { ids.push_back(id); });
+    ids.insert(ids.end(), scheme.after.begin(), scheme.after.end());
+  }
+
+ private:
+  void words(std::string_view text, std::vector<TokenId>& ids) {
+    const char* const end = text.data() + text.size();
+    const char* start = text.data(); // of the word that goes on
+    for (const char* at = start; at != end;) {
+      const Utf8Char c = decode_utf8(at, end);
+      if (is_space(c.code_point)) {
+        between_spaces({start, static_cast<std::size_t>(at - start)}, end, ids);
+        start = at + c.length;
+      }
+      at += c.length;
+    }
+    between_spaces({start, static_cast<std::size_t>(end - start)}, end, ids);
+  }
+
+  void between_spaces(
+      std::string_view text,
+      const char* text_end,
+      std::vector<TokenId>& ids) {
+    if (!tokenizer_.never_split_.empty() &&
+        tokenizer_.never_split_.contains(text)) {
+      word(text, text_end, ids);
+      return;
+    }
+    const char* const end = text.data() + text.size();
+    const char* start = text.data();
+    for (const char* at = start; at != end;) {
+      const Utf8Char c = decode_utf8(at, end);
+      if (c.valid() && is_punctuation(c.code_point)) {
+        word({start, static_cast<std::size_t>(at - start)}, text_end, ids);
+        word({at, c.length}, text_end, ids);
+        start = at + c.length;
+      }
+      at += c.length;
+    }
+    word({start, static_cast<std::size_t>(end - start)}, text_end, ids);
+  }
+
+  void word(
+      std::string_view word,
+      const char* text_end,
+      std::vector<TokenId>& ids) {
+    if (word.empty()) {
+      return;
+    }
+    if (word.size() > WordCache::short_word) {
+      auto known = cache_.find_long(word);
+      if (known.empty()) {
+        tokenizer_.cut(word, pieces_);
+        cache_.insert_long(word, pieces_);
+        known = pieces_;
+      }
+      ids.insert(ids.end(), known.begin(), known.end());
+      return;
+    }
+    const auto key = WordCache::short_key(word, text_end);
+    if (const auto* known = cache_.find(key)) {
+      const auto pieces = cache_.ids(*known);
+      ids.insert(ids.end(), pieces.begin(), pieces.end());
+      return;
+    }
+    tokenizer_.cut(word, pieces_);
+    cache_.insert(key, pieces_);
+    ids.insert(ids.end(), pieces_.begin(), pieces_.end());
+  }
+
+  const WordPieceTokenizer& tokenizer_;
+  WordCache cache_;
+  std::string normal_;
+  std::vector<TokenId> pieces_;
+};
+
+WordPieceTokenizer::WordPieceTokenizer(WordPiece scheme)
+    : scheme_(std::move(scheme)), added_(scheme_.added) {
+  if (scheme_.normalizer) {
+    normalizer_.emplace(*scheme_.normalizer);
+  }
+  const std::string& prefix = scheme_.continuing_prefix;
+  std::vector<Vocabulary::Entry> continuing;
+  for (std::size_t i = 0; i < vocab_size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const auto token = scheme_.vocabulary.token(id);
+    if (token.size() > prefix.size() && token.starts_with(prefix)) {
+      continuing.push_back({std::string(token.substr(prefix.size())), id});
+    }
+  }
+  continuing_ = Vocabulary(continuing, "");
+  never_split_.insert(scheme_.never_split.begin(), scheme_.never_split.end());
+  special_.resize(vocab_size());
+  for (const AddedToken& token : scheme_.added) {
+    special_[static_cast<std::size_t>(token.id)] = token.special;
+  }
+  cuttable_ =
+      scheme_.before.empty() && scheme_.after.empty() && added_.stay_in_words();
+}
+
+void WordPieceTokenizer::cut(std::string_view word, std::vector<TokenId>& ids)
+    const {
+  ids.clear();
+  if (never_split_.contains(word)) {
+    ids.push_back(find(word).value_or(scheme_.unknown));
+    return;
+  }
+  const auto is_start = [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  };
+  const auto length = static_cast<std::size_t>(
+      std::count_if(word.begin(), word.end(), is_start));
+  if (length > scheme_.max_word_length) {
+    ids.push_back(scheme_.unknown);
+    return;
+  }
+  for (std::size_t start = 0; start < word.size();) {
+    const Vocabulary& vocabulary =
+        start == 0 ? scheme_.vocabulary : continuing_;
+    std::size_t end = std::min(word.size(), start + vocabulary.longest());
+    std::optional<TokenId> found;
+    for (; end > start; --end) {
+      if (end < word.size() && !is_start(word[end])) {
+        continue;
+      }
+      found = vocabulary.find(word.substr(start, end - start));
+      if (found) {
+        break;
+      }
+    }
+    if (!found) {
+      ids.assign(1, scheme_.unknown);
+      return;
+    }
+    ids.push_back(*found);
+    start = end;
+  }
+}
+
+std::unique_ptr<Encoder> WordPieceTokenizer::make_encoder() const {
+  return std::make_unique<WordPieceEncoder>(*this);
+}
+
+std::string WordPieceTokenizer::decode(std::span<const TokenId> ids) const {
+  const std::string& prefix = scheme_.continuing_prefix;
+  std::string text;
+  std::string part;
+  bool first = true;
+  for (const TokenId id : ids) {
+    const std::string_view token = scheme_.vocabulary.token(id);
+    if (first) {
+      part = token;
+      first = false;
+    } else if (token.starts_with(prefix)) {
+      part = token.substr(prefix.size());
+    } else {
+      part = " ";
+      part += token;
+    }
+    // Part by part, as Hugging Face's decoder does.
+    text += scheme_.clean_up ? clean_up_spaces(part) : part;
+  }
+  return text;
+}
+
+} // namespace
+
+std::shared_ptr<const Tokenizer> make_tokenizer(WordPiece scheme) {
+  return std::make_shared<WordPieceTokenizer>(std::move(scheme));
+}
+
+} // namespace cairn::text

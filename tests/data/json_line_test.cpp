@@ -1,0 +1,184 @@
+#include <cairn/base/error.h>
+#include <cairn/data/json_line.h>
+#include <cairn/data/line_reader.h>
+
+#include "data/golden_indexed.h"
+#include "support/fuzz.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace cairn::data {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// A line with the bytes behind it that a parser may read.
+std::vector<char> padded(std::string_view line) {
+  std::vector<char> bytes(line.begin(), line.end());
+  bytes.resize(line.size() + LineBlock::padding);
+  return bytes;
+}
+
+std::vector<std::string> texts_of(
+    std::string_view line,
+    const std::vector<std::string>& keys = {"text"}) {
+  auto bytes = padded(line);
+  JsonLineParser parser(keys);
+  parser.parse(std::span(bytes).first(line.size()));
+  std::vector<std::string> all;
+  for (const auto& text : parser.texts()) {
+    for (const auto part : text.parts) {
+      all.emplace_back(part);
+    }
+  }
+  return all;
+}
+
+std::string refusal(
+    std::string_view line,
+    const std::vector<std::string>& keys = {"text"}) {
+  try {
+    texts_of(line, keys);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(JsonLine, FindsTextsWhereverTheyStand) {
+  EXPECT_THAT(texts_of(R"({"text": "a b"})"), ElementsAre("a b"));
+  EXPECT_THAT(texts_of(R"( { "text" : "a" } )"), ElementsAre("a"));
+  EXPECT_THAT(
+      texts_of(R"({"n":[1,{"text":"no"}],"text":"yes","x":{"text":"no"}})"),
+      ElementsAre("yes"));
+  EXPECT_THAT(
+      texts_of(R"({"a":"1","b":"2","c":"3"})", {"c", "a"}),
+      ElementsAre("3", "1"));
+  EXPECT_THAT(texts_of(R"({"te\u0078t":"a"})"), ElementsAre("a"));
+  EXPECT_THAT(texts_of(R"({"text":"a","text":"b"})"), ElementsAre("b"));
+  EXPECT_THAT(texts_of(R"({"x":NaN,"text":"a"})"), ElementsAre("a"));
+  EXPECT_THAT(texts_of(R"({"text":""})"), ElementsAre(""));
+}
+
+TEST(JsonLine, TakesListsOfSentences) {
+  auto bytes = padded(R"({"text":["One.","Two\n."],"b":[]})");
+  JsonLineParser parser({"text", "b"});
+  parser.parse(std::span(bytes).first(bytes.size() - LineBlock::padding));
+  EXPECT_TRUE(parser.texts()[0].is_list);
+  EXPECT_THAT(parser.texts()[0].parts, ElementsAre("One.", "Two\n."));
+  EXPECT_TRUE(parser.texts()[1].is_list);
+  EXPECT_THAT(parser.texts()[1].parts, ElementsAre());
+}
+
+TEST(JsonLine, ResolvesEscapes) {
+  EXPECT_THAT(
+      texts_of(R"({"text":"\"\\\/\b\f\n\r\tx\u00e9\u4e2d\ud83d\ude00!"})"),
+      ElementsAre("\"\\/\b\f\n\r\txé中😀!"));
+  EXPECT_THAT(texts_of(R"({"text":"a\\"})"), ElementsAre("a\\"));
+  EXPECT_THAT(
+      texts_of(R"({"text":"\u0000"})"),
+      ElementsAre(std::string(1, '\0')));
+}
+
+TEST(JsonLine, ReadsWhatAnotherParserReads) {
+  for (const char* file : {"docs.jsonl", "docs_ss.jsonl", "extra.jsonl"}) {
+    std::istringstream lines(testing::slurp(testing::golden_indexed(file)));
+    std::string line;
+    int count = 0;
+    while (std::getline(lines, line)) {
+      const auto text = nlohmann::json::parse(line)["text"];
+      const auto expected = text.is_array()
+          ? text.get<std::vector<std::string>>()
+          : std::vector<std::string>{text.get<std::string>()};
+      EXPECT_EQ(texts_of(line), expected);
+      ++count;
+    }
+    EXPECT_GT(count, 5);
+  }
+}
+
+TEST(JsonLine, SaysWhatIsWrong) {
+  EXPECT_THAT(refusal("no json"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal(R"({"text": "a)"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal(R"({"text": "a")"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal(R"({"text": "a"} {})"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal(R"({"text": "a" "b": 1})"), HasSubstr("not a JSON"));
+  EXPECT_THAT(
+      refusal(R"({"title": "a", "url": 1})"),
+      HasSubstr("has no key \"text\" (its keys: title, url)"));
+  EXPECT_THAT(refusal("{}"), HasSubstr("it has none at all"));
+  EXPECT_THAT(
+      refusal(R"({"text": 5})"),
+      HasSubstr("the value of \"text\" is a number, not a string"));
+  EXPECT_THAT(refusal(R"({"text": null})"), HasSubstr("is null"));
+  EXPECT_THAT(
+      refusal(R"({"text": ["a", 1]})"),
+      HasSubstr("other things than strings"));
+  EXPECT_THAT(refusal(R"({"text": "\x"})"), HasSubstr("\"\\x\" stands for no"));
+  EXPECT_THAT(
+      refusal(R"({"text": "\ud800 alone"})"),
+      HasSubstr("\"\\ud800\" stands for no"));
+  EXPECT_THAT(refusal(R"({"text": "\u12"})"), HasSubstr("stands for no"));
+  EXPECT_THAT(
+      refusal("{\"text\": \"ab\xff\"}"),
+      HasSubstr("invalid UTF-8 (at byte 13 of the line)"));
+}
+
+TEST(JsonLine, FindsTheFirstInvalidByte) {
+  const auto check = [](std::string_view text) {
+    return find_invalid_utf8(text);
+  };
+  EXPECT_EQ(check("aé中😀"), 10U);
+  EXPECT_EQ(check("a\xc3"), 1U);             // cut off
+  EXPECT_EQ(check("a\xc0\x80"), 1U);         // overlong
+  EXPECT_EQ(check("\xe0\x80\x80"), 0U);      // overlong
+  EXPECT_EQ(check("\xed\xa0\x80"), 0U);      // surrogate
+  EXPECT_EQ(check("x\xf4\x90\x80\x80"), 1U); // past the last character
+  EXPECT_EQ(check("x\x80"), 1U);
+}
+
+TEST(JsonLine, TakesLongLines) {
+  const std::string text(6 << 20, 'x');
+  EXPECT_THAT(
+      texts_of("{\"text\": \"" + text + "\\n\"}"),
+      ElementsAre(text + "\n"));
+}
+
+TEST(JsonLine, Fuzz) {
+  std::istringstream lines(
+      testing::slurp(testing::golden_indexed("extra.jsonl")));
+  std::vector<std::string> seeds{
+      R"({"text": "a\u00e9\ud83d\ude00\n", "n": [1, {"text": null}]})",
+      R"({"text": ["One.", "Two."], "x": true})"};
+  for (std::string line; seeds.size() < 5 && std::getline(lines, line);) {
+    seeds.push_back(line);
+  }
+  JsonLineParser parser({"text"});
+  const int accepted = cairn::testing::fuzz(
+      {.seeds = seeds,
+       .pieces = {"\"", "\\", "\\u", "\\ud800", "{", "}", "[", "]", ":", ","},
+       .runs = 20000},
+      [&](const std::string& line) {
+        auto bytes = padded(line);
+        parser.parse(std::span(bytes).first(line.size()));
+        for (const auto& text : parser.texts()) {
+          for (const auto part : text.parts) {
+            ASSERT_LE(part.size(), line.size());
+            ASSERT_EQ(find_invalid_utf8(part), part.size());
+          }
+        }
+      });
+  EXPECT_GT(accepted, 0);
+}
+
+} // namespace
+} // namespace cairn::data

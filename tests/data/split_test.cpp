@@ -1,0 +1,66 @@
+#include <cairn/data/split.h>
+
+#include "data/gpt_golden.h"
+
+#include <cairn/base/error.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace cairn::data {
+namespace {
+
+using nlohmann::json;
+
+TEST(SplitShares, RangesOfEveryGoldenCase) {
+  for (const json& test : gpt_golden_cases("gpt.json")) {
+    const auto shares = SplitShares::parse(test.at("split").get<std::string>());
+    for (const Split split : all_splits) {
+      const json& expected = test.at("split_matrix")[index_of(split)];
+      ASSERT_EQ(shares.range(split).has_value(), !expected.is_null());
+      if (!expected.is_null()) {
+        EXPECT_EQ(shares.range(split)->begin, expected[0].get<double>());
+        EXPECT_EQ(shares.range(split)->end, expected[1].get<double>());
+      }
+    }
+  }
+}
+
+TEST(SplitShares, MissingSharesAreZero) {
+  const auto shares = SplitShares::parse("1");
+  EXPECT_EQ(shares.elements(Split::train, 7), (ElementRange{0, 7}));
+  EXPECT_FALSE(shares.range(Split::valid));
+  EXPECT_FALSE(shares.elements(Split::test, 7));
+}
+
+TEST(SplitShares, TiesGoToTheEvenNumber) {
+  const auto shares = SplitShares::parse("1,1,2");
+  // round(0.5) = 0, round(2.5) = 2, round(1.5) = 2
+  EXPECT_EQ(shares.elements(Split::train, 2), (ElementRange{0, 0}));
+  EXPECT_EQ(shares.elements(Split::train, 10), (ElementRange{0, 2}));
+  EXPECT_EQ(shares.elements(Split::train, 6), (ElementRange{0, 2}));
+}
+
+TEST(SplitShares, RefusesWhatIsNoSplit) {
+  for (const std::string text :
+       {"",
+        " ",
+        ",",
+        "a",
+        "1,",
+        "1,,2",
+        "1;2",
+        "1,2,3,4",
+        "-1,2,3",
+        "0,0,0",
+        "nan,1,1",
+        "inf",
+        "1e3,1",
+        "0x10",
+        "1,2 3"}) {
+    EXPECT_THROW(SplitShares::parse(text), ConfigError) << text;
+  }
+}
+
+} // namespace
+} // namespace cairn::data
