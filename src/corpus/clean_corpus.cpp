@@ -113,7 +113,7 @@ class DocumentCleaner {
       document.text = digest_of(text);
       if (options_.deduplication == Deduplication::near) {
         document.hashes = band_hashes(
-            shingles_of(text),
+            pieces_of(text),
             options_.near.values,
             options_.near.bands);
       }

@@ -24,6 +24,22 @@ struct DocumentLine::State {
   std::optional<std::string_view> url;
 };
 
+/// The text as it stands in the line, with what follows up to the next token.
+/// Only the position is wanted: parse() has found nothing wrong.
+std::string_view DocumentLine::text_token(State& s) {
+  simdjson::ondemand::document document = s.finder.iterate(
+      s.line.data(),
+      s.line.size(),
+      s.line.size() + data::LineBlock::padding);
+  for (auto field : document.get_object()) {
+    const std::string_view key = field.unescaped_key();
+    if (key == s.text_key) {
+      return field.value().raw_json_token();
+    }
+  }
+  throw InternalError({.what = "the text of a parsed line is gone"});
+}
+
 DocumentLine::DocumentLine(std::string text_key, std::string url_key)
     : state_(std::make_unique<State>()) {
   state_->text_key = std::move(text_key);
@@ -76,13 +92,7 @@ std::string DocumentLine::with_text(std::string_view text) {
   if (text == s.text) {
     out = s.line;
   } else {
-    // Only the position is wanted: parse() has found nothing wrong.
-    simdjson::ondemand::document document = s.finder.iterate(
-        s.line.data(),
-        s.line.size(),
-        s.line.size() + data::LineBlock::padding);
-    simdjson::ondemand::value value = document.find_field(s.text_key);
-    std::string_view token = value.raw_json_token();
+    std::string_view token = text_token(s);
     token = token.substr(0, token.rfind('"') + 1);
     const auto begin = static_cast<std::size_t>(token.data() - s.line.data());
     out.append(s.line, 0, begin);

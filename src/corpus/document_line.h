@@ -30,6 +30,7 @@ class DocumentLine {
 
  private:
   struct State;
+  static std::string_view text_token(State& state);
   std::unique_ptr<State> state_;
 };
 

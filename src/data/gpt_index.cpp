@@ -140,6 +140,16 @@ GptIndex build_gpt_index(
     const GptIndexRequest& request,
     const GptIndexPlan& plan,
     const LengthReader& read_lengths) {
+  // On huge pages, unlike a mapped file. Shuffling does without them.
+  auto lengths_copied = std::async(std::launch::async, [&] {
+    LargeBuffer buffer(
+        static_cast<std::size_t>(request.documents.size()) *
+        sizeof(std::int32_t));
+    read_lengths(
+        static_cast<std::size_t>(request.documents.begin),
+        buffer.as<std::int32_t>());
+    return buffer;
+  });
   NumpyRandom random(request.seed);
   const LargeBuffer documents = order_documents(request, plan, random);
   const std::span<const std::int32_t> order = documents.as<std::int32_t>();
@@ -153,12 +163,8 @@ GptIndex build_gpt_index(
                                  : order_samples<std::int64_t>(plan, random);
   });
 
-  // On huge pages, unlike a mapped file.
-  const LargeBuffer lengths_buffer(
-      static_cast<std::size_t>(request.documents.size()) *
-      sizeof(std::int32_t));
+  const LargeBuffer lengths_buffer = lengths_copied.get();
   const auto lengths = lengths_buffer.as<std::int32_t>();
-  read_lengths(static_cast<std::size_t>(request.documents.begin), lengths);
   const auto samples = [&]<typename T>(T) {
     const LargeBuffer buffer = cut_samples<T>(request, plan, order, lengths);
     return IndexArray(

@@ -1,6 +1,5 @@
 #include <cairn/data/gpt_sample.h>
 
-#include <algorithm>
 #include <numeric>
 
 namespace cairn::data {
@@ -29,22 +28,21 @@ void finish_gpt_row(const GptRow& row, const GptSampleOptions& options) {
         row.position_ids.end(),
         std::int64_t{0});
   }
+  // Without branches, so that the compiler vectorises it.
+  const bool mask_eod = options.eod_mask_loss;
+  const std::int64_t eod = options.eod;
+  const std::int64_t pad = options.pad;
+  std::int64_t* const tokens = row.tokens.data();
+  std::int64_t* const labels = row.labels.data();
+  float* const loss_mask = row.loss_mask.data();
   for (std::size_t i = 0; i < count; ++i) {
-    const bool after_eod =
-        options.eod_mask_loss && row.tokens[i] == options.eod;
-    const bool padding = row.labels[i] == options.pad;
-    row.loss_mask[i] = after_eod || padding ? 0.0F : 1.0F;
+    const bool after_eod = mask_eod & (tokens[i] == eod);
+    loss_mask[i] = after_eod | (labels[i] == pad) ? 0.0F : 1.0F;
   }
-  std::replace(
-      row.tokens.begin(),
-      row.tokens.end(),
-      options.pad,
-      std::int64_t{0});
-  std::replace(
-      row.labels.begin(),
-      row.labels.end(),
-      options.pad,
-      std::int64_t{0});
+  for (std::size_t i = 0; i < count; ++i) {
+    tokens[i] = tokens[i] == pad ? 0 : tokens[i];
+    labels[i] = labels[i] == pad ? 0 : labels[i];
+  }
 }
 
 void document_bounds(

@@ -15,6 +15,8 @@ HostAllocator pinned_allocator() {
         {.what = "pinned memory needs a GPU, and none can be used here",
          .remedy = "see `cairn info`, or run without pinned memory"});
   }
+  // Before that libtorch takes no memory for pinned.
+  at::globalContext().lazyInitDevice(at::kCUDA);
   return [](std::size_t bytes) {
     // The allocator keeps a block until copies from it are done, so it may be
     // given back while one runs.

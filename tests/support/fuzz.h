@@ -15,10 +15,11 @@ struct Fuzz {
   std::uint32_t seed = 1;
 };
 
-/// Hands damaged inputs to `parse`, which must return or throw a cairn::Error;
-/// anything else fails the test and shows the input. Deterministic; with
-/// CAIRN_FUZZ_SECONDS set it goes on from there for that long. Returns how many
-/// inputs were accepted: all or none means that the damage tests nothing.
+/// Hands damaged inputs to `parse`, which must return or throw a cairn::Error
+/// other than InternalError; anything else fails the test and shows the input.
+/// Deterministic; with CAIRN_FUZZ_SECONDS set it goes on from there for that
+/// long. Returns how many inputs were accepted: all or none means that the
+/// damage tests nothing.
 int fuzz(
     const Fuzz& options,
     const std::function<void(const std::string&)>& parse);

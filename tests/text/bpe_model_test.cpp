@@ -83,7 +83,7 @@ std::vector<TokenId> merge_by_ranks(
 
 TEST(BpeModel, MergesWordsOfAnyLengthPartByPart) {
   std::mt19937 random(21);
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 3; ++round) {
     std::vector<MergeTable::Rule> rules;
     for (TokenId next = 3; next < 300; ++next) {
       const auto any = [&] { return static_cast<TokenId>(random() % next); };
@@ -120,15 +120,14 @@ TEST(BpeModel, MergesWordsOfAnyLengthPartByPart) {
 }
 
 TEST(WordCache, GivesBackWhatWasPutIn) {
+  // More words than it has room for, so that it forgets them now and then.
   WordCache cache;
   std::map<std::string, std::vector<TokenId>> all;
   std::mt19937 random(4);
   std::size_t hits = 0;
   for (int i = 0; i < 200000; ++i) {
-    const std::string word(
-        1 + random() % 40,
-        static_cast<char>(random() % 256));
-    std::string text = word + std::to_string(random() % 50000);
+    const std::string word(1 + random() % 40, static_cast<char>(random() % 3));
+    std::string text = word + std::to_string(random() % 1000);
     auto& ids = all[text];
     if (ids.empty()) {
       ids.resize(1 + random() % 12);
@@ -155,7 +154,7 @@ TEST(WordCache, GivesBackWhatWasPutIn) {
       ASSERT_EQ(std::vector<TokenId>(found.begin(), found.end()), ids);
     }
   }
-  EXPECT_GT(hits, 0U);
+  EXPECT_GT(hits, 20000U);
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "text/regex_splitter.h"
 
 #include <gtest/gtest.h>
+#include <unicode/uchar.h>
 
 #include <random>
 #include <string>
@@ -35,9 +36,12 @@ void append_random(std::string& text, std::mt19937& random) {
     text += often[random() % often.size()];
     return;
   }
-  const char32_t c =
-      random() % 2 == 0 ? random() % 0x3100 : random() % 0x110000;
-  if (c < 0xd800 || c > 0xdfff) {
+  const auto c =
+      static_cast<char32_t>(random() % (random() % 2 == 0 ? 0x3100 : 0x110000));
+  // ICU and PCRE2 may know different versions of Unicode, but both know this.
+  UVersionInfo age{};
+  u_charAge(static_cast<UChar32>(c), age);
+  if (age[0] > 0 && age[0] <= 13 && (c < 0xd800 || c > 0xdfff)) {
     append_utf8(text, c);
   }
 }

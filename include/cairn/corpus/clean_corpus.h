@@ -92,7 +92,7 @@ struct CleanReport {
 /// and the result is the same for any number of workers.
 ///
 /// Texts are not kept in memory but in a temporary file beside the output; in
-/// memory are about 140 bytes per document.
+/// memory are less than 200 bytes per document.
 CleanReport clean_corpus(const CleanOptions& options);
 
 } // namespace cairn::corpus

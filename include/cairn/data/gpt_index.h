@@ -55,7 +55,8 @@ struct GptIndex {
   std::uint64_t checksum() const;
 };
 
-/// Copies the lengths of documents first, first + 1, … into `out`.
+/// Copies the lengths of documents first, first + 1, … into `out`; perhaps on
+/// another thread than the caller's.
 using LengthReader =
     std::function<void(std::size_t first, std::span<std::int32_t> out)>;
 
