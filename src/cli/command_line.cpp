@@ -58,6 +58,26 @@ Arguments CommandLine::with_dashes(const Arguments& arguments) const {
   return words;
 }
 
+void CommandLine::require_values(const Arguments& words) const {
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] == "--" || words[i + 1] == "--") {
+      return;
+    }
+    const auto* option = find(words[i]);
+    if (option != nullptr && option->get_expected_min() > 0 &&
+        find(words[i + 1].substr(0, words[i + 1].find('='))) != nullptr) {
+      throw ConfigError(
+          {.what = fmt::format("{} has no value", words[i]),
+           .values = fmt::format("{} follows", words[i + 1]),
+           .remedy = fmt::format("see `{} --help`", command_)});
+    }
+  }
+}
+
+const CLI::Option* CommandLine::find(const std::string& word) const {
+  return word.starts_with("-") ? app_.get_option_no_throw(word) : nullptr;
+}
+
 void CommandLine::refuse(const std::string& typed) const {
   const std::string word = typed.substr(0, typed.find('='));
   if (!word.starts_with("-")) {
@@ -81,6 +101,7 @@ void CommandLine::refuse(const std::string& typed) const {
 
 bool CommandLine::parse(const Arguments& arguments) {
   const Arguments words = with_dashes(arguments);
+  require_values(words);
   app_.allow_extras(); // so that the first of them is named in our own words
   try {
     app_.parse(Arguments(words.rbegin(), words.rend()));

@@ -29,6 +29,9 @@ class CommandLine {
 
  private:
   Arguments with_dashes(const Arguments& arguments) const;
+  /// A flag that needs a value must not take the next flag for it.
+  void require_values(const Arguments& words) const;
+  const CLI::Option* find(const std::string& word) const;
   [[noreturn]] void refuse(const std::string& typed) const;
 
   std::string command_; ///< "cairn tokenize"

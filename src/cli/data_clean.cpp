@@ -2,6 +2,7 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <cairn/base/progress.h>
+#include <cairn/corpus/check_output.h>
 #include <cairn/corpus/clean_corpus.h>
 #include <cairn/corpus/language.h>
 #include <cairn/text/load_tokenizer.h>
@@ -132,6 +133,7 @@ int run_data_clean(const Arguments& arguments) {
   options.workers = allowed_cpus().size();
   std::string language = "en";
   std::string output;
+  bool overwrite = false;
   std::string blacklist;
   std::string on_error = "fail";
   text::TokenizerOptions tokenizer;
@@ -146,6 +148,7 @@ int run_data_clean(const Arguments& arguments) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("-o,--output", output, "file, or - for standard output")
       ->required();
+  app.add_flag("--overwrite", overwrite, "replace an output that is there");
   app.add_option("--json-key", options.text_key, "key of the text (text)");
   app.add_option("--url-key", options.url_key, "key of the address (url)");
   app.add_flag(
@@ -220,6 +223,7 @@ int run_data_clean(const Arguments& arguments) {
   if (!line.parse(arguments)) {
     return exit_ok;
   }
+  corpus::check_output(options.inputs, output, overwrite);
   options.output = output;
   options.language = checked_language(language);
   options.deduplication = deduplications.at(deduplicate);

@@ -1,5 +1,6 @@
 #include "cli/command_line.h"
 #include "cli/data_command.h"
+#include "corpus/http_get.h"
 
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
@@ -16,6 +17,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,13 +31,14 @@ using corpus::CatalogueFile;
 struct Options {
   std::vector<std::string> names;
   std::filesystem::path output = ".";
-  std::string language = "en";
+  std::string language; ///< empty: not given, en
   std::string mirror;
   std::string sha256;
   int attempts = 6;
   int timeout = 30;
   bool list = false;
   bool force = false;
+  bool unchecked = false;
 };
 
 class Bar : public corpus::DownloadWatcher {
@@ -127,6 +130,62 @@ std::string at_mirror(std::string mirror, const std::string& name) {
   return mirror + name;
 }
 
+std::filesystem::path folder_of(
+    const Options& options,
+    const CatalogueEntry& entry) {
+  return entry.folder.empty() ? options.output : options.output / entry.folder;
+}
+
+/// The second would be taken for the first, there already.
+void check_distinct(
+    const Options& options,
+    const std::vector<CatalogueEntry>& entries) {
+  std::map<std::filesystem::path, std::string> owners;
+  for (const auto& entry : entries) {
+    for (const auto& file : entry.files) {
+      const auto path = folder_of(options, entry) / file.name;
+      const auto [owner, fresh] =
+          owners.emplace(path.lexically_normal(), entry.name);
+      if (!fresh) {
+        throw ConfigError(
+            {.what = fmt::format(
+                 "{} and {} would be the same file",
+                 corpus::shown_address(owner->second),
+                 corpus::shown_address(entry.name)),
+             .where = path.string(),
+             .remedy = "fetch them one by one, each with its own --output"});
+      }
+    }
+  }
+}
+
+void check_sum_flags(
+    const Options& options,
+    const std::vector<CatalogueEntry>& entries) {
+  std::size_t files = 0;
+  bool listed = false;
+  for (const auto& entry : entries) {
+    files += entry.files.size();
+    for (const auto& file : entry.files) {
+      listed = listed || !file.sums_address.empty();
+    }
+  }
+  if (!options.sha256.empty()) {
+    corpus::sha256_checksum(options.sha256);
+    if (files != 1) {
+      throw ConfigError(
+          {.what = fmt::format("--sha256 is of one file, here are {}", files),
+           .remedy = "name one of a single file"});
+    }
+  }
+  if (options.unchecked && (!listed || !options.sha256.empty())) {
+    throw ConfigError(
+        {.what = "--unchecked is for files whose sums are published beside "
+                 "them, as wikipedia's, and not with --sha256",
+         .remedy = "leave it out"});
+  }
+}
+
 class Downloads {
  public:
   explicit Downloads(const Options& options) : options_(options) {
@@ -136,9 +195,12 @@ class Downloads {
   }
 
   void bring(const CatalogueEntry& entry) {
-    const auto folder =
-        entry.folder.empty() ? options_.output : options_.output / entry.folder;
+    const auto folder = folder_of(options_, entry);
     if (is_unpacked(entry, folder)) {
+      if (!options_.sha256.empty()) {
+        check_archive(entry, folder);
+        return;
+      }
       fmt::print(
           "{}: there already, unpacked; --force fetches it again\n",
           folder.string());
@@ -172,6 +234,22 @@ class Downloads {
             });
   }
 
+  /// The sum is of the archive, not of what came out of it.
+  void check_archive(
+      const CatalogueEntry& entry,
+      const std::filesystem::path& folder) {
+    const auto& file = entry.files.front();
+    const auto path = folder / file.name;
+    if (!std::filesystem::exists(path)) {
+      throw DataError(
+          {.what = "the unpacked files are there, but not the archive that "
+                   "--sha256 is of",
+           .where = path.string(),
+           .remedy = "leave --sha256 out, or fetch it again with --force"});
+    }
+    bring(file, path);
+  }
+
   std::vector<std::string> addresses(
       const std::vector<std::string>& own,
       const std::string& name) const {
@@ -194,23 +272,37 @@ class Downloads {
     if (file.sums_address.empty()) {
       return std::nullopt;
     }
-    constexpr std::size_t most = 4 << 20;
     try {
-      const auto list = corpus::download_text(
-          addresses(
-              {file.sums_address},
-              corpus::file_name_of(file.sums_address)),
-          most,
-          download_,
-          log_);
-      if (const auto sum = corpus::listed_sum(list, file.sums_suffix)) {
-        return corpus::Checksum{corpus::Checksum::Kind::sha1, *sum};
-      }
-      log_.warning("{}: lists no sum of {}", file.sums_address, file.name);
+      return published(file);
     } catch (const DataError& error) {
+      if (!options_.unchecked) {
+        Problem problem = error.problem();
+        problem.remedy += fmt::format(
+            "{}{} is not taken unchecked: give its sum with --sha256, or "
+            "--unchecked to go on without",
+            problem.remedy.empty() ? "" : "\n",
+            file.name);
+        throw DataError(std::move(problem));
+      }
       log_.warning("{}", error.what());
+      return std::nullopt;
     }
-    return std::nullopt;
+  }
+
+  corpus::Checksum published(const CatalogueFile& file) const {
+    constexpr std::size_t most = 4 << 20;
+    const auto list = corpus::download_text(
+        addresses({file.sums_address}, corpus::file_name_of(file.sums_address)),
+        most,
+        download_,
+        log_);
+    const auto sum = corpus::listed_sum(list, file.sums_suffix);
+    if (!sum) {
+      throw DataError(
+          {.what = fmt::format("lists no sum of {}", file.name),
+           .where = file.sums_address});
+    }
+    return {corpus::Checksum::Kind::sha1, *sum};
   }
 
   void bring(const CatalogueFile& file, const std::filesystem::path& path) {
@@ -275,11 +367,16 @@ int run_data_download(const Arguments& arguments) {
       ->check(CLI::Range(1, 1000));
   app.add_option("--timeout", options.timeout, "seconds without a byte (30)")
       ->check(CLI::Range(1, 3600));
+  app.add_flag(
+      "--unchecked",
+      options.unchecked,
+      "take a file also when its published sum cannot be had");
   app.add_flag("--force", options.force, "fetch what is there already");
   if (!line.parse(arguments)) {
     return exit_ok;
   }
-  const auto catalogue = corpus::download_catalogue(options.language);
+  const auto catalogue = corpus::download_catalogue(
+      options.language.empty() ? "en" : options.language);
   if (options.list) {
     print_catalogue(catalogue);
     return exit_ok;
@@ -290,19 +387,17 @@ int run_data_download(const Arguments& arguments) {
          .remedy = "`cairn data download --list` shows what there is"});
   }
   std::vector<CatalogueEntry> entries;
-  std::size_t files = 0;
   for (const auto& name : options.names) {
     entries.push_back(find_entry(catalogue, name));
-    files += entries.back().files.size();
   }
-  if (!options.sha256.empty()) {
-    corpus::sha256_checksum(options.sha256); // refused before anything is done
-    if (files != 1) {
-      throw ConfigError(
-          {.what = fmt::format("--sha256 is of one file, here are {}", files),
-           .remedy = "name one of a single file"});
-    }
+  if (!options.language.empty() &&
+      std::find(options.names.begin(), options.names.end(), "wikipedia") ==
+          options.names.end()) {
+    throw ConfigError(
+        {.what = "--language is Wikipedia's, and wikipedia is not named"});
   }
+  check_sum_flags(options, entries);
+  check_distinct(options, entries);
   // A connection that breaks while we write to it is an error, not our end.
   std::signal(SIGPIPE, SIG_IGN);
   Downloads downloads(options);

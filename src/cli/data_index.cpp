@@ -2,6 +2,7 @@
 #include "cli/command_line.h"
 #include "cli/data_command.h"
 #include "cli/dataset_prefix.h"
+#include "cli/peak_memory.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
@@ -9,7 +10,7 @@
 #include <cairn/data/gpt_datasets.h>
 
 #include <fmt/core.h>
-#include <sys/resource.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <array>
@@ -35,9 +36,16 @@ struct RunLength {
   std::int64_t eval_interval = 1000;
   bool full_validation = false;
 
-  data::SampleCounts sample_counts() const {
+  data::SampleCounts sample_counts(bool evaluates) const {
     if (!train_samples && !train_iters) {
       return {};
+    }
+    if (train_samples && (!evaluates || eval_iters == 0)) {
+      data::SampleCounts counts{*train_samples, 0, 0};
+      if (full_validation) {
+        counts[1].reset();
+      }
+      return counts;
     }
     if (global_batch_size < 1) {
       throw ConfigError(
@@ -59,6 +67,21 @@ struct RunLength {
     return counts;
   }
 };
+
+/// Without a length of the run there is nothing that these could change.
+void check_length_flags(const CLI::App& app, const RunLength& length) {
+  for (const char* flag :
+       {"--global-batch-size", "--eval-iters", "--eval-interval"}) {
+    if (!length.train_samples && !length.train_iters && app.count(flag) > 0) {
+      throw ConfigError(
+          {.what = fmt::format(
+               "{} changes nothing without the length of the run",
+               flag),
+           .remedy = "give --train-samples or --train-iters as well, or leave "
+                     "it out for one epoch"});
+    }
+  }
+}
 
 data::Blend parse_blend(const std::vector<std::string>& words) {
   data::Blend blend = data::Blend::parse(words);
@@ -143,12 +166,58 @@ void print_summary(const data::GptDatasets& built) {
   if (blended) {
     fmt::print("blending  {:.3f} s\n", built.blend_seconds);
   }
-  struct rusage usage {};
-  ::getrusage(RUSAGE_SELF, &usage);
   fmt::print(
       "memory    {} at most\nchecksum  {:016x}\n",
-      shown_byte_size(static_cast<std::uint64_t>(usage.ru_maxrss) * 1024),
+      shown_byte_size(peak_memory()),
       built.checksum());
+}
+
+/// Whether the run has data for validation or for the test.
+bool evaluates(const data::GptDataOptions& options) {
+  const auto& paths = options.blend_per_split;
+  if (!options.blend) {
+    return paths[1] || paths[2];
+  }
+  const auto shares = data::SplitShares::parse(options.split);
+  return shares.range(Split::valid) || shares.range(Split::test);
+}
+
+void require_a_sample(
+    const data::GptDatasets& built,
+    std::int64_t sequence_length) {
+  std::int64_t most = 0;
+  for (const data::GptPart& part : built.parts) {
+    most = std::max(most, part.plan.tokens_per_epoch);
+    if (part.plan.samples > 0) {
+      return;
+    }
+  }
+  if (built.parts.empty()) { // none was asked for
+    return;
+  }
+  throw DataError(
+      {.what = "the data is too short for a single sample",
+       .values = fmt::format(
+           "{} tokens at most in a split, --seq-length {}",
+           most,
+           sequence_length),
+       .remedy = "lower --seq-length"});
+}
+
+void require_files(const data::GptDatasets& built) {
+  const bool kept = built.blends_kept &&
+      std::none_of(built.parts.begin(),
+                   built.parts.end(),
+                   [](const data::GptPart& part) {
+                     return part.origin ==
+                         data::IndexCache::Origin::built_in_memory;
+                   });
+  if (!kept) {
+    throw DataError(
+        {.what = "not all index files could be kept",
+         .remedy = "see the warnings above; --data-cache-path names another "
+                   "folder"});
+  }
 }
 
 } // namespace
@@ -244,6 +313,8 @@ int run_data_index(const Arguments& arguments) {
   if (!line.parse(arguments)) {
     return exit_ok;
   }
+  ::signal(SIGXFSZ, SIG_IGN); // told as an error, not by a signal
+  check_length_flags(app, length);
   if (!data_path.empty()) {
     options.blend = parse_blend(data_path);
   }
@@ -252,7 +323,7 @@ int run_data_index(const Arguments& arguments) {
       options.blend_per_split[i] = parse_blend(split_paths[i]);
     }
   }
-  options.samples = length.sample_counts();
+  options.samples = length.sample_counts(evaluates(options));
   if (!cache_path.empty()) {
     options.cache_path = cache_path;
   }
@@ -264,8 +335,10 @@ int run_data_index(const Arguments& arguments) {
                                                 : data::BlendRounding::twice;
   }
   const auto built = data::build_gpt_datasets(options, Logger());
+  require_a_sample(built, options.sequence_length);
   print_table(built);
   print_summary(built);
+  require_files(built);
   return exit_ok;
 }
 

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cairn::cli {
@@ -80,6 +81,20 @@ std::string shown(std::string_view text) {
   return line;
 }
 
+std::string decoded(
+    const data::IndexedDataset& dataset,
+    const text::Tokenizer& tokenizer,
+    const std::vector<std::int32_t>& ids) {
+  try {
+    return tokenizer.decode(ids);
+  } catch (const Error& error) {
+    Problem problem = error.problem();
+    problem.where = data::tokens_path(dataset.prefix()).string();
+    problem.remedy = "was it made with another tokenizer?";
+    throw DataError(std::move(problem));
+  }
+}
+
 void print_sequence(
     const data::IndexedDataset& dataset,
     std::size_t sequence,
@@ -89,7 +104,7 @@ void print_sequence(
   dataset.read(sequence, 0, ids);
   const char* const more = ids.size() < dataset.length(sequence) ? " …" : "";
   if (tokenizer != nullptr) {
-    fmt::print("    {}{}\n", shown(tokenizer->decode(ids)), more);
+    fmt::print("    {}{}\n", shown(decoded(dataset, *tokenizer, ids)), more);
   } else {
     fmt::print("    {}{}\n", fmt::join(ids, " "), more);
   }
@@ -127,11 +142,6 @@ void print_documents(
   }
 }
 
-bool any(const text::TokenizerOptions& options) {
-  return !options.type.empty() || !options.vocab_file.empty() ||
-      !options.model_file.empty();
-}
-
 } // namespace
 
 int run_data_inspect(const Arguments& arguments) {
@@ -152,15 +162,17 @@ int run_data_inspect(const Arguments& arguments) {
       ->type_name("PREFIX")
       ->required();
   app.add_option("--documents", documents, "how many to show")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--tokens", tokens, "how much of each sequence")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   add_tokenizer_flags(app, tokenizer_options);
   if (!line.parse(arguments)) {
     return exit_ok;
   }
   std::shared_ptr<const text::Tokenizer> tokenizer;
-  if (any(tokenizer_options)) {
+  if (any_tokenizer_flag(app)) {
     tokenizer = text::load_tokenizer(tokenizer_options);
   }
   const auto prefix = dataset_prefix(typed);

@@ -43,11 +43,14 @@ int run_data_merge(const Arguments& arguments) {
 
   std::vector<std::filesystem::path> prefixes;
   for (const auto& input : inputs) {
-    if (std::filesystem::is_directory(input)) {
+    // Beside a pair there may be a folder of its name, for its indices.
+    const auto prefix = dataset_prefix(input);
+    if (std::filesystem::is_directory(input) &&
+        !std::filesystem::exists(data::index_path(prefix))) {
       const auto found = data::datasets_in(input);
       prefixes.insert(prefixes.end(), found.begin(), found.end());
     } else {
-      prefixes.push_back(dataset_prefix(input));
+      prefixes.push_back(prefix);
     }
   }
   if (!overwrite && std::filesystem::exists(data::index_path(output))) {

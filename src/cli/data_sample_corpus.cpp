@@ -1,6 +1,7 @@
 #include <cairn/base/cpu.h>
 #include <cairn/base/error.h>
 #include <cairn/base/progress.h>
+#include <cairn/corpus/check_output.h>
 #include <cairn/corpus/story_corpus.h>
 
 #include "cli/byte_size.h"
@@ -64,6 +65,7 @@ int run_data_sample_corpus(const Arguments& arguments) {
   corpus::StoryCorpusOptions options;
   options.workers = allowed_cpus().size();
   std::string output = "-";
+  bool overwrite = false;
   std::string size = "10MB";
   std::string format = "jsonl";
   std::uint64_t documents = 0;
@@ -76,6 +78,7 @@ int run_data_sample_corpus(const Arguments& arguments) {
       "and\n"
       "with any number of workers.");
   app.add_option("--output", output, "file, or - for standard output (-)");
+  app.add_flag("--overwrite", overwrite, "replace an output that is there");
   auto* size_option = app.add_option(
       "--size",
       size,
@@ -94,6 +97,7 @@ int run_data_sample_corpus(const Arguments& arguments) {
   if (!line.parse(arguments)) {
     return exit_ok;
   }
+  corpus::check_output({}, output, overwrite);
   options.output = output;
   options.format =
       format == "text" ? corpus::StoryFormat::text : corpus::StoryFormat::jsonl;

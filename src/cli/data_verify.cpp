@@ -46,8 +46,11 @@ void check_ids(
     std::int64_t vocab_size,
     Findings& findings) {
   const auto range = data::id_range(dataset);
+  const bool fits =
+      range.least >= 0 && (vocab_size == 0 || range.most < vocab_size);
   findings.note(fmt::format(
-      "ok     {}: {} documents, {} sequences, {} tokens of {}, ids {} to {}",
+      "{:<6} {}: {} documents, {} sequences, {} tokens of {}, ids {} to {}",
+      fits ? "ok" : "read",
       dataset.prefix().string(),
       dataset.document_count(),
       dataset.sequence_count(),

@@ -2,6 +2,7 @@
 #include <cairn/base/error.h>
 #include <cairn/base/log.h>
 #include <cairn/base/progress.h>
+#include <cairn/corpus/check_output.h>
 #include <cairn/corpus/wiki_dump.h>
 
 #include "cli/byte_size.h"
@@ -42,6 +43,25 @@ void print_summary(std::FILE* to, const corpus::WikiDumpReport& report) {
       report.other_content);
 }
 
+/// "--namespaces 0 1" as "--namespaces 0,1": the dump may come behind it.
+Arguments with_joined_namespaces(const Arguments& arguments) {
+  const auto is_number = [](const std::string& word) {
+    return !word.empty() &&
+        word.find_first_not_of("0123456789,") == std::string::npos;
+  };
+  Arguments words;
+  bool namespaces = false;
+  for (const std::string& word : arguments) {
+    if (namespaces && is_number(word) && is_number(words.back())) {
+      words.back() += "," + word;
+      continue;
+    }
+    namespaces = word == "--namespaces" || (namespaces && is_number(word));
+    words.push_back(word);
+  }
+  return words;
+}
+
 } // namespace
 
 int run_data_wiki(const Arguments& arguments) {
@@ -53,6 +73,8 @@ int run_data_wiki(const Arguments& arguments) {
   options.workers = allowed_cpus().size();
   std::string input;
   std::string output;
+  bool overwrite = false;
+  bool json = false;
   std::string bytes = "1M";
   CLI::App& app = line.app();
   app.description(
@@ -67,11 +89,14 @@ int run_data_wiki(const Arguments& arguments) {
          "file, - for stdout, or a folder (existing, or ending in /) that gets "
          "AA/wiki_00, …")
       ->required();
+  app.add_flag("--overwrite", overwrite, "replace an output that is there");
+  app.add_flag("--json", json, "JSON lines: the only format, so always on");
   app.add_option("-b,--bytes", bytes, "size of each file in a folder (1M)");
   app.add_option(
          "--namespaces",
          options.namespaces,
-         "numbers of the namespaces to take (0: articles)")
+         "numbers of the namespaces to take, with commas or spaces between "
+         "(0: articles)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -88,10 +113,11 @@ int run_data_wiki(const Arguments& arguments) {
          options.workers,
          "threads (every core)")
       ->check(CLI::Range(1, 1024));
-  if (!line.parse(arguments)) {
+  if (!line.parse(with_joined_namespaces(arguments))) {
     return exit_ok;
   }
   options.input = input;
+  corpus::check_output({&options.input, 1}, output, overwrite);
   options.output = output;
   options.bytes_per_file = byte_size_from("--bytes", bytes);
 

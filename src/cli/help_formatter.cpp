@@ -50,6 +50,17 @@ std::string wrapped(
   return out;
 }
 
+/// With the default behind it, where the option shows one.
+std::string description_of(const CLI::Option* option) {
+  std::string value = option->get_default_str();
+  if (value.starts_with('[') && value.ends_with(']')) { // a list's
+    value = value.substr(1, value.size() - 2);
+  }
+  return value.empty()
+      ? option->get_description()
+      : fmt::format("{} ({})", option->get_description(), value);
+}
+
 } // namespace
 
 HelpFormatter::HelpFormatter(std::string usage) : usage_(std::move(usage)) {}
@@ -85,10 +96,7 @@ std::string HelpFormatter::make_option(
       ? "\n" + std::string(description_column, ' ')
       : std::string(description_column - width, ' ');
   return name + gap +
-      wrapped(
-             make_option_desc(option),
-             description_column,
-             description_column) +
+      wrapped(description_of(option), description_column, description_column) +
       "\n";
 }
 

@@ -8,11 +8,11 @@
 #include "cli/byte_size.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
+#include "cli/peak_memory.h"
 #include "cli/tokenizer_flags.h"
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -30,7 +30,7 @@ struct Flags {
   data::PreprocessOptions preprocess;
   std::string format = "mmap";
   bool split_sentences = false;
-  std::string language = "english";
+  std::string language; ///< empty: not given, english
   std::filesystem::path sentence_model;
   bool keep_sequential = false;
   std::string on_error = "fail";
@@ -70,9 +70,8 @@ void add_input_flags(CLI::App& app, Flags& flags) {
   app.add_option(
          "--lang",
          flags.language,
-         "language of the sentences; others than english need "
+         "language of the sentences (english); others need "
          "--sentence-model")
-      ->capture_default_str()
       ->group(group);
   app.add_option(
          "--sentence-model",
@@ -155,9 +154,11 @@ void complete(Flags& flags, const Logger& log) {
     options.partitions = 1;
   }
   if (!flags.split_sentences) {
-    if (options.keep_newlines || !flags.sentence_model.empty()) {
+    if (options.keep_newlines || !flags.sentence_model.empty() ||
+        !flags.language.empty()) {
       throw ConfigError(
-          {.what = "--keep-newlines and --sentence-model are for sentences",
+          {.what = "--keep-newlines, --lang and --sentence-model are for "
+                   "sentences",
            .remedy = "add --split-sentences"});
     }
     if (flags.tokenizer.type.starts_with("Bert")) {
@@ -166,7 +167,7 @@ void complete(Flags& flags, const Logger& log) {
     }
   } else if (!flags.sentence_model.empty()) {
     options.splitter = text::SentenceSplitter::load(flags.sentence_model);
-  } else if (flags.language == "english") {
+  } else if (flags.language.empty() || flags.language == "english") {
     options.splitter = text::SentenceSplitter::english();
   } else {
     throw ConfigError(
@@ -218,12 +219,6 @@ class Reporter {
   std::uint64_t bytes_ = 0;
   std::uint64_t documents_ = 0;
 };
-
-std::uint64_t peak_memory() {
-  struct rusage usage {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) << 10;
-}
 
 void print_report(const data::PreprocessReport& report, double seconds) {
   const std::string skipped = report.skipped == 0

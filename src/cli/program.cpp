@@ -57,6 +57,40 @@ const Command& find(std::span<const Command> commands, std::string_view name) {
        .remedy = "build or install the target cairn-torch beside cairn"});
 }
 
+int run_command(
+    std::span<const Command> commands,
+    int argc,
+    const char* const* argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "--help";
+  if (name == "--help" || name == "-h") {
+    print_help(commands);
+    return exit_ok;
+  }
+  if (name == "--version") {
+    fmt::print("cairn {}\n", version);
+    return exit_ok;
+  }
+  const Command& command = find(commands, name);
+  if (command.run == nullptr) {
+    become_torch_program(argv);
+  }
+  return command.run(Arguments(argv + 2, argv + argc));
+}
+
+/// What was printed may still wait, and have no place to go to.
+int flush_output() {
+  errno = 0;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!written && errno != EPIPE) { // a reader that left needs no message
+    fmt::print(
+        stderr,
+        "cairn: cannot write to standard output{}{}\n",
+        errno == 0 ? "" : ": ",
+        errno == 0 ? "" : std::strerror(errno));
+  }
+  return written ? exit_ok : exit_failure;
+}
+
 } // namespace
 
 int run_program(
@@ -64,20 +98,8 @@ int run_program(
     int argc,
     const char* const* argv) {
   try {
-    const std::string_view name = argc > 1 ? argv[1] : "--help";
-    if (name == "--help" || name == "-h") {
-      print_help(commands);
-      return exit_ok;
-    }
-    if (name == "--version") {
-      fmt::print("cairn {}\n", version);
-      return exit_ok;
-    }
-    const Command& command = find(commands, name);
-    if (command.run == nullptr) {
-      become_torch_program(argv);
-    }
-    return command.run(Arguments(argv + 2, argv + argc));
+    const int code = run_command(commands, argc, argv);
+    return code == exit_ok ? flush_output() : code;
   } catch (const ConfigError& error) {
     fmt::print(stderr, "cairn: {}\n", error.what());
     return exit_bad_usage;

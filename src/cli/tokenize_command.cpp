@@ -1,23 +1,21 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
+#include "cli/jsonl_name.h"
 #include "cli/tokenizer_flags.h"
+#include "corpus/output_file.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
-#include <cairn/base/file.h>
 #include <cairn/data/json_line.h>
 #include <cairn/data/line_reader.h>
 #include <cairn/text/decode_text.h>
 #include <cairn/text/load_tokenizer.h>
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <charconv>
-#include <filesystem>
 #include <limits>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,7 +25,6 @@
 namespace cairn::cli {
 namespace {
 
-namespace fs = std::filesystem;
 using text::TokenId;
 
 struct TokenizeOptions {
@@ -40,16 +37,6 @@ struct TokenizeOptions {
   bool skip_special = false;
 };
 
-bool is_jsonl_name(fs::path file) {
-  for (const char* packed : {".gz", ".zst", ".xz", ".bz2"}) {
-    if (file.extension() == packed) {
-      file.replace_extension();
-    }
-  }
-  const auto kind = file.extension();
-  return kind == ".jsonl" || kind == ".json" || kind == ".ndjson";
-}
-
 bool is_jsonl(const TokenizeOptions& options) {
   if (!options.format.empty()) {
     return options.format == "jsonl";
@@ -60,11 +47,7 @@ bool is_jsonl(const TokenizeOptions& options) {
 /// Standard output, or a file that appears when all is done.
 class Output {
  public:
-  explicit Output(const std::string& path) {
-    if (path != "-") {
-      file_.emplace(path);
-    }
-  }
+  explicit Output(const std::string& path) : file_(path) {}
 
   std::string& buffer() { return buffer_; }
 
@@ -76,27 +59,18 @@ class Output {
 
   void finish() {
     flush();
-    if (file_) {
-      file_->commit();
-    }
+    file_.commit();
   }
 
  private:
   static constexpr std::size_t flush_size = 1 << 16;
 
   void flush() {
-    if (file_) {
-      file_->write(buffer_);
-    } else {
-      write_all(
-          STDOUT_FILENO,
-          std::as_bytes(std::span(buffer_)),
-          "standard output");
-    }
+    file_.write(buffer_);
     buffer_.clear();
   }
 
-  std::optional<AtomicFile> file_;
+  corpus::OutputFile file_;
   std::string buffer_;
 };
 
@@ -263,7 +237,7 @@ int run_tokenize(const Arguments& arguments) {
          "when not given")
       ->check(CLI::IsMember({"lines", "jsonl"}))
       ->type_name("TEXT");
-  app.add_option(
+  const CLI::Option* const json_key = app.add_option(
       "--json-key,--json-keys",
       options.json_key,
       "where JSONL has its text (default text)");
@@ -282,8 +256,13 @@ int run_tokenize(const Arguments& arguments) {
          .remedy = "to encode without [CLS] and [SEP] around texts give "
                    "--tokenizer-hf-no-include-special-tokens"});
   }
-  const auto tokenizer = text::load_tokenizer(options.tokenizer);
   const bool jsonl = is_jsonl(options);
+  if (json_key->count() > 0 && !jsonl) {
+    throw ConfigError(
+        {.what = "--json-key is for JSONL, and this is plain text",
+         .remedy = "add --format jsonl if it is not"});
+  }
+  const auto tokenizer = text::load_tokenizer(options.tokenizer);
   Output output(options.output);
   if (options.decode) {
     LineDecoder decoder(*tokenizer, options);

@@ -6,9 +6,13 @@
 #include <string>
 
 namespace cairn::cli {
+namespace {
+
+const std::string group = "Tokenizer";
+
+} // namespace
 
 void add_tokenizer_flags(CLI::App& app, text::TokenizerOptions& options) {
-  const std::string group = "Tokenizer";
   app.add_option(
          "--tokenizer-type",
          options.type,
@@ -82,6 +86,13 @@ void add_tokenizer_flags(CLI::App& app, text::TokenizerOptions& options) {
          "Google's code in Megatron-DeepSpeed)")
       ->check(CLI::Range(1, 100'000))
       ->group(group);
+}
+
+bool any_tokenizer_flag(const CLI::App& app) {
+  const auto options = app.get_options([](const CLI::Option* option) {
+    return option->get_group() == group && option->count() > 0;
+  });
+  return !options.empty();
 }
 
 } // namespace cairn::cli

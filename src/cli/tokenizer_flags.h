@@ -10,4 +10,8 @@ namespace cairn::cli {
 /// `options`, which must live until the command line has been parsed.
 void add_tokenizer_flags(CLI::App& app, text::TokenizerOptions& options);
 
+/// Whether the command line had one of them, for commands that can do without a
+/// tokenizer.
+bool any_tokenizer_flag(const CLI::App& app);
+
 } // namespace cairn::cli

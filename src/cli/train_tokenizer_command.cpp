@@ -1,15 +1,19 @@
+#include "cli/byte_size.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/count_words.h"
+#include "cli/jsonl_name.h"
+#include "cli/peak_memory.h"
 
 #include <cairn/base/cpu.h>
 #include <cairn/base/error.h>
 #include <cairn/base/progress.h>
+#include <cairn/data/byte_stream.h>
 #include <cairn/text/bpe_trainer.h>
 
 #include <fmt/core.h>
-#include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <limits>
@@ -21,16 +25,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Told from the name, whatever it is packed with: nothing is more surprising
-/// than a guess by content.
-bool is_jsonl_name(fs::path file) {
-  for (const char* packed : {".gz", ".zst", ".xz", ".bz2"}) {
-    if (file.extension() == packed) {
-      file.replace_extension();
-    }
+/// A name without an ending tells nothing (WikiExtractor's `wiki-en/all`, say),
+/// so the first byte must: `{` begins an object.
+bool holds_objects(const std::string& file) {
+  if (file == "-" || !fs::is_regular_file(file) ||
+      !unpacked_name(file).extension().empty()) {
+    return false;
   }
-  const auto kind = file.extension();
-  return kind == ".jsonl" || kind == ".json" || kind == ".ndjson";
+  char first = 0;
+  if (data::open_input(file)->read({&first, 1}) == 0 || first != '{') {
+    return false;
+  }
+  fmt::print(
+      stderr,
+      "{} begins with a JSON object and is taken as JSONL; --input-format text "
+      "takes it as it is\n",
+      file);
+  return true;
 }
 
 std::vector<WordSource> sources_of(
@@ -39,7 +50,9 @@ std::vector<WordSource> sources_of(
   std::vector<WordSource> sources;
   for (const std::string& file : files) {
     sources.push_back(
-        {file, format.empty() ? is_jsonl_name(file) : format == "jsonl"});
+        {file,
+         format.empty() ? is_jsonl_name(file) || holds_objects(file)
+                        : format == "jsonl"});
   }
   return sources;
 }
@@ -56,12 +69,6 @@ std::uint64_t stored_bytes(const std::vector<WordSource>& sources) {
     sum += size;
   }
   return sum;
-}
-
-std::uint64_t peak_megabytes() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) / 1024;
 }
 
 } // namespace
@@ -109,10 +116,11 @@ int run_train_tokenizer(const Arguments& arguments) {
          "--input-format",
          format,
          "text (line by line) or jsonl (an object a line); else by name: jsonl "
-         "for .jsonl, .json and .ndjson, text for all others")
+         "for .jsonl, .json and .ndjson; without an ending, by the first byte; "
+         "text for all others")
       ->check(CLI::IsMember({"text", "jsonl"}))
       ->type_name("TEXT");
-  app.add_option(
+  const CLI::Option* const json_key = app.add_option(
       "--json-key,--json-keys",
       counting.json_key,
       "where JSONL has its text (default text)");
@@ -132,12 +140,20 @@ int run_train_tokenizer(const Arguments& arguments) {
   }
   const fs::path folder = paths.back();
   paths.pop_back();
+  const auto sources = sources_of(paths, format);
+  if (json_key->count() > 0 &&
+      std::none_of(sources.begin(), sources.end(), [](const auto& source) {
+        return source.is_jsonl;
+      })) {
+    throw ConfigError(
+        {.what = "--json-key is for JSONL, and all inputs are plain text",
+         .remedy = "add --input-format jsonl if they are not"});
+  }
   std::erase(options.special_tokens, "");
   const std::size_t first = text::first_merged_id(options);
   text::prepare_tokenizer_folder(folder);
 
   const auto start = std::chrono::steady_clock::now();
-  const auto sources = sources_of(paths, format);
   Progress reading(
       {.label = "counting words", .total = stored_bytes(sources), .unit = "B"});
   const auto words = count_words(sources, counting, [&](std::uint64_t bytes) {
@@ -159,7 +175,7 @@ int run_train_tokenizer(const Arguments& arguments) {
 
   fmt::print(
       "{} entries and {} merges from {} words, {} of them distinct, in {}\n"
-      "{:.1f} s, peak memory {} MB\n",
+      "{:.1f} s, peak memory {}\n",
       trained.tokens.size(),
       trained.merges.size(),
       words.total(),
@@ -167,7 +183,7 @@ int run_train_tokenizer(const Arguments& arguments) {
       folder.string(),
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count(),
-      peak_megabytes());
+      shown_byte_size(peak_memory()));
   if (trained.tokens.size() < options.vocab_size) {
     fmt::print(
         stderr,

@@ -93,6 +93,10 @@ class PartSink : public HttpSink {
            .total = total_.value_or(0)});
     }
     resumed_from_ = part_.size();
+    size_ = request_.size ? request_.size : total_;
+    if (!size_ && part_.origin().total != 0) {
+      size_ = part_.origin().total; // a range of "…/*"
+    }
     if (total_ && *total_ > part_.size()) {
       check_room(request_.path, *total_ - part_.size());
     }
@@ -100,19 +104,29 @@ class PartSink : public HttpSink {
   }
 
   void write(std::span<const char> bytes) override {
+    if (size_ &&
+        (*size_ < part_.size() || //
+         bytes.size() > *size_ - part_.size())) {
+      // After bytes of an earlier answer the whole may still be right.
+      throw Unfit{
+          {.end = resumed_from_ > 0 ? HttpEnd::transient : HttpEnd::refused,
+           .trouble = fmt::format("sends more than the {} bytes", *size_)},
+          true};
+    }
     part_.append(bytes);
     watcher_.advance(bytes.size());
   }
 
   std::uint64_t resumed_from() const { return resumed_from_; }
-  bool complete() const { return !total_ || part_.size() == *total_; }
+  bool complete() const { return !size_ || part_.size() == *size_; }
 
  private:
   DownloadPart& part_;
   const DownloadRequest& request_;
   std::string address_;
   DownloadWatcher& watcher_;
-  std::optional<std::uint64_t> total_;
+  std::optional<std::uint64_t> total_; ///< as this answer says
+  std::optional<std::uint64_t> size_;  ///< of the file, by what we know
   std::uint64_t resumed_from_ = 0;
 };
 
@@ -189,7 +203,8 @@ class Fetch {
     if (result.head.status == 416 && from > 0) {
       // Nothing after what we have: it is all there, or it is not this file.
       const auto known = part_.origin().total;
-      if (result.head.range_total == from && (known == 0 || known == from)) {
+      if (result.head.range_total == from && (known == 0 || known == from) &&
+          request_.size.value_or(from) == from) {
         result.end = HttpEnd::complete;
         resumed_from_ = from;
       } else {
@@ -253,6 +268,16 @@ DownloadReport check_existing(const DownloadRequest& request) {
     report.size += bytes.size();
   }
   report.sha256 = sha256.hex();
+  if (request.size && *request.size != report.size) {
+    throw DataError(
+        {.what = "the file that is there already has the wrong size",
+         .where = request.path.string(),
+         .values = fmt::format(
+             "{} bytes, and should have {}",
+             report.size,
+             *request.size),
+         .remedy = "remove it, or have it replaced with --force"});
+  }
   if (request.expected) {
     const auto found = use_sha1 ? sha1.hex() : report.sha256;
     if (found != request.expected->hex) {

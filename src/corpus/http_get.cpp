@@ -317,8 +317,7 @@ HttpResult http_get(const HttpRequest& request, HttpSink& sink) {
       return result;
     }
     result.end = HttpEnd::refused;
-    const auto scheme = scheme_of(location);
-    if (!is_web(scheme) || (scheme == "http" && scheme_of(address) != scheme)) {
+    if (!may_redirect(address, location)) {
       result.trouble = fmt::format(
           "redirected to {}, which is not followed from {}",
           shown_address(location),
@@ -334,6 +333,11 @@ HttpResult http_get(const HttpRequest& request, HttpSink& sink) {
     }
     address = location;
   }
+}
+
+bool may_redirect(const std::string& from, const std::string& to) {
+  const auto scheme = scheme_of(to);
+  return is_web(scheme) && (scheme == "https" || scheme_of(from) == scheme);
 }
 
 void check_address(const std::string& address) {

@@ -56,6 +56,9 @@ struct HttpResult {
 /// (`https_proxy`, `no_proxy`, …).
 HttpResult http_get(const HttpRequest& request, HttpSink& sink);
 
+/// Whether an answer from one address may send us on to the other.
+bool may_redirect(const std::string& from, const std::string& to);
+
 /// An address that http_get() can use; a ConfigError for any other.
 void check_address(const std::string& address);
 

@@ -13,6 +13,12 @@ NumberedFiles::NumberedFiles(const fs::path& output, std::uint64_t bytes)
     : bytes_(bytes) {
   if (!output.has_filename() || fs::is_directory(output)) {
     folder_ = output;
+    if (fs::exists(folder_ / "AA")) {
+      throw DataError(
+          {.what = "the folder holds the files of an earlier run",
+           .where = folder_.string(),
+           .remedy = "choose another, or remove AA, AB, … in it"});
+    }
   } else {
     file_ = std::make_unique<OutputFile>(output);
   }
@@ -25,18 +31,18 @@ fs::path NumberedFiles::next_path() {
       fmt::format("{}{}",
                   static_cast<char>('A' + folder / 26 % 26),
                   static_cast<char>('A' + folder % 26));
+  if (number >= 26 * 26 * 100) {
+    throw DataError(
+        {.what = "the output needs more than 67600 files",
+         .where = folder_.string(),
+         .remedy = "allow more bytes per file"});
+  }
   std::error_code error;
   fs::create_directories(path, error);
   if (error) {
     throw DataError(
         {.what = "cannot make the folder: " + error.message(),
          .where = path.string()});
-  }
-  if (number >= 26 * 26 * 100) {
-    throw DataError(
-        {.what = "the output needs more than 67600 files",
-         .where = folder_.string(),
-         .remedy = "allow more bytes per file"});
   }
   return path / fmt::format("wiki_{:02}", number % 100);
 }

@@ -51,8 +51,10 @@ TokenCounter::TokenCounter(std::shared_ptr<const text::Tokenizer> tokenizer)
 bool TokenCounter::has_at_least(std::size_t tokens, std::string_view text)
     const {
   constexpr std::size_t characters_per_token = 8;
-  return has_characters(tokens * characters_per_token, text) ||
-      count(text) >= tokens;
+  // Divided, since the product might not fit.
+  const bool surely = tokens <= text.size() / characters_per_token &&
+      has_characters(tokens * characters_per_token, text);
+  return surely || count(text) >= tokens;
 }
 
 std::size_t TokenCounter::count(std::string_view text) const {

@@ -103,7 +103,10 @@ bool is_well_formed(std::string_view url) {
 
 } // namespace
 
-std::string registered_name(std::string_view url) {
+namespace {
+
+/// "news.bbc.co.uk" of "https://user@News.BBC.co.uk:80/x".
+std::string host_of(std::string_view url) {
   if (const std::size_t scheme = url.find("://");
       scheme != std::string_view::npos) {
     url.remove_prefix(scheme + 3);
@@ -114,7 +117,13 @@ std::string registered_name(std::string_view url) {
   if (url.ends_with('.')) {
     url.remove_suffix(1);
   }
-  const std::string host = lower_case(url);
+  return lower_case(url);
+}
+
+} // namespace
+
+std::string registered_name(std::string_view url) {
+  const std::string host = host_of(url);
   const auto labels = labels_of(host);
   if (is_address_number(labels)) {
     return "";
@@ -141,13 +150,36 @@ UrlFilter::UrlFilter(const std::vector<std::string>& more_domains) {
     domains_.emplace(name);
   }
   for (const std::string& domain : more_domains) {
-    domains_.insert(registered_name(domain));
+    const std::string host = host_of(domain);
+    if (!host.empty()) {
+      (host.find('.') == std::string::npos ? domains_ : hosts_).insert(host);
+    }
+  }
+}
+
+bool UrlFilter::is_blocked(std::string_view url) const {
+  if (domains_.contains(registered_name(url))) {
+    return true;
+  }
+  if (hosts_.empty()) {
+    return false;
+  }
+  const std::string host = host_of(url);
+  for (std::string_view rest = host;;) {
+    if (hosts_.contains(rest)) {
+      return true;
+    }
+    const std::size_t dot = rest.find('.');
+    if (dot == std::string_view::npos) {
+      return false;
+    }
+    rest.remove_prefix(dot + 1);
   }
 }
 
 UrlVerdict UrlFilter::judge(std::string_view url) const {
   constexpr std::size_t longest_short = 8;
-  if (domains_.contains(registered_name(url))) {
+  if (is_blocked(url)) {
     return UrlVerdict::blocked_domain;
   }
   constexpr std::size_t longest_extension = 8;

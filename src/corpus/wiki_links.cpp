@@ -116,7 +116,11 @@ class LinkRemover {
 
   /// Links end within their paragraph; only captions of files may go on.
   void forget_unclosed() {
-    while (!open_.empty() && !is_no_text(title_of(open_.back()))) {
+    // A glance at the front is enough, and keeps this from reading a long
+    // caption again at each of its paragraphs.
+    constexpr std::size_t glance = 256;
+    while (!open_.empty() &&
+           !is_no_text(title_of(open_.back()).substr(0, glance))) {
       open_.pop_back();
     }
     too_deep_ = 0;

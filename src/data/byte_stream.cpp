@@ -52,8 +52,10 @@ bool RawStream::another_member(std::string_view magic) {
   return true;
 }
 
-std::unique_ptr<ByteStream> open_input(const std::filesystem::path& path) {
-  RawInput raw(path);
+std::unique_ptr<ByteStream> open_input(
+    const std::filesystem::path& path,
+    int interrupt) {
+  RawInput raw(path, interrupt);
   const auto bytes = raw.at_least(10);
   const std::string_view start(bytes.data(), bytes.size());
   if (start.starts_with("\x1f\x8b")) {

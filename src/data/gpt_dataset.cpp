@@ -40,7 +40,8 @@ bool for_each_part(
   const Extent extent = extent_of(index, sample);
   const auto order = index.documents.values<std::int32_t>();
   if (extent.first_document < 0 || extent.first_offset < 0 ||
-      extent.last_offset < 0 || extent.last_document < extent.first_document ||
+      extent.last_offset < -static_cast<std::int64_t>(extra) ||
+      extent.last_document < extent.first_document ||
       static_cast<std::uint64_t>(extent.last_document) >= order.size()) {
     return false;
   }
@@ -58,8 +59,13 @@ bool for_each_part(
         ? static_cast<std::size_t>(extent.first_offset)
         : 0;
     const std::size_t end = at == extent.last_document
-        ? static_cast<std::size_t>(extent.last_offset) + extra
+        ? static_cast<std::size_t>(
+              extent.last_offset + static_cast<std::int64_t>(extra))
         : length;
+    // Megatron counts the extra token of an empty document, too: -1.
+    if (at == extent.last_document && extent.last_offset < 0 && length > 0) {
+      return false;
+    }
     if (begin > end || end > length || end - begin > most - total) {
       return false;
     }

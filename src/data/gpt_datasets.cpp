@@ -36,14 +36,7 @@ class Builder {
   Builder(const GptDataOptions& options, const Logger& logger)
       : options_(options),
         logger_(logger),
-        tokenizer_(Description::parse(
-            options.tokenizer_description,
-            nullptr,
-            /*allow_exceptions=*/false)) {
-    if (tokenizer_.is_discarded()) {
-      throw ConfigError(
-          {.what = "the description of the tokenizer is no JSON"});
-    }
+        tokenizer_(parse_tokenizer_description(options.tokenizer_description)) {
     if (tokenizer_.is_object() && tokenizer_.contains("tokenizer")) {
       tokenizer_ = Description(tokenizer_["tokenizer"]);
     }
@@ -197,7 +190,10 @@ class Builder {
           .split = split,
           .description = text_of(description),
           .arrays = {"dataset_index", "dataset_sample_index"}};
-      arrays = cache(*options_.cache_path).get(key, misfit, build).arrays;
+      auto found = cache(*options_.cache_path).get(key, misfit, build);
+      result_.blends_kept = result_.blends_kept &&
+          found.origin != IndexCache::Origin::built_in_memory;
+      arrays = std::move(found.arrays);
     } else {
       arrays = build();
     }

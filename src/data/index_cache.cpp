@@ -1,7 +1,9 @@
 #include <cairn/data/index_cache.h>
 
+#include "base/file_error.h"
 #include "data/folder_lock.h"
 #include "data/index_description.h"
+#include "data/partial_file.h"
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
@@ -9,7 +11,10 @@
 #include <cairn/data/npy_file.h>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <system_error>
 #include <utility>
 
@@ -31,6 +36,34 @@ std::string stem_of(const IndexCache::Key& key) {
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
+}
+
+/// Tells a file from another that took its name.
+struct FileIdentity {
+  ino_t inode = 0;
+  time_t seconds = 0;
+  long nanoseconds = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+
+std::optional<FileIdentity> identity_of(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return std::nullopt;
+  }
+  return FileIdentity{
+      status.st_ino,
+      status.st_mtim.tv_sec,
+      status.st_mtim.tv_nsec};
+}
+
+/// From here on nobody takes the arrays of this description for a set.
+void withdraw(const fs::path& description) {
+  if (::unlink(description.c_str()) == 0) {
+    sync_folder_of(description);
+  } else if (errno != ENOENT) {
+    throw file_error("replace", description, errno);
+  }
 }
 
 // What a builder that was killed left behind; called under the lock.
@@ -62,7 +95,9 @@ std::optional<IndexCache::Result> IndexCache::load(
     const std::function<std::string(const Arrays&)>& misfit,
     bool say_why_not) const {
   Result result{.origin = Origin::file, .file = folder_ / stem};
-  if (!is_there(file(stem, description_suffix))) {
+  const fs::path description = file(stem, description_suffix);
+  const auto identity = identity_of(description);
+  if (!identity) {
     return std::nullopt;
   }
   for (const std::string& name : key.arrays) {
@@ -79,6 +114,9 @@ std::optional<IndexCache::Result> IndexCache::load(
     problem = misfit(result.arrays);
   } catch (const DataError& error) {
     problem = error.what();
+  }
+  if (identity_of(description) != identity) {
+    return std::nullopt; // replaced meanwhile: the arrays may be of two sets
   }
   if (problem.empty()) {
     return result;
@@ -128,6 +166,7 @@ bool IndexCache::store(
     const std::string& stem,
     const Arrays& arrays) const {
   try {
+    withdraw(file(stem, description_suffix));
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       save_npy(file(stem, fmt::format("-{}.npy", key.arrays[i])), arrays[i]);
     }
@@ -135,6 +174,9 @@ bool IndexCache::store(
     return true;
   } catch (const DataError& error) {
     logger_.warning("indices are kept in memory only: {}", error.what());
+    for (const std::string& name : key.arrays) { // half a set helps nobody
+      ::unlink(file(stem, fmt::format("-{}.npy", name)).c_str());
+    }
     return false;
   }
 }

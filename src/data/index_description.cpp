@@ -35,6 +35,23 @@ Description or_null(const std::optional<T>& value) {
   return value ? Description(*value) : Description(nullptr);
 }
 
+/// Writing one calls itself for every level.
+constexpr int deepest_tokenizer = 64;
+constexpr int deepest_description = deepest_tokenizer + 8;
+
+/// Discarded when it is no JSON or nested deeper.
+Description parse(std::string_view text, int deepest) {
+  bool too_deep = false;
+  Description parsed = Description::parse(
+      text,
+      [&](int depth, Description::parse_event_t, const Description&) {
+        too_deep = too_deep || depth > deepest;
+        return !too_deep;
+      },
+      /*allow_exceptions=*/false);
+  return too_deep ? Description(Description::value_t::discarded) : parsed;
+}
+
 void forget_tokenizers(Description& description) {
   description.erase("tokenizer");
   if (const auto datasets = description.find("datasets");
@@ -88,6 +105,18 @@ Description describe_blend(
   return description;
 }
 
+Description parse_tokenizer_description(std::string_view text) {
+  Description tokenizer = parse(text, deepest_tokenizer);
+  if (tokenizer.is_discarded()) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "the description of the tokenizer is no JSON, or is nested more "
+             "than {} levels deep",
+             deepest_tokenizer)});
+  }
+  return tokenizer;
+}
+
 std::string text_of(const Description& description) {
   return description.dump(4, ' ', true, Description::error_handler_t::replace);
 }
@@ -114,8 +143,7 @@ std::string md5_of(std::string_view text) {
 }
 
 std::string comparable(std::string_view text, const std::string& where) {
-  Description description =
-      Description::parse(text, nullptr, /*allow_exceptions=*/false);
+  Description description = parse(text, deepest_description);
   if (!description.is_object() || !description.contains("class")) {
     throw DataError(
         {.what = "not the description of an index", .where = where});

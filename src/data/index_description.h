@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace cairn::data {
@@ -37,6 +38,10 @@ Description describe_blend(
     Split split,
     const std::variant<std::vector<double>, std::vector<std::int64_t>>& weights,
     std::optional<std::int64_t> size);
+
+/// Megatron's account of a tokenizer, from JSON. Throws ConfigError for what is
+/// none.
+Description parse_tokenizer_description(std::string_view text);
 
 /// As it is stored and hashed.
 std::string text_of(const Description& description);

@@ -101,7 +101,9 @@ void IndexedWriter::State::write_documents() {
 }
 
 void IndexedWriter::State::remove_old_index() const {
-  if (::unlink(index.path().c_str()) != 0 && errno != ENOENT) {
+  if (::unlink(index.path().c_str()) == 0) {
+    sync_folder_of(index.path()); // before its tokens are replaced
+  } else if (errno != ENOENT) {
     throw file_error("replace", index.path(), errno);
   }
 }
@@ -184,14 +186,22 @@ void IndexedWriter::commit(std::span<IndexedWriter> writers) {
   for (auto& writer : writers) {
     writer.state_->remove_old_index();
   }
-  for (auto& writer : writers) {
-    writer.state_->tokens.publish();
-  }
-  for (auto& writer : writers) {
-    writer.state_->index.publish();
-  }
-  for (auto& writer : writers) {
-    sync_folder_of(writer.state_->index.path());
+  try {
+    for (auto& writer : writers) {
+      writer.state_->tokens.publish();
+    }
+    for (auto& writer : writers) {
+      writer.state_->index.publish();
+    }
+    for (auto& writer : writers) {
+      sync_folder_of(writer.state_->index.path());
+    }
+  } catch (...) {
+    for (auto& writer : writers) {
+      writer.state_->index.retract();
+      writer.state_->tokens.retract();
+    }
+    throw;
   }
 }
 

@@ -1,12 +1,15 @@
-#include <cairn/base/error.h>
 #include <cairn/data/json_line.h>
+
+#include "data/check_json.h"
+
+#include <cairn/base/error.h>
 #include <cairn/data/line_reader.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <simdjson.h>
 
-#include <optional>
+#include <algorithm>
 #include <utility>
 
 namespace cairn::data {
@@ -27,7 +30,7 @@ constexpr std::size_t ordinary_line = 4 << 20;
         {.what = "invalid UTF-8",
          .values =
              fmt::format("at byte {} of the line", find_invalid_utf8(line) + 1),
-         .remedy = "convert the file to UTF-8, or use --on-error skip"});
+         .remedy = "convert the file to UTF-8"});
   }
   std::string_view reason = simdjson::error_message(error);
   reason = reason.substr(0, reason.find_last_not_of('.') + 1);
@@ -61,7 +64,7 @@ std::string_view name_of(ondemand::json_type type) {
   throw DataError(
       {.what = fmt::format(
            "the value of \"{}\" is {}, not a string",
-           key,
+           shown(key),
            name_of(type)),
        .remedy = "name another key with --json-keys"});
 }
@@ -77,11 +80,11 @@ std::string_view name_of(ondemand::json_type type) {
       if (keys.size() == 20 || field.unescaped_key().get(name)) {
         break;
       }
-      keys.emplace_back(name.substr(0, 80));
+      keys.push_back(shown(name));
     }
   }
   throw DataError(
-      {.what = fmt::format("has no key \"{}\"", key),
+      {.what = fmt::format("has no key \"{}\"", shown(key)),
        .values = keys.empty()
            ? std::string("it has none at all")
            : fmt::format("its keys: {}", fmt::join(keys, ", ")),
@@ -144,7 +147,14 @@ error_code JsonLineParser::State::read_value(
   if (const auto error = value.type().get(type)) {
     return error;
   }
-  found[key].clear(); // of a key that is there twice the last one counts
+  // Of a key that is there twice the last one counts.
+  for (const auto raw : found[key]) {
+    if (there[key] && !escapes_are_whole({raw.data(), raw.size()})) {
+      return simdjson::STRING_ERROR;
+    }
+  }
+  found[key].clear();
+  there[key] = true;
   texts[key].is_list = type == ondemand::json_type::array;
   if (texts[key].is_list) {
     return read_list(key, value);
@@ -171,13 +181,14 @@ error_code JsonLineParser::State::read_fields(ondemand::document& document) {
     if (const auto error = field.unescaped_key().get(name)) {
       return error;
     }
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (keys[i] == name) {
-        there[i] = true;
-        if (const auto error = read_value(i, field.value())) {
-          return error;
-        }
-      }
+    const auto key = std::find(keys.begin(), keys.end(), name);
+    const auto error = key == keys.end()
+        ? check_json(field.value())
+        : read_value(
+              static_cast<std::size_t>(key - keys.begin()),
+              field.value());
+    if (error) {
+      return error;
     }
   }
   if (!document.current_location().error()) {

@@ -1,3 +1,5 @@
+#include "data/check_json.h"
+
 #include <cairn/base/error.h>
 #include <cairn/data/json_line.h>
 
@@ -12,8 +14,8 @@ namespace {
 
 [[noreturn]] void refuse_escape(std::string_view escape) {
   throw DataError(
-      {.what = fmt::format("\"{}\" stands for no character", escape),
-       .remedy = "every line must be valid JSON; or use --on-error skip"});
+      {.what = fmt::format("\"{}\" stands for no character", shown(escape)),
+       .remedy = "every line must be valid JSON"});
 }
 
 /// The four hexadecimal digits of the \u escape that begins at `at`.

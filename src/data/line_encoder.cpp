@@ -44,7 +44,7 @@ struct Mark {
         lengths(block.lengths.size()),
         ends(block.document_ends.size()) {}
   void restore(SequenceBlock& block) const {
-    block.tokens.resize(tokens);
+    block.tokens.resize(std::min(tokens, block.tokens.size()));
     block.lengths.resize(lengths);
     block.document_ends.resize(ends);
   }
@@ -67,10 +67,13 @@ void LineEncoder::encode(
   const std::size_t keys = options_.keys.size();
   out.parts.resize(options_.partitions * keys);
   std::function<void()> spill_all;
+  bool output_failed = false;
   if (spill) {
     spill_all = [&] {
-      spill(out);
       spilled_ = true;
+      output_failed = true; // unless it comes back
+      spill(out);
+      output_failed = false;
     };
   }
 
@@ -100,10 +103,18 @@ void LineEncoder::encode(
           spill_all);
       ++out.documents;
     } catch (const DataError& error) {
+      if (output_failed) {
+        throw; // nothing is wrong with the line
+      }
       Problem problem = error.problem();
       problem.where = fmt::format("{}:{}", block.file, block.first_line + i);
+      if (options_.on_error == OnError::fail) {
+        problem.remedy += problem.remedy.empty() ? "" : "; or ";
+        problem.remedy += "leave such lines out with --on-error skip";
+        throw DataError(std::move(problem));
+      }
       DataError placed(std::move(problem));
-      if (options_.on_error == OnError::fail || spilled_) {
+      if (spilled_) {
         throw placed; // what is spilled cannot be taken back
       }
       for (std::size_t k = 0; k < keys; ++k) {

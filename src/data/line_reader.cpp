@@ -41,7 +41,7 @@ void BlockBuffer::reserve(std::size_t capacity) {
 BlockReader::BlockReader(const std::filesystem::path& path, Options options)
     : options_(options),
       file_(path == "-" ? "standard input" : path.string()),
-      stream_(open_input(path)) {}
+      stream_(open_input(path, options.interrupt)) {}
 
 bool BlockReader::next(LineBlock& block) {
   block.file = file_;

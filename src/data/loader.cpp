@@ -13,6 +13,12 @@ Loader::Loader(Sampler sampler, Collate collate, Options options)
   }
 }
 
+Loader::~Loader() {
+  for (auto& worker : workers_) {
+    worker.request_stop(); // all of them, before the first is waited for
+  }
+}
+
 Loader::Slot Loader::make(IndexBatch indices) const {
   Slot slot{.ready = true};
   try {

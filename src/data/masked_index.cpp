@@ -3,6 +3,7 @@
 #include <cairn/base/error.h>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -158,6 +159,18 @@ void append_samples(
 }
 
 template <typename T>
+void require_memory(std::size_t rows) {
+  const auto memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+      static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (rows > memory / sizeof(typename Rows<T>::value_type)) {
+    throw DataError(
+        {.what = "the index of so many samples does not fit into memory",
+         .values = fmt::format("{} samples", rows),
+         .remedy = "train on more data, or ask for fewer samples"});
+  }
+}
+
+template <typename T>
 IndexArray build(
     const IndexedDataset& sentences,
     std::span<const Document> documents,
@@ -165,6 +178,7 @@ IndexArray build(
   const auto rows = std::make_shared<Rows<T>>();
   TargetLength target_length(options);
   const auto wanted = static_cast<std::size_t>(options.samples.value_or(1));
+  require_memory<T>(wanted);
   while (rows->size() < wanted) {
     for (const Document& document : documents) {
       append_samples(
@@ -176,6 +190,7 @@ IndexArray build(
     }
     // One epoch tells how much memory the rest will take.
     if (rows->size() < wanted && rows->capacity() < wanted + rows->size()) {
+      require_memory<T>(wanted + rows->size());
       rows->reserve(wanted + rows->size());
     }
     if (!options.samples) {

@@ -22,13 +22,6 @@ Description describe(
     const SplitShares& shares,
     const Options& options,
     const std::string& tokenizer_description) {
-  const Description tokenizer = Description::parse(
-      tokenizer_description,
-      nullptr,
-      /*allow_exceptions=*/false);
-  if (tokenizer.is_discarded()) {
-    throw ConfigError({.what = "the description of the tokenizer is no JSON"});
-  }
   Description description = describe_gpt_index(
       sentences.prefix().string(),
       split,
@@ -36,7 +29,7 @@ Description describe(
       {.samples = options.samples,
        .sequence_length = options.sequence_length,
        .seed = options.seed},
-      tokenizer);
+      parse_tokenizer_description(tokenizer_description));
   const MaskingOptions& masking = options.masking;
   description["class"] = class_name;
   description["masking_probability"] = masking.probability;

@@ -91,6 +91,12 @@ void PartialFile::publish() {
   published_ = true;
 }
 
+void PartialFile::retract() noexcept {
+  if (published_) {
+    ::unlink(path_.c_str());
+  }
+}
+
 void sync_folder_of(const std::filesystem::path& path) {
   const std::filesystem::path folder =
       path.has_parent_path() ? path.parent_path() : ".";

@@ -22,8 +22,9 @@ class PartialFile {
   const std::filesystem::path& path() const noexcept { return path_; }
   BufferedFile& file() noexcept { return file_; }
 
-  void sync();    ///< all of it is on the disk
-  void publish(); ///< under its final name
+  void sync();             ///< all of it is on the disk
+  void publish();          ///< under its final name
+  void retract() noexcept; ///< removes it again, if it was published
 
  private:
   std::filesystem::path path_;

@@ -1,5 +1,6 @@
 #include <cairn/base/error.h>
 #include <cairn/base/thread_pool.h>
+#include <cairn/base/unique_fd.h>
 #include <cairn/data/line_reader.h>
 #include <cairn/data/preprocess.h>
 
@@ -9,6 +10,7 @@
 #include "data/preprocess_output.h"
 
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,6 +65,13 @@ void check(const PreprocessOptions& options) {
           "give that field another name in the input");
     }
   }
+  const auto folder = options.output_prefix.parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
+    throw DataError(
+        {.what = "the folder of --output-prefix is missing",
+         .where = folder.string(),
+         .remedy = "make it, or give another --output-prefix"});
+  }
   // Before hours of work, not after: a file of many that is not there.
   for (const auto& input : options.inputs) {
     if (input != "-" && ::access(input.c_str(), R_OK) != 0) {
@@ -77,6 +86,14 @@ void check(const PreprocessOptions& options) {
         "the tokenizer has no end-of-document token",
         "leave out --append-eod, or take another tokenizer");
   }
+}
+
+UniqueFd make_event() {
+  UniqueFd event(::eventfd(0, EFD_CLOEXEC));
+  if (!event) {
+    throw file_error("open", "an event", errno);
+  }
+  return event;
 }
 
 /// Everything that runs at the same time, so that it also ends together.
@@ -95,6 +112,7 @@ class Pipeline {
 
   ~Pipeline() {
     jobs_.stop();
+    ::eventfd_write(stopped_.get(), 1); // it may wait for an idle pipe
     reader_.join();
   }
   Pipeline(const Pipeline&) = delete;
@@ -135,7 +153,9 @@ class Pipeline {
     try {
       std::uint64_t line_index = 0;
       for (const auto& input : options_.inputs) {
-        BlockReader reader(input, {.block_size = block_size_});
+        BlockReader reader(
+            input,
+            {.block_size = block_size_, .interrupt = stopped_.get()});
         for (;;) {
           Job job;
           if (!reader.next(job.block)) {
@@ -188,6 +208,7 @@ class Pipeline {
   const PreprocessOptions& options_;
   TokenType type_;
   std::size_t block_size_;
+  UniqueFd stopped_ = make_event();
   std::mutex mutex_;
   std::vector<std::unique_ptr<LineEncoder>> idle_;
   OrderedJobs<Job> jobs_;
@@ -262,7 +283,9 @@ PreprocessReport preprocess(
     throw DataError(
         {.what = "the input holds no document",
          .where = options.inputs.front().string(),
-         .values = fmt::format("{} lines skipped", report.skipped)});
+         .values = report.skipped == 0
+             ? std::string()
+             : fmt::format("{} lines skipped", report.skipped)});
   }
   output.commit();
   report.bytes_written = output.bytes_written();

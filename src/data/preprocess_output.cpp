@@ -25,7 +25,7 @@ PreprocessOutput::PreprocessOutput(
     : keys_(options.keys.size()), token_size_(size_of(type)) {
   if (options.existing == Existing::keep) {
     for (const auto& key : options.keys) {
-      require_absent(tokens_path(output_of(options, key)));
+      // Tokens without an index are what a crash left behind.
       require_absent(index_path(output_of(options, key)));
     }
   }

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,9 +32,10 @@ UniqueFd open_or_standard_input(const std::filesystem::path& path) {
 
 } // namespace
 
-RawInput::RawInput(const std::filesystem::path& path)
+RawInput::RawInput(const std::filesystem::path& path, int interrupt)
     : name_(path == "-" ? "standard input" : path.string()),
       fd_(open_or_standard_input(path)),
+      interrupt_(interrupt),
       buffer_(capacity) {
   struct stat status {};
   if (::fstat(fd_.get(), &status) == 0 && S_ISREG(status.st_mode)) {
@@ -57,7 +59,22 @@ void RawInput::consume(std::size_t count) noexcept {
   position_ += count;
 }
 
+bool RawInput::wait_for_bytes() const {
+  pollfd waits[] = {
+      {.fd = fd_.get(), .events = POLLIN, .revents = 0},
+      {.fd = interrupt_, .events = POLLIN, .revents = 0}};
+  while (::poll(waits, 2, -1) < 0) {
+    if (errno != EINTR) {
+      throw file_error("wait for", name_, errno);
+    }
+  }
+  return waits[1].revents == 0;
+}
+
 bool RawInput::read_more() {
+  if (interrupt_ >= 0 && !wait_for_bytes()) {
+    return false;
+  }
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;

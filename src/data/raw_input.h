@@ -15,7 +15,9 @@ namespace cairn::data {
 /// what comes next.
 class RawInput {
  public:
-  explicit RawInput(const std::filesystem::path& path);
+  /// When `interrupt`, a descriptor, can be read from, the input is at its end;
+  /// -1 for none.
+  explicit RawInput(const std::filesystem::path& path, int interrupt = -1);
 
   /// What is at hand and not yet consumed; reads on when that is nothing, so
   /// it is empty only at the end.
@@ -33,9 +35,11 @@ class RawInput {
 
  private:
   bool read_more();
+  bool wait_for_bytes() const; ///< false when interrupted
 
   std::string name_;
   UniqueFd fd_;
+  int interrupt_;
   std::uint64_t size_ = 0;
   std::uint64_t position_ = 0; ///< of what was consumed
   std::vector<char> buffer_;

@@ -105,8 +105,9 @@ std::shared_ptr<const Tokenizer> load_null_tokenizer(
   constexpr std::size_t most = std::numeric_limits<TokenId>::max();
   if (options.vocab_size == 0 || options.vocab_size > most) {
     throw ConfigError(
-        {.what = "NullTokenizer needs a vocabulary size",
-         .values = fmt::format("--vocab-size {}", options.vocab_size),
+        {.what = options.vocab_size == 0
+             ? std::string("NullTokenizer needs a vocabulary size")
+             : fmt::format("--vocab-size {} is too large", options.vocab_size),
          .remedy = fmt::format("give --vocab-size from 1 to {}", most)});
   }
   SpecialIds special;

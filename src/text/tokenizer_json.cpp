@@ -10,6 +10,8 @@ namespace cairn::text {
 namespace {
 
 constexpr int deepest_sequence = 16;
+/// They call each other, one inside the other.
+constexpr std::size_t most_components = 64;
 
 void append_components(
     const JsonValue& component,
@@ -122,6 +124,13 @@ std::vector<JsonValue> components(
   std::vector<JsonValue> all;
   if (component) {
     append_components(*component, members, 0, all);
+    if (all.size() > most_components) {
+      component->refuse(fmt::format(
+          "{} \"{}\" are refused: more than {}",
+          all.size(),
+          members,
+          most_components));
+    }
   }
   return all;
 }

@@ -26,12 +26,20 @@ std::int64_t highest_id(std::size_t count) {
 
 Vocabulary::Vocabulary(
     const std::vector<Entry>& entries,
+    const std::string& where)
+    : Vocabulary(
+          entries,
+          static_cast<std::size_t>(highest_id(entries.size())) + 1,
+          where) {}
+
+Vocabulary::Vocabulary(
+    const std::vector<Entry>& entries,
+    std::size_t ids,
     const std::string& where) {
   tokens_.reserve(entries.size());
   rebuild(std::bit_ceil(entries.size() * 2 + 16));
-  const auto limit = highest_id(entries.size());
   for (const Entry& entry : entries) {
-    if (entry.id < 0 || entry.id > limit) {
+    if (entry.id < 0 || static_cast<std::size_t>(entry.id) >= ids) {
       throw DataError(
           {.what = fmt::format(
                "the id {} of \"{}\" is out of place",
@@ -57,7 +65,7 @@ void Vocabulary::add(
     std::string_view token,
     TokenId id,
     const std::string& where) {
-  if (id < 0 || id > highest_id(size())) {
+  if (id < 0 || id > highest_id(used_)) { // holes do not count
     throw DataError(
         {.what = fmt::format("the id {} of \"{}\" is out of place", id, token),
          .where = where});

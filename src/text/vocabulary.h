@@ -22,6 +22,11 @@ class Vocabulary {
   /// Throws DataError, with `where` for its place, for ids that are negative,
   /// far apart or given twice, and for a token given twice.
   Vocabulary(const std::vector<Entry>& entries, const std::string& where);
+  /// The same for a part of a vocabulary of so many ids.
+  Vocabulary(
+      const std::vector<Entry>& entries,
+      std::size_t ids,
+      const std::string& where);
 
   /// Puts a token after the last id, unless it is there; gives its id.
   TokenId add(std::string_view token);

@@ -173,7 +173,7 @@ WordPieceTokenizer::WordPieceTokenizer(WordPiece scheme)
       continuing.push_back({std::string(token.substr(prefix.size())), id});
     }
   }
-  continuing_ = Vocabulary(continuing, "");
+  continuing_ = Vocabulary(continuing, vocab_size(), "");
   never_split_.insert(scheme_.never_split.begin(), scheme_.never_split.end());
   special_.resize(vocab_size());
   for (const AddedToken& token : scheme_.added) {

@@ -174,7 +174,7 @@ class NewFolder {
   const fs::path& path() const { return path_; }
 
   void put_in_place() {
-    fs::rename(path_, target_); // takes the place of an empty folder as well
+    fs::rename(path_, target_);
     path_.clear();
     const UniqueFd parent =
         open_file(parent_of(target_), O_RDONLY | O_DIRECTORY);
@@ -186,9 +186,33 @@ class NewFolder {
   fs::path path_;
 };
 
-/// Without the slash at the end, so that a name can be made beside it.
-fs::path plain(const fs::path& folder) {
-  return folder.has_filename() ? folder : folder.parent_path();
+/// Without "/" and "/." at the end, so that a name can be made beside it.
+fs::path plain(fs::path folder) {
+  while (folder.has_relative_path() &&
+         (!folder.has_filename() || folder.filename() == ".")) {
+    folder = folder.parent_path();
+  }
+  return folder;
+}
+
+void write_files(const TrainedBpe& trained, const fs::path& folder) {
+  write_file_atomically(folder / "vocab.json", vocab_json(trained));
+  write_file_atomically(folder / "merges.txt", merges_txt(trained));
+  write_file_atomically(folder / "tokenizer.json", tokenizer_json(trained));
+}
+
+/// A folder that is there is not replaced: it may be a mount point, the
+/// current folder, or stand behind a symbolic link.
+void fill_folder(const TrainedBpe& trained, const fs::path& folder) {
+  try {
+    write_files(trained, folder);
+  } catch (...) {
+    for (const char* name : {"vocab.json", "merges.txt", "tokenizer.json"}) {
+      std::error_code ignored;
+      fs::remove(folder / name, ignored);
+    }
+    throw;
+  }
 }
 
 } // namespace
@@ -201,24 +225,33 @@ void prepare_tokenizer_folder(const fs::path& folder) {
          .remedy = std::move(remedy)});
   };
   std::error_code error;
-  const auto status = fs::status(folder, error);
-  if (status.type() == fs::file_type::directory) {
+  const auto type = fs::status(folder, error).type();
+  if (type == fs::file_type::directory) {
     const bool empty = fs::is_empty(folder, error);
     if (!error && !empty) {
       refuse(
           "is not empty",
           "name a new folder, or remove what is in this one");
     }
-  } else if (status.type() != fs::file_type::not_found) {
+    if (error || ::access(folder.c_str(), W_OK | X_OK) != 0) {
+      refuse("cannot be written to");
+    }
+    return;
+  }
+  if (type != fs::file_type::not_found) {
     refuse(error ? error.message() : "is no folder");
-  } else {
-    error.clear();
   }
-  const fs::path parent = parent_of(plain(folder));
-  if (!error) {
-    fs::create_directories(parent, error);
+  const fs::path fresh = plain(folder);
+  if (fresh.empty() || fresh.filename() == "..") {
+    refuse("names no folder");
   }
-  if (!error && ::access(parent.c_str(), W_OK) != 0) {
+  error.clear();
+  if (fs::is_symlink(fresh)) {
+    refuse("is a symbolic link to nothing");
+  }
+  const fs::path parent = parent_of(fresh);
+  fs::create_directories(parent, error);
+  if (!error && ::access(parent.c_str(), W_OK | X_OK) != 0) {
     error = std::error_code(errno, std::generic_category());
   }
   if (error) {
@@ -229,13 +262,13 @@ void prepare_tokenizer_folder(const fs::path& folder) {
 void write_tokenizer(const TrainedBpe& trained, const fs::path& folder) {
   prepare_tokenizer_folder(folder);
   try {
-    NewFolder fresh(plain(folder));
-    write_file_atomically(fresh.path() / "vocab.json", vocab_json(trained));
-    write_file_atomically(fresh.path() / "merges.txt", merges_txt(trained));
-    write_file_atomically(
-        fresh.path() / "tokenizer.json",
-        tokenizer_json(trained));
-    fresh.put_in_place();
+    if (fs::exists(folder)) {
+      fill_folder(trained, folder);
+    } else {
+      NewFolder fresh(plain(folder));
+      write_files(trained, fresh.path());
+      fresh.put_in_place();
+    }
   } catch (const fs::filesystem_error& error) {
     throw DataError(
         {.what = fmt::format("cannot be made: {}", error.code().message()),

@@ -30,6 +30,13 @@ TEST(Program, WithoutArgumentsShowsItsCommands) {
   EXPECT_THAT(result.err, IsEmpty());
 }
 
+TEST(Program, OutputThatCannotBeWrittenIsAFailure) {
+  const Result result =
+      run({"/bin/sh", "-c", CAIRN_BINARY_DIR "/bin/cairn --help > /dev/full"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("cannot write to standard output"));
+}
+
 TEST(Program, UnknownCommandIsRefusedWithTheNearest) {
   const Result result = cairn({"lauch"});
   EXPECT_EQ(result.code, 2);

@@ -221,14 +221,36 @@ TEST(CleanCommand, PrintsATableAndRefusesNonsense) {
   EXPECT_THAT(result.out, HasSubstr("kept"));
   EXPECT_THAT(result.out, HasSubstr("100.00%"));
   const auto language = testing::run(
-      {cairn, "data", "clean", input, "-o", output, "--language", "xx"});
+      {cairn,
+       "data",
+       "clean",
+       input,
+       "--overwrite",
+       "-o",
+       output,
+       "--language",
+       "xx"});
   EXPECT_EQ(language.code, 2);
   EXPECT_THAT(language.err, HasSubstr("\"xx\" is not known"));
   const auto bands = testing::run(
-      {cairn, "data", "clean", input, "-o", output, "--num_bands", "7"});
+      {cairn,
+       "data",
+       "clean",
+       input,
+       "--overwrite",
+       "-o",
+       output,
+       "--num_bands",
+       "7"});
   EXPECT_EQ(bands.code, 2);
   const auto broken = testing::run(
-      {cairn, "data", "clean", folder.write("b", "{"), "-o", output});
+      {cairn,
+       "data",
+       "clean",
+       folder.write("b", "{"),
+       "--overwrite",
+       "-o",
+       output});
   EXPECT_EQ(broken.code, 1);
   EXPECT_THAT(broken.err, HasSubstr("b:1: is no JSON"));
 }

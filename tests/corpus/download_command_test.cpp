@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace cairn::corpus {
 namespace {
@@ -22,7 +24,6 @@ using ::testing::HasSubstr;
 using testing::HttpServer;
 using testing::read_text;
 using testing::Result;
-using testing::run;
 using testing::TemporaryFolder;
 using testing::Words;
 
@@ -30,6 +31,13 @@ Words words(const Words& arguments) {
   Words all{CAIRN_BINARY_DIR "/bin/cairn", "data", "download"};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return all;
+}
+
+const std::vector<std::pair<std::string, std::string>> without_proxy{
+    {"no_proxy", "*"}}; // the servers are on this machine
+
+Result run(const Words& words) {
+  return Command(words, without_proxy).finish();
 }
 
 std::string sum(const char* kind, const std::string& text) {
@@ -69,6 +77,15 @@ TEST(DownloadCommand, RefusesBadUsage) {
   expect({"wikipedia", "--language", "../x"}, "no code of one of Wikipedia's");
   expect({"tiny-shakespeare", "--sha256", "12"}, "no SHA-256");
   expect({"gpt2", "--sha256", std::string(64, '0')}, "of one file, here are 2");
+  expect({"gpt2", "--language", "de"}, "wikipedia is not named");
+  expect({"gpt2", "--unchecked"}, "--unchecked is for files whose sums");
+  expect({"gpt2", "gpt2"}, "would be the same file");
+  expect(
+      {"https://me:hush@a.org/x.txt", "https://b.org/x.txt"},
+      "x.txt: https://a.org/x.txt and https://b.org/x.txt would be the same");
+  expect(
+      {"tiny-shakespeare", "https://b.org/input.txt"},
+      "would be the same file");
 }
 
 TEST(DownloadCommand, BringsAnAddressOfOnesOwn) {
@@ -123,7 +140,7 @@ TEST(DownloadCommand, GoesOnAfterKillNine) {
        "--sha256",
        sum("sha256", body)});
   {
-    Command command(arguments);
+    Command command(arguments, without_proxy);
     std::error_code missing;
     for (int i = 0; i < 2000; ++i) {
       const auto size = std::filesystem::file_size(part, missing);
@@ -209,6 +226,36 @@ TEST(DownloadCommand, ChecksAWikipediaDumpAgainstThePublishedSum) {
   EXPECT_THAT(result.err, HasSubstr("wrong checksum"));
 }
 
+TEST(DownloadCommand, ADumpWithoutAPublishedSumIsNotTakenUnlessAsked) {
+  TemporaryFolder folder;
+  HttpServer server;
+  const std::string dump = "BZh9 not really";
+  server.answer("/dewiki-latest-pages-articles.xml.bz2", {{.body = dump}});
+  server.answer(
+      "/dewiki-latest-sha1sums.txt",
+      {{.body = sum("sha1", "x") + "  dewiki-20260101-abstract.gz\n"}});
+  Words arguments{
+      "wikipedia",
+      "--language",
+      "de",
+      "--mirror",
+      server.address(""),
+      "--output",
+      folder.path().string()};
+  auto result = run(words(arguments));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("lists no sum of dewiki"), HasSubstr("--unchecked")));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+
+  arguments.push_back("--unchecked");
+  result = run(words(arguments));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("no checksum to compare"));
+  EXPECT_THAT(result.err, HasSubstr("lists no sum of dewiki"));
+}
+
 TEST(DownloadCommand, BringsGpt2sVocabularyFromAMirror) {
   TemporaryFolder folder;
   HttpServer server;
@@ -255,11 +302,22 @@ TEST(DownloadCommand, UnpacksWhatComesPacked) {
       read_text(checkpoint / "release/mp_rank_00/model_optim_rng.pt"),
       "weights");
 
+  auto checked = arguments;
+  checked.insert(checked.end(), {"--sha256", std::string(64, '0')});
+  result = run(words(checked));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("wrong checksum"));
+  checked.back() = sum("sha256", archive);
+  EXPECT_EQ(run(words(checked)).code, 0);
+
   // Once it is unpacked, the archive need not be there.
   std::filesystem::remove(checkpoint / "megatron_lm_345m_v0.0.zip");
   result = run(words(arguments));
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("there already, unpacked"));
+  result = run(words(checked));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("not the archive that --sha256 is of"));
   EXPECT_EQ(server.questions().size(), 1U);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cairn/base/error.h>
 
+#include "corpus/http_get.h"
 #include "corpus/message_digest.h"
 #include "support/command.h"
 #include "support/http_server.h"
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -47,6 +49,7 @@ Checksum sha256_of(const std::string& text) {
 class Download : public ::testing::Test {
  protected:
   Download() {
+    ::setenv("no_proxy", "*", 1); // the servers are on this machine
     options.first_wait = std::chrono::milliseconds(1);
     options.longest_wait = std::chrono::milliseconds(5);
     options.connect_timeout = std::chrono::seconds(5);
@@ -274,6 +277,39 @@ TEST_F(Download, RefusesAnotherSizeBeforeTheBytesCome) {
   EXPECT_TRUE(nothing_left());
 }
 
+TEST_F(Download, StopsAtOnceWhenMoreComesThanTheFileHas) {
+  server.answer("/file.bin", {{.body = bytes, .says_length = false}});
+  auto wanted = request("/file.bin");
+  wanted.size = 5;
+  wanted.expected = sha256_of(bytes.substr(0, 5));
+  EXPECT_THAT(failure(wanted), HasSubstr("sends more than the 5 bytes"));
+  EXPECT_EQ(server.questions().size(), 1U);
+  EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(Download, StartsOverWhenARangeBringsTooMuch) {
+  server.answer(
+      "/file.bin",
+      {{.body = bytes, .cut_after = 70'000},
+       {.body = bytes + "more", .claim_total = bytes.size()},
+       {.body = bytes}});
+  EXPECT_EQ(get(request("/file.bin")).resumed_from, 0U);
+  EXPECT_EQ(header(1, "range"), "bytes=70000-");
+  EXPECT_EQ(header(2, "range"), "");
+  EXPECT_EQ(read_text(file), bytes);
+}
+
+TEST_F(Download, IsNotCompleteBeforeTheKnownSize) {
+  options.attempts = 2;
+  server.answer("/file.bin", {{.body = bytes, .says_length = false}});
+  auto wanted = request("/file.bin");
+  wanted.size = bytes.size() + 1;
+  EXPECT_THAT(failure(wanted), HasSubstr("tries"));
+  EXPECT_FALSE(std::filesystem::exists(file));
+  wanted.size = bytes.size();
+  EXPECT_EQ(get(wanted).size, bytes.size());
+}
+
 TEST_F(Download, AWrongLengthIsACut) {
   options.attempts = 2;
   server.answer("/file.bin", {{.body = bytes, .claim = bytes.size() + 1}});
@@ -309,6 +345,15 @@ TEST_F(Download, ARedirectLeadsToNoOtherScheme) {
     EXPECT_THAT(failure(request("/a")), HasSubstr("not followed"));
     EXPECT_TRUE(nothing_left());
   }
+}
+
+TEST(Redirect, LeadsFromHttpsToHttpsOnly) {
+  EXPECT_TRUE(may_redirect("https://a.org/x", "https://b.org/x"));
+  EXPECT_TRUE(may_redirect("http://a.org/x", "https://a.org/x"));
+  EXPECT_TRUE(may_redirect("http://a.org/x", "http://b.org/x"));
+  EXPECT_FALSE(may_redirect("https://a.org/x", "http://a.org/x"));
+  EXPECT_FALSE(may_redirect("https://a.org/x", "HTTP://a.org/x"));
+  EXPECT_FALSE(may_redirect("http://a.org/x", "ftp://a.org/x"));
 }
 
 TEST_F(Download, WaitsForAServerInTrouble) {
@@ -389,6 +434,9 @@ TEST_F(Download, WhatIsThereIsCheckedAndLeftAlone) {
   EXPECT_EQ(get(wanted).address, "");
   wanted.expected = sha256_of("brought by hand");
   EXPECT_EQ(get(wanted).address, "");
+  wanted.size = 3;
+  EXPECT_THAT(failure(wanted), HasSubstr("15 bytes, and should have 3"));
+  wanted.size.reset();
   wanted.expected = sha256_of("something else");
   EXPECT_THAT(failure(wanted), HasSubstr("there already has the wrong"));
   EXPECT_EQ(read_text(file), "brought by hand");

@@ -54,9 +54,21 @@ TEST(UrlFilter, FollowsTheRecipe) {
 }
 
 TEST(UrlFilter, TakesMoreDomains) {
-  const UrlFilter filter({"spam", "www.junk.co.uk"});
-  EXPECT_EQ(filter.judge("https://a.spam.net/b"), UrlVerdict::blocked_domain);
-  EXPECT_EQ(filter.judge("https://junk.org/b"), UrlVerdict::blocked_domain);
+  const UrlFilter filter({"spam", "junk.co.uk", "user.example.io", "10.0.0.1"});
+  for (const char* blocked :
+       {"https://a.spam.net/b",
+        "https://www.junk.co.uk/b",
+        "https://junk.co.uk:80/b",
+        "https://user.example.io/",
+        "http://10.0.0.1/index"}) {
+    EXPECT_EQ(filter.judge(blocked), UrlVerdict::blocked_domain) << blocked;
+  }
+  for (const char* fine :
+       {"https://junk.org/b",
+        "https://other.example.io/",
+        "http://93.184.216.34/index"}) {
+    EXPECT_EQ(filter.judge(fine), UrlVerdict::fine) << fine;
+  }
 }
 
 TEST(UrlFilter, Fuzz) {

@@ -160,6 +160,7 @@ TEST(WikiText, TakesLinearTime) {
     }
     text_of(text);
   }
+  text_of("[[File:a" + std::string(300'000, '\n'));
   std::string deep;
   for (int i = 0; i < 50'000; ++i) {
     deep += "[[x|";

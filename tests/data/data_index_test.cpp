@@ -63,6 +63,53 @@ TEST(DataIndex, BuildsOnceAndSaysWhat) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), files);
 }
 
+TEST(DataIndex, TrainingAloneNeedsNoBatchSize) {
+  const TemporaryFolder folder;
+  const Result result = data_index(
+      {"--data-path",
+       gpt_golden("a").string(),
+       "--split",
+       "1,0,0",
+       "--seq-length",
+       "16",
+       "--train-samples",
+       "60",
+       "--data-cache-path",
+       folder.path().string()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("train "));
+}
+
+TEST(DataIndex, FailsWhenFilesCannotBeKept) {
+  const TemporaryFolder folder;
+  const Result result = data_index(
+      {"--data-path",
+       gpt_golden("a").string(),
+       "--split",
+       "1,0,0",
+       "--seq-length",
+       "16",
+       "--data-cache-path",
+       "/dev/null/cache"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("not all index files could be kept"));
+
+  // The first of the files fits under the limit, a later one does not.
+  const Result half = testing::run(
+      {"/bin/bash",
+       "-c",
+       "ulimit -f 8; exec " CAIRN_BINARY_DIR "/bin/cairn data index "
+       "--data-path '" +
+           gpt_golden("a").string() +
+           "' --split 1,0,0 --seq-length 2 --data-cache-path '" +
+           folder.path().string() + "'"});
+  EXPECT_EQ(half.code, 1) << half.err;
+  EXPECT_THAT(half.err, HasSubstr("not all index files could be kept"));
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    EXPECT_EQ(entry.path().extension(), ".lock") << entry.path();
+  }
+}
+
 TEST(DataIndex, SaysWhatIsWrong) {
   const TemporaryFolder folder;
   const std::string a = gpt_golden("a").string();
@@ -96,6 +143,17 @@ TEST(DataIndex, SaysWhatIsWrong) {
       {"--data-path", a, "--seq-length", "16", "--train-iters", "5"},
       2,
       "--global-batch-size is needed");
+  for (const char* flag :
+       {"--global-batch-size", "--eval-iters", "--eval-interval"}) {
+    expect(
+        {"--data-path", a, "--seq-length", "16", flag, "5"},
+        2,
+        std::string(flag) + " changes nothing without the length of the run");
+  }
+  expect(
+      {"--data-path", a, "--seq-length", "100000", "--split", "1,0,0"},
+      1,
+      "too short for a single sample (");
   expect({"--data-path", "/no/such", "--seq-length", "16"}, 1, "/no/such.idx");
   expect(
       {"--data-path", a, "--seq-length", "16", "--sed", "5"},

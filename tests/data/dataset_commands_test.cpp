@@ -122,6 +122,20 @@ TEST(DataMerge, RefusesWhatDoesNotFit) {
   expect({folder.path().string()}, 1, "half.idx: half of a pair is missing");
 }
 
+TEST(DataMerge, TakesAPairThatHasAFolderOfItsName) {
+  const TemporaryFolder folder;
+  copy_pair("mlm_gpt2_eod_text_document", folder, "a");
+  std::filesystem::create_directories(folder / "a" / "cache");
+  const auto result = data(
+      {"merge",
+       "--input",
+       (folder / "a").string(),
+       "--output-prefix",
+       (folder / "m").string()});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("1 datasets, 64 documents"));
+}
+
 TEST(DataVerify, FindsDamage) {
   const TemporaryFolder folder;
   copy_pair("mlm_gpt2_eod_text_document", folder, "d");
@@ -197,6 +211,28 @@ TEST(DataInspect, ShowsWhatIsThere) {
           HasSubstr("tokens per sequence: 2 to 80"),
           HasSubstr("document 1: 35 tokens in 2 sequences")));
   EXPECT_EQ(data({"inspect", "none"}).code, 1);
+  EXPECT_EQ(data({"inspect", prefix, "--documents", "-1"}).code, 2);
+  const auto other = data(
+      {"inspect",
+       prefix,
+       "--vocab-file",
+       CAIRN_GOLDEN_DIR "/tokenizers/bert/vocab-cased-small.txt"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(
+      other.err,
+      AllOf(
+          HasSubstr("text_document.bin: "),
+          HasSubstr("was it made with another tokenizer?")));
+  EXPECT_THAT(
+      data({"inspect", prefix, "--vocab-file", "--merge-file", "x"}).err,
+      HasSubstr("--vocab-file has no value (--merge-file follows)"));
+  EXPECT_THAT(
+      data({"inspect", "--help"}).out,
+      HasSubstr("how many to show (3)"));
+  const auto half =
+      data({"inspect", prefix, "--merge-file", folder + "merges.txt"});
+  EXPECT_EQ(half.code, 2);
+  EXPECT_THAT(half.err, HasSubstr("needs --vocab-file"));
 }
 
 } // namespace

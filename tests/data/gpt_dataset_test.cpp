@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -167,6 +168,35 @@ TEST(GptDataset, EveryTokenOfAnEpochOnceThroughEmptyDocuments) {
   }
   std::sort(tokens.begin(), tokens.end());
   EXPECT_EQ(std::unique(tokens.begin(), tokens.end()), tokens.end());
+}
+
+TEST(GptDataset, TheLastSampleMayEndInAnEmptyDocument) {
+  const TemporaryFolder folder;
+  const auto documents =
+      std::make_shared<const IndexedDataset>(write_documents(folder, {7, 0}));
+  int empty_last = 0;
+  for (std::uint32_t seed = 1; seed < 9; ++seed) {
+    const GptIndexRequest request{
+        .documents = {0, 2},
+        .sequence_length = 4,
+        .seed = seed,
+        .drop_last = false};
+    const auto index = build_gpt_index(
+        request,
+        GptIndexPlan::make(request, 7),
+        lengths_of(*documents));
+    empty_last += index.samples[5] == -1 ? 1 : 0;
+    const GptDataset dataset(documents, index, request, {}, "files");
+    ASSERT_EQ(dataset.size(), 2U);
+    std::int64_t padding = 0;
+    GptSample sample;
+    for (std::size_t i = 0; i < 2; ++i) {
+      dataset.read(i, sample);
+      padding += std::count(sample.tokens.begin(), sample.tokens.end(), 0);
+    }
+    EXPECT_EQ(padding, 1);
+  }
+  EXPECT_GT(empty_last, 0);
 }
 
 TEST(GptDataset, ReadsWithoutAllocatingAgain) {

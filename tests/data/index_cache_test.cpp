@@ -149,6 +149,20 @@ TEST(IndexDescription, NoTextBreaksTheReader) {
   EXPECT_GT(accepted, 0);
 }
 
+TEST(IndexDescription, DeepNestingIsAnError) {
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  const auto description = [&](std::size_t depth) {
+    return R"({"class": "A", "b": )" + nested(depth) + "}";
+  };
+  EXPECT_NO_THROW(comparable(description(60), "file"));
+  EXPECT_THROW(comparable(description(200'000), "file"), DataError);
+  EXPECT_THROW(comparable(description(90), "file"), DataError);
+  EXPECT_NO_THROW(parse_tokenizer_description(nested(64)));
+  EXPECT_THROW(parse_tokenizer_description(nested(200'000)), ConfigError);
+}
+
 TEST(IndexCache, FilesOfAnotherTokenizerServeAsWell) {
   const TemporaryFolder folder;
   GptDataOptions options = options_in(folder.path());
@@ -334,6 +348,41 @@ TEST(IndexCache, ABuilderThatWasKilledBlocksNobody) {
   EXPECT_EQ(
       std::distance(fs::directory_iterator(folder.path()), {}),
       3); // started, description, array
+}
+
+TEST(IndexCache, ASetThatIsReplacedHalfwayIsNoSet) {
+  const TemporaryFolder folder;
+  IndexCache::Key key = small_key();
+  key.arrays = {"one", "two"};
+  const auto build = [] {
+    return IndexCache::Arrays{one_two_three()[0], one_two_three()[0]};
+  };
+  IndexCache cache(folder.path(), quiet());
+  const std::string stem = cache.get(key, any_fits, build).file.string();
+  fs::remove(stem + "-two.npy");
+  fs::create_directory(stem + "-two.npy"); // writing the second one fails
+  EXPECT_EQ(
+      cache.get(key, any_fits, build).origin,
+      IndexCache::Origin::built_in_memory);
+  EXPECT_FALSE(fs::exists(stem + "-description.txt"));
+}
+
+TEST(IndexCache, ASetThatIsReplacedWhileItIsReadIsReadAgain) {
+  const TemporaryFolder folder;
+  IndexCache cache(folder.path(), quiet());
+  const auto built = cache.get(small_key(), any_fits, one_two_three);
+  int reads = 0;
+  const auto replaced_once = [&](const IndexCache::Arrays&) -> std::string {
+    if (++reads == 1) {
+      folder.write("new", small_key().description);
+      fs::rename(folder / "new", built.file.string() + "-description.txt");
+    }
+    return {};
+  };
+  EXPECT_EQ(
+      cache.get(small_key(), replaced_once, one_two_three).origin,
+      IndexCache::Origin::file);
+  EXPECT_EQ(reads, 2);
 }
 
 TEST(IndexCache, WhatBuildingThrowsGetsOutAndFreesTheLock) {

@@ -200,6 +200,18 @@ TEST(IndexedWriter, AFullDiskIsAnErrorAndLeavesNothing) {
   EXPECT_EQ(files_in(folder), 0U);
 }
 
+TEST(IndexedWriter, ACommitThatFailsLeavesNoneOfItsPairs) {
+  const TemporaryFolder folder;
+  {
+    std::vector<IndexedWriter> writers;
+    writers.emplace_back(folder / "a", IndexedWriter::Options{});
+    writers.emplace_back(folder / "b", IndexedWriter::Options{});
+    std::filesystem::create_directory(folder / "b.bin");
+    EXPECT_THROW(IndexedWriter::commit(writers), DataError);
+  }
+  EXPECT_EQ(files_in(folder), 1U); // that folder
+}
+
 TEST(IndexedWriter, RefusesToReplaceWhatIsNoFile) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "d.bin");

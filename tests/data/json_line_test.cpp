@@ -133,6 +133,56 @@ TEST(JsonLine, SaysWhatIsWrong) {
       HasSubstr("invalid UTF-8 (at byte 13 of the line)"));
 }
 
+TEST(JsonLine, FindsFaultsInValuesThatNobodyWants) {
+  const std::string deep(2000, '[');
+  const std::string closed(2000, ']');
+  for (const std::string& broken :
+       {std::string(R"({"b":[1,2}, "text":"ok"})"),
+        std::string(R"({"b":{"c":1], "text":"ok"})"),
+        std::string(R"({"text":"ok","b":foo})"),
+        std::string(R"({"text":"ok","b":nulll})"),
+        std::string(R"({"text":"ok","b":01})"),
+        std::string(R"({"text":"ok","b":-})"),
+        std::string(R"({"text":"ok","b":1.})"),
+        std::string(R"({"text":"ok","b":.5})"),
+        std::string(R"({"text":"ok","b":1e})"),
+        std::string(R"({"text":"ok","b":+1})"),
+        std::string(R"({"text":"ok","b":nan})"),
+        std::string(R"({"text":"ok","b":"\x"})"),
+        std::string(R"({"text":"ok","b":"\u12g4"})"),
+        std::string(R"({"text":"ok","b":})"),
+        std::string(R"({"text":"ok","b":[1,]})"),
+        std::string(R"({"text":"ok","b":[1 2]})"),
+        std::string(R"({"text":"ok","b":["a"x]})"),
+        std::string(R"({"text":"ok","b":{"c" 1}})"),
+        std::string(R"({"text":"ok","b":{"\x":1}})"),
+        std::string(R"({"text":"ok","b":{"c":[{"d":tru}]}})"),
+        std::string(R"({"text":"\x","text":"ok"})"),
+        "{\"text\":\"ok\",\"b\":" + deep + closed + "}"}) {
+    EXPECT_THAT(refusal(broken), HasSubstr("not a JSON object"))
+        << broken.substr(0, 80);
+  }
+  for (const char* value :
+       {"0",
+        "-0.5e+10 ",
+        "123456789012345678901234567890",
+        "1e999",
+        "NaN",
+        "[Infinity , -Infinity]",
+        R"({"c" : [ true, false,null, {}, [] ], "\ud800" : "\ud800\n\/"})"}) {
+    EXPECT_THAT(
+        texts_of(std::string(R"({"b":)") + value + R"(,"text":"ok"})"),
+        ElementsAre("ok"))
+        << value;
+  }
+}
+
+TEST(JsonLine, MessagesHoldNothingThatMovesTheCursor) {
+  EXPECT_THAT(
+      refusal(R"({"a\u001b[2Jb\u009b": 1})"),
+      HasSubstr("its keys: a\\x1b[2Jb\\x9b)"));
+}
+
 TEST(JsonLine, FindsTheFirstInvalidByte) {
   const auto check = [](std::string_view text) {
     return find_invalid_utf8(text);

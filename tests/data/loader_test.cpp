@@ -151,6 +151,21 @@ TEST(Loader, EndsWhenNobodyReads) {
   std::this_thread::sleep_for(5ms);
 }
 
+TEST(Collate, AnEmptyBatchHasItsFields) {
+  struct Sized : Squares {
+    std::size_t size() const { return 9; }
+  };
+  Batch batch;
+  collate(Sized{}, Indices{}, allocate_host, batch);
+  ASSERT_EQ(batch.fields.size(), 3U);
+  EXPECT_EQ(batch["value"].rows, 0U);
+  EXPECT_EQ(batch["value"].columns, 2U);
+  EXPECT_TRUE(batch["half"].floats().empty());
+  Batch unsized;
+  collate(Squares{}, Indices{}, allocate_host, unsized);
+  EXPECT_TRUE(unsized["value"].int64s().empty());
+}
+
 TEST(Collate, GptRowsAreThoseOfTheDataset) {
   const TemporaryFolder folder;
   const GptDataOptions options{

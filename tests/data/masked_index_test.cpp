@@ -82,6 +82,19 @@ TEST(MaskedIndex, ALongSentenceSpoilsItsDocument) {
   EXPECT_THROW(MaskedIndex(sentences, {0, 1}, options), DataError);
 }
 
+TEST(MaskedIndex, MoreSamplesThanMemoryIsAnError) {
+  const TemporaryFolder folder;
+  const IndexedDataset sentences = make_sentences(folder, {{4, 4}});
+  EXPECT_THAT(
+      [&] {
+        MaskedIndex(
+            sentences,
+            {0, 1},
+            {.max_length = 8, .samples = std::int64_t{1} << 40});
+      },
+      ThrowsMessage<DataError>(HasSubstr("does not fit into memory")));
+}
+
 TEST(MaskedIndex, TargetsStayWithinTheLength) {
   for (const double probability : {0.1, 0.5, 1.0}) {
     const MaskedIndex index(

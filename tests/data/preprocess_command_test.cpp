@@ -173,10 +173,16 @@ TEST(PreprocessCommand, MistakesHaveTheirExitCodes) {
   expect({"--input", input}, 2, "--output-prefix is required");
   expect(with(plain, {"--apend-eod"}), 2, "did you mean --append-eod?");
   expect(with(plain, {"--keep-newlines"}), 2, "add --split-sentences");
+  expect(with(plain, {"--lang", "english"}), 2, "add --split-sentences");
   expect(
       with(plain, {"--split-sentences", "--lang", "french"}),
       2,
       "--sentence-model");
+  expect(
+      with({"--input", input, "--output-prefix", "no/such/o"}, gpt2),
+      1,
+      "no/such: the folder of --output-prefix is missing");
+  expect(with(plain, gpt2), 1, "or leave such lines out with --on-error skip");
   expect(with(plain, gpt2), 1, "/in:1: has no key \"text\" (its keys: title)");
   expect(
       with({"--input", "none", "--output-prefix", prefix}, gpt2),
@@ -264,6 +270,20 @@ TEST(PreprocessCommand, AFullDiskLeavesNothing) {
     const auto result = run({"bash", "-c", command + more});
     EXPECT_EQ(result.code, 1);
     EXPECT_THAT(result.err, HasSubstr("cannot write: File too large"));
+    EXPECT_TRUE(std::filesystem::is_empty(out));
+  }
+  // Written while it is encoded: no fault of the line's.
+  std::string huge = "{\"text\": \"";
+  for (int i = 0; i < 13'000'000; ++i) {
+    huge += "a ";
+  }
+  folder.write("in", huge + "\"}\n");
+  for (const char* more : {"", " --on-error skip"}) {
+    const auto result = run({"bash", "-c", command + more});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(
+        result.err,
+        HasSubstr("o_text_document.bin.partial: cannot write: File too large"));
     EXPECT_TRUE(std::filesystem::is_empty(out));
   }
 }

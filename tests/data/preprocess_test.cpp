@@ -1,4 +1,5 @@
 #include <cairn/base/error.h>
+#include <cairn/base/unique_fd.h>
 #include <cairn/data/indexed_dataset.h>
 #include <cairn/data/preprocess.h>
 #include <cairn/text/load_tokenizer.h>
@@ -6,11 +7,15 @@
 #include "data/golden_indexed.h"
 #include "support/temporary_folder.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace cairn::data {
@@ -271,12 +276,36 @@ TEST_F(Preprocess, ATornInputIsToldAfterTheLinesBeforeIt) {
           HasSubstr("torn: ends in the middle")));
 }
 
+TEST_F(Preprocess, AnErrorDoesNotWaitForAnIdlePipe) {
+  const auto pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const UniqueFd kept_open(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+  // As much as the first block takes and no more: the reader waits then.
+  const std::string lines = "broken\n" + line(std::string(1 << 20, 'x'));
+  std::jthread producer([&] {
+    for (std::size_t done = 0; done < lines.size();) {
+      const auto count =
+          ::write(kept_open.get(), lines.data() + done, lines.size() - done);
+      ASSERT_GT(count, 0);
+      done += static_cast<std::size_t>(count);
+    }
+  });
+  options_.inputs = {pipe};
+  EXPECT_THAT(
+      [&] { run(); },
+      ::testing::ThrowsMessage<DataError>(HasSubstr("pipe:1: ")));
+}
+
 TEST_F(Preprocess, OutputsThatAreThereAreKept) {
   run(line("one"));
   options_.existing = Existing::keep;
   EXPECT_THAT(
       [&] { preprocess(options_, Logger(), [](const auto&) {}); },
       ::testing::ThrowsMessage<DataError>(HasSubstr("exists already")));
+  EXPECT_EQ(documents(), (Documents{{encoded("one")}}));
+  // A commit that was cut off.
+  std::filesystem::remove(folder_ / "out_text_document.idx");
+  preprocess(options_, Logger(), [](const auto&) {});
   EXPECT_EQ(documents(), (Documents{{encoded("one")}}));
 }
 

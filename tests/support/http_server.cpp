@@ -192,7 +192,7 @@ void HttpServer::reply(
           "Content-Range: bytes {}-{}/{}\r\n",
           from,
           answer.body.size() - 1,
-          answer.body.size());
+          answer.claim_total.value_or(answer.body.size()));
     }
   }
   std::string_view body = answer.body;
@@ -206,10 +206,14 @@ void HttpServer::reply(
       head += fmt::format("{}: {}\r\n", name, value);
     }
   }
+  if (answer.says_length) {
+    head += fmt::format(
+        "Content-Length: {}\r\n",
+        answer.claim.value_or(body.size()));
+  }
   head = fmt::format(
-      "HTTP/1.1 {} Said\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n",
+      "HTTP/1.1 {} Said\r\nConnection: close\r\n{}\r\n",
       status,
-      answer.claim.value_or(body.size()),
       head);
   body = body.substr(
       0,

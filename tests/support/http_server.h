@@ -23,10 +23,12 @@ struct HttpAnswer {
   std::string last_modified{};
   std::string location{}; ///< for a redirect
   std::string retry_after{};
-  bool ranges = true;                     ///< false: always the whole body
-  std::optional<std::size_t> cut_after{}; ///< closes after so many bytes
-  std::optional<std::size_t> claim{};     ///< says this Content-Length
-  std::chrono::milliseconds pause{};      ///< before every `chunk` bytes
+  bool ranges = true;                       ///< false: always the whole body
+  std::optional<std::size_t> cut_after{};   ///< closes after so many bytes
+  std::optional<std::size_t> claim{};       ///< says this Content-Length
+  bool says_length = true;                  ///< false: the end is the close
+  std::optional<std::size_t> claim_total{}; ///< says this in Content-Range
+  std::chrono::milliseconds pause{};        ///< before every `chunk` bytes
   std::size_t chunk = 1 << 16;
 };
 

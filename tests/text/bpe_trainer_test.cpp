@@ -148,6 +148,18 @@ TEST(WriteTokenizer, WantsANewOrEmptyFolder) {
   write_tokenizer(trained, folder / "deep" / "er" / "");
   EXPECT_TRUE(fs::exists(folder / "deep" / "er" / "tokenizer.json"));
   EXPECT_THROW(write_tokenizer(trained, folder / "empty"), DataError);
+  fs::create_directory(folder / "deep" / "behind");
+  fs::create_directory_symlink("behind", folder / "deep" / "link");
+  write_tokenizer(trained, folder / "deep" / "link");
+  EXPECT_TRUE(fs::exists(folder / "deep" / "behind" / "tokenizer.json"));
+  EXPECT_TRUE(fs::is_symlink(folder / "deep" / "link"));
+  write_tokenizer(trained, folder / "deep" / "new" / ".");
+  EXPECT_TRUE(fs::exists(folder / "deep" / "new" / "tokenizer.json"));
+  fs::create_directory_symlink("nothing", folder / "deep" / "dangling");
+  EXPECT_THROW(
+      prepare_tokenizer_folder(folder / "deep" / "dangling"),
+      DataError);
+  EXPECT_THROW(prepare_tokenizer_folder(""), DataError);
   folder.write("file", "");
   EXPECT_THROW(prepare_tokenizer_folder(folder / "file"), DataError);
   EXPECT_THROW(prepare_tokenizer_folder(folder / "file" / "x"), DataError);

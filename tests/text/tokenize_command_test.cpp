@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 namespace cairn::text {
 namespace {
 
@@ -98,11 +100,20 @@ TEST(TokenizeCommand, NamesTheLineAndLeavesNoOutput) {
 TEST(TokenizeCommand, RefusesBadUsage) {
   EXPECT_EQ(tokenize({"--format", "xml"}).code, 2);
   EXPECT_EQ(tokenize({"--skip-special-tokens"}).code, 2);
+  EXPECT_THAT(
+      tokenize({"--json-key", "body"}).err,
+      HasSubstr("--json-key is for JSONL"));
   EXPECT_THAT(tokenize({"--decod"}).err, HasSubstr("did you mean --decode?"));
   const auto none = cairn::testing::run({cairn_program, "tokenize"});
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.err, HasSubstr("no tokenizer is given"));
   EXPECT_EQ(tokenize({"--input", "/nowhere/at/all"}).code, 1);
+}
+
+TEST(TokenizeCommand, WritesToADevice) {
+  const auto result = tokenize({"--output", "/dev/null"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
 TEST(TokenizeCommand, EndsWithItsReader) {

@@ -138,6 +138,27 @@ TEST(TokenizerJsonFile, RefusesByNameWhatItDoesNotHonour) {
   EXPECT_THAT(with("/model/merges/0", "x"), HasSubstr("two tokens"));
   EXPECT_THAT(with("/model/vocab/!", 99999999), HasSubstr("out of place"));
   EXPECT_THAT(with("/model/vocab/!", 5), HasSubstr("same id"));
+  const auto added = [](int id) {
+    return nlohmann::json{{"content", std::to_string(id)}, {"id", id}};
+  };
+  const auto far = nlohmann::json::array({added(1'000'000)});
+  EXPECT_EQ(with("/added_tokens", far), "");
+  // Holes give no right to more of them.
+  EXPECT_THAT(
+      with(
+          "/added_tokens",
+          nlohmann::json::array({added(1'000'000), added(4'000'000)})),
+      HasSubstr("id 4000000 of \"4000000\" is out of place"));
+  auto steps = nlohmann::json::array();
+  for (int i = 0; i < 64; ++i) {
+    steps.push_back({{"type", "Digits"}});
+  }
+  steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}});
+  EXPECT_THAT(
+      with("/pre_tokenizer/pretokenizers", steps),
+      HasSubstr("65 \"pretokenizers\" are refused"));
+  steps.erase(0);
+  EXPECT_EQ(with("/pre_tokenizer/pretokenizers", steps), "");
   EXPECT_THAT(with("/model/vocab/!", "five"), HasSubstr("whole number"));
 }
 

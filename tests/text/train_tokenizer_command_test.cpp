@@ -66,6 +66,13 @@ TEST(TrainTokenizerCommand, TakesJsonlTextByText) {
       "#version: 0.2\nĊ Ċ\nĊĊ ĊĊ\nĊĊĊĊ ĊĊ\n");
   ASSERT_EQ(run(command({text, folder / "2"})).code, 0);
   EXPECT_EQ(read_text(folder / "2" / "merges.txt"), "#version: 0.2\n");
+  // Without an ending, as WikiExtractor's output joined into one file.
+  const auto nameless =
+      run(command({folder.write("all", read_text(lines)), folder / "all-out"}));
+  EXPECT_THAT(nameless.err, HasSubstr("is taken as JSONL"));
+  EXPECT_EQ(
+      read_text(folder / "all-out" / "merges.txt"),
+      read_text(folder / "1" / "merges.txt"));
   const auto packed = run(command(
       {folder / "b.json.gz",
        folder / "3",
@@ -96,6 +103,7 @@ TEST(TrainTokenizerCommand, SaysWhatIsWrong) {
   fails({text, out, "--vocab-size", "20"}, 2, "take at least 257");
   fails({text, out, "--vocab-siz", "20"}, 2, "did you mean --vocab-size?");
   fails({text, out, "--min-frequency", "-1"}, 2, "--min-frequency");
+  fails({text, out, "--json-key", "body"}, 2, "--json-key is for JSONL");
   fails({text + "x", out}, 1, "a.txtx");
   fails({broken, out}, 1, "b.jsonl:2: ");
   fails({broken, out, "--json-key", "body"}, 1, "b.jsonl:1: ");
@@ -114,6 +122,37 @@ TEST(TrainTokenizerCommand, LeavesNothingWhenKilled) {
   training.send(SIGKILL);
   EXPECT_EQ(training.finish().code, 128 + SIGKILL);
   EXPECT_FALSE(fs::exists(folder / "out"));
+}
+
+// The limit on a file's size kills it within the first file that it writes.
+TEST(TrainTokenizerCommand, LeavesNothingWhenKilledAsItWrites) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "empty");
+  for (const char* out : {"out", "empty"}) {
+    Words words{"bash", "-c", "ulimit -c 0 -f 1; exec \"$@\"", "bash"};
+    for (const std::string& word :
+         command({golden + "own.txt", folder / out, "--vocab-size", "600"})) {
+      words.push_back(word);
+    }
+    EXPECT_EQ(run(words).code, 128 + SIGXFSZ) << out;
+  }
+  EXPECT_FALSE(fs::exists(folder / "out"));
+  EXPECT_FALSE(fs::exists(folder / "empty" / "vocab.json"));
+  EXPECT_FALSE(fs::exists(folder / "empty" / "tokenizer.json"));
+}
+
+TEST(TrainTokenizerCommand, TakesTheCurrentFolder) {
+  const TemporaryFolder folder;
+  Words words{"bash", "-c", "cd \"$0\" && exec \"$@\"", folder.path()};
+  for (const std::string& word :
+       command({golden + "own.txt", ".", "--vocab-size", "600"})) {
+    words.push_back(word);
+  }
+  const auto result = run(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(
+      read_text(folder / "tokenizer.json"),
+      read_text(golden + "own600-tokenizer.json"));
 }
 
 } // namespace

@@ -26,14 +26,17 @@ std::string registered_name(std::string_view url);
 /// counted.
 class UrlFilter {
  public:
-  /// `more_domains` are blocked as well: "example", or "example.com", of which
-  /// only the registered name counts.
+  /// `more_domains` are blocked as well: "example" is a registered name below
+  /// any top level, "example.com" that host and all below it.
   explicit UrlFilter(const std::vector<std::string>& more_domains = {});
 
   UrlVerdict judge(std::string_view url) const;
 
  private:
-  std::set<std::string, std::less<>> domains_;
+  bool is_blocked(std::string_view url) const;
+
+  std::set<std::string, std::less<>> domains_; ///< registered names
+  std::set<std::string, std::less<>> hosts_;
 };
 
 } // namespace cairn::corpus

@@ -23,7 +23,11 @@ class ByteStream {
 
 /// A file, or standard input for "-". What is compressed with gzip, zstd, xz or
 /// bzip2 is recognised by its first bytes, whatever its name, and unpacked on
-/// the way. A file that cannot be read or unpacked is a DataError.
-std::unique_ptr<ByteStream> open_input(const std::filesystem::path& path);
+/// the way. A file that cannot be read or unpacked is a DataError. Once
+/// `interrupt`, a descriptor, can be read from, nobody waits for a pipe any
+/// longer: the input ends where it is.
+std::unique_ptr<ByteStream> open_input(
+    const std::filesystem::path& path,
+    int interrupt = -1);
 
 } // namespace cairn::data

@@ -21,7 +21,7 @@ namespace cairn::data {
 
 // What of a sample goes into a batch, under the names that Megatron's batches
 // have. A dataset of your own needs such a function for its sample, beside it,
-// and read(index, Sample&).
+// and read(index, Sample&); with size() also an empty batch has its columns.
 
 template <typename Visitor>
 void visit_fields(const GptSample& sample, Visitor&& visit) {
@@ -70,6 +70,18 @@ std::span<const T> as_row(const std::vector<T>& values) {
 }
 
 template <typename T>
+void add_field(
+    Batch& batch,
+    std::string_view name,
+    std::size_t rows,
+    std::span<const T> values,
+    const HostAllocator& allocate) {
+  constexpr auto type =
+      std::is_same_v<T, float> ? ElementType::float32 : ElementType::int64;
+  batch.add(std::string(name), type, rows, values.size(), allocate);
+}
+
+template <typename T>
 void put_row(
     Batch& batch,
     std::size_t field_number,
@@ -79,9 +91,7 @@ void put_row(
     std::span<const T> values,
     const HostAllocator& allocate) {
   if (row == 0) {
-    constexpr auto type =
-        std::is_same_v<T, float> ? ElementType::float32 : ElementType::int64;
-    batch.add(std::string(name), type, rows, values.size(), allocate);
+    add_field(batch, name, rows, values, allocate);
   }
   const BatchField& field = batch.fields[field_number];
   if (values.size() != field.columns) {
@@ -104,6 +114,16 @@ void collate(
     const HostAllocator& allocate,
     Batch& batch) {
   typename Dataset::Sample sample;
+  if (indices.empty()) {
+    if constexpr (requires { dataset.size(); }) {
+      if (dataset.size() > 0) {
+        dataset.read(0, sample); // for its shape
+      }
+    }
+    visit_fields(sample, [&](std::string_view name, const auto& value) {
+      detail::add_field(batch, name, 0, detail::as_row(value), allocate);
+    });
+  }
   for (std::size_t row = 0; row < indices.size(); ++row) {
     dataset.read(static_cast<std::size_t>(indices[row]), sample);
     std::size_t field = 0;

@@ -63,6 +63,7 @@ struct GptDatasets {
   std::array<std::optional<BlendedGptDataset>, 3> splits{};
   std::vector<GptPart> parts{};
   double blend_seconds = 0.0;
+  bool blends_kept = true; ///< no file of a blend that was to be kept failed
 
   const std::optional<BlendedGptDataset>& operator[](Split split) const {
     return splits[index_of(split)];

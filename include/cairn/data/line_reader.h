@@ -55,6 +55,7 @@ class BlockReader {
     std::size_t block_size = 1 << 20;
     /// A longer line is a DataError.
     std::uint64_t longest_line = (std::uint64_t{1} << 32) - (1 << 20);
+    int interrupt = -1; ///< as open_input() takes it
   };
 
   BlockReader(const std::filesystem::path& path, Options options);

@@ -47,7 +47,7 @@ class Loader {
   };
 
   Loader(Sampler sampler, Collate collate, Options options);
-  ~Loader() = default;
+  ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 

@@ -46,8 +46,9 @@ TrainedBpe train_bpe(
 void prepare_tokenizer_folder(const std::filesystem::path& folder);
 
 /// Writes vocab.json, merges.txt and tokenizer.json, byte for byte as Hugging
-/// Face's library does. The folder, which must be missing or empty, appears
-/// with all three or not at all.
+/// Face's library does. A folder that is missing appears with all three or not
+/// at all; into one that is there and empty they come one by one,
+/// tokenizer.json last.
 void write_tokenizer(
     const TrainedBpe& trained,
     const std::filesystem::path& folder);
