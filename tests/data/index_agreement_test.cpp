@@ -1,4 +1,5 @@
 #include "support/run_ranks.h"
+#include "support/temporary_folder.h"
 
 #include <ATen/ATen.h>
 #include <cairn/base/error.h>
@@ -30,14 +31,17 @@ AllGather over(const distributed::ProcessGroup& group) {
   };
 }
 
+/// With index files of its own, as on a machine that shares no disk.
 std::uint64_t checksum_with_seed(std::uint32_t seed) {
+  const testing::TemporaryFolder folder;
   const GptDatasets data = build_gpt_datasets(
       {.blend = Blend::parse(
            std::vector<std::string>{CAIRN_GOLDEN_DIR "/gpt_dataset/a"}),
        .split = "949,50,1",
        .samples = {{40, 4, 0}},
        .sequence_length = 32,
-       .seed = seed},
+       .seed = seed,
+       .cache_path = folder.path()},
       Logger({.least = LogLevel::error}));
   return data.checksum();
 }
