@@ -6,6 +6,8 @@
 // that the faster can be kept; encoding by one thread, cold and warm; encoding
 // by all threads, each with its own encoder, documents shared out one by one.
 
+#include "best_seconds.h"
+
 #include "text/gpt2_splitter.h"
 #include "text/regex_splitter.h"
 
@@ -19,7 +21,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -28,6 +29,7 @@
 namespace {
 
 using namespace cairn::text;
+using cairn::bench::best_seconds;
 
 std::vector<std::string> read_documents(const std::string& path) {
   const std::string content = cairn::read_file(path, std::uint64_t{4} << 30);
@@ -40,21 +42,6 @@ std::vector<std::string> read_documents(const std::string& path) {
     documents.push_back(nlohmann::json::parse(line)["text"]);
   }
   return documents;
-}
-
-double best_seconds(double budget, const std::function<void()>& work) {
-  using Clock = std::chrono::steady_clock;
-  double best = 1e9;
-  const auto begin = Clock::now();
-  do {
-    const auto start = Clock::now();
-    work();
-    best = std::min(
-        best,
-        std::chrono::duration<double>(Clock::now() - start).count());
-  } while (std::chrono::duration<double>(Clock::now() - begin).count() <
-           budget);
-  return best;
 }
 
 } // namespace

@@ -2,6 +2,8 @@
 // words of a plain text, learns a vocabulary from them, and splits the text
 // into sentences; in MB (10^6 bytes) per second by the best of several rounds.
 
+#include "best_seconds.h"
+
 #include <cairn/base/file.h>
 #include <cairn/text/bpe_trainer.h>
 #include <cairn/text/sentence_splitter.h>
@@ -11,30 +13,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <string>
 #include <vector>
 
-namespace {
-
 using namespace cairn::text;
-
-double best_seconds(double budget, const std::function<void()>& work) {
-  using Clock = std::chrono::steady_clock;
-  double best = 1e9;
-  const auto begin = Clock::now();
-  do {
-    const auto start = Clock::now();
-    work();
-    best = std::min(
-        best,
-        std::chrono::duration<double>(Clock::now() - start).count());
-  } while (std::chrono::duration<double>(Clock::now() - begin).count() <
-           budget);
-  return best;
-}
-
-} // namespace
+using cairn::bench::best_seconds;
 
 int main(int argc, char** argv) {
   if (argc < 2) {

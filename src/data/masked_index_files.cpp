@@ -16,7 +16,7 @@ namespace {
 /// What Megatron writes down for any dataset, and for any masked one.
 template <typename Options>
 Description describe(
-    std::string_view class_name,
+    const std::string& class_name,
     const IndexedDataset& sentences,
     Split split,
     const SplitShares& shares,
@@ -79,13 +79,27 @@ std::string misfit(
   return {};
 }
 
+/// `own` is what this class writes down beyond that.
+template <typename Options>
 MaskedIndexFile open(
     IndexCache& cache,
     const std::string& class_name,
-    const Description& description,
     const IndexedDataset& sentences,
-    ElementRange documents,
-    const MaskedIndex::Options& options) {
+    Split split,
+    const SplitShares& shares,
+    const Options& masked,
+    const std::string& tokenizer_description,
+    const Description& own) {
+  Description description = describe(
+      class_name,
+      sentences,
+      split,
+      shares,
+      masked,
+      tokenizer_description);
+  description.update(own);
+  const ElementRange documents = documents_of(sentences, split, shares);
+  const MaskedIndex::Options options = masked.index();
   IndexCache::Result found = cache.get(
       {.class_name = class_name,
        .split = std::nullopt,
@@ -112,22 +126,15 @@ MaskedIndexFile open_bert_index(
     const SplitShares& shares,
     const BertOptions& options,
     const std::string& tokenizer_description) {
-  const std::string class_name = "BERTMaskedWordPieceDataset";
-  Description description = describe(
-      class_name,
+  return open(
+      cache,
+      "BERTMaskedWordPieceDataset",
       sentences,
       split,
       shares,
       options,
-      tokenizer_description);
-  description["classification_head"] = options.classification_head;
-  return open(
-      cache,
-      class_name,
-      description,
-      sentences,
-      documents_of(sentences, split, shares),
-      options.index());
+      tokenizer_description,
+      {{"classification_head", options.classification_head}});
 }
 
 MaskedIndexFile open_t5_index(
@@ -137,22 +144,15 @@ MaskedIndexFile open_t5_index(
     const SplitShares& shares,
     const T5Options& options,
     const std::string& tokenizer_description) {
-  const std::string class_name = "T5MaskedWordPieceDataset";
-  Description description = describe(
-      class_name,
+  return open(
+      cache,
+      "T5MaskedWordPieceDataset",
       sentences,
       split,
       shares,
       options,
-      tokenizer_description);
-  description["sequence_length_decoder"] = options.decoder_sequence_length;
-  return open(
-      cache,
-      class_name,
-      description,
-      sentences,
-      documents_of(sentences, split, shares),
-      options.index());
+      tokenizer_description,
+      {{"sequence_length_decoder", options.decoder_sequence_length}});
 }
 
 } // namespace cairn::data

@@ -3,6 +3,7 @@
 #include "text/bpe_model.h"
 #include "text/byte_alphabet.h"
 #include "text/gpt2_splitter.h"
+#include "text/scheme_tokenizer.h"
 #include "text/word_cache.h"
 
 #include <cairn/base/error.h>
@@ -40,40 +41,25 @@ bool starts_character(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
 }
 
-class ByteLevelBpeTokenizer final : public Tokenizer {
+class ByteLevelBpeTokenizer final : public SchemeTokenizer<ByteLevelBpe> {
  public:
   explicit ByteLevelBpeTokenizer(ByteLevelBpe scheme);
 
   std::unique_ptr<Encoder> make_encoder() const override;
   std::size_t safe_cut(std::string_view text) const override;
   std::string decode(std::span<const TokenId> ids) const override;
-  std::size_t vocab_size() const override { return scheme_.vocabulary.size(); }
-  std::string token(TokenId id) const override {
-    return std::string(scheme_.vocabulary.token(id));
-  }
-  std::optional<TokenId> find(std::string_view token) const override {
-    return scheme_.vocabulary.find(token);
-  }
-  const SpecialIds& special() const override { return scheme_.special; }
-  bool is_special(TokenId id) const override {
-    return Tokenizer::is_special(id) ||
-        (id >= 0 && static_cast<std::size_t>(id) < special_.size() &&
-         special_[static_cast<std::size_t>(id)]);
-  }
 
  private:
   friend class ByteLevelBpeEncoder;
 
   std::array<TokenId, 256> byte_ids() const;
 
-  ByteLevelBpe scheme_;
   ByteAlphabet alphabet_;
   AddedTokens added_;
   AddedTokens added_normalized_;
   Gpt2Splitter gpt2_;
   BpeModel model_;
   std::vector<std::string> bytes_; ///< by id
-  std::vector<bool> special_;      ///< by id
   bool cuttable_ = false;          ///< at the end of a word, wherever that is
 };
 
@@ -222,13 +208,12 @@ class ByteLevelBpeEncoder final : public Encoder {
 };
 
 ByteLevelBpeTokenizer::ByteLevelBpeTokenizer(ByteLevelBpe scheme)
-    : scheme_(std::move(scheme)),
+    : SchemeTokenizer(std::move(scheme)),
       added_(before_normalizing(scheme_)),
       added_normalized_(after_normalizing(scheme_)),
       model_(byte_ids(), scheme_.merges) {
   scheme_.merges = {}; // the model has them
   bytes_.resize(vocab_size());
-  special_.resize(vocab_size());
   for (std::size_t id = 0; id < bytes_.size(); ++id) {
     const auto token = scheme_.vocabulary.token(static_cast<TokenId>(id));
     bytes_[id] = alphabet_.read(token).value_or(std::string(token));
@@ -240,7 +225,6 @@ ByteLevelBpeTokenizer::ByteLevelBpeTokenizer(ByteLevelBpe scheme)
     bytes_[static_cast<std::size_t>(token.id)] = token.normalized
         ? normalize(token.content, scheme_.normalizer)
         : token.content;
-    special_[static_cast<std::size_t>(token.id)] = token.special;
   }
 }
 

@@ -1,5 +1,6 @@
 #include "text/wordpiece.h"
 
+#include "text/scheme_tokenizer.h"
 #include "text/utf8.h"
 #include "text/word_cache.h"
 #include "text/word_end.h"
@@ -28,7 +29,7 @@ bool is_space(char32_t c) {
                   : u_isUWhiteSpace(static_cast<UChar32>(c)) != 0;
 }
 
-class WordPieceTokenizer final : public Tokenizer {
+class WordPieceTokenizer final : public SchemeTokenizer<WordPiece> {
  public:
   explicit WordPieceTokenizer(WordPiece scheme);
 
@@ -37,19 +38,6 @@ class WordPieceTokenizer final : public Tokenizer {
     return cuttable_ ? last_word_end(text) : 0;
   }
   std::string decode(std::span<const TokenId> ids) const override;
-  std::size_t vocab_size() const override { return scheme_.vocabulary.size(); }
-  std::string token(TokenId id) const override {
-    return std::string(scheme_.vocabulary.token(id));
-  }
-  std::optional<TokenId> find(std::string_view token) const override {
-    return scheme_.vocabulary.find(token);
-  }
-  const SpecialIds& special() const override { return scheme_.special; }
-  bool is_special(TokenId id) const override {
-    return Tokenizer::is_special(id) ||
-        (id >= 0 && static_cast<std::size_t>(id) < special_.size() &&
-         special_[static_cast<std::size_t>(id)]);
-  }
 
   /// The ids of one word.
   void cut(std::string_view word, std::vector<TokenId>& ids) const;
@@ -57,12 +45,10 @@ class WordPieceTokenizer final : public Tokenizer {
  private:
   friend class WordPieceEncoder;
 
-  WordPiece scheme_;
   AddedTokens added_;
   std::optional<BertNormalizer> normalizer_;
   Vocabulary continuing_; ///< pieces inside a word, without their prefix
   std::unordered_set<std::string_view> never_split_;
-  std::vector<bool> special_; ///< by id
   bool cuttable_ = false;
 };
 
@@ -160,7 +146,7 @@ class WordPieceEncoder final : public Encoder {
 };
 
 WordPieceTokenizer::WordPieceTokenizer(WordPiece scheme)
-    : scheme_(std::move(scheme)), added_(scheme_.added) {
+    : SchemeTokenizer(std::move(scheme)), added_(scheme_.added) {
   if (scheme_.normalizer) {
     normalizer_.emplace(*scheme_.normalizer);
   }
@@ -175,10 +161,6 @@ WordPieceTokenizer::WordPieceTokenizer(WordPiece scheme)
   }
   continuing_ = Vocabulary(continuing, vocab_size(), "");
   never_split_.insert(scheme_.never_split.begin(), scheme_.never_split.end());
-  special_.resize(vocab_size());
-  for (const AddedToken& token : scheme_.added) {
-    special_[static_cast<std::size_t>(token.id)] = token.special;
-  }
   cuttable_ =
       scheme_.before.empty() && scheme_.after.empty() && added_.stay_in_words();
 }
