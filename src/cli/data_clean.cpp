@@ -122,6 +122,29 @@ std::string checked_language(const std::string& language) {
   return language;
 }
 
+/// No flag is ignored: one that the others leave nothing to do is refused.
+void require_effect(const CLI::App& app, bool filters_urls, bool near) {
+  const auto refuse = [&](const char* flag, const char* reason) {
+    if (app.get_option(flag)->count() > 0) {
+      throw ConfigError(
+          {.what = "has no effect", .where = flag, .values = reason});
+    }
+  };
+  if (!filters_urls) {
+    refuse("--domain-blacklist", "--no-url-filter takes every address");
+  }
+  if (!near) {
+    for (const char* flag :
+         {"--num-seeds",
+          "--num-bands",
+          "--jaccard",
+          "--jaccard-threshold",
+          "--heuristic-iter"}) {
+      refuse(flag, "only --deduplicate near compares texts");
+    }
+  }
+}
+
 } // namespace
 
 int run_data_clean(const Arguments& arguments) {
@@ -223,6 +246,7 @@ int run_data_clean(const Arguments& arguments) {
   if (!line.parse(arguments)) {
     return exit_ok;
   }
+  require_effect(app, options.filter_urls, deduplicate == "near");
   corpus::check_output(options.inputs, output, overwrite);
   options.output = output;
   options.language = checked_language(language);
@@ -235,8 +259,7 @@ int run_data_clean(const Arguments& arguments) {
   if (!blacklist.empty()) {
     options.more_blocked_domains = domains_in(blacklist);
   }
-  if (!tokenizer.type.empty() || !tokenizer.vocab_file.empty() ||
-      !tokenizer.model_file.empty()) {
+  if (any_tokenizer_flag(app)) {
     options.tokenizer = text::load_tokenizer(tokenizer);
   }
 

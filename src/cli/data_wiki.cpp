@@ -91,7 +91,8 @@ int run_data_wiki(const Arguments& arguments) {
       ->required();
   app.add_flag("--overwrite", overwrite, "replace an output that is there");
   app.add_flag("--json", json, "JSON lines: the only format, so always on");
-  app.add_option("-b,--bytes", bytes, "size of each file in a folder (1M)");
+  const CLI::Option* const size =
+      app.add_option("-b,--bytes", bytes, "size of each file in a folder (1M)");
   app.add_option(
          "--namespaces",
          options.namespaces,
@@ -120,6 +121,15 @@ int run_data_wiki(const Arguments& arguments) {
   corpus::check_output({&options.input, 1}, output, overwrite);
   options.output = output;
   options.bytes_per_file = byte_size_from("--bytes", bytes);
+  const std::filesystem::path place = output;
+  if (size->count() > 0 && place.has_filename() &&
+      !std::filesystem::is_directory(place)) {
+    throw ConfigError(
+        {.what = "has no effect",
+         .where = "--bytes",
+         .values = "the output is one file",
+         .remedy = "write a folder's name with / at its end"});
+  }
 
   Progress bar(
       {.label = "extracting", .total = size_on_disk(input), .unit = "B"});

@@ -232,6 +232,15 @@ TEST(CleanCommand, PrintsATableAndRefusesNonsense) {
        "xx"});
   EXPECT_EQ(language.code, 2);
   EXPECT_THAT(language.err, HasSubstr("\"xx\" is not known"));
+  for (const testing::Words& idle :
+       {testing::Words{"--no-url-filter", "--domain-blacklist", "none.txt"},
+        testing::Words{"--deduplicate", "exact", "--jaccard", "min"},
+        testing::Words{"--merge-file", "none.txt"}}) {
+    testing::Words
+        words{cairn, "data", "clean", input, "--overwrite", "-o", output};
+    words.insert(words.end(), idle.begin(), idle.end());
+    EXPECT_EQ(testing::run(words).code, 2) << idle.back();
+  }
   const auto bands = testing::run(
       {cairn,
        "data",
