@@ -1,4 +1,4 @@
-# The libraries that text, data and corpus stand on, as imported targets. CMake
+# The libraries that text, data, corpus and io stand on, as imported targets. CMake
 # and the packages themselves know some of them; pkg-config's names differ between
 # distributions, so the rest is found by header and library.
 find_package(Threads REQUIRED)
@@ -30,3 +30,4 @@ endfunction()
 cairn_find_library(cairn::pcre2 pcre2.h pcre2-8)
 cairn_find_library(cairn::zstd zstd.h zstd)
 cairn_find_library(cairn::sentencepiece sentencepiece_processor.h sentencepiece)
+cairn_find_library(cairn::uring liburing.h uring)

@@ -4,6 +4,7 @@
 #include <cairn/base/file.h>
 
 #include "base/file_error.h"
+#include "base/sync_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -42,12 +43,28 @@ std::string random_name(const std::string& name) {
   return fmt::format(".{}.{:016x}.tmp", name.substr(0, 200), bits);
 }
 
-void sync(int fd, std::string_view action, const std::filesystem::path& path) {
-  while (::fsync(fd) != 0) {
-    if (errno != EINTR) {
-      throw file_error(action, path, errno);
+/// Tries random names until `make` succeeds with one, and returns that.
+template <typename Make>
+std::string take_name(const std::filesystem::path& path, Make&& make) {
+  for (;;) {
+    std::string name = random_name(path.filename().string());
+    if (make(name.c_str())) {
+      return name;
+    }
+    if (errno != EEXIST && errno != EINTR) {
+      throw file_error("create a temporary file beside it", path, errno);
     }
   }
+}
+
+/// A file that no name leads to yet, so that nothing of it is left when the
+/// process ends, however that happens. Not every file system has such, and it
+/// takes /proc to give it a name later.
+UniqueFd open_nameless(int folder) {
+  return UniqueFd(
+      ::access("/proc/self/fd", X_OK) == 0
+          ? ::openat(folder, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666)
+          : -1);
 }
 
 } // namespace
@@ -71,19 +88,17 @@ AtomicFile::AtomicFile(std::filesystem::path path)
          .where = path_.string(),
          .remedy = "give another path"});
   }
-  std::string name;
-  while (!file_) {
-    name = random_name(name_);
-    file_.reset(::openat(
-        folder_.get(),
-        name.c_str(),
-        O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-        0666));
-    if (!file_ && errno != EEXIST && errno != EINTR) {
-      throw file_error("create a temporary file beside it", path_, errno);
-    }
+  file_ = open_nameless(folder_.get());
+  if (!file_) {
+    temporary_name_ = take_name(path_, [this](const char* name) {
+      file_.reset(::openat(
+          folder_.get(),
+          name,
+          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+          0666));
+      return static_cast<bool>(file_);
+    });
   }
-  temporary_name_ = std::move(name);
   if (exists && ::fchmod(file_.get(), old.st_mode & 07777) != 0) {
     const int error = errno;
     discard();
@@ -124,7 +139,18 @@ void AtomicFile::commit() {
   require_open();
   flush();
   try {
-    sync(file_.get(), "write to disk", path_);
+    sync_file(file_.get(), path_);
+    if (temporary_name_.empty()) {
+      const std::string nameless = fmt::format("/proc/self/fd/{}", file_.get());
+      temporary_name_ = take_name(path_, [&](const char* name) {
+        return ::linkat(
+                   AT_FDCWD,
+                   nameless.c_str(),
+                   folder_.get(),
+                   name,
+                   AT_SYMLINK_FOLLOW) == 0;
+      });
+    }
     if (::renameat(
             folder_.get(),
             temporary_name_.c_str(),
@@ -138,7 +164,7 @@ void AtomicFile::commit() {
   }
   temporary_name_.clear();
   file_.reset();
-  sync(folder_.get(), "write its folder to disk", path_);
+  sync_file(folder_.get(), path_);
 }
 
 void AtomicFile::require_open() const {

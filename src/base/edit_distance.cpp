@@ -1,5 +1,7 @@
 #include <cairn/base/edit_distance.h>
 
+#include "base/ascii_case.h"
+
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -13,11 +15,7 @@ namespace {
 std::string folded(std::string_view name) {
   std::string text(name);
   for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') {
-      c = static_cast<char>(c - 'A' + 'a');
-    } else if (c == '-') {
-      c = '_';
-    }
+    c = c == '-' ? '_' : lower_case(c);
   }
   return text;
 }

@@ -160,6 +160,19 @@ void NumpyRandom::draw_partners(
   }
 }
 
+void NumpyRandom::skip_shuffle(std::size_t count) {
+  std::size_t last = count == 0 ? 0 : count - 1;
+  for (; last > std::numeric_limits<std::uint32_t>::max(); --last) {
+    interval(last);
+  }
+  std::array<std::uint32_t, 512> partners;
+  while (last > 0) {
+    const std::size_t fresh = std::min(last, partners.size());
+    draw_partners(last, std::span(partners).first(fresh));
+    last -= fresh;
+  }
+}
+
 std::int64_t NumpyRandom::randint(std::int64_t low, std::int64_t high) {
   if (low >= high) {
     throw ConfigError(

@@ -10,6 +10,7 @@
 #include "cli/byte_size.h"
 #include "cli/command_line.h"
 #include "cli/data_command.h"
+#include "cli/size_on_disk.h"
 #include "cli/tokenizer_flags.h"
 
 #include <fmt/core.h>
@@ -17,11 +18,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 namespace cairn::cli {
@@ -72,7 +71,7 @@ void print_report(std::FILE* to, const CleanReport& report) {
   print_row(to, "kept", report.kept, report.read);
   fmt::print(
       to,
-      "\nTexts repaired: {}. Pairs of texts compared: {}.\n",
+      "\nTexts changed: {}. Pairs of texts compared: {}.\n",
       report.fixed,
       report.compared);
   for (const std::string& each : report.broken_lines) {
@@ -93,19 +92,6 @@ std::vector<std::string> domains_in(const std::string& file) {
     }
   }
   return domains;
-}
-
-std::uint64_t size_on_disk(const std::vector<std::filesystem::path>& files) {
-  std::uint64_t sum = 0;
-  for (const auto& file : files) {
-    std::error_code error;
-    const auto size = std::filesystem::file_size(file, error);
-    if (error) {
-      return 0; // standard input, or a pipe
-    }
-    sum += size;
-  }
-  return sum;
 }
 
 std::string checked_language(const std::string& language) {
@@ -166,7 +152,10 @@ int run_data_clean(const Arguments& arguments) {
       "repairs\ntext, drops other languages and short documents, and keeps the "
       "first of equal\nand nearly equal documents. Reads and writes JSON lines "
       "{\"text\": …, \"url\": …};\nother fields stay as they are.");
-  app.add_option("INPUT,--input", options.inputs, "files, compressed or not; -")
+  app.add_option(
+         "INPUT,--input",
+         options.inputs,
+         "files, compressed or not; - for stdin")
       ->required()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("-o,--output", output, "file, or - for standard output")
@@ -186,6 +175,10 @@ int run_data_clean(const Arguments& arguments) {
       "!--no-fix-text",
       options.fix,
       "leave the characters of texts alone");
+  app.add_flag(
+      "--standardize-punctuation",
+      options.standardize_punctuation,
+      "one way to write quotation marks, dashes, dots and blanks");
   app.add_option(
       "--language",
       language,
@@ -193,10 +186,11 @@ int run_data_clean(const Arguments& arguments) {
           "keep this one, or any (en); known: {}",
           fmt::join(corpus::known_languages(), " ")));
   app.add_option(
-      "--min-tokens",
-      options.min_tokens,
-      "drop shorter documents (128); words and signs count without a "
-      "tokenizer");
+         "--min-tokens",
+         options.min_tokens,
+         "drop shorter documents (128); words and signs count without a "
+         "tokenizer")
+      ->check(CLI::NonNegativeNumber);
   std::map<std::string, Deduplication> deduplications{
       {"none", Deduplication::none},
       {"exact", Deduplication::exact},

@@ -77,7 +77,7 @@ int run_data_sample_corpus(const Arguments& arguments) {
       "should approach. The same seed gives the same bytes, on any machine "
       "and\n"
       "with any number of workers.");
-  app.add_option("--output", output, "file, or - for standard output (-)");
+  app.add_option("-o,--output", output, "file, or - for standard output (-)");
   app.add_flag("--overwrite", overwrite, "replace an output that is there");
   auto* size_option = app.add_option(
       "--size",
@@ -85,8 +85,10 @@ int run_data_sample_corpus(const Arguments& arguments) {
       "stop with the story that reaches it: 1.5GB, 64MiB (10MB)");
   auto* documents_option =
       app.add_option("--documents", documents, "number of stories instead")
-          ->excludes(size_option);
-  app.add_option("--seed", options.seed, "of the random numbers (1234)");
+          ->excludes(size_option)
+          ->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "of the random numbers (1234)")
+      ->check(CLI::NonNegativeNumber);
   app.add_option(
          "--format",
          format,

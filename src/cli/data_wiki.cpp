@@ -8,24 +8,21 @@
 #include "cli/byte_size.h"
 #include "cli/command_line.h"
 #include "cli/data_command.h"
+#include "cli/size_on_disk.h"
 
 #include <fmt/core.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <string>
-#include <system_error>
 
 namespace cairn::cli {
 namespace {
 
-std::uint64_t size_on_disk(const std::string& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  return error ? 0 : size;
-}
-
-void print_summary(std::FILE* to, const corpus::WikiDumpReport& report) {
+void print_summary(
+    std::FILE* to,
+    const corpus::WikiDumpReport& report,
+    std::size_t largest_page) {
   fmt::print(
       to,
       "{} articles, {} of text out of {} of markup\n",
@@ -41,6 +38,13 @@ void print_summary(std::FILE* to, const corpus::WikiDumpReport& report) {
       report.other_namespaces,
       report.without_text,
       report.other_content);
+  if (report.too_large > 0) {
+    fmt::print(
+        stderr,
+        "left out as well: {} pages of more than {}\n",
+        report.too_large,
+        shown_byte_size(largest_page));
+  }
 }
 
 /// "--namespaces 0 1" as "--namespaces 0,1": the dump may come behind it.
@@ -109,6 +113,10 @@ int run_data_wiki(const Arguments& arguments) {
       "--html-safe",
       options.html_safe,
       "write & < > as &amp; &lt; &gt;, WikiExtractor's default");
+  app.add_flag(
+      "--standardize-punctuation",
+      options.standardize_punctuation,
+      "one way to write quotation marks, dashes, dots and blanks");
   app.add_option(
          "--workers,--processes",
          options.workers,
@@ -132,11 +140,13 @@ int run_data_wiki(const Arguments& arguments) {
   }
 
   Progress bar(
-      {.label = "extracting", .total = size_on_disk(input), .unit = "B"});
+      {.label = "extracting",
+       .total = size_on_disk({&options.input, 1}),
+       .unit = "B"});
   options.on_progress = [&bar](std::uint64_t count) { bar.advance(count); };
   const auto report = corpus::extract_wiki_dump(options, Logger());
   bar.done();
-  print_summary(output == "-" ? stderr : stdout, report);
+  print_summary(output == "-" ? stderr : stdout, report, options.largest_page);
   return exit_ok;
 }
 

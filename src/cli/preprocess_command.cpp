@@ -12,6 +12,7 @@
 #include "cli/tokenizer_flags.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -268,6 +269,8 @@ int run_preprocess(const Arguments& arguments) {
   }
   // A limit on file sizes is told as an error, not by a signal.
   ::signal(SIGXFSZ, SIG_IGN);
+  // What a long line took goes back to the system, not to a thread's reserve.
+  ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
 
   const auto start = Clock::now();
   const Logger log;

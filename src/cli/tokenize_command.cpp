@@ -13,13 +13,18 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace cairn::cli {
@@ -31,17 +36,30 @@ struct TokenizeOptions {
   text::TokenizerOptions tokenizer;
   std::string input = "-";
   std::string output = "-";
-  std::string format; ///< lines or jsonl; empty: told from the names
+  std::string format; ///< lines or jsonl; empty: told from names or content
   std::string json_key = "text";
   bool decode = false;
   bool skip_special = false;
 };
 
-bool is_jsonl(const TokenizeOptions& options) {
+/// Unset where only the content can tell.
+std::optional<bool> is_jsonl(const TokenizeOptions& options) {
   if (!options.format.empty()) {
     return options.format == "jsonl";
   }
-  return is_jsonl_name(options.input == "-" ? options.output : options.input);
+  if (options.input != "-") {
+    return is_jsonl_name(options.input);
+  }
+  return is_jsonl_name(options.output) ? std::optional(true) : std::nullopt;
+}
+
+/// Whether a text that begins with these lines is JSONL: the first is an
+/// object.
+bool begins_with_object(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const auto first = line.find_first_not_of(" \t");
+  return first != std::string_view::npos && line[first] == '{' &&
+      nlohmann::json::accept(line);
 }
 
 /// Standard output, or a file that appears when all is done.
@@ -74,76 +92,81 @@ class Output {
   std::string buffer_;
 };
 
-void append_ids(
-    std::span<const TokenId> ids,
-    std::string_view separator,
-    std::string& out) {
-  bool first = true;
-  for (const TokenId id : ids) {
-    out += first ? std::string_view() : separator;
-    const fmt::format_int digits(id);
-    out.append(digits.data(), digits.size());
-    first = false;
-  }
-}
-
 class LineEncoder {
  public:
-  LineEncoder(const text::Tokenizer& tokenizer, const TokenizeOptions& options)
-      : encoder_(tokenizer.make_encoder()), parser_({options.json_key}) {}
+  LineEncoder(
+      const text::Tokenizer& tokenizer,
+      const TokenizeOptions& options,
+      Output& output)
+      : encoder_(tokenizer.make_encoder()),
+        parser_({options.json_key}),
+        output_(output) {}
 
-  void encode_line(std::string_view line, std::string& out) {
-    ids_.clear();
-    encoder_->encode(line, ids_);
-    append_ids(ids_, " ", out);
-    out += '\n';
+  void encode_line(std::string_view line) {
+    write_ids(line, " ");
+    output_.buffer() += '\n';
   }
 
   /// {"ids": […]}, or a list of lists where the text is a list of strings.
-  void encode_json(std::string_view line, std::string& out) {
-    line_.assign(line);
-    line_.append(data::LineBlock::padding, '\0'); // the parser may read it
-    parser_.parse(std::span(line_).first(line.size()));
+  void encode_json(std::span<char> line) {
+    parser_.parse(line);
     const auto& text = parser_.texts().front();
-    out += text.is_list ? R"({"ids": [)" : R"({"ids": )";
+    output_.buffer() += text.is_list ? R"({"ids": [)" : R"({"ids": )";
     bool first = true;
     for (const std::string_view part : text.parts) {
-      ids_.clear();
-      encoder_->encode(part, ids_);
-      out += first ? "[" : ", [";
-      append_ids(ids_, ", ", out);
-      out += ']';
+      output_.buffer() += first ? "[" : ", [";
+      write_ids(part, ", ");
+      output_.buffer() += ']';
       first = false;
     }
-    out += text.is_list ? "]}\n" : "}\n";
+    output_.buffer() += text.is_list ? "]}\n" : "}\n";
   }
 
  private:
+  void write_ids(std::string_view text, std::string_view separator) {
+    bool first = true;
+    const auto take = [&] {
+      for (const TokenId id : ids_) {
+        output_.buffer() += first ? std::string_view() : separator;
+        const fmt::format_int digits(id);
+        output_.buffer().append(digits.data(), digits.size());
+        first = false;
+      }
+      ids_.clear();
+      output_.flush_if_full();
+    };
+    encoder_->encode(text, ids_, {.take = std::ref(take)});
+    take();
+  }
+
   std::unique_ptr<text::Encoder> encoder_;
   data::JsonLineParser parser_;
-  std::string line_;
+  Output& output_;
   std::vector<TokenId> ids_;
 };
 
 class LineDecoder {
  public:
-  LineDecoder(const text::Tokenizer& tokenizer, const TokenizeOptions& options)
-      : tokenizer_(tokenizer), options_(options) {}
+  LineDecoder(
+      const text::Tokenizer& tokenizer,
+      const TokenizeOptions& options,
+      Output& output)
+      : tokenizer_(tokenizer), options_(options), output_(output) {}
 
-  void decode_line(std::string_view line, std::string& out) {
+  void decode_line(std::string_view line) {
     ids_.clear();
-    constexpr std::string_view spaces = " \t,";
+    constexpr std::string_view spaces = " \t\r,";
     for (auto at = line.find_first_not_of(spaces);
          at != std::string_view::npos;) {
       const auto end = std::min(line.find_first_of(spaces, at), line.size());
       ids_.push_back(read_id(line.substr(at, end - at)));
       at = line.find_first_not_of(spaces, end);
     }
-    out += decoded();
-    out += '\n';
+    output_.buffer() += decoded();
+    output_.buffer() += '\n';
   }
 
-  void decode_json(std::string_view line, std::string& out) {
+  void decode_json(std::string_view line) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     const auto ids = json.is_object() ? json.find("ids") : json.end();
     if (ids == json.end() || !ids->is_array()) {
@@ -162,9 +185,9 @@ class LineDecoder {
     nlohmann::json result;
     result[options_.json_key] = decoded();
     // Bytes that are no UTF-8 cannot be in JSON: U+FFFD stands for them.
-    out +=
+    output_.buffer() +=
         result.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    out += '\n';
+    output_.buffer() += '\n';
   }
 
  private:
@@ -186,26 +209,50 @@ class LineDecoder {
 
   const text::Tokenizer& tokenizer_;
   const TokenizeOptions& options_;
+  Output& output_;
   std::vector<TokenId> ids_;
 };
 
-template <class Work>
-void for_each_line(const std::string& input, Output& output, Work&& work) {
-  data::LineReader lines(input);
-  while (const auto line = lines.next()) {
-    try {
-      work(*line, output.buffer());
-    } catch (const DataError& error) {
-      Problem problem = error.problem();
-      if (problem.where.empty()) {
-        problem.where = lines.where();
-      }
-      throw DataError(std::move(problem));
-    }
-    output.flush_if_full();
+/// The input, block by block; the first is there from the beginning, so that
+/// one can look at it.
+class Input {
+ public:
+  explicit Input(const std::string& path) : reader_(path, {}) {
+    more_ = reader_.next(block_);
   }
-  output.finish();
-}
+
+  std::string_view first_block() const { return block_.text(); }
+
+  /// Calls `work` for every line, without its newline. Errors get its place.
+  template <class Work>
+  void for_each_line(Output& output, Work&& work) {
+    for (; more_; more_ = reader_.next(block_)) {
+      std::span<char> rest(block_.buffer.data(), block_.size);
+      for (std::uint64_t i = 0; !rest.empty(); ++i) {
+        const std::string_view text(rest.data(), rest.size());
+        const auto size = std::min(text.find('\n'), text.size());
+        try {
+          work(rest.first(size));
+        } catch (const DataError& error) {
+          Problem problem = error.problem();
+          if (problem.where.empty()) {
+            problem.where =
+                fmt::format("{}:{}", block_.file, block_.first_line + i);
+          }
+          throw DataError(std::move(problem));
+        }
+        output.flush_if_full();
+        rest = rest.subspan(std::min(size + 1, rest.size()));
+      }
+    }
+    output.finish();
+  }
+
+ private:
+  data::BlockReader reader_;
+  data::LineBlock block_;
+  bool more_ = false;
+};
 
 } // namespace
 
@@ -233,8 +280,9 @@ int run_tokenize(const Arguments& arguments) {
          "--format",
          options.format,
          "lines: a text a line, its ids with spaces between; jsonl: "
-         "{\"text\": …} a line gives {\"ids\": […]}. Told from the file names "
-         "when not given")
+         "{\"text\": …} a line gives {\"ids\": […]}. When not given, told from "
+         "the file names; standard input is jsonl if its first line is a JSON "
+         "object")
       ->check(CLI::IsMember({"lines", "jsonl"}))
       ->type_name("TEXT");
   const CLI::Option* const json_key = app.add_option(
@@ -256,32 +304,32 @@ int run_tokenize(const Arguments& arguments) {
          .remedy = "to encode without [CLS] and [SEP] around texts give "
                    "--tokenizer-hf-no-include-special-tokens"});
   }
-  const bool jsonl = is_jsonl(options);
-  if (json_key->count() > 0 && !jsonl) {
-    throw ConfigError(
-        {.what = "--json-key is for JSONL, and this is plain text",
-         .remedy = "add --format jsonl if it is not"});
-  }
+  const auto named = is_jsonl(options);
+  const auto check_key = [&](bool jsonl) {
+    if (json_key->count() > 0 && !jsonl) {
+      throw ConfigError(
+          {.what = "--json-key is for JSONL, and this is plain text",
+           .remedy = "add --format jsonl if it is not"});
+    }
+  };
+  check_key(named.value_or(true));
   const auto tokenizer = text::load_tokenizer(options.tokenizer);
+  Input input(options.input);
+  const bool jsonl = named ? *named : begins_with_object(input.first_block());
+  check_key(jsonl);
   Output output(options.output);
   if (options.decode) {
-    LineDecoder decoder(*tokenizer, options);
-    for_each_line(
-        options.input,
-        output,
-        [&](std::string_view text, std::string& out) {
-          jsonl ? decoder.decode_json(text, out)
-                : decoder.decode_line(text, out);
-        });
+    LineDecoder decoder(*tokenizer, options, output);
+    input.for_each_line(output, [&](std::span<char> text) {
+      const std::string_view whole(text.data(), text.size());
+      jsonl ? decoder.decode_json(whole) : decoder.decode_line(whole);
+    });
   } else {
-    LineEncoder encoder(*tokenizer, options);
-    for_each_line(
-        options.input,
-        output,
-        [&](std::string_view text, std::string& out) {
-          jsonl ? encoder.encode_json(text, out)
-                : encoder.encode_line(text, out);
-        });
+    LineEncoder encoder(*tokenizer, options, output);
+    input.for_each_line(output, [&](std::span<char> text) {
+      jsonl ? encoder.encode_json(text)
+            : encoder.encode_line({text.data(), text.size()});
+    });
   }
   return exit_ok;
 }

@@ -2,7 +2,7 @@
 
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
-#include "config/ascii_case.h"
+#include "base/ascii_case.h"
 #include "config/number_text.h"
 
 #include <fmt/format.h>

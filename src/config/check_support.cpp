@@ -1,6 +1,6 @@
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
-#include "config/ascii_case.h"
+#include "base/ascii_case.h"
 #include "config/check.h"
 #include "config/key.h"
 

@@ -1,5 +1,5 @@
 #include <cairn/base/error.h>
-#include "config/ascii_case.h"
+#include "base/ascii_case.h"
 #include "config/deepspeed_reader.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "config/merge.h"
 
 #include <cairn/base/error.h>
-#include "config/ascii_case.h"
+#include "base/ascii_case.h"
 #include "config/key.h"
 #include "config/number_text.h"
 

@@ -2,11 +2,9 @@
 
 #include <cairn/base/error.h>
 #include <cairn/base/thread_pool.h>
-#include <cairn/corpus/fix_text.h>
-#include <cairn/corpus/language.h>
-#include <cairn/corpus/url_filter.h>
 #include <cairn/data/line_reader.h>
 
+#include "corpus/document_cleaner.h"
 #include "corpus/document_line.h"
 #include "corpus/min_hash.h"
 #include "corpus/near_duplicates.h"
@@ -14,7 +12,6 @@
 #include "corpus/output_file.h"
 #include "corpus/spool_file.h"
 #include "corpus/text_digest.h"
-#include "corpus/token_counter.h"
 
 #include <fmt/core.h>
 
@@ -25,107 +22,7 @@
 namespace cairn::corpus {
 namespace {
 
-/// What a worker finds out about one document.
-struct Document {
-  std::optional<CleanReason> reason; ///< to drop it, if it can be told alone
-  bool fixed = false;
-  std::size_t bytes = 0;
-  std::optional<TextDigest> url;
-  TextDigest text{};
-  std::vector<std::uint64_t> hashes;
-  std::string line;    ///< to be written
-  std::string problem; ///< of a broken line
-};
-
-CleanReason reason_of(UrlVerdict verdict) {
-  switch (verdict) {
-    case UrlVerdict::blocked_domain:
-      return CleanReason::blocked_domain;
-    case UrlVerdict::blocked_extension:
-      return CleanReason::blocked_extension;
-    case UrlVerdict::too_short:
-      return CleanReason::short_url;
-    case UrlVerdict::malformed:
-    case UrlVerdict::fine:
-      break;
-  }
-  return CleanReason::malformed_url;
-}
-
-/// Everything that can be said of a document without knowing the others.
-class DocumentCleaner {
- public:
-  explicit DocumentCleaner(const CleanOptions& options)
-      : options_(options),
-        urls_(options.more_blocked_domains),
-        tokens_(options.tokenizer) {}
-
-  std::vector<Document> operator()(const data::LineBlock& block) const {
-    std::vector<Document> documents;
-    DocumentLine parser(options_.text_key, options_.url_key);
-    std::string_view rest = block.text();
-    for (std::uint64_t number = block.first_line; !rest.empty(); ++number) {
-      const std::string_view line = data::take_line(rest);
-      if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
-        continue;
-      }
-      try {
-        documents.push_back(clean(parser, line));
-      } catch (const DataError& error) {
-        Problem problem = error.problem();
-        problem.where = fmt::format("{}:{}", block.file, number);
-        if (!options_.skip_broken_lines) {
-          problem.remedy = "mend the line, or leave such lines out with "
-                           "--on-error skip";
-          throw DataError(std::move(problem));
-        }
-        documents.push_back(
-            {.reason = CleanReason::broken_line,
-             .bytes = line.size(),
-             .problem = problem.where + ": " + problem.what});
-      }
-    }
-    return documents;
-  }
-
- private:
-  Document clean(DocumentLine& parser, std::string_view line) const {
-    parser.parse(line);
-    Document document;
-    document.bytes = parser.text().size();
-    if (const auto url = parser.url(); url && options_.filter_urls) {
-      const UrlVerdict verdict = urls_.judge(*url);
-      if (verdict != UrlVerdict::fine) {
-        document.reason = reason_of(verdict);
-        return document;
-      }
-      document.url = digest_of(*url);
-    }
-    const std::string text =
-        options_.fix ? fix_text(parser.text()) : std::string(parser.text());
-    document.fixed = text != parser.text();
-    document.bytes = text.size();
-    if (!options_.language.empty() && language_of(text) != options_.language) {
-      document.reason = CleanReason::other_language;
-    } else if (!tokens_.has_at_least(options_.min_tokens, text)) {
-      document.reason = CleanReason::too_short;
-    } else {
-      document.text = digest_of(text);
-      if (options_.deduplication == Deduplication::near) {
-        document.hashes = band_hashes(
-            pieces_of(text),
-            options_.near.values,
-            options_.near.bands);
-      }
-      document.line = parser.with_text(text);
-    }
-    return document;
-  }
-
-  const CleanOptions& options_;
-  UrlFilter urls_;
-  TokenCounter tokens_;
-};
+constexpr std::size_t block_size = 1 << 20;
 
 /// The inputs one after another, in blocks of lines.
 class Blocks {
@@ -141,7 +38,7 @@ class Blocks {
         }
         reader_.emplace(
             options_.inputs[input_++],
-            data::BlockReader::Options{});
+            data::BlockReader::Options{.block_size = block_size});
       }
       if (reader_->next(block)) {
         if (options_.on_progress) {
@@ -169,7 +66,7 @@ class Sieve {
     }
   }
 
-  void take(const Document& document) {
+  void take(const CleanedDocument& document) {
     add(report_.read, document.bytes);
     report_.fixed += document.fixed ? 1 : 0;
     if (const auto reason = verdict(document)) {
@@ -211,7 +108,7 @@ class Sieve {
     count.bytes += bytes;
   }
 
-  std::optional<CleanReason> verdict(const Document& document) {
+  std::optional<CleanReason> verdict(const CleanedDocument& document) {
     if (document.url && !urls_.insert(*document.url).second) {
       return CleanReason::duplicate_url;
     }
@@ -289,11 +186,12 @@ CleanReport clean_corpus(const CleanOptions& options) {
   ThreadPool pool(options.workers);
   ordered_work(
       pool,
-      options.workers * 2 + 1,
+      (options.workers * 2 + 1) * block_size,
       [&] { return blocks.next(); },
+      [](const data::LineBlock& block) { return block.buffer.capacity(); },
       cleaner,
-      [&](const std::vector<Document>& documents) {
-        for (const Document& document : documents) {
+      [&](const std::vector<CleanedDocument>& documents) {
+        for (const CleanedDocument& document : documents) {
           sieve.take(document);
         }
         return true;

@@ -2,6 +2,8 @@
 
 #include <cairn/base/error.h>
 
+#include "corpus/web_address.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

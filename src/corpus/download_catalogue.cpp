@@ -1,6 +1,7 @@
 #include <cairn/corpus/download_catalogue.h>
 
 #include <cairn/base/error.h>
+#include <cairn/data/line_reader.h>
 
 #include <fmt/format.h>
 
@@ -168,7 +169,10 @@ CatalogueEntry wikipedia(std::string language) {
             .addresses = {latest + "pages-articles.xml.bz2"},
             .sums_address = latest + "sha1sums.txt",
             .sums_suffix = "-pages-articles.xml.bz2"}},
-      .next = fmt::format("`cairn data wiki {}` extracts the text", name)};
+      .next = fmt::format(
+          "`cairn data wiki {} --output {}wiki.jsonl` extracts the text",
+          name,
+          language)};
 }
 
 CatalogueEntry tiny_shakespeare() {
@@ -235,12 +239,7 @@ std::optional<std::string> listed_sum(
   std::optional<std::string> found;
   std::string_view rest = list;
   while (!rest.empty()) {
-    const auto end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.ends_with('\r')) {
-      line.remove_suffix(1);
-    }
+    const std::string_view line = data::take_line(rest);
     const auto sum = line.substr(0, std::min(line.find(' '), line.size()));
     if (!line.ends_with(suffix) || sum.size() != 40 ||
         sum.find_first_not_of("0123456789abcdef") != sum.npos) {

@@ -5,6 +5,7 @@
 #include <cairn/base/file.h>
 
 #include "base/file_error.h"
+#include "base/sync_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,7 +15,6 @@
 
 #include <cerrno>
 #include <utility>
-#include <vector>
 
 namespace cairn::corpus {
 namespace {
@@ -74,42 +74,16 @@ DownloadPart::DownloadPart(std::filesystem::path path, bool with_sha1)
     : path_(std::move(path)),
       part_path_(with_suffix(path_, ".part")),
       origin_path_(with_suffix(path_, ".part.json")),
-      fd_(open_locked(part_path_)) {
-  if (with_sha1) {
-    sha1_.emplace("sha1");
-  }
+      fd_(open_locked(part_path_)),
+      digests_(with_sha1) {
   origin_ = read_origin(origin_path_);
   if (origin_.address.empty()) {
     if (::ftruncate(fd_.get(), 0) != 0) {
       throw file_error("shorten", part_path_, errno);
     }
   } else {
-    digest_what_is_there();
-  }
-}
-
-void DownloadPart::digest(std::span<const char> bytes) {
-  sha256_.update(bytes);
-  if (sha1_) {
-    sha1_->update(bytes);
-  }
-}
-
-void DownloadPart::digest_what_is_there() {
-  std::vector<char> buffer(1 << 20);
-  for (;;) {
-    const ssize_t got = ::read(fd_.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got < 0) {
-      throw file_error("read", part_path_, errno);
-    }
-    if (got == 0) {
-      return; // and the file's position is where append() writes
-    }
-    digest(std::span(buffer).first(static_cast<std::size_t>(got)));
-    size_ += static_cast<std::uint64_t>(got);
+    // Which leaves the file's position where append() writes.
+    size_ = digests_.update_from(fd_.get(), part_path_);
   }
 }
 
@@ -119,10 +93,7 @@ void DownloadPart::start_over(PartOrigin origin) {
     throw file_error("shorten", part_path_, errno);
   }
   size_ = 0;
-  sha256_.reset();
-  if (sha1_) {
-    sha1_->reset();
-  }
+  digests_.reset();
   origin_ = std::move(origin);
   const nlohmann::json json{
       {"address", origin_.address},
@@ -138,23 +109,17 @@ void DownloadPart::start_over(PartOrigin origin) {
 
 void DownloadPart::append(std::span<const char> bytes) {
   write_all(fd_.get(), std::as_bytes(bytes), part_path_);
-  digest(bytes);
+  digests_.update(bytes);
   size_ += bytes.size();
 }
 
 void DownloadPart::publish() {
-  if (::fsync(fd_.get()) != 0) {
-    throw file_error("write", part_path_, errno);
-  }
+  sync_file(fd_.get(), part_path_);
   if (::rename(part_path_.c_str(), path_.c_str()) != 0) {
     throw file_error("rename", part_path_, errno);
   }
   ::unlink(origin_path_.c_str());
-  const auto folder = path_.has_parent_path() ? path_.parent_path() : ".";
-  const UniqueFd folder_fd = open_file(folder, O_RDONLY | O_DIRECTORY);
-  if (::fsync(folder_fd.get()) != 0) {
-    throw file_error("write", folder, errno);
-  }
+  sync_folder_of(path_);
 }
 
 void DownloadPart::discard() {

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cairn/base/unique_fd.h>
-#include <cairn/corpus/download.h>
 
-#include "corpus/message_digest.h"
+#include "corpus/download_digests.h"
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -37,8 +35,7 @@ class DownloadPart {
   void start_over(PartOrigin origin);
   void append(std::span<const char> bytes);
 
-  std::string sha256() const { return sha256_.hex(); }
-  std::string sha1() const { return sha1_ ? sha1_->hex() : std::string(); }
+  const DownloadDigests& digests() const noexcept { return digests_; }
 
   /// Makes it durable and gives it its final name.
   void publish();
@@ -46,15 +43,11 @@ class DownloadPart {
   void discard();
 
  private:
-  void digest(std::span<const char> bytes);
-  void digest_what_is_there();
-
   std::filesystem::path path_;
   std::filesystem::path part_path_;
   std::filesystem::path origin_path_;
   UniqueFd fd_;
-  MessageDigest sha256_{"sha256"};
-  std::optional<MessageDigest> sha1_;
+  DownloadDigests digests_;
   std::uint64_t size_ = 0;
   PartOrigin origin_;
 };

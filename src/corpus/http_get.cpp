@@ -1,17 +1,17 @@
 #include "corpus/http_get.h"
 
 #include <cairn/base/error.h>
-#include <cairn/corpus/download.h>
+
+#include "corpus/web_address.h"
 
 #include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <exception>
 #include <memory>
-#include <string_view>
+#include <new>
 
 namespace cairn::corpus {
 namespace {
@@ -22,69 +22,6 @@ struct FreeEasy {
 struct FreeList {
   void operator()(curl_slist* list) const { ::curl_slist_free_all(list); }
 };
-struct FreeUrl {
-  void operator()(CURLU* url) const { ::curl_url_cleanup(url); }
-};
-struct FreeText {
-  void operator()(char* text) const { ::curl_free(text); }
-};
-
-using Url = std::unique_ptr<CURLU, FreeUrl>;
-
-/// Null when the address cannot be read as one.
-Url parse_url(const std::string& address) {
-  Url url(::curl_url());
-  if (url != nullptr &&
-      ::curl_url_set(url.get(), CURLUPART_URL, address.c_str(), 0) !=
-          CURLUE_OK) {
-    url.reset();
-  }
-  return url;
-}
-
-std::string part_of(const Url& url, CURLUPart part, unsigned flags = 0) {
-  char* text = nullptr;
-  if (url == nullptr ||
-      ::curl_url_get(url.get(), part, &text, flags) != CURLUE_OK) {
-    return {};
-  }
-  return std::unique_ptr<char, FreeText>(text).get();
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return lower;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  const auto last = text.find_last_not_of(" \t\r\n");
-  return first == text.npos ? "" : text.substr(first, last - first + 1);
-}
-
-std::optional<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end ? std::optional(value)
-                                             : std::nullopt;
-}
-
-/// "bytes 100-199/200" or, with status 416, "bytes */200".
-void read_content_range(std::string_view value, HttpHead& head) {
-  if (!value.starts_with("bytes ")) {
-    return;
-  }
-  value.remove_prefix(6);
-  const auto dash = std::min(value.find('-'), value.size());
-  const auto slash = std::min(value.find('/'), value.size());
-  head.range_start = number(value.substr(0, dash));
-  head.range_total =
-      slash < value.size() ? number(value.substr(slash + 1)) : std::nullopt;
-}
 
 /// One transfer, without redirects: curl's callbacks and what they gather.
 struct Transfer {
@@ -120,7 +57,7 @@ struct Transfer {
       std::size_t size,
       void* self_pointer) {
     auto& self = *static_cast<Transfer*>(self_pointer);
-    return self.guarded(size, [&] { self.header({data, size}); });
+    return self.guarded(size, [&] { self.head.read_line({data, size}); });
   }
 
   static std::size_t on_body(
@@ -135,31 +72,6 @@ struct Transfer {
         self.sink.write({data, size});
       }
     });
-  }
-
-  void header(std::string_view line) {
-    if (line.starts_with("HTTP/")) { // the final answer comes last
-      head = {};
-      const auto code =
-          trimmed(line.substr(std::min(line.find(' '), line.size())));
-      head.status = static_cast<long>(number(code.substr(0, 3)).value_or(0));
-      return;
-    }
-    const auto colon = line.find(':');
-    if (colon == line.npos) {
-      return;
-    }
-    const auto name = lower_case(line.substr(0, colon));
-    const auto value = trimmed(line.substr(colon + 1));
-    if (name == "content-length") {
-      head.length = number(value);
-    } else if (name == "content-range") {
-      read_content_range(value, head);
-    } else if (name == "etag") {
-      head.etag = value;
-    } else if (name == "last-modified") {
-      head.last_modified = value;
-    }
   }
 };
 
@@ -272,8 +184,8 @@ HttpResult exchange(
   }
   HttpResult result{.end = end_of(code), .head = transfer.head};
   if (code != CURLE_OK) {
-    result.trouble = message[0] != '\0' ? std::string(trimmed(message.data()))
-                                        : ::curl_easy_strerror(code);
+    result.trouble =
+        message[0] != '\0' ? message.data() : ::curl_easy_strerror(code);
     return result;
   }
   char* target = nullptr;
@@ -295,14 +207,6 @@ HttpResult exchange(
     result.trouble = fmt::format("the server answers {}", transfer.head.status);
   }
   return result;
-}
-
-std::string scheme_of(const std::string& address) {
-  return part_of(parse_url(address), CURLUPART_SCHEME);
-}
-
-bool is_web(const std::string& scheme) {
-  return scheme == "https" || scheme == "http";
 }
 
 } // namespace
@@ -333,50 +237,6 @@ HttpResult http_get(const HttpRequest& request, HttpSink& sink) {
     }
     address = location;
   }
-}
-
-bool may_redirect(const std::string& from, const std::string& to) {
-  const auto scheme = scheme_of(to);
-  return is_web(scheme) && (scheme == "https" || scheme_of(from) == scheme);
-}
-
-void check_address(const std::string& address) {
-  const auto url = parse_url(address);
-  const auto scheme = part_of(url, CURLUPART_SCHEME);
-  if (!is_web(scheme) || part_of(url, CURLUPART_HOST).empty()) {
-    throw ConfigError(
-        {.what = "this is no address to download from",
-         .where = shown_address(address),
-         .remedy = "give one that starts with https:// or http://"});
-  }
-}
-
-std::string shown_address(const std::string& address) {
-  const auto url = parse_url(address);
-  if (url == nullptr || part_of(url, CURLUPART_USER).empty()) {
-    return address;
-  }
-  ::curl_url_set(url.get(), CURLUPART_USER, nullptr, 0);
-  ::curl_url_set(url.get(), CURLUPART_PASSWORD, nullptr, 0);
-  return part_of(url, CURLUPART_URL);
-}
-
-std::string file_name_of(const std::string& address) {
-  check_address(address);
-  const auto path =
-      part_of(parse_url(address), CURLUPART_PATH, CURLU_URLDECODE);
-  const auto name = path.substr(path.rfind('/') + 1);
-  // An encoded slash was decoded too, so `name` holds none; a dot in front
-  // would make it hidden, or be "." and "..".
-  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-    return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
-  });
-  if (name.empty() || name.front() == '.' || !plain || name.size() > 200) {
-    throw ConfigError(
-        {.what = "the address does not end in a file's name",
-         .where = shown_address(address)});
-  }
-  return name;
 }
 
 } // namespace cairn::corpus

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "corpus/http_head.h"
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -16,16 +18,6 @@ struct HttpRequest {
   std::chrono::milliseconds connect_timeout{20'000};
   std::chrono::milliseconds stall_timeout{30'000};
   int redirects = 10;
-};
-
-/// What the server says before the bytes.
-struct HttpHead {
-  long status = 0;
-  std::optional<std::uint64_t> length;      ///< of the bytes that follow
-  std::optional<std::uint64_t> range_start; ///< with status 206
-  std::optional<std::uint64_t> range_total; ///< with status 206 or 416
-  std::string etag;
-  std::string last_modified;
 };
 
 /// Takes the bytes. What it throws ends the transfer and leaves http_get().
@@ -55,14 +47,5 @@ struct HttpResult {
 /// never to another scheme. Proxies are taken from the environment
 /// (`https_proxy`, `no_proxy`, …).
 HttpResult http_get(const HttpRequest& request, HttpSink& sink);
-
-/// Whether an answer from one address may send us on to the other.
-bool may_redirect(const std::string& from, const std::string& to);
-
-/// An address that http_get() can use; a ConfigError for any other.
-void check_address(const std::string& address);
-
-/// The address without a user's name and password, for messages.
-std::string shown_address(const std::string& address);
 
 } // namespace cairn::corpus

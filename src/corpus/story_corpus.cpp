@@ -135,7 +135,8 @@ StoryCorpusReport write_story_corpus(const StoryCorpusOptions& options) {
     return options.documents || report.bytes < options.bytes;
   };
   ThreadPool pool(options.workers);
-  ordered_work(pool, options.workers * 2 + 1, next, work, take);
+  const auto one = [](const auto&) { return 1; };
+  ordered_work(pool, options.workers * 2 + 1, next, one, work, take);
   output.commit();
   return report;
 }

@@ -1,5 +1,6 @@
 #include <cairn/corpus/url_filter.h>
 
+#include "base/ascii_case.h"
 #include "corpus/blocked_urls.h"
 
 #include <algorithm>
@@ -15,14 +16,6 @@ bool is_digit(char c) {
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return out;
 }
 
 /// What follows "http://" or "https://"; empty without either.
@@ -100,10 +93,6 @@ bool is_well_formed(std::string_view url) {
            return std::isspace(static_cast<unsigned char>(c)) != 0;
          });
 }
-
-} // namespace
-
-namespace {
 
 /// "news.bbc.co.uk" of "https://user@News.BBC.co.uk:80/x".
 std::string host_of(std::string_view url) {

@@ -1,8 +1,10 @@
 #include <cairn/corpus/wiki_dump.h>
 
 #include <cairn/base/thread_pool.h>
+#include <cairn/corpus/standard_punctuation.h>
 #include <cairn/corpus/wiki_text.h>
 
+#include "base/ascii_case.h"
 #include "corpus/character_reference.h"
 #include "corpus/json_text.h"
 #include "corpus/numbered_files.h"
@@ -50,11 +52,8 @@ class PageExtractor {
           "wp"}) {
       text_.namespaces.insert(name);
     }
-    for (std::string name : site.namespaces) {
-      std::transform(name.begin(), name.end(), name.begin(), [](char c) {
-        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-      });
-      text_.namespaces.insert(std::move(name));
+    for (const std::string& name : site.namespaces) {
+      text_.namespaces.insert(lower_case(name));
     }
   }
 
@@ -90,7 +89,10 @@ class PageExtractor {
       ++counts.other_content;
       return;
     }
-    const std::string text = wiki_text(decode_references(page.text), text_);
+    std::string text = wiki_text(decode_references(page.text), text_);
+    if (options_.standardize_punctuation) {
+      text = standard_punctuation(text);
+    }
     if (text.empty()) {
       ++counts.without_text;
       return;
@@ -133,7 +135,7 @@ void add_counts(WikiDumpReport& sum, const WikiDumpReport& more) {
 WikiDumpReport extract_wiki_dump(
     const WikiDumpOptions& options,
     const Logger& log) {
-  WikiPageReader reader(options.input);
+  WikiPageReader reader(options.input, options.largest_page);
   const PageExtractor extractor(options, WikiSite::from(reader.head()));
   NumberedFiles output(options.output, options.bytes_per_file);
   WikiDumpReport report;
@@ -158,7 +160,15 @@ WikiDumpReport extract_wiki_dump(
     return true;
   };
   ThreadPool pool(options.workers);
-  ordered_work(pool, options.workers * 2 + 1, next, extractor, take);
+  ordered_work(
+      pool,
+      (options.workers * 2 + 1) * WikiPageReader::stretch,
+      next,
+      [](const std::string& pages) { return pages.size(); },
+      extractor,
+      take);
+  report.too_large = reader.too_large();
+  report.pages += report.too_large;
   if (!reader.complete()) {
     log.warning(
         "{}: ends without </mediawiki>: pages may be missing",

@@ -1,5 +1,7 @@
 #include "corpus/wiki_markup.h"
 
+#include <cairn/data/line_reader.h>
+
 #include "corpus/unicode.h"
 
 #include <unicode/uchar.h>
@@ -123,37 +125,16 @@ std::optional<Heading> heading_of(std::string_view line) {
   return Heading{level, title.substr(begin, end - begin + 1)};
 }
 
-void append_html_safe(std::string& out, std::string_view text) {
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      default:
-        out += c;
-    }
-  }
-}
-
 class LineTidier {
  public:
   explicit LineTidier(const WikiTextOptions& options) : options_(options) {}
 
   std::string run(std::string_view text) {
-    std::size_t at = 0;
-    while (at < text.size()) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      const std::string line = tidy(text.substr(at, end - at));
+    while (!text.empty()) {
+      const std::string line = tidy(data::take_line(text));
       if (has_word(line)) {
         add(line);
       }
-      at = end + 1;
     }
     return std::move(out_);
   }
@@ -198,11 +179,7 @@ class LineTidier {
       out_ += '\n';
     }
     out_ += prefix;
-    if (options_.html_safe) {
-      append_html_safe(out_, line);
-    } else {
-      out_ += line;
-    }
+    out_ += line;
   }
 
   const WikiTextOptions& options_;

@@ -1,5 +1,7 @@
 #include "corpus/wiki_markup.h"
 
+#include "base/ascii_case.h"
+
 #include <unicode/uloc.h>
 
 #include <algorithm>
@@ -26,16 +28,6 @@ constexpr std::array<std::string_view, 31> other_wikis{
     "voy",       "wikibooks",  "wikidata",    "wikimedia",   "wikinews",
     "wikiquote", "wikisource", "wikispecies", "wikiversity", "wikivoyage",
     "wmf"};
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a')
-        : c == '_'           ? ' '
-                             : c;
-  }
-  return out;
-}
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \n\t_");
@@ -204,7 +196,8 @@ class LinkRemover {
       return false;
     }
     const std::string_view prefix = trimmed(title.substr(0, colon));
-    const std::string name = lower_case(prefix);
+    std::string name = lower_case(prefix);
+    std::replace(name.begin(), name.end(), '_', ' ');
     return options_.namespaces.contains(name) || is_language_code(prefix) ||
         std::binary_search(other_wikis.begin(), other_wikis.end(), name);
   }

@@ -22,10 +22,12 @@ struct ProtectedText {
 };
 using ProtectedTexts = std::vector<ProtectedText>;
 
-/// Comments and HTML-like elements; fills `texts`.
+/// Comments and HTML-like elements; fills `texts`. A reference that is not
+/// closed goes on to the end of the next one, as in MediaWiki.
 std::string without_tags(std::string_view text, ProtectedTexts& texts);
 
-/// Templates {{…}}, parameters {{{…}}} and tables {|…|}.
+/// Templates {{…}}, parameters {{{…}}} and tables {|…|}; of a table that is not
+/// closed, the first line.
 std::string without_templates(std::string_view text);
 
 /// [[links]] and [https://… links] become their labels.

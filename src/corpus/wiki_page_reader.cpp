@@ -2,8 +2,6 @@
 
 #include <cairn/base/error.h>
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -11,16 +9,16 @@
 namespace cairn::corpus {
 namespace {
 
-constexpr std::size_t stretch = 1 << 20;
-/// MediaWiki's own limit for a page's text is 2 MB; a page with its whole
-/// history may be far larger, but not without end.
-constexpr std::size_t largest_page = std::size_t{1} << 30;
 constexpr std::string_view page_end = "</page>";
 
 } // namespace
 
-WikiPageReader::WikiPageReader(const std::filesystem::path& path)
-    : path_(path.string()), stream_(data::open_input(path)) {
+WikiPageReader::WikiPageReader(
+    const std::filesystem::path& path,
+    std::size_t largest_page)
+    : path_(path.string()),
+      largest_page_(largest_page),
+      stream_(data::open_input(path)) {
   std::size_t begin = std::string::npos;
   while (begin == std::string::npos && buffer_.size() < 4 * stretch &&
          read_more()) {
@@ -58,6 +56,39 @@ bool WikiPageReader::read_more() {
   return got > 0;
 }
 
+/// Dumps with the whole history have pages of many gigabytes, of which only the
+/// last revision is used.
+void WikiPageReader::drop_old_revisions() {
+  constexpr std::string_view revision = "<revision>";
+  const std::size_t first = buffer_.find(revision);
+  if (first != std::string::npos) {
+    buffer_.erase(first, buffer_.rfind(revision) - first);
+  }
+}
+
+void WikiPageReader::pass_over_page() {
+  ++too_large_;
+  std::size_t end = buffer_.find(page_end);
+  while (end == std::string::npos) {
+    // The mark may lie across what is here and what comes.
+    buffer_.erase(
+        0,
+        buffer_.size() - std::min(buffer_.size(), page_end.size()));
+    if (!read_more()) {
+      refuse_torn_page();
+    }
+    end = buffer_.find(page_end);
+  }
+  buffer_.erase(0, end + page_end.size());
+}
+
+void WikiPageReader::refuse_torn_page() const {
+  throw DataError(
+      {.what = "ends within a page",
+       .where = path_,
+       .remedy = "the download is not complete: fetch it again"});
+}
+
 bool WikiPageReader::next(std::string& pages) {
   std::size_t searched = 0;
   while (true) {
@@ -70,9 +101,13 @@ bool WikiPageReader::next(std::string& pages) {
       pages.resize(size);
       return true;
     }
-    if (buffer_.size() > largest_page) {
-      throw DataError(
-          {.what = "has a page of more than 1 GiB", .where = path_});
+    if (buffer_.size() > largest_page_) {
+      drop_old_revisions();
+      if (buffer_.size() > largest_page_) {
+        pass_over_page();
+        searched = 0;
+        continue;
+      }
     }
     searched = buffer_.size() - std::min(buffer_.size(), page_end.size());
     if (!read_more()) {
@@ -80,10 +115,7 @@ bool WikiPageReader::next(std::string& pages) {
     }
   }
   if (buffer_.find("<page>") != std::string::npos) {
-    throw DataError(
-        {.what = "ends within a page",
-         .where = path_,
-         .remedy = "the download is not complete: fetch it again"});
+    refuse_torn_page();
   }
   complete_ = buffer_.find("</mediawiki>") != std::string::npos;
   buffer_.clear();

@@ -19,7 +19,7 @@ class TemplateRemover {
       out_.append(text_, at, next - at);
       at = next < text_.size() ? after_mark(next) : next;
     }
-    return std::move(out_);
+    return tables_ > 0 ? without_first_lines() : std::move(out_);
   }
 
  private:
@@ -35,7 +35,6 @@ class TemplateRemover {
     return end - at;
   }
 
-  /// Tables are marked at the beginning of a line only.
   bool begins_line() const {
     constexpr std::size_t deepest_indent = 64; // keeps this constant in time
     const std::size_t from =
@@ -45,12 +44,23 @@ class TemplateRemover {
     return last == std::string_view::npos ? from == 0 : end[last] == '\n';
   }
 
+  /// At the beginning of a line "{|" always does; elsewhere when attributes or
+  /// nothing follow on its line, else it may be a formula.
+  bool opens_table(std::size_t at) const {
+    constexpr std::size_t glance = 256; // keeps this constant in time
+    if (!text_.substr(at).starts_with("{|")) {
+      return false;
+    }
+    std::string_view rest = text_.substr(at + 2, glance);
+    rest = rest.substr(0, rest.find('\n'));
+    return begins_line() || rest.find('=') != rest.npos ||
+        rest.find_first_not_of(' ') == rest.npos;
+  }
+
   std::size_t after_mark(std::size_t at) {
     if (text_[at] == '{') {
       const std::size_t braces = run_length(at, '{');
-      const bool table =
-          braces == 1 && text_.substr(at + 1).starts_with('|') && begins_line();
-      if (table) {
+      if (braces == 1 && opens_table(at)) {
         open_.push_back({true, 0, out_.size()});
         ++tables_;
         out_ += "{|";
@@ -66,7 +76,8 @@ class TemplateRemover {
     if (text_[at] == '|') {
       const std::size_t braces = run_length(at + 1, '}');
       // "|}}" is an empty parameter and the end of a template.
-      if (tables_ > 0 && braces > 0 && braces != 2 && begins_line()) {
+      if (tables_ > 0 && braces > 0 && braces != 2 &&
+          (braces == 1 || begins_line())) {
         close_table();
         return at + 2;
       }
@@ -76,6 +87,20 @@ class TemplateRemover {
     const std::size_t braces = run_length(at, '}');
     out_.append(close_templates(braces), '}');
     return at + braces;
+  }
+
+  /// What was opened as a table and never closed: the mark goes, with the
+  /// attributes behind it. Rows look like rows, and go with the other lines.
+  std::string without_first_lines() const {
+    std::string out;
+    std::size_t at = 0;
+    for (const Open& each : open_) {
+      if (each.table && each.start >= at) {
+        out.append(out_, at, each.start - at);
+        at = std::min(out_.find('\n', each.start), out_.size());
+      }
+    }
+    return out.append(out_, at);
   }
 
   void pop() {

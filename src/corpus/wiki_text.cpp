@@ -5,6 +5,30 @@
 #include "corpus/wiki_markup.h"
 
 namespace cairn::corpus {
+namespace {
+
+std::string html_safe(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+} // namespace
 
 std::string wiki_text(std::string_view markup, const WikiTextOptions& options) {
   ProtectedTexts texts;
@@ -16,7 +40,8 @@ std::string wiki_text(std::string_view markup, const WikiTextOptions& options) {
   text = decode_references(text);
   text = without_quotes(text);
   text = tidy_lines(text, options);
-  return with_protected(text, texts);
+  text = with_protected(text, texts);
+  return options.html_safe ? html_safe(text) : text;
 }
 
 } // namespace cairn::corpus

@@ -39,25 +39,16 @@ MaskedIndex::Options BertOptions::index() const {
 
 BertDataset::BertDataset(
     std::shared_ptr<const IndexedDataset> sentences,
-    ElementRange documents,
+    MaskedSource source,
     MaskedVocabulary vocabulary,
     const BertOptions& options)
-    : BertDataset(
-          sentences,
-          MaskedIndex(*sentences, documents, options.index()),
-          std::move(vocabulary),
-          options) {}
-
-BertDataset::BertDataset(
-    std::shared_ptr<const IndexedDataset> sentences,
-    MaskedIndex index,
-    MaskedVocabulary vocabulary,
-    const BertOptions& options)
-    : sentences_(std::move(sentences)),
-      options_(options),
-      masker_(std::move(vocabulary), options.masking, MaskReplacement::bert),
-      index_(std::move(index)) {
-  const text::SpecialIds& special = masker_.vocabulary().special;
+    : MaskedDataset(
+          std::move(sentences),
+          std::move(source),
+          options.index(),
+          {std::move(vocabulary), options.masking, MaskReplacement::bert}),
+      options_(options) {
+  const text::SpecialIds& special = masker().vocabulary().special;
   classify_ = required_id(special.classify, "[CLS]", "BERT");
   separator_ = required_id(special.separator, "[SEP]", "BERT");
   pad_ = required_id(special.pad, "padding", "BERT");
@@ -65,7 +56,7 @@ BertDataset::BertDataset(
 
 void BertDataset::read(std::size_t index, Sample& sample) const {
   const MaskedIndex::Row row =
-      row_of(index_, index, *sentences_, options_.sequence_length - 3);
+      row_of(this->index(), index, sentences(), options_.sequence_length - 3);
   NumpyRandom random = sample_random(options_.seed, index);
 
   const std::size_t count = row.end - row.first;
@@ -78,12 +69,20 @@ void BertDataset::read(std::size_t index, Sample& sample) const {
               random.randint(1, static_cast<std::int64_t>(count)));
     sample.is_random = random.random_sample() < 0.5;
   }
-  sample.sentences.clear();
-  append_sentences(*sentences_, row.first, row.first + pivot, sample.sentences);
-  const std::size_t middle = sample.sentences.size();
-  append_sentences(*sentences_, row.first + pivot, row.end, sample.sentences);
-  Tokens a = Tokens(sample.sentences).first(middle);
-  Tokens b = Tokens(sample.sentences).subspan(middle);
+  sample.scratch.sentences.clear();
+  append_sentences(
+      sentences(),
+      row.first,
+      row.first + pivot,
+      sample.scratch.sentences);
+  const std::size_t middle = sample.scratch.sentences.size();
+  append_sentences(
+      sentences(),
+      row.first + pivot,
+      row.end,
+      sample.scratch.sentences);
+  Tokens a = Tokens(sample.scratch.sentences).first(middle);
+  Tokens b = Tokens(sample.scratch.sentences).subspan(middle);
   if (sample.is_random) {
     std::swap(a, b);
   }
@@ -100,7 +99,7 @@ void BertDataset::read(std::size_t index, Sample& sample) const {
     text.insert(text.end(), b.begin(), b.end());
     text.push_back(separator_);
   }
-  masker_.mask(text, row.target_length, random, sample.masked);
+  masker().mask(text, row.target_length, random, sample.scratch.masked);
 
   const auto length = static_cast<std::size_t>(options_.sequence_length);
   sample.types.assign(length, 0);
@@ -110,11 +109,13 @@ void BertDataset::read(std::size_t index, Sample& sample) const {
       1);
   sample.labels.assign(length, -1);
   sample.loss_mask.assign(length, 0);
-  for (const std::uint32_t position : sample.masked.positions) {
+  for (const std::uint32_t position : sample.scratch.masked.positions) {
     sample.labels[position] = text[position];
     sample.loss_mask[position] = 1;
   }
-  text.assign(sample.masked.tokens.begin(), sample.masked.tokens.end());
+  text.assign(
+      sample.scratch.masked.tokens.begin(),
+      sample.scratch.masked.tokens.end());
   text.resize(length, pad_);
   sample.padding_mask.resize(length);
   std::ranges::transform(

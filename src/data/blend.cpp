@@ -128,4 +128,12 @@ std::int64_t share_of_samples(
   return static_cast<std::int64_t>(std::ceil(exact * (1.0 + surplus)));
 }
 
+std::int64_t deepspeed_share_of_samples(
+    std::int64_t samples,
+    double weight,
+    double surplus) {
+  return static_cast<std::int64_t>(
+      std::ceil(static_cast<double>(samples) * weight * (1.0 + surplus)));
+}
+
 } // namespace cairn::data

@@ -18,6 +18,7 @@ namespace cairn::data {
 namespace {
 
 constexpr std::size_t buffer_capacity = 1 << 20;
+constexpr std::size_t worth_a_call = 64 << 10; ///< more is not copied first
 
 } // namespace
 
@@ -26,12 +27,13 @@ BufferedFile::BufferedFile(UniqueFd fd, std::filesystem::path path)
 
 void BufferedFile::write(std::span<const std::byte> bytes) {
   size_ += bytes.size();
+  if (bytes.size() >= worth_a_call) {
+    flush();
+    write_all(fd_.get(), bytes, path_);
+    return;
+  }
   if (buffer_.size() + bytes.size() > buffer_capacity) {
     flush();
-    if (bytes.size() >= buffer_capacity) {
-      write_all(fd_.get(), bytes, path_);
-      return;
-    }
   }
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
@@ -39,6 +41,20 @@ void BufferedFile::write(std::span<const std::byte> bytes) {
 void BufferedFile::flush() {
   write_all(fd_.get(), buffer_, path_);
   buffer_.clear();
+}
+
+void BufferedFile::write_behind() noexcept {
+  constexpr std::uint64_t worth_it = 8 << 20;
+  const std::uint64_t written = size_ - buffer_.size();
+  if (written - begun_ >= worth_it) {
+    // Only a hint: what goes wrong is told by the sync in the end.
+    ::sync_file_range(
+        fd_.get(),
+        static_cast<off64_t>(begun_),
+        static_cast<off64_t>(written - begun_),
+        SYNC_FILE_RANGE_WRITE);
+    begun_ = written;
+  }
 }
 
 void BufferedFile::replay(

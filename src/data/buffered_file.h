@@ -34,6 +34,10 @@ class BufferedFile {
 
   void flush();
 
+  /// Has the system begin to put on disk what was written, now and then, so
+  /// that little is left to wait for in the end.
+  void write_behind() noexcept;
+
   /// Hands over all that was written, in pieces of a multiple of `unit` bytes.
   void replay(
       std::size_t unit,
@@ -44,6 +48,7 @@ class BufferedFile {
   std::filesystem::path path_;
   std::vector<std::byte> buffer_;
   std::uint64_t size_ = 0;
+  std::uint64_t begun_ = 0; ///< bytes on their way to the disk
 };
 
 /// A file without a name in the folder of `beside`: it is gone when the program

@@ -2,8 +2,6 @@
 
 #include "data/unpacked_streams.h"
 
-#include <algorithm>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -13,15 +11,7 @@ namespace {
 class PlainStream : public RawStream {
  public:
   using RawStream::RawStream;
-  std::size_t read(std::span<char> out) override {
-    const auto bytes = raw_.available();
-    const std::size_t count = std::min(bytes.size(), out.size());
-    if (count > 0) {
-      std::memcpy(out.data(), bytes.data(), count);
-      raw_.consume(count);
-    }
-    return count;
-  }
+  std::size_t read(std::span<char> out) override { return raw_.read(out); }
 };
 
 bool is_bzip2(std::string_view start) {

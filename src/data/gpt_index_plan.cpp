@@ -13,7 +13,8 @@ using Wide = unsigned __int128;
 
 Wide index_bytes(const GptIndexRequest& request, Wide epochs, Wide samples) {
   const Wide documents = epochs * static_cast<Wide>(request.documents.size());
-  const bool wide = documents > std::numeric_limits<std::int32_t>::max();
+  const bool wide = request.wide_samples ||
+      documents > std::numeric_limits<std::int32_t>::max();
   return documents * 4 + (samples + 1) * (wide ? 16 : 8) +
       samples *
       (samples >= std::numeric_limits<std::uint32_t>::max() - 1 ? 8 : 4);

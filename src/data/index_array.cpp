@@ -12,7 +12,7 @@ static_assert(
     "index files are little endian and are used in place");
 
 std::size_t size_of(IndexType type) {
-  constexpr std::array<std::size_t, 4> sizes{2, 4, 4, 8};
+  constexpr std::array<std::size_t, 5> sizes{2, 4, 4, 8, 8};
   return sizes[static_cast<std::size_t>(type)];
 }
 

@@ -1,9 +1,9 @@
 #include <cairn/data/index_cache.h>
 
 #include "base/file_error.h"
+#include "base/sync_file.h"
 #include "data/folder_lock.h"
 #include "data/index_description.h"
-#include "data/partial_file.h"
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -28,6 +29,9 @@ constexpr std::uint64_t description_limit = 64 << 20;
 constexpr std::string_view description_suffix = "-description.txt";
 
 std::string stem_of(const IndexCache::Key& key) {
+  if (key.naming == IndexNaming::megatron_deepspeed) {
+    return md5_of(key.description);
+  }
   const std::string stem =
       fmt::format("{}-{}", md5_of(key.description), key.class_name);
   return key.split ? fmt::format("{}-{}", stem, name_of(*key.split)) : stem;
@@ -89,27 +93,48 @@ fs::path IndexCache::file(const std::string& stem, std::string_view suffix)
   return folder_ / fmt::format("{}{}", stem, suffix);
 }
 
+fs::path IndexCache::description_file(const Key& key, const std::string& stem)
+    const {
+  return file(
+      stem,
+      key.naming == IndexNaming::megatron ? description_suffix : ".dsc");
+}
+
+std::vector<fs::path> IndexCache::array_files(
+    const Key& key,
+    const std::string& stem) const {
+  const char mark = key.naming == IndexNaming::megatron ? '-' : '_';
+  std::vector<fs::path> files;
+  for (const std::string& name : key.arrays) {
+    files.push_back(file(stem, fmt::format("{}{}.npy", mark, name)));
+  }
+  return files;
+}
+
+bool IndexCache::has(const Key& key, const std::string& stem) const {
+  return is_there(description_file(key, stem)) &&
+      std::ranges::all_of(array_files(key, stem), is_there);
+}
+
+bool IndexCache::has(const Key& key) const {
+  return has(key, stem_of(key));
+}
+
 std::optional<IndexCache::Result> IndexCache::load(
     const Key& key,
     const std::string& stem,
     const std::function<std::string(const Arrays&)>& misfit,
     bool say_why_not) const {
   Result result{.origin = Origin::file, .file = folder_ / stem};
-  const fs::path description = file(stem, description_suffix);
+  const fs::path description = description_file(key, stem);
   const auto identity = identity_of(description);
-  if (!identity) {
+  if (!identity || !has(key, stem)) {
     return std::nullopt;
-  }
-  for (const std::string& name : key.arrays) {
-    if (!is_there(file(stem, fmt::format("-{}.npy", name)))) {
-      return std::nullopt;
-    }
   }
   std::string problem;
   try {
-    for (const std::string& name : key.arrays) {
-      result.arrays.push_back(
-          load_npy(file(stem, fmt::format("-{}.npy", name))));
+    for (const fs::path& array : array_files(key, stem)) {
+      result.arrays.push_back(load_npy(array));
     }
     problem = misfit(result.arrays);
   } catch (const DataError& error) {
@@ -125,13 +150,16 @@ std::optional<IndexCache::Result> IndexCache::load(
     return std::nullopt;
   }
   logger_.warning(
-      "the index files {}-*.npy do not fit and are not used: {}",
+      "the index files {}*.npy do not fit and are not used: {}",
       result.file.string(),
       problem);
   return std::nullopt;
 }
 
 std::optional<std::string> IndexCache::equivalent_stem(const Key& key) {
+  if (key.naming == IndexNaming::megatron_deepspeed) {
+    return std::nullopt; // its texts say no more than what counts
+  }
   const std::lock_guard lock(mutex_);
   if (!known_) {
     known_.emplace();
@@ -165,17 +193,19 @@ bool IndexCache::store(
     const Key& key,
     const std::string& stem,
     const Arrays& arrays) const {
+  const fs::path description = description_file(key, stem);
+  const std::vector<fs::path> files = array_files(key, stem);
   try {
-    withdraw(file(stem, description_suffix));
+    withdraw(description);
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-      save_npy(file(stem, fmt::format("-{}.npy", key.arrays[i])), arrays[i]);
+      save_npy(files[i], arrays[i]);
     }
-    write_file_atomically(file(stem, description_suffix), key.description);
+    write_file_atomically(description, key.description);
     return true;
   } catch (const DataError& error) {
     logger_.warning("indices are kept in memory only: {}", error.what());
-    for (const std::string& name : key.arrays) { // half a set helps nobody
-      ::unlink(file(stem, fmt::format("-{}.npy", name)).c_str());
+    for (const fs::path& file : files) { // half a set helps nobody
+      ::unlink(file.c_str());
     }
     return false;
   }
@@ -227,7 +257,11 @@ IndexCache::Result IndexCache::get(
 
 fs::path default_index_folder(
     const fs::path& prefix,
-    std::string_view class_name) {
+    std::string_view class_name,
+    IndexNaming naming) {
+  if (naming == IndexNaming::megatron_deepspeed) {
+    return prefix.parent_path() / "index-cache";
+  }
   return prefix / "cache" / fmt::format("{}_indices", class_name);
 }
 

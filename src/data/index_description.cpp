@@ -91,6 +91,24 @@ Description describe_gpt_index(
   return description;
 }
 
+std::string describe_gpt_index_for_deepspeed(
+    const std::string& prefix,
+    Split split,
+    std::string_view split_text,
+    const GptIndexRequest& request,
+    const GptIndexPlan& plan) {
+  return fmt::format(
+      "GPT Dataset\n\nData prefix {}\nDataset name {}\nNumber of samples {}\n"
+      "Number of epochs {}\nSequence length {}\nRandom seed {}\nSplit {}\n",
+      prefix,
+      name_of(split),
+      request.samples.value(),
+      plan.epochs,
+      request.sequence_length,
+      request.seed,
+      split_text);
+}
+
 Description describe_blend(
     std::span<const Description> datasets,
     Split split,
@@ -113,6 +131,9 @@ Description parse_tokenizer_description(std::string_view text) {
              "the description of the tokenizer is no JSON, or is nested more "
              "than {} levels deep",
              deepest_tokenizer)});
+  }
+  if (tokenizer.is_object() && tokenizer.contains("tokenizer")) {
+    return Description(tokenizer["tokenizer"]);
   }
   return tokenizer;
 }

@@ -31,6 +31,15 @@ Description describe_gpt_index(
     const GptIndexRequest& request,
     const Description& tokenizer);
 
+/// The same in Megatron-DeepSpeed's words. `split_text` is all of --split,
+/// whatever data the split comes from.
+std::string describe_gpt_index_for_deepspeed(
+    const std::string& prefix,
+    Split split,
+    std::string_view split_text,
+    const GptIndexRequest& request,
+    const GptIndexPlan& plan);
+
 /// `size` is none when every sample is taken once; the weights are sample
 /// counts then.
 Description describe_blend(
@@ -39,8 +48,8 @@ Description describe_blend(
     const std::variant<std::vector<double>, std::vector<std::int64_t>>& weights,
     std::optional<std::int64_t> size);
 
-/// Megatron's account of a tokenizer, from JSON. Throws ConfigError for what is
-/// none.
+/// Megatron's account of a tokenizer, from JSON that is it or has it. Throws
+/// ConfigError for what is none.
 Description parse_tokenizer_description(std::string_view text);
 
 /// As it is stored and hashed.

@@ -2,6 +2,7 @@
 #include <cairn/data/indexed_writer.h>
 
 #include "base/file_error.h"
+#include "base/sync_file.h"
 #include "data/index_header.h"
 #include "data/partial_file.h"
 
@@ -150,6 +151,7 @@ void IndexedWriter::end_document() {
 void IndexedWriter::append(const SequenceBlock& block) {
   State& state = *state_;
   state.tokens.file().write(block.tokens);
+  state.tokens.file().write_behind();
   state.lengths.write_values<std::int32_t>(block.lengths);
   for (const std::int64_t end : block.document_ends) {
     state.documents.write_value(

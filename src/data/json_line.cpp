@@ -10,6 +10,8 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
 namespace cairn::data {
@@ -91,13 +93,69 @@ std::string_view name_of(ondemand::json_type type) {
        .remedy = "name one of them with --json-keys"});
 }
 
-/// What stands between the quotes of a string that is known to be whole.
-std::span<char> between_quotes(std::string_view token) {
-  const std::size_t end = token.rfind('"');
-  return {const_cast<char*>(token.data()) + 1, end - 1};
+constexpr char part_end = '\xff'; ///< in no UTF-8
+
+/// A string's token without the spaces behind it.
+std::string_view with_quotes(std::string_view token) {
+  return token.substr(0, token.rfind('"') + 1);
+}
+
+/// The closing quote of the string that begins behind `from`.
+const char* closing_quote(const char* from, const char* end) {
+  for (const char* at = from;; ++at) {
+    at = static_cast<const char*>(
+        std::memchr(at, '"', static_cast<std::size_t>(end - at)));
+    const char* before = at;
+    while (before != from && before[-1] == '\\') {
+      --before;
+    }
+    if ((at - before) % 2 == 0) {
+      return at;
+    }
+  }
+}
+
+/// Resolves the strings of a text, which stand in the line from the first quote
+/// to the last, into parts.
+TextParts resolve(std::span<char> json, bool is_list) {
+  char* const begin = json.data() + 1;
+  char* to = begin;
+  const char* from = begin;
+  const char* const end = json.data() + json.size();
+  for (;;) {
+    const char* const close = is_list ? closing_quote(from, end) : end - 1;
+    to = unescape({from, static_cast<std::size_t>(close - from)}, to);
+    *to++ = part_end; // at the latest where the closing quote was
+    if (close + 1 == end) {
+      return TextParts({begin, static_cast<std::size_t>(to - begin)});
+    }
+    from = std::find(close + 1, end, '"') + 1;
+  }
 }
 
 } // namespace
+
+TextParts::iterator::iterator(const char* at, const char* end)
+    : part_(at, 0), end_(end) {
+  if (at != end) {
+    const auto* const stop = static_cast<const char*>(
+        std::memchr(at, part_end, static_cast<std::size_t>(end - at)));
+    part_ = {at, static_cast<std::size_t>(stop - at)};
+  }
+}
+
+TextParts::iterator& TextParts::iterator::operator++() {
+  *this = iterator(part_.data() + part_.size() + 1, end_);
+  return *this;
+}
+
+TextParts::iterator TextParts::begin() const {
+  return {bytes_.data(), bytes_.data() + bytes_.size()};
+}
+
+TextParts::iterator TextParts::end() const {
+  return {bytes_.data() + bytes_.size(), bytes_.data() + bytes_.size()};
+}
 
 struct JsonLineParser::State {
   explicit State(std::vector<std::string> wanted)
@@ -110,8 +168,9 @@ struct JsonLineParser::State {
 
   std::vector<std::string> keys;
   std::vector<Text> texts;
-  /// For each key the raw strings, still with their escapes.
-  std::vector<std::vector<std::span<char>>> found;
+  /// For each key its strings as they stand in the line, from the first quote
+  /// to the last.
+  std::vector<std::string_view> found;
   std::vector<bool> there; ///< which keys the line has
   ondemand::parser parser;
 };
@@ -135,7 +194,12 @@ error_code JsonLineParser::State::read_list(
     if (type != ondemand::json_type::string) {
       refuse_value(keys[key], ondemand::json_type::array);
     }
-    found[key].push_back(between_quotes(item.raw_json_token()));
+    const std::string_view string = with_quotes(item.raw_json_token());
+    const char* const first =
+        found[key].empty() ? string.data() : found[key].data();
+    found[key] = {
+        first,
+        static_cast<std::size_t>(string.data() + string.size() - first)};
   }
   return simdjson::SUCCESS;
 }
@@ -148,12 +212,10 @@ error_code JsonLineParser::State::read_value(
     return error;
   }
   // Of a key that is there twice the last one counts.
-  for (const auto raw : found[key]) {
-    if (there[key] && !escapes_are_whole({raw.data(), raw.size()})) {
-      return simdjson::STRING_ERROR;
-    }
+  if (there[key] && !escapes_are_whole(found[key])) {
+    return simdjson::STRING_ERROR;
   }
-  found[key].clear();
+  found[key] = {};
   there[key] = true;
   texts[key].is_list = type == ondemand::json_type::array;
   if (texts[key].is_list) {
@@ -162,7 +224,7 @@ error_code JsonLineParser::State::read_value(
   if (type != ondemand::json_type::string) {
     refuse_value(keys[key], type);
   }
-  found[key].push_back(between_quotes(value.raw_json_token()));
+  found[key] = with_quotes(value.raw_json_token());
   return simdjson::SUCCESS;
 }
 
@@ -230,11 +292,11 @@ void JsonLineParser::parse(std::span<char> line) {
     state_->read(large, text);
   }
   for (std::size_t i = 0; i < state_->keys.size(); ++i) {
-    auto& parts = state_->texts[i].parts;
-    parts.clear();
-    for (const auto raw : state_->found[i]) {
-      parts.push_back(unescape_in_place(raw));
-    }
+    const std::string_view found = state_->found[i];
+    const auto begin = static_cast<std::size_t>(found.data() - line.data());
+    state_->texts[i].parts = found.empty()
+        ? TextParts()
+        : resolve(line.subspan(begin, found.size()), state_->texts[i].is_list);
   }
 }
 

@@ -5,7 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <bit>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -53,77 +56,117 @@ char* put_utf8(char* to, std::uint32_t code) {
   return to;
 }
 
-char simple_escape(char letter) {
-  switch (letter) {
-    case '"':
-    case '\\':
-    case '/':
-      return letter;
-    case 'b':
-      return '\b';
-    case 'f':
-      return '\f';
-    case 'n':
-      return '\n';
-    case 'r':
-      return '\r';
-    case 't':
-      return '\t';
-    default:
-      return '\0';
+/// What a letter behind a backslash stands for; 0 for nothing.
+constexpr std::array<char, 256> simple_escapes = [] {
+  std::array<char, 256> table{};
+  table['"'] = '"';
+  table['\\'] = '\\';
+  table['/'] = '/';
+  table['b'] = '\b';
+  table['f'] = '\f';
+  table['n'] = '\n';
+  table['r'] = '\r';
+  table['t'] = '\t';
+  return table;
+}();
+
+/// Where the next backslash is, or `end`.
+const char* find_escape(const char* from, const char* end) {
+  const auto* const found = static_cast<const char*>(
+      std::memchr(from, '\\', static_cast<std::size_t>(end - from)));
+  return found == nullptr ? end : found;
+}
+
+/// The bytes that are moved at a time, as one register holds them.
+using Lanes [[gnu::vector_size(16)]] = unsigned char;
+constexpr std::ptrdiff_t lane_count = sizeof(Lanes);
+
+/// Which of them is the first backslash; lane_count for none.
+std::ptrdiff_t first_backslash(Lanes lanes) {
+  static_assert(std::endian::native == std::endian::little);
+  const auto equal = lanes == '\\'; // all bits of those
+  const auto halves = std::bit_cast<std::array<std::uint64_t, 2>>(equal);
+  if ((halves[0] | halves[1]) == 0) {
+    return lane_count;
   }
+  return halves[0] != 0 ? std::countr_zero(halves[0]) / 8
+                        : 8 + std::countr_zero(halves[1]) / 8;
+}
+
+/// How far a string is read and written.
+struct Cursor {
+  const char* from;
+  char* to;
+};
+
+/// Moves what is before the next backslash. Texts with many short lines have an
+/// escape every few words, so calls would count.
+Cursor move_plain(Cursor at, const char* end) {
+  // All may be stored where that does not reach what is not yet read.
+  if (at.from - at.to >= lane_count) {
+    while (end - at.from >= lane_count) {
+      Lanes lanes;
+      std::memcpy(&lanes, at.from, sizeof(lanes));
+      std::memcpy(at.to, &lanes, sizeof(lanes));
+      const std::ptrdiff_t count = first_backslash(lanes);
+      at.from += count;
+      at.to += count;
+      if (count < lane_count) {
+        return at;
+      }
+    }
+  }
+  const char* const stop = find_escape(at.from, end);
+  const auto count = static_cast<std::size_t>(stop - at.from);
+  if (at.from != at.to) {
+    std::memmove(at.to, at.from, count);
+  }
+  return {stop, at.to + count};
+}
+
+Cursor move_unicode_escape(Cursor at, const char* end) {
+  const char* const from = at.from;
+  std::uint32_t code = unicode_escape(from, end);
+  std::size_t length = 6;
+  if (code >= 0xd800 && code < 0xdc00 && end - from >= 12 && from[6] == '\\' &&
+      from[7] == 'u') {
+    const std::uint32_t second = unicode_escape(from + 6, end);
+    if (second >= 0xdc00 && second < 0xe000) {
+      code = 0x10000 + ((code - 0xd800) << 10) + (second - 0xdc00);
+      length = 12;
+    }
+  }
+  if (code >= 0xd800 && code < 0xe000) {
+    refuse_escape({from, 6});
+  }
+  return {from + length, put_utf8(at.to, code)};
+}
+
+/// Resolves the escape that it is at.
+Cursor move_escape(Cursor at, const char* end) {
+  if (end - at.from < 2) {
+    refuse_escape({at.from, 1});
+  }
+  if (at.from[1] == 'u') {
+    return move_unicode_escape(at, end);
+  }
+  const char letter = simple_escapes[static_cast<unsigned char>(at.from[1])];
+  if (letter == '\0') {
+    refuse_escape({at.from, 2});
+  }
+  *at.to = letter;
+  return {at.from + 2, at.to + 1};
 }
 
 } // namespace
 
-std::string_view unescape_in_place(std::span<char> text) {
-  char* const begin = text.data();
-  char* const end = begin + text.size();
-  const auto find = [&](char* from) {
-    return static_cast<char*>(
-        std::memchr(from, '\\', static_cast<std::size_t>(end - from)));
-  };
-  char* from = find(begin);
-  if (from == nullptr) {
-    return {begin, text.size()};
+char* unescape(std::string_view text, char* to) {
+  const char* const end = text.data() + text.size();
+  Cursor at = move_plain({text.data(), to}, end);
+  while (at.from != end) {
+    at = move_plain(move_escape(at, end), end);
   }
-  char* to = from;
-  while (from != end) {
-    // `from` is at a backslash, and so at an escape.
-    if (end - from < 2) {
-      refuse_escape({from, 1});
-    }
-    if (from[1] == 'u') {
-      std::uint32_t code = unicode_escape(from, end);
-      std::size_t length = 6;
-      if (code >= 0xd800 && code < 0xdc00 && end - from >= 12 &&
-          from[6] == '\\' && from[7] == 'u') {
-        const std::uint32_t second = unicode_escape(from + 6, end);
-        if (second >= 0xdc00 && second < 0xe000) {
-          code = 0x10000 + ((code - 0xd800) << 10) + (second - 0xdc00);
-          length = 12;
-        }
-      }
-      if (code >= 0xd800 && code < 0xe000) {
-        refuse_escape({from, 6});
-      }
-      to = put_utf8(to, code);
-      from += length;
-    } else {
-      const char letter = simple_escape(from[1]);
-      if (letter == '\0') {
-        refuse_escape({from, 2});
-      }
-      *to++ = letter;
-      from += 2;
-    }
-    char* const next = find(from);
-    char* const stop = next == nullptr ? end : next;
-    std::memmove(to, from, static_cast<std::size_t>(stop - from));
-    to += stop - from;
-    from = stop;
-  }
-  return {begin, static_cast<std::size_t>(to - begin)};
+  return at.to;
 }
 
 std::size_t find_invalid_utf8(std::string_view text) {

@@ -1,6 +1,7 @@
 #include "data/large_buffer.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <new>
 
@@ -35,6 +36,16 @@ LargeBuffer::LargeBuffer(std::size_t size) : size_(size) {
   memory_ = std::shared_ptr<std::byte>(first, [memory, mapped](std::byte*) {
     ::munmap(memory, mapped);
   });
+}
+
+void LargeBuffer::shrink(std::size_t size) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  // The address stays ours until all is released.
+  const std::size_t kept = (size + page - 1) / page * page;
+  if (kept < size_) {
+    ::madvise(memory_.get() + kept, size_ - kept, MADV_DONTNEED);
+  }
+  size_ = size;
 }
 
 } // namespace cairn::data

@@ -13,6 +13,9 @@ class LargeBuffer {
  public:
   explicit LargeBuffer(std::size_t size);
 
+  /// Gives back what lies beyond `size`, for this copy and all others.
+  void shrink(std::size_t size);
+
   template <typename T>
   std::span<T> as() const {
     return {reinterpret_cast<T*>(memory_.get()), size_ / sizeof(T)};

@@ -13,9 +13,9 @@ namespace {
 /// Megatron splits the sentences of every million characters on their own.
 constexpr std::size_t characters_split_at_once = 1'000'000;
 
-/// A text is encoded in pieces of about this size where that changes no id.
-constexpr std::size_t text_at_once = 4 << 20;
-constexpr std::size_t tokens_kept = 8 << 20; ///< bytes, before they are spilled
+/// Before they are spilled.
+constexpr std::size_t token_bytes_kept = 8 << 20;
+constexpr std::size_t lengths_kept = 1 << 20;
 constexpr std::size_t complaints_kept = 10;
 
 /// Takes that many characters off the front.
@@ -44,7 +44,7 @@ struct Mark {
         lengths(block.lengths.size()),
         ends(block.document_ends.size()) {}
   void restore(SequenceBlock& block) const {
-    block.tokens.resize(std::min(tokens, block.tokens.size()));
+    block.tokens.resize(tokens);
     block.lengths.resize(lengths);
     block.document_ends.resize(ends);
   }
@@ -52,6 +52,15 @@ struct Mark {
 };
 
 } // namespace
+
+void EncodedLines::clear() {
+  for (auto& part : parts) {
+    part.clear();
+  }
+  documents = 0;
+  skipped = 0;
+  complaints.clear();
+}
 
 LineEncoder::LineEncoder(const PreprocessOptions& options, TokenType type)
     : options_(options),
@@ -136,7 +145,7 @@ void LineEncoder::encode_line(
   for (std::size_t k = 0; k < keys.size(); ++k) {
     const auto& text = parser_.texts()[k];
     SequenceBlock& block = keys[k];
-    const std::size_t before = block.lengths.size();
+    sequences_ = 0;
     for (const std::string_view part : text.parts) {
       if (options_.splitter && !text.is_list) {
         encode_text(part, block, spill);
@@ -145,7 +154,7 @@ void LineEncoder::encode_line(
       }
     }
     // An empty document is kept, but gets no end of its own.
-    if (options_.append_eod && block.lengths.size() > before) {
+    if (options_.append_eod && sequences_ > 0) {
       const text::TokenId eod = *options_.tokenizer->special().end_of_document;
       append_ids(type_, {&eod, 1}, block.tokens);
       block.lengths.back() =
@@ -176,27 +185,23 @@ void LineEncoder::encode_sentence(
     SequenceBlock& block,
     const std::function<void()>& spill) {
   std::uint64_t length = 0;
-  const auto encode_piece = [&](std::string_view piece) {
-    ids_.clear();
-    encoder_->encode(piece, ids_);
+  ids_.clear();
+  const auto take = [&] {
     append_ids(type_, ids_, block.tokens);
     length += ids_.size();
-    if (spill && block.tokens.size() > tokens_kept) {
+    // Never behind the last of them, whose length may still grow by one.
+    if (spill && !ids_.empty() &&
+        (block.tokens.size() > token_bytes_kept ||
+         block.lengths.size() > lengths_kept)) {
       spill();
     }
+    ids_.clear();
   };
-  while (text.size() > text_at_once) {
-    const std::size_t cut =
-        options_.tokenizer->safe_cut(text.substr(0, text_at_once));
-    if (cut == 0) {
-      break;
-    }
-    encode_piece(text.substr(0, cut));
-    text.remove_prefix(cut);
-  }
-  encode_piece(text);
+  encoder_->encode(text, ids_, {.take = std::ref(take)});
+  take();
   if (length > 0) {
     block.lengths.push_back(sequence_length(length));
+    ++sequences_;
   }
 }
 

@@ -22,6 +22,8 @@ struct EncodedLines {
   std::uint64_t documents = 0;
   std::uint64_t skipped = 0;
   std::vector<std::string> complaints; ///< of the first lines skipped
+
+  void clear();
 };
 
 /// One thread's way from lines to tokens.
@@ -29,8 +31,8 @@ class LineEncoder {
  public:
   LineEncoder(const PreprocessOptions& options, TokenType type);
 
-  /// Takes the tokens away, before the lengths and the ends that belong to
-  /// them, so that those of a huge document need not be in memory.
+  /// Takes away what there is, in the middle of a sequence, so that what a huge
+  /// document becomes need not be in memory.
   using Spill = std::function<void(EncodedLines&)>;
 
   /// `line_index` counts the lines of all inputs before this block. Without
@@ -61,7 +63,8 @@ class LineEncoder {
   JsonLineParser parser_;
   std::unique_ptr<text::Encoder> encoder_;
   std::vector<text::TokenId> ids_;
-  bool spilled_ = false; ///< some of the line's tokens
+  bool spilled_ = false;        ///< some of the line's tokens
+  std::uint64_t sequences_ = 0; ///< of the line's text that is encoded
   std::vector<std::string_view> sentences_;
 };
 

@@ -238,7 +238,7 @@ MaskedIndex::MaskedIndex(
                    "--split more documents"});
   }
   if (sentences.sequence_count() > std::numeric_limits<std::uint32_t>::max()) {
-    rows_ = build<std::int64_t>(sentences, usable, options);
+    rows_ = build<std::uint64_t>(sentences, usable, options);
   } else {
     rows_ = build<std::uint32_t>(sentences, usable, options);
   }
@@ -246,7 +246,7 @@ MaskedIndex::MaskedIndex(
 
 MaskedIndex::MaskedIndex(IndexArray rows) : rows_(std::move(rows)) {
   const bool known_type =
-      rows_.type() == IndexType::uint32 || rows_.type() == IndexType::int64;
+      rows_.type() == IndexType::uint32 || rows_.type() == IndexType::uint64;
   if (!known_type || rows_.shape().size() != 2 || rows_.shape()[1] != 3) {
     throw DataError(
         {.what = "not the sample index of a masked dataset",

@@ -13,10 +13,24 @@
 namespace cairn::data {
 namespace {
 
+std::string_view class_of(const BertOptions&) {
+  return bert_class;
+}
+std::string_view class_of(const T5Options&) {
+  return t5_class;
+}
+
+/// What a class writes down beyond what all do.
+Description own_description(const BertOptions& options) {
+  return {{"classification_head", options.classification_head}};
+}
+Description own_description(const T5Options& options) {
+  return {{"sequence_length_decoder", options.decoder_sequence_length}};
+}
+
 /// What Megatron writes down for any dataset, and for any masked one.
 template <typename Options>
 Description describe(
-    const std::string& class_name,
     const IndexedDataset& sentences,
     Split split,
     const SplitShares& shares,
@@ -31,7 +45,7 @@ Description describe(
        .seed = options.seed},
       parse_tokenizer_description(tokenizer_description));
   const MaskingOptions& masking = options.masking;
-  description["class"] = class_name;
+  description["class"] = class_of(options);
   description["masking_probability"] = masking.probability;
   description["short_sequence_probability"] =
       options.short_sequence_probability;
@@ -40,6 +54,7 @@ Description describe(
   description["masking_do_permutation"] = masking.permute;
   description["masking_use_longer_ngrams"] = masking.favor_longer;
   description["masking_use_geometric_distribution"] = masking.geometric;
+  description.update(own_description(options));
   return description;
 }
 
@@ -79,80 +94,51 @@ std::string misfit(
   return {};
 }
 
-/// `own` is what this class writes down beyond that.
+} // namespace
+
 template <typename Options>
-MaskedIndexFile open(
+MaskedIndexFile open_masked_index(
     IndexCache& cache,
-    const std::string& class_name,
     const IndexedDataset& sentences,
     Split split,
     const SplitShares& shares,
-    const Options& masked,
-    const std::string& tokenizer_description,
-    const Description& own) {
-  Description description = describe(
-      class_name,
-      sentences,
-      split,
-      shares,
-      masked,
-      tokenizer_description);
-  description.update(own);
+    const Options& options,
+    const std::string& tokenizer_description) {
+  const std::string description = text_of(
+      describe(sentences, split, shares, options, tokenizer_description));
   const ElementRange documents = documents_of(sentences, split, shares);
-  const MaskedIndex::Options options = masked.index();
+  const MaskedIndex::Options index = options.index();
   IndexCache::Result found = cache.get(
-      {.class_name = class_name,
+      {.class_name = std::string(class_of(options)),
        .split = std::nullopt,
-       .description = text_of(description),
+       .description = description,
        .arrays = {"sample_index"}},
       [&](const IndexCache::Arrays& arrays) {
-        return misfit(arrays[0], sentences, documents, options);
+        return misfit(arrays[0], sentences, documents, index);
       },
       [&]() -> IndexCache::Arrays {
-        return {MaskedIndex(sentences, documents, options).array()};
+        return {MaskedIndex(sentences, documents, index).array()};
       });
   return {
       MaskedIndex(std::move(found.arrays[0])),
       found.origin,
-      std::move(found.file)};
+      std::move(found.file),
+      description};
 }
 
-} // namespace
-
-MaskedIndexFile open_bert_index(
-    IndexCache& cache,
-    const IndexedDataset& sentences,
-    Split split,
-    const SplitShares& shares,
-    const BertOptions& options,
-    const std::string& tokenizer_description) {
-  return open(
-      cache,
-      "BERTMaskedWordPieceDataset",
-      sentences,
-      split,
-      shares,
-      options,
-      tokenizer_description,
-      {{"classification_head", options.classification_head}});
-}
-
-MaskedIndexFile open_t5_index(
-    IndexCache& cache,
-    const IndexedDataset& sentences,
-    Split split,
-    const SplitShares& shares,
-    const T5Options& options,
-    const std::string& tokenizer_description) {
-  return open(
-      cache,
-      "T5MaskedWordPieceDataset",
-      sentences,
-      split,
-      shares,
-      options,
-      tokenizer_description,
-      {{"sequence_length_decoder", options.decoder_sequence_length}});
-}
+template MaskedIndexFile open_masked_index(
+    IndexCache&,
+    const IndexedDataset&,
+    Split,
+    const SplitShares&,
+    const BertOptions&,
+    const std::string&);
+template MaskedIndexFile open_masked_index(
+    IndexCache&,
+    const IndexedDataset&,
+    Split,
+    const SplitShares&,
+    const T5Options&,
+    const std::string&);
 
 } // namespace cairn::data

@@ -14,11 +14,12 @@ namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t most_dimensions = 2;
-constexpr std::array<std::string_view, 4> descriptions{
+constexpr std::array<std::string_view, 5> descriptions{
     "<i2",
     "<i4",
     "<u4",
-    "<i8"};
+    "<i8",
+    "<u8"};
 
 /// The one-line Python dictionary in the header.
 class Dictionary {

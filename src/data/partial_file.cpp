@@ -4,6 +4,7 @@
 #include <cairn/base/file.h>
 
 #include "base/file_error.h"
+#include "base/sync_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -77,11 +78,7 @@ PartialFile::~PartialFile() {
 
 void PartialFile::sync() {
   file_.flush();
-  while (::fsync(file_.fd()) != 0) {
-    if (errno != EINTR) {
-      throw file_error("write to disk", partial_, errno);
-    }
-  }
+  sync_file(file_.fd(), partial_);
 }
 
 void PartialFile::publish() {
@@ -94,17 +91,6 @@ void PartialFile::publish() {
 void PartialFile::retract() noexcept {
   if (published_) {
     ::unlink(path_.c_str());
-  }
-}
-
-void sync_folder_of(const std::filesystem::path& path) {
-  const std::filesystem::path folder =
-      path.has_parent_path() ? path.parent_path() : ".";
-  const UniqueFd fd = open_file(folder, O_RDONLY | O_DIRECTORY);
-  while (::fsync(fd.get()) != 0) {
-    if (errno != EINTR) {
-      throw file_error("write to disk", folder, errno);
-    }
   }
 }
 

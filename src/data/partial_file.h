@@ -33,7 +33,4 @@ class PartialFile {
   bool published_ = false;
 };
 
-/// Makes names that were changed in the folder of `path` durable.
-void sync_folder_of(const std::filesystem::path& path);
-
 } // namespace cairn::data

@@ -41,28 +41,15 @@ PreprocessOutput::PreprocessOutput(
   }
 }
 
-void PreprocessOutput::append(std::size_t part, const SequenceBlock& block) {
-  token_bytes_ += block.tokens.size();
-  if (part < keys_) {
-    writers_[part].append(block);
-  } else {
-    spools_[part - keys_].append(block);
-  }
-}
-
 void PreprocessOutput::append(const EncodedLines& lines) {
   for (std::size_t i = 0; i < lines.parts.size(); ++i) {
-    append(i, lines.parts[i]);
-  }
-}
-
-void PreprocessOutput::spill(EncodedLines& lines) {
-  SequenceBlock only_tokens;
-  for (std::size_t i = 0; i < lines.parts.size(); ++i) {
-    only_tokens.tokens.swap(lines.parts[i].tokens);
-    append(i, only_tokens);
-    only_tokens.clear();
-    only_tokens.tokens.swap(lines.parts[i].tokens); // its memory, empty
+    const SequenceBlock& block = lines.parts[i];
+    token_bytes_ += block.tokens.size();
+    if (i < keys_) {
+      writers_[i].append(block);
+    } else {
+      spools_[i - keys_].append(block);
+    }
   }
 }
 

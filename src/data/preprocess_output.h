@@ -18,16 +18,12 @@ class PreprocessOutput {
   PreprocessOutput(const PreprocessOptions& options, TokenType type);
 
   void append(const EncodedLines& lines);
-  /// What is encoded so far of a block that is not done.
-  void spill(EncodedLines& lines);
   void commit();
 
   std::uint64_t token_count() const; ///< all partitions, all keys
   std::uint64_t bytes_written() const;
 
  private:
-  void append(std::size_t part, const SequenceBlock& block);
-
   std::size_t keys_;
   std::size_t token_size_;
   std::uint64_t token_bytes_ = 0;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -71,19 +72,39 @@ bool RawInput::wait_for_bytes() const {
   return waits[1].revents == 0;
 }
 
-bool RawInput::read_more() {
-  if (interrupt_ >= 0 && !wait_for_bytes()) {
-    return false;
+std::size_t RawInput::read(std::span<char> out) {
+  constexpr std::size_t much = 16 << 10;
+  if (begin_ == end_ && out.size() >= much) {
+    const std::size_t got = read_file(out);
+    position_ += got;
+    return got;
   }
+  const auto bytes = available();
+  const std::size_t count = std::min(bytes.size(), out.size());
+  if (count > 0) {
+    std::memcpy(out.data(), bytes.data(), count);
+    consume(count);
+  }
+  return count;
+}
+
+bool RawInput::read_more() {
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
+  const std::size_t got = read_file(std::span(buffer_).subspan(end_));
+  end_ += got;
+  return got > 0;
+}
+
+std::size_t RawInput::read_file(std::span<char> out) {
+  if (interrupt_ >= 0 && !wait_for_bytes()) {
+    return 0;
+  }
   for (;;) {
-    const ssize_t got =
-        ::read(fd_.get(), buffer_.data() + end_, buffer_.size() - end_);
+    const ssize_t got = ::read(fd_.get(), out.data(), out.size());
     if (got >= 0) {
-      end_ += static_cast<std::size_t>(got);
-      return got > 0;
+      return static_cast<std::size_t>(got);
     }
     if (errno != EINTR) {
       throw file_error("read", name_, errno);

@@ -25,6 +25,9 @@ class RawInput {
   /// The same with at least `count` bytes, unless the end comes before.
   std::span<const char> at_least(std::size_t count);
   void consume(std::size_t count) noexcept;
+  /// Fills `out` from the front and returns how much; 0 only at the end. Much
+  /// at once does not pass through the buffer.
+  std::size_t read(std::span<char> out);
 
   std::uint64_t size() const noexcept { return size_; }
   std::uint64_t position() const noexcept { return position_; }
@@ -35,6 +38,7 @@ class RawInput {
 
  private:
   bool read_more();
+  std::size_t read_file(std::span<char> out);
   bool wait_for_bytes() const; ///< false when interrupted
 
   std::string name_;

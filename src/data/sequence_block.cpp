@@ -3,36 +3,55 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
 namespace cairn::data {
 namespace {
 
+/// Stores `Count` ids; returns the bits of those that are not what they were.
+/// Of a fixed count and through memory that nothing else can be in, compilers
+/// make vector code.
+template <typename Stored, std::size_t Count>
+std::int32_t store(const std::int32_t* ids, std::byte* to) {
+  std::array<std::int32_t, Count> in;
+  std::array<Stored, Count> out;
+  std::memcpy(in.data(), ids, sizeof(in));
+  std::int32_t lost = 0;
+  for (std::size_t i = 0; i < Count; ++i) {
+    out[i] = static_cast<Stored>(in[i]);
+    lost |= in[i] ^ static_cast<std::int32_t>(out[i]);
+  }
+  std::memcpy(to, out.data(), sizeof(out));
+  return lost;
+}
+
 template <typename Stored>
 void append_as(
     std::span<const std::int32_t> ids,
     TokenType type,
     std::vector<std::byte>& out) {
+  constexpr std::size_t at_once = 16;
   const std::size_t begin = out.size();
   out.resize(begin + ids.size() * sizeof(Stored));
-  std::byte* to = out.data() + begin;
-  bool fits = true;
-  for (const std::int32_t id : ids) {
-    const auto stored = static_cast<Stored>(id);
-    fits = fits && std::in_range<Stored>(id);
-    std::memcpy(to, &stored, sizeof(Stored));
-    to += sizeof(Stored);
+  std::byte* const to = out.data() + begin;
+  std::int32_t lost = 0;
+  std::size_t i = 0;
+  for (; i + at_once <= ids.size(); i += at_once) {
+    lost |= store<Stored, at_once>(&ids[i], to + i * sizeof(Stored));
   }
-  if (!fits) {
-    for (const std::int32_t id : ids) {
-      if (!std::in_range<Stored>(id)) {
-        throw DataError(
-            {.what =
-                 fmt::format("the id {} does not fit {}", id, name_of(type)),
-             .remedy = "does the vocabulary belong to these texts?"});
-      }
-    }
+  for (; i < ids.size(); ++i) {
+    lost |= store<Stored, 1>(&ids[i], to + i * sizeof(Stored));
+  }
+  if (lost != 0) {
+    const auto id = std::find_if_not(ids.begin(), ids.end(), [](auto one) {
+      return std::in_range<Stored>(one);
+    });
+    throw DataError(
+        {.what = fmt::format("the id {} does not fit {}", *id, name_of(type)),
+         .remedy = "does the vocabulary belong to these texts?"});
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -54,6 +55,12 @@ std::array<double, 3> parse_numbers(std::string_view text) {
   return numbers;
 }
 
+/// Python's round(): ties go to the even number, as nearbyint's do.
+std::int64_t rounded_part(double part, std::size_t count) {
+  return static_cast<std::int64_t>(
+      std::nearbyint(part * static_cast<double>(count)));
+}
+
 } // namespace
 
 std::string_view name_of(Split split) {
@@ -68,7 +75,8 @@ SplitShares SplitShares::parse(std::string_view text) {
   shares.text_ = std::string(text);
   double begin = 0.0;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const double end = begin + numbers[i] / sum;
+    shares.parts_[i] = numbers[i] / sum;
+    const double end = begin + shares.parts_[i];
     if (end > begin) {
       shares.ranges_[i] = Range{begin, end};
     }
@@ -80,6 +88,7 @@ SplitShares SplitShares::parse(std::string_view text) {
 SplitShares SplitShares::only(Split split) {
   SplitShares shares;
   shares.ranges_[index_of(split)] = Range{0.0, 1.0};
+  shares.parts_[index_of(split)] = 1.0;
   return shares;
 }
 
@@ -90,12 +99,26 @@ std::optional<ElementRange> SplitShares::elements(
   if (!shares) {
     return std::nullopt;
   }
-  // Python's round(): ties go to the even number, as nearbyint's do.
-  const auto rounded = [&](double part) {
-    return static_cast<std::int64_t>(
-        std::nearbyint(part * static_cast<double>(count)));
+  return ElementRange{
+      rounded_part(shares->begin, count),
+      rounded_part(shares->end, count)};
+}
+
+std::optional<ElementRange> SplitShares::deepspeed_elements(
+    Split split,
+    std::size_t count) const {
+  if (!range(split)) {
+    return std::nullopt;
+  }
+  std::array<std::int64_t, 4> bounds{};
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    bounds[i + 1] = bounds[i] + rounded_part(parts_[i], count);
+  }
+  const std::int64_t over = bounds[3] - static_cast<std::int64_t>(count);
+  const auto bound = [&](std::size_t i) { // below 0, Megatron-DeepSpeed fails
+    return i == 0 ? 0 : std::max<std::int64_t>(0, bounds[i] - over);
   };
-  return ElementRange{rounded(shares->begin), rounded(shares->end)};
+  return ElementRange{bound(index_of(split)), bound(index_of(split) + 1)};
 }
 
 } // namespace cairn::data

@@ -39,28 +39,18 @@ MaskedIndex::Options T5Options::index() const {
 
 T5Dataset::T5Dataset(
     std::shared_ptr<const IndexedDataset> sentences,
-    ElementRange documents,
+    MaskedSource source,
     MaskedVocabulary vocabulary,
     const T5Options& options)
-    : T5Dataset(
-          sentences,
-          MaskedIndex(*sentences, documents, options.index()),
-          std::move(vocabulary),
-          options) {}
-
-T5Dataset::T5Dataset(
-    std::shared_ptr<const IndexedDataset> sentences,
-    MaskedIndex index,
-    MaskedVocabulary vocabulary,
-    const T5Options& options)
-    : sentences_(std::move(sentences)),
-      options_(options),
-      masker_(
-          std::move(vocabulary),
-          options.masking,
-          MaskReplacement::always_mask),
-      index_(std::move(index)) {
-  const text::SpecialIds& special = masker_.vocabulary().special;
+    : MaskedDataset(
+          std::move(sentences),
+          std::move(source),
+          options.index(),
+          {std::move(vocabulary),
+           options.masking,
+           MaskReplacement::always_mask}),
+      options_(options) {
+  const text::SpecialIds& special = masker().vocabulary().special;
   begin_ = required_id(special.begin, "begin", "T5");
   end_ = required_id(special.end, "end", "T5");
   pad_ = required_id(special.pad, "padding", "T5");
@@ -80,27 +70,27 @@ T5Dataset::T5Dataset(
 
 void T5Dataset::read(std::size_t index, Sample& sample) const {
   const MaskedIndex::Row row =
-      row_of(index_, index, *sentences_, options_.sequence_length - 2);
+      row_of(this->index(), index, sentences(), options_.sequence_length - 2);
   NumpyRandom random = sample_random(options_.seed, index);
 
-  std::vector<std::int64_t>& original = sample.sentences;
+  std::vector<std::int64_t>& original = sample.scratch.sentences;
   original.clear();
-  append_sentences(*sentences_, row.first, row.end, original);
+  append_sentences(sentences(), row.first, row.end, original);
   const auto target = static_cast<std::size_t>(row.target_length);
   sample.truncated = original.size() > target;
   if (sample.truncated) {
     original.resize(target);
   }
-  masker_.mask(original, row.target_length, random, sample.masked);
-  const MaskedTokens& masked = sample.masked;
+  masker().mask(original, row.target_length, random, sample.scratch.masked);
+  const MaskedTokens& masked = sample.scratch.masked;
 
   const std::vector<text::TokenId>& sentinels =
-      masker_.vocabulary().special.sentinels;
+      masker().vocabulary().special.sentinels;
   if (masked.spans.size() > sentinels.size()) {
     throw DataError(
         {.what = "a sample has more masked spans than there are sentinels",
          .where =
-             fmt::format("{}: sample {}", sentences_->prefix().string(), index),
+             fmt::format("{}: sample {}", sentences().prefix().string(), index),
          .values = fmt::format(
              "{} spans, {} sentinels",
              masked.spans.size(),
@@ -137,7 +127,7 @@ void T5Dataset::read(std::size_t index, Sample& sample) const {
     throw DataError(
         {.what = "the masked spans of a sample do not fit the decoder",
          .where =
-             fmt::format("{}: sample {}", sentences_->prefix().string(), index),
+             fmt::format("{}: sample {}", sentences().prefix().string(), index),
          .values = fmt::format("{} tokens, room for {}", used, decoder_length),
          .remedy = "raise --decoder-seq-length, or mask less"});
   }

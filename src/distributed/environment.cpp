@@ -233,6 +233,11 @@ std::optional<std::chrono::milliseconds> read_collective_timeout(
   return read_seconds(lookup, "CAIRN_COLLECTIVE_TIMEOUT");
 }
 
+std::optional<bool> read_shared_memory(const Lookup& lookup) {
+  const auto on = Reader(lookup, "Cairn").number("CAIRN_SHARED_MEMORY", 0, 1);
+  return on ? std::optional<bool>(*on == 1) : std::nullopt;
+}
+
 std::optional<std::chrono::milliseconds> read_start_timeout(
     const Lookup& lookup) {
   return read_seconds(lookup, "CAIRN_START_TIMEOUT");

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/DeviceType.h>
+#include <cairn/base/log.h>
 #include <cairn/distributed/reduce_op.h>
 
 #include <chrono>
@@ -24,6 +25,9 @@ struct Landing {
   /// The result is ready for the current stream, not for the host: `finish`
   /// orders the stream, and nobody blocks until the operation ends.
   bool on_stream = false;
+  /// Called before blocking: the work may be done in the caller's thread, if no
+  /// other has begun it.
+  std::function<void()> help;
 };
 
 /// What a communication library has to offer. Callers have checked the
@@ -102,6 +106,17 @@ struct FactoryOptions {
 };
 std::unique_ptr<BackendFactory> gloo_factory(const FactoryOptions& options);
 std::unique_ptr<BackendFactory> nccl_factory(const FactoryOptions& options);
+
+struct SharedMemoryOptions {
+  bool wanted = true;
+  std::chrono::milliseconds timeout{}; ///< for the ranks to agree on it
+  Logger logger;
+};
+/// Groups of `other`, whose collectives go through shared memory where all
+/// ranks of a group can reach the same.
+std::unique_ptr<BackendFactory> shared_memory_factory(
+    std::unique_ptr<BackendFactory> other,
+    SharedMemoryOptions options);
 
 /// GPUs that NCCL groups could use: 0 where it is not built in.
 int visible_gpus();

@@ -121,6 +121,9 @@ void GroupCore::rethrow_kept() {
 
 void PendingState::land() {
   if (operation && !landing.on_stream) {
+    if (landing.help) {
+      landing.help();
+    }
     operation->wait();
   }
   if (operation) {

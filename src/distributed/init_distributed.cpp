@@ -143,13 +143,18 @@ std::shared_ptr<GroupCore> start(
       .one_machine = is_loopback(environment.master_address),
       .local_rank = environment.local_rank};
   const QuietPipes quiet;
-  // First: it refuses a backend that is not built in.
-  job->factory = backend == BackendChoice::nccl ? nccl_factory(factory)
-                                                : gloo_factory(factory);
-  const bool alone = environment.source == Environment::Source::alone;
-  const bool hosts = environment.rank == 0 && !environment.launcher_has_store;
   const Logger logger = options.logger.value_or(
       Logger({.rank = environment.rank, .world_size = environment.world_size}));
+  // First: it refuses a backend that is not built in.
+  job->factory = backend == BackendChoice::nccl
+      ? nccl_factory(factory)
+      : shared_memory_factory(
+            gloo_factory(factory),
+            {.wanted = options.shared_memory,
+             .timeout = options.start_timeout,
+             .logger = logger});
+  const bool alone = environment.source == Environment::Source::alone;
+  const bool hosts = environment.rank == 0 && !environment.launcher_has_store;
   job->store = open_tcp_store(
       {.host = environment.master_address,
        .port = alone && !options.listen_fd ? std::uint16_t{0}

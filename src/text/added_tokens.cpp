@@ -47,7 +47,6 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens)
     if (!by_content_.emplace(content, i).second) {
       continue;
     }
-    longest_ = std::max(longest_, content.size());
     const auto first = static_cast<unsigned char>(content.front());
     starts_[first] = true;
     lengths_[first].push_back(content.size());
@@ -60,29 +59,6 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens)
     only_start_ = static_cast<int>(
         std::find(starts_.begin(), starts_.end(), true) - starts_.begin());
   }
-}
-
-bool AddedTokens::stay_in_words() const {
-  return std::none_of(
-      tokens_.begin(),
-      tokens_.end(),
-      [](const AddedToken& token) {
-        return token.strip_right ||
-            token.content.find(' ') != std::string::npos;
-      });
-}
-
-bool AddedTokens::may_cross(std::string_view text, std::size_t at) const {
-  if (std::any_of(tokens_.begin(), tokens_.end(), [](const AddedToken& token) {
-        return token.single_word || token.strip_left || token.strip_right;
-      })) {
-    return true;
-  }
-  const std::size_t from = at - std::min(at, longest_);
-  return std::any_of(
-      text.begin() + static_cast<std::ptrdiff_t>(from),
-      text.begin() + static_cast<std::ptrdiff_t>(at),
-      [this](char c) { return starts_[static_cast<unsigned char>(c)]; });
 }
 
 const AddedToken* AddedTokens::longest_at(std::string_view text, std::size_t at)

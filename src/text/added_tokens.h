@@ -37,14 +37,6 @@ class AddedTokens {
   bool empty() const { return tokens_.empty(); }
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
-  /// Whether none of them has white space in it or takes some along after it,
-  /// so that no match crosses the end of a word.
-  bool stay_in_words() const;
-
-  /// Whether some match may cross `at`, or depends on what is beside it. Looks
-  /// at the text before only, so it may say yes without need.
-  bool may_cross(std::string_view text, std::size_t at) const;
-
   struct Match {
     std::size_t begin = 0; ///< with white space that it takes along
     std::size_t end = 0;
@@ -72,7 +64,6 @@ class AddedTokens {
  private:
   const AddedToken* longest_at(std::string_view text, std::size_t at) const;
 
-  std::size_t longest_ = 0; ///< in bytes
   std::vector<AddedToken> tokens_;
   /// By content, into tokens_, whose strings are not touched any more.
   std::unordered_map<std::string_view, std::size_t> by_content_;

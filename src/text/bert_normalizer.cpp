@@ -53,7 +53,6 @@ BertNormalizer::BertNormalizer(BertNormalizerSteps steps) : steps_(steps) {
 
 void BertNormalizer::normalize(std::string_view text, std::string& result)
     const {
-  result.clear();
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {
     if (static_cast<unsigned char>(*at) < 0x80) {
       const signed char c = ascii_[static_cast<unsigned char>(*at)];

@@ -24,8 +24,9 @@ class BertNormalizer {
  public:
   explicit BertNormalizer(BertNormalizerSteps steps);
 
-  /// Replaces `result`. A byte that is not UTF-8 is dropped, as is the
-  /// replacement character that others would have put for it.
+  /// Appends to `result`, character by character. A byte that is not UTF-8 is
+  /// dropped, as is the replacement character that others would have put for
+  /// it.
   void normalize(std::string_view text, std::string& result) const;
 
  private:

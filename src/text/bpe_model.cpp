@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <utility>
 
 namespace cairn::text {
 namespace {
@@ -24,8 +25,9 @@ constexpr std::size_t kept_scratch = std::size_t{1} << 20;
 constexpr std::size_t longest_token = std::size_t{1} << 16;
 constexpr std::size_t smallest_window = std::size_t{1} << 18;
 
-/// Symbol numbers are 32 bits; such a word would need a hundred gigabytes.
-constexpr std::size_t longest = nothing - 1;
+/// Where merges are out of order, words are merged as a whole. That takes some
+/// forty times their size, so there must be an end.
+constexpr std::size_t longest = std::size_t{8} << 20;
 
 } // namespace
 
@@ -70,35 +72,25 @@ std::optional<std::size_t> BpeModel::reach(
   return sum;
 }
 
-std::span<const TokenId> BpeModel::encode(
-    std::string_view word,
+std::span<const TokenId> BpeModel::encode_front(
+    std::string_view& word,
     BpeScratch& scratch) const {
-  // Long words part by part, so that memory does not grow with them.
   const std::size_t window = 2 * reach_.value_or(0) + smallest_window;
   if (!reach_ || word.size() <= window) {
-    return encode_whole(word, scratch);
+    return encode_whole(std::exchange(word, {}), scratch);
   }
-  scratch.ids.clear();
-  while (word.size() > window) {
-    const auto symbols = encode_whole(word.substr(0, window), scratch);
-    std::size_t bytes = 0;
-    std::size_t count = 0;
-    for (; count < symbols.size(); ++count) {
-      const auto next = lengths_[static_cast<std::size_t>(symbols[count])];
-      if (bytes + next > window - *reach_) {
-        break;
-      }
-      bytes += next;
+  const auto symbols = encode_whole(word.substr(0, window), scratch);
+  std::size_t bytes = 0;
+  std::size_t count = 0;
+  for (; count < symbols.size(); ++count) {
+    const auto next = lengths_[static_cast<std::size_t>(symbols[count])];
+    if (bytes + next > window - *reach_) {
+      break;
     }
-    scratch.ids.insert(
-        scratch.ids.end(),
-        symbols.begin(),
-        symbols.begin() + count);
-    word.remove_prefix(bytes);
+    bytes += next;
   }
-  const auto symbols = encode_whole(word, scratch);
-  scratch.ids.insert(scratch.ids.end(), symbols.begin(), symbols.end());
-  return scratch.ids;
+  word.remove_prefix(bytes);
+  return symbols.first(count);
 }
 
 std::span<const TokenId> BpeModel::encode_whole(
@@ -106,8 +98,10 @@ std::span<const TokenId> BpeModel::encode_whole(
     BpeScratch& scratch) const {
   if (word.size() > longest) {
     throw DataError(
-        {.what = "a text without a place to cut it is too long",
-         .values = fmt::format("{} bytes", word.size())});
+        {.what = "a word without any break is too long for this tokenizer, "
+                 "whose merges are out of order",
+         .values = fmt::format("{} bytes", word.size()),
+         .remedy = "break it, or leave the document out"});
   }
   auto& symbols = scratch.symbols;
   symbols.resize(word.size());

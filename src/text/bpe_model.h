@@ -16,7 +16,6 @@ namespace cairn::text {
 
 /// The scratch memory of merging, kept from word to word.
 struct BpeScratch {
-  std::vector<TokenId> ids; ///< of words that are encoded part by part
   std::vector<TokenId> symbols;
   std::vector<MergeTable::Merge> merges;
   std::vector<std::uint32_t> next; ///< of long words only, as the rest
@@ -34,10 +33,12 @@ class BpeModel {
       const std::array<TokenId, 256>& bytes,
       std::span<const MergeTable::Rule> rules);
 
-  /// The ids of the word, in `scratch`. Throws DataError for a byte that the
-  /// vocabulary lacks.
-  std::span<const TokenId> encode(std::string_view word, BpeScratch& scratch)
-      const;
+  /// The ids of the word, in `scratch`: of all of it, or of the front of a very
+  /// long one, so that memory does not grow with it. Takes what they stand for
+  /// off `word`. Throws DataError for a byte that the vocabulary lacks.
+  std::span<const TokenId> encode_front(
+      std::string_view& word,
+      BpeScratch& scratch) const;
 
  private:
   /// What lies this many bytes or more before the end of a text is cut the same

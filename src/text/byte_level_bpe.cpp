@@ -30,15 +30,12 @@ AddedTokens after_normalizing(const ByteLevelBpe& scheme) {
   std::vector<AddedToken> tokens;
   for (AddedToken token : scheme.added) {
     if (token.normalized && !scheme.normalizer.empty()) {
-      token.content = normalize(token.content, scheme.normalizer);
+      std::string normal;
+      token.content = normalize(token.content, scheme.normalizer, normal);
       tokens.push_back(std::move(token));
     }
   }
   return AddedTokens(std::move(tokens));
-}
-
-bool starts_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
 }
 
 class ByteLevelBpeTokenizer final : public SchemeTokenizer<ByteLevelBpe> {
@@ -46,7 +43,6 @@ class ByteLevelBpeTokenizer final : public SchemeTokenizer<ByteLevelBpe> {
   explicit ByteLevelBpeTokenizer(ByteLevelBpe scheme);
 
   std::unique_ptr<Encoder> make_encoder() const override;
-  std::size_t safe_cut(std::string_view text) const override;
   std::string decode(std::span<const TokenId> ids) const override;
 
  private:
@@ -60,7 +56,6 @@ class ByteLevelBpeTokenizer final : public SchemeTokenizer<ByteLevelBpe> {
   Gpt2Splitter gpt2_;
   BpeModel model_;
   std::vector<std::string> bytes_; ///< by id
-  bool cuttable_ = false;          ///< at the end of a word, wherever that is
 };
 
 class ByteLevelBpeEncoder final : public Encoder {
@@ -68,9 +63,13 @@ class ByteLevelBpeEncoder final : public Encoder {
   explicit ByteLevelBpeEncoder(const ByteLevelBpeTokenizer& tokenizer)
       : tokenizer_(tokenizer) {}
 
-  void encode(std::string_view text, std::vector<TokenId>& ids) override {
+  void encode(
+      std::string_view text,
+      std::vector<TokenId>& ids,
+      const Portions& portions) override {
     const ByteLevelBpe& scheme = tokenizer_.scheme_;
     out_ = &ids;
+    portions_ = &portions;
     pending_ = 0;
     ids.insert(ids.end(), scheme.before.begin(), scheme.before.end());
     const auto token = [this](TokenId id) { put(id); };
@@ -81,9 +80,9 @@ class ByteLevelBpeEncoder final : public Encoder {
             segment(plain);
             return;
           }
-          const std::string normal = normalize(plain, scheme.normalizer);
+          std::string normal;
           tokenizer_.added_normalized_.split(
-              normal,
+              normalize(plain, scheme.normalizer, normal),
               [this](std::string_view part) { segment(part); },
               token);
         },
@@ -98,6 +97,9 @@ class ByteLevelBpeEncoder final : public Encoder {
       prefixed_ = ' ';
       prefixed_ += text;
       split(prefixed_, 0);
+      if (prefixed_.capacity() > kept_text) {
+        prefixed_ = {};
+      }
     } else {
       split(text, 0);
     }
@@ -155,24 +157,34 @@ class ByteLevelBpeEncoder final : public Encoder {
       put(known);
       return;
     }
-    const auto ids = merged(word);
+    std::string_view rest = word;
+    const auto ids = merged(rest);
     put(ids);
-    cache_.insert_long(word, ids);
-    if (scratch_.ids.capacity() + scratch_.symbols.capacity() > kept_ids) {
+    if (rest.empty()) {
+      cache_.insert_long(word, ids);
+    }
+    while (!rest.empty()) {
+      put(tokenizer_.model_.encode_front(rest, scratch_));
+    }
+    if (scratch_.symbols.capacity() > kept_ids) {
       scratch_ = {};
     }
   }
 
-  std::span<const TokenId> merged(std::string_view word) {
-    if (tokenizer_.scheme_.ignore_merges) {
-      const auto whole =
-          tokenizer_.scheme_.vocabulary.find(tokenizer_.alphabet_.write(word));
+  /// The ids of the word, or of the front of a very long one; takes what they
+  /// stand for off `word`.
+  std::span<const TokenId> merged(std::string_view& word) {
+    const Vocabulary& vocabulary = tokenizer_.scheme_.vocabulary;
+    if (tokenizer_.scheme_.ignore_merges &&
+        word.size() <= vocabulary.longest()) {
+      const auto whole = vocabulary.find(tokenizer_.alphabet_.write(word));
       if (whole) {
+        word = {};
         scratch_.symbols.assign(1, *whole);
         return scratch_.symbols;
       }
     }
-    return tokenizer_.model_.encode(word, scratch_);
+    return tokenizer_.model_.encode_front(word, scratch_);
   }
 
   void put(TokenId id) { put(std::span(&id, 1)); }
@@ -182,6 +194,7 @@ class ByteLevelBpeEncoder final : public Encoder {
       flush();
       if (ids.size() > buffer_.size()) {
         out_->insert(out_->end(), ids.begin(), ids.end());
+        portions_->offer(*out_);
         return;
       }
     }
@@ -192,9 +205,11 @@ class ByteLevelBpeEncoder final : public Encoder {
   void flush() {
     out_->insert(out_->end(), buffer_.begin(), buffer_.begin() + pending_);
     pending_ = 0;
+    portions_->offer(*out_);
   }
 
   static constexpr std::size_t kept_ids = std::size_t{1} << 20;
+  static constexpr std::size_t kept_text = std::size_t{1} << 20;
 
   const ByteLevelBpeTokenizer& tokenizer_;
   WordCache cache_;
@@ -202,6 +217,7 @@ class ByteLevelBpeEncoder final : public Encoder {
   RegexScratch regex_;
   std::string prefixed_;
   std::vector<TokenId>* out_ = nullptr;
+  const Portions* portions_ = nullptr;
   /// Ids on their way out, so that the vector is not asked for each.
   std::array<TokenId, 2048> buffer_;
   std::size_t pending_ = 0;
@@ -218,13 +234,11 @@ ByteLevelBpeTokenizer::ByteLevelBpeTokenizer(ByteLevelBpe scheme)
     const auto token = scheme_.vocabulary.token(static_cast<TokenId>(id));
     bytes_[id] = alphabet_.read(token).value_or(std::string(token));
   }
-  cuttable_ = scheme_.splits.empty() && scheme_.gpt2_split &&
-      scheme_.before.empty() && scheme_.after.empty() &&
-      added_.stay_in_words() && added_normalized_.stay_in_words();
   for (const AddedToken& token : scheme_.added) {
+    std::string normal;
     bytes_[static_cast<std::size_t>(token.id)] = token.normalized
-        ? normalize(token.content, scheme_.normalizer)
-        : token.content;
+        ? normalize(token.content, scheme_.normalizer, normal)
+        : std::string_view(token.content);
   }
 }
 
@@ -240,27 +254,6 @@ std::array<TokenId, 256> ByteLevelBpeTokenizer::byte_ids() const {
 
 std::unique_ptr<Encoder> ByteLevelBpeTokenizer::make_encoder() const {
   return std::make_unique<ByteLevelBpeEncoder>(*this);
-}
-
-/// The last place where GPT-2's pattern cuts whatever follows, and which
-/// neither a normalizer nor an added token looks across. A plain space needs
-/// the least care: it is not normalized, and no other is put before it.
-std::size_t ByteLevelBpeTokenizer::safe_cut(std::string_view text) const {
-  if (!cuttable_) {
-    return 0;
-  }
-  const bool anywhere = scheme_.normalizer.empty() && !scheme_.add_prefix_space;
-  // The last character may go on after the end.
-  for (std::size_t at = text.size() - std::min<std::size_t>(text.size(), 4);
-       at > 0;
-       --at) {
-    if (text[at] == ' ' ? text[at - 1] > ' ' && text[at - 1] < 0x7f
-                        : anywhere && starts_character(text[at]) &&
-                gpt2_.always_cuts(text, at) && !added_.may_cross(text, at)) {
-      return at;
-    }
-  }
-  return 0;
 }
 
 std::string ByteLevelBpeTokenizer::decode(std::span<const TokenId> ids) const {

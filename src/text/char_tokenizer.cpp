@@ -21,14 +21,6 @@ class CharTokenizer final : public Tokenizer {
 
   std::unique_ptr<Encoder> make_encoder() const override;
 
-  std::size_t safe_cut(std::string_view text) const override {
-    // Where a character starts; the text may end within one.
-    std::size_t at = text.size();
-    while (at > 0 && (static_cast<unsigned char>(text[--at]) & 0xc0) == 0x80) {
-    }
-    return at;
-  }
-
   std::string decode(std::span<const TokenId> ids) const override {
     std::string text;
     for (const TokenId id : ids) {
@@ -81,7 +73,10 @@ class CharEncoder final : public Encoder {
     }
   }
 
-  void encode(std::string_view text, std::vector<TokenId>& ids) override {
+  void encode(
+      std::string_view text,
+      std::vector<TokenId>& ids,
+      const Portions& portions) override {
     const char* const end = text.data() + text.size();
     for (const char* at = text.data(); at != end;) {
       const Utf8Char c = decode_utf8(at, end);
@@ -92,6 +87,7 @@ class CharEncoder final : public Encoder {
         refuse(c, at - text.data());
       }
       ids.push_back(id);
+      portions.offer(ids);
       at += c.length;
     }
   }

@@ -41,16 +41,6 @@ class Gpt2Splitter {
     return spaces(start, end);
   }
 
-  /// Whether a piece ends at `at` whatever the rest of the text is: after a
-  /// letter or number that another kind of character follows. `at` must be
-  /// where a character starts, and not at either end.
-  bool always_cuts(std::string_view text, std::size_t at) const {
-    const char* const end = text.data() + text.size();
-    const CharClass before = classes_.of(last_utf8(text.substr(0, at)));
-    return (before == CharClass::letter || before == CharClass::number) &&
-        classes_.of(decode_utf8(text.data() + at, end)) != before;
-  }
-
  private:
   /// After the run of ASCII letters, eight bytes at a time.
   static const char* ascii_letters(const char* at, const char* end) {

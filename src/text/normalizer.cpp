@@ -97,21 +97,22 @@ bool is_ascii(std::string_view text) {
 
 } // namespace
 
-std::string normalize(
+std::string_view normalize(
     std::string_view text,
-    const std::vector<NormalizerStep>& steps) {
-  std::string result(text);
+    const std::vector<NormalizerStep>& steps,
+    std::string& buffer) {
   for (const NormalizerStep step : steps) {
-    if (step != NormalizerStep::lowercase && is_ascii(result)) {
+    if (step != NormalizerStep::lowercase && is_ascii(text)) {
       continue;
     }
     std::string next;
-    next.reserve(result.size());
+    next.reserve(text.size());
     for_each_utf8_run(
-        result,
+        text,
         [&](std::string_view run) {
-          // ICU counts in 32 bits; an ASCII character ends what may interact.
-          constexpr std::size_t most = std::size_t{1} << 24;
+          // A part at a time, so that the steps take little memory; an ASCII
+          // character ends what may interact.
+          constexpr std::size_t most = std::size_t{1} << 20;
           while (run.size() > most) {
             std::size_t cut = most;
             while (cut < run.size() &&
@@ -124,9 +125,10 @@ std::string normalize(
           next += apply(run, step);
         },
         [&](std::string_view bytes) { next += bytes; });
-    result = std::move(next);
+    buffer = std::move(next);
+    text = buffer;
   }
-  return result;
+  return text;
 }
 
 void append_lowercase(std::string& text, char32_t c) {

@@ -9,10 +9,12 @@ namespace cairn::text {
 /// The Unicode steps that tokenizer.json may ask for before a text is cut.
 enum class NormalizerStep { nfc, nfd, nfkc, nfkd, lowercase, strip_accents };
 
-/// Does the steps in order. Bytes that are not UTF-8 stay as they are.
-std::string normalize(
+/// Does the steps in order. Bytes that are not UTF-8 stay as they are. The
+/// result is in `buffer`, or `text` itself where nothing changes.
+std::string_view normalize(
     std::string_view text,
-    const std::vector<NormalizerStep>& steps);
+    const std::vector<NormalizerStep>& steps,
+    std::string& buffer);
 
 /// Lower case of one character, as Unicode has it without looking at its
 /// neighbours: a capital sigma always becomes the sigma of the middle of words.

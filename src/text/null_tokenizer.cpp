@@ -70,7 +70,10 @@ class NullEncoder final : public Encoder {
   explicit NullEncoder(const NullTokenizer& tokenizer)
       : tokenizer_(tokenizer) {}
 
-  void encode(std::string_view text, std::vector<TokenId>& ids) override {
+  void encode(
+      std::string_view text,
+      std::vector<TokenId>& ids,
+      const Portions& portions) override {
     constexpr std::string_view spaces = " \t\r\n";
     for (auto at = text.find_first_not_of(spaces);
          at != std::string_view::npos;) {
@@ -86,6 +89,7 @@ class NullEncoder final : public Encoder {
              .remedy = "its texts are whole numbers with spaces between"});
       }
       ids.push_back(*id);
+      portions.offer(ids);
       at = text.find_first_not_of(spaces, end);
     }
   }

@@ -1,11 +1,18 @@
 #include "text/sentencepiece_tokenizer.h"
 
+#include "text/sentencepiece_cuts.h"
+
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace cairn::text {
@@ -101,6 +108,31 @@ class SentencePieceTokenizer final : public Tokenizer {
     return processor_;
   }
 
+  const SentencePieceCuts& cuts() const {
+    std::call_once(cuts_made_, [this] {
+      cuts_ = std::make_unique<SentencePieceCuts>(
+          processor_.serialized_model_proto());
+    });
+    return *cuts_;
+  }
+
+  /// The same model, which puts a space before every text or does not.
+  const sentencepiece::SentencePieceProcessor& processor(bool prefix) const {
+    if (cuts().dummy_prefix() == prefix) {
+      return processor_;
+    }
+    std::call_once(other_made_, [&] {
+      // What comes twice counts as it is said last: normalizer_spec (3) with
+      // add_dummy_prefix (3).
+      std::string model = processor_.serialized_model_proto();
+      model += {'\x1a', '\x02', '\x18', static_cast<char>(prefix)};
+      auto other = std::make_unique<sentencepiece::SentencePieceProcessor>();
+      check(other->LoadFromSerializedProto(model), "a model cannot be loaded");
+      other_ = std::move(other);
+    });
+    return *other_;
+  }
+
  private:
   void check_id(TokenId id) const {
     if (id < 0 || static_cast<std::size_t>(id) >= vocab_size()) {
@@ -111,6 +143,11 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   sentencepiece::SentencePieceProcessor processor_;
+  // For long texts only, so made when the first comes.
+  mutable std::once_flag cuts_made_;
+  mutable std::unique_ptr<const SentencePieceCuts> cuts_;
+  mutable std::once_flag other_made_;
+  mutable std::unique_ptr<const sentencepiece::SentencePieceProcessor> other_;
   int pieces_ = 0;
   SpecialIds special_;
 };
@@ -120,18 +157,73 @@ class SentencePieceEncoder final : public Encoder {
   explicit SentencePieceEncoder(const SentencePieceTokenizer& tokenizer)
       : tokenizer_(tokenizer) {}
 
-  void encode(std::string_view text, std::vector<TokenId>& ids) override {
-    check(
-        tokenizer_.processor().Encode(
-            absl::string_view(text.data(), text.size()),
-            &ids_),
-        "a text cannot be encoded");
-    ids.insert(ids.end(), ids_.begin(), ids_.end());
+  void encode(
+      std::string_view text,
+      std::vector<TokenId>& ids,
+      const Portions& portions) override {
+    last_.reset();
+    const auto* processor = &tokenizer_.processor();
+    while (text.size() > portions.size) {
+      const std::size_t cut = front(text, portions.size);
+      if (cut == 0) {
+        break;
+      }
+      encode_part(*processor, text.substr(0, cut), ids);
+      portions.offer(ids);
+      // The space before a word is as good as the one that is put before texts.
+      const bool prefix = text[cut] == ' ';
+      text.remove_prefix(cut + prefix);
+      processor = &tokenizer_.processor(prefix);
+    }
+    encode_part(*processor, text, ids);
   }
 
  private:
+  /// The library takes some hundred times a text's size, so there must be an
+  /// end.
+  static constexpr std::size_t longest = std::size_t{1} << 20;
+
+  /// How much to encode by itself: about `size` bytes, or as little more as the
+  /// text allows. 0: all of it.
+  std::size_t front(std::string_view text, std::size_t size) const {
+    for (;; size *= 2) {
+      const std::string_view part = text.substr(0, std::min(size, longest));
+      if (const std::size_t cut = tokenizer_.cuts().last(part); cut != 0) {
+        return cut;
+      }
+      if (part.size() == text.size()) {
+        return 0;
+      }
+      if (part.size() == longest) {
+        throw DataError(
+            {.what = "a text is too long for this SentencePiece model, which "
+                     "offers no place to cut it",
+             .values = fmt::format("{} bytes", text.size()),
+             .remedy = "break it into lines or documents"});
+      }
+    }
+  }
+
+  void encode_part(
+      const sentencepiece::SentencePieceProcessor& processor,
+      std::string_view text,
+      std::vector<TokenId>& ids) {
+    check(
+        processor.Encode(absl::string_view(text.data(), text.size()), &ids_),
+        "a text cannot be encoded");
+    if (ids_.empty()) {
+      return;
+    }
+    // Unknown characters in a row have one id, across parts as well.
+    const bool goes_on =
+        last_ == ids_.front() && last_ == tokenizer_.special().unknown;
+    ids.insert(ids.end(), ids_.begin() + goes_on, ids_.end());
+    last_ = ids_.back();
+  }
+
   const SentencePieceTokenizer& tokenizer_;
   std::vector<int> ids_;
+  std::optional<TokenId> last_; ///< id of this text
 };
 
 std::unique_ptr<Encoder> SentencePieceTokenizer::make_encoder() const {

@@ -54,6 +54,23 @@ inline Utf8Char decode_utf8(const char* at, const char* end) {
   return {};
 }
 
+/// The last place at or before `at` where a character starts, or the end of a
+/// text that is shorter. Never 0 for a text that is not empty and `at` above 3.
+inline std::size_t character_start(std::string_view text, std::size_t at) {
+  if (at >= text.size()) {
+    return text.size();
+  }
+  const auto continues = [&](std::size_t i) {
+    return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+  };
+  std::size_t start = at;
+  while (start > 0 && at - start < 3 && continues(start)) {
+    --start;
+  }
+  // Three before it go on as well, so a character that has them ends here.
+  return continues(start) ? at : start;
+}
+
 /// The last character of a text that is not empty.
 inline Utf8Char last_utf8(std::string_view text) {
   const char* const end = text.data() + text.size();

@@ -3,7 +3,6 @@
 #include "text/scheme_tokenizer.h"
 #include "text/utf8.h"
 #include "text/word_cache.h"
-#include "text/word_end.h"
 
 #include <cairn/text/decode_text.h>
 
@@ -34,9 +33,6 @@ class WordPieceTokenizer final : public SchemeTokenizer<WordPiece> {
   explicit WordPieceTokenizer(WordPiece scheme);
 
   std::unique_ptr<Encoder> make_encoder() const override;
-  std::size_t safe_cut(std::string_view text) const override {
-    return cuttable_ ? last_word_end(text) : 0;
-  }
   std::string decode(std::span<const TokenId> ids) const override;
 
   /// The ids of one word.
@@ -49,7 +45,6 @@ class WordPieceTokenizer final : public SchemeTokenizer<WordPiece> {
   std::optional<BertNormalizer> normalizer_;
   Vocabulary continuing_; ///< pieces inside a word, without their prefix
   std::unordered_set<std::string_view> never_split_;
-  bool cuttable_ = false;
 };
 
 class WordPieceEncoder final : public Encoder {
@@ -57,23 +52,50 @@ class WordPieceEncoder final : public Encoder {
   explicit WordPieceEncoder(const WordPieceTokenizer& tokenizer)
       : tokenizer_(tokenizer) {}
 
-  void encode(std::string_view text, std::vector<TokenId>& ids) override {
+  void encode(
+      std::string_view text,
+      std::vector<TokenId>& ids,
+      const Portions& portions) override {
+    portions_ = &portions;
     const WordPiece& scheme = tokenizer_.scheme_;
     ids.insert(ids.end(), scheme.before.begin(), scheme.before.end());
     tokenizer_.added_.split(
         text,
         [&](std::string_view plain) {
           if (tokenizer_.normalizer_) {
-            tokenizer_.normalizer_->normalize(plain, normal_);
-            plain = normal_;
+            normalized_words(plain, ids);
+          } else {
+            words(plain, ids);
           }
-          words(plain, ids);
         },
         [&](TokenId id) { ids.push_back(id); });
     ids.insert(ids.end(), scheme.after.begin(), scheme.after.end());
   }
 
  private:
+  /// A portion of text at a time, up to its last space; what is behind that
+  /// waits for the next.
+  void normalized_words(std::string_view text, std::vector<TokenId>& ids) {
+    normal_.clear();
+    while (!text.empty()) {
+      const std::size_t old = normal_.size();
+      const std::size_t end =
+          character_start(text, std::max<std::size_t>(portions_->size, 4));
+      tokenizer_.normalizer_->normalize(text.substr(0, end), normal_);
+      text.remove_prefix(end);
+      const auto space =
+          std::string_view(normal_).substr(old).find_last_of(' ');
+      if (!text.empty() && space != std::string_view::npos) {
+        words(std::string_view(normal_).substr(0, old + space), ids);
+        normal_.erase(0, old + space);
+      }
+    }
+    words(normal_, ids);
+    if (normal_.capacity() > kept_text) {
+      normal_ = {};
+    }
+  }
+
   void words(std::string_view text, std::vector<TokenId>& ids) {
     const char* const end = text.data() + text.size();
     const char* start = text.data(); // of the word that goes on
@@ -118,6 +140,7 @@ class WordPieceEncoder final : public Encoder {
     if (word.empty()) {
       return;
     }
+    portions_->offer(ids);
     if (word.size() > WordCache::short_word) {
       auto known = cache_.find_long(word);
       if (known.empty()) {
@@ -139,7 +162,10 @@ class WordPieceEncoder final : public Encoder {
     ids.insert(ids.end(), pieces_.begin(), pieces_.end());
   }
 
+  static constexpr std::size_t kept_text = std::size_t{1} << 20;
+
   const WordPieceTokenizer& tokenizer_;
+  const Portions* portions_ = nullptr;
   WordCache cache_;
   std::string normal_;
   std::vector<TokenId> pieces_;
@@ -161,8 +187,6 @@ WordPieceTokenizer::WordPieceTokenizer(WordPiece scheme)
   }
   continuing_ = Vocabulary(continuing, vocab_size(), "");
   never_split_.insert(scheme_.never_split.begin(), scheme_.never_split.end());
-  cuttable_ =
-      scheme_.before.empty() && scheme_.after.empty() && added_.stay_in_words();
 }
 
 void WordPieceTokenizer::cut(std::string_view word, std::vector<TokenId>& ids)

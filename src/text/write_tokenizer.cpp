@@ -2,9 +2,9 @@
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
-#include <cairn/base/file.h>
 
-#include <fcntl.h>
+#include "base/sync_file.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -176,9 +176,7 @@ class NewFolder {
   void put_in_place() {
     fs::rename(path_, target_);
     path_.clear();
-    const UniqueFd parent =
-        open_file(parent_of(target_), O_RDONLY | O_DIRECTORY);
-    ::fsync(parent.get());
+    sync_folder_of(target_);
   }
 
  private:

@@ -166,6 +166,9 @@ TEST(NumpyRandom, ShufflesAsIfDrawingOneByOne) {
     }
     EXPECT_EQ(values, expected) << count;
     EXPECT_EQ(random.state(), plain.state()) << count;
+    NumpyRandom skipping(7);
+    skipping.skip_shuffle(count);
+    EXPECT_EQ(skipping.state(), plain.state()) << count;
   }
 }
 

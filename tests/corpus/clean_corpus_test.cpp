@@ -176,6 +176,23 @@ TEST(CleanCorpus, SameResultForAnyNumberOfWorkersAndNothingLeftBehind) {
   EXPECT_EQ(files, 4U);
 }
 
+TEST(CleanCorpus, PunctuationOnRequest) {
+  const testing::TemporaryFolder folder;
+  const auto output = folder / "out";
+  const CleanReport report = clean_corpus(
+      {.inputs = {folder.write(
+           "in",
+           "{\"text\": \"“One” – two…\"}\n{\"text\": \"Three.\"}\n")},
+       .output = output,
+       .standardize_punctuation = true,
+       .language = "",
+       .min_tokens = 0});
+  EXPECT_EQ(report.fixed, 1U);
+  EXPECT_EQ(
+      testing::read_text(output),
+      "{\"text\": \"\\\"One\\\" - two...\"}\n{\"text\": \"Three.\"}\n");
+}
+
 TEST(CleanCorpus, SeveralInputs) {
   const testing::TemporaryFolder folder;
   const std::string a = "{\"text\": \"" + words(1) + "\"}\n";

@@ -3,7 +3,7 @@
 #include <cairn/base/error.h>
 #include <cairn/corpus/download.h>
 
-#include "corpus/http_get.h"
+#include "corpus/web_address.h"
 
 #include <gtest/gtest.h>
 

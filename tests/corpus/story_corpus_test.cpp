@@ -244,6 +244,11 @@ TEST(SampleCorpusCommand, RefusesWhatMakesNoSense) {
       testing::run({cairn, "data", "sample-corpus", "--size", "12 apples"});
   EXPECT_EQ(size.code, 2);
   EXPECT_THAT(size.err, HasSubstr("--size: \"12 apples\" is no size"));
+  for (const char* count : {"-1", "0"}) {
+    const auto none =
+        testing::run({cairn, "data", "sample-corpus", "--documents", count});
+    EXPECT_EQ(none.code, 2) << count;
+  }
   const auto both = testing::run(
       {cairn, "data", "sample-corpus", "--size", "1MB", "--documents", "3"});
   EXPECT_EQ(both.code, 2);

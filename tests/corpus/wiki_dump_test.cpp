@@ -11,7 +11,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -155,6 +158,83 @@ TEST(WikiDump, AFolderGetsNumberedFiles) {
   EXPECT_TRUE(joined == testing::read_text(whole));
 }
 
+TEST(WikiDump, AFolderIsFilledAtTheEndOnly) {
+  const testing::TemporaryFolder folder;
+  const std::string whole = large_dump(3000);
+  const WikiDumpOptions options{
+      .input = folder.write("d.xml", whole.substr(0, whole.size() - 100)),
+      .output = (folder / "parts").string() + "/",
+      .bytes_per_file = 500000};
+  EXPECT_THROW(extract_wiki_dump(options, Logger()), DataError);
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "parts"));
+  // What a killed run has left is no obstacle, what a good one has is.
+  std::filesystem::create_directories(folder / "parts/.unfinished/AA");
+  folder.write("d.xml", whole);
+  extract_wiki_dump(options, Logger());
+  EXPECT_FALSE(std::filesystem::exists(folder / "parts/.unfinished"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "parts/AA/wiki_00"));
+  EXPECT_THROW(extract_wiki_dump(options, Logger()), DataError);
+}
+
+std::string page(const std::string& title, const std::string& rest) {
+  return "<page><title>" + title + "</title><ns>0</ns><id>1</id>" + rest +
+      "</page>\n";
+}
+
+std::string revision(const std::string& text) {
+  return "<revision><id>2</id><text>" + text + "</text></revision>";
+}
+
+TEST(WikiDump, PagesOfAnySizeTakeBoundedMemory) {
+  const std::string long_text(5 << 20, 'x');
+  std::string history;
+  for (int i = 0; i < 8; ++i) {
+    history += revision("old " + long_text.substr(0, 1 << 20));
+  }
+  const testing::TemporaryFolder folder;
+  const std::string input = folder.write(
+      "d.xml",
+      "<mediawiki>" + page("Small", revision("first")) +
+          page("Huge", revision(long_text)) + page("Next", revision("second")) +
+          page("History", history + revision("newest")) +
+          page("Last", revision("third")) + "</mediawiki>");
+  const auto output = folder / "out.jsonl";
+  const WikiDumpReport report = extract_wiki_dump(
+      {.input = input, .output = output, .largest_page = 3 << 20},
+      Logger());
+  EXPECT_EQ(report.pages, 5U);
+  EXPECT_EQ(report.articles, 4U);
+  EXPECT_EQ(report.too_large, 1U);
+  const std::string text = testing::read_text(output);
+  EXPECT_LT(text.size(), 1000U);
+  for (const char* words : {"first", "second", "newest", "third"}) {
+    EXPECT_THAT(text, HasSubstr(words));
+  }
+  const std::string cut =
+      testing::read_text(input).substr(0, std::size_t{4} << 20);
+  EXPECT_THROW(
+      extract_wiki_dump(
+          {.input = folder.write("cut.xml", cut),
+           .output = folder / "cut.jsonl",
+           .largest_page = 1 << 20},
+          Logger()),
+      DataError);
+}
+
+TEST(WikiDump, PunctuationOnRequest) {
+  const testing::TemporaryFolder folder;
+  const std::string input = folder.write(
+      "d.xml",
+      "<mediawiki>" + page("A", revision("“One” – two…")) + "</mediawiki>");
+  const auto output = folder / "out.jsonl";
+  extract_wiki_dump(
+      {.input = input, .output = output, .standardize_punctuation = true},
+      Logger());
+  EXPECT_THAT(
+      testing::read_text(output),
+      HasSubstr("\"text\": \"\\\"One\\\" - two...\""));
+}
+
 TEST(WikiDump, BrokenDumpsAreRefusedAndLeaveNoFile) {
   const testing::TemporaryFolder folder;
   const auto output = folder / "out.jsonl";
@@ -202,7 +282,7 @@ TEST(WikiDump, Fuzz) {
             "<ns>-9"},
        .runs = 250},
       [&](const std::string& input) {
-        WikiPageReader reader(folder.write("d.xml", input));
+        WikiPageReader reader(folder.write("d.xml", input), 2000);
         WikiSite::from(reader.head());
         std::string pages;
         while (reader.next(pages)) {
@@ -211,6 +291,22 @@ TEST(WikiDump, Fuzz) {
         }
       });
   EXPECT_GT(accepted, 0);
+}
+
+/// Ctrl-C: no output, nothing left beside it.
+TEST(WikiCommand, Interrupted) {
+  const testing::TemporaryFolder folder;
+  const auto pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  testing::Command command(
+      {cairn, "data", "wiki", pipe, "--output", folder / "out.jsonl"});
+  // Opening for writing waits until the command reads.
+  std::ofstream writer(pipe, std::ios::binary);
+  writer << large_dump(20000).substr(0, 4 << 20) << std::flush;
+  command.send(SIGINT);
+  EXPECT_EQ(command.finish().code, 130);
+  std::filesystem::remove(pipe);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(WikiCommand, Errors) {

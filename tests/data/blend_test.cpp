@@ -147,8 +147,8 @@ TEST(Blend, DatasetsEveryGoldenCase) {
   for (const json& test : gpt_golden_cases("blend.json")) {
     const TemporaryFolder folder;
     GptDataOptions options = gpt_options(test, folder.path());
-    options.blend = blend_of(test);
-    options.blend_rounding = BlendRounding::once; // where they were made
+    options.data.blend = blend_of(test);
+    options.data.blend_rounding = BlendRounding::once; // where they were made
     const GptDatasets built = build_gpt_datasets(options, quiet());
     for (const Split split : all_splits) {
       const json& expected = test.at("splits").at(std::string(name_of(split)));
@@ -162,8 +162,10 @@ TEST(Blend, DatasetsEveryGoldenCase) {
 
 TEST(Blend, PerSplitTakesWholeDatasets) {
   const TemporaryFolder folder;
-  GptDataOptions options{.sequence_length = 16, .cache_path = folder.path()};
-  options.blend_per_split = {
+  GptDataOptions options{
+      .data = {.cache_path = folder.path()},
+      .sequence_length = 16};
+  options.data.blend_per_split = {
       Blend{{gpt_golden("a").string()}},
       std::nullopt,
       Blend{{gpt_golden("b").string(), gpt_golden("c").string()}}};
@@ -172,19 +174,20 @@ TEST(Blend, PerSplitTakesWholeDatasets) {
   EXPECT_FALSE(built[Split::train]->blended());
   EXPECT_FALSE(built[Split::valid]);
   EXPECT_EQ(built[Split::test]->size(), 70);
-  options.blend = Blend{{gpt_golden("a").string()}};
+  options.data.blend = Blend{{gpt_golden("a").string()}};
   EXPECT_THROW(build_gpt_datasets(options, quiet()), ConfigError);
 }
 
 TEST(Blend, WeightsNeedANumberOfSamples) {
   const TemporaryFolder folder;
   const GptDataOptions options{
-      .blend =
-          Blend{
-              {gpt_golden("a").string(), gpt_golden("b").string()},
-              std::vector<double>{1.0, 2.0}},
-      .sequence_length = 16,
-      .cache_path = folder.path()};
+      .data =
+          {.blend =
+               Blend{
+                   {gpt_golden("a").string(), gpt_golden("b").string()},
+                   std::vector<double>{1.0, 2.0}},
+           .cache_path = folder.path()},
+      .sequence_length = 16};
   EXPECT_THROW(build_gpt_datasets(options, quiet()), ConfigError);
 }
 

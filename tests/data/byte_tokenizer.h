@@ -52,10 +52,13 @@ class ByteTokenizer : public text::Tokenizer {
 
  private:
   struct ByteEncoder : text::Encoder {
-    void encode(std::string_view text, std::vector<text::TokenId>& ids)
-        override {
+    void encode(
+        std::string_view text,
+        std::vector<text::TokenId>& ids,
+        const text::Portions& portions) override {
       for (const char c : text) {
         ids.push_back(first_byte + static_cast<unsigned char>(c));
+        portions.offer(ids);
       }
     }
   };

@@ -80,6 +80,27 @@ TEST(DataIndex, TrainingAloneNeedsNoBatchSize) {
   EXPECT_THAT(result.out, HasSubstr("train "));
 }
 
+// Megatron writes them as well: a row of zeros, and an order of nothing.
+TEST(DataIndex, SaysWhichSplitIsTooShortForASample) {
+  const TemporaryFolder folder;
+  const Result result = data_index(
+      {"--data-path",
+       gpt_golden("a").string(),
+       "--split",
+       "98,2,0",
+       "--seq-length",
+       "1000",
+       "--data-cache-path",
+       folder.path().string()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      result.out,
+      AllOf(
+          HasSubstr("train     8 samples\n"),
+          HasSubstr("valid     0 samples: too few tokens for one")));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2 * 4);
+}
+
 TEST(DataIndex, FailsWhenFilesCannotBeKept) {
   const TemporaryFolder folder;
   const Result result = data_index(

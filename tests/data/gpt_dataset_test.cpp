@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using testing::TemporaryFolder;
 
 // The files themselves, bytes and all: Megatron can go on with them.
-void expect_same_files(const GptPart& part, const std::string& golden) {
+void expect_same_files(const DatasetPart& part, const std::string& golden) {
   for (const std::string name :
        {"document_index", "sample_index", "shuffle_index"}) {
     EXPECT_EQ(
@@ -44,13 +44,13 @@ void expect_split(
   }
   ASSERT_TRUE(built[split]) << name;
   EXPECT_EQ(built[split]->size(), expected.at("len").get<std::size_t>());
-  for (const GptPart& part : built.parts) {
+  for (const DatasetPart& part : built.parts) {
     if (part.split == split) {
       EXPECT_EQ(
           (std::vector{part.documents.begin, part.documents.end}),
           expected.at("documents").get<std::vector<std::int64_t>>());
-      EXPECT_EQ(part.plan.tokens_per_epoch, expected.at("tokens_per_epoch"));
-      EXPECT_EQ(part.plan.epochs, expected.at("epochs"));
+      EXPECT_EQ(part.tokens, expected.at("tokens_per_epoch"));
+      EXPECT_EQ(part.epochs.value(), expected.at("epochs"));
       expect_same_files(part, expected.at("files"));
     }
   }
@@ -62,7 +62,7 @@ TEST(GptDataset, EveryGoldenCase) {
   for (const json& test : gpt_golden_cases("gpt.json")) {
     const TemporaryFolder folder;
     GptDataOptions options = gpt_options(test, folder.path());
-    options.blend = Blend{{gpt_golden(test.at("dataset")).string()}};
+    options.data.blend = Blend{{gpt_golden(test.at("dataset")).string()}};
     const std::string name = test.at("name");
     if (test.contains("error")) {
       EXPECT_THROW(build_gpt_datasets(options, quiet()), DataError) << name;
@@ -76,10 +76,10 @@ TEST(GptDataset, EveryGoldenCase) {
       expect_split(again, split, expected, name);
       splits += expected.is_null() ? 0 : 1;
     }
-    for (const GptPart& part : built.parts) {
+    for (const DatasetPart& part : built.parts) {
       EXPECT_EQ(part.origin, IndexCache::Origin::built);
     }
-    for (const GptPart& part : again.parts) {
+    for (const DatasetPart& part : again.parts) {
       EXPECT_EQ(part.origin, IndexCache::Origin::file);
     }
     EXPECT_EQ(built.checksum(), again.checksum());
@@ -106,7 +106,9 @@ std::string write_documents(
 }
 
 GptDataOptions small_options(const std::string& prefix) {
-  return {.blend = Blend{{prefix}}, .split = "1,0,0", .sequence_length = 4};
+  return {
+      .data = {.blend = Blend{{prefix}}, .split = "1,0,0"},
+      .sequence_length = 4};
 }
 
 void expect_refused(const GptDataOptions& options, const std::string& text) {
@@ -125,11 +127,11 @@ TEST(GptDataset, WhatMegatronHangsOrAbortsOnIsAnError) {
   options.sequence_length = 1;
   expect_refused(options, "sequence length of at least 2");
   options = small_options(prefix);
-  options.split = "2,0,1";
+  options.data.split = "2,0,1";
   expect_refused(options, "data (test): the split's documents have one token");
-  options.split = "99,1,0";
+  options.data.split = "99,1,0";
   expect_refused(options, "data (valid): no document falls to the split");
-  options.samples = {1, 0, 0};
+  options.data.samples = {1, 0, 0};
   EXPECT_TRUE(build_gpt_datasets(options, quiet())[Split::train]);
   EXPECT_FALSE(build_gpt_datasets(options, quiet())[Split::valid]);
 }
@@ -144,7 +146,7 @@ TEST(GptDataset, DocumentsWithoutTokens) {
 TEST(GptDataset, MoreEpochsThanMemoryIsAnError) {
   const TemporaryFolder folder;
   GptDataOptions options = small_options(write_documents(folder, {5, 5}));
-  options.samples[0] = std::int64_t{1} << 60;
+  options.data.samples[0] = std::int64_t{1} << 60;
   expect_refused(options, "do not fit into memory");
 }
 

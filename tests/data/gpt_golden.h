@@ -39,8 +39,10 @@ inline GptDataOptions gpt_options(
     const std::filesystem::path& cache) {
   const nlohmann::json more = test.value("options", nlohmann::json::object());
   return {
-      .split = test.at("split"),
-      .samples = sample_counts(test.at("sizes")),
+      .data =
+          {.split = test.at("split"),
+           .samples = sample_counts(test.at("sizes")),
+           .cache_path = cache},
       .sequence_length = test.at("sequence_length"),
       .seed = test.at("random_seed"),
       .sample =
@@ -50,8 +52,7 @@ inline GptDataOptions gpt_options(
            .eod_mask_loss = more.value("eod_mask_loss", false)},
       .extra_token = more.value("add_extra_token_to_sequence", true),
       .drop_last_partial_validation_sample =
-          more.value("drop_last_partial_validation_sequence", true),
-      .cache_path = cache};
+          more.value("drop_last_partial_validation_sequence", true)};
 }
 
 inline void expect_samples(

@@ -79,6 +79,15 @@ TEST(GptIndexPlan, TheSizeItGivesIsThatOfTheArrays) {
           index.shuffle.bytes().size());
 }
 
+LengthReader reader_of(const std::vector<std::int32_t>& lengths) {
+  return [&](std::size_t first, std::span<std::int32_t> out) {
+    std::copy_n(
+        lengths.begin() + static_cast<std::ptrdiff_t>(first),
+        out.size(),
+        out.begin());
+  };
+}
+
 /// Where samples begin, token by token.
 std::vector<std::int32_t> cut_slowly(
     const GptIndex& index,
@@ -116,17 +125,80 @@ TEST(GptIndex, SamplesBeginWhereCountingTokensLeads) {
     const GptIndex index = build_gpt_index(
         request,
         GptIndexPlan::make(request, tokens),
-        [&](std::size_t first, std::span<std::int32_t> out) {
-          std::copy_n(
-              lengths.begin() + static_cast<std::ptrdiff_t>(first),
-              out.size(),
-              out.begin());
-        });
+        reader_of(lengths));
     const auto samples = index.samples.values<std::int32_t>();
     EXPECT_EQ(
         std::vector<std::int32_t>(samples.begin(), samples.end()),
         cut_slowly(index, lengths, request))
         << longest;
+  }
+}
+
+/// Sample after sample, as Megatron goes about it.
+std::vector<std::int64_t> cut_by_sample(
+    const GptIndex& index,
+    const std::vector<std::int32_t>& lengths,
+    const GptIndexRequest& request) {
+  const std::int64_t extra = request.extra_token ? 1 : 0;
+  std::vector<std::int64_t> begins{0, 0};
+  std::size_t at = 0;
+  std::int64_t offset = 0;
+  while (begins.size() < index.samples.size()) {
+    std::int64_t missing = request.sequence_length + extra;
+    for (;;) {
+      const auto document = static_cast<std::size_t>(index.documents[at]);
+      const std::int64_t left = lengths[document] - offset;
+      if (left >= missing) {
+        offset += missing - extra;
+        break;
+      }
+      if (at + 1 == index.documents.size()) {
+        offset = lengths[document] - extra;
+        break;
+      }
+      missing -= left;
+      offset = 0;
+      ++at;
+    }
+    begins.push_back(static_cast<std::int64_t>(at));
+    begins.push_back(offset);
+  }
+  return begins;
+}
+
+TEST(GptIndex, SamplesBeginWhereMegatronsDoWithAnyOption) {
+  NumpyRandom random(7);
+  for (int round = 0; round < 200; ++round) {
+    const auto count = static_cast<std::size_t>(random.randint(1, 40));
+    const auto longest = random.randint(2, 60);
+    std::vector<std::int32_t> lengths;
+    for (std::size_t i = 0; i < count; ++i) {
+      lengths.push_back(static_cast<std::int32_t>(random.randint(0, longest)));
+    }
+    lengths[0] += 2;
+    GptIndexRequest request{
+        .documents = {0, static_cast<std::int64_t>(count)},
+        .sequence_length = random.randint(2, 20),
+        .extra_token = random.randint(0, 2) == 0,
+        .drop_last = random.randint(0, 2) == 0,
+        .wide_samples = random.randint(0, 2) == 0};
+    if (random.randint(0, 2) == 0) {
+      request.samples = random.randint(0, 300);
+    }
+    const auto tokens =
+        std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+    const GptIndex index = build_gpt_index(
+        request,
+        GptIndexPlan::make(request, tokens),
+        reader_of(lengths));
+    EXPECT_EQ(
+        index.samples.type(),
+        request.wide_samples ? IndexType::int64 : IndexType::int32);
+    std::vector<std::int64_t> samples;
+    for (std::size_t i = 0; i < index.samples.size(); ++i) {
+      samples.push_back(index.samples[i]);
+    }
+    ASSERT_EQ(samples, cut_by_sample(index, lengths, request)) << round;
   }
 }
 

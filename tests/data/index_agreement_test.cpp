@@ -35,13 +35,14 @@ AllGather over(const distributed::ProcessGroup& group) {
 std::uint64_t checksum_with_seed(std::uint32_t seed) {
   const testing::TemporaryFolder folder;
   const GptDatasets data = build_gpt_datasets(
-      {.blend = Blend::parse(
-           std::vector<std::string>{CAIRN_GOLDEN_DIR "/gpt_dataset/a"}),
-       .split = "949,50,1",
-       .samples = {{40, 4, 0}},
+      {.data =
+           {.blend = Blend::parse(
+                std::vector<std::string>{CAIRN_GOLDEN_DIR "/gpt_dataset/a"}),
+            .split = "949,50,1",
+            .samples = {{40, 4, 0}},
+            .cache_path = folder.path()},
        .sequence_length = 32,
-       .seed = seed,
-       .cache_path = folder.path()},
+       .seed = seed},
       Logger({.least = LogLevel::error}));
   return data.checksum();
 }

@@ -28,11 +28,12 @@ using testing::TemporaryFolder;
 
 GptDataOptions options_in(const fs::path& cache) {
   return {
-      .blend = Blend{{gpt_golden("a").string()}},
-      .split = "949,50,1",
-      .samples = {1500, 0, 0},
-      .sequence_length = 16,
-      .cache_path = cache};
+      .data =
+          {.blend = Blend{{gpt_golden("a").string()}},
+           .split = "949,50,1",
+           .samples = {1500, 0, 0},
+           .cache_path = cache},
+      .sequence_length = 16};
 }
 
 // Made with Python 3.12's json.dumps(…, indent=4) and hashlib.md5 from the
@@ -166,10 +167,10 @@ TEST(IndexDescription, DeepNestingIsAnError) {
 TEST(IndexCache, FilesOfAnotherTokenizerServeAsWell) {
   const TemporaryFolder folder;
   GptDataOptions options = options_in(folder.path());
-  options.tokenizer_description = megatron_tokenizer;
+  options.data.tokenizer_description = megatron_tokenizer;
   const auto theirs = build_gpt_datasets(options, quiet());
   EXPECT_EQ(theirs.parts[0].origin, IndexCache::Origin::built);
-  options.tokenizer_description = "null";
+  options.data.tokenizer_description = "null";
   const auto ours = build_gpt_datasets(options, quiet());
   EXPECT_EQ(ours.parts[0].origin, IndexCache::Origin::file);
   EXPECT_EQ(ours.parts[0].file, theirs.parts[0].file);
@@ -206,8 +207,8 @@ TEST(IndexCache, BesideTheDataByDefault) {
     fs::copy_file(gpt_golden(name), folder / name);
   }
   GptDataOptions options = options_in("");
-  options.cache_path.reset();
-  options.blend = Blend{{(folder / "a").string()}};
+  options.data.cache_path.reset();
+  options.data.blend = Blend{{(folder / "a").string()}};
   const auto built = build_gpt_datasets(options, quiet());
   EXPECT_EQ(
       built.parts[0].file.parent_path(),
@@ -264,7 +265,7 @@ TEST(IndexCache, FilesOfOtherDataOfTheSameNameAreNotUsed) {
     }
   };
   GptDataOptions options = options_in(folder / "cache");
-  options.blend = Blend{{(folder / "data").string()}};
+  options.data.blend = Blend{{(folder / "data").string()}};
   copy("a");
   build_gpt_datasets(options, quiet());
   copy("b");

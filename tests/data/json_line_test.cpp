@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <iterator>
 #include <span>
 #include <sstream>
 #include <string>
@@ -27,6 +29,10 @@ std::vector<char> padded(std::string_view line) {
   return bytes;
 }
 
+std::vector<std::string> strings(const TextParts& parts) {
+  return {parts.begin(), parts.end()};
+}
+
 std::vector<std::string> texts_of(
     std::string_view line,
     const std::vector<std::string>& keys = {"text"}) {
@@ -35,9 +41,7 @@ std::vector<std::string> texts_of(
   parser.parse(std::span(bytes).first(line.size()));
   std::vector<std::string> all;
   for (const auto& text : parser.texts()) {
-    for (const auto part : text.parts) {
-      all.emplace_back(part);
-    }
+    std::ranges::copy(strings(text.parts), std::back_inserter(all));
   }
   return all;
 }
@@ -73,9 +77,30 @@ TEST(JsonLine, TakesListsOfSentences) {
   JsonLineParser parser({"text", "b"});
   parser.parse(std::span(bytes).first(bytes.size() - LineBlock::padding));
   EXPECT_TRUE(parser.texts()[0].is_list);
-  EXPECT_THAT(parser.texts()[0].parts, ElementsAre("One.", "Two\n."));
+  EXPECT_THAT(strings(parser.texts()[0].parts), ElementsAre("One.", "Two\n."));
   EXPECT_TRUE(parser.texts()[1].is_list);
-  EXPECT_THAT(parser.texts()[1].parts, ElementsAre());
+  EXPECT_THAT(strings(parser.texts()[1].parts), ElementsAre());
+  EXPECT_THAT(
+      texts_of(R"({"text":[ "" ,"a\"b\\","\\\"" , "","\u00e9, \"]\"" ]})"),
+      ElementsAre("", "a\"b\\", "\\\"", "", "é, \"]\""));
+}
+
+TEST(JsonLine, ResolvesEscapesWhereverTheyStand) {
+  // Escapes at every distance from each other and from the end.
+  for (std::size_t gap = 0; gap < 70; ++gap) {
+    std::string raw;
+    std::string expected;
+    for (int i = 0; i < 70; ++i) {
+      const std::string plain(gap + static_cast<std::size_t>(i % 3), 'a');
+      raw += plain + (i % 7 == 0 ? "\\u00e9" : i % 2 == 0 ? "\\n" : "\\\\");
+      expected += plain + (i % 7 == 0 ? "é" : i % 2 == 0 ? "\n" : "\\");
+    }
+    const std::string tail(gap, 'b');
+    ASSERT_THAT(
+        texts_of("{\"text\":\"" + raw + tail + "\"}"),
+        ElementsAre(expected + tail))
+        << gap;
+  }
 }
 
 TEST(JsonLine, ResolvesEscapes) {

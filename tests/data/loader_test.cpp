@@ -169,12 +169,13 @@ TEST(Collate, AnEmptyBatchHasItsFields) {
 TEST(Collate, GptRowsAreThoseOfTheDataset) {
   const TemporaryFolder folder;
   const GptDataOptions options{
-      .blend = Blend{{gpt_golden("a").string(), gpt_golden("b").string()}},
-      .split = "1,0,0",
-      .samples = {100, 0, 0},
+      .data =
+          {.blend = Blend{{gpt_golden("a").string(), gpt_golden("b").string()}},
+           .split = "1,0,0",
+           .samples = {100, 0, 0},
+           .cache_path = folder.path()},
       .sequence_length = 16,
-      .sample = {.eod = 0, .reset_position_ids = true, .eod_mask_loss = true},
-      .cache_path = folder.path()};
+      .sample = {.eod = 0, .reset_position_ids = true, .eod_mask_loss = true}};
   const GptDatasets data = build_gpt_datasets(options, quiet());
   const BlendedGptDataset& train = *data[Split::train];
   std::size_t allocated = 0;

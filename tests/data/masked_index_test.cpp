@@ -140,7 +140,7 @@ TEST(MaskedIndexFiles, AreBuiltOnceUnderMegatronsNames) {
   const auto shares = SplitShares::parse("60,40,0");
   IndexCache cache(folder.path(), Logger());
   const MaskedIndexFile built =
-      open_bert_index(cache, *sentences, Split::train, shares, options);
+      open_masked_index(cache, *sentences, Split::train, shares, options);
   EXPECT_EQ(built.origin, IndexCache::Origin::built);
   const json test = golden_cases("bert.json").at(0);
   expect_index(built.index, test.at("splits").at("train"));
@@ -162,20 +162,23 @@ TEST(MaskedIndexFiles, AreBuiltOnceUnderMegatronsNames) {
       {}));
 
   const MaskedIndexFile again =
-      open_bert_index(cache, *sentences, Split::train, shares, options);
+      open_masked_index(cache, *sentences, Split::train, shares, options);
   EXPECT_EQ(again.origin, IndexCache::Origin::file);
   EXPECT_EQ(again.file, built.file);
   EXPECT_EQ(again.index.array().checksum(), built.index.array().checksum());
 
   const auto valid =
-      open_bert_index(cache, *sentences, Split::valid, shares, options);
+      open_masked_index(cache, *sentences, Split::valid, shares, options);
   EXPECT_NE(valid.file, built.file);
-  const auto t5 = open_t5_index(
+  const auto t5 = open_masked_index(
       cache,
       *sentences,
       Split::train,
       shares,
-      {.sequence_length = 64, .decoder_sequence_length = 32, .samples = 60});
+      T5Options{
+          .sequence_length = 64,
+          .decoder_sequence_length = 32,
+          .samples = 60});
   EXPECT_THAT(t5.file.filename().string(), HasSubstr("T5MaskedWordPiece"));
   expect_index(
       t5.index,
@@ -189,7 +192,7 @@ TEST(MaskedIndexFiles, ThatDoNotFitAreReplaced) {
   const auto shares = SplitShares::parse("1");
   IndexCache cache(folder.path(), Logger());
   const auto open = [&] {
-    return open_bert_index(cache, *sentences, Split::train, shares, options);
+    return open_masked_index(cache, *sentences, Split::train, shares, options);
   };
   const MaskedIndexFile built = open();
   const std::string file = built.file.string() + "-sample_index.npy";

@@ -56,6 +56,7 @@ TEST(NpyFile, TypesAndShapes) {
   check(std::int32_t{}, IndexType::int32);
   check(std::uint32_t{}, IndexType::uint32);
   check(std::int64_t{}, IndexType::int64);
+  check(std::uint64_t{}, IndexType::uint64);
   save_npy(folder / "x.npy", IndexArray::of(std::vector<std::int64_t>{}));
   EXPECT_EQ(load_npy(folder / "x.npy").size(), 0);
 }

@@ -160,6 +160,27 @@ TEST(PreprocessCommand, ReportsWhatItDid) {
   EXPECT_THAT(result.err, HasSubstr("processed 1 documents"));
 }
 
+TEST(PreprocessCommand, ALongListTakesLittleMoreThanItsLine) {
+  const TemporaryFolder folder;
+  std::string line = "{\"text\": [\"a\"";
+  while (line.size() < (24U << 20)) {
+    line += ",\"\"";
+  }
+  const auto result = run(with(
+      {cairn_program,
+       "preprocess",
+       "--input",
+       folder.write("in", line + "]}\n"),
+       "--output-prefix",
+       (folder / "o").string()},
+      gpt2));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const std::string label = "peak memory";
+  const auto at = result.out.find(label);
+  ASSERT_NE(at, std::string::npos) << result.out;
+  EXPECT_LT(std::stod(result.out.substr(at + label.size())), 200) << result.out;
+}
+
 TEST(PreprocessCommand, MistakesHaveTheirExitCodes) {
   const TemporaryFolder folder;
   const auto input = folder.write("in", "{\"title\": \"one\"}\n");

@@ -188,6 +188,29 @@ TEST_F(Preprocess, AHugeDocumentIsWrittenInPieces) {
   ASSERT_EQ(all[0].size(), sentences.size());
 }
 
+TEST_F(Preprocess, AHugeListIsWrittenInPieces) {
+  // More sentences than are kept; the last ones have no tokens.
+  const std::size_t count = 4U << 20;
+  std::string list = "{\"text\": [\"first one\"";
+  for (std::size_t i = 1; i < count; ++i) {
+    list += i % 2 == 0 ? ",\"b\"" : ", \"\\t\"";
+  }
+  list += ",\"\",\"\"]}\n";
+  options_.append_eod = true;
+  options_.partitions = 2;
+  run(line("before") + line("x") + list + line("last"));
+  const auto all = documents();
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0].size(), 1U);
+  ASSERT_EQ(all[1].size(), count);
+  EXPECT_EQ(all[1][0], encoded("first one"));
+  EXPECT_EQ(all[1][1], encoded("\t"));
+  EXPECT_EQ(all[1][count - 2], encoded("b"));
+  EXPECT_EQ(all[1][count - 1][1], 50256); // behind the last that has tokens
+  EXPECT_EQ(all[2][0][0], encoded("x")[0]);
+  EXPECT_EQ(all[3][0].back(), 50256);
+}
+
 TEST_F(Preprocess, MegatronSplitsEveryMillionCharacters) {
   std::string text;
   while (text.size() < 2'500'000) {
@@ -281,7 +304,7 @@ TEST_F(Preprocess, AnErrorDoesNotWaitForAnIdlePipe) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const UniqueFd kept_open(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
   // As much as the first block takes and no more: the reader waits then.
-  const std::string lines = "broken\n" + line(std::string(1 << 20, 'x'));
+  const std::string lines = "broken\n" + line(std::string(256 << 10, 'x'));
   std::jthread producer([&] {
     for (std::size_t done = 0; done < lines.size();) {
       const auto count =

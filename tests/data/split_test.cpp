@@ -62,5 +62,24 @@ TEST(SplitShares, RefusesWhatIsNoSplit) {
   }
 }
 
+// The shares of 70,15,15 round to 21, 4 and 4 of 30.
+TEST(SplitShares, MegatronDeepSpeedLetsTrainingMakeUpForTheRest) {
+  const auto range = [](const char* text, Split split, std::size_t count) {
+    return SplitShares::parse(text).deepspeed_elements(split, count);
+  };
+  EXPECT_EQ(range("70,15,15", Split::train, 30), (ElementRange{0, 22}));
+  EXPECT_EQ(range("70,15,15", Split::valid, 30), (ElementRange{22, 26}));
+  EXPECT_EQ(range("70,15,15", Split::test, 30), (ElementRange{26, 30}));
+  EXPECT_EQ(
+      SplitShares::parse("70,15,15").elements(Split::train, 30),
+      (ElementRange{0, 21}));
+  // 4 and 4 of 7: Megatron-DeepSpeed would begin at document -1.
+  EXPECT_EQ(range("0,1,1", Split::valid, 7), (ElementRange{0, 3}));
+  EXPECT_EQ(range("0,1,1", Split::train, 7), std::nullopt);
+  EXPECT_EQ(
+      SplitShares::only(Split::valid).deepspeed_elements(Split::valid, 7),
+      (ElementRange{0, 7}));
+}
+
 } // namespace
 } // namespace cairn::data

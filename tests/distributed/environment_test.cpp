@@ -187,6 +187,15 @@ TEST(Environment, ReadsTheCollectiveTimeout) {
       ConfigError);
 }
 
+TEST(Environment, SharedMemoryIsOnOrOff) {
+  EXPECT_EQ(read_shared_memory(in({})), std::nullopt);
+  EXPECT_EQ(read_shared_memory(in({{"CAIRN_SHARED_MEMORY", "0"}})), false);
+  EXPECT_EQ(read_shared_memory(in({{"CAIRN_SHARED_MEMORY", "1"}})), true);
+  EXPECT_THROW(
+      read_shared_memory(in({{"CAIRN_SHARED_MEMORY", "off"}})),
+      ConfigError);
+}
+
 TEST(SlurmNodelist, FindsTheFirstHost) {
   EXPECT_EQ(first_slurm_host("login1"), "login1");
   EXPECT_EQ(first_slurm_host("a,b"), "a");

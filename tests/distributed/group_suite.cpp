@@ -23,10 +23,19 @@ using cairn::testing::run_ranks;
 struct Setting {
   const char* backend;
   int ranks;
+  bool shared_memory = false;
 };
 
+std::string name_of(const Setting& setting) {
+  return fmt::format(
+      "{}_{}{}",
+      setting.backend,
+      setting.ranks,
+      setting.shared_memory ? "_shared_memory" : "");
+}
+
 void PrintTo(const Setting& setting, std::ostream* out) {
-  *out << setting.backend << " " << setting.ranks;
+  *out << name_of(setting);
 }
 
 class GroupSuite : public ::testing::TestWithParam<Setting> {
@@ -36,7 +45,8 @@ class GroupSuite : public ::testing::TestWithParam<Setting> {
     run_ranks(
         RanksOptions{
             .ranks = GetParam().ranks,
-            .backend = local ? BackendChoice::automatic : BackendChoice::gloo},
+            .backend = local ? BackendChoice::automatic : BackendChoice::gloo,
+            .shared_memory = GetParam().shared_memory},
         [&](const World& world) {
           ASSERT_EQ(world.group().backend(), GetParam().backend);
           body(world.group());
@@ -52,10 +62,11 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"gloo", 1},
         Setting{"gloo", 2},
         Setting{"gloo", 3},
-        Setting{"gloo", 4}),
-    [](const auto& setting) {
-      return fmt::format("{}_{}", setting.param.backend, setting.param.ranks);
-    });
+        Setting{"gloo", 4},
+        Setting{"gloo", 2, true},
+        Setting{"gloo", 3, true},
+        Setting{"gloo", 4, true}),
+    [](const auto& setting) { return name_of(setting.param); });
 
 constexpr at::ScalarType all_dtypes[] = {
     at::kFloat,

@@ -193,6 +193,7 @@ std::vector<RankOutcome> run_processes(
       init.start_timeout = options.start_timeout;
       init.collective_timeout = options.collective_timeout;
       init.notes_grace = options.notes_grace;
+      init.shared_memory = options.shared_memory;
       if (rank == 0) {
         init.listen_fd = rendezvous.fd;
       } else {

@@ -16,6 +16,7 @@ struct RanksOptions {
   std::chrono::milliseconds start_timeout = std::chrono::seconds(20);
   std::chrono::milliseconds collective_timeout = std::chrono::seconds(20);
   std::chrono::milliseconds notes_grace = std::chrono::seconds(1);
+  bool shared_memory = distributed::read_shared_memory().value_or(true);
   /// After this all processes are killed and the test fails.
   std::chrono::seconds limit = std::chrono::seconds(60);
   /// Ranks that the test itself kills: their death is no failure.

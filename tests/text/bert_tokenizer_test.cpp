@@ -157,19 +157,6 @@ TEST(BertTokenizer, TakesAnyBytes) {
   EXPECT_TRUE(tokenizer->encode("\xff\xfe\x80").empty());
 }
 
-TEST(BertTokenizer, MayBeCutWhereItSays) {
-  const auto tokenizer = load_tokenizer(testing::bert_options("uncased"));
-  const std::string text = "The quick brown fox, e\u0301tude \u4e2d\u6587 end";
-  const auto cut = tokenizer->safe_cut(text);
-  EXPECT_EQ(cut, text.find(" \u4e2d"));
-  auto ids = tokenizer->encode(text.substr(0, cut));
-  tokenizer->make_encoder()->encode(text.substr(cut), ids);
-  EXPECT_EQ(ids, tokenizer->encode(text));
-  auto around = testing::bert_options("uncased");
-  around.add_special_tokens = true;
-  EXPECT_EQ(load_tokenizer(around)->safe_cut(text), 0U);
-}
-
 TEST(BertTokenizer, RefusesWhatIsNoVocabulary) {
   auto options = testing::bert_options("uncased");
   options.vocab_file = testing::golden("gpt2/merges.txt");

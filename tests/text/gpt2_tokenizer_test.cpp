@@ -125,30 +125,6 @@ TEST(Gpt2Tokenizer, GivesBackAnyBytes) {
   }
 }
 
-TEST(Gpt2Tokenizer, MayBeCutWhereItSays) {
-  const auto tokenizer = load_tokenizer(testing::gpt2_options());
-  std::mt19937 random(11);
-  int cuts = 0;
-  for (int i = 0; i < 3000; ++i) {
-    const std::string text = random_bytes(random);
-    const std::size_t front = text.empty() ? 0 : random() % text.size();
-    const auto cut =
-        tokenizer->safe_cut(std::string_view(text).substr(0, front));
-    ASSERT_LE(cut, front);
-    cuts += cut != 0;
-    auto ids = tokenizer->encode(text.substr(0, cut));
-    tokenizer->make_encoder()->encode(text.substr(cut), ids);
-    ASSERT_EQ(ids, tokenizer->encode(text));
-  }
-  EXPECT_GT(cuts, 1500);
-  EXPECT_NE(tokenizer->safe_cut("YWJjZGVmZ2hpams1bG1ub3BxcnN0dXZ3eHl6"), 0U);
-  auto options = testing::gpt2_options();
-  options.add_prefix_space = true;
-  const auto prefixed = load_tokenizer(options);
-  const std::string text = "one two\n\nthree four";
-  EXPECT_EQ(prefixed->safe_cut(text), text.rfind(' '));
-}
-
 TEST(Gpt2Tokenizer, TakesLongWordsInGoodTime) {
   const auto tokenizer = load_tokenizer(testing::gpt2_options());
   for (const char c : {'a', ' ', '\n', '=', '\xff'}) {

@@ -35,11 +35,45 @@ TEST(TokenizeCommand, EncodesAndDecodesLines) {
   const auto text = folder.write("in.txt", "Hello world\n\n the end\r\nlast");
   const auto encoded = tokenize({"--input", text});
   EXPECT_EQ(encoded.code, 0) << encoded.err;
-  EXPECT_EQ(encoded.out, "15496 995\n\n262 886\n12957\n");
+  EXPECT_EQ(encoded.out, "15496 995\n\n262 886 201\n12957\n");
   const auto ids = folder.write("ids.txt", encoded.out);
   EXPECT_EQ(
       tokenize({"--decode", "--input", ids}).out,
-      "Hello world\n\n the end\nlast\n");
+      "Hello world\n\n the end\r\nlast\n");
+  const auto foreign = folder.write("foreign.txt", "15496, 995\r\n");
+  EXPECT_EQ(tokenize({"--decode", "--input", foreign}).out, "Hello world\n");
+}
+
+/// Runs the command with a text on its standard input.
+Result tokenize_text(const std::string& text, const std::string& flags) {
+  const TemporaryFolder folder;
+  return cairn::testing::run(
+      {"/bin/sh",
+       "-c",
+       cairn_program + " tokenize --vocab-file " +
+           testing::golden("gpt2/vocab.json").string() + " --merge-file " +
+           testing::golden("gpt2/merges.txt").string() + " " + flags + " < " +
+           folder.write("in", text)});
+}
+
+TEST(TokenizeCommand, SeesJsonLinesOnStandardInput) {
+  EXPECT_EQ(
+      tokenize_text("{\"text\": \"Hello world\"}\r\n{\"text\": \"\"}\n", "")
+          .out,
+      "{\"ids\": [15496, 995]}\n{\"ids\": []}\n");
+  EXPECT_EQ(
+      tokenize_text("{\"ids\": [15496, 995]}\n", "--decode").out,
+      "{\"text\":\"Hello world\"}\n");
+  EXPECT_EQ(
+      tokenize_text("{\"body\": \"Hello\"}\n", "--json-key body").out,
+      "{\"ids\": [15496]}\n");
+  const auto other = tokenize_text("{\"body\": \"Hello\"}\n", "");
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("has no key \"text\""));
+  // What only looks like it, or is told to be none, is text.
+  EXPECT_EQ(tokenize_text("{Hello\n", "").out, "90 15496\n");
+  EXPECT_EQ(tokenize_text("{}\n", "--format lines").out, "90 92\n");
+  EXPECT_EQ(tokenize_text("Hello\n", "--json-key body").code, 2);
 }
 
 TEST(TokenizeCommand, EncodesAndDecodesJsonLines) {

@@ -19,11 +19,13 @@ namespace cairn {
 ///   file.write(text);
 ///   file.commit();
 ///
-/// It writes to a temporary in the same folder and renames that at commit().
-/// Without commit() the destructor removes the temporary. A symbolic link is
-/// followed, and an existing file's permissions are kept. What cannot be done
-/// (full disk, no permission, no such folder) is a DataError, after which the
-/// object can only be destroyed and the old file is as it was.
+/// It writes to a temporary in the same folder, which gets a name at commit(),
+/// so that a process that is killed leaves nothing behind. (Where the file
+/// system has no files without a name, the temporary has one from the start,
+/// and only the destructor removes it.) A symbolic link is followed, and an
+/// existing file's permissions are kept. What cannot be done (full disk, no
+/// permission, no such folder) is a DataError, after which the object can only
+/// be destroyed and the old file is as it was.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

@@ -85,9 +85,11 @@ class NumpyRandom {
       waiting += fresh;
       const std::size_t ready = undrawn == 0 ? waiting : waiting - ahead;
       for (std::size_t k = 0; k < ready; ++k) {
-        __builtin_prefetch(
-            &values[partners[std::min(k + ahead, waiting - 1)]],
-            1);
+        T* coming = &values[partners[std::min(k + ahead, waiting - 1)]];
+        // Neoverse cores do not follow a prefetch whose address is the sum of
+        // two registers, so there must be one that holds it.
+        asm("" : "+r"(coming));
+        __builtin_prefetch(coming, 1);
         swap(values[last--], values[partners[k]]);
       }
       std::copy(
@@ -97,6 +99,10 @@ class NumpyRandom {
       waiting -= ready;
     }
   }
+
+  /// Draws what shuffling so many values draws, and no more: the state is then
+  /// the one after it, long before the values are in order.
+  void skip_shuffle(std::size_t count);
 
   /// permutation(count): 0 to count - 1 in random order.
   std::vector<std::int64_t> permutation(std::size_t count);

@@ -55,7 +55,8 @@ struct CleanOptions {
   bool filter_urls = true;
   std::vector<std::string> more_blocked_domains{};
   bool fix = true;
-  std::string language = "en"; ///< empty: any
+  bool standardize_punctuation = false; ///< after fixing
+  std::string language = "en";          ///< empty: any
   std::size_t min_tokens = 128;
   /// Counts tokens; without it runs of letters, of digits and of signs count.
   std::shared_ptr<const text::Tokenizer> tokenizer{};
@@ -77,8 +78,8 @@ struct CleanReport {
   CleanCount read;
   CleanCount kept;
   std::array<CleanCount, clean_reasons> dropped{};
-  std::uint64_t fixed = 0;    ///< documents whose text fix_text() changed
-  std::uint64_t compared = 0; ///< pairs of texts
+  std::uint64_t fixed = 0;                 ///< documents whose text was changed
+  std::uint64_t compared = 0;              ///< pairs of texts
   std::vector<std::string> broken_lines{}; ///< the first few: where and what
 
   CleanCount& of(CleanReason reason) {

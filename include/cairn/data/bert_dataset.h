@@ -1,10 +1,6 @@
 #pragma once
 
-#include <cairn/data/indexed_dataset.h>
-#include <cairn/data/masked_index.h>
-#include <cairn/data/masked_vocabulary.h>
-#include <cairn/data/split.h>
-#include <cairn/data/token_masker.h>
+#include <cairn/data/masked_dataset.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,46 +34,31 @@ struct BertSample {
   bool is_random = false;                 ///< A and B were swapped
   bool truncated = false;
 
-  std::vector<std::int64_t> sentences{}; ///< memory that read() uses again
-  MaskedTokens masked{};                 ///< likewise
+  MaskedScratch scratch{};
 };
 
 /// BERT's masked words and sentence pairs over files that were preprocessed
 /// with --split-sentences; sample for sample Megatron's
 /// BERTMaskedWordPieceDataset. A sample depends on (seed, index) alone, and any
 /// number of threads may read, each into a sample of its own.
-class BertDataset {
+class BertDataset : public MaskedDataset {
  public:
   using Sample = BertSample;
 
-  /// `documents` are those of one split: SplitShares::elements().
   BertDataset(
       std::shared_ptr<const IndexedDataset> sentences,
-      ElementRange documents,
+      MaskedSource source,
       MaskedVocabulary vocabulary,
       const BertOptions& options);
-
-  /// With an index that is there already.
-  BertDataset(
-      std::shared_ptr<const IndexedDataset> sentences,
-      MaskedIndex index,
-      MaskedVocabulary vocabulary,
-      const BertOptions& options);
-
-  std::size_t size() const noexcept { return index_.size(); }
-  const MaskedIndex& index() const noexcept { return index_; }
 
   /// Allocates nothing once `sample` has been used.
   void read(std::size_t index, Sample& sample) const;
 
  private:
-  std::shared_ptr<const IndexedDataset> sentences_;
   BertOptions options_;
-  TokenMasker masker_;
   std::int64_t classify_ = 0;
   std::int64_t separator_ = 0;
   std::int64_t pad_ = 0;
-  MaskedIndex index_;
 };
 
 } // namespace cairn::data

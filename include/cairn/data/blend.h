@@ -35,5 +35,10 @@ std::int64_t share_of_samples(
     std::int64_t samples,
     double weight,
     double surplus);
+/// Rounded up once, as Megatron-DeepSpeed does.
+std::int64_t deepspeed_share_of_samples(
+    std::int64_t samples,
+    double weight,
+    double surplus);
 
 } // namespace cairn::data

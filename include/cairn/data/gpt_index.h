@@ -21,6 +21,9 @@ struct GptIndexRequest {
   bool extra_token = true;
   /// Leave out what is too short for a sample at the very end.
   bool drop_last = true;
+  /// int64 for the sample index whatever its size, as Megatron-DeepSpeed has
+  /// it.
+  bool wide_samples = false;
 };
 
 /// How large it will be.

@@ -12,7 +12,7 @@
 
 namespace cairn::data {
 
-enum class IndexType : std::uint8_t { int16, int32, uint32, int64 };
+enum class IndexType : std::uint8_t { int16, int32, uint32, int64, uint64 };
 
 template <typename T>
 constexpr IndexType index_type_of() {
@@ -22,9 +22,11 @@ constexpr IndexType index_type_of() {
     return IndexType::int32;
   } else if constexpr (std::is_same_v<T, std::uint32_t>) {
     return IndexType::uint32;
-  } else {
-    static_assert(std::is_same_v<T, std::int64_t>);
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
     return IndexType::int64;
+  } else {
+    static_assert(std::is_same_v<T, std::uint64_t>);
+    return IndexType::uint64;
   }
 }
 
@@ -82,7 +84,8 @@ class IndexArray {
         bytes_.size() / sizeof(T)};
   }
 
-  /// Whatever the type; the index is not checked.
+  /// Whatever the type; the index is not checked. What int64 does not hold is
+  /// negative.
   std::int64_t operator[](std::size_t index) const noexcept {
     switch (type_) {
       case IndexType::int16:
@@ -92,6 +95,7 @@ class IndexArray {
       case IndexType::uint32:
         return get<std::uint32_t>(index);
       case IndexType::int64:
+      case IndexType::uint64:
         break;
     }
     return get<std::int64_t>(index);

@@ -15,10 +15,16 @@
 
 namespace cairn::data {
 
-/// A folder with index arrays, under Megatron's names:
-///
-///   <md5>-GPTDataset-train-description.txt
-///   <md5>-GPTDataset-train-document_index.npy
+enum class IndexNaming {
+  /// <md5>-GPTDataset-train-description.txt
+  /// <md5>-GPTDataset-train-document_index.npy
+  megatron,
+  /// <md5>.dsc
+  /// <md5>_doc_idx.npy
+  megatron_deepspeed
+};
+
+/// A folder with index arrays, under Megatron's or Megatron-DeepSpeed's names.
 ///
 /// Files appear as a whole, and one process of a machine makes them while the
 /// others wait, so no rank needs another one to be there. May be used by
@@ -31,6 +37,7 @@ class IndexCache {
     std::optional<Split> split = Split::train;
     std::string description{};         ///< the text that is hashed
     std::vector<std::string> arrays{}; ///< "document_index", …
+    IndexNaming naming = IndexNaming::megatron;
   };
   /// In the order of the key.
   using Arrays = std::vector<IndexArray>;
@@ -39,7 +46,7 @@ class IndexCache {
   struct Result {
     Arrays arrays;
     Origin origin = Origin::built_in_memory;
-    std::filesystem::path file{}; ///< without "-document_index.npy"
+    std::filesystem::path file{}; ///< without what comes after the stem
   };
 
   IndexCache(std::filesystem::path folder, Logger logger);
@@ -53,6 +60,9 @@ class IndexCache {
       const std::function<std::string(const Arrays&)>& misfit,
       const std::function<Arrays()>& build);
 
+  /// Whether all files of the key are there.
+  bool has(const Key& key) const;
+
  private:
   std::optional<Result> load(
       const Key& key,
@@ -62,8 +72,15 @@ class IndexCache {
   std::optional<std::string> equivalent_stem(const Key& key);
   bool store(const Key& key, const std::string& stem, const Arrays& arrays)
       const;
+  bool has(const Key& key, const std::string& stem) const;
   std::filesystem::path file(const std::string& stem, std::string_view suffix)
       const;
+  std::filesystem::path description_file(
+      const Key& key,
+      const std::string& stem) const;
+  std::vector<std::filesystem::path> array_files(
+      const Key& key,
+      const std::string& stem) const;
 
   std::filesystem::path folder_;
   Logger logger_;
@@ -74,9 +91,11 @@ class IndexCache {
 };
 
 /// Where Megatron puts a dataset's indices unless told otherwise:
-/// PREFIX/cache/GPTDataset_indices.
+/// PREFIX/cache/GPTDataset_indices. Megatron-DeepSpeed has one folder for all
+/// datasets beside each other: index-cache.
 std::filesystem::path default_index_folder(
     const std::filesystem::path& prefix,
-    std::string_view class_name);
+    std::string_view class_name,
+    IndexNaming naming = IndexNaming::megatron);
 
 } // namespace cairn::data

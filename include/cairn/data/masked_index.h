@@ -50,9 +50,11 @@ class MaskedIndex {
   std::size_t size() const noexcept { return rows_.size() / 3; }
   Row operator[](std::size_t sample) const;
 
-  /// uint32 or, where sentences cannot be counted in 32 bits, int64; a row for
+  /// uint32 or, where sentences cannot be counted in 32 bits, uint64; a row for
   /// each sample: first sentence, end, target length.
   const IndexArray& array() const noexcept { return rows_; }
+  /// Reads everything: for agreement between ranks.
+  std::uint64_t checksum() const { return rows_.checksum(); }
 
  private:
   IndexArray rows_;

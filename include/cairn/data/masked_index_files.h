@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace cairn::data {
 
@@ -16,26 +17,23 @@ struct MaskedIndexFile {
   MaskedIndex index;
   IndexCache::Origin origin = IndexCache::Origin::built_in_memory;
   std::filesystem::path file{}; ///< without "-sample_index.npy"
+  std::string description{};    ///< what the file is named after
 };
+
+inline constexpr std::string_view bert_class = "BERTMaskedWordPieceDataset";
+inline constexpr std::string_view t5_class = "T5MaskedWordPieceDataset";
 
 /// The index of a split from the file that it was kept in, which may be
 /// Megatron's, or built and kept there: all processes of a machine share it.
 /// `tokenizer_description` is Megatron's account of its tokenizer (JSON), for
-/// the names of new files.
-MaskedIndexFile open_bert_index(
+/// the names of new files. Options are BertOptions or T5Options.
+template <typename Options>
+MaskedIndexFile open_masked_index(
     IndexCache& cache,
     const IndexedDataset& sentences,
     Split split,
     const SplitShares& shares,
-    const BertOptions& options,
-    const std::string& tokenizer_description = "null");
-
-MaskedIndexFile open_t5_index(
-    IndexCache& cache,
-    const IndexedDataset& sentences,
-    Split split,
-    const SplitShares& shares,
-    const T5Options& options,
+    const Options& options,
     const std::string& tokenizer_description = "null");
 
 } // namespace cairn::data

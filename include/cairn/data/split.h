@@ -50,10 +50,15 @@ class SplitShares {
   }
   /// The elements of `count` that fall to the split; perhaps none.
   std::optional<ElementRange> elements(Split split, std::size_t count) const;
+  /// As Megatron-DeepSpeed counts them, which rounds each share by itself and
+  /// lets training make up for the rest: sometimes an element more or less.
+  std::optional<ElementRange> deepspeed_elements(Split split, std::size_t count)
+      const;
 
  private:
   std::optional<std::string> text_;
   std::array<std::optional<Range>, 3> ranges_;
+  std::array<double, 3> parts_{}; ///< sum up to 1
 };
 
 } // namespace cairn::data

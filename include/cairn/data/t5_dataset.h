@@ -1,10 +1,6 @@
 #pragma once
 
-#include <cairn/data/indexed_dataset.h>
-#include <cairn/data/masked_index.h>
-#include <cairn/data/masked_vocabulary.h>
-#include <cairn/data/split.h>
-#include <cairn/data/token_masker.h>
+#include <cairn/data/masked_dataset.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -40,47 +36,32 @@ struct T5Sample {
   std::vector<std::int64_t> decoder_mask;
   bool truncated = false;
 
-  std::vector<std::int64_t> sentences{}; ///< memory that read() uses again
-  MaskedTokens masked{};                 ///< likewise
+  MaskedScratch scratch{};
 };
 
 /// T5's span corruption over files that were preprocessed with
 /// --split-sentences; sample for sample Megatron's T5MaskedWordPieceDataset. A
 /// sample depends on (seed, index) alone, and any number of threads may read,
 /// each into a sample of its own.
-class T5Dataset {
+class T5Dataset : public MaskedDataset {
  public:
   using Sample = T5Sample;
 
-  /// `documents` are those of one split: SplitShares::elements().
   T5Dataset(
       std::shared_ptr<const IndexedDataset> sentences,
-      ElementRange documents,
+      MaskedSource source,
       MaskedVocabulary vocabulary,
       const T5Options& options);
-
-  /// With an index that is there already.
-  T5Dataset(
-      std::shared_ptr<const IndexedDataset> sentences,
-      MaskedIndex index,
-      MaskedVocabulary vocabulary,
-      const T5Options& options);
-
-  std::size_t size() const noexcept { return index_.size(); }
-  const MaskedIndex& index() const noexcept { return index_; }
 
   /// Allocates nothing once `sample` has been used. More spans than sentinels,
   /// or than the decoder has room for, are a DataError.
   void read(std::size_t index, Sample& sample) const;
 
  private:
-  std::shared_ptr<const IndexedDataset> sentences_;
   T5Options options_;
-  TokenMasker masker_;
   std::int64_t begin_ = 0;
   std::int64_t end_ = 0;
   std::int64_t pad_ = 0;
-  MaskedIndex index_;
 };
 
 } // namespace cairn::data

@@ -46,6 +46,9 @@ Environment read_environment(const Lookup& lookup = process_variable);
 std::optional<std::chrono::milliseconds> read_collective_timeout(
     const Lookup& lookup = process_variable);
 
+/// CAIRN_SHARED_MEMORY, 0 or 1, if set.
+std::optional<bool> read_shared_memory(const Lookup& lookup = process_variable);
+
 /// CAIRN_START_TIMEOUT in seconds, if set.
 std::optional<std::chrono::milliseconds> read_start_timeout(
     const Lookup& lookup = process_variable);

@@ -34,6 +34,9 @@ struct InitOptions {
   /// How long a rank has for its notes before the others call it gone.
   std::chrono::milliseconds notes_grace = std::chrono::seconds(3);
   std::size_t recorder_capacity = 256;
+  /// Whether gloo groups of ranks on one machine exchange data through shared
+  /// memory: CAIRN_SHARED_MEMORY, else yes.
+  bool shared_memory = read_shared_memory().value_or(true);
   /// A socket that listens on the master's port already, for rank 0 to take
   /// over: whoever starts a job can so pick a free port without a race.
   std::optional<int> listen_fd;

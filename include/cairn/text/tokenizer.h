@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,6 +28,22 @@ struct SpecialIds {
   std::vector<TokenId> sentinels; ///< T5's <extra_id_N>
 };
 
+/// How a text of any length is encoded in bounded memory: bit by bit, and with
+/// its ids taken away in between.
+struct Portions {
+  /// Called when there are about `size` ids, to take them out of the vector.
+  /// Without it all are there in the end.
+  std::function<void()> take{};
+  std::size_t size = std::size_t{1} << 18; ///< ids, or bytes of text, at a time
+
+  /// For encoders, wherever they have put some ids.
+  void offer(const std::vector<TokenId>& ids) const {
+    if (ids.size() >= size && take) {
+      take();
+    }
+  }
+};
+
 /// One thread's way to turn text into ids: it owns the cache and the scratch
 /// memory, so that encoding neither locks nor allocates per token. Must not
 /// outlive the tokenizer that made it.
@@ -35,7 +52,15 @@ class Encoder {
   virtual ~Encoder() = default;
 
   /// Appends the ids of `text`, which may be any bytes.
-  virtual void encode(std::string_view text, std::vector<TokenId>& ids) = 0;
+  void encode(std::string_view text, std::vector<TokenId>& ids) {
+    encode(text, ids, {});
+  }
+
+  /// The same, in portions; what they are does not change the ids.
+  virtual void encode(
+      std::string_view text,
+      std::vector<TokenId>& ids,
+      const Portions& portions) = 0;
 };
 
 /// A vocabulary and its rules. Immutable once loaded: any number of threads may
@@ -45,11 +70,6 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   virtual std::unique_ptr<Encoder> make_encoder() const = 0;
-
-  /// How much of the front of a long text may be encoded on its own, as much as
-  /// possible: the ids of both parts are those of the whole. 0 where the scheme
-  /// or this text offers no such place.
-  virtual std::size_t safe_cut(std::string_view /*text*/) const { return 0; }
 
   /// For a text or two; with many, keep an encoder.
   std::vector<TokenId> encode(std::string_view text) const;

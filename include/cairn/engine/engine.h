@@ -1,0 +1,138 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cairn/engine/client_state.h>
+#include <cairn/engine/memory_report.h>
+#include <cairn/engine/model.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+namespace engine {
+class Core;
+} // namespace engine
+
+/// Trains a module: what cairn::initialize returns. A handle, cheap to copy.
+///
+///   auto loss = cross_entropy(engine(batch.input), batch.target);
+///   engine.backward(loss);
+///   engine.step();
+///
+/// Every rank makes the same calls. Called out of order (step before backward,
+/// backward twice) it throws ConfigError and says what is missing.
+class Engine {
+ public:
+  explicit Engine(std::shared_ptr<engine::Core> core);
+
+  /// The model's forward. Floating-point tensors come in the type that the
+  /// model computes in, on its device; integers are moved, never cast.
+  template <typename Result = at::Tensor, typename... Inputs>
+  Result operator()(Inputs&&... inputs) {
+    return forward<Result>(std::forward<Inputs>(inputs)...);
+  }
+  template <typename Result = at::Tensor, typename... Inputs>
+  Result forward(Inputs&&... inputs) {
+    const ForwardScope scope(*this);
+    return model().template forward<Result>(
+        prepared(std::forward<Inputs>(inputs))...);
+  }
+
+  /// Scales the loss, divides it by the accumulation steps, and runs autograd;
+  /// at the end of an accumulation gradients are averaged over the ranks.
+  void backward(const at::Tensor& loss);
+  /// At the end of an accumulation: clips, updates, forgets the gradients and
+  /// moves the schedule on, unless they overflowed. Otherwise only counts.
+  void step();
+  /// Whether the next step() updates the weights.
+  bool is_gradient_accumulation_boundary() const;
+
+  /// Passes within the scope add gradients up without averaging them; not with
+  /// gradients that are partitioned (ZeRO stages 2 and 3).
+  class [[nodiscard]] NoSync {
+   public:
+    explicit NoSync(std::shared_ptr<engine::Core> core);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    std::shared_ptr<engine::Core> core_;
+  };
+  NoSync no_sync();
+
+  void train(bool on = true);
+  void eval() { train(false); }
+
+  std::int64_t global_steps() const; ///< updates, skipped ones included
+  std::int64_t micro_steps() const;
+  std::int64_t global_samples() const;
+  std::int64_t skipped_steps() const;
+  /// Of the last update, over all parameters and ranks, before clipping; none
+  /// before the first.
+  std::optional<double> get_global_grad_norm() const;
+  double cur_scale() const; ///< of the loss
+  std::vector<double> get_lr() const;
+  std::int64_t train_batch_size() const;
+  std::int64_t train_micro_batch_size_per_gpu() const;
+  std::int64_t gradient_accumulation_steps() const;
+  int zero_optimization_stage() const;
+
+  bool fp16_enabled() const;
+  bool bfloat16_enabled() const;
+  int local_rank() const;
+  at::Device device() const;
+  torch::nn::Module& module();
+
+  /// Saves everything that training goes on from, under folder/tag; without a
+  /// tag under global_stepN. All ranks call it. The file `latest` in the folder
+  /// names the last one that is complete.
+  void save_checkpoint(
+      const std::filesystem::path& folder,
+      const std::optional<std::string>& tag = std::nullopt,
+      const ClientState& client_state = {});
+  /// Goes on from there, whatever the number of ranks and the ZeRO stage it was
+  /// saved at; without a tag from `latest`. Returns where that was, none if
+  /// there is nothing, and what the program had given.
+  std::pair<std::optional<std::filesystem::path>, ClientState> load_checkpoint(
+      const std::filesystem::path& folder,
+      const std::optional<std::string>& tag = std::nullopt);
+
+  /// What this rank holds, by kind and device.
+  MemoryReport memory_report() const;
+  /// The parameter's values, whole, on every rank; all ranks call it.
+  at::Tensor full_parameter(const std::string& name);
+
+ private:
+  class ForwardScope {
+   public:
+    explicit ForwardScope(Engine& engine);
+    ~ForwardScope() noexcept(false);
+
+   private:
+    Engine& engine_;
+    int exceptions_;
+  };
+
+  Model& model();
+  at::Tensor prepared_tensor(const at::Tensor& input) const;
+  template <typename Input>
+  decltype(auto) prepared(Input&& input) const {
+    if constexpr (std::is_convertible_v<Input, const at::Tensor&>) {
+      return prepared_tensor(input);
+    } else {
+      return std::forward<Input>(input);
+    }
+  }
+
+  std::shared_ptr<engine::Core> core_;
+};
+
+} // namespace cairn

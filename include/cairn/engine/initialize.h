@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cairn/base/log.h>
+#include <cairn/config/args.h>
+#include <cairn/distributed/init_distributed.h>
+#include <cairn/distributed/process_mesh.h>
+#include <cairn/engine/engine.h>
+#include <cairn/engine/model.h>
+#include <cairn/engine/optimizer.h>
+#include <cairn/engine/parameter_group.h>
+#include <cairn/engine/training_data.h>
+#include <cairn/engine/training_loader.h>
+#include <cairn/optim/schedule.h>
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn {
+
+/// What initialize() takes; only the model is needed.
+struct InitializeOptions {
+  /// With --deepspeed_config FILE, unless `config` is given.
+  std::optional<config::Args> args{};
+  Model model{};
+  /// Instead of the configuration's `optimizer`: any of torch::optim (ZeRO
+  /// stages 0 to 2). Its own parameter groups count.
+  std::shared_ptr<torch::optim::Optimizer> optimizer{};
+  /// Empty: all parameters that require gradients, as one group.
+  std::vector<ParameterGroup> model_parameters{};
+  TrainingData training_data{};
+  /// Instead of the configuration's `scheduler`.
+  std::shared_ptr<const optim::Schedule> lr_scheduler{};
+  /// Who shares the parameters; unset: all ranks.
+  std::optional<distributed::ProcessMesh> mesh{};
+  CollateExamples collate{};
+  /// The path of a DeepSpeed JSON file, or its text (which starts with a
+  /// brace).
+  std::optional<std::string> config{};
+  /// The job, if it is joined already.
+  std::optional<distributed::World> world{};
+  std::optional<Logger> logger{};
+};
+
+struct Initialized {
+  Engine engine;
+  Optimizer optimizer;
+  TrainingLoader loader;
+  LearningRate schedule;
+};
+
+/// Joins the job, and makes a model trainable as the configuration says.
+///
+///   auto [engine, optimizer, loader, schedule] =
+///       cairn::initialize({.model = net, .config = "ds.json"});
+///
+/// Throws ConfigError before anything is allocated where it can.
+Initialized initialize(InitializeOptions options);
+
+} // namespace cairn

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cairn/optim/group_values.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cairn {
+
+namespace engine {
+class Core;
+} // namespace engine
+
+/// The engine's optimizer, to look at and to adjust; the engine steps it.
+class Optimizer {
+ public:
+  explicit Optimizer(std::shared_ptr<engine::Core> core);
+
+  std::string name() const;
+  /// Of each parameter group; changes count from the next step (a schedule may
+  /// overwrite them).
+  std::vector<optim::GroupValues>& param_groups();
+  double cur_scale() const; ///< of the loss
+  double loss_scale() const { return cur_scale(); }
+
+ private:
+  std::shared_ptr<engine::Core> core_;
+};
+
+/// The learning-rate schedule; the engine moves it.
+class LearningRate {
+ public:
+  explicit LearningRate(std::shared_ptr<engine::Core> core);
+
+  /// That the next step uses, of each parameter group.
+  std::vector<double> get_last_lr() const;
+  /// Updates that it has seen: skipped steps do not count.
+  std::int64_t steps() const;
+
+ private:
+  std::shared_ptr<engine::Core> core_;
+};
+
+} // namespace cairn

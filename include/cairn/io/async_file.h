@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+namespace cairn::io {
+
+namespace detail {
+struct OpenFile;
+} // namespace detail
+
+/// How the bytes of a file travel: straight between disk and memory (O_DIRECT),
+/// or through the kernel's page cache.
+enum class Access { direct, buffered };
+
+const char* to_string(Access access);
+
+/// A file, or a slice of one, that an IoQueue reads and writes. A cheap handle:
+/// copies and slices share the open file, which stays open while transfers on
+/// it are under way.
+///
+/// It is opened for direct access where the file system has that (tmpfs has
+/// not), and always for buffered access too: whatever part of a transfer is not
+/// aligned to `direct_alignment` in memory and in the file goes through the
+/// page cache. So any transfer is right, files have their exact size, and
+/// aligned ones are fast.
+class AsyncFile {
+ public:
+  /// An existing file.
+  static AsyncFile open_for_reading(const std::filesystem::path& path);
+  /// A new file; one that is there already is emptied.
+  static AsyncFile create(const std::filesystem::path& path);
+  /// A file without a name in that folder: nobody else can open it, and the
+  /// kernel frees its space when the process ends, however that happens.
+  static AsyncFile create_unnamed(const std::filesystem::path& folder);
+
+  /// Bytes [offset, offset + size) as a file of their own, called `path` in
+  /// error messages. Transfers beyond its end are refused.
+  AsyncFile slice(
+      std::filesystem::path path,
+      std::uint64_t offset,
+      std::uint64_t size) const;
+
+  const std::filesystem::path& path() const { return *path_; }
+  Access access() const;
+
+  /// Makes the file reach to offset + size and takes that space on disk now, so
+  /// that no later write finds the disk full. Where the file system cannot do
+  /// that in advance, only the length is set. What was never written reads as
+  /// zero.
+  void reserve(std::uint64_t offset, std::uint64_t size);
+  /// Returns when what was written is on the disk.
+  void sync();
+  /// Makes the kernel forget what it holds of the file in memory, so that the
+  /// next read measures the disk. Only after sync().
+  void drop_cache();
+
+ private:
+  friend class IoQueue;
+  AsyncFile(std::shared_ptr<detail::OpenFile> file, std::filesystem::path path);
+
+  std::shared_ptr<detail::OpenFile> file_;
+  std::shared_ptr<const std::filesystem::path> path_;
+  std::uint64_t offset_ = 0;
+  std::optional<std::uint64_t> size_; ///< of a slice
+};
+
+} // namespace cairn::io

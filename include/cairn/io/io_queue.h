@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cairn/config/zero_config.h>
+#include <cairn/io/async_file.h>
+#include <cairn/io/pending.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace cairn::io {
+
+namespace detail {
+class Engine;
+enum class Direction : bool;
+class LostError;
+} // namespace detail
+
+/// What moves the bytes: the kernel's io_uring, or threads that call pread(2)
+/// and pwrite(2). Same results, another speed.
+enum class EngineKind { uring, threads };
+
+const char* to_string(EngineKind kind);
+
+/// Reads and writes of files that go on while the caller does something else.
+///
+///   IoQueue queue(config.aio);
+///   Pending next = queue.read(file, offset, buffer.bytes());
+///   …                                  // compute on another buffer meanwhile
+///   next.wait();
+///
+/// A transfer is cut into requests of `block_size` bytes, of which
+/// `queue_depth` are in flight at a time, on each of `intra_op_parallelism`
+/// rings with a thread of its own. Short transfers are continued. Transfers
+/// start in order but may end in any: two that touch the same bytes need a
+/// wait() between. One thread at a time may start transfers. The destructor
+/// finishes them all.
+class IoQueue {
+ public:
+  /// Without a `kind`, io_uring where the kernel has it and lets us use it,
+  /// else threads: then why_not_uring() tells the reason. With one, that or
+  /// nothing. Throws ConfigError, also for settings that cannot be.
+  explicit IoQueue(
+      const config::AioConfig& config = {},
+      std::optional<EngineKind> kind = std::nullopt);
+  ~IoQueue();
+  IoQueue(const IoQueue&) = delete;
+  IoQueue& operator=(const IoQueue&) = delete;
+
+  EngineKind engine() const noexcept { return kind_; }
+  /// Empty where io_uring is used or was not asked for.
+  const std::string& why_not_uring() const noexcept { return why_not_uring_; }
+
+  Pending read(
+      const AsyncFile& file,
+      std::uint64_t offset,
+      std::span<std::byte> into);
+  Pending write(
+      const AsyncFile& file,
+      std::uint64_t offset,
+      std::span<const std::byte> from);
+
+ private:
+  Pending start(
+      detail::Direction direction,
+      const AsyncFile& file,
+      std::uint64_t offset,
+      std::span<std::byte> bytes);
+
+  std::size_t block_size_;
+  EngineKind kind_ = EngineKind::uring;
+  std::string why_not_uring_;
+  std::shared_ptr<detail::LostError> lost_;
+  std::unique_ptr<detail::Engine> engine_;
+};
+
+} // namespace cairn::io

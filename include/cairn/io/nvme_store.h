@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cairn/config/zero_config.h>
+#include <cairn/io/async_file.h>
+#include <cairn/io/io_queue.h>
+#include <cairn/io/pending.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace cairn::io {
+
+/// Named flat arrays in a folder on a fast disk:
+///
+///   NvmeStore store("/mnt/nvme", config.aio);
+///   store.create("exp_avg", bytes);
+///   store.write("exp_avg", 0, buffer.bytes()).wait();
+///
+/// All arrays lie in one file without a name, so nothing is left behind and
+/// several ranks and jobs may share the folder. Each array starts on a multiple
+/// of `direct_alignment`; transfers of aligned memory at aligned offsets are
+/// the fast ones. Not a place for results: the store ends with the object. One
+/// thread at a time may call it; any may wait.
+class NvmeStore {
+ public:
+  /// Throws DataError when no file can be made in `folder`.
+  explicit NvmeStore(
+      std::filesystem::path folder,
+      const config::AioConfig& config = {},
+      std::optional<EngineKind> kind = std::nullopt);
+
+  /// A new array of zeros. Takes the space on disk at once: a full disk is a
+  /// DataError here, not in the middle of training.
+  void create(const std::string& name, std::uint64_t bytes);
+
+  Pending read(
+      const std::string& name,
+      std::uint64_t offset,
+      std::span<std::byte> into);
+  Pending write(
+      const std::string& name,
+      std::uint64_t offset,
+      std::span<const std::byte> from);
+
+  std::uint64_t size(const std::string& name) const;
+  /// Of all arrays, with what aligns them.
+  std::uint64_t bytes_on_disk() const noexcept { return end_; }
+  Access access() const { return file_.access(); }
+  const IoQueue& queue() const noexcept { return queue_; }
+
+ private:
+  struct Array {
+    AsyncFile file;
+    std::uint64_t bytes;
+  };
+  const Array& array(const std::string& name) const;
+
+  std::filesystem::path folder_;
+  IoQueue queue_;
+  AsyncFile file_;
+  std::map<std::string, Array> arrays_;
+  std::uint64_t end_ = 0;
+};
+
+} // namespace cairn::io

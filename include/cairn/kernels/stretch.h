@@ -1,0 +1,34 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace cairn::kernels {
+
+enum class Element : std::uint8_t { fp32, fp16, bf16 };
+
+constexpr std::int64_t bytes_of(Element element) {
+  return element == Element::fp32 ? 4 : 2;
+}
+
+/// Part of a flat shard whose elements share a parameter group. All pointers
+/// are on one device; none overlap, and none need more than the alignment of
+/// their element.
+struct Stretch {
+  float* weights = nullptr; ///< fp32 master
+  const void* gradients = nullptr;
+  Element gradient_type = Element::fp32;
+  void* copy = nullptr; ///< the weights once more, written along; may be null
+  Element copy_type = Element::bf16;
+  std::array<float*, 2> states{}; ///< as many as the rule has
+  std::int64_t count = 0;
+};
+
+/// `stretch` without its first `offset` elements, at most `count` of the rest:
+/// how a caller splits one over threads.
+Stretch part_of(
+    const Stretch& stretch,
+    std::int64_t offset,
+    std::int64_t count);
+
+} // namespace cairn::kernels

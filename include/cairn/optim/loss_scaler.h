@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cairn/config/precision_config.h>
+
+#include <cstdint>
+#include <variant>
+
+namespace cairn::optim {
+
+/// What an update did to the scale.
+enum class ScaleChange {
+  none,
+  raised,
+  lowered,
+  tolerated,  ///< an overflow, but hysteresis is not used up
+  at_minimum, ///< an overflow, and the scale cannot go lower
+};
+
+struct StaticScale {
+  double scale = 1;
+
+  ScaleChange update(bool overflow);
+  bool operator==(const StaticScale&) const = default;
+};
+
+// The dynamic ones hold options first, then what a checkpoint keeps.
+
+/// DeepSpeed's, with ZeRO stages 1 to 3. The first growth comes a step late
+/// (window + 1 clean steps), as theirs does.
+struct ZeroScale {
+  std::int64_t window = 1000;
+  std::int64_t full_hysteresis = 2;
+  bool consecutive_hysteresis = false;
+  double minimum = 1;
+
+  double scale = 65536;
+  std::int64_t hysteresis = full_hysteresis;
+  std::int64_t iteration = 0;
+  std::int64_t last_overflow = -1;
+
+  ScaleChange update(bool overflow);
+  bool operator==(const ZeroScale&) const = default;
+};
+
+/// DeepSpeed's with stage 0: no hysteresis.
+struct FusedScale {
+  std::int64_t window = 1000;
+  double minimum = 1;
+
+  double scale = 65536;
+  std::int64_t iteration = 0;
+  std::int64_t last_overflow = -1;
+
+  ScaleChange update(bool overflow);
+  bool operator==(const FusedScale&) const = default;
+};
+
+/// Megatron's: hysteresis comes back only with a growth.
+struct MegatronScale {
+  float growth_factor = 2;
+  float backoff_factor = 0.5;
+  std::int64_t growth_interval = 1000;
+  std::int64_t full_hysteresis = 2;
+  float minimum = 1;
+
+  float scale = 4294967296;
+  std::int64_t hysteresis = full_hysteresis;
+  std::int64_t clean_steps = 0;
+
+  ScaleChange update(bool overflow);
+  bool operator==(const MegatronScale&) const = default;
+};
+
+/// Keeps gradients inside fp16's range: multiply the loss by scale(), divide
+/// the gradients by it, and tell update() whether any was inf or nan (then
+/// the step must be skipped). A value: copy it, compare it, save its state().
+///
+///   LossScaler scaler(ZeroScale{});
+///   (loss * scaler.scale()).backward();
+///   if (scaler.update(overflow) == ScaleChange::at_minimum) …
+class LossScaler {
+ public:
+  using State = std::variant<StaticScale, ZeroScale, FusedScale, MegatronScale>;
+
+  explicit LossScaler(State state = StaticScale{}) : state_(state) {}
+  /// As DeepSpeed chooses by its `fp16` section and ZeRO stage; 1 where fp16
+  /// is off. Throws ConfigError.
+  static LossScaler from(const config::Fp16Config& config, int zero_stage);
+
+  double scale() const;
+  bool dynamic() const { return !std::holds_alternative<StaticScale>(state_); }
+  ScaleChange update(bool overflow);
+
+  const State& state() const { return state_; }
+  bool operator==(const LossScaler&) const = default;
+
+ private:
+  State state_;
+};
+
+} // namespace cairn::optim

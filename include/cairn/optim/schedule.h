@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cairn/config/optimizer_config.h>
+#include <cairn/optim/group_values.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace cairn::optim {
+
+/// Values of the parameter groups as a function of progress. It holds no
+/// state: what a checkpoint keeps is the number to ask for.
+class Schedule {
+ public:
+  virtual ~Schedule();
+  /// One patch per group, for the update that follows `done`: completed
+  /// (not skipped) updates with DeepSpeed's schedules, consumed samples with
+  /// Megatron's.
+  virtual std::vector<GroupValuesPatch> at(std::int64_t done) const = 0;
+
+ protected:
+  Schedule() = default;
+  Schedule(const Schedule&) = default;
+  Schedule& operator=(const Schedule&) = default;
+};
+
+/// From DeepSpeed's `scheduler` section, for an optimizer whose groups have
+/// these learning rates. Throws ConfigError.
+std::unique_ptr<Schedule> make_schedule(
+    const config::SchedulerConfig& config,
+    std::span<const double> group_lrs);
+
+} // namespace cairn::optim

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace cairn::zero {
+
+/// A parameter as the layout sees it.
+struct ParameterSpec {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  int group = 0;         ///< of the optimizer: lr, weight decay
+  bool trainable = true; ///< frozen ones have neither gradient nor state
+  std::int64_t elements() const;
+};
+
+struct LayoutOptions {
+  int world = 1; ///< ranks that share the parameters
+  /// A bucket takes no more than this, unless a single parameter is larger.
+  std::int64_t bucket_elements = 16'000'000;
+  /// Parameters with fewer elements go into buckets of their own kind, which
+  /// stay whole on every rank (stage 3's persistence threshold).
+  std::int64_t persistent_below = 0;
+  /// … as long as all of them together have no more than this.
+  std::int64_t persistent_total = std::numeric_limits<std::int64_t>::max();
+  /// Parameters and shards begin at multiples of it.
+  std::int64_t alignment = 64;
+};
+
+/// [begin, end) of something flat.
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+/// A whole parameter in a bucket.
+struct Placement {
+  int parameter = 0;
+  std::int64_t offset = 0; ///< in the bucket
+  std::int64_t elements = 0;
+  bool operator==(const Placement&) const = default;
+};
+
+/// Part of a parameter that one rank owns.
+struct Slice {
+  int parameter = 0;
+  Range in_parameter;
+  std::int64_t offset = 0; ///< in the bucket
+  Range in_bucket() const { return {offset, offset + in_parameter.size()}; }
+  bool operator==(const Slice&) const = default;
+};
+
+/// Elements of one parameter group that lie together in a shard.
+struct Segment {
+  int group = 0;
+  Range in_bucket;
+  bool operator==(const Segment&) const = default;
+};
+
+/// Parameters that travel together: reduced, updated and gathered at once.
+struct Bucket {
+  std::vector<Placement> members; ///< by offset; those of a group adjoin
+  std::int64_t elements = 0;      ///< with padding: shards are equal
+  bool trainable = true;
+  bool persistent = false;
+};
+
+/// Who owns what: parameters laid into flat buckets, each cut into one equal
+/// shard per rank. A plain value made from names, shapes and numbers; the
+/// reducer, the optimizer, checkpoints and the planner all read it, so a
+/// simulated world of 1024 ranks and a real one of two cannot disagree.
+///
+/// Buckets come in the order in which backward finishes them: the last
+/// parameters first.
+class Layout {
+ public:
+  /// Throws ConfigError for options that make no sense.
+  Layout(std::vector<ParameterSpec> parameters, const LayoutOptions& options);
+
+  int world() const { return options_.world; }
+  const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  int bucket_of(int parameter) const;
+  const Placement& placement_of(int parameter) const;
+
+  /// What `rank` owns of a bucket.
+  Range shard(int bucket, int rank) const;
+  /// The parameters in a stretch of a bucket; padding belongs to nobody.
+  std::vector<Slice> slices(int bucket, Range range) const;
+  std::vector<Slice> slices(int bucket, int rank) const {
+    return slices(bucket, shard(bucket, rank));
+  }
+  /// The same stretch by parameter groups. Padding inside counts to the group
+  /// before it, since it is harmless to update.
+  std::vector<Segment> segments(int bucket, Range range) const;
+
+  std::int64_t elements() const;        ///< of parameters
+  std::int64_t padded_elements() const; ///< of buckets
+
+  /// A table for people: buckets, sizes, members, padding.
+  std::string describe() const;
+
+ private:
+  struct Home {
+    int bucket = 0;
+    int member = 0;
+  };
+  void place(const std::vector<int>& order, bool trainable, bool persistent);
+
+  std::vector<ParameterSpec> parameters_;
+  LayoutOptions options_;
+  std::vector<Bucket> buckets_;
+  std::vector<Home> homes_; ///< of parameters
+};
+
+/// Large enough to use the wire well, small enough that the first reduction
+/// starts while backward still runs and that few parameters are live at once:
+/// an eighth of the model, between 1 and 16 million elements, and no more than
+/// the user's limit.
+std::int64_t bucket_capacity(std::int64_t model_elements, std::int64_t limit);
+
+} // namespace cairn::zero

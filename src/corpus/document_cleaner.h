@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cairn/corpus/clean_corpus.h>
+#include <cairn/corpus/url_filter.h>
+#include <cairn/data/line_reader.h>
+
+#include "corpus/document_line.h"
+#include "corpus/text_digest.h"
+#include "corpus/token_counter.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::corpus {
+
+/// What can be found out about one document without knowing the others.
+struct CleanedDocument {
+  std::optional<CleanReason> reason; ///< to drop it, if it can be told alone
+  bool fixed = false;
+  std::size_t bytes = 0;
+  std::optional<TextDigest> url;
+  TextDigest text{};
+  std::vector<std::uint64_t> hashes;
+  std::string line;    ///< to be written
+  std::string problem; ///< of a broken line
+};
+
+/// Cleans the documents of a block, one by one; many threads may call it.
+class DocumentCleaner {
+ public:
+  explicit DocumentCleaner(const CleanOptions& options);
+
+  std::vector<CleanedDocument> operator()(const data::LineBlock& block) const;
+
+ private:
+  CleanedDocument clean(DocumentLine& parser, std::string_view line) const;
+  std::string cleaned_text(std::string_view text) const;
+
+  const CleanOptions& options_;
+  UrlFilter urls_;
+  TokenCounter tokens_;
+};
+
+} // namespace cairn::corpus

@@ -1,0 +1,268 @@
+// Plain loops; compiled with -O3, so that the compiler turns them into vectors.
+
+#include "shared_memory_reduce.h"
+
+#include "shared_memory_half.h"
+
+#include <c10/util/Float8_e4m3fn.h>
+#include <c10/util/Float8_e5m2.h>
+#include <cairn/base/error.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+namespace cairn::distributed {
+namespace {
+
+/// In which values of type T are added up.
+template <typename T>
+using Sum = std::conditional_t<
+    std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16> ||
+        std::is_same_v<T, c10::Float8_e4m3fn> ||
+        std::is_same_v<T, c10::Float8_e5m2>,
+    float,
+    T>;
+
+/// Integers wrap around, as everywhere in libtorch.
+template <typename A>
+using Wrapping =
+    std::conditional_t<sizeof(A) <= 4, std::uint32_t, std::uint64_t>;
+
+struct Add {
+  template <typename A>
+  static A of(A a, A b) {
+    if constexpr (std::is_integral_v<A>) {
+      using W = Wrapping<A>;
+      return static_cast<A>(static_cast<W>(a) + static_cast<W>(b));
+    } else {
+      return a + b;
+    }
+  }
+};
+
+struct Multiply {
+  template <typename A>
+  static A of(A a, A b) {
+    if constexpr (std::is_integral_v<A>) {
+      using W = Wrapping<A>;
+      return static_cast<A>(static_cast<W>(a) * static_cast<W>(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+
+// A NaN wins, from whichever rank it comes.
+struct Max {
+  template <typename A>
+  static A of(A a, A b) {
+    return a > b || a != a ? a : b;
+  }
+};
+
+struct Min {
+  template <typename A>
+  static A of(A a, A b) {
+    return a < b || a != a ? a : b;
+  }
+};
+
+struct Keep {
+  explicit Keep(int) {}
+  template <typename A>
+  A of(A a) const {
+    return a;
+  }
+};
+
+/// Exact where the number of ranks is a power of two, and quicker.
+template <typename A>
+struct Scale {
+  explicit Scale(int count) : factor(A(1) / static_cast<A>(count)) {}
+  A of(A a) const { return a * factor; }
+  A factor;
+};
+
+template <typename A>
+struct Divide {
+  explicit Divide(int count) : divisor(static_cast<A>(count)) {}
+  A of(A a) const { return a / divisor; }
+  A divisor;
+};
+
+template <typename T>
+constexpr bool is_sum = std::is_same_v<T, Sum<T>>;
+
+// For fp8; the 16-bit types have better ones.
+template <typename T>
+void widen(const T* from, float* to, std::size_t count) {
+  std::transform(from, from + count, to, [](T x) { return float(x); });
+}
+
+template <typename T>
+void narrow(const float* from, T* to, std::size_t count) {
+  std::transform(from, from + count, to, [](float x) { return T(x); });
+}
+
+/// Elements that are worked on together: what is kept of them in between stays
+/// in the innermost cache.
+constexpr std::size_t block = 1024;
+
+template <typename T>
+const Sum<T>* as_sums(const T* values, std::size_t count, Sum<T>* scratch) {
+  if constexpr (is_sum<T>) {
+    return values;
+  } else {
+    widen(values, scratch, count);
+    return scratch;
+  }
+}
+
+template <typename T, typename Op, typename Last>
+void reduce_block(
+    T* out,
+    const void* const* inputs,
+    int count,
+    std::size_t begin,
+    std::size_t width) {
+  using A = Sum<T>;
+  const Last last(count);
+  A sums[block];
+  A scratch[2][block];
+  const auto input = [&](int rank) {
+    const T* const values = static_cast<const T*>(inputs[rank]) + begin;
+    return as_sums(values, width, scratch[rank % 2]);
+  };
+  const A* const a = input(0);
+  const A* const b = input(1);
+  for (std::size_t i = 0; i < width; ++i) {
+    sums[i] = Op::of(a[i], b[i]);
+  }
+  for (int rank = 2; rank < count; ++rank) {
+    const A* const x = input(rank);
+    for (std::size_t i = 0; i < width; ++i) {
+      sums[i] = Op::of(sums[i], x[i]);
+    }
+  }
+  if constexpr (is_sum<T>) {
+    for (std::size_t i = 0; i < width; ++i) {
+      out[begin + i] = last.of(sums[i]);
+    }
+  } else {
+    for (std::size_t i = 0; i < width; ++i) {
+      sums[i] = last.of(sums[i]);
+    }
+    narrow(sums, out + begin, width);
+  }
+}
+
+template <typename T, typename Op, typename Last>
+void reduce_by(
+    T* out,
+    const void* const* inputs,
+    int count,
+    std::size_t elements) {
+  if constexpr (is_sum<T>) {
+    if (count == 2) {
+      const Last last(count);
+      const T* const a = static_cast<const T*>(inputs[0]);
+      const T* const b = static_cast<const T*>(inputs[1]);
+#pragma GCC ivdep // `out` may be `a` or `b`
+      for (std::size_t i = 0; i < elements; ++i) {
+        out[i] = last.of(Op::of(a[i], b[i]));
+      }
+      return;
+    }
+  }
+  for (std::size_t begin = 0; begin < elements; begin += block) {
+    const std::size_t width = std::min(block, elements - begin);
+    reduce_block<T, Op, Last>(out, inputs, count, begin, width);
+  }
+}
+
+template <typename T, typename Op>
+void reduce(
+    void* out,
+    const void* const* inputs,
+    int count,
+    std::size_t elements) {
+  reduce_by<T, Op, Keep>(static_cast<T*>(out), inputs, count, elements);
+}
+
+template <typename T>
+void average(
+    void* out,
+    const void* const* inputs,
+    int count,
+    std::size_t elements) {
+  using A = Sum<T>;
+  auto* const to = static_cast<T*>(out);
+  if (std::has_single_bit(static_cast<unsigned>(count))) {
+    reduce_by<T, Add, Scale<A>>(to, inputs, count, elements);
+  } else {
+    reduce_by<T, Add, Divide<A>>(to, inputs, count, elements);
+  }
+}
+
+template <typename T>
+ReduceKernel kernel_for(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return reduce<T, Add>;
+    case ReduceOp::mean:
+      if constexpr (!std::is_integral_v<T>) {
+        return average<T>;
+      }
+      break;
+    case ReduceOp::max:
+      return reduce<T, Max>;
+    case ReduceOp::min:
+      return reduce<T, Min>;
+    case ReduceOp::product:
+      return reduce<T, Multiply>;
+  }
+  throw InternalError({.what = "a reduction that no kernel does"});
+}
+
+/// Of bytes 0 and 1: "any" and "all".
+ReduceKernel kernel_for_bool(ReduceOp op) {
+  const bool any = op == ReduceOp::sum || op == ReduceOp::max;
+  return kernel_for<std::uint8_t>(any ? ReduceOp::max : ReduceOp::min);
+}
+
+} // namespace
+
+ReduceKernel reduce_kernel(c10::ScalarType dtype, ReduceOp op) {
+  switch (dtype) {
+    case c10::ScalarType::Float:
+      return kernel_for<float>(op);
+    case c10::ScalarType::Double:
+      return kernel_for<double>(op);
+    case c10::ScalarType::Half:
+      return kernel_for<c10::Half>(op);
+    case c10::ScalarType::BFloat16:
+      return kernel_for<c10::BFloat16>(op);
+    case c10::ScalarType::Float8_e4m3fn:
+      return kernel_for<c10::Float8_e4m3fn>(op);
+    case c10::ScalarType::Float8_e5m2:
+      return kernel_for<c10::Float8_e5m2>(op);
+    case c10::ScalarType::Char:
+      return kernel_for<std::int8_t>(op);
+    case c10::ScalarType::Byte:
+      return kernel_for<std::uint8_t>(op);
+    case c10::ScalarType::Short:
+      return kernel_for<std::int16_t>(op);
+    case c10::ScalarType::Int:
+      return kernel_for<std::int32_t>(op);
+    case c10::ScalarType::Long:
+      return kernel_for<std::int64_t>(op);
+    case c10::ScalarType::Bool:
+      return kernel_for_bool(op);
+    default:
+      throw InternalError({.what = "a type that no kernel reduces"});
+  }
+}
+
+} // namespace cairn::distributed

@@ -1,0 +1,154 @@
+#pragma once
+
+#include "engine/model_parameters.h"
+#include "engine/precision.h"
+#include "zero/flat_parameters.h"
+#include "zero/gradient_reducer.h"
+#include "zero/parameter_gatherer.h"
+#include "zero/sharded_optimizer.h"
+
+#include <cairn/base/log.h>
+#include <cairn/checkpoint/slices.h>
+#include <cairn/config/config.h>
+#include <cairn/distributed/init_distributed.h>
+#include <cairn/engine/client_state.h>
+#include <cairn/engine/memory_report.h>
+#include <cairn/engine/model.h>
+#include <cairn/engine/parameter_group.h>
+#include <cairn/optim/loss_scaler.h>
+#include <cairn/optim/rule.h>
+#include <cairn/optim/schedule.h>
+#include <cairn/zero/layout.h>
+#include <cairn/zero/policy.h>
+#include <torch/optim/optimizer.h>
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cairn::engine {
+
+struct CoreOptions {
+  config::Config config;
+  Model model;
+  std::vector<ParameterGroup> groups; ///< empty: all parameters, one group
+  std::shared_ptr<torch::optim::Optimizer> client_optimizer;
+  std::shared_ptr<const optim::Schedule> client_schedule;
+  distributed::World world;
+  distributed::ProcessGroup data_parallel;
+  Logger logger;
+};
+
+/// The engine without its template face: composes precision, ZeRO, optimizer,
+/// loss scaler and schedule, and keeps count.
+class Core {
+ public:
+  explicit Core(CoreOptions options);
+  ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  Model& model() { return model_; }
+  void begin_forward();
+  void end_forward(bool failed);
+  at::Tensor prepared(const at::Tensor& input) const;
+
+  void backward(const at::Tensor& loss);
+  void step();
+  bool at_boundary() const;
+  void set_sync(bool on);
+  void train(bool on);
+
+  struct Counters {
+    std::int64_t micro_steps = 0;
+    std::int64_t global_steps = 0;
+    std::int64_t skipped_steps = 0;
+    std::int64_t schedule_steps = 0;
+  };
+  const Counters& counters() const { return counters_; }
+  const config::DeepSpeedConfig& config() const { return config_.deepspeed; }
+  const config::BatchConfig& batch() const { return *config().batch; }
+  const Precision& precision() const { return precision_; }
+  const zero::Layout& layout() const { return *layout_; }
+  const distributed::World& world() const { return world_; }
+  const Logger& logger() const { return logger_; }
+  at::Device device() const { return device_; }
+  double loss_scale() const { return scaler_.scale(); }
+  std::optional<double> gradient_norm() const { return gradient_norm_; }
+  zero::ShardedOptimizer& optimizer() const { return *optimizer_; }
+
+  std::filesystem::path save_checkpoint(
+      const std::filesystem::path& folder,
+      const std::optional<std::string>& tag,
+      const ClientState& client);
+  std::pair<std::optional<std::filesystem::path>, ClientState> load_checkpoint(
+      const std::filesystem::path& folder,
+      const std::optional<std::string>& tag);
+
+  MemoryReport memory_report() const;
+  at::Tensor full_parameter(const std::string& name);
+
+ private:
+  void prepare_model();
+  void plan(const std::vector<ParameterGroup>& groups, const optim::Rule* rule);
+  void make_reducer();
+  void make_rule_optimizer(std::unique_ptr<optim::Rule> rule);
+  void make_client_optimizer(
+      std::shared_ptr<torch::optim::Optimizer> optimizer);
+  void make_schedule(std::shared_ptr<const optim::Schedule> client);
+  void apply_schedule();
+  void announce() const;
+
+  using VisitSlice = std::function<void(
+      const zero::Slice& slice,
+      std::string_view kind,
+      at::Tensor& values)>;
+  /// `each_once`: only what no other rank visits too.
+  void visit_slices(bool write, bool each_once, const VisitSlice& visit);
+  void save_the_rest(checkpoint::Sink& sink);
+  void load_the_rest(const checkpoint::Source& source);
+  ClientState restore(
+      const std::filesystem::path& place,
+      const nlohmann::json& state);
+
+  double reduced_sum_of_squares() const;
+  bool skips(double norm) const;
+  void skip_step();
+  std::string first_non_finite() const;
+  void update(double norm);
+
+  config::Config config_;
+  Model model_;
+  distributed::World world_;
+  distributed::ProcessGroup group_;
+  Logger logger_;
+  at::Device device_;
+  Precision precision_;
+  zero::Policy policy_;
+  ModelParameters parameters_;
+  std::vector<optim::GroupValues> group_values_;
+  std::unique_ptr<zero::Layout> layout_;
+  std::unique_ptr<zero::FlatParameters> flat_;
+  std::unique_ptr<zero::GradientReducer> reducer_;
+  std::unique_ptr<zero::ShardedOptimizer> optimizer_;
+  std::unique_ptr<zero::ParameterGatherer> gatherer_;
+  std::shared_ptr<const optim::Schedule> schedule_;
+  optim::LossScaler scaler_;
+  /// Gradients count so much after their sum: the mean's part that is not in
+  /// the reducer's factor.
+  double after_ = 1;
+  Counters counters_;
+  std::optional<double> gradient_norm_;
+  bool training_ = true;
+  bool synchronise_ = true;
+  bool backward_done_ = false;
+};
+
+} // namespace cairn::engine

@@ -1,0 +1,335 @@
+#include "engine/core.h"
+#include "zero/client_optimizer.h"
+#include "zero/nvme_tier.h"
+#include "zero/rule_optimizer.h"
+
+#include <cairn/base/error.h>
+#include <cairn/optim/decay_groups.h>
+#include <cairn/optim/muon.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+// How an engine comes to be: everything that happens once.
+
+namespace cairn::engine {
+
+namespace {
+
+constexpr int not_trained = -1;
+
+/// The group of each parameter, by its place in `parameters`.
+std::vector<int> groups_of(
+    const ModelParameters& parameters,
+    const std::vector<ParameterGroup>& groups) {
+  std::vector<int> result(parameters.tensors.size(), 0);
+  if (!groups.empty()) {
+    std::unordered_map<const c10::TensorImpl*, int> place;
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      place[parameters.tensors[i].unsafeGetTensorImpl()] = static_cast<int>(i);
+      result[i] = not_trained;
+    }
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      for (const at::Tensor& tensor : groups[g].parameters) {
+        const auto found = place.find(tensor.unsafeGetTensorImpl());
+        if (found == place.end()) {
+          throw ConfigError(
+              {.what = "a parameter that is not the model's",
+               .where = fmt::format("model_parameters, group {}", g),
+               .remedy = "take them from module.parameters()"});
+        }
+        int& group = result[found->second];
+        if (group != not_trained) {
+          throw ConfigError(
+              {.what = "a parameter is in two groups",
+               .where = parameters.names[found->second],
+               .values = fmt::format("groups {} and {}", group, g)});
+        }
+        group = static_cast<int>(g);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (!parameters.tensors[i].requires_grad()) {
+      result[i] = not_trained;
+    }
+  }
+  return result;
+}
+
+/// Its own groups; their values stay in the optimizer.
+std::vector<ParameterGroup> groups_of_client(
+    torch::optim::Optimizer& optimizer) {
+  std::vector<ParameterGroup> groups;
+  for (auto& theirs : optimizer.param_groups()) {
+    groups.push_back({.parameters = theirs.params()});
+  }
+  return groups;
+}
+
+/// Muon leaves vectors, embeddings and outputs to Adam, which has a rate of its
+/// own: every group falls in two.
+void split_for_muon(
+    const optim::Muon& muon,
+    const ModelParameters& parameters,
+    std::vector<int>& groups,
+    std::vector<optim::GroupValues>& values) {
+  const int before = static_cast<int>(values.size());
+  for (int g = 0; g < before; ++g) {
+    optim::GroupValues rest = muon.rest_values();
+    rest.weight_decay = values[g].weight_decay;
+    values.push_back(rest);
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i] != not_trained &&
+        !optim::Muon::takes(
+            parameters.names[i],
+            parameters.tensors[i].sizes())) {
+      groups[i] += before;
+    }
+  }
+}
+
+} // namespace
+
+Core::Core(CoreOptions options)
+    : config_(std::move(options.config)),
+      model_(std::move(options.model)),
+      world_(std::move(options.world)),
+      group_(std::move(options.data_parallel)),
+      logger_(options.logger),
+      device_(world_.device_name()),
+      precision_(precision_of(config(), device_.is_cuda())),
+      policy_(zero::policy_of(config().zero)),
+      scaler_(optim::LossScaler::from(
+          config().fp16,
+          static_cast<int>(config().zero.stage))) {
+  for (const std::string& warning : config_.warnings) {
+    logger_.warning("{}", warning);
+  }
+  if (!model_) {
+    throw ConfigError(
+        {.what = "initialize() needs a model",
+         .remedy = "pass .model = a torch::nn::Module with a forward()"});
+  }
+  prepare_model();
+  if (options.client_optimizer) {
+    options.groups = groups_of_client(*options.client_optimizer);
+  }
+  std::unique_ptr<optim::Rule> rule;
+  if (!options.client_optimizer) {
+    rule = optim::make_rule(config().optimizer);
+  }
+  plan(options.groups, rule.get());
+  flat_ = std::make_unique<zero::FlatParameters>(
+      *layout_,
+      parameters_.tensors,
+      group_,
+      zero::FlatParameters::Options{
+          .partition = policy_.partition_parameters,
+          .rest_on_cpu = policy_.parameter_tier == zero::Tier::cpu});
+  make_reducer();
+  if (options.client_optimizer) {
+    make_client_optimizer(std::move(options.client_optimizer));
+  } else {
+    make_rule_optimizer(std::move(rule));
+  }
+  if (policy_.partition_parameters && group_.size() > 1) {
+    const config::ZeroConfig& zero = config().zero;
+    gatherer_ = std::make_unique<zero::ParameterGatherer>(
+        *layout_,
+        *flat_,
+        zero::ParameterGatherer::Options{
+            .prefetch = zero.prefetch_bucket_size,
+            .max_live = zero.max_live_parameters,
+            .max_reuse_distance = zero.max_reuse_distance});
+  }
+  make_schedule(options.client_schedule);
+  announce();
+}
+
+Core::~Core() = default;
+
+void Core::prepare_model() {
+  torch::nn::Module& module = model_.module();
+  module.to(device_);
+  if (precision_.compute != at::kFloat) {
+    module.to(precision_.compute);
+  }
+  for (at::Tensor& buffer : module.buffers()) {
+    group_.broadcast(buffer, 0).wait();
+  }
+  parameters_ = parameters_of(module);
+  if (parameters_.tensors.empty()) {
+    throw ConfigError(
+        {.what = "the model has no parameters",
+         .remedy = "register them with register_parameter or register_module"});
+  }
+}
+
+void Core::plan(
+    const std::vector<ParameterGroup>& groups,
+    const optim::Rule* rule) {
+  const optim::GroupValues defaults = rule != nullptr
+      ? optim::default_values(config().optimizer)
+      : optim::GroupValues{};
+  group_values_.assign(std::max<std::size_t>(1, groups.size()), defaults);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    groups[g].values.apply_to(group_values_[g]);
+  }
+  std::vector<int> group = groups_of(parameters_, groups);
+  if (const auto* muon = dynamic_cast<const optim::Muon*>(rule)) {
+    split_for_muon(*muon, parameters_, group, group_values_);
+  }
+  std::vector<zero::ParameterSpec> specs;
+  std::int64_t elements = 0;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    specs.push_back(
+        {.name = parameters_.names[i],
+         .shape = parameters_.tensors[i].sizes().vec(),
+         .group = std::max(0, group[i]),
+         .trainable = group[i] != not_trained});
+    elements += specs.back().elements();
+  }
+  if (std::ranges::none_of(specs, &zero::ParameterSpec::trainable)) {
+    throw ConfigError(
+        {.what = "no parameter is trained",
+         .remedy = "set requires_grad, or list some in model_parameters"});
+  }
+  zero::LayoutOptions options{
+      .world = group_.size(),
+      .bucket_elements =
+          zero::bucket_capacity(elements, config().zero.reduce_bucket_size)};
+  if (policy_.partition_parameters) {
+    options.persistent_below = config().zero.param_persistence_threshold;
+    options.persistent_total = config().zero.model_persistence_threshold;
+  }
+  layout_ = std::make_unique<zero::Layout>(std::move(specs), options);
+}
+
+void Core::make_reducer() {
+  const config::GradientConfig& gradients = config().gradients;
+  const double world = group_.size();
+  double before = 1;
+  if (gradients.prescale) {
+    before = 1 / gradients.predivide_factor;
+  } else if (precision_.communicate != at::kFloat && group_.size() > 1) {
+    before = 1 / world; // sums of 16-bit numbers overflow
+  }
+  after_ = gradients.allreduce_op == config::ReduceOp::sum
+      ? 1 / before
+      : 1 / (world * before);
+  const bool overlap_given =
+      config_.given.contains("zero_optimization.overlap_comm");
+  reducer_ = std::make_unique<zero::GradientReducer>(
+      *layout_,
+      parameters_.tensors,
+      group_,
+      zero::GradientReducer::Options{
+          .shards = policy_.partition_optimizer,
+          .transient = policy_.partition_gradients,
+          .accumulate = precision_.accumulate,
+          .communicate = precision_.communicate,
+          .before = before,
+          .overlap =
+              !overlap_given || config().zero.overlap_comm.value_or(true)});
+}
+
+void Core::make_rule_optimizer(std::unique_ptr<optim::Rule> rule) {
+  std::unique_ptr<zero::ShardTier> tier;
+  if (policy_.optimizer_tier == zero::Tier::nvme) {
+    const config::OffloadOptimizerConfig& offload =
+        *config().zero.offload_optimizer;
+    if (!offload.nvme_path) {
+      throw ConfigError(
+          {.what = "offloading to NVMe needs a folder",
+           .where = "zero_optimization.offload_optimizer.nvme_path"});
+    }
+    const auto copies = static_cast<std::int64_t>(
+        1 + rule->state_names().size()); // fp32 weights and states
+    tier = zero::make_nvme_tier(
+        {.folder = *offload.nvme_path,
+         .aio = config().aio,
+         .buffers = static_cast<int>(offload.buffer_count),
+         .needed_bytes =
+             copies * layout_->padded_elements() * std::int64_t{sizeof(float)}},
+        world_.rank() == 0 ? logger_ : Logger({.least = LogLevel::error}));
+  } else {
+    tier = zero::make_memory_tier();
+  }
+  optimizer_ = std::make_unique<zero::RuleOptimizer>(
+      *layout_,
+      *flat_,
+      std::move(rule),
+      group_,
+      zero::RuleOptimizer::Options{
+          .partition = policy_.partition_optimizer,
+          .on_cpu = policy_.optimizer_tier != zero::Tier::device,
+          .groups = group_values_},
+      std::move(tier));
+}
+
+void Core::make_client_optimizer(
+    std::shared_ptr<torch::optim::Optimizer> optimizer) {
+  const char* refused = policy_.partition_parameters ? "stage 3"
+      : policy_.optimizer_tier != zero::Tier::device ? "offload_optimizer"
+                                                     : nullptr;
+  if (refused != nullptr) {
+    throw ConfigError(
+        {.what = "an optimizer of torch::optim works with ZeRO stages 0 to 2 "
+                 "on the device",
+         .where = "zero_optimization",
+         .values = refused,
+         .remedy = "name one in the configuration's \"optimizer\" instead"});
+  }
+  optimizer_ = std::make_unique<zero::ClientOptimizer>(
+      *layout_,
+      *flat_,
+      std::move(optimizer),
+      group_,
+      policy_.partition_optimizer);
+}
+
+void Core::make_schedule(std::shared_ptr<const optim::Schedule> client) {
+  if (client) {
+    schedule_ = std::move(client);
+  } else if (config().scheduler.type) {
+    std::vector<double> rates;
+    for (const optim::GroupValues& values : optimizer_->groups()) {
+      rates.push_back(values.lr);
+    }
+    schedule_ = optim::make_schedule(config().scheduler, rates);
+  }
+  apply_schedule();
+}
+
+void Core::apply_schedule() {
+  if (!schedule_) {
+    return;
+  }
+  const auto patches = schedule_->at(counters_.schedule_steps);
+  std::vector<optim::GroupValues>& groups = optimizer_->groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    patches[std::min(g, patches.size() - 1)].apply_to(groups[g]);
+  }
+}
+
+void Core::announce() const {
+  if (world_.rank() != 0) {
+    return;
+  }
+  logger_.info("{}", config::describe(batch()));
+  logger_.info("{}", describe(precision_));
+  logger_.info(
+      "{}; {} parameters in {} buckets on {}",
+      zero::describe(policy_),
+      layout_->elements(),
+      layout_->buckets().size(),
+      device_.str());
+  logger_.debug("{}", layout_->describe());
+}
+
+} // namespace cairn::engine

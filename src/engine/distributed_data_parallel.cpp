@@ -1,0 +1,123 @@
+#include <cairn/engine/distributed_data_parallel.h>
+
+#include "engine/model_parameters.h"
+#include "zero/gradient_reducer.h"
+
+#include <cairn/zero/layout.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <limits>
+#include <vector>
+
+namespace cairn {
+
+namespace {
+
+zero::Layout layout_of(
+    const engine::ModelParameters& parameters,
+    int world,
+    std::int64_t bucket_elements) {
+  std::vector<zero::ParameterSpec> specs;
+  std::int64_t elements = 0;
+  for (std::size_t i = 0; i < parameters.tensors.size(); ++i) {
+    specs.push_back(
+        {.name = parameters.names[i],
+         .shape = parameters.tensors[i].sizes().vec(),
+         .trainable = parameters.tensors[i].requires_grad()});
+    elements += specs.back().elements();
+  }
+  constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
+  return {
+      std::move(specs),
+      {.world = world,
+       .bucket_elements = bucket_elements > 0
+           ? bucket_elements
+           : zero::bucket_capacity(elements, no_limit)}};
+}
+
+at::ScalarType type_of(const engine::ModelParameters& parameters) {
+  return parameters.tensors.empty() ? at::kFloat
+                                    : parameters.tensors[0].scalar_type();
+}
+
+} // namespace
+
+struct DistributedDataParallel::Core {
+  Core(
+      const torch::nn::Module& module,
+      distributed::ProcessGroup over,
+      const Options& options)
+      : group(std::move(over)),
+        parameters(engine::parameters_of(module)),
+        layout(layout_of(parameters, group.size(), options.bucket_elements)),
+        reducer(
+            layout,
+            parameters.tensors,
+            group,
+            {.accumulate = type_of(parameters),
+             .communicate = type_of(parameters),
+             .before = 1.0 / group.size(),
+             .outside_pass = [this] { return begin(); }}) {
+    const torch::autograd::AutoGradMode no_grad(false);
+    for (at::Tensor& parameter : parameters.tensors) {
+      group.broadcast(parameter.detach(), 0).wait();
+    }
+    for (at::Tensor& buffer : module.buffers()) {
+      group.broadcast(buffer, 0).wait();
+    }
+  }
+
+  /// With the first gradient of a backward pass.
+  bool begin() {
+    if (!averages) {
+      return false;
+    }
+    reducer.clear();
+    reducer.begin(true);
+    reducer.keep_present();
+    torch::autograd::Engine::get_default_engine().queue_callback(
+        [this] { end(); });
+    return true;
+  }
+
+  void end() {
+    reducer.end();
+    reducer.finish();
+    for (int i = 0; i < static_cast<int>(parameters.tensors.size()); ++i) {
+      if (layout.parameters()[i].trainable) {
+        const zero::Placement& place = layout.placement_of(i);
+        at::Tensor& parameter = parameters.tensors[i];
+        parameter.mutable_grad() = reducer.gradient(layout.bucket_of(i))
+                                       .narrow(0, place.offset, place.elements)
+                                       .view(parameter.sizes());
+      }
+    }
+  }
+
+  distributed::ProcessGroup group;
+  engine::ModelParameters parameters;
+  zero::Layout layout;
+  zero::GradientReducer reducer;
+  bool averages = true;
+};
+
+DistributedDataParallel::DistributedDataParallel(
+    Model model,
+    distributed::ProcessGroup group,
+    const Options& options)
+    : model_(std::move(model)),
+      core_(
+          std::make_unique<Core>(model_.module(), std::move(group), options)) {}
+
+DistributedDataParallel::~DistributedDataParallel() = default;
+DistributedDataParallel::DistributedDataParallel(
+    DistributedDataParallel&&) noexcept = default;
+DistributedDataParallel& DistributedDataParallel::operator=(
+    DistributedDataParallel&&) noexcept = default;
+
+DistributedDataParallel::NoSync DistributedDataParallel::no_sync() {
+  return NoSync(core_->averages);
+}
+
+} // namespace cairn

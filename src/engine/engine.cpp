@@ -1,0 +1,148 @@
+#include <cairn/engine/engine.h>
+
+#include "engine/core.h"
+
+#include <exception>
+#include <utility>
+
+namespace cairn {
+
+Engine::Engine(std::shared_ptr<engine::Core> core) : core_(std::move(core)) {}
+
+Engine::ForwardScope::ForwardScope(Engine& engine)
+    : engine_(engine), exceptions_(std::uncaught_exceptions()) {
+  engine_.core_->begin_forward();
+}
+
+Engine::ForwardScope::~ForwardScope() noexcept(false) {
+  engine_.core_->end_forward(std::uncaught_exceptions() > exceptions_);
+}
+
+Engine::NoSync::NoSync(std::shared_ptr<engine::Core> core)
+    : core_(std::move(core)) {
+  core_->set_sync(false);
+}
+
+Engine::NoSync::~NoSync() {
+  core_->set_sync(true);
+}
+
+Engine::NoSync Engine::no_sync() {
+  return NoSync(core_);
+}
+
+Model& Engine::model() {
+  return core_->model();
+}
+
+at::Tensor Engine::prepared_tensor(const at::Tensor& input) const {
+  return core_->prepared(input);
+}
+
+void Engine::backward(const at::Tensor& loss) {
+  core_->backward(loss);
+}
+
+void Engine::step() {
+  core_->step();
+}
+
+bool Engine::is_gradient_accumulation_boundary() const {
+  return core_->at_boundary();
+}
+
+void Engine::train(bool on) {
+  core_->train(on);
+}
+
+std::int64_t Engine::global_steps() const {
+  return core_->counters().global_steps;
+}
+
+std::int64_t Engine::micro_steps() const {
+  return core_->counters().micro_steps;
+}
+
+std::int64_t Engine::global_samples() const {
+  return core_->counters().global_steps * core_->batch().train;
+}
+
+std::int64_t Engine::skipped_steps() const {
+  return core_->counters().skipped_steps;
+}
+
+std::optional<double> Engine::get_global_grad_norm() const {
+  return core_->gradient_norm();
+}
+
+double Engine::cur_scale() const {
+  return core_->loss_scale();
+}
+
+std::vector<double> Engine::get_lr() const {
+  std::vector<double> rates;
+  for (const optim::GroupValues& group : core_->optimizer().groups()) {
+    rates.push_back(group.lr);
+  }
+  return rates;
+}
+
+std::int64_t Engine::train_batch_size() const {
+  return core_->batch().train;
+}
+
+std::int64_t Engine::train_micro_batch_size_per_gpu() const {
+  return core_->batch().micro;
+}
+
+std::int64_t Engine::gradient_accumulation_steps() const {
+  return core_->batch().accumulation;
+}
+
+int Engine::zero_optimization_stage() const {
+  return static_cast<int>(core_->config().zero.stage);
+}
+
+bool Engine::fp16_enabled() const {
+  return core_->config().fp16.enabled;
+}
+
+bool Engine::bfloat16_enabled() const {
+  return core_->config().bf16.enabled;
+}
+
+int Engine::local_rank() const {
+  return core_->world().local_rank();
+}
+
+at::Device Engine::device() const {
+  return core_->device();
+}
+
+torch::nn::Module& Engine::module() {
+  return core_->model().module();
+}
+
+void Engine::save_checkpoint(
+    const std::filesystem::path& folder,
+    const std::optional<std::string>& tag,
+    const ClientState& client_state) {
+  core_->save_checkpoint(folder, tag, client_state);
+}
+
+std::pair<std::optional<std::filesystem::path>, ClientState> Engine::
+    load_checkpoint(
+        const std::filesystem::path& folder,
+        const std::optional<std::string>& tag) {
+  return core_->load_checkpoint(folder, tag);
+}
+
+MemoryReport Engine::memory_report() const {
+  return core_->memory_report();
+}
+
+at::Tensor Engine::full_parameter(const std::string& name) {
+  return core_->full_parameter(name);
+}
+
+} // namespace cairn

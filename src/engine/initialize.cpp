@@ -1,0 +1,87 @@
+#include <cairn/engine/initialize.h>
+
+#include "engine/core.h"
+
+#include <cairn/base/error.h>
+#include <cairn/config/config.h>
+
+#include <utility>
+
+namespace cairn {
+
+namespace {
+
+config::ConfigSource source_of(
+    const InitializeOptions& options,
+    std::int64_t data_parallel) {
+  config::ConfigSource source{.world_size = data_parallel};
+  const bool from_args = options.args && options.args->deepspeed_config;
+  if (from_args && options.config) {
+    throw ConfigError(
+        {.what = "the configuration is given twice",
+         .where = "initialize()",
+         .values = "--deepspeed_config " + *options.args->deepspeed_config +
+             " and .config",
+         .remedy = "give one of them"});
+  }
+  if (from_args) {
+    source.file = options.args->deepspeed_config;
+  } else if (options.config) {
+    const std::size_t first = options.config->find_first_not_of(" \t\r\n");
+    const bool is_text =
+        first != std::string::npos && (*options.config)[first] == '{';
+    (is_text ? source.json : source.file) = options.config;
+  } else {
+    throw ConfigError(
+        {.what = "there is no configuration",
+         .where = "initialize()",
+         .remedy = "start the program with --deepspeed_config FILE, or pass "
+                   ".config = a path or a JSON text"});
+  }
+  return source;
+}
+
+} // namespace
+
+Initialized initialize(InitializeOptions options) {
+  distributed::World world =
+      options.world ? *options.world : distributed::init_distributed();
+  distributed::ProcessGroup data_parallel =
+      options.mesh ? options.mesh->data_context() : world.group();
+  const Logger logger = options.logger.value_or(
+      Logger({.rank = world.rank(), .world_size = world.size()}));
+  if (options.args) {
+    for (const std::string& warning : options.args->warnings) {
+      logger.warning("{}", warning);
+    }
+  }
+  config::Config config =
+      config::Config::load(source_of(options, data_parallel.size()));
+  const bool drop_last = config.deepspeed.dataloader.drop_last;
+
+  auto core = std::make_shared<engine::Core>(engine::CoreOptions{
+      .config = std::move(config),
+      .model = std::move(options.model),
+      .groups = std::move(options.model_parameters),
+      .client_optimizer = std::move(options.optimizer),
+      .client_schedule = std::move(options.lr_scheduler),
+      .world = std::move(world),
+      .data_parallel = data_parallel,
+      .logger = logger});
+
+  TrainingLoader loader;
+  if (options.training_data) {
+    loader = TrainingLoader(
+        std::move(options.training_data),
+        {.sampler =
+             {.batch_size = core->batch().micro,
+              .parallel =
+                  {.rank = data_parallel.rank(), .size = data_parallel.size()},
+              .drop_last_batch = drop_last},
+         .collate = std::move(options.collate),
+         .device = core->device()});
+  }
+  return {Engine(core), Optimizer(core), std::move(loader), LearningRate(core)};
+}
+
+} // namespace cairn

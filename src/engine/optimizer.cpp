@@ -1,0 +1,39 @@
+#include <cairn/engine/optimizer.h>
+
+#include "engine/core.h"
+
+#include <utility>
+
+namespace cairn {
+
+Optimizer::Optimizer(std::shared_ptr<engine::Core> core)
+    : core_(std::move(core)) {}
+
+std::string Optimizer::name() const {
+  return std::string(core_->optimizer().name());
+}
+
+std::vector<optim::GroupValues>& Optimizer::param_groups() {
+  return core_->optimizer().groups();
+}
+
+double Optimizer::cur_scale() const {
+  return core_->loss_scale();
+}
+
+LearningRate::LearningRate(std::shared_ptr<engine::Core> core)
+    : core_(std::move(core)) {}
+
+std::vector<double> LearningRate::get_last_lr() const {
+  std::vector<double> rates;
+  for (const optim::GroupValues& group : core_->optimizer().groups()) {
+    rates.push_back(group.lr);
+  }
+  return rates;
+}
+
+std::int64_t LearningRate::steps() const {
+  return core_->counters().schedule_steps;
+}
+
+} // namespace cairn

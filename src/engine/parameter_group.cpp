@@ -1,0 +1,22 @@
+#include <cairn/engine/parameter_group.h>
+
+#include "engine/model_parameters.h"
+
+#include <cairn/optim/decay_groups.h>
+
+namespace cairn {
+
+std::vector<ParameterGroup> no_decay_groups(const torch::nn::Module& module) {
+  const engine::ModelParameters parameters = engine::parameters_of(module);
+  const optim::GroupRule rule = optim::no_decay_rule();
+  std::vector<ParameterGroup> groups(2);
+  groups[1].values = rule.patch;
+  for (std::size_t i = 0; i < parameters.tensors.size(); ++i) {
+    const bool without =
+        rule.takes({parameters.names[i], parameters.tensors[i].sizes().vec()});
+    groups[without ? 1 : 0].parameters.push_back(parameters.tensors[i]);
+  }
+  return groups;
+}
+
+} // namespace cairn

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace cairn::kernels::cpu {
+namespace { // see scalar.h
+
+struct Avx2 {
+  static constexpr int width = 8;
+
+  __m256 value = _mm256_setzero_ps();
+
+  Avx2() = default;
+  explicit Avx2(float from) : value(_mm256_set1_ps(from)) {}
+  explicit Avx2(__m256 from) : value(from) {}
+
+  static Avx2 load(const float* from) { return Avx2(_mm256_loadu_ps(from)); }
+  static Avx2 load_fp16(const std::uint16_t* from) {
+    return Avx2(_mm256_cvtph_ps(bits_at(from)));
+  }
+  static Avx2 load_bf16(const std::uint16_t* from) {
+    const __m256i wide = _mm256_cvtepu16_epi32(bits_at(from));
+    return Avx2(_mm256_castsi256_ps(_mm256_slli_epi32(wide, 16)));
+  }
+  void store(float* to) const { _mm256_storeu_ps(to, value); }
+  void store_fp16(std::uint16_t* to) const {
+    constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    put_bits(to, _mm256_cvtps_ph(value, nearest));
+  }
+  void store_bf16(std::uint16_t* to) const {
+    const __m256i bits = _mm256_castps_si256(value);
+    const __m256i odd =
+        _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const __m256 nan = _mm256_cmp_ps(value, value, _CMP_UNORD_Q);
+    const __m256i rounded = _mm256_srli_epi32(
+        _mm256_blendv_epi8(
+            _mm256_add_epi32(bits, half),
+            quiet,
+            _mm256_castps_si256(nan)),
+        16);
+    put_bits(
+        to,
+        _mm_packus_epi32(
+            _mm256_castsi256_si128(rounded),
+            _mm256_extracti128_si256(rounded, 1)));
+  }
+
+  friend Avx2 operator+(Avx2 a, Avx2 b) {
+    return Avx2(_mm256_add_ps(a.value, b.value));
+  }
+  friend Avx2 operator*(Avx2 a, Avx2 b) {
+    return Avx2(_mm256_mul_ps(a.value, b.value));
+  }
+  friend Avx2 operator/(Avx2 a, Avx2 b) {
+    return Avx2(_mm256_div_ps(a.value, b.value));
+  }
+  friend Avx2 fma(Avx2 a, Avx2 b, Avx2 c) {
+    return Avx2(_mm256_fmadd_ps(a.value, b.value, c.value));
+  }
+  friend Avx2 sqrt(Avx2 a) { return Avx2(_mm256_sqrt_ps(a.value)); }
+  friend Avx2 with_sign_of(Avx2 a, Avx2 b) {
+    const __m256 zero = _mm256_setzero_ps();
+    const __m256 minus_b = _mm256_xor_ps(b.value, _mm256_set1_ps(-0.0F));
+    const __m256 negative = _mm256_blendv_ps(
+        a.value,
+        minus_b,
+        _mm256_cmp_ps(a.value, zero, _CMP_LT_OQ));
+    return Avx2(_mm256_blendv_ps(
+        negative,
+        b.value,
+        _mm256_cmp_ps(a.value, zero, _CMP_GT_OQ)));
+  }
+
+  struct Sums {
+    __m256d low = _mm256_setzero_pd();
+    __m256d high = _mm256_setzero_pd();
+    void add_square(Avx2 a) {
+      const __m256d first = _mm256_cvtps_pd(_mm256_castps256_ps128(a.value));
+      const __m256d second = _mm256_cvtps_pd(_mm256_extractf128_ps(a.value, 1));
+      low = _mm256_fmadd_pd(first, first, low);
+      high = _mm256_fmadd_pd(second, second, high);
+    }
+    void store(double* to) const {
+      _mm256_storeu_pd(to, low);
+      _mm256_storeu_pd(to + 4, high);
+    }
+  };
+
+ private:
+  static __m128i bits_at(const std::uint16_t* from) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  }
+  static void put_bits(std::uint16_t* to, __m128i bits) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bits);
+  }
+};
+
+} // namespace
+} // namespace cairn::kernels::cpu

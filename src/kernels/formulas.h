@@ -1,0 +1,18 @@
+#pragma once
+
+#include "kernels/formulas/adagrad.h"
+#include "kernels/formulas/adam.h"
+#include "kernels/formulas/descent.h"
+#include "kernels/formulas/lamb_direction.h"
+#include "kernels/formulas/lion.h"
+#include "kernels/formulas/muon_momentum.h"
+#include "kernels/formulas/sgd.h"
+
+namespace cairn::kernels {
+
+/// Every formula, for what is to be made of each.
+template <template <class...> class List>
+using Formulas =
+    List<Adagrad, Adam, Descent, LambDirection, Lion, MuonMomentum, Sgd>;
+
+} // namespace cairn::kernels

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "kernels/device.h"
+
+namespace cairn::kernels {
+
+/// The first part of Muon: the momentum, and in place of the weight what is to
+/// be made orthogonal.
+struct MuonMomentum {
+  static constexpr int states = 1;
+  static constexpr bool reads_weights = false;
+
+  float gradient_factor = 1;
+  float beta = 0;
+  float one_minus_beta = 0;
+  // The result is momentum_part * momentum + gradient_part * gradient.
+  float momentum_part = 1;
+  float gradient_part = 0;
+
+  template <class V>
+  CAIRN_DEVICE void operator()(V gradient, V& weight, V (&state)[1]) const {
+    V& momentum = state[0];
+    const V g = gradient * V(gradient_factor);
+    momentum = fma(V(beta), momentum, V(one_minus_beta) * g);
+    weight = fma(V(momentum_part), momentum, V(gradient_part) * g);
+  }
+};
+
+} // namespace cairn::kernels

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace cairn::nn {
+
+/// Where the default random generators stand.
+class RandomState {
+ public:
+  /// Now: of the CPU and of the GPUs in use.
+  static RandomState now();
+  /// Of the same generators now.
+  RandomState now_of_these() const;
+  void set() const;
+
+ private:
+  struct Each {
+    at::Generator generator;
+    at::Tensor state;
+  };
+  std::vector<Each> each_;
+};
+
+/// Autocast as this thread has it.
+class AutocastState {
+ public:
+  static AutocastState now();
+  void set() const;
+
+ private:
+  struct Each {
+    at::DeviceType device;
+    bool enabled;
+    at::ScalarType dtype;
+  };
+  std::vector<Each> each_;
+  bool cache_ = true;
+};
+
+/// What a forward depends on besides its inputs and parameters.
+struct ForwardState {
+  RandomState random = RandomState::now();
+  AutocastState autocast = AutocastState::now();
+};
+
+/// The state of a forward, for as long as the scope lasts.
+class [[nodiscard]] ForwardStateScope {
+ public:
+  explicit ForwardStateScope(const ForwardState& state);
+  ~ForwardStateScope();
+  ForwardStateScope(const ForwardStateScope&) = delete;
+  ForwardStateScope& operator=(const ForwardStateScope&) = delete;
+
+ private:
+  RandomState random_;
+  AutocastState autocast_;
+};
+
+} // namespace cairn::nn

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+#include <cairn/distributed/process_group.h>
+#include <cairn/nn/checkpoint_options.h>
+
+#include <cstddef>
+#include <optional>
+
+namespace cairn::nn {
+
+/// An input of a checkpoint that waits for backward in another form: on the
+/// CPU, as a part, or both.
+class MovedInput {
+ public:
+  /// Whether the options ask for it and the input is an activation.
+  static bool suits(const at::Tensor& input, const CheckpointOptions& options);
+
+  MovedInput(
+      const at::Tensor& input,
+      const CheckpointOptions& options,
+      std::size_t position);
+
+  /// As it was, on its device, without a history. With parts, every rank of
+  /// the group comes here.
+  at::Tensor restore() const;
+
+ private:
+  void copy(const at::Tensor& part);
+
+  c10::Device device_;
+  at::DimVector sizes_;
+  at::DimVector strides_;
+  std::int64_t numel_;
+  std::optional<distributed::ProcessGroup> group_;
+  at::Tensor rest_;                  // [elements of this rank's part]
+  std::optional<c10::Event> copied_; // where the copy goes on beside us
+};
+
+} // namespace cairn::nn

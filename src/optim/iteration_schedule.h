@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cairn/optim/deepspeed_schedules.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace cairn::optim {
+
+/// What DeepSpeed's schedules have in common: they count iterations, and are
+/// at `last_batch_iteration` before their first step.
+class IterationSchedule : public Schedule {
+ public:
+  std::vector<GroupValuesPatch> at(std::int64_t done) const final;
+
+ protected:
+  IterationSchedule(std::size_t groups, std::int64_t last_batch_iteration)
+      : groups_(groups), last_batch_iteration_(last_batch_iteration) {}
+
+  std::size_t groups() const { return groups_; }
+
+ private:
+  /// What holds once `iteration` is the last one done; -1 is the start.
+  virtual GroupValuesPatch values(std::size_t group, std::int64_t iteration)
+      const = 0;
+
+  std::size_t groups_;
+  std::int64_t last_batch_iteration_;
+};
+
+/// One number for each of `groups`. Throws ConfigError where there are neither
+/// one nor as many.
+std::vector<double> spread(
+    const PerGroup& values,
+    std::size_t groups,
+    std::string_view key);
+
+} // namespace cairn::optim

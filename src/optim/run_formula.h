@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cairn/base/error.h>
+#include <cairn/optim/rule.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cuda/cuda.h"
+
+namespace cairn::optim {
+
+/// Applies a kernel's formula where the stretch lies; see kernels/cpu/cpu.h.
+template <class Formula>
+void run_formula(
+    const Stretch& stretch,
+    const Formula& formula,
+    Place place,
+    float* target = nullptr) {
+  if (!place.cuda) {
+    kernels::cpu::update(stretch, formula, target);
+    return;
+  }
+  if (const char* failure =
+          kernels::cuda::update(stretch, formula, target, place.stream)) {
+    throw InternalError({.what = failure, .where = "optimizer kernel"});
+  }
+}
+
+/// A constant of a formula: computed in fp64, rounded once.
+inline float rounded(double value) {
+  return static_cast<float>(value);
+}
+
+} // namespace cairn::optim

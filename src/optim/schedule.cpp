@@ -1,0 +1,7 @@
+#include <cairn/optim/schedule.h>
+
+namespace cairn::optim {
+
+Schedule::~Schedule() = default;
+
+} // namespace cairn::optim

@@ -1,0 +1,123 @@
+#include "zero/client_optimizer.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <utility>
+
+namespace cairn::zero {
+
+ClientOptimizer::ClientOptimizer(
+    const Layout& layout,
+    FlatParameters& parameters,
+    std::shared_ptr<torch::optim::Optimizer> optimizer,
+    distributed::ProcessGroup group,
+    bool partition)
+    : layout_(layout),
+      parameters_(parameters),
+      optimizer_(std::move(optimizer)),
+      group_(std::move(group)),
+      partition_(partition && group_.size() > 1) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  auto& param_groups = optimizer_->param_groups();
+  for (auto& theirs : param_groups) {
+    theirs.params().clear();
+    groups_.push_back({.lr = theirs.options().get_lr()});
+  }
+  for (int b = 0; b < parameters.buckets() && layout.buckets()[b].trainable;
+       ++b) {
+    const at::Tensor from = target(b);
+    in_place_ = from.scalar_type() == at::kFloat;
+    Shard shard{.weights = in_place_ ? from : from.to(at::kFloat)};
+    const Range mine = range(b);
+    for (const Segment& segment : layout.segments(b, mine)) {
+      const Range part{
+          segment.in_bucket.begin - mine.begin,
+          segment.in_bucket.end - mine.begin};
+      at::Tensor weights =
+          shard.weights.narrow(0, part.begin, part.size()).detach();
+      weights.requires_grad_(true);
+      param_groups[segment.group].params().push_back(weights);
+      shard.stretches.push_back({segment.group, part, std::move(weights)});
+    }
+    shards_.push_back(std::move(shard));
+  }
+}
+
+Range ClientOptimizer::range(int bucket) const {
+  return partition_ ? layout_.shard(bucket, group_.rank())
+                    : Range{0, layout_.buckets()[bucket].elements};
+}
+
+at::Tensor ClientOptimizer::target(int bucket) const {
+  return partition_ ? parameters_.shard(bucket) : parameters_.whole(bucket);
+}
+
+void ClientOptimizer::step(
+    const GradientReducer& gradients,
+    double gradient_factor) {
+  ++steps_;
+  {
+    const torch::autograd::AutoGradMode no_grad(false);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      optimizer_->param_groups()[g].options().set_lr(groups_[g].lr);
+    }
+    for (int b = 0; b < static_cast<int>(shards_.size()); ++b) {
+      const at::Tensor gradient =
+          gradients.gradient(b).to(at::kFloat) * gradient_factor;
+      for (Stretch& stretch : shards_[b].stretches) {
+        stretch.weights.mutable_grad() =
+            gradient.narrow(0, stretch.in_shard.begin, stretch.in_shard.size());
+      }
+    }
+  }
+  optimizer_->step();
+  for (Shard& shard : shards_) {
+    for (Stretch& stretch : shard.stretches) {
+      stretch.weights.mutable_grad().reset();
+    }
+  }
+  publish_weights();
+}
+
+void ClientOptimizer::refresh_weights() {
+  const torch::autograd::AutoGradMode no_grad(false);
+  for (int b = 0; b < static_cast<int>(shards_.size()) && !in_place_; ++b) {
+    shards_[b].weights.copy_(target(b));
+  }
+}
+
+void ClientOptimizer::publish_weights() {
+  const torch::autograd::AutoGradMode no_grad(false);
+  std::vector<distributed::Pending> publishing;
+  for (int b = static_cast<int>(shards_.size()) - 1; b >= 0; --b) {
+    if (!in_place_) {
+      target(b).copy_(shards_[b].weights);
+    }
+    if (partition_) {
+      publishing.push_back(parameters_.publish(b));
+    }
+  }
+  for (distributed::Pending& pending : publishing) {
+    pending.wait();
+  }
+}
+
+void ClientOptimizer::visit(bool, const Visit& visit) {
+  for (int b = 0; b < static_cast<int>(shards_.size()); ++b) {
+    visit(b, "weight", shards_[b].weights);
+  }
+}
+
+ShardTier::Bytes ClientOptimizer::bytes() const {
+  // Its states are its own; what torch::optim does not tell is not counted.
+  ShardTier::Bytes result;
+  for (const Shard& shard : shards_) {
+    result.memory +=
+        in_place_ ? 0 : static_cast<std::int64_t>(shard.weights.nbytes());
+  }
+  return result;
+}
+
+} // namespace cairn::zero

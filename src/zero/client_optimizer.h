@@ -1,0 +1,63 @@
+#pragma once
+
+#include "zero/flat_parameters.h"
+#include "zero/sharded_optimizer.h"
+
+#include <cairn/distributed/process_group.h>
+#include <cairn/zero/layout.h>
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <vector>
+
+namespace cairn::zero {
+
+/// A user's own torch::optim optimizer on flat shards: its parameters are
+/// replaced by stretches of this rank's fp32 weights, one per bucket and group.
+/// That suits every rule that treats elements alike.
+class ClientOptimizer final : public ShardedOptimizer {
+ public:
+  /// The layout's groups are the optimizer's, in order.
+  ClientOptimizer(
+      const Layout& layout,
+      FlatParameters& parameters,
+      std::shared_ptr<torch::optim::Optimizer> optimizer,
+      distributed::ProcessGroup group,
+      bool partition);
+
+  std::string_view name() const override { return "client"; }
+  std::vector<optim::GroupValues>& groups() override { return groups_; }
+  void step(const GradientReducer& gradients, double gradient_factor) override;
+  void refresh_weights() override;
+  void publish_weights() override;
+  void visit(bool write, const Visit& visit) override;
+  std::int64_t steps() const override { return steps_; }
+  void set_steps(std::int64_t steps) override { steps_ = steps; }
+  ShardTier::Bytes bytes() const override;
+
+ private:
+  Range range(int bucket) const;
+  at::Tensor target(int bucket) const;
+
+  struct Stretch {
+    int group = 0;
+    Range in_shard;
+    at::Tensor weights; ///< a leaf, as the optimizer wants it
+  };
+  struct Shard {
+    at::Tensor weights;
+    std::vector<Stretch> stretches;
+  };
+
+  const Layout& layout_;
+  FlatParameters& parameters_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+  distributed::ProcessGroup group_;
+  bool partition_;
+  bool in_place_ = false;
+  std::vector<Shard> shards_;
+  std::vector<optim::GroupValues> groups_;
+  std::int64_t steps_ = 0;
+};
+
+} // namespace cairn::zero

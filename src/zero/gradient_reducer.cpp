@@ -1,0 +1,382 @@
+#include "zero/gradient_reducer.h"
+
+#include <ATen/Functions.h>
+#include <cairn/base/error.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace cairn::zero {
+
+namespace {
+
+/// Whole buckets that may wait for the wire at a time when they are transient.
+constexpr int most_in_flight = 2;
+
+} // namespace
+
+struct GradientReducer::Hook : torch::autograd::PostAccumulateGradHook {
+  Hook(GradientReducer& owner, int number)
+      : reducer(owner), parameter(number) {}
+  void operator()(const at::Tensor&) override { reducer.take(parameter); }
+
+  GradientReducer& reducer;
+  int parameter;
+};
+
+GradientReducer::GradientReducer(
+    const Layout& layout,
+    std::vector<at::Tensor> parameters,
+    distributed::ProcessGroup group,
+    const Options& options)
+    : layout_(&layout), group_(std::move(group)), options_(options) {
+  if (group_.size() == 1) { // nothing to reduce: keep what appears
+    options_.shards = false;
+    options_.transient = false;
+    options_.overlap = false;
+  }
+  for (const Bucket& bucket : layout.buckets()) {
+    if (bucket.trainable) {
+      states_.emplace_back();
+    }
+  }
+  for (int i = 0; i < static_cast<int>(parameters.size()); ++i) {
+    at::Tensor& tensor = parameters[i];
+    if (layout.parameters()[i].trainable) {
+      tensor.mutable_grad().reset();
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          tensor,
+          std::make_unique<Hook>(*this, i));
+    }
+    parameters_.push_back({.tensor = std::move(tensor)});
+  }
+}
+
+GradientReducer::~GradientReducer() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (layout_->parameters()[i].trainable) {
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          parameters_[i].tensor,
+          nullptr);
+    }
+  }
+}
+
+void GradientReducer::begin(bool last) {
+  const std::lock_guard lock(mutex_);
+  reset_pass();
+  in_pass_ = true;
+  last_ = last;
+  reducing_ = last || options_.transient;
+}
+
+void GradientReducer::reset_pass() {
+  next_ = 0;
+  for (State& state : states_) {
+    state.missing = 0;
+    state.launched = false;
+  }
+  for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
+    parameters_[i].seen = 0;
+    if (layout_->parameters()[i].trainable && parameters_[i].expected != 0) {
+      ++states_[layout_->bucket_of(i)].missing;
+    }
+  }
+}
+
+bool GradientReducer::begins_pass(int parameter) {
+  if (options_.outside_pass) {
+    return options_.outside_pass();
+  }
+  throw ConfigError(
+      {.what = "a gradient appeared outside of engine.backward(loss)",
+       .where = layout_->parameters()[parameter].name,
+       .remedy = "call engine.backward(loss) instead of loss.backward()"});
+}
+
+void GradientReducer::take(int parameter) {
+  if (!in_pass_ && !begins_pass(parameter)) {
+    return;
+  }
+  const torch::autograd::AutoGradMode no_grad(false);
+  const std::lock_guard lock(mutex_);
+  Parameter& entry = parameters_[parameter];
+  at::Tensor gradient = entry.tensor.grad();
+  entry.tensor.mutable_grad().reset();
+  if (!gradient.defined()) {
+    return;
+  }
+  if (gradient.is_sparse()) {
+    gradient = gradient.to_dense();
+  }
+  State& state = states_[layout_->bucket_of(parameter)];
+  if (state.launched) {
+    add_late(state, parameter, gradient);
+  } else {
+    add(state, parameter, gradient);
+  }
+  ++entry.seen;
+  if (entry.seen == entry.expected) {
+    --state.missing;
+    if (reducing_ && options_.overlap) {
+      launch_ready(false);
+    }
+  }
+}
+
+/// Where the parameter's gradient has its place.
+at::Tensor GradientReducer::view_of(State& state, int parameter) {
+  const at::Tensor& tensor = parameters_[parameter].tensor;
+  if (!state.whole.defined()) {
+    state.whole = at::empty(
+        {layout_->buckets()[layout_->bucket_of(parameter)].elements},
+        tensor.options().dtype(
+            options_.transient ? options_.communicate : options_.accumulate));
+  }
+  const Placement& place = layout_->placement_of(parameter);
+  return state.whole.narrow(0, place.offset, place.elements)
+      .view(tensor.sizes());
+}
+
+void GradientReducer::add(
+    State& state,
+    int parameter,
+    const at::Tensor& gradient) {
+  const at::Tensor view = view_of(state, parameter);
+  Parameter& entry = parameters_[parameter];
+  const bool in_place = gradient.const_data_ptr() == view.const_data_ptr();
+  if (!in_place && entry.written) {
+    view.add_(gradient);
+  } else if (!in_place) {
+    view.copy_(gradient);
+  }
+  entry.written = true;
+}
+
+void GradientReducer::keep_present() {
+  const std::lock_guard lock(mutex_);
+  for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
+    const at::Tensor gradient = parameters_[i].tensor.grad();
+    if (layout_->parameters()[i].trainable && gradient.defined() &&
+        states_[layout_->bucket_of(i)].whole.defined() &&
+        gradient.const_data_ptr() ==
+            view_of(states_[layout_->bucket_of(i)], i).const_data_ptr()) {
+      parameters_[i].written = true;
+    }
+  }
+}
+
+/// The bucket has left already: these wait for a round of their own.
+void GradientReducer::add_late(
+    State& state,
+    int parameter,
+    const at::Tensor& gradient) {
+  if (!state.latecomers.defined()) {
+    state.latecomers = at::zeros(
+        {layout_->buckets()[layout_->bucket_of(parameter)].elements},
+        gradient.options().dtype(options_.accumulate));
+  }
+  const Placement& place = layout_->placement_of(parameter);
+  state.latecomers.narrow(0, place.offset, place.elements)
+      .view(gradient.sizes())
+      .add_(gradient);
+}
+
+void GradientReducer::launch_ready(bool all) {
+  while (next_ < static_cast<int>(states_.size()) &&
+         (all || states_[next_].missing == 0)) {
+    launch(next_++);
+  }
+}
+
+/// Unused parameters count as zero, and so does padding.
+void GradientReducer::fill_gaps(int bucket) {
+  State& state = states_[bucket];
+  const Bucket& plan = layout_->buckets()[bucket];
+  if (!state.whole.defined()) {
+    state.whole = at::zeros(
+        {plan.elements},
+        parameters_[plan.members.front().parameter].tensor.options().dtype(
+            options_.transient ? options_.communicate : options_.accumulate));
+    return;
+  }
+  std::int64_t filled = 0;
+  const auto zero_until = [&](std::int64_t end) {
+    if (end > filled) {
+      state.whole.narrow(0, filled, end - filled).zero_();
+    }
+  };
+  for (const Placement& member : plan.members) {
+    if (parameters_[member.parameter].written) {
+      zero_until(member.offset);
+      filled = member.offset + member.elements;
+    }
+  }
+  zero_until(plan.elements);
+}
+
+void GradientReducer::launch(int bucket) {
+  State& state = states_[bucket];
+  fill_gaps(bucket);
+  if (options_.before != 1) {
+    state.whole.mul_(options_.before);
+  }
+  state.launched = true;
+  if (group_.size() == 1) {
+    return;
+  }
+  if (options_.transient) {
+    harvest(bucket); // of the pass before
+    harvest_down_to(most_in_flight - 1);
+  }
+  state.in_flight.emplace(send(state.whole));
+  in_order_.push_back(bucket);
+  if (options_.transient) { // the next pass starts from nothing
+    state.whole.reset();
+    for (const Placement& member : layout_->buckets()[bucket].members) {
+      parameters_[member.parameter].written = false;
+    }
+  }
+}
+
+GradientReducer::InFlight GradientReducer::send(const at::Tensor& whole) {
+  at::Tensor sent = whole.to(options_.communicate);
+  if (!options_.shards) {
+    auto pending = group_.all_reduce(sent);
+    return {std::move(sent), {}, std::move(pending)};
+  }
+  at::Tensor received =
+      at::empty({sent.numel() / group_.size()}, sent.options());
+  auto pending = group_.reduce_scatter_into(received, sent);
+  return {std::move(sent), std::move(received), std::move(pending)};
+}
+
+void GradientReducer::harvest(int bucket) {
+  State& state = states_[bucket];
+  if (!state.in_flight) {
+    return;
+  }
+  InFlight& flight = *state.in_flight;
+  flight.pending.wait();
+  if (!options_.shards) {
+    if (!flight.sent.is_same(state.whole)) {
+      state.whole.copy_(flight.sent);
+    }
+  } else if (state.reduced.defined()) {
+    state.reduced.add_(flight.received);
+  } else {
+    state.reduced = flight.received.to(options_.accumulate);
+  }
+  state.in_flight.reset();
+  std::erase(in_order_, bucket);
+}
+
+void GradientReducer::harvest_down_to(int still_in_flight) {
+  while (static_cast<int>(in_order_.size()) > still_in_flight) {
+    harvest(in_order_.front());
+  }
+}
+
+void GradientReducer::end() {
+  const torch::autograd::AutoGradMode no_grad(false);
+  const std::lock_guard lock(mutex_);
+  in_pass_ = false;
+  if (reducing_) {
+    launch_ready(true);
+  }
+  for (Parameter& parameter : parameters_) {
+    parameter.expected = parameter.seen;
+  }
+  if (last_ && group_.size() > 1 && !states_.empty()) {
+    std::vector<int> late(states_.size());
+    std::ranges::transform(states_, late.begin(), [](const State& state) {
+      return state.latecomers.defined() ? 1 : 0;
+    });
+    late_flags_ = at::tensor(late).to(parameters_[0].tensor.device());
+    late_pending_.emplace(
+        group_.all_reduce(late_flags_, distributed::ReduceOp::max));
+  }
+}
+
+void GradientReducer::abandon() {
+  const std::lock_guard lock(mutex_);
+  harvest_down_to(0);
+  in_pass_ = false;
+  forget();
+  for (Parameter& parameter : parameters_) {
+    parameter.expected = -1;
+    parameter.tensor.mutable_grad().reset();
+  }
+}
+
+void GradientReducer::finish() {
+  const torch::autograd::AutoGradMode no_grad(false);
+  const std::lock_guard lock(mutex_);
+  harvest_down_to(0);
+  if (!late_pending_) {
+    return;
+  }
+  late_pending_->wait();
+  late_pending_.reset();
+  const at::Tensor flags = late_flags_.cpu();
+  for (int b = 0; b < static_cast<int>(states_.size()); ++b) {
+    if (flags.data_ptr<int>()[b] != 0) {
+      reduce_late(b);
+    }
+  }
+}
+
+/// Every rank comes here for the bucket, with latecomers of its own or none.
+void GradientReducer::reduce_late(int bucket) {
+  State& state = states_[bucket];
+  if (!state.latecomers.defined()) {
+    state.latecomers = at::zeros(
+        {layout_->buckets()[bucket].elements},
+        late_flags_.options().dtype(options_.accumulate));
+  }
+  InFlight round = send(state.latecomers.mul_(options_.before));
+  round.pending.wait();
+  if (options_.shards) {
+    state.reduced.add_(round.received);
+  } else {
+    state.whole.add_(round.sent);
+  }
+  state.latecomers.reset();
+}
+
+at::Tensor GradientReducer::gradient(int bucket) const {
+  const State& state = states_.at(bucket);
+  return options_.shards ? state.reduced : state.whole;
+}
+
+void GradientReducer::clear() {
+  const std::lock_guard lock(mutex_);
+  forget();
+}
+
+void GradientReducer::forget() {
+  for (State& state : states_) {
+    state.reduced.reset();
+    state.latecomers.reset();
+  }
+  for (Parameter& parameter : parameters_) {
+    parameter.written = false;
+  }
+}
+
+std::int64_t GradientReducer::bytes() const {
+  std::int64_t sum = 0;
+  for (const State& state : states_) {
+    for (const at::Tensor& tensor :
+         {state.whole, state.reduced, state.latecomers}) {
+      sum += tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+    }
+  }
+  return sum;
+}
+
+} // namespace cairn::zero

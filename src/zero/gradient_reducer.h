@@ -1,0 +1,125 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cairn/distributed/process_group.h>
+#include <cairn/zero/layout.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace cairn::zero {
+
+/// Takes gradients from autograd as they appear, lays them into buckets, and
+/// sums the buckets over the ranks while backward still runs. A pass is
+/// begin(), backward, end(); any number of passes add up until clear().
+///
+/// Buckets start in the layout's order on every rank, each as soon as all its
+/// gradients are there. How often a parameter's gradient appears in a pass
+/// (more than once under nested activation checkpointing, never if unused) is
+/// learnt from the pass before; whatever comes after its bucket has left is
+/// summed in a second round, which the ranks agree on in finish().
+class GradientReducer {
+ public:
+  struct Options {
+    /// Each rank gets the sum of its shard only (stage 1 on).
+    bool shards = false;
+    /// Whole buckets live only until they are reduced, in every pass (stage 2
+    /// on); otherwise they add up over the passes and are reduced in the last.
+    bool transient = false;
+    at::ScalarType accumulate = at::kFloat;
+    at::ScalarType communicate = at::kFloat;
+    /// Every gradient is multiplied by it before the sum.
+    double before = 1;
+    bool overlap = true; ///< false: reduce when backward is over
+    /// Asked when a gradient appears outside of a pass: true after it has begun
+    /// one, false to leave the gradient to autograd. Unset: an error.
+    std::function<bool()> outside_pass{};
+  };
+
+  GradientReducer(
+      const Layout& layout,
+      std::vector<at::Tensor> parameters,
+      distributed::ProcessGroup group,
+      const Options& options);
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  /// `last`: after this pass the gradients are wanted.
+  void begin(bool last);
+  void end();
+  /// Right after begin(): gradients that are views of the buckets, left there
+  /// by an earlier pass, count in this one.
+  void keep_present();
+  /// After an exception in backward: forgets everything since clear().
+  void abandon();
+
+  /// Waits until the sums are there; every rank calls it after the last pass.
+  void finish();
+  /// This rank's part of the summed gradients: its shard, or with `shards` off
+  /// the whole bucket. In the accumulation type; padding is zero.
+  at::Tensor gradient(int bucket) const;
+  /// The weights have been updated: the next gradients start from nothing.
+  void clear();
+
+  /// Memory held now.
+  std::int64_t bytes() const;
+  const Options& options() const { return options_; }
+
+ private:
+  struct Hook;
+  struct InFlight {
+    at::Tensor sent;
+    at::Tensor received; ///< with `shards`
+    distributed::Pending pending;
+  };
+  struct State {
+    at::Tensor whole;   ///< what has appeared here
+    at::Tensor reduced; ///< with `shards`
+    at::Tensor latecomers;
+    std::optional<InFlight> in_flight;
+    int missing = 0; ///< parameters that are to appear yet, in this pass
+    bool launched = false;
+  };
+  struct Parameter {
+    at::Tensor tensor;
+    int expected = -1; ///< times in a pass; -1: not known
+    int seen = 0;      ///< in this pass
+    bool written = false;
+  };
+
+  bool begins_pass(int parameter);
+  void take(int parameter);
+  at::Tensor view_of(State& state, int parameter);
+  void add(State& state, int parameter, const at::Tensor& gradient);
+  void add_late(State& state, int parameter, const at::Tensor& gradient);
+  void launch_ready(bool all);
+  void launch(int bucket);
+  InFlight send(const at::Tensor& whole);
+  void harvest(int bucket);
+  void harvest_down_to(int still_in_flight);
+  void fill_gaps(int bucket);
+  void reduce_late(int bucket);
+  void forget();
+  void reset_pass();
+
+  const Layout* layout_;
+  distributed::ProcessGroup group_;
+  Options options_;
+  std::vector<Parameter> parameters_;
+  std::vector<State> states_; ///< of trainable buckets, which come first
+  std::vector<int> in_order_; ///< in flight, oldest first
+  at::Tensor late_flags_;
+  std::optional<distributed::Pending> late_pending_;
+  std::mutex mutex_; ///< hooks run on autograd's threads
+  int next_ = 0;     ///< bucket to launch
+  std::atomic<bool> in_pass_ = false;
+  bool reducing_ = false; ///< this pass reduces
+  bool last_ = false;
+};
+
+} // namespace cairn::zero

@@ -1,0 +1,175 @@
+#include "zero/nvme_tier.h"
+
+#include <ATen/Functions.h>
+#include <ATen/ops/from_blob.h>
+#include <cairn/base/error.h>
+#include <cairn/io/aligned_buffer.h>
+#include <cairn/io/nvme_store.h>
+#include <cairn/io/preflight.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace cairn::zero {
+
+namespace {
+
+/// A bucket's weights and states lie behind each other in one array, so that
+/// one transfer moves them.
+class NvmeTier final : public ShardTier {
+ public:
+  explicit NvmeTier(const NvmeTierOptions& options)
+      : store_(options.folder, options.aio),
+        slots_(std::max(2, options.buffers)) {}
+
+  bool keeps_memory() const override { return false; }
+
+  void put(ShardTensors tensors) override {
+    const int bucket = static_cast<int>(buckets_.size());
+    buckets_.push_back(
+        {.elements = tensors.weights.numel(),
+         .parts = 1 + tensors.states.size()});
+    store_.create(name_of(bucket), bytes_of(bucket));
+    Slot& slot = free_slot(bucket);
+    ShardTensors views = views_of(slot);
+    views.weights.copy_(tensors.weights);
+    for (std::size_t i = 0; i < tensors.states.size(); ++i) {
+      views.states[i].copy_(tensors.states[i]);
+    }
+    slot.state = Slot::State::acquired;
+    give_back(bucket, true);
+  }
+
+  void prefetch(int bucket) override {
+    if (find(bucket) == nullptr) {
+      Slot& slot = free_slot(bucket);
+      slot.transfer = store_.read(name_of(bucket), 0, bytes_in(slot));
+      slot.state = Slot::State::ready;
+    }
+  }
+
+  ShardTensors acquire(int bucket) override {
+    prefetch(bucket);
+    Slot& slot = *find(bucket);
+    slot.transfer.wait();
+    slot.state = Slot::State::acquired;
+    return views_of(slot);
+  }
+
+  void give_back(int bucket, bool changed) override {
+    Slot& slot = *find(bucket);
+    slot.state = Slot::State::ready;
+    if (changed) {
+      slot.transfer = store_.write(name_of(bucket), 0, bytes_in(slot));
+    }
+  }
+
+  void settle() override {
+    for (Slot& slot : slots_) {
+      slot.transfer.wait();
+    }
+  }
+
+  Bytes bytes() const override {
+    Bytes result{.disk = static_cast<std::int64_t>(store_.bytes_on_disk())};
+    for (const Slot& slot : slots_) {
+      result.memory += static_cast<std::int64_t>(slot.buffer.size());
+    }
+    return result;
+  }
+
+ private:
+  struct Bucket {
+    std::int64_t elements = 0;
+    std::size_t parts = 0;
+  };
+  struct Slot {
+    enum class State { empty, ready, acquired };
+    io::AlignedBuffer buffer;
+    io::Pending transfer;
+    int bucket = -1;
+    State state = State::empty;
+    std::uint64_t last_use = 0;
+  };
+
+  static std::string name_of(int bucket) {
+    return fmt::format("bucket {}", bucket);
+  }
+  std::size_t bytes_of(int bucket) const {
+    const Bucket& plan = buckets_[bucket];
+    return plan.parts * static_cast<std::size_t>(plan.elements) * sizeof(float);
+  }
+  std::span<std::byte> bytes_in(const Slot& slot) const {
+    return slot.buffer.bytes().first(bytes_of(slot.bucket));
+  }
+
+  Slot* find(int bucket) {
+    for (Slot& slot : slots_) {
+      if (slot.state != Slot::State::empty && slot.bucket == bucket) {
+        slot.last_use = ++clock_;
+        return &slot;
+      }
+    }
+    return nullptr;
+  }
+
+  /// The buffer that was used longest ago; waits until it is written.
+  Slot& free_slot(int bucket) {
+    Slot* oldest = nullptr;
+    for (Slot& slot : slots_) {
+      if (slot.state != Slot::State::acquired &&
+          (oldest == nullptr || slot.last_use < oldest->last_use)) {
+        oldest = &slot;
+      }
+    }
+    if (oldest == nullptr) {
+      throw InternalError({.what = "all buffers of the NVMe tier are in use"});
+    }
+    oldest->transfer.wait();
+    oldest->bucket = bucket;
+    oldest->last_use = ++clock_;
+    if (oldest->buffer.size() < bytes_of(bucket)) {
+      oldest->buffer = io::AlignedBuffer(bytes_of(bucket));
+    }
+    return *oldest;
+  }
+
+  ShardTensors views_of(Slot& slot) {
+    const Bucket& plan = buckets_[slot.bucket];
+    auto* data = reinterpret_cast<float*>(slot.buffer.data());
+    const auto part = [&](std::size_t i) {
+      return at::from_blob(
+          data + static_cast<std::int64_t>(i) * plan.elements,
+          {plan.elements},
+          at::kFloat);
+    };
+    ShardTensors views{.weights = part(0)};
+    for (std::size_t i = 1; i < plan.parts; ++i) {
+      views.states.push_back(part(i));
+    }
+    return views;
+  }
+
+  io::NvmeStore store_;
+  std::vector<Bucket> buckets_;
+  std::vector<Slot> slots_;
+  std::uint64_t clock_ = 0;
+};
+
+} // namespace
+
+std::unique_ptr<ShardTier> make_nvme_tier(
+    const NvmeTierOptions& options,
+    const Logger& logger) {
+  logger.info(
+      "NVMe tier: {}",
+      io::to_string(io::check_nvme_folder(
+          options.folder,
+          static_cast<std::uint64_t>(options.needed_bytes),
+          options.aio)));
+  return std::make_unique<NvmeTier>(options);
+}
+
+} // namespace cairn::zero

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+
+#include <vector>
+
+namespace cairn::zero {
+
+/// Is told when an operator is about to read or write a watched storage, and
+/// when it is done, on the thread that runs it. `key` is what watch() was
+/// given. It must not throw: libtorch would only log it.
+class UseListener {
+ public:
+  virtual void before_use(int key) noexcept = 0;
+  virtual void after_use(int key) noexcept = 0;
+
+ protected:
+  ~UseListener() = default;
+};
+
+/// Watches operators' inputs, in forward and backward, on every thread, for as
+/// long as it lives. libtorch's modules have no hooks; its dispatcher does. So
+/// nothing needs wrapping: weights that are tied, or used in a lambda or far
+/// from their module, are seen as well.
+class OperatorObserver {
+ public:
+  explicit OperatorObserver(UseListener& listener) : listener_(listener) {}
+  ~OperatorObserver();
+  OperatorObserver(const OperatorObserver&) = delete;
+  OperatorObserver& operator=(const OperatorObserver&) = delete;
+
+  /// The storage must outlive the observer.
+  void watch(const c10::StorageImpl* storage, int key);
+
+ private:
+  UseListener& listener_;
+  std::vector<const c10::StorageImpl*> storages_;
+};
+
+} // namespace cairn::zero

@@ -1,0 +1,86 @@
+#include <cairn/base/error.h>
+#include <cairn/zero/policy.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string_view>
+#include <vector>
+
+namespace cairn::zero {
+
+namespace {
+
+Tier tier_of(config::OffloadDevice device) {
+  switch (device) {
+    case config::OffloadDevice::cpu:
+      return Tier::cpu;
+    case config::OffloadDevice::nvme:
+      return Tier::nvme;
+    case config::OffloadDevice::none:
+      break;
+  }
+  return Tier::device;
+}
+
+std::string_view where(Tier tier) {
+  switch (tier) {
+    case Tier::cpu:
+      return " (cpu)";
+    case Tier::nvme:
+      return " (nvme)";
+    case Tier::device:
+      break;
+  }
+  return "";
+}
+
+} // namespace
+
+Policy policy_of(const config::ZeroConfig& config) {
+  const int stage = static_cast<int>(config.stage);
+  Policy policy{
+      .partition_optimizer = stage >= 1,
+      .partition_gradients = stage >= 2,
+      .partition_parameters = stage >= 3};
+  if (config.offload_optimizer) {
+    policy.optimizer_tier = tier_of(config.offload_optimizer->device);
+  }
+  if (config.offload_param) {
+    policy.parameter_tier = tier_of(config.offload_param->device);
+  }
+  if (stage == 0 && policy.optimizer_tier != Tier::device) {
+    throw ConfigError(
+        {.what = "the optimizer is offloaded from stage 1 on",
+         .where = "zero_optimization.offload_optimizer",
+         .values = "stage 0",
+         .remedy = "set zero_optimization.stage to 1, 2 or 3"});
+  }
+  if (stage != 3 && policy.parameter_tier != Tier::device) {
+    throw ConfigError(
+        {.what = "parameters are offloaded at stage 3 only",
+         .where = "zero_optimization.offload_param",
+         .values = fmt::format("stage {}", stage),
+         .remedy = "set zero_optimization.stage to 3"});
+  }
+  return policy;
+}
+
+std::string describe(const Policy& policy) {
+  std::vector<std::string> parts;
+  if (policy.partition_optimizer) {
+    parts.push_back(fmt::format("optimizer{}", where(policy.optimizer_tier)));
+  }
+  if (policy.partition_gradients) {
+    parts.emplace_back("gradients");
+  }
+  if (policy.partition_parameters) {
+    parts.push_back(fmt::format("parameters{}", where(policy.parameter_tier)));
+  }
+  return fmt::format(
+      "ZeRO stage {}: {}",
+      parts.size(),
+      parts.empty() ? "nothing partitioned"
+                    : fmt::format("{} partitioned", fmt::join(parts, ", ")));
+}
+
+} // namespace cairn::zero

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "zero/bucket_update.h"
+#include "zero/flat_parameters.h"
+#include "zero/gradient_reducer.h"
+#include "zero/shard_tier.h"
+#include "zero/sharded_optimizer.h"
+
+#include <cairn/distributed/process_group.h>
+#include <cairn/optim/rule.h>
+#include <cairn/zero/layout.h>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace cairn::zero {
+
+/// One of our own rules on flat shards.
+class RuleOptimizer final : public ShardedOptimizer {
+ public:
+  struct Options {
+    bool partition = false; ///< a shard per rank, not everything on each
+    bool on_cpu = false;    ///< states and update, wherever the parameters are
+    std::vector<optim::GroupValues> groups;
+  };
+
+  RuleOptimizer(
+      const Layout& layout,
+      FlatParameters& parameters,
+      std::unique_ptr<optim::Rule> rule,
+      distributed::ProcessGroup group,
+      Options options,
+      std::unique_ptr<ShardTier> tier);
+
+  std::string_view name() const override { return rule_->name(); }
+  std::vector<optim::GroupValues>& groups() override { return options_.groups; }
+  void step(const GradientReducer& gradients, double gradient_factor) override;
+  void refresh_weights() override;
+  void publish_weights() override;
+  void visit(bool write, const Visit& visit) override;
+  std::int64_t steps() const override { return steps_; }
+  void set_steps(std::int64_t steps) override { steps_ = steps; }
+  ShardTier::Bytes bytes() const override;
+
+ private:
+  Range range(int bucket) const;
+  at::Tensor target(int bucket) const;
+  void emit(int bucket, const at::Tensor& weights, const at::Tensor& copy);
+  at::Tensor staging_for(int bucket) const;
+  std::vector<int> trainable_in_forward_order() const;
+
+  const Layout& layout_;
+  FlatParameters& parameters_;
+  std::unique_ptr<optim::Rule> rule_;
+  distributed::ProcessGroup group_;
+  Options options_;
+  std::unique_ptr<ShardTier> tier_;
+  std::unique_ptr<BucketUpdate> update_;
+  bool in_place_ = false; ///< the parameters are the fp32 weights
+  std::int64_t steps_ = 0;
+};
+
+} // namespace cairn::zero

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "zero/gradient_reducer.h"
+#include "zero/shard_tier.h"
+
+#include <cairn/optim/group_values.h>
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace cairn::zero {
+
+/// This rank's part of an optimizer: fp32 weights and states of its shard, and
+/// the step that updates them and brings the new weights to everyone.
+class ShardedOptimizer {
+ public:
+  virtual ~ShardedOptimizer() = default;
+
+  virtual std::string_view name() const = 0;
+  /// Read at every step: a schedule writes here.
+  virtual std::vector<optim::GroupValues>& groups() = 0;
+
+  /// One update; every gradient counts `gradient_factor` times.
+  virtual void step(
+      const GradientReducer& gradients,
+      double gradient_factor) = 0;
+
+  /// Somebody else changed the parameters: takes their values over.
+  virtual void refresh_weights() = 0;
+  /// The other way: brings the fp32 weights into the parameters.
+  virtual void publish_weights() = 0;
+
+  /// Calls visit(bucket, name, tensor) for the fp32 weights ("weight") and
+  /// every state; with `write`, what that leaves in the tensors is kept.
+  using Visit = std::function<
+      void(int bucket, std::string_view name, at::Tensor& values)>;
+  virtual void visit(bool write, const Visit& visit) = 0;
+  /// Updates so far, which bias corrections count.
+  virtual std::int64_t steps() const = 0;
+  virtual void set_steps(std::int64_t steps) = 0;
+
+  virtual ShardTier::Bytes bytes() const = 0;
+};
+
+} // namespace cairn::zero

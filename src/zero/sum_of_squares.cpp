@@ -1,0 +1,43 @@
+#include "zero/sum_of_squares.h"
+
+#include "kernels/cpu/cpu.h"
+#include "zero/bucket_shard.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace cairn::zero {
+
+double sum_of_squares(const at::Tensor& values) {
+  if (!values.is_cpu()) {
+    const double norm =
+        at::linalg_vector_norm(values, 2, std::nullopt, false, at::kFloat)
+            .item<double>();
+    return norm * norm;
+  }
+  constexpr std::int64_t chunk = 1 << 16;
+  const std::int64_t count = values.numel();
+  const auto* bytes = static_cast<const char*>(values.const_data_ptr());
+  const auto size = static_cast<std::int64_t>(values.element_size());
+  const kernels::Element element = element_of(values.scalar_type());
+  std::vector<double> sums((count + chunk - 1) / chunk);
+  at::parallel_for(
+      0,
+      static_cast<std::int64_t>(sums.size()),
+      1,
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          sums[i] = kernels::cpu::sum_of_squares(
+              bytes + i * chunk * size,
+              element,
+              std::min(chunk, count - i * chunk));
+        }
+      });
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+} // namespace cairn::zero

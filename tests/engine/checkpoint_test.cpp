@@ -1,0 +1,200 @@
+#include "engine/nets.h"
+#include "support/run_ranks.h"
+#include "support/temporary_folder.h"
+
+#include <cairn/base/error.h>
+#include <cairn/engine/initialize.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/utils.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::OddMlp;
+
+/// The same data for the world whatever its size: 4 rows a step.
+constexpr std::int64_t rows = 4;
+
+struct Training {
+  std::shared_ptr<OddMlp> net;
+  Initialized all;
+  distributed::World world;
+
+  double step() {
+    Engine& engine = all.engine;
+    const std::int64_t mine = rows / world.size();
+    const at::Tensor tokens = at::remainder(
+        at::arange(rows * 8, at::kLong).view({rows, 8}) * 5 +
+            engine.global_steps() * 3,
+        64);
+    const at::Tensor own = tokens.narrow(0, world.rank() * mine, mine);
+    const at::Tensor loss = testing::token_loss(engine(own), own);
+    engine.backward(loss);
+    engine.step();
+    return world.group()
+               .all_reduce(at::full({1}, loss.item<double>(), at::kDouble))
+               .wait()
+               .item<double>() /
+        world.size();
+  }
+};
+
+Training start(
+    const distributed::World& world,
+    int stage,
+    const json& more = {}) {
+  torch::manual_seed(3);
+  json config{
+      {"train_batch_size", rows},
+      {"optimizer", {{"type", "Adam"}, {"params", {{"lr", 0.01}}}}},
+      {"scheduler",
+       {{"type", "WarmupLR"},
+        {"params", {{"warmup_max_lr", 0.02}, {"warmup_num_steps", 6}}}}},
+      {"zero_optimization",
+       {{"stage", stage},
+        {"reduce_bucket_size", 300},
+        {"stage3_param_persistence_threshold", 20}}}};
+  if (!more.is_null()) {
+    config.merge_patch(more);
+  }
+  auto net = std::make_shared<OddMlp>();
+  return {
+      net,
+      initialize(
+          {.model = net,
+           .config = config.dump(),
+           .world = world,
+           .logger = Logger({.least = LogLevel::error})}),
+      world};
+}
+
+std::vector<double> curve(Training& run, int steps) {
+  std::vector<double> losses;
+  for (int i = 0; i < steps; ++i) {
+    losses.push_back(run.step());
+  }
+  return losses;
+}
+
+TEST(EngineCheckpoint, GoesOnBitByBit) {
+  const testing::TemporaryFolder folder;
+  for (const int stage : {0, 1, 2, 3}) {
+    const auto place = folder.path() / std::to_string(stage);
+    for (const bool sixteen : {false, true}) {
+      testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+        SCOPED_TRACE(stage);
+        const json more{{"bf16", {{"enabled", sixteen}}}};
+        Training whole = start(world, stage, more);
+        curve(whole, 3);
+        whole.all.engine.save_checkpoint(
+            place,
+            std::nullopt,
+            {{"epoch", 3}, {"name", "x"}, {"rng", at::arange(3, at::kByte)}});
+        const auto rates = whole.all.engine.get_lr();
+        const auto rest = curve(whole, 4);
+
+        Training again = start(world, stage, more);
+        const auto [path, client] = again.all.engine.load_checkpoint(place);
+        EXPECT_EQ(path, place / "global_step3");
+        EXPECT_EQ(std::get<std::int64_t>(client.at("epoch")), 3);
+        EXPECT_EQ(std::get<std::string>(client.at("name")), "x");
+        EXPECT_TRUE(at::equal(
+            std::get<at::Tensor>(client.at("rng")),
+            at::arange(3, at::kByte)));
+        EXPECT_EQ(again.all.engine.global_steps(), 3);
+        EXPECT_EQ(again.all.engine.get_lr(), rates);
+        EXPECT_EQ(curve(again, 4), rest);
+      });
+    }
+  }
+}
+
+TEST(EngineCheckpoint, LoadsAtAnotherWorldSizeAndStage) {
+  const testing::TemporaryFolder folder;
+  const auto save = [&](int ranks, int stage) {
+    testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
+      Training run = start(world, stage);
+      curve(run, 2);
+      run.all.engine.save_checkpoint(folder.path(), "saved");
+      if (world.rank() == 0) {
+        std::ofstream(folder.path() / "losses.json") << json(curve(run, 3));
+      } else {
+        curve(run, 3);
+      }
+    });
+  };
+  const auto load = [&](int ranks, int stage) {
+    testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
+      SCOPED_TRACE(::testing::Message() << ranks << " ranks, stage " << stage);
+      Training run = start(world, stage);
+      run.all.engine.load_checkpoint(folder.path(), "saved");
+      std::ifstream file(folder.path() / "losses.json");
+      const auto wanted = json::parse(file).get<std::vector<double>>();
+      const auto got = curve(run, 3);
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        EXPECT_NEAR(got[i], wanted[i], 1e-5) << i;
+      }
+    });
+  };
+  save(2, 3);
+  load(1, 0);
+  load(4, 1);
+  load(2, 2);
+  save(1, 0);
+  load(4, 3);
+  load(2, 1);
+  save(4, 2);
+  load(1, 3);
+}
+
+TEST(EngineCheckpoint, NamesWhatIsWrong) {
+  const testing::TemporaryFolder folder;
+  testing::run_ranks({.ranks = 1}, [&](const distributed::World& world) {
+    Training run = start(world, 1);
+    EXPECT_EQ(
+        run.all.engine.load_checkpoint(folder.path()).first,
+        std::nullopt);
+    run.step();
+    run.all.engine.save_checkpoint(folder.path(), "a");
+    const auto error_of = [](const std::function<void()>& call) -> std::string {
+      try {
+        call();
+      } catch (const CheckpointError& error) {
+        return error.what();
+      }
+      return "no error";
+    };
+    EXPECT_THAT(
+        error_of([&] { run.all.engine.load_checkpoint(folder.path(), "b"); }),
+        HasSubstr("no complete checkpoint"));
+    Training other = start(world, 1, {{"optimizer", {{"type", "Lion"}}}});
+    EXPECT_THAT(
+        error_of([&] { other.all.engine.load_checkpoint(folder.path(), "a"); }),
+        HasSubstr("adamw, this run has lion"));
+    {
+      std::fstream bytes(
+          folder.path() / "a" / "slices-00000.bin",
+          std::ios::in | std::ios::out | std::ios::binary);
+      bytes.seekp(1000);
+      bytes.put('!');
+    }
+    EXPECT_THAT(
+        error_of([&] { run.all.engine.load_checkpoint(folder.path(), "a"); }),
+        HasSubstr("the file is damaged"));
+    std::filesystem::resize_file(folder.path() / "a" / "slices-00000.bin", 900);
+    EXPECT_THAT(
+        error_of([&] { run.all.engine.load_checkpoint(folder.path(), "a"); }),
+        HasSubstr("past the end"));
+  });
+}
+
+} // namespace
+} // namespace cairn

@@ -1,0 +1,145 @@
+#include "support/golden_tensors.h"
+#include "support/run_ranks.h"
+
+#include <cairn/engine/initialize.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+// Runs of the real DeepSpeed (tests/golden/deepspeed_engine) step by step:
+// losses, norms, learning rates, loss scales and skipped steps.
+
+namespace cairn {
+namespace {
+
+const std::string folder = CAIRN_GOLDEN_DIR "/deepspeed_engine/";
+
+struct Net : torch::nn::Module {
+  Net() {
+    fc1 = register_module("fc1", torch::nn::Linear(8, 17));
+    norm = register_module(
+        "norm",
+        torch::nn::LayerNorm(torch::nn::LayerNormOptions({17})));
+    fc2 = register_module(
+        "fc2",
+        torch::nn::Linear(torch::nn::LinearOptions(17, 4).bias(false)));
+    const torch::NoGradGuard no_grad;
+    const auto initial =
+        testing::golden_tensors(folder + "initial.safetensors");
+    for (auto& parameter : named_parameters()) {
+      parameter.value().copy_(initial.at(parameter.key()));
+    }
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return fc2(at::tanh(norm(fc1(x))));
+  }
+  torch::nn::Linear fc1{nullptr};
+  torch::nn::LayerNorm norm{nullptr};
+  torch::nn::Linear fc2{nullptr};
+};
+
+std::vector<nlohmann::json> runs() {
+  std::ifstream file(folder + "runs.json");
+  return nlohmann::json::parse(file).get<std::vector<nlohmann::json>>();
+}
+
+/// Matrices, and vectors without weight decay.
+std::vector<ParameterGroup> two_groups(const Net& net) {
+  std::vector<ParameterGroup> groups(2);
+  groups[1].values.weight_decay = 0;
+  for (const at::Tensor& parameter : net.parameters()) {
+    groups[parameter.dim() == 1 ? 1 : 0].parameters.push_back(parameter);
+  }
+  return groups;
+}
+
+void train(const nlohmann::json& run, const distributed::World& world) {
+  nlohmann::json config = run["config"];
+  config["optimizer"] = {
+      {"type", "AdamW"},
+      {"params",
+       {{"lr", 1e-3},
+        {"betas", {0.9, 0.95}},
+        {"eps", 1e-8},
+        {"weight_decay", 0.1}}}};
+  auto net = std::make_shared<Net>();
+  const bool grouped = run["name"].get<std::string>().ends_with("_groups");
+  auto [engine, optimizer, loader, schedule] = initialize(
+      {.model = net,
+       .model_parameters =
+           grouped ? two_groups(*net) : std::vector<ParameterGroup>{},
+       .config = config.dump(),
+       .world = world,
+       .logger = Logger({.least = LogLevel::error})});
+
+  const auto data = testing::golden_tensors(folder + "data.safetensors");
+  const bool full = !engine.fp16_enabled() && !engine.bfloat16_enabled();
+  // At stage 0 DeepSpeed's 16-bit optimizers round where no other does.
+  const bool stage0 = engine.zero_optimization_stage() == 0;
+  const double tolerance = full ? 2e-5
+      : stage0                  ? 6e-2
+      : engine.fp16_enabled()   ? 3e-3
+                                : 2e-2;
+  const std::int64_t micro = engine.train_micro_batch_size_per_gpu();
+  const std::int64_t accumulation = engine.gradient_accumulation_steps();
+  for (std::int64_t s = 0; s < 12; ++s) {
+    EXPECT_NEAR(engine.get_lr()[0], run["lr"][s].get<double>(), 1e-12);
+    const double scale = engine.cur_scale();
+    double loss_sum = 0;
+    for (std::int64_t m = 0; m < accumulation; ++m) {
+      const std::int64_t first = (world.rank() * accumulation + m) * micro;
+      const at::Tensor x = data.at("x")[s].narrow(0, first, micro);
+      const at::Tensor y = data.at("y")[s].narrow(0, first, micro);
+      at::Tensor loss = at::mse_loss(engine(x).to(at::kFloat), y);
+      if (engine.fp16_enabled() && s == 5) {
+        loss = loss * 1e6;
+      }
+      loss_sum += loss.item<double>();
+      engine.backward(loss);
+      engine.step();
+    }
+    const double loss = world.group()
+                            .all_reduce(at::full({1}, loss_sum, at::kDouble))
+                            .wait()
+                            .item<double>() /
+        static_cast<double>(world.size() * accumulation);
+    const double expected = run["loss"][s];
+    EXPECT_NEAR(loss, expected, tolerance * std::abs(expected)) << "step " << s;
+    // Absent at stage 0 in fp32; at stage 3 divided by the scale of the step
+    // after, so not to be compared where that changed.
+    const bool scale_changed = engine.cur_scale() != scale;
+    if (!run["grad_norm"][s].is_null() && !scale_changed) {
+      const double norm = run["grad_norm"][s];
+      EXPECT_NEAR(*engine.get_global_grad_norm(), norm, 2 * tolerance * norm)
+          << "step " << s;
+    }
+    EXPECT_EQ(engine.skipped_steps(), run["skipped_steps"][s]) << "step " << s;
+    if (engine.fp16_enabled()) {
+      EXPECT_EQ(optimizer.cur_scale(), run["loss_scale"][s]) << "step " << s;
+    }
+  }
+}
+
+class DeepSpeedGolden : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(DeepSpeedGolden, FollowsTheRun) {
+  const nlohmann::json run = runs()[GetParam()];
+  testing::run_ranks(
+      {.ranks = run["world_size"].get<int>()},
+      [&](const distributed::World& world) { train(run, world); });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Runs,
+    DeepSpeedGolden,
+    ::testing::Range(std::size_t{0}, runs().size()),
+    [](const auto& info) { return runs()[info.param]["name"]; });
+
+} // namespace
+} // namespace cairn

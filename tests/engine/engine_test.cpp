@@ -1,0 +1,345 @@
+#include "engine/nets.h"
+#include "support/run_ranks.h"
+
+#include <ATen/TensorOperators.h>
+#include <cairn/base/error.h>
+#include <cairn/engine/distributed_data_parallel.h>
+#include <cairn/engine/initialize.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::OddMlp;
+
+const Logger quiet({.least = LogLevel::error});
+const std::string plain =
+    R"({"train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "SGD",
+        "params": {"lr": 0.1}}})";
+
+at::Tensor some_tokens() {
+  return at::arange(16, at::kLong).view({2, 8});
+}
+
+at::Tensor loss_of(const at::Tensor& logits) {
+  return testing::token_loss(logits, some_tokens());
+}
+
+/// What the call throws.
+template <typename Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// In a process of its own: autograd starts threads, and other tests fork.
+void alone(const std::function<void()>& body) {
+  testing::run_ranks({.ranks = 1}, [&](const distributed::World&) { body(); });
+}
+
+Engine engine_for(
+    std::shared_ptr<OddMlp> net,
+    const std::string& config = plain) {
+  return initialize({.model = net, .config = config, .logger = quiet}).engine;
+}
+
+TEST(Engine, SaysWhichVerbIsMissing) {
+  alone([] {
+    Engine engine = engine_for(std::make_shared<OddMlp>());
+    EXPECT_THAT(
+        error_of([&] { engine.step(); }),
+        HasSubstr("step() without backward()"));
+    engine.backward(loss_of(engine(some_tokens())));
+    EXPECT_THAT(
+        error_of([&] { engine.backward(loss_of(engine(some_tokens()))); }),
+        HasSubstr("backward() was called twice"));
+    engine.step();
+    engine.eval();
+    EXPECT_THAT(
+        error_of([&] { engine.backward(loss_of(engine(some_tokens()))); }),
+        HasSubstr("while evaluating"));
+    engine.train();
+    EXPECT_THAT(
+        error_of([&] { engine.backward(engine(some_tokens())); }),
+        HasSubstr("a loss of one element"));
+    EXPECT_THAT(
+        error_of([&] { engine.backward(at::ones({})); }),
+        HasSubstr("requires_grad false"));
+    EXPECT_THAT(
+        error_of([&] { loss_of(engine(some_tokens())).backward(); }),
+        HasSubstr("call engine.backward(loss) instead"));
+  });
+}
+
+TEST(Engine, CountsStepsAndBoundaries) {
+  alone([] {
+    Engine engine = engine_for(
+        std::make_shared<OddMlp>(),
+        R"({"train_batch_size": 6, "train_micro_batch_size_per_gpu": 2,
+          "optimizer": {"type": "SGD", "params": {"lr": 0.1}}})");
+    EXPECT_EQ(engine.gradient_accumulation_steps(), 3);
+    EXPECT_EQ(engine.get_global_grad_norm(), std::nullopt);
+    for (int i = 0; i < 7; ++i) {
+      EXPECT_EQ(engine.is_gradient_accumulation_boundary(), i % 3 == 2) << i;
+      engine.backward(loss_of(engine(some_tokens())));
+      engine.step();
+    }
+    EXPECT_EQ(engine.micro_steps(), 7);
+    EXPECT_EQ(engine.global_steps(), 2);
+    EXPECT_EQ(engine.global_samples(), 12);
+    EXPECT_TRUE(engine.get_global_grad_norm().has_value());
+  });
+}
+
+TEST(Engine, CastsFloatsAndNeverIntegers) {
+  alone([] {
+    struct Types : torch::nn::Module {
+      Types() { weight = register_parameter("weight", at::ones({300})); }
+      at::Tensor forward(const at::Tensor& ids, const at::Tensor& scale) {
+        EXPECT_EQ(ids.scalar_type(), at::kLong);
+        EXPECT_EQ(scale.scalar_type(), at::kBFloat16);
+        return weight.index_select(0, ids) * scale;
+      }
+      at::Tensor weight;
+    };
+    auto [engine, optimizer, loader, schedule] = initialize(
+        {.model = std::make_shared<Types>(),
+         .config = R"({"train_batch_size": 1, "bf16": {"enabled": true},
+                     "optimizer": {"type": "Adam"}})",
+         .logger = quiet});
+    // 257 is not a bf16 number.
+    const at::Tensor out =
+        engine(at::full({1}, 257, at::kLong), at::full({1}, 2.0, at::kDouble));
+    EXPECT_EQ(out.scalar_type(), at::kBFloat16);
+    EXPECT_TRUE(engine.bfloat16_enabled());
+    EXPECT_FALSE(engine.fp16_enabled());
+  });
+}
+
+TEST(Engine, RefusesWhatCannotBe) {
+  alone([] {
+    const auto with = [](const std::string& config) {
+      return error_of([&] { engine_for(std::make_shared<OddMlp>(), config); });
+    };
+    EXPECT_THAT(with("{}"), HasSubstr("train_batch_size"));
+    EXPECT_THAT(
+        with(R"({"train_batch_size": 1, "optimizer": {"type": "Adam"},
+               "amp": {"enabled": true}, "zero_optimization": {"stage": 1}})"),
+        HasSubstr("amp"));
+    EXPECT_THAT(
+        with(R"({"train_batch_size": 1, "optimizer": {"type": "Adam"},
+               "zero_optimization": {"stage": 2,
+               "offload_param": {"device": "cpu"}}})"),
+        HasSubstr("stage 3"));
+    EXPECT_THAT(
+        error_of([] { initialize({.config = plain, .logger = quiet}); }),
+        HasSubstr("needs a model"));
+    EXPECT_THAT(
+        error_of([] {
+          initialize({.model = std::make_shared<OddMlp>(), .logger = quiet});
+        }),
+        HasSubstr("there is no configuration"));
+    EXPECT_THAT(
+        error_of([] {
+          config::Args args;
+          args.deepspeed_config = "a.json";
+          initialize(
+              {.args = args,
+               .model = std::make_shared<OddMlp>(),
+               .config = plain,
+               .logger = quiet});
+        }),
+        HasSubstr("given twice"));
+  });
+}
+
+TEST(Engine, NamesTheParameterThatOverflowed) {
+  alone([] {
+    auto net = std::make_shared<OddMlp>();
+    auto [engine, optimizer, loader, schedule] = initialize(
+        {.model = net,
+         .config = R"({"train_batch_size": 2, "optimizer": {"type": "Adam"},
+          "fp16": {"enabled": true, "initial_scale_power": 1, "hysteresis": 1,
+                   "min_loss_scale": 1}, "zero_optimization": {"stage": 1}})",
+         .logger = quiet});
+    const auto overflow = [&] {
+      const at::Tensor logits = engine(some_tokens());
+      engine.backward(loss_of(logits) + net->scale.to(at::kFloat).sum() * 1e30);
+      engine.step();
+    };
+    const at::Tensor before = engine.full_parameter("head.weight");
+    overflow();
+    EXPECT_EQ(optimizer.cur_scale(), 1);
+    EXPECT_EQ(engine.skipped_steps(), 1);
+    EXPECT_TRUE(at::equal(engine.full_parameter("head.weight"), before));
+    try {
+      overflow();
+      FAIL() << "went on at the smallest scale";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("smallest loss scale"));
+      EXPECT_THAT(error.what(), HasSubstr("scale"));
+    }
+  });
+}
+
+TEST(Engine, LoadsDisjointBatchesOfItsData) {
+  struct Numbers {
+    std::pair<at::Tensor, at::Tensor> get(std::size_t i) {
+      return {
+          at::full({1}, static_cast<std::int64_t>(i), at::kLong),
+          at::full({}, static_cast<std::int64_t>(2 * i), at::kLong)};
+    }
+    std::size_t size() const { return 10; }
+  };
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    auto [engine, optimizer, loader, schedule] = initialize(
+        {.model = std::make_shared<OddMlp>(),
+         .training_data = Numbers{},
+         .config = plain,
+         .world = world,
+         .logger = quiet});
+    EXPECT_EQ(loader.size(), 3);
+    at::Tensor seen = at::zeros({10}, at::kLong);
+    for (auto& batch : loader) {
+      EXPECT_TRUE(at::equal(batch.target, batch.input.view({-1}) * 2));
+      seen.index_add_(
+          0,
+          batch.input.view({-1}),
+          at::ones({batch.input.size(0)}, at::kLong));
+    }
+    EXPECT_EQ(seen.sum().item<std::int64_t>(), 5);
+    EXPECT_TRUE(at::equal(
+        world.group().all_reduce(seen).wait(),
+        at::ones({10}, at::kLong)));
+    EXPECT_EQ(loader.epoch(), 0);
+  });
+}
+
+/// A client's optimizer, on one rank and on two, at every stage that takes it.
+TEST(Engine, TakesAnOptimizerOfTorch) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    std::vector<at::Tensor> results;
+    for (int stage = 0; stage <= 2; ++stage) {
+      torch::manual_seed(5);
+      auto net = std::make_shared<OddMlp>();
+      auto sgd = std::make_shared<torch::optim::SGD>(
+          std::vector<torch::optim::OptimizerParamGroup>{
+              torch::optim::OptimizerParamGroup(net->head->parameters()),
+              torch::optim::OptimizerParamGroup(
+                  net->shared->parameters(),
+                  std::make_unique<torch::optim::SGDOptions>(0.05))},
+          torch::optim::SGDOptions(0.1).momentum(0.9));
+      const at::Tensor untouched = net->embedding->weight.detach().clone();
+      auto [engine, optimizer, loader, schedule] = initialize(
+          {.model = net,
+           .optimizer = sgd,
+           .config = R"({"train_micro_batch_size_per_gpu": 2,
+               "zero_optimization": {"reduce_bucket_size": 200, "stage": )" +
+               std::to_string(stage) + "}}",
+           .world = world,
+           .logger = quiet});
+      EXPECT_EQ(engine.get_lr(), (std::vector<double>{0.1, 0.05}));
+      for (int i = 0; i < 3; ++i) {
+        engine.backward(loss_of(engine(some_tokens() + world.rank())));
+        engine.step();
+      }
+      results.push_back(engine.full_parameter("head.weight"));
+      EXPECT_TRUE(
+          at::equal(engine.full_parameter("embedding.weight"), untouched));
+      EXPECT_TRUE(at::equal(results.front(), results.back())) << stage;
+    }
+    EXPECT_THAT(
+        error_of([&] {
+          auto net = std::make_shared<OddMlp>();
+          initialize(
+              {.model = net,
+               .optimizer = std::make_shared<torch::optim::SGD>(
+                   net->head->parameters(),
+                   0.1),
+               .config = R"({"train_micro_batch_size_per_gpu": 2,
+                             "zero_optimization": {"stage": 3}})",
+               .world = world,
+               .logger = quiet});
+        }),
+        HasSubstr("stages 0 to 2"));
+  });
+}
+
+TEST(Engine, NoSyncAddsUp) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    torch::manual_seed(5);
+    auto net = std::make_shared<OddMlp>();
+    auto [engine, optimizer, loader, schedule] = initialize(
+        {.model = net, .config = plain, .world = world, .logger = quiet});
+    {
+      const auto scope = engine.no_sync();
+      engine.backward(loss_of(engine(some_tokens() + world.rank())));
+      engine.backward(loss_of(engine(some_tokens() + world.rank())));
+      EXPECT_THAT(
+          error_of([&] { engine.step(); }),
+          HasSubstr("inside no_sync()"));
+    }
+    engine.backward(loss_of(engine(some_tokens() + world.rank())));
+    engine.step();
+    const double three = *engine.get_global_grad_norm();
+
+    torch::manual_seed(5);
+    auto again = std::make_shared<OddMlp>();
+    auto once = initialize(
+        {.model = again, .config = plain, .world = world, .logger = quiet});
+    once.engine.backward(loss_of(once.engine(some_tokens() + world.rank())));
+    once.engine.step();
+    EXPECT_NEAR(three, 3 * *once.engine.get_global_grad_norm(), 1e-5);
+  });
+}
+
+// Without the engine: plain libtorch, averaged gradients.
+
+TEST(DistributedDataParallel, AveragesWhatBackwardLeaves) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    torch::manual_seed(5 + world.rank()); // rank 0's weights count
+    auto net = std::make_shared<OddMlp>();
+    DistributedDataParallel ddp(net, world.group(), {.bucket_elements = 300});
+
+    torch::manual_seed(5);
+    auto reference = std::make_shared<OddMlp>();
+    const auto expect_alike = [&](double factor) {
+      for (const auto& item : reference->named_parameters()) {
+        const at::Tensor got = net->named_parameters()[item.key()].grad();
+        const at::Tensor& wanted = item.value().grad();
+        if (wanted.defined()) {
+          EXPECT_TRUE(at::allclose(got, wanted * factor, 1e-5, 1e-7))
+              << item.key();
+        }
+      }
+    };
+    for (int step = 1; step <= 3; ++step) { // without zero_grad: adds up
+      loss_of(ddp(some_tokens() + world.rank())).backward();
+      for (int rank = 0; rank < 2; ++rank) {
+        (loss_of(reference->forward(some_tokens() + rank)) / 2).backward();
+      }
+      expect_alike(1);
+    }
+    {
+      const auto scope = ddp.no_sync();
+      loss_of(ddp(some_tokens() + world.rank())).backward();
+    }
+    loss_of(ddp(some_tokens() + world.rank())).backward();
+    expect_alike(5.0 / 3);
+  });
+}
+
+} // namespace
+} // namespace cairn

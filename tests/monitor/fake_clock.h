@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cairn/monitor/timers.h>
+
+#include <chrono>
+
+namespace cairn::monitor {
+
+/// A clock that goes only when told to, and counts who waits for the device.
+struct FakeClock {
+  Clock::time_point now{};
+  int synchronizations = 0;
+
+  TimeSource source() {
+    return {
+        .synchronize = [this] { ++synchronizations; },
+        .clock = [this] { return now; }};
+  }
+  void pass(double milliseconds) {
+    now += std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double, std::milli>(milliseconds));
+  }
+};
+
+} // namespace cairn::monitor
