@@ -6,6 +6,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/launch/free_port.h>
@@ -130,6 +131,40 @@ void measure(const std::vector<World>& worlds, const Options& options) {
   }
 }
 
+/// What a call adds to the compute that it hides behind: with as many ranks as
+/// cores both want the same ones.
+void measure_overlap(const std::vector<World>& worlds, const Options& options) {
+  const at::Tensor matrix = at::ones({512, 512});
+  const at::Tensor gradients =
+      at::ones({std::min(options.most_bytes, std::int64_t{32} << 20) / 4});
+  const auto compute = [&] {
+    for (int i = 0; i < 8; ++i) {
+      at::mm(matrix, matrix);
+    }
+  };
+  double ms[3];
+  ms[2] =
+      1e3 * seconds_per_call(worlds[1].group(), 2 * options.seconds, compute);
+  for (int i = 0; i < 2; ++i) {
+    const ProcessGroup& group = worlds[i].group();
+    ms[i] = 1e3 * seconds_per_call(group, 2 * options.seconds, [&] {
+              Pending pending = group.all_reduce(gradients, ReduceOp::mean);
+              compute();
+              pending.wait();
+            });
+  }
+  if (worlds[0].rank() == 0) {
+    fmt::print(
+        "\n{:.1f} ms of compute with an all_reduce of {} MiB of fp32 beside "
+        "it: "
+        "gloo adds {:.1f} ms, shared memory {:.1f} ms\n",
+        ms[2],
+        gradients.nbytes() >> 20,
+        ms[0] - ms[2],
+        ms[1] - ms[2]);
+  }
+}
+
 void run_rank(int rank, const int (&ports)[2], const Options& options) {
   at::set_num_threads(1);
   std::vector<World> worlds;
@@ -147,6 +182,7 @@ void run_rank(int rank, const int (&ports)[2], const Options& options) {
     worlds.push_back(init_distributed(init));
   }
   measure(worlds, options);
+  measure_overlap(worlds, options);
 }
 
 } // namespace

@@ -10,8 +10,11 @@ if(CAIRN_CUDA)
       # Ampere and Hopper; newer ones translate Hopper's at first use.
       set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
     endif()
+    if(NOT CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX})
+      set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER}) # it links, too
+    endif()
     enable_language(CUDA)
-    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD 17) # CMake 3.25 does not know that nvcc can do more
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Shared) # libtorch's too
     set(CAIRN_CUDA_KERNELS ON)

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-namespace cairn::checkpoint {
+namespace cairn::checkpoints {
 
 namespace {
 
@@ -207,4 +207,4 @@ void SliceFolderSource::read(
   }
 }
 
-} // namespace cairn::checkpoint
+} // namespace cairn::checkpoints

@@ -1,8 +1,5 @@
 #include "shared_memory_half.h"
 
-#include <bit>
-#include <cstdint>
-
 #if defined(__aarch64__)
 #include <arm_neon.h>
 #elif defined(__x86_64__)
@@ -12,7 +9,7 @@
 namespace cairn::distributed {
 namespace {
 
-static_assert(sizeof(c10::Half) == 2 && sizeof(c10::BFloat16) == 2);
+static_assert(sizeof(c10::Half) == 2);
 
 // As many as the instructions take in whole steps; the rest is for the caller.
 
@@ -94,32 +91,15 @@ std::size_t narrow_steps(const float*, c10::Half*, std::size_t) {
 
 } // namespace
 
-void widen(const c10::Half* from, float* to, std::size_t count) {
+void widen_halves(const c10::Half* from, float* to, std::size_t count) {
   for (std::size_t i = widen_steps(from, to, count); i < count; ++i) {
     to[i] = static_cast<float>(from[i]);
   }
 }
 
-void narrow(const float* from, c10::Half* to, std::size_t count) {
+void narrow_to_halves(const float* from, c10::Half* to, std::size_t count) {
   for (std::size_t i = narrow_steps(from, to, count); i < count; ++i) {
     to[i] = from[i];
-  }
-}
-
-// Written out in bits, since the compiler makes vectors of this.
-
-void widen(const c10::BFloat16* from, float* to, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    to[i] = std::bit_cast<float>(std::uint32_t{from[i].x} << 16);
-  }
-}
-
-void narrow(const float* from, c10::BFloat16* to, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(from[i]);
-    const std::uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
-    to[i].x = static_cast<std::uint16_t>(is_nan ? 0x7fc0 : rounded >> 16);
   }
 }
 

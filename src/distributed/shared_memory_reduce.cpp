@@ -4,8 +4,10 @@
 
 #include "shared_memory_half.h"
 
+#include <c10/util/BFloat16.h>
 #include <c10/util/Float8_e4m3fn.h>
 #include <c10/util/Float8_e5m2.h>
+#include <c10/util/Half.h>
 #include <cairn/base/error.h>
 
 #include <algorithm>
@@ -92,18 +94,40 @@ struct Divide {
   A divisor;
 };
 
-template <typename T>
-constexpr bool is_sum = std::is_same_v<T, Sum<T>>;
+// bf16 is written out in bits, since the compiler makes vectors of that.
 
-// For fp8; the 16-bit types have better ones.
 template <typename T>
-void widen(const T* from, float* to, std::size_t count) {
-  std::transform(from, from + count, to, [](T x) { return float(x); });
+Sum<T> widened(T x) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    return std::bit_cast<float>(std::uint32_t{x.x} << 16);
+  } else {
+    return static_cast<Sum<T>>(x);
+  }
 }
 
 template <typename T>
-void narrow(const float* from, T* to, std::size_t count) {
-  std::transform(from, from + count, to, [](float x) { return T(x); });
+T narrowed(Sum<T> x) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    const std::uint32_t to_even = 0x7fff + ((bits >> 16) & 1);
+    const std::uint32_t rounded = x != x ? 0x7fc00000 : bits + to_even;
+    return {static_cast<std::uint16_t>(rounded >> 16), T::from_bits()};
+  } else {
+    return static_cast<T>(x);
+  }
+}
+
+template <typename T, typename Op, typename Last>
+void reduce_pair(
+    T* out,
+    const T* a,
+    const T* b,
+    std::size_t elements,
+    Last last) {
+#pragma GCC ivdep // `out` may be `a` or `b`
+  for (std::size_t i = 0; i < elements; ++i) {
+    out[i] = narrowed<T>(last.of(Op::of(widened(a[i]), widened(b[i]))));
+  }
 }
 
 /// Elements that are worked on together: what is kept of them in between stays
@@ -112,12 +136,14 @@ constexpr std::size_t block = 1024;
 
 template <typename T>
 const Sum<T>* as_sums(const T* values, std::size_t count, Sum<T>* scratch) {
-  if constexpr (is_sum<T>) {
+  if constexpr (std::is_same_v<T, Sum<T>>) {
     return values;
+  } else if constexpr (std::is_same_v<T, c10::Half>) {
+    widen_halves(values, scratch, count);
   } else {
-    widen(values, scratch, count);
-    return scratch;
+    std::transform(values, values + count, scratch, widened<T>);
   }
+  return scratch;
 }
 
 template <typename T, typename Op, typename Last>
@@ -126,9 +152,9 @@ void reduce_block(
     const void* const* inputs,
     int count,
     std::size_t begin,
-    std::size_t width) {
+    std::size_t width,
+    Last last) {
   using A = Sum<T>;
-  const Last last(count);
   A sums[block];
   A scratch[2][block];
   const auto input = [&](int rank) {
@@ -146,15 +172,13 @@ void reduce_block(
       sums[i] = Op::of(sums[i], x[i]);
     }
   }
-  if constexpr (is_sum<T>) {
-    for (std::size_t i = 0; i < width; ++i) {
-      out[begin + i] = last.of(sums[i]);
-    }
+  for (std::size_t i = 0; i < width; ++i) {
+    sums[i] = last.of(sums[i]);
+  }
+  if constexpr (std::is_same_v<T, c10::Half>) {
+    narrow_to_halves(sums, out + begin, width);
   } else {
-    for (std::size_t i = 0; i < width; ++i) {
-      sums[i] = last.of(sums[i]);
-    }
-    narrow(sums, out + begin, width);
+    std::transform(sums, sums + width, out + begin, narrowed<T>);
   }
 }
 
@@ -164,21 +188,17 @@ void reduce_by(
     const void* const* inputs,
     int count,
     std::size_t elements) {
-  if constexpr (is_sum<T>) {
-    if (count == 2) {
-      const Last last(count);
-      const T* const a = static_cast<const T*>(inputs[0]);
-      const T* const b = static_cast<const T*>(inputs[1]);
-#pragma GCC ivdep // `out` may be `a` or `b`
-      for (std::size_t i = 0; i < elements; ++i) {
-        out[i] = last.of(Op::of(a[i], b[i]));
-      }
-      return;
-    }
+  const Last last(count);
+  // Halves pay for the way through blocks with faster conversions.
+  if (count == 2 && !std::is_same_v<T, c10::Half>) {
+    const auto* const a = static_cast<const T*>(inputs[0]);
+    const auto* const b = static_cast<const T*>(inputs[1]);
+    reduce_pair<T, Op>(out, a, b, elements, last);
+    return;
   }
   for (std::size_t begin = 0; begin < elements; begin += block) {
     const std::size_t width = std::min(block, elements - begin);
-    reduce_block<T, Op, Last>(out, inputs, count, begin, width);
+    reduce_block<T, Op>(out, inputs, count, begin, width, last);
   }
 }
 

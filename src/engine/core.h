@@ -112,8 +112,8 @@ class Core {
       at::Tensor& values)>;
   /// `each_once`: only what no other rank visits too.
   void visit_slices(bool write, bool each_once, const VisitSlice& visit);
-  void save_the_rest(checkpoint::Sink& sink);
-  void load_the_rest(const checkpoint::Source& source);
+  void save_the_rest(checkpoints::Sink& sink);
+  void load_the_rest(const checkpoints::Source& source);
   ClientState restore(
       const std::filesystem::path& place,
       const nlohmann::json& state);

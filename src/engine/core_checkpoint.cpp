@@ -32,7 +32,7 @@ std::string name_of(std::string_view kind, const std::string& parameter) {
   return fmt::format("{}/{}", kind, parameter);
 }
 
-json to_json(const ClientState& state, checkpoint::Sink& sink) {
+json to_json(const ClientState& state, checkpoints::Sink& sink) {
   json result = json::object();
   for (const auto& [name, value] : state) {
     if (const auto* tensor = std::get_if<at::Tensor>(&value)) {
@@ -74,7 +74,7 @@ at::ScalarType type_named(const std::string& name) {
   throw CheckpointError({.what = "unknown tensor type", .values = name});
 }
 
-ClientState client_from(const json& saved, const checkpoint::Source& source) {
+ClientState client_from(const json& saved, const checkpoints::Source& source) {
   ClientState state;
   for (const auto& [name, value] : saved.items()) {
     if (value.is_boolean()) {
@@ -130,7 +130,7 @@ fs::path Core::save_checkpoint(
   const fs::path place = folder / name;
   fs::create_directories(place);
 
-  checkpoint::SliceFolderSink sink(place, group_.rank());
+  checkpoints::SliceFolderSink sink(place, group_.rank());
   visit_slices(
       false,
       true,
@@ -179,7 +179,7 @@ fs::path Core::save_checkpoint(
 }
 
 /// Frozen parameters and buffers, which the optimizer does not know.
-void Core::save_the_rest(checkpoint::Sink& sink) {
+void Core::save_the_rest(checkpoints::Sink& sink) {
   for (int b = 0; b < flat_->buckets(); ++b) {
     if (!layout_->buckets()[b].trainable) {
       const zero::Range mine = layout_->shard(b, group_.rank());
@@ -245,7 +245,7 @@ std::pair<std::optional<fs::path>, ClientState> Core::load_checkpoint(
 
 ClientState Core::restore(const fs::path& place, const json& state) {
   const int writers = state.at("writers");
-  const checkpoint::SliceFolderSource source(place, writers);
+  const checkpoints::SliceFolderSource source(place, writers);
   const std::string saved_by = state.at("optimizer");
   if (saved_by != optimizer_->name()) {
     throw CheckpointError(
@@ -302,7 +302,7 @@ ClientState Core::restore(const fs::path& place, const json& state) {
   return client_from(state.at("client"), source);
 }
 
-void Core::load_the_rest(const checkpoint::Source& source) {
+void Core::load_the_rest(const checkpoints::Source& source) {
   for (int b = 0; b < flat_->buckets(); ++b) {
     if (layout_->buckets()[b].trainable) {
       continue;

@@ -137,7 +137,7 @@ Core::Core(CoreOptions options)
   } else {
     make_rule_optimizer(std::move(rule));
   }
-  if (policy_.partition_parameters && group_.size() > 1) {
+  if (flat_->any_partitioned()) {
     const config::ZeroConfig& zero = config().zero;
     gatherer_ = std::make_unique<zero::ParameterGatherer>(
         *layout_,

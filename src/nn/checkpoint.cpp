@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <utility>
+
 namespace cairn::nn::detail {
 namespace {
 

@@ -12,6 +12,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <utility>
 
 namespace cairn::nn {
 

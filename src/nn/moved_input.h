@@ -1,11 +1,13 @@
 #pragma once
 
+#include <ATen/DimVector.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/nn/checkpoint_options.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 namespace cairn::nn {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -58,8 +59,8 @@ FlatParameters::FlatParameters(
     const at::Tensor& first = parameters_[bucket.members.front().parameter];
     State state{
         .whole = at::zeros({bucket.elements}, first.options()),
-        .partitioned =
-            options.partition && layout.world() > 1 && !bucket.persistent};
+        .partitioned = options.partition && !bucket.persistent &&
+            (layout.world() > 1 || (options.rest_on_cpu && first.is_cuda()))};
     for (const Placement& member : bucket.members) {
       at::Tensor& parameter = parameters_[member.parameter];
       at::Tensor view = state.whole.narrow(0, member.offset, member.elements)
@@ -80,6 +81,10 @@ FlatParameters::FlatParameters(
       release(b);
     }
   }
+}
+
+bool FlatParameters::any_partitioned() const {
+  return std::ranges::any_of(states_, &State::partitioned);
 }
 
 const c10::StorageImpl* FlatParameters::storage(int bucket) const {

@@ -33,6 +33,7 @@ class FlatParameters {
   int buckets() const { return static_cast<int>(states_.size()); }
   /// Whether it is ever released.
   bool partitioned(int bucket) const { return states_[bucket].partitioned; }
+  bool any_partitioned() const;
   /// What tells an operator's input from other tensors.
   const c10::StorageImpl* storage(int bucket) const;
 

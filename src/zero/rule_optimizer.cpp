@@ -51,8 +51,9 @@ Range RuleOptimizer::range(int bucket) const {
 
 /// Where the new weights go, in the parameters' own type.
 at::Tensor RuleOptimizer::target(int bucket) const {
-  return options_.partition ? parameters_.shard(bucket)
-                            : parameters_.whole(bucket);
+  return options_.partition || parameters_.partitioned(bucket)
+      ? parameters_.shard(bucket)
+      : parameters_.whole(bucket);
 }
 
 std::vector<int> RuleOptimizer::trainable_in_forward_order() const {

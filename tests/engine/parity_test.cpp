@@ -1,21 +1,10 @@
-#include "engine/nets.h"
+#include "engine/parity.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
-#include <cairn/engine/initialize.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn/utils/clip_grad.h>
-#include <torch/optim/adamw.h>
-#include <torch/utils.h>
-#include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <functional>
-#include <map>
-#include <optional>
 #include <string>
-#include <vector>
 
 // Every way to spread a training over ranks gives the run of one process: the
 // reference is a plain libtorch loop that knows nothing of Cairn.
@@ -23,171 +12,15 @@
 namespace cairn {
 namespace {
 
-using nlohmann::json;
+using testing::Curve;
+using testing::expect_close;
+using testing::expect_equal;
+using testing::json;
 using testing::OddMlp;
+using testing::reference;
+using testing::stage;
 using testing::TinyGpt;
-
-constexpr int steps = 5;
-constexpr std::int64_t micro = 2;
-
-/// [micro, 9] tokens: the inputs and, one further, the targets.
-at::Tensor tokens_of(int step, int number) {
-  return at::remainder(
-      at::arange(micro * 9, at::kLong).view({micro, 9}) * (7 + step) +
-          number * 11 + step * 3,
-      64);
-}
-
-struct Curve {
-  std::vector<double> losses;
-  std::vector<double> norms;
-  std::map<std::string, at::Tensor> weights;
-};
-
-template <typename Net>
-std::shared_ptr<Net> fresh() {
-  torch::manual_seed(17);
-  return std::make_shared<Net>();
-}
-
-/// Each that is trained, once.
-std::vector<at::Tensor> trained_parameters(const torch::nn::Module& net) {
-  std::vector<at::Tensor> result;
-  for (const at::Tensor& parameter : net.parameters()) {
-    const bool listed = std::ranges::any_of(result, [&](const at::Tensor& t) {
-      return t.is_same(parameter);
-    });
-    if (parameter.requires_grad() && !listed) {
-      result.push_back(parameter);
-    }
-  }
-  return result;
-}
-
-/// `passes` micro batches per step in one process, the way the book has it.
-template <typename Net>
-Curve reference(int passes) {
-  auto net = fresh<Net>();
-  std::vector<at::Tensor> parameters = trained_parameters(*net);
-  torch::optim::AdamW optimizer(
-      parameters,
-      torch::optim::AdamWOptions(1e-2).weight_decay(0.1));
-  Curve curve;
-  for (int step = 0; step < steps; ++step) {
-    optimizer.zero_grad();
-    double sum = 0;
-    for (int pass = 0; pass < passes; ++pass) {
-      const at::Tensor tokens = tokens_of(step, pass);
-      const at::Tensor loss = testing::token_loss(
-          net->forward(tokens.narrow(1, 0, 8)),
-          tokens.narrow(1, 1, 8));
-      (loss / passes).backward();
-      sum += loss.template item<double>() / passes;
-    }
-    // Without a gradient they take no step there, but one of weight decay here.
-    for (at::Tensor& parameter : parameters) {
-      if (!parameter.grad().defined()) {
-        parameter.mutable_grad() = at::zeros_like(parameter);
-      }
-    }
-    curve.losses.push_back(sum);
-    curve.norms.push_back(torch::nn::utils::clip_grad_norm_(parameters, 0.5));
-    optimizer.step();
-  }
-  for (const auto& parameter : net->named_parameters()) {
-    curve.weights[parameter.key()] = parameter.value().detach().clone();
-  }
-  return curve;
-}
-
-template <typename Net>
-Curve trained(
-    const distributed::World& world,
-    const json& changes,
-    int accumulation,
-    std::optional<distributed::ProcessMesh> mesh = std::nullopt) {
-  const distributed::ProcessGroup group =
-      mesh ? mesh->data_context() : world.group();
-  json config{
-      {"train_micro_batch_size_per_gpu", micro},
-      {"gradient_accumulation_steps", accumulation},
-      {"gradient_clipping", 0.5},
-      {"optimizer",
-       {{"type", "AdamW"}, {"params", {{"lr", 1e-2}, {"weight_decay", 0.1}}}}},
-      {"zero_optimization", {{"reduce_bucket_size", 800}}}};
-  config.merge_patch(changes);
-  auto net = fresh<Net>();
-  auto [engine, optimizer, loader, schedule] = initialize(
-      {.model = net,
-       .mesh = mesh,
-       .config = config.dump(),
-       .world = world,
-       .logger = Logger({.least = LogLevel::error})});
-  Curve curve;
-  for (int step = 0; step < steps; ++step) {
-    double sum = 0;
-    for (int pass = 0; pass < accumulation; ++pass) {
-      const at::Tensor tokens =
-          tokens_of(step, group.rank() * accumulation + pass);
-      const at::Tensor loss = testing::token_loss(
-          engine(tokens.narrow(1, 0, 8)),
-          tokens.narrow(1, 1, 8));
-      sum += loss.item<double>();
-      engine.backward(loss);
-      engine.step();
-    }
-    sum =
-        group.all_reduce(at::full({1}, sum, at::kDouble)).wait().item<double>();
-    curve.losses.push_back(sum / (group.size() * accumulation));
-    curve.norms.push_back(*engine.get_global_grad_norm());
-  }
-  for (const auto& parameter : net->named_parameters()) {
-    try {
-      curve.weights[parameter.key()] = engine.full_parameter(parameter.key());
-    } catch (const ConfigError&) { // another name of one that is listed
-    }
-  }
-  return curve;
-}
-
-void expect_close(const Curve& got, const Curve& wanted, double tolerance) {
-  for (int step = 0; step < steps; ++step) {
-    EXPECT_NEAR(got.losses[step], wanted.losses[step], tolerance)
-        << "step " << step;
-    EXPECT_NEAR(got.norms[step], wanted.norms[step], 10 * tolerance)
-        << "step " << step;
-  }
-  for (const auto& [name, values] : got.weights) {
-    if (name.ends_with("qkv.bias")) {
-      continue; // softmax forgets the keys' bias: Adam follows noise there
-    }
-    EXPECT_LT(
-        (values.to(at::kFloat) - wanted.weights.at(name))
-            .abs()
-            .max()
-            .item<double>(),
-        20 * tolerance)
-        << name;
-  }
-}
-
-void expect_equal(const Curve& got, const Curve& wanted) {
-  EXPECT_EQ(got.losses, wanted.losses);
-  for (const auto& [name, values] : got.weights) {
-    EXPECT_TRUE(at::equal(values, wanted.weights.at(name))) << name;
-  }
-}
-
-json stage(int number) {
-  json zero{{"stage", number}};
-  if (number == 3) {
-    zero["stage3_param_persistence_threshold"] = 20;
-    zero["stage3_max_live_parameters"] = 3000;
-    zero["stage3_max_reuse_distance"] = 500;
-    zero["stage3_prefetch_bucket_size"] = 1500;
-  }
-  return {{"zero_optimization", zero}};
-}
+using testing::trained;
 
 template <typename Net>
 void all_stages(int ranks, int accumulation) {
@@ -272,7 +105,7 @@ TEST(Parity, SixteenBitsStayNear) {
       json changes = stage(number);
       changes["bf16"]["enabled"] = true;
       const Curve got = trained<TinyGpt>(world, changes, 1);
-      for (int step = 0; step < steps; ++step) {
+      for (int step = 0; step < testing::steps; ++step) {
         EXPECT_NEAR(got.losses[step], wanted.losses[step], 0.03) << step;
       }
     }

@@ -18,9 +18,14 @@ std::vector<float> random_matrix(std::int64_t rows, std::int64_t columns) {
   return matrix;
 }
 
+struct Range {
+  double low;
+  double high;
+};
+
 /// The largest and the smallest eigenvalue that |X Xt v| = s |v| shows for some
 /// vectors v on the short side: all lie between them.
-std::pair<double, double> stretches(
+Range stretches(
     const std::vector<float>& x,
     std::int64_t rows,
     std::int64_t columns) {

@@ -13,7 +13,7 @@
 // The simplest format that keeps the seam: per writer a file of raw values and
 // a JSON list of what is in it.
 
-namespace cairn::checkpoint {
+namespace cairn::checkpoints {
 
 /// `slices-RANK.bin` and `slices-RANK.json` in a folder.
 class SliceFolderSink final : public Sink {
@@ -59,4 +59,4 @@ class SliceFolderSource final : public Source {
   std::map<std::string, Entry> entries_;
 };
 
-} // namespace cairn::checkpoint
+} // namespace cairn::checkpoints

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::checkpoint {
+namespace cairn::checkpoints {
 
 /// A stretch of a named tensor, flat: what one rank has of it.
 struct TensorSlice {
@@ -39,4 +39,4 @@ class Source {
       at::Tensor& into) const = 0;
 };
 
-} // namespace cairn::checkpoint
+} // namespace cairn::checkpoints

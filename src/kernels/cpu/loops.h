@@ -162,18 +162,21 @@ std::int64_t first_with_exponent(
     const void* values,
     std::int64_t count,
     Bits exponent) {
-  constexpr std::int64_t block = 4096;
+  constexpr int block = 64; // known to the compiler, which vectorises it
   const Bits* bits = static_cast<const Bits*>(values);
-  for (std::int64_t begin = 0; begin < count; begin += block) {
-    const std::int64_t end = begin + block < count ? begin + block : count;
+  std::int64_t i = 0;
+  for (; i + block <= count; i += block) {
     Bits found = 0;
-    for (std::int64_t i = begin; i < end; ++i) { // vectorised by the compiler
-      found = static_cast<Bits>(found | ((bits[i] & exponent) == exponent));
+    for (int j = 0; j < block; ++j) {
+      found = static_cast<Bits>(found | ((bits[i + j] & exponent) == exponent));
     }
-    for (std::int64_t i = begin; found != 0 && i < end; ++i) {
-      if ((bits[i] & exponent) == exponent) {
-        return i;
-      }
+    if (found != 0) {
+      break;
+    }
+  }
+  for (; i < count; ++i) {
+    if ((bits[i] & exponent) == exponent) {
+      return i;
     }
   }
   return -1;

@@ -14,7 +14,7 @@ template <bool converts>
 struct Neon {
   static constexpr int width = 16;
 
-  float32x4_t part[4];
+  float32x4_t part[4]; // indexed by constants alone: in registers, that is
 
   Neon() : Neon(0.F) {}
   explicit Neon(float from)
@@ -24,29 +24,36 @@ struct Neon {
     return each([&](int j) { return vld1q_f32(from + 4 * j); });
   }
   static Neon load_fp16(const std::uint16_t* from) {
-    return each([&](int j) {
-      return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from + 4 * j)));
-    });
+    const float16x8_t low = vreinterpretq_f16_u16(vld1q_u16(from));
+    const float16x8_t high = vreinterpretq_f16_u16(vld1q_u16(from + 8));
+    return Neon(
+        vcvt_f32_f16(vget_low_f16(low)),
+        vcvt_high_f32_f16(low),
+        vcvt_f32_f16(vget_low_f16(high)),
+        vcvt_high_f32_f16(high));
   }
   static Neon load_bf16(const std::uint16_t* from) {
-    return each([&](int j) {
-      return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(from + 4 * j), 16));
-    });
+    const uint16x8_t low = vld1q_u16(from);
+    const uint16x8_t high = vld1q_u16(from + 8);
+    return Neon(
+        vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(low), 16)),
+        vreinterpretq_f32_u32(vshll_high_n_u16(low, 16)),
+        vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(high), 16)),
+        vreinterpretq_f32_u32(vshll_high_n_u16(high, 16)));
   }
   void store(float* to) const {
-    for (int j = 0; j < 4; ++j) {
-      vst1q_f32(to + 4 * j, part[j]);
-    }
+    vst1q_f32(to, part[0]);
+    vst1q_f32(to + 4, part[1]);
+    vst1q_f32(to + 8, part[2]);
+    vst1q_f32(to + 12, part[3]);
   }
   void store_fp16(std::uint16_t* to) const {
-    for (int j = 0; j < 4; ++j) {
-      vst1_u16(to + 4 * j, vreinterpret_u16_f16(vcvt_f16_f32(part[j])));
-    }
+    vst1q_u16(to, as_fp16(part[0], part[1]));
+    vst1q_u16(to + 8, as_fp16(part[2], part[3]));
   }
   void store_bf16(std::uint16_t* to) const {
-    for (int j = 0; j < 4; j += 2) {
-      vst1q_u16(to + 4 * j, as_bf16(part[j], part[j + 1]));
-    }
+    vst1q_u16(to, as_bf16(part[0], part[1]));
+    vst1q_u16(to + 8, as_bf16(part[2], part[3]));
   }
 
   friend Neon operator+(Neon a, Neon b) {
@@ -78,6 +85,7 @@ struct Neon {
     float64x2_t low[4]{};
     float64x2_t high[4]{};
     void add_square(Neon a) {
+#pragma GCC unroll 4
       for (int j = 0; j < 4; ++j) {
         const float64x2_t first = vcvt_f64_f32(vget_low_f32(a.part[j]));
         const float64x2_t second = vcvt_high_f64_f32(a.part[j]);
@@ -86,6 +94,7 @@ struct Neon {
       }
     }
     void store(double* to) const {
+#pragma GCC unroll 4
       for (int j = 0; j < 4; ++j) {
         vst1q_f64(to + 4 * j, low[j]);
         vst1q_f64(to + 4 * j + 2, high[j]);
@@ -100,6 +109,10 @@ struct Neon {
   template <class Make>
   static Neon each(Make&& make) {
     return Neon(make(0), make(1), make(2), make(3));
+  }
+
+  static uint16x8_t as_fp16(float32x4_t low, float32x4_t high) {
+    return vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(low), high));
   }
 
   static uint16x8_t as_bf16(float32x4_t low, float32x4_t high) {

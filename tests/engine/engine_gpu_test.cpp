@@ -1,0 +1,90 @@
+#include "engine/parity.h"
+#include "support/run_ranks.h"
+#include "support/temporary_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+// The engine on a GPU: every stage and offload mode trains as the CPU does.
+
+namespace cairn {
+namespace {
+
+using testing::Curve;
+using testing::json;
+using testing::TinyGpt;
+
+json with_offload(int stage, const char* device, const std::string& folder) {
+  json changes = testing::stage(stage);
+  changes["zero_optimization"]["offload_optimizer"] = {
+      {"device", device},
+      {"nvme_path", folder}};
+  if (stage == 3) {
+    changes["zero_optimization"]["offload_param"] = {{"device", "cpu"}};
+  }
+  return changes;
+}
+
+void on_gpu(const std::function<void(const distributed::World&)>& body) {
+  testing::run_ranks(
+      {.ranks = 1, .backend = distributed::BackendChoice::automatic},
+      [&](const distributed::World& world) {
+        ASSERT_EQ(world.device_name(), "cuda:0");
+        body(world);
+      });
+}
+
+TEST(EngineGpu, EveryStageFollowsTheCpu) {
+  on_gpu([](const distributed::World& world) {
+    const Curve wanted = testing::reference<TinyGpt>(2);
+    for (int stage = 0; stage <= 3; ++stage) {
+      SCOPED_TRACE("stage " + std::to_string(stage));
+      const Curve got =
+          testing::trained<TinyGpt>(world, testing::stage(stage), 2);
+      testing::expect_close(got, wanted, 1e-4);
+    }
+  });
+}
+
+TEST(EngineGpu, OffloadChangesNothing) {
+  const testing::TemporaryFolder folder;
+  on_gpu([&](const distributed::World& world) {
+    for (const int stage : {1, 2, 3}) {
+      for (const bool sixteen : {false, true}) {
+        json plain = testing::stage(stage);
+        plain["bf16"]["enabled"] = sixteen;
+        const Curve wanted = testing::trained<TinyGpt>(world, plain, 2);
+        for (const char* device : {"cpu", "nvme"}) {
+          SCOPED_TRACE(
+              ::testing::Message() << "stage " << stage << ", " << device
+                                   << (sixteen ? ", bf16" : ", fp32"));
+          json changes = with_offload(stage, device, folder.path().string());
+          changes["bf16"]["enabled"] = sixteen;
+          testing::expect_close(
+              testing::trained<TinyGpt>(world, changes, 2),
+              wanted,
+              1e-5);
+        }
+      }
+    }
+  });
+}
+
+TEST(EngineGpu, SixteenBitsStayNear) {
+  on_gpu([](const distributed::World& world) {
+    const Curve wanted = testing::reference<TinyGpt>(1);
+    for (const char* type : {"bf16", "fp16", "amp"}) {
+      SCOPED_TRACE(type);
+      json changes = testing::stage(std::string(type) == "amp" ? 0 : 1);
+      changes[type]["enabled"] = true;
+      const Curve got = testing::trained<TinyGpt>(world, changes, 1);
+      for (int step = 0; step < testing::steps; ++step) {
+        EXPECT_NEAR(got.losses[step], wanted.losses[step], 0.03) << step;
+      }
+    }
+  });
+}
+
+} // namespace
+} // namespace cairn
