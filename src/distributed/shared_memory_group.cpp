@@ -221,6 +221,9 @@ class SharedMemoryFactory final : public BackendFactory {
 
   std::unique_ptr<GroupBackend> make(const GroupPlace& place) override {
     auto other = other_->make(place);
+    if (place.size == 1) {
+      return other; // nobody to share with
+    }
     SharedMemoryOutcome outcome =
         meet_in_shared_memory(place, options_.wanted, options_.timeout);
     if (!outcome.channel) {

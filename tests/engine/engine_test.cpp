@@ -45,19 +45,22 @@ std::string error_of(const Call& call) {
 }
 
 /// In a process of its own: autograd starts threads, and other tests fork.
-void alone(const std::function<void()>& body) {
-  testing::run_ranks({.ranks = 1}, [&](const distributed::World&) { body(); });
+void alone(const std::function<void(const distributed::World&)>& body) {
+  testing::run_ranks({.ranks = 1}, body);
 }
 
 Engine engine_for(
+    const distributed::World& world,
     std::shared_ptr<OddMlp> net,
     const std::string& config = plain) {
-  return initialize({.model = net, .config = config, .logger = quiet}).engine;
+  return initialize(
+             {.model = net, .config = config, .world = world, .logger = quiet})
+      .engine;
 }
 
 TEST(Engine, SaysWhichVerbIsMissing) {
-  alone([] {
-    Engine engine = engine_for(std::make_shared<OddMlp>());
+  alone([](const distributed::World& world) {
+    Engine engine = engine_for(world, std::make_shared<OddMlp>());
     EXPECT_THAT(
         error_of([&] { engine.step(); }),
         HasSubstr("step() without backward()"));
@@ -84,8 +87,9 @@ TEST(Engine, SaysWhichVerbIsMissing) {
 }
 
 TEST(Engine, CountsStepsAndBoundaries) {
-  alone([] {
+  alone([](const distributed::World& world) {
     Engine engine = engine_for(
+        world,
         std::make_shared<OddMlp>(),
         R"({"train_batch_size": 6, "train_micro_batch_size_per_gpu": 2,
           "optimizer": {"type": "SGD", "params": {"lr": 0.1}}})");
@@ -104,7 +108,7 @@ TEST(Engine, CountsStepsAndBoundaries) {
 }
 
 TEST(Engine, CastsFloatsAndNeverIntegers) {
-  alone([] {
+  alone([](const distributed::World& world) {
     struct Types : torch::nn::Module {
       Types() { weight = register_parameter("weight", at::ones({300})); }
       at::Tensor forward(const at::Tensor& ids, const at::Tensor& scale) {
@@ -118,6 +122,7 @@ TEST(Engine, CastsFloatsAndNeverIntegers) {
         {.model = std::make_shared<Types>(),
          .config = R"({"train_batch_size": 1, "bf16": {"enabled": true},
                      "optimizer": {"type": "Adam"}})",
+         .world = world,
          .logger = quiet});
     // 257 is not a bf16 number.
     const at::Tensor out =
@@ -129,9 +134,10 @@ TEST(Engine, CastsFloatsAndNeverIntegers) {
 }
 
 TEST(Engine, RefusesWhatCannotBe) {
-  alone([] {
-    const auto with = [](const std::string& config) {
-      return error_of([&] { engine_for(std::make_shared<OddMlp>(), config); });
+  alone([](const distributed::World& world) {
+    const auto with = [&](const std::string& config) {
+      return error_of(
+          [&] { engine_for(world, std::make_shared<OddMlp>(), config); });
     };
     EXPECT_THAT(with("{}"), HasSubstr("train_batch_size"));
     EXPECT_THAT(
@@ -166,13 +172,14 @@ TEST(Engine, RefusesWhatCannotBe) {
 }
 
 TEST(Engine, NamesTheParameterThatOverflowed) {
-  alone([] {
+  alone([](const distributed::World& world) {
     auto net = std::make_shared<OddMlp>();
     auto [engine, optimizer, loader, schedule] = initialize(
         {.model = net,
          .config = R"({"train_batch_size": 2, "optimizer": {"type": "Adam"},
           "fp16": {"enabled": true, "initial_scale_power": 1, "hysteresis": 1,
                    "min_loss_scale": 1}, "zero_optimization": {"stage": 1}})",
+         .world = world,
          .logger = quiet});
     const auto overflow = [&] {
       const at::Tensor logits = engine(some_tokens());
