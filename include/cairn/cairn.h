@@ -2,6 +2,7 @@
 
 // Everything a program that trains with Cairn includes.
 
+#include <cairn/base/counter_random.h>
 #include <cairn/base/error.h>
 #include <cairn/base/log.h>
 #include <cairn/config/args.h>
@@ -9,6 +10,11 @@
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/distributed/process_mesh.h>
+#include <cairn/engine/distributed_data_parallel.h>
+#include <cairn/engine/initialize.h>
+#include <cairn/nn/checkpoint.h>
+#include <cairn/optim/loss_scaler.h>
+#include <cairn/optim/schedule.h>
 
 namespace cairn {
 

@@ -1,5 +1,6 @@
 #include "engine/core.h"
 
+#include "engine/device_memory.h"
 #include "kernels/cpu/cpu.h"
 #include "zero/bucket_shard.h"
 #include "zero/sum_of_squares.h"
@@ -19,6 +20,10 @@
 namespace cairn::engine {
 
 void Core::begin_forward() {
+  if (training_) {
+    log_.begin_pass();
+  }
+  log_.timers()("forward").start();
   if (gatherer_ && !training_) {
     gatherer_->finish_pass(zero::ParameterGatherer::Mode::evaluation);
   }
@@ -29,6 +34,7 @@ void Core::begin_forward() {
 }
 
 void Core::end_forward(bool failed) {
+  log_.timers()("forward").stop();
   if (precision_.autocast) {
     at::autocast::set_autocast_enabled(device_.type(), false);
     at::autocast::clear_cache();
@@ -88,6 +94,7 @@ void Core::backward(const at::Tensor& loss) {
   const double factor =
       scaler_.scale() / static_cast<double>(batch().accumulation);
   const at::Tensor scaled = factor == 1 ? loss : loss.to(at::kFloat) * factor;
+  const monitor::TimerScope timed(log_.timers()("backward"));
   reducer_->begin(synchronise_ && at_boundary());
   try {
     torch::autograd::backward({scaled}, {});
@@ -118,9 +125,18 @@ void Core::step() {
   const bool boundary = at_boundary();
   backward_done_ = false;
   ++counters_.micro_steps;
-  if (!boundary) {
-    return;
+  if (boundary) {
+    const monitor::TimerScope timed(log_.timers()("step"));
+    finish_accumulation();
   }
+  log_.end_step(
+      {.global_step = counters_.global_steps,
+       .skipped = counters_.skipped_steps,
+       .ends_accumulation = boundary,
+       .groups = optimizer_->groups()});
+}
+
+void Core::finish_accumulation() {
   reducer_->finish();
   const double norm =
       std::sqrt(reduced_sum_of_squares()) * after_ / scaler_.scale();
@@ -211,12 +227,15 @@ void Core::skip_step() {
 }
 
 void Core::update(double norm) {
-  if (!std::isfinite(norm) && world_.rank() == 0) {
-    logger_.warning(
-        "step {}: the gradient norm is {}, first in {}",
-        counters_.global_steps,
-        norm,
-        "fp32 training");
+  if (!std::isfinite(norm)) {
+    const std::string culprit = first_non_finite();
+    if (world_.rank() == 0) {
+      logger_.warning(
+          "step {}: the gradient norm is {}, first in {}",
+          counters_.global_steps,
+          norm,
+          culprit);
+    }
   }
   gradient_norm_ = norm;
   const double limit = config().gradients.clipping;
@@ -273,6 +292,12 @@ MemoryReport Core::memory_report() const {
   for (const at::Tensor& buffer : model_.module().buffers()) {
     report.buffers += static_cast<std::int64_t>(buffer.nbytes());
   }
+  const monitor::AllocatedMemory held = allocated(device_);
+  report.allocated = static_cast<std::int64_t>(held.bytes);
+  report.most_allocated = static_cast<std::int64_t>(held.peak_bytes);
+  const bool same_memory = !report.optimizer_on_cpu || device_.is_cpu();
+  report.other = report.allocated - report.parameters - report.gathered -
+      report.gradients - report.buffers - (same_memory ? report.optimizer : 0);
   return report;
 }
 

@@ -2,6 +2,7 @@
 
 #include "engine/model_parameters.h"
 #include "engine/precision.h"
+#include "engine/step_log.h"
 #include "zero/flat_parameters.h"
 #include "zero/gradient_reducer.h"
 #include "zero/parameter_gatherer.h"
@@ -118,6 +119,7 @@ class Core {
       const std::filesystem::path& place,
       const nlohmann::json& state);
 
+  void finish_accumulation();
   double reduced_sum_of_squares() const;
   bool skips(double norm) const;
   void skip_step();
@@ -141,6 +143,7 @@ class Core {
   std::unique_ptr<zero::ParameterGatherer> gatherer_;
   std::shared_ptr<const optim::Schedule> schedule_;
   optim::LossScaler scaler_;
+  StepLog log_;
   /// Gradients count so much after their sum: the mean's part that is not in
   /// the reducer's factor.
   double after_ = 1;

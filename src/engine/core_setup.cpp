@@ -1,4 +1,5 @@
 #include "engine/core.h"
+#include "engine/unused_keys.h"
 #include "zero/client_optimizer.h"
 #include "zero/nvme_tier.h"
 #include "zero/rule_optimizer.h"
@@ -106,9 +107,15 @@ Core::Core(CoreOptions options)
       policy_(zero::policy_of(config().zero)),
       scaler_(optim::LossScaler::from(
           config().fp16,
-          static_cast<int>(config().zero.stage))) {
-  for (const std::string& warning : config_.warnings) {
-    logger_.warning("{}", warning);
+          static_cast<int>(config().zero.stage))),
+      log_(config(), logger_, device_, world_.rank() == 0) {
+  if (world_.rank() == 0) {
+    for (const std::string& warning : config_.warnings) {
+      logger_.warning("{}", warning);
+    }
+    for (const std::string& key : unused_keys(config_)) {
+      logger_.warning("{} is set, but the engine does not act on it yet", key);
+    }
   }
   if (!model_) {
     throw ConfigError(
@@ -324,10 +331,11 @@ void Core::announce() const {
   logger_.info("{}", config::describe(batch()));
   logger_.info("{}", describe(precision_));
   logger_.info(
-      "{}; {} parameters in {} buckets on {}",
+      "{}; {} parameters in {} bucket{} on {}",
       zero::describe(policy_),
       layout_->elements(),
       layout_->buckets().size(),
+      layout_->buckets().size() == 1 ? "" : "s",
       device_.str());
   logger_.debug("{}", layout_->describe());
 }

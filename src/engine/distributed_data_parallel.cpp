@@ -1,8 +1,10 @@
+#include <ATen/Functions.h>
 #include <cairn/engine/distributed_data_parallel.h>
 
 #include "engine/model_parameters.h"
 #include "zero/gradient_reducer.h"
 
+#include <c10/util/strides.h>
 #include <cairn/zero/layout.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -81,16 +83,24 @@ struct DistributedDataParallel::Core {
     return true;
   }
 
+  /// Its place in the bucket, but no view to autograd: zero_grad() detaches.
+  at::Tensor gradient_of(int parameter) const {
+    const at::Tensor bucket = reducer.gradient(layout.bucket_of(parameter));
+    const at::Tensor& like = parameters.tensors[parameter];
+    return at::empty({0}, bucket.options())
+        .set_(
+            bucket.storage(),
+            layout.placement_of(parameter).offset,
+            like.sizes(),
+            c10::contiguous_strides(like.sizes()));
+  }
+
   void end() {
     reducer.end();
     reducer.finish();
     for (int i = 0; i < static_cast<int>(parameters.tensors.size()); ++i) {
       if (layout.parameters()[i].trainable) {
-        const zero::Placement& place = layout.placement_of(i);
-        at::Tensor& parameter = parameters.tensors[i];
-        parameter.mutable_grad() = reducer.gradient(layout.bucket_of(i))
-                                       .narrow(0, place.offset, place.elements)
-                                       .view(parameter.sizes());
+        parameters.tensors[i].mutable_grad() = gradient_of(i);
       }
     }
   }

@@ -111,6 +111,10 @@ bool Engine::bfloat16_enabled() const {
   return core_->config().bf16.enabled;
 }
 
+int Engine::rank() const {
+  return core_->world().rank();
+}
+
 int Engine::local_rank() const {
   return core_->world().local_rank();
 }

@@ -15,7 +15,11 @@ Muon::Muon(MuonOptions options)
 Muon::~Muon() = default;
 
 std::span<const std::string_view> Muon::state_names() const {
-  static constexpr std::array<std::string_view, 1> names{"momentum_buffer"};
+  // The second is Adam's alone, of the parameters that Muon leaves to it; Adam
+  // keeps its first average where matrices keep their momentum.
+  static constexpr std::array<std::string_view, 2> names{
+      "momentum_buffer",
+      "exp_avg_sq"};
   return names;
 }
 

@@ -1,6 +1,7 @@
 // The program as a user meets it: real processes, their output and exit codes.
 
 #include "support/command.h"
+#include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,6 +83,43 @@ TEST(Example, RanksAddUpOverGloo) {
   EXPECT_THAT(
       result.out,
       HasSubstr("[1] rank 1 of 2 on cpu (gloo): sum of ranks + 1 is 3\n"));
+}
+
+TEST(Example, TrainsAtAnyStageByTheJsonAlone) {
+  for (const char* stage : {"0", "1", "2", "3"}) {
+    const testing::TemporaryFolder folder;
+    const auto config = folder.write(
+        "ds.json",
+        std::string(R"({"train_micro_batch_size_per_gpu": 32,
+            "steps_per_print": 50, "wall_clock_breakdown": true,
+            "optimizer": {"type": "AdamW", "params": {"lr": 0.01}},
+            "bf16": {"enabled": true}, "zero_optimization": {"stage": )") +
+            stage + "}}");
+    const Result result = cairn(
+        {"launch",
+         "--num_gpus",
+         "2",
+         CAIRN_BINARY_DIR "/bin/any_stage_example",
+         "--deepspeed_config",
+         config});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, ContainsRegex("epoch 2: loss 0\\.[01]")) << stage;
+    EXPECT_THAT(result.err, HasSubstr("effective batch 64"));
+    EXPECT_THAT(result.err, HasSubstr("precision: bf16 compute"));
+    EXPECT_THAT(result.err, HasSubstr("step=50, skipped=0, lr=["));
+    EXPECT_THAT(result.err, HasSubstr("RunningAvgSamplesPerSec="));
+    EXPECT_THAT(result.err, HasSubstr("time (ms) | forward: "));
+  }
+}
+
+TEST(Example, PlainLibtorchInParallel) {
+  const Result result = cairn(
+      {"launch",
+       "--num_gpus",
+       "2",
+       CAIRN_BINARY_DIR "/bin/data_parallel_example"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("step 200: loss 0.0"));
 }
 
 TEST(Example, AKilledRankEndsTheJobWithItsNameAndCode) {

@@ -103,6 +103,24 @@ struct OddMlp : torch::nn::Module {
   at::Tensor scale;
 };
 
+/// Takes another branch every other time, so that gradients come where none
+/// was before, and the order of uses changes.
+struct BranchingMlp : torch::nn::Module {
+  BranchingMlp() {
+    embedding = register_module("embedding", torch::nn::Embedding(64, 12));
+    left = register_module("left", torch::nn::Linear(12, 12));
+    right = register_module("right", torch::nn::Linear(12, 12));
+    head = register_module("head", torch::nn::Linear(12, 64));
+  }
+  at::Tensor forward(const at::Tensor& tokens) {
+    const bool to_the_left = tokens[0][0].item<std::int64_t>() % 2 == 0;
+    const at::Tensor x = embedding(tokens);
+    return head(at::tanh(to_the_left ? left(x) : right(left(x))));
+  }
+  torch::nn::Embedding embedding{nullptr};
+  torch::nn::Linear left{nullptr}, right{nullptr}, head{nullptr};
+};
+
 inline at::Tensor token_loss(
     const at::Tensor& logits,
     const at::Tensor& targets) {

@@ -113,6 +113,9 @@ Curve trained(
       {"optimizer",
        {{"type", "AdamW"}, {"params", {{"lr", 1e-2}, {"weight_decay", 0.1}}}}},
       {"zero_optimization", {{"reduce_bucket_size", 800}}}};
+  if (changes.contains("optimizer")) {
+    config.erase("optimizer");
+  }
   config.merge_patch(changes);
   auto net = fresh<Net>();
   auto [engine, optimizer, loader, schedule] = initialize(
@@ -127,8 +130,9 @@ Curve trained(
     for (int pass = 0; pass < accumulation; ++pass) {
       const at::Tensor tokens =
           tokens_of(step, group.rank() * accumulation + pass);
-      const at::Tensor loss =
-          token_loss(engine(tokens.narrow(1, 0, 8)), tokens.narrow(1, 1, 8).to(engine.device()));
+      const at::Tensor loss = token_loss(
+          engine(tokens.narrow(1, 0, 8)),
+          tokens.narrow(1, 1, 8).to(engine.device()));
       sum += loss.item<double>();
       engine.backward(loss);
       engine.step();
@@ -140,7 +144,8 @@ Curve trained(
   }
   for (const auto& parameter : net->named_parameters()) {
     try {
-      curve.weights[parameter.key()] = engine.full_parameter(parameter.key()).cpu();
+      curve.weights[parameter.key()] =
+          engine.full_parameter(parameter.key()).cpu();
     } catch (const ConfigError&) { // another name of one that is listed
     }
   }

@@ -69,6 +69,44 @@ TEST(Parity, OddMlpOnThreeRanks) {
   all_stages<OddMlp>(3, 1);
 }
 
+/// LAMB looks at norms of whole parameters, Muon at whole matrices: their
+/// slices must not show.
+TEST(Parity, EveryOptimizerAtEveryStage) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    for (const char* type : {"SGD", "Adagrad", "Lamb", "Lion", "Muon"}) {
+      json params{{"lr", 1e-2}, {"weight_decay", 0.1}};
+      if (std::string(type) == "SGD") {
+        params["momentum"] = 0.9;
+      }
+      json optimizer{{"optimizer", {{"type", type}, {"params", params}}}};
+      const auto at_stage = [&](int number) {
+        json changes = stage(number);
+        changes.update(optimizer);
+        return trained<TinyGpt>(world, changes, 1);
+      };
+      const Curve wanted = at_stage(0);
+      EXPECT_NE(wanted.losses.back(), wanted.losses.front()) << type;
+      for (const int number : {1, 2, 3}) {
+        SCOPED_TRACE(::testing::Message() << type << " at stage " << number);
+        expect_close(at_stage(number), wanted, 1e-5);
+      }
+    }
+  });
+}
+
+/// Ranks and passes differ in the branch that they take; at stage 3 all ranks
+/// must run the same operators, so there only the passes do.
+TEST(Parity, BranchesThatChange) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    const Curve wanted = reference<testing::BranchingMlp>(4);
+    for (int number = 0; number <= 2; ++number) {
+      SCOPED_TRACE("stage " + std::to_string(number));
+      const Curve got = trained<testing::BranchingMlp>(world, stage(number), 2);
+      expect_close(got, wanted, 1e-5);
+    }
+  });
+}
+
 TEST(Parity, OffloadChangesNothing) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {

@@ -87,6 +87,7 @@ class Engine {
 
   bool fp16_enabled() const;
   bool bfloat16_enabled() const;
+  int rank() const;
   int local_rank() const;
   at::Device device() const;
   torch::nn::Module& module();

@@ -1,0 +1,28 @@
+#include "engine/device_memory.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cairn/monitor/process_memory.h>
+
+namespace cairn::engine {
+
+monitor::AllocatedMemory allocated(at::Device device) {
+  if (!device.is_cuda()) {
+    const auto memory = monitor::ProcessMemory::read();
+    return {.bytes = memory.resident, .peak_bytes = memory.peak_resident};
+  }
+  const auto stats =
+      c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  const auto& bytes = stats.allocated_bytes[0]; // of all pools
+  return {
+      .bytes = static_cast<std::uint64_t>(bytes.current),
+      .peak_bytes = static_cast<std::uint64_t>(bytes.peak)};
+}
+
+void synchronize(at::Device device) {
+  if (device.is_cuda()) {
+    c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
+  }
+}
+
+} // namespace cairn::engine

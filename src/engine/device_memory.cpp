@@ -1,0 +1,14 @@
+#include "engine/device_memory.h"
+
+#include <cairn/monitor/process_memory.h>
+
+namespace cairn::engine {
+
+monitor::AllocatedMemory allocated(at::Device) {
+  const auto memory = monitor::ProcessMemory::read();
+  return {.bytes = memory.resident, .peak_bytes = memory.peak_resident};
+}
+
+void synchronize(at::Device) {}
+
+} // namespace cairn::engine

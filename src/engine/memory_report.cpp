@@ -1,0 +1,33 @@
+#include <cairn/engine/memory_report.h>
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string_view>
+
+namespace cairn {
+
+std::string MemoryReport::describe() const {
+  std::string text = fmt::format("memory of this rank, model on {}\n", device);
+  const auto row = [&](std::string_view what, std::int64_t bytes) {
+    if (bytes != 0) {
+      fmt::format_to(
+          std::back_inserter(text),
+          "  {:<36} {:>10.1f} MB\n",
+          what,
+          static_cast<double>(bytes) / 1e6);
+    }
+  };
+  row("parameters", parameters);
+  row("parameters gathered for operators", gathered);
+  row("gradients", gradients);
+  row(optimizer_on_cpu ? "optimizer (on the CPU)" : "optimizer", optimizer);
+  row("optimizer on disk", optimizer_on_disk);
+  row("buffers", buffers);
+  row("all else, activations first", other);
+  row("allocated", allocated);
+  row("most allocated", most_allocated);
+  return text;
+}
+
+} // namespace cairn

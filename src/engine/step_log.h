@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cairn/base/log.h>
+#include <cairn/config/deepspeed_config.h>
+#include <cairn/monitor/throughput.h>
+#include <cairn/monitor/timers.h>
+#include <cairn/optim/group_values.h>
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace cairn::engine {
+
+/// What an engine writes while it trains, every `steps_per_print` updates: the
+/// step line, samples per second with memory, and with `wall_clock_breakdown`
+/// where the time went. On rank 0.
+class StepLog {
+ public:
+  StepLog(
+      const config::DeepSpeedConfig& config,
+      const Logger& logger,
+      at::Device device,
+      bool speaks);
+
+  void begin_pass(); ///< with the first forward of a micro batch
+  monitor::Timers& timers() { return timers_; }
+
+  struct Step {
+    std::int64_t global_step = 0;
+    std::int64_t skipped = 0;
+    bool ends_accumulation = false;
+    std::span<const optim::GroupValues> groups;
+  };
+  void end_step(const Step& step);
+
+ private:
+  Logger logger_;
+  at::Device device_;
+  bool speaks_;
+  std::int64_t every_;
+  bool breakdown_;
+  bool in_pass_ = false;
+  monitor::ThroughputTimer throughput_;
+  monitor::Timers timers_;
+};
+
+} // namespace cairn::engine
