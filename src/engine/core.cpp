@@ -251,6 +251,14 @@ void Core::update(double norm) {
   apply_schedule();
 }
 
+std::vector<double> Core::learning_rates() const {
+  std::vector<double> rates;
+  for (const optim::GroupValues& group : optimizer_->groups()) {
+    rates.push_back(group.lr);
+  }
+  return rates;
+}
+
 void Core::train(bool on) {
   training_ = on;
   model_.module().train(on);

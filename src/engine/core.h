@@ -84,6 +84,7 @@ class Core {
   double loss_scale() const { return scaler_.scale(); }
   std::optional<double> gradient_norm() const { return gradient_norm_; }
   zero::ShardedOptimizer& optimizer() const { return *optimizer_; }
+  std::vector<double> learning_rates() const; ///< of the groups
 
   std::filesystem::path save_checkpoint(
       const std::filesystem::path& folder,

@@ -129,6 +129,12 @@ fs::path Core::save_checkpoint(
   group_.require_all("save_checkpoint(\"" + name + "\")");
   const fs::path place = folder / name;
   fs::create_directories(place);
+  if (!optimizer_->visits_states() && world_.rank() == 0) {
+    logger_.warning(
+        "{}: the states of an optimizer of torch::optim are not saved; whoever "
+        "goes on from here starts them anew",
+        place.string());
+  }
 
   checkpoints::SliceFolderSink sink(place, group_.rank());
   visit_slices(

@@ -220,12 +220,13 @@ void Core::plan(
 void Core::make_reducer() {
   const config::GradientConfig& gradients = config().gradients;
   const double world = group_.size();
-  double before = 1;
-  if (gradients.prescale) {
-    before = 1 / gradients.predivide_factor;
-  } else if (precision_.communicate != at::kFloat && group_.size() > 1) {
-    before = 1 / world; // sums of 16-bit numbers overflow
-  }
+  // prescale_gradients divides before the sum, else gradient_predivide_factor
+  // does its part there. Sums of 16-bit numbers would overflow without either.
+  const bool narrow = precision_.communicate != at::kFloat;
+  const bool divides_before =
+      gradients.prescale || (narrow && gradients.predivide_factor == 1);
+  const double before =
+      1 / (divides_before ? world : gradients.predivide_factor);
   after_ = gradients.allreduce_op == config::ReduceOp::sum
       ? 1 / before
       : 1 / (world * before);
@@ -304,11 +305,7 @@ void Core::make_schedule(std::shared_ptr<const optim::Schedule> client) {
   if (client) {
     schedule_ = std::move(client);
   } else if (config().scheduler.type) {
-    std::vector<double> rates;
-    for (const optim::GroupValues& values : optimizer_->groups()) {
-      rates.push_back(values.lr);
-    }
-    schedule_ = optim::make_schedule(config().scheduler, rates);
+    schedule_ = optim::make_schedule(config().scheduler, learning_rates());
   }
   apply_schedule();
 }

@@ -80,11 +80,7 @@ double Engine::cur_scale() const {
 }
 
 std::vector<double> Engine::get_lr() const {
-  std::vector<double> rates;
-  for (const optim::GroupValues& group : core_->optimizer().groups()) {
-    rates.push_back(group.lr);
-  }
-  return rates;
+  return core_->learning_rates();
 }
 
 std::int64_t Engine::train_batch_size() const {

@@ -25,11 +25,7 @@ LearningRate::LearningRate(std::shared_ptr<engine::Core> core)
     : core_(std::move(core)) {}
 
 std::vector<double> LearningRate::get_last_lr() const {
-  std::vector<double> rates;
-  for (const optim::GroupValues& group : core_->optimizer().groups()) {
-    rates.push_back(group.lr);
-  }
-  return rates;
+  return core_->learning_rates();
 }
 
 std::int64_t LearningRate::steps() const {

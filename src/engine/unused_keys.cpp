@@ -10,7 +10,6 @@ namespace {
 
 // Keys, and sections with all that is in them.
 constexpr std::array used{
-    "activation_checkpointing",
     "aio",
     "amp",
     "bf16.check_grad_overflow",
@@ -40,9 +39,7 @@ constexpr std::array used{
     "zero_optimization.offload_optimizer.buffer_count",
     "zero_optimization.offload_optimizer.device",
     "zero_optimization.offload_optimizer.nvme_path",
-    "zero_optimization.offload_optimizer.pin_memory",
     "zero_optimization.offload_param.device",
-    "zero_optimization.offload_param.pin_memory",
     "zero_optimization.overlap_comm",
     "zero_optimization.reduce_bucket_size",
     "zero_optimization.stage",

@@ -31,6 +31,7 @@ class ClientOptimizer final : public ShardedOptimizer {
   void refresh_weights() override;
   void publish_weights() override;
   void visit(bool write, const Visit& visit) override;
+  bool visits_states() const override { return false; }
   std::int64_t steps() const override { return steps_; }
   void set_steps(std::int64_t steps) override { steps_ = steps; }
   ShardTier::Bytes bytes() const override;

@@ -231,7 +231,9 @@ void GradientReducer::launch(int bucket) {
   }
   if (options_.transient) {
     harvest(bucket); // of the pass before
-    harvest_down_to(most_in_flight - 1);
+  }
+  if (options_.transient || options_.communicate != options_.accumulate) {
+    harvest_down_to(most_in_flight - 1); // what is sent is memory of its own
   }
   state.in_flight.emplace(send(state.whole));
   in_order_.push_back(bucket);
@@ -268,8 +270,12 @@ void GradientReducer::harvest(int bucket) {
     }
   } else if (state.reduced.defined()) {
     state.reduced.add_(flight.received);
-  } else {
+  } else if (options_.transient) {
     state.reduced = flight.received.to(options_.accumulate);
+  } else { // the whole bucket stays: its own part of it takes the sum
+    const Range mine = layout_->shard(bucket, group_.rank());
+    state.reduced = state.whole.narrow(0, mine.begin, mine.size());
+    state.reduced.copy_(flight.received);
   }
   state.in_flight.reset();
   std::erase(in_order_, bucket);
@@ -370,10 +376,20 @@ void GradientReducer::forget() {
 
 std::int64_t GradientReducer::bytes() const {
   std::int64_t sum = 0;
+  const auto count = [&](const at::Tensor& tensor) {
+    sum += tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+  };
   for (const State& state : states_) {
-    for (const at::Tensor& tensor :
-         {state.whole, state.reduced, state.latecomers}) {
-      sum += tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+    count(state.whole);
+    if (options_.transient) {
+      count(state.reduced); // else it is part of the whole
+    }
+    count(state.latecomers);
+    if (state.in_flight) {
+      count(state.in_flight->received);
+      if (!state.in_flight->sent.is_same(state.whole)) {
+        count(state.in_flight->sent);
+      }
     }
   }
   return sum;

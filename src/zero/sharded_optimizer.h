@@ -37,6 +37,8 @@ class ShardedOptimizer {
   using Visit = std::function<
       void(int bucket, std::string_view name, at::Tensor& values)>;
   virtual void visit(bool write, const Visit& visit) = 0;
+  /// Whether visit() comes by the states too: a checkpoint has them only then.
+  virtual bool visits_states() const { return true; }
   /// Updates so far, which bias corrections count.
   virtual std::int64_t steps() const = 0;
   virtual void set_steps(std::int64_t steps) = 0;

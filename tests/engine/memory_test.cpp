@@ -76,11 +76,21 @@ void check(const distributed::World& world, int stage, const char* type) {
   };
   expect_within(report.parameters, n * parameter_bytes / parameter_share);
   expect_within(report.optimizer, n * optimizer_bytes / optimizer_share);
+  // And what is on its way just after backward: two buckets at most, with the
+  // parts that come back.
+  const double part = n * gradient_bytes / (stage >= 2 ? ranks : 1);
+  const double wire = ranks == 1 ? 0
+                                 : 2 * 20000 * parameter_bytes +
+          (stage >= 1 ? n * parameter_bytes / ranks : 0);
+  const auto gradients = static_cast<double>(report.gradients);
+  EXPECT_LT(gradients, 1.05 * part + wire);
+  if (stage < 2 || ranks == 1) { // else some of it is not back yet
+    EXPECT_GT(gradients, 0.95 * part);
+  }
   engine.step();
   if (stage == 3 && ranks > 1) {
     EXPECT_EQ(engine.memory_report().gathered, 0) << "let go after the step";
   }
-  (void)gradient_bytes;
 }
 
 TEST(Memory, FollowsTheFormula) {
