@@ -118,6 +118,11 @@ std::unique_ptr<BackendFactory> shared_memory_factory(
     std::unique_ptr<BackendFactory> other,
     SharedMemoryOptions options);
 
+/// Groups of `host`, for tensors on GPUs as well: copied to host memory first,
+/// and the result back.
+std::unique_ptr<BackendFactory> host_staged_factory(
+    std::unique_ptr<BackendFactory> host);
+
 /// GPUs that NCCL groups could use: 0 where it is not built in.
 int visible_gpus();
 

@@ -146,13 +146,18 @@ std::shared_ptr<GroupCore> start(
   const Logger logger = options.logger.value_or(
       Logger({.rank = environment.rank, .world_size = environment.world_size}));
   // First: it refuses a backend that is not built in.
-  job->factory = backend == BackendChoice::nccl
-      ? nccl_factory(factory)
-      : shared_memory_factory(
-            gloo_factory(factory),
-            {.wanted = options.shared_memory,
-             .timeout = options.start_timeout,
-             .logger = logger});
+  if (backend == BackendChoice::nccl) {
+    job->factory = nccl_factory(factory);
+  } else {
+    job->factory = shared_memory_factory(
+        gloo_factory(factory),
+        {.wanted = options.shared_memory,
+         .timeout = options.start_timeout,
+         .logger = logger});
+    if (backend == BackendChoice::gloo_on_gpu) {
+      job->factory = host_staged_factory(std::move(job->factory));
+    }
+  }
   const bool alone = environment.source == Environment::Source::alone;
   const bool hosts = environment.rank == 0 && !environment.launcher_has_store;
   job->store = open_tcp_store(
@@ -241,8 +246,12 @@ const Environment& World::environment() const {
 }
 
 std::string World::device_name() const {
-  return group_.backend() == "gloo" ? "cpu"
-                                    : distributed::device_name(local_rank());
+  if (group_.backend() == "gloo") {
+    return "cpu";
+  }
+  const int gpus = visible_gpus();
+  const bool shared = group_.backend() == "gloo on gpu" && gpus > 0;
+  return distributed::device_name(shared ? local_rank() % gpus : local_rank());
 }
 
 std::vector<CollectiveRecord> World::records() const {

@@ -291,8 +291,11 @@ MemoryReport Core::memory_report() const {
   report.device = device_.str();
   const zero::FlatParameters::Bytes parameters = flat_->bytes();
   report.parameters = parameters.whole + parameters.shards;
+  report.parameters_on_cpu = parameters.on_cpu;
+  report.parameters_on_disk = parameters.on_disk;
   report.gathered = parameters.live;
   report.gradients = reducer_->bytes();
+  report.gradients_on_cpu = reducer_->bytes_on_cpu();
   const zero::ShardTier::Bytes optimizer = optimizer_->bytes();
   report.optimizer = optimizer.memory;
   report.optimizer_on_disk = optimizer.disk;

@@ -5,6 +5,7 @@
 #include "engine/step_log.h"
 #include "zero/flat_parameters.h"
 #include "zero/gradient_reducer.h"
+#include "zero/nvme_tier.h"
 #include "zero/parameter_gatherer.h"
 #include "zero/sharded_optimizer.h"
 
@@ -100,6 +101,12 @@ class Core {
  private:
   void prepare_model();
   void plan(const std::vector<ParameterGroup>& groups, const optim::Rule* rule);
+  std::unique_ptr<zero::ShardTier> make_disk(
+      std::string_view key,
+      const std::optional<std::string>& folder,
+      zero::NvmeTierOptions options) const;
+  void make_flat_parameters();
+  bool pins_optimizer() const;
   void make_reducer();
   void make_rule_optimizer(std::unique_ptr<optim::Rule> rule);
   void make_client_optimizer(

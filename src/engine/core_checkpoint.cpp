@@ -189,6 +189,7 @@ void Core::save_the_rest(checkpoints::Sink& sink) {
   for (int b = 0; b < flat_->buckets(); ++b) {
     if (!layout_->buckets()[b].trainable) {
       const zero::Range mine = layout_->shard(b, group_.rank());
+      const at::Tensor shard = flat_->acquire_shard(b);
       for (const zero::Slice& slice : layout_->slices(b, mine)) {
         const zero::ParameterSpec& spec =
             layout_->parameters()[slice.parameter];
@@ -196,11 +197,12 @@ void Core::save_the_rest(checkpoints::Sink& sink) {
             {name_of("frozen", spec.name),
              spec.shape,
              slice.in_parameter.begin,
-             flat_->shard(b).narrow(
+             shard.narrow(
                  0,
                  slice.offset - mine.begin,
                  slice.in_parameter.size())});
       }
+      flat_->give_back_shard(b, false);
     }
   }
   if (group_.rank() == 0) {
@@ -314,11 +316,10 @@ void Core::load_the_rest(const checkpoints::Source& source) {
       continue;
     }
     const zero::Range mine = layout_->shard(b, group_.rank());
+    const at::Tensor shard = flat_->acquire_shard(b);
     for (const zero::Slice& slice : layout_->slices(b, mine)) {
-      at::Tensor part = flat_->shard(b).narrow(
-          0,
-          slice.offset - mine.begin,
-          slice.in_parameter.size());
+      at::Tensor part =
+          shard.narrow(0, slice.offset - mine.begin, slice.in_parameter.size());
       at::Tensor host = at::empty({part.numel()}, part.scalar_type());
       source.read(
           name_of("frozen", layout_->parameters()[slice.parameter].name),
@@ -326,6 +327,7 @@ void Core::load_the_rest(const checkpoints::Source& source) {
           host);
       part.copy_(host);
     }
+    flat_->give_back_shard(b, true);
     if (!flat_->partitioned(b) && group_.size() > 1) {
       flat_->publish(b).wait();
     }

@@ -131,13 +131,7 @@ Core::Core(CoreOptions options)
     rule = optim::make_rule(config().optimizer);
   }
   plan(options.groups, rule.get());
-  flat_ = std::make_unique<zero::FlatParameters>(
-      *layout_,
-      parameters_.tensors,
-      group_,
-      zero::FlatParameters::Options{
-          .partition = policy_.partition_parameters,
-          .rest_on_cpu = policy_.parameter_tier == zero::Tier::cpu});
+  make_flat_parameters();
   make_reducer();
   if (options.client_optimizer) {
     make_client_optimizer(std::move(options.client_optimizer));
@@ -217,6 +211,52 @@ void Core::plan(
   layout_ = std::make_unique<zero::Layout>(std::move(specs), options);
 }
 
+/// A disk tier for `bytes` of all ranks together.
+std::unique_ptr<zero::ShardTier> Core::make_disk(
+    std::string_view key,
+    const std::optional<std::string>& folder,
+    zero::NvmeTierOptions options) const {
+  if (!folder) {
+    throw ConfigError(
+        {.what = "offloading to NVMe needs a folder",
+         .where = fmt::format("zero_optimization.{}.nvme_path", key)});
+  }
+  options.folder = *folder;
+  options.aio = config().aio;
+  options.pin = options.pin && device_.is_cuda();
+  return zero::make_nvme_tier(
+      options,
+      world_.rank() == 0 ? logger_ : Logger({.least = LogLevel::error}));
+}
+
+void Core::make_flat_parameters() {
+  zero::FlatParameters::Options options{
+      .partition = policy_.partition_parameters,
+      .rest_on_cpu = policy_.parameter_tier != zero::Tier::device};
+  if (config().zero.offload_param) {
+    const config::OffloadParamConfig& offload = *config().zero.offload_param;
+    options.pin = offload.pin_memory;
+    if (policy_.parameter_tier == zero::Tier::nvme) {
+      // One is written or copied from, one more is asked for than read ahead.
+      const int buffers = std::max(3, static_cast<int>(offload.buffer_count));
+      options.most_in_memory = offload.max_in_cpu;
+      options.reads_ahead = buffers - 2;
+      options.disk = make_disk(
+          "offload_param",
+          offload.nvme_path,
+          {.buffers = buffers,
+           .needed_bytes = layout_->padded_elements() *
+               static_cast<std::int64_t>(c10::elementSize(precision_.compute)),
+           .pin = offload.pin_memory});
+    }
+  }
+  flat_ = std::make_unique<zero::FlatParameters>(
+      *layout_,
+      parameters_.tensors,
+      group_,
+      std::move(options));
+}
+
 void Core::make_reducer() {
   const config::GradientConfig& gradients = config().gradients;
   const double world = group_.size();
@@ -243,7 +283,16 @@ void Core::make_reducer() {
           .communicate = precision_.communicate,
           .before = before,
           .overlap =
-              !overlap_given || config().zero.overlap_comm.value_or(true)});
+              !overlap_given || config().zero.overlap_comm.value_or(true),
+          .rest_on_cpu =
+              policy_.optimizer_tier != zero::Tier::device && !device_.is_cpu(),
+          .pin = pins_optimizer()});
+}
+
+/// Host memory that the device copies gradients and weights to and from.
+bool Core::pins_optimizer() const {
+  const auto& offload = config().zero.offload_optimizer;
+  return !device_.is_cpu() && offload && offload->pin_memory;
 }
 
 void Core::make_rule_optimizer(std::unique_ptr<optim::Rule> rule) {
@@ -251,20 +300,15 @@ void Core::make_rule_optimizer(std::unique_ptr<optim::Rule> rule) {
   if (policy_.optimizer_tier == zero::Tier::nvme) {
     const config::OffloadOptimizerConfig& offload =
         *config().zero.offload_optimizer;
-    if (!offload.nvme_path) {
-      throw ConfigError(
-          {.what = "offloading to NVMe needs a folder",
-           .where = "zero_optimization.offload_optimizer.nvme_path"});
-    }
     const auto copies = static_cast<std::int64_t>(
         1 + rule->state_names().size()); // fp32 weights and states
-    tier = zero::make_nvme_tier(
-        {.folder = *offload.nvme_path,
-         .aio = config().aio,
-         .buffers = static_cast<int>(offload.buffer_count),
+    tier = make_disk(
+        "offload_optimizer",
+        offload.nvme_path,
+        {.buffers = static_cast<int>(offload.buffer_count),
          .needed_bytes =
-             copies * layout_->padded_elements() * std::int64_t{sizeof(float)}},
-        world_.rank() == 0 ? logger_ : Logger({.least = LogLevel::error}));
+             copies * layout_->padded_elements() * std::int64_t{sizeof(float)},
+         .pin = offload.pin_memory});
   } else {
     tier = zero::make_memory_tier();
   }
@@ -276,6 +320,7 @@ void Core::make_rule_optimizer(std::unique_ptr<optim::Rule> rule) {
       zero::RuleOptimizer::Options{
           .partition = policy_.partition_optimizer,
           .on_cpu = policy_.optimizer_tier != zero::Tier::device,
+          .pin = pins_optimizer(),
           .groups = group_values_},
       std::move(tier));
 }

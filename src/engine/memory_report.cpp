@@ -19,8 +19,11 @@ std::string MemoryReport::describe() const {
     }
   };
   row("parameters", parameters);
+  row("parameters on the CPU", parameters_on_cpu);
+  row("parameters on disk", parameters_on_disk);
   row("parameters gathered for operators", gathered);
   row("gradients", gradients);
+  row("gradients on the CPU", gradients_on_cpu);
   row(optimizer_on_cpu ? "optimizer (on the CPU)" : "optimizer", optimizer);
   row("optimizer on disk", optimizer_on_disk);
   row("buffers", buffers);

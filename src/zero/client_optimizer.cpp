@@ -51,7 +51,8 @@ Range ClientOptimizer::range(int bucket) const {
 }
 
 at::Tensor ClientOptimizer::target(int bucket) const {
-  return partition_ ? parameters_.shard(bucket) : parameters_.whole(bucket);
+  return partition_ ? parameters_.acquire_shard(bucket)
+                    : parameters_.whole(bucket);
 }
 
 void ClientOptimizer::step(

@@ -1,5 +1,7 @@
 #include "zero/flat_parameters.h"
 
+#include "zero/host_memory.h"
+
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
@@ -48,19 +50,23 @@ FlatParameters::FlatParameters(
     const Layout& layout,
     std::vector<at::Tensor> parameters,
     distributed::ProcessGroup group,
-    const Options& options)
+    Options options)
     : layout_(&layout),
       parameters_(std::move(parameters)),
-      group_(std::move(group)) {
+      group_(std::move(group)),
+      options_(std::move(options)),
+      copies_(parameters_.at(0).device()) {
   check_alike(layout, parameters_);
   const torch::autograd::AutoGradMode no_grad(false);
   for (int b = 0; b < static_cast<int>(layout.buckets().size()); ++b) {
     const Bucket& bucket = layout.buckets()[b];
     const at::Tensor& first = parameters_[bucket.members.front().parameter];
+    const bool rests_elsewhere =
+        options_.disk || (options_.rest_on_cpu && !first.is_cpu());
     State state{
         .whole = at::zeros({bucket.elements}, first.options()),
-        .partitioned = options.partition && !bucket.persistent &&
-            (layout.world() > 1 || (options.rest_on_cpu && first.is_cuda()))};
+        .partitioned = options_.partition && !bucket.persistent &&
+            (layout.world() > 1 || rests_elsewhere)};
     for (const Placement& member : bucket.members) {
       at::Tensor& parameter = parameters_[member.parameter];
       at::Tensor view = state.whole.narrow(0, member.offset, member.elements)
@@ -69,17 +75,30 @@ FlatParameters::FlatParameters(
       parameter.set_data(view);
     }
     group_.broadcast(state.whole, 0).wait();
-    if (state.partitioned) {
-      const Range mine = layout.shard(b, group_.rank());
-      state.resting = state.whole.narrow(0, mine.begin, mine.size()).clone();
-      if (options.rest_on_cpu && state.resting.is_cuda()) {
-        state.resting = state.resting.cpu().pin_memory();
-      }
-    }
     states_.push_back(std::move(state));
     if (states_.back().partitioned) {
+      rest(b);
       release(b);
     }
+  }
+}
+
+/// Lays this rank's part of a whole bucket aside.
+void FlatParameters::rest(int bucket) {
+  State& state = states_[bucket];
+  const Range range = mine(bucket);
+  const at::Tensor part = state.whole.narrow(0, range.begin, range.size());
+  if (options_.disk && in_memory_ + range.size() > options_.most_in_memory) {
+    state.on_disk = true;
+    options_.disk->put(bucket, {.weights = part});
+    return;
+  }
+  in_memory_ += range.size();
+  if (options_.rest_on_cpu && !part.is_cpu()) {
+    state.resting = host_memory(range.size(), part.scalar_type(), options_.pin);
+    state.resting.copy_(part);
+  } else {
+    state.resting = part.clone();
   }
 }
 
@@ -91,13 +110,29 @@ const c10::StorageImpl* FlatParameters::storage(int bucket) const {
   return &storage_of(states_[bucket].whole);
 }
 
-at::Tensor FlatParameters::shard(int bucket) const {
+at::Tensor FlatParameters::acquire_shard(int bucket) {
   const State& state = states_[bucket];
-  if (state.partitioned) {
-    return state.resting;
+  if (state.on_disk) {
+    let_go_of_buffer();
+    return options_.disk->acquire(bucket).weights;
   }
-  const Range mine = layout_->shard(bucket, group_.rank());
-  return state.whole.narrow(0, mine.begin, mine.size());
+  const Range range = mine(bucket);
+  return state.partitioned ? state.resting
+                           : state.whole.narrow(0, range.begin, range.size());
+}
+
+at::Tensor FlatParameters::acquire_blank_shard(int bucket) {
+  if (states_[bucket].on_disk) {
+    let_go_of_buffer();
+    return options_.disk->acquire_blank(bucket).weights;
+  }
+  return acquire_shard(bucket);
+}
+
+void FlatParameters::give_back_shard(int bucket, bool changed) {
+  if (states_[bucket].on_disk) {
+    options_.disk->give_back(bucket, changed);
+  }
 }
 
 void FlatParameters::begin_gather(int bucket) {
@@ -105,15 +140,60 @@ void FlatParameters::begin_gather(int bucket) {
   if (state.live || state.fetch) {
     return;
   }
-  const torch::autograd::AutoGradMode no_grad(false);
-  at::Tensor fresh =
-      at::empty({layout_->buckets()[bucket].elements}, state.whole.options());
-  at::Tensor mine = state.resting;
-  if (mine.device() != fresh.device()) {
-    mine = mine.to(fresh.device(), /*non_blocking=*/true);
+  state.fetch.emplace(Fetch{
+      .fresh = at::empty(
+          {layout_->buckets()[bucket].elements},
+          state.whole.options())});
+  waiting_.push_back(bucket);
+  if (state.on_disk) {
+    options_.disk->prefetch(bucket);
   }
-  auto pending = group_.all_gather_into(fresh, mine);
-  state.fetch.emplace(Fetch{std::move(fresh), std::move(pending)});
+  // All ranks call this alike, so their collectives match, whichever disk is
+  // the slowest.
+  start_all_but(
+      options_.disk ? static_cast<std::size_t>(options_.reads_ahead) : 0);
+}
+
+void FlatParameters::start_all_but(std::size_t waiting) {
+  while (waiting_.size() > waiting) {
+    const int bucket = waiting_.front();
+    waiting_.pop_front();
+    start(bucket);
+  }
+}
+
+void FlatParameters::start(int bucket) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  State& state = states_[bucket];
+  Fetch& fetch = *state.fetch;
+  fetch.started = true;
+  const Range range = mine(bucket);
+  const at::Tensor part = fetch.fresh.narrow(0, range.begin, range.size());
+  const at::Tensor from = acquire_shard(bucket);
+  if (group_.size() > 1 && !state.on_disk && from.device() == part.device()) {
+    fetch.gathered = group_.all_gather_into(fetch.fresh, from);
+    return;
+  }
+  fetch.copied = copies_.copy(part, from);
+  if (group_.size() > 1) {
+    copies_.beside(
+        [&] { fetch.gathered = group_.all_gather_into(fetch.fresh, part); });
+  }
+  if (state.on_disk) {
+    copied_from_ = bucket;
+    if (part.is_cpu()) {
+      let_go_of_buffer();
+    }
+  }
+}
+
+void FlatParameters::let_go_of_buffer() {
+  if (const auto bucket = std::exchange(copied_from_, std::nullopt)) {
+    if (states_[*bucket].fetch) {
+      states_[*bucket].fetch->copied.wait_on_host();
+    }
+    options_.disk->give_back(*bucket, false);
+  }
 }
 
 void FlatParameters::finish_gather(int bucket) {
@@ -122,7 +202,16 @@ void FlatParameters::finish_gather(int bucket) {
     return;
   }
   begin_gather(bucket);
-  state.fetch->pending.wait();
+  while (!state.fetch->started) {
+    start_all_but(waiting_.size() - 1);
+  }
+  state.fetch->copied.wait_on_device();
+  if (state.fetch->gathered) {
+    state.fetch->gathered->wait();
+  }
+  if (copied_from_ == bucket) {
+    let_go_of_buffer();
+  }
   adopt(state, std::exchange(state.fetch, std::nullopt)->fresh);
 }
 
@@ -143,6 +232,7 @@ void FlatParameters::fill_missing(int bucket) noexcept {
   if (state.live) {
     return;
   }
+  std::erase(waiting_, bucket);
   state.fetch.reset();
   adopt(
       state,
@@ -158,8 +248,7 @@ void FlatParameters::release(int bucket) {
     return;
   }
   if (state.fetch) {
-    state.fetch->pending.wait();
-    state.fetch.reset();
+    finish_gather(bucket);
   }
   drop_storage(state);
   state.live = false;
@@ -172,11 +261,16 @@ void FlatParameters::drop_storage(State& state) {
 }
 
 distributed::Pending FlatParameters::publish(int bucket) {
-  return group_.all_gather_into(states_[bucket].whole, shard(bucket));
+  return group_.all_gather_into(states_[bucket].whole, acquire_shard(bucket));
 }
 
 FlatParameters::Bytes FlatParameters::bytes() const {
   Bytes result;
+  if (options_.disk) {
+    const ShardTier::Bytes disk = options_.disk->bytes();
+    result.on_cpu = disk.memory;
+    result.on_disk = disk.disk;
+  }
   for (int b = 0; b < buckets(); ++b) {
     const State& state = states_[b];
     const std::int64_t size = layout_->buckets()[b].elements *
@@ -185,7 +279,11 @@ FlatParameters::Bytes FlatParameters::bytes() const {
       result.whole += size;
       continue;
     }
-    result.shards += size / layout_->world();
+    if (state.resting.defined()) {
+      (state.resting.device() == state.whole.device() ? result.shards
+                                                      : result.on_cpu) +=
+          static_cast<std::int64_t>(state.resting.nbytes());
+    }
     if (state.live || state.fetch) {
       result.live += size;
     }

@@ -1,10 +1,16 @@
 #pragma once
 
+#include "zero/shard_tier.h"
+#include "zero/side_copies.h"
+
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/zero/layout.h>
 
 #include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -19,6 +25,13 @@ class FlatParameters {
     bool partition = false;   ///< buckets that are not persistent may rest as
                               ///< shards
     bool rest_on_cpu = false; ///< shards of released buckets, not on the GPU
+    bool pin = true;          ///< those shards
+    /// Where shards rest that are not kept in memory; null: all are.
+    std::unique_ptr<ShardTier> disk{};
+    /// With `disk`: elements of this rank's shards that stay in memory.
+    std::int64_t most_in_memory = 0;
+    /// With `disk`: shards that may be read ahead at a time.
+    int reads_ahead = 1;
   };
 
   /// Moves the data of `parameters`, which are in the layout's order, of one
@@ -27,7 +40,7 @@ class FlatParameters {
       const Layout& layout,
       std::vector<at::Tensor> parameters,
       distributed::ProcessGroup group,
-      const Options& options);
+      Options options);
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   int buckets() const { return static_cast<int>(states_.size()); }
@@ -39,8 +52,14 @@ class FlatParameters {
 
   /// The bucket's elements; meaningful while it is live.
   at::Tensor whole(int bucket) const { return states_[bucket].whole; }
-  /// This rank's part: aside for a partitioned bucket, else a view of whole().
-  at::Tensor shard(int bucket) const;
+  /// This rank's part, in memory until given back: aside for a partitioned
+  /// bucket, else a view of whole().
+  at::Tensor acquire_shard(int bucket);
+  /// The same for someone who fills all of it: the values need not be there.
+  at::Tensor acquire_blank_shard(int bucket);
+  void give_back_shard(int bucket, bool changed);
+  /// Whether acquire_shard() gives the same memory every time.
+  bool keeps_shard(int bucket) const { return !states_[bucket].on_disk; }
 
   bool live(int bucket) const { return states_[bucket].live; }
   bool gathering(int bucket) const { return states_[bucket].fetch.has_value(); }
@@ -61,32 +80,48 @@ class FlatParameters {
 
   /// Bytes of elements that are there now.
   struct Bytes {
-    std::int64_t whole = 0;  ///< of buckets that stay whole
-    std::int64_t shards = 0; ///< of the others
-    std::int64_t live = 0;   ///< of the others, while gathered
+    std::int64_t whole = 0;   ///< of buckets that stay whole
+    std::int64_t shards = 0;  ///< of the others, on the device
+    std::int64_t on_cpu = 0;  ///< of the others, with buffers for the disk
+    std::int64_t on_disk = 0; ///< of the others
+    std::int64_t live = 0;    ///< of the others, while gathered
   };
   Bytes bytes() const;
 
  private:
   struct Fetch {
     at::Tensor fresh;
-    distributed::Pending pending;
+    bool started = false; ///< else it waits for those before, and for the disk
+    CopyMark copied{};    ///< this rank's part is in `fresh`
+    std::optional<distributed::Pending> gathered{};
   };
   struct State {
     at::Tensor whole;
-    at::Tensor resting; ///< this rank's shard, if partitioned
+    at::Tensor resting; ///< this rank's shard, if partitioned and in memory
     std::optional<Fetch> fetch;
     bool partitioned = false;
+    bool on_disk = false;
     bool live = true;
   };
 
+  Range mine(int bucket) const { return layout_->shard(bucket, group_.rank()); }
+  void rest(int bucket);
+  void start(int bucket);
+  void start_all_but(std::size_t waiting);
+  void let_go_of_buffer();
   static void adopt(State& state, const at::Tensor& fresh);
   static void drop_storage(State& state);
 
   const Layout* layout_;
   std::vector<at::Tensor> parameters_;
   distributed::ProcessGroup group_;
+  Options options_;
+  SideCopies copies_;
   std::vector<State> states_;
+  std::deque<int> waiting_;    ///< fetches that have not started, in order
+  std::int64_t in_memory_ = 0; ///< elements that rest there, with `disk`
+  /// The bucket on disk whose buffer the GPU is copying from.
+  std::optional<int> copied_from_;
 };
 
 } // namespace cairn::zero

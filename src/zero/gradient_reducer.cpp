@@ -1,5 +1,7 @@
 #include "zero/gradient_reducer.h"
 
+#include "zero/host_memory.h"
+
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -33,11 +35,18 @@ GradientReducer::GradientReducer(
     std::vector<at::Tensor> parameters,
     distributed::ProcessGroup group,
     const Options& options)
-    : layout_(&layout), group_(std::move(group)), options_(options) {
-  if (group_.size() == 1) { // nothing to reduce: keep what appears
+    : layout_(&layout),
+      group_(std::move(group)),
+      options_(options),
+      copies_(parameters.at(0).device()) {
+  if (group_.size() == 1 && !options_.rest_on_cpu) {
+    // Nothing to reduce and nowhere to go: keep what appears.
     options_.shards = false;
     options_.transient = false;
     options_.overlap = false;
+  }
+  if (group_.size() == 1 && !options_.transient) {
+    options_.communicate = options_.accumulate; // nobody else to talk to
   }
   for (const Bucket& bucket : layout.buckets()) {
     if (bucket.trainable) {
@@ -226,7 +235,7 @@ void GradientReducer::launch(int bucket) {
     state.whole.mul_(options_.before);
   }
   state.launched = true;
-  if (group_.size() == 1) {
+  if (group_.size() == 1 && !options_.rest_on_cpu) {
     return;
   }
   if (options_.transient) {
@@ -243,10 +252,16 @@ void GradientReducer::launch(int bucket) {
       parameters_[member.parameter].written = false;
     }
   }
+  if (group_.size() == 1) {
+    harvest(bucket);
+  }
 }
 
 GradientReducer::InFlight GradientReducer::send(const at::Tensor& whole) {
   at::Tensor sent = whole.to(options_.communicate);
+  if (group_.size() == 1) {
+    return {sent, sent};
+  }
   if (!options_.shards) {
     auto pending = group_.all_reduce(sent);
     return {std::move(sent), {}, std::move(pending)};
@@ -263,22 +278,63 @@ void GradientReducer::harvest(int bucket) {
     return;
   }
   InFlight& flight = *state.in_flight;
-  flight.pending.wait();
+  flight.wait();
   if (!options_.shards) {
     if (!flight.sent.is_same(state.whole)) {
       state.whole.copy_(flight.sent);
     }
-  } else if (state.reduced.defined()) {
-    state.reduced.add_(flight.received);
-  } else if (options_.transient) {
-    state.reduced = flight.received.to(options_.accumulate);
-  } else { // the whole bucket stays: its own part of it takes the sum
-    const Range mine = layout_->shard(bucket, group_.rank());
-    state.reduced = state.whole.narrow(0, mine.begin, mine.size());
-    state.reduced.copy_(flight.received);
+  } else if (options_.rest_on_cpu) {
+    send_to_host(state, flight.received);
+  } else {
+    keep_on_device(bucket, flight.received);
   }
   state.in_flight.reset();
   std::erase(in_order_, bucket);
+}
+
+void GradientReducer::keep_on_device(int bucket, const at::Tensor& received) {
+  State& state = states_[bucket];
+  if (state.reduced.defined()) {
+    state.reduced.add_(received);
+  } else if (options_.transient) {
+    state.reduced = received.to(options_.accumulate);
+  } else { // the whole bucket stays: its own part of it takes the sum
+    const Range mine = layout_->shard(bucket, group_.rank());
+    state.reduced = state.whole.narrow(0, mine.begin, mine.size());
+    state.reduced.copy_(received);
+  }
+}
+
+void GradientReducer::send_to_host(State& state, const at::Tensor& received) {
+  settle(state, true);
+  HostPart& host = state.host;
+  if (!host.arriving.defined()) {
+    host.arriving =
+        host_memory(received.numel(), received.scalar_type(), options_.pin);
+  }
+  host.arrived = copies_.copy(host.arriving, received);
+  host.under_way = true;
+}
+
+/// Counts what has arrived on the host. `more_to_come`: its memory is needed.
+void GradientReducer::settle(State& state, bool more_to_come) {
+  HostPart& host = state.host;
+  if (!std::exchange(host.under_way, false)) {
+    return;
+  }
+  host.arrived.wait_on_host();
+  if (state.reduced.defined()) {
+    state.reduced.add_(host.arriving);
+  } else if (!more_to_come) {
+    state.reduced = host.arriving;
+  } else {
+    if (!host.sum.defined()) {
+      host.sum = at::empty(
+          host.arriving.sizes(),
+          host.arriving.options().dtype(options_.accumulate));
+    }
+    state.reduced = host.sum.copy_(host.arriving);
+  }
 }
 
 void GradientReducer::harvest_down_to(int still_in_flight) {
@@ -297,7 +353,8 @@ void GradientReducer::end() {
   for (Parameter& parameter : parameters_) {
     parameter.expected = parameter.seen;
   }
-  if (last_ && group_.size() > 1 && !states_.empty()) {
+  const bool leaves = group_.size() > 1 || options_.rest_on_cpu;
+  if (last_ && leaves && !states_.empty()) {
     std::vector<int> late(states_.size());
     std::ranges::transform(states_, late.begin(), [](const State& state) {
       return state.latecomers.defined() ? 1 : 0;
@@ -323,6 +380,9 @@ void GradientReducer::finish() {
   const torch::autograd::AutoGradMode no_grad(false);
   const std::lock_guard lock(mutex_);
   harvest_down_to(0);
+  for (State& state : states_) {
+    settle(state, false);
+  }
   if (!late_pending_) {
     return;
   }
@@ -345,8 +405,11 @@ void GradientReducer::reduce_late(int bucket) {
         late_flags_.options().dtype(options_.accumulate));
   }
   InFlight round = send(state.latecomers.mul_(options_.before));
-  round.pending.wait();
-  if (options_.shards) {
+  round.wait();
+  if (options_.rest_on_cpu) { // its memory there may be the last arrival's
+    state.reduced =
+        state.reduced.to(options_.accumulate).add(round.received.cpu());
+  } else if (options_.shards) {
     state.reduced.add_(round.received);
   } else {
     state.whole.add_(round.sent);
@@ -366,6 +429,8 @@ void GradientReducer::clear() {
 
 void GradientReducer::forget() {
   for (State& state : states_) {
+    state.host.arrived.wait_on_host();
+    state.host.under_way = false;
     state.reduced.reset();
     state.latecomers.reset();
   }
@@ -381,8 +446,8 @@ std::int64_t GradientReducer::bytes() const {
   };
   for (const State& state : states_) {
     count(state.whole);
-    if (options_.transient) {
-      count(state.reduced); // else it is part of the whole
+    if (options_.transient && !options_.rest_on_cpu) {
+      count(state.reduced); // else it is part of the whole, or elsewhere
     }
     count(state.latecomers);
     if (state.in_flight) {
@@ -390,6 +455,16 @@ std::int64_t GradientReducer::bytes() const {
       if (!state.in_flight->sent.is_same(state.whole)) {
         count(state.in_flight->sent);
       }
+    }
+  }
+  return sum;
+}
+
+std::int64_t GradientReducer::bytes_on_cpu() const {
+  std::int64_t sum = 0;
+  for (const State& state : states_) {
+    for (const at::Tensor& part : {state.host.arriving, state.host.sum}) {
+      sum += part.defined() ? static_cast<std::int64_t>(part.nbytes()) : 0;
     }
   }
   return sum;

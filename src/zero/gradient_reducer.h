@@ -1,5 +1,7 @@
 #pragma once
 
+#include "zero/side_copies.h"
+
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/zero/layout.h>
@@ -35,6 +37,9 @@ class GradientReducer {
     /// Every gradient is multiplied by it before the sum.
     double before = 1;
     bool overlap = true; ///< false: reduce when backward is over
+    /// The sums leave the device for host memory, while backward still runs.
+    bool rest_on_cpu = false;
+    bool pin = true; ///< that memory
     /// Asked when a gradient appears outside of a pass: true after it has begun
     /// one, false to leave the gradient to autograd. Unset: an error.
     std::function<bool()> outside_pass{};
@@ -61,13 +66,15 @@ class GradientReducer {
   /// Waits until the sums are there; every rank calls it after the last pass.
   void finish();
   /// This rank's part of the summed gradients: its shard, or with `shards` off
-  /// the whole bucket. In the accumulation type; padding is zero.
+  /// the whole bucket. In the accumulation type, or that of communication where
+  /// it is exact; padding is zero.
   at::Tensor gradient(int bucket) const;
   /// The weights have been updated: the next gradients start from nothing.
   void clear();
 
   /// Memory held now.
   std::int64_t bytes() const;
+  std::int64_t bytes_on_cpu() const; ///< with rest_on_cpu
   const Options& options() const { return options_; }
 
  private:
@@ -75,13 +82,26 @@ class GradientReducer {
   struct InFlight {
     at::Tensor sent;
     at::Tensor received; ///< with `shards`
-    distributed::Pending pending;
+    std::optional<distributed::Pending> pending{};
+    void wait() {
+      if (pending) {
+        pending->wait();
+      }
+    }
+  };
+  /// With rest_on_cpu: what one bucket has there, kept from step to step.
+  struct HostPart {
+    at::Tensor arriving; ///< the last sum, there when `arrived`
+    at::Tensor sum;      ///< of the passes before, in the accumulation type
+    CopyMark arrived{};
+    bool under_way = false;
   };
   struct State {
     at::Tensor whole;   ///< what has appeared here
     at::Tensor reduced; ///< with `shards`
     at::Tensor latecomers;
     std::optional<InFlight> in_flight;
+    HostPart host;
     int missing = 0; ///< parameters that are to appear yet, in this pass
     bool launched = false;
   };
@@ -101,6 +121,9 @@ class GradientReducer {
   void launch(int bucket);
   InFlight send(const at::Tensor& whole);
   void harvest(int bucket);
+  void keep_on_device(int bucket, const at::Tensor& received);
+  void send_to_host(State& state, const at::Tensor& received);
+  void settle(State& state, bool more_to_come);
   void harvest_down_to(int still_in_flight);
   void fill_gaps(int bucket);
   void reduce_late(int bucket);
@@ -110,6 +133,7 @@ class GradientReducer {
   const Layout* layout_;
   distributed::ProcessGroup group_;
   Options options_;
+  SideCopies copies_;
   std::vector<Parameter> parameters_;
   std::vector<State> states_; ///< of trainable buckets, which come first
   std::vector<int> in_order_; ///< in flight, oldest first

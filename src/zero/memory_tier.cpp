@@ -1,5 +1,6 @@
 #include "zero/shard_tier.h"
 
+#include <map>
 #include <utility>
 
 namespace cairn::zero {
@@ -9,17 +10,18 @@ namespace {
 class MemoryTier final : public ShardTier {
  public:
   bool keeps_memory() const override { return true; }
-  void put(ShardTensors tensors) override {
-    buckets_.push_back(std::move(tensors));
+  void put(int bucket, ShardTensors tensors) override {
+    buckets_[bucket] = std::move(tensors);
   }
   void prefetch(int) override {}
   ShardTensors acquire(int bucket) override { return buckets_.at(bucket); }
+  ShardTensors acquire_blank(int bucket) override { return acquire(bucket); }
   void give_back(int, bool) override {}
   void settle() override {}
 
   Bytes bytes() const override {
     Bytes result;
-    for (const ShardTensors& bucket : buckets_) {
+    for (const auto& [number, bucket] : buckets_) {
       result.memory += static_cast<std::int64_t>(bucket.weights.nbytes());
       for (const at::Tensor& state : bucket.states) {
         result.memory += static_cast<std::int64_t>(state.nbytes());
@@ -29,7 +31,7 @@ class MemoryTier final : public ShardTier {
   }
 
  private:
-  std::vector<ShardTensors> buckets_;
+  std::map<int, ShardTensors> buckets_;
 };
 
 } // namespace

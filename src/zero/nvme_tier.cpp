@@ -1,14 +1,14 @@
 #include "zero/nvme_tier.h"
 
-#include <ATen/Functions.h>
-#include <ATen/ops/from_blob.h>
+#include "zero/host_memory.h"
+
 #include <cairn/base/error.h>
-#include <cairn/io/aligned_buffer.h>
 #include <cairn/io/nvme_store.h>
 #include <cairn/io/preflight.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -22,23 +22,22 @@ class NvmeTier final : public ShardTier {
  public:
   explicit NvmeTier(const NvmeTierOptions& options)
       : store_(options.folder, options.aio),
-        slots_(std::max(2, options.buffers)) {}
+        slots_(std::max(2, options.buffers)),
+        pin_(options.pin) {}
 
   bool keeps_memory() const override { return false; }
 
-  void put(ShardTensors tensors) override {
-    const int bucket = static_cast<int>(buckets_.size());
-    buckets_.push_back(
-        {.elements = tensors.weights.numel(),
-         .parts = 1 + tensors.states.size()});
+  void put(int bucket, ShardTensors tensors) override {
+    buckets_[bucket] = {
+        .elements = tensors.weights.numel(),
+        .type = tensors.weights.scalar_type(),
+        .parts = 1 + static_cast<std::int64_t>(tensors.states.size())};
     store_.create(name_of(bucket), bytes_of(bucket));
-    Slot& slot = free_slot(bucket);
-    ShardTensors views = views_of(slot);
+    const ShardTensors views = acquire_blank(bucket);
     views.weights.copy_(tensors.weights);
     for (std::size_t i = 0; i < tensors.states.size(); ++i) {
       views.states[i].copy_(tensors.states[i]);
     }
-    slot.state = Slot::State::acquired;
     give_back(bucket, true);
   }
 
@@ -58,6 +57,16 @@ class NvmeTier final : public ShardTier {
     return views_of(slot);
   }
 
+  ShardTensors acquire_blank(int bucket) override {
+    Slot* slot = find(bucket);
+    if (slot == nullptr) {
+      slot = &free_slot(bucket);
+    }
+    slot->transfer.wait();
+    slot->state = Slot::State::acquired;
+    return views_of(*slot);
+  }
+
   void give_back(int bucket, bool changed) override {
     Slot& slot = *find(bucket);
     slot.state = Slot::State::ready;
@@ -75,7 +84,9 @@ class NvmeTier final : public ShardTier {
   Bytes bytes() const override {
     Bytes result{.disk = static_cast<std::int64_t>(store_.bytes_on_disk())};
     for (const Slot& slot : slots_) {
-      result.memory += static_cast<std::int64_t>(slot.buffer.size());
+      if (slot.buffer.defined()) {
+        result.memory += slot.buffer.numel();
+      }
     }
     return result;
   }
@@ -83,11 +94,12 @@ class NvmeTier final : public ShardTier {
  private:
   struct Bucket {
     std::int64_t elements = 0;
-    std::size_t parts = 0;
+    at::ScalarType type = at::kFloat;
+    std::int64_t parts = 0;
   };
   struct Slot {
     enum class State { empty, ready, acquired };
-    io::AlignedBuffer buffer;
+    at::Tensor buffer; ///< bytes
     io::Pending transfer;
     int bucket = -1;
     State state = State::empty;
@@ -98,11 +110,14 @@ class NvmeTier final : public ShardTier {
     return fmt::format("bucket {}", bucket);
   }
   std::size_t bytes_of(int bucket) const {
-    const Bucket& plan = buckets_[bucket];
-    return plan.parts * static_cast<std::size_t>(plan.elements) * sizeof(float);
+    const Bucket& plan = buckets_.at(bucket);
+    return static_cast<std::size_t>(plan.parts * plan.elements) *
+        c10::elementSize(plan.type);
   }
   std::span<std::byte> bytes_in(const Slot& slot) const {
-    return slot.buffer.bytes().first(bytes_of(slot.bucket));
+    return {
+        static_cast<std::byte*>(slot.buffer.data_ptr()),
+        bytes_of(slot.bucket)};
   }
 
   Slot* find(int bucket) {
@@ -128,33 +143,35 @@ class NvmeTier final : public ShardTier {
       throw InternalError({.what = "all buffers of the NVMe tier are in use"});
     }
     oldest->transfer.wait();
+    oldest->state = Slot::State::empty;
     oldest->bucket = bucket;
     oldest->last_use = ++clock_;
-    if (oldest->buffer.size() < bytes_of(bucket)) {
-      oldest->buffer = io::AlignedBuffer(bytes_of(bucket));
+    const auto needed = static_cast<std::int64_t>(bytes_of(bucket));
+    if (!oldest->buffer.defined() || oldest->buffer.numel() < needed) {
+      oldest->buffer.reset();
+      oldest->buffer = host_memory(needed, at::kByte, pin_);
     }
     return *oldest;
   }
 
-  ShardTensors views_of(Slot& slot) {
-    const Bucket& plan = buckets_[slot.bucket];
-    auto* data = reinterpret_cast<float*>(slot.buffer.data());
-    const auto part = [&](std::size_t i) {
-      return at::from_blob(
-          data + static_cast<std::int64_t>(i) * plan.elements,
-          {plan.elements},
-          at::kFloat);
-    };
-    ShardTensors views{.weights = part(0)};
-    for (std::size_t i = 1; i < plan.parts; ++i) {
-      views.states.push_back(part(i));
+  ShardTensors views_of(const Slot& slot) const {
+    const Bucket& plan = buckets_.at(slot.bucket);
+    const at::Tensor values =
+        slot.buffer
+            .narrow(0, 0, static_cast<std::int64_t>(bytes_of(slot.bucket)))
+            .view(plan.type)
+            .view({plan.parts, plan.elements});
+    ShardTensors views{.weights = values[0]};
+    for (std::int64_t i = 1; i < plan.parts; ++i) {
+      views.states.push_back(values[i]);
     }
     return views;
   }
 
   io::NvmeStore store_;
-  std::vector<Bucket> buckets_;
+  std::map<int, Bucket> buckets_;
   std::vector<Slot> slots_;
+  bool pin_ = false;
   std::uint64_t clock_ = 0;
 };
 

@@ -16,6 +16,7 @@ struct NvmeTierOptions {
   config::AioConfig aio;
   int buffers = 4; ///< buckets that may be in memory at a time, at least 2
   std::int64_t needed_bytes = 0; ///< of all ranks that use the folder
+  bool pin = false;              ///< the buffers, for copies to a GPU
 };
 
 /// On a fast disk: a bucket is read ahead while the one before is updated, and

@@ -62,12 +62,6 @@ Policy policy_of(const config::ZeroConfig& config) {
          .values = fmt::format("stage {}", stage),
          .remedy = "set zero_optimization.stage to 3"});
   }
-  if (policy.parameter_tier == Tier::nvme) {
-    throw ConfigError(
-        {.what = "parameters cannot rest on NVMe yet",
-         .where = "zero_optimization.offload_param.device",
-         .remedy = "use \"cpu\"; the optimizer may go to nvme"});
-  }
   return policy;
 }
 

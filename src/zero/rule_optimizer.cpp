@@ -1,5 +1,7 @@
 #include "zero/rule_optimizer.h"
 
+#include "zero/host_memory.h"
+
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
@@ -19,7 +21,8 @@ RuleOptimizer::RuleOptimizer(
       rule_(std::move(rule)),
       group_(std::move(group)),
       options_(std::move(options)),
-      tier_(std::move(tier)) {
+      tier_(std::move(tier)),
+      copies_(parameters.whole(0).device()) {
   options_.partition = options_.partition && group_.size() > 1;
   update_ = make_bucket_update(
       layout,
@@ -30,17 +33,18 @@ RuleOptimizer::RuleOptimizer(
     if (!layout.buckets()[b].trainable) {
       break; // they come last
     }
-    const at::Tensor from = target(b);
-    const at::Device device = options_.on_cpu ? at::kCPU : from.device();
-    in_place_ = from.scalar_type() == at::kFloat && from.device() == device &&
-        tier_->keeps_memory();
-    ShardTensors tensors{
-        .weights = in_place_ ? from : from.to(device, at::kFloat, false, true)};
+    const at::Tensor from = open(b, false);
+    in_place_.push_back(
+        from.scalar_type() == at::kFloat &&
+        (from.is_cpu() || !options_.on_cpu) && tier_->keeps_memory() &&
+        (!is_shard(b) || parameters.keeps_shard(b)));
+    ShardTensors tensors{.weights = in_place_[b] ? from : weights_of(from)};
     for (std::size_t i = 0; i < rule_->state_names().size(); ++i) {
       tensors.states.push_back(
           at::full_like(tensors.weights, rule_->initial_state()));
     }
-    tier_->put(std::move(tensors));
+    tier_->put(b, std::move(tensors));
+    close(b, false);
   }
 }
 
@@ -49,11 +53,38 @@ Range RuleOptimizer::range(int bucket) const {
                             : Range{0, layout_.buckets()[bucket].elements};
 }
 
-/// Where the new weights go, in the parameters' own type.
-at::Tensor RuleOptimizer::target(int bucket) const {
-  return options_.partition || parameters_.partitioned(bucket)
-      ? parameters_.shard(bucket)
-      : parameters_.whole(bucket);
+bool RuleOptimizer::is_shard(int bucket) const {
+  return options_.partition || parameters_.partitioned(bucket);
+}
+
+/// The parameters that are updated here, in their own type, until close().
+/// `blank`: to be filled, whatever they were.
+at::Tensor RuleOptimizer::open(int bucket, bool blank) {
+  if (!is_shard(bucket)) {
+    return parameters_.whole(bucket);
+  }
+  return blank ? parameters_.acquire_blank_shard(bucket)
+               : parameters_.acquire_shard(bucket);
+}
+
+void RuleOptimizer::close(int bucket, bool changed) {
+  if (is_shard(bucket)) {
+    parameters_.give_back_shard(bucket, changed);
+  }
+}
+
+/// A fp32 copy, where the update runs.
+at::Tensor RuleOptimizer::weights_of(const at::Tensor& parameters) const {
+  if (!options_.on_cpu || parameters.is_cpu()) {
+    return parameters.to(at::kFloat, false, /*copy=*/true);
+  }
+  // A device copies fp32 parameters straight from here.
+  at::Tensor weights = host_memory(
+      parameters.numel(),
+      at::kFloat,
+      options_.pin && parameters.scalar_type() == at::kFloat &&
+          tier_->keeps_memory());
+  return weights.copy_(parameters);
 }
 
 std::vector<int> RuleOptimizer::trainable_in_forward_order() const {
@@ -66,33 +97,23 @@ std::vector<int> RuleOptimizer::trainable_in_forward_order() const {
   return order;
 }
 
-/// 16-bit weights that the kernel writes along: straight into the parameters
-/// where they are on the same device.
-at::Tensor RuleOptimizer::staging_for(int bucket) const {
-  const at::Tensor to = target(bucket);
+/// Where the kernel writes 16-bit weights along: straight into the parameters
+/// if they are on the same device.
+at::Tensor RuleOptimizer::kernel_output(
+    const at::Tensor& to,
+    const at::Tensor& weights) {
   if (to.scalar_type() == at::kFloat) {
     return {};
   }
-  if (options_.on_cpu && to.is_cuda()) {
-    return at::empty(
-        to.sizes(),
-        to.options().device(at::kCPU).pinned_memory(true));
+  if (to.device() == weights.device()) {
+    return to;
   }
-  return to;
-}
-
-void RuleOptimizer::emit(
-    int bucket,
-    const at::Tensor& weights,
-    const at::Tensor& copy) {
-  if (in_place_) {
-    return;
+  Staging& staging = staging_[next_staging_++ % staging_.size()];
+  staging.gone.wait_on_host();
+  if (!staging.memory.defined() || staging.memory.numel() < to.numel()) {
+    staging.memory = host_memory(to.numel(), to.scalar_type(), options_.pin);
   }
-  at::Tensor to = target(bucket);
-  const at::Tensor& from = copy.defined() ? copy : weights;
-  if (!from.is_same(to) && from.data_ptr() != to.data_ptr()) {
-    to.copy_(from, /*non_blocking=*/true);
-  }
+  return staging.memory.narrow(0, 0, to.numel());
 }
 
 void RuleOptimizer::step(
@@ -104,6 +125,7 @@ void RuleOptimizer::step(
       .step = steps_,
       .gradient_factor = gradient_factor};
   const std::vector<int> order = trainable_in_forward_order();
+  std::vector<CopyMark> leaving;
   std::vector<distributed::Pending> publishing;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const int b = order[i];
@@ -111,19 +133,38 @@ void RuleOptimizer::step(
     if (i + 1 < order.size()) {
       tier_->prefetch(order[i + 1]);
     }
+    const at::Tensor to =
+        in_place_[b] ? tensors.weights : open(b, /*blank=*/true);
     const BucketShard shard{
         .bucket = b,
         .range = range(b),
         .weights = tensors.weights,
-        .gradient = gradients.gradient(b).to(tensors.weights.device()),
-        .copy = staging_for(b),
+        .gradient = gradients.gradient(b),
+        .copy = kernel_output(to, tensors.weights),
         .states = tensors.states};
     update_->update(shard, options_.groups, step);
-    emit(b, shard.weights, shard.copy);
+    CopyMark there;
+    const at::Tensor& from = shard.copy.defined() ? shard.copy : shard.weights;
+    if (from.data_ptr() != to.data_ptr()) {
+      there = copies_.copy(to, from);
+      if (shard.copy.defined()) {
+        staging_[(next_staging_ - 1) % staging_.size()].gone = there;
+      } else if (!tier_->keeps_memory()) {
+        there.wait_on_host(); // the weights' memory is about to be another's
+      }
+      leaving.push_back(there);
+    }
+    if (!in_place_[b]) {
+      close(b, true);
+    }
     tier_->give_back(b, true);
     if (options_.partition && !parameters_.partitioned(b)) {
+      there.wait_on_device();
       publishing.push_back(parameters_.publish(b));
     }
+  }
+  for (const CopyMark& mark : leaving) {
+    mark.wait_on_device();
   }
   for (distributed::Pending& pending : publishing) {
     pending.wait();
@@ -133,8 +174,9 @@ void RuleOptimizer::step(
 void RuleOptimizer::refresh_weights() {
   const torch::autograd::AutoGradMode no_grad(false);
   visit(true, [&](int bucket, std::string_view name, at::Tensor& values) {
-    if (name == "weight" && !in_place_) {
-      values.copy_(target(bucket));
+    if (name == "weight" && !in_place_[bucket]) {
+      values.copy_(open(bucket, false));
+      close(bucket, false);
     }
   });
 }
@@ -142,8 +184,11 @@ void RuleOptimizer::refresh_weights() {
 void RuleOptimizer::publish_weights() {
   const torch::autograd::AutoGradMode no_grad(false);
   for (const int b : trainable_in_forward_order()) {
-    emit(b, tier_->acquire(b).weights, {});
-    tier_->give_back(b, false);
+    if (!in_place_[b]) {
+      open(b, /*blank=*/true).copy_(tier_->acquire(b).weights);
+      close(b, true);
+      tier_->give_back(b, false);
+    }
     if (options_.partition && !parameters_.partitioned(b)) {
       parameters_.publish(b).wait();
     }
@@ -168,9 +213,14 @@ void RuleOptimizer::visit(bool write, const Visit& visit) {
 
 ShardTier::Bytes RuleOptimizer::bytes() const {
   ShardTier::Bytes bytes = tier_->bytes();
-  if (in_place_) {
-    for (const int b : trainable_in_forward_order()) {
+  for (const int b : trainable_in_forward_order()) {
+    if (in_place_[b]) {
       bytes.memory -= range(b).size() * std::int64_t{sizeof(float)};
+    }
+  }
+  for (const Staging& staging : staging_) {
+    if (staging.memory.defined()) {
+      bytes.memory += static_cast<std::int64_t>(staging.memory.nbytes());
     }
   }
   return bytes;

@@ -5,11 +5,14 @@
 #include "zero/gradient_reducer.h"
 #include "zero/shard_tier.h"
 #include "zero/sharded_optimizer.h"
+#include "zero/side_copies.h"
 
 #include <cairn/distributed/process_group.h>
 #include <cairn/optim/rule.h>
 #include <cairn/zero/layout.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -23,6 +26,7 @@ class RuleOptimizer final : public ShardedOptimizer {
   struct Options {
     bool partition = false; ///< a shard per rank, not everything on each
     bool on_cpu = false;    ///< states and update, wherever the parameters are
+    bool pin = true;        ///< host memory that the device copies from
     std::vector<optim::GroupValues> groups;
   };
 
@@ -46,9 +50,11 @@ class RuleOptimizer final : public ShardedOptimizer {
 
  private:
   Range range(int bucket) const;
-  at::Tensor target(int bucket) const;
-  void emit(int bucket, const at::Tensor& weights, const at::Tensor& copy);
-  at::Tensor staging_for(int bucket) const;
+  bool is_shard(int bucket) const;
+  at::Tensor open(int bucket, bool blank);
+  void close(int bucket, bool changed);
+  at::Tensor weights_of(const at::Tensor& parameters) const;
+  at::Tensor kernel_output(const at::Tensor& to, const at::Tensor& weights);
   std::vector<int> trainable_in_forward_order() const;
 
   const Layout& layout_;
@@ -58,7 +64,17 @@ class RuleOptimizer final : public ShardedOptimizer {
   Options options_;
   std::unique_ptr<ShardTier> tier_;
   std::unique_ptr<BucketUpdate> update_;
-  bool in_place_ = false; ///< the parameters are the fp32 weights
+  /// By bucket: the parameters are the fp32 weights.
+  std::vector<bool> in_place_;
+  SideCopies copies_;
+  /// 16-bit weights on their way to the device: one is filled while the other
+  /// leaves.
+  struct Staging {
+    at::Tensor memory;
+    CopyMark gone{};
+  };
+  std::array<Staging, 2> staging_;
+  std::size_t next_staging_ = 0;
   std::int64_t steps_ = 0;
 };
 

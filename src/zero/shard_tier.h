@@ -9,14 +9,14 @@
 
 namespace cairn::zero {
 
-/// fp32 weights and the rule's states of one bucket's owned part.
+/// Of one bucket's owned part: for an optimizer fp32 weights and the rule's
+/// states, for resting parameters the weights in their own type.
 struct ShardTensors {
   at::Tensor weights;
   std::vector<at::Tensor> states;
 };
 
-/// Where those rest between steps. Buckets are numbered from 0 in the order in
-/// which they are put.
+/// Where those rest while nobody needs them.
 class ShardTier {
  public:
   virtual ~ShardTier() = default;
@@ -26,11 +26,13 @@ class ShardTier {
   virtual bool keeps_memory() const = 0;
 
   /// Takes a bucket over.
-  virtual void put(ShardTensors tensors) = 0;
+  virtual void put(int bucket, ShardTensors tensors) = 0;
   /// Starts to bring a bucket near, if that takes time.
   virtual void prefetch(int bucket) = 0;
   /// In memory, until given back.
   virtual ShardTensors acquire(int bucket) = 0;
+  /// The same for someone who fills all of it: the values need not be there.
+  virtual ShardTensors acquire_blank(int bucket) = 0;
   /// `changed`: what was acquired has new values.
   virtual void give_back(int bucket, bool changed) = 0;
   /// Waits for everything under way.

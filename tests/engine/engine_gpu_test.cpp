@@ -21,7 +21,11 @@ json with_offload(int stage, const char* device, const std::string& folder) {
       {"device", device},
       {"nvme_path", folder}};
   if (stage == 3) {
-    changes["zero_optimization"]["offload_param"] = {{"device", "cpu"}};
+    changes["zero_optimization"]["offload_param"] = {
+        {"device", device},
+        {"nvme_path", folder},
+        {"max_in_cpu", 0}};
+    changes["zero_optimization"]["stage3_param_persistence_threshold"] = 0;
   }
   return changes;
 }
@@ -84,6 +88,36 @@ TEST(EngineGpu, SixteenBitsStayNear) {
       }
     }
   });
+}
+
+/// NCCL refuses two ranks on one GPU.
+TEST(EngineGpu, TwoRanksShareTheGpu) {
+  const testing::TemporaryFolder folder;
+  testing::run_ranks(
+      {.ranks = 2, .backend = distributed::BackendChoice::gloo_on_gpu},
+      [&](const distributed::World& world) {
+        ASSERT_EQ(world.device_name(), "cuda:0");
+        const Curve wanted = testing::reference<TinyGpt>(4);
+        for (int stage = 0; stage <= 3; ++stage) {
+          SCOPED_TRACE("stage " + std::to_string(stage));
+          testing::expect_close(
+              testing::trained<TinyGpt>(world, testing::stage(stage), 2),
+              wanted,
+              1e-4);
+          for (const char* device : {"cpu", "nvme"}) {
+            if (stage > 0) {
+              SCOPED_TRACE(device);
+              testing::expect_close(
+                  testing::trained<TinyGpt>(
+                      world,
+                      with_offload(stage, device, folder.path().string()),
+                      2),
+                  wanted,
+                  1e-4);
+            }
+          }
+        }
+      });
 }
 
 } // namespace

@@ -127,6 +127,39 @@ TEST(Parity, OffloadChangesNothing) {
   });
 }
 
+/// All on disk, some of it, read ahead or not; one rank has something to
+/// release as well.
+TEST(Parity, ParametersMayRestOnDisk) {
+  const testing::TemporaryFolder folder;
+  for (const int ranks : {1, 2, 3}) {
+    testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
+      for (const bool sixteen : {false, true}) {
+        json plain = stage(3);
+        plain["bf16"]["enabled"] = sixteen;
+        const Curve wanted = trained<TinyGpt>(world, plain, 2);
+        for (const int in_cpu : {0, 2000}) {
+          for (const int buffers : {1, 6}) {
+            SCOPED_TRACE(
+                ::testing::Message()
+                << ranks << " ranks, " << (sixteen ? "bf16" : "fp32")
+                << ", max_in_cpu " << in_cpu << ", buffers " << buffers);
+            json changes = plain;
+            changes["zero_optimization"]["offload_param"] = {
+                {"device", "nvme"},
+                {"nvme_path", folder.path().string()},
+                {"buffer_count", buffers},
+                {"max_in_cpu", in_cpu}};
+            changes["zero_optimization"]["offload_optimizer"] = {
+                {"device", buffers == 1 ? "cpu" : "nvme"},
+                {"nvme_path", folder.path().string()}};
+            expect_equal(trained<TinyGpt>(world, changes, 2), wanted);
+          }
+        }
+      }
+    });
+  }
+}
+
 TEST(Parity, OneRankThatAccumulatesEqualsTwo) {
   testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
     const Curve two = trained<TinyGpt>(world, stage(1), 1);

@@ -18,7 +18,10 @@ struct Job;
 enum class BackendChoice {
   automatic, ///< local for one rank, nccl where there are GPUs, else gloo
   gloo,
-  nccl
+  nccl,
+  /// GPU tensors that travel through host memory: slow, but several ranks may
+  /// share a GPU.
+  gloo_on_gpu
 };
 
 struct InitOptions {

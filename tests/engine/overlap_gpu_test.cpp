@@ -1,0 +1,177 @@
+#include "support/run_ranks.h"
+
+#include <ATen/Functions.h>
+#include <cairn/engine/initialize.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/linear.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+// What the GPU did in a step, by its own trace: copies between host and GPU run
+// while kernels do.
+
+namespace cairn {
+namespace {
+
+using nlohmann::json;
+namespace profiler = torch::autograd::profiler;
+namespace profiler_options = torch::profiler::impl;
+
+constexpr std::int64_t width = 4096;
+constexpr int layers = 8;
+
+struct Wide : torch::nn::Module {
+  Wide() {
+    for (int i = 0; i < layers; ++i) {
+      stack->push_back(torch::nn::Linear(
+          torch::nn::LinearOptions(width, width).bias(false)));
+    }
+    register_module("stack", stack);
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (const auto& layer : *stack) {
+      x = at::relu(layer->as<torch::nn::Linear>()->forward(x));
+    }
+    return x;
+  }
+  torch::nn::ModuleList stack;
+};
+
+struct Interval {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+/// The part of `these`, in time, during which one of `those` runs.
+double share_beside(
+    const std::vector<Interval>& these,
+    std::vector<Interval> those) {
+  std::ranges::sort(those, {}, &Interval::begin);
+  std::uint64_t all = 0;
+  std::uint64_t beside = 0;
+  for (const Interval& interval : these) {
+    all += interval.end - interval.begin;
+    std::uint64_t covered = interval.begin;
+    for (const Interval& other : those) {
+      const std::uint64_t begin = std::max(covered, other.begin);
+      const std::uint64_t end = std::min(interval.end, other.end);
+      if (begin < end) {
+        beside += end - begin;
+        covered = end;
+      }
+    }
+  }
+  return all == 0 ? 0 : static_cast<double>(beside) / static_cast<double>(all);
+}
+
+struct GpuTrace {
+  std::vector<Interval> kernels;
+  std::vector<Interval> to_host;
+  std::vector<Interval> to_device;
+};
+
+GpuTrace traced(const std::string& name, const std::function<void()>& step) {
+  const profiler_options::ProfilerConfig config(
+      profiler_options::ProfilerState::KINETO);
+  const std::set activities{
+      profiler_options::ActivityType::CPU,
+      profiler_options::ActivityType::CUDA};
+  profiler::prepareProfiler(config, activities);
+  profiler::enableProfiler(config, activities);
+  step();
+  const auto result = profiler::disableProfiler();
+  GpuTrace trace;
+  for (const profiler::KinetoEvent& event : result->events()) {
+    if (event.deviceType() != c10::DeviceType::CUDA) {
+      continue;
+    }
+    const std::string what = event.name();
+    const Interval interval{event.startNs(), event.endNs()};
+    if (what.find("Memcpy DtoH") != std::string::npos) {
+      trace.to_host.push_back(interval);
+    } else if (what.find("Memcpy HtoD") != std::string::npos) {
+      trace.to_device.push_back(interval);
+    } else if (
+        what.find("Memcpy") == std::string::npos &&
+        what.find("Memset") == std::string::npos) {
+      trace.kernels.push_back(interval);
+    }
+  }
+  if (const char* folder = std::getenv("CAIRN_TRACE_DIR")) {
+    result->save(std::string(folder) + "/" + name + ".json");
+  }
+  return trace;
+}
+
+GpuTrace trace_of(const distributed::World& world, const json& zero) {
+  const json config{
+      {"train_micro_batch_size_per_gpu", 1},
+      {"bf16", {{"enabled", true}}},
+      {"optimizer", {{"type", "Adam"}}},
+      {"zero_optimization", zero}};
+  auto net = std::make_shared<Wide>();
+  auto [engine, optimizer, loader, schedule] = initialize(
+      {.model = net,
+       .config = config.dump(),
+       .world = world,
+       .logger = Logger({.least = LogLevel::error})});
+  const at::Tensor input = at::randn({16384, width}, at::kCUDA);
+  const auto step = [&, &engine = engine] {
+    engine.backward(engine(input).to(at::kFloat).square().mean());
+    engine.step();
+    at::ones({1}, at::kCUDA).item(); // the GPU is done
+  };
+  for (int i = 0; i < 3; ++i) {
+    step();
+  }
+  return traced("stage" + std::to_string(zero.at("stage").get<int>()), step);
+}
+
+TEST(OverlapGpu, GradientsLeaveWhileBackwardRuns) {
+  testing::run_ranks(
+      {.ranks = 1, .backend = distributed::BackendChoice::automatic},
+      [](const distributed::World& world) {
+        const GpuTrace trace = trace_of(
+            world,
+            {{"stage", 2},
+             {"reduce_bucket_size", width * width},
+             {"offload_optimizer", {{"device", "cpu"}}}});
+        const double share = share_beside(trace.to_host, trace.kernels);
+        std::cout << "gradients: " << trace.to_host.size() << " copies, "
+                  << 100 * share << "% of their time beside kernels\n";
+        EXPECT_GE(trace.to_host.size(), layers);
+        EXPECT_GT(share, 0.4);
+      });
+}
+
+TEST(OverlapGpu, ParametersComeWhileOthersAreUsed) {
+  testing::run_ranks(
+      {.ranks = 1, .backend = distributed::BackendChoice::automatic},
+      [](const distributed::World& world) {
+        const GpuTrace trace = trace_of(
+            world,
+            {{"stage", 3},
+             {"reduce_bucket_size", width * width},
+             {"stage3_prefetch_bucket_size", 2 * width * width},
+             {"stage3_max_live_parameters", 3 * width * width},
+             {"stage3_max_reuse_distance", 0},
+             {"offload_param", {{"device", "cpu"}}},
+             {"offload_optimizer", {{"device", "cpu"}}}});
+        const double share = share_beside(trace.to_device, trace.kernels);
+        std::cout << "parameters: " << trace.to_device.size() << " copies, "
+                  << 100 * share << "% of their time beside kernels\n";
+        EXPECT_GE(trace.to_device.size(), layers);
+        // The first layer has nothing to hide behind.
+        EXPECT_GT(share, 0.4);
+      });
+}
+
+} // namespace
+} // namespace cairn
