@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -126,7 +127,7 @@ TEST(DownloadCommand, GoesOnAfterKillNine) {
   TemporaryFolder folder;
   HttpServer server;
   std::string body;
-  for (int i = 0; body.size() < (4U << 20); ++i) {
+  for (std::int64_t i = 0; body.size() < (4U << 20); ++i) {
     body += std::to_string(i * 7919) + ' ';
   }
   const auto pause = std::chrono::milliseconds(20);

@@ -24,14 +24,22 @@ thread_local long allocations = 0;
 
 } // namespace
 
-// The plain forms are enough: arrays and std::nothrow go through them, and what
-// is aligned beyond the ordinary is not counted.
+// Arrays go through the plain forms; so does std::nothrow, but not where a
+// sanitizer has its own. What is aligned beyond the ordinary is not counted.
 void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) {
     return memory;
   }
   throw std::bad_alloc();
+}
+
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 void operator delete(void* memory) noexcept {
