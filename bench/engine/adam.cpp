@@ -132,20 +132,23 @@ double seconds_of(const std::function<void()>& work) {
       .count();
 }
 
-/// One root and one quotient for each element, over and over in the cache.
+/// One root and one quotient for each element, over and over in the cache;
+/// neither waits for the other.
 void divide(std::int64_t elements) {
-  constexpr std::int64_t many = 2048;
+  constexpr std::int64_t many = 1024;
+  alignas(64) float from[many];
   alignas(64) float roots[many];
   alignas(64) float quotients[many];
   for (std::int64_t i = 0; i < many; ++i) {
-    roots[i] = 1.F + 1e-4F * static_cast<float>(i);
-    quotients[i] = 0.5F + 1e-4F * static_cast<float>(i);
+    from[i] = 0.5F + 1.3e-3F * static_cast<float>(i);
   }
   for (std::int64_t done = 0; done < elements; done += many) {
     for (std::int64_t i = 0; i < many; ++i) {
-      quotients[i] = quotients[i] / (std::sqrt(roots[i]) + 1e-8F);
+      roots[i] = std::sqrt(from[i]);
+      quotients[i] = 0.7F / from[i];
     }
-    asm volatile("" : : "r"(quotients) : "memory"); // it is wanted every time
+    // All of it is wanted, every time.
+    asm volatile("" : : "r"(from), "r"(roots), "r"(quotients) : "memory");
   }
 }
 

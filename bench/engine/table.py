@@ -9,9 +9,9 @@ def joined(rows):
     good = [row for row in rows if "value" in row]
     if not good:
         return dict(error=rows[-1]["error"][-160:].replace("|", "/"))
-    middle = {key: statistics.median(row[key] for row in good) for key in good[0] if isinstance(good[0][key], float)}
-    return dict(good[-1], **middle, others_cores=max(row["others_cores"] for row in good),
-                peak=max(max(row["peak_rss_mb"]) for row in good))
+    measured = [key for key in good[0] if key in ("value", "memory", "cores") or key.endswith("_us")]
+    return {**good[-1], **{key: statistics.median(row[key] for row in good) for key in measured},
+            "others_cores": max(row["others_cores"] for row in good), "peak": max(max(row["peak_rss_mb"]) for row in good)}
 
 
 def print_table(title, heads, lines):
@@ -38,22 +38,22 @@ def training(case, one, two):
     def milliseconds(row):
         return row["ranks"] * {"small": 1024, "small-comm": 32}[case] / row["value"] * 1e3
 
+    def adds(row, alone):
+        return f"{milliseconds(row) - milliseconds(alone):.1f}" if "value" in alone else ""
+
+    # Two processes that know nothing of each other: each has counted its own tokens.
+    one = {peer: dict(row, value=row["ranks"] * row["value"]) if "value" in row else row for peer, row in one.items()}
     lines = []
-    for peer, row in one.items():
+    for peer, row in (*one.items(), *two.items()):
         if "error" in row:
-            lines.append((peer, "failed", row["error"], "", "", "", ""))
+            lines.append((peer, "failed", row["error"], "", "", "", "", ""))
             continue
-        if row["ranks"] == 2:  # two processes that know nothing of each other: each counts its own tokens
-            row = dict(row, value=2 * row["value"])
-        lines.append((peer, "1" if row["ranks"] == 1 else "1 + 1", f"{row['value']:.0f}", f"{milliseconds(row):.1f}", "", f"{row['peak']} MB", f"{row['others_cores']}"))
-    for peer, row in two.items():
-        if "error" in row:
-            lines.append((peer, "failed", row["error"], "", "", "", ""))
-            continue
-        alone = one.get("cairn step" if "cairn" in peer else "torch step", {})
-        adds = f"{milliseconds(row) - milliseconds(alone):.1f}" if "value" in alone else ""
-        lines.append((peer, "2", f"{row['value']:.0f}", f"{milliseconds(row):.1f}", adds, f"{row['peak']} MB", f"{row['others_cores']}"))
-    print_table(f"A 12M-parameter GPT, {case}", ("who", "ranks", "tokens/s", "ms a step", "adds ms", "peak memory of a rank", "others"), lines)
+        own = ("cairn" if "cairn" in peer else "torch") + " step"
+        bases = (one.get(own, {}), one.get(own + ", two at once", {})) if peer in two else ({}, {})
+        lines.append((peer, "1 + 1" if "two at once" in peer else str(row["ranks"]), f"{row['value']:.0f}", f"{milliseconds(row):.1f}",
+                      *(adds(row, base) for base in bases), f"{row['peak']} MB", f"{row['others_cores']}"))
+    print_table(f"A 12M-parameter GPT, {case}", ("who", "ranks", "tokens/s", "ms a step", "adds to one process, ms",
+                "adds to two that do not talk, ms", "peak memory of a rank", "others"), lines)
 
 
 def overhead(case, done):
