@@ -8,13 +8,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-// bench_engine_step CASE STAGE: training steps of a small GPT through the
-// engine, one line of JSON on rank 0. CASE: small (4 x 256 tokens a rank:
-// computing decides) or small-comm (1 x 32: communication decides). Started by
-// `cairn launch` or anything else that sets RANK, WORLD_SIZE, MASTER_ADDR …
+// engine_bench CASE STAGE: training steps of a small GPT through the engine,
+// one line of JSON on rank 0. CASE: small (4 x 256 tokens a rank: computing
+// decides) or small-comm (1 x 32: communication decides). STAGE: of ZeRO, or
+// none for forward and backward of the bare module. Started by `cairn launch`
+// or anything else that sets RANK, WORLD_SIZE, MASTER_ADDR …
 
 namespace {
 
@@ -39,15 +42,18 @@ std::string config_of(int stage, std::int64_t batch) {
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    fmt::print(stderr, "usage: bench_engine_step small|small-comm STAGE\n");
+    fmt::print(stderr, "usage: engine_bench small|small-comm 0|1|2|3|none\n");
     return 2;
   }
   const bool small = std::string(argv[1]) == "small";
+  const bool bare = std::string(argv[2]) == "none";
   const int stage = std::atoi(argv[2]);
   const std::int64_t batch = small ? 4 : 1;
   const std::int64_t length = small ? 256 : 32;
-  const int warm_up = small ? 2 : 10;
-  const int count = small ? 12 : 100;
+  const char* quick = std::getenv("QUICK");
+  const bool few = quick != nullptr && *quick != 0;
+  const int warm_up = few ? 1 : small ? 2 : 10;
+  const int count = few ? 2 : small ? 12 : 100;
 
   const auto world = cairn::distributed::init_distributed();
   if (const char* threads = std::getenv("OMP_NUM_THREADS")) {
@@ -56,22 +62,32 @@ int main(int argc, char** argv) {
   torch::manual_seed(0);
   const cairn::bench::GptShape shape;
   auto net = std::make_shared<cairn::bench::BenchGpt>(shape);
-  auto [engine, optimizer, loader, schedule] = cairn::initialize(
-      {.model = net,
-       .config = config_of(stage, batch),
-       .world = world,
-       .logger = cairn::Logger({.least = cairn::LogLevel::error})});
+  std::function<void(const at::Tensor&, const at::Tensor&)> train =
+      [&](const at::Tensor& inputs, const at::Tensor& targets) {
+        net->forward(inputs, targets).backward();
+        net->zero_grad();
+      };
+  if (!bare) {
+    auto [engine, optimizer, loader, schedule] = cairn::initialize(
+        {.model = net,
+         .config = config_of(stage, batch),
+         .world = world,
+         .logger = cairn::Logger({.least = cairn::LogLevel::error})});
+    train =
+        [engine](const at::Tensor& inputs, const at::Tensor& targets) mutable {
+          engine.backward(engine(inputs, targets));
+          engine.step();
+        };
+  }
 
   torch::manual_seed(1 + world.rank());
   const at::Tensor tokens =
       at::randint(shape.vocabulary, {4, batch, length + 1}, at::kLong);
   const auto step = [&](int i) {
     const at::Tensor rows = tokens[i % 4];
-    const at::Tensor loss = engine(
-        rows.narrow(1, 0, length).contiguous(),
-        rows.narrow(1, 1, length).contiguous());
-    engine.backward(loss);
-    engine.step();
+    const at::Tensor inputs = rows.narrow(1, 0, length).contiguous();
+    const at::Tensor targets = rows.narrow(1, 1, length).contiguous();
+    train(inputs, targets);
   };
   std::vector<double> seconds;
   for (int i = 0; i < warm_up + count; ++i) {

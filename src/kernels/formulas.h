@@ -12,7 +12,14 @@ namespace cairn::kernels {
 
 /// Every formula, for what is to be made of each.
 template <template <class...> class List>
-using Formulas =
-    List<Adagrad, Adam, Descent, LambDirection, Lion, MuonMomentum, Sgd>;
+using Formulas = List<
+    Adagrad,
+    Adam<false>,
+    Adam<true>,
+    Descent,
+    LambDirection,
+    Lion,
+    MuonMomentum,
+    Sgd>;
 
 } // namespace cairn::kernels

@@ -19,7 +19,8 @@ void Adam::update(
     const GroupValues& values,
     const StepValues& step,
     Place place) const {
-  const auto [beta1, beta2] = values.betas;
+  const double beta1 = values.betas[0];
+  const double beta2 = values.betas[1];
   double first = 1;
   double second = 1;
   if (options_.bias_correction) {
@@ -27,19 +28,21 @@ void Adam::update(
     first = 1 - std::pow(beta1, power);
     second = 1 - std::pow(beta2, power);
   }
-  const bool decoupled = options_.decoupled;
-  const kernels::Adam formula{
-      .gradient_factor = rounded(step.gradient_factor),
-      .l2 = rounded(decoupled ? 0 : values.weight_decay),
-      .beta1 = rounded(beta1),
-      .one_minus_beta1 = rounded(1 - beta1),
-      .beta2 = rounded(beta2),
-      .one_minus_beta2 = rounded(1 - beta2),
-      .root_factor = rounded(1 / std::sqrt(second)),
-      .eps = rounded(values.eps),
-      .decay = rounded(decoupled ? values.lr * values.weight_decay : 0),
-      .step_size = rounded(values.lr / first)};
-  run_formula(stretch, formula, place);
+  const auto run = [&]<bool decoupled>(kernels::Adam<decoupled> formula) {
+    formula.gradient_factor = rounded(step.gradient_factor);
+    formula.one_minus_beta1 = rounded(1 - beta1);
+    formula.one_minus_beta2 = rounded(1 - beta2);
+    formula.root_factor = rounded(1 / std::sqrt(second));
+    formula.eps = rounded(values.eps);
+    formula.decay = rounded(values.weight_decay * (decoupled ? values.lr : 1));
+    formula.step_size = rounded(values.lr / first);
+    run_formula(stretch, formula, place);
+  };
+  if (options_.decoupled) {
+    run(kernels::Adam<true>{});
+  } else {
+    run(kernels::Adam<false>{});
+  }
 }
 
 } // namespace cairn::optim

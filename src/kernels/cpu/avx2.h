@@ -9,6 +9,7 @@ namespace { // see scalar.h
 
 struct Avx2 {
   static constexpr int width = 8;
+  static constexpr int blocks = 1;
 
   __m256 value = _mm256_setzero_ps();
 
@@ -49,6 +50,9 @@ struct Avx2 {
             _mm256_extracti128_si256(rounded, 1)));
   }
 
+  friend Avx2 operator-(Avx2 a) {
+    return Avx2(_mm256_xor_ps(a.value, _mm256_set1_ps(-0.0F)));
+  }
   friend Avx2 operator+(Avx2 a, Avx2 b) {
     return Avx2(_mm256_add_ps(a.value, b.value));
   }

@@ -3,12 +3,14 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <limits>
 
 namespace cairn::kernels::cpu {
 namespace { // see scalar.h
 
 struct Avx512 {
   static constexpr int width = 16;
+  static constexpr int blocks = 1;
 
   __m512 value = _mm512_setzero_ps();
 
@@ -45,6 +47,11 @@ struct Avx512 {
     put_bits(to, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
   }
 
+  friend Avx512 operator-(Avx512 a) {
+    return Avx512(_mm512_castsi512_ps(_mm512_xor_si512(
+        _mm512_castps_si512(a.value),
+        _mm512_set1_epi32(std::numeric_limits<int>::min()))));
+  }
   friend Avx512 operator+(Avx512 a, Avx512 b) {
     return Avx512(_mm512_add_ps(a.value, b.value));
   }

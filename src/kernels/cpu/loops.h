@@ -55,6 +55,7 @@ auto with_element(Element element, Work&& work) {
 template <class V, class Work>
 void for_each(std::int64_t count, Work&& work) {
   std::int64_t i = 0;
+#pragma GCC unroll 4
   for (; i + V::width <= count; i += V::width) {
     work(V(), i);
   }
@@ -63,42 +64,87 @@ void for_each(std::int64_t count, Work&& work) {
   }
 }
 
+/// A formula, and what it reads and writes.
+template <Element gradient, bool copies, Element copy, class Formula>
+struct Elements {
+  static constexpr int states = Formula::states;
+
+  Formula formula; // not a reference: stores cannot change it
+  const float* weights;
+  const void* gradients;
+  float* target;
+  void* copy_to;
+  float* first;
+  float* second;
+
+  /// `blocks` vectors from element i on: all are read before one is written,
+  /// so that the compiler may mix their instructions.
+  template <class V, int blocks>
+  [[gnu::always_inline]] void update(std::int64_t i) const {
+    V own[blocks];
+    V weight[blocks];
+    V state[blocks][states > 1 ? states : 1];
+#pragma GCC unroll 8
+    for (int j = 0; j < blocks; ++j) {
+      const std::int64_t at = i + j * V::width;
+      own[j] = load<V, gradient>(gradients, at);
+      if constexpr (Formula::reads_weights) {
+        weight[j] = V::load(weights + at);
+      } else {
+        weight[j] = V(0.F);
+      }
+      if constexpr (states > 0) {
+        state[j][0] = V::load(first + at);
+      }
+      if constexpr (states > 1) {
+        state[j][1] = V::load(second + at);
+      }
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < blocks; ++j) {
+      formula(own[j], weight[j], state[j]);
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < blocks; ++j) {
+      const std::int64_t at = i + j * V::width;
+      weight[j].store(target + at);
+      if constexpr (states > 0) {
+        state[j][0].store(first + at);
+      }
+      if constexpr (states > 1) {
+        state[j][1].store(second + at);
+      }
+      if constexpr (copies) {
+        store<copy>(weight[j], copy_to, at);
+      }
+    }
+  }
+};
+
 template <class V, Element gradient, bool copies, Element copy, class Formula>
 void update_elements(
     const Stretch& stretch,
-    const Formula formula, // by value: stores cannot change it
+    const Formula& formula,
     float* target) {
-  const float* weights = stretch.weights;
-  const void* gradients = stretch.gradients;
-  void* copy_to = stretch.copy;
-  constexpr int states = Formula::states;
-  float* const first = stretch.states[0];
-  float* const second = stretch.states[1];
-  for_each<V>(stretch.count, [=](auto lane, std::int64_t i) {
-    using Lane = decltype(lane);
-    Lane state[states > 1 ? states : 1];
-    if constexpr (states > 0) {
-      state[0] = Lane::load(first + i);
-    }
-    if constexpr (states > 1) {
-      state[1] = Lane::load(second + i);
-    }
-    Lane weight;
-    if constexpr (Formula::reads_weights) {
-      weight = Lane::load(weights + i);
-    }
-    formula(load<Lane, gradient>(gradients, i), weight, state);
-    weight.store(target + i);
-    if constexpr (states > 0) {
-      state[0].store(first + i);
-    }
-    if constexpr (states > 1) {
-      state[1].store(second + i);
-    }
-    if constexpr (copies) {
-      store<copy>(weight, copy_to, i);
-    }
-  });
+  const Elements<gradient, copies, copy, Formula> elements{
+      formula,
+      stretch.weights,
+      stretch.gradients,
+      target,
+      stretch.copy,
+      stretch.states[0],
+      stretch.states[1]};
+  const std::int64_t count = stretch.count;
+  std::int64_t i = 0;
+  for (; i + V::blocks * V::width <= count; i += V::blocks * V::width) {
+    elements.template update<V, V::blocks>(i);
+  }
+  for (; i + V::width <= count; i += V::width) {
+    elements.template update<V, 1>(i);
+  }
+  for (; i < count; ++i) {
+    elements.template update<Scalar, 1>(i);
+  }
 }
 
 template <class V, class Formula>

@@ -61,6 +61,7 @@ inline std::uint16_t to_fp16(float value) {
 /// stretch that fills no vector.
 struct Scalar {
   static constexpr int width = 1;
+  static constexpr int blocks = 1;
 
   float value = 0;
 
@@ -78,6 +79,7 @@ struct Scalar {
   void store_fp16(std::uint16_t* to) const { *to = to_fp16(value); }
   void store_bf16(std::uint16_t* to) const { *to = to_bf16(value); }
 
+  friend Scalar operator-(Scalar a) { return Scalar(-a.value); }
   friend Scalar operator+(Scalar a, Scalar b) {
     return Scalar(a.value + b.value);
   }

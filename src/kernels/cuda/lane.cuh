@@ -15,6 +15,7 @@ struct Lane {
   Lane() = default;
   __device__ explicit Lane(float from) : value(from) {}
 
+  __device__ friend Lane operator-(Lane a) { return Lane(-a.value); }
   __device__ friend Lane operator+(Lane a, Lane b) {
     return Lane(__fadd_rn(a.value, b.value));
   }

@@ -15,7 +15,8 @@ const char* update(const Stretch&, const Formula&, float*, void*) {
 }
 
 template const char* update(const Stretch&, const Adagrad&, float*, void*);
-template const char* update(const Stretch&, const Adam&, float*, void*);
+template const char* update(const Stretch&, const Adam<false>&, float*, void*);
+template const char* update(const Stretch&, const Adam<true>&, float*, void*);
 template const char* update(const Stretch&, const Descent&, float*, void*);
 template const char* update(
     const Stretch&,

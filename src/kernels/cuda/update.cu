@@ -81,7 +81,8 @@ const char* update(
 }
 
 template const char* update(const Stretch&, const Adagrad&, float*, void*);
-template const char* update(const Stretch&, const Adam&, float*, void*);
+template const char* update(const Stretch&, const Adam<false>&, float*, void*);
+template const char* update(const Stretch&, const Adam<true>&, float*, void*);
 template const char* update(const Stretch&, const Descent&, float*, void*);
 template const char* update(
     const Stretch&,

@@ -10,32 +10,37 @@ namespace cairn::kernels {
 // product, quotient, root), in an order that is written down, so that all
 // instruction sets and the GPU give the same bits.
 
-/// Adam, and AdamW. What differs is where weight decay enters: `l2` is added
-/// to the gradient, `decay` shrinks the weight.
+/// Adam, and AdamW (decoupled). What differs is where weight decay enters: it
+/// shrinks the weight, or else is added to the gradient. As few operations as
+/// there can be: a core computes this slower than its memory could feed it.
+template <bool decoupled>
 struct Adam {
   static constexpr int states = 2;
   static constexpr bool reads_weights = true;
 
   float gradient_factor = 1;
-  float l2 = 0;
-  float beta1 = 0;
   float one_minus_beta1 = 0;
-  float beta2 = 0;
   float one_minus_beta2 = 0;
   float root_factor = 1; ///< corrects the root for its start at zero
   float eps = 0;
-  float decay = 0;     ///< lr * weight decay
+  float decay = 0;     ///< weight decay; decoupled: times lr
   float step_size = 0; ///< lr, corrected
 
   template <class V>
   CAIRN_DEVICE void operator()(V gradient, V& weight, V (&state)[2]) const {
     V& average = state[0];
     V& average_square = state[1];
-    const V g = fma(V(l2), weight, gradient * V(gradient_factor));
-    average = fma(V(beta1), average, V(one_minus_beta1) * g);
-    average_square = fma(V(beta2), average_square, V(one_minus_beta2) * g * g);
+    V g = gradient * V(gradient_factor);
+    if constexpr (!decoupled) {
+      g = fma(V(decay), weight, g);
+    }
+    average = fma(V(one_minus_beta1), g + -average, average);
+    average_square =
+        fma(V(-one_minus_beta2), fma(-g, g, average_square), average_square);
     const V root = fma(sqrt(average_square), V(root_factor), V(eps));
-    weight = fma(V(-decay), weight, weight);
+    if constexpr (decoupled) {
+      weight = fma(V(-decay), weight, weight);
+    }
     weight = fma(V(-step_size), average / root, weight);
   }
 };
