@@ -371,7 +371,7 @@ void GradientReducer::abandon() {
   in_pass_ = false;
   forget();
   for (Parameter& parameter : parameters_) {
-    parameter.expected = -1;
+    parameter.expected = 1;
     parameter.tensor.mutable_grad().reset();
   }
 }

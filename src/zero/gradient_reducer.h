@@ -22,8 +22,9 @@ namespace cairn::zero {
 /// Buckets start in the layout's order on every rank, each as soon as all its
 /// gradients are there. How often a parameter's gradient appears in a pass
 /// (more than once under nested activation checkpointing, never if unused) is
-/// learnt from the pass before; whatever comes after its bucket has left is
-/// summed in a second round, which the ranks agree on in finish().
+/// learnt from the pass before, and taken as once in the first; whatever comes
+/// after its bucket has left is summed in a second round, which the ranks agree
+/// on in finish().
 class GradientReducer {
  public:
   struct Options {
@@ -107,7 +108,7 @@ class GradientReducer {
   };
   struct Parameter {
     at::Tensor tensor;
-    int expected = -1; ///< times in a pass; -1: not known
+    int expected = 1; ///< times in a pass; a guess before the first
     int seen = 0;      ///< in this pass
     bool written = false;
   };
