@@ -11,6 +11,7 @@
 #include <cairn/distributed/process_group.h>
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/distributed_data_parallel.h>
+#include <cairn/engine/gathered_parameters.h>
 #include <cairn/engine/initialize.h>
 #include <cairn/nn/checkpoint.h>
 #include <cairn/optim/loss_scaler.h>

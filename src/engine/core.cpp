@@ -270,20 +270,16 @@ void Core::train(bool on) {
 
 at::Tensor Core::full_parameter(const std::string& name) {
   const torch::autograd::AutoGradMode no_grad(false);
-  for (std::size_t i = 0; i < parameters_.names.size(); ++i) {
-    if (parameters_.names[i] == name) {
-      const int bucket = layout_->bucket_of(static_cast<int>(i));
-      if (gatherer_) {
-        gatherer_->pin(bucket);
-      }
-      at::Tensor copy = parameters_.tensors[i].detach().clone();
-      if (gatherer_) {
-        gatherer_->unpin(bucket);
-      }
-      return copy;
-    }
+  const int number = parameters_.number_of(name);
+  const int bucket = layout_->bucket_of(number);
+  if (gatherer_) {
+    gatherer_->pin(bucket);
   }
-  throw ConfigError({.what = "no such parameter", .where = name});
+  at::Tensor copy = parameters_.tensors[number].detach().clone();
+  if (gatherer_) {
+    gatherer_->unpin(bucket);
+  }
+  return copy;
 }
 
 MemoryReport Core::memory_report() const {

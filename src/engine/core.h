@@ -85,6 +85,12 @@ class Core {
   double loss_scale() const { return scaler_.scale(); }
   std::optional<double> gradient_norm() const { return gradient_norm_; }
   zero::ShardedOptimizer& optimizer() const { return *optimizer_; }
+  /// In the layout's order.
+  const ModelParameters& named_parameters() const { return parameters_; }
+  zero::FlatParameters& parameters() const { return *flat_; }
+  /// None where no parameter rests as shards.
+  zero::ParameterGatherer* gatherer() const { return gatherer_.get(); }
+  const distributed::ProcessGroup& group() const { return group_; }
   std::vector<double> learning_rates() const; ///< of the groups
 
   std::filesystem::path save_checkpoint(

@@ -1,5 +1,8 @@
 #include "engine/model_parameters.h"
 
+#include <cairn/base/error.h>
+
+#include <algorithm>
 #include <unordered_map>
 
 namespace cairn::engine {
@@ -18,6 +21,31 @@ ModelParameters parameters_of(const torch::nn::Module& module) {
     }
   }
   return result;
+}
+
+int ModelParameters::number_of(const std::string& name) const {
+  for (const auto& [other_name, listed_name] : ties) {
+    if (other_name == name) {
+      return number_of(listed_name);
+    }
+  }
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) {
+    throw ConfigError({.what = "no such parameter", .where = name});
+  }
+  return static_cast<int>(found - names.begin());
+}
+
+int ModelParameters::number_of(const at::Tensor& parameter) const {
+  const auto found = std::ranges::find_if(tensors, [&](const at::Tensor& ours) {
+    return ours.is_same(parameter);
+  });
+  if (found == tensors.end()) {
+    throw ConfigError(
+        {.what = "a tensor that is not a parameter of the model",
+         .remedy = "take it from engine.module().parameters()"});
+  }
+  return static_cast<int>(found - tensors.begin());
 }
 
 } // namespace cairn::engine

@@ -15,6 +15,11 @@ struct ModelParameters {
   std::vector<at::Tensor> tensors;
   /// Other names of the same parameter: {name, the name it is listed under}.
   std::vector<std::pair<std::string, std::string>> ties;
+
+  /// A parameter's place in the lists, by any of its names or by itself; throws
+  /// ConfigError if it has none.
+  int number_of(const std::string& name) const;
+  int number_of(const at::Tensor& parameter) const;
 };
 
 ModelParameters parameters_of(const torch::nn::Module& module);

@@ -1,5 +1,7 @@
 #include "zero/client_optimizer.h"
 
+#include "zero/take_changed.h"
+
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -82,10 +84,10 @@ void ClientOptimizer::step(
   publish_weights();
 }
 
-void ClientOptimizer::refresh_weights() {
-  const torch::autograd::AutoGradMode no_grad(false);
-  for (int b = 0; b < static_cast<int>(shards_.size()) && !in_place_; ++b) {
-    shards_[b].weights.copy_(target(b));
+void ClientOptimizer::refresh_weights(int bucket) {
+  if (!in_place_ && layout_.buckets()[bucket].trainable) {
+    const torch::autograd::AutoGradMode no_grad(false);
+    take_changed(shards_[bucket].weights, target(bucket));
   }
 }
 

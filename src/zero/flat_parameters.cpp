@@ -260,6 +260,16 @@ void FlatParameters::drop_storage(State& state) {
   storage.set_nbytes(0);
 }
 
+void FlatParameters::keep(int bucket) {
+  if (partitioned(bucket)) {
+    const torch::autograd::AutoGradMode no_grad(false);
+    const Range range = mine(bucket);
+    acquire_blank_shard(bucket).copy_(
+        whole(bucket).narrow(0, range.begin, range.size()));
+    give_back_shard(bucket, true);
+  }
+}
+
 distributed::Pending FlatParameters::publish(int bucket) {
   return group_.all_gather_into(states_[bucket].whole, acquire_shard(bucket));
 }

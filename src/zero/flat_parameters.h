@@ -74,6 +74,10 @@ class FlatParameters {
   /// about to run has something to read.
   void fill_missing(int bucket) noexcept;
 
+  /// After a live bucket has changed on all ranks alike: this rank's shard
+  /// takes the new values over.
+  void keep(int bucket);
+
   /// After the shards have changed: brings everyone's part into whole(), for
   /// buckets that stay whole. Wait for it before anyone reads.
   distributed::Pending publish(int bucket);

@@ -1,6 +1,7 @@
 #include "zero/rule_optimizer.h"
 
 #include "zero/host_memory.h"
+#include "zero/take_changed.h"
 
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -171,14 +172,15 @@ void RuleOptimizer::step(
   }
 }
 
-void RuleOptimizer::refresh_weights() {
+void RuleOptimizer::refresh_weights(int bucket) {
+  if (!layout_.buckets()[bucket].trainable || in_place_[bucket]) {
+    return;
+  }
   const torch::autograd::AutoGradMode no_grad(false);
-  visit(true, [&](int bucket, std::string_view name, at::Tensor& values) {
-    if (name == "weight" && !in_place_[bucket]) {
-      values.copy_(open(bucket, false));
-      close(bucket, false);
-    }
-  });
+  take_changed(tier_->acquire(bucket).weights, open(bucket, false));
+  close(bucket, false);
+  tier_->give_back(bucket, true);
+  tier_->settle();
 }
 
 void RuleOptimizer::publish_weights() {

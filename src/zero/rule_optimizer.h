@@ -41,7 +41,7 @@ class RuleOptimizer final : public ShardedOptimizer {
   std::string_view name() const override { return rule_->name(); }
   std::vector<optim::GroupValues>& groups() override { return options_.groups; }
   void step(const GradientReducer& gradients, double gradient_factor) override;
-  void refresh_weights() override;
+  void refresh_weights(int bucket) override;
   void publish_weights() override;
   void visit(bool write, const Visit& visit) override;
   std::int64_t steps() const override { return steps_; }

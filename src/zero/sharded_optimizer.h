@@ -27,8 +27,9 @@ class ShardedOptimizer {
       const GradientReducer& gradients,
       double gradient_factor) = 0;
 
-  /// Somebody else changed the parameters: takes their values over.
-  virtual void refresh_weights() = 0;
+  /// Somebody else changed some of a bucket's parameters: the fp32 weights take
+  /// the new values over, and stay as exact as they are elsewhere.
+  virtual void refresh_weights(int bucket) = 0;
   /// The other way: brings the fp32 weights into the parameters.
   virtual void publish_weights() = 0;
 

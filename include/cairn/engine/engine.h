@@ -19,6 +19,9 @@ namespace cairn {
 namespace engine {
 class Core;
 } // namespace engine
+namespace zero {
+class GatheredParameters;
+} // namespace zero
 
 /// Trains a module: what cairn::initialize returns. A handle, cheap to copy.
 ///
@@ -133,6 +136,7 @@ class Engine {
     }
   }
 
+  friend class zero::GatheredParameters;
   std::shared_ptr<engine::Core> core_;
 };
 

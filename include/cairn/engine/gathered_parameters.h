@@ -1,0 +1,71 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cairn/engine/engine.h>
+
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::zero {
+
+struct GatheredParametersOptions {
+  /// Whose changes count, on every rank, for the optimizer too; it counts
+  /// within the ranks that share the parameters. Unset: changes are discarded.
+  std::optional<int> modifier_rank{};
+};
+
+/// Within the scope some of the engine's parameters are whole on every rank, to
+/// read or to change in place. All ranks open and close it together; it works
+/// the same at every ZeRO stage.
+///
+///   {
+///     cairn::zero::GatheredParameters whole(
+///         engine, {"head.weight"}, {.modifier_rank = 0});
+///     if (engine.rank() == 0) {
+///       torch::NoGradGuard no_grad;
+///       net->head->weight.zero_();
+///     }
+///   }
+class [[nodiscard]] GatheredParameters {
+ public:
+  using Options = GatheredParametersOptions;
+
+  /// By tensors of the module's; ConfigError for any other.
+  GatheredParameters(
+      const Engine& engine,
+      const std::vector<at::Tensor>& parameters,
+      const Options& options = {});
+  /// By names, as module.named_parameters() has them.
+  GatheredParameters(
+      const Engine& engine,
+      const std::vector<std::string>& names,
+      const Options& options = {});
+  GatheredParameters(
+      const Engine& engine,
+      std::initializer_list<std::string> names,
+      const Options& options = {})
+      : GatheredParameters(engine, std::vector<std::string>(names), options) {}
+
+  /// Left by an exception, it tells the other ranks nothing.
+  ~GatheredParameters() noexcept(false);
+  GatheredParameters(const GatheredParameters&) = delete;
+  GatheredParameters& operator=(const GatheredParameters&) = delete;
+
+ private:
+  void open(const std::vector<int>& parameters);
+  void keep();
+  void close();
+
+  std::shared_ptr<engine::Core> core_;
+  std::optional<int> modifier_rank_;
+  std::vector<int> buckets_;
+  /// Parameters that stay whole, and what they were.
+  std::vector<std::pair<at::Tensor, at::Tensor>> before_;
+  int exceptions_;
+};
+
+} // namespace cairn::zero
