@@ -16,6 +16,7 @@
 #include <cairn/nn/checkpoint.h>
 #include <cairn/optim/loss_scaler.h>
 #include <cairn/optim/schedule.h>
+#include <cairn/zero/init.h>
 
 namespace cairn {
 

@@ -1,6 +1,7 @@
 #include "zero/flat_parameters.h"
 
 #include "zero/host_memory.h"
+#include "zero/nursery.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
@@ -72,6 +73,7 @@ FlatParameters::FlatParameters(
       at::Tensor view = state.whole.narrow(0, member.offset, member.elements)
                             .view(parameter.sizes());
       view.copy_(parameter.detach());
+      Nursery::let_go(parameter);
       parameter.set_data(view);
     }
     group_.broadcast(state.whole, 0).wait();

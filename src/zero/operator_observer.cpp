@@ -112,6 +112,15 @@ void OperatorObserver::watch(const c10::StorageImpl* storage, int key) {
   storages_.push_back(storage);
 }
 
+void OperatorObserver::unwatch(const c10::StorageImpl* storage) {
+  Table& all = table();
+  const std::unique_lock lock(all.mutex);
+  std::erase(storages_, storage);
+  if (all.watches.erase(storage) != 0 && all.watches.empty()) {
+    at::removeCallback(all.handle);
+  }
+}
+
 OperatorObserver::~OperatorObserver() {
   Table& all = table();
   const std::unique_lock lock(all.mutex);

@@ -29,8 +29,9 @@ class OperatorObserver {
   OperatorObserver(const OperatorObserver&) = delete;
   OperatorObserver& operator=(const OperatorObserver&) = delete;
 
-  /// The storage must outlive the observer.
+  /// The storage must outlive the observer, or be unwatched.
   void watch(const c10::StorageImpl* storage, int key);
+  void unwatch(const c10::StorageImpl* storage);
 
  private:
   UseListener& listener_;

@@ -103,7 +103,8 @@ Curve trained(
     const distributed::World& world,
     const json& changes,
     int accumulation,
-    std::optional<distributed::ProcessMesh> mesh = std::nullopt) {
+    std::optional<distributed::ProcessMesh> mesh = std::nullopt,
+    const std::function<std::shared_ptr<Net>()>& make = fresh<Net>) {
   const distributed::ProcessGroup group =
       mesh ? mesh->data_context() : world.group();
   json config{
@@ -117,7 +118,7 @@ Curve trained(
     config.erase("optimizer");
   }
   config.merge_patch(changes);
-  auto net = fresh<Net>();
+  auto net = make();
   auto [engine, optimizer, loader, schedule] = initialize(
       {.model = net,
        .mesh = mesh,

@@ -1,0 +1,255 @@
+#include "engine/parity.h"
+#include "nn/counting_allocator.h"
+#include "support/run_ranks.h"
+
+#include <cairn/base/error.h>
+#include <cairn/zero/init.h>
+#include <gtest/gtest.h>
+#include <torch/nn/init.h>
+#include <torch/nn/modules/batchnorm.h>
+
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+using testing::Curve;
+using testing::json;
+using testing::OddMlp;
+using testing::TinyGpt;
+
+/// Few enough that the nets here never fit.
+constexpr std::int64_t few = 400;
+
+std::size_t whole_bytes(const at::Tensor& tensor) {
+  return tensor.storage().nbytes();
+}
+
+template <typename Net>
+std::shared_ptr<Net> born(
+    const distributed::World& world,
+    zero::InitOptions options = {.max_live_parameters = few}) {
+  options.world = world;
+  const zero::Init scope(std::move(options));
+  return testing::fresh<Net>();
+}
+
+/// Everything that modules do to their parameters after they were made.
+struct Restless : torch::nn::Module {
+  Restless() {
+    embedding = register_module("embedding", torch::nn::Embedding(64, 12));
+    for (int i = 0; i < 4; ++i) {
+      layers->push_back(torch::nn::Linear(12, 12));
+    }
+    register_module("layers", layers);
+    norm = register_module("norm", torch::nn::BatchNorm1d(12));
+    big_buffer = register_buffer("big_buffer", at::randn({40, 40}));
+    gain = register_parameter("gain", at::randn({12, 12}) * 0.1);
+    frozen = register_parameter("frozen", at::randn({12, 12}), false);
+    apply([](torch::nn::Module& module) {
+      if (auto* linear = module.as<torch::nn::Linear>()) {
+        torch::nn::init::normal_(linear->weight, 0, 0.3);
+        torch::nn::init::zeros_(linear->bias);
+      }
+    });
+    head = register_module("head", torch::nn::Linear(12, 64));
+    const torch::NoGradGuard no_grad;
+    head->weight.copy_(embedding->weight * 0.5); // long after it was made
+    gain.add_(embedding->weight.narrow(0, 0, 12));
+    layers[0]->as<torch::nn::Linear>()->weight.requires_grad_(false);
+    to(at::kDouble); // other memory for all of them
+    to(at::kFloat);
+  }
+  at::Tensor forward(const at::Tensor& tokens) {
+    at::Tensor x = embedding(tokens);
+    for (const auto& layer : *layers) {
+      x = at::tanh(layer->as<torch::nn::Linear>()->forward(x));
+    }
+    x = norm(x.flatten(0, 1)).view_as(x);
+    x = at::matmul(x, gain) + at::matmul(x, frozen);
+    return head(x) + big_buffer.mean().to(x.scalar_type());
+  }
+  torch::nn::Embedding embedding{nullptr};
+  torch::nn::ModuleList layers;
+  torch::nn::BatchNorm1d norm{nullptr};
+  torch::nn::Linear head{nullptr};
+  at::Tensor big_buffer, gain, frozen;
+};
+
+template <typename Net>
+void same_as_without(int ranks, const json& changes) {
+  testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
+    const Curve wanted = testing::trained<Net>(world, changes, 1);
+    for (const std::int64_t live :
+         {std::int64_t{0}, few, std::int64_t{1} << 30}) {
+      SCOPED_TRACE(::testing::Message() << live << " elements live");
+      const Curve got = testing::trained<Net>(world, changes, 1, {}, [&] {
+        return born<Net>(world, {.max_live_parameters = live});
+      });
+      expect_equal(got, wanted);
+    }
+  });
+}
+
+TEST(Init, GptTrainsTheSame) {
+  same_as_without<TinyGpt>(2, testing::stage(3));
+  same_as_without<TinyGpt>(4, testing::stage(3));
+}
+TEST(Init, OddMlpTrainsTheSame) {
+  same_as_without<OddMlp>(2, testing::stage(3));
+  same_as_without<OddMlp>(3, testing::stage(3));
+}
+TEST(Init, RestlessTrainsTheSame) {
+  same_as_without<Restless>(2, testing::stage(3));
+}
+TEST(Init, OneRankTrainsTheSame) {
+  same_as_without<TinyGpt>(1, testing::stage(3));
+}
+TEST(Init, EveryStageTrainsTheSame) {
+  for (const int number : {0, 1, 2}) {
+    same_as_without<TinyGpt>(2, testing::stage(number));
+  }
+}
+TEST(Init, SixteenBitsTrainTheSame) {
+  for (const char* type : {"bf16", "fp16"}) {
+    json changes = testing::stage(3);
+    changes[type]["enabled"] = true;
+    same_as_without<OddMlp>(2, changes);
+  }
+}
+
+TEST(Init, FirstRanksValuesCount) {
+  testing::run_ranks({.ranks = 3}, [](const distributed::World& world) {
+    const auto net = testing::fresh<Restless>();
+    std::shared_ptr<Restless> mine;
+    {
+      const zero::Init scope({.world = world, .max_live_parameters = few});
+      torch::manual_seed(17 + static_cast<std::uint64_t>(world.rank()));
+      mine = std::make_shared<Restless>();
+    }
+    for (const auto& parameter : mine->named_parameters()) {
+      if (parameter.key() != "frozen") { // never required a gradient
+        EXPECT_TRUE(at::equal(
+            parameter.value(),
+            net->named_parameters()[parameter.key()]))
+            << parameter.key();
+      }
+    }
+  });
+}
+
+/// Before initialize() the model can be used, and rests again.
+TEST(Init, ComesBackWhenUsed) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    const auto wanted = testing::fresh<TinyGpt>();
+    const auto net = born<TinyGpt>(world);
+    for (const at::Tensor& parameter : net->parameters()) {
+      EXPECT_EQ(whole_bytes(parameter), 0U);
+    }
+    const at::Tensor tokens = testing::tokens_of(0, 0).narrow(1, 0, 8);
+    for (const auto& model : {wanted, net}) {
+      testing::token_loss(model->forward(tokens), tokens).backward();
+    }
+    for (const auto& parameter : net->named_parameters()) {
+      EXPECT_TRUE(at::equal(
+          parameter.value().grad(),
+          wanted->named_parameters()[parameter.key()].grad()))
+          << parameter.key();
+    }
+    std::int64_t whole = 0;
+    for (const at::Tensor& parameter : net->parameters()) {
+      whole += whole_bytes(parameter) == 0 ? 0 : parameter.numel();
+    }
+    EXPECT_LE(whole, few + 64 * 16); // and the last one used
+  });
+}
+
+TEST(Init, RestsInAnotherType) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    const auto wanted = testing::fresh<OddMlp>();
+    const auto net = born<OddMlp>(
+        world,
+        {.dtype = at::kBFloat16, .max_live_parameters = 1 << 20});
+    for (const auto& parameter : net->named_parameters()) {
+      EXPECT_EQ(parameter.value().scalar_type(), at::kBFloat16)
+          << parameter.key();
+      EXPECT_TRUE(at::equal(
+          parameter.value(),
+          wanted->named_parameters()[parameter.key()].to(at::kBFloat16)))
+          << parameter.key();
+    }
+    json changes = testing::stage(3);
+    changes["bf16"]["enabled"] = true;
+    const auto half = [&] {
+      return born<OddMlp>(
+          world,
+          {.dtype = at::kBFloat16, .max_live_parameters = 1 << 20});
+    };
+    expect_equal(
+        testing::trained<OddMlp>(world, changes, 1, {}, half),
+        testing::trained<OddMlp>(world, changes, 1));
+  });
+}
+
+TEST(Init, LeavesNothingBehind) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    testing::CountingAllocator counter;
+    {
+      const auto net = born<Restless>(world);
+      EXPECT_GT(counter.live(), 0U);
+      at::matmul(net->gain, net->gain);
+    }
+    EXPECT_EQ(counter.live(), 0U);
+    EXPECT_TRUE(at::equal(at::ones({3}), at::ones({3})));
+  });
+}
+
+TEST(Init, SaysWhatIsWrong) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    {
+      const zero::Init scope({.world = world});
+      EXPECT_THROW(const zero::Init inner({.world = world}), ConfigError);
+    }
+    EXPECT_THROW(
+        const zero::Init inner({.world = world, .dtype = at::kLong}),
+        ConfigError);
+    const zero::Init off({.world = world, .enabled = false});
+    const zero::Init another({.world = world, .enabled = false});
+  });
+}
+
+TEST(Init, LeftByAnException) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    const auto fail = [&] {
+      const zero::Init scope({.world = world, .max_live_parameters = few});
+      const auto net = testing::fresh<TinyGpt>();
+      throw std::runtime_error("mine");
+    };
+    EXPECT_THROW(fail(), std::runtime_error);
+    EXPECT_TRUE(at::ones({3}, at::requires_grad()).storage().nbytes() > 0);
+  });
+}
+
+TEST(Init, SaysThatARankIsGone) {
+  testing::run_ranks(
+      {.ranks = 2, .notes_grace = std::chrono::milliseconds(300), .dies = {1}},
+      [](const distributed::World& world) {
+        std::shared_ptr<TinyGpt> net;
+        const auto build = [&] {
+          const zero::Init scope({.world = world, .max_live_parameters = few});
+          if (world.rank() == 1) {
+            std::raise(SIGKILL);
+          }
+          net = testing::fresh<TinyGpt>();
+        };
+        EXPECT_THROW(build(), CommError);
+      });
+}
+
+} // namespace
+} // namespace cairn
