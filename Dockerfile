@@ -12,14 +12,17 @@ ARG GPU
 ENV CAIRN_GPU=${GPU} CAIRN_CACHE_DIR=/opt/cairn/cache
 COPY . /cairn
 WORKDIR /cairn
-RUN ./cairn --version && cmake --install build/* --prefix /opt/cairn
+RUN ./cairn --version && cmake --install build/* --prefix /opt/cairn && \
+    tools/runtime_packages.sh /opt/cairn /opt/cairn/bin/* > /opt/cairn/packages
 
 FROM ${BASE}
-# ssh and sshd: the launcher reaches the other pods of a DeepSpeedJob that way.
-RUN apt-get update && \
-    apt-get install -y --no-install-recommends libfmt9 openssh-client openssh-server && \
-    rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/cairn /opt/cairn
+# ssh and sshd: the launcher reaches the other pods of a DeepSpeedJob that way.
+# Certificates: `cairn data download` checks whom it talks to.
+RUN apt-get update && \
+    apt-get install -y --no-install-recommends \
+      $(cat /opt/cairn/packages) ca-certificates openssh-client openssh-server && \
+    rm -rf /var/lib/apt/lists/*
 # The operator of DeepSpeedJobs starts a program called deepspeed.
 RUN printf '#!/bin/sh\nexec cairn launch "$@"\n' > /usr/local/bin/deepspeed && \
     chmod +x /usr/local/bin/deepspeed && \

@@ -8,8 +8,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -26,6 +29,33 @@ std::string command_of(const std::string& usage) {
   std::string name(usage.begin(), end);
   name.erase(name.find_last_not_of(' ') + 1);
   return name;
+}
+
+template <typename Number>
+CLI::Validator whole_number(const char* wanted) {
+  const auto read = [=](std::string& text) {
+    Number value{};
+    const auto* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || stop != end) {
+      return fmt::format("\"{}\" is not {}", text, wanted);
+    }
+    text = std::to_string(value);
+    return std::string();
+  };
+  return {read, ""};
+}
+
+/// CLI11 would take -1 for the largest number of an unsigned type, a number
+/// that is too large as well, and 010 for 8.
+void read_whole_numbers(CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  if (type.starts_with("UINT")) {
+    option.transform(
+        whole_number<std::uint64_t>("a whole number of at least 0"));
+  } else if (type.starts_with("INT")) {
+    option.transform(whole_number<std::int64_t>("a whole number"));
+  }
 }
 
 } // namespace
@@ -102,6 +132,9 @@ void CommandLine::refuse(const std::string& typed) const {
 bool CommandLine::parse(const Arguments& arguments) {
   const Arguments words = with_dashes(arguments);
   require_values(words);
+  for (CLI::Option* const option : app_.get_options()) {
+    read_whole_numbers(*option);
+  }
   app_.allow_extras(); // so that the first of them is named in our own words
   try {
     app_.parse(Arguments(words.rbegin(), words.rend()));
@@ -120,6 +153,17 @@ bool CommandLine::parse(const Arguments& arguments) {
     refuse(extras.front());
   }
   return true;
+}
+
+CLI::Validator at_least(int least) {
+  const auto check = [least](const std::string& text) {
+    double value = 0;
+    const bool right = CLI::detail::lexical_cast(text, value) && value >= least;
+    return right
+        ? std::string()
+        : fmt::format("\"{}\" is not a number of at least {}", text, least);
+  };
+  return {check, ""};
 }
 
 } // namespace cairn::cli

@@ -38,4 +38,7 @@ class CommandLine {
   CLI::App app_;
 };
 
+/// The check of a number that has no upper limit; CLI11's own name 10^308.
+CLI::Validator at_least(int least);
+
 } // namespace cairn::cli

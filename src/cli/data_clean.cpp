@@ -190,7 +190,7 @@ int run_data_clean(const Arguments& arguments) {
          options.min_tokens,
          "drop shorter documents (128); words and signs count without a "
          "tokenizer")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   std::map<std::string, Deduplication> deduplications{
       {"none", Deduplication::none},
       {"exact", Deduplication::exact},

@@ -69,7 +69,7 @@ void add_data_flags(CLI::App& app, IndexFlags& flags) {
          "--mid-level-dataset-surplus",
          flags.data.surplus,
          "how much larger than its share each dataset of a blend is made")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   app.add_option(
          "--blend-rounding",
@@ -120,7 +120,7 @@ void add_masked_flags(CLI::App& app, IndexFlags& flags) {
          "--decoder-seq-length",
          flags.t5.decoder_sequence_length,
          "t5: tokens of the decoder, for the names of files")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->capture_default_str();
 }
 
@@ -239,6 +239,7 @@ int run_data_index(const Arguments& arguments) {
       ->capture_default_str();
   add_data_flags(app, flags);
   app.add_option("--seq-length", flags.sequence_length, "tokens of a sample")
+      ->check(at_least(1))
       ->required();
   flags.length.add_flags(app);
   app.add_option("--seed", flags.seed, "of the orders")->capture_default_str();

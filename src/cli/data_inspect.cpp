@@ -162,10 +162,10 @@ int run_data_inspect(const Arguments& arguments) {
       ->type_name("PREFIX")
       ->required();
   app.add_option("--documents", documents, "how many to show")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   app.add_option("--tokens", tokens, "how much of each sequence")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   add_tokenizer_flags(app, tokenizer_options);
   if (!line.parse(arguments)) {

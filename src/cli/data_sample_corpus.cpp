@@ -86,9 +86,9 @@ int run_data_sample_corpus(const Arguments& arguments) {
   auto* documents_option =
       app.add_option("--documents", documents, "number of stories instead")
           ->excludes(size_option)
-          ->check(CLI::PositiveNumber);
+          ->check(at_least(1));
   app.add_option("--seed", options.seed, "of the random numbers (1234)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   app.add_option(
          "--format",
          format,

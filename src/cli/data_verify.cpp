@@ -139,7 +139,7 @@ int run_data_verify(const Arguments& arguments) {
          "--vocab-size",
          vocab_size,
          "ids from here on are a fault as well")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   if (!line.parse(arguments)) {
     return exit_ok;
   }

@@ -1,5 +1,7 @@
 #include "cli/run_length.h"
 
+#include "cli/command_line.h"
+
 #include <cairn/base/error.h>
 
 #include <fmt/core.h>
@@ -8,20 +10,20 @@ namespace cairn::cli {
 
 void RunLength::add_flags(CLI::App& app) {
   app.add_option("--train-samples", train_samples, "to train on")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   app.add_option(
          "--train-iters",
          train_iters,
          "steps of training instead; neither: one epoch")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->excludes("--train-samples");
   app.add_option("--global-batch-size", global_batch_size, "samples of a step")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   app.add_option("--eval-iters", eval_iters, "batches per evaluation")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   app.add_option("--eval-interval", eval_interval, "steps between evaluations")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->capture_default_str();
   app.add_flag(
       "--full-validation",

@@ -1,5 +1,7 @@
 #include "cli/tokenizer_flags.h"
 
+#include "cli/command_line.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -47,11 +49,13 @@ void add_tokenizer_flags(CLI::App& app, text::TokenizerOptions& options) {
          "--null-tokenizer-eod-id",
          options.null_eod,
          "NullTokenizer: its end of document; the last id when not given")
+      ->check(at_least(0))
       ->group(group);
   app.add_option(
          "--null-tokenizer-pad-id",
          options.null_pad,
-         "NullTokenizer: its padding; none when not given")
+         "NullTokenizer: its padding; -1, or not given: none")
+      ->check(at_least(-1))
       ->group(group);
   app.add_option(
          "--vocab-extra-ids",

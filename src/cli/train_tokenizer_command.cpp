@@ -95,15 +95,14 @@ int run_train_tokenizer(const Arguments& arguments) {
          "--vocab-size",
          options.vocab_size,
          "entries in all (default 52000)")
-      ->check(CLI::Range(1, std::numeric_limits<std::int32_t>::max()))
-      ->type_name("INT");
+      ->check(CLI::Range(1, std::numeric_limits<std::int32_t>::max()));
   app.add_option(
          "--min-frequency",
          options.min_frequency,
          "merge no pair that occurs less often (default 2)")
-      ->check(
-          CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
-      ->type_name("INT");
+      ->check(CLI::Range(
+          std::int64_t{0},
+          std::numeric_limits<std::int64_t>::max()));
   app.add_option(
          "--special-tokens",
          options.special_tokens,
@@ -128,8 +127,7 @@ int run_train_tokenizer(const Arguments& arguments) {
          "--workers",
          counting.threads,
          "threads that count words (default: all cores)")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("INT");
+      ->check(CLI::Range(1, 1024));
   if (!line.parse(arguments)) {
     return exit_ok;
   }

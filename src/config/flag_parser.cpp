@@ -3,7 +3,7 @@
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 #include "config/number_text.h"
-#include "config/utf8.h"
+#include "config/printable.h"
 
 #include <fmt/format.h>
 

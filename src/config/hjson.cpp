@@ -1,8 +1,9 @@
 #include <cairn/config/hjson.h>
 
 #include <cairn/base/error.h>
+#include "base/utf8.h"
 #include "config/number_text.h"
-#include "config/utf8.h"
+#include "config/printable.h"
 
 #include <fmt/format.h>
 
@@ -107,12 +108,9 @@ class Reader {
            .values =
                fmt::format("{} bytes, at most {}", text_.size(), longest)});
     }
-    for (std::size_t i = 0; i < text_.size();) {
-      const std::size_t length = utf8_length(text_, i);
-      if (length == 0) {
-        fail("not valid UTF-8", i, "save the file as UTF-8");
-      }
-      i += length;
+    const std::size_t end = valid_utf8_end(text_);
+    if (end != text_.size()) {
+      fail("not valid UTF-8", end, "save the file as UTF-8");
     }
   }
 

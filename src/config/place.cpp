@@ -1,6 +1,6 @@
 #include <cairn/config/place.h>
 
-#include "config/utf8.h"
+#include "config/printable.h"
 
 #include <fmt/format.h>
 

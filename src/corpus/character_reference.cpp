@@ -1,5 +1,7 @@
 #include "corpus/character_reference.h"
 
+#include "base/utf8.h"
+
 #include "corpus/unicode.h"
 
 #include <unicode/utf.h>

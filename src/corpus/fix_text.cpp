@@ -1,5 +1,6 @@
 #include <cairn/corpus/fix_text.h>
 
+#include "base/utf8.h"
 #include "corpus/character_reference.h"
 #include "corpus/mojibake.h"
 #include "corpus/unicode.h"

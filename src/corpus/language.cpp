@@ -1,5 +1,6 @@
 #include <cairn/corpus/language.h>
 
+#include "base/utf8.h"
 #include "corpus/common_words.h"
 #include "corpus/unicode.h"
 

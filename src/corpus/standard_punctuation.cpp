@@ -1,5 +1,6 @@
 #include <cairn/corpus/standard_punctuation.h>
 
+#include "base/utf8.h"
 #include "corpus/unicode.h"
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "corpus/unicode.h"
 
+#include "base/utf8.h"
+
 #include <unicode/utf8.h>
 
 namespace cairn::corpus {
@@ -8,13 +10,6 @@ char32_t next_code_point(std::string_view text, std::size_t& at) {
   UChar32 code = 0;
   U8_NEXT_OR_FFFD(text.data(), at, text.size(), code);
   return static_cast<char32_t>(code);
-}
-
-void append_utf8(std::string& out, char32_t code) {
-  char bytes[4];
-  int size = 0;
-  U8_APPEND_UNSAFE(bytes, size, code);
-  out.append(bytes, static_cast<std::size_t>(size));
 }
 
 std::string printable(std::string_view text) {

@@ -13,8 +13,6 @@ inline constexpr char32_t replacement_character = 0xfffd;
 /// replacement character.
 char32_t next_code_point(std::string_view text, std::size_t& at);
 
-void append_utf8(std::string& out, char32_t code);
-
 /// `text` with ill-formed UTF-8 replaced, and without control characters other
 /// than tab and line feed.
 std::string printable(std::string_view text);

@@ -1,5 +1,6 @@
 #include <cairn/data/json_line.h>
 
+#include "base/utf8.h"
 #include "data/check_json.h"
 
 #include <cairn/base/error.h>
@@ -31,7 +32,7 @@ constexpr std::size_t ordinary_line = 4 << 20;
     throw DataError(
         {.what = "invalid UTF-8",
          .values =
-             fmt::format("at byte {} of the line", find_invalid_utf8(line) + 1),
+             fmt::format("at byte {} of the line", valid_utf8_end(line) + 1),
          .remedy = "convert the file to UTF-8"});
   }
   std::string_view reason = simdjson::error_message(error);

@@ -1,6 +1,6 @@
 #include "text/added_tokens.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <fmt/format.h>
 #include <unicode/uchar.h>

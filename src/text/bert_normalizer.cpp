@@ -1,7 +1,7 @@
 #include "text/bert_normalizer.h"
 
+#include "base/utf8.h"
 #include "text/normalizer.h"
-#include "text/utf8.h"
 
 #include <cairn/base/error.h>
 

@@ -1,7 +1,7 @@
 #include <cairn/text/bpe_trainer.h>
 
+#include "base/utf8.h"
 #include "text/byte_alphabet.h"
-#include "text/utf8.h"
 #include "text/word_merger.h"
 
 #include <cairn/base/error.h>

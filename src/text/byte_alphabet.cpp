@@ -1,6 +1,6 @@
 #include "text/byte_alphabet.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace cairn::text {
 
@@ -25,17 +25,18 @@ std::string ByteAlphabet::write(std::string_view bytes) const {
   return token;
 }
 
-std::optional<std::string> ByteAlphabet::read(std::string_view token) const {
-  std::string bytes;
+bool ByteAlphabet::read(std::string_view token, std::string& bytes) const {
+  const std::size_t before = bytes.size();
   for (const char *at = token.data(), *end = at + token.size(); at != end;) {
     const Utf8Char c = decode_utf8(at, end);
     if (c.code_point >= bytes_.size() || bytes_[c.code_point] < 0) {
-      return std::nullopt;
+      bytes.resize(before);
+      return false;
     }
     bytes.push_back(static_cast<char>(bytes_[c.code_point]));
     at += c.length;
   }
-  return bytes;
+  return true;
 }
 
 } // namespace cairn::text

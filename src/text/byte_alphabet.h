@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,9 +17,9 @@ class ByteAlphabet {
   /// Bytes as a vocabulary writes them.
   std::string write(std::string_view bytes) const;
 
-  /// The bytes of a vocabulary's token; nothing when it holds a character that
-  /// stands for no byte.
-  std::optional<std::string> read(std::string_view token) const;
+  /// Appends the bytes of a vocabulary's token; false, and nothing appended,
+  /// when it holds a character that stands for no byte.
+  bool read(std::string_view token, std::string& bytes) const;
 
  private:
   std::array<char32_t, 256> characters_{};

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 namespace cairn::text {
@@ -55,7 +56,7 @@ class ByteLevelBpeTokenizer final : public SchemeTokenizer<ByteLevelBpe> {
   AddedTokens added_normalized_;
   Gpt2Splitter gpt2_;
   BpeModel model_;
-  std::vector<std::string> bytes_; ///< by id
+  std::unordered_map<TokenId, std::string> added_texts_; ///< for decoding
 };
 
 class ByteLevelBpeEncoder final : public Encoder {
@@ -229,14 +230,9 @@ ByteLevelBpeTokenizer::ByteLevelBpeTokenizer(ByteLevelBpe scheme)
       added_normalized_(after_normalizing(scheme_)),
       model_(byte_ids(), scheme_.merges) {
   scheme_.merges = {}; // the model has them
-  bytes_.resize(vocab_size());
-  for (std::size_t id = 0; id < bytes_.size(); ++id) {
-    const auto token = scheme_.vocabulary.token(static_cast<TokenId>(id));
-    bytes_[id] = alphabet_.read(token).value_or(std::string(token));
-  }
   for (const AddedToken& token : scheme_.added) {
     std::string normal;
-    bytes_[static_cast<std::size_t>(token.id)] = token.normalized
+    added_texts_[token.id] = token.normalized
         ? normalize(token.content, scheme_.normalizer, normal)
         : std::string_view(token.content);
   }
@@ -259,8 +255,12 @@ std::unique_ptr<Encoder> ByteLevelBpeTokenizer::make_encoder() const {
 std::string ByteLevelBpeTokenizer::decode(std::span<const TokenId> ids) const {
   std::string text;
   for (const TokenId id : ids) {
-    scheme_.vocabulary.token(id); // throws for one that is not there
-    text += bytes_[static_cast<std::size_t>(id)];
+    const auto token = scheme_.vocabulary.token(id);
+    if (const auto added = added_texts_.find(id); added != added_texts_.end()) {
+      text += added->second;
+    } else if (!alphabet_.read(token, text)) {
+      text += token;
+    }
   }
   return text;
 }

@@ -3,7 +3,8 @@
 #include <unicode/uchar.h>
 
 #include <algorithm>
-#include <map>
+#include <string_view>
+#include <unordered_map>
 
 namespace cairn::text {
 namespace {
@@ -31,14 +32,22 @@ CharClasses::CharClasses() {
       flat[c] = CharClass::space;
     }
   }
-  std::map<Page, std::uint16_t> known;
+  std::unordered_map<std::string_view, std::uint16_t> known;
+  std::string_view last;
   for (std::size_t page = 0; page < page_of_.size(); ++page) {
-    Page content;
-    std::copy_n(flat.begin() + page * 256, 256, content.begin());
+    const CharClass* const classes = flat.data() + page * page_size;
+    const std::string_view content(
+        reinterpret_cast<const char*>(classes),
+        page_size);
+    if (content == last) { // thousands are
+      page_of_[page] = page_of_[page - 1];
+      continue;
+    }
+    last = content;
     const auto [found, added] =
         known.try_emplace(content, static_cast<std::uint16_t>(pages_.size()));
     if (added) {
-      pages_.push_back(content);
+      std::copy_n(classes, page_size, pages_.emplace_back().begin());
     }
     page_of_[page] = found->second;
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <array>
 #include <cstddef>
@@ -29,7 +29,8 @@ class CharClasses {
   }
 
  private:
-  using Page = std::array<CharClass, 256>;
+  static constexpr std::size_t page_size = 256;
+  using Page = std::array<CharClass, page_size>;
 
   std::array<std::uint16_t, 0x1100> page_of_{};
   std::vector<Page> pages_;

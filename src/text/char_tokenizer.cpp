@@ -1,6 +1,6 @@
 #include "text/char_tokenizer.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/mapped_file.h>

@@ -1,7 +1,7 @@
 #include <cairn/text/char_vocabulary.h>
 
+#include "base/utf8.h"
 #include "text/json_document.h"
-#include "text/utf8.h"
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>

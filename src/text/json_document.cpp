@@ -115,11 +115,11 @@ std::int64_t JsonValue::integer(std::string_view what) const {
   return value;
 }
 
-TokenId JsonValue::token_id(std::string_view what) const {
+TokenId JsonValue::token_id(std::string_view token) const {
   std::int64_t value = -1;
   if (element_.get(value) != simdjson::SUCCESS || value < 0 ||
       value > std::numeric_limits<TokenId>::max()) {
-    refuse(fmt::format("{} has no whole number for its id", what));
+    refuse(fmt::format("\"{}\" has no whole number for its id", token));
   }
   return static_cast<TokenId>(value);
 }

@@ -28,7 +28,7 @@ class JsonValue {
   std::string_view string(std::string_view what) const;
   bool boolean(std::string_view what) const;
   std::int64_t integer(std::string_view what) const;
-  TokenId token_id(std::string_view what) const;
+  TokenId token_id(std::string_view token) const;
 
   bool is_falsy() const; ///< null, false, 0 or an empty string
   bool is_string() const { return element_.is_string(); }

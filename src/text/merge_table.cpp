@@ -31,27 +31,33 @@ MergeTable::MergeTable(std::span<const Rule> rules) {
   }
 }
 
-MergeTable::Rule merge_rule(
+TokenId MergeRules::find(std::string_view token, std::size_t line) const {
+  if (const auto known = vocabulary_.find(token)) {
+    return *known;
+  }
+  throw DataError(
+      {.what = fmt::format(
+           "a merge needs \"{}\", which the vocabulary lacks",
+           token),
+       .where = line == 0 ? file_.string()
+                          : fmt::format("{}:{}", file_.string(), line),
+       .remedy = "vocabulary and merges must be of the same tokenizer"});
+}
+
+void MergeRules::add(
     std::string_view left,
     std::string_view right,
-    const Vocabulary& vocabulary,
-    const std::filesystem::path& file,
     std::size_t line) {
-  const auto id = [&](std::string_view token) {
-    if (const auto known = vocabulary.find(token)) {
-      return *known;
-    }
-    throw DataError(
-        {.what = fmt::format(
-             "a merge needs \"{}\", which the vocabulary lacks",
-             token),
-         .where = line == 0 ? file.string()
-                            : fmt::format("{}:{}", file.string(), line),
-         .remedy = "vocabulary and merges must be of the same tokenizer"});
-  };
-  std::string merged(left);
-  merged += right;
-  return {id(left), id(right), id(merged)};
+  merged_.assign(left);
+  merged_ += right;
+  // Trainers number what they merge as they go.
+  const TokenId next = rules_.empty() ? 0 : rules_.back().merged + 1;
+  const bool numbered = static_cast<std::size_t>(next) < vocabulary_.size() &&
+      vocabulary_.token(next) == merged_;
+  rules_.push_back(
+      {find(left, line),
+       find(right, line),
+       numbered ? next : find(merged_, line)});
 }
 
 std::vector<MergeTable::Rule> read_merges_txt(
@@ -59,7 +65,7 @@ std::vector<MergeTable::Rule> read_merges_txt(
     const Vocabulary& vocabulary) {
   const std::string text = read_file(file, 256U << 20U);
   std::string_view rest = text;
-  std::vector<MergeTable::Rule> rules;
+  MergeRules rules(vocabulary, file);
   for (std::size_t number = 1; !rest.empty(); ++number) {
     const auto end = std::min(rest.find('\n'), rest.size());
     std::string_view line = rest.substr(0, end);
@@ -81,9 +87,9 @@ std::vector<MergeTable::Rule> read_merges_txt(
     }
     const auto left = line.substr(0, space);
     const auto right = line.substr(space + 1);
-    rules.push_back(merge_rule(left, right, vocabulary, file, number));
+    rules.add(left, right, number);
   }
-  return rules;
+  return rules.take();
 }
 
 } // namespace cairn::text

@@ -79,13 +79,23 @@ std::vector<MergeTable::Rule> read_merges_txt(
     const std::filesystem::path& file,
     const Vocabulary& vocabulary);
 
-/// One rule by its tokens; throws DataError with file and line, where that is
-/// not 0, for its place.
-MergeTable::Rule merge_rule(
-    std::string_view left,
-    std::string_view right,
-    const Vocabulary& vocabulary,
-    const std::filesystem::path& file,
-    std::size_t line);
+/// Makes rules of tokens, in the order of their ranks.
+class MergeRules {
+ public:
+  MergeRules(const Vocabulary& vocabulary, const std::filesystem::path& file)
+      : vocabulary_(vocabulary), file_(file) {}
+
+  /// Throws DataError with file and line, where that is not 0, for its place.
+  void add(std::string_view left, std::string_view right, std::size_t line);
+  std::vector<MergeTable::Rule> take() { return std::move(rules_); }
+
+ private:
+  TokenId find(std::string_view token, std::size_t line) const;
+
+  const Vocabulary& vocabulary_;
+  const std::filesystem::path& file_;
+  std::vector<MergeTable::Rule> rules_;
+  std::string merged_;
+};
 
 } // namespace cairn::text

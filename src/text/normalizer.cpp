@@ -1,6 +1,6 @@
 #include "text/normalizer.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <cairn/base/error.h>
 

@@ -118,7 +118,9 @@ std::shared_ptr<const Tokenizer> load_null_tokenizer(
   special.end_of_document =
       options.null_eod.value_or(static_cast<TokenId>(options.vocab_size - 1));
   special.end = special.end_of_document;
-  special.pad = options.null_pad;
+  if (options.null_pad != -1) { // what Megatron's flag has for none
+    special.pad = options.null_pad;
+  }
   return std::make_shared<NullTokenizer>(
       options.vocab_size,
       std::move(special));

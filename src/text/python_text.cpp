@@ -1,6 +1,6 @@
 #include "text/python_text.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <unicode/bytestream.h>
 #include <unicode/casemap.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <cstddef>
 #include <memory>

@@ -157,7 +157,7 @@ Vocabulary read_model_vocab(
     const std::filesystem::path& file) {
   std::vector<Vocabulary::Entry> entries;
   for (const auto& [token, id] : model.at("vocab").object("\"vocab\"")) {
-    entries.push_back({std::string(token), id.token_id(token)});
+    entries.push_back({token, id.token_id(token)});
   }
   return Vocabulary(entries, file.string());
 }

@@ -132,6 +132,7 @@ void read_model(
   }
   scheme.ignore_merges = flag(model, "ignore_merges", false);
   scheme.vocabulary = read_model_vocab(model, file);
+  MergeRules rules(scheme.vocabulary, file);
   for (const JsonValue& merge : model.at("merges").array("\"merges\"")) {
     std::string_view left;
     std::string_view right;
@@ -151,9 +152,9 @@ void read_model(
       left = both.substr(0, space);
       right = both.substr(space + 1);
     }
-    scheme.merges.push_back(
-        merge_rule(left, right, scheme.vocabulary, file, 0));
+    rules.add(left, right, 0);
   }
+  scheme.merges = rules.take();
   if (const auto unknown = model.find("unk_token")) {
     const auto token = unknown->string("\"unk_token\"");
     scheme.unknown_byte = scheme.vocabulary.find(token);

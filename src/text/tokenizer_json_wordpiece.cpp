@@ -49,8 +49,8 @@ std::shared_ptr<const Tokenizer> read_wordpiece_json(
   scheme.continuing_prefix = model.at("continuing_subword_prefix")
                                  .string("\"continuing_subword_prefix\"");
   if (const auto length = model.find("max_input_chars_per_word")) {
-    scheme.max_word_length = static_cast<std::size_t>(
-        length->token_id("\"max_input_chars_per_word\""));
+    scheme.max_word_length =
+        static_cast<std::size_t>(length->token_id("max_input_chars_per_word"));
   }
   for (const JsonValue& decoder :
        components(root.find("decoder"), "decoders")) {

@@ -154,8 +154,7 @@ Vocabulary read_vocab_json(const std::filesystem::path& file) {
   const JsonDocument document(file);
   std::vector<Vocabulary::Entry> entries;
   for (const auto& [token, id] : document.root().object("the vocabulary")) {
-    entries.push_back(
-        {std::string(token), id.token_id(fmt::format("\"{}\"", token))});
+    entries.push_back({token, id.token_id(token)});
   }
   if (entries.empty()) {
     throw DataError(
@@ -186,7 +185,7 @@ Vocabulary read_vocab_txt(const std::filesystem::path& file) {
   std::vector<Vocabulary::Entry> entries;
   for (std::size_t id = 0; id < lines.size(); ++id) {
     if (last[lines[id]] == id) {
-      entries.push_back({std::string(lines[id]), static_cast<TokenId>(id)});
+      entries.push_back({lines[id], static_cast<TokenId>(id)});
     }
   }
   return Vocabulary(entries, file.string());

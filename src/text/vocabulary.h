@@ -14,7 +14,7 @@ namespace cairn::text {
 class Vocabulary {
  public:
   struct Entry {
-    std::string token;
+    std::string_view token;
     TokenId id = 0;
   };
 

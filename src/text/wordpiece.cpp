@@ -1,7 +1,7 @@
 #include "text/wordpiece.h"
 
+#include "base/utf8.h"
 #include "text/scheme_tokenizer.h"
-#include "text/utf8.h"
 #include "text/word_cache.h"
 
 #include <cairn/text/decode_text.h>
@@ -182,7 +182,7 @@ WordPieceTokenizer::WordPieceTokenizer(WordPiece scheme)
     const auto id = static_cast<TokenId>(i);
     const auto token = scheme_.vocabulary.token(id);
     if (token.size() > prefix.size() && token.starts_with(prefix)) {
-      continuing.push_back({std::string(token.substr(prefix.size())), id});
+      continuing.push_back({token.substr(prefix.size()), id});
     }
   }
   continuing_ = Vocabulary(continuing, vocab_size(), "");

@@ -1,6 +1,6 @@
 #include <cairn/corpus/fix_text.h>
-#include <cairn/data/json_line.h>
 
+#include "base/utf8.h"
 #include "support/fuzz.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST(FixText, Fuzz) {
        .runs = 20000},
       [](const std::string& input) {
         const std::string text = fix_text(input);
-        EXPECT_EQ(data::find_invalid_utf8(text), text.size())
+        EXPECT_EQ(valid_utf8_end(text), text.size())
             << ::testing::PrintToString(input);
       });
 }

@@ -82,6 +82,74 @@ TEST(MaskedDatasets, ASingleOneIsMegatrons) {
   EXPECT_GT(samples, 0);
 }
 
+const Tokens& text_of(const BertSample& sample) {
+  return sample.text;
+}
+const Tokens& text_of(const T5Sample& sample) {
+  return sample.encoder_text;
+}
+
+template <typename Sample, typename Options>
+void expect_blend(const json& test, const Options& options) {
+  const TemporaryFolder folder;
+  DataSelection data = selection(
+      {golden_prefix(),
+       CAIRN_GOLDEN_DIR "/indexed/mds_bert_split_mmap_text_sentence"},
+      folder.path());
+  data.blend->weights = test.at("weights").get<std::vector<double>>();
+  data.blend_rounding = BlendRounding::once; // where these were made
+  const auto built =
+      build_masked_datasets(data, options, golden_vocabulary(), quiet());
+  EXPECT_FALSE(built[Split::test]);
+  for (const Split split : {Split::train, Split::valid}) {
+    const json& expected = test.at("splits").at(std::string(name_of(split)));
+    const auto& blend = *built[split];
+    const auto& turns = expected.at("dataset_index");
+    ASSERT_EQ(blend.size(), turns.size());
+    for (std::size_t i = 0; i < blend.size(); ++i) {
+      const auto place = blend.locate(i);
+      ASSERT_EQ(place.dataset, turns.at(i).get<std::size_t>()) << i;
+      ASSERT_EQ(
+          place.sample,
+          expected.at("dataset_sample_index").at(i).get<std::size_t>())
+          << i;
+    }
+    for (std::size_t part = 0; part < 2; ++part) {
+      EXPECT_EQ(
+          blend.datasets()[part].size(),
+          expected.at("parts").at(part).get<std::size_t>());
+    }
+    Sample sample;
+    for (const json& one : expected.at("samples")) {
+      blend.read(one.at("index"), sample);
+      EXPECT_EQ(text_of(sample), one.at("text").get<Tokens>());
+    }
+  }
+}
+
+TEST(MaskedDatasets, BlendsAreMegatrons) {
+  for (const json& test : golden_cases("blend.json")) {
+    const json& config = test.at("config");
+    if (test.at("kind") == "bert") {
+      expect_blend<BertSample>(
+          test,
+          BertOptions{
+              .seed = config.at("random_seed"),
+              .sequence_length = config.at("sequence_length"),
+              .classification_head = config.at("classification_head"),
+              .masking = masking_options(config)});
+    } else {
+      expect_blend<T5Sample>(
+          test,
+          T5Options{
+              .seed = config.at("random_seed"),
+              .sequence_length = config.at("sequence_length"),
+              .decoder_sequence_length = config.at("sequence_length_decoder"),
+              .masking = masking_options(config)});
+    }
+  }
+}
+
 TEST(MaskedDatasets, BlendsTakeTurnsAsGptDataDoes) {
   const TemporaryFolder folder;
   for (const char* ending : {".bin", ".idx"}) {

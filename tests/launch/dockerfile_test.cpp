@@ -15,6 +15,10 @@
 namespace cairn::launch::testing {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
 const std::filesystem::path root = CAIRN_SOURCE_DIR;
 
 /// The instructions, with continued lines joined and comments left out.
@@ -81,6 +85,52 @@ TEST(Dockerfile, CopiesWhatIsThere) {
       }
     }
   }
+}
+
+/// The names of the shared libraries that a program loads.
+std::vector<std::string> libraries_of(const std::string& program) {
+  std::istringstream lines(run({"ldd", program}).out);
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::string arrow;
+    if (words >> name >> arrow && arrow == "=>") {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+TEST(Dockerfile, InstallsThePackagesOfTheLibrariesThatProgramsLoad) {
+  if (run({"sh", "-c", "command -v dpkg-query"}).code != 0) {
+    GTEST_SKIP() << "not a Debian machine";
+  }
+  const std::string program = LAUNCH_PROGRAM;
+  const auto packages = run(
+      {(root / "tools/runtime_packages.sh").string(),
+       CAIRN_BINARY_DIR,
+       program});
+  ASSERT_EQ(packages.code, 0) << packages.err;
+  const auto files =
+      run({"sh", "-c", "echo \"$0\" | xargs dpkg-query -L", packages.out});
+  const auto libraries = libraries_of(program);
+  EXPECT_THAT(libraries, Not(IsEmpty()));
+  for (const auto& library : libraries) {
+    EXPECT_THAT(files.out, HasSubstr("/" + library + "\n"));
+  }
+
+  bool listed = false;
+  bool copied = false;
+  bool installed = false;
+  for (const auto& instruction : instructions()) {
+    const std::string& words = instruction[1];
+    listed = listed || words.find("runtime_packages.sh") != std::string::npos;
+    copied = copied || words.starts_with("--from=build");
+    installed = installed ||
+        (copied && words.find("$(cat /opt/cairn/packages)") != words.npos);
+  }
+  EXPECT_TRUE(listed && copied && installed);
 }
 
 TEST(Dockerfile, GivesTheDeepSpeedJobItsProgram) {

@@ -78,7 +78,4 @@ class JsonLineParser {
 /// DataError.
 char* unescape(std::string_view text, char* to);
 
-/// Offset of the first byte that is no UTF-8; the size when all is well.
-std::size_t find_invalid_utf8(std::string_view text);
-
 } // namespace cairn::data

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace cairn::text {
+namespace cairn {
 
 /// One character of a text that may be any bytes: a byte that begins no
 /// well-formed sequence is a character of its own, of length 1 and without a
@@ -85,7 +85,7 @@ inline Utf8Char last_utf8(std::string_view text) {
 }
 
 /// Where the well-formed text that starts at `from` ends.
-inline std::size_t valid_utf8_end(std::string_view text, std::size_t from) {
+inline std::size_t valid_utf8_end(std::string_view text, std::size_t from = 0) {
   const char* const end = text.data() + text.size();
   const char* at = text.data() + from;
   while (at != end) {
@@ -131,10 +131,10 @@ void for_each_utf8_run(
   }
 }
 
-inline void append_utf8(std::string& text, char32_t c) {
-  const auto put = [&](std::uint32_t byte) {
-    text.push_back(static_cast<char>(byte));
-  };
+/// Writes a code point that is no surrogate, at most four bytes; returns their
+/// end.
+inline char* put_utf8(char* to, char32_t c) {
+  const auto put = [&](std::uint32_t byte) { *to++ = static_cast<char>(byte); };
   if (c < 0x80) {
     put(c);
   } else if (c < 0x800) {
@@ -150,6 +150,12 @@ inline void append_utf8(std::string& text, char32_t c) {
     put(0x80 | (c >> 6 & 0x3f));
     put(0x80 | (c & 0x3f));
   }
+  return to;
 }
 
-} // namespace cairn::text
+inline void append_utf8(std::string& text, char32_t c) {
+  char bytes[4];
+  text.append(bytes, put_utf8(bytes, c));
+}
+
+} // namespace cairn
