@@ -21,12 +21,15 @@ std::string MemoryReport::describe() const {
   row("parameters", parameters);
   row("parameters gathered for operators", gathered);
   row("gradients", gradients);
-  row(optimizer_on_cpu ? "optimizer (on the CPU)" : "optimizer", optimizer);
-  row("optimizer on disk", optimizer_on_disk);
+  row("optimizer", optimizer);
   row("buffers", buffers);
-  row("all else, activations first", other);
+  row("activations, at most", activations);
+  row("parameters in CPU memory", parameters_on_cpu);
+  row("optimizer in CPU memory", optimizer_on_cpu);
+  row("optimizer on disk", optimizer_on_disk);
   row("allocated", allocated);
   row("most allocated", most_allocated);
+  row("of what is allocated, none of these", other);
   return text;
 }
 

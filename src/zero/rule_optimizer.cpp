@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace cairn::zero {
@@ -36,7 +37,12 @@ RuleOptimizer::RuleOptimizer(
         tier_->keeps_memory();
     ShardTensors tensors{
         .weights = in_place_ ? from : from.to(device, at::kFloat, false, true)};
-    for (std::size_t i = 0; i < rule_->state_names().size(); ++i) {
+    std::size_t states = 0;
+    for (const Placement& member : layout.buckets()[b].members) {
+      const ParameterSpec& spec = layout.parameters()[member.parameter];
+      states = std::max(states, rule_->states_of(spec.name, spec.shape));
+    }
+    for (std::size_t i = 0; i < states; ++i) {
       tensors.states.push_back(
           at::full_like(tensors.weights, rule_->initial_state()));
     }
@@ -132,11 +138,13 @@ void RuleOptimizer::step(
 
 void RuleOptimizer::refresh_weights() {
   const torch::autograd::AutoGradMode no_grad(false);
-  visit(true, [&](int bucket, std::string_view name, at::Tensor& values) {
-    if (name == "weight" && !in_place_) {
-      values.copy_(target(bucket));
-    }
-  });
+  visit(
+      true,
+      [&](int bucket, Range, std::string_view name, at::Tensor& values) {
+        if (name == "weight" && !in_place_) {
+          values.copy_(target(bucket));
+        }
+      });
 }
 
 void RuleOptimizer::publish_weights() {
@@ -157,9 +165,9 @@ void RuleOptimizer::visit(bool write, const Visit& visit) {
       break;
     }
     ShardTensors tensors = tier_->acquire(b);
-    visit(b, "weight", tensors.weights);
+    visit(b, range(b), "weight", tensors.weights);
     for (std::size_t i = 0; i < tensors.states.size(); ++i) {
-      visit(b, rule_->state_names()[i], tensors.states[i]);
+      visit(b, range(b), rule_->state_names()[i], tensors.states[i]);
     }
     tier_->give_back(b, write);
   }
