@@ -74,7 +74,8 @@ void Core::explain_shortage(std::string_view doing, const std::string& cause)
       .accumulation = batch().accumulation,
       .activations = activations_.most(),
       .checkpoints_activations = checkpoint_options_used_,
-      .clients_optimizer = clients_optimizer_};
+      .clients_optimizer = clients_optimizer_,
+      .before_training = !optimizer_};
   for (const at::Tensor& parameter : model_.module().parameters()) {
     shortage.plan.elements += parameter.numel();
   }
@@ -86,7 +87,7 @@ void Core::explain_shortage(std::string_view doing, const std::string& cause)
   logger_.error(
       "out of memory in {} on {}: {}\n{}"
       "  by plan: parameters {:.1f} MB, gradients {:.1f} MB, optimizer {:.1f} "
-      "MB\n{}{}",
+      "MB{}{}",
       doing,
       device_.str(),
       cause,
@@ -94,7 +95,7 @@ void Core::explain_shortage(std::string_view doing, const std::string& cause)
       megabytes(states.parameters),
       megabytes(states.gradients),
       megabytes(states.optimizer),
-      ways.empty() ? "" : "what would need less, the cheapest first:\n",
+      ways.empty() ? "" : "\nwhat would need less, the cheapest first:",
       describe(ways));
   throw Error(
       {.what = fmt::format("out of memory in {}", doing),

@@ -149,13 +149,20 @@ bool is_out_of_memory(const std::exception& error) {
 }
 
 std::vector<Remedy> remedies(const Shortage& shortage) {
+  const bool activations = !shortage.before_training;
+  const bool zero =
+      !shortage.plan.precision.autocast; // they exclude each other
   Search search(shortage);
-  search.smaller_micro_batch();
-  search.activation_checkpointing();
-  if (!shortage.plan.precision.autocast) { // which excludes ZeRO
+  if (activations) {
+    search.smaller_micro_batch();
+    search.activation_checkpointing();
+  }
+  if (zero) {
     search.next_stage();
     search.offload_optimizer();
     search.offload_parameters();
+  }
+  if (activations && zero) {
     search.sixteen_bits();
   }
   return search.result();
@@ -167,7 +174,7 @@ std::string describe(const std::vector<Remedy>& remedies) {
     const Remedy& remedy = remedies[i];
     fmt::format_to(
         std::back_inserter(text),
-        "  {}. {}{}\n",
+        "\n  {}. {}{}",
         i + 1,
         remedy.what,
         remedy.saves ? fmt::format(

@@ -22,6 +22,7 @@ struct Shortage {
   std::int64_t activations = 0; ///< bytes, measured; 0: not known yet
   bool checkpoints_activations = false;
   bool clients_optimizer = false; ///< of torch::optim
+  bool before_training = false;   ///< no activations are to blame
 };
 
 /// Something to change, and about how many bytes less the rank needs on its
@@ -34,7 +35,7 @@ struct Remedy {
 /// What is not in use yet, the cheapest in training time first.
 std::vector<Remedy> remedies(const Shortage& shortage);
 
-/// A list for people.
+/// A list for people, each on a line of its own.
 std::string describe(const std::vector<Remedy>& remedies);
 
 } // namespace cairn::engine

@@ -159,7 +159,8 @@ TEST(OutOfMemory, WhileTheEngineIsMade) {
   EXPECT_THAT(
       log,
       HasSubstr("by plan: parameters 64.0 MB, gradients 128.0 MB, optimizer "
-                "384.0 MB"));
+                "384.0 MB\nwhat would need less, the cheapest first:\n"
+                "  1. zero_optimization.offload_optimizer.device \"nvme\" "));
 }
 
 using engine::remedies;
