@@ -49,6 +49,14 @@ void check_optimizer(const Config& config) {
 
 void check_precision(const Config& config) {
   const DeepSpeedConfig& deepspeed = config.deepspeed;
+  if (deepspeed.fp16.enabled && deepspeed.fp16.loss_scale != 0 &&
+      deepspeed.fp16.at_minimum_scale != AtMinimumScale::stop) {
+    refuse(
+        config,
+        "fp16.at_minimum_scale",
+        "a fixed loss scale never comes to a minimum",
+        "drop this, or loss_scale");
+  }
   if (!deepspeed.amp.enabled) {
     return;
   }

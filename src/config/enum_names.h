@@ -37,6 +37,14 @@ struct EnumNames<DataType> {
 };
 
 template <>
+struct EnumNames<AtMinimumScale> {
+  static constexpr NameList<AtMinimumScale, 3> list{
+      {{AtMinimumScale::stop, "stop"},
+       {AtMinimumScale::hold, "hold"},
+       {AtMinimumScale::roll_back, "roll_back"}}};
+};
+
+template <>
 struct EnumNames<ReduceOp> {
   static constexpr NameList<ReduceOp, 2> list{
       {{ReduceOp::mean, "mean"}, {ReduceOp::sum, "sum"}}};

@@ -40,6 +40,10 @@ void add_precision_keys(std::vector<Key>& table) {
           "min_loss_scale",
           "The adapting scale never falls below this.")
       .rules.bool_is_number = false;
+  fp16.key<&D::fp16, &F::at_minimum_scale>(
+      "at_minimum_scale",
+      "After an overflow at min_loss_scale: stop the run, hold the scale and "
+      "skip the step, or roll back to the last checkpoint. Cairn's own key.");
   fp16.key<&D::fp16, &F::fp16_master_weights_and_grads>(
           "fp16_master_weights_and_grads",
           "Keep the optimizer's weights and gradients in fp16.")
@@ -112,8 +116,8 @@ void add_precision_keys(std::vector<Key>& table) {
       .key<&D::data_types, &T::buffer_dtype>(
           "buffer_dtype",
           "Type that buffers are cast to.")
-      .by_default("kept")
-      .refused("buffers keep their type");
+      .by_default("that of training")
+      .refused("set fp16 or bf16 instead; integers stay");
 }
 
 } // namespace cairn::config

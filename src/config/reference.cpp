@@ -16,7 +16,7 @@ namespace {
 std::string support_text(const Support& support, std::string_view by) {
   switch (support.kind) {
     case Support::Kind::honoured:
-      return supported_words;
+      return "yes";
     case Support::Kind::without_effect:
       return "accepted, has no effect: " + support.reason;
     case Support::Kind::refused:

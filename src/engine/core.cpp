@@ -1,8 +1,5 @@
 #include "engine/core.h"
 
-#include "engine/device_memory.h"
-#include "kernels/cpu/cpu.h"
-#include "zero/bucket_shard.h"
 #include "zero/sum_of_squares.h"
 #include "zero/sum_over.h"
 
@@ -15,13 +12,15 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <cmath>
-#include <limits>
+#include <utility>
 
 namespace cairn::engine {
 
 void Core::begin_forward() {
+  in_forward_ = true;
   if (training_) {
     log_.begin_pass();
+    activations_.begin_forward(gathered_bytes());
   }
   log_.timers()("forward").start();
   if (gatherer_ && !training_) {
@@ -33,15 +32,35 @@ void Core::begin_forward() {
   }
 }
 
-void Core::end_forward(bool failed) {
+/// However it ended.
+void Core::leave_forward() {
+  if (!std::exchange(in_forward_, false)) {
+    return;
+  }
   log_.timers()("forward").stop();
   if (precision_.autocast) {
     at::autocast::set_autocast_enabled(device_.type(), false);
     at::autocast::clear_cache();
   }
-  if (gatherer_ && !failed) {
+}
+
+void Core::end_forward() {
+  leave_forward();
+  if (gatherer_) {
     gatherer_->rethrow();
   }
+}
+
+void Core::fail_forward() {
+  leave_forward();
+  try {
+    if (gatherer_) {
+      gatherer_->rethrow(); // which led to the other
+    }
+  } catch (...) {
+    fail("forward");
+  }
+  fail("forward");
 }
 
 at::Tensor Core::prepared(const at::Tensor& input) const {
@@ -91,25 +110,43 @@ void Core::backward(const at::Tensor& loss) {
                                          loss.requires_grad()),
          .remedy = "reduce it with mean(), and compute it with gradients on"});
   }
+  if (std::exchange(first_pass_, false)) {
+    warn_of_unused_options();
+  }
   const double factor =
       scaler_.scale() / static_cast<double>(batch().accumulation);
   const at::Tensor scaled = factor == 1 ? loss : loss.to(at::kFloat) * factor;
   const monitor::TimerScope timed(log_.timers()("backward"));
-  reducer_->begin(synchronise_ && at_boundary());
+  activations_.begin_backward(gathered_bytes());
   try {
+    reducer_->begin(synchronise_ && at_boundary());
     torch::autograd::backward({scaled}, {});
     if (gatherer_) {
       gatherer_->rethrow();
     }
+    reducer_->end();
   } catch (...) {
     reducer_->abandon();
-    throw;
+    fail("backward");
   }
-  reducer_->end();
   if (gatherer_) {
     gatherer_->finish_pass(zero::ParameterGatherer::Mode::training);
   }
   backward_done_ = synchronise_;
+}
+
+const nn::CheckpointOptions& Core::checkpoint_options() {
+  checkpoint_options_used_ = true;
+  return checkpoint_options_;
+}
+
+void Core::warn_of_unused_options() const {
+  if (config_.given.contains("activation_checkpointing") &&
+      !checkpoint_options_used_ && world_.rank() == 0) {
+    logger_.warning(
+        "activation_checkpointing is set, but the model does not use it; give "
+        "engine.checkpoint_options() to its calls of cairn::checkpoint()");
+  }
 }
 
 void Core::step() {
@@ -127,7 +164,11 @@ void Core::step() {
   ++counters_.micro_steps;
   if (boundary) {
     const monitor::TimerScope timed(log_.timers()("step"));
-    finish_accumulation();
+    try {
+      finish_accumulation();
+    } catch (...) {
+      fail("step");
+    }
   }
   log_.end_step(
       {.global_step = counters_.global_steps,
@@ -140,13 +181,13 @@ void Core::finish_accumulation() {
   reducer_->finish();
   const double norm =
       std::sqrt(reduced_sum_of_squares()) * after_ / scaler_.scale();
-  if (skips(norm)) {
-    skip_step();
-  } else {
+  if (!overflows(norm)) {
     update(norm);
+    ++counters_.global_steps;
+  } else if (skip_step() == Skipped::counts) {
+    ++counters_.global_steps;
   }
   reducer_->clear();
-  ++counters_.global_steps;
 }
 
 /// Over all ranks that hold a part.
@@ -161,69 +202,6 @@ double Core::reduced_sum_of_squares() const {
         zero::sum_over(group_, at::full({1}, sum, at::kDouble)).item<double>();
   }
   return sum;
-}
-
-bool Core::skips(double norm) const {
-  const bool checked = config().fp16.enabled ||
-      (config().bf16.enabled && config().bf16.check_grad_overflow);
-  return checked && !std::isfinite(norm);
-}
-
-/// The name of the first parameter with an inf or nan in its gradient.
-std::string Core::first_non_finite() const {
-  const bool shards = reducer_->options().shards;
-  std::int64_t first = std::numeric_limits<std::int64_t>::max();
-  for (int b = 0; b < flat_->buckets() && layout_->buckets()[b].trainable;
-       ++b) {
-    const at::Tensor gradient = reducer_->gradient(b).cpu();
-    const zero::Range range = shards
-        ? layout_->shard(b, group_.rank())
-        : zero::Range{0, layout_->buckets()[b].elements};
-    for (const zero::Slice& slice : layout_->slices(b, range)) {
-      const at::Tensor part = gradient.narrow(
-          0,
-          slice.offset - range.begin,
-          slice.in_parameter.size());
-      if (kernels::cpu::first_non_finite(
-              part.const_data_ptr(),
-              zero::element_of(part.scalar_type()),
-              part.numel()) >= 0) {
-        first = std::min<std::int64_t>(first, slice.parameter);
-      }
-    }
-  }
-  first = zero::sum_over(
-              group_,
-              at::full({1}, first, at::kLong),
-              distributed::ReduceOp::min)
-              .item<std::int64_t>();
-  return first < static_cast<std::int64_t>(parameters_.names.size())
-      ? parameters_.names[first]
-      : "the sum of all";
-}
-
-void Core::skip_step() {
-  const std::string culprit = first_non_finite();
-  const double before = scaler_.scale();
-  const optim::ScaleChange change = scaler_.update(true);
-  ++counters_.skipped_steps;
-  if (change == optim::ScaleChange::at_minimum) {
-    throw Error(
-        {.what = "gradients overflow at the smallest loss scale",
-         .where = fmt::format("step {}, {}", counters_.global_steps, culprit),
-         .values = fmt::format("loss scale {}", before),
-         .remedy = "use bf16, lower the learning rate, or look at this "
-                   "parameter's input"});
-  }
-  if (world_.rank() == 0) {
-    logger_.warning(
-        "step {} skipped: the gradient of {} is not finite; loss scale {} -> "
-        "{}",
-        counters_.global_steps,
-        culprit,
-        before,
-        scaler_.scale());
-  }
 }
 
 void Core::update(double norm) {
@@ -280,32 +258,6 @@ at::Tensor Core::full_parameter(const std::string& name) {
     gatherer_->unpin(bucket);
   }
   return copy;
-}
-
-MemoryReport Core::memory_report() const {
-  MemoryReport report;
-  report.device = device_.str();
-  const zero::FlatParameters::Bytes parameters = flat_->bytes();
-  report.parameters = parameters.whole + parameters.shards;
-  report.parameters_on_cpu = parameters.on_cpu;
-  report.parameters_on_disk = parameters.on_disk;
-  report.gathered = parameters.live;
-  report.gradients = reducer_->bytes();
-  report.gradients_on_cpu = reducer_->bytes_on_cpu();
-  const zero::ShardTier::Bytes optimizer = optimizer_->bytes();
-  report.optimizer = optimizer.memory;
-  report.optimizer_on_disk = optimizer.disk;
-  report.optimizer_on_cpu = policy_.optimizer_tier != zero::Tier::device;
-  for (const at::Tensor& buffer : model_.module().buffers()) {
-    report.buffers += static_cast<std::int64_t>(buffer.nbytes());
-  }
-  const monitor::AllocatedMemory held = allocated(device_);
-  report.allocated = static_cast<std::int64_t>(held.bytes);
-  report.most_allocated = static_cast<std::int64_t>(held.peak_bytes);
-  const bool same_memory = !report.optimizer_on_cpu || device_.is_cpu();
-  report.other = report.allocated - report.parameters - report.gathered -
-      report.gradients - report.buffers - (same_memory ? report.optimizer : 0);
-  return report;
 }
 
 } // namespace cairn::engine

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/activation_meter.h"
 #include "engine/model_parameters.h"
 #include "engine/precision.h"
 #include "engine/step_log.h"
@@ -17,6 +18,7 @@
 #include <cairn/engine/memory_report.h>
 #include <cairn/engine/model.h>
 #include <cairn/engine/parameter_group.h>
+#include <cairn/nn/checkpoint_options.h>
 #include <cairn/optim/loss_scaler.h>
 #include <cairn/optim/rule.h>
 #include <cairn/optim/schedule.h>
@@ -45,6 +47,7 @@ struct CoreOptions {
   std::shared_ptr<const optim::Schedule> client_schedule;
   distributed::World world;
   distributed::ProcessGroup data_parallel;
+  distributed::ProcessGroup tensor_parallel;
   Logger logger;
 };
 
@@ -59,7 +62,9 @@ class Core {
 
   Model& model() { return model_; }
   void begin_forward();
-  void end_forward(bool failed);
+  void end_forward();
+  /// While its exception is handled; as fail().
+  [[noreturn]] void fail_forward();
   at::Tensor prepared(const at::Tensor& input) const;
 
   void backward(const at::Tensor& loss);
@@ -101,10 +106,13 @@ class Core {
       const std::filesystem::path& folder,
       const std::optional<std::string>& tag);
 
+  const nn::CheckpointOptions& checkpoint_options();
+
   MemoryReport memory_report() const;
   at::Tensor full_parameter(const std::string& name);
 
  private:
+  void set_up(CoreOptions& options);
   void prepare_model();
   void plan(const std::vector<ParameterGroup>& groups, const optim::Rule* rule);
   std::unique_ptr<zero::ShardTier> make_disk(
@@ -120,6 +128,8 @@ class Core {
   void make_schedule(std::shared_ptr<const optim::Schedule> client);
   void apply_schedule();
   void announce() const;
+  void warn_of_keys() const;
+  void warn_of_unused_options() const;
 
   using VisitSlice = std::function<void(
       const zero::Slice& slice,
@@ -127,16 +137,35 @@ class Core {
       at::Tensor& values)>;
   /// `each_once`: only what no other rank visits too.
   void visit_slices(bool write, bool each_once, const VisitSlice& visit);
+  bool speaks_for(int group) const;
   void save_the_rest(checkpoints::Sink& sink);
   void load_the_rest(const checkpoints::Source& source);
   ClientState restore(
       const std::filesystem::path& place,
       const nlohmann::json& state);
 
+  void leave_forward();
+  std::int64_t gathered_bytes() const;
+  /// While an exception is handled: throws it on, or if it means that memory
+  /// is out, logs what there is and what to do, and throws that.
+  [[noreturn]] void fail(std::string_view doing) const;
+  [[noreturn]] void explain_shortage(
+      std::string_view doing,
+      const std::string& cause) const;
+
   void finish_accumulation();
   double reduced_sum_of_squares() const;
-  bool skips(double norm) const;
-  void skip_step();
+  bool overflows(double norm) const;
+  enum class Skipped {
+    counts,   ///< as a step
+    is_undone ///< with others before it
+  };
+  Skipped skip_step();
+  Skipped overflow_at_minimum(const std::string& culprit);
+  void roll_back(const std::string& culprit);
+  [[noreturn]] void stop_at_minimum(
+      const std::string& culprit,
+      const std::string& why) const;
   std::string first_non_finite() const;
   void update(double norm);
 
@@ -157,12 +186,26 @@ class Core {
   std::unique_ptr<zero::ParameterGatherer> gatherer_;
   std::shared_ptr<const optim::Schedule> schedule_;
   optim::LossScaler scaler_;
+  nn::CheckpointOptions checkpoint_options_;
+  bool checkpoint_options_used_ = false;
+  int optimizer_states_ = 2; ///< of a client's optimizer: a guess
+  bool clients_optimizer_ = false;
+  ActivationMeter activations_;
   StepLog log_;
   /// Gradients count so much after their sum: the mean's part that is not in
   /// the reducer's factor.
   double after_ = 1;
   Counters counters_;
+  struct Checkpoint {
+    std::filesystem::path folder;
+    std::string tag;
+  };
+  std::optional<Checkpoint> last_checkpoint_; ///< saved or loaded here
+  std::int64_t rolled_back_from_ = -1;
+  std::uint64_t held_steps_ = 0; ///< skipped at the smallest loss scale
   std::optional<double> gradient_norm_;
+  bool first_pass_ = true;
+  bool in_forward_ = false;
   bool training_ = true;
   bool synchronise_ = true;
   bool backward_done_ = false;

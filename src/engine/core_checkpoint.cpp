@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 // What an engine saves: slices of named tensors (who owns which, the layout
@@ -30,6 +31,10 @@ constexpr std::uint64_t largest_state = 64 << 20;
 
 std::string name_of(std::string_view kind, const std::string& parameter) {
   return fmt::format("{}/{}", kind, parameter);
+}
+
+std::string number_name(int group, std::string_view name) {
+  return fmt::format("group/{}/{}", group, name);
 }
 
 json to_json(const ClientState& state, checkpoints::Sink& sink) {
@@ -98,18 +103,37 @@ ClientState client_from(const json& saved, const checkpoints::Source& source) {
 
 } // namespace
 
+/// Whether this rank saves what is one for a parameter group.
+bool Core::speaks_for(int group) const {
+  for (int b = 0; b < flat_->buckets(); ++b) {
+    const zero::Range whole{0, layout_->buckets()[b].elements};
+    for (const zero::Segment& segment : layout_->segments(b, whole)) {
+      if (segment.group == group && layout_->buckets()[b].trainable) {
+        const zero::Range mine = layout_->shard(b, group_.rank());
+        return mine.begin <= segment.in_bucket.begin &&
+            segment.in_bucket.begin < mine.end;
+      }
+    }
+  }
+  return false;
+}
+
 /// Calls visit(slice, kind, values) for every piece of a parameter in the
 /// optimizer's tensors.
 void Core::visit_slices(bool write, bool each_once, const VisitSlice& visit) {
-  const bool shards = policy_.partition_optimizer && group_.size() > 1;
   optimizer_->visit(
       write,
-      [&](int bucket, std::string_view kind, at::Tensor& values) {
-        const zero::Range mine = layout_->shard(bucket, group_.rank());
-        const zero::Range held =
-            shards ? mine : zero::Range{0, layout_->buckets()[bucket].elements};
-        for (const zero::Slice& slice :
-             layout_->slices(bucket, each_once ? mine : held)) {
+      [&](int bucket,
+          zero::Range held,
+          std::string_view kind,
+          at::Tensor& values) {
+        zero::Range wanted = held;
+        if (each_once) {
+          const zero::Range mine = layout_->shard(bucket, group_.rank());
+          wanted.begin = std::max(held.begin, mine.begin);
+          wanted.end = std::max(wanted.begin, std::min(held.end, mine.end));
+        }
+        for (const zero::Slice& slice : layout_->slices(bucket, wanted)) {
           at::Tensor part = values.narrow(
               0,
               slice.offset - held.begin,
@@ -129,11 +153,13 @@ fs::path Core::save_checkpoint(
   group_.require_all("save_checkpoint(\"" + name + "\")");
   const fs::path place = folder / name;
   fs::create_directories(place);
-  if (!optimizer_->visits_states() && world_.rank() == 0) {
+  const std::string why = optimizer_->not_visited();
+  if (!why.empty() && world_.rank() == 0) {
     logger_.warning(
-        "{}: the states of an optimizer of torch::optim are not saved; whoever "
-        "goes on from here starts them anew",
-        place.string());
+        "{}: not all states of the optimizer are saved, {}; whoever goes on "
+        "from here starts them anew",
+        place.string(),
+        why);
   }
 
   checkpoints::SliceFolderSink sink(place, group_.rank());
@@ -148,6 +174,15 @@ fs::path Core::save_checkpoint(
              spec.shape,
              slice.in_parameter.begin,
              part});
+      });
+  std::set<std::string> numbers; // stretches of a group have the same
+  optimizer_->visit_numbers(
+      false,
+      [&](int group, std::string_view kind, double& value) {
+        const std::string named = number_name(group, kind);
+        if (speaks_for(group) && numbers.insert(named).second) {
+          sink.put({named, {}, 0, at::full({1}, value, at::kDouble)});
+        }
       });
   sink.put(
       {fmt::format("rng/{}", group_.rank()),
@@ -181,6 +216,7 @@ fs::path Core::save_checkpoint(
     latest.commit();
   }
   group_.barrier();
+  last_checkpoint_ = {folder, name};
   return place;
 }
 
@@ -242,7 +278,9 @@ std::pair<std::optional<fs::path>, ClientState> Core::load_checkpoint(
   json state;
   try {
     state = json::parse(read_file(place / "state.json", largest_state));
-    return {place, restore(place, state)};
+    ClientState client = restore(place, state);
+    last_checkpoint_ = {folder, name};
+    return {place, std::move(client)};
   } catch (const json::exception& error) {
     throw CheckpointError(
         {.what = "damaged",
@@ -263,6 +301,7 @@ ClientState Core::restore(const fs::path& place, const json& state) {
              fmt::format("{}, this run has {}", saved_by, optimizer_->name()),
          .remedy = "name the same optimizer in the configuration"});
   }
+  optimizer_->set_steps(state.at("optimizer_steps"));
   visit_slices(
       true,
       false,
@@ -283,6 +322,13 @@ ClientState Core::restore(const fs::path& place, const json& state) {
         source.read(name, slice.in_parameter.begin, host);
         part.copy_(host);
       });
+  optimizer_->visit_numbers(
+      true,
+      [&](int group, std::string_view name, double& value) {
+        at::Tensor number = at::empty({1}, at::kDouble);
+        source.read(number_name(group, name), 0, number);
+        value = number.item<double>();
+      });
   load_the_rest(source);
   optimizer_->publish_weights();
   if (gatherer_) {
@@ -293,7 +339,6 @@ ClientState Core::restore(const fs::path& place, const json& state) {
       .global_steps = state.at("global_steps"),
       .skipped_steps = state.at("skipped_steps"),
       .schedule_steps = state.at("schedule_steps")};
-  optimizer_->set_steps(state.at("optimizer_steps"));
   if (!from_json(state.at("loss_scaler"), scaler_) && world_.rank() == 0) {
     logger_.warning(
         "{}: saved with another loss scaler; this run starts with its own",

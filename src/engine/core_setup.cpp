@@ -108,20 +108,28 @@ Core::Core(CoreOptions options)
       scaler_(optim::LossScaler::from(
           config().fp16,
           static_cast<int>(config().zero.stage))),
+      checkpoint_options_(nn::CheckpointOptions::from(
+          config().activation_checkpointing,
+          options.tensor_parallel,
+          logger_)),
+      clients_optimizer_(options.client_optimizer != nullptr),
+      activations_(device_),
       log_(config(), logger_, device_, world_.rank() == 0) {
-  if (world_.rank() == 0) {
-    for (const std::string& warning : config_.warnings) {
-      logger_.warning("{}", warning);
-    }
-    for (const std::string& key : unused_keys(config_)) {
-      logger_.warning("{} is set, but the engine does not act on it yet", key);
-    }
-  }
+  warn_of_keys();
   if (!model_) {
     throw ConfigError(
         {.what = "initialize() needs a model",
          .remedy = "pass .model = a torch::nn::Module with a forward()"});
   }
+  try {
+    set_up(options);
+  } catch (...) {
+    fail("initialize");
+  }
+  announce();
+}
+
+void Core::set_up(CoreOptions& options) {
   prepare_model();
   if (options.client_optimizer) {
     options.groups = groups_of_client(*options.client_optimizer);
@@ -129,6 +137,7 @@ Core::Core(CoreOptions options)
   std::unique_ptr<optim::Rule> rule;
   if (!options.client_optimizer) {
     rule = optim::make_rule(config().optimizer);
+    optimizer_states_ = static_cast<int>(rule->state_names().size());
   }
   plan(options.groups, rule.get());
   make_flat_parameters();
@@ -149,18 +158,43 @@ Core::Core(CoreOptions options)
             .max_reuse_distance = zero.max_reuse_distance});
   }
   make_schedule(options.client_schedule);
-  announce();
 }
 
 Core::~Core() = default;
 
+void Core::warn_of_keys() const {
+  if (world_.rank() != 0) {
+    return;
+  }
+  for (const std::string& warning : config_.warnings) {
+    logger_.warning("{}", warning);
+  }
+  for (const std::string& key : unused_keys(config_)) {
+    logger_.warning("{} is set, but the engine does not act on it yet", key);
+  }
+  const auto& partition_over = checkpoint_options_.partition_over;
+  if (partition_over && partition_over->size() == 1) {
+    logger_.warning(
+        "activation_checkpointing.partition_activations has no effect: there "
+        "is one tensor-parallel rank");
+  }
+}
+
 void Core::prepare_model() {
   torch::nn::Module& module = model_.module();
   module.to(device_);
-  if (precision_.compute != at::kFloat) {
-    module.to(precision_.compute);
+  // Module::to() would cast integers as well, such as BatchNorm's counters.
+  const auto cast = [&](at::Tensor& tensor) {
+    if (precision_.compute != at::kFloat &&
+        at::isFloatingType(tensor.scalar_type())) {
+      tensor.set_data(tensor.to(precision_.compute));
+    }
+  };
+  for (at::Tensor& parameter : module.parameters()) {
+    cast(parameter);
   }
   for (at::Tensor& buffer : module.buffers()) {
+    cast(buffer);
     group_.broadcast(buffer, 0).wait();
   }
   parameters_ = parameters_of(module);
@@ -193,6 +227,10 @@ void Core::plan(
          .shape = parameters_.tensors[i].sizes().vec(),
          .group = std::max(0, group[i]),
          .trainable = group[i] != not_trained});
+    if (rule != nullptr) { // so that no bucket has states that few need
+      specs.back().kind = static_cast<int>(
+          rule->states_of(specs.back().name, specs.back().shape));
+    }
     elements += specs.back().elements();
   }
   if (std::ranges::none_of(specs, &zero::ParameterSpec::trainable)) {

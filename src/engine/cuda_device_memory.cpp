@@ -19,6 +19,12 @@ monitor::AllocatedMemory allocated(at::Device device) {
       .peak_bytes = static_cast<std::uint64_t>(bytes.peak)};
 }
 
+std::int64_t held(at::Device device) {
+  return static_cast<std::int64_t>(
+      device.is_cuda() ? allocated(device).bytes
+                       : monitor::anonymous_resident());
+}
+
 void synchronize(at::Device device) {
   if (device.is_cuda()) {
     c10::cuda::getCurrentCUDAStream(device.index()).synchronize();

@@ -9,6 +9,10 @@ monitor::AllocatedMemory allocated(at::Device) {
   return {.bytes = memory.resident, .peak_bytes = memory.peak_resident};
 }
 
+std::int64_t held(at::Device) {
+  return static_cast<std::int64_t>(monitor::anonymous_resident());
+}
+
 void synchronize(at::Device) {}
 
 } // namespace cairn::engine

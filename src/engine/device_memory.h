@@ -3,11 +3,17 @@
 #include <c10/core/Device.h>
 #include <cairn/monitor/throughput.h>
 
+#include <cstdint>
+
 namespace cairn::engine {
 
 /// What is allocated now and was at most: by libtorch on a GPU, by the process
 /// on the CPU.
 monitor::AllocatedMemory allocated(at::Device device);
+
+/// Bytes in use now, to compare moments with: of libtorch's allocator on a GPU;
+/// on the CPU, where that does not tell, the process's pages.
+std::int64_t held(at::Device device);
 
 /// Waits until the device has done what it was given.
 void synchronize(at::Device device);

@@ -2,20 +2,22 @@
 
 #include "engine/core.h"
 
-#include <exception>
 #include <utility>
 
 namespace cairn {
 
 Engine::Engine(std::shared_ptr<engine::Core> core) : core_(std::move(core)) {}
 
-Engine::ForwardScope::ForwardScope(Engine& engine)
-    : engine_(engine), exceptions_(std::uncaught_exceptions()) {
-  engine_.core_->begin_forward();
+void Engine::begin_forward() {
+  core_->begin_forward();
 }
 
-Engine::ForwardScope::~ForwardScope() noexcept(false) {
-  engine_.core_->end_forward(std::uncaught_exceptions() > exceptions_);
+void Engine::end_forward() {
+  core_->end_forward();
+}
+
+void Engine::fail_forward() {
+  core_->fail_forward();
 }
 
 Engine::NoSync::NoSync(std::shared_ptr<engine::Core> core)
@@ -135,6 +137,10 @@ std::pair<std::optional<std::filesystem::path>, ClientState> Engine::
         const std::filesystem::path& folder,
         const std::optional<std::string>& tag) {
   return core_->load_checkpoint(folder, tag);
+}
+
+const nn::CheckpointOptions& Engine::checkpoint_options() const {
+  return core_->checkpoint_options();
 }
 
 MemoryReport Engine::memory_report() const {

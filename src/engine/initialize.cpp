@@ -67,6 +67,9 @@ Initialized initialize(InitializeOptions options) {
       .client_schedule = std::move(options.lr_scheduler),
       .world = std::move(world),
       .data_parallel = data_parallel,
+      .tensor_parallel = options.mesh
+          ? options.mesh->along(distributed::Axis::tensor)
+          : distributed::ProcessGroup(),
       .logger = logger});
 
   TrainingLoader loader;

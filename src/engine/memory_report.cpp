@@ -19,17 +19,19 @@ std::string MemoryReport::describe() const {
     }
   };
   row("parameters", parameters);
-  row("parameters on the CPU", parameters_on_cpu);
-  row("parameters on disk", parameters_on_disk);
   row("parameters gathered for operators", gathered);
   row("gradients", gradients);
-  row("gradients on the CPU", gradients_on_cpu);
-  row(optimizer_on_cpu ? "optimizer (on the CPU)" : "optimizer", optimizer);
-  row("optimizer on disk", optimizer_on_disk);
+  row("optimizer", optimizer);
   row("buffers", buffers);
-  row("all else, activations first", other);
+  row("activations, at most", activations);
+  row("parameters in CPU memory", parameters_on_cpu);
+  row("gradients in CPU memory", gradients_on_cpu);
+  row("optimizer in CPU memory", optimizer_on_cpu);
+  row("parameters on disk", parameters_on_disk);
+  row("optimizer on disk", optimizer_on_disk);
   row("allocated", allocated);
   row("most allocated", most_allocated);
+  row("of what is allocated, none of these", other);
   return text;
 }
 

@@ -10,6 +10,7 @@ namespace {
 
 // Keys, and sections with all that is in them.
 constexpr std::array used{
+    "activation_checkpointing", // checked again with the first pass
     "aio",
     "amp",
     "bf16.check_grad_overflow",
@@ -17,6 +18,7 @@ constexpr std::array used{
     "communication_data_type",
     "data_types.grad_accum_dtype",
     "dataloader_drop_last",
+    "fp16.at_minimum_scale",
     "fp16.consecutive_hysteresis",
     "fp16.enabled",
     "fp16.hysteresis",

@@ -7,9 +7,11 @@
 #include <cairn/base/file.h>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <string_view>
 
 namespace cairn::monitor {
@@ -70,6 +72,25 @@ ProcessMemory ProcessMemory::read(const std::filesystem::path& root) {
     memory.limit = memory.limit == 0 ? *group : std::min(memory.limit, *group);
   }
   return memory;
+}
+
+std::uint64_t anonymous_resident(const std::filesystem::path& root) {
+  // In pages: all, resident, of the latter those of files.
+  unsigned long long size = 0;
+  unsigned long long resident = 0;
+  unsigned long long of_files = 0;
+  const std::string text = text_or_empty(root / "proc/self/statm");
+  if (std::sscanf(
+          text.c_str(),
+          "%llu %llu %llu",
+          &size,
+          &resident,
+          &of_files) != 3 ||
+      of_files > resident) {
+    return 0;
+  }
+  return (resident - of_files) *
+      static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 std::string to_string(const ProcessMemory& memory) {

@@ -42,47 +42,23 @@ Warmup warmup_of(const SchedulerParams& params) {
   return warmup;
 }
 
-std::unique_ptr<Schedule> make_warmup(
-    const SchedulerParams& params,
-    std::span<const double> group_lrs) {
-  WarmupLrOptions options;
+/// WarmupLR's and WarmupDecayLR's.
+template <typename Options>
+requires requires(Options options) {
+  options.warmup;
+  options.max_lr;
+}
+void fill(Options& options, const SchedulerParams& params) {
   take(options.min_lr, params.warmup_min_lr);
   take(options.max_lr, params.warmup_max_lr);
-  options.warmup = warmup_of(params);
-  take(options.last_batch_iteration, params.last_batch_iteration);
-  return warmup_lr(options, group_lrs);
 }
 
-std::unique_ptr<Schedule> make_warmup_decay(
-    const SchedulerParams& params,
-    std::span<const double> group_lrs) {
-  require(params.total_num_steps.has_value(), "total_num_steps");
-  WarmupDecayLrOptions options;
-  take(options.total_steps, params.total_num_steps);
-  take(options.min_lr, params.warmup_min_lr);
-  take(options.max_lr, params.warmup_max_lr);
-  options.warmup = warmup_of(params);
-  take(options.last_batch_iteration, params.last_batch_iteration);
-  return warmup_decay_lr(options, group_lrs);
-}
-
-std::unique_ptr<Schedule> make_warmup_cosine(
-    const SchedulerParams& params,
-    std::span<const double> group_lrs) {
-  require(params.total_num_steps.has_value(), "total_num_steps");
-  WarmupCosineLrOptions options;
-  take(options.total_steps, params.total_num_steps);
+void fill(WarmupCosineLrOptions& options, const SchedulerParams& params) {
   take(options.warmup_min_ratio, params.warmup_min_ratio);
   take(options.cosine_min_ratio, params.cos_min_ratio);
-  options.warmup = warmup_of(params);
-  take(options.last_batch_iteration, params.last_batch_iteration);
-  return warmup_cosine_lr(options, group_lrs);
 }
 
-std::unique_ptr<Schedule> make_one_cycle(
-    const SchedulerParams& params,
-    std::span<const double> group_lrs) {
-  OneCycleOptions options;
+void fill(OneCycleOptions& options, const SchedulerParams& params) {
   take(options.min_lr, params.cycle_min_lr);
   take(options.max_lr, params.cycle_max_lr);
   take(options.decay_lr_rate, params.decay_lr_rate);
@@ -95,20 +71,35 @@ std::unique_ptr<Schedule> make_one_cycle(
   take(options.min_momentum, params.cycle_min_mom);
   take(options.max_momentum, params.cycle_max_mom);
   take(options.decay_momentum_rate, params.decay_mom_rate);
-  take(options.last_batch_iteration, params.last_batch_iteration);
-  return one_cycle(options, group_lrs);
 }
 
-std::unique_ptr<Schedule> make_lr_range_test(
-    const SchedulerParams& params,
-    std::span<const double> group_lrs) {
-  LrRangeTestOptions options;
+void fill(LrRangeTestOptions& options, const SchedulerParams& params) {
   take(options.min_lr, params.lr_range_test_min_lr);
   take(options.step_size, params.lr_range_test_step_size);
   take(options.step_rate, params.lr_range_test_step_rate);
   take(options.staircase, params.lr_range_test_staircase);
+}
+
+template <typename Options>
+using Maker =
+    std::unique_ptr<Schedule>(const Options&, std::span<const double>);
+
+/// What several schedules have is filled in here.
+template <typename Options, Maker<Options> maker>
+std::unique_ptr<Schedule> make(
+    const SchedulerParams& params,
+    std::span<const double> group_lrs) {
+  Options options;
+  fill(options, params);
   take(options.last_batch_iteration, params.last_batch_iteration);
-  return lr_range_test(options, group_lrs);
+  if constexpr (requires { options.warmup; }) {
+    options.warmup = warmup_of(params);
+  }
+  if constexpr (requires { options.total_steps; }) {
+    require(params.total_num_steps.has_value(), "total_num_steps");
+    take(options.total_steps, params.total_num_steps);
+  }
+  return maker(options, group_lrs);
 }
 
 struct Kind {
@@ -118,11 +109,11 @@ struct Kind {
 };
 
 constexpr Kind kinds[] = {
-    {"WarmupLR", make_warmup},
-    {"WarmupDecayLR", make_warmup_decay},
-    {"WarmupCosineLR", make_warmup_cosine},
-    {"OneCycle", make_one_cycle},
-    {"LRRangeTest", make_lr_range_test},
+    {"WarmupLR", make<WarmupLrOptions, warmup_lr>},
+    {"WarmupDecayLR", make<WarmupDecayLrOptions, warmup_decay_lr>},
+    {"WarmupCosineLR", make<WarmupCosineLrOptions, warmup_cosine_lr>},
+    {"OneCycle", make<OneCycleOptions, one_cycle>},
+    {"LRRangeTest", make<LrRangeTestOptions, lr_range_test>},
 };
 
 } // namespace

@@ -23,6 +23,12 @@ std::span<const std::string_view> Muon::state_names() const {
   return names;
 }
 
+std::size_t Muon::states_of(
+    std::string_view name,
+    std::span<const std::int64_t> shape) const {
+  return takes(name, shape) ? 1 : state_names().size();
+}
+
 bool Muon::takes(std::string_view name, std::span<const std::int64_t> shape) {
   // Names of embeddings and output layers in GPT-2, Megatron, Llama and BERT.
   static constexpr std::array<std::string_view, 6>

@@ -1,5 +1,6 @@
 #include "zero/client_optimizer.h"
 
+#include "zero/optimizer_state.h"
 #include "zero/take_changed.h"
 
 #include <ATen/Functions.h>
@@ -9,6 +10,18 @@
 #include <utility>
 
 namespace cairn::zero {
+
+namespace {
+
+bool is_by_element(const c10::IValue& value, const at::Tensor& weights) {
+  return value.isTensor() && value.toTensor().numel() == weights.numel();
+}
+
+bool is_number(const c10::IValue& value) {
+  return value.isInt() || value.isDouble() || value.isBool();
+}
+
+} // namespace
 
 ClientOptimizer::ClientOptimizer(
     const Layout& layout,
@@ -41,7 +54,8 @@ ClientOptimizer::ClientOptimizer(
           shard.weights.narrow(0, part.begin, part.size()).detach();
       weights.requires_grad_(true);
       param_groups[segment.group].params().push_back(weights);
-      shard.stretches.push_back({segment.group, part, std::move(weights)});
+      shard.stretches.push_back(
+          {segment.group, part, segment.in_bucket, std::move(weights)});
     }
     shards_.push_back(std::move(shard));
   }
@@ -107,10 +121,107 @@ void ClientOptimizer::publish_weights() {
   }
 }
 
-void ClientOptimizer::visit(bool, const Visit& visit) {
-  for (int b = 0; b < static_cast<int>(shards_.size()); ++b) {
-    visit(b, "weight", shards_[b].weights);
+torch::optim::OptimizerParamState* ClientOptimizer::state_of(
+    const Stretch& stretch) const {
+  const auto& states = optimizer_->state();
+  const auto found = states.find(stretch.weights.unsafeGetTensorImpl());
+  return found == states.end() ? nullptr : found->second.get();
+}
+
+/// Only the optimizer knows what its states are like: a step with gradients of
+/// zero makes them. The weights are no good after it.
+void ClientOptimizer::make_states() {
+  optimizer_->state().clear();
+  if (steps_ == 0) {
+    return;
   }
+  for (Shard& shard : shards_) {
+    for (Stretch& stretch : shard.stretches) {
+      stretch.weights.mutable_grad() = at::zeros_like(stretch.weights);
+    }
+  }
+  optimizer_->step();
+  optimizer_->zero_grad();
+}
+
+void ClientOptimizer::visit_states(
+    int bucket,
+    Stretch& stretch,
+    bool write,
+    const Visit& visit) const {
+  auto* const state = state_of(stretch);
+  if (state == nullptr) {
+    return;
+  }
+  StateValues values = values_of(*state);
+  for (auto& [name, value] : values) {
+    if (is_by_element(value, stretch.weights)) {
+      at::Tensor flat = value.toTensor().view({-1});
+      visit(bucket, stretch.in_bucket, name, flat);
+    }
+  }
+  if (write && !values.empty()) {
+    set_values(*state, values);
+  }
+}
+
+void ClientOptimizer::visit(bool write, const Visit& visit) {
+  if (write) {
+    make_states();
+  }
+  const torch::autograd::AutoGradMode no_grad(false);
+  for (int b = 0; b < static_cast<int>(shards_.size()); ++b) {
+    visit(b, range(b), "weight", shards_[b].weights);
+    for (Stretch& stretch : shards_[b].stretches) {
+      visit_states(b, stretch, write, visit);
+    }
+  }
+}
+
+void ClientOptimizer::visit_numbers(bool write, const VisitNumber& visit) {
+  for (Shard& shard : shards_) {
+    for (Stretch& stretch : shard.stretches) {
+      auto* const state = state_of(stretch);
+      if (state == nullptr) {
+        continue;
+      }
+      StateValues values = values_of(*state);
+      for (auto& [name, value] : values) {
+        if (is_number(value)) {
+          double number = value.toScalar().toDouble();
+          visit(stretch.group, name, number);
+          value = value.isInt() ? c10::IValue(static_cast<std::int64_t>(number))
+              : value.isBool()  ? c10::IValue(number != 0)
+                                : c10::IValue(number);
+        }
+      }
+      if (write && !values.empty()) {
+        set_values(*state, values);
+      }
+    }
+  }
+}
+
+std::string ClientOptimizer::not_visited() const {
+  for (const Shard& shard : shards_) {
+    for (const Stretch& stretch : shard.stretches) {
+      auto* const state = state_of(stretch);
+      if (state == nullptr) {
+        continue;
+      }
+      const StateValues values = values_of(*state);
+      if (values.empty()) {
+        return "they have no serialize()";
+      }
+      for (const auto& [name, value] : values) {
+        if (!is_number(value) && !is_by_element(value, stretch.weights)) {
+          return name + " has neither one number nor one for each weight";
+        }
+      }
+      break; // the others are alike
+    }
+  }
+  return {};
 }
 
 ShardTier::Bytes ClientOptimizer::bytes() const {

@@ -8,6 +8,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace cairn::zero {
@@ -31,7 +32,8 @@ class ClientOptimizer final : public ShardedOptimizer {
   void refresh_weights(int bucket) override;
   void publish_weights() override;
   void visit(bool write, const Visit& visit) override;
-  bool visits_states() const override { return false; }
+  void visit_numbers(bool write, const VisitNumber& visit) override;
+  std::string not_visited() const override;
   std::int64_t steps() const override { return steps_; }
   void set_steps(std::int64_t steps) override { steps_ = steps; }
   ShardTier::Bytes bytes() const override;
@@ -43,12 +45,21 @@ class ClientOptimizer final : public ShardedOptimizer {
   struct Stretch {
     int group = 0;
     Range in_shard;
+    Range in_bucket;
     at::Tensor weights; ///< a leaf, as the optimizer wants it
   };
   struct Shard {
     at::Tensor weights;
     std::vector<Stretch> stretches;
   };
+
+  torch::optim::OptimizerParamState* state_of(const Stretch& stretch) const;
+  void make_states();
+  void visit_states(
+      int bucket,
+      Stretch& stretch,
+      bool write,
+      const Visit& visit) const;
 
   const Layout& layout_;
   FlatParameters& parameters_;

@@ -109,7 +109,7 @@ class GradientReducer {
   struct Parameter {
     at::Tensor tensor;
     int expected = 1; ///< times in a pass; a guess before the first
-    int seen = 0;      ///< in this pass
+    int seen = 0;     ///< in this pass
     bool written = false;
   };
 

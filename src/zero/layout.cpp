@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace cairn::zero {
@@ -56,15 +57,22 @@ Layout::Layout(
       persistent_elements += elements;
     }
   }
+  std::set<int> kinds;
+  for (const ParameterSpec& parameter : parameters_) {
+    kinds.insert(parameter.kind);
+  }
   for (const bool trainable : {true, false}) {
     for (const bool stays : {false, true}) {
-      std::vector<int> order;
-      for (int i = static_cast<int>(parameters_.size()) - 1; i >= 0; --i) {
-        if (parameters_[i].trainable == trainable && persistent[i] == stays) {
-          order.push_back(i);
+      for (const int kind : kinds) {
+        std::vector<int> order;
+        for (int i = static_cast<int>(parameters_.size()) - 1; i >= 0; --i) {
+          if (parameters_[i].trainable == trainable && persistent[i] == stays &&
+              parameters_[i].kind == kind) {
+            order.push_back(i);
+          }
         }
+        place(order, trainable, stays);
       }
-      place(order, trainable, stays);
     }
   }
 }

@@ -48,7 +48,14 @@ void ParameterGatherer::before_use(int bucket) noexcept {
     if (!failure_) {
       failure_ = std::current_exception();
     }
-    parameters_.fill_missing(bucket); // the operator runs whatever we do
+    // The operator runs whatever we do. If memory is short, this is what we
+    // can give back for the values that it will read.
+    for (const int other : std::vector<int>(recent_)) {
+      if (may_release(other)) {
+        release(other);
+      }
+    }
+    parameters_.fill_missing(bucket);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace cairn::zero {
@@ -40,7 +41,12 @@ RuleOptimizer::RuleOptimizer(
         (from.is_cpu() || !options_.on_cpu) && tier_->keeps_memory() &&
         (!is_shard(b) || parameters.keeps_shard(b)));
     ShardTensors tensors{.weights = in_place_[b] ? from : weights_of(from)};
-    for (std::size_t i = 0; i < rule_->state_names().size(); ++i) {
+    std::size_t states = 0;
+    for (const Placement& member : layout.buckets()[b].members) {
+      const ParameterSpec& spec = layout.parameters()[member.parameter];
+      states = std::max(states, rule_->states_of(spec.name, spec.shape));
+    }
+    for (std::size_t i = 0; i < states; ++i) {
       tensors.states.push_back(
           at::full_like(tensors.weights, rule_->initial_state()));
     }
@@ -204,9 +210,9 @@ void RuleOptimizer::visit(bool write, const Visit& visit) {
       break;
     }
     ShardTensors tensors = tier_->acquire(b);
-    visit(b, "weight", tensors.weights);
+    visit(b, range(b), "weight", tensors.weights);
     for (std::size_t i = 0; i < tensors.states.size(); ++i) {
-      visit(b, rule_->state_names()[i], tensors.states[i]);
+      visit(b, range(b), rule_->state_names()[i], tensors.states[i]);
     }
     tier_->give_back(b, write);
   }

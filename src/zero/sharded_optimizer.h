@@ -4,9 +4,11 @@
 #include "zero/shard_tier.h"
 
 #include <cairn/optim/group_values.h>
+#include <cairn/zero/layout.h>
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,14 +35,20 @@ class ShardedOptimizer {
   /// The other way: brings the fp32 weights into the parameters.
   virtual void publish_weights() = 0;
 
-  /// Calls visit(bucket, name, tensor) for the fp32 weights ("weight") and
-  /// every state; with `write`, what that leaves in the tensors is kept.
+  /// Calls visit(bucket, range, name, tensor) for the fp32 weights ("weight")
+  /// and every state, the range being what of the bucket the tensor has; with
+  /// `write`, what that leaves in the tensors is kept.
   using Visit = std::function<
-      void(int bucket, std::string_view name, at::Tensor& values)>;
+      void(int bucket, Range, std::string_view name, at::Tensor& values)>;
   virtual void visit(bool write, const Visit& visit) = 0;
-  /// Whether visit() comes by the states too: a checkpoint has them only then.
-  virtual bool visits_states() const { return true; }
-  /// Updates so far, which bias corrections count.
+  /// The same for states that are one number for a parameter group.
+  using VisitNumber =
+      std::function<void(int group, std::string_view name, double& value)>;
+  virtual void visit_numbers(bool /*write*/, const VisitNumber& /*visit*/) {}
+  /// States that neither comes by, for people; a checkpoint lacks them.
+  virtual std::string not_visited() const { return {}; }
+  /// Updates so far, which bias corrections count; to be set before visit()
+  /// writes.
   virtual std::int64_t steps() const = 0;
   virtual void set_steps(std::int64_t steps) = 0;
 

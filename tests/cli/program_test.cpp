@@ -122,6 +122,55 @@ TEST(Example, PlainLibtorchInParallel) {
   EXPECT_THAT(result.out, HasSubstr("step 200: loss 0.0"));
 }
 
+TEST(Example, ResNetLearnsPicturesInCifar10sFormat) {
+  for (const char* stage : {"0", "3"}) {
+    const testing::TemporaryFolder folder;
+    const auto config = folder.write(
+        "ds.json",
+        std::string(R"({"train_batch_size": 32,
+            "optimizer": {"type": "Adam", "params": {"lr": 0.003}},
+            "zero_optimization": {"stage": )") +
+            stage + "}}");
+    const Result result = cairn(
+        {"launch",
+         "--num_gpus",
+         "2",
+         CAIRN_BINARY_DIR "/bin/resnet18_cifar10_example",
+         "--deepspeed_config",
+         config,
+         "--data",
+         (folder.path() / "pictures").string(),
+         "--synthetic",
+         "200",
+         "--width",
+         "4",
+         "--epochs",
+         "3"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(
+        result.out,
+        ContainsRegex("epoch 0: loss [0-9.]+, accuracy [0-9.]+ %; test loss"));
+    EXPECT_THAT(
+        result.out,
+        ContainsRegex(
+            "epoch 2: loss [0-9.]+, accuracy ([89][0-9]|100)\\.[0-9]"))
+        << "does not learn";
+  }
+}
+
+TEST(Example, ResNetSaysWhichPicturesAreMissing) {
+  const testing::TemporaryFolder folder;
+  const auto config = folder.write("ds.json", "{}");
+  const Result result = run(
+      {CAIRN_BINARY_DIR "/bin/resnet18_cifar10_example",
+       "--deepspeed_config",
+       config,
+       "--data",
+       (folder.path() / "nothing").string()});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("nothing"));
+}
+
 TEST(Example, AKilledRankEndsTheJobWithItsNameAndCode) {
   const Result result = launch_example(3, {"--kill-rank", "1"});
   EXPECT_EQ(result.code, 128 + SIGKILL);

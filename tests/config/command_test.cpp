@@ -78,7 +78,8 @@ TEST_F(ConfigCommand, CheckPrintsWhatIsResolved) {
       "warning: " + folder_ +
           "/ds.json:3:33 (zero_optimization.cpu_offload) is deprecated; use "
           "offload_optimizer\n"
-          "note: nothing trains yet; this checks what the trainer will read\n"
+          "note: cairn::initialize trains by the JSON keys; no command trains "
+          "by flags yet\n"
           "effective batch 32 = 2 per rank x 4 accumulation x 4 "
           "data-parallel\n");
 }

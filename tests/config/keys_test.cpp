@@ -295,6 +295,15 @@ TEST(Keys, SettingsOfAnotherOptimizer) {
 
 TEST(Keys, ThingsThatExcludeEachOther) {
   EXPECT_EQ(
+      error_of("fp16: {enabled: true, at_minimum_scale: 'back'}"),
+      "config:2:23 (fp16.at_minimum_scale): expected \"stop\", \"hold\" or "
+      "\"roll_back\", got \"back\"");
+  EXPECT_EQ(
+      error_of(
+          "fp16: {enabled: true, loss_scale: 2, at_minimum_scale: 'hold'}"),
+      "config:2:38 (fp16.at_minimum_scale): a fixed loss scale never comes to "
+      "a minimum; drop this, or loss_scale");
+  EXPECT_EQ(
       error_of("fp16: {enabled: true}\nbf16: {enabled: true}"),
       "config:2:8 (fp16.enabled): fp16 and bf16 exclude each other; drop this "
       "or config:3:8 (bf16.enabled)");

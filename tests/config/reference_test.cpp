@@ -41,7 +41,7 @@ TEST(Reference, ExplainsAKey) {
       "  type       0, 1, 2 or 3\n"
       "  default    0\n"
       "  flag       --zero-stage\n"
-      "  supported  yes, by the trainer (not built yet)\n");
+      "  supported  yes\n");
   EXPECT_EQ(explain("stage"), explain("zero_optimization.stage"));
   EXPECT_EQ(
       explain("zero_optimization.prefetch_bucket_size"),
@@ -59,7 +59,7 @@ TEST(Reference, ExplainsAFlag) {
       "  default    none\n"
       "  also       --batch-size\n"
       "  JSON key   train_micro_batch_size_per_gpu\n"
-      "  supported  yes, by the trainer (not built yet)\n");
+      "  supported  yes\n");
 }
 
 TEST(Reference, ExplainsASectionWithWhatIsInIt) {

@@ -6,10 +6,14 @@
 #include <cairn/engine/initialize.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
 #include <torch/utils.h>
 #include <nlohmann/json.hpp>
 
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -115,6 +119,124 @@ TEST(EngineCheckpoint, GoesOnBitByBit) {
       });
     }
   }
+}
+
+/// An optimizer of torch::optim for OddMlp, in two groups.
+std::shared_ptr<torch::optim::Optimizer> make_client(
+    const std::string& kind,
+    const OddMlp& net) {
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  groups.emplace_back(net.head->parameters());
+  groups.emplace_back(net.embedding->parameters());
+  if (kind == "sgd") {
+    groups[1].set_options(std::make_unique<torch::optim::SGDOptions>(0.02));
+    return std::make_shared<torch::optim::SGD>(
+        groups,
+        torch::optim::SGDOptions(0.05).momentum(0.9));
+  }
+  if (kind == "rmsprop") {
+    return std::make_shared<torch::optim::RMSprop>(
+        groups,
+        torch::optim::RMSpropOptions(1e-2).centered(true));
+  }
+  return std::make_shared<torch::optim::Adam>(
+      groups,
+      torch::optim::AdamOptions(1e-2).amsgrad(kind == "amsgrad"));
+}
+
+Training start_client(
+    const distributed::World& world,
+    int stage,
+    const std::string& kind) {
+  torch::manual_seed(3);
+  auto net = std::make_shared<OddMlp>();
+  const json config{
+      {"train_batch_size", rows},
+      {"bf16", {{"enabled", kind == "adam"}}},
+      {"zero_optimization", {{"stage", stage}, {"reduce_bucket_size", 300}}}};
+  return {
+      net,
+      initialize(
+          {.model = net,
+           .optimizer = make_client(kind, *net),
+           .config = config.dump(),
+           .world = world,
+           .logger = Logger({.least = LogLevel::warning})}),
+      world};
+}
+
+/// Momentum, moments and counts of steps of somebody else's optimizer.
+TEST(EngineCheckpoint, KeepsTheStatesOfAnOptimizerOfTorch) {
+  const testing::TemporaryFolder folder;
+  for (const std::string kind : {"sgd", "adam", "amsgrad", "rmsprop"}) {
+    const auto outcomes =
+        testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+          for (const int stage : {0, 1, 2}) {
+            SCOPED_TRACE(::testing::Message() << kind << ", stage " << stage);
+            const auto place = folder.path() / (kind + std::to_string(stage));
+            Training whole = start_client(world, stage, kind);
+            whole.all.engine.save_checkpoint(place, "untrained");
+            curve(whole, 3);
+            whole.all.engine.save_checkpoint(place, "trained");
+            const auto rest = curve(whole, 3);
+
+            Training again = start_client(world, stage, kind);
+            again.all.engine.load_checkpoint(place, "trained");
+            EXPECT_EQ(curve(again, 3), rest);
+            // Back to where there were no states, and over them again.
+            again.all.engine.load_checkpoint(place, "untrained");
+            curve(again, 3);
+            EXPECT_EQ(curve(again, 3), rest);
+          }
+          // Whoever shares them otherwise has them too.
+          Training other = start_client(world, 1, kind);
+          other.all.engine.load_checkpoint(folder.path() / (kind + "0"));
+          Training same = start_client(world, 0, kind);
+          same.all.engine.load_checkpoint(folder.path() / (kind + "0"));
+          EXPECT_EQ(curve(other, 3), curve(same, 3));
+        });
+    EXPECT_THAT(outcomes[0].log, ::testing::Not(HasSubstr("not all states")));
+  }
+}
+
+/// Its states have no serialize().
+class Secretive final : public torch::optim::Optimizer {
+ public:
+  explicit Secretive(const std::vector<at::Tensor>& parameters)
+      : Optimizer(parameters, std::make_unique<torch::optim::SGDOptions>(0.1)) {
+  }
+  at::Tensor step(LossClosure = nullptr) override {
+    for (const at::Tensor& parameter : param_groups()[0].params()) {
+      state()[parameter.unsafeGetTensorImpl()] =
+          std::make_unique<torch::optim::OptimizerParamState>();
+    }
+    return {};
+  }
+};
+
+TEST(EngineCheckpoint, SaysWhichStatesItCannotSave) {
+  const testing::TemporaryFolder folder;
+  const auto log =
+      testing::run_ranks(
+          {.ranks = 1},
+          [&](const distributed::World& world) {
+            auto net = std::make_shared<OddMlp>();
+            Training run{
+                net,
+                initialize(
+                    {.model = net,
+                     .optimizer =
+                         std::make_shared<Secretive>(net->head->parameters()),
+                     .config = R"({"train_batch_size": 4})",
+                     .world = world,
+                     .logger = Logger({.least = LogLevel::warning})}),
+                world};
+            run.step();
+            run.all.engine.save_checkpoint(folder.path(), "a");
+            run.all.engine.load_checkpoint(folder.path(), "a");
+          })[0]
+          .log;
+  EXPECT_THAT(log, HasSubstr("are saved, they have no serialize()"));
 }
 
 TEST(EngineCheckpoint, LoadsAtAnotherWorldSizeAndStage) {

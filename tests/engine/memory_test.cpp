@@ -1,8 +1,10 @@
 #include "engine/nets.h"
+#include "nn/counting_allocator.h"
 #include "support/run_ranks.h"
 
 #include <cairn/engine/initialize.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +12,8 @@
 
 // The report against the formulas of the ZeRO paper: parameters 2, gradients 2
 // (or 4 where they add up in fp32) and K = 12 bytes per parameter, each divided
-// by the ranks where the stage partitions it.
+// by the ranks where the stage partitions it; and against what the allocator
+// has handed out.
 
 namespace cairn {
 namespace {
@@ -18,9 +21,9 @@ namespace {
 using nlohmann::json;
 
 struct Wide : torch::nn::Module {
-  Wide() {
+  explicit Wide(std::int64_t width = 128) {
     for (int i = 0; i < 6; ++i) {
-      layers->push_back(torch::nn::Linear(128, 128));
+      layers->push_back(torch::nn::Linear(width, width));
     }
     register_module("layers", layers);
   }
@@ -103,6 +106,119 @@ TEST(Memory, FollowsTheFormula) {
       }
     });
   }
+}
+
+json small_buckets(int stage, std::int64_t bucket) {
+  return {
+      {"train_micro_batch_size_per_gpu", 1},
+      {"optimizer", {{"type", "Adam"}}},
+      {"zero_optimization",
+       {{"stage", stage},
+        {"reduce_bucket_size", bucket},
+        {"stage3_param_persistence_threshold", 0},
+        {"stage3_max_live_parameters", 2 * bucket},
+        {"stage3_max_reuse_distance", 0}}}};
+}
+
+/// That malloc has handed out.
+std::int64_t malloc_bytes() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
+}
+
+/// Nothing is kept that the report does not know of: no forgotten copy of
+/// anything, at any moment of a step.
+TEST(Memory, IsWhatTheAllocatorHolds) {
+  for (const int ranks : {1, 2, 4}) {
+    testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
+      for (int stage = 0; stage <= 3; ++stage) {
+        for (const bool bf16 : {false, true}) {
+          SCOPED_TRACE(
+              ::testing::Message() << "stage " << stage << ", bf16 " << bf16
+                                   << ", " << world.size() << " ranks");
+          const testing::CountingAllocator counter;
+          const std::int64_t malloced = malloc_bytes();
+          json config = small_buckets(stage, 600'000);
+          config["bf16"]["enabled"] = bf16;
+          auto [engine, optimizer, loader, schedule] = initialize(
+              {.model = std::make_shared<Wide>(512),
+               .config = config.dump(),
+               .world = world,
+               .logger = Logger({.least = LogLevel::error})});
+          const auto check_now = [&, &engine = engine](const char* when) {
+            const MemoryReport report = engine.memory_report();
+            const auto known = static_cast<double>(
+                report.model_states() + report.gathered + report.buffers);
+            const double slack = 0.05 * known + 20e3;
+            EXPECT_NEAR(static_cast<double>(counter.live()), known, slack)
+                << when << "\n"
+                << report.describe();
+            // And outside of tensors, such as the wire's own buffers.
+            EXPECT_LT(
+                static_cast<double>(malloc_bytes() - malloced),
+                known + slack + 600e3)
+                << when;
+          };
+          check_now("at the start");
+          for (int i = 0; i < 3; ++i) {
+            engine.backward(engine(at::ones({1, 512})).to(at::kFloat).mean());
+            check_now("after backward");
+            engine.step();
+            check_now("after the step");
+          }
+        }
+      }
+    });
+  }
+}
+
+/// Six layers keep their outputs for backward. On the CPU the process's pages
+/// tell, those included that its allocator keeps after a temporary or two.
+TEST(Memory, MeasuresActivations) {
+  constexpr std::int64_t rows = 16384;
+  const double wanted = 6 * rows * 256 * 4;
+  for (const int stage : {0, 3}) {
+    testing::run_ranks(
+        {.ranks = stage == 0 ? 1 : 2},
+        [&](const distributed::World& world) {
+          auto [engine, optimizer, loader, schedule] = initialize(
+              {.model = std::make_shared<Wide>(256),
+               .config = small_buckets(stage, 150'000).dump(),
+               .world = world,
+               .logger = Logger({.least = LogLevel::error})});
+          EXPECT_EQ(engine.memory_report().activations, 0);
+          for (int i = 0; i < 2; ++i) {
+            const at::Tensor x = at::ones({rows, 256});
+            engine.backward(engine(x).mean());
+            engine.step();
+            const auto measured =
+                static_cast<double>(engine.memory_report().activations);
+            EXPECT_GT(measured, 0.95 * wanted) << stage << ", step " << i;
+            EXPECT_LT(measured, 1.4 * wanted) << stage << ", step " << i;
+          }
+        });
+  }
+}
+
+/// Adam's second state is for the parameters that Muon leaves to it alone.
+TEST(Memory, MuonKeepsOneStateForMatrices) {
+  testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+    for (const int stage : {0, 3}) {
+      json config = small_buckets(stage, 150'000);
+      config["optimizer"] = {{"type", "Muon"}};
+      auto [engine, optimizer, loader, schedule] = initialize(
+          {.model = std::make_shared<Wide>(256),
+           .config = config.dump(),
+           .world = world,
+           .logger = Logger({.least = LogLevel::error})});
+      const double wanted = 6 * 256 * (256 + 2) * 4 / (stage == 3 ? 2 : 1);
+      EXPECT_NEAR(
+          static_cast<double>(engine.memory_report().optimizer),
+          wanted,
+          0.05 * wanted)
+          << stage;
+    }
+  });
 }
 
 } // namespace

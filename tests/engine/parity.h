@@ -7,12 +7,14 @@
 #include <gtest/gtest.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
 #include <torch/utils.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,17 +64,43 @@ inline std::vector<at::Tensor> trained_parameters(
   return result;
 }
 
+/// The same optimizer in a configuration and in libtorch.
+struct Rule {
+  json config;
+  std::unique_ptr<torch::optim::Optimizer> (*plain)(std::vector<at::Tensor>);
+};
+
+inline Rule adamw() {
+  return {
+      {{"type", "AdamW"}, {"params", {{"lr", 1e-2}, {"weight_decay", 0.1}}}},
+      [](std::vector<at::Tensor> parameters)
+          -> std::unique_ptr<torch::optim::Optimizer> {
+        return std::make_unique<torch::optim::AdamW>(
+            std::move(parameters),
+            torch::optim::AdamWOptions(1e-2).weight_decay(0.1));
+      }};
+}
+
+inline Rule sgd() {
+  return {
+      {{"type", "SGD"}, {"params", {{"lr", 0.05}, {"momentum", 0.9}}}},
+      [](std::vector<at::Tensor> parameters)
+          -> std::unique_ptr<torch::optim::Optimizer> {
+        return std::make_unique<torch::optim::SGD>(
+            std::move(parameters),
+            torch::optim::SGDOptions(0.05).momentum(0.9));
+      }};
+}
+
 /// `passes` micro batches per step in one process, the way the book has it.
 template <typename Net>
-Curve reference(int passes) {
+Curve reference(int passes, const Rule& rule = adamw()) {
   auto net = fresh<Net>();
   std::vector<at::Tensor> parameters = trained_parameters(*net);
-  torch::optim::AdamW optimizer(
-      parameters,
-      torch::optim::AdamWOptions(1e-2).weight_decay(0.1));
+  const auto optimizer = rule.plain(parameters);
   Curve curve;
   for (int step = 0; step < steps; ++step) {
-    optimizer.zero_grad();
+    optimizer->zero_grad();
     double sum = 0;
     for (int pass = 0; pass < passes; ++pass) {
       const at::Tensor tokens = tokens_of(step, pass);
@@ -90,7 +118,7 @@ Curve reference(int passes) {
     }
     curve.losses.push_back(sum);
     curve.norms.push_back(torch::nn::utils::clip_grad_norm_(parameters, 0.5));
-    optimizer.step();
+    optimizer->step();
   }
   for (const auto& parameter : net->named_parameters()) {
     curve.weights[parameter.key()] = parameter.value().detach().clone();
@@ -111,8 +139,7 @@ Curve trained(
       {"train_micro_batch_size_per_gpu", micro},
       {"gradient_accumulation_steps", accumulation},
       {"gradient_clipping", 0.5},
-      {"optimizer",
-       {{"type", "AdamW"}, {"params", {{"lr", 1e-2}, {"weight_decay", 0.1}}}}},
+      {"optimizer", adamw().config},
       {"zero_optimization", {{"reduce_bucket_size", 800}}}};
   if (changes.contains("optimizer")) {
     config.erase("optimizer");

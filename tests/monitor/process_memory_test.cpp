@@ -3,8 +3,10 @@
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <vector>
 
@@ -35,6 +37,18 @@ TEST(ProcessMemory, IsReadFromProc) {
   EXPECT_EQ(memory.own, 600U << 10);
   EXPECT_EQ(memory.limit, 8'000'000U);
   EXPECT_EQ(to_string(memory), "1.23 MB resident (peak 3.48 MB) of 8.00 MB");
+}
+
+TEST(ProcessMemory, AnonymousPagesAreThoseOfNoFile) {
+  const TemporaryFolder root;
+  std::filesystem::create_directories(root / "proc/self");
+  root.write("proc/self/statm", "9000 500 100 20 0 300 0\n");
+  EXPECT_EQ(
+      anonymous_resident(root.path()),
+      400U * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
+  root.write("proc/self/statm", "no numbers");
+  EXPECT_EQ(anonymous_resident(root.path()), 0U);
+  EXPECT_GT(anonymous_resident(), 0U);
 }
 
 TEST(ProcessMemory, WithoutALimitTheMachineIsTheLimit) {

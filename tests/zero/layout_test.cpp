@@ -74,6 +74,15 @@ TEST(Layout, SmallParametersStayWholeWhenAsked) {
   }
 }
 
+TEST(Layout, KindsDoNotShareBuckets) {
+  auto parameters = small_model();
+  parameters[3].kind = 1;
+  const Layout layout(parameters, {.bucket_elements = 2000, .alignment = 8});
+  ASSERT_EQ(layout.buckets().size(), 3U);
+  EXPECT_EQ(layout.buckets()[0].members.size(), 4U);
+  EXPECT_THAT(layout.buckets()[1].members, ElementsAre(Placement{3, 0, 256}));
+}
+
 TEST(Layout, EmptyRanksOwnOnlyPadding) {
   const Layout layout({{"w", {3}}}, {.world = 4, .alignment = 8});
   EXPECT_EQ(layout.padded_elements(), 32);

@@ -8,6 +8,9 @@ namespace cairn::config {
 
 enum class DataType { fp32, fp16, bf16 };
 
+/// What an overflow at the smallest loss scale leads to.
+enum class AtMinimumScale { stop, hold, roll_back };
+
 struct Fp16Config {
   bool enabled = false;
   bool auto_cast = false;
@@ -17,6 +20,7 @@ struct Fp16Config {
   std::int64_t hysteresis = 2;
   bool consecutive_hysteresis = false;
   std::int64_t min_loss_scale = 1;
+  AtMinimumScale at_minimum_scale = AtMinimumScale::stop;
   bool fp16_master_weights_and_grads = false;
 };
 

@@ -7,16 +7,14 @@
 
 namespace cairn::config {
 
-// No command trains yet, and whoever reads these texts must know. All that is
-// said about it is here, to be dropped when the trainer comes.
-inline constexpr const char* supported_words =
-    "yes, by the trainer (not built yet)";
+// Programs train by JSON files; no command trains by flags yet, and whoever
+// reads these texts must know. All that is said about it is here.
 inline constexpr const char* check_note =
-    "nothing trains yet; this checks what the trainer will read";
+    "cairn::initialize trains by the JSON keys; no command trains by flags yet";
 inline constexpr const char* page_note =
-    "What is supported is read and checked; the trainer that acts on it is "
-    "not\n"
-    "built yet.\n\n";
+    "`cairn::initialize` trains by the JSON keys, and names those that it does "
+    "not act\non yet. Flags are read and checked; no command trains by them "
+    "yet.\n\n";
 
 /// All JSON keys, one line each: path, type, default, support.
 std::string keys_text();

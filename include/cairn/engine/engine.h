@@ -4,6 +4,7 @@
 #include <cairn/engine/client_state.h>
 #include <cairn/engine/memory_report.h>
 #include <cairn/engine/model.h>
+#include <cairn/nn/checkpoint.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -43,9 +44,15 @@ class Engine {
   }
   template <typename Result = at::Tensor, typename... Inputs>
   Result forward(Inputs&&... inputs) {
-    const ForwardScope scope(*this);
-    return model().template forward<Result>(
-        prepared(std::forward<Inputs>(inputs))...);
+    begin_forward();
+    try {
+      Result result = model().template forward<Result>(
+          prepared(std::forward<Inputs>(inputs))...);
+      end_forward();
+      return result;
+    } catch (...) {
+      fail_forward();
+    }
   }
 
   /// Scales the loss, divides it by the accumulation steps, and runs autograd;
@@ -109,22 +116,27 @@ class Engine {
       const std::filesystem::path& folder,
       const std::optional<std::string>& tag = std::nullopt);
 
+  /// How activations are kept, as `activation_checkpointing` says: for the
+  /// model's own calls of cairn::checkpoint().
+  const nn::CheckpointOptions& checkpoint_options() const;
+  /// function(inputs…), computed again in backward; see nn/checkpoint.h.
+  template <typename Function, typename... Inputs>
+  auto checkpoint(Function&& function, Inputs&&... inputs) const {
+    return nn::checkpoint(
+        checkpoint_options(),
+        std::forward<Function>(function),
+        std::forward<Inputs>(inputs)...);
+  }
+
   /// What this rank holds, by kind and device.
   MemoryReport memory_report() const;
   /// The parameter's values, whole, on every rank; all ranks call it.
   at::Tensor full_parameter(const std::string& name);
 
  private:
-  class ForwardScope {
-   public:
-    explicit ForwardScope(Engine& engine);
-    ~ForwardScope() noexcept(false);
-
-   private:
-    Engine& engine_;
-    int exceptions_;
-  };
-
+  void begin_forward();
+  void end_forward();
+  [[noreturn]] void fail_forward();
   Model& model();
   at::Tensor prepared_tensor(const at::Tensor& input) const;
   template <typename Input>

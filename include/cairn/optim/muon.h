@@ -29,6 +29,9 @@ class Muon final : public Rule {
 
   std::string_view name() const override { return "muon"; }
   std::span<const std::string_view> state_names() const override;
+  std::size_t states_of(
+      std::string_view name,
+      std::span<const std::int64_t> shape) const override;
   Scope scope() const override { return Scope::whole_matrices; }
   OrthogonalMethod method() const { return options_.method; }
 

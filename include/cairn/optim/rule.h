@@ -4,6 +4,7 @@
 #include <cairn/kernels/stretch.h>
 #include <cairn/optim/group_values.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -48,6 +49,12 @@ class Rule {
   virtual std::string_view name() const = 0;
   /// PyTorch's names of what is kept per element: `exp_avg`, …
   virtual std::span<const std::string_view> state_names() const = 0;
+  /// How many of those a parameter needs: the first ones.
+  virtual std::size_t states_of(
+      std::string_view /*name*/,
+      std::span<const std::int64_t> /*shape*/) const {
+    return state_names().size();
+  }
   /// What every state starts from.
   virtual float initial_state() const { return 0; }
   virtual Scope scope() const { return Scope::elementwise; }

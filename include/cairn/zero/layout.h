@@ -13,6 +13,8 @@ struct ParameterSpec {
   std::vector<std::int64_t> shape;
   int group = 0;         ///< of the optimizer: lr, weight decay
   bool trainable = true; ///< frozen ones have neither gradient nor state
+  /// Parameters of different kinds do not share a bucket.
+  int kind = 0;
   std::int64_t elements() const;
 };
 

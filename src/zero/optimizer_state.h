@@ -1,0 +1,20 @@
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <torch/optim/optimizer.h>
+
+#include <map>
+#include <string>
+
+namespace cairn::zero {
+
+/// What an optimizer of torch::optim keeps for one parameter, by name: tensors
+/// and numbers, the way its own serialize() has them. Empty where it has none.
+using StateValues = std::map<std::string, c10::IValue>;
+
+StateValues values_of(const torch::optim::OptimizerParamState& state);
+void set_values(
+    torch::optim::OptimizerParamState& state,
+    const StateValues& values);
+
+} // namespace cairn::zero
