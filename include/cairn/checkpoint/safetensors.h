@@ -1,0 +1,78 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cairn/base/atomic_file.h>
+#include <cairn/base/mapped_file.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+// The file format of Hugging Face's safetensors: a JSON header with names,
+// types and shapes, then the elements.
+
+namespace cairn::checkpoints {
+
+class SafetensorsFile {
+ public:
+  /// Maps the file and checks its header: a CheckpointError if it is torn or
+  /// says what cannot be. Elements are read when asked for.
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  struct Entry {
+    at::ScalarType type = at::kFloat;
+    std::vector<std::int64_t> shape;
+    std::span<const std::byte> bytes;
+  };
+  const std::map<std::string, Entry>& entries() const { return entries_; }
+  const std::map<std::string, std::string>& metadata() const {
+    return metadata_;
+  }
+
+  /// Throws CheckpointError if there is none.
+  const Entry& at(const std::string& name) const;
+  /// A copy of its own.
+  at::Tensor tensor(const std::string& name) const;
+
+ private:
+  std::filesystem::path path_;
+  MappedFile file_;
+  std::map<std::string, Entry> entries_;
+  std::map<std::string, std::string> metadata_;
+};
+
+/// Writes such a file: what is in it first, then the elements in that order.
+/// Appears under its name at commit(), whole.
+class SafetensorsWriter {
+ public:
+  struct Entry {
+    std::string name;
+    at::ScalarType type = at::kFloat;
+    std::vector<std::int64_t> shape;
+  };
+
+  SafetensorsWriter(
+      const std::filesystem::path& path,
+      const std::vector<Entry>& entries,
+      const std::map<std::string, std::string>& metadata = {});
+
+  /// The next bytes of the elements; portions of any size.
+  void write(std::span<const std::byte> bytes);
+  void commit();
+
+ private:
+  AtomicFile file_;
+  std::uint64_t missing_ = 0;
+};
+
+/// All at once.
+void write_safetensors(
+    const std::filesystem::path& path,
+    const std::map<std::string, at::Tensor>& tensors,
+    const std::map<std::string, std::string>& metadata = {});
+
+} // namespace cairn::checkpoints

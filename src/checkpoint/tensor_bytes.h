@@ -1,0 +1,15 @@
+#pragma once
+
+#include "checkpoint/python_node.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace cairn::checkpoints {
+
+/// Throws CheckpointError unless every element lies in the storage.
+void check(const TensorBytes& tensor);
+
+/// A copy of its own, with the strides that were saved.
+at::Tensor load(const TensorBytes& tensor);
+
+} // namespace cairn::checkpoints

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cairn/base/mapped_file.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace cairn::checkpoints {
+
+/// A ZIP file whose members are stored as they are, which is how torch.save
+/// writes: each is a part of the mapped file. Compressed or encrypted members,
+/// names that lead out of the archive, members that overlap or reach beyond the
+/// file are refused with a CheckpointError.
+class ZipArchive {
+ public:
+  explicit ZipArchive(const std::filesystem::path& path);
+
+  /// Whether the file starts like one.
+  static bool begins(std::span<const std::byte> bytes);
+
+  const std::map<std::string, std::span<const std::byte>>& members() const {
+    return members_;
+  }
+  /// Keeps the members' bytes.
+  std::shared_ptr<const MappedFile> file() const { return file_; }
+
+ private:
+  std::shared_ptr<const MappedFile> file_;
+  std::map<std::string, std::span<const std::byte>> members_;
+};
+
+} // namespace cairn::checkpoints

@@ -1,0 +1,157 @@
+#include "checkpoint/zip_writer.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <concepts>
+#include <string_view>
+
+namespace cairn::checkpoints {
+
+namespace {
+
+constexpr std::size_t alignment = 64;
+constexpr std::uint64_t largest_32 = 0xffffffff;
+constexpr std::uint16_t version_64 = 45; // of the format, for large files
+
+/// Little-endian numbers of the given width, one after another.
+class Record {
+ public:
+  template <std::integral Number>
+  Record& put(Number value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  Record& put(std::string_view text) {
+    bytes_ += text;
+    return *this;
+  }
+  std::size_t size() const { return bytes_.size(); }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+std::uint32_t crc_of(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+/// What does not fit in 32 bits stands in an extra field.
+std::uint32_t narrowed(std::uint64_t value) {
+  return static_cast<std::uint32_t>(std::min(value, largest_32));
+}
+
+/// Version to flags, method, time, date, checksum, sizes.
+void put_common(
+    Record& record,
+    std::uint64_t size,
+    std::uint32_t crc,
+    bool large) {
+  constexpr std::uint16_t names_are_utf8 = 0x0800;
+  record.put(version_64)
+      .put(names_are_utf8)
+      .put(std::uint16_t{0}) // stored
+      .put(std::uint16_t{0})
+      .put(std::uint16_t{0x21}) // the first day of 1980: no clock in a file
+      .put(crc)
+      .put(large ? narrowed(largest_32) : narrowed(size))
+      .put(large ? narrowed(largest_32) : narrowed(size));
+}
+
+} // namespace
+
+void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
+  const Member member{
+      .name = name,
+      .size = bytes.size(),
+      .offset = file_.size(),
+      .crc = crc_of(bytes)};
+  const bool large = member.size >= largest_32;
+  Record extra;
+  if (large) {
+    extra.put(std::uint16_t{1})
+        .put(std::uint16_t{16})
+        .put(member.size)
+        .put(member.size);
+  }
+  const std::size_t before =
+      member.offset + 30 + name.size() + extra.size() + 4;
+  const std::size_t padding = (alignment - before % alignment) % alignment;
+  extra
+      .put(std::uint16_t{0x4246}) // "FB", as torch has it
+      .put(static_cast<std::uint16_t>(padding))
+      .put(std::string(padding, 'Z'));
+  Record header;
+  header.put(std::uint32_t{0x04034b50});
+  put_common(header, member.size, member.crc, large);
+  header.put(static_cast<std::uint16_t>(name.size()))
+      .put(static_cast<std::uint16_t>(extra.size()))
+      .put(name)
+      .put(extra.bytes());
+  file_.write(header.bytes());
+  file_.write(bytes);
+  members_.push_back(member);
+}
+
+void ZipWriter::commit() {
+  const std::uint64_t begin = file_.size();
+  for (const Member& member : members_) {
+    const bool large = member.size >= largest_32 || member.offset >= largest_32;
+    Record extra;
+    if (large) {
+      extra.put(std::uint16_t{1})
+          .put(std::uint16_t{24})
+          .put(member.size)
+          .put(member.size)
+          .put(member.offset);
+    }
+    Record entry;
+    entry.put(std::uint32_t{0x02014b50}).put(version_64);
+    put_common(entry, member.size, member.crc, large);
+    entry.put(static_cast<std::uint16_t>(member.name.size()))
+        .put(static_cast<std::uint16_t>(extra.size()))
+        .put(std::uint16_t{0}) // comment
+        .put(std::uint16_t{0}) // disk
+        .put(std::uint16_t{0})
+        .put(std::uint32_t{0})
+        .put(large ? narrowed(largest_32) : narrowed(member.offset))
+        .put(member.name)
+        .put(extra.bytes());
+    file_.write(entry.bytes());
+  }
+  const std::uint64_t end = file_.size();
+  const std::uint64_t count = members_.size();
+  Record tail;
+  if (end >= largest_32 || count >= 0xffff) {
+    tail.put(std::uint32_t{0x06064b50})
+        .put(std::uint64_t{44})
+        .put(version_64)
+        .put(version_64)
+        .put(std::uint32_t{0})
+        .put(std::uint32_t{0})
+        .put(count)
+        .put(count)
+        .put(end - begin)
+        .put(begin)
+        .put(std::uint32_t{0x07064b50})
+        .put(std::uint32_t{0})
+        .put(end)
+        .put(std::uint32_t{1});
+  }
+  const auto few =
+      static_cast<std::uint16_t>(std::min<std::uint64_t>(count, 0xffff));
+  tail.put(std::uint32_t{0x06054b50})
+      .put(std::uint16_t{0})
+      .put(std::uint16_t{0})
+      .put(few)
+      .put(few)
+      .put(narrowed(end - begin))
+      .put(narrowed(begin))
+      .put(std::uint16_t{0});
+  file_.write(tail.bytes());
+  file_.commit();
+}
+
+} // namespace cairn::checkpoints

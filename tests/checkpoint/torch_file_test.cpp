@@ -1,0 +1,296 @@
+#include "support/fuzz.h"
+#include "support/temporary_folder.h"
+
+#include <ATen/Functions.h>
+#include <cairn/base/error.h>
+#include <cairn/checkpoint/torch_file.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <string>
+
+// Files that the real torch.save wrote, read without Python.
+
+namespace cairn::checkpoints {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using Kind = PythonValue::Kind;
+
+std::filesystem::path golden(const std::string& name) {
+  return std::filesystem::path(CAIRN_GOLDEN_DIR) / "checkpoints" / name;
+}
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {
+      std::istreambuf_iterator<char>(file),
+      std::istreambuf_iterator<char>()};
+}
+
+double number(const json& value) {
+  if (value.is_string()) {
+    return value == "nan" ? std::nan("")
+        : value == "inf"  ? std::numeric_limits<double>::infinity()
+                          : -std::numeric_limits<double>::infinity();
+  }
+  return value.is_boolean() ? value.get<bool>() : value.get<double>();
+}
+
+void expect_tensor(const PythonValue& value, const json& wanted) {
+  ASSERT_EQ(value.kind(), Kind::tensor);
+  const at::Tensor tensor = value.tensor();
+  EXPECT_EQ(
+      tensor.sizes().vec(),
+      wanted.at("shape").get<std::vector<std::int64_t>>());
+  EXPECT_EQ(
+      tensor.strides().vec(),
+      wanted.at("stride").get<std::vector<std::int64_t>>());
+  const at::Tensor flat = tensor.to(at::kDouble).contiguous().view({-1});
+  const json& values = wanted.at("values");
+  ASSERT_EQ(flat.numel(), static_cast<std::int64_t>(values.size()));
+  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+    const double got = flat[i].item<double>();
+    const double want = number(values[static_cast<std::size_t>(i)]);
+    EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want)))
+        << got << " " << want;
+  }
+}
+
+void expect_value(const PythonValue& value, const json& wanted);
+
+void expect_items(const PythonValue& value, Kind kind, const json& wanted) {
+  ASSERT_EQ(value.kind(), kind);
+  const auto items = value.items();
+  ASSERT_EQ(items.size(), wanted.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    expect_value(items[i], wanted[i]);
+  }
+}
+
+void expect_dict(const PythonValue& value, const json& wanted) {
+  ASSERT_EQ(value.kind(), Kind::dict);
+  const auto entries = value.entries();
+  ASSERT_EQ(entries.size(), wanted.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    SCOPED_TRACE(entries[i].first.describe(0));
+    expect_value(entries[i].first, wanted[i][0]);
+    expect_value(entries[i].second, wanted[i][1]);
+  }
+}
+
+void expect_value(const PythonValue& value, const json& wanted) {
+  if (wanted.is_object()) {
+    if (wanted.contains("tensor")) {
+      expect_tensor(value, wanted);
+    } else if (wanted.contains("dict")) {
+      expect_dict(value, wanted["dict"]);
+    } else if (wanted.contains("list")) {
+      expect_items(value, Kind::list, wanted["list"]);
+    } else if (wanted.contains("tuple")) {
+      expect_items(value, Kind::tuple, wanted["tuple"]);
+    } else if (wanted.contains("bigint")) {
+      EXPECT_EQ(value.decimal(), wanted["bigint"]);
+    } else if (wanted.contains("dtype")) {
+      EXPECT_EQ(value.type_name(), wanted["dtype"]);
+    } else {
+      std::string hex;
+      for (const char c : value.bytes()) {
+        constexpr const char* digits = "0123456789abcdef";
+        hex += digits[static_cast<unsigned char>(c) >> 4];
+        hex += digits[static_cast<unsigned char>(c) & 15];
+      }
+      EXPECT_EQ(hex, wanted.at("bytes_hex"));
+    }
+  } else if (wanted.is_null()) {
+    EXPECT_TRUE(value.is_none());
+  } else if (wanted.is_boolean()) {
+    EXPECT_EQ(value.boolean(), wanted.get<bool>());
+  } else if (wanted.is_number_integer()) {
+    EXPECT_EQ(value.integer(), wanted.get<std::int64_t>());
+  } else if (wanted.is_number()) {
+    EXPECT_EQ(value.real(), wanted.get<double>());
+  } else {
+    EXPECT_EQ(value.text(), wanted.get<std::string>());
+  }
+}
+
+TEST(TorchFile, ReadsEveryKindOfValueInEveryFormat) {
+  const json wanted = json::parse(contents(golden("nested.json")));
+  for (const char* name :
+       {"nested.pt", "nested_legacy.pt", "nested_proto4.pt"}) {
+    SCOPED_TRACE(name);
+    expect_value(read_torch_file(golden(name)), wanted);
+  }
+}
+
+TEST(TorchFile, ReadsAnOptimizer) {
+  expect_value(
+      read_torch_file(golden("torch_optimizer.pt")),
+      json::parse(contents(golden("torch_optimizer.json"))));
+}
+
+TEST(TorchFile, KnowsWhatIsStoredWithoutReadingIt) {
+  const PythonValue file = read_torch_file(golden("nested.pt"));
+  const StoredTensor& part = file.at("slice_of_big").stored();
+  EXPECT_EQ(part.sizes, (std::vector<std::int64_t>{2, 4}));
+  EXPECT_EQ(part.type, at::kFloat);
+  EXPECT_EQ(part.storage, file.at("same_storage").stored().storage);
+}
+
+TEST(TorchFile, ClassesThatItDoesNotKnowAreRecords) {
+  const PythonValue file = read_torch_file(
+      golden("megatron_tp1/iter_0000010/mp_rank_00/model_optim_rng.pt"));
+  const PythonValue args = file.at("args");
+  EXPECT_EQ(args.type_name(), "argparse.Namespace");
+  EXPECT_GT(args.at("hidden_size").integer(), 0);
+  EXPECT_EQ(file.at("checkpoint_version").real(), 3.0);
+  // numpy's random state: an array of 624 numbers of 32 bits
+  const PythonValue rng = file.at("rng_state").items().at(0);
+  const at::Tensor state = rng.at("np_rng_state").items().at(1).tensor();
+  EXPECT_EQ(state.scalar_type(), at::kUInt32);
+  EXPECT_EQ(state.numel(), 624);
+}
+
+PythonValue a_value() {
+  const at::Tensor big = at::arange(12, at::kFloat).view({3, 4});
+  return PythonValue::dict_of(
+      {{"none", PythonValue()},
+       {"yes", PythonValue::boolean(true)},
+       {"small", PythonValue::integer(7)},
+       {"negative", PythonValue::integer(-70000)},
+       {"large", PythonValue::integer(std::int64_t{1} << 60)},
+       {"real", PythonValue::real(0.1)},
+       {"text", PythonValue::text("h\u00e9llo")},
+       {"bytes", PythonValue::bytes(std::string("\x00\xff\x80z", 4))},
+       {"list",
+        PythonValue::list({PythonValue::integer(1), PythonValue::tuple({})})},
+       {"whole", PythonValue::tensor(big)},
+       {"part", PythonValue::tensor(big.t().narrow(0, 1, 2))},
+       {"half", PythonValue::tensor(at::ones({3}, at::kBFloat16))},
+       {"eight", PythonValue::tensor(at::ones({3}).to(at::kFloat8_e4m3fn))},
+       {"empty", PythonValue::tensor(at::empty({0, 2}))},
+       {"args",
+        PythonValue::object(
+            "argparse",
+            "Namespace",
+            {{"lr", PythonValue::real(1e-4)}})}});
+}
+
+TEST(TorchFile, WritesWhatItReads) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "model.pt";
+  const PythonValue value = a_value();
+  write_torch_file(path, value);
+  const PythonValue again = read_torch_file(path);
+  EXPECT_EQ(again.describe(), value.describe());
+  EXPECT_EQ(again.at("bytes").bytes(), value.at("bytes").bytes());
+  EXPECT_EQ(again.at("large").integer(), std::int64_t{1} << 60);
+  EXPECT_EQ(again.at("args").at("lr").real(), 1e-4);
+  for (const char* name : {"whole", "part", "half", "empty"}) {
+    EXPECT_TRUE(again.at(name).tensor().equal(value.at(name).tensor())) << name;
+  }
+  EXPECT_EQ(again.at("eight").tensor().scalar_type(), at::kFloat8_e4m3fn);
+  EXPECT_EQ(
+      again.at("whole").stored().storage,
+      again.at("part").stored().storage);
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const CheckpointError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(TorchFile, SaysWhatIsMissing) {
+  const PythonValue file = read_torch_file(golden("nested.pt"));
+  EXPECT_THAT(
+      error_of([&] { file.at("flaot32"); }),
+      HasSubstr("\"flaot32\" is missing (there are \"float32\""));
+  EXPECT_THAT(
+      error_of([&] { file.at("str").integer(); }),
+      HasSubstr("an int of 64 bits is wanted, not str"));
+}
+
+TEST(TorchFile, RefusesOtherAndTornFiles) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "x.pt";
+  folder.write("x.pt", "hello");
+  EXPECT_THAT(
+      error_of([&] { read_torch_file(path); }),
+      HasSubstr("not a file of torch.save"));
+  const std::string whole = contents(golden("nested.pt"));
+  for (const std::size_t size : {whole.size() - 1, whole.size() / 2}) {
+    folder.write("x.pt", whole.substr(0, size));
+    EXPECT_THAT(
+        error_of([&] { read_torch_file(path); }),
+        HasSubstr("not a complete ZIP archive"));
+  }
+  const std::string old = contents(golden("nested_legacy.pt"));
+  folder.write("x.pt", old.substr(0, old.size() - 1));
+  EXPECT_THAT(
+      error_of([&] { read_torch_file(path); }),
+      HasSubstr("it ends early"));
+}
+
+TEST(TorchFile, FuzzZip) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "x.pt";
+  write_torch_file(path, a_value());
+  testing::fuzz(
+      {.seeds = {contents(path)},
+       .pieces = {"PK\x03\x04", "PK\x01\x02", "../", "\xff\xff\xff\xff"},
+       .runs = 1000},
+      [&](const std::string& bytes) {
+        folder.write("x.pt", bytes);
+        read_torch_file(path).describe(10);
+      });
+}
+
+/// Old files are a bare pickle: damage meets the machine at once.
+TEST(TorchFile, FuzzPickle) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "x.pt";
+  testing::fuzz(
+      {.seeds = {contents(golden("nested_legacy.pt"))},
+       .pieces =
+           {"(",
+            "t",
+            "R",
+            "b",
+            "h\x01",
+            "q\x01",
+            "Q",
+            "\x8a\xff",
+            "ctorch._utils\n_rebuild_tensor_v2\n",
+            "cos\nsystem\n",
+            "2",
+            "0"},
+       .runs = 2000},
+      [&](const std::string& bytes) {
+        folder.write("x.pt", bytes);
+        const PythonValue value = read_torch_file(path);
+        value.describe(10);
+        if (value.is(Kind::dict)) {
+          for (const auto& [key, member] : value.entries()) {
+            if (member.is(Kind::tensor)) {
+              member.tensor();
+            }
+          }
+        }
+      });
+}
+
+} // namespace
+} // namespace cairn::checkpoints
