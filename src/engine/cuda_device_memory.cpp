@@ -1,5 +1,7 @@
 #include "engine/device_memory.h"
 
+#include "engine/cpu_memory.h"
+
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cairn/monitor/process_memory.h>
@@ -20,9 +22,8 @@ monitor::AllocatedMemory allocated(at::Device device) {
 }
 
 std::int64_t held(at::Device device) {
-  return static_cast<std::int64_t>(
-      device.is_cuda() ? allocated(device).bytes
-                       : monitor::anonymous_resident());
+  return device.is_cuda() ? static_cast<std::int64_t>(allocated(device).bytes)
+                          : cpu_memory_in_use();
 }
 
 void synchronize(at::Device device) {

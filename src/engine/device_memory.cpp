@@ -1,5 +1,7 @@
 #include "engine/device_memory.h"
 
+#include "engine/cpu_memory.h"
+
 #include <cairn/monitor/process_memory.h>
 
 namespace cairn::engine {
@@ -10,7 +12,7 @@ monitor::AllocatedMemory allocated(at::Device) {
 }
 
 std::int64_t held(at::Device) {
-  return static_cast<std::int64_t>(monitor::anonymous_resident());
+  return cpu_memory_in_use();
 }
 
 void synchronize(at::Device) {}

@@ -11,8 +11,8 @@ namespace cairn::engine {
 /// on the CPU.
 monitor::AllocatedMemory allocated(at::Device device);
 
-/// Bytes in use now, to compare moments with: of libtorch's allocator on a GPU;
-/// on the CPU, where that does not tell, the process's pages.
+/// Bytes in use now, to compare moments with: of libtorch's allocator on a GPU,
+/// else see cpu_memory.h.
 std::int64_t held(at::Device device);
 
 /// Waits until the device has done what it was given.

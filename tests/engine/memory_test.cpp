@@ -153,10 +153,11 @@ TEST(Memory, IsWhatTheAllocatorHolds) {
             EXPECT_NEAR(static_cast<double>(counter.live()), known, slack)
                 << when << "\n"
                 << report.describe();
-            // And outside of tensors, such as the wire's own buffers.
+            // And outside of tensors: the wire's and the math library's own
+            // buffers, but no copy of the parameters, which are 6.3 MB.
             EXPECT_LT(
                 static_cast<double>(malloc_bytes() - malloced),
-                known + slack + 600e3)
+                known + slack + 5e6)
                 << when;
           };
           check_now("at the start");
@@ -172,8 +173,8 @@ TEST(Memory, IsWhatTheAllocatorHolds) {
   }
 }
 
-/// Six layers keep their outputs for backward. On the CPU the process's pages
-/// tell, those included that its allocator keeps after a temporary or two.
+/// Six layers keep their outputs for backward. Where only the process's pages
+/// tell, those count too that its allocator keeps after a temporary or two.
 TEST(Memory, MeasuresActivations) {
   constexpr std::int64_t rows = 16384;
   const double wanted = 6 * rows * 256 * 4;
@@ -194,7 +195,7 @@ TEST(Memory, MeasuresActivations) {
             const auto measured =
                 static_cast<double>(engine.memory_report().activations);
             EXPECT_GT(measured, 0.95 * wanted) << stage << ", step " << i;
-            EXPECT_LT(measured, 1.4 * wanted) << stage << ", step " << i;
+            EXPECT_LT(measured, 2 * wanted) << stage << ", step " << i;
           }
         });
   }
