@@ -15,7 +15,7 @@ std::int64_t malloced() {
 
 /// Some builds of libtorch bring an allocator of their own.
 bool malloc_serves_tensors() {
-  constexpr std::int64_t probe = 16 << 20; // no page of it is touched
+  constexpr std::int64_t probe = 1 << 16;
   const std::int64_t before = malloced();
   const at::Tensor tensor = at::empty({probe}, at::kByte);
   return malloced() - before >= probe;
