@@ -70,7 +70,10 @@ Command::Command(
   }
   pid_ = ::fork();
   if (pid_ == 0) {
-    ::signal(SIGHUP, SIG_DFL); // nohup, around all tests, would ignore it
+    // nohup, or a shell that runs all tests in the background, ignores them.
+    for (const int signal : {SIGHUP, SIGINT, SIGQUIT}) {
+      ::signal(signal, SIG_DFL);
+    }
     ::dup2(::open("/dev/null", O_RDONLY), 0);
     ::dup2(out[1], 1);
     ::dup2(err[1], 2);
