@@ -16,31 +16,10 @@
 #
 # Run it on a quiet machine: the column "other processes" tells. The whole takes
 # about 30 minutes on 2 cores, 8 GB of memory and 2 GB of disk.
-set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
-build=$root/build/bench quick=0 rounds=1 groups=()
-while (($#)); do
-  case $1 in
-    --quick) quick=1 ;;
-    --rounds) rounds=$2; shift ;;
-    --build) build=$(mkdir -p "$2" && cd "$2" && pwd); shift ;;
-    -*) sed -n '2,20s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
-    *) groups+=("$1") ;;
-  esac
-  shift
-done
-((${#groups[@]})) || groups=(tokenize tokenize-text train-tokenizer train-text gpt-index)
-: "${PEERS:?the folder of the harness of the peers; see the head of $0}"
-: "${PEERS_HOME:?what the setup.sh of the harness made; see the head of $0}"
-export PEERS_HOME
-python=$PEERS_HOME/venv/bin/python
-
-[[ -e $build/CMakeCache.txt ]] ||
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCAIRN_TESTS=OFF \
-    ${CAIRN_TORCH_DIR:+-DCAIRN_TORCH_DIR="$CAIRN_TORCH_DIR"} >&2
-cmake -DCAIRN_BENCH=ON "$build" >/dev/null
-cmake --build "$build" --target cairn data_encode_bench data_index_bench >&2
+groups=(tokenize tokenize-text train-tokenizer train-text gpt-index)
+source "$(dirname "$0")/../beside_peers.sh"
+beside_peers_options "$@"
+beside_peers_build cairn data_encode_bench data_index_bench
 
 helpers=$PEERS_HOME/src/Megatron-LM/megatron/core/datasets
 if ! compgen -G "$helpers/helpers_cpp*.so" >/dev/null; then
@@ -58,7 +37,4 @@ fi
 ln -sf "train-$megabytes.jsonl" "$data/train.jsonl"
 "$python" "$here/rows.py" "$build" "$data" "$megabytes" "$quick" >"$data/rows.json"
 
-options=(--rounds "$rounds" --extra "$data/rows.json")
-((quick)) && options+=(--quick)
-"$PEERS/run.sh" "${options[@]}" "${groups[@]}" | tee "$data/results.jsonl" >&2
-"$python" "$here/table.py" "$data/results.jsonl"
+beside_peers_run "$data"

@@ -15,31 +15,10 @@
 #
 # Run it on a quiet machine: the column "others" tells. The whole takes about 12
 # minutes on 2 cores and 2 GB of memory.
-set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
-build=$root/build/bench quick=0 rounds=1 groups=()
-while (($#)); do
-  case $1 in
-    --quick) quick=1 ;;
-    --rounds) rounds=$2; shift ;;
-    --build) build=$(mkdir -p "$2" && cd "$2" && pwd); shift ;;
-    -*) sed -n '2,20s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
-    *) groups+=("$1") ;;
-  esac
-  shift
-done
-((${#groups[@]})) || groups=(adam train1 train2 overhead)
-: "${PEERS:?the folder of the harness of the peers; see the head of $0}"
-: "${PEERS_HOME:?what the setup.sh of the harness made; see the head of $0}"
-export PEERS_HOME
-python=$PEERS_HOME/venv/bin/python
-
-[[ -e $build/CMakeCache.txt ]] ||
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCAIRN_TESTS=OFF \
-    ${CAIRN_TORCH_DIR:+-DCAIRN_TORCH_DIR="$CAIRN_TORCH_DIR"} >&2
-cmake -DCAIRN_BENCH=ON "$build" >/dev/null
-cmake --build "$build" --target optim_adam_bench engine_bench engine_overhead_bench >&2
+groups=(adam train1 train2 overhead)
+source "$(dirname "$0")/../beside_peers.sh"
+beside_peers_options "$@"
+beside_peers_build optim_adam_bench engine_bench engine_overhead_bench
 
 # DeepSpeed compiles its CPU Adam when it is first used: not while it is measured.
 PATH=$PEERS_HOME/venv/bin:$PATH TORCH_EXTENSIONS_DIR=$PEERS_HOME/extensions DS_ACCELERATOR=cpu CUDA_VISIBLE_DEVICES= \
@@ -49,7 +28,4 @@ PATH=$PEERS_HOME/venv/bin:$PATH TORCH_EXTENSIONS_DIR=$PEERS_HOME/extensions DS_A
 data=$build/bench-engine
 mkdir -p "$data"
 "$python" "$here/rows.py" "$build" "$PEERS" >"$data/rows.json"
-options=(--rounds "$rounds" --extra "$data/rows.json")
-((quick)) && options+=(--quick)
-"$PEERS/run.sh" "${options[@]}" "${groups[@]}" | tee "$data/results.jsonl" >&2
-"$python" "$here/table.py" "$data/results.jsonl"
+beside_peers_run "$data"

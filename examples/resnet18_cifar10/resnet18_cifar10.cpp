@@ -1,10 +1,4 @@
-// ResNet-18 on CIFAR-10, trained as the JSON file says:
-//
-//   cairn launch --num_gpus 2 resnet18_cifar10_example
-//     --deepspeed_config ds.json --data cifar-10-batches-bin
-//
-// The folder has CIFAR-10's binary version (data_batch_1.bin to _5.bin,
-// test_batch.bin). --synthetic N writes N made-up pictures there first.
+// ResNet-18 on CIFAR-10; --help says how to start it.
 
 #include "resnet18.h"
 #include "synthetic_cifar10.h"
@@ -19,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -102,6 +97,16 @@ struct Pictures {
         labels(batch["label"].view({-1})) {}
 };
 
+constexpr const char* usage =
+    "ResNet-18 on CIFAR-10, trained as a JSON file says.\n\n"
+    "  cairn launch --num_gpus 2 resnet18_cifar10_example\n"
+    "    --deepspeed_config ds.json [--data FOLDER] [--epochs N] [--width N]\n"
+    "    [--synthetic N]\n\n"
+    "  --data FOLDER  CIFAR-10's binary version (cifar-10-batches-bin)\n"
+    "  --epochs N     how often over the training pictures (5)\n"
+    "  --width N      channels of the first stage (64)\n"
+    "  --synthetic N  write N made-up pictures to the folder first\n";
+
 void run(int argc, char** argv) {
   const auto args = cairn::Args::parse(argc, argv, cairn::Args::Others::keep);
   const Options options = Options::parse(args.rest);
@@ -170,8 +175,15 @@ void run(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--help") {
+    std::fputs(usage, stdout);
+    return 0;
+  }
   try {
     run(argc, argv);
+  } catch (const cairn::ConfigError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
   } catch (const cairn::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

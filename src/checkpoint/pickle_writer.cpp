@@ -1,5 +1,6 @@
 #include "checkpoint/pickle_writer.h"
 
+#include "base/utf8.h"
 #include "checkpoint/python_node.h"
 #include "checkpoint/torch_types.h"
 
@@ -146,13 +147,7 @@ class Writer {
   void bytes(std::string_view value) {
     std::string utf8;
     for (const char c : value) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (byte < 0x80) {
-        utf8 += c;
-      } else {
-        utf8 += static_cast<char>(0xC0 | byte >> 6);
-        utf8 += static_cast<char>(0x80 | (byte & 0x3F));
-      }
+      append_utf8(utf8, static_cast<unsigned char>(c));
     }
     global("_codecs", "encode");
     text(utf8);

@@ -1,5 +1,6 @@
 #include "checkpoint/python_objects.h"
 
+#include "base/utf8.h"
 #include "checkpoint/tensor_bytes.h"
 #include "checkpoint/torch_types.h"
 
@@ -54,16 +55,14 @@ std::vector<std::int64_t> integers(const Node& callable, const Node& tuple) {
 /// Protocol 2 writes bytes as text of the code points 0 to 255.
 std::string latin1(const Node& callable, const std::string& utf8) {
   std::string result;
-  for (std::size_t i = 0; i < utf8.size(); ++i) {
-    const auto lead = static_cast<unsigned char>(utf8[i]);
-    if (lead < 0x80) {
-      result += utf8[i];
-    } else if ((lead == 0xC2 || lead == 0xC3) && i + 1 < utf8.size()) {
-      const auto next = static_cast<unsigned char>(utf8[++i]);
-      result += static_cast<char>((lead & 0x03) << 6 | (next & 0x3F));
-    } else {
+  const char* const end = utf8.data() + utf8.size();
+  for (const char* at = utf8.data(); at != end;) {
+    const Utf8Char c = decode_utf8(at, end);
+    if (!c.valid() || c.code_point > 0xff) {
       unfit(callable);
     }
+    result += static_cast<char>(c.code_point);
+    at += c.length;
   }
   return result;
 }

@@ -1,5 +1,6 @@
 #include <cairn/checkpoint/python_value.h>
 
+#include "base/utf8.h"
 #include "checkpoint/python_node.h"
 #include "checkpoint/tensor_bytes.h"
 
@@ -342,11 +343,7 @@ std::string shortened(const std::string& text) {
   if (text.size() <= most) {
     return text;
   }
-  std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end; // not in the middle of a character
-  }
-  return text.substr(0, end) + "…";
+  return text.substr(0, character_start(text, most)) + "…";
 }
 
 std::string describe_tensor(const PythonValue& value) {

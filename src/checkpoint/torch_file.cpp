@@ -1,5 +1,6 @@
 #include <cairn/checkpoint/torch_file.h>
 
+#include "base/zip_members.h"
 #include "checkpoint/pickle_reader.h"
 #include "checkpoint/python_node.h"
 #include "checkpoint/torch_types.h"
@@ -271,7 +272,7 @@ PythonValue read_torch_file(
     const TorchFileLimits& limits) {
   try {
     const auto file = std::make_shared<const MappedFile>(path);
-    if (ZipArchive::begins(file->bytes())) {
+    if (begins_as_zip(file->bytes())) {
       return read_zip(path, limits);
     }
     if (begins_legacy(file->bytes())) {

@@ -19,9 +19,6 @@ class ZipArchive {
  public:
   explicit ZipArchive(const std::filesystem::path& path);
 
-  /// Whether the file starts like one.
-  static bool begins(std::span<const std::byte> bytes);
-
   const std::map<std::string, std::span<const std::byte>>& members() const {
     return members_;
   }

@@ -222,7 +222,7 @@ void Core::update(double norm) {
   const double clip = limit > 0 ? std::min(1.0, limit / (rounded + 1e-6)) : 1.0;
   optimizer_->step(*reducer_, after_ / scaler_.scale() * clip);
   if (gatherer_) {
-    gatherer_->expire_all();
+    gatherer_->release_all();
   }
   scaler_.update(false);
   ++counters_.schedule_steps;

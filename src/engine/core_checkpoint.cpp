@@ -332,7 +332,7 @@ ClientState Core::restore(const fs::path& place, const json& state) {
   load_the_rest(source);
   optimizer_->publish_weights();
   if (gatherer_) {
-    gatherer_->expire_all();
+    gatherer_->release_all();
   }
   counters_ = {
       .micro_steps = state.at("micro_steps"),

@@ -86,7 +86,7 @@ void GatheredParameters::close() {
     for (const int bucket : buckets_) {
       core_->gatherer()->unpin(bucket);
     }
-    core_->gatherer()->expire_all(); // and with it what nobody is to keep
+    core_->gatherer()->release_all(); // and with it what nobody is to keep
   }
 }
 

@@ -142,11 +142,10 @@ void FlatParameters::begin_gather(int bucket) {
   if (state.live || state.fetch) {
     return;
   }
-  const std::int64_t elements = layout_->buckets()[bucket].elements;
   state.fetch.emplace(Fetch{
-      .fresh = has_memory(bucket)
-          ? take_memory(state)
-          : at::empty({elements}, state.whole.options())});
+      .fresh = at::empty(
+          {layout_->buckets()[bucket].elements},
+          state.whole.options())});
   waiting_.push_back(bucket);
   if (state.on_disk) {
     options_.disk->prefetch(bucket);
@@ -257,34 +256,6 @@ void FlatParameters::release(int bucket) {
   state.live = false;
 }
 
-void FlatParameters::expire(int bucket) {
-  State& state = states_[bucket];
-  if (state.partitioned) {
-    if (state.fetch) {
-      finish_gather(bucket);
-    }
-    state.live = false;
-  }
-}
-
-bool FlatParameters::has_memory(int bucket) const {
-  return states_[bucket].whole.storage().nbytes() > 0;
-}
-
-/// The other way round: a tensor of its own, so that nobody takes what a gather
-/// does with it for a use of the parameters.
-at::Tensor FlatParameters::take_memory(State& state) {
-  c10::StorageImpl& storage = storage_of(state.whole);
-  const std::size_t bytes = storage.nbytes();
-  const at::Storage taken(
-      c10::Storage::use_byte_size_t(),
-      bytes,
-      storage.set_data_ptr(c10::DataPtr(nullptr, state.whole.device())));
-  storage.set_nbytes(0);
-  return at::empty({0}, state.whole.options())
-      .set_(taken, 0, state.whole.sizes(), state.whole.strides());
-}
-
 void FlatParameters::drop_storage(State& state) {
   c10::StorageImpl& storage = storage_of(state.whole);
   storage.set_data_ptr_noswap(c10::DataPtr(nullptr, state.whole.device()));
@@ -325,7 +296,7 @@ FlatParameters::Bytes FlatParameters::bytes() const {
                                                       : result.on_cpu) +=
           static_cast<std::int64_t>(state.resting.nbytes());
     }
-    if (has_memory(b) || state.fetch) {
+    if (state.live || state.fetch) {
       result.live += size;
     }
   }

@@ -69,10 +69,6 @@ class FlatParameters {
   void finish_gather(int bucket);
   /// Lets go of a partitioned bucket's elements.
   void release(int bucket);
-  /// The same, but keeps the memory for the next gather.
-  void expire(int bucket);
-  /// Whether it has memory for all elements, with or without their values.
-  bool has_memory(int bucket) const;
 
   /// After a failed gather: memory full of NaN, so that an operator that is
   /// about to run has something to read.
@@ -118,7 +114,6 @@ class FlatParameters {
   void start_all_but(std::size_t waiting);
   void let_go_of_buffer();
   static void adopt(State& state, const at::Tensor& fresh);
-  static at::Tensor take_memory(State& state);
   static void drop_storage(State& state);
 
   const Layout* layout_;

@@ -84,19 +84,16 @@ void ParameterGatherer::use(int bucket) {
 }
 
 void ParameterGatherer::begin(int bucket) {
-  if (!parameters_.has_memory(bucket)) {
-    const std::int64_t elements = layout_.buckets()[bucket].elements;
-    make_room(elements, bucket);
-    live_ += elements;
-  }
+  const std::int64_t elements = layout_.buckets()[bucket].elements;
+  make_room(elements, bucket);
   parameters_.begin_gather(bucket);
+  live_ += elements;
   ++counts_.gathers;
   counts_.most_live = std::max(counts_.most_live, live_);
 }
 
 bool ParameterGatherer::may_release(int bucket) const {
-  return pins_[bucket] == 0 && parameters_.has_memory(bucket) &&
-      !parameters_.gathering(bucket);
+  return pins_[bucket] == 0 && parameters_.live(bucket);
 }
 
 void ParameterGatherer::release(int bucket) {
@@ -152,8 +149,7 @@ void ParameterGatherer::fetch_ahead() {
     if (parameters_.live(bucket) || parameters_.gathering(bucket)) {
       continue;
     }
-    if (!parameters_.has_memory(bucket) &&
-        live_ + layout_.buckets()[bucket].elements > options_.max_live) {
+    if (live_ + layout_.buckets()[bucket].elements > options_.max_live) {
       break;
     }
     begin(bucket);
@@ -172,15 +168,12 @@ void ParameterGatherer::set_mode(Mode mode) {
   mode_ = mode;
 }
 
-void ParameterGatherer::expire_all() {
+void ParameterGatherer::release_all() {
   const std::lock_guard lock(mutex_);
   for (int b = 0; b < parameters_.buckets(); ++b) {
     if (parameters_.partitioned(b) && pins_[b] == 0 &&
         (parameters_.live(b) || parameters_.gathering(b))) {
-      parameters_.expire(b);
-      if (std::ranges::find(recent_, b) == recent_.end()) {
-        recent_.insert(recent_.begin(), b); // fetched ahead, and not used
-      }
+      release(b);
     }
   }
 }
@@ -193,7 +186,6 @@ void ParameterGatherer::pin(int bucket) {
       begin(bucket);
     }
     parameters_.finish_gather(bucket);
-    std::erase(recent_, bucket);
     recent_.push_back(bucket);
   }
 }

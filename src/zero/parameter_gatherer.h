@@ -38,9 +38,8 @@ class ParameterGatherer final : UseListener {
   /// another forward begins).
   void finish_pass(Mode mode);
   void set_mode(Mode mode);
-  /// The shards have changed: whatever was gathered is old. Its memory stays,
-  /// since the next pass is about to need it.
-  void expire_all();
+  /// The shards have changed: whatever was gathered is old.
+  void release_all();
 
   /// Keeps a bucket whole until unpin().
   void pin(int bucket);

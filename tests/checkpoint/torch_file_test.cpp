@@ -1,3 +1,4 @@
+#include "support/error_text.h"
 #include "support/fuzz.h"
 #include "support/temporary_folder.h"
 
@@ -205,22 +206,13 @@ TEST(TorchFile, WritesWhatItReads) {
       again.at("part").stored().storage);
 }
 
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const CheckpointError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(TorchFile, SaysWhatIsMissing) {
   const PythonValue file = read_torch_file(golden("nested.pt"));
   EXPECT_THAT(
-      error_of([&] { file.at("flaot32"); }),
+      error_text<CheckpointError>([&] { file.at("flaot32"); }),
       HasSubstr("\"flaot32\" is missing (there are \"float32\""));
   EXPECT_THAT(
-      error_of([&] { file.at("str").integer(); }),
+      error_text<CheckpointError>([&] { file.at("str").integer(); }),
       HasSubstr("an int of 64 bits is wanted, not str"));
 }
 
@@ -229,19 +221,19 @@ TEST(TorchFile, RefusesOtherAndTornFiles) {
   const auto path = folder.path() / "x.pt";
   folder.write("x.pt", "hello");
   EXPECT_THAT(
-      error_of([&] { read_torch_file(path); }),
+      error_text<CheckpointError>([&] { read_torch_file(path); }),
       HasSubstr("not a file of torch.save"));
   const std::string whole = contents(golden("nested.pt"));
   for (const std::size_t size : {whole.size() - 1, whole.size() / 2}) {
     folder.write("x.pt", whole.substr(0, size));
     EXPECT_THAT(
-        error_of([&] { read_torch_file(path); }),
+        error_text<CheckpointError>([&] { read_torch_file(path); }),
         HasSubstr("not a complete ZIP archive"));
   }
   const std::string old = contents(golden("nested_legacy.pt"));
   folder.write("x.pt", old.substr(0, old.size() - 1));
   EXPECT_THAT(
-      error_of([&] { read_torch_file(path); }),
+      error_text<CheckpointError>([&] { read_torch_file(path); }),
       HasSubstr("it ends early"));
 }
 

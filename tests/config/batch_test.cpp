@@ -1,4 +1,4 @@
-#include "config/error_text.h"
+#include "support/error_text.h"
 
 #include <cairn/config/batch_config.h>
 

@@ -1,6 +1,6 @@
 #include "cli/command.h"
-#include "config/error_text.h"
 #include "config/flag.h"
+#include "support/error_text.h"
 
 #include <cairn/base/edit_distance.h>
 
@@ -13,8 +13,6 @@
 
 namespace cairn::cli {
 namespace {
-
-using config::error_text;
 
 class ConfigCommand : public testing::Test {
  protected:

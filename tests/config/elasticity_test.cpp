@@ -1,4 +1,4 @@
-#include "config/error_text.h"
+#include "support/error_text.h"
 
 #include <cairn/config/config.h>
 #include <cairn/config/elasticity_config.h>

@@ -1,6 +1,6 @@
-#include "config/error_text.h"
 #include "config/flag_parser.h"
 #include "config/key.h"
+#include "support/error_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#include "config/error_text.h"
 #include "config/json_tree.h"
+#include "support/error_text.h"
 
 #include <cairn/config/hjson.h>
 

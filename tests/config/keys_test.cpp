@@ -1,5 +1,5 @@
-#include "config/error_text.h"
 #include "config/key.h"
+#include "support/error_text.h"
 
 #include <cairn/config/config.h>
 

@@ -1,4 +1,5 @@
 #include "engine/nets.h"
+#include "support/error_text.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
@@ -286,20 +287,14 @@ TEST(EngineCheckpoint, NamesWhatIsWrong) {
         std::nullopt);
     run.step();
     run.all.engine.save_checkpoint(folder.path(), "a");
-    const auto error_of = [](const std::function<void()>& call) -> std::string {
-      try {
-        call();
-      } catch (const CheckpointError& error) {
-        return error.what();
-      }
-      return "no error";
-    };
     EXPECT_THAT(
-        error_of([&] { run.all.engine.load_checkpoint(folder.path(), "b"); }),
+        error_text<CheckpointError>(
+            [&] { run.all.engine.load_checkpoint(folder.path(), "b"); }),
         HasSubstr("no complete checkpoint"));
     Training other = start(world, 1, {{"optimizer", {{"type", "Lion"}}}});
     EXPECT_THAT(
-        error_of([&] { other.all.engine.load_checkpoint(folder.path(), "a"); }),
+        error_text<CheckpointError>(
+            [&] { other.all.engine.load_checkpoint(folder.path(), "a"); }),
         HasSubstr("adamw, this run has lion"));
     {
       std::fstream bytes(
@@ -309,11 +304,13 @@ TEST(EngineCheckpoint, NamesWhatIsWrong) {
       bytes.put('!');
     }
     EXPECT_THAT(
-        error_of([&] { run.all.engine.load_checkpoint(folder.path(), "a"); }),
+        error_text<CheckpointError>(
+            [&] { run.all.engine.load_checkpoint(folder.path(), "a"); }),
         HasSubstr("the file is damaged"));
     std::filesystem::resize_file(folder.path() / "a" / "slices-00000.bin", 900);
     EXPECT_THAT(
-        error_of([&] { run.all.engine.load_checkpoint(folder.path(), "a"); }),
+        error_text<CheckpointError>(
+            [&] { run.all.engine.load_checkpoint(folder.path(), "a"); }),
         HasSubstr("past the end"));
   });
 }

@@ -1,4 +1,5 @@
 #include "engine/nets.h"
+#include "support/error_text.h"
 #include "support/run_ranks.h"
 
 #include <ATen/TensorOperators.h>
@@ -33,17 +34,6 @@ at::Tensor loss_of(const at::Tensor& logits) {
   return testing::token_loss(logits, some_tokens());
 }
 
-/// What the call throws.
-template <typename Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 /// In a process of its own: autograd starts threads, and other tests fork.
 void alone(const std::function<void(const distributed::World&)>& body) {
   testing::run_ranks({.ranks = 1}, body);
@@ -62,26 +52,26 @@ TEST(Engine, SaysWhichVerbIsMissing) {
   alone([](const distributed::World& world) {
     Engine engine = engine_for(world, std::make_shared<OddMlp>());
     EXPECT_THAT(
-        error_of([&] { engine.step(); }),
+        error_text([&] { engine.step(); }),
         HasSubstr("step() without backward()"));
     engine.backward(loss_of(engine(some_tokens())));
     EXPECT_THAT(
-        error_of([&] { engine.backward(loss_of(engine(some_tokens()))); }),
+        error_text([&] { engine.backward(loss_of(engine(some_tokens()))); }),
         HasSubstr("backward() was called twice"));
     engine.step();
     engine.eval();
     EXPECT_THAT(
-        error_of([&] { engine.backward(loss_of(engine(some_tokens()))); }),
+        error_text([&] { engine.backward(loss_of(engine(some_tokens()))); }),
         HasSubstr("while evaluating"));
     engine.train();
     EXPECT_THAT(
-        error_of([&] { engine.backward(engine(some_tokens())); }),
+        error_text([&] { engine.backward(engine(some_tokens())); }),
         HasSubstr("a loss of one element"));
     EXPECT_THAT(
-        error_of([&] { engine.backward(at::ones({})); }),
+        error_text([&] { engine.backward(at::ones({})); }),
         HasSubstr("requires_grad false"));
     EXPECT_THAT(
-        error_of([&] { loss_of(engine(some_tokens())).backward(); }),
+        error_text([&] { loss_of(engine(some_tokens())).backward(); }),
         HasSubstr("call engine.backward(loss) instead"));
   });
 }
@@ -136,7 +126,7 @@ TEST(Engine, CastsFloatsAndNeverIntegers) {
 TEST(Engine, RefusesWhatCannotBe) {
   alone([](const distributed::World& world) {
     const auto with = [&](const std::string& config) {
-      return error_of(
+      return error_text(
           [&] { engine_for(world, std::make_shared<OddMlp>(), config); });
     };
     EXPECT_THAT(with("{}"), HasSubstr("train_batch_size"));
@@ -150,15 +140,15 @@ TEST(Engine, RefusesWhatCannotBe) {
                "offload_param": {"device": "cpu"}}})"),
         HasSubstr("stage 3"));
     EXPECT_THAT(
-        error_of([] { initialize({.config = plain, .logger = quiet}); }),
+        error_text([] { initialize({.config = plain, .logger = quiet}); }),
         HasSubstr("needs a model"));
     EXPECT_THAT(
-        error_of([] {
+        error_text([] {
           initialize({.model = std::make_shared<OddMlp>(), .logger = quiet});
         }),
         HasSubstr("there is no configuration"));
     EXPECT_THAT(
-        error_of([] {
+        error_text([] {
           config::Args args;
           args.deepspeed_config = "a.json";
           initialize(
@@ -238,7 +228,7 @@ TEST(Engine, TakesAnOptimizerOfTorch) {
       EXPECT_TRUE(at::equal(results.front(), results.back())) << stage;
     }
     EXPECT_THAT(
-        error_of([&] {
+        error_text([&] {
           auto net = std::make_shared<OddMlp>();
           initialize(
               {.model = net,
@@ -265,7 +255,7 @@ TEST(Engine, NoSyncAddsUp) {
       engine.backward(loss_of(engine(some_tokens() + world.rank())));
       engine.backward(loss_of(engine(some_tokens() + world.rank())));
       EXPECT_THAT(
-          error_of([&] { engine.step(); }),
+          error_text([&] { engine.step(); }),
           HasSubstr("inside no_sync()"));
     }
     engine.backward(loss_of(engine(some_tokens() + world.rank())));

@@ -1,3 +1,4 @@
+#include "engine/nets.h"
 #include "nn/counting_allocator.h"
 #include "support/run_ranks.h"
 
@@ -5,8 +6,6 @@
 #include <cairn/engine/initialize.h>
 #include <cairn/zero/init.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/container/modulelist.h>
-#include <torch/nn/modules/linear.h>
 #include <nlohmann/json.hpp>
 
 #include <memory>
@@ -16,25 +15,13 @@ namespace {
 
 using nlohmann::json;
 
-struct Deep : torch::nn::Module {
+struct Deep : testing::TanhStack {
   static constexpr int depth = 24;
   static constexpr std::int64_t width = 128;
   static constexpr std::size_t layer_bytes = (width * width + width) * 4;
   static constexpr std::size_t bytes = depth * layer_bytes;
 
-  Deep() {
-    for (int i = 0; i < depth; ++i) {
-      layers->push_back(torch::nn::Linear(width, width));
-    }
-    register_module("layers", layers);
-  }
-  at::Tensor forward(at::Tensor x) {
-    for (const auto& layer : *layers) {
-      x = at::tanh(layer->as<torch::nn::Linear>()->forward(x));
-    }
-    return x;
-  }
-  torch::nn::ModuleList layers;
+  Deep() : TanhStack(depth, width) {}
 };
 
 /// A model of 24 layers, of which two may live: no rank ever has more than its

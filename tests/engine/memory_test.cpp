@@ -20,20 +20,8 @@ namespace {
 
 using nlohmann::json;
 
-struct Wide : torch::nn::Module {
-  explicit Wide(std::int64_t width = 128) {
-    for (int i = 0; i < 6; ++i) {
-      layers->push_back(torch::nn::Linear(width, width));
-    }
-    register_module("layers", layers);
-  }
-  at::Tensor forward(at::Tensor x) {
-    for (const auto& layer : *layers) {
-      x = at::tanh(layer->as<torch::nn::Linear>()->forward(x));
-    }
-    return x;
-  }
-  torch::nn::ModuleList layers;
+struct Wide : testing::TanhStack {
+  explicit Wide(std::int64_t width = 128) : TanhStack(6, width) {}
 };
 
 void check(const distributed::World& world, int stage, const char* type) {
@@ -92,8 +80,7 @@ void check(const distributed::World& world, int stage, const char* type) {
   }
   engine.step();
   if (stage == 3 && ranks > 1) {
-    EXPECT_LE(engine.memory_report().gathered, 40000 * 4)
-        << "no more than may be live";
+    EXPECT_EQ(engine.memory_report().gathered, 0) << "let go after the step";
   }
 }
 
@@ -127,6 +114,13 @@ std::int64_t malloc_bytes() {
   return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
 }
 
+/// Lets the math library take the buffers that it keeps.
+void warm_up(std::int64_t width, at::ScalarType type) {
+  Wide net(width);
+  net.to(type);
+  net.forward(at::ones({1, width}, type)).to(at::kFloat).mean().backward();
+}
+
 /// Nothing is kept that the report does not know of: no forgotten copy of
 /// anything, at any moment of a step.
 TEST(Memory, IsWhatTheAllocatorHolds) {
@@ -137,6 +131,7 @@ TEST(Memory, IsWhatTheAllocatorHolds) {
           SCOPED_TRACE(
               ::testing::Message() << "stage " << stage << ", bf16 " << bf16
                                    << ", " << world.size() << " ranks");
+          warm_up(512, bf16 ? at::kBFloat16 : at::kFloat);
           const testing::CountingAllocator counter;
           const std::int64_t malloced = malloc_bytes();
           json config = small_buckets(stage, 600'000);
@@ -154,11 +149,10 @@ TEST(Memory, IsWhatTheAllocatorHolds) {
             EXPECT_NEAR(static_cast<double>(counter.live()), known, slack)
                 << when << "\n"
                 << report.describe();
-            // And outside of tensors: the wire's and the math library's own
-            // buffers, but no copy of the parameters, which are 6.3 MB.
+            // And outside of tensors, such as the wire's own buffers.
             EXPECT_LT(
                 static_cast<double>(malloc_bytes() - malloced),
-                known + slack + 5e6)
+                known + slack + 600e3)
                 << when;
           };
           check_now("at the start");
@@ -196,7 +190,7 @@ TEST(Memory, MeasuresActivations) {
             const auto measured =
                 static_cast<double>(engine.memory_report().activations);
             EXPECT_GT(measured, 0.95 * wanted) << stage << ", step " << i;
-            EXPECT_LT(measured, 2 * wanted) << stage << ", step " << i;
+            EXPECT_LT(measured, 1.4 * wanted) << stage << ", step " << i;
           }
         });
   }

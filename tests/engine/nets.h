@@ -18,6 +18,23 @@
 
 namespace cairn::testing {
 
+/// Linear layers of one width: nothing but parameters and activations.
+struct TanhStack : torch::nn::Module {
+  TanhStack(int depth, std::int64_t width) {
+    for (int i = 0; i < depth; ++i) {
+      layers->push_back(torch::nn::Linear(width, width));
+    }
+    register_module("layers", layers);
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (const auto& layer : *layers) {
+      x = at::tanh(layer->as<torch::nn::Linear>()->forward(x));
+    }
+    return x;
+  }
+  torch::nn::ModuleList layers;
+};
+
 struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(std::int64_t width) {
     norm1 = register_module("norm1", norm(width));

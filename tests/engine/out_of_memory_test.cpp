@@ -1,5 +1,6 @@
 #include "engine/out_of_memory.h"
 #include "engine/nets.h"
+#include "support/error_text.h"
 #include "support/run_ranks.h"
 
 #include <cairn/base/error.h>
@@ -51,15 +52,6 @@ class GreedyOptimizer final : public torch::optim::Optimizer {
   at::Tensor step(LossClosure = nullptr) override { return too_large(); }
 };
 
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(OutOfMemory, SaysWhatItHoldsAndWhatToDo) {
   const auto log =
       testing::run_ranks(
@@ -80,7 +72,7 @@ TEST(OutOfMemory, SaysWhatItHoldsAndWhatToDo) {
             pass();
             net->fails_in_forward = true;
             EXPECT_THAT(
-                error_of(pass),
+                error_text<Error>(pass),
                 ::testing::AllOf(
                     HasSubstr("cpu: out of memory in forward"),
                     HasSubstr("allocate 281474976710656 bytes"),
@@ -90,7 +82,9 @@ TEST(OutOfMemory, SaysWhatItHoldsAndWhatToDo) {
                     Not(HasSubstr("\n"))));
             net->fails_in_forward = false;
             net->fails_in_backward = true;
-            EXPECT_THAT(error_of(pass), HasSubstr("out of memory in backward"));
+            EXPECT_THAT(
+                error_text<Error>(pass),
+                HasSubstr("out of memory in backward"));
             net->fails_in_backward = false;
             pass(); // with less of an appetite it goes on
             EXPECT_EQ(engine.global_steps(), 2);
@@ -122,7 +116,7 @@ TEST(OutOfMemory, InAStepOfSomebodyElsesOptimizer) {
          .logger = Logger({.least = LogLevel::error})});
     engine.backward(engine(at::ones({1, 1000})).mean());
     EXPECT_THAT(
-        error_of([&, &engine = engine] { engine.step(); }),
+        error_text<Error>([&, &engine = engine] { engine.step(); }),
         HasSubstr("out of memory in step"));
   });
 }
@@ -144,7 +138,7 @@ TEST(OutOfMemory, WhileTheEngineIsMade) {
             const rlimit both{limit, limit};
             ASSERT_EQ(::setrlimit(RLIMIT_AS, &both), 0);
             EXPECT_THAT(
-                error_of([&] {
+                error_text<Error>([&] {
                   initialize(
                       {.model = net,
                        .config = R"({"train_micro_batch_size_per_gpu": 1,

@@ -8,7 +8,7 @@
 
 namespace cairn::testing {
 
-/// All tensors of a safetensors file that a test brings along, and so trusts.
+/// All tensors of a safetensors file.
 std::map<std::string, at::Tensor> golden_tensors(
     const std::filesystem::path& path);
 
