@@ -1,5 +1,6 @@
 #include <cairn/io/async_file.h>
 
+#include "base/file_calls.h"
 #include "base/file_error.h"
 #include "base/sync_file.h"
 #include "io/open_file.h"
@@ -22,7 +23,11 @@ namespace {
 std::shared_ptr<detail::OpenFile> open_twice(UniqueFd buffered, int flags) {
   // Not by the path again: it may be gone by now, or lead to another file.
   const std::string same = fmt::format("/proc/self/fd/{}", buffered.get());
-  UniqueFd direct(::open(same.c_str(), flags | O_DIRECT | O_CLOEXEC));
+  UniqueFd direct(file_calls().openat(
+      AT_FDCWD,
+      same.c_str(),
+      flags | O_DIRECT | O_CLOEXEC,
+      0));
   return std::make_shared<detail::OpenFile>(
       std::move(buffered),
       std::move(direct));
@@ -79,10 +84,11 @@ void AsyncFile::reserve(std::uint64_t offset, std::uint64_t size) {
   const auto begin = static_cast<off_t>(offset_ + offset);
   const auto length = static_cast<off_t>(size);
   const int file = file_->buffered.get();
-  while (size > 0 && ::fallocate(file, 0, begin, length) != 0) {
+  while (size > 0 && file_calls().fallocate(file, 0, begin, length) != 0) {
     if (errno == EOPNOTSUPP) {
       const off_t end = ::lseek(file, 0, SEEK_END);
-      if (end >= begin + length || ::ftruncate(file, begin + length) == 0) {
+      if (end >= begin + length ||
+          file_calls().ftruncate(file, begin + length) == 0) {
         return;
       }
     }
