@@ -55,6 +55,10 @@ AsyncFile AsyncFile::create(const std::filesystem::path& path) {
       path};
 }
 
+AsyncFile AsyncFile::create_new(const std::filesystem::path& path) {
+  return {open_twice(open_file(path, O_RDWR | O_CREAT | O_EXCL), O_RDWR), path};
+}
+
 AsyncFile AsyncFile::create_unnamed(const std::filesystem::path& folder) {
   return {open_twice(detail::open_unnamed(folder), O_RDWR), folder};
 }
@@ -95,6 +99,20 @@ void AsyncFile::reserve(std::uint64_t offset, std::uint64_t size) {
     if (errno != EINTR) {
       throw file_error(
           "take room on the disk",
+          *path_,
+          errno,
+          fmt::format("{} bytes", size));
+    }
+  }
+}
+
+void AsyncFile::cut(std::uint64_t size) {
+  while (
+      file_calls().ftruncate(file_->buffered.get(), static_cast<off_t>(size)) !=
+      0) {
+    if (errno != EINTR) {
+      throw file_error(
+          "cut to its size",
           *path_,
           errno,
           fmt::format("{} bytes", size));
