@@ -141,8 +141,7 @@ SafetensorsWriter::SafetensorsWriter(
     const std::vector<Entry>& entries,
     const std::map<std::string, std::string>& metadata)
     : file_(path) {
-  const SafetensorsHeader header =
-      safetensors_header(entries, metadata, path);
+  const SafetensorsHeader header = safetensors_header(entries, metadata, path);
   missing_ = header.elements_bytes;
   file_.write(header.bytes);
 }

@@ -14,7 +14,9 @@ namespace cairn::engine {
 constexpr std::string_view weight_kind = "weight";
 constexpr std::string_view buffer_kind = "buffer";
 
-inline std::string name_of(std::string_view kind, const std::string& parameter) {
+inline std::string name_of(
+    std::string_view kind,
+    const std::string& parameter) {
   return fmt::format("{}/{}", kind, parameter);
 }
 

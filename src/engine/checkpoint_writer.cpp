@@ -113,9 +113,9 @@ CheckpointWriter::Place CheckpointWriter::begin(
 std::string CheckpointWriter::prepare(
     const fs::path& folder,
     const std::vector<std::string>& tags) {
-  const auto other = std::ranges::find_if(
-      tags,
-      [&](const std::string& tag) { return tag != tags.front(); });
+  const auto other = std::ranges::find_if(tags, [&](const std::string& tag) {
+    return tag != tags.front();
+  });
   if (other != tags.end()) {
     throw CheckpointError(
         {.what = "ranks save under different tags",
@@ -162,9 +162,8 @@ void CheckpointWriter::write(Save save) {
 }
 
 void CheckpointWriter::write_behind(Save save) {
-  under_way_ = std::async(
-      std::launch::async,
-      [this, save = std::move(save)]() mutable {
+  under_way_ =
+      std::async(std::launch::async, [this, save = std::move(save)]() mutable {
         std::string problem;
         try {
           problem = run(save);
@@ -249,8 +248,7 @@ std::string CheckpointWriter::commit(
   for (const std::string& outcome : outcomes) {
     checkpoints::add_file(
         save.manifest,
-        checkpoints::parse_written_file(
-            std::string_view(outcome).substr(1)));
+        checkpoints::parse_written_file(std::string_view(outcome).substr(1)));
   }
   write_file_atomically(
       save.place.partial / checkpoints::manifest_name,

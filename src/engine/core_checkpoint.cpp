@@ -17,8 +17,8 @@
 #include <utility>
 
 // What an engine saves: slices of named tensors (who owns which, the layout
-// says), and the rest in the manifest. Names are the parameters' own, so nothing
-// saved depends on the number of ranks, the ZeRO stage or the buckets.
+// says), and the rest in the manifest. Names are the parameters' own, so
+// nothing saved depends on the number of ranks, the ZeRO stage or the buckets.
 
 namespace cairn::engine {
 
@@ -77,10 +77,8 @@ void Core::for_each_slice(
     at::Tensor& values,
     const VisitSlice& visit) const {
   for (const zero::Slice& slice : layout_->slices(bucket, wanted)) {
-    at::Tensor part = values.narrow(
-        0,
-        slice.offset - held.begin,
-        slice.in_parameter.size());
+    at::Tensor part =
+        values.narrow(0, slice.offset - held.begin, slice.in_parameter.size());
     visit(slice, kind, part);
   }
 }
@@ -167,7 +165,8 @@ void Core::put_frozen(checkpoints::Sink& sink, bool describe) {
     at::Tensor shard = describe
         ? at::empty(
               {mine.size()},
-              at::TensorOptions(flat_->whole(b).scalar_type()).device(at::kMeta))
+              at::TensorOptions(flat_->whole(b).scalar_type())
+                  .device(at::kMeta))
         : flat_->acquire_shard(b);
     for_each_slice(
         b,
@@ -280,8 +279,8 @@ void Core::save_checkpoint(
     plan.put(slice);
   }
 
-  const bool behind = !options.wait.value_or(!config().checkpoint.async) &&
-      !rests_on_disk();
+  const bool behind =
+      !options.wait.value_or(!config().checkpoint.async) && !rests_on_disk();
   if (behind) {
     snapshot_.clear(plan, device_.is_cuda());
     put_state(snapshot_, options, false);

@@ -260,9 +260,7 @@ void Core::restore_frozen(const checkpoints::Source& source) {
         mine,
         weight_kind,
         shard,
-        [&](const zero::Slice& slice,
-            std::string_view kind,
-            at::Tensor& part) {
+        [&](const zero::Slice& slice, std::string_view kind, at::Tensor& part) {
           source.read(
               name_of(kind, layout_->parameters()[slice.parameter].name),
               slice.in_parameter.begin,

@@ -38,7 +38,8 @@ void Snapshot::put(const checkpoints::TensorSlice& slice) {
     throw InternalError({.what = "a snapshot larger than planned"});
   }
   checkpoints::TensorSlice copy = slice;
-  copy.values = memory_.narrow(0, used_, bytes).view(slice.values.scalar_type());
+  copy.values =
+      memory_.narrow(0, used_, bytes).view(slice.values.scalar_type());
   copy.values.copy_(slice.values);
   slices_.push_back(std::move(copy));
   used_ = end;

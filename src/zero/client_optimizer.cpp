@@ -183,8 +183,7 @@ std::vector<ShardedOptimizer::Held> ClientOptimizer::held() {
   visit(
       false,
       [&](int bucket, Range range, std::string_view name, at::Tensor& values) {
-        all.push_back(
-            {bucket, range, std::string(name), values.scalar_type()});
+        all.push_back({bucket, range, std::string(name), values.scalar_type()});
       });
   return all;
 }

@@ -147,8 +147,7 @@ TEST(NativeCheckpoint, GivesAnyPartOfWhatAnyoneSaved) {
       const std::int64_t begin = below(wanted.numel());
       at::Tensor got = at::empty({1 + below(wanted.numel() - begin)});
       source.read("x", box, begin, got);
-      EXPECT_TRUE(
-          at::equal(got, wanted.slice(0, begin, begin + got.numel())));
+      EXPECT_TRUE(at::equal(got, wanted.slice(0, begin, begin + got.numel())));
       at::Tensor rounded = at::empty({wanted.numel()}, at::kBFloat16);
       source.read("x", box, 0, rounded);
       EXPECT_TRUE(at::equal(rounded, wanted.to(at::kBFloat16)));
@@ -164,7 +163,10 @@ TEST(NativeCheckpoint, IsMadeOfSafetensorsFiles) {
       folder.path(),
       "a",
       {{{whole("weight/matrix", matrix), whole("rng", bytes)}},
-       {{{.name = "long", .shape = {6}, .begin = 2, .values = at::ones({4})}}}});
+       {{{.name = "long",
+          .shape = {6},
+          .begin = 2,
+          .values = at::ones({4})}}}});
   const SafetensorsFile first(folder / "a/rank-0.safetensors");
   EXPECT_TRUE(at::equal(first.tensor("weight/matrix"), matrix));
   EXPECT_TRUE(at::equal(first.tensor("rng"), bytes));
@@ -267,8 +269,17 @@ TEST(NativeCheckpoint, BearsAnyManifest) {
   const int accepted = cairn::testing::fuzz(
       {.seeds = {text},
        .pieces =
-           {"-1", "9223372036854775807", "1e99", "null", "[]", "{}", "\"\"",
-            "18446744073709551615", "\"../a\"", "\"F64\"", "[0,0,0]"},
+           {"-1",
+            "9223372036854775807",
+            "1e99",
+            "null",
+            "[]",
+            "{}",
+            "\"\"",
+            "18446744073709551615",
+            "\"../a\"",
+            "\"F64\"",
+            "[0,0,0]"},
        .runs = 3000},
       [&](const std::string& damaged) {
         std::ofstream(path, std::ios::binary) << damaged;
@@ -371,13 +382,9 @@ TEST(Retention, NeverTouchesTheNewestCompleteOne) {
       {.tag = "1", .step = 1, .saved_at = 1},
       {.tag = "2", .step = 2, .saved_at = 2},
       {.tag = "3", .step = 3, .saved_at = 3, .problem = "torn"}};
-  EXPECT_THAT(
-      checkpoints_to_delete(found, {.keep_last = 1}),
-      ElementsAre("1"));
+  EXPECT_THAT(checkpoints_to_delete(found, {.keep_last = 1}), ElementsAre("1"));
   found[0].saved_at = 9; // saved again after a roll back
-  EXPECT_THAT(
-      checkpoints_to_delete(found, {.keep_last = 1}),
-      ElementsAre("2"));
+  EXPECT_THAT(checkpoints_to_delete(found, {.keep_last = 1}), ElementsAre("2"));
 }
 
 } // namespace

@@ -257,7 +257,9 @@ TEST(EngineCheckpoint, NamesWhatIsWrong) {
             [&] { run.all.engine.save_checkpoint(folder.path(), "../a"); }),
         HasSubstr("a checkpoint's tag must be a plain name (../a)"));
     run.all.engine.save_checkpoint(folder.path(), "a", {}, {.wait = true});
-    EXPECT_THAT(load(run, "b"), HasSubstr("b: there is no complete checkpoint"));
+    EXPECT_THAT(
+        load(run, "b"),
+        HasSubstr("b: there is no complete checkpoint"));
     EXPECT_THAT(load(run, "b"), HasSubstr("there is a"));
     Training other = start(world, 1, {{"optimizer", {{"type", "Lion"}}}});
     EXPECT_THAT(load(other, "a"), HasSubstr("adamw, this run has lion"));
@@ -284,8 +286,7 @@ TEST(EngineCheckpoint, FineTunes) {
           "weights",
           {},
           {.optimizer = false, .rng = false});
-      Training tuned =
-          start(world, stage, {{"optimizer", {{"type", "Lion"}}}});
+      Training tuned = start(world, stage, {{"optimizer", {{"type", "Lion"}}}});
       tuned.all.engine.load_checkpoint(
           folder.path(),
           "weights",

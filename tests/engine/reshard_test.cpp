@@ -150,7 +150,10 @@ TEST_F(Reshard, AnyPrecisionAndPlace) {
        {{"offload_optimizer",
          {{"device", "nvme"}, {"nvme_path", disk.path().string()}}}}}};
   const std::vector<std::pair<json, double>> ways{
-      {plain, 1e-5}, {bf16, 0.05}, {cpu, 1e-5}, {nvme, 1e-5}};
+      {plain, 1e-5},
+      {bf16, 0.05},
+      {cpu, 1e-5},
+      {nvme, 1e-5}};
   for (std::size_t from = 0; from < ways.size(); ++from) {
     for (std::size_t to = 0; to < ways.size(); ++to) {
       testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {

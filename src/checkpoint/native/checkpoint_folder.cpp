@@ -1,5 +1,6 @@
 #include "checkpoint/native/checkpoint_folder.h"
 
+#include "base/file_calls.h"
 #include "base/file_error.h"
 #include "base/sync_file.h"
 #include "checkpoint/native/damaged_checkpoint.h"
@@ -53,7 +54,8 @@ fs::path fresh_hidden(
 }
 
 void rename_folder(const fs::path& from, const fs::path& to) {
-  if (std::rename(from.c_str(), to.c_str()) != 0) {
+  if (file_calls().renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), 0) !=
+      0) {
     throw file_error("rename to " + to.string(), from, errno);
   }
 }
@@ -61,7 +63,7 @@ void rename_folder(const fs::path& from, const fs::path& to) {
 /// Both keep existing, under each other's name. False where the file system
 /// cannot do that.
 bool exchange(const fs::path& one, const fs::path& other) {
-  if (::renameat2(
+  if (file_calls().renameat2(
           AT_FDCWD,
           one.c_str(),
           AT_FDCWD,
@@ -110,7 +112,8 @@ void check_tag(const std::string& tag) {
     throw ConfigError(
         {.what = "a checkpoint's tag must be a plain name",
          .values = tag,
-         .remedy = "neither empty nor with a slash, a leading dot or \"latest\""});
+         .remedy =
+             "neither empty nor with a slash, a leading dot or \"latest\""});
   }
 }
 

@@ -219,9 +219,10 @@ std::string to_text(const Manifest& manifest) {
     }
     text += separator;
     text += json(name).dump() + ": " +
-        json{{"dtype", safetensors_name(tensor.type)},
-             {"shape", tensor.shape},
-             {"slices", std::move(slices)}}
+        json{
+            {"dtype", safetensors_name(tensor.type)},
+            {"shape", tensor.shape},
+            {"slices", std::move(slices)}}
             .dump();
     separator = ",\n  ";
   }

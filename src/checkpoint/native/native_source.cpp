@@ -155,8 +155,11 @@ void NativeSource::read(
         continue;
       }
       // The last slice that begins at or before it.
-      auto slice =
-          std::ranges::upper_bound(pieces.slices, local, {}, &StoredSlice::begin);
+      auto slice = std::ranges::upper_bound(
+          pieces.slices,
+          local,
+          {},
+          &StoredSlice::begin);
       if (slice == pieces.slices.begin() || (*--slice)->end <= local) {
         continue;
       }

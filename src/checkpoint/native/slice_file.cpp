@@ -20,17 +20,13 @@ constexpr std::size_t header_alignment = 4096;
 
 SafetensorsWriter::Entry entry_of(const WrittenFile::Slice& slice) {
   const StoredSlice& stored = slice.stored;
-  const std::int64_t elements =
-      BoxRuns(slice.shape, stored.box).elements();
+  const std::int64_t elements = BoxRuns(slice.shape, stored.box).elements();
   if (stored.begin == 0 && stored.end == elements) {
     if (stored.box.empty()) {
       return {slice.name, slice.type, slice.shape};
     }
     return {
-        fmt::format(
-            "{}[at {}]",
-            slice.name,
-            fmt::join(stored.box.begin, ", ")),
+        fmt::format("{}[at {}]", slice.name, fmt::join(stored.box.begin, ", ")),
         slice.type,
         stored.box.size};
   }
@@ -79,10 +75,7 @@ void SlicePlan::put(const TensorSlice& slice) {
       {.name = slice.name,
        .type = slice.values.scalar_type(),
        .shape = slice.shape,
-       .stored = {
-           .box = slice.box,
-           .begin = slice.begin,
-           .end = slice.end()}});
+       .stored = {.box = slice.box, .begin = slice.begin, .end = slice.end()}});
   bytes_ += slice.values.nbytes();
 }
 
@@ -97,7 +90,7 @@ SliceFile::SliceFile(const std::filesystem::path& path, Planned planned)
               {path.filename().string(),
                planned.header.bytes.size() + planned.header.elements_bytes},
           .slices = std::move(planned.slices)},
-      stream_(path, written_.file.bytes) {
+      stream_(path, {.expected_size = written_.file.bytes}) {
   stream_.write(std::as_bytes(std::span(planned.header.bytes)));
 }
 
