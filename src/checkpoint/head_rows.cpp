@@ -80,4 +80,17 @@ LazyTensor heads_apart(
   return tensor;
 }
 
+LazyTensor heads_from_turns(
+    LazyTensor tensor,
+    std::int64_t parts,
+    std::int64_t head_size) {
+  std::vector<std::int64_t> shape = tensor.shape;
+  shape[0] /= parts * head_size;
+  shape.insert(shape.begin() + 1, {head_size, parts});
+  tensor.load = [load = std::move(tensor.load), whole = tensor.shape, shape] {
+    return load().reshape(shape).transpose(1, 2).reshape(whole);
+  };
+  return tensor;
+}
+
 } // namespace cairn::checkpoints

@@ -30,4 +30,11 @@ LazyTensor heads_apart(
     const std::vector<std::int64_t>& rows,
     std::int64_t groups);
 
+/// To group after group from rows in which those of the parts, of `head_size`
+/// rows each, take turns: query, key, value, query, …
+LazyTensor heads_from_turns(
+    LazyTensor tensor,
+    std::int64_t parts,
+    std::int64_t head_size);
+
 } // namespace cairn::checkpoints

@@ -57,10 +57,7 @@ LazyTensor sliced(
   }
   tensor.shape[index(dim)] = end - begin;
   tensor.load = [load = std::move(tensor.load), dim, begin, end] {
-    // clone: so that the whole tensor's memory goes.
-    return load()
-        .narrow(dim, begin, end - begin)
-        .clone(at::MemoryFormat::Contiguous);
+    return load().narrow(dim, begin, end - begin);
   };
   return tensor;
 }
@@ -150,13 +147,8 @@ LazyTensor deinterleaved(
   tensor.shape[0] = groups * size;
   tensor.load =
       [load = std::move(tensor.load), view, shape = tensor.shape, begin, size] {
-        // clone: so that the whole tensor's memory goes.
-        return load()
-            .reshape(view)
-            .narrow(1, begin, size)
-            .clone(at::MemoryFormat::Contiguous)
-            .view(shape);
-      };
+        return load().reshape(view).narrow(1, begin, size).reshape(shape);
+  };
   return tensor;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
+#include <cairn/checkpoint/named_tensors.h>
 #include <cairn/checkpoint/safetensors.h>
 #include <cairn/checkpoint/torch_file.h>
 #include <fmt/format.h>
@@ -50,10 +51,7 @@ void add_torch(const fs::path& path, Tensors& tensors) {
            .where = path.string(),
            .values = name.describe(0)});
     }
-    const StoredTensor& stored = value.stored();
-    add(tensors, name.text(), {stored.type, stored.sizes, [value = value] {
-                                 return value.tensor();
-                               }});
+    add(tensors, name.text(), lazy_tensor(value));
   }
 }
 
