@@ -148,7 +148,7 @@ LazyTensor deinterleaved(
   tensor.load =
       [load = std::move(tensor.load), view, shape = tensor.shape, begin, size] {
         return load().reshape(view).narrow(1, begin, size).reshape(shape);
-  };
+      };
   return tensor;
 }
 

@@ -1,5 +1,7 @@
 #include "checkpoint/huggingface/weight_files.h"
 
+#include "checkpoint/in_file.h"
+
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <cairn/checkpoint/named_tensors.h>
@@ -63,7 +65,7 @@ void add_file(const fs::path& path, Tensors& tensors) {
   if (path.extension() == ".safetensors") {
     add_safetensors(path, tensors);
   } else {
-    add_torch(path, tensors);
+    in_file(path, [&] { add_torch(path, tensors); });
   }
 }
 
