@@ -28,7 +28,9 @@ using megatron::Half;
 using megatron::ModelFacts;
 using megatron::RankFiles;
 
+// Far beyond any model: what empty tensors may claim ends here.
 constexpr std::int64_t most_layers = 10'000;
+constexpr std::int64_t largest_rows = std::int64_t{1} << 32;
 constexpr std::string_view word_embedding =
     "language_model.embedding.word_embeddings.weight";
 constexpr std::string_view tied_head = "word_embeddings_for_head.weight";
@@ -140,7 +142,7 @@ ModelFacts facts_of(const RankTensors& rank, std::int64_t ranks) {
     if (found == rank.tensors.end() || found->second.tensor.shape.empty()) {
       return 0;
     }
-    return found->second.tensor.shape.front();
+    return std::min(found->second.tensor.shape.front(), largest_rows);
   };
   facts.token_types =
       rows("language_model.embedding.tokentype_embeddings.weight");
@@ -163,7 +165,7 @@ class Joiner {
     const auto size = static_cast<std::int64_t>(ranks_.size());
     if (d_.key_value_heads % size != 0) {
       throw CheckpointError(
-          {.what = "the key/value heads do not divide over the ranks",
+          {.what = "the key/value heads do not divide over the tensor ranks",
            .values = fmt::format("{} over {}", d_.key_value_heads, size)});
     }
     if (d_.key_value_heads != d_.heads && turns_) {
@@ -377,17 +379,17 @@ void expect_split(
   expect("pipeline_model_parallel_size", files.pipeline);
 }
 
+/// What Megatron saves beside the model, the args and the optimizer.
 std::vector<PythonValue::Member> others_of(const PythonValue& content) {
   std::vector<PythonValue::Member> others;
-  for (const auto& [key, value] : content.entries()) {
-    if (!key.is(PythonValue::Kind::text)) {
-      continue;
-    }
-    const std::string& name = key.text();
-    const bool model = name.starts_with("model") || name == "module";
-    if (!model && name != "args" && name != "checkpoint_version" &&
-        name != "iteration" && name != "optimizer") {
-      others.emplace_back(name, value);
+  for (const char* name :
+       {"opt_param_scheduler",
+        "lr_scheduler",
+        "rng_state",
+        "tokens",
+        "num_floating_point_operations_so_far"}) {
+    if (const auto value = content.find(name)) {
+      others.emplace_back(name, *value);
     }
   }
   return others;
@@ -415,29 +417,63 @@ MegatronCheckpoint without_model(
   return checkpoint;
 }
 
+struct Contents {
+  std::vector<RankTensors> ranks;
+  PythonValue first; ///< all of the first rank's file
+};
+
+Contents contents_of(const RankFiles& files) {
+  Contents contents;
+  for (std::int64_t tensor = 0; tensor < files.tensor; ++tensor) {
+    std::vector<std::vector<PythonValue>> stages;
+    std::vector<fs::path> paths;
+    for (std::int64_t stage = 0; stage < files.pipeline; ++stage) {
+      const fs::path& path = files.at(stage, tensor);
+      const PythonValue content = read_torch_file(path);
+      stages.push_back(in_file(path, [&] { return chunks_of(content, path); }));
+      paths.push_back(path);
+      if (tensor == 0 && stage == 0) {
+        contents.first = content;
+      }
+    }
+    contents.ranks.push_back(tensors_of_rank(stages, paths));
+  }
+  return contents;
+}
+
+ModelDescription description_of(
+    const PythonValue& args,
+    const ModelFacts& facts,
+    const MegatronReadOptions& options,
+    const std::string& where) {
+  ModelDescription d;
+  if (options.description) {
+    d = *options.description;
+    d.padded_vocabulary = facts.padded_vocabulary;
+  } else if (args.is_none()) {
+    throw CheckpointError(
+        {.what = "the file has no args, so the model is unknown",
+         .where = where,
+         .remedy = "give the model's description"});
+  } else {
+    d = in_file(where, [&] {
+      return megatron::description_from_args(args, facts, where);
+    });
+  }
+  d.vocabulary = options.vocabulary.value_or(d.vocabulary);
+  check(d, where);
+  return d;
+}
+
 } // namespace
 
 MegatronCheckpoint read_megatron(
     const fs::path& folder,
     const MegatronReadOptions& options) {
   const RankFiles files = megatron::find_rank_files(folder, options.iteration);
-  std::vector<RankTensors> ranks;
-  PythonValue first;
-  for (std::int64_t tensor = 0; tensor < files.tensor; ++tensor) {
-    std::vector<std::vector<PythonValue>> stages;
-    std::vector<fs::path> paths;
-    for (std::int64_t stage = 0; stage < files.pipeline; ++stage) {
-      paths.push_back(files.at(stage, tensor));
-      const PythonValue content = read_torch_file(paths.back());
-      stages.push_back(in_file(paths.back(), [&] {
-        return chunks_of(content, paths.back());
-      }));
-      if (tensor == 0 && stage == 0) {
-        first = content;
-      }
-    }
-    ranks.push_back(tensors_of_rank(stages, paths));
-  }
+  Contents contents = contents_of(files);
+  std::vector<RankTensors>& ranks = contents.ranks;
+  const PythonValue& first = contents.first;
   const fs::path& where = files.paths.front();
   if (!ranks.front().tensors.contains(word_embedding)) {
     throw CheckpointError(
@@ -447,21 +483,11 @@ MegatronCheckpoint read_megatron(
   }
   MegatronCheckpoint checkpoint =
       in_file(where, [&] { return without_model(first, files); });
-  ModelDescription& d = checkpoint.description;
-  const ModelFacts facts = facts_of(ranks.front(), files.tensor);
-  if (options.description) {
-    d = *options.description;
-    d.padded_vocabulary = facts.padded_vocabulary;
-  } else if (checkpoint.args.is_none()) {
-    throw CheckpointError(
-        {.what = "the file has no args, so the model is unknown",
-         .where = where.string(),
-         .remedy = "give the model's description"});
-  } else {
-    d = megatron::description_from_args(checkpoint.args, facts, where.string());
-  }
-  d.vocabulary = options.vocabulary.value_or(d.vocabulary);
-  check(d, where.string());
+  const ModelDescription& d = checkpoint.description = description_of(
+      checkpoint.args,
+      facts_of(ranks.front(), files.tensor),
+      options,
+      where.string());
   Joiner joiner(
       std::move(ranks),
       d,
