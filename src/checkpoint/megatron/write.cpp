@@ -1,6 +1,7 @@
 #include "checkpoint/lazy_operations.h"
 #include "checkpoint/megatron/args.h"
 #include "checkpoint/megatron/names.h"
+#include "checkpoint/megatron/pipeline.h"
 #include "checkpoint/megatron/rank_files.h"
 #include "checkpoint/parameter_tensors.h"
 
@@ -12,7 +13,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -22,137 +22,6 @@ namespace cairn::checkpoints {
 namespace {
 
 namespace fs = std::filesystem;
-
-void expect_divides(
-    std::string_view what,
-    std::int64_t value,
-    std::string_view by,
-    std::int64_t divisor) {
-  if (divisor < 1 || value % divisor != 0) {
-    throw ConfigError(
-        {.what = fmt::format("{} cannot be cut over {}", what, by),
-         .values = fmt::format("{} over {}", value, divisor)});
-  }
-}
-
-/// With the stages of a T5's encoder filled in.
-MegatronSplit checked(const ModelDescription& d, MegatronSplit split) {
-  if (split.pipeline < 1) {
-    throw ConfigError(
-        {.what = "at least one pipeline stage is wanted",
-         .values = fmt::format("{}", split.pipeline)});
-  }
-  const auto tensor_ranks = "the tensor parallel ranks";
-  expect_divides("the heads", d.heads, tensor_ranks, split.tensor);
-  expect_divides(
-      "the key/value heads",
-      d.key_value_heads,
-      tensor_ranks,
-      split.tensor);
-  expect_divides("the MLP", d.ffn, tensor_ranks, split.tensor);
-  if (d.family != ModelFamily::t5) {
-    expect_divides(
-        "the layers",
-        d.layers,
-        "the pipeline stages",
-        split.pipeline);
-    return split;
-  }
-  if (split.encoder_stages == 0) {
-    split.encoder_stages = split.pipeline / 2;
-  }
-  if (split.pipeline > 1) {
-    expect_divides(
-        "the encoder's layers",
-        d.layers,
-        "its pipeline stages",
-        split.encoder_stages);
-    expect_divides(
-        "the decoder's layers",
-        d.decoder_layers,
-        "its pipeline stages",
-        split.pipeline - split.encoder_stages);
-  }
-  return split;
-}
-
-/// Where a parameter goes: the stage, and what the layer is called there.
-struct Place {
-  std::int64_t stage = 0;
-  std::string name;
-};
-
-/// Stages of one stack of layers.
-struct Stages {
-  std::int64_t first = 0;
-  std::int64_t count = 1;
-  std::int64_t layers = 0;
-};
-
-class Pipeline {
- public:
-  Pipeline(const ModelDescription& d, const MegatronSplit& split)
-      : split_(split), encoder_{0, split.pipeline, d.layers} {
-    if (d.family == ModelFamily::t5) {
-      const bool one = split.pipeline == 1;
-      encoder_.count = one ? 1 : split.encoder_stages;
-      decoder_ = {
-          one ? 0 : split.encoder_stages,
-          one ? 1 : split.pipeline - split.encoder_stages,
-          d.decoder_layers};
-    }
-  }
-
-  Place place(const std::string& parameter) const {
-    const bool decoder = parameter.starts_with("decoder.");
-    const Stages& stages = decoder ? decoder_ : encoder_;
-    const auto at = parameter.find("layers.");
-    if (at != std::string::npos) {
-      return layer(parameter, at + 7, stages);
-    }
-    if (parameter.starts_with("embedding.")) {
-      return {0, parameter};
-    }
-    if (parameter.ends_with("final_norm.weight") ||
-        parameter.ends_with("final_norm.bias")) {
-      return {stages.first + stages.count - 1, parameter};
-    }
-    return {split_.pipeline - 1, parameter};
-  }
-
-  /// Stages beside the first that have a copy of the embeddings.
-  bool copies_embedding(std::int64_t stage) const {
-    return decoder_.layers > 0 && stage > 0 && stage == decoder_.first;
-  }
-  /// Whether it has one for the tied head alone.
-  bool copies_for_head(std::int64_t stage) const {
-    return stage > 0 && stage == split_.pipeline - 1 &&
-        !copies_embedding(stage);
-  }
-
- private:
-  static Place layer(
-      const std::string& parameter,
-      std::size_t at,
-      const Stages& stages) {
-    std::int64_t number = 0;
-    const char* const begin = parameter.data() + at;
-    const char* const end = parameter.data() + parameter.size();
-    const char* const rest = std::from_chars(begin, end, number).ptr;
-    const std::int64_t each = stages.layers / stages.count;
-    return {
-        stages.first + number / each,
-        fmt::format(
-            "{}{}{}",
-            parameter.substr(0, at),
-            number % each,
-            std::string_view(rest, static_cast<std::size_t>(end - rest)))};
-  }
-
-  MegatronSplit split_;
-  Stages encoder_;
-  Stages decoder_;
-};
 
 /// One tensor rank's part.
 LazyTensor part_of(
@@ -235,13 +104,13 @@ std::vector<RankModel> models_of_ranks(
     const NamedTensors& tensors,
     const MegatronSplit& split,
     std::int64_t padded_vocabulary) {
-  const Pipeline pipeline(d, split);
+  const megatron::Pipeline pipeline(d, split);
   std::vector<RankModel> models(
       static_cast<std::size_t>(split.pipeline * split.tensor));
   std::size_t next = 0;
   for (const ModelParameter& parameter : model_parameters(d)) {
     const LazyTensor& tensor = tensors[next++].second;
-    const Place place = pipeline.place(parameter.name);
+    const megatron::Place place = pipeline.place(parameter.name);
     const auto name = megatron::megatron_name(d, place.name);
     if (!name) {
       throw ConfigError(
@@ -309,7 +178,7 @@ void write_megatron(
     const MegatronWriteOptions& given) {
   check(d, "the model to be written");
   MegatronWriteOptions options = given;
-  options.split = checked(d, given.split);
+  options.split = megatron::checked(d, given.split);
   const MegatronSplit& split = options.split;
   const std::int64_t vocabulary = padded(d.vocabulary, options);
   NamedTensors ours = parameter_tensors(d, tensors);
