@@ -3,6 +3,7 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 
+#include "base/file_calls.h"
 #include "base/file_error.h"
 #include "base/sync_file.h"
 
@@ -63,7 +64,8 @@ std::string take_name(const std::filesystem::path& path, Make&& make) {
 UniqueFd open_nameless(int folder) {
   return UniqueFd(
       ::access("/proc/self/fd", X_OK) == 0
-          ? ::openat(folder, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666)
+          ? file_calls()
+                .openat(folder, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666)
           : -1);
 }
 
@@ -91,7 +93,7 @@ AtomicFile::AtomicFile(std::filesystem::path path)
   file_ = open_nameless(folder_.get());
   if (!file_) {
     temporary_name_ = take_name(path_, [this](const char* name) {
-      file_.reset(::openat(
+      file_.reset(file_calls().openat(
           folder_.get(),
           name,
           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
@@ -143,7 +145,7 @@ void AtomicFile::commit() {
     if (temporary_name_.empty()) {
       const std::string nameless = fmt::format("/proc/self/fd/{}", file_.get());
       temporary_name_ = take_name(path_, [&](const char* name) {
-        return ::linkat(
+        return file_calls().linkat(
                    AT_FDCWD,
                    nameless.c_str(),
                    folder_.get(),
@@ -151,11 +153,12 @@ void AtomicFile::commit() {
                    AT_SYMLINK_FOLLOW) == 0;
       });
     }
-    if (::renameat(
+    if (file_calls().renameat2(
             folder_.get(),
             temporary_name_.c_str(),
             folder_.get(),
-            name_.c_str()) != 0) {
+            name_.c_str(),
+            0) != 0) {
       throw file_error("replace", path_, errno);
     }
   } catch (...) {
@@ -188,7 +191,7 @@ void AtomicFile::flush() {
 
 void AtomicFile::discard() noexcept {
   if (!temporary_name_.empty()) {
-    ::unlinkat(folder_.get(), temporary_name_.c_str(), 0);
+    file_calls().unlinkat(folder_.get(), temporary_name_.c_str(), 0);
     temporary_name_.clear();
   }
   file_.reset();

@@ -1,5 +1,6 @@
 #include <cairn/base/file.h>
 
+#include "base/file_calls.h"
 #include "base/file_error.h"
 
 #include <fcntl.h>
@@ -31,7 +32,8 @@ UniqueFd open_file(
     int flags,
     unsigned mode) {
   for (;;) {
-    UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, mode));
+    UniqueFd fd(
+        file_calls().openat(AT_FDCWD, path.c_str(), flags | O_CLOEXEC, mode));
     if (fd) {
       return fd;
     }
@@ -82,7 +84,7 @@ void write_all(
   std::size_t written = 0;
   while (written < bytes.size()) {
     const ssize_t put =
-        ::write(fd, bytes.data() + written, bytes.size() - written);
+        file_calls().write(fd, bytes.data() + written, bytes.size() - written);
     if (put < 0 && errno == EINTR) {
       continue;
     }

@@ -2,17 +2,17 @@
 
 #include <cairn/base/file.h>
 
+#include "base/file_calls.h"
 #include "base/file_error.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 
 namespace cairn {
 
 void sync_file(int fd, const std::filesystem::path& path) {
-  while (::fsync(fd) != 0) {
+  while (file_calls().fsync(fd) != 0) {
     if (errno != EINTR) {
       throw file_error("write to disk", path, errno);
     }

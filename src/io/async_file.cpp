@@ -1,5 +1,6 @@
 #include <cairn/io/async_file.h>
 
+#include "base/file_calls.h"
 #include "base/file_error.h"
 #include "base/sync_file.h"
 #include "io/open_file.h"
@@ -22,7 +23,11 @@ namespace {
 std::shared_ptr<detail::OpenFile> open_twice(UniqueFd buffered, int flags) {
   // Not by the path again: it may be gone by now, or lead to another file.
   const std::string same = fmt::format("/proc/self/fd/{}", buffered.get());
-  UniqueFd direct(::open(same.c_str(), flags | O_DIRECT | O_CLOEXEC));
+  UniqueFd direct(file_calls().openat(
+      AT_FDCWD,
+      same.c_str(),
+      flags | O_DIRECT | O_CLOEXEC,
+      0));
   return std::make_shared<detail::OpenFile>(
       std::move(buffered),
       std::move(direct));
@@ -48,6 +53,10 @@ AsyncFile AsyncFile::create(const std::filesystem::path& path) {
   return {
       open_twice(open_file(path, O_RDWR | O_CREAT | O_TRUNC), O_RDWR),
       path};
+}
+
+AsyncFile AsyncFile::create_new(const std::filesystem::path& path) {
+  return {open_twice(open_file(path, O_RDWR | O_CREAT | O_EXCL), O_RDWR), path};
 }
 
 AsyncFile AsyncFile::create_unnamed(const std::filesystem::path& folder) {
@@ -79,16 +88,31 @@ void AsyncFile::reserve(std::uint64_t offset, std::uint64_t size) {
   const auto begin = static_cast<off_t>(offset_ + offset);
   const auto length = static_cast<off_t>(size);
   const int file = file_->buffered.get();
-  while (size > 0 && ::fallocate(file, 0, begin, length) != 0) {
+  while (size > 0 && file_calls().fallocate(file, 0, begin, length) != 0) {
     if (errno == EOPNOTSUPP) {
       const off_t end = ::lseek(file, 0, SEEK_END);
-      if (end >= begin + length || ::ftruncate(file, begin + length) == 0) {
+      if (end >= begin + length ||
+          file_calls().ftruncate(file, begin + length) == 0) {
         return;
       }
     }
     if (errno != EINTR) {
       throw file_error(
           "take room on the disk",
+          *path_,
+          errno,
+          fmt::format("{} bytes", size));
+    }
+  }
+}
+
+void AsyncFile::cut(std::uint64_t size) {
+  while (
+      file_calls().ftruncate(file_->buffered.get(), static_cast<off_t>(size)) !=
+      0) {
+    if (errno != EINTR) {
+      throw file_error(
+          "cut to its size",
           *path_,
           errno,
           fmt::format("{} bytes", size));

@@ -1,3 +1,4 @@
+#include "base/file_calls.h"
 #include "io/engine.h"
 
 #include <cairn/base/thread_pool.h>
@@ -21,7 +22,7 @@ std::int64_t call(const Request& request, bool direct) {
   const auto offset = static_cast<off_t>(request.offset);
   const ssize_t moved = request.transfer->direction() == Direction::read
       ? ::pread(fd, request.data, request.size, offset)
-      : ::pwrite(fd, request.data, request.size, offset);
+      : file_calls().pwrite(fd, request.data, request.size, offset);
   return moved < 0 ? -errno : moved;
 }
 

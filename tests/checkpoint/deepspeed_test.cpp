@@ -218,6 +218,38 @@ TEST(DeepSpeed, ReadsWhatItWrote) {
   }
 }
 
+TEST(DeepSpeed, WritesWithOneTensorInMemory) {
+  const testing::TemporaryFolder folder;
+  int alive = 0;
+  int most = 0;
+  const auto counted = [&](float value) {
+    return LazyTensor{at::kFloat, {100}, [&, value] {
+                        most = std::max(most, ++alive);
+                        auto* data = new float[100];
+                        std::fill_n(data, 100, value);
+                        return at::from_blob(data, {100}, [&](void* memory) {
+                          --alive;
+                          delete[] static_cast<float*>(memory);
+                        });
+                      }};
+  };
+  DeepSpeedState state;
+  for (const char* name : {"a", "b", "c"}) {
+    state.parameters.emplace_back(name, counted(1));
+    state.optimizer_states.emplace_back(
+        std::string("exp_avg/") + name,
+        counted(2));
+  }
+  for (const int stage : {0, 1, 2, 3}) {
+    write_deepspeed(
+        folder.path() / std::to_string(stage),
+        state,
+        {.stage = stage, .ranks = 2});
+  }
+  EXPECT_EQ(alive, 0);
+  EXPECT_EQ(most, 1);
+}
+
 TEST(DeepSpeed, KeepsTiesBuffersAndFrozenParameters) {
   const testing::TemporaryFolder folder;
   const DeepSpeedState state = odd_state();

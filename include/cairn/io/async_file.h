@@ -33,6 +33,8 @@ class AsyncFile {
   static AsyncFile open_for_reading(const std::filesystem::path& path);
   /// A new file; one that is there already is emptied.
   static AsyncFile create(const std::filesystem::path& path);
+  /// The same where one that is there already is an error.
+  static AsyncFile create_new(const std::filesystem::path& path);
   /// A file without a name in that folder: nobody else can open it, and the
   /// kernel frees its space when the process ends, however that happens.
   static AsyncFile create_unnamed(const std::filesystem::path& folder);
@@ -52,6 +54,8 @@ class AsyncFile {
   /// that in advance, only the length is set. What was never written reads as
   /// zero.
   void reserve(std::uint64_t offset, std::uint64_t size);
+  /// Makes the file end there. Not for slices.
+  void cut(std::uint64_t size);
   /// Returns when what was written is on the disk.
   void sync();
   /// Makes the kernel forget what it holds of the file in memory, so that the
