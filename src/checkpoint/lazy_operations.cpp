@@ -36,17 +36,6 @@ LazyTensor transposed(LazyTensor tensor) {
   return tensor;
 }
 
-LazyTensor converted(LazyTensor tensor, at::ScalarType type) {
-  if (tensor.type == type || !at::isFloatingType(tensor.type)) {
-    return tensor;
-  }
-  tensor.type = type;
-  tensor.load = [load = std::move(tensor.load), type] {
-    return load().to(type);
-  };
-  return tensor;
-}
-
 LazyTensor sliced(
     LazyTensor tensor,
     std::int64_t dim,

@@ -14,9 +14,6 @@ namespace cairn::checkpoints {
 /// Of a matrix; a vector stays as it is.
 LazyTensor transposed(LazyTensor tensor);
 
-/// Floating point numbers in another type; others stay.
-LazyTensor converted(LazyTensor tensor, at::ScalarType type);
-
 /// [begin, end) of a dimension.
 LazyTensor sliced(
     LazyTensor tensor,

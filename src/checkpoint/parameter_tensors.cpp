@@ -35,6 +35,13 @@ NamedTensors parameter_tensors(
                fmt::join(node.mapped()->shape, ", "),
                fmt::join(parameter.shape, ", "))});
     }
+    if (!at::isFloatingType(node.mapped()->type)) {
+      throw CheckpointError(
+          {.what = fmt::format(
+               "\"{}\" holds no floating point numbers",
+               parameter.name),
+           .values = c10::toString(node.mapped()->type)});
+    }
     result.emplace_back(std::move(parameter.name), *node.mapped());
   }
   for (const auto& [name, original] : model_ties(description)) {

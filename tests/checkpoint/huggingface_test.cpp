@@ -1,5 +1,6 @@
 #include "same_tensors.h"
 #include "support/error_text.h"
+#include "support/fuzz.h"
 #include "support/golden_tensors.h"
 #include "support/temporary_folder.h"
 
@@ -356,6 +357,21 @@ TEST(HuggingFaceConfig, RefusesWhatIsNotSupported) {
                {"rope_type": "yarn", "factor": 4}})"),
       HasSubstr("(rope_scaling): a scaling of rotary positions that is not "
                 "supported (yarn)"));
+}
+
+TEST(HuggingFaceConfig, Fuzz) {
+  testing::Fuzz options{
+      .pieces = {"null", "-1", "1e99", "99999999999999999999", "[]", "{}"},
+      .runs = 3000};
+  for (const char* model : {"gpt2", "bert", "llama", "t5_relu"}) {
+    options.seeds.push_back(read_file(golden(model) / "config.json", 10'000));
+  }
+  testing::fuzz(options, [](const std::string& text) {
+    const auto d = model_description_from_huggingface(text, "config.json");
+    if (d.layers < 100) {
+      model_parameters(d);
+    }
+  });
 }
 
 TEST(HuggingFaceConfig, KeepsRopeScaling) {

@@ -1,8 +1,10 @@
 #include "same_tensors.h"
 #include "support/error_text.h"
+#include "support/fuzz.h"
 #include "support/golden_tensors.h"
 #include "support/temporary_folder.h"
 
+#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <cairn/checkpoint/huggingface.h>
@@ -24,7 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using Kind = PythonValue::Kind;
 using Tensors = std::map<std::string, at::Tensor>;
 
@@ -560,6 +561,31 @@ TEST(Megatron, RefusesWhatCannotBeCut) {
   EXPECT_THAT(
       error(small_gpt(), {}),
       HasSubstr("the folder holds a checkpoint already"));
+  folder.write("file", "x");
+  EXPECT_THAT(
+      error_text<DataError>([&] {
+        write_megatron(folder / "file", small_gpt(), numbered(small_gpt()));
+      }),
+      HasSubstr("the folder cannot be made"));
+}
+
+TEST(Megatron, Fuzz) {
+  const testing::TemporaryFolder folder;
+  ModelDescription d = small_gpt();
+  d.layers = 1;
+  write_megatron(folder.path(), d, numbered(d), {.vocabulary_multiple = 4});
+  const fs::path file = rank_file(folder / "release", "mp_rank_00");
+  testing::fuzz(
+      {.seeds = {read_file(file, 1 << 20)},
+       .pieces = {"K\x02", "K\xff", "(", "t", "N", "\x85", "}", "]"},
+       .runs = 300},
+      [&](const std::string& bytes) {
+        write_file_atomically(file, bytes);
+        for (const auto& [name, tensor] :
+             read_megatron(folder.path()).tensors) {
+          tensor.load();
+        }
+      });
 }
 
 TEST(Megatron, LlamaGoesThroughItsFiles) {

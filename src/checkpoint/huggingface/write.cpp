@@ -2,12 +2,15 @@
 #include "checkpoint/huggingface/names.h"
 #include "checkpoint/huggingface/weight_files.h"
 #include "checkpoint/lazy_operations.h"
+#include "checkpoint/make_folder.h"
 #include "checkpoint/parameter_tensors.h"
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 #include <cairn/checkpoint/huggingface.h>
 #include <cairn/checkpoint/model_parameters.h>
+#include <cairn/checkpoint/named_tensors.h>
 #include <cairn/checkpoint/safetensors.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -37,6 +40,8 @@ constexpr std::array<const char*, 13> tokenizer_files{
     "chat_template.jinja",
     "chat_template.json",
     "generation_config.json"};
+
+constexpr std::uint64_t largest_tokenizer = std::uint64_t{1} << 30;
 
 /// Their tensors, of one of ours.
 void add_theirs(
@@ -150,10 +155,9 @@ void copy_tokenizer(const fs::path& from, const fs::path& folder) {
   }
   for (const char* name : tokenizer_files) {
     if (fs::exists(from / name)) {
-      fs::copy_file(
-          from / name,
+      write_file_atomically(
           folder / name,
-          fs::copy_options::overwrite_existing);
+          read_file(from / name, largest_tokenizer));
     }
   }
 }
@@ -172,7 +176,7 @@ void write_huggingface(
     add_theirs(
         d,
         huggingface::name_pair(d, name),
-        options.type ? converted(tensor, *options.type) : tensor,
+        options.type ? as_type(tensor, *options.type) : tensor,
         theirs);
   }
   for (auto& [name, tensor] : theirs) {
@@ -185,7 +189,7 @@ void write_huggingface(
          .where = folder.string(),
          .remedy = "choose another, or empty it first"});
   }
-  fs::create_directories(folder);
+  make_folder(folder);
   if (!options.tokenizer.empty()) {
     copy_tokenizer(options.tokenizer, folder);
   }

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <map>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace cairn::checkpoints::megatron {
@@ -63,10 +64,8 @@ struct Found {
 
 Found ranks_in(const fs::path& folder) {
   Found found;
-  if (!fs::is_directory(folder)) {
-    return found;
-  }
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  std::error_code error; // no such folder, or not to be read: nothing found
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
     std::string name = entry.path().filename().string();
     fs::path file;
     if (entry.is_directory()) {

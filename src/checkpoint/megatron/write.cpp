@@ -1,4 +1,5 @@
 #include "checkpoint/lazy_operations.h"
+#include "checkpoint/make_folder.h"
 #include "checkpoint/megatron/args.h"
 #include "checkpoint/megatron/names.h"
 #include "checkpoint/megatron/pipeline.h"
@@ -9,6 +10,7 @@
 #include <cairn/base/error.h>
 #include <cairn/checkpoint/megatron.h>
 #include <cairn/checkpoint/model_parameters.h>
+#include <cairn/checkpoint/named_tensors.h>
 #include <cairn/checkpoint/torch_file.h>
 #include <fmt/format.h>
 
@@ -184,7 +186,7 @@ void write_megatron(
   NamedTensors ours = parameter_tensors(d, tensors);
   if (options.type) {
     for (auto& [name, tensor] : ours) {
-      tensor = converted(std::move(tensor), *options.type);
+      tensor = as_type(std::move(tensor), *options.type);
     }
   }
   const PythonValue args =
@@ -204,7 +206,7 @@ void write_megatron(
     for (std::int64_t rank = 0; rank < split.tensor; ++rank) {
       const fs::path file =
           target / megatron::rank_folder(rank, stage, split.pipeline);
-      fs::create_directories(file);
+      make_folder(file);
       write_torch_file(
           file / "model_optim_rng.pt",
           rank_file(*model++, args, options));
