@@ -276,8 +276,10 @@ class Machine {
     }
     push(Kind::tuple).items = std::move(items);
   }
-  void push_call(const Node& callable, const Node& arguments) {
-    stack_.push_back(call(nodes_, callable, arguments));
+  void push_call(const Node& callable, const Node& arguments, bool by_new) {
+    Node* made = call(nodes_, callable, arguments);
+    made->by_new = by_new;
+    stack_.push_back(made);
   }
 
   /// Containers and objects.
@@ -391,14 +393,14 @@ class Machine {
       case '\x81': {
         const Node* arguments = pop();
         const Node* callable = pop();
-        push_call(*callable, *arguments);
+        push_call(*callable, *arguments, opcode != 'R');
         return true;
       }
       case '\x92': { // NEWOBJ_EX: with arguments by name, which we do not need
         pop();
         const Node* arguments = pop();
         const Node* callable = pop();
-        push_call(*callable, *arguments);
+        push_call(*callable, *arguments, true);
         return true;
       }
       case 'i': {
@@ -407,7 +409,7 @@ class Machine {
         const Node* callable = pop();
         Node& arguments = nodes_.add(Kind::tuple);
         arguments.items = pop_to_mark();
-        push_call(*callable, arguments);
+        push_call(*callable, arguments, false);
         return true;
       }
       case 'o': {
@@ -417,7 +419,7 @@ class Machine {
         }
         Node& arguments = nodes_.add(Kind::tuple);
         arguments.items.assign(items.begin() + 1, items.end());
-        push_call(*items.front(), arguments);
+        push_call(*items.front(), arguments, false);
         return true;
       }
       case 'b': {

@@ -1,10 +1,9 @@
 #include "checkpoint/pickle_writer.h"
 
-#include "base/utf8.h"
 #include "checkpoint/python_node.h"
 #include "checkpoint/torch_types.h"
 
-#include <ATen/Functions.h>
+#include <c10/util/accumulate.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
@@ -147,7 +146,11 @@ class Writer {
   void bytes(std::string_view value) {
     std::string utf8;
     for (const char c : value) {
-      append_utf8(utf8, static_cast<unsigned char>(c));
+      const auto code = static_cast<unsigned char>(c);
+      if (code >= 0x80) {
+        utf8 += static_cast<char>(0xC0 | code >> 6);
+      }
+      utf8 += static_cast<char>(code < 0x80 ? code : 0x80 | (code & 0x3F));
     }
     global("_codecs", "encode");
     text(utf8);
@@ -158,7 +161,7 @@ class Writer {
     write(*node.type, depth + 1);
     op('(');
     each(node, depth);
-    op('t').op('R');
+    op('t').op(node.by_new ? '\x81' : 'R');
     if (node.state != nullptr) {
       write(*node.state, depth + 1);
       op('b');
@@ -174,20 +177,14 @@ class Writer {
   }
 
   void tensor(const Node& node) {
-    const at::Tensor value =
-        (node.bytes
-             ? PythonValue(
-                   std::shared_ptr<const Node>(std::shared_ptr<void>(), &node))
-                   .tensor()
-             : node.tensor)
-            .detach()
-            .cpu();
-    const std::string_view storage_class = storage_of(value.scalar_type());
-    const std::string_view dtype = dtype_of(value.scalar_type());
+    const StoredTensor& place =
+        node.bytes ? node.bytes->place : node.made->place;
+    const std::string_view storage_class = storage_of(place.type);
+    const std::string_view dtype = dtype_of(place.type);
     if (dtype.empty()) {
       throw CheckpointError(
           {.what = "a tensor of a type that is not supported",
-           .values = c10::toString(value.scalar_type())});
+           .values = c10::toString(place.type)});
     }
     const bool own_class = !storage_class.empty();
     global(
@@ -200,17 +197,15 @@ class Writer {
     } else {
       global("torch.storage", "UntypedStorage");
     }
-    const std::size_t key = storage(value);
-    const at::Tensor& stored = result_.storages[key];
-    text(std::to_string(key));
+    const PickledStorage& stored = storage(node);
+    text(std::to_string(stored.number));
     text("cpu");
-    integer(
-        own_class ? stored.numel()
-                  : static_cast<std::int64_t>(stored.nbytes()));
+    const std::size_t width = own_class ? c10::elementSize(place.type) : 1;
+    integer(static_cast<std::int64_t>(stored.bytes / width));
     op('t').op('Q');
-    integer(value.storage_offset());
-    integers(value.sizes());
-    integers(value.strides());
+    integer(place.offset);
+    integers(place.sizes);
+    integers(place.strides);
     op('\x89'); // requires_grad
     global("collections", "OrderedDict").op(')').op('R');
     if (!own_class) {
@@ -219,23 +214,32 @@ class Writer {
     op('t').op('R');
   }
 
-  /// Its number; the same memory has one number.
-  std::size_t storage(const at::Tensor& value) {
-    const auto [place, is_new] = numbers_.emplace(
-        value.storage().unsafeGetStorageImpl(),
-        result_.storages.size());
-    if (is_new) {
-      const auto width = static_cast<std::int64_t>(value.element_size());
-      result_.storages.push_back(value.as_strided(
-          {static_cast<std::int64_t>(value.storage().nbytes()) / width},
-          {1},
-          0));
+  /// The same memory, here or in a file, is one storage.
+  const PickledStorage& storage(const Node& node) {
+    const void* memory = node.made.get();
+    std::size_t bytes = 0;
+    if (node.bytes) {
+      memory = node.bytes->storage.data();
+      bytes = node.bytes->storage.size();
+    } else if (node.made->tensor.defined()) {
+      const at::Storage& own = node.made->tensor.storage();
+      memory = own.unsafeGetStorageImpl();
+      bytes = own.nbytes();
+    } else {
+      bytes = c10::elementSize(node.made->place.type) *
+          static_cast<std::size_t>(
+                  c10::multiply_integers(node.made->place.sizes));
     }
-    return place->second;
+    const auto [place, is_new] =
+        numbers_.emplace(std::pair(memory, bytes), result_.storages.size());
+    if (is_new) {
+      result_.storages.push_back({place->second, bytes, &node});
+    }
+    return result_.storages[place->second];
   }
 
   Pickled result_;
-  std::map<const c10::StorageImpl*, std::size_t> numbers_;
+  std::map<std::pair<const void*, std::size_t>, std::size_t> numbers_;
 };
 
 } // namespace

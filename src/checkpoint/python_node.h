@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,13 @@ struct TensorBytes {
   std::shared_ptr<const void> owner; ///< of the mapping
 };
 
+/// A tensor that was made here: at hand, or loaded when asked for.
+struct MadeTensor {
+  StoredTensor place;
+  at::Tensor tensor;
+  std::function<at::Tensor()> load; ///< only if there is no `tensor`
+};
+
 struct PythonValue::Node {
   Kind kind = Kind::none;
   std::int64_t number = 0; ///< integer, boolean
@@ -26,7 +34,8 @@ struct PythonValue::Node {
   std::vector<const Node*> items; ///< dict: key, value, key, value, …
   const Node* type = nullptr;     ///< object: its class, a global
   const Node* state = nullptr;    ///< object
-  at::Tensor tensor;              ///< made here
+  bool by_new = false;            ///< object: of cls.__new__(cls), not of cls()
+  std::shared_ptr<const MadeTensor> made;   ///< tensor: made here,
   std::shared_ptr<const TensorBytes> bytes; ///< or read from a file
   /// Of values made here, which may come from several files.
   std::vector<std::shared_ptr<const Node>> owners;

@@ -4,6 +4,8 @@
 #include "checkpoint/python_node.h"
 #include "checkpoint/tensor_bytes.h"
 
+#include <ATen/Functions.h>
+#include <c10/util/strides.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -138,8 +140,33 @@ PythonValue PythonValue::dict_of(std::vector<Member> members) {
   return dict(std::move(entries));
 }
 
-PythonValue PythonValue::tensor(at::Tensor value) {
-  return made({.kind = Kind::tensor, .tensor = std::move(value)});
+PythonValue PythonValue::tensor(const at::Tensor& value) {
+  if (!value.defined() || value.layout() != at::kStrided) {
+    throw CheckpointError({.what = "a tensor without plain elements"});
+  }
+  const at::Tensor plain = value.detach().resolve_conj().resolve_neg();
+  auto made_tensor = std::make_shared<MadeTensor>();
+  made_tensor->place = {
+      .type = plain.scalar_type(),
+      .sizes = plain.sizes().vec(),
+      .strides = plain.strides().vec(),
+      .offset = plain.storage_offset(),
+      .storage =
+          fmt::format("{}", fmt::ptr(plain.storage().unsafeGetStorageImpl()))};
+  made_tensor->tensor = plain;
+  return made({.kind = Kind::tensor, .made = std::move(made_tensor)});
+}
+
+PythonValue PythonValue::tensor(LazyTensor value) {
+  const auto strides = c10::contiguous_strides(value.shape);
+  auto made_tensor = std::make_shared<MadeTensor>();
+  made_tensor->place = {
+      .type = value.type,
+      .sizes = value.shape,
+      .strides = {strides.begin(), strides.end()},
+      .storage = fmt::format("{}", fmt::ptr(made_tensor.get()))};
+  made_tensor->load = std::move(value.load);
+  return made({.kind = Kind::tensor, .made = std::move(made_tensor)});
 }
 
 PythonValue PythonValue::global(std::string module, std::string name) {
@@ -158,7 +185,21 @@ PythonValue PythonValue::object(
       {.kind = Kind::object,
        .type = type.node_.get(),
        .state = state.node_.get(),
+       .by_new = true,
        .owners = {type.node_, state.node_}});
+}
+
+PythonValue PythonValue::call(
+    std::string module,
+    std::string name,
+    std::vector<PythonValue> arguments) {
+  const PythonValue type = global(std::move(module), std::move(name));
+  Node node{
+      .kind = Kind::object,
+      .type = type.node_.get(),
+      .owners = {type.node_}};
+  adopt(node, arguments);
+  return made(std::move(node));
 }
 
 PythonValue PythonValue::child(const Node* node) const {
@@ -241,14 +282,14 @@ at::Tensor PythonValue::tensor() const {
   if (!is(Kind::tensor)) {
     refuse("a tensor");
   }
-  return node_->bytes ? load(*node_->bytes) : node_->tensor.clone();
+  return node_->bytes ? load(*node_->bytes) : load(*node_->made);
 }
 
 const StoredTensor& PythonValue::stored() const {
-  if (!is(Kind::tensor) || !node_->bytes) {
-    refuse("a tensor of a file");
+  if (!is(Kind::tensor)) {
+    refuse("a tensor");
   }
-  return node_->bytes->place;
+  return node_->bytes ? node_->bytes->place : node_->made->place;
 }
 
 std::string PythonValue::type_name() const {
@@ -346,18 +387,11 @@ std::string shortened(const std::string& text) {
   return text.substr(0, character_start(text, most)) + "…";
 }
 
-std::string describe_tensor(const PythonValue& value) {
-  const Node& node = value.node();
-  if (node.bytes) {
-    return fmt::format(
-        "tensor {} [{}]",
-        c10::toString(node.bytes->place.type),
-        fmt::join(node.bytes->place.sizes, ", "));
-  }
+std::string describe_tensor(const StoredTensor& tensor) {
   return fmt::format(
       "tensor {} [{}]",
-      c10::toString(node.tensor.scalar_type()),
-      fmt::join(node.tensor.sizes(), ", "));
+      c10::toString(tensor.type),
+      fmt::join(tensor.sizes, ", "));
 }
 
 void describe_into(
@@ -428,7 +462,7 @@ void describe_into(
       out += fmt::format("{} bytes", value.bytes().size());
       break;
     case Kind::tensor:
-      out += describe_tensor(value);
+      out += describe_tensor(value.stored());
       break;
     case Kind::global:
       out += value.type_name();

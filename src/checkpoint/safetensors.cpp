@@ -1,6 +1,7 @@
 #include <cairn/checkpoint/safetensors.h>
 
 #include "checkpoint/little_endian.h"
+#include "checkpoint/safetensors_header.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
@@ -8,9 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -23,68 +22,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::uint64_t largest_header = 100'000'000; // the format's own limit
-
-constexpr std::array<std::pair<std::string_view, at::ScalarType>, 17> types{{
-    {"F64", at::kDouble},
-    {"F32", at::kFloat},
-    {"F16", at::kHalf},
-    {"BF16", at::kBFloat16},
-    {"I64", at::kLong},
-    {"I32", at::kInt},
-    {"I16", at::kShort},
-    {"I8", at::kChar},
-    {"U8", at::kByte},
-    {"BOOL", at::kBool},
-    {"F8_E4M3", at::kFloat8_e4m3fn},
-    {"F8_E5M2", at::kFloat8_e5m2},
-    {"U16", at::kUInt16},
-    {"U32", at::kUInt32},
-    {"U64", at::kUInt64},
-    {"C64", at::kComplexFloat},
-    {"F8_E8M0", at::kFloat8_e8m0fnu},
-}};
-
-std::string_view name_of(at::ScalarType type) {
-  const auto found = std::ranges::find(
-      types,
-      type,
-      &std::pair<std::string_view, at::ScalarType>::second);
-  if (found == types.end()) {
-    throw CheckpointError(
-        {.what = "safetensors has no such type",
-         .values = c10::toString(type)});
-  }
-  return found->first;
-}
-
-at::ScalarType type_of(const std::string& name) {
-  const auto found = std::ranges::find(
-      types,
-      name,
-      &std::pair<std::string_view, at::ScalarType>::first);
-  if (found == types.end()) {
-    throw CheckpointError(
-        {.what = "a type that is not supported", .values = name});
-  }
-  return found->second;
-}
-
-/// Bytes of the elements; nullopt if they cannot be counted.
-std::optional<std::uint64_t> bytes_of(
-    const std::vector<std::int64_t>& shape,
-    at::ScalarType type) {
-  std::uint64_t bytes = c10::elementSize(type);
-  for (const std::int64_t size : shape) {
-    if (size < 0 ||
-        __builtin_mul_overflow(
-            bytes,
-            static_cast<std::uint64_t>(size),
-            &bytes)) {
-      return std::nullopt;
-    }
-  }
-  return bytes;
-}
 
 [[noreturn]] void torn(const fs::path& path, std::string why) {
   throw CheckpointError(
@@ -139,9 +76,9 @@ SafetensorsFile::SafetensorsFile(const fs::path& path)
       const auto begin = entry.at("data_offsets").at(0).get<std::uint64_t>();
       const auto end = entry.at("data_offsets").at(1).get<std::uint64_t>();
       Entry added{
-          .type = type_of(entry.at("dtype").get<std::string>()),
+          .type = safetensors_type(entry.at("dtype").get<std::string>()),
           .shape = entry.at("shape").get<std::vector<std::int64_t>>()};
-      const auto wanted = bytes_of(added.shape, added.type);
+      const auto wanted = tensor_bytes(added.shape, added.type);
       if (begin > end || end > data.size() || !wanted ||
           *wanted != end - begin) {
         torn(
@@ -204,29 +141,9 @@ SafetensorsWriter::SafetensorsWriter(
     const std::vector<Entry>& entries,
     const std::map<std::string, std::string>& metadata)
     : file_(path) {
-  json header = json::object();
-  if (!metadata.empty()) {
-    header["__metadata__"] = metadata;
-  }
-  for (const Entry& entry : entries) {
-    const auto bytes = bytes_of(entry.shape, entry.type);
-    if (!bytes || header.contains(entry.name)) {
-      throw CheckpointError(
-          {.what = "a tensor twice, or of impossible size",
-           .where = path.string(),
-           .values = entry.name});
-    }
-    header[entry.name] = {
-        {"dtype", name_of(entry.type)},
-        {"shape", entry.shape},
-        {"data_offsets", {missing_, missing_ + *bytes}}};
-    missing_ += *bytes;
-  }
-  std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' '); // elements start aligned
-  const std::uint64_t size = text.size();
-  file_.write(std::as_bytes(std::span(&size, 1)));
-  file_.write(text);
+  const SafetensorsHeader header = safetensors_header(entries, metadata, path);
+  missing_ = header.elements_bytes;
+  file_.write(header.bytes);
 }
 
 void SafetensorsWriter::write(std::span<const std::byte> bytes) {

@@ -75,4 +75,24 @@ at::Tensor load(const TensorBytes& tensor) {
   return copy.as_strided(place.sizes, place.strides);
 }
 
+at::Tensor load(const MadeTensor& tensor) {
+  if (tensor.tensor.defined()) {
+    return tensor.tensor.clone();
+  }
+  const at::Tensor loaded = tensor.load();
+  const StoredTensor& place = tensor.place;
+  if (!loaded.is_cpu() || loaded.scalar_type() != place.type ||
+      loaded.sizes() != at::IntArrayRef(place.sizes)) {
+    throw CheckpointError(
+        {.what = "a tensor was announced as another",
+         .values = fmt::format(
+             "{} [{}], loaded {} [{}]",
+             c10::toString(place.type),
+             fmt::join(place.sizes, ", "),
+             c10::toString(loaded.scalar_type()),
+             fmt::join(loaded.sizes(), ", "))});
+  }
+  return loaded;
+}
+
 } // namespace cairn::checkpoints

@@ -12,4 +12,8 @@ void check(const TensorBytes& tensor);
 /// A copy of its own, with the strides that were saved.
 at::Tensor load(const TensorBytes& tensor);
 
+/// A copy of its own. Throws CheckpointError if what is loaded is not what was
+/// announced.
+at::Tensor load(const MadeTensor& tensor);
+
 } // namespace cairn::checkpoints

@@ -86,9 +86,26 @@ void add_training_keys(std::vector<Key>& table) {
 
   using C = CheckpointConfig;
   KeySection checkpoint(table, "checkpoint", "Saving and loading.");
-  checkpoint.key<&D::checkpoint, &C::tag_validation>(
-      "tag_validation",
-      "What to do when ranks save under different tags.");
+  checkpoint.key<&D::checkpoint, &C::async>(
+      "async",
+      "Write while training goes on, from a copy in memory. Cairn's own key.");
+  checkpoint
+      .key<&D::checkpoint, &C::keep_last>(
+          "keep_last",
+          "Keep only so many of the newest checkpoints. Cairn's own key.")
+      .at_least(1)
+      .by_default("all");
+  checkpoint
+      .key<&D::checkpoint, &C::keep_every>(
+          "keep_every",
+          "Besides, keep those at multiples of so many steps. Cairn's own key.")
+      .at_least(1)
+      .by_default("none");
+  checkpoint
+      .key<&D::checkpoint, &C::tag_validation>(
+          "tag_validation",
+          "What to do when ranks save under different tags.")
+      .without_effect("different tags are always an error");
   checkpoint
       .key<&D::checkpoint, &C::load_universal>(
           "load_universal",

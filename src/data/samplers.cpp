@@ -170,9 +170,15 @@ void DistributedSampler::set_epoch(
   position_ = consumed_samples / options_.parallel.size;
 }
 
-std::optional<IndexBatch> DistributedSampler::next() {
+std::int64_t DistributedSampler::next_size() const noexcept {
   const std::int64_t count = std::min(options_.batch_size, size_ - position_);
-  if (count <= 0 || (options_.drop_last_batch && count < options_.batch_size)) {
+  return count < (options_.drop_last_batch ? options_.batch_size : 1) ? 0
+                                                                      : count;
+}
+
+std::optional<IndexBatch> DistributedSampler::next() {
+  const std::int64_t count = next_size();
+  if (count == 0) {
     return std::nullopt;
   }
   IndexBatch batch;

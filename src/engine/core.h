@@ -1,8 +1,10 @@
 #pragma once
 
 #include "engine/activation_meter.h"
+#include "engine/checkpoint_writer.h"
 #include "engine/model_parameters.h"
 #include "engine/precision.h"
+#include "engine/snapshot.h"
 #include "engine/step_log.h"
 #include "zero/flat_parameters.h"
 #include "zero/gradient_reducer.h"
@@ -18,6 +20,8 @@
 #include <cairn/engine/memory_report.h>
 #include <cairn/engine/model.h>
 #include <cairn/engine/parameter_group.h>
+#include <cairn/engine/save_options.h>
+#include <cairn/engine/training_loader.h>
 #include <cairn/nn/checkpoint_options.h>
 #include <cairn/optim/loss_scaler.h>
 #include <cairn/optim/rule.h>
@@ -98,13 +102,19 @@ class Core {
   const distributed::ProcessGroup& group() const { return group_; }
   std::vector<double> learning_rates() const; ///< of the groups
 
-  std::filesystem::path save_checkpoint(
+  void save_checkpoint(
       const std::filesystem::path& folder,
       const std::optional<std::string>& tag,
-      const ClientState& client);
+      const ClientState& client,
+      const SaveOptions& options);
+  void finish_checkpoint();
   std::pair<std::optional<std::filesystem::path>, ClientState> load_checkpoint(
       const std::filesystem::path& folder,
-      const std::optional<std::string>& tag);
+      const std::optional<std::string>& tag,
+      const LoadOptions& options);
+  void set_loader(std::shared_ptr<TrainingLoader::Place> place) {
+    loader_ = std::move(place);
+  }
 
   const nn::CheckpointOptions& checkpoint_options();
 
@@ -135,13 +145,41 @@ class Core {
       const zero::Slice& slice,
       std::string_view kind,
       at::Tensor& values)>;
-  /// `each_once`: only what no other rank visits too.
-  void visit_slices(bool write, bool each_once, const VisitSlice& visit);
+  void for_each_slice(
+      int bucket,
+      zero::Range held,
+      zero::Range wanted,
+      std::string_view kind,
+      at::Tensor& values,
+      const VisitSlice& visit) const;
+  zero::Range saved_here(int bucket, zero::Range held) const;
   bool speaks_for(int group) const;
-  void save_the_rest(checkpoints::Sink& sink);
-  void load_the_rest(const checkpoints::Source& source);
+  bool rests_on_disk() const;
+  CheckpointWriter& checkpoint_writer();
+  /// Everything of this rank; `describe`: without the values.
+  void put_state(
+      checkpoints::Sink& sink,
+      const SaveOptions& options,
+      bool describe);
+  void put_numbers(checkpoints::Sink& sink);
+  void put_generators(checkpoints::Sink& sink) const;
+  void put_frozen(checkpoints::Sink& sink, bool describe);
+  nlohmann::json saved_state(const SaveOptions& options) const;
+  std::string why_not_loaded(
+      const std::filesystem::path& place,
+      const LoadOptions& options,
+      ClientState& client);
   ClientState restore(
       const std::filesystem::path& place,
+      const LoadOptions& options);
+  void restore_optimizer(
+      const checkpoints::Source& source,
+      const nlohmann::json& state,
+      const LoadOptions& options);
+  void restore_frozen(const checkpoints::Source& source);
+  void publish_restored();
+  void restore_generators(
+      const checkpoints::Source& source,
       const nlohmann::json& state);
 
   void leave_forward();
@@ -201,6 +239,8 @@ class Core {
     std::string tag;
   };
   std::optional<Checkpoint> last_checkpoint_; ///< saved or loaded here
+  std::shared_ptr<TrainingLoader::Place> loader_;
+  Snapshot snapshot_;
   std::int64_t rolled_back_from_ = -1;
   std::uint64_t held_steps_ = 0; ///< skipped at the smallest loss scale
   std::optional<double> gradient_norm_;
@@ -209,6 +249,8 @@ class Core {
   bool training_ = true;
   bool synchronise_ = true;
   bool backward_done_ = false;
+  /// Last, so that it ends first: a save may be under way.
+  std::unique_ptr<CheckpointWriter> checkpoint_writer_;
 };
 
 } // namespace cairn::engine

@@ -1,24 +1,24 @@
+#include "checkpoint/native/slice_file.h"
+#include "engine/checkpoint_names.h"
+#include "engine/client_state_json.h"
 #include "engine/core.h"
 #include "engine/scaler_state.h"
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
-#include <cairn/base/file.h>
-#include <cairn/checkpoint/slice_folder.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/autograd/grad_mode.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <utility>
 
 // What an engine saves: slices of named tensors (who owns which, the layout
-// says), and one file with the rest. Names are the parameters' own, so nothing
-// saved depends on the number of ranks, the ZeRO stage or the buckets.
+// says), and the rest in the manifest. Names are the parameters' own, so
+// nothing saved depends on the number of ranks, the ZeRO stage or the buckets.
 
 namespace cairn::engine {
 
@@ -27,81 +27,25 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t largest_state = 64 << 20;
-
-std::string name_of(std::string_view kind, const std::string& parameter) {
-  return fmt::format("{}/{}", kind, parameter);
-}
-
-std::string number_name(int group, std::string_view name) {
-  return fmt::format("group/{}/{}", group, name);
-}
-
-json to_json(const ClientState& state, checkpoints::Sink& sink) {
-  json result = json::object();
-  for (const auto& [name, value] : state) {
-    if (const auto* tensor = std::get_if<at::Tensor>(&value)) {
-      sink.put(
-          {"client/" + name,
-           tensor->sizes().vec(),
-           0,
-           tensor->detach().cpu().contiguous().view({-1})});
-      result[name] = {{"tensor", c10::toString(tensor->scalar_type())}};
-    } else {
-      std::visit(
-          [&](const auto& plain) {
-            if constexpr (!std::is_same_v<
-                              std::decay_t<decltype(plain)>,
-                              at::Tensor>) {
-              result[name] = plain;
-            }
-          },
-          value);
-    }
-  }
-  return result;
-}
-
-at::ScalarType type_named(const std::string& name) {
-  for (const at::ScalarType type :
-       {at::kFloat,
-        at::kHalf,
-        at::kBFloat16,
-        at::kDouble,
-        at::kLong,
-        at::kInt,
-        at::kByte,
-        at::kBool}) {
-    if (name == c10::toString(type)) {
-      return type;
-    }
-  }
-  throw CheckpointError({.what = "unknown tensor type", .values = name});
-}
-
-ClientState client_from(const json& saved, const checkpoints::Source& source) {
-  ClientState state;
-  for (const auto& [name, value] : saved.items()) {
-    if (value.is_boolean()) {
-      state[name] = value.get<bool>();
-    } else if (value.is_number_integer()) {
-      state[name] = value.get<std::int64_t>();
-    } else if (value.is_number()) {
-      state[name] = value.get<double>();
-    } else if (value.is_string()) {
-      state[name] = value.get<std::string>();
-    } else {
-      const auto shape = source.shape("client/" + name);
-      at::Tensor tensor = at::empty(shape, type_named(value.at("tensor")));
-      at::Tensor flat = tensor.view({-1});
-      source.read("client/" + name, 0, flat);
-      state[name] = tensor;
-    }
-  }
-  return state;
+std::int64_t now_in_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 } // namespace
+
+CheckpointWriter& Core::checkpoint_writer() {
+  if (!checkpoint_writer_) {
+    checkpoint_writer_ = std::make_unique<CheckpointWriter>(
+        world_.group(),
+        logger_,
+        checkpoints::Retention{
+            .keep_last = config().checkpoint.keep_last,
+            .keep_every = config().checkpoint.keep_every});
+  }
+  return *checkpoint_writer_;
+}
 
 /// Whether this rank saves what is one for a parameter group.
 bool Core::speaks_for(int group) const {
@@ -118,270 +62,267 @@ bool Core::speaks_for(int group) const {
   return false;
 }
 
-/// Calls visit(slice, kind, values) for every piece of a parameter in the
-/// optimizer's tensors.
-void Core::visit_slices(bool write, bool each_once, const VisitSlice& visit) {
-  optimizer_->visit(
-      write,
-      [&](int bucket,
-          zero::Range held,
-          std::string_view kind,
-          at::Tensor& values) {
-        zero::Range wanted = held;
-        if (each_once) {
-          const zero::Range mine = layout_->shard(bucket, group_.rank());
-          wanted.begin = std::max(held.begin, mine.begin);
-          wanted.end = std::max(wanted.begin, std::min(held.end, mine.end));
-        }
-        for (const zero::Slice& slice : layout_->slices(bucket, wanted)) {
-          at::Tensor part = values.narrow(
-              0,
-              slice.offset - held.begin,
-              slice.in_parameter.size());
-          visit(slice, kind, part);
-        }
-      });
+/// What of a stretch that several ranks may hold this one saves.
+zero::Range Core::saved_here(int bucket, zero::Range held) const {
+  const zero::Range mine = layout_->shard(bucket, group_.rank());
+  const std::int64_t begin = std::max(held.begin, mine.begin);
+  return {begin, std::max(begin, std::min(held.end, mine.end))};
 }
 
-fs::path Core::save_checkpoint(
-    const fs::path& folder,
-    const std::optional<std::string>& tag,
-    const ClientState& client) {
-  const torch::autograd::AutoGradMode no_grad(false);
-  const std::string name =
-      tag.value_or(fmt::format("global_step{}", counters_.global_steps));
-  group_.require_all("save_checkpoint(\"" + name + "\")");
-  const fs::path place = folder / name;
-  fs::create_directories(place);
-  const std::string why = optimizer_->not_visited();
-  if (!why.empty() && world_.rank() == 0) {
-    logger_.warning(
-        "{}: not all states of the optimizer are saved, {}; whoever goes on "
-        "from here starts them anew",
-        place.string(),
-        why);
+void Core::for_each_slice(
+    int bucket,
+    zero::Range held,
+    zero::Range wanted,
+    std::string_view kind,
+    at::Tensor& values,
+    const VisitSlice& visit) const {
+  for (const zero::Slice& slice : layout_->slices(bucket, wanted)) {
+    at::Tensor part =
+        values.narrow(0, slice.offset - held.begin, slice.in_parameter.size());
+    visit(slice, kind, part);
   }
+}
 
-  checkpoints::SliceFolderSink sink(place, group_.rank());
-  visit_slices(
-      false,
-      true,
-      [&](const zero::Slice& slice, std::string_view kind, at::Tensor& part) {
-        const zero::ParameterSpec& spec =
-            layout_->parameters()[slice.parameter];
-        sink.put(
-            {name_of(kind, spec.name),
-             spec.shape,
-             slice.in_parameter.begin,
-             part});
-      });
+bool Core::rests_on_disk() const {
+  return optimizer_->bytes().disk > 0 || flat_->bytes().on_disk > 0;
+}
+
+void Core::put_state(
+    checkpoints::Sink& sink,
+    const SaveOptions& options,
+    bool describe) {
+  const auto put = [&](const zero::Slice& slice,
+                       std::string_view kind,
+                       const at::Tensor& part) {
+    const zero::ParameterSpec& spec = layout_->parameters()[slice.parameter];
+    sink.put(
+        {.name = name_of(kind, spec.name),
+         .shape = spec.shape,
+         .begin = slice.in_parameter.begin,
+         .values = part});
+  };
+  const auto put_held = [&](int bucket,
+                            zero::Range held,
+                            std::string_view kind,
+                            at::Tensor& values) {
+    if (options.optimizer || kind == weight_kind) {
+      const zero::Range wanted = saved_here(bucket, held);
+      for_each_slice(bucket, held, wanted, kind, values, put);
+    }
+  };
+  if (describe) {
+    for (const auto& held : optimizer_->held()) {
+      at::Tensor values = at::empty(
+          {held.range.size()},
+          at::TensorOptions(held.type).device(at::kMeta));
+      put_held(held.bucket, held.range, held.name, values);
+    }
+  } else {
+    optimizer_->visit(false, put_held);
+  }
+  put_frozen(sink, describe);
+  if (options.optimizer) {
+    put_numbers(sink);
+  }
+  if (options.rng) {
+    put_generators(sink);
+  }
+}
+
+void Core::put_numbers(checkpoints::Sink& sink) {
   std::set<std::string> numbers; // stretches of a group have the same
   optimizer_->visit_numbers(
       false,
       [&](int group, std::string_view kind, double& value) {
         const std::string named = number_name(group, kind);
         if (speaks_for(group) && numbers.insert(named).second) {
-          sink.put({named, {}, 0, at::full({1}, value, at::kDouble)});
+          sink.put(
+              {.name = named,
+               .shape = {1},
+               .values = at::full({1}, value, at::kDouble)});
         }
       });
-  sink.put(
-      {fmt::format("rng/{}", group_.rank()),
-       {},
-       0,
-       at::detail::getDefaultCPUGenerator().get_state()});
-  json client_json;
-  save_the_rest(sink);
-  if (group_.rank() == 0) {
-    client_json = to_json(client, sink);
+}
+
+void Core::put_generators(checkpoints::Sink& sink) const {
+  for (const at::Device device : generator_devices(device_)) {
+    const at::Tensor state =
+        at::globalContext().defaultGenerator(device).get_state();
+    sink.put(
+        {.name = generator_name(device.type(), world_.rank()),
+         .shape = {state.numel()},
+         .values = state});
   }
-  sink.commit();
-  group_.barrier();
-  if (group_.rank() == 0) {
-    const json state{
-        {"format", 1},
-        {"writers", group_.size()},
-        {"micro_steps", counters_.micro_steps},
-        {"global_steps", counters_.global_steps},
-        {"skipped_steps", counters_.skipped_steps},
-        {"schedule_steps", counters_.schedule_steps},
-        {"optimizer", optimizer_->name()},
-        {"optimizer_steps", optimizer_->steps()},
-        {"loss_scaler", to_json(scaler_)},
-        {"client", client_json}};
-    AtomicFile file(place / "state.json");
-    file.write(state.dump(1));
-    file.commit();
-    AtomicFile latest(folder / "latest");
-    latest.write(name);
-    latest.commit();
-  }
-  group_.barrier();
-  last_checkpoint_ = {folder, name};
-  return place;
 }
 
 /// Frozen parameters and buffers, which the optimizer does not know.
-void Core::save_the_rest(checkpoints::Sink& sink) {
-  for (int b = 0; b < flat_->buckets(); ++b) {
-    if (!layout_->buckets()[b].trainable) {
-      const zero::Range mine = layout_->shard(b, group_.rank());
-      const at::Tensor shard = flat_->acquire_shard(b);
-      for (const zero::Slice& slice : layout_->slices(b, mine)) {
-        const zero::ParameterSpec& spec =
-            layout_->parameters()[slice.parameter];
-        sink.put(
-            {name_of("frozen", spec.name),
-             spec.shape,
-             slice.in_parameter.begin,
-             shard.narrow(
-                 0,
-                 slice.offset - mine.begin,
-                 slice.in_parameter.size())});
-      }
-      flat_->give_back_shard(b, false);
-    }
-  }
-  if (group_.rank() == 0) {
-    for (const auto& buffer : model_.module().named_buffers()) {
-      sink.put(
-          {name_of("buffer", buffer.key()),
-           buffer.value().sizes().vec(),
-           0,
-           buffer.value().detach().cpu().contiguous().view({-1})});
-    }
-  }
-}
-
-std::pair<std::optional<fs::path>, ClientState> Core::load_checkpoint(
-    const fs::path& folder,
-    const std::optional<std::string>& tag) {
-  const torch::autograd::AutoGradMode no_grad(false);
-  std::string name = tag.value_or("");
-  if (!tag) {
-    if (!fs::exists(folder / "latest")) {
-      if (world_.rank() == 0) {
-        logger_.info(
-            "no checkpoint in {}: starting from scratch",
-            folder.string());
-      }
-      return {};
-    }
-    name = read_file(folder / "latest", 4096);
-  }
-  const fs::path place = folder / name;
-  if (!fs::exists(place / "state.json")) {
-    throw CheckpointError(
-        {.what = "there is no complete checkpoint",
-         .where = place.string(),
-         .remedy = "name another tag"});
-  }
-  json state;
-  try {
-    state = json::parse(read_file(place / "state.json", largest_state));
-    ClientState client = restore(place, state);
-    last_checkpoint_ = {folder, name};
-    return {place, std::move(client)};
-  } catch (const json::exception& error) {
-    throw CheckpointError(
-        {.what = "damaged",
-         .where = (place / "state.json").string(),
-         .values = error.what()});
-  }
-}
-
-ClientState Core::restore(const fs::path& place, const json& state) {
-  const int writers = state.at("writers");
-  const checkpoints::SliceFolderSource source(place, writers);
-  const std::string saved_by = state.at("optimizer");
-  if (saved_by != optimizer_->name()) {
-    throw CheckpointError(
-        {.what = "saved with another optimizer",
-         .where = place.string(),
-         .values =
-             fmt::format("{}, this run has {}", saved_by, optimizer_->name()),
-         .remedy = "name the same optimizer in the configuration"});
-  }
-  optimizer_->set_steps(state.at("optimizer_steps"));
-  visit_slices(
-      true,
-      false,
-      [&](const zero::Slice& slice, std::string_view kind, at::Tensor& part) {
-        const zero::ParameterSpec& spec =
-            layout_->parameters()[slice.parameter];
-        const std::string name = name_of(kind, spec.name);
-        if (source.contains(name) && source.shape(name) != spec.shape) {
-          throw CheckpointError(
-              {.what = "the model has another shape",
-               .where = spec.name,
-               .values = fmt::format(
-                   "saved [{}], here [{}]",
-                   fmt::join(source.shape(name), ", "),
-                   fmt::join(spec.shape, ", "))});
-        }
-        at::Tensor host = at::empty({part.numel()}, part.scalar_type());
-        source.read(name, slice.in_parameter.begin, host);
-        part.copy_(host);
-      });
-  optimizer_->visit_numbers(
-      true,
-      [&](int group, std::string_view name, double& value) {
-        at::Tensor number = at::empty({1}, at::kDouble);
-        source.read(number_name(group, name), 0, number);
-        value = number.item<double>();
-      });
-  load_the_rest(source);
-  optimizer_->publish_weights();
-  if (gatherer_) {
-    gatherer_->release_all();
-  }
-  counters_ = {
-      .micro_steps = state.at("micro_steps"),
-      .global_steps = state.at("global_steps"),
-      .skipped_steps = state.at("skipped_steps"),
-      .schedule_steps = state.at("schedule_steps")};
-  if (!from_json(state.at("loss_scaler"), scaler_) && world_.rank() == 0) {
-    logger_.warning(
-        "{}: saved with another loss scaler; this run starts with its own",
-        place.string());
-  }
-  if (writers == group_.size()) {
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    at::Tensor bytes = generator.get_state();
-    source.read(fmt::format("rng/{}", group_.rank()), 0, bytes);
-    generator.set_state(bytes);
-  }
-  apply_schedule();
-  backward_done_ = false;
-  return client_from(state.at("client"), source);
-}
-
-void Core::load_the_rest(const checkpoints::Source& source) {
+void Core::put_frozen(checkpoints::Sink& sink, bool describe) {
   for (int b = 0; b < flat_->buckets(); ++b) {
     if (layout_->buckets()[b].trainable) {
       continue;
     }
     const zero::Range mine = layout_->shard(b, group_.rank());
-    const at::Tensor shard = flat_->acquire_shard(b);
-    for (const zero::Slice& slice : layout_->slices(b, mine)) {
-      at::Tensor part =
-          shard.narrow(0, slice.offset - mine.begin, slice.in_parameter.size());
-      at::Tensor host = at::empty({part.numel()}, part.scalar_type());
-      source.read(
-          name_of("frozen", layout_->parameters()[slice.parameter].name),
-          slice.in_parameter.begin,
-          host);
-      part.copy_(host);
-    }
-    flat_->give_back_shard(b, true);
-    if (!flat_->partitioned(b) && group_.size() > 1) {
-      flat_->publish(b).wait();
+    at::Tensor shard = describe
+        ? at::empty(
+              {mine.size()},
+              at::TensorOptions(flat_->whole(b).scalar_type())
+                  .device(at::kMeta))
+        : flat_->acquire_shard(b);
+    for_each_slice(
+        b,
+        mine,
+        mine,
+        weight_kind,
+        shard,
+        [&](const zero::Slice& slice,
+            std::string_view kind,
+            const at::Tensor& part) {
+          const zero::ParameterSpec& spec =
+              layout_->parameters()[slice.parameter];
+          sink.put(
+              {.name = name_of(kind, spec.name),
+               .shape = spec.shape,
+               .begin = slice.in_parameter.begin,
+               .values = part});
+        });
+    if (!describe) {
+      flat_->give_back_shard(b, false);
     }
   }
-  for (auto& buffer : model_.module().named_buffers()) {
-    at::Tensor host =
-        at::empty({buffer.value().numel()}, buffer.value().scalar_type());
-    source.read(name_of("buffer", buffer.key()), 0, host);
-    buffer.value().copy_(host.view(buffer.value().sizes()));
+  if (world_.rank() == 0) {
+    for (const auto& buffer : model_.module().named_buffers()) {
+      sink.put(
+          {.name = name_of(buffer_kind, buffer.key()),
+           .shape = buffer.value().sizes().vec(),
+           .values = buffer.value().detach().contiguous().view({-1})});
+    }
+  }
+}
+
+json Core::saved_state(const SaveOptions& options) const {
+  json state{
+      {"ranks", world_.size()},
+      {"zero_stage", static_cast<int>(config().zero.stage)},
+      {"micro_steps", counters_.micro_steps},
+      {"global_steps", counters_.global_steps},
+      {"skipped_steps", counters_.skipped_steps},
+      {"schedule_steps", counters_.schedule_steps},
+      {"rng", options.rng}};
+  if (options.optimizer) {
+    state["optimizer"] = {
+        {"name", optimizer_->name()},
+        {"steps", optimizer_->steps()}};
+    state["loss_scaler"] = to_json(scaler_);
+  }
+  if (loader_) {
+    const TrainingLoader::Position position = loader_->position();
+    state["loader"] = {
+        {"epoch", position.epoch},
+        {"consumed_samples", position.consumed_samples}};
+  }
+  return state;
+}
+
+void Core::save_checkpoint(
+    const fs::path& folder,
+    const std::optional<std::string>& tag,
+    const ClientState& client,
+    const SaveOptions& options) {
+  const auto called = std::chrono::steady_clock::now();
+  const torch::autograd::AutoGradMode no_grad(false);
+  const std::string name =
+      tag.value_or(fmt::format("global_step{}", counters_.global_steps));
+  CheckpointWriter& writer = checkpoint_writer();
+  const auto place = writer.begin(folder, name);
+  if (world_.rank() == 0) {
+    if (counters_.micro_steps % batch().accumulation != 0) {
+      logger_.warning(
+          "{}: saved between two micro batches of a step; their gradients are "
+          "not saved",
+          (folder / name).string());
+    }
+    if (const std::string why = optimizer_->not_visited();
+        !why.empty() && options.optimizer) {
+      logger_.warning(
+          "{}: not all states of the optimizer are saved, {}; whoever goes on "
+          "from here starts them anew",
+          (folder / name).string(),
+          why);
+    }
+  }
+
+  checkpoints::SlicePlan plan;
+  put_state(plan, options, true);
+  checkpoints::Manifest manifest;
+  std::vector<checkpoints::TensorSlice> client_tensors;
+  if (world_.rank() == 0) {
+    class Keep final : public checkpoints::Sink {
+     public:
+      explicit Keep(std::vector<checkpoints::TensorSlice>& slices)
+          : slices_(slices) {}
+      void put(const checkpoints::TensorSlice& slice) override {
+        slices_.push_back(slice);
+      }
+
+     private:
+      std::vector<checkpoints::TensorSlice>& slices_;
+    } keep(client_tensors);
+    manifest.tag = name;
+    manifest.step = counters_.global_steps;
+    manifest.saved_at = now_in_nanoseconds();
+    manifest.ties = parameters_.ties;
+    manifest.state = saved_state(options);
+    manifest.state["client"] = to_json(client, keep);
+    manifest.config = json::parse(config_.json());
+  }
+  for (const auto& slice : client_tensors) {
+    plan.put(slice);
+  }
+
+  const bool behind =
+      !options.wait.value_or(!config().checkpoint.async) && !rests_on_disk();
+  if (behind) {
+    snapshot_.clear(plan, device_.is_cuda());
+    put_state(snapshot_, options, false);
+    for (const auto& slice : client_tensors) {
+      snapshot_.put(slice);
+    }
+    writer.write_behind(
+        {.place = place,
+         .manifest = std::move(manifest),
+         .write_file =
+             [this, plan = std::move(plan)](const fs::path& path) {
+               checkpoints::SliceFile file(path, plan.slices());
+               for (const auto& slice : snapshot_.slices()) {
+                 file.put(slice);
+               }
+               return file.finish();
+             },
+         .called = called});
+  } else {
+    writer.write(
+        {.place = place,
+         .manifest = std::move(manifest),
+         .write_file =
+             [&](const fs::path& path) {
+               checkpoints::SliceFile file(path, plan.slices());
+               put_state(file, options, false);
+               for (const auto& slice : client_tensors) {
+                 file.put(slice);
+               }
+               return file.finish();
+             },
+         .called = called});
+  }
+  last_checkpoint_ = {folder, name};
+}
+
+void Core::finish_checkpoint() {
+  if (!checkpoint_writer_) {
+    return;
+  }
+  if (const auto problem = checkpoint_writer_->finish()) {
+    throw CheckpointError({.what = *problem});
   }
 }
 

@@ -115,7 +115,7 @@ void Core::roll_back(const std::string& culprit) {
   }
   rolled_back_from_ = failed;
   const Checkpoint from = *last_checkpoint_;
-  load_checkpoint(from.folder, from.tag);
+  load_checkpoint(from.folder, from.tag, {.data = false}); // the data go on
   if (world_.rank() == 0) {
     logger_.warning(
         "gradients overflow at the smallest loss scale in step {}, first that "

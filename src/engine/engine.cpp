@@ -128,15 +128,21 @@ torch::nn::Module& Engine::module() {
 void Engine::save_checkpoint(
     const std::filesystem::path& folder,
     const std::optional<std::string>& tag,
-    const ClientState& client_state) {
-  core_->save_checkpoint(folder, tag, client_state);
+    const ClientState& client_state,
+    const SaveOptions& options) {
+  core_->save_checkpoint(folder, tag, client_state, options);
+}
+
+void Engine::finish_checkpoint() {
+  core_->finish_checkpoint();
 }
 
 std::pair<std::optional<std::filesystem::path>, ClientState> Engine::
     load_checkpoint(
         const std::filesystem::path& folder,
-        const std::optional<std::string>& tag) {
-  return core_->load_checkpoint(folder, tag);
+        const std::optional<std::string>& tag,
+        const LoadOptions& options) {
+  return core_->load_checkpoint(folder, tag, options);
 }
 
 const nn::CheckpointOptions& Engine::checkpoint_options() const {

@@ -83,6 +83,7 @@ Initialized initialize(InitializeOptions options) {
               .drop_last_batch = drop_last},
          .collate = std::move(options.collate),
          .device = core->device()});
+    core->set_loader(loader.place());
   }
   return {Engine(core), Optimizer(core), std::move(loader), LearningRate(core)};
 }

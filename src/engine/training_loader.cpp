@@ -34,6 +34,21 @@ TrainingLoader::TrainingLoader(TrainingData data, Options options)
   sampler_.emplace(options_.sampler);
 }
 
+TrainingLoader::Position TrainingLoader::Place::position() const {
+  if (next_) {
+    return *next_;
+  }
+  return ended_ ? Position{.epoch = epoch_ + 1} : Position{epoch_, consumed_};
+}
+
+void TrainingLoader::Place::resume(Position position) {
+  next_ = position;
+}
+
+std::int64_t TrainingLoader::epoch() const {
+  return place_->next_ ? place_->next_->epoch : place_->epoch_;
+}
+
 void TrainingLoader::set_epoch(
     std::int64_t epoch,
     std::int64_t consumed_samples) {
@@ -42,24 +57,36 @@ void TrainingLoader::set_epoch(
         {.what = "there is no loader",
          .remedy = "pass .training_data to initialize()"});
   }
-  epoch_ = epoch;
-  epoch_set_ = true;
-  sampler_->set_epoch(epoch, consumed_samples);
+  place_->resume({.epoch = epoch, .consumed_samples = consumed_samples});
+}
+
+void TrainingLoader::start() {
+  const Position start =
+      place_->next_.value_or(Position{.epoch = place_->epoch_ + 1});
+  *place_ = Place{};
+  place_->epoch_ = start.epoch;
+  place_->consumed_ = start.consumed_samples;
+  if (sampler_) {
+    sampler_->set_epoch(start.epoch, start.consumed_samples);
+  }
 }
 
 TrainingLoader::Iterator TrainingLoader::begin() {
-  if (!std::exchange(epoch_set_, false)) {
-    set_epoch(epoch_ + 1);
-    epoch_set_ = false;
-  }
+  start();
   return Iterator(*this);
 }
 
 std::optional<TrainingBatch> TrainingLoader::next() {
+  if (place_->next_ || place_->epoch_ < 0) { // without begin()
+    start();
+  }
   const auto indices = sampler_ ? sampler_->next() : std::nullopt;
   if (!indices) {
+    place_->ended_ = true;
     return std::nullopt;
   }
+  place_->consumed_ = indices->consumed_samples;
+  place_->ended_ = sampler_->at_end();
   TrainingBatch batch = data_.batch(indices->indices, options_.collate);
   batch.consumed_samples = indices->consumed_samples;
   const auto moved = [&](at::Tensor& tensor) {

@@ -178,6 +178,16 @@ void ClientOptimizer::visit(bool write, const Visit& visit) {
   }
 }
 
+std::vector<ShardedOptimizer::Held> ClientOptimizer::held() {
+  std::vector<Held> all;
+  visit(
+      false,
+      [&](int bucket, Range range, std::string_view name, at::Tensor& values) {
+        all.push_back({bucket, range, std::string(name), values.scalar_type()});
+      });
+  return all;
+}
+
 void ClientOptimizer::visit_numbers(bool write, const VisitNumber& visit) {
   for (Shard& shard : shards_) {
     for (Stretch& stretch : shard.stretches) {

@@ -32,6 +32,7 @@ class ClientOptimizer final : public ShardedOptimizer {
   void refresh_weights(int bucket) override;
   void publish_weights() override;
   void visit(bool write, const Visit& visit) override;
+  std::vector<Held> held() override;
   void visit_numbers(bool write, const VisitNumber& visit) override;
   std::string not_visited() const override;
   std::int64_t steps() const override { return steps_; }

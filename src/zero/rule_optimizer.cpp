@@ -219,6 +219,20 @@ void RuleOptimizer::visit(bool write, const Visit& visit) {
   tier_->settle();
 }
 
+std::vector<ShardedOptimizer::Held> RuleOptimizer::held() {
+  std::vector<Held> all;
+  for (int b = 0; b < parameters_.buckets(); ++b) {
+    if (!layout_.buckets()[b].trainable) {
+      break;
+    }
+    all.push_back({b, range(b), "weight"});
+    for (const auto& name : rule_->state_names()) {
+      all.push_back({b, range(b), std::string(name)});
+    }
+  }
+  return all;
+}
+
 ShardTier::Bytes RuleOptimizer::bytes() const {
   ShardTier::Bytes bytes = tier_->bytes();
   for (const int b : trainable_in_forward_order()) {

@@ -44,6 +44,7 @@ class RuleOptimizer final : public ShardedOptimizer {
   void refresh_weights(int bucket) override;
   void publish_weights() override;
   void visit(bool write, const Visit& visit) override;
+  std::vector<Held> held() override;
   std::int64_t steps() const override { return steps_; }
   void set_steps(std::int64_t steps) override { steps_ = steps; }
   ShardTier::Bytes bytes() const override;

@@ -41,6 +41,14 @@ class ShardedOptimizer {
   using Visit = std::function<
       void(int bucket, Range, std::string_view name, at::Tensor& values)>;
   virtual void visit(bool write, const Visit& visit) = 0;
+  struct Held {
+    int bucket = 0;
+    Range range;
+    std::string name;
+    at::ScalarType type = at::kFloat;
+  };
+  /// What visit() comes by, in its order, without bringing it near.
+  virtual std::vector<Held> held() = 0;
   /// The same for states that are one number for a parameter group.
   using VisitNumber =
       std::function<void(int group, std::string_view name, double& value)>;

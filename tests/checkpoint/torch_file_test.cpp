@@ -4,11 +4,13 @@
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
+#include <cairn/checkpoint/named_tensors.h>
 #include <cairn/checkpoint/torch_file.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -204,6 +206,95 @@ TEST(TorchFile, WritesWhatItReads) {
   EXPECT_EQ(
       again.at("whole").stored().storage,
       again.at("part").stored().storage);
+}
+
+/// Counts how often it is loaded and fails if two are alive at once.
+LazyTensor counted(std::int64_t elements, int& loads, int& alive) {
+  return {at::kFloat, {elements}, [=, &loads, &alive] {
+            ++loads;
+            EXPECT_EQ(++alive, 1);
+            auto* data = new float[static_cast<std::size_t>(elements)];
+            std::fill_n(data, elements, static_cast<float>(elements));
+            return at::from_blob(data, {elements}, [&alive](void* memory) {
+              --alive;
+              delete[] static_cast<float*>(memory);
+            });
+          }};
+}
+
+TEST(TorchFile, WritesLazyTensorsOneAtATime) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "model.pt";
+  int loads = 0;
+  int alive = 0;
+  const PythonValue tied = PythonValue::tensor(counted(5, loads, alive));
+  const PythonValue value = PythonValue::dict_of(
+      {{"a", PythonValue::tensor(counted(3, loads, alive))},
+       {"b", tied},
+       {"c", PythonValue::list({tied})}});
+  EXPECT_EQ(value.at("b").stored().sizes, (std::vector<std::int64_t>{5}));
+  EXPECT_EQ(loads, 0);
+  write_torch_file(path, value);
+  EXPECT_EQ(loads, 2);
+  EXPECT_EQ(alive, 0);
+  const PythonValue again = read_torch_file(path);
+  EXPECT_TRUE(again.at("a").tensor().equal(at::full({3}, 3.0F)));
+  EXPECT_TRUE(again.at("b").tensor().equal(at::full({5}, 5.0F)));
+  EXPECT_EQ(
+      again.at("b").stored().storage,
+      again.at("c").items().at(0).stored().storage);
+  EXPECT_NE(again.at("a").stored().storage, again.at("b").stored().storage);
+}
+
+TEST(TorchFile, RefusesALazyTensorThatIsAnother) {
+  const testing::TemporaryFolder folder;
+  const PythonValue value = PythonValue::tensor(
+      LazyTensor{at::kFloat, {3}, [] { return at::ones({4}); }});
+  EXPECT_THAT(
+      error_text<CheckpointError>(
+          [&] { write_torch_file(folder.path() / "x.pt", value); }),
+      HasSubstr("announced as another (Float [3], loaded Float [4])"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "x.pt"));
+}
+
+TEST(TorchFile, KeepsTiesOfWhatItReadAndWritesAgain) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "again.pt";
+  const PythonValue file = read_torch_file(golden("nested.pt"));
+  write_torch_file(path, file);
+  const PythonValue again = read_torch_file(path);
+  expect_value(again, json::parse(contents(golden("nested.json"))));
+  EXPECT_EQ(
+      again.at("slice_of_big").stored().storage,
+      again.at("same_storage").stored().storage);
+  EXPECT_EQ(
+      again.at("slice_of_big").stored().offset,
+      file.at("slice_of_big").stored().offset);
+}
+
+TEST(NamedTensors, NamesThroughDictsOfDicts) {
+  const PythonValue layer = PythonValue::dict(
+      {{PythonValue::integer(0),
+        PythonValue::dict_of(
+            {{"weight", PythonValue::tensor(at::ones({2, 3}))},
+             {"note", PythonValue::text("x")}})}});
+  const NamedTensors found = named_tensors(PythonValue::dict_of(
+      {{"bias", PythonValue::tensor(at::zeros({2}))}, {"layers", layer}}));
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].first, "bias");
+  EXPECT_EQ(found[1].first, "layers.0.weight");
+  EXPECT_EQ(found[1].second.shape, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_TRUE(found[1].second.load().equal(at::ones({2, 3})));
+}
+
+TEST(NamedTensors, EndsWhereDictsMultiply) {
+  PythonValue value = PythonValue::dict_of({});
+  for (int depth = 0; depth < 60; ++depth) {
+    value = PythonValue::dict_of({{"a", value}, {"b", value}});
+  }
+  EXPECT_THAT(
+      error_text<CheckpointError>([&] { named_tensors(value); }),
+      HasSubstr("too large or nested too deeply"));
 }
 
 TEST(TorchFile, SaysWhatIsMissing) {

@@ -13,7 +13,7 @@
 #include <torch/utils.h>
 #include <nlohmann/json.hpp>
 
-#include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -240,78 +240,111 @@ TEST(EngineCheckpoint, SaysWhichStatesItCannotSave) {
   EXPECT_THAT(log, HasSubstr("are saved, they have no serialize()"));
 }
 
-TEST(EngineCheckpoint, LoadsAtAnotherWorldSizeAndStage) {
-  const testing::TemporaryFolder folder;
-  const auto save = [&](int ranks, int stage) {
-    testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
-      Training run = start(world, stage);
-      curve(run, 2);
-      run.all.engine.save_checkpoint(folder.path(), "saved");
-      if (world.rank() == 0) {
-        std::ofstream(folder.path() / "losses.json") << json(curve(run, 3));
-      } else {
-        curve(run, 3);
-      }
-    });
-  };
-  const auto load = [&](int ranks, int stage) {
-    testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
-      SCOPED_TRACE(::testing::Message() << ranks << " ranks, stage " << stage);
-      Training run = start(world, stage);
-      run.all.engine.load_checkpoint(folder.path(), "saved");
-      std::ifstream file(folder.path() / "losses.json");
-      const auto wanted = json::parse(file).get<std::vector<double>>();
-      const auto got = curve(run, 3);
-      for (std::size_t i = 0; i < wanted.size(); ++i) {
-        EXPECT_NEAR(got[i], wanted[i], 1e-5) << i;
-      }
-    });
-  };
-  save(2, 3);
-  load(1, 0);
-  load(4, 1);
-  load(2, 2);
-  save(1, 0);
-  load(4, 3);
-  load(2, 1);
-  save(4, 2);
-  load(1, 3);
-}
-
 TEST(EngineCheckpoint, NamesWhatIsWrong) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 1}, [&](const distributed::World& world) {
     Training run = start(world, 1);
+    const auto load = [&](Training& into, const std::string& tag) {
+      return error_text<CheckpointError>(
+          [&] { into.all.engine.load_checkpoint(folder.path(), tag); });
+    };
     EXPECT_EQ(
         run.all.engine.load_checkpoint(folder.path()).first,
         std::nullopt);
     run.step();
-    run.all.engine.save_checkpoint(folder.path(), "a");
     EXPECT_THAT(
-        error_text<CheckpointError>(
-            [&] { run.all.engine.load_checkpoint(folder.path(), "b"); }),
-        HasSubstr("no complete checkpoint"));
+        error_text(
+            [&] { run.all.engine.save_checkpoint(folder.path(), "../a"); }),
+        HasSubstr("a checkpoint's tag must be a plain name (../a)"));
+    run.all.engine.save_checkpoint(folder.path(), "a", {}, {.wait = true});
+    EXPECT_THAT(
+        load(run, "b"),
+        HasSubstr("b: there is no complete checkpoint"));
+    EXPECT_THAT(load(run, "b"), HasSubstr("there is a"));
     Training other = start(world, 1, {{"optimizer", {{"type", "Lion"}}}});
+    EXPECT_THAT(load(other, "a"), HasSubstr("adamw, this run has lion"));
+    run.all.engine.save_checkpoint(
+        folder.path(),
+        "weights",
+        {},
+        {.wait = true, .optimizer = false});
     EXPECT_THAT(
-        error_text<CheckpointError>(
-            [&] { other.all.engine.load_checkpoint(folder.path(), "a"); }),
-        HasSubstr("adamw, this run has lion"));
-    {
-      std::fstream bytes(
-          folder.path() / "a" / "slices-00000.bin",
-          std::ios::in | std::ios::out | std::ios::binary);
-      bytes.seekp(1000);
-      bytes.put('!');
+        load(run, "weights"),
+        HasSubstr("saved without the optimizer's states"));
+  });
+}
+
+/// Only the weights: everything else stays as it is in the new run.
+TEST(EngineCheckpoint, FineTunes) {
+  const testing::TemporaryFolder folder;
+  testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+    for (const int stage : {0, 3}) {
+      Training run = start(world, stage);
+      curve(run, 3);
+      run.all.engine.save_checkpoint(
+          folder.path(),
+          "weights",
+          {},
+          {.optimizer = false, .rng = false});
+      Training tuned = start(world, stage, {{"optimizer", {{"type", "Lion"}}}});
+      tuned.all.engine.load_checkpoint(
+          folder.path(),
+          "weights",
+          LoadOptions::weights_only());
+      EXPECT_EQ(tuned.all.engine.global_steps(), 0);
+      for (const auto& parameter : run.net->named_parameters()) {
+        EXPECT_TRUE(at::equal(
+            tuned.all.engine.full_parameter(parameter.key()),
+            run.all.engine.full_parameter(parameter.key())));
+      }
+      tuned.step();
     }
-    EXPECT_THAT(
-        error_text<CheckpointError>(
-            [&] { run.all.engine.load_checkpoint(folder.path(), "a"); }),
-        HasSubstr("the file is damaged"));
-    std::filesystem::resize_file(folder.path() / "a" / "slices-00000.bin", 900);
-    EXPECT_THAT(
-        error_text<CheckpointError>(
-            [&] { run.all.engine.load_checkpoint(folder.path(), "a"); }),
-        HasSubstr("past the end"));
+  });
+}
+
+TEST(EngineCheckpoint, GivesTheClientsStateBackUnchanged) {
+  const testing::TemporaryFolder folder;
+  testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+    Training run = start(world, 1);
+    const ClientState client{
+        {"iteration", 7},
+        {"done", true},
+        {"loss", 0.1},
+        {"best", std::numeric_limits<double>::infinity()},
+        {"name", "Ümlaut \"quoted\""},
+        {"random_rng_state", std::string("\xff\0\x80 x", 5)},
+        {"torch_rng_state", at::arange(9, at::kByte)},
+        {"scalar", at::scalar_tensor(2.5, at::kHalf)},
+        {"rng_tracker_states",
+         ClientState{{"$odd", 1}, {"deep", at::ones({2, 3})}}},
+        {"epochs",
+         std::vector<ClientValue>{1, "two", std::vector<ClientValue>{}}}};
+    run.all.engine.save_checkpoint(folder.path(), "a", client);
+    const auto [path, got] = run.all.engine.load_checkpoint(folder.path());
+    ASSERT_EQ(got.size(), client.size());
+    EXPECT_EQ(std::get<std::int64_t>(got.at("iteration")), 7);
+    EXPECT_EQ(std::get<bool>(got.at("done")), true);
+    EXPECT_EQ(std::get<double>(got.at("loss")), 0.1);
+    EXPECT_EQ(
+        std::get<double>(got.at("best")),
+        std::numeric_limits<double>::infinity());
+    EXPECT_EQ(got.at("name"), client.at("name"));
+    EXPECT_EQ(got.at("random_rng_state"), client.at("random_rng_state"));
+    const auto same = [&](const ClientValue& one, const ClientValue& other) {
+      const auto& a = std::get<at::Tensor>(one);
+      const auto& b = std::get<at::Tensor>(other);
+      EXPECT_EQ(a.scalar_type(), b.scalar_type());
+      EXPECT_EQ(a.sizes(), b.sizes());
+      EXPECT_TRUE(at::equal(a, b));
+    };
+    same(got.at("torch_rng_state"), client.at("torch_rng_state"));
+    same(got.at("scalar"), client.at("scalar"));
+    const auto& nested = std::get<ClientState>(got.at("rng_tracker_states"));
+    EXPECT_EQ(std::get<std::int64_t>(nested.at("$odd")), 1);
+    same(nested.at("deep"), at::ones({2, 3}));
+    const auto& list = std::get<std::vector<ClientValue>>(got.at("epochs"));
+    ASSERT_EQ(list.size(), 3);
+    EXPECT_EQ(std::get<std::string>(list[1]), "two");
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <cairn/checkpoint/lazy_tensor.h>
 
 #include <cstdint>
 #include <initializer_list>
@@ -13,7 +14,7 @@
 
 namespace cairn::checkpoints {
 
-/// Where a tensor's elements lie in a file.
+/// Where a tensor's elements lie.
 struct StoredTensor {
   at::ScalarType type = at::kFloat;
   std::vector<std::int64_t> sizes;
@@ -64,13 +65,21 @@ class PythonValue {
   static PythonValue dict(std::vector<Entry> entries);
   using Member = std::pair<std::string, PythonValue>;
   static PythonValue dict_of(std::vector<Member> members);
-  static PythonValue tensor(at::Tensor value);
+  static PythonValue tensor(const at::Tensor& value);
+  /// Loaded when it is read or written. Where the same value stands twice in
+  /// another one, Python sees two names of one tensor.
+  static PythonValue tensor(LazyTensor value);
   static PythonValue global(std::string module, std::string name);
-  /// As `argparse.Namespace(**members)` would be.
+  /// An instance of a class, with these attributes.
   static PythonValue object(
       std::string module,
       std::string name,
       std::vector<Member> members);
+  /// What a call gives, for example `torch.Size((2, 3))`.
+  static PythonValue call(
+      std::string module,
+      std::string name,
+      std::vector<PythonValue> arguments);
 
   Kind kind() const;
   bool is(Kind kind) const { return this->kind() == kind; }

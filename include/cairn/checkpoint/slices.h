@@ -8,16 +8,28 @@
 
 namespace cairn::checkpoints {
 
-/// A stretch of a named tensor, flat: what one rank has of it.
+/// A block of a tensor: from where, and how much, in every dimension. Empty:
+/// all of it.
+struct Box {
+  std::vector<std::int64_t> begin;
+  std::vector<std::int64_t> size;
+  bool empty() const { return begin.empty(); }
+  auto operator<=>(const Box&) const = default;
+};
+
+/// What one rank has of a named tensor: some elements in a row, counted within
+/// a box of the tensor (tensor parallelism cuts boxes, ZeRO cuts those flat).
 struct TensorSlice {
   std::string name;
   std::vector<std::int64_t> shape; ///< of the whole tensor
-  std::int64_t begin = 0;          ///< first element
-  at::Tensor values;               ///< one-dimensional, on the CPU
+  Box box{};
+  std::int64_t begin = 0; ///< first element, in the box
+  at::Tensor values{};    ///< one-dimensional
+  std::int64_t end() const { return begin + values.numel(); }
 };
 
-/// Takes slices of a state in any order. The ranks together bring every element
-/// of every tensor once.
+/// Takes slices of a state. The ranks together bring every element of every
+/// tensor once.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -25,18 +37,25 @@ class Sink {
 };
 
 /// Gives any stretch of what was saved, whoever wrote it: so a state loads at
-/// another world size or ZeRO stage than it was saved at.
+/// another world size, ZeRO stage or tensor-parallel size than it was saved at.
 class Source {
  public:
   virtual ~Source() = default;
   virtual bool contains(const std::string& name) const = 0;
   virtual std::vector<std::int64_t> shape(const std::string& name) const = 0;
-  /// Fills `into` (one-dimensional, of the saved type) from element `begin` on.
-  /// Throws CheckpointError.
+  virtual at::ScalarType type(const std::string& name) const = 0;
+  /// Fills `into` (one-dimensional, on the CPU) with the elements of the box
+  /// from `begin` on, converted if they were saved in another type. Throws
+  /// CheckpointError.
   virtual void read(
       const std::string& name,
+      const Box& box,
       std::int64_t begin,
       at::Tensor& into) const = 0;
+  void read(const std::string& name, std::int64_t begin, at::Tensor& into)
+      const {
+    read(name, Box{}, begin, into);
+  }
 };
 
 } // namespace cairn::checkpoints

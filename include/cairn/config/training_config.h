@@ -34,6 +34,9 @@ struct ActivationCheckpointingConfig {
 enum class TagValidation { ignore, warn, fail };
 
 struct CheckpointConfig {
+  bool async = true;
+  std::optional<std::int64_t> keep_last;
+  std::optional<std::int64_t> keep_every;
   TagValidation tag_validation = TagValidation::warn;
   bool load_universal = false;
   bool use_node_local_storage = false;

@@ -103,8 +103,11 @@ class DistributedSampler {
   void set_epoch(std::int64_t epoch, std::int64_t consumed_samples = 0);
   /// None at the end of the epoch.
   std::optional<IndexBatch> next();
+  bool at_end() const noexcept { return next_size() == 0; }
 
  private:
+  std::int64_t next_size() const noexcept;
+
   Options options_;
   std::int64_t size_ = 0;
   std::int64_t epoch_ = 0;

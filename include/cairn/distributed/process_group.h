@@ -127,6 +127,7 @@ class ProcessGroup {
   ProcessGroup split(std::int64_t color, Site site = Site::current()) const;
 
  private:
+  friend class Agreement;
   std::shared_ptr<detail::GroupCore> core_;
 };
 

@@ -6,13 +6,25 @@
 #include <map>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace cairn {
 
+struct ClientValue;
 /// What a program keeps beside the model, such as its iteration or a
 /// generator's state. Rank 0's counts.
-using ClientValue =
-    std::variant<bool, std::int64_t, double, std::string, at::Tensor>;
 using ClientState = std::map<std::string, ClientValue>;
+
+/// A text may hold any bytes.
+struct ClientValue : std::variant<
+                         bool,
+                         std::int64_t,
+                         double,
+                         std::string,
+                         at::Tensor,
+                         std::vector<ClientValue>,
+                         ClientState> {
+  using variant::variant;
+};
 
 } // namespace cairn

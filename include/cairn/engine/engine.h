@@ -4,6 +4,7 @@
 #include <cairn/engine/client_state.h>
 #include <cairn/engine/memory_report.h>
 #include <cairn/engine/model.h>
+#include <cairn/engine/save_options.h>
 #include <cairn/nn/checkpoint.h>
 
 #include <cstdint>
@@ -103,18 +104,25 @@ class Engine {
   torch::nn::Module& module();
 
   /// Saves everything that training goes on from, under folder/tag; without a
-  /// tag under global_stepN. All ranks call it. The file `latest` in the folder
-  /// names the last one that is complete.
+  /// tag under global_stepN. All ranks call it. Returns when the values are
+  /// copied, or with `.wait` when all is on the disk. The file `latest` in the
+  /// folder names the last one that is complete; what was saved before is never
+  /// touched, whatever goes wrong.
   void save_checkpoint(
       const std::filesystem::path& folder,
       const std::optional<std::string>& tag = std::nullopt,
-      const ClientState& client_state = {});
-  /// Goes on from there, whatever the number of ranks and the ZeRO stage it was
-  /// saved at; without a tag from `latest`. Returns where that was, none if
+      const ClientState& client_state = {},
+      const SaveOptions& options = {});
+  /// Waits for a save under way; throws CheckpointError if the last one failed.
+  void finish_checkpoint();
+  /// Goes on from there, whatever the number of ranks, the ZeRO stage and the
+  /// precision it was saved at. Without a tag from `latest`, or if that is
+  /// damaged from the newest that is whole. Returns where that was, none if
   /// there is nothing, and what the program had given.
   std::pair<std::optional<std::filesystem::path>, ClientState> load_checkpoint(
       const std::filesystem::path& folder,
-      const std::optional<std::string>& tag = std::nullopt);
+      const std::optional<std::string>& tag = std::nullopt,
+      const LoadOptions& options = {});
 
   /// How activations are kept, as `activation_checkpointing` says: for the
   /// model's own calls of cairn::checkpoint().

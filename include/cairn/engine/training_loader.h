@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <optional>
 
 namespace cairn {
@@ -21,12 +22,19 @@ class TrainingLoader {
     at::Device device = at::kCPU;
   };
 
+  /// Where the next loop starts: after so many samples, of all ranks, of an
+  /// epoch.
+  struct Position {
+    std::int64_t epoch = 0;
+    std::int64_t consumed_samples = 0;
+  };
+
   TrainingLoader() = default; ///< nothing to load
   TrainingLoader(TrainingData data, Options options);
 
   /// Batches of an epoch.
   std::int64_t size() const { return sampler_ ? sampler_->batches() : 0; }
-  std::int64_t epoch() const { return epoch_; }
+  std::int64_t epoch() const;
   /// The next loop goes through this epoch, after so many samples of it (of all
   /// ranks).
   void set_epoch(std::int64_t epoch, std::int64_t consumed_samples = 0);
@@ -57,12 +65,28 @@ class TrainingLoader {
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
+  /// For checkpoints: what they save, and where they make the next loop start.
+  class Place {
+   public:
+    Position position() const;
+    void resume(Position position);
+
+   private:
+    friend class TrainingLoader;
+    std::int64_t epoch_ = -1;
+    std::int64_t consumed_ = 0;
+    bool ended_ = true;
+    std::optional<Position> next_; ///< set by somebody
+  };
+  std::shared_ptr<Place> place() const { return place_; }
+
  private:
+  void start();
+
   TrainingData data_;
   Options options_;
   std::optional<data::DistributedSampler> sampler_;
-  std::int64_t epoch_ = -1;
-  bool epoch_set_ = false;
+  std::shared_ptr<Place> place_ = std::make_shared<Place>();
 };
 
 } // namespace cairn

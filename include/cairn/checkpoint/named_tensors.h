@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cairn/checkpoint/lazy_tensor.h>
+#include <cairn/checkpoint/python_value.h>
+
+// Between files of torch.save and lists of named tensors.
+
+namespace cairn::checkpoints {
+
+/// A tensor that is read from its file when asked for. Throws CheckpointError
+/// for what is no tensor.
+LazyTensor lazy_tensor(const PythonValue& tensor);
+
+/// The tensors of a dict and of the dicts in it, under names like
+/// "encoder.layers.0.weight", in its order. Whatever else is in there is left
+/// out.
+NamedTensors named_tensors(const PythonValue& dict);
+
+/// A flat dict of them.
+PythonValue dict_of_tensors(const NamedTensors& tensors);
+
+} // namespace cairn::checkpoints

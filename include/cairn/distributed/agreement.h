@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cairn/distributed/process_group.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cairn::distributed {
+
+class Store;
+
+/// Lets the ranks of a group decide something together: each says a text, the
+/// group's rank 0 hears them all and answers, everyone gets the answer. It goes
+/// through the job's store, on a connection of its own, so a thread beside the
+/// training may use it while the group's collectives run.
+class Agreement {
+ public:
+  using Decide = std::function<std::string(const std::vector<std::string>&)>;
+
+  /// Ranks that agree with each other use the same name, once per group.
+  Agreement(ProcessGroup group, std::string name);
+  ~Agreement();
+
+  /// `decide` runs on rank 0, with the texts in the order of ranks; what it
+  /// throws there is a CommError elsewhere. Throws CommError naming the ranks
+  /// that did not come within `timeout`, or as soon as the job has failed.
+  std::string operator()(
+      const std::string& what,
+      const std::string& text,
+      const Decide& decide,
+      std::chrono::milliseconds timeout);
+
+ private:
+  void wait(
+      const std::vector<std::string>& keys,
+      const std::string& what,
+      std::chrono::milliseconds timeout);
+
+  ProcessGroup group_;
+  std::string name_;
+  std::unique_ptr<Store> store_; ///< none for a group of one
+  std::uint64_t meetings_ = 0;
+};
+
+} // namespace cairn::distributed

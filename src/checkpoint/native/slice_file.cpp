@@ -1,0 +1,129 @@
+#include "checkpoint/native/slice_file.h"
+
+#include "checkpoint/native/box_runs.h"
+#include "checkpoint/safetensors_header.h"
+
+#include <cairn/base/crc32c.h>
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::checkpoints {
+
+namespace {
+
+/// So that elements start where direct access to the disk can.
+constexpr std::size_t header_alignment = 4096;
+
+SafetensorsWriter::Entry entry_of(const WrittenFile::Slice& slice) {
+  const StoredSlice& stored = slice.stored;
+  const std::int64_t elements = BoxRuns(slice.shape, stored.box).elements();
+  if (stored.begin == 0 && stored.end == elements) {
+    if (stored.box.empty()) {
+      return {slice.name, slice.type, slice.shape};
+    }
+    return {
+        fmt::format("{}[at {}]", slice.name, fmt::join(stored.box.begin, ", ")),
+        slice.type,
+        stored.box.size};
+  }
+  std::string name = slice.name;
+  if (!stored.box.empty()) {
+    name += fmt::format("[at {}]", fmt::join(stored.box.begin, ", "));
+  }
+  return {
+      fmt::format("{}[{}:{}]", name, stored.begin, stored.end),
+      slice.type,
+      {stored.end - stored.begin}};
+}
+
+} // namespace
+
+struct SliceFile::Planned {
+  std::vector<WrittenFile::Slice> slices;
+  SafetensorsHeader header;
+};
+
+SliceFile::Planned SliceFile::placed(
+    std::vector<WrittenFile::Slice> slices,
+    const std::filesystem::path& path) {
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const WrittenFile::Slice& slice : slices) {
+    entries.push_back(entry_of(slice));
+  }
+  Planned planned{
+      .slices = std::move(slices),
+      .header = safetensors_header(
+          entries,
+          {{"format", "pt"}, {"part_of", "a Cairn checkpoint"}},
+          path,
+          header_alignment)};
+  std::uint64_t at = planned.header.bytes.size();
+  for (WrittenFile::Slice& slice : planned.slices) {
+    slice.stored.at = at;
+    at += static_cast<std::uint64_t>(slice.stored.end - slice.stored.begin) *
+        c10::elementSize(slice.type);
+  }
+  return planned;
+}
+
+void SlicePlan::put(const TensorSlice& slice) {
+  slices_.push_back(
+      {.name = slice.name,
+       .type = slice.values.scalar_type(),
+       .shape = slice.shape,
+       .stored = {.box = slice.box, .begin = slice.begin, .end = slice.end()}});
+  bytes_ += slice.values.nbytes();
+}
+
+SliceFile::SliceFile(
+    const std::filesystem::path& path,
+    std::vector<WrittenFile::Slice> plan)
+    : SliceFile(path, placed(std::move(plan), path)) {}
+
+SliceFile::SliceFile(const std::filesystem::path& path, Planned planned)
+    : written_{
+          .file =
+              {path.filename().string(),
+               planned.header.bytes.size() + planned.header.elements_bytes},
+          .slices = std::move(planned.slices)},
+      stream_(path, {.expected_size = written_.file.bytes}) {
+  stream_.write(std::as_bytes(std::span(planned.header.bytes)));
+}
+
+void SliceFile::put(const TensorSlice& slice) {
+  if (next_ == written_.slices.size()) {
+    throw InternalError({.what = "a slice more than planned"});
+  }
+  WrittenFile::Slice& planned = written_.slices[next_++];
+  if (planned.name != slice.name || planned.stored.begin != slice.begin ||
+      planned.stored.end != slice.end() ||
+      planned.type != slice.values.scalar_type()) {
+    throw InternalError(
+        {.what = "another slice than planned",
+         .values = fmt::format("{}, planned {}", slice.name, planned.name)});
+  }
+  const at::Tensor values = slice.values.cpu().contiguous();
+  std::span<const std::byte> left{
+      static_cast<const std::byte*>(values.const_data_ptr()),
+      values.nbytes()};
+  while (!left.empty()) {
+    const auto block = left.first(std::min(left.size(), checksum_block));
+    planned.stored.crc32c.push_back(crc32c(block));
+    stream_.write(block);
+    left = left.subspan(block.size());
+  }
+}
+
+WrittenFile SliceFile::finish() {
+  if (next_ != written_.slices.size()) {
+    throw InternalError({.what = "fewer slices than planned"});
+  }
+  stream_.finish();
+  return std::move(written_);
+}
+
+} // namespace cairn::checkpoints

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cairn/checkpoint/safetensors.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::checkpoints {
+
+/// "F32". Throws CheckpointError for a type that safetensors has not.
+std::string_view safetensors_name(at::ScalarType type);
+at::ScalarType safetensors_type(const std::string& name);
+
+/// Bytes of the elements; nullopt if they cannot be counted.
+std::optional<std::uint64_t> tensor_bytes(
+    const std::vector<std::int64_t>& shape,
+    at::ScalarType type);
+
+/// What the file starts with, and how many bytes of elements follow.
+struct SafetensorsHeader {
+  std::string bytes; ///< a multiple of the alignment
+  std::uint64_t elements_bytes = 0;
+};
+
+/// `where` is for the message of a CheckpointError.
+SafetensorsHeader safetensors_header(
+    const std::vector<SafetensorsWriter::Entry>& entries,
+    const std::map<std::string, std::string>& metadata,
+    const std::filesystem::path& where,
+    std::size_t alignment = 8);
+
+} // namespace cairn::checkpoints

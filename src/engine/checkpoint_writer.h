@@ -1,0 +1,82 @@
+#pragma once
+
+#include "checkpoint/native/checkpoint_folder.h"
+#include "checkpoint/native/manifest.h"
+#include "checkpoint/native/retention.h"
+
+#include <cairn/base/log.h>
+#include <cairn/distributed/agreement.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <optional>
+#include <string>
+
+namespace cairn::engine {
+
+/// Saves of one run, one after the other: every rank writes its file, rank 0
+/// hears how that went, writes the manifest and gives the folder its name.
+///
+/// Nothing that goes wrong on the disk harms what was saved before.
+class CheckpointWriter {
+ public:
+  CheckpointWriter(
+      distributed::ProcessGroup group,
+      Logger logger,
+      checkpoints::Retention retention);
+  /// Waits for a save under way.
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  struct Place {
+    std::filesystem::path folder;
+    std::string tag;
+    std::filesystem::path partial; ///< written here first
+  };
+  /// All ranks come to save under the same tag; waits for the save before.
+  /// Throws on every rank if they differ, if another job writes to the folder,
+  /// or if it cannot be made.
+  Place begin(const std::filesystem::path& folder, const std::string& tag);
+
+  /// Writes this rank's file to the path it is given.
+  using WriteFile =
+      std::function<checkpoints::WrittenFile(const std::filesystem::path&)>;
+  struct Save {
+    Place place;
+    checkpoints::Manifest manifest; ///< rank 0's; without files and tensors
+    WriteFile write_file;
+    std::chrono::steady_clock::time_point called; ///< by the training
+  };
+  /// Here and now; throws CheckpointError on every rank if it fails on one.
+  void write(Save save);
+  /// Returns at once. What fails is logged, and told by finish().
+  void write_behind(Save save);
+  /// Waits for the save under way; what is wrong with the last one, if it
+  /// failed and nobody was told.
+  std::optional<std::string> finish();
+
+  /// See Agreement; not while a save is under way.
+  distributed::Agreement& agreement() { return agreement_; }
+
+ private:
+  std::string prepare(
+      const std::filesystem::path& folder,
+      const std::vector<std::string>& tags);
+  std::string run(Save& save);
+  std::string commit(Save& save, const std::vector<std::string>& outcomes);
+  void prune(const std::filesystem::path& folder) const;
+
+  distributed::ProcessGroup group_;
+  Logger logger_;
+  checkpoints::Retention retention_;
+  distributed::Agreement agreement_;
+  std::filesystem::path locked_folder_;
+  std::optional<checkpoints::FolderLock> lock_; ///< rank 0's
+  std::future<std::string> under_way_;
+  std::optional<std::string> failure_;
+};
+
+} // namespace cairn::engine

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cairn/checkpoint/slices.h>
+#include <cairn/engine/client_state.h>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace cairn::engine {
+
+/// Tensors go to the sink. What JSON has no form for (tensors, bytes that are
+/// no text, infinite numbers) becomes an object with one key that begins with
+/// "$"; such keys of the program's own get another "$".
+nlohmann::json to_json(const ClientState& state, checkpoints::Sink& sink);
+
+ClientState client_state_from(
+    const nlohmann::json& saved,
+    const checkpoints::Source& source);
+
+} // namespace cairn::engine

@@ -1,0 +1,391 @@
+#include "checkpoint/native/box_runs.h"
+#include "checkpoint/native/checkpoint_folder.h"
+#include "checkpoint/native/damaged_checkpoint.h"
+#include "checkpoint/native/native_source.h"
+#include "checkpoint/native/retention.h"
+#include "checkpoint/native/slice_file.h"
+#include "support/error_text.h"
+#include "support/fuzz.h"
+#include "support/temporary_folder.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <cairn/base/atomic_file.h>
+#include <cairn/base/file.h>
+#include <cairn/checkpoint/safetensors.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+
+namespace cairn::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+using cairn::testing::TemporaryFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Elements of a box, in its order.
+at::Tensor boxed(at::Tensor tensor, const Box& box) {
+  for (std::size_t d = 0; d < box.begin.size(); ++d) {
+    tensor =
+        tensor.narrow(static_cast<std::int64_t>(d), box.begin[d], box.size[d]);
+  }
+  return tensor.contiguous().view({-1});
+}
+
+struct Writer {
+  std::vector<TensorSlice> slices;
+};
+
+/// As an engine does it: a file for each writer, then the manifest.
+void save(
+    const fs::path& folder,
+    const std::string& tag,
+    const std::vector<Writer>& writers,
+    std::int64_t step = 0,
+    std::int64_t saved_at = 0) {
+  const fs::path partial = partial_folder(folder, tag, "0");
+  fs::create_directories(partial);
+  Manifest manifest{.tag = tag, .step = step, .saved_at = saved_at};
+  for (std::size_t i = 0; i < writers.size(); ++i) {
+    SlicePlan plan;
+    for (const TensorSlice& slice : writers[i].slices) {
+      plan.put(slice);
+    }
+    SliceFile file(
+        partial / ("rank-" + std::to_string(i) + ".safetensors"),
+        plan.slices());
+    for (const TensorSlice& slice : writers[i].slices) {
+      file.put(slice);
+    }
+    add_file(manifest, parse_written_file(to_text(file.finish())));
+  }
+  write_file_atomically(partial / manifest_name, to_text(manifest));
+  publish(partial, folder, tag);
+  write_latest(folder, tag);
+}
+
+TensorSlice whole(const std::string& name, const at::Tensor& values) {
+  return {
+      .name = name,
+      .shape = values.sizes().vec(),
+      .values = values.contiguous().view({-1})};
+}
+
+TEST(BoxRuns, KnowWhereTheElementsLie) {
+  const at::Tensor tensor = at::arange(2 * 3 * 4 * 5).view({2, 3, 4, 5});
+  for (const Box& box :
+       {Box{},
+        Box{{0, 0, 0, 0}, {2, 3, 4, 5}},
+        Box{{1, 0, 0, 0}, {1, 3, 4, 5}},
+        Box{{0, 1, 0, 0}, {2, 2, 4, 5}},
+        Box{{0, 0, 1, 0}, {2, 3, 2, 5}},
+        Box{{1, 1, 1, 2}, {1, 2, 3, 2}}}) {
+    const at::Tensor wanted = boxed(tensor, box);
+    const BoxRuns runs(tensor.sizes().vec(), box);
+    ASSERT_EQ(runs.elements(), wanted.numel());
+    std::vector<std::int64_t> found(tensor.numel(), -1);
+    for (std::int64_t i = 0; i < runs.elements(); ++i) {
+      EXPECT_EQ(runs.in_tensor(i), wanted[i].item<std::int64_t>());
+      found[runs.in_tensor(i)] = i;
+    }
+    for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+      EXPECT_EQ(runs.in_box(i), found[i]);
+    }
+  }
+}
+
+/// However it was cut, by rows, by columns, flat, any part comes back.
+TEST(NativeCheckpoint, GivesAnyPartOfWhatAnyoneSaved) {
+  const TemporaryFolder folder;
+  std::mt19937 random(1);
+  const auto below = [&](std::int64_t end) {
+    return static_cast<std::int64_t>(
+        random() % static_cast<std::uint32_t>(end));
+  };
+  for (int round = 0; round < 40; ++round) {
+    const std::vector<std::int64_t> shape{
+        1 + below(6),
+        1 + below(6),
+        1 + below(6)};
+    const at::Tensor tensor = at::rand(shape);
+    // Boxes along one dimension, each cut flat.
+    const auto cut = static_cast<std::size_t>(below(3));
+    std::vector<Writer> writers;
+    for (std::int64_t at = 0; at < shape[cut];) {
+      Box box{{0, 0, 0}, shape};
+      box.begin[cut] = at;
+      box.size[cut] = 1 + below(shape[cut] - at);
+      at += box.size[cut];
+      const at::Tensor values = boxed(tensor, box);
+      const std::int64_t middle = below(values.numel() + 1);
+      for (const auto& [begin, end] :
+           {std::pair(std::int64_t{0}, middle),
+            std::pair(middle, values.numel())}) {
+        writers.push_back(
+            {{{.name = "x",
+               .shape = shape,
+               .box = box,
+               .begin = begin,
+               .values = values.slice(0, begin, end)}}});
+      }
+    }
+    std::shuffle(writers.begin(), writers.end(), random);
+    save(folder.path(), "a", writers);
+    const NativeSource source(folder / "a");
+    for (int i = 0; i < 10; ++i) {
+      Box box{{}, {}};
+      for (const std::int64_t size : shape) {
+        box.begin.push_back(below(size));
+        box.size.push_back(1 + below(size - box.begin.back()));
+      }
+      const at::Tensor wanted = boxed(tensor, box);
+      const std::int64_t begin = below(wanted.numel());
+      at::Tensor got = at::empty({1 + below(wanted.numel() - begin)});
+      source.read("x", box, begin, got);
+      EXPECT_TRUE(at::equal(got, wanted.slice(0, begin, begin + got.numel())));
+      at::Tensor rounded = at::empty({wanted.numel()}, at::kBFloat16);
+      source.read("x", box, 0, rounded);
+      EXPECT_TRUE(at::equal(rounded, wanted.to(at::kBFloat16)));
+    }
+  }
+}
+
+TEST(NativeCheckpoint, IsMadeOfSafetensorsFiles) {
+  const TemporaryFolder folder;
+  const at::Tensor matrix = at::rand({3, 4});
+  const at::Tensor bytes = at::arange(5, at::kByte);
+  save(
+      folder.path(),
+      "a",
+      {{{whole("weight/matrix", matrix), whole("rng", bytes)}},
+       {{{.name = "long",
+          .shape = {6},
+          .begin = 2,
+          .values = at::ones({4})}}}});
+  const SafetensorsFile first(folder / "a/rank-0.safetensors");
+  EXPECT_TRUE(at::equal(first.tensor("weight/matrix"), matrix));
+  EXPECT_TRUE(at::equal(first.tensor("rng"), bytes));
+  const SafetensorsFile second(folder / "a/rank-1.safetensors");
+  EXPECT_TRUE(at::equal(second.tensor("long[2:6]"), at::ones({4})));
+}
+
+TEST(NativeCheckpoint, ReadsOnlyWhatIsAskedFor) {
+  const TemporaryFolder folder;
+  const at::Tensor large = at::rand({16 << 18}); // 16 blocks
+  save(folder.path(), "a", {{{whole("x", large)}}});
+  const NativeSource source(folder / "a");
+  at::Tensor part = at::empty({10});
+  source.read("x", (5 << 18) - 5, part);
+  EXPECT_TRUE(at::equal(part, large.slice(0, (5 << 18) - 5, (5 << 18) + 5)));
+  EXPECT_EQ(source.bytes_checked(), 2 * checksum_block);
+  source.read("x", 5 << 18, part);
+  EXPECT_EQ(source.bytes_checked(), 2 * checksum_block);
+}
+
+void alter(const fs::path& file, std::streamoff at) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(at);
+  const char byte = static_cast<char>(stream.get());
+  stream.seekp(at);
+  stream.put(static_cast<char>(byte ^ 1));
+}
+
+TEST(NativeCheckpoint, NamesWhatIsDamaged) {
+  const TemporaryFolder folder;
+  const auto fresh = [&] {
+    save(
+        folder.path(),
+        "a",
+        {{{whole("x", at::rand({1 << 18})), whole("y", at::rand({8}))}}});
+    return folder / "a/rank-0.safetensors";
+  };
+  at::Tensor x = at::empty({1 << 18});
+  at::Tensor y = at::empty({8});
+  {
+    const fs::path file = fresh();
+    alter(file, static_cast<std::streamoff>(fs::file_size(file)) - 3);
+    const NativeSource source(folder / "a");
+    source.read("x", 0, x);
+    EXPECT_THAT(
+        error_text<DamagedCheckpoint>([&] { source.read("y", 0, y); }),
+        ::testing::AllOf(
+            HasSubstr("rank-0.safetensors: the file is damaged"),
+            HasSubstr("y, bytes")));
+  }
+  const auto error = [&] {
+    return error_text<DamagedCheckpoint>(
+        [&] { const NativeSource source(folder / "a"); });
+  };
+  fs::resize_file(fresh(), 1000);
+  EXPECT_THAT(error(), HasSubstr("is cut off or was replaced (1000 bytes, "));
+  EXPECT_THAT(
+      find_checkpoints(folder.path())[0].problem,
+      HasSubstr("rank-0.safetensors has 1000 bytes"));
+  fs::remove(fresh());
+  EXPECT_THAT(error(), HasSubstr("rank-0.safetensors: "));
+  EXPECT_THAT(error(), HasSubstr("No such file"));
+  fresh();
+  alter(folder / "a/manifest.json", 2);
+  EXPECT_THAT(error(), HasSubstr("manifest.json: the manifest is damaged"));
+  fresh();
+  {
+    const NativeSource source(folder / "a");
+    EXPECT_THAT(
+        error_text<CheckpointError>([&] { source.read("z", 0, y); }),
+        HasSubstr("\"z\" is not in the checkpoint"));
+    EXPECT_THAT(
+        error_text<CheckpointError>([&] { source.read("y", 1, y); }),
+        HasSubstr("more elements are wanted than were saved (1 to 9 of 8)"));
+  }
+  save(
+      folder.path(),
+      "gap",
+      {{{{.name = "x", .shape = {4}, .begin = 1, .values = at::ones({3})}}}});
+  const NativeSource source(folder / "gap");
+  at::Tensor four = at::empty({4});
+  EXPECT_THAT(
+      error_text<DamagedCheckpoint>([&] { source.read("x", 0, four); }),
+      HasSubstr("no rank saved them (x, element 0)"));
+}
+
+TEST(NativeCheckpoint, BearsAnyManifest) {
+  const TemporaryFolder folder;
+  save(
+      folder.path(),
+      "a",
+      {{{{.name = "x",
+          .shape = {4, 4},
+          .box = {{0, 2}, {4, 2}},
+          .begin = 1,
+          .values = at::ones({7})},
+         whole("y", at::ones({3}, at::kHalf))}}});
+  const fs::path path = folder / "a/manifest.json";
+  const std::string text = read_file(path, 1 << 20);
+  const int accepted = cairn::testing::fuzz(
+      {.seeds = {text},
+       .pieces =
+           {"-1",
+            "9223372036854775807",
+            "1e99",
+            "null",
+            "[]",
+            "{}",
+            "\"\"",
+            "18446744073709551615",
+            "\"../a\"",
+            "\"F64\"",
+            "[0,0,0]"},
+       .runs = 3000},
+      [&](const std::string& damaged) {
+        std::ofstream(path, std::ios::binary) << damaged;
+        const NativeSource source(folder / "a");
+        for (const auto& [name, tensor] : source.manifest().tensors) {
+          at::Tensor some = at::empty({1}, tensor.type);
+          source.read(name, 0, some);
+        }
+      });
+  EXPECT_LT(accepted, 3000);
+}
+
+TEST(CheckpointFolder, ReplacesATagAtOnce) {
+  const TemporaryFolder folder;
+  save(folder.path(), "a", {{{whole("x", at::zeros({2}))}}});
+  save(folder.path(), "a", {{{whole("x", at::ones({2}))}}});
+  const NativeSource source(folder / "a");
+  at::Tensor x = at::empty({2});
+  source.read("x", 0, x);
+  EXPECT_TRUE(at::equal(x, at::ones({2})));
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    left.push_back(entry.path().filename());
+  }
+  EXPECT_THAT(left, ::testing::UnorderedElementsAre("a", "latest"));
+}
+
+TEST(CheckpointFolder, TriesTheLatestFirstThenTheNewest) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(load_order(folder.path()), IsEmpty());
+  EXPECT_THAT(load_order(folder / "none"), IsEmpty());
+  for (const auto& [tag, saved_at] :
+       {std::pair("b", 2), std::pair("c", 3), std::pair("a", 1)}) {
+    save(folder.path(), tag, {{{whole("x", at::ones({1}))}}}, 0, saved_at);
+  }
+  EXPECT_THAT(load_order(folder.path()), ElementsAre("a", "c", "b"));
+  fs::remove(folder / "latest");
+  EXPECT_THAT(load_order(folder.path()), ElementsAre("c", "b", "a"));
+  folder.write("latest", "b\n"); // with an editor
+  EXPECT_THAT(load_order(folder.path()), ElementsAre("b", "c", "a"));
+  folder.write("latest", "../b");
+  EXPECT_THAT(
+      error_text([&] { load_order(folder.path()); }),
+      HasSubstr("must be a plain name"));
+}
+
+TEST(CheckpointFolder, SweepsUpRemains) {
+  const TemporaryFolder folder;
+  save(folder.path(), "a", {{{whole("x", at::ones({1}))}}});
+  fs::create_directories(partial_folder(folder.path(), "b", "77"));
+  fs::create_directories(folder / ".c.0.deleting");
+  fs::create_directories(folder / ".mine");
+  EXPECT_EQ(find_checkpoints(folder.path()).size(), 1);
+  remove_remains(folder.path());
+  EXPECT_FALSE(fs::exists(partial_folder(folder.path(), "b", "77")));
+  EXPECT_FALSE(fs::exists(folder / ".c.0.deleting"));
+  EXPECT_TRUE(fs::exists(folder / ".mine"));
+  remove_checkpoint(folder.path(), "a");
+  EXPECT_THAT(find_checkpoints(folder.path()), IsEmpty());
+}
+
+TEST(CheckpointFolder, HasOneWriter) {
+  const TemporaryFolder folder;
+  {
+    const FolderLock lock(folder.path());
+    EXPECT_THAT(
+        error_text<CheckpointError>([&] { FolderLock other(folder.path()); }),
+        HasSubstr("another job is writing checkpoints to this folder"));
+  }
+  const FolderLock lock(folder.path());
+}
+
+std::vector<std::string> doomed(
+    const std::vector<std::int64_t>& steps,
+    const Retention& retention) {
+  std::vector<FoundCheckpoint> found;
+  for (const std::int64_t step : steps) {
+    found.push_back(
+        {.tag = std::to_string(step), .step = step, .saved_at = step});
+  }
+  return checkpoints_to_delete(found, retention);
+}
+
+TEST(Retention, KeepsTheLastAndEveryNth) {
+  const std::vector<std::int64_t> steps{10, 20, 30, 40, 50, 60};
+  EXPECT_THAT(doomed(steps, {}), IsEmpty());
+  EXPECT_THAT(
+      doomed(steps, {.keep_last = 2}),
+      ElementsAre("10", "20", "30", "40"));
+  EXPECT_THAT(
+      doomed(steps, {.keep_last = 1, .keep_every = 20}),
+      ElementsAre("10", "30", "50"));
+  EXPECT_THAT(doomed(steps, {.keep_every = 20}), IsEmpty());
+  EXPECT_THAT(doomed(steps, {.keep_last = 9}), IsEmpty());
+  EXPECT_THAT(doomed({}, {.keep_last = 1}), IsEmpty());
+}
+
+TEST(Retention, NeverTouchesTheNewestCompleteOne) {
+  std::vector<FoundCheckpoint> found{
+      {.tag = "1", .step = 1, .saved_at = 1},
+      {.tag = "2", .step = 2, .saved_at = 2},
+      {.tag = "3", .step = 3, .saved_at = 3, .problem = "torn"}};
+  EXPECT_THAT(checkpoints_to_delete(found, {.keep_last = 1}), ElementsAre("1"));
+  found[0].saved_at = 9; // saved again after a roll back
+  EXPECT_THAT(checkpoints_to_delete(found, {.keep_last = 1}), ElementsAre("2"));
+}
+
+} // namespace
+} // namespace cairn::checkpoints
