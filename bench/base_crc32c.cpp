@@ -18,6 +18,19 @@ void sum(benchmark::State& state, Kernel* kernel) {
   state.SetBytesProcessed(state.iterations() * state.range());
 }
 
+void sum_and_copy(benchmark::State& state) {
+  const std::vector<std::byte> from(static_cast<std::size_t>(state.range()));
+  std::vector<std::byte> to(from.size());
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(cairn::crc32c_detail::hardware_copy(
+        0,
+        to.data(),
+        from.data(),
+        from.size()));
+  }
+  state.SetBytesProcessed(state.iterations() * state.range());
+}
+
 /// The ceiling: memory read once and written once.
 void copy(benchmark::State& state) {
   const std::vector<std::byte> from(static_cast<std::size_t>(state.range()));
@@ -35,4 +48,5 @@ BENCHMARK_CAPTURE(sum, sliced, cairn::crc32c_detail::sliced)
     ->Range(64, 16 << 20);
 BENCHMARK_CAPTURE(sum, hardware, cairn::crc32c_detail::hardware)
     ->Range(64, 16 << 20);
+BENCHMARK(sum_and_copy)->Range(64, 16 << 20);
 BENCHMARK(copy)->Range(64, 16 << 20);

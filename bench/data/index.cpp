@@ -6,10 +6,9 @@
 
 #include "measurement.h"
 
+#include <cairn/base/large_buffer.h>
 #include <cairn/base/numpy_random.h>
 #include <cairn/data/gpt_index.h>
-
-#include "data/large_buffer.h"
 
 #include <zlib.h>
 
@@ -35,8 +34,8 @@ std::vector<std::int32_t> make_lengths(std::size_t count) {
 }
 
 template <typename T>
-data::LargeBuffer shuffled(std::size_t count, NumpyRandom& random) {
-  data::LargeBuffer buffer(count * sizeof(T));
+LargeBuffer shuffled(std::size_t count, NumpyRandom& random) {
+  LargeBuffer buffer(count * sizeof(T));
   const auto values = buffer.as<T>();
   std::iota(values.begin(), values.end(), T{0});
   random.shuffle(values);

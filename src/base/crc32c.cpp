@@ -14,6 +14,16 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
   return ~kernel(~before, bytes.data(), bytes.size());
 }
 
+std::uint32_t crc32c_copy(
+    std::byte* to,
+    std::span<const std::byte> from,
+    std::uint32_t before) {
+  static const auto kernel = CpuFeatures::detect().crc32c
+      ? crc32c_detail::hardware_copy
+      : crc32c_detail::sliced_copy;
+  return ~kernel(~before, to, from.data(), from.size());
+}
+
 std::uint32_t crc32c_combine(
     std::uint32_t first,
     std::uint32_t second,

@@ -5,18 +5,28 @@
 
 namespace cairn::crc32c_detail {
 
-// Both take and return the register, that is the complement of a checksum.
+// All take and return the register, that is the complement of a checksum.
 
 /// Slicing by eight: plain C++, for CPUs without the instruction.
 std::uint32_t sliced(
     std::uint32_t state,
     const std::byte* bytes,
     std::size_t size);
+std::uint32_t sliced_copy(
+    std::uint32_t state,
+    std::byte* to,
+    const std::byte* from,
+    std::size_t size);
 
 /// With SSE 4.2's or ARMv8's instruction; only where CpuFeatures has crc32c.
 std::uint32_t hardware(
     std::uint32_t state,
     const std::byte* bytes,
+    std::size_t size);
+std::uint32_t hardware_copy(
+    std::uint32_t state,
+    std::byte* to,
+    const std::byte* from,
     std::size_t size);
 
 } // namespace cairn::crc32c_detail

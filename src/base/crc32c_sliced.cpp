@@ -56,4 +56,15 @@ std::uint32_t sliced(
   return state;
 }
 
+std::uint32_t sliced_copy(
+    std::uint32_t state,
+    std::byte* to,
+    const std::byte* from,
+    std::size_t size) {
+  if (size > 0) {
+    std::memcpy(to, from, size);
+  }
+  return sliced(state, from, size);
+}
+
 } // namespace cairn::crc32c_detail

@@ -1,7 +1,6 @@
 #include <cairn/data/gpt_index.h>
 
-#include "data/large_buffer.h"
-
+#include <cairn/base/large_buffer.h>
 #include <cairn/base/numpy_random.h>
 
 #include <algorithm>

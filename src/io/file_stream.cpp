@@ -33,12 +33,11 @@ FileStream::FileStream(
     : file_(AsyncFile::create_new(path)),
       name_{path},
       queue_(requests(options), EngineKind::threads),
-      blocks_(options.blocks),
+      block_size_(options.block_size),
+      memory_(options.blocks * options.block_size),
+      written_(options.blocks),
       reserved_(options.expected_size) {
   file_.reserve(0, reserved_);
-  for (Block& block : blocks_) {
-    block.memory = AlignedBuffer(options.block_size);
-  }
 }
 
 FileStream::FileStream(const std::filesystem::path& path)
@@ -55,13 +54,12 @@ void FileStream::write(std::span<const std::byte> bytes) {
 }
 
 std::span<std::byte> FileStream::room() {
-  Block& block = blocks_[current_];
-  attempt([&] { block.written.wait(); });
-  return block.memory.bytes().subspan(filled_);
+  attempt([&] { written_[current_].wait(); });
+  return current_block().subspan(filled_);
 }
 
 void FileStream::advance(std::size_t bytes) {
-  const std::size_t most = blocks_[current_].memory.size() - filled_;
+  const std::size_t most = block_size_ - filled_;
   if (bytes > most) {
     throw InternalError(
         {.what = "more bytes than there was room for",
@@ -75,19 +73,22 @@ void FileStream::advance(std::size_t bytes) {
 }
 
 void FileStream::start_writing() {
-  Block& block = blocks_[current_];
-  block.written =
-      queue_.write(file_, offset_, block.memory.bytes().first(filled_));
+  written_[current_] =
+      queue_.write(file_, offset_, current_block().first(filled_));
   offset_ += filled_;
   filled_ = 0;
-  current_ = (current_ + 1) % blocks_.size();
+  current_ = (current_ + 1) % written_.size();
+}
+
+std::span<std::byte> FileStream::current_block() const {
+  return memory_.as<std::byte>().subspan(current_ * block_size_, block_size_);
 }
 
 void FileStream::finish() {
   attempt([&] {
     start_writing();
-    for (Block& block : blocks_) {
-      block.written.wait();
+    for (Pending& block : written_) {
+      block.wait();
     }
     if (reserved_ > size()) {
       file_.cut(size());

@@ -3,6 +3,7 @@
 #include <cairn/base/cpu.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <random>
 #include <string_view>
@@ -75,6 +76,17 @@ TEST(Crc32c, EveryKernelAgreesAtEveryLengthAndAlignment) {
         << offset << ' ' << size;
     ASSERT_EQ(~crc32c_detail::hardware(~0U, part.data(), part.size()), expected)
         << offset << ' ' << size;
+    for (const auto kernel :
+         {crc32c_detail::sliced_copy, crc32c_detail::hardware_copy}) {
+      // One byte more on either side, which must stay.
+      std::vector<std::byte> to(part.size() + 2, std::byte{0x5a});
+      ASSERT_EQ(~kernel(~0U, to.data() + 1, part.data(), part.size()), expected)
+          << offset << ' ' << size;
+      ASSERT_TRUE(
+          std::ranges::equal(part, std::span(to).subspan(1, part.size())));
+      ASSERT_EQ(to.front(), std::byte{0x5a});
+      ASSERT_EQ(to.back(), std::byte{0x5a});
+    }
   };
   for (std::size_t size = 0; size < 420; ++size) {
     check(size % 9, size);
@@ -85,7 +97,7 @@ TEST(Crc32c, EveryKernelAgreesAtEveryLengthAndAlignment) {
     check(offset, random() % (bytes.size() - offset));
   }
   // Around the strides of the interleaved loops.
-  for (const std::size_t size : {384U, 12288U, 24576U}) {
+  for (const std::size_t size : {384U, 1536U, 12288U, 24576U}) {
     for (std::size_t offset = 0; offset < 8; ++offset) {
       check(offset, size - 1);
       check(offset, size);
@@ -101,6 +113,12 @@ TEST(Crc32c, PiecesGiveTheWhole) {
     const auto first = std::span(bytes).first(cut);
     const auto second = std::span(bytes).subspan(cut);
     EXPECT_EQ(crc32c(second, crc32c(first)), whole) << cut;
+    std::vector<std::byte> copy(bytes.size());
+    EXPECT_EQ(
+        crc32c_copy(copy.data() + cut, second, crc32c_copy(copy.data(), first)),
+        whole)
+        << cut;
+    EXPECT_EQ(copy, bytes);
     EXPECT_EQ(
         crc32c_combine(crc32c(first), crc32c(second), second.size()),
         whole)

@@ -13,6 +13,13 @@ std::uint32_t crc32c(
     std::span<const std::byte> bytes,
     std::uint32_t before = 0);
 
+/// Copies `from` to `to`, which is somewhere else, and sums it on the way: the
+/// copy is nearly free then.
+std::uint32_t crc32c_copy(
+    std::byte* to,
+    std::span<const std::byte> from,
+    std::uint32_t before = 0);
+
 /// The checksum of two stretches, one after the other, from the checksum of
 /// each: lets threads sum parts of a file at the same time.
 std::uint32_t crc32c_combine(

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cairn/base/error.h>
-#include <cairn/io/aligned_buffer.h>
+#include <cairn/base/large_buffer.h>
 #include <cairn/io/async_file.h>
 #include <cairn/io/io_queue.h>
 #include <cairn/io/pending.h>
@@ -69,21 +69,20 @@ class FileStream {
     bool keep = false;
     ~Name();
   };
-  struct Block {
-    AlignedBuffer memory;
-    Pending written; ///< after `memory`, so that it is over before that goes
-  };
 
   /// Runs a step; remembers what fails, as trying an fsync again, say, would
   /// succeed without the bytes being there.
   template <typename Step>
   void attempt(Step&& step);
   void start_writing();
+  std::span<std::byte> current_block() const;
 
   AsyncFile file_;
   Name name_;
   IoQueue queue_;
-  std::vector<Block> blocks_;
+  std::size_t block_size_;
+  LargeBuffer memory_;
+  std::vector<Pending> written_; ///< a block each; ends before its memory
   std::uint64_t reserved_;
   std::size_t current_ = 0;  ///< the block that is being filled
   std::size_t filled_ = 0;   ///< bytes in it

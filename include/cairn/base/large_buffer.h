@@ -4,10 +4,11 @@
 #include <memory>
 #include <span>
 
-namespace cairn::data {
+namespace cairn {
 
-/// Memory for arrays that are touched all over, on huge pages where the system
-/// grants them: with small ones, finding the page costs as much as the access.
+/// Memory on huge pages where the system grants them, for arrays that are
+/// touched all over (with small pages, finding one costs as much as the access)
+/// and for what goes straight to a disk (which then gets few long stretches).
 /// Zero to begin with. Released when the last copy goes.
 class LargeBuffer {
  public:
@@ -27,4 +28,4 @@ class LargeBuffer {
   std::size_t size_ = 0;
 };
 
-} // namespace cairn::data
+} // namespace cairn
