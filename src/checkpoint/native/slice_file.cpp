@@ -3,7 +3,6 @@
 #include "checkpoint/native/box_runs.h"
 #include "checkpoint/safetensors_header.h"
 
-#include <cairn/base/crc32c.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -112,8 +111,7 @@ void SliceFile::put(const TensorSlice& slice) {
       values.nbytes()};
   while (!left.empty()) {
     const auto block = left.first(std::min(left.size(), checksum_block));
-    planned.stored.crc32c.push_back(crc32c(block));
-    stream_.write(block);
+    planned.stored.crc32c.push_back(stream_.write_summed(block));
     left = left.subspan(block.size());
   }
 }
