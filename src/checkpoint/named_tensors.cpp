@@ -52,6 +52,16 @@ NamedTensors named_tensors(const PythonValue& dict) {
   return collector.take();
 }
 
+LazyTensor as_type(LazyTensor tensor, at::ScalarType type) {
+  if (tensor.type != type) {
+    tensor.type = type;
+    tensor.load = [load = std::move(tensor.load), type] {
+      return load().to(type);
+    };
+  }
+  return tensor;
+}
+
 PythonValue dict_of_tensors(const NamedTensors& tensors) {
   std::vector<PythonValue::Member> members;
   for (const auto& [name, tensor] : tensors) {

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,7 +22,8 @@ struct TensorBytes {
 struct MadeTensor {
   StoredTensor place;
   at::Tensor tensor;
-  std::function<at::Tensor()> load; ///< only if there is no `tensor`
+  /// If there is no `tensor`: its elements, one piece after the other.
+  std::vector<LazyTensor> pieces;
 };
 
 struct PythonValue::Node {

@@ -5,6 +5,7 @@
 #include "checkpoint/tensor_bytes.h"
 
 #include <ATen/Functions.h>
+#include <c10/util/accumulate.h>
 #include <c10/util/strides.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
@@ -21,6 +22,7 @@ namespace {
 
 using Kind = PythonValue::Kind;
 using Node = PythonValue::Node;
+using Shape = std::vector<std::int64_t>;
 
 std::string_view name_of(Kind kind) {
   constexpr std::array<std::string_view, 14> names{
@@ -157,16 +159,42 @@ PythonValue PythonValue::tensor(const at::Tensor& value) {
   return made({.kind = Kind::tensor, .made = std::move(made_tensor)});
 }
 
-PythonValue PythonValue::tensor(LazyTensor value) {
-  const auto strides = c10::contiguous_strides(value.shape);
+namespace {
+
+PythonValue lazy(
+    at::ScalarType type,
+    Shape shape,
+    std::vector<LazyTensor> pieces) {
+  const auto strides = c10::contiguous_strides(shape);
   auto made_tensor = std::make_shared<MadeTensor>();
   made_tensor->place = {
-      .type = value.type,
-      .sizes = value.shape,
+      .type = type,
+      .sizes = std::move(shape),
       .strides = {strides.begin(), strides.end()},
       .storage = fmt::format("{}", fmt::ptr(made_tensor.get()))};
-  made_tensor->load = std::move(value.load);
+  made_tensor->pieces = std::move(pieces);
   return made({.kind = Kind::tensor, .made = std::move(made_tensor)});
+}
+
+} // namespace
+
+PythonValue PythonValue::tensor(LazyTensor value) {
+  const at::ScalarType type = value.type;
+  Shape shape = value.shape;
+  return lazy(type, std::move(shape), {std::move(value)});
+}
+
+PythonValue PythonValue::flat_tensor(
+    at::ScalarType type,
+    std::vector<LazyTensor> pieces) {
+  std::int64_t elements = 0;
+  for (const LazyTensor& piece : pieces) {
+    if (piece.type != type) {
+      throw InternalError({.what = "a flat tensor of several types"});
+    }
+    elements += c10::multiply_integers(piece.shape);
+  }
+  return lazy(type, {elements}, std::move(pieces));
 }
 
 PythonValue PythonValue::global(std::string module, std::string name) {
@@ -283,6 +311,25 @@ at::Tensor PythonValue::tensor() const {
     refuse("a tensor");
   }
   return node_->bytes ? load(*node_->bytes) : load(*node_->made);
+}
+
+at::Tensor PythonValue::elements(std::int64_t begin, std::int64_t count) const {
+  const StoredTensor& place = stored();
+  const std::int64_t all = c10::multiply_integers(place.sizes);
+  if (begin < 0 || count < 0 || count > all || begin > all - count) {
+    throw CheckpointError(
+        {.what = "a tensor has too few elements",
+         .values = fmt::format("{} to {} of {}", begin, begin + count, all)});
+  }
+  const auto strides = c10::contiguous_strides(place.sizes);
+  if (node_->bytes && std::ranges::equal(place.strides, strides)) {
+    TensorBytes part = *node_->bytes;
+    part.place.offset += begin;
+    part.place.sizes = {count};
+    part.place.strides = {1};
+    return load(part);
+  }
+  return tensor().contiguous().view({-1}).narrow(0, begin, count);
 }
 
 const StoredTensor& PythonValue::stored() const {

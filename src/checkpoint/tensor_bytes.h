@@ -12,8 +12,10 @@ void check(const TensorBytes& tensor);
 /// A copy of its own, with the strides that were saved.
 at::Tensor load(const TensorBytes& tensor);
 
-/// A copy of its own. Throws CheckpointError if what is loaded is not what was
-/// announced.
+/// A copy of its own.
 at::Tensor load(const MadeTensor& tensor);
+
+/// Throws CheckpointError if what is loaded is not what was announced.
+at::Tensor load(const LazyTensor& tensor);
 
 } // namespace cairn::checkpoints

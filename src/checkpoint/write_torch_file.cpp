@@ -15,31 +15,33 @@ namespace cairn::checkpoints {
 
 namespace {
 
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {
+      static_cast<const std::byte*>(tensor.const_data_ptr()),
+      tensor.nbytes()};
+}
+
 void add_storage(
     ZipWriter& zip,
     const std::string& name,
     const PickledStorage& storage) {
   const PythonValue::Node& node = *storage.tensor;
+  zip.begin(name, storage.bytes);
   if (node.bytes) {
-    zip.add(name, node.bytes->storage);
-    return;
-  }
-  at::Tensor elements;
-  if (const at::Tensor& own = node.made->tensor; own.defined()) {
-    elements = at::empty({0}, own.options().dtype(at::kByte))
-                   .set_(
-                       own.storage(),
-                       0,
-                       {static_cast<std::int64_t>(storage.bytes)},
-                       {1})
-                   .cpu();
+    zip.write(node.bytes->storage);
+  } else if (const at::Tensor& own = node.made->tensor; own.defined()) {
+    const at::Tensor bytes = at::empty({0}, own.options().dtype(at::kByte))
+                                 .set_(
+                                     own.storage(),
+                                     0,
+                                     {static_cast<std::int64_t>(storage.bytes)},
+                                     {1});
+    zip.write(bytes_of(bytes.cpu()));
   } else {
-    elements = load(*node.made).contiguous();
+    for (const LazyTensor& piece : node.made->pieces) {
+      zip.write(bytes_of(load(piece).contiguous()));
+    }
   }
-  zip.add(
-      name,
-      {static_cast<const std::byte*>(elements.const_data_ptr()),
-       elements.nbytes()});
 }
 
 } // namespace

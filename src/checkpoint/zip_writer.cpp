@@ -1,5 +1,6 @@
 #include "checkpoint/zip_writer.h"
 
+#include <cairn/base/error.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -33,11 +34,6 @@ class Record {
   std::string bytes_;
 };
 
-std::uint32_t crc_of(std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(
-      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
 /// What does not fit in 32 bits stands in an extra field.
 std::uint32_t narrowed(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min(value, largest_32));
@@ -50,8 +46,9 @@ void put_common(
     std::uint32_t crc,
     bool large) {
   constexpr std::uint16_t names_are_utf8 = 0x0800;
+  constexpr std::uint16_t checksum_follows = 0x0008;
   record.put(version_64)
-      .put(names_are_utf8)
+      .put(static_cast<std::uint16_t>(names_are_utf8 | checksum_follows))
       .put(std::uint16_t{0}) // stored
       .put(std::uint16_t{0})
       .put(std::uint16_t{0x21}) // the first day of 1980: no clock in a file
@@ -63,11 +60,43 @@ void put_common(
 } // namespace
 
 void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
-  const Member member{
-      .name = name,
-      .size = bytes.size(),
-      .offset = file_.size(),
-      .crc = crc_of(bytes)};
+  begin(name, bytes.size());
+  write(bytes);
+}
+
+void ZipWriter::write(std::span<const std::byte> bytes) {
+  if (bytes.size() > missing_) {
+    throw InternalError({.what = "more bytes than announced"});
+  }
+  std::uint32_t& crc = members_.back().crc;
+  crc = static_cast<std::uint32_t>(
+      crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  file_.write(bytes);
+  missing_ -= bytes.size();
+}
+
+/// The checksum is known only behind the bytes.
+void ZipWriter::end() {
+  if (missing_ != 0) {
+    throw InternalError({.what = "fewer bytes than announced"});
+  }
+  if (members_.empty()) {
+    return;
+  }
+  const Member& member = members_.back();
+  Record tail;
+  tail.put(std::uint32_t{0x08074b50}).put(member.crc);
+  if (member.size >= largest_32) {
+    tail.put(member.size).put(member.size);
+  } else {
+    tail.put(narrowed(member.size)).put(narrowed(member.size));
+  }
+  file_.write(tail.bytes());
+}
+
+void ZipWriter::begin(const std::string& name, std::uint64_t size) {
+  end();
+  const Member member{.name = name, .size = size, .offset = file_.size()};
   const bool large = member.size >= largest_32;
   Record extra;
   if (large) {
@@ -85,17 +114,18 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
       .put(std::string(padding, 'Z'));
   Record header;
   header.put(std::uint32_t{0x04034b50});
-  put_common(header, member.size, member.crc, large);
+  put_common(header, member.size, 0, large);
   header.put(static_cast<std::uint16_t>(name.size()))
       .put(static_cast<std::uint16_t>(extra.size()))
       .put(name)
       .put(extra.bytes());
   file_.write(header.bytes());
-  file_.write(bytes);
   members_.push_back(member);
+  missing_ = size;
 }
 
 void ZipWriter::commit() {
+  end();
   const std::uint64_t begin = file_.size();
   for (const Member& member : members_) {
     const bool large = member.size >= largest_32 || member.offset >= largest_32;

@@ -19,6 +19,9 @@ class ZipWriter {
   explicit ZipWriter(const std::filesystem::path& path) : file_(path) {}
 
   void add(const std::string& name, std::span<const std::byte> bytes);
+  /// The same in portions: exactly `size` bytes must follow.
+  void begin(const std::string& name, std::uint64_t size);
+  void write(std::span<const std::byte> bytes);
   void commit();
 
  private:
@@ -28,9 +31,11 @@ class ZipWriter {
     std::uint64_t offset = 0; ///< of its header
     std::uint32_t crc = 0;
   };
+  void end();
 
   AtomicFile file_;
   std::vector<Member> members_;
+  std::uint64_t missing_ = 0; ///< bytes of the member that is being written
 };
 
 } // namespace cairn::checkpoints

@@ -3,6 +3,7 @@
 #include "group_core.h"
 #include "handshake.h"
 #include "store.h"
+#include "watchdog.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>
@@ -20,14 +21,19 @@ constexpr char threw = '-';
 } // namespace
 
 Agreement::Agreement(ProcessGroup group, std::string name)
-    : group_(std::move(group)), name_(std::move(name)) {
-  if (group_.core_->watched) {
-    store_ = group_.core_->job->store->clone();
+    : group_(std::move(group)) {
+  detail::GroupCore& core = *group_.core_;
+  if (core.watched) {
+    const std::lock_guard lock(core.mutex);
+    place_ =
+        fmt::format("agree/{}/{}/{}", core.key, name, ++core.agreements[name]);
+    store_ = core.job->store->clone();
   }
 }
 
 Agreement::~Agreement() = default;
 
+/// Until each of the first members of the group has set its key.
 void Agreement::wait(
     const std::vector<std::string>& keys,
     const std::string& what,
@@ -42,24 +48,30 @@ void Agreement::wait(
     if (store_->wait(keys, std::clamp(left, {}, patience))) {
       return;
     }
-    if (left > patience) {
-      continue;
-    }
     std::vector<int> missing;
+    bool left_the_job = false;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (!store_->get(keys[i])) {
         missing.push_back(group_.global_ranks()[i]);
+        left_the_job |= has_left(*store_, missing.back());
       }
     }
     if (missing.empty()) {
       return;
     }
+    if (left > patience && !left_the_job) {
+      continue;
+    }
     throw CommError(
         {.what = fmt::format(
-             "{} did not come to {} within {:.1f} s",
+             "{} did not come to {}, {}",
              name_ranks(missing),
              what,
-             std::chrono::duration<double>(timeout).count()),
+             left_the_job
+                 ? "but ended"
+                 : fmt::format(
+                       "not within {:.1f} s",
+                       std::chrono::duration<double>(timeout).count())),
          .where = fmt::format("group \"{}\"", group_.name()),
          .remedy = fmt::format(
              "all {} ranks of the group must take part",
@@ -76,12 +88,7 @@ std::string Agreement::operator()(
     return decide({text});
   }
   const auto place = [&](std::uint64_t meeting, int rank) {
-    return fmt::format(
-        "agree/{}/{}/{}/{}",
-        group_.core_->key,
-        name_,
-        meeting,
-        rank);
+    return fmt::format("{}/{}/{}", place_, meeting, rank);
   };
   const std::uint64_t meeting = meetings_++;
   const std::string answer_place = place(meeting, -1);

@@ -37,6 +37,10 @@ std::string unless_said(const std::string& text, const std::string& before) {
 
 } // namespace
 
+bool has_left(Store& store, int rank) {
+  return store.get(key(left_prefix, rank)).has_value();
+}
+
 std::shared_ptr<Watchdog> Watchdog::start(
     Options options,
     std::unique_ptr<Store> store) {

@@ -21,6 +21,9 @@
 
 namespace cairn::distributed {
 
+/// Whether a rank's program has ended in good order.
+bool has_left(Store& store, int rank);
+
 /// Watches every collective of this rank. When one fails or does not finish in
 /// time, the ranks compare notes through the store: each tells its last calls,
 /// one of them works out who is to blame, all print that line and end with it.

@@ -246,6 +246,27 @@ TEST(TorchFile, WritesLazyTensorsOneAtATime) {
   EXPECT_NE(again.at("a").stored().storage, again.at("b").stored().storage);
 }
 
+TEST(TorchFile, WritesAFlatTensorPieceByPiece) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "model.pt";
+  int loads = 0;
+  int alive = 0;
+  write_torch_file(
+      path,
+      PythonValue::flat_tensor(
+          at::kFloat,
+          {counted(3, loads, alive), counted(2, loads, alive)}));
+  EXPECT_EQ(loads, 2);
+  const PythonValue again = read_torch_file(path);
+  const float wanted[]{3, 3, 3, 2, 2};
+  EXPECT_TRUE(again.tensor().equal(at::tensor(at::ArrayRef<float>(wanted))));
+  EXPECT_TRUE(again.elements(2, 2).equal(
+      at::tensor(at::ArrayRef<float>(wanted + 2, 2))));
+  EXPECT_THAT(
+      error_text<CheckpointError>([&] { again.elements(3, 3); }),
+      HasSubstr("too few elements (3 to 6 of 5)"));
+}
+
 TEST(TorchFile, RefusesALazyTensorThatIsAnother) {
   const testing::TemporaryFolder folder;
   const PythonValue value = PythonValue::tensor(

@@ -285,7 +285,7 @@ TEST(EngineCheckpoint, FineTunes) {
           folder.path(),
           "weights",
           {},
-          {.optimizer = false, .rng = false});
+          {.wait = true, .optimizer = false, .rng = false});
       Training tuned = start(world, stage, {{"optimizer", {{"type", "Lion"}}}});
       tuned.all.engine.load_checkpoint(
           folder.path(),
@@ -328,8 +328,12 @@ TEST(EngineCheckpoint, GivesTheClientsStateBackUnchanged) {
     EXPECT_EQ(
         std::get<double>(got.at("best")),
         std::numeric_limits<double>::infinity());
-    EXPECT_EQ(got.at("name"), client.at("name"));
-    EXPECT_EQ(got.at("random_rng_state"), client.at("random_rng_state"));
+    EXPECT_EQ(
+        std::get<std::string>(got.at("name")),
+        std::get<std::string>(client.at("name")));
+    EXPECT_EQ(
+        std::get<std::string>(got.at("random_rng_state")),
+        std::get<std::string>(client.at("random_rng_state")));
     const auto same = [&](const ClientValue& one, const ClientValue& other) {
       const auto& a = std::get<at::Tensor>(one);
       const auto& b = std::get<at::Tensor>(other);

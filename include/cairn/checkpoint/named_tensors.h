@@ -16,6 +16,9 @@ LazyTensor lazy_tensor(const PythonValue& tensor);
 /// out.
 NamedTensors named_tensors(const PythonValue& dict);
 
+/// The same in another type, converted when it is loaded.
+LazyTensor as_type(LazyTensor tensor, at::ScalarType type);
+
 /// A flat dict of them.
 PythonValue dict_of_tensors(const NamedTensors& tensors);
 

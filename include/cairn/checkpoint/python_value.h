@@ -69,6 +69,11 @@ class PythonValue {
   /// Loaded when it is read or written. Where the same value stands twice in
   /// another one, Python sees two names of one tensor.
   static PythonValue tensor(LazyTensor value);
+  /// Of one dimension: the elements of all pieces, which are of that type, one
+  /// after the other. It may be larger than memory: pieces are written singly.
+  static PythonValue flat_tensor(
+      at::ScalarType type,
+      std::vector<LazyTensor> pieces);
   static PythonValue global(std::string module, std::string name);
   /// An instance of a class, with these attributes.
   static PythonValue object(
@@ -96,6 +101,8 @@ class PythonValue {
   std::vector<Entry> entries() const; ///< of a dict, in its order
   /// A copy of its own.
   at::Tensor tensor() const;
+  /// Some of its elements, in order and flat; of a file, only those are read.
+  at::Tensor elements(std::int64_t begin, std::int64_t count) const;
   /// Without reading the elements.
   const StoredTensor& stored() const;
   /// "module.name" of a global or of an object's class.

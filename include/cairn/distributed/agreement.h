@@ -21,7 +21,8 @@ class Agreement {
  public:
   using Decide = std::function<std::string(const std::vector<std::string>&)>;
 
-  /// Ranks that agree with each other use the same name, once per group.
+  /// Ranks that agree with each other use the same name, and make those of one
+  /// name in the same order.
   Agreement(ProcessGroup group, std::string name);
   ~Agreement();
 
@@ -41,7 +42,7 @@ class Agreement {
       std::chrono::milliseconds timeout);
 
   ProcessGroup group_;
-  std::string name_;
+  std::string place_; ///< in the store
   std::unique_ptr<Store> store_; ///< none for a group of one
   std::uint64_t meetings_ = 0;
 };

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "checkpoint/deepspeed/rank_files.h"
+
+namespace cairn::checkpoints::deepspeed {
+
+/// Those of stage 3, of which every rank has a flat fragment.
+NamedTensors frozen_parameters(const RankFiles& files);
+
+} // namespace cairn::checkpoints::deepspeed

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cairn/checkpoint/lazy_tensor.h>
+#include <cairn/checkpoint/parameter_group.h>
+
+#include <vector>
+
+namespace cairn::checkpoints::deepspeed {
+
+/// An optimizer by the names of the parameters, however a stage keeps it.
+class SavedOptimizer {
+ public:
+  virtual ~SavedOptimizer() = default;
+  /// In fp32; empty if it has none of its own.
+  virtual NamedTensors weights() const = 0;
+  virtual NamedTensors states() const = 0;
+  virtual std::vector<ParameterGroup> groups() const = 0;
+};
+
+} // namespace cairn::checkpoints::deepspeed

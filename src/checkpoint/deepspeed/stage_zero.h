@@ -1,0 +1,22 @@
+#pragma once
+
+#include "checkpoint/deepspeed/saved_optimizer.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cairn::checkpoints::deepspeed {
+
+/// The optimizer of stage 0, which is in the model's file without names.
+/// `parameters` are what it numbers, in the model's order; `order` the names in
+/// its own, if the user gave them. Null if there is none; CheckpointError where
+/// it is not clear what belongs to which parameter.
+std::shared_ptr<const SavedOptimizer> stage_zero_optimizer(
+    const PythonValue& optimizer,
+    const NamedTensors& parameters,
+    const std::vector<std::string>& order,
+    const std::filesystem::path& file);
+
+} // namespace cairn::checkpoints::deepspeed

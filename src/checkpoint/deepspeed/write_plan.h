@@ -1,0 +1,41 @@
+#pragma once
+
+#include "checkpoint/deepspeed/zero_plan.h"
+
+#include <cairn/checkpoint/deepspeed.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cairn::checkpoints::deepspeed {
+
+using TensorsByName = std::map<std::string, LazyTensor>;
+
+/// What a checkpoint will hold, checked and cut.
+struct WritePlan {
+  const DeepSpeedState& state;
+  const DeepSpeedLayout& layout;
+  std::vector<ParameterGroup> groups{};
+  TensorsByName masters{};       ///< in fp32
+  std::vector<ZeroFlat> flats{}; ///< from stage 1 on
+  PythonValue loss_scaler{};     ///< an object of DeepSpeed's
+};
+
+/// The dict of a model's file.
+PythonValue model_states(const WritePlan& plan, int rank);
+
+/// The dict of a rank's optimizer, from stage 1 on.
+PythonValue optimizer_shard(const WritePlan& plan, int rank);
+
+/// Segments of tensors, one after the other, without loading any. Where there
+/// is no such tensor, zeros.
+PythonValue flat_tensor(
+    const std::vector<ZeroSegment>& segments,
+    const TensorsByName& tensors,
+    at::ScalarType type);
+
+/// The version of DeepSpeed whose layout this is.
+inline constexpr const char* layout_version = "0.19.6";
+
+} // namespace cairn::checkpoints::deepspeed

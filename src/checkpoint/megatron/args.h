@@ -1,0 +1,36 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cairn/checkpoint/megatron.h>
+
+#include <functional>
+#include <string>
+
+namespace cairn::checkpoints::megatron {
+
+/// What the file's tensors tell, where its args do not.
+struct ModelFacts {
+  bool bert = false;
+  bool t5 = false;
+  bool pooler = false;
+  bool masked_head = false;
+  bool next_sentence_head = false;
+  std::int64_t token_types = 0;
+  std::int64_t padded_vocabulary = 0;
+};
+
+/// From Megatron's argparse.Namespace. Throws CheckpointError for models that
+/// are not supported.
+ModelDescription description_from_args(
+    const PythonValue& args,
+    const ModelFacts& facts,
+    const std::string& where);
+
+/// Throws ConfigError if Megatron has no such model.
+PythonValue args_of(
+    const ModelDescription& description,
+    const MegatronWriteOptions& options,
+    std::int64_t padded_vocabulary,
+    at::ScalarType type);
+
+} // namespace cairn::checkpoints::megatron

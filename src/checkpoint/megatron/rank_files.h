@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn::checkpoints::megatron {
+
+/// The files of one checkpoint.
+struct RankFiles {
+  std::int64_t tensor = 0;
+  std::int64_t pipeline = 0;
+  std::vector<std::filesystem::path> paths; ///< tensor ranks of each stage
+  std::optional<std::int64_t> iteration;    ///< none: a release
+
+  const std::filesystem::path& at(std::int64_t stage, std::int64_t rank) const {
+    return paths[static_cast<std::size_t>(stage * tensor + rank)];
+  }
+};
+
+/// Throws CheckpointError if there is no checkpoint, or a rank is missing.
+RankFiles find_rank_files(
+    const std::filesystem::path& folder,
+    std::optional<std::int64_t> iteration);
+
+inline constexpr const char* tracker_file = "latest_checkpointed_iteration.txt";
+
+/// "iter_0000010" or "release".
+std::string iteration_folder(std::optional<std::int64_t> iteration);
+
+/// "mp_rank_00", or "mp_rank_00_001" where there are several stages.
+std::string rank_folder(
+    std::int64_t tensor,
+    std::int64_t stage,
+    std::int64_t stages);
+
+/// Whether it holds files of some rank.
+bool has_ranks(const std::filesystem::path& folder);
+
+} // namespace cairn::checkpoints::megatron

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "checkpoint/megatron/args.h"
+#include "checkpoint/megatron/rank_files.h"
+
+#include <cairn/checkpoint/lazy_tensor.h>
+#include <cairn/checkpoint/python_value.h>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::checkpoints::megatron {
+
+/// One tensor rank's tensors of all stages, under names of the whole model.
+struct RankTensors {
+  struct Entry {
+    LazyTensor tensor;
+    std::filesystem::path file;
+  };
+  std::map<std::string, Entry, std::less<>> tensors;
+};
+
+struct Contents {
+  std::vector<RankTensors> ranks;
+  PythonValue first; ///< all of the first rank's file
+};
+
+/// Throws CheckpointError for files without a model of Megatron's.
+Contents read_contents(const RankFiles& files);
+
+/// `ranks`: of tensor parallelism.
+ModelFacts facts_of(const RankTensors& rank, std::int64_t ranks);
+
+} // namespace cairn::checkpoints::megatron

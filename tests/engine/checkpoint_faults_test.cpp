@@ -1,0 +1,309 @@
+#include "engine/nets.h"
+#include "support/error_text.h"
+#include "support/faulty_files.h"
+#include "support/run_ranks.h"
+#include "support/temporary_folder.h"
+
+#include <cairn/base/error.h>
+#include <cairn/base/file.h>
+#include <cairn/engine/initialize.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/utils.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+// What can go wrong with a checkpoint while others depend on it.
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::Fault;
+using testing::FaultyFiles;
+using ::testing::HasSubstr;
+
+struct Training {
+  std::shared_ptr<testing::OddMlp> net;
+  Initialized all;
+
+  Engine& engine() { return all.engine; }
+  void step() {
+    const at::Tensor tokens = at::remainder(
+        at::arange(16, at::kLong).view({2, 8}) * 5 + engine().global_steps(),
+        64);
+    engine().backward(testing::token_loss(engine()(tokens), tokens));
+    engine().step();
+  }
+  at::Tensor weight() { return engine().full_parameter("head.weight"); }
+};
+
+Training start(const distributed::World& world, const json& more = {}) {
+  torch::manual_seed(3);
+  json config{
+      {"train_batch_size", 2 * world.size()},
+      {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", 0.01}}}}},
+      {"zero_optimization", {{"stage", 2}}}};
+  if (!more.is_null()) {
+    config.merge_patch(more);
+  }
+  auto net = std::make_shared<testing::OddMlp>();
+  return {
+      net,
+      initialize(
+          {.model = net,
+           .config = config.dump(),
+           .world = world,
+           .logger = Logger(
+               {.rank = world.rank(),
+                .world_size = world.size(),
+                .least = LogLevel::info})})};
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename() != ".lock") {
+      names.push_back(entry.path().filename());
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+/// Every call that changes a file fails once, in turn, on either rank: the
+/// checkpoint before is there, and either the new one is whole or it is not
+/// there at all.
+TEST(CheckpointFaults, HarmNothingThatWasSaved) {
+  for (const int bad_rank : {0, 1}) {
+    testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+      Training run = start(world, {{"checkpoint", {{"keep_last", 5}}}});
+      Training other = start(world);
+      run.step();
+      const at::Tensor before = run.weight();
+      std::size_t calls = 0;
+      for (std::size_t at = 0; at <= calls; ++at) {
+        for (const auto kind :
+             {Fault::Kind::fails,
+              Fault::Kind::short_write,
+              Fault::Kind::stays_full}) {
+          SCOPED_TRACE(::testing::Message() << "call " << at);
+          // All ranks of the test use one folder of their own making.
+          std::unique_ptr<testing::TemporaryFolder> made;
+          std::string path;
+          if (world.rank() == 0) {
+            made = std::make_unique<testing::TemporaryFolder>();
+            path = made->path().string();
+          }
+          at::Tensor bytes = at::zeros({200}, at::kByte);
+          std::copy(
+              path.begin(),
+              path.end(),
+              static_cast<char*>(bytes.data_ptr()));
+          world.group().broadcast(bytes, 0).wait();
+          const fs::path folder = static_cast<const char*>(bytes.data_ptr());
+
+          run.engine().save_checkpoint(folder, "old", {}, {.wait = true});
+          run.step();
+          std::string problem;
+          at::Tensor count = at::zeros({1}, at::kLong);
+          {
+            FaultyFiles faulty(
+                folder,
+                {.at = world.rank() == bad_rank ? at : 0,
+                 .kind = kind,
+                 .error = kind == Fault::Kind::stays_full ? ENOSPC : EIO});
+            try {
+              run.engine().save_checkpoint(folder, "new", {}, {.wait = true});
+            } catch (const CheckpointError& error) {
+              problem = error.what();
+            }
+            if (world.rank() == bad_rank) {
+              count[0] = static_cast<std::int64_t>(faulty.calls().size());
+            }
+          }
+          const at::Tensor after = run.weight();
+          const auto [found, client] = other.engine().load_checkpoint(folder);
+          ASSERT_TRUE(found.has_value());
+          const bool is_new = found->filename() == "new";
+          EXPECT_TRUE(at::equal(other.weight(), is_new ? after : before));
+          if (problem.empty()) {
+            EXPECT_TRUE(is_new);
+          }
+          other.engine().load_checkpoint(folder, "old");
+          EXPECT_TRUE(at::equal(other.weight(), before));
+          if (!problem.empty() && !is_new && world.rank() == 0) {
+            EXPECT_THAT(names_in(folder), ElementsAre("latest", "old"));
+          }
+          // And the next save works again.
+          run.engine().save_checkpoint(folder, "next", {}, {.wait = true});
+          run.engine().load_checkpoint(folder, "old");
+          world.group().all_reduce(count).wait();
+          calls = std::max(
+              calls,
+              static_cast<std::size_t>(count.item<std::int64_t>()));
+          world.group().barrier();
+        }
+      }
+      EXPECT_GT(calls, 3);
+    });
+  }
+}
+
+TEST(CheckpointFaults, TrainingGoesOnWhenTheDiskIsFull) {
+  const testing::TemporaryFolder folder;
+  const auto outcomes =
+      testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+        Training run = start(world);
+        run.step();
+        run.engine().save_checkpoint(folder.path());
+        run.engine().finish_checkpoint();
+        {
+          FaultyFiles full(
+              folder.path(),
+              {.at = 1, .kind = Fault::Kind::stays_full, .error = ENOSPC});
+          run.step();
+          run.engine().save_checkpoint(folder.path());
+          run.step();
+          EXPECT_THAT(
+              error_text<CheckpointError>(
+                  [&] { run.engine().finish_checkpoint(); }),
+              HasSubstr("No space left on device"));
+        }
+        run.engine().finish_checkpoint(); // it was told once
+        Training other = start(world);
+        EXPECT_EQ(
+            other.engine().load_checkpoint(folder.path()).first,
+            folder / "global_step1");
+      });
+  EXPECT_THAT(
+      outcomes[0].log,
+      AllOf(
+          HasSubstr("global_step2 was not saved, training goes on"),
+          HasSubstr("No space left on device")));
+}
+
+TEST(CheckpointFaults, DamagedOnesAreNamedAndTheNewestWholeOneIsLoaded) {
+  const testing::TemporaryFolder folder;
+  const auto outcomes =
+      testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+        Training run = start(world);
+        for (int i = 0; i < 4; ++i) {
+          run.step();
+          run.engine()
+              .save_checkpoint(folder.path(), std::nullopt, {}, {.wait = true});
+        }
+        const at::Tensor weight = run.weight();
+        world.group().barrier();
+        if (world.rank() == 0) {
+          // Each in another way: cut off, altered, a file gone.
+          fs::resize_file(folder / "global_step4/rank-00001.safetensors", 5000);
+          const fs::path file = folder / "global_step3/rank-00001.safetensors";
+          std::fstream stream(
+              file,
+              std::ios::in | std::ios::out | std::ios::binary);
+          stream.seekp(static_cast<std::streamoff>(fs::file_size(file)) - 1);
+          stream.put('!');
+          stream.close();
+          fs::remove(folder / "global_step2/rank-00000.safetensors");
+        }
+        world.group().barrier();
+        EXPECT_EQ(
+            run.engine().load_checkpoint(folder.path()).first,
+            folder / "global_step1");
+        EXPECT_EQ(run.engine().global_steps(), 1);
+        for (int i = 0; i < 3; ++i) {
+          run.step();
+        }
+        EXPECT_TRUE(at::equal(run.weight(), weight));
+        EXPECT_THAT(
+            error_text<CheckpointError>([&] {
+              run.engine().load_checkpoint(folder.path(), "global_step4");
+            }),
+            HasSubstr("rank-00001.safetensors: the file is cut off"));
+      });
+  EXPECT_THAT(
+      outcomes[0].log,
+      AllOf(
+          HasSubstr("global_step4 cannot be loaded, trying the next older"),
+          HasSubstr("rank-00001.safetensors: the file is cut off"),
+          HasSubstr("global_step3 cannot be loaded"),
+          HasSubstr("bytes were altered")));
+}
+
+TEST(CheckpointFaults, RanksThatDisagreeAreToldAtOnce) {
+  const testing::TemporaryFolder folder;
+  testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+    Training run = start(world);
+    run.step();
+    const std::string tag = "from-" + std::to_string(world.rank());
+    EXPECT_THAT(
+        error_text<CheckpointError>(
+            [&] { run.engine().save_checkpoint(folder.path(), tag); }),
+        AllOf(
+            HasSubstr("ranks save under different tags"),
+            HasSubstr("rank 0 under \"from-0\", rank 1 under \"from-1\"")));
+    EXPECT_THAT(names_in(folder.path()), ElementsAre());
+    run.engine().save_checkpoint(folder.path(), "same");
+  });
+}
+
+TEST(CheckpointFaults, ASaveOfOneRankAloneNamesTheOthers) {
+  const testing::TemporaryFolder folder;
+  testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+    Training run = start(world);
+    run.step();
+    if (world.rank() == 0) {
+      EXPECT_THAT(
+          error_text<CommError>(
+              [&] { run.engine().save_checkpoint(folder.path(), "a"); }),
+          HasSubstr("rank 1 did not come to save_checkpoint(\"a\")"));
+    } else {
+      std::this_thread::sleep_for(std::chrono::seconds(11));
+    }
+  });
+}
+
+TEST(CheckpointFaults, TwoJobsDoNotShareAFolder) {
+  const testing::TemporaryFolder folder;
+  testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+    Training run = start(world);
+    run.engine().save_checkpoint(folder.path(), "a");
+    run.engine().finish_checkpoint();
+    Training other = start(world);
+    EXPECT_THAT(
+        error_text<CheckpointError>(
+            [&] { other.engine().save_checkpoint(folder.path(), "b"); }),
+        HasSubstr("another job is writing checkpoints to this folder"));
+  });
+}
+
+TEST(CheckpointFaults, OldOnesAreDeleted) {
+  const testing::TemporaryFolder folder;
+  testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+    Training run =
+        start(world, {{"checkpoint", {{"keep_last", 2}, {"keep_every", 4}}}});
+    for (int i = 0; i < 7; ++i) {
+      run.step();
+      run.engine().save_checkpoint(folder.path());
+    }
+    run.engine().finish_checkpoint();
+    if (world.rank() != 0) {
+      return; // it deletes nothing, and so does not wait for it
+    }
+    EXPECT_THAT(
+        names_in(folder.path()),
+        ElementsAre("global_step4", "global_step6", "global_step7", "latest"));
+  });
+}
+
+} // namespace
+} // namespace cairn
