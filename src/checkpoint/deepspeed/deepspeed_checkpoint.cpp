@@ -20,7 +20,6 @@ namespace cairn::checkpoints {
 
 namespace {
 
-using deepspeed::in_file;
 using deepspeed::member;
 using deepspeed::RankFiles;
 using ByName = std::map<std::string, LazyTensor>;

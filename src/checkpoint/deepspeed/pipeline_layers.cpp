@@ -38,7 +38,7 @@ NamedTensors read_deepspeed_layers(const DeepSpeedSource& source) {
                layer,
                source.model_parallel_rank)});
     }
-    deepspeed::in_file(file->second, [&] {
+    in_file(file->second, [&] {
       for (auto& [name, tensor] :
            named_tensors(read_torch_file(file->second))) {
         result.emplace_back(fmt::format("{}.{}", layer, name), tensor);

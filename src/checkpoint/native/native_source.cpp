@@ -12,6 +12,21 @@
 
 namespace cairn::checkpoints {
 
+namespace {
+
+/// Copies a part of the bytes; returns the checksum of them all.
+std::uint32_t copy_summed(
+    std::byte* to,
+    std::span<const std::byte> bytes,
+    std::size_t from,
+    std::size_t count) {
+  const std::uint32_t before = crc32c(bytes.first(from));
+  const std::uint32_t sum = crc32c_copy(to, bytes.subspan(from, count), before);
+  return crc32c(bytes.subspan(from + count), sum);
+}
+
+} // namespace
+
 NativeSource::NativeSource(const std::filesystem::path& folder)
     : folder_(folder), manifest_(read_manifest(folder)) {
   for (const ManifestFile& file : manifest_.files) {
@@ -93,8 +108,14 @@ void NativeSource::copy(
     const std::size_t start = block * checksum_block;
     const auto whole =
         all.subspan(start, std::min(checksum_block, all.size() - start));
-    if (!checked[block]) {
-      if (crc32c(whole) != slice.crc32c[block]) {
+    const std::size_t count =
+        std::min(into.size(), whole.size() - (at - start));
+    if (checked[block]) {
+      std::memcpy(into.data(), whole.data() + (at - start), count);
+    } else {
+      const std::uint32_t sum =
+          copy_summed(into.data(), whole, at - start, count);
+      if (sum != slice.crc32c[block]) {
         throw DamagedCheckpoint(
             {.what = "the file is damaged: bytes were altered",
              .where = (folder_ / manifest_.files[slice.file].name).string(),
@@ -107,9 +128,6 @@ void NativeSource::copy(
       checked[block] = true;
       bytes_checked_ += whole.size();
     }
-    const std::size_t count =
-        std::min(into.size(), whole.size() - (at - start));
-    std::memcpy(into.data(), whole.data() + (at - start), count);
     into = into.subspan(count);
     at += count;
   }

@@ -111,10 +111,17 @@ void SliceFile::put(const TensorSlice& slice) {
       static_cast<const std::byte*>(values.const_data_ptr()),
       values.nbytes()};
   while (!left.empty()) {
-    const auto block = left.first(std::min(left.size(), checksum_block));
-    planned.stored.crc32c.push_back(crc32c(block));
-    stream_.write(block);
+    auto block = left.first(std::min(left.size(), checksum_block));
     left = left.subspan(block.size());
+    std::uint32_t sum = 0;
+    while (!block.empty()) {
+      const std::span<std::byte> room = stream_.room();
+      const auto part = block.first(std::min(block.size(), room.size()));
+      sum = crc32c_copy(room.data(), part, sum);
+      stream_.advance(part.size());
+      block = block.subspan(part.size());
+    }
+    planned.stored.crc32c.push_back(sum);
   }
 }
 
