@@ -95,7 +95,7 @@ void train(const std::string& folder, int steps, const std::string& weights) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc != 4) {
+    if (argc < 4) { // the launcher adds --local_rank
       std::fputs("drill_trainer FOLDER STEPS WEIGHTS\n", stderr);
       return 2;
     }
