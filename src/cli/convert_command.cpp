@@ -41,7 +41,7 @@ void require_format(
 
 int run_convert(const Arguments& arguments) {
   CommandLine line(
-      "cairn convert --input PATH --output PATH --to FORMAT [FLAGS…]",
+      "cairn convert [FLAGS…] --input PATH --output PATH --to FORMAT",
       "cairn convert --input checkpoints/gpt2 --output gpt2-hf --to "
       "huggingface --dtype bf16");
   checkpoints::ConvertOptions options;
@@ -65,12 +65,12 @@ int run_convert(const Arguments& arguments) {
   app.add_option("--output", output, "must not exist yet, or be empty")
       ->type_name("PATH")
       ->required();
-  app.add_option("--to", to, "native, deepspeed, megatron, huggingface, torch")
+  app.add_option("--to", to, "what to write")
       ->type_name("FORMAT")
       ->check(CLI::IsMember(
           {"native", "deepspeed", "megatron", "huggingface", "torch"}))
       ->required();
-  app.add_option("--from", from, "the input's format, or safetensors")
+  app.add_option("--from", from, "what the input is")
       ->type_name("FORMAT")
       ->check(CLI::IsMember(
           {"native",
@@ -91,7 +91,7 @@ int run_convert(const Arguments& arguments) {
          "another than the newest: megatron")
       ->type_name("INT")
       ->check(at_least(0));
-  app.add_option("--dtype", dtype, "of the weights: fp32, fp16 or bf16")
+  app.add_option("--dtype", dtype, "of the weights; else as they are")
       ->type_name("TYPE")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}));
   app.add_flag(
@@ -152,8 +152,8 @@ int run_convert(const Arguments& arguments) {
   app.add_option(
          "--qkv-order",
          heads,
-         "of Megatron's files: auto, or apart for all queries, all keys, all "
-         "values")
+         "of Megatron's files, where they do not tell: apart is all queries, "
+         "all keys, all values")
       ->type_name("ORDER")
       ->check(CLI::IsMember({"auto", "apart"}));
   model.add_to(app);

@@ -27,7 +27,7 @@ ModelFamily family_from(const std::string& type) {
 
 int run_merge_mp_partitions(const Arguments& arguments) {
   CommandLine line(
-      "cairn merge-mp-partitions --load DIR --save DIR [FLAGS…]",
+      "cairn merge-mp-partitions [FLAGS…] --load DIR --save DIR",
       "cairn merge-mp-partitions --model-type BERT "
       "--tensor-model-parallel-size 2\n"
       "      --target-pipeline-model-parallel-size 2 --load bert --save "
@@ -54,7 +54,7 @@ int run_merge_mp_partitions(const Arguments& arguments) {
   app.add_option("--save", save, "must not exist yet, or be empty")
       ->type_name("DIR")
       ->required();
-  app.add_option("--model-type", type, "GPT, BERT or T5: another is an error")
+  app.add_option("--model-type", type, "that it is: another is an error")
       ->type_name("TYPE")
       ->check(CLI::IsMember({"GPT", "BERT", "T5"}));
   app.add_option(

@@ -90,7 +90,7 @@ int run_conversion(checkpoints::ConvertOptions options) {
       fmt::print(stderr, "cairn: left out: {}\n", what);
     }
     fmt::print(
-        "{} to {}: {} tensors{}{}, {} in {:.1f} s ({:.2f} GB/s), {} of memory\n"
+        "{} to {}: {} tensors{}{}, {} in {:.2f} s ({:.2f} GB/s), {} of memory\n"
         "wrote {}\n",
         checkpoints::name_of(report.from),
         checkpoints::name_of(options.to),

@@ -156,15 +156,15 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Range(std::size_t{0}, runs().size()),
     [](const auto& info) { return runs()[info.param]["name"]; });
 
-class DeepSpeedCheckpointGolden
-    : public ::testing::TestWithParam<const char*> {};
+class DeepSpeedCheckpointGolden : public ::testing::TestWithParam<const char*> {
+};
 
 TEST_P(DeepSpeedCheckpointGolden, GoesOnWhereDeepSpeedSaved) {
   const std::string name = GetParam();
   const auto all = runs();
-  const auto run = std::ranges::find_if(
-      all,
-      [&](const nlohmann::json& run) { return run["name"] == name; });
+  const auto run = std::ranges::find_if(all, [&](const nlohmann::json& run) {
+    return run["name"] == name;
+  });
   ASSERT_NE(run, all.end());
   const testing::TemporaryFolder converted;
   testing::run_ranks({.ranks = 1}, [&](const distributed::World&) {
