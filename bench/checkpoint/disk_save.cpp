@@ -3,7 +3,6 @@
 #include "base/file_error.h"
 #include "base/sync_file.h"
 
-#include <cairn/base/crc32c.h>
 #include <cairn/base/file.h>
 #include <cairn/io/async_file.h>
 #include <cairn/io/file_stream.h>
@@ -14,7 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
+#include <tuple>
 
 namespace cairn::bench {
 namespace {
@@ -56,21 +55,13 @@ void save_direct(
 void save_stream(
     const Path& path,
     std::span<const std::byte> bytes,
-    const io::FileStream::Options& options) {
-  io::FileStream file(path, options);
-  file.write(bytes);
-  file.finish();
-}
-
-void save_stream_with_sum(const Path& path, std::span<const std::byte> bytes) {
-  io::FileStream file(path, {.expected_size = bytes.size()});
-  std::uint32_t sum = 0;
-  while (!bytes.empty()) {
-    const std::span<std::byte> room = file.room();
-    const auto part = bytes.first(std::min(room.size(), bytes.size()));
-    sum = crc32c_copy(room.data(), part, sum);
-    file.advance(part.size());
-    bytes = bytes.subspan(part.size());
+    std::uint64_t expected_size,
+    bool summed) {
+  io::FileStream file(path, {.expected_size = expected_size});
+  if (summed) {
+    file.write_summed(bytes);
+  } else {
+    file.write(bytes);
   }
   file.finish();
 }
@@ -82,49 +73,30 @@ std::vector<Way> ways_to_save(const Path& path, std::span<std::byte> bytes) {
       {"disk: buffered", [=] { save_buffered(path, bytes, false); }},
       {"disk: buffered, reserved", [=] { save_buffered(path, bytes, true); }}};
   using enum io::EngineKind;
-  for (const auto& [kind, kib, depth] :
-       {std::tuple(threads, 1024, 1),
-        std::tuple(threads, 4096, 4),
-        std::tuple(threads, 1024, 4),
-        std::tuple(threads, 1024, 8),
-        std::tuple(threads, 512, 8),
-        std::tuple(threads, 256, 16),
-        std::tuple(threads, 512, 16),
-        std::tuple(uring, 512, 16),
-        std::tuple(uring, 256, 32),
-        std::tuple(uring, 1024, 8)}) {
+  for (const auto& [kib, depth, kind] :
+       {std::tuple(1024, 1, threads),
+        std::tuple(256, 16, threads),
+        std::tuple(1024, 8, threads),
+        std::tuple(4096, 4, threads),
+        std::tuple(1024, 8, uring)}) {
     ways.push_back(
         {fmt::format(
              "disk: direct, {} KiB x {}, {}",
              kib,
              depth,
              to_string(kind)),
-         [=, kind = kind, block = std::int64_t{kib} << 10, depth = depth] {
+         [=, block = std::int64_t{kib} << 10, depth = depth, kind = kind] {
            save_direct(path, bytes, block, depth, kind);
          }});
   }
-  for (const auto& [kib, blocks] :
-       {std::pair(256, 16),
-        std::pair(256, 32),
-        std::pair(512, 8),
-        std::pair(512, 16),
-        std::pair(1024, 8),
-        std::pair(1024, 16)}) {
-    ways.push_back(
-        {fmt::format("FileStream {} x {}", kib, blocks),
-         [=, kib = kib, blocks = blocks] {
-           save_stream(
-               path,
-               bytes,
-               {.expected_size = bytes.size(),
-                .block_size = static_cast<std::size_t>(kib) << 10,
-                .blocks = static_cast<std::size_t>(blocks)});
-         }});
+  for (const auto& [name, expected_size, summed] :
+       {std::tuple("FileStream", bytes.size(), false),
+        std::tuple("FileStream, size unknown", std::size_t{0}, false),
+        std::tuple("FileStream, crc32c", bytes.size(), true)}) {
+    ways.push_back({name, [=, expected = expected_size, summed = summed] {
+                      save_stream(path, bytes, expected, summed);
+                    }});
   }
-  ways.push_back(
-      {"FileStream, size unknown", [=] { save_stream(path, bytes, {}); }});
-  ways.push_back(
-      {"FileStream, crc32c", [=] { save_stream_with_sum(path, bytes); }});
   return ways;
 }
 

@@ -2,6 +2,8 @@
 
 #include "base/file_calls.h"
 
+#include <cairn/base/crc32c.h>
+
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -44,12 +46,27 @@ FileStream::FileStream(const std::filesystem::path& path)
     : FileStream(path, Options{}) {}
 
 void FileStream::write(std::span<const std::byte> bytes) {
+  write_by(bytes, [](std::byte* to, std::span<const std::byte> from) {
+    std::memcpy(to, from.data(), from.size());
+  });
+}
+
+std::uint32_t FileStream::write_summed(std::span<const std::byte> bytes) {
+  std::uint32_t sum = 0;
+  write_by(bytes, [&](std::byte* to, std::span<const std::byte> from) {
+    sum = crc32c_copy(to, from, sum);
+  });
+  return sum;
+}
+
+template <typename Copy>
+void FileStream::write_by(std::span<const std::byte> bytes, Copy&& copy) {
   while (!bytes.empty()) {
     const std::span<std::byte> into = room();
-    const std::size_t size = std::min(into.size(), bytes.size());
-    std::memcpy(into.data(), bytes.data(), size);
-    advance(size);
-    bytes = bytes.subspan(size);
+    const auto from = bytes.first(std::min(into.size(), bytes.size()));
+    copy(into.data(), from);
+    advance(from.size());
+    bytes = bytes.subspan(from.size());
   }
 }
 

@@ -4,6 +4,7 @@
 #include "support/faulty_files.h"
 #include "support/temporary_folder.h"
 
+#include <cairn/base/crc32c.h>
 #include <cairn/base/file.h>
 
 #include <fcntl.h>
@@ -98,6 +99,19 @@ TEST(FileStream, MoreThanExpectedIsFine) {
   FileStream file(folder / "file", small(10'000));
   const std::string text = text_of(50'000);
   file.write(bytes(text));
+  file.finish();
+  EXPECT_EQ(read_file(folder / "file", limit), text);
+}
+
+TEST(FileStream, SumsWhatItWrites) {
+  const TemporaryFolder folder;
+  FileStream file(folder / "file", small());
+  const std::string text = text_of(70'000);
+  const auto first = bytes(text).first(20'001);
+  const auto second = bytes(text).subspan(20'001);
+  EXPECT_EQ(file.write_summed(first), crc32c(first));
+  EXPECT_EQ(file.write_summed(second), crc32c(second));
+  EXPECT_EQ(file.write_summed({}), 0);
   file.finish();
   EXPECT_EQ(read_file(folder / "file", limit), text);
 }

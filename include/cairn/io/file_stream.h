@@ -36,8 +36,8 @@ class FileStream {
     std::uint64_t expected_size = 0;
     /// Bytes of a request to the disk, and how many of them there is memory
     /// for: one is being filled while the others are under way.
-    std::size_t block_size = 512 << 10;
-    std::size_t blocks = 16;
+    std::size_t block_size = 1 << 20;
+    std::size_t blocks = 8;
   };
 
   FileStream(const std::filesystem::path& path, const Options& options);
@@ -46,6 +46,8 @@ class FileStream {
   FileStream& operator=(const FileStream&) = delete;
 
   void write(std::span<const std::byte> bytes);
+  /// The same, and returns their CRC-32C, which is taken during the copy.
+  std::uint32_t write_summed(std::span<const std::byte> bytes);
 
   /// Memory for the next bytes, at least one: who makes them can do so in
   /// place, and say with advance() how many there are. Waits for the disk.
@@ -74,6 +76,8 @@ class FileStream {
   /// succeed without the bytes being there.
   template <typename Step>
   void attempt(Step&& step);
+  template <typename Copy>
+  void write_by(std::span<const std::byte> bytes, Copy&& copy);
   void start_writing();
   std::span<std::byte> current_block() const;
 

@@ -3,7 +3,6 @@
 #include "checkpoint/native/box_runs.h"
 #include "checkpoint/safetensors_header.h"
 
-#include <cairn/base/crc32c.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -111,17 +110,9 @@ void SliceFile::put(const TensorSlice& slice) {
       static_cast<const std::byte*>(values.const_data_ptr()),
       values.nbytes()};
   while (!left.empty()) {
-    auto block = left.first(std::min(left.size(), checksum_block));
+    const auto block = left.first(std::min(left.size(), checksum_block));
+    planned.stored.crc32c.push_back(stream_.write_summed(block));
     left = left.subspan(block.size());
-    std::uint32_t sum = 0;
-    while (!block.empty()) {
-      const std::span<std::byte> room = stream_.room();
-      const auto part = block.first(std::min(block.size(), room.size()));
-      sum = crc32c_copy(room.data(), part, sum);
-      stream_.advance(part.size());
-      block = block.subspan(part.size());
-    }
-    planned.stored.crc32c.push_back(sum);
   }
 }
 
