@@ -37,6 +37,9 @@ int run_train_tokenizer(
 // With libtorch:
 int run_info(const Arguments& arguments);       // info_command.cpp
 int run_checkpoint(const Arguments& arguments); // checkpoint_command.cpp
+int run_convert(const Arguments& arguments);    // convert_command.cpp
+int run_merge_mp_partitions(
+    const Arguments& arguments); // merge_mp_partitions_command.cpp
 
 /// The body of a program's `main`: finds the subcommand, turns errors into a
 /// message on stderr and an exit code.

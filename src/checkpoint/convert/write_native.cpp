@@ -22,6 +22,14 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+/// torch's Adam says so in its groups.
+bool decays_apart(const Portable& portable) {
+  const auto said = portable.groups.empty()
+      ? std::nullopt
+      : portable.groups.front().options.find("decoupled_weight_decay");
+  return !said || !said->is(PythonValue::Kind::boolean) || said->boolean();
+}
+
 /// The states that each of the engine's optimizers keeps.
 std::string optimizer_of(const Portable& portable, const std::string& named) {
   std::vector<std::string> kinds = state_kinds(portable);
@@ -34,7 +42,7 @@ std::string optimizer_of(const Portable& portable, const std::string& named) {
   }
   using Kinds = std::vector<std::string>;
   if (kinds == Kinds{"exp_avg", "exp_avg_sq"}) {
-    return "adamw";
+    return decays_apart(portable) ? "adamw" : "adam";
   }
   if (kinds == Kinds{"exp_avg"}) {
     return "lion";
