@@ -91,6 +91,7 @@ SafetensorsFile::SafetensorsFile(const fs::path& path)
                 data.size()));
       }
       added.bytes = data.subspan(begin, end - begin);
+      added.at = 8 + header + begin;
       places.emplace_back(begin, end);
       entries_.emplace(name, std::move(added));
     }

@@ -1,5 +1,6 @@
 #include <cairn/checkpoint/torch_checkpoint.h>
 
+#include "checkpoint/is_buffer.h"
 #include "checkpoint/optimizer_state_dict.h"
 #include "checkpoint/tied_names.h"
 
@@ -36,13 +37,6 @@ bool is_state_dict(const PythonValue& file) {
   return std::ranges::any_of(file.entries(), [](const auto& entry) {
     return entry.first.is(Kind::text) && entry.second.is(Kind::tensor);
   });
-}
-
-/// A state_dict does not say which of its tensors are no parameters.
-bool is_buffer(const std::string& name, at::ScalarType type) {
-  const std::string last = name.substr(name.rfind('.') + 1);
-  return !c10::isFloatingType(type) || last == "running_mean" ||
-      last == "running_var" || last == "inv_freq";
 }
 
 PythonValue without(

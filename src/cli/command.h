@@ -32,8 +32,14 @@ int run_launch(const Arguments& arguments);     // launch_command.cpp
 int run_data(const Arguments& arguments);       // data_command.cpp
 int run_preprocess(const Arguments& arguments); // preprocess_command.cpp
 int run_train_tokenizer(
-    const Arguments& arguments);          // train_tokenizer_command.cpp
-int run_info(const Arguments& arguments); // info_command.cpp, with libtorch
+    const Arguments& arguments); // train_tokenizer_command.cpp
+
+// With libtorch:
+int run_info(const Arguments& arguments);       // info_command.cpp
+int run_checkpoint(const Arguments& arguments); // checkpoint_command.cpp
+int run_convert(const Arguments& arguments);    // convert_command.cpp
+int run_merge_mp_partitions(
+    const Arguments& arguments); // merge_mp_partitions_command.cpp
 
 /// The body of a program's `main`: finds the subcommand, turns errors into a
 /// message on stderr and an exit code.

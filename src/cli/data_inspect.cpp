@@ -7,6 +7,7 @@
 #include "cli/command_line.h"
 #include "cli/data_command.h"
 #include "cli/dataset_prefix.h"
+#include "cli/text_table.h"
 #include "cli/tokenizer_flags.h"
 
 #include <fmt/format.h>
@@ -66,21 +67,6 @@ void print_lengths(
   }
 }
 
-/// On one line, with nothing in it that moves the cursor.
-std::string shown(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    if (c == '\n') {
-      line += "⏎";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      line += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      line += c;
-    }
-  }
-  return line;
-}
-
 std::string decoded(
     const data::IndexedDataset& dataset,
     const text::Tokenizer& tokenizer,
@@ -104,7 +90,10 @@ void print_sequence(
   dataset.read(sequence, 0, ids);
   const char* const more = ids.size() < dataset.length(sequence) ? " …" : "";
   if (tokenizer != nullptr) {
-    fmt::print("    {}{}\n", shown(decoded(dataset, *tokenizer, ids)), more);
+    fmt::print(
+        "    {}{}\n",
+        shown_text(decoded(dataset, *tokenizer, ids)),
+        more);
   } else {
     fmt::print("    {}{}\n", fmt::join(ids, " "), more);
   }

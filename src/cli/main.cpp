@@ -14,6 +14,11 @@ constexpr Command commands[] = {
      run_train_tokenizer},
     {"tokenize", "turn text into token ids and back", run_tokenize},
     {"preprocess", "turn texts into token files", run_preprocess},
+    {"checkpoint", "list, inspect, verify and compare checkpoints", nullptr},
+    {"convert", "turn a checkpoint into another format", nullptr},
+    {"merge-mp-partitions",
+     "cut a checkpoint of Megatron's for other ranks",
+     nullptr},
     {"info", "versions, devices and what is built in", nullptr},
 };
 

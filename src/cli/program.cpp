@@ -23,7 +23,7 @@ void print_help(std::span<const Command> commands) {
       "Commands:\n",
       version);
   for (const Command& command : commands) {
-    fmt::print("  {:<16} {}\n", command.name, command.summary);
+    fmt::print("  {:<19} {}\n", command.name, command.summary);
   }
   fmt::print("\n`cairn COMMAND --help` tells more about one; "
              "`cairn --version` prints the version.\n");

@@ -3,6 +3,13 @@
 int main(int argc, char** argv) {
   using namespace cairn::cli;
   constexpr Command commands[] = {
+      {"checkpoint",
+       "list, inspect, verify and compare checkpoints",
+       run_checkpoint},
+      {"convert", "turn a checkpoint into another format", run_convert},
+      {"merge-mp-partitions",
+       "cut a checkpoint of Megatron's for other ranks",
+       run_merge_mp_partitions},
       {"info", "versions, devices and what is built in", run_info},
   };
   return run_program(commands, argc, argv);

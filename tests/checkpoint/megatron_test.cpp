@@ -350,6 +350,18 @@ TEST(Megatron, ReadsAllOrdersOfHeads) {
   expect_same(
       read({3, same_name, apart}, MegatronHeads::queries_keys_values),
       golden_gpt2());
+  // Megatron-DeepSpeed of the end of 2024 and later.
+  const auto newer = [](const PythonValue& args) {
+    std::vector<PythonValue::Member> members;
+    for (const auto& [key, value] : args.state().entries()) {
+      members.emplace_back(key.text(), value);
+    }
+    members.emplace_back(
+        "ds_sequence_parallel_fpdt",
+        PythonValue::boolean(false));
+    return PythonValue::object("argparse", "Namespace", std::move(members));
+  };
+  expect_same(read({3, same_name, apart, newer}, by_version), golden_gpt2());
   const Rewritten four(4, same_name, same_tensor);
   EXPECT_THAT(
       error_text<CheckpointError>([&] { read_megatron(four.path()); }),

@@ -3,7 +3,7 @@
 #include "checkpoint/native/damaged_checkpoint.h"
 #include "checkpoint/native/native_source.h"
 #include "checkpoint/native/retention.h"
-#include "checkpoint/native/slice_file.h"
+#include "checkpoint/save_slices.h"
 #include "support/error_text.h"
 #include "support/fuzz.h"
 #include "support/temporary_folder.h"
@@ -35,45 +35,6 @@ at::Tensor boxed(at::Tensor tensor, const Box& box) {
         tensor.narrow(static_cast<std::int64_t>(d), box.begin[d], box.size[d]);
   }
   return tensor.contiguous().view({-1});
-}
-
-struct Writer {
-  std::vector<TensorSlice> slices;
-};
-
-/// As an engine does it: a file for each writer, then the manifest.
-void save(
-    const fs::path& folder,
-    const std::string& tag,
-    const std::vector<Writer>& writers,
-    std::int64_t step = 0,
-    std::int64_t saved_at = 0) {
-  const fs::path partial = partial_folder(folder, tag, "0");
-  fs::create_directories(partial);
-  Manifest manifest{.tag = tag, .step = step, .saved_at = saved_at};
-  for (std::size_t i = 0; i < writers.size(); ++i) {
-    SlicePlan plan;
-    for (const TensorSlice& slice : writers[i].slices) {
-      plan.put(slice);
-    }
-    SliceFile file(
-        partial / ("rank-" + std::to_string(i) + ".safetensors"),
-        plan.slices());
-    for (const TensorSlice& slice : writers[i].slices) {
-      file.put(slice);
-    }
-    add_file(manifest, parse_written_file(to_text(file.finish())));
-  }
-  write_file_atomically(partial / manifest_name, to_text(manifest));
-  publish(partial, folder, tag);
-  write_latest(folder, tag);
-}
-
-TensorSlice whole(const std::string& name, const at::Tensor& values) {
-  return {
-      .name = name,
-      .shape = values.sizes().vec(),
-      .values = values.contiguous().view({-1})};
 }
 
 TEST(BoxRuns, KnowWhereTheElementsLie) {

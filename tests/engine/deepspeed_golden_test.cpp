@@ -1,6 +1,8 @@
 #include "support/golden_tensors.h"
 #include "support/run_ranks.h"
+#include "support/temporary_folder.h"
 
+#include <cairn/checkpoint/convert.h>
 #include <cairn/engine/initialize.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,12 +10,14 @@
 #include <torch/nn/modules/normalization.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
 
 // Runs of the real DeepSpeed (tests/golden/deepspeed_engine) step by step:
-// losses, norms, learning rates, loss scales and skipped steps.
+// losses, norms, learning rates, loss scales and skipped steps. And the same
+// from the checkpoint on that DeepSpeed saved after ten steps.
 
 namespace cairn {
 namespace {
@@ -59,7 +63,11 @@ std::vector<ParameterGroup> two_groups(const Net& net) {
   return groups;
 }
 
-void train(const nlohmann::json& run, const distributed::World& world) {
+/// From the beginning, or from a checkpoint of Cairn's after ten steps.
+void train(
+    const nlohmann::json& run,
+    const distributed::World& world,
+    const std::string& checkpoint = "") {
   nlohmann::json config = run["config"];
   config["optimizer"] = {
       {"type", "AdamW"},
@@ -88,7 +96,14 @@ void train(const nlohmann::json& run, const distributed::World& world) {
                                 : 2e-2;
   const std::int64_t micro = engine.train_micro_batch_size_per_gpu();
   const std::int64_t accumulation = engine.gradient_accumulation_steps();
-  for (std::int64_t s = 0; s < 12; ++s) {
+  std::int64_t s = 0;
+  if (!checkpoint.empty()) {
+    engine.load_checkpoint(checkpoint);
+    s = 10;
+    EXPECT_EQ(engine.global_steps(), s);
+    EXPECT_EQ(engine.skipped_steps(), run["skipped_steps"][s - 1]);
+  }
+  for (; s < 12; ++s) {
     EXPECT_NEAR(engine.get_lr()[0], run["lr"][s].get<double>(), 1e-12);
     const double scale = engine.cur_scale();
     double loss_sum = 0;
@@ -140,6 +155,45 @@ INSTANTIATE_TEST_SUITE_P(
     DeepSpeedGolden,
     ::testing::Range(std::size_t{0}, runs().size()),
     [](const auto& info) { return runs()[info.param]["name"]; });
+
+class DeepSpeedCheckpointGolden : public ::testing::TestWithParam<const char*> {
+};
+
+TEST_P(DeepSpeedCheckpointGolden, GoesOnWhereDeepSpeedSaved) {
+  const std::string name = GetParam();
+  const auto all = runs();
+  const auto run = std::ranges::find_if(all, [&](const nlohmann::json& run) {
+    return run["name"] == name;
+  });
+  ASSERT_NE(run, all.end());
+  const testing::TemporaryFolder converted;
+  testing::run_ranks({.ranks = 1}, [&](const distributed::World&) {
+    checkpoints::convert(
+        {.input = CAIRN_GOLDEN_DIR "/checkpoints/deepspeed_" + name,
+         .output = converted / "native"});
+  });
+  testing::run_ranks(
+      {.ranks = (*run)["world_size"].get<int>()},
+      [&](const distributed::World& world) {
+        train(*run, world, converted / "native");
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Runs,
+    DeepSpeedCheckpointGolden,
+    ::testing::Values(
+        "z0_fp32_w1",
+        "z0_bf16_w1",
+        "z1_fp32_w2",
+        "z1_bf16_w2",
+        "z1_bf16_w2_groups",
+        "z2_bf16_w2",
+        "z2_fp16_w2",
+        "z3_bf16_w2",
+        "z3_bf16_w2_groups",
+        "z3_fp32_w2"),
+    [](const auto& info) { return std::string(info.param); });
 
 } // namespace
 } // namespace cairn

@@ -32,10 +32,10 @@ struct MegatronSplit {
 
 /// The rows of joined query, key and value weights.
 enum class MegatronHeads {
-  by_version, ///< as the file's checkpoint_version says
-  /// All queries of a rank, all keys, all values. Megatron-DeepSpeed does so
-  /// and still says version 3.
-  queries_keys_values
+  /// As the file's checkpoint_version says. Megatron-DeepSpeed of December 2024
+  /// and later says 3 and writes the order below: known by its args.
+  by_version,
+  queries_keys_values ///< all queries of a rank, all keys, all values
 };
 
 struct MegatronReadOptions {
@@ -46,6 +46,9 @@ struct MegatronReadOptions {
   std::optional<std::int64_t> vocabulary;
   /// In place of the file's args: old files have none.
   std::optional<ModelDescription> description;
+  /// Args that the file may lack, in an argparse.Namespace; or None. A number
+  /// that the file has as well must be the same there.
+  PythonValue args;
 };
 
 struct MegatronCheckpoint {

@@ -27,6 +27,7 @@ class SafetensorsFile {
     at::ScalarType type = at::kFloat;
     std::vector<std::int64_t> shape;
     std::span<const std::byte> bytes;
+    std::uint64_t at = 0; ///< where in the file those begin
   };
   const std::map<std::string, Entry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const {

@@ -65,6 +65,49 @@ void expect_split(
   expect("pipeline_model_parallel_size", files.pipeline);
 }
 
+/// The file's, and those of ours that it lacks.
+PythonValue merged_args(
+    const PythonValue& saved,
+    const PythonValue& ours,
+    const fs::path& where) {
+  if (saved.is_none() || ours.is_none()) {
+    return saved.is_none() ? ours : saved;
+  }
+  std::vector<PythonValue::Member> members;
+  for (const auto& [key, value] : saved.state().entries()) {
+    if (key.is(PythonValue::Kind::text)) {
+      members.emplace_back(key.text(), value);
+    }
+  }
+  for (const auto& [key, value] : ours.state().entries()) {
+    const auto there = saved.find(key.text());
+    const bool number = there && there->is(PythonValue::Kind::integer) &&
+        value.is(PythonValue::Kind::integer);
+    if (number && there->integer() != value.integer()) {
+      throw CheckpointError(
+          {.what = "the checkpoint says otherwise",
+           .where = where.string(),
+           .values = fmt::format(
+               "{} is {}, not {}",
+               key.text(),
+               there->integer(),
+               value.integer())});
+    }
+    if (!there) {
+      members.emplace_back(key.text(), value);
+    }
+  }
+  return PythonValue::object("argparse", "Namespace", std::move(members));
+}
+
+/// Megatron-DeepSpeed changed the order and kept the version; this flag came
+/// with it.
+MegatronHeads heads_of(const PythonValue& args, MegatronHeads asked_for) {
+  const bool changed =
+      !args.is_none() && args.find("ds_sequence_parallel_fpdt").has_value();
+  return changed ? MegatronHeads::queries_keys_values : asked_for;
+}
+
 /// What Megatron saves beside the model, the args and the optimizer.
 std::vector<PythonValue::Member> others_of(const PythonValue& content) {
   std::vector<PythonValue::Member> others;
@@ -84,13 +127,15 @@ std::vector<PythonValue::Member> others_of(const PythonValue& content) {
 /// All but the model.
 MegatronCheckpoint without_model(
     const PythonValue& first,
-    const RankFiles& files) {
+    const RankFiles& files,
+    const PythonValue& args) {
   const fs::path& where = files.paths.front();
   MegatronCheckpoint checkpoint{
       .split = {files.tensor, files.pipeline},
       .version = version_of(first, where),
       .iteration = files.iteration,
-      .args = first.find("args").value_or(PythonValue()),
+      .args =
+          merged_args(first.find("args").value_or(PythonValue()), args, where),
       .others = others_of(first)};
   expect_split(checkpoint.args, files, where);
   if (const auto iteration = first.find("iteration");
@@ -135,8 +180,9 @@ MegatronCheckpoint read_megatron(
   const RankFiles files = megatron::find_rank_files(folder, options.iteration);
   megatron::Contents contents = megatron::read_contents(files);
   const fs::path& where = files.paths.front();
-  MegatronCheckpoint checkpoint =
-      in_file(where, [&] { return without_model(contents.first, files); });
+  MegatronCheckpoint checkpoint = in_file(where, [&] {
+    return without_model(contents.first, files, options.args);
+  });
   const ModelDescription& d = checkpoint.description = description_of(
       checkpoint.args,
       megatron::facts_of(contents.ranks.front(), files.tensor),
@@ -145,7 +191,7 @@ MegatronCheckpoint read_megatron(
   megatron::Joiner joiner(
       std::move(contents.ranks),
       d,
-      options.heads,
+      heads_of(checkpoint.args, options.heads),
       checkpoint.version);
   for (const ModelParameter& parameter : model_parameters(d)) {
     checkpoint.tensors.emplace_back(parameter.name, joiner.join(parameter));

@@ -83,6 +83,7 @@ std::string problem_of(const fs::path& place, FoundCheckpoint& found) {
     const Manifest manifest = read_manifest(place);
     found.step = manifest.step;
     found.saved_at = manifest.saved_at;
+    found.writers = manifest.files.size();
     for (const ManifestFile& file : manifest.files) {
       found.bytes += file.bytes;
       std::error_code error;

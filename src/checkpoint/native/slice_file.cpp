@@ -17,7 +17,9 @@ namespace {
 /// So that elements start where direct access to the disk can.
 constexpr std::size_t header_alignment = 4096;
 
-SafetensorsWriter::Entry entry_of(const WrittenFile::Slice& slice) {
+} // namespace
+
+SafetensorsWriter::Entry safetensors_entry(const WrittenFile::Slice& slice) {
   const StoredSlice& stored = slice.stored;
   const std::int64_t elements = BoxRuns(slice.shape, stored.box).elements();
   if (stored.begin == 0 && stored.end == elements) {
@@ -39,8 +41,6 @@ SafetensorsWriter::Entry entry_of(const WrittenFile::Slice& slice) {
       {stored.end - stored.begin}};
 }
 
-} // namespace
-
 struct SliceFile::Planned {
   std::vector<WrittenFile::Slice> slices;
   SafetensorsHeader header;
@@ -51,7 +51,7 @@ SliceFile::Planned SliceFile::placed(
     const std::filesystem::path& path) {
   std::vector<SafetensorsWriter::Entry> entries;
   for (const WrittenFile::Slice& slice : slices) {
-    entries.push_back(entry_of(slice));
+    entries.push_back(safetensors_entry(slice));
   }
   Planned planned{
       .slices = std::move(slices),

@@ -2,6 +2,7 @@
 
 #include "checkpoint/native/manifest.h"
 
+#include <cairn/checkpoint/safetensors.h>
 #include <cairn/io/file_stream.h>
 
 #include <filesystem>
@@ -21,9 +22,12 @@ class SlicePlan final : public Sink {
   std::uint64_t bytes_ = 0;
 };
 
+/// How a slice shows in its safetensors file: one that is a whole tensor under
+/// the tensor's name, another one flat, under "NAME[BEGIN:END]".
+SafetensorsWriter::Entry safetensors_entry(const WrittenFile::Slice& slice);
+
 /// One writer's safetensors file, streamed: the plan first, then the values in
-/// the plan's order. A slice that is a whole tensor is there under the tensor's
-/// name, another one flat, under "NAME[BEGIN:END]".
+/// the plan's order.
 class SliceFile final : public Sink {
  public:
   SliceFile(

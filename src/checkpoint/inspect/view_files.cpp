@@ -1,0 +1,87 @@
+// Single files: of torch.save and of safetensors.
+
+#include "checkpoint/inspect/views.h"
+
+#include <cairn/base/error.h>
+#include <cairn/checkpoint/named_tensors.h>
+#include <cairn/checkpoint/safetensors.h>
+#include <cairn/checkpoint/torch_checkpoint.h>
+#include <cairn/checkpoint/torch_file.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace cairn::checkpoints {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Kind = PythonValue::Kind;
+
+/// What stands beside the tensors of a dict.
+Facts others_of(const PythonValue& dict) {
+  Facts facts = Facts::object();
+  for (const auto& [key, member] : dict.entries()) {
+    if (!member.is(Kind::tensor)) {
+      facts[key.is(Kind::text) ? key.text() : key.describe(0)] =
+          facts_of(member);
+    }
+  }
+  return facts;
+}
+
+bool has_tensors(const PythonValue& dict) {
+  return std::ranges::any_of(dict.entries(), [](const auto& entry) {
+    return entry.second.is(Kind::tensor);
+  });
+}
+
+} // namespace
+
+CheckpointView view_torch(const fs::path& file) {
+  CheckpointView view{.place = file};
+  const PythonValue value = read_torch_file(file);
+  if (!value.is(Kind::dict)) {
+    if (value.is(Kind::tensor)) {
+      view.weights.emplace_back("tensor", lazy_tensor(value));
+    } else {
+      view.state["value"] = facts_of(value);
+    }
+    return view;
+  }
+  try {
+    TorchCheckpoint checkpoint = read_torch_checkpoint(file);
+    view.weights = std::move(checkpoint.weights);
+    view.states = std::move(checkpoint.optimizer_states);
+    view.ties = std::move(checkpoint.ties);
+    view.state =
+        has_tensors(value) ? others_of(value) : facts_of(checkpoint.rest);
+    drop_ties(view.weights, view.ties);
+  } catch (const CheckpointError& error) {
+    // Something else, or an optimizer whose states bear no names.
+    view.notes.push_back(error.what());
+    view.weights = named_tensors(value);
+    view.state = others_of(value);
+  }
+  return view;
+}
+
+CheckpointView view_safetensors(const fs::path& path) {
+  CheckpointView view{.place = path};
+  const auto file = std::make_shared<const SafetensorsFile>(path);
+  if (!file->metadata().empty()) {
+    view.about["metadata"] = file->metadata();
+  }
+  for (const auto& [name, entry] : file->entries()) {
+    view.weights.emplace_back(
+        name,
+        LazyTensor{entry.type, entry.shape, [file, name = name] {
+                     return file->tensor(name);
+                   }});
+  }
+  return view;
+}
+
+} // namespace cairn::checkpoints

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "checkpoint/inspect/checkpoint_view.h"
+
+#include <cairn/checkpoint/python_value.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace cairn::checkpoints {
+
+// One for each format; they fill in all but `format`.
+
+/// A checkpoint's folder, or a run's: what loading takes.
+CheckpointView view_native(const std::filesystem::path& folder);
+CheckpointView view_deepspeed(const std::filesystem::path& folder);
+CheckpointView view_megatron(const std::filesystem::path& folder);
+CheckpointView view_huggingface(
+    const std::filesystem::path& folder,
+    WeightNames names);
+CheckpointView view_torch(const std::filesystem::path& file);
+CheckpointView view_safetensors(const std::filesystem::path& file);
+
+/// As JSON; what that cannot say is told in words.
+Facts facts_of(const PythonValue& value);
+
+/// "2026-11-15T18:56:03Z"
+std::string utc_time(std::int64_t nanoseconds);
+
+/// Drops the tensors that are other names of one.
+void drop_ties(NamedTensors& tensors, const std::vector<Tie>& ties);
+
+} // namespace cairn::checkpoints

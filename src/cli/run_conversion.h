@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cairn/checkpoint/convert.h>
+
+namespace cairn::cli {
+
+/// Converts with a progress bar, says how that went, and returns the exit
+/// code. Ctrl-C ends it with nothing written.
+int run_conversion(checkpoints::ConvertOptions options);
+
+} // namespace cairn::cli
