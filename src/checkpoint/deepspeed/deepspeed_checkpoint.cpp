@@ -1,9 +1,9 @@
 #include <cairn/checkpoint/deepspeed.h>
 
 #include "checkpoint/deepspeed/frozen_parameters.h"
-#include "checkpoint/in_file.h"
 #include "checkpoint/deepspeed/rank_files.h"
 #include "checkpoint/deepspeed/stage_zero.h"
+#include "checkpoint/in_file.h"
 #include "checkpoint/tied_names.h"
 
 #include <cairn/base/error.h>
