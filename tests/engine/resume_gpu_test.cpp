@@ -1,0 +1,18 @@
+#include "engine/resume.h"
+
+namespace cairn {
+namespace {
+
+/// Dropout draws from the GPU's own generator.
+TEST(ResumeGpu, IsTheSameBits) {
+  testing::resume::expect_same_bits(
+      {.ranks = 1, .backend = distributed::BackendChoice::automatic});
+}
+
+TEST(ResumeGpu, IsTheSameBitsForTwoRanks) {
+  testing::resume::expect_same_bits(
+      {.ranks = 2, .backend = distributed::BackendChoice::gloo_on_gpu});
+}
+
+} // namespace
+} // namespace cairn
