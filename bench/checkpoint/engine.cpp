@@ -48,7 +48,7 @@ class Bench {
  public:
   explicit Bench(fs::path folder)
       : folder_(std::move(folder)),
-        world_(cairn::init_distributed()),
+        world_(cairn::distributed::init_distributed()),
         net_(std::make_shared<cairn::bench::BenchGpt>(cairn::bench::GptShape{
             .layers = 12,
             .width = 768,

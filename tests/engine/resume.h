@@ -138,7 +138,8 @@ class Training {
     }
     for (const auto& parameter : net_->named_parameters()) {
       const at::Tensor values = engine.full_parameter(parameter.key());
-      const at::Tensor flat = values.to(at::kDouble).contiguous().view({-1});
+      const at::Tensor flat =
+          values.cpu().to(at::kDouble).contiguous().view({-1});
       seen.insert(
           seen.end(),
           flat.data_ptr<double>(),
