@@ -150,7 +150,7 @@ class Bench {
 } // namespace
 
 int main(int argc, char** argv) {
-  const std::string what = argc == 3 ? argv[1] : "";
+  const std::string what = argc >= 3 ? argv[1] : ""; // launchers add more
   if (what != "save" && what != "load" && what != "step") {
     fmt::print(
         stderr,

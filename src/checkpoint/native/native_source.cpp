@@ -3,6 +3,7 @@
 #include "checkpoint/native/damaged_checkpoint.h"
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <cairn/base/crc32c.h>
 #include <fmt/format.h>
 
@@ -99,38 +100,49 @@ void NativeSource::copy(
     at::ScalarType type,
     std::int64_t from,
     std::span<std::byte> into) const {
+  if (into.empty()) {
+    return;
+  }
   const std::span<const std::byte> all = slice_bytes(slice, type);
-  std::vector<bool>& checked = checked_[&slice];
+  const std::size_t begin =
+      static_cast<std::size_t>(from) * c10::elementSize(type);
+  const std::size_t end = begin + into.size();
+  std::vector<char>& checked = checked_[&slice];
   checked.resize(slice.crc32c.size());
-  std::size_t at = static_cast<std::size_t>(from) * c10::elementSize(type);
-  while (!into.empty()) {
-    const std::size_t block = at / checksum_block;
+  const auto copy_block = [&](std::size_t block) {
     const std::size_t start = block * checksum_block;
     const auto whole =
         all.subspan(start, std::min(checksum_block, all.size() - start));
-    const std::size_t count =
-        std::min(into.size(), whole.size() - (at - start));
-    if (checked[block]) {
-      std::memcpy(into.data(), whole.data() + (at - start), count);
-    } else {
-      const std::uint32_t sum =
-          copy_summed(into.data(), whole, at - start, count);
-      if (sum != slice.crc32c[block]) {
-        throw DamagedCheckpoint(
-            {.what = "the file is damaged: bytes were altered",
-             .where = (folder_ / manifest_.files[slice.file].name).string(),
-             .values = fmt::format(
-                 "{}, bytes {} to {}",
-                 name,
-                 slice.at + start,
-                 slice.at + start + whole.size())});
-      }
-      checked[block] = true;
-      bytes_checked_ += whole.size();
+    const std::size_t first = std::max(begin, start);
+    const std::size_t count = std::min(end, start + whole.size()) - first;
+    std::byte* const to = into.data() + (first - begin);
+    if (checked[block] != 0) {
+      std::memcpy(to, whole.data() + (first - start), count);
+      return;
     }
-    into = into.subspan(count);
-    at += count;
-  }
+    if (copy_summed(to, whole, first - start, count) != slice.crc32c[block]) {
+      throw DamagedCheckpoint(
+          {.what = "the file is damaged: bytes were altered",
+           .where = (folder_ / manifest_.files[slice.file].name).string(),
+           .values = fmt::format(
+               "{}, bytes {} to {}",
+               name,
+               slice.at + start,
+               slice.at + start + whole.size())});
+    }
+    checked[block] = 1;
+    bytes_checked_ += whole.size();
+  };
+  constexpr std::int64_t blocks_of_a_thread = 4;
+  at::parallel_for(
+      static_cast<std::int64_t>(begin / checksum_block),
+      static_cast<std::int64_t>((end - 1) / checksum_block + 1),
+      blocks_of_a_thread,
+      [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t block = first; block < last; ++block) {
+          copy_block(static_cast<std::size_t>(block));
+        }
+      });
 }
 
 void NativeSource::read(

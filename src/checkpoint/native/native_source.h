@@ -5,6 +5,7 @@
 
 #include <cairn/base/mapped_file.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -17,7 +18,8 @@
 namespace cairn::checkpoints {
 
 /// A checkpoint's tensors, mapped: only what is asked for is read, and each
-/// block of it is held against its checksum once. One thread at a time.
+/// block of it is held against its checksum once. One caller at a time; large
+/// reads are shared out over threads.
 class NativeSource final : public Source {
  public:
   /// Throws DamagedCheckpoint, here for files that are missing or of another
@@ -65,8 +67,8 @@ class NativeSource final : public Source {
   Manifest manifest_;
   std::vector<MappedFile> files_;
   std::map<std::string, Tensor> tensors_;
-  mutable std::map<const StoredSlice*, std::vector<bool>> checked_;
-  mutable std::uint64_t bytes_checked_ = 0;
+  mutable std::map<const StoredSlice*, std::vector<char>> checked_;
+  mutable std::atomic<std::uint64_t> bytes_checked_ = 0;
 };
 
 } // namespace cairn::checkpoints
