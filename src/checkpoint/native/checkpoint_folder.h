@@ -43,7 +43,7 @@ struct FoundCheckpoint {
   std::int64_t saved_at = 0; ///< nanoseconds since 1970
   std::uint64_t bytes = 0;
   std::size_t writers = 0; ///< files
-  std::string problem; ///< why it cannot be loaded; empty: it is complete
+  std::string problem;     ///< why it cannot be loaded; empty: it is complete
 };
 
 /// By the manifests and the files' sizes, oldest first; those with a problem
