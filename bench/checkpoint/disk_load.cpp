@@ -33,12 +33,8 @@ void in_threads(
   }
 }
 
-void load_mapped(
-    const Path& path,
-    Bytes into,
-    std::size_t threads,
-    MappedFile::Advice advice) {
-  const MappedFile file(path, advice);
+void load_mapped(const Path& path, Bytes into, std::size_t threads) {
+  const MappedFile file(path);
   in_threads(threads, into.size(), [&](std::size_t at, std::size_t size) {
     std::memcpy(into.data() + at, file.bytes().data() + at, size);
   });
@@ -69,15 +65,9 @@ void load_direct(const Path& path, Bytes into) {
 } // namespace
 
 std::vector<Way> ways_to_load(const Path& path, Bytes bytes) {
-  using enum MappedFile::Advice;
   return {
-      {"mmap and memcpy", [=] { load_mapped(path, bytes, 1, normal); }},
-      {"mmap and memcpy, 2 threads",
-       [=] { load_mapped(path, bytes, 2, normal); }},
-      {"mmap (sequential) and memcpy",
-       [=] { load_mapped(path, bytes, 1, sequential); }},
-      {"mmap (will need) and memcpy",
-       [=] { load_mapped(path, bytes, 1, will_need); }},
+      {"mmap and memcpy", [=] { load_mapped(path, bytes, 1); }},
+      {"mmap and memcpy, 2 threads", [=] { load_mapped(path, bytes, 2); }},
       {"pread", [=] { load_read(path, bytes, 1); }},
       {"pread, 2 threads", [=] { load_read(path, bytes, 2); }},
       {"direct", [=] { load_direct(path, bytes); }}};

@@ -55,7 +55,7 @@ struct GroupCore {
   /// one for each of many groups would be too many for the store's host.
   std::unique_ptr<Store> meeting_store;
   std::map<std::string, std::uint64_t> meetings;
-  std::string last_meeting; ///< where all met last
+  std::string last_meeting;                        ///< where all met last
   std::map<std::string, std::uint64_t> agreements; ///< made, by name
   std::exception_ptr kept;
 };

@@ -26,21 +26,21 @@ using testing::Command;
 using testing::TemporaryFolder;
 using testing::Words;
 
-constexpr int steps = 300;
+constexpr int steps = 150;
 
 int kills_wanted() {
   const char* const number = std::getenv("CAIRN_DRILL_KILLS");
   return number == nullptr ? 25 : std::atoi(number);
 }
 
-Words launch(const TemporaryFolder& folder) {
+Words launch(const TemporaryFolder& folder, int restarts) {
   return {
       CAIRN_BINARY_DIR "/bin/cairn",
       "launch",
       "--num_gpus",
       "2",
       "--max-restarts",
-      "1000000",
+      std::to_string(restarts),
       "--restart-delay",
       "0",
       DRILL_TRAINER,
@@ -69,7 +69,7 @@ std::vector<pid_t> trainers(const Command& command) {
 
 TEST(KillDrill, EndsWithTheWeightsOfTheUndisturbedRun) {
   const TemporaryFolder undisturbed;
-  ASSERT_EQ(Command(launch(undisturbed)).finish().code, 0);
+  ASSERT_EQ(Command(launch(undisturbed, 0)).finish().code, 0);
   const std::string wanted = weights(undisturbed);
 
   const unsigned seed = std::random_device()();
@@ -80,7 +80,7 @@ TEST(KillDrill, EndsWithTheWeightsOfTheUndisturbedRun) {
   while (kills < kills_wanted()) {
     ++rounds;
     const TemporaryFolder folder;
-    Command command(launch(folder));
+    Command command(launch(folder, kills_wanted()));
     while (kills < kills_wanted() && !command.living().empty() &&
            !std::filesystem::exists(folder / "weights.safetensors")) {
       std::this_thread::sleep_for(std::chrono::milliseconds(random() % 900));

@@ -63,6 +63,7 @@ TEST(Buffers, StayTheModulesOwnThroughCheckpoints) {
         EXPECT_EQ(run.count.item<std::int64_t>(), 2);
         const auto place = folder.path() / std::to_string(stage + 10 * bf16);
         run.engine.save_checkpoint(place);
+        run.engine.finish_checkpoint();
 
         TrainedNet again = start(world, stage, bf16);
         again.engine.load_checkpoint(place);

@@ -106,6 +106,7 @@ TEST(EngineCheckpoint, GoesOnBitByBit) {
         const auto rates = whole.all.engine.get_lr();
         const auto rest = curve(whole, 4);
 
+        whole.all.engine.finish_checkpoint();
         Training again = start(world, stage, more);
         const auto [path, client] = again.all.engine.load_checkpoint(place);
         EXPECT_EQ(path, place / "global_step3");
@@ -181,6 +182,7 @@ TEST(EngineCheckpoint, KeepsTheStatesOfAnOptimizerOfTorch) {
             whole.all.engine.save_checkpoint(place, "trained");
             const auto rest = curve(whole, 3);
 
+            whole.all.engine.finish_checkpoint();
             Training again = start_client(world, stage, kind);
             again.all.engine.load_checkpoint(place, "trained");
             EXPECT_EQ(curve(again, 3), rest);

@@ -162,6 +162,7 @@ TEST_F(Reshard, AnyPrecisionAndPlace) {
         curve(run, world, before);
         run.all.engine.save_checkpoint(folder_.path(), "a");
         const auto wanted = curve(run, world, after);
+        run.all.engine.finish_checkpoint();
         Training other = start(world, 3, ways[to].first);
         other.all.engine.load_checkpoint(folder_.path(), "a");
         const auto got = curve(other, world, after);

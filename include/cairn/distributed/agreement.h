@@ -42,7 +42,7 @@ class Agreement {
       std::chrono::milliseconds timeout);
 
   ProcessGroup group_;
-  std::string place_; ///< in the store
+  std::string place_;            ///< in the store
   std::unique_ptr<Store> store_; ///< none for a group of one
   std::uint64_t meetings_ = 0;
 };
