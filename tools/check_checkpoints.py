@@ -3,6 +3,7 @@
 
     check_checkpoints.py torch FOLDER           torch.load(weights_only=True) of every X.pt
     check_checkpoints.py safetensors FOLDER     safetensors' load_file of every X.safetensors
+    check_checkpoints.py native FOLDER          every folder in it, read as docs/checkpoint-format.md describes
     check_checkpoints.py deepspeed FOLDER       DeepSpeed's zero_to_fp32 of every folder in it
     check_checkpoints.py deepspeed-load FOLDER  DeepSpeed's load_checkpoint, and a step from there
 
@@ -108,6 +109,66 @@ def same_weights(got, wanted, place):
             fail(place, f"{name} differs")
 
 
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return f"{crc ^ 0xFFFFFFFF:08x}"
+
+
+def read_native(folder):
+    """The tensors of a checkpoint, without Cairn: the manifest, and Hugging Face's own library."""
+    import torch
+    from safetensors import safe_open
+    manifest = json.loads((folder / "manifest.json").read_text())
+    contents, flat = [], []
+    for file in manifest["files"]:
+        path = folder / file["name"]
+        if path.stat().st_size != file["bytes"]:
+            fail(path, "another size")
+        with safe_open(path, "pt") as opened:
+            contents.append({key: opened.get_tensor(key) for key in opened.keys()})
+        flat.append(path.read_bytes())
+    tensors = {}
+    for name, tensor in manifest["tensors"].items():
+        shape = tensor["shape"]
+        whole = None
+        for part in tensor["slices"]:
+            box = part.get("box", {"begin": [0] * len(shape), "size": shape})
+            count = math.prod(box["size"])
+            key = name + (f"[at {', '.join(map(str, box['begin']))}]" if "box" in part else "")
+            if (part["begin"], part["end"]) != (0, count):
+                key += f"[{part['begin']}:{part['end']}]"
+            values = contents[part["file"]][key].reshape(-1)
+            raw = values.view(torch.uint8).numpy().tobytes() if values.numel() else b""
+            if flat[part["file"]][part["at"]:part["at"] + len(raw)] != raw:
+                fail(name, "lies elsewhere in the file")
+            block = 1 << 20
+            if "".join(crc32c(raw[i:i + block]) for i in range(0, len(raw), block)) != part["crc32c"]:
+                fail(name, "other checksums")
+            if whole is None:
+                whole = torch.zeros(shape, dtype=values.dtype)
+            place = whole
+            for d, (begin, size) in enumerate(zip(box["begin"], box["size"])):
+                place = place.narrow(d, begin, size)
+            elements = place.reshape(-1).clone()
+            elements[part["begin"]:part["end"]] = values
+            place.copy_(elements.reshape(place.shape))
+        tensors[name] = whole
+    return tensors
+
+
+def check_native(folder):
+    from safetensors.torch import load_file
+    cases = sorted(case for case in folder.iterdir() if case.is_dir())
+    if not cases:
+        fail(folder, "no folders")
+    for case in cases:
+        same_weights(read_native(case), load_file(folder / f"{case.name}.safetensors"), case.name)
+
+
 def check_deepspeed(folder):
     import torch
     from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
@@ -185,8 +246,8 @@ def check_deepspeed_load(folder):
 
 
 def main():
-    checks = {"torch": check_torch, "safetensors": check_safetensors, "deepspeed": check_deepspeed,
-              "deepspeed-load": check_deepspeed_load}
+    checks = {"torch": check_torch, "safetensors": check_safetensors, "native": check_native,
+              "deepspeed": check_deepspeed, "deepspeed-load": check_deepspeed_load}
     if len(sys.argv) != 3 or sys.argv[1] not in checks:
         sys.exit(__doc__)
     try:

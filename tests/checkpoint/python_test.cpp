@@ -1,5 +1,6 @@
 #include "support/python.h"
 #include "checkpoint/deepspeed_states.h"
+#include "checkpoint/native/slice_file.h"
 #include "support/temporary_folder.h"
 
 #include <ATen/Functions.h>
@@ -163,6 +164,63 @@ TEST(RealPython, LoadsSafetensors) {
   testing::run_python_tool(
       "check_checkpoints.py",
       {"safetensors", folder.path().string()});
+}
+
+/// As docs/checkpoint-format.md describes it, by a program that is not Cairn.
+TEST(RealPython, ReadsNativeCheckpoints) {
+  const testing::TemporaryFolder folder;
+  const at::Tensor flat = at::arange(35, at::kFloat).view({5, 7});
+  const at::Tensor wide = at::arange(24, at::kHalf).view({4, 6});
+  const at::Tensor bytes = at::arange(9, at::kByte);
+  const auto columns = [&](std::int64_t begin, std::int64_t size) {
+    return wide.narrow(1, begin, size).contiguous().view({-1});
+  };
+  const Box left{{0, 0}, {4, 2}};
+  const Box right{{0, 2}, {4, 4}};
+  const std::vector<std::vector<TensorSlice>> writers{
+      {{.name = "weight/flat",
+        .shape = {5, 7},
+        .values = flat.view({-1}).slice(0, 0, 20)},
+       {.name = "weight/wide",
+        .shape = {4, 6},
+        .box = left,
+        .values = columns(0, 2)},
+       {.name = "rng/cpu/0", .shape = {9}, .values = bytes}},
+      {{.name = "weight/flat",
+        .shape = {5, 7},
+        .begin = 20,
+        .values = flat.view({-1}).slice(0, 20)},
+       {.name = "weight/wide",
+        .shape = {4, 6},
+        .box = right,
+        .values = columns(2, 4).slice(0, 0, 7)},
+       {.name = "weight/wide",
+        .shape = {4, 6},
+        .box = right,
+        .begin = 7,
+        .values = columns(2, 4).slice(0, 7)}}};
+  std::filesystem::create_directory(folder / "a");
+  Manifest manifest{.tag = "a"};
+  for (std::size_t i = 0; i < writers.size(); ++i) {
+    SlicePlan plan;
+    for (const TensorSlice& slice : writers[i]) {
+      plan.put(slice);
+    }
+    SliceFile file(
+        folder / fmt::format("a/rank-{:05}.safetensors", i),
+        plan.slices());
+    for (const TensorSlice& slice : writers[i]) {
+      file.put(slice);
+    }
+    add_file(manifest, file.finish());
+  }
+  std::ofstream(folder / "a/manifest.json") << to_text(manifest);
+  write_safetensors(
+      folder / "a.safetensors",
+      {{"weight/flat", flat}, {"weight/wide", wide}, {"rng/cpu/0", bytes}});
+  testing::run_python_tool(
+      "check_checkpoints.py",
+      {"native", folder.path().string()});
 }
 
 std::map<std::string, at::Tensor> expected_of(
