@@ -4,6 +4,8 @@
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 #include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -24,6 +26,13 @@ constexpr std::chrono::hours longest_write{24};
 
 constexpr char done = '+';
 constexpr char failed = '-';
+
+/// Makes this thread, and those it starts, run when the training does not need
+/// the core: where all cores compute, each of them waits for the last.
+void give_way() {
+  constexpr int least = 19;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), least);
+}
 
 std::string random_name() {
   std::uint64_t bits = 0;
@@ -164,6 +173,7 @@ void CheckpointWriter::write(Save save) {
 void CheckpointWriter::write_behind(Save save) {
   under_way_ =
       std::async(std::launch::async, [this, save = std::move(save)]() mutable {
+        give_way();
         std::string problem;
         try {
           problem = run(save);
