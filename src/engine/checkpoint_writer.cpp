@@ -70,13 +70,18 @@ CheckpointWriter::~CheckpointWriter() {
   }
 }
 
-std::optional<std::string> CheckpointWriter::finish() {
+/// Waits for the save under way and remembers if it failed.
+void CheckpointWriter::settle() {
   if (under_way_.valid()) {
     const std::string problem = under_way_.get();
     if (!problem.empty()) {
       failure_ = problem;
     }
   }
+}
+
+std::optional<std::string> CheckpointWriter::finish() {
+  settle();
   return std::exchange(failure_, std::nullopt);
 }
 
@@ -86,11 +91,8 @@ CheckpointWriter::Place CheckpointWriter::begin(
   checkpoints::check_tag(tag);
   if (under_way_.valid()) {
     const auto from = Clock::now();
-    const std::string problem = under_way_.get();
+    settle();
     const double waited = Seconds(Clock::now() - from).count();
-    if (!problem.empty()) {
-      failure_ = problem;
-    }
     if (waited > 0.01 && group_.rank() == 0) {
       logger_.warning(
           "training waits {:.2f} s for the checkpoint before: saves come "
@@ -164,7 +166,7 @@ std::string CheckpointWriter::prepare(
 }
 
 void CheckpointWriter::write(Save save) {
-  const std::string problem = run(save);
+  const std::string problem = run(save, Pace::training_waits);
   if (!problem.empty()) {
     throw CheckpointError({.what = problem});
   }
@@ -176,7 +178,7 @@ void CheckpointWriter::write_behind(Save save) {
         give_way();
         std::string problem;
         try {
-          problem = run(save);
+          problem = run(save, Pace::behind_training);
         } catch (const std::exception& error) { // the job is over
           problem = error.what();
         }
@@ -191,9 +193,8 @@ void CheckpointWriter::write_behind(Save save) {
 }
 
 /// What is wrong, if anything; the same on every rank.
-std::string CheckpointWriter::run(Save& save) {
+std::string CheckpointWriter::run(Save& save, Pace pace) {
   const auto began = Clock::now();
-  const double waited = Seconds(began - save.called).count();
   std::string outcome;
   try {
     const auto written =
@@ -230,7 +231,11 @@ std::string CheckpointWriter::run(Save& save) {
   for (const auto& file : save.manifest.files) {
     bytes += static_cast<double>(file.bytes);
   }
-  const double took = Seconds(Clock::now() - began).count();
+  const auto ended = Clock::now();
+  const double took = Seconds(ended - began).count();
+  const double waited =
+      Seconds((pace == Pace::behind_training ? began : ended) - save.called)
+          .count();
   logger_.info(
       "saved {}: {} in {:.2f} s ({}/s), training waited {:.3f} s",
       (save.place.folder / save.place.tag).string(),

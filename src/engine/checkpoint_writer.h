@@ -65,7 +65,9 @@ class CheckpointWriter {
   std::string prepare(
       const std::filesystem::path& folder,
       const std::vector<std::string>& tags);
-  std::string run(Save& save);
+  enum class Pace { training_waits, behind_training };
+  std::string run(Save& save, Pace pace);
+  void settle();
   std::string commit(Save& save, const std::vector<std::string>& outcomes);
   void prune(const std::filesystem::path& folder) const;
 

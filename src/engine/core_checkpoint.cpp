@@ -27,6 +27,39 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
+/// Hands parts of parameters to a sink, under their names.
+struct PutSlice {
+  const zero::Layout& layout;
+  checkpoints::Sink& sink;
+
+  void operator()(
+      const zero::Slice& slice,
+      std::string_view kind,
+      const at::Tensor& part) const {
+    const zero::ParameterSpec& spec = layout.parameters()[slice.parameter];
+    sink.put(
+        {.name = name_of(kind, spec.name),
+         .shape = spec.shape,
+         .begin = slice.in_parameter.begin,
+         .values = part});
+  }
+};
+
+struct SliceList final : checkpoints::Sink {
+  void put(const checkpoints::TensorSlice& slice) override {
+    slices.push_back(slice);
+  }
+  std::vector<checkpoints::TensorSlice> slices;
+};
+
+void put_each(
+    const std::vector<checkpoints::TensorSlice>& slices,
+    checkpoints::Sink& sink) {
+  for (const checkpoints::TensorSlice& slice : slices) {
+    sink.put(slice);
+  }
+}
+
 std::int64_t now_in_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -91,16 +124,7 @@ void Core::put_state(
     checkpoints::Sink& sink,
     const SaveOptions& options,
     bool describe) {
-  const auto put = [&](const zero::Slice& slice,
-                       std::string_view kind,
-                       const at::Tensor& part) {
-    const zero::ParameterSpec& spec = layout_->parameters()[slice.parameter];
-    sink.put(
-        {.name = name_of(kind, spec.name),
-         .shape = spec.shape,
-         .begin = slice.in_parameter.begin,
-         .values = part});
-  };
+  const PutSlice put{*layout_, sink};
   const auto put_held = [&](int bucket,
                             zero::Range held,
                             std::string_view kind,
@@ -168,23 +192,7 @@ void Core::put_frozen(checkpoints::Sink& sink, bool describe) {
               at::TensorOptions(flat_->whole(b).scalar_type())
                   .device(at::kMeta))
         : flat_->acquire_shard(b);
-    for_each_slice(
-        b,
-        mine,
-        mine,
-        weight_kind,
-        shard,
-        [&](const zero::Slice& slice,
-            std::string_view kind,
-            const at::Tensor& part) {
-          const zero::ParameterSpec& spec =
-              layout_->parameters()[slice.parameter];
-          sink.put(
-              {.name = name_of(kind, spec.name),
-               .shape = spec.shape,
-               .begin = slice.in_parameter.begin,
-               .values = part});
-        });
+    for_each_slice(b, mine, mine, weight_kind, shard, PutSlice{*layout_, sink});
     if (!describe) {
       flat_->give_back_shard(b, false);
     }
@@ -251,51 +259,36 @@ void Core::save_checkpoint(
     }
   }
 
-  checkpoints::SlicePlan plan;
-  put_state(plan, options, true);
   checkpoints::Manifest manifest;
-  std::vector<checkpoints::TensorSlice> client_tensors;
+  SliceList client_tensors;
   if (world_.rank() == 0) {
-    class Keep final : public checkpoints::Sink {
-     public:
-      explicit Keep(std::vector<checkpoints::TensorSlice>& slices)
-          : slices_(slices) {}
-      void put(const checkpoints::TensorSlice& slice) override {
-        slices_.push_back(slice);
-      }
-
-     private:
-      std::vector<checkpoints::TensorSlice>& slices_;
-    } keep(client_tensors);
     manifest.tag = name;
     manifest.step = counters_.global_steps;
     manifest.saved_at = now_in_nanoseconds();
     manifest.ties = parameters_.ties;
     manifest.state = saved_state(options);
-    manifest.state["client"] = to_json(client, keep);
+    manifest.state["client"] = to_json(client, client_tensors);
     manifest.config = json::parse(config_.json());
   }
-  for (const auto& slice : client_tensors) {
-    plan.put(slice);
-  }
+  const auto put_all = [&](checkpoints::Sink& sink, bool describe) {
+    put_state(sink, options, describe);
+    put_each(client_tensors.slices, sink);
+  };
+  checkpoints::SlicePlan plan;
+  put_all(plan, true);
 
   const bool behind =
       !options.wait.value_or(!config().checkpoint.async) && !rests_on_disk();
   if (behind) {
     snapshot_.clear(plan, device_.is_cuda());
-    put_state(snapshot_, options, false);
-    for (const auto& slice : client_tensors) {
-      snapshot_.put(slice);
-    }
+    put_all(snapshot_, false);
     writer.write_behind(
         {.place = place,
          .manifest = std::move(manifest),
          .write_file =
              [this, plan = std::move(plan)](const fs::path& path) {
                checkpoints::SliceFile file(path, plan.slices());
-               for (const auto& slice : snapshot_.slices()) {
-                 file.put(slice);
-               }
+               put_each(snapshot_.slices(), file);
                return file.finish();
              },
          .called = called});
@@ -306,10 +299,7 @@ void Core::save_checkpoint(
          .write_file =
              [&](const fs::path& path) {
                checkpoints::SliceFile file(path, plan.slices());
-               put_state(file, options, false);
-               for (const auto& slice : client_tensors) {
-                 file.put(slice);
-               }
+               put_all(file, false);
                return file.finish();
              },
          .called = called});

@@ -91,12 +91,12 @@ struct DeepSpeedCheckpoint::Files : RankFiles {
     if (stage == 3) {
       for (const auto& [name, tensor] : frozen_parameters(*this)) {
         found.emplace(name, tensor);
-      };
+      }
     }
     if (!fp32) {
-      for (const auto& [name, placeholder] : module) {
+      for (const auto& [name, listed] : module) {
         if (const auto there = found.find(name); there != found.end()) {
-          there->second = as_type(there->second, placeholder.type);
+          there->second = as_type(there->second, listed.type);
         }
       }
     }
