@@ -19,7 +19,7 @@
 // Folders that the real DeepSpeed wrote, and ours like them. Whether DeepSpeed
 // reads ours is in python_test.cpp.
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::deepspeed_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -521,4 +521,4 @@ TEST_F(Damaged, Fuzz) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::deepspeed_test

@@ -50,7 +50,7 @@ void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 
-namespace cairn::data {
+namespace cairn::data::allocation_test {
 namespace {
 
 using namespace testing;
@@ -116,4 +116,4 @@ TEST(Allocation, OtherDatasetsMakeNone) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::allocation_test

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace cairn::data {
+namespace cairn::data::bert_dataset_test {
 namespace {
 
 using namespace testing;
@@ -210,4 +210,4 @@ TEST(BertDataset, AnyThreadReadsTheSameSample) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::bert_dataset_test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::masked_datasets_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -288,4 +288,4 @@ TEST(DataIndex, FlagsOfAnotherKindAreRefused) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::masked_datasets_test

@@ -14,7 +14,7 @@
 #include <iterator>
 #include <set>
 
-namespace cairn::data {
+namespace cairn::data::masked_index_test {
 namespace {
 
 using namespace testing;
@@ -209,4 +209,4 @@ TEST(MaskedIndexFiles, ThatDoNotFitAreReplaced) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::masked_index_test

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::tokenized_datasets_test {
 namespace {
 
 using namespace testing;
@@ -204,4 +204,4 @@ TEST(TokenizedDatasets, AnyNumberOfWorkersMakesTheSameBatches) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::tokenized_datasets_test
