@@ -1,4 +1,5 @@
 #include "checkpoint/deepspeed_states.h"
+#include "checkpoint/same_tensors.h"
 #include "support/error_text.h"
 #include "support/fuzz.h"
 #include "support/golden_tensors.h"
@@ -26,17 +27,6 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::map<std::string, at::Tensor> loaded(const NamedTensors& tensors) {
-  std::map<std::string, at::Tensor> result;
-  for (const auto& [name, tensor] : tensors) {
-    const at::Tensor value = tensor.load();
-    EXPECT_EQ(value.scalar_type(), tensor.type) << name;
-    EXPECT_EQ(value.sizes().vec(), tensor.shape) << name;
-    EXPECT_TRUE(result.emplace(name, value).second) << name << " twice";
-  }
-  return result;
-}
 
 void expect_equal(
     const std::map<std::string, at::Tensor>& got,

@@ -53,7 +53,7 @@ void operator delete(void* memory, std::size_t) noexcept {
 namespace cairn::data::allocation_test {
 namespace {
 
-using namespace testing;
+using namespace fixtures;
 
 /// Of reading all samples, when all have been read before.
 template <typename Dataset>

@@ -11,7 +11,7 @@
 namespace cairn::data::bert_dataset_test {
 namespace {
 
-using namespace testing;
+using namespace fixtures;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 

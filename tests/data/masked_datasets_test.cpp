@@ -17,7 +17,7 @@ namespace cairn::data::masked_datasets_test {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace testing;
+using namespace fixtures;
 using cairn::testing::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;

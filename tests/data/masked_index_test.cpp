@@ -17,7 +17,7 @@
 namespace cairn::data::masked_index_test {
 namespace {
 
-using namespace testing;
+using namespace fixtures;
 using cairn::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;

@@ -8,7 +8,7 @@
 namespace cairn::data::t5_dataset_test {
 namespace {
 
-using namespace testing;
+using namespace fixtures;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 

@@ -24,7 +24,7 @@
 namespace cairn::data::tokenized_datasets_test {
 namespace {
 
-using namespace testing;
+using namespace fixtures;
 using cairn::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
