@@ -1,12 +1,8 @@
 #include <cairn/base/progress.h>
 
 #include "base/progress_line.h"
+#include "base/terminal.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -14,22 +10,6 @@ namespace cairn {
 namespace {
 
 constexpr std::chrono::milliseconds redraw_interval{100};
-constexpr std::string_view clear_to_end = "\x1b[K";
-
-bool can_redraw(int fd) {
-  const char* const kind = std::getenv("TERM");
-  return ::isatty(fd) == 1 &&
-      (kind == nullptr || std::string_view(kind) != "dumb");
-}
-
-std::size_t terminal_width(int fd) {
-  struct winsize size {};
-  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
-    return 80;
-  }
-  // Some terminals wrap as soon as the last column is written.
-  return size.ws_col - 1U;
-}
 
 } // namespace
 
@@ -100,7 +80,7 @@ void Progress::draw(Ending ending) {
     put(line);
   } else if (terminal_) {
     std::string line = "\r";
-    line += bar_line(moment, terminal_width(options_.fd));
+    line += bar_line(moment, terminal_size(options_.fd).columns);
     line += clear_to_end;
     put(line);
     drawn_ = true;
@@ -110,10 +90,7 @@ void Progress::draw(Ending ending) {
 }
 
 void Progress::put(std::string_view text) {
-  // In one write(2), so that other output never lands inside; what cannot be
-  // written has nowhere to be reported.
-  while (::write(options_.fd, text.data(), text.size()) < 0 && errno == EINTR) {
-  }
+  put_on_terminal(options_.fd, text);
 }
 
 } // namespace cairn

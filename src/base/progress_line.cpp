@@ -1,5 +1,7 @@
 #include "base/progress_line.h"
 
+#include "base/terminal.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,28 +78,6 @@ std::string printable(std::string_view label) {
   return text;
 }
 
-bool continues_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
-}
-
-std::size_t columns(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) {
-        return !continues_character(c);
-      }));
-}
-
-std::string cut(std::string text, std::size_t width) {
-  std::size_t column = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!continues_character(text[i]) && column++ == width) {
-      text.resize(i);
-      break;
-    }
-  }
-  return text;
-}
-
 std::string bar(double share, std::size_t width) {
   const auto full =
       static_cast<std::size_t>(share * static_cast<double>(width));
@@ -151,7 +131,7 @@ std::string bar_line(const ProgressMoment& moment, std::size_t width) {
   const std::string done =
       amount(static_cast<double>(moment.count), moment.unit);
   if (moment.total == 0) {
-    return cut(joined({label, done, speed}), width);
+    return cut_text(joined({label, done, speed}), width);
   }
   const std::string all =
       amount(static_cast<double>(moment.total), moment.unit);
@@ -160,7 +140,7 @@ std::string bar_line(const ProgressMoment& moment, std::size_t width) {
   const std::string without_bar =
       joined({label, percent(moment), of_all, speed, left});
   // Two brackets and two blanks.
-  const std::size_t with_empty_bar = columns(without_bar) + 4;
+  const std::size_t with_empty_bar = text_columns(without_bar) + 4;
   if (with_empty_bar + shortest_bar <= width) {
     const std::size_t room = std::min(longest_bar, width - with_empty_bar);
     return joined(
@@ -178,15 +158,15 @@ std::string bar_line(const ProgressMoment& moment, std::size_t width) {
       {label, percent(moment)}};
   for (const auto& parts : shorter) {
     std::string line = joined(parts);
-    if (columns(line) <= width) {
+    if (text_columns(line) <= width) {
       return line;
     }
   }
   // The label gives way last, from its end.
   const std::string number = percent(moment);
-  const std::size_t taken = columns(number) + 2;
-  return cut(
-      joined({cut(label, width > taken ? width - taken : 0), number}),
+  const std::size_t taken = text_columns(number) + 2;
+  return cut_text(
+      joined({cut_text(label, width > taken ? width - taken : 0), number}),
       width);
 }
 

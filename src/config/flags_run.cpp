@@ -12,6 +12,15 @@ void add_run_flags(std::vector<Flag>& table) {
           "Steps (or documents) between log lines.")
       .at_least(1)
       .also("--log_every");
+  logging.flag<&F::logging, &L::jsonl>(
+      "--log-jsonl",
+      "File that gets one JSON object per logged step.");
+  logging
+      .flag<&F::logging, &L::peak_tflops>(
+          "--peak-tflops",
+          "What one device can do at most, for the utilisation (MFU).")
+      .above(0)
+      .by_default("known for common GPUs");
   logging.flag<&F::logging, &L::tensorboard_dir>(
       "--tensorboard-dir",
       "Folder for TensorBoard event files.");

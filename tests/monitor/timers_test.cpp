@@ -2,6 +2,7 @@
 
 #include <cairn/base/error.h>
 #include <cairn/monitor/timers.h>
+#include <cairn/monitor/timing_report.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -117,6 +118,34 @@ TEST(Timers, TellRealTime) {
   }
   EXPECT_GE(timers("batch generator").elapsed(), 5);
   EXPECT_LT(timers("batch generator").elapsed(), 5000);
+}
+
+// The texts are those of Megatron-LM's Timers for these times.
+TEST(TimingReport, IsMegatrons) {
+  const std::vector<RankTimes> timers = {
+      {"forward-backward", {103.444, 101.2, 0}},
+      {"never", {0, 0, 0}},
+      {"optimizer", {0, 7.5, 0}}};
+  EXPECT_EQ(
+      timing_report("minmax", timers),
+      "(min, max) time across ranks (ms):\n"
+      "    forward-backward ...............................: (101.20, "
+      "103.44)\n"
+      "    optimizer ......................................: (7.50, 7.50)");
+  EXPECT_EQ(
+      timing_report("max", timers),
+      "max time across ranks (ms):\n"
+      "    forward-backward ...............................: 103.44\n"
+      "    optimizer ......................................: 7.50");
+  EXPECT_EQ(
+      timing_report("all", timers),
+      "times across ranks (ms):\n"
+      "  forward-backward:\n"
+      "     rank  0: 103.44\n"
+      "     rank  1: 101.20\n"
+      "  optimizer:\n"
+      "     rank  1: 7.50");
+  EXPECT_EQ(timing_report("minmax", {}), "");
 }
 
 } // namespace

@@ -240,6 +240,8 @@ struct TokenizerFlags {
 
 struct LoggingFlags {
   std::int64_t log_interval = 100;
+  std::optional<std::string> jsonl;
+  std::optional<double> peak_tflops; ///< of one device
   std::optional<std::string> tensorboard_dir;
   std::int64_t tensorboard_log_interval = 1;
   std::int64_t tensorboard_queue_size = 1000;

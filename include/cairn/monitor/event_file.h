@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cairn/monitor/scalar_sink.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace cairn::monitor {
+
+class AppendFile;
+
+/// A TensorBoard event file, `FOLDER/events.out.tfevents.TIME.HOST.PID.N`. Each
+/// run writes a new one; TensorBoard joins those of a folder, and where a run
+/// was resumed from an earlier step takes the newer points.
+class EventFile : public ScalarSink {
+ public:
+  struct Options {
+    std::filesystem::path folder;
+    std::int64_t queue_size = 1000; ///< entries held before they are written
+    std::chrono::seconds longest_hold{30};
+    std::function<std::chrono::system_clock::time_point()> clock =
+        std::chrono::system_clock::now;
+  };
+  explicit EventFile(Options options);
+  ~EventFile() override; ///< writes what is held, if it can
+
+  void write(std::span<const Scalar> scalars) override;
+  void text(std::int64_t step, std::string_view name, std::string_view text);
+  void flush() override;
+
+  const std::filesystem::path& path() const noexcept;
+
+ private:
+  void took(std::int64_t entries);
+
+  Options options_;
+  std::unique_ptr<AppendFile> file_;
+  std::int64_t held_ = 0;
+  std::chrono::system_clock::time_point last_flush_;
+};
+
+} // namespace cairn::monitor

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cairn/monitor/loss_history.h>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cairn::monitor {
+
+/// A value that the loss is to come near to, drawn as a dotted line.
+struct LossTarget {
+  double loss = 0;
+  std::string label{}; ///< "entropy of the corpus"
+};
+
+enum class Colour { none, ansi };
+
+struct PlotSize {
+  std::size_t columns = 80;
+  std::size_t rows = 8; ///< of the curve; the axis below takes two more
+};
+
+/// The curve in braille dots, with the range of losses on its left and of steps
+/// below; one string per line, none longer than the columns:
+///
+///   10.8 ┤⢣
+///        │ ⠑⢄
+///        │   ⠑⠢⢄⣀
+///   2.91 ┤       ⠉⠒⠤⣀⣀
+///        └────────────
+///         1        240
+///
+/// The first steps may stand out above, unseen, so that the rest is seen in
+/// detail. Empty for less than two points, or less than 24 columns or 2
+/// rows.
+std::vector<std::string> loss_plot(
+    std::span<const LossHistory::Point> points,
+    const std::optional<LossTarget>& target,
+    const PlotSize& size,
+    Colour colour = Colour::none);
+
+/// One line of eight heights, `▇▆▄▃▂▂▁▁`, where there is room for no more.
+std::string loss_spark(
+    std::span<const LossHistory::Point> points,
+    std::size_t columns);
+
+} // namespace cairn::monitor

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cairn/base/log.h>
+#include <cairn/config/flags.h>
+#include <cairn/config/monitor_config.h>
+#include <cairn/monitor/scalar_sink.h>
+#include <cairn/monitor/scalars.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::monitor {
+
+/// Writes the values of a run to every file that the configuration asks for:
+/// `--tensorboard-dir` (Megatron-DeepSpeed's names), the JSON's `tensorboard`
+/// and `csv_monitor` (DeepSpeed's names), `--log-jsonl`.
+///
+/// A file that cannot be made is an error at once. Later troubles, such as a
+/// full disk, do not stop the training: they are reported when they begin and
+/// when they end.
+class Monitor {
+ public:
+  struct Options {
+    config::LoggingFlags flags{};
+    config::MonitorConfig tensorboard{};
+    config::MonitorConfig csv{};
+    /// Of the run, for TensorBoard's page of texts.
+    std::vector<std::pair<std::string, std::string>> arguments{};
+    std::int64_t iteration = 0; ///< at which the run starts, or goes on
+  };
+
+  /// Without options it writes nothing.
+  Monitor() = default;
+  Monitor(const Options& options, const Logger& logger);
+
+  bool writes() const noexcept { return !channels_.empty(); }
+  /// Whether values of that iteration go anywhere.
+  bool wants(std::int64_t iteration) const;
+  void iteration(const IterationRecord& record);
+  void validation(const ValidationValues& values);
+  void flush();
+
+ private:
+  enum class Names { megatron, deepspeed, plain };
+  struct Channel {
+    std::string what; ///< "the event file /tmp/…"
+    Names names;
+    std::unique_ptr<ScalarSink> sink;
+    std::int64_t lost = 0; ///< writes that failed since the last that did not
+  };
+  template <typename Record>
+  std::vector<Scalar> scalars(Names names, const Record& record) const;
+  template <typename Record>
+  void write(const Record& record);
+  template <typename Action>
+  void attempt(Channel& channel, const Action& action);
+
+  config::LoggingFlags flags_{};
+  Logger logger_;
+  std::vector<Channel> channels_;
+};
+
+} // namespace cairn::monitor

@@ -1,0 +1,59 @@
+#include "monitor/live_display.h"
+
+#include "base/terminal.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace cairn::monitor {
+namespace {
+
+constexpr std::string_view clear_below = "\x1b[J";
+
+Colour wanted_colour() {
+  // https://no-color.org: set to anything but nothing.
+  const char* const none = std::getenv("NO_COLOR");
+  return none != nullptr && *none != '\0' ? Colour::none : Colour::ansi;
+}
+
+} // namespace
+
+LiveDisplay::LiveDisplay(int fd) : fd_(fd), colour_(wanted_colour()) {}
+
+LiveDisplay::~LiveDisplay() {
+  if (below_ > 0) {
+    put_on_terminal(fd_, fmt::format("\x1b[{}B\r\n", below_));
+  }
+}
+
+bool LiveDisplay::possible(int fd) {
+  // The console of Linux has no braille.
+  const char* const kind = std::getenv("TERM");
+  return can_redraw(fd) &&
+      (kind == nullptr || std::string_view(kind) != "linux");
+}
+
+void LiveDisplay::draw(const TrainingView& view) {
+  const TerminalSize size = terminal_size(fd_);
+  const auto lines =
+      view.lines({.columns = size.columns, .rows = size.rows}, colour_);
+  std::string text = "\r";
+  text += clear_to_end;
+  for (const std::string& line : lines) {
+    text += "\n\r" + line;
+    text += clear_to_end;
+  }
+  text += clear_below; // more lines before, or wrapped by a narrower terminal
+  text += fmt::format("\x1b[{}A\r", lines.size());
+  put_on_terminal(fd_, text);
+  below_ = lines.size();
+}
+
+void LiveDisplay::say(std::string_view text, const TrainingView& view) {
+  put_on_terminal(fd_, fmt::format("\r{}{}\n", clear_below, text));
+  draw(view);
+}
+
+} // namespace cairn::monitor

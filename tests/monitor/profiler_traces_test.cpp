@@ -1,0 +1,97 @@
+#include "support/error_text.h"
+#include "support/temporary_folder.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <cairn/monitor/profiler_traces.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <set>
+#include <string>
+
+namespace cairn::monitor {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+
+nlohmann::json trace_in(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return nlohmann::json::parse(in);
+}
+
+TEST(ProfilerTraces, OneFilePerRangeOfSteps) {
+  const testing::TemporaryFolder folder;
+  ProfilerTraces traces(
+      {.steps = {{2, 3}, {5, 5}}, .folder = folder / "profiling", .rank = 3});
+  std::vector<std::filesystem::path> files;
+  for (std::int64_t step = 1; step <= 6; ++step) {
+    traces.begin(step);
+    at::Tensor x = at::ones({3, 7 + step}).requires_grad_(true);
+    at::mm(x, at::ones({7 + step, 2})).sum().backward();
+    if (const auto file = traces.end(step)) {
+      files.push_back(*file);
+    }
+  }
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_THAT(
+      files[0].filename().string(),
+      ::testing::MatchesRegex(".*_rank3\\.[0-9]+\\.pt\\.trace\\.json"));
+  const auto contents = [](const std::filesystem::path& file) {
+    std::set<std::string> found;
+    const nlohmann::json trace = trace_in(file);
+    for (const auto& event : trace.at("traceEvents")) {
+      const std::string name = event.value("name", "");
+      found.insert(name);
+      if (name == "aten::mm") {
+        found.insert("mm of " + event.at("args").at("Input Dims").dump());
+      }
+    }
+    return found;
+  };
+  const auto first = contents(files[0]);
+  EXPECT_THAT(
+      first,
+      IsSupersetOf(
+          {"ProfilerStep#2",
+           "ProfilerStep#3",
+           "aten::mm",
+           "mm of [[3,9],[9,2]]",
+           "mm of [[3,10],[10,2]]",
+           "[memory]"}));
+  EXPECT_THAT(first, Not(Contains("mm of [[3,8],[8,2]]")));
+  EXPECT_THAT(first, Not(Contains("mm of [[3,11],[11,2]]")));
+  EXPECT_THAT(first, Contains(HasSubstr("MmBackward")));
+  EXPECT_THAT(contents(files[1]), Contains("ProfilerStep#5"));
+}
+
+TEST(ProfilerTraces, StepsThatNeverEndAreGivenUp) {
+  const testing::TemporaryFolder folder;
+  {
+    ProfilerTraces traces({.steps = {{1, 9}}, .folder = folder.path()});
+    traces.begin(1);
+  }
+  ProfilerTraces traces({.steps = {{1, 1}}, .folder = folder.path()});
+  traces.begin(1);
+  EXPECT_TRUE(traces.end(1).has_value());
+}
+
+TEST(ProfilerTraces, NamesTheFolderThatCannotBeMade) {
+  const testing::TemporaryFolder folder;
+  folder.write("file", "");
+  EXPECT_THAT(
+      error_text<DataError>([&] {
+        ProfilerTraces({.steps = {{1, 1}}, .folder = folder / "file" / "x"});
+      }),
+      HasSubstr("cannot make the folder"));
+}
+
+} // namespace
+} // namespace cairn::monitor
