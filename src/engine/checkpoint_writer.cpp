@@ -55,9 +55,11 @@ std::string size_text(double bytes) {
 
 CheckpointWriter::CheckpointWriter(
     distributed::ProcessGroup group,
+    std::vector<distributed::ProcessGroup> training,
     Logger logger,
     checkpoints::Retention retention)
     : group_(std::move(group)),
+      training_(std::move(training)),
       logger_(std::move(logger)),
       retention_(retention),
       agreement_(group_, "checkpoint") {}
@@ -85,6 +87,14 @@ std::optional<std::string> CheckpointWriter::finish() {
   return std::exchange(failure_, std::nullopt);
 }
 
+std::string CheckpointWriter::agree(
+    const std::string& what,
+    const std::string& text,
+    const distributed::Agreement::Decide& decide,
+    std::chrono::milliseconds timeout) {
+  return agreement_(what, text, decide, timeout, training_);
+}
+
 CheckpointWriter::Place CheckpointWriter::begin(
     const fs::path& folder,
     const std::string& tag) {
@@ -100,7 +110,7 @@ CheckpointWriter::Place CheckpointWriter::begin(
           waited);
     }
   }
-  const std::string answer = agreement_(
+  const std::string answer = agree(
       "save_checkpoint(\"" + tag + "\")",
       tag,
       [&](const std::vector<std::string>& tags) {

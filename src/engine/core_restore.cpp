@@ -73,7 +73,7 @@ std::pair<std::optional<fs::path>, ClientState> Core::load_checkpoint(
   if (const auto problem = writer.finish(); problem && world_.rank() == 0) {
     logger_.warning("the last checkpoint was not saved: {}", *problem);
   }
-  const std::string found = writer.agreement()(
+  const std::string found = writer.agree(
       "load_checkpoint",
       "",
       [&](const std::vector<std::string>&) {
@@ -100,7 +100,7 @@ std::pair<std::optional<fs::path>, ClientState> Core::load_checkpoint(
   for (const std::string& name : tags) {
     const fs::path place = folder / name;
     ClientState client;
-    problem = writer.agreement()(
+    problem = writer.agree(
         "the end of load_checkpoint",
         why_not_loaded(place, options, client),
         worst,
