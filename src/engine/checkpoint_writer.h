@@ -41,7 +41,7 @@ class CheckpointWriter {
   };
   /// All ranks come to save under the same tag; waits for the save before.
   /// Throws on every rank if they differ, if another job writes to the folder,
-  /// or if it cannot be made.
+  /// or if there is none and it cannot be made.
   Place begin(const std::filesystem::path& folder, const std::string& tag);
 
   /// Writes this rank's file to the path it is given.
