@@ -18,7 +18,7 @@
 #include "support/names_in.h"
 #include "support/temporary_folder.h"
 
-namespace cairn {
+namespace cairn::atomic_file_test {
 namespace {
 
 using ::testing::AllOf;
@@ -246,4 +246,4 @@ TEST(AtomicFile, IsUsedOnce) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::atomic_file_test

@@ -19,7 +19,7 @@
 #include <string>
 #include <tuple>
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::megatron_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -322,4 +322,4 @@ TEST(Megatron, ItsBertIsTransformersMegatronBert) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::megatron_test

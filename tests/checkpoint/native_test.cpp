@@ -21,7 +21,7 @@
 #include <fstream>
 #include <random>
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::native_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -400,4 +400,4 @@ TEST(Retention, NeverTouchesTheNewestCompleteOne) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::native_test

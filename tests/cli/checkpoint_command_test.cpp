@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::testing {
+namespace cairn::testing::checkpoint_command_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -254,4 +254,4 @@ TEST(CheckpointCommandOnOthers, VerifyingEndsWithControlC) {
 }
 
 } // namespace
-} // namespace cairn::testing
+} // namespace cairn::testing::checkpoint_command_test
