@@ -72,6 +72,7 @@ CheckpointWriter& Core::checkpoint_writer() {
   if (!checkpoint_writer_) {
     checkpoint_writer_ = std::make_unique<CheckpointWriter>(
         world_.group(),
+        std::vector{world_.group(), group_},
         logger_,
         checkpoints::Retention{
             .keep_last = config().checkpoint.keep_last,

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 namespace cairn::engine {
 
@@ -73,7 +74,7 @@ std::pair<std::optional<fs::path>, ClientState> Core::load_checkpoint(
   if (const auto problem = writer.finish(); problem && world_.rank() == 0) {
     logger_.warning("the last checkpoint was not saved: {}", *problem);
   }
-  const std::string found = writer.agreement()(
+  const std::string found = writer.agree(
       "load_checkpoint",
       "",
       [&](const std::vector<std::string>&) {
@@ -100,7 +101,7 @@ std::pair<std::optional<fs::path>, ClientState> Core::load_checkpoint(
   for (const std::string& name : tags) {
     const fs::path place = folder / name;
     ClientState client;
-    problem = writer.agreement()(
+    problem = writer.agree(
         "the end of load_checkpoint",
         why_not_loaded(place, options, client),
         worst,
@@ -210,7 +211,8 @@ void Core::restore_optimizer(
           "saved with another loss scaler; this run starts with its own");
     }
   }
-  const auto read = [&](const zero::Slice& slice,
+  std::vector<checkpoints::SliceToRead> slices;
+  const auto note = [&](const zero::Slice& slice,
                         std::string_view kind,
                         at::Tensor& part) {
     const zero::ParameterSpec& spec = layout_->parameters()[slice.parameter];
@@ -224,7 +226,8 @@ void Core::restore_optimizer(
                fmt::join(source.shape(name), ", "),
                fmt::join(spec.shape, ", "))});
     }
-    source.read(name, slice.in_parameter.begin, part);
+    slices.push_back(
+        {.name = name, .begin = slice.in_parameter.begin, .into = part});
   };
   optimizer_->visit(
       true,
@@ -233,7 +236,9 @@ void Core::restore_optimizer(
           std::string_view kind,
           at::Tensor& values) {
         if (options.optimizer || kind == weight_kind) {
-          for_each_slice(bucket, held, held, kind, values, read);
+          slices.clear();
+          for_each_slice(bucket, held, held, kind, values, note);
+          source.read(slices);
         }
       });
   if (options.optimizer) {
@@ -254,6 +259,7 @@ void Core::restore_frozen(const checkpoints::Source& source) {
     }
     const zero::Range mine = layout_->shard(b, group_.rank());
     at::Tensor shard = flat_->acquire_shard(b);
+    std::vector<checkpoints::SliceToRead> slices;
     for_each_slice(
         b,
         mine,
@@ -261,11 +267,13 @@ void Core::restore_frozen(const checkpoints::Source& source) {
         weight_kind,
         shard,
         [&](const zero::Slice& slice, std::string_view kind, at::Tensor& part) {
-          source.read(
-              name_of(kind, layout_->parameters()[slice.parameter].name),
-              slice.in_parameter.begin,
-              part);
+          slices.push_back(
+              {.name =
+                   name_of(kind, layout_->parameters()[slice.parameter].name),
+               .begin = slice.in_parameter.begin,
+               .into = part});
         });
+    source.read(slices);
     flat_->give_back_shard(b, true);
   }
   for (auto& buffer : model_.module().named_buffers()) {
