@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace cairn::monitor {
+namespace cairn::monitor::timers_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -120,4 +120,4 @@ TEST(Timers, TellRealTime) {
 }
 
 } // namespace
-} // namespace cairn::monitor
+} // namespace cairn::monitor::timers_test
