@@ -166,7 +166,7 @@ void BatchRun::send_activation(Buffer& buffer) {
 }
 
 void BatchRun::backward(Buffer& buffer) {
-  torch::autograd::edge_list roots = std::move(buffer.roots);
+  std::vector<torch::autograd::Edge> roots = std::move(buffer.roots);
   Tensors gradients;
   if (parts_.module.is_last()) {
     const at::Tensor loss = std::move(buffer.loss);

@@ -4,7 +4,7 @@
 #include "pipeline/tied_weights.h"
 
 #include <cairn/pipeline/executor.h>
-#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <optional>
 #include <utility>
@@ -53,7 +53,7 @@ class BatchRun {
     Tensors outputs; ///< until they are sent
     Layouts gradients_expected;
     /// Where backward begins. Not the outputs: their values are not needed.
-    torch::autograd::edge_list roots;
+    std::vector<torch::autograd::Edge> roots;
     std::optional<Arriving> gradient;
     at::Tensor loss;
     Tensors input_gradients; ///< until they are sent

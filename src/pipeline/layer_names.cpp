@@ -12,16 +12,12 @@ struct LayerFolder : torch::nn::Module {
   using torch::nn::Module::Module;
 };
 
-torch::nn::Module& folder_in(
+/// A folder, or a layer that takes others in: "embedding" and "embedding.word".
+torch::nn::Module& parent_in(
     torch::nn::Module& parent,
     const std::string& name) {
   const auto children = parent.named_children();
   if (const auto* found = children.find(name)) {
-    if (dynamic_cast<LayerFolder*>(found->get()) == nullptr) {
-      throw ConfigError(
-          {.what = "a layer's name is inside that of another layer",
-           .where = name});
-    }
     return **found;
   }
   return *parent.register_module(name, std::make_shared<LayerFolder>(name));
@@ -42,6 +38,23 @@ void merge(torch::nn::Module& root, const torch::nn::Module& layer) {
   }
 }
 
+void place(
+    torch::nn::Module& parent,
+    const std::string& name,
+    const std::shared_ptr<torch::nn::Module>& layer) {
+  const auto children = parent.named_children();
+  const auto* found = children.find(name);
+  if (found == nullptr ||
+      dynamic_cast<LayerFolder*>(found->get()) == nullptr) {
+    parent.register_module(name, layer);
+    return;
+  }
+  for (const auto& inside : (*found)->named_children()) {
+    layer->register_module(inside.key(), inside.value());
+  }
+  parent.replace_module(name, layer);
+}
+
 } // namespace
 
 void register_layer(
@@ -57,10 +70,10 @@ void register_layer(
     std::size_t begin = 0;
     for (std::size_t dot = name.find('.'); dot != std::string::npos;
          dot = name.find('.', begin)) {
-      parent = &folder_in(*parent, name.substr(begin, dot - begin));
+      parent = &parent_in(*parent, name.substr(begin, dot - begin));
       begin = dot + 1;
     }
-    parent->register_module(name.substr(begin), layer);
+    place(*parent, name.substr(begin), layer);
   } catch (const c10::Error& error) {
     throw ConfigError(
         {.what = "a layer's name does not do",

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 namespace cairn::pipeline {
@@ -141,10 +142,11 @@ void PipelineModule::build(const std::vector<LayerSpec>& specs) {
         continue; // a copy
       }
     }
-    register_layer(
-        *this,
-        spec.name.value_or(fmt::format("layers.{}", i)),
-        layer.module);
+    const std::string name = spec.name.value_or(fmt::format("layers.{}", i));
+    register_layer(*this, name, layer.module);
+    if (name.empty()) {
+      nameless_.push_back(layer.module);
+    }
   }
 }
 
@@ -208,14 +210,32 @@ void PipelineModule::for_each_copy(const Visit& visit) const {
   }
 }
 
-void PipelineModule::train(bool on) {
-  Module::train(on);
-  // A layer without a name of its own is no child either.
-  for (const Layer& layer : layers_) {
-    if (layer.module) {
-      layer.module->train(on);
+std::vector<nn::ParameterSlice> PipelineModule::parameter_slices() const {
+  std::vector<nn::ParameterSlice> result;
+  for (const auto& layer : nameless_) {
+    if (const auto* holds = dynamic_cast<nn::HoldsSlices*>(layer.get())) {
+      std::ranges::move(holds->parameter_slices(), std::back_inserter(result));
     }
   }
+  return result;
+}
+
+std::vector<std::string> PipelineModule::partial_gradients() const {
+  std::vector<std::string> result;
+  for (const auto& layer : nameless_) {
+    if (const auto* holds = dynamic_cast<nn::HoldsSlices*>(layer.get())) {
+      std::ranges::move(holds->partial_gradients(), std::back_inserter(result));
+    }
+  }
+  return result;
+}
+
+void PipelineModule::train(bool on) {
+  Module::train(on);
+  for (const auto& layer : nameless_) {
+    layer->train(on);
+  }
+  for_each_copy([&](Module& copy) { copy.train(on); });
 }
 
 void PipelineModule::to(

@@ -23,7 +23,7 @@
 // Stages in processes of their own against the same net in one, computed with
 // libtorch alone.
 
-namespace cairn::pipeline {
+namespace cairn::pipeline::executor_test {
 namespace {
 
 using distributed::ProcessGroup;
@@ -423,4 +423,4 @@ TEST(PipelineExecutor, MissingDataAndWrongPlacesAreErrors) {
 }
 
 } // namespace
-} // namespace cairn::pipeline
+} // namespace cairn::pipeline::executor_test

@@ -17,7 +17,7 @@
 
 // Modules without processes: each stage can be made anywhere.
 
-namespace cairn::pipeline {
+namespace cairn::pipeline::module_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -35,7 +35,7 @@ std::vector<std::string> names_in(const torch::nn::Module& module) {
   return module.named_parameters().keys();
 }
 
-std::string module_complaint(
+std::string complaint(
     const std::vector<LayerSpec>& layers,
     const PipelineModuleOptions& options = {}) {
   try {
@@ -91,6 +91,30 @@ TEST(PipelineModule, ParametersHaveTheirNamesInTheWholeModel) {
     torch::manual_seed(6);
     stage(1, 3);
     EXPECT_TRUE(at::rand({3}).equal(expected));
+  });
+}
+
+struct Sliced : torch::nn::Module, nn::HoldsSlices {
+  Sliced() { register_parameter("weight", at::zeros({2})); }
+  at::Tensor forward(const at::Tensor& x) { return x; }
+  std::vector<nn::ParameterSlice> parameter_slices() const override {
+    return {{"weight", {4}, {2}}};
+  }
+  std::vector<std::string> partial_gradients() const override {
+    return {"weight"};
+  }
+};
+
+TEST(PipelineModule, TellsWhatItsNamelessLayersHoldInPart) {
+  alone([] {
+    const PipelineModule module({LayerSpec::of<Sliced>().named("")});
+    EXPECT_THAT(
+        module.parameter_slices(),
+        ElementsAre(nn::ParameterSlice{"weight", {4}, {2}}));
+    EXPECT_THAT(module.partial_gradients(), ElementsAre("weight"));
+    // A layer with a name is found among the children.
+    const PipelineModule named({LayerSpec::of<Sliced>()});
+    EXPECT_TRUE(named.parameter_slices().empty());
   });
 }
 
@@ -215,34 +239,34 @@ TEST(PipelineModule, SaysWhatIsWrong) {
   alone([] {
     const auto linear = LayerSpec::of<Linear>(2, 2);
     EXPECT_THAT(
-        module_complaint({linear}, {.stages = 2}),
+        complaint({linear}, {.stages = 2}),
         HasSubstr("1 layers, 2 stages"));
     EXPECT_THAT(
-        module_complaint({linear}, {.stage = 3, .stages = 2}),
+        complaint({linear}, {.stage = 3, .stages = 2}),
         HasSubstr("3 of 2"));
     EXPECT_THAT(
-        module_complaint({linear.named("a"), linear.named("a")}),
+        complaint({linear.named("a"), linear.named("a")}),
         HasSubstr("layer \"a\""));
     EXPECT_THAT(
-        module_complaint({linear.named("a"), linear.named("a.b")}),
+        complaint({linear.named("a"), linear.named("a.b")}),
         HasSubstr("inside that of another layer"));
     EXPECT_THAT(
-        module_complaint({linear.named(""), linear.named("")}),
+        complaint({linear.named(""), linear.named("")}),
         HasSubstr("name of its own"));
     EXPECT_THAT(
-        module_complaint(
+        complaint(
             {[](const at::Tensor& x) {
                return Tensors{x, x};
              },
              linear}),
         HasSubstr("2 tensors"));
     EXPECT_THAT(
-        module_complaint(
+        complaint(
             {LayerSpec::tied("k", [] { return Linear(2, 2); }),
              LayerSpec::tied("k", [] { return torch::nn::Dropout(0.1); })}),
         HasSubstr("not of one type"));
     EXPECT_THAT(
-        module_complaint({linear}, {.activation_checkpoint_interval = -1}),
+        complaint({linear}, {.activation_checkpoint_interval = -1}),
         HasSubstr("-1"));
     EXPECT_THROW(
         PipelineModule({linear}).loss({at::ones({2})}, {}),
@@ -251,4 +275,4 @@ TEST(PipelineModule, SaysWhatIsWrong) {
 }
 
 } // namespace
-} // namespace cairn::pipeline
+} // namespace cairn::pipeline::module_test

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <functional>
 
-namespace cairn::pipeline {
+namespace cairn::pipeline::partition_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -127,4 +127,4 @@ TEST(Partition, SaysWhatIsWrong) {
 }
 
 } // namespace
-} // namespace cairn::pipeline
+} // namespace cairn::pipeline::partition_test

@@ -8,14 +8,14 @@
 #include <set>
 #include <string>
 
-namespace cairn::pipeline {
+namespace cairn::pipeline::schedule_test {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// What check() says; empty if nothing.
-std::string schedule_complaint(const Schedule& schedule) {
+std::string complaint(const Schedule& schedule) {
   try {
     check(schedule);
     return "";
@@ -111,7 +111,7 @@ TEST(ScheduleCheck, SeesBlockingMessagesCross) {
   ASSERT_EQ((gradient + 1)->op, Op::send_activation);
   std::iter_swap(gradient, gradient + 1);
   EXPECT_THAT(
-      schedule_complaint(schedule),
+      complaint(schedule),
       HasSubstr("stage 0 at activation 2 from 0 to 1; stage 1 at gradient 1 "
                 "from 1 to 0"));
 }
@@ -119,31 +119,31 @@ TEST(ScheduleCheck, SeesBlockingMessagesCross) {
 TEST(ScheduleCheck, SeesWhatIsMissingDoubledOrInTheWay) {
   using enum Op;
   const Schedule good = one_forward_one_backward(3, 4);
-  EXPECT_EQ(schedule_complaint(good), "");
+  EXPECT_EQ(complaint(good), "");
   // Leaving out or doubling any one instruction is noticed.
   for (std::size_t s = 0; s < good.stages.size(); ++s) {
     for (std::size_t i = 0; i < good.stages[s].size(); ++i) {
       Schedule less = good;
       less.stages[s].erase(less.stages[s].begin() + static_cast<long>(i));
-      EXPECT_NE(schedule_complaint(less), "") << s << " without " << i;
+      EXPECT_NE(complaint(less), "") << s << " without " << i;
       Schedule more = good;
       more.stages[s].insert(
           more.stages[s].begin() + static_cast<long>(i),
           more.stages[s][i]);
-      EXPECT_NE(schedule_complaint(more), "") << s << " doubles " << i;
+      EXPECT_NE(complaint(more), "") << s << " doubles " << i;
     }
   }
   Schedule crowded = good;
   crowded.stages[0][3].buffer = 0; // load 1 where 0 is
   EXPECT_THAT(
-      schedule_complaint(crowded),
+      complaint(crowded),
       HasSubstr("stage 0, instruction 3 (load_micro_batch 1)"));
   Schedule outside = good;
   outside.buffers[0] = 1;
-  EXPECT_THAT(schedule_complaint(outside), HasSubstr("no such buffer"));
+  EXPECT_THAT(complaint(outside), HasSubstr("no such buffer"));
   outside.stages[0][0].micro_batch = 99;
-  EXPECT_THAT(schedule_complaint(outside), HasSubstr("no such micro batch"));
-  EXPECT_NE(schedule_complaint(Schedule{}), "");
+  EXPECT_THAT(complaint(outside), HasSubstr("no such micro batch"));
+  EXPECT_NE(complaint(Schedule{}), "");
 }
 
 TEST(ScheduleCheck, SeesStagesWaitForEachOther) {
@@ -160,7 +160,7 @@ TEST(ScheduleCheck, SeesStagesWaitForEachOther) {
   ASSERT_LT(sent, wanted);
   std::rotate(sent, wanted, wanted + 1);
   EXPECT_THAT(
-      schedule_complaint(schedule),
+      complaint(schedule),
       HasSubstr("stage 0 at gradient 0 from 1 to 0; stage 1 at activation 1 "
                 "from 0 to 1"));
 }
@@ -177,4 +177,4 @@ TEST(Schedule, RefusesWhatCannotRun) {
 }
 
 } // namespace
-} // namespace cairn::pipeline
+} // namespace cairn::pipeline::schedule_test

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cairn/nn/checkpoint_options.h>
+#include <cairn/nn/parameter_slices.h>
 #include <cairn/pipeline/layer_spec.h>
 #include <cairn/pipeline/partition.h>
 #include <torch/nn/module.h>
@@ -70,7 +71,7 @@ struct PipelineModuleOptions {
 ///   auto net = std::make_shared<PipelineModule>(
 ///       layers,
 ///       {.stage = pipeline.rank(), .stages = pipeline.size(), .loss = …});
-class PipelineModule : public torch::nn::Module {
+class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
  public:
   /// Throws ConfigError.
   explicit PipelineModule(
@@ -103,6 +104,10 @@ class PipelineModule : public torch::nn::Module {
   /// In the same order on all stages, owners ascending.
   const std::vector<Tie>& ties() const { return ties_; }
 
+  /// Of the layers whose parameters are directly in this module.
+  std::vector<nn::ParameterSlice> parameter_slices() const override;
+  std::vector<std::string> partial_gradients() const override;
+
   void train(bool on = true) override;
   void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false)
       override;
@@ -123,6 +128,7 @@ class PipelineModule : public torch::nn::Module {
   PipelineModuleOptions options_;
   std::vector<int> cuts_;
   std::vector<Layer> layers_;
+  std::vector<std::shared_ptr<torch::nn::Module>> nameless_; ///< in layers_
   std::vector<Tie> ties_;
 };
 
