@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <cairn/distributed/process_group.h>
+#include <cairn/pipeline/micro_batch.h>
 #include <cairn/pipeline/pipeline_module.h>
 #include <cairn/pipeline/schedule.h>
 
@@ -12,15 +13,6 @@
 #include <vector>
 
 namespace cairn::pipeline {
-
-struct MicroBatch {
-  Tensors inputs; ///< for the first layer
-  Tensors labels; ///< for the loss
-};
-
-/// The next one; none: there are no more. Only the first and the last stage
-/// ask, as often as each other: the first uses the inputs, the last the labels.
-using NextMicroBatch = std::function<std::optional<MicroBatch>()>;
 
 /// What surrounds the passes of a stage; each may be left out.
 struct Hooks {
