@@ -112,7 +112,7 @@ struct Executor::State {
   /// The last stage's, for all.
   at::Tensor agree_on(at::Tensor loss) {
     group.broadcast(loss, module.stages() - 1).wait();
-    return loss.view({});
+    return loss.squeeze(0);
   }
 
   PipelineModule& module;
