@@ -57,6 +57,7 @@ struct CoreOptions {
   distributed::World world;
   /// Unset: every rank of the world has all of the model.
   std::optional<distributed::ProcessMesh> mesh;
+  std::vector<std::string> keys_acted_on; ///< by the program
   std::optional<checkpoints::ModelDescription> description;
   Logger logger;
 };
@@ -155,7 +156,7 @@ class Core {
   void make_schedule(std::shared_ptr<const optim::Schedule> client);
   void apply_schedule();
   void announce() const;
-  void warn_of_keys() const;
+  void warn_of_keys(const std::vector<std::string>& acted_on) const;
   void warn_of_unused_options() const;
 
   using VisitSlice = std::function<void(

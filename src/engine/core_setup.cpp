@@ -138,7 +138,7 @@ Core::Core(CoreOptions options)
       clients_optimizer_(options.client_optimizer != nullptr),
       activations_(device_),
       log_(config(), logger_, device_, world_.rank() == 0) {
-  warn_of_keys();
+  warn_of_keys(options.keys_acted_on);
   if (!model_) {
     throw ConfigError(
         {.what = "initialize() needs a model",
@@ -188,14 +188,14 @@ void Core::set_up(CoreOptions& options) {
 
 Core::~Core() = default;
 
-void Core::warn_of_keys() const {
+void Core::warn_of_keys(const std::vector<std::string>& acted_on) const {
   if (world_.rank() != 0) {
     return;
   }
   for (const std::string& warning : config_.warnings) {
     logger_.warning("{}", warning);
   }
-  for (const std::string& key : unused_keys(config_)) {
+  for (const std::string& key : unused_keys(config_, acted_on)) {
     logger_.warning("{} is set, but the engine does not act on it yet", key);
   }
   const auto& partition_over = checkpoint_options_.partition_over;

@@ -69,6 +69,7 @@ Initialized initialize(InitializeOptions options) {
       .schedule_counts_samples = options.lr_scheduler_counts_samples,
       .world = std::move(world),
       .mesh = options.mesh,
+      .keys_acted_on = std::move(options.keys_acted_on),
       .description = std::move(options.description),
       .logger = logger});
 

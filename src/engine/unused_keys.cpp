@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 
 namespace cairn::engine {
@@ -15,6 +16,9 @@ constexpr std::array used{
     "amp",
     "bf16.check_grad_overflow",
     "bf16.enabled",
+    "checkpoint.async",
+    "checkpoint.keep_every",
+    "checkpoint.keep_last",
     "communication_data_type",
     "data_types.grad_accum_dtype",
     "dataloader_drop_last",
@@ -63,7 +67,9 @@ bool covers(std::string_view key, std::string_view path) {
 
 } // namespace
 
-std::vector<std::string> unused_keys(const config::Config& config) {
+std::vector<std::string> unused_keys(
+    const config::Config& config,
+    std::span<const std::string> used_elsewhere) {
   std::vector<std::string> result;
   for (const auto& [path, place] : config.given) {
     const bool is_section = std::ranges::any_of(used, [&](const char* key) {
@@ -72,7 +78,11 @@ std::vector<std::string> unused_keys(const config::Config& config) {
     const bool is_used = std::ranges::any_of(used, [&](const char* key) {
       return covers(key, path);
     });
-    if (!is_used && !is_section && !path.starts_with("--")) {
+    const bool is_elsewhere =
+        std::ranges::any_of(used_elsewhere, [&](const std::string& key) {
+          return covers(key, path) || covers(path, key);
+        });
+    if (!is_used && !is_section && !is_elsewhere && !path.starts_with("--")) {
       result.push_back(path);
     }
   }

@@ -5,6 +5,7 @@
 #include "pretrain/pretraining_data.h"
 #include "pretrain/run_plan.h"
 #include "pretrain/trainer.h"
+#include "pretrain/used_flags.h"
 
 #include <ATen/Context.h>
 #include <cairn/base/error.h>
@@ -35,6 +36,7 @@ distributed::ProcessMesh mesh_of(
 
 /// What cannot be trained, said before anything is read or allocated.
 void check(Kind kind, const config::Config& config) {
+  refuse_unused_flags(config);
   const config::Flags& flags = config.flags;
   if (is_pipelined(flags.distributed) && kind != Kind::gpt) {
     throw ConfigError(
@@ -64,6 +66,17 @@ void seed_generators(
   if (flags.deterministic) {
     at::globalContext().setDeterministicAlgorithms(true, false);
   }
+}
+
+/// `--DDP-impl local` reduces gradients when backward is over.
+config::Config with_ddp_choice(config::Config config) {
+  const auto place = config.given.find("--DDP-impl");
+  if (place != config.given.end() &&
+      config.flags.distributed.ddp_impl == config::DdpImpl::local) {
+    config.deepspeed.zero.overlap_comm = false;
+    config.given.emplace("zero_optimization.overlap_comm", place->second);
+  }
+  return config;
 }
 
 /// The flags' schedule, unless the JSON has one.
@@ -147,7 +160,8 @@ Outcome run(
        .lr_scheduler = schedule,
        .lr_scheduler_counts_samples = schedule != nullptr,
        .mesh = mesh,
-       .settings = config,
+       .settings = with_ddp_choice(config),
+       .keys_acted_on = {"tensorboard", "csv_monitor", "pipeline.partition"},
        .description = description,
        .world = world,
        .logger = logger});

@@ -4,6 +4,7 @@
 
 #include <ATen/ops/full.h>
 #include <cairn/base/error.h>
+#include <cairn/monitor/device_peak.h>
 #include <cairn/monitor/flops.h>
 #include <cairn/monitor/profiled_steps.h>
 #include <fmt/format.h>
@@ -108,7 +109,10 @@ void Trainer::open_log() {
                 {.iterations = parts_.plan.iterations,
                  .ranks = parts_.world.size()},
             .first_iteration = iteration(),
-            .log_interval = flags.log_interval},
+            .log_interval = flags.log_interval,
+            .peak_flops = flags.peak_tflops
+                ? std::optional(monitor::stated_peak(*flags.peak_tflops).flops)
+                : std::nullopt},
         std::move(monitor));
     live = log_->live();
   }

@@ -7,14 +7,14 @@
 
 namespace cairn::config {
 
-// Programs train by JSON files; no command trains by flags yet, and whoever
-// reads these texts must know. All that is said about it is here.
+// Who acts on all of it. All that is said about it is here.
 inline constexpr const char* check_note =
-    "cairn::initialize trains by the JSON keys; no command trains by flags yet";
+    "cairn::initialize trains by the JSON keys and names those that it does "
+    "not act on; cairn pretrain refuses flags that it does not act on";
 inline constexpr const char* page_note =
     "`cairn::initialize` trains by the JSON keys, and names those that it does "
-    "not act\non yet. Flags are read and checked; no command trains by them "
-    "yet.\n\n";
+    "not act\non. `cairn pretrain` trains by flags and keys, and refuses flags "
+    "that it does not\nact on.\n\n";
 
 /// All JSON keys, one line each: path, type, default, support.
 std::string keys_text();

@@ -45,6 +45,9 @@ struct InitializeOptions {
   std::optional<std::string> config{};
   /// … or all of it, read already.
   std::optional<config::Config> settings{};
+  /// JSON keys and sections that the program itself acts on: no warning that
+  /// the engine does not.
+  std::vector<std::string> keys_acted_on{};
   /// What the model is, for those who load its checkpoints elsewhere: `cairn
   /// convert` needs it for other formats than DeepSpeed's.
   std::optional<checkpoints::ModelDescription> description{};
