@@ -76,8 +76,9 @@ TEST_F(ConfigCommand, CheckPrintsWhatIsResolved) {
       "warning: " + folder_ +
           "/ds.json:3:33 (zero_optimization.cpu_offload) is deprecated; use "
           "offload_optimizer\n"
-          "note: cairn::initialize trains by the JSON keys; no command trains "
-          "by flags yet\n"
+          "note: cairn::initialize trains by the JSON keys and names those "
+          "that it does not act on; cairn pretrain refuses flags that it does "
+          "not act on\n"
           "effective batch 32 = 2 per rank x 4 accumulation x 4 "
           "data-parallel\n");
 }

@@ -1,0 +1,267 @@
+#include "support/command.h"
+#include "support/temporary_folder.h"
+
+#include <cairn/base/file.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::cli::pretrain_test {
+namespace {
+
+using ::testing::AllOf;
+using testing::Command;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Result;
+using testing::run;
+using testing::TemporaryFolder;
+using testing::Words;
+
+namespace fs = std::filesystem;
+
+Words cairn(Words words) {
+  words.insert(words.begin(), CAIRN_BINARY_DIR "/bin/cairn");
+  return words;
+}
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+void succeed(const Words& words) {
+  const Result result = run(words);
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+}
+
+/// Stories, a tokenizer and tokens of them, made once.
+class Pretrain : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TemporaryFolder>();
+    const std::string stories = path("stories.jsonl");
+    succeed(cairn(
+        {"data",
+         "sample-corpus",
+         "--output",
+         stories,
+         "--size",
+         "300KB",
+         "--workers",
+         "1"}));
+    succeed(cairn(
+        {"train-tokenizer", stories, path("bpe"), "--vocab-size", "300"}));
+    succeed(cairn(
+        {"preprocess",
+         "--input",
+         stories,
+         "--output-prefix",
+         path("gpt"),
+         "--tokenizer-model",
+         path("bpe/tokenizer.json"),
+         "--append-eod"}));
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static std::string path(const std::string& name) {
+    return (folder_->path() / name).string();
+  }
+
+  static Words gpt(int iterations) {
+    return {
+        "pretrain",
+        "gpt",
+        "--num-layers",
+        "2",
+        "--hidden-size",
+        "32",
+        "--num-attention-heads",
+        "2",
+        "--seq-length",
+        "32",
+        "--micro-batch-size",
+        "2",
+        "--global-batch-size",
+        "8",
+        "--train-iters",
+        std::to_string(iterations),
+        "--lr",
+        "1e-3",
+        "--lr-decay-iters",
+        "100",
+        "--data-path",
+        path("gpt_text_document"),
+        "--tokenizer-model",
+        path("bpe/tokenizer.json"),
+        "--split",
+        "90,5,5",
+        "--eval-iters",
+        "1",
+        "--eval-interval",
+        "4",
+        "--log-interval",
+        "2"};
+  }
+  static Words launched(const Words& words, int ranks = 2) {
+    return cairn(Words{"launch", "--num_gpus", std::to_string(ranks)} + words);
+  }
+  static Words saving(const std::string& name) {
+    return {"--save", path(name), "--load", path(name)};
+  }
+  /// The number behind `name` in each line that has it.
+  static std::vector<double> values(const std::string& file, const char* name) {
+    std::vector<double> result;
+    std::istringstream lines(read_file(path(file), 1 << 20));
+    for (std::string line; std::getline(lines, line);) {
+      const auto object = nlohmann::json::parse(line);
+      if (object.contains(name)) {
+        result.push_back(object[name]);
+      }
+    }
+    return result;
+  }
+
+ private:
+  static inline std::unique_ptr<TemporaryFolder> folder_;
+};
+
+TEST_F(Pretrain, TrainsSavesAndSaysHow) {
+  const Result result =
+      run(launched(gpt(8) + saving("plain") + Words{"--zero-stage", "1"}));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      result.out + result.err,
+      AllOf(
+          HasSubstr(" iteration        8/       8 | consumed samples:"),
+          HasSubstr(" validation loss at iteration 4 | lm loss value: "),
+          HasSubstr("validation loss at the end of training for test data"),
+          HasSubstr("the training is done, after iteration 8")));
+  EXPECT_TRUE(fs::exists(path("plain") + "/global_step8/manifest.json"));
+}
+
+TEST_F(Pretrain, GoesOnAsIfNothingHadHappened) {
+  const Words log{"--log-jsonl"};
+  succeed(
+      launched(gpt(8) + saving("whole") + log + Words{path("whole.jsonl")}));
+  succeed(launched(
+      gpt(8) + saving("parts") + log +
+      Words{path("parts.jsonl"), "--exit-interval", "4"}));
+  EXPECT_FALSE(fs::exists(path("parts") + "/global_step8"));
+  succeed(
+      launched(gpt(8) + saving("parts") + log + Words{path("parts.jsonl")}));
+  EXPECT_EQ(values("whole.jsonl", "lm loss"), values("parts.jsonl", "lm loss"));
+  const Result difference = run(cairn(
+      {"checkpoint",
+       "diff",
+       path("whole") + "/global_step8",
+       path("parts") + "/global_step8"}));
+  EXPECT_EQ(difference.code, 0) << difference.out;
+}
+
+TEST_F(Pretrain, GoesOnWithOtherRanks) {
+  succeed(launched(gpt(4) + saving("spread") + Words{"--zero-stage", "2"}));
+  for (const auto& [iterations, layout] : std::vector<std::pair<int, Words>>{
+           {6, {"--tensor-model-parallel-size", "2", "--sequence-parallel"}},
+           {8, {"--pipeline-model-parallel-size", "2"}}}) {
+    const Result result =
+        run(launched(gpt(iterations) + saving("spread") + layout));
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(
+        result.out + result.err,
+        HasSubstr(
+            "going on after iteration " + std::to_string(iterations - 2)));
+  }
+}
+
+TEST_F(Pretrain, SavesOnSigtermIfAsked) {
+  Command command(launched(
+      gpt(100000) + saving("signal") + Words{"--exit-signal-handler"}));
+  command.wait_for("iteration        2/");
+  command.send(SIGTERM);
+  const Result result = command.finish();
+  EXPECT_THAT(result.out + result.err, HasSubstr("stopped by SIGTERM"));
+  EXPECT_FALSE(fs::is_empty(path("signal")));
+}
+
+TEST_F(Pretrain, RampsTheBatchUpAndCountsInSamples) {
+  Words words = gpt(1);
+  const auto at = std::ranges::find(words, "--train-iters");
+  words.erase(at, at + 2);
+  const auto decay = std::ranges::find(words, "--lr-decay-iters");
+  words.erase(decay, decay + 2);
+  succeed(cairn(
+      words +
+      Words{
+          "--train-samples",
+          "40",
+          "--rampup-batch-size",
+          "2",
+          "2",
+          "12",
+          "--log-interval",
+          "1",
+          "--log-jsonl",
+          path("ramp.jsonl")}));
+  const auto sizes = values("ramp.jsonl", "global batch size");
+  EXPECT_EQ(sizes.front(), 2);
+  EXPECT_EQ(sizes.back(), 8);
+  EXPECT_TRUE(std::ranges::is_sorted(sizes));
+}
+
+TEST_F(Pretrain, FineTunesFromWeightsAlone) {
+  succeed(cairn(gpt(2) + Words{"--save", path("base")}));
+  const Result result = run(cairn(
+      gpt(2) +
+      Words{"--load", path("base"), "--finetune", "--save", path("tuned")}));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      result.out + result.err,
+      HasSubstr("fine-tuning from iteration 0, 0 samples consumed"));
+  EXPECT_TRUE(fs::exists(path("tuned") + "/global_step2"));
+}
+
+TEST_F(Pretrain, ItsCheckpointsConvert) {
+  succeed(cairn(gpt(2) + Words{"--save", path("convertible")}));
+  succeed(cairn(
+      {"convert",
+       "--input",
+       path("convertible"),
+       "--output",
+       path("huggingface"),
+       "--to",
+       "huggingface"}));
+  EXPECT_TRUE(fs::exists(path("huggingface") + "/model.safetensors"));
+}
+
+TEST_F(Pretrain, RefusesWhatItCannotDo) {
+  const auto refusal = [](const Words& words) {
+    const Result result = run(cairn(words));
+    EXPECT_EQ(result.code, 2) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(
+      refusal(gpt(2) + Words{"--mock-data"}),
+      HasSubstr("pretrain does not act on these flags (--mock-data)"));
+  EXPECT_THAT(refusal({"pretrain", "gpd"}), HasSubstr("did you mean \"gpt\"?"));
+  Words words = gpt(2);
+  words.erase(
+      std::ranges::find(words, "--data-path"),
+      std::ranges::find(words, "--tokenizer-model"));
+  EXPECT_THAT(refusal(words), HasSubstr("there is no data to train on"));
+  EXPECT_THAT(
+      refusal({"pretrain", "gpt", "--train-iters", "2", "--lr", "1"}),
+      HasSubstr("--"));
+}
+
+} // namespace
+} // namespace cairn::cli::pretrain_test
