@@ -16,7 +16,7 @@
 #include <functional>
 #include <string>
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::megatron_reading_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -305,4 +305,4 @@ TEST(Megatron, NamesWhatContradicts) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::megatron_reading_test

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::testing {
+namespace cairn::testing::docs_examples_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -109,4 +109,4 @@ TEST_F(DocsExamples, OfInspectingShowWhatThePageShows) {
 }
 
 } // namespace
-} // namespace cairn::testing
+} // namespace cairn::testing::docs_examples_test

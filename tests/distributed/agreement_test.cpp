@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::distributed::agreement_test {
 namespace {
 
 using ::testing::AllOf;
@@ -27,7 +27,7 @@ std::string joined_texts(const std::vector<std::string>& texts) {
 }
 
 TEST(Agreement, EveryoneGetsTheAnswerOfRankZero) {
-  testing::run_ranks(3, [](const ProcessGroup& group) {
+  cairn::testing::run_ranks(3, [](const ProcessGroup& group) {
     Agreement agree(group, "test");
     for (int i = 0; i < 3; ++i) {
       EXPECT_EQ(
@@ -39,7 +39,7 @@ TEST(Agreement, EveryoneGetsTheAnswerOfRankZero) {
 
 TEST(Agreement, WhoPassesByIsNamedAtOnceWithWhatItCalled) {
   for (const int alone : {0, 1}) {
-    testing::run_ranks(2, [&](const ProcessGroup& group) {
+    cairn::testing::run_ranks(2, [&](const ProcessGroup& group) {
       Agreement agree(group, "test");
       group.barrier();
       if (group.rank() == alone) {
@@ -61,7 +61,7 @@ TEST(Agreement, WhoPassesByIsNamedAtOnceWithWhatItCalled) {
 /// As long as it comes, a rank may be late, and collectives that have no order
 /// with the meeting may run on.
 TEST(Agreement, WhoComesLateIsWaitedFor) {
-  testing::run_ranks(2, [](const ProcessGroup& group) {
+  cairn::testing::run_ranks(2, [](const ProcessGroup& group) {
     const ProcessGroup other = group.subgroup({0, 1}, "other");
     Agreement agree(group, "test");
     if (group.rank() == 1) {
@@ -76,7 +76,7 @@ TEST(Agreement, WhoComesLateIsWaitedFor) {
 }
 
 TEST(Agreement, NobodyIsWaitedForWithoutEnd) {
-  testing::run_ranks(2, [](const ProcessGroup& group) {
+  cairn::testing::run_ranks(2, [](const ProcessGroup& group) {
     Agreement agree(group, "test");
     if (group.rank() == 0) {
       EXPECT_THAT(
@@ -94,4 +94,4 @@ TEST(Agreement, NobodyIsWaitedForWithoutEnd) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::agreement_test
