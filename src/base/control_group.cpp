@@ -1,7 +1,6 @@
 #include "base/control_group.h"
 
-#include <cairn/base/error.h>
-#include <cairn/base/file.h>
+#include "base/system_text.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,16 +9,6 @@
 
 namespace cairn {
 namespace {
-
-constexpr std::uint64_t longest_file = 1 << 20;
-
-std::string text_or_empty(const std::filesystem::path& path) {
-  try {
-    return read_file(path, longest_file);
-  } catch (const DataError&) {
-    return {}; // no such controller here
-  }
-}
 
 /// The number `text` starts with, and what follows it; `max` and -1, which mean
 /// "no limit", give none.
@@ -36,7 +25,7 @@ std::optional<std::uint64_t> number(std::string_view& text) {
 }
 
 std::optional<std::uint64_t> number_in(const std::filesystem::path& path) {
-  const std::string text = text_or_empty(path);
+  const std::string text = system_text(path);
   std::string_view rest = text;
   return number(rest);
 }
@@ -58,7 +47,7 @@ void tighten_cpus(
 }
 
 void apply(ControlGroupLimits& limits, const std::filesystem::path& folder) {
-  const std::string cpu_max = text_or_empty(folder / "cpu.max");
+  const std::string cpu_max = system_text(folder / "cpu.max");
   std::string_view rest = cpu_max;
   const auto quota = number(rest);
   tighten_cpus(limits, quota, number(rest));
@@ -78,7 +67,7 @@ void apply(ControlGroupLimits& limits, const std::filesystem::path& folder) {
 ControlGroupLimits ControlGroupLimits::read(const std::filesystem::path& root) {
   ControlGroupLimits limits;
   const std::filesystem::path mounts = root / "sys/fs/cgroup";
-  const std::string groups = text_or_empty(root / "proc/self/cgroup");
+  const std::string groups = system_text(root / "proc/self/cgroup");
   std::string_view rest = groups;
   while (!rest.empty()) {
     // `0::/path` in version 2, `4:cpu,cpuacct:/path` in version 1.

@@ -1,9 +1,8 @@
 #include <cairn/base/cpu.h>
-#include <cairn/base/error.h>
-#include <cairn/base/file.h>
 
 #include "base/control_group.h"
 #include "base/cpu_model.h"
+#include "base/system_text.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -19,19 +18,10 @@
 namespace cairn {
 namespace {
 
-std::string text_or_empty(const std::string& path) {
-  constexpr std::uint64_t longest_file = 16 << 20;
-  try {
-    return read_file(path, longest_file);
-  } catch (const DataError&) {
-    return {}; // a kernel or container without it
-  }
-}
-
 int count_cores(const std::vector<int>& cpus) {
   std::set<std::string> cores;
   for (const int cpu : cpus) {
-    std::string siblings = text_or_empty(fmt::format(
+    std::string siblings = system_text(fmt::format(
         "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list",
         cpu));
     if (siblings.empty()) {
@@ -84,7 +74,7 @@ CpuInfo CpuInfo::detect() {
   const std::vector<int> cpus = allowed_cpus();
   const ControlGroupLimits limits = ControlGroupLimits::read();
   CpuInfo info;
-  info.model = cpu_model(text_or_empty("/proc/cpuinfo"));
+  info.model = cpu_model(system_text("/proc/cpuinfo"));
   info.features = CpuFeatures::detect();
   info.logical_cpus = static_cast<int>(cpus.size());
   info.physical_cores = count_cores(cpus);

@@ -12,14 +12,14 @@ namespace {
 using Kind = PythonValue::Kind;
 
 /// Dicts may contain themselves, or one another so often that it never ends.
-constexpr int deepest = 100;
+constexpr int deepest_value = 100;
 constexpr std::size_t most = 5'000'000;
 
 class Collector {
  public:
   void add(const PythonValue& dict, const std::string& prefix, int depth) {
     for (const auto& [key, value] : dict.entries()) {
-      if (depth > deepest || ++visited_ > most) {
+      if (depth > deepest_value || ++visited_ > most) {
         throw CheckpointError(
             {.what = "a dict that is too large or nested too deeply"});
       }

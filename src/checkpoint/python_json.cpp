@@ -14,7 +14,7 @@ using nlohmann::json;
 using Kind = PythonValue::Kind;
 
 // A value may contain itself, or one list a thousand times.
-constexpr int deepest = 50;
+constexpr int deepest_object = 50;
 constexpr int most_values = 100'000;
 
 std::optional<json> text_json(const std::string& text) {
@@ -23,7 +23,7 @@ std::optional<json> text_json(const std::string& text) {
 }
 
 std::optional<json> convert(const PythonValue& value, int depth, int& left) {
-  if (depth > deepest || --left < 0) {
+  if (depth > deepest_object || --left < 0) {
     return std::nullopt;
   }
   switch (value.kind()) {

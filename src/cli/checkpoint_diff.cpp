@@ -55,7 +55,7 @@ std::string kind_of(const TensorDifference& difference) {
   return difference.one->shape != difference.other->shape ? "shape" : "type";
 }
 
-void print(const CheckpointDifference& difference) {
+void print_difference(const CheckpointDifference& difference) {
   using Align = TextTable::Align;
   if (!difference.tensors.empty()) {
     TextTable table(
@@ -164,7 +164,7 @@ int run(Flags& flags) {
       name_of(one.format),
       shown_text(other.place.string()),
       name_of(other.format));
-  print(difference);
+  print_difference(difference);
   fmt::print(
       "{}{} tensors compared: {}\n",
       difference.same() ? "" : "\n",

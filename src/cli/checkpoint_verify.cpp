@@ -107,7 +107,7 @@ Facts to_json(const std::vector<Verified>& all) {
   return result;
 }
 
-void print(const Verified& one) {
+void print_verified(const Verified& one) {
   constexpr std::size_t most = 50;
   const VerifyReport& report = one.report;
   fmt::print(
@@ -167,7 +167,7 @@ int run_checkpoint_verify(const Arguments& arguments) {
   if (json) {
     print_json(to_json(all));
   } else {
-    std::ranges::for_each(all, print);
+    std::ranges::for_each(all, print_verified);
   }
   std::fflush(stdout);
   if (faults > 0) {

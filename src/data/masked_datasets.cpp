@@ -13,13 +13,6 @@
 namespace cairn::data {
 namespace {
 
-std::string class_of(const BertOptions&) {
-  return std::string(bert_class);
-}
-std::string class_of(const T5Options&) {
-  return std::string(t5_class);
-}
-
 std::int64_t count_tokens_of(
     const IndexedDataset& sentences,
     ElementRange documents) {

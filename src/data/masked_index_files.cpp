@@ -7,18 +7,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace cairn::data {
 namespace {
-
-std::string_view class_of(const BertOptions&) {
-  return bert_class;
-}
-std::string_view class_of(const T5Options&) {
-  return t5_class;
-}
 
 /// What a class writes down beyond what all do.
 Description own_description(const BertOptions& options) {
@@ -109,7 +101,7 @@ MaskedIndexFile open_masked_index(
   const ElementRange documents = documents_of(sentences, split, shares);
   const MaskedIndex::Options index = options.index();
   IndexCache::Result found = cache.get(
-      {.class_name = std::string(class_of(options)),
+      {.class_name = class_of(options),
        .split = std::nullopt,
        .description = description,
        .arrays = {"sample_index"}},

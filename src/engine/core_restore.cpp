@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 /// Ranks may read at very different speeds.
 constexpr std::chrono::hours longest_read{24};
-constexpr std::chrono::seconds longest_arrival{30};
+constexpr std::chrono::seconds longest_load_arrival{30};
 
 constexpr char damaged = 'd';
 constexpr char unfit = 'u';
@@ -83,7 +83,7 @@ std::pair<std::optional<fs::path>, ClientState> Core::load_checkpoint(
           return unfit + std::string(error.what());
         }
       },
-      longest_arrival);
+      longest_load_arrival);
   if (found.front() == unfit) {
     throw CheckpointError({.what = found.substr(1)});
   }

@@ -102,13 +102,13 @@ std::unique_ptr<Schedule> make(
   return maker(options, group_lrs);
 }
 
-struct Kind {
+struct ScheduleKind {
   std::string_view name;
   std::unique_ptr<Schedule> (
       *make)(const SchedulerParams&, std::span<const double>);
 };
 
-constexpr Kind kinds[] = {
+constexpr ScheduleKind schedule_kinds[] = {
     {"WarmupLR", make<WarmupLrOptions, warmup_lr>},
     {"WarmupDecayLR", make<WarmupDecayLrOptions, warmup_decay_lr>},
     {"WarmupCosineLR", make<WarmupCosineLrOptions, warmup_cosine_lr>},
@@ -123,7 +123,7 @@ std::unique_ptr<Schedule> make_schedule(
     std::span<const double> group_lrs) {
   const std::string type = config.type.value_or("");
   std::string known;
-  for (const Kind& kind : kinds) {
+  for (const ScheduleKind& kind : schedule_kinds) {
     if (type == kind.name) {
       return kind.make(config.params.value_or(SchedulerParams{}), group_lrs);
     }

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::atomic_file_faults_test {
 namespace {
 
 using ::testing::AnyOf;
@@ -152,4 +152,4 @@ TEST(FaultyFiles, EndsWithItsScope) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::atomic_file_faults_test

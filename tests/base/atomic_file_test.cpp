@@ -17,7 +17,7 @@
 #include "support/child_process.h"
 #include "support/temporary_folder.h"
 
-namespace cairn {
+namespace cairn::atomic_file_test {
 namespace {
 
 using ::testing::AllOf;
@@ -253,4 +253,4 @@ TEST(AtomicFile, IsUsedOnce) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::atomic_file_test

@@ -8,7 +8,7 @@
 
 #include "support/temporary_folder.h"
 
-namespace cairn {
+namespace cairn::control_group_test {
 namespace {
 
 /// A root folder with the files a test names.
@@ -80,4 +80,4 @@ TEST_F(ControlGroup, BrokenFilesLimitNothing) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::control_group_test

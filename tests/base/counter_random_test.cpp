@@ -14,7 +14,7 @@
 #include <numbers>
 #include <vector>
 
-namespace cairn {
+namespace cairn::counter_random_test {
 namespace {
 
 const CounterRandom& weights() {
@@ -158,4 +158,4 @@ TEST(CounterRandom, ASliceIsAPartOfTheWhole) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::counter_random_test

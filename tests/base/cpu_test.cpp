@@ -12,7 +12,7 @@
 #include "base/cpu_model.h"
 #include "support/child_process.h"
 
-namespace cairn {
+namespace cairn::cpu_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -100,4 +100,4 @@ TEST(CpuModel, TakesAnyText) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::cpu_test

@@ -11,7 +11,7 @@
 
 #include "base/crc32c_kernel.h"
 
-namespace cairn {
+namespace cairn::crc32c_test {
 namespace {
 
 std::vector<std::byte> bytes_of(std::initializer_list<int> values) {
@@ -154,4 +154,4 @@ TEST(Crc32c, SeesEveryFlippedBit) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::crc32c_test

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-namespace cairn {
+namespace cairn::edit_distance_test {
 namespace {
 
 constexpr std::array<std::string_view, 8> keys = {
@@ -97,4 +97,4 @@ TEST(Nearest, EndlessNamesCostNothing) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::edit_distance_test

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace cairn {
+namespace cairn::error_test {
 namespace {
 
 TEST(Error, SaysWhereWhatValuesAndRemedy) {
@@ -43,4 +43,4 @@ TEST(Error, KindsAreCaughtApart) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::error_test

@@ -12,7 +12,7 @@
 
 #include "support/temporary_folder.h"
 
-namespace cairn {
+namespace cairn::file_test {
 namespace {
 
 using ::testing::AllOf;
@@ -88,4 +88,4 @@ TEST(WriteAll, SaysHowFarItCame) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::file_test

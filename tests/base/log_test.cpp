@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn {
+namespace cairn::log_test {
 namespace {
 
 using ::testing::EndsWith;
@@ -102,4 +102,4 @@ TEST(Logger, ThreadsDoNotMixLines) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::log_test

@@ -12,7 +12,7 @@
 
 #include "support/temporary_folder.h"
 
-namespace cairn {
+namespace cairn::mapped_file_test {
 namespace {
 
 using ::testing::AllOf;
@@ -84,4 +84,4 @@ TEST(MappedFile, NamesWhatIsWrong) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::mapped_file_test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::numpy_random_test {
 namespace {
 
 using nlohmann::json;
@@ -288,4 +288,4 @@ TEST(NumpyRandom, RefusesABrokenState) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::numpy_random_test

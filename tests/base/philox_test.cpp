@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace cairn {
+namespace cairn::philox_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -30,4 +30,4 @@ TEST(Philox, WorksAtCompileTime) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::philox_test

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace cairn {
+namespace cairn::progress_line_test {
 namespace {
 
 using std::chrono::duration;
@@ -125,4 +125,4 @@ TEST(ProgressLine, ALabelCannotDriveTheTerminal) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::progress_line_test

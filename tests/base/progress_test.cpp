@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn {
+namespace cairn::progress_test {
 namespace {
 
 using ::testing::AllOf;
@@ -201,4 +201,4 @@ TEST(Progress, AClosedDescriptorDoesNoHarm) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::progress_test

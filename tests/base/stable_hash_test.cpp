@@ -1,7 +1,7 @@
 #include <cairn/base/stable_hash.h>
 #include <gtest/gtest.h>
 
-namespace cairn {
+namespace cairn::stable_hash_test {
 namespace {
 
 TEST(StableHash, IsFnv1a) {
@@ -15,4 +15,4 @@ TEST(StableHash, IsFnv1a) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::stable_hash_test

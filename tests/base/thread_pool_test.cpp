@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::thread_pool_test {
 namespace {
 
 using Threads = ThreadPool::Options;
@@ -193,4 +193,4 @@ TEST(ParallelFor, FromManyThreadsAtOnce) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::thread_pool_test

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace cairn {
+namespace cairn::unique_fd_test {
 namespace {
 
 bool is_open(int fd) {
@@ -54,4 +54,4 @@ TEST(UniqueFd, SurvivesSelfMove) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::unique_fd_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cairn {
+namespace cairn::utf8_test {
 namespace {
 
 TEST(Utf8, FindsTheFirstInvalidByte) {
@@ -50,4 +50,4 @@ TEST(Utf8, FindsWhereACharacterStarts) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::utf8_test

@@ -20,7 +20,7 @@
 #include <map>
 #include <string>
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::convert_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -422,4 +422,4 @@ TEST(Convert, HoldsOneTensorAtATime) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::convert_test

@@ -1,4 +1,5 @@
 #include "checkpoint/deepspeed_states.h"
+#include "checkpoint/same_tensors.h"
 #include "support/error_text.h"
 #include "support/fuzz.h"
 #include "support/golden_tensors.h"
@@ -19,24 +20,13 @@
 // Folders that the real DeepSpeed wrote, and ours like them. Whether DeepSpeed
 // reads ours is in python_test.cpp.
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::deepspeed_test {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::map<std::string, at::Tensor> loaded(const NamedTensors& tensors) {
-  std::map<std::string, at::Tensor> result;
-  for (const auto& [name, tensor] : tensors) {
-    const at::Tensor value = tensor.load();
-    EXPECT_EQ(value.scalar_type(), tensor.type) << name;
-    EXPECT_EQ(value.sizes().vec(), tensor.shape) << name;
-    EXPECT_TRUE(result.emplace(name, value).second) << name << " twice";
-  }
-  return result;
-}
 
 void expect_equal(
     const std::map<std::string, at::Tensor>& got,
@@ -521,4 +511,4 @@ TEST_F(Damaged, Fuzz) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::deepspeed_test

@@ -18,7 +18,7 @@
 #include <map>
 #include <string>
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::huggingface_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -390,4 +390,4 @@ TEST(HuggingFaceConfig, KeepsRopeScaling) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::huggingface_test

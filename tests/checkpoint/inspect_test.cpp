@@ -14,7 +14,7 @@
 
 #include <limits>
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::inspect_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -339,4 +339,4 @@ TEST(CheckpointDifference, ComparesStates) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::inspect_test

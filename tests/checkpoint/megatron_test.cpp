@@ -21,7 +21,7 @@
 #include <string>
 #include <tuple>
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::megatron_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -631,4 +631,4 @@ TEST(Megatron, ItsBertIsTransformersMegatronBert) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::megatron_test

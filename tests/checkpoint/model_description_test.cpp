@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::model_description_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -124,4 +124,4 @@ TEST(ModelParameters, BiasesFollowTheirWeights) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::model_description_test

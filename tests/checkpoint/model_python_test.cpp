@@ -13,7 +13,7 @@
 
 // Models that Cairn wrote, opened by the programs that they are meant for.
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::model_python_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -95,4 +95,4 @@ TEST(RealPython, TorchLoadsOurMegatronFiles) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::model_python_test

@@ -19,7 +19,7 @@
 #include <fstream>
 #include <random>
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::native_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -349,4 +349,4 @@ TEST(Retention, NeverTouchesTheNewestCompleteOne) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::native_test

@@ -19,7 +19,7 @@
 
 // What Cairn wrote, opened by the programs that it is meant for.
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::python_test {
 namespace {
 
 using nlohmann::json;
@@ -315,4 +315,4 @@ TEST(RealPython, DeepSpeedTrainsOn) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::python_test

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::safetensors_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -129,4 +129,4 @@ TEST(Safetensors, Fuzz) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::safetensors_test

@@ -14,10 +14,10 @@ namespace cairn::checkpoints {
 inline std::map<std::string, at::Tensor> loaded(const NamedTensors& tensors) {
   std::map<std::string, at::Tensor> result;
   for (const auto& [name, tensor] : tensors) {
-    const at::Tensor values = tensor.load();
-    EXPECT_EQ(values.scalar_type(), tensor.type) << name;
-    EXPECT_EQ(values.sizes().vec(), tensor.shape) << name;
-    EXPECT_TRUE(result.emplace(name, values).second) << name;
+    const at::Tensor value = tensor.load();
+    EXPECT_EQ(value.scalar_type(), tensor.type) << name;
+    EXPECT_EQ(value.sizes().vec(), tensor.shape) << name;
+    EXPECT_TRUE(result.emplace(name, value).second) << name << " twice";
   }
   return result;
 }

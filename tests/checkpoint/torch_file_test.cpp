@@ -21,7 +21,7 @@
 
 // Files that the real torch.save wrote, read without Python.
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::torch_file_test {
 namespace {
 
 using nlohmann::json;
@@ -398,4 +398,4 @@ TEST(TorchFile, FuzzPickle) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::torch_file_test

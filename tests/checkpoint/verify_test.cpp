@@ -11,7 +11,7 @@
 
 #include <fstream>
 
-namespace cairn::checkpoints {
+namespace cairn::checkpoints::verify_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -190,4 +190,4 @@ TEST_F(VerifyCheckpoint, BearsAnyManifest) {
 }
 
 } // namespace
-} // namespace cairn::checkpoints
+} // namespace cairn::checkpoints::verify_test

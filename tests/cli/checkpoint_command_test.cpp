@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::testing {
+namespace cairn::testing::checkpoint_command_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -231,4 +231,4 @@ TEST(CheckpointCommandOnOthers, RefusesWhatItCannotRead) {
 }
 
 } // namespace
-} // namespace cairn::testing
+} // namespace cairn::testing::checkpoint_command_test

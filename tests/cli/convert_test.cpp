@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::testing {
+namespace cairn::testing::convert_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -259,4 +259,4 @@ TEST(ConvertCommand, StoppedByControlCLeavesNothing) {
 }
 
 } // namespace
-} // namespace cairn::testing
+} // namespace cairn::testing::convert_test

@@ -19,7 +19,7 @@
 //
 // 25 kills; CAIRN_DRILL_KILLS sets another number (tools/kill_drill.sh).
 
-namespace cairn {
+namespace cairn::kill_drill_test {
 namespace {
 
 using testing::Command;
@@ -98,4 +98,4 @@ TEST(KillDrill, EndsWithTheWeightsOfTheUndisturbedRun) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::kill_drill_test

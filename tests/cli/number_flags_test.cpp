@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::testing {
+namespace cairn::testing::number_flags_test {
 namespace {
 
 using ::testing::AnyOf;
@@ -94,4 +94,4 @@ TEST(NumberFlags, TakeNothingButNumbers) {
 }
 
 } // namespace
-} // namespace cairn::testing
+} // namespace cairn::testing::number_flags_test

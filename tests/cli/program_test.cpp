@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 
-namespace cairn::testing {
+namespace cairn::testing::program_test {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -190,4 +190,4 @@ TEST(Example, ASleepingRankIsNamedByTheFlightRecorder) {
 }
 
 } // namespace
-} // namespace cairn::testing
+} // namespace cairn::testing::program_test

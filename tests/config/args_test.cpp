@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cairn::config {
+namespace cairn::config::args_test {
 namespace {
 
 template <std::size_t n>
@@ -78,4 +78,4 @@ TEST(Args, OldNamesWarn) {
 }
 
 } // namespace
-} // namespace cairn::config
+} // namespace cairn::config::args_test

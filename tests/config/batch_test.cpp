@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace cairn::config {
+namespace cairn::config::batch_test {
 namespace {
 
 std::string error_of(const BatchRequest& request, std::int64_t ranks) {
@@ -163,4 +163,4 @@ TEST(Batch, Describes) {
 }
 
 } // namespace
-} // namespace cairn::config
+} // namespace cairn::config::batch_test

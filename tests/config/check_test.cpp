@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cairn::config {
+namespace cairn::config::check_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -202,4 +202,4 @@ TEST(Check, SmallLanguages) {
 }
 
 } // namespace
-} // namespace cairn::config
+} // namespace cairn::config::check_test

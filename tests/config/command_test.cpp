@@ -11,13 +11,13 @@
 #include <filesystem>
 #include <fstream>
 
-namespace cairn::cli {
+namespace cairn::cli::command_test {
 namespace {
 
-class ConfigCommand : public testing::Test {
+class ConfigCommand : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "cairn-config-XXXXXX";
+    std::string pattern = ::testing::TempDir() + "cairn-config-XXXXXX";
     folder_ = ::mkdtemp(pattern.data());
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -39,18 +39,18 @@ struct Output {
 
 Output run(const Arguments& arguments) {
   Output output;
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
   try {
     output.code = run_config(arguments);
   } catch (...) {
-    testing::internal::GetCapturedStdout();
-    testing::internal::GetCapturedStderr();
+    ::testing::internal::GetCapturedStdout();
+    ::testing::internal::GetCapturedStderr();
     throw;
   }
   std::fflush(stdout);
-  output.out = testing::internal::GetCapturedStdout();
-  output.err = testing::internal::GetCapturedStderr();
+  output.out = ::testing::internal::GetCapturedStdout();
+  output.err = ::testing::internal::GetCapturedStderr();
   return output;
 }
 
@@ -157,4 +157,4 @@ TEST_F(ConfigCommand, BadUsage) {
 }
 
 } // namespace
-} // namespace cairn::cli
+} // namespace cairn::cli::command_test

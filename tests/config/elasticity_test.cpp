@@ -10,7 +10,7 @@
 // The expected values were computed with DeepSpeed's compute_elastic_config
 // (commit edaa7221).
 
-namespace cairn::config {
+namespace cairn::config::elasticity_test {
 namespace {
 
 ElasticityConfig large() {
@@ -110,4 +110,4 @@ TEST(Elasticity, RefusesNonsense) {
 }
 
 } // namespace
-} // namespace cairn::config
+} // namespace cairn::config::elasticity_test

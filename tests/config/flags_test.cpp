@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-namespace cairn::config {
+namespace cairn::config::flags_test {
 namespace {
 
 Flags flags_of(const std::vector<std::string>& arguments) {
@@ -325,4 +325,4 @@ TEST(Flags, TheFlagsPeopleKnow) {
 }
 
 } // namespace
-} // namespace cairn::config
+} // namespace cairn::config::flags_test

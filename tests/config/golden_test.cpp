@@ -10,7 +10,7 @@
 
 // Cases resolved by DeepSpeed itself; see tests/golden/ds_config/README.md.
 
-namespace cairn::config {
+namespace cairn::config::golden_test {
 namespace {
 
 Json cases(const std::string& name) {
@@ -184,4 +184,4 @@ TEST(Golden, FileSyntax) {
 }
 
 } // namespace
-} // namespace cairn::config
+} // namespace cairn::config::golden_test

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::config {
+namespace cairn::config::hjson_fuzz_test {
 namespace {
 
 const std::vector<std::string> seeds{
@@ -49,4 +49,4 @@ TEST(HjsonFuzz, MutatedConfigurationsNeverDoHarm) {
 }
 
 } // namespace
-} // namespace cairn::config
+} // namespace cairn::config::hjson_fuzz_test

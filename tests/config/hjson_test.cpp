@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace cairn::config {
+namespace cairn::config::hjson_test {
 namespace {
 
 std::string json_of(std::string_view text) {
@@ -172,4 +172,4 @@ TEST(Hjson, FilesThatCannotBeRead) {
 }
 
 } // namespace
-} // namespace cairn::config
+} // namespace cairn::config::hjson_test

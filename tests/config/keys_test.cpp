@@ -7,7 +7,7 @@
 
 #include <set>
 
-namespace cairn::config {
+namespace cairn::config::keys_test {
 namespace {
 
 Config resolved(const std::string& inside) {
@@ -342,4 +342,4 @@ TEST(Keys, TheFlopsProfilerTurnsOnTheBreakdown) {
 }
 
 } // namespace
-} // namespace cairn::config
+} // namespace cairn::config::keys_test

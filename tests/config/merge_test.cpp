@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <fstream>
 
-namespace cairn::config {
+namespace cairn::config::merge_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -186,7 +186,7 @@ TEST(Merge, TheConfigurationIsGivenOnce) {
 }
 
 TEST(Merge, AFileNamedByAFlag) {
-  const std::string path = testing::TempDir() + "merge_ds.json";
+  const std::string path = ::testing::TempDir() + "merge_ds.json";
   std::ofstream(path) << "{\n  // sizes\n  train_batch_size: 6,\n}\n";
   const Config config = Config::load(
       {.flags = {"--deepspeed", "--deepspeed_config", path}, .world_size = 2});
@@ -198,4 +198,4 @@ TEST(Merge, AFileNamedByAFlag) {
 }
 
 } // namespace
-} // namespace cairn::config
+} // namespace cairn::config::merge_test

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace cairn::config {
+namespace cairn::config::reference_test {
 namespace {
 
 // Compares line by line, so that a failure shows one line and not the page.
@@ -90,4 +90,4 @@ TEST(Reference, AnUnknownNameGetsTheNearest) {
 }
 
 } // namespace
-} // namespace cairn::config
+} // namespace cairn::config::reference_test

@@ -8,7 +8,7 @@
 #include <array>
 #include <filesystem>
 
-namespace cairn::corpus {
+namespace cairn::corpus::check_output_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,4 +34,4 @@ TEST(CheckOutput, NeverLetsAnInputBeReplaced) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::check_output_test

@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <string>
 
-namespace cairn::corpus {
+namespace cairn::corpus::clean_corpus_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -282,4 +282,4 @@ TEST(CleanCommand, PrintsATableAndRefusesNonsense) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::clean_corpus_test

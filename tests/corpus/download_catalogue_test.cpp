@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-namespace cairn::corpus {
+namespace cairn::corpus::download_catalogue_test {
 namespace {
 
 TEST(DownloadCatalogue, IsWellFormed) {
@@ -62,4 +62,4 @@ TEST(ListedSum, IsThatOfTheOnlyName) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::download_catalogue_test

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::corpus {
+namespace cairn::corpus::download_command_test {
 namespace {
 
 using ::testing::AllOf;
@@ -345,4 +345,4 @@ TEST(DownloadCommand, AnArchiveBroughtByHandIsUnpacked) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::download_command_test

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::corpus {
+namespace cairn::corpus::download_test {
 namespace {
 
 using ::testing::AllOf;
@@ -520,4 +520,4 @@ TEST(FileName, IsTheEndOfTheAddress) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::download_test

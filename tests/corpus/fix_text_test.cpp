@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace cairn::corpus {
+namespace cairn::corpus::fix_text_test {
 namespace {
 
 TEST(FixText, LeavesGoodTextAlone) {
@@ -81,4 +81,4 @@ TEST(FixText, Fuzz) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::fix_text_test

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::corpus {
+namespace cairn::corpus::language_test {
 namespace {
 
 TEST(Language, OfAParagraph) {
@@ -66,4 +66,4 @@ TEST(Language, CodesAreSortedAndKnown) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::language_test

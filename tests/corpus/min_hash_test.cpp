@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::corpus {
+namespace cairn::corpus::min_hash_test {
 namespace {
 
 TEST(MinHash, ShinglesAreDistinctPiecesOfFiveCharacters) {
@@ -82,4 +82,4 @@ TEST(MinHash, OneShingleIsEnough) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::min_hash_test

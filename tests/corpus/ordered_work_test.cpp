@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace cairn::corpus {
+namespace cairn::corpus::ordered_work_test {
 namespace {
 
 /// Runs jobs that are their own size; returns the most that was on its way.
@@ -69,4 +69,4 @@ TEST(OrderedWork, StopsEarly) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::ordered_work_test

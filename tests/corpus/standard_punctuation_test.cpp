@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace cairn::corpus {
+namespace cairn::corpus::standard_punctuation_test {
 namespace {
 
 TEST(StandardPunctuation, QuotationMarks) {
@@ -84,4 +84,4 @@ TEST(StandardPunctuation, FuzzedTextsAreStandardAfterOneRound) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::standard_punctuation_test

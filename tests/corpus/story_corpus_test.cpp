@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::corpus {
+namespace cairn::corpus::story_corpus_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -263,4 +263,4 @@ TEST(SampleCorpusCommand, RefusesWhatMakesNoSense) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::story_corpus_test

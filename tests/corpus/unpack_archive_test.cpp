@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::corpus {
+namespace cairn::corpus::unpack_archive_test {
 namespace {
 
 using testing::gzipped;
@@ -186,4 +186,4 @@ TEST_F(Unpack, FuzzedZip) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::unpack_archive_test

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace cairn::corpus {
+namespace cairn::corpus::url_filter_test {
 namespace {
 
 TEST(RegisteredName, IsWhatSomebodyBought) {
@@ -88,4 +88,4 @@ TEST(UrlFilter, Fuzz) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::url_filter_test

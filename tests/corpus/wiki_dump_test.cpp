@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::corpus {
+namespace cairn::corpus::wiki_dump_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -320,4 +320,4 @@ TEST(WikiCommand, Errors) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::wiki_dump_test

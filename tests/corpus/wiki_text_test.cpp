@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::corpus {
+namespace cairn::corpus::wiki_text_test {
 namespace {
 
 WikiTextOptions options() {
@@ -224,4 +224,4 @@ TEST(WikiText, Fuzz) {
 }
 
 } // namespace
-} // namespace cairn::corpus
+} // namespace cairn::corpus::wiki_text_test

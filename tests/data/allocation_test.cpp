@@ -50,10 +50,10 @@ void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 
-namespace cairn::data {
+namespace cairn::data::allocation_test {
 namespace {
 
-using namespace testing;
+using namespace fixtures;
 
 /// Of reading all samples, when all have been read before.
 template <typename Dataset>
@@ -116,4 +116,4 @@ TEST(Allocation, OtherDatasetsMakeNone) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::allocation_test

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <thread>
 
-namespace cairn::data {
+namespace cairn::data::bert_dataset_test {
 namespace {
 
-using namespace testing;
+using namespace fixtures;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -210,4 +210,4 @@ TEST(BertDataset, AnyThreadReadsTheSameSample) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::bert_dataset_test

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::blend_test {
 namespace {
 
 using nlohmann::json;
@@ -203,4 +203,4 @@ TEST(Blend, NormalizesInNumpysOrder) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::blend_test

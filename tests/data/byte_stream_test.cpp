@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::byte_stream_test {
 namespace {
 
 using cairn::testing::TemporaryFolder;
+using fixtures::slurp;
 using ::testing::HasSubstr;
-using testing::slurp;
 
 std::string read_all(const std::filesystem::path& file, std::size_t piece) {
   const auto stream = open_input(file);
@@ -136,4 +136,4 @@ TEST(ByteStream, FilesThatCannotBeReadAreNamed) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::byte_stream_test

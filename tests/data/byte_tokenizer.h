@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn::data::testing {
+namespace cairn::data::fixtures {
 
 /// RoBERTa's special ids 0 to 3, then a token for each byte, the mask last.
 class ByteTokenizer : public text::Tokenizer {
@@ -65,4 +65,4 @@ class ByteTokenizer : public text::Tokenizer {
   text::SpecialIds special_;
 };
 
-} // namespace cairn::data::testing
+} // namespace cairn::data::fixtures

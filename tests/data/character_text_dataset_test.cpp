@@ -11,11 +11,11 @@
 #include <span>
 #include <string>
 
-namespace cairn::data {
+namespace cairn::data::character_text_dataset_test {
 namespace {
 
+using fixtures::ByteTokenizer;
 using ::testing::AllOf;
-using testing::ByteTokenizer;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -117,4 +117,4 @@ TEST_F(CharacterText, TooLittleTextIsAnError) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::character_text_dataset_test

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::cifar10_dataset_test {
 namespace {
 
 using cairn::testing::TemporaryFolder;
@@ -142,4 +142,4 @@ TEST(Cifar10, Fuzz) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::cifar10_dataset_test

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-namespace cairn::data {
+namespace cairn::data::data_index_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -183,4 +183,4 @@ TEST(DataIndex, SaysWhatIsWrong) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::data_index_test

@@ -11,18 +11,18 @@
 #include <filesystem>
 #include <string>
 
-namespace cairn::data {
+namespace cairn::data::dataset_commands_test {
 namespace {
 
 using cairn::testing::run;
 using cairn::testing::TemporaryFolder;
 using cairn::testing::Words;
-using testing::all_documents;
+using fixtures::all_documents;
+using fixtures::golden_indexed;
+using fixtures::slurp;
 using ::testing::AllOf;
-using testing::golden_indexed;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::slurp;
 
 cairn::testing::Result data(Words words) {
   words.insert(words.begin(), {CAIRN_BINARY_DIR "/bin/cairn", "data"});
@@ -236,4 +236,4 @@ TEST(DataInspect, ShowsWhatIsThere) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::dataset_commands_test

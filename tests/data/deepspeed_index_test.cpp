@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::deepspeed_index_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -161,4 +161,4 @@ TEST(DeepSpeedIndex, RefusesWhatMegatronDeepSpeedDoesNotHave) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::deepspeed_index_test

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data::testing {
+namespace cairn::data::fixtures {
 
 inline std::filesystem::path golden_indexed(const std::string& name) {
   return std::filesystem::path(CAIRN_GOLDEN_DIR) / "indexed" / name;
@@ -40,4 +40,4 @@ inline Documents all_documents(const IndexedDataset& dataset) {
   return documents;
 }
 
-} // namespace cairn::data::testing
+} // namespace cairn::data::fixtures

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::gpt_dataset_test {
 namespace {
 
 using nlohmann::json;
@@ -264,4 +264,4 @@ TEST(GptSample, DocumentBounds) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::gpt_dataset_test

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::gpt_index_test {
 namespace {
 
 using nlohmann::json;
@@ -264,4 +264,4 @@ TEST(IndexAgreement, RanksThatDifferAreNamedOnAllRanks) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::gpt_index_test

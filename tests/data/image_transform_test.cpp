@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::image_transform_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -85,4 +85,4 @@ TEST(ImageTransform, RefusesWhatCannotBe) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::image_transform_test

@@ -11,7 +11,7 @@
 #include <bit>
 #include <string>
 
-namespace cairn::data {
+namespace cairn::data::index_agreement_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -66,4 +66,4 @@ TEST(IndexAgreement, NamesTheRankThatHasAnother) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::index_agreement_test

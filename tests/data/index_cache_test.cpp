@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::index_cache_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -402,4 +402,4 @@ TEST(IndexCache, WhatBuildingThrowsGetsOutAndFreesTheLock) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::index_cache_test

@@ -16,15 +16,15 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::indexed_dataset_test {
 namespace {
 
 using cairn::testing::TemporaryFolder;
-using testing::all_documents;
-using testing::Documents;
-using testing::golden_indexed;
+using fixtures::all_documents;
+using fixtures::Documents;
+using fixtures::golden_indexed;
+using fixtures::slurp;
 using ::testing::HasSubstr;
-using testing::slurp;
 
 /// Opens a pair of files with this content.
 IndexedDataset open_pair(
@@ -317,4 +317,4 @@ TEST(IndexedDataset, FuzzClassic) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::indexed_dataset_test

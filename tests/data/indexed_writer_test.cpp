@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::indexed_writer_test {
 namespace {
 
 using cairn::testing::TemporaryFolder;
-using testing::golden_indexed;
+using fixtures::golden_indexed;
+using fixtures::slurp;
 using ::testing::HasSubstr;
-using testing::slurp;
 
 std::size_t files_in(const TemporaryFolder& folder) {
   std::size_t count = 0;
@@ -220,4 +220,4 @@ TEST(IndexedWriter, RefusesToReplaceWhatIsNoFile) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::indexed_writer_test

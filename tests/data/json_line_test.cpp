@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::json_line_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -116,7 +116,7 @@ TEST(JsonLine, ResolvesEscapes) {
 
 TEST(JsonLine, ReadsWhatAnotherParserReads) {
   for (const char* file : {"docs.jsonl", "docs_ss.jsonl", "extra.jsonl"}) {
-    std::istringstream lines(testing::slurp(testing::golden_indexed(file)));
+    std::istringstream lines(fixtures::slurp(fixtures::golden_indexed(file)));
     std::string line;
     int count = 0;
     while (std::getline(lines, line)) {
@@ -218,7 +218,7 @@ TEST(JsonLine, TakesLongLines) {
 
 TEST(JsonLine, Fuzz) {
   std::istringstream lines(
-      testing::slurp(testing::golden_indexed("extra.jsonl")));
+      fixtures::slurp(fixtures::golden_indexed("extra.jsonl")));
   std::vector<std::string> seeds{
       R"({"text": "a\u00e9\ud83d\ude00\n", "n": [1, {"text": null}]})",
       R"({"text": ["One.", "Two."], "x": true})"};
@@ -244,4 +244,4 @@ TEST(JsonLine, Fuzz) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::json_line_test

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::line_reader_test {
 namespace {
 
 using cairn::testing::TemporaryFolder;
@@ -91,4 +91,4 @@ TEST(BlockReader, ALineThatIsTooLongIsNamed) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::line_reader_test

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::loader_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -246,4 +246,4 @@ TEST(Batch, IsReshapedToALength) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::loader_test

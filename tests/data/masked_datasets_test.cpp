@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::masked_datasets_test {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace testing;
+using namespace fixtures;
 using cairn::testing::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
@@ -288,4 +288,4 @@ TEST(DataIndex, FlagsOfAnotherKindAreRefused) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::masked_datasets_test

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data::testing {
+namespace cairn::data::fixtures {
 
 using nlohmann::json;
 using Tokens = std::vector<std::int64_t>;
@@ -86,4 +86,4 @@ inline void expect_index(const MaskedIndex& index, const json& split) {
   EXPECT_EQ(index.array().checksum(), expected.array().checksum());
 }
 
-} // namespace cairn::data::testing
+} // namespace cairn::data::fixtures

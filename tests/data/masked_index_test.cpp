@@ -14,10 +14,10 @@
 #include <iterator>
 #include <set>
 
-namespace cairn::data {
+namespace cairn::data::masked_index_test {
 namespace {
 
-using namespace testing;
+using namespace fixtures;
 using cairn::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -209,4 +209,4 @@ TEST(MaskedIndexFiles, ThatDoNotFitAreReplaced) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::masked_index_test

@@ -15,10 +15,10 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::mlm_dataset_test {
 namespace {
 
-using testing::ByteTokenizer;
+using fixtures::ByteTokenizer;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -219,4 +219,4 @@ TEST(MlmDataset, RefusesWhatCannotBe) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::mlm_dataset_test

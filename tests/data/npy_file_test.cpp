@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::npy_file_test {
 namespace {
 
 using testing::TemporaryFolder;
@@ -151,4 +151,4 @@ TEST(NpyFile, NoHeaderBreaksTheReader) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::npy_file_test

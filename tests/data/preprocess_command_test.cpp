@@ -16,15 +16,15 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::preprocess_command_test {
 namespace {
 
 using cairn::testing::run;
 using cairn::testing::TemporaryFolder;
 using cairn::testing::Words;
-using testing::golden_indexed;
+using fixtures::golden_indexed;
+using fixtures::slurp;
 using ::testing::HasSubstr;
-using testing::slurp;
 
 const std::string cairn_program = CAIRN_BINARY_DIR "/bin/cairn";
 const std::string tokenizers = CAIRN_GOLDEN_DIR "/tokenizers/";
@@ -310,4 +310,4 @@ TEST(PreprocessCommand, AFullDiskLeavesNothing) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::preprocess_command_test

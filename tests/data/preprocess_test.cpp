@@ -18,15 +18,15 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::preprocess_test {
 namespace {
 
 using cairn::testing::TemporaryFolder;
-using testing::all_documents;
-using testing::Documents;
+using fixtures::all_documents;
+using fixtures::Documents;
+using fixtures::slurp;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::slurp;
 
 std::shared_ptr<const text::Tokenizer> gpt2() {
   const std::string folder = CAIRN_GOLDEN_DIR "/tokenizers/gpt2/";
@@ -351,4 +351,4 @@ TEST_F(Preprocess, OptionsThatMakeNoSenseAreRefused) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::preprocess_test

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::samplers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -256,4 +256,4 @@ TEST(DistributedSampler, DropsABatchThatIsNotFull) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::samplers_test

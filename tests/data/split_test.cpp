@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace cairn::data {
+namespace cairn::data::split_test {
 namespace {
 
 using nlohmann::json;
@@ -82,4 +82,4 @@ TEST(SplitShares, MegatronDeepSpeedLetsTrainingMakeUpForTheRest) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::split_test

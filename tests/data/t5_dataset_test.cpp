@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 #include "data/masked_golden.h"
 
-namespace cairn::data {
+namespace cairn::data::t5_dataset_test {
 namespace {
 
-using namespace testing;
+using namespace fixtures;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -134,4 +134,4 @@ TEST(T5Dataset, SpansThatDoNotFitAreErrors) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::t5_dataset_test

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::tensor_batch_gpu_test {
 namespace {
 
 TEST(TensorBatchGpu, PinnedBatchesReachTheGpuWholeWhileNewOnesAreMade) {
@@ -40,4 +40,4 @@ TEST(TensorBatchGpu, PinnedBatchesReachTheGpuWholeWhileNewOnesAreMade) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::tensor_batch_gpu_test

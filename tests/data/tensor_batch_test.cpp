@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace cairn::data {
+namespace cairn::data::tensor_batch_test {
 namespace {
 
 Batch small_batch(const HostAllocator& allocate) {
@@ -68,4 +68,4 @@ TEST(TensorBatch, PinnedMemoryWithoutAGpuIsAnError) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::tensor_batch_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cairn::data {
+namespace cairn::data::token_type_test {
 namespace {
 
 TEST(TokenType, FollowsMegatronsRule) {
@@ -21,4 +21,4 @@ TEST(TokenType, KnowsSizesAndNames) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::token_type_test

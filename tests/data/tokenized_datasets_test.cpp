@@ -21,10 +21,10 @@
 #include <string>
 #include <vector>
 
-namespace cairn::data {
+namespace cairn::data::tokenized_datasets_test {
 namespace {
 
-using namespace testing;
+using namespace fixtures;
 using cairn::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -204,4 +204,4 @@ TEST(TokenizedDatasets, AnyNumberOfWorkersMakesTheSameBatches) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::tokenized_datasets_test

@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace cairn::data {
+namespace cairn::data::wikitext_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -87,4 +87,4 @@ TEST(WikiText, Fuzz) {
 }
 
 } // namespace
-} // namespace cairn::data
+} // namespace cairn::data::wikitext_test

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::distributed::diagnosis_test {
 namespace {
 
 using ::testing::AllOf;
@@ -195,4 +195,4 @@ TEST(Diagnosis, FindsTheOtherEndOfAMessage) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::diagnosis_test

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-namespace cairn::distributed {
+namespace cairn::distributed::environment_test {
 namespace {
 
 using ::testing::AllOf;
@@ -212,4 +212,4 @@ TEST(SlurmNodelist, RefusesNonsense) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::environment_test

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::distributed::failure_test {
 namespace {
 
 using cairn::testing::RankOutcome;
@@ -381,4 +381,4 @@ TEST(Failure, GroupsOfOtherRanksEndToo) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::failure_test

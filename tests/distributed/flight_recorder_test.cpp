@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::distributed::flight_recorder_test {
 namespace {
 
 CollectiveRecord call(std::uint64_t sequence) {
@@ -167,4 +167,4 @@ TEST(Notes, NonsenseIsNoNote) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::flight_recorder_test

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::distributed::group_suite {
 namespace {
 
 using cairn::testing::RanksOptions;
@@ -421,4 +421,4 @@ TEST_P(GroupSuite, ManyGroups) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::group_suite

@@ -15,7 +15,7 @@
 #include <set>
 #include <string>
 
-namespace cairn::distributed {
+namespace cairn::distributed::init_distributed_test {
 namespace {
 
 using cairn::testing::RanksOptions;
@@ -211,4 +211,4 @@ TEST(InitDistributed, SaysThatThePortIsTaken) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::init_distributed_test

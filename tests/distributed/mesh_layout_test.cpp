@@ -1,4 +1,5 @@
-#include <cairn/base/error.h>
+#include "support/error_text.h"
+
 #include <cairn/distributed/mesh_layout.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::distributed::mesh_layout_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -125,19 +126,9 @@ TEST(MeshLayout, APipelineOfOneHoldsItsEmbeddingAlone) {
   EXPECT_THAT(MeshLayout({.data = 4}).embedding_group_of(2), ElementsAre(2));
 }
 
-template <typename Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "not refused";
-}
-
 TEST(MeshLayout, RefusesDegreesThatDoNotFillTheWorld) {
-  const std::string proposes =
-      refusal([] { MeshLayout({.data = 2, .pipeline = 2, .tensor = 2}, 12); });
+  const std::string proposes = error_text(
+      [] { MeshLayout({.data = 2, .pipeline = 2, .tensor = 2}, 12); });
   EXPECT_THAT(proposes, HasSubstr("world size 12"));
   EXPECT_THAT(
       proposes,
@@ -145,17 +136,17 @@ TEST(MeshLayout, RefusesDegreesThatDoNotFillTheWorld) {
   EXPECT_THAT(proposes, HasSubstr("data 3 would fill it"));
 
   EXPECT_THAT(
-      refusal([] { MeshLayout({.pipeline = 2, .tensor = 4}, 12); }),
+      error_text([] { MeshLayout({.pipeline = 2, .tensor = 4}, 12); }),
       HasSubstr("context x tensor x pipeline = 8 does not divide 12"));
   EXPECT_THAT(
-      refusal([] { MeshLayout({.data = 4, .expert = 3}, 4); }),
+      error_text([] { MeshLayout({.data = 4, .expert = 3}, 4); }),
       HasSubstr("expert 3 does not divide data 4 x context 1 = 4"));
   EXPECT_THAT(
-      refusal([] { MeshLayout({.data = 0}, 1); }),
+      error_text([] { MeshLayout({.data = 0}, 1); }),
       HasSubstr("at least 1"));
   // Products beyond 32 bits must not wrap round to something that fits.
   EXPECT_THAT(
-      refusal([] {
+      error_text([] {
         MeshLayout({.data = 65536, .tensor = 65536, .context = 65536}, 65536);
       }),
       HasSubstr("do not multiply"));
@@ -166,26 +157,26 @@ TEST(MeshLayout, InfersTheDataDegree) {
       MeshShape::infer(24, {.pipeline = 2, .tensor = 3, .context = 2}),
       (MeshShape{.data = 2, .pipeline = 2, .tensor = 3, .context = 2}));
   EXPECT_THAT(
-      refusal([] { MeshShape::infer(6, {.pipeline = 2, .tensor = 2}); }),
+      error_text([] { MeshShape::infer(6, {.pipeline = 2, .tensor = 2}); }),
       HasSubstr("start a multiple of 4 ranks"));
   EXPECT_THAT(
-      refusal([] { MeshShape::infer(0, {}); }),
+      error_text([] { MeshShape::infer(0, {}); }),
       HasSubstr("at least 1"));
 }
 
 TEST(MeshLayout, RefusesRanksAndAxesThatMakeNoSense) {
   const MeshLayout layout({.data = 2});
   EXPECT_THAT(
-      refusal([&] { layout.coordinate(2, Axis::data); }),
+      error_text([&] { layout.coordinate(2, Axis::data); }),
       HasSubstr("no rank 2"));
   EXPECT_THAT(
-      refusal([&] { layout.group_of(-1, Axis::data); }),
+      error_text([&] { layout.group_of(-1, Axis::data); }),
       HasSubstr("no rank -1"));
   const Axis both[] = {Axis::data, Axis::expert};
   EXPECT_THAT(
-      refusal([&] { layout.groups(both); }),
+      error_text([&] { layout.groups(both); }),
       HasSubstr("cut the same ranks"));
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::mesh_layout_test

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::distributed::nccl_group_test {
 namespace {
 
 void run(const std::function<void(const World&)>& body) {
@@ -119,4 +119,4 @@ TEST(NcclGroup, RefusesTensorsOfTheCpu) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::nccl_group_test

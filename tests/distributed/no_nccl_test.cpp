@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace cairn::distributed {
+namespace cairn::distributed::no_nccl_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -25,4 +25,4 @@ TEST(NoNccl, EveryDeviceIsTheCpu) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::no_nccl_test

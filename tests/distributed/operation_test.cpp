@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::distributed::operation_test {
 namespace {
 
 std::shared_ptr<Operation> operation() {
@@ -46,4 +46,4 @@ TEST(Operation, ThatEndedWellIsNotAborted) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::operation_test

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::distributed::process_mesh_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -93,4 +93,4 @@ TEST(ProcessMesh, OneRankIsAMeshToo) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::process_mesh_test

@@ -27,7 +27,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::distributed {
+namespace cairn::distributed::shared_memory_test {
 namespace {
 
 using cairn::testing::RankOutcome;
@@ -503,4 +503,4 @@ TEST(SharedMemoryGroup, AnotherCallIsNoticedAtOnce) {
 }
 
 } // namespace
-} // namespace cairn::distributed
+} // namespace cairn::distributed::shared_memory_test

@@ -13,7 +13,7 @@
 
 // The configuration's `activation_checkpointing` in a model's own calls.
 
-namespace cairn {
+namespace cairn::activation_checkpointing_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -145,4 +145,4 @@ TEST(ActivationCheckpointing, TheEngineCallsIt) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::activation_checkpointing_test

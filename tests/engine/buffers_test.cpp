@@ -10,7 +10,7 @@
 
 // What BatchNorm keeps besides its parameters.
 
-namespace cairn {
+namespace cairn::buffers_test {
 namespace {
 
 struct TrainedNet {
@@ -98,4 +98,4 @@ TEST(Buffers, AreThoseOfPlainLibtorch) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::buffers_test

@@ -20,7 +20,7 @@
 
 // What can go wrong with a checkpoint while others depend on it.
 
-namespace cairn {
+namespace cairn::checkpoint_faults_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -315,4 +315,4 @@ TEST(CheckpointFaults, OldOnesAreDeleted) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::checkpoint_faults_test

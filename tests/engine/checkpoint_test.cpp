@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::checkpoint_test {
 namespace {
 
 using nlohmann::json;
@@ -355,4 +355,4 @@ TEST(EngineCheckpoint, GivesTheClientsStateBackUnchanged) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::checkpoint_test

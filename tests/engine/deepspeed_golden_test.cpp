@@ -19,7 +19,7 @@
 // losses, norms, learning rates, loss scales and skipped steps. And the same
 // from the checkpoint on that DeepSpeed saved after ten steps.
 
-namespace cairn {
+namespace cairn::deepspeed_golden_test {
 namespace {
 
 const std::string folder = CAIRN_GOLDEN_DIR "/deepspeed_engine/";
@@ -197,4 +197,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param); });
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::deepspeed_golden_test

@@ -8,7 +8,7 @@
 
 // The engine on a GPU: every stage and offload mode trains as the CPU does.
 
-namespace cairn {
+namespace cairn::engine_gpu_test {
 namespace {
 
 using testing::Curve;
@@ -121,4 +121,4 @@ TEST(EngineGpu, TwoRanksShareTheGpu) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::engine_gpu_test

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::engine_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -309,4 +309,4 @@ TEST(DistributedDataParallel, AveragesWhatBackwardLeaves) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::engine_test

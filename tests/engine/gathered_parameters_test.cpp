@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::gathered_parameters_test {
 namespace {
 
 using testing::json;
@@ -230,4 +230,4 @@ TEST(GatheredParameters, LeftByAnException) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::gathered_parameters_test

@@ -10,7 +10,7 @@
 
 #include <memory>
 
-namespace cairn {
+namespace cairn::init_memory_test {
 namespace {
 
 using nlohmann::json;
@@ -74,4 +74,4 @@ TEST(Init, StaysSmallOnFourRanks) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::init_memory_test

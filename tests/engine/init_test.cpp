@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::init_test {
 namespace {
 
 using testing::Curve;
@@ -252,4 +252,4 @@ TEST(Init, SaysThatARankIsGone) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::init_test

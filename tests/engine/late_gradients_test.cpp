@@ -11,7 +11,7 @@
 // level that uses it, and a pass with more levels than the one before surprises
 // the reducer.
 
-namespace cairn {
+namespace cairn::late_gradients_test {
 namespace {
 
 /// Two layers that every level of a nest of checkpoints uses; every other step
@@ -77,4 +77,4 @@ TEST(LateGradients, OnThreeRanks) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::late_gradients_test

@@ -15,7 +15,7 @@
 // by the ranks where the stage partitions it; and against what the allocator
 // has handed out.
 
-namespace cairn {
+namespace cairn::memory_test {
 namespace {
 
 using nlohmann::json;
@@ -218,4 +218,4 @@ TEST(Memory, MuonKeepsOneStateForMatrices) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::memory_test

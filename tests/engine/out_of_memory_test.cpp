@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::out_of_memory_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -229,4 +229,4 @@ TEST(OutOfMemory, RemediesSuitTheRun) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::out_of_memory_test

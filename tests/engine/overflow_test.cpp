@@ -14,7 +14,7 @@
 // fp16 training whose gradients overflow, down to the smallest loss scale and
 // beyond.
 
-namespace cairn {
+namespace cairn::overflow_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -155,4 +155,4 @@ TEST(Overflow, RollsBackToTheLastCheckpoint) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::overflow_test

@@ -17,7 +17,7 @@
 // What the GPU did in a step, by its own trace: copies between host and GPU run
 // while kernels do.
 
-namespace cairn {
+namespace cairn::overlap_gpu_test {
 namespace {
 
 using nlohmann::json;
@@ -174,4 +174,4 @@ TEST(OverlapGpu, ParametersComeWhileOthersAreUsed) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::overlap_gpu_test

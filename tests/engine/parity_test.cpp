@@ -9,7 +9,7 @@
 // Every way to spread a training over ranks gives the run of one process: the
 // reference is a plain libtorch loop that knows nothing of Cairn.
 
-namespace cairn {
+namespace cairn::parity_test {
 namespace {
 
 using testing::Curve;
@@ -199,4 +199,4 @@ TEST(Parity, SixteenBitsStayNear) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::parity_test

@@ -15,7 +15,7 @@
 // Saved by any number of ranks at any stage, loaded by any other: training
 // goes on along the same losses.
 
-namespace cairn {
+namespace cairn::reshard_test {
 namespace {
 
 using nlohmann::json;
@@ -178,4 +178,4 @@ TEST_F(Reshard, AnyPrecisionAndPlace) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::reshard_test

@@ -1,6 +1,6 @@
 #include "engine/resume.h"
 
-namespace cairn {
+namespace cairn::resume_gpu_test {
 namespace {
 
 /// Dropout draws from the GPU's own generator.
@@ -15,4 +15,4 @@ TEST(ResumeGpu, IsTheSameBitsForTwoRanks) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::resume_gpu_test

@@ -1,6 +1,6 @@
 #include "engine/resume.h"
 
-namespace cairn {
+namespace cairn::resume_test {
 namespace {
 
 TEST(Resume, IsTheSameBits) {
@@ -8,4 +8,4 @@ TEST(Resume, IsTheSameBits) {
 }
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::resume_test

@@ -19,7 +19,7 @@
 // Runs of plain PyTorch on a tiny GPT-2 (tests/golden/training), followed by
 // the engine at different stages.
 
-namespace cairn {
+namespace cairn::training_golden_test {
 namespace {
 
 using nlohmann::json;
@@ -214,4 +214,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return "Stage" + std::to_string(info.param); });
 
 } // namespace
-} // namespace cairn
+} // namespace cairn::training_golden_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace cairn::io::detail {
+namespace cairn::io::detail::cut_transfer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST(CutTransfer, CoversEveryByteOnce) {
 }
 
 } // namespace
-} // namespace cairn::io::detail
+} // namespace cairn::io::detail::cut_transfer_test

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::io {
+namespace cairn::io::file_stream_test {
 namespace {
 
 using cairn::testing::Fault;
@@ -242,4 +242,4 @@ TEST(FileStream, WholeOrGoneWhateverFails) {
 }
 
 } // namespace
-} // namespace cairn::io
+} // namespace cairn::io::file_stream_test

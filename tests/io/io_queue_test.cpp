@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-namespace cairn::io {
+namespace cairn::io::io_queue_test {
 namespace {
 
 using cairn::testing::run_in_child;
@@ -340,4 +340,4 @@ TEST(AsyncFile, ReservesAndNeverShrinks) {
 }
 
 } // namespace
-} // namespace cairn::io
+} // namespace cairn::io::io_queue_test

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <filesystem>
 
-namespace cairn::io {
+namespace cairn::io::nvme_store_test {
 namespace {
 
 using cairn::testing::run_in_child;
@@ -169,4 +169,4 @@ TEST(NvmeStore, NeedsAFolder) {
 }
 
 } // namespace
-} // namespace cairn::io
+} // namespace cairn::io::nvme_store_test

@@ -12,7 +12,7 @@
 
 #include <filesystem>
 
-namespace cairn::io {
+namespace cairn::io::preflight_test {
 namespace {
 
 using cairn::testing::run_in_child;
@@ -101,4 +101,4 @@ TEST(Preflight, RefusesAFolderThatCannotBeWrittenTo) {
 }
 
 } // namespace
-} // namespace cairn::io
+} // namespace cairn::io::preflight_test

@@ -19,7 +19,7 @@
 #include <cstring>
 #include <string>
 
-namespace cairn::io {
+namespace cairn::io::refused_test {
 namespace {
 
 using cairn::testing::run_in_child;
@@ -77,4 +77,4 @@ TEST(RefusedUring, ThreadsDoTheWorkAndTheReasonIsKnown) {
 }
 
 } // namespace
-} // namespace cairn::io
+} // namespace cairn::io::refused_test

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string>
 
-namespace cairn::io::detail {
+namespace cairn::io::detail::request_test {
 namespace {
 
 using cairn::testing::TemporaryFolder;
@@ -115,4 +115,4 @@ TEST(Request, GoesThroughTheCacheWhereDirectIsRefusedLate) {
 }
 
 } // namespace
-} // namespace cairn::io::detail
+} // namespace cairn::io::detail::request_test

@@ -10,7 +10,7 @@
 
 #include <filesystem>
 
-namespace cairn::io::detail {
+namespace cairn::io::detail::unnamed_file_test {
 namespace {
 
 using cairn::testing::TemporaryFolder;
@@ -50,4 +50,4 @@ TEST(UnnamedFile, SaysWhyNot) {
 }
 
 } // namespace
-} // namespace cairn::io::detail
+} // namespace cairn::io::detail::unnamed_file_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cairn::launch {
+namespace cairn::launch::cluster_job_test {
 namespace {
 
 TEST(ClusterJob, AsksForResourcesByItsGpus) {
@@ -38,4 +38,4 @@ TEST(ClusterJob, ReadsVolumes) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::cluster_job_test

@@ -12,7 +12,7 @@
 // The image cannot be built where the tests run; what can be known without
 // Docker is checked.
 
-namespace cairn::launch::testing {
+namespace cairn::launch::fixtures::dockerfile_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -149,4 +149,4 @@ TEST(Dockerfile, GivesTheDeepSpeedJobItsProgram) {
 }
 
 } // namespace
-} // namespace cairn::launch::testing
+} // namespace cairn::launch::fixtures::dockerfile_test

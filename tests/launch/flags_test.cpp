@@ -5,7 +5,7 @@
 
 // What people type.
 
-namespace cairn::launch::testing {
+namespace cairn::launch::fixtures::flags_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -182,4 +182,4 @@ TEST(LaunchFlags, BehindTheProgramAreTheProgramsOwn) {
 }
 
 } // namespace
-} // namespace cairn::launch::testing
+} // namespace cairn::launch::fixtures::flags_test

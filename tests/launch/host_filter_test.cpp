@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace cairn::launch {
+namespace cairn::launch::host_filter_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -83,4 +83,4 @@ TEST(HostFilter, IsWrittenAndReadBack) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::host_filter_test

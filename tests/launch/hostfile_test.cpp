@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace cairn::launch {
+namespace cairn::launch::hostfile_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -95,4 +95,4 @@ TEST(Hostfile, ThatIsNotThereIsAnError) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::hostfile_test

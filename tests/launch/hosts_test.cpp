@@ -15,7 +15,7 @@
 // this machine. Making those takes root; where there is none, CAIRN_NO_NETNS=1
 // skips these tests.
 
-namespace cairn::launch::testing {
+namespace cairn::launch::fixtures::hosts_test {
 namespace {
 
 using std::chrono::seconds;
@@ -312,4 +312,4 @@ TEST_F(Hosts, CanBeStartedByHand) {
 }
 
 } // namespace
-} // namespace cairn::launch::testing
+} // namespace cairn::launch::fixtures::hosts_test

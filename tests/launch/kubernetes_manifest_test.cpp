@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::launch {
+namespace cairn::launch::kubernetes_manifest_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -250,7 +250,7 @@ TEST(KubernetesManifest, RefusesWhatKubernetesWould) {
 }
 
 TEST(KubernetesManifest, IsPrintedByTheProgram) {
-  const auto result = testing::launch(
+  const auto result = fixtures::launch(
       {"--print-kubernetes",
        "--kind=deepspeedjob",
        "--num_nodes=2",
@@ -284,4 +284,4 @@ TEST(KubernetesManifest, IsPrintedByTheProgram) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::kubernetes_manifest_test

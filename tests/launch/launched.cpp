@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace cairn::launch::testing {
+namespace cairn::launch::fixtures {
 
 Words launch_words(Words words) {
   words.insert(words.begin(), {LAUNCH_PROGRAM, "launch"});
@@ -32,4 +32,4 @@ Words lines_after(std::string_view text, std::string_view start) {
   return lines;
 }
 
-} // namespace cairn::launch::testing
+} // namespace cairn::launch::fixtures

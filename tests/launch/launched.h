@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-namespace cairn::launch::testing {
+namespace cairn::launch::fixtures {
 
 using cairn::testing::Command;
 using cairn::testing::mark_variable;
@@ -24,4 +24,4 @@ Words launch_words(Words words);
 /// The lines of `text` that begin with `start`, without it.
 Words lines_after(std::string_view text, std::string_view start);
 
-} // namespace cairn::launch::testing
+} // namespace cairn::launch::fixtures

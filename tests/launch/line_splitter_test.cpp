@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::launch {
+namespace cairn::launch::line_splitter_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -65,4 +65,4 @@ TEST_F(Lines, ThatNeverEndAreCut) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::line_splitter_test

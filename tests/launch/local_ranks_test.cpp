@@ -20,7 +20,7 @@
 
 // The launcher with ranks on this machine, as real processes.
 
-namespace cairn::launch::testing {
+namespace cairn::launch::fixtures::local_ranks_test {
 namespace {
 
 using std::chrono::seconds;
@@ -454,4 +454,4 @@ TEST(LocalRanks, WorkWithoutStandardDescriptors) {
 }
 
 } // namespace
-} // namespace cairn::launch::testing
+} // namespace cairn::launch::fixtures::local_ranks_test

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace cairn::launch {
+namespace cairn::launch::machine_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -58,4 +58,4 @@ TEST(CoreList, HasNumbersAndRanges) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::machine_test

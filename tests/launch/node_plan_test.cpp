@@ -6,7 +6,7 @@
 
 #include <map>
 
-namespace cairn::launch {
+namespace cairn::launch::node_plan_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -107,4 +107,4 @@ TEST(NodePlan, RefusesMoreSlotsThanGpus) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::node_plan_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace cairn::launch {
+namespace cairn::launch::node_protocol_test {
 namespace {
 
 using Kind = NodeRecord::Kind;
@@ -54,4 +54,4 @@ TEST(NodeProtocol, LeavesOtherLinesAlone) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::node_protocol_test

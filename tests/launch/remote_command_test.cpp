@@ -11,7 +11,7 @@
 #include <array>
 #include <string>
 
-namespace cairn::launch {
+namespace cairn::launch::remote_command_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -136,4 +136,4 @@ TEST(EnvironmentFile, NamesTheLineOfAnError) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::remote_command_test

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-namespace cairn::launch {
+namespace cairn::launch::slurm_script_test {
 namespace {
 
+using fixtures::lines_after;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-using testing::lines_after;
 using ::testing::Not;
 using testing::Result;
 using testing::run;
@@ -168,7 +168,7 @@ TEST(SlurmScript, HasATimeLimitThatSbatchReads) {
 }
 
 TEST(SlurmScript, IsPrintedByTheProgram) {
-  const auto result = testing::launch(
+  const auto result = fixtures::launch(
       {"--print-slurm",
        "--nnodes=2",
        "--nproc_per_node=4",
@@ -191,9 +191,9 @@ TEST(SlurmScript, IsPrintedByTheProgram) {
           "\n  " + std::filesystem::canonical(LAUNCH_PROGRAM).string() +
           " --nnodes=2 "));
   EXPECT_THAT(
-      testing::launch({"--print-slurm", "--container-image=x", "a"}).out,
+      fixtures::launch({"--print-slurm", "--container-image=x", "a"}).out,
       HasSubstr("\n  cairn --nnodes=1 "));
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::slurm_script_test

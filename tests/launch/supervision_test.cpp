@@ -22,7 +22,7 @@
 
 // The library called from a program of someone else's: this one.
 
-namespace cairn::launch {
+namespace cairn::launch::supervision_test {
 namespace {
 
 NodePlan one_rank(const std::string& script) {
@@ -115,4 +115,4 @@ TEST(FreePort, CanBeListenedOn) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::supervision_test

@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace cairn::launch {
+namespace cairn::launch::world_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -154,4 +154,4 @@ TEST_F(WorldOfHosts, CannotMeetAtLocalhost) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::world_test

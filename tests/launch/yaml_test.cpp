@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::launch {
+namespace cairn::launch::yaml_test {
 namespace {
 
 TEST(Yaml, IsWrittenInBlocks) {
@@ -101,4 +101,4 @@ TEST(Yaml, RefusesWhatIsNotUtf8) {
 }
 
 } // namespace
-} // namespace cairn::launch
+} // namespace cairn::launch::yaml_test

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <vector>
 
-namespace cairn::monitor {
+namespace cairn::monitor::process_memory_test {
 namespace {
 
 using cairn::testing::TemporaryFolder;
@@ -78,4 +78,4 @@ TEST(ProcessMemory, SeesWhatIsTaken) {
 }
 
 } // namespace
-} // namespace cairn::monitor
+} // namespace cairn::monitor::process_memory_test

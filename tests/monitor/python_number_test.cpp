@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace cairn::monitor {
+namespace cairn::monitor::python_number_test {
 namespace {
 
 // The texts were printed by Python 3.
@@ -33,4 +33,4 @@ TEST(PythonNumber, RoundsAsPythonDoes) {
 }
 
 } // namespace
-} // namespace cairn::monitor
+} // namespace cairn::monitor::python_number_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cairn::monitor {
+namespace cairn::monitor::step_progress_test {
 namespace {
 
 // The expected lines are what DeepSpeed's own format string gives for the same
@@ -28,4 +28,4 @@ TEST(StepProgress, IsTheLineOfDeepSpeed) {
 }
 
 } // namespace
-} // namespace cairn::monitor
+} // namespace cairn::monitor::step_progress_test

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::monitor {
+namespace cairn::monitor::throughput_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -89,4 +89,4 @@ TEST(Throughput, IsSilentUnlessAsked) {
 }
 
 } // namespace
-} // namespace cairn::monitor
+} // namespace cairn::monitor::throughput_test

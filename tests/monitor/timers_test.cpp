@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace cairn::monitor {
+namespace cairn::monitor::timers_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -149,4 +149,4 @@ TEST(TimingReport, IsMegatrons) {
 }
 
 } // namespace
-} // namespace cairn::monitor
+} // namespace cairn::monitor::timers_test

@@ -10,7 +10,7 @@
 
 #include <vector>
 
-namespace cairn::nn {
+namespace cairn::nn::checkpoint_gpu_test {
 namespace {
 
 using at::Tensor;
@@ -127,4 +127,4 @@ TEST(CheckpointGpu, AutocastAsInForward) {
 }
 
 } // namespace
-} // namespace cairn::nn
+} // namespace cairn::nn::checkpoint_gpu_test

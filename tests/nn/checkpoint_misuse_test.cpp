@@ -13,7 +13,7 @@
 #include <string>
 #include <tuple>
 
-namespace cairn::nn {
+namespace cairn::nn::checkpoint_misuse_test {
 namespace {
 
 using at::Tensor;
@@ -154,4 +154,4 @@ TEST(CheckpointMisuse, GradientsOfAList) {
 }
 
 } // namespace
-} // namespace cairn::nn
+} // namespace cairn::nn::checkpoint_misuse_test

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::nn {
+namespace cairn::nn::checkpoint_options_test {
 namespace {
 
 using at::Tensor;
@@ -253,4 +253,4 @@ TEST(CheckpointMemory, IsThatOfOneStretch) {
 }
 
 } // namespace
-} // namespace cairn::nn
+} // namespace cairn::nn::checkpoint_options_test

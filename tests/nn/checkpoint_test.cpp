@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::nn {
+namespace cairn::nn::checkpoint_test {
 namespace {
 
 using at::Tensor;
@@ -538,4 +538,4 @@ TEST(Checkpoint, AutocastCacheKeepsGradients) {
 }
 
 } // namespace
-} // namespace cairn::nn
+} // namespace cairn::nn::checkpoint_test

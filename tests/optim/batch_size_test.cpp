@@ -6,7 +6,7 @@
 #include "optim/golden_file.h"
 #include "support/fuzz.h"
 
-namespace cairn::optim {
+namespace cairn::optim::batch_size_test {
 namespace {
 
 using nlohmann::json;
@@ -108,4 +108,4 @@ TEST(StepBatchSize, SurvivesDamagedText) {
 }
 
 } // namespace
-} // namespace cairn::optim
+} // namespace cairn::optim::batch_size_test

@@ -1,10 +1,10 @@
 #include <cairn/optim/decay_groups.h>
 #include <gmock/gmock.h>
 
-namespace cairn::optim {
+namespace cairn::optim::decay_groups_test {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 const std::vector<NamedShape> parameters{
     {"embed.weight", {100, 8}},
@@ -59,4 +59,4 @@ TEST(GroupParameters, WithoutRulesThereIsOne) {
 }
 
 } // namespace
-} // namespace cairn::optim
+} // namespace cairn::optim::decay_groups_test

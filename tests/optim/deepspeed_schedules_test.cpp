@@ -6,7 +6,7 @@
 
 #include "optim/golden_file.h"
 
-namespace cairn::optim {
+namespace cairn::optim::deepspeed_schedules_test {
 namespace {
 
 using nlohmann::json;
@@ -152,4 +152,4 @@ TEST(GroupValuesPatch, ChangesOnlyWhatItHas) {
 }
 
 } // namespace
-} // namespace cairn::optim
+} // namespace cairn::optim::deepspeed_schedules_test

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/cpu.h"
 
-namespace cairn::kernels::cpu {
+namespace cairn::kernels::cpu::kernel_paths_test {
 namespace {
 
 constexpr Element elements[] = {Element::fp32, Element::fp16, Element::bf16};
@@ -121,7 +121,7 @@ void compare_update(const Table& table, const Formula& formula) {
           // 0 to 2: a copy of that type; 3: none; 4: none, to a target
           const Element copy = copies < 3 ? elements[copies] : Element::fp32;
           SCOPED_TRACE(
-              testing::Message()
+              ::testing::Message()
               << table.name << ", " << count << " elements, shift " << shift
               << ", gradients " << static_cast<int>(gradient) << ", copy "
               << copies);
@@ -163,7 +163,7 @@ void compare_update(const Table& table, const Formula& formula) {
           } else {
             expect_same(found.copy, expected.copy);
           }
-          if (testing::Test::HasFatalFailure()) {
+          if (::testing::Test::HasFatalFailure()) {
             return;
           }
         }
@@ -173,10 +173,10 @@ void compare_update(const Table& table, const Formula& formula) {
 }
 
 template <class Formula>
-class EveryFormula : public testing::Test {};
+class EveryFormula : public ::testing::Test {};
 
 template <class... Formula>
-using TestTypes = testing::Types<Formula...>;
+using TestTypes = ::testing::Types<Formula...>;
 
 TYPED_TEST_SUITE(EveryFormula, Formulas<TestTypes>);
 
@@ -457,4 +457,4 @@ TEST(Accumulate, AddsOrOverwrites) {
 }
 
 } // namespace
-} // namespace cairn::kernels::cpu
+} // namespace cairn::kernels::cpu::kernel_paths_test

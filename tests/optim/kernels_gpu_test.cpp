@@ -13,7 +13,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cuda/cuda.h"
 
-namespace cairn::kernels {
+namespace cairn::kernels::kernels_gpu_test {
 namespace {
 
 constexpr Element elements[] = {Element::fp32, Element::fp16, Element::bf16};
@@ -128,10 +128,10 @@ void expect_same(
 }
 
 template <class Formula>
-class GpuFormula : public testing::Test {};
+class GpuFormula : public ::testing::Test {};
 
 template <class... Formula>
-using TestTypes = testing::Types<Formula...>;
+using TestTypes = ::testing::Types<Formula...>;
 
 TYPED_TEST_SUITE(GpuFormula, Formulas<TestTypes>);
 
@@ -154,10 +154,10 @@ void compare(
     Element copy_type,
     bool to_target) {
   SCOPED_TRACE(
-      testing::Message() << count << " elements, shift " << shift
-                         << ", gradients " << static_cast<int>(gradient)
-                         << ", copy " << static_cast<int>(copy_type)
-                         << ", target " << to_target);
+      ::testing::Message() << count << " elements, shift " << shift
+                           << ", gradients " << static_cast<int>(gradient)
+                           << ", copy " << static_cast<int>(copy_type)
+                           << ", target " << to_target);
   const std::size_t size = count + shift;
   std::vector<float> second = numbers(size, 3, true);
   for (float& value : second) {
@@ -368,4 +368,4 @@ TEST(GpuRule, TakesAStreamAndMatchesTheCpu) {
 }
 
 } // namespace
-} // namespace cairn::kernels
+} // namespace cairn::kernels::kernels_gpu_test

@@ -4,7 +4,7 @@
 
 #include "optim/golden_file.h"
 
-namespace cairn::optim {
+namespace cairn::optim::loss_scaler_test {
 namespace {
 
 using nlohmann::json;
@@ -122,4 +122,4 @@ TEST(LossScaler, RefusesAWindowOfNothing) {
 }
 
 } // namespace
-} // namespace cairn::optim
+} // namespace cairn::optim::loss_scaler_test

@@ -7,7 +7,7 @@
 
 #include "optim/golden_file.h"
 
-namespace cairn::optim {
+namespace cairn::optim::megatron_schedule_test {
 namespace {
 
 using nlohmann::json;
@@ -164,4 +164,4 @@ TEST(MegatronSchedule, RefusesWhatCannotBe) {
 }
 
 } // namespace
-} // namespace cairn::optim
+} // namespace cairn::optim::megatron_schedule_test

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-namespace cairn::optim {
+namespace cairn::optim::newton_schulz_test {
 namespace {
 
 std::vector<float> random_matrix(std::int64_t rows, std::int64_t columns) {
@@ -107,4 +107,4 @@ TEST(Orthogonalise, OfNothingIsNothing) {
 }
 
 } // namespace
-} // namespace cairn::optim
+} // namespace cairn::optim::newton_schulz_test

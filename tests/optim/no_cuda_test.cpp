@@ -2,7 +2,7 @@
 #include <cairn/optim/rule.h>
 #include <gmock/gmock.h>
 
-namespace cairn::optim {
+namespace cairn::optim::no_cuda_test {
 namespace {
 
 TEST(NoCuda, SaysHowToGetTheGpuKernels) {
@@ -11,9 +11,9 @@ TEST(NoCuda, SaysHowToGetTheGpuKernels) {
     rule->update({}, {}, {}, {.cuda = true});
     FAIL();
   } catch (const InternalError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("CAIRN_CUDA=ON"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("CAIRN_CUDA=ON"));
   }
 }
 
 } // namespace
-} // namespace cairn::optim
+} // namespace cairn::optim::no_cuda_test

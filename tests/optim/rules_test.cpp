@@ -11,12 +11,12 @@
 #include <random>
 #include <vector>
 
-namespace cairn::optim {
+namespace cairn::optim::rules_test {
 namespace {
 
 using config::OptimizerConfig;
 using config::OptimizerParams;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 OptimizerConfig named(const char* type, OptimizerParams params = {}) {
   return {.type = type, .params = params};
@@ -412,10 +412,10 @@ TEST(MakeRule, RefusesWhatCannotBe) {
     make_rule(named("Adamm"));
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("\"Adamm\""));
-    EXPECT_THAT(error.what(), testing::HasSubstr("lamb"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("\"Adamm\""));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("lamb"));
   }
 }
 
 } // namespace
-} // namespace cairn::optim
+} // namespace cairn::optim::rules_test

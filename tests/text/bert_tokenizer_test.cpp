@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cairn::text {
+namespace cairn::text::bert_tokenizer_test {
 namespace {
 
 using Ids = std::vector<TokenId>;
@@ -15,9 +15,11 @@ using Ids = std::vector<TokenId>;
 class BertGolden : public ::testing::TestWithParam<std::string> {
  protected:
   nlohmann::json cases(const std::string& kind) const {
-    return testing::golden_json("bert/" + kind + "-" + GetParam() + ".json");
+    return fixtures::golden_json("bert/" + kind + "-" + GetParam() + ".json");
   }
-  TokenizerOptions options() const { return testing::bert_options(GetParam()); }
+  TokenizerOptions options() const {
+    return fixtures::bert_options(GetParam());
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(
@@ -126,7 +128,7 @@ TEST_P(BertGolden, NeverSplits) {
 }
 
 TEST(BertTokenizer, KnowsItsIds) {
-  const auto tokenizer = load_tokenizer(testing::bert_options("uncased"));
+  const auto tokenizer = load_tokenizer(fixtures::bert_options("uncased"));
   EXPECT_EQ(tokenizer->vocab_size(), 30522U);
   const SpecialIds& special = tokenizer->special();
   EXPECT_EQ(special.pad, 0);
@@ -136,13 +138,13 @@ TEST(BertTokenizer, KnowsItsIds) {
   EXPECT_EQ(special.mask, 103);
   EXPECT_TRUE(special.sentinels.empty());
   // The cased class of Megatron-LM always has a hundred sentinels.
-  const auto cased = load_tokenizer(testing::bert_options("cased"));
+  const auto cased = load_tokenizer(fixtures::bert_options("cased"));
   EXPECT_EQ(cased->special().sentinels.size(), 100U);
   EXPECT_EQ(cased->vocab_size(), 4100U);
 }
 
 TEST(BertTokenizer, DecodesWithoutSpacesBeforePunctuation) {
-  const auto tokenizer = load_tokenizer(testing::bert_options("uncased"));
+  const auto tokenizer = load_tokenizer(fixtures::bert_options("uncased"));
   EXPECT_EQ(
       tokenizer->decode(tokenizer->encode("Hello, World! It works.")),
       "hello, world! it works.");
@@ -150,7 +152,7 @@ TEST(BertTokenizer, DecodesWithoutSpacesBeforePunctuation) {
 }
 
 TEST(BertTokenizer, TakesAnyBytes) {
-  const auto tokenizer = load_tokenizer(testing::bert_options("uncased"));
+  const auto tokenizer = load_tokenizer(fixtures::bert_options("uncased"));
   EXPECT_EQ(
       tokenizer->encode("hel\xfflo\xc3 world"),
       tokenizer->encode("hello world"));
@@ -158,14 +160,14 @@ TEST(BertTokenizer, TakesAnyBytes) {
 }
 
 TEST(BertTokenizer, RefusesWhatIsNoVocabulary) {
-  auto options = testing::bert_options("uncased");
-  options.vocab_file = testing::golden("gpt2/merges.txt");
+  auto options = fixtures::bert_options("uncased");
+  options.vocab_file = fixtures::golden("gpt2/merges.txt");
   EXPECT_THROW(load_tokenizer(options), DataError);
-  const auto tokenizer = load_tokenizer(testing::bert_options("uncased"));
+  const auto tokenizer = load_tokenizer(fixtures::bert_options("uncased"));
   EXPECT_THROW(
       encode_pair(*tokenizer, Ids{}, Ids{}, {.max_length = 2}),
       ConfigError);
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::bert_tokenizer_test

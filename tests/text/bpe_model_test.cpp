@@ -9,7 +9,7 @@
 #include <random>
 #include <string>
 
-namespace cairn::text {
+namespace cairn::text::bpe_model_test {
 namespace {
 
 /// Merging by the rules as they are written down, one pair at a time.
@@ -168,4 +168,4 @@ TEST(WordCache, GivesBackWhatWasPutIn) {
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::bpe_model_test

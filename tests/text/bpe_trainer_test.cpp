@@ -14,7 +14,7 @@
 #include <chrono>
 #include <thread>
 
-namespace cairn::text {
+namespace cairn::text::bpe_trainer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -271,4 +271,4 @@ TEST(WordCounter, GrowsAndAddsUp) {
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::bpe_trainer_test

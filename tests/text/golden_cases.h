@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-namespace cairn::text::testing {
+namespace cairn::text::fixtures {
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(CAIRN_GOLDEN_DIR) / "tokenizers" / name;
@@ -36,4 +36,4 @@ inline TokenizerOptions bert_options(const std::string& name) {
       .add_special_tokens = false};
 }
 
-} // namespace cairn::text::testing
+} // namespace cairn::text::fixtures

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::text {
+namespace cairn::text::gpt2_splitter_test {
 namespace {
 
 using Pieces = std::vector<std::string>;
@@ -91,4 +91,4 @@ TEST(RegexSplitter, KeepsWhatItIsTold) {
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::gpt2_splitter_test

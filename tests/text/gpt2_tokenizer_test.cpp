@@ -7,20 +7,20 @@
 
 #include <random>
 
-namespace cairn::text {
+namespace cairn::text::gpt2_tokenizer_test {
 namespace {
 
 using Ids = std::vector<TokenId>;
 
 TEST(Gpt2Tokenizer, EncodesGoldenCases) {
-  auto options = testing::gpt2_options();
+  auto options = fixtures::gpt2_options();
   const auto special = load_tokenizer(options);
   options.special_tokens_in_text = false;
   const auto plain = load_tokenizer(options);
   options.add_prefix_space = true;
   const auto prefixed = load_tokenizer(options);
   int count = 0;
-  for (const auto& entry : testing::golden_json("gpt2/cases.json")) {
+  for (const auto& entry : fixtures::golden_json("gpt2/cases.json")) {
     const auto text = entry["text"].get<std::string>();
     const auto ids = entry["ids"].get<Ids>();
     EXPECT_EQ(plain->encode(text), ids) << text;
@@ -39,9 +39,9 @@ TEST(Gpt2Tokenizer, EncodesGoldenCases) {
 }
 
 TEST(Gpt2Tokenizer, DecodesGoldenCases) {
-  const auto tokenizer = load_tokenizer(testing::gpt2_options());
+  const auto tokenizer = load_tokenizer(fixtures::gpt2_options());
   int count = 0;
-  for (const auto& entry : testing::golden_json("gpt2/decode_cases.json")) {
+  for (const auto& entry : fixtures::golden_json("gpt2/decode_cases.json")) {
     std::string hex;
     for (const char c : tokenizer->decode(entry["ids"].get<Ids>())) {
       constexpr char digits[] = "0123456789abcdef";
@@ -55,7 +55,7 @@ TEST(Gpt2Tokenizer, DecodesGoldenCases) {
 }
 
 TEST(Gpt2Tokenizer, KnowsItsIds) {
-  const auto tokenizer = load_tokenizer(testing::gpt2_options());
+  const auto tokenizer = load_tokenizer(fixtures::gpt2_options());
   EXPECT_EQ(tokenizer->vocab_size(), 50257U);
   EXPECT_EQ(tokenizer->special().end_of_document, 50256);
   EXPECT_EQ(tokenizer->token(262), "\u0120the");
@@ -68,7 +68,7 @@ TEST(Gpt2Tokenizer, KnowsItsIds) {
 }
 
 TEST(Gpt2Tokenizer, AddsSentinels) {
-  auto options = testing::gpt2_options();
+  auto options = fixtures::gpt2_options();
   options.extra_ids = 2;
   const auto tokenizer = load_tokenizer(options);
   EXPECT_EQ(tokenizer->vocab_size(), 50259U);
@@ -109,7 +109,7 @@ std::string random_bytes(std::mt19937& random) {
 }
 
 TEST(Gpt2Tokenizer, GivesBackAnyBytes) {
-  auto options = testing::gpt2_options();
+  auto options = fixtures::gpt2_options();
   const auto special = load_tokenizer(options);
   options.special_tokens_in_text = false;
   const auto plain = load_tokenizer(options);
@@ -126,7 +126,7 @@ TEST(Gpt2Tokenizer, GivesBackAnyBytes) {
 }
 
 TEST(Gpt2Tokenizer, TakesLongWordsInGoodTime) {
-  const auto tokenizer = load_tokenizer(testing::gpt2_options());
+  const auto tokenizer = load_tokenizer(fixtures::gpt2_options());
   for (const char c : {'a', ' ', '\n', '=', '\xff'}) {
     const std::string text(1 << 20, c);
     EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
@@ -142,4 +142,4 @@ TEST(Gpt2Tokenizer, TakesLongWordsInGoodTime) {
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::gpt2_tokenizer_test

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace cairn::text {
+namespace cairn::text::load_tokenizer_test {
 namespace {
 
 using Ids = std::vector<TokenId>;
@@ -26,11 +26,11 @@ std::string complaint(const TokenizerOptions& options) {
 }
 
 TEST(LoadTokenizer, TellsTheTypeFromTheFiles) {
-  auto options = testing::gpt2_options();
+  auto options = fixtures::gpt2_options();
   options.type.clear();
   EXPECT_EQ(load_tokenizer(options)->vocab_size(), 50257U);
   for (const std::string name : {"uncased", "cased"}) {
-    auto bert = testing::bert_options(name);
+    auto bert = fixtures::bert_options(name);
     const auto named = load_tokenizer(bert);
     bert.type.clear();
     EXPECT_EQ(
@@ -39,12 +39,13 @@ TEST(LoadTokenizer, TellsTheTypeFromTheFiles) {
   }
   EXPECT_EQ(load_tokenizer({.vocab_size = 9})->encode("8"), Ids{8});
   EXPECT_EQ(
-      load_tokenizer({.model_file = testing::golden("json/bert.json")})
+      load_tokenizer({.model_file = fixtures::golden("json/bert.json")})
           ->special()
           .classify,
       2);
   EXPECT_EQ(
-      load_tokenizer({.model_file = testing::golden("sentencepiece/bpe.model")})
+      load_tokenizer(
+          {.model_file = fixtures::golden("sentencepiece/bpe.model")})
           ->vocab_size(),
       400U);
 }
@@ -52,10 +53,10 @@ TEST(LoadTokenizer, TellsTheTypeFromTheFiles) {
 TEST(LoadTokenizer, TakesFoldersOfHuggingFace) {
   const TemporaryFolder folder;
   std::filesystem::copy(
-      testing::golden("gpt2/vocab.json"),
+      fixtures::golden("gpt2/vocab.json"),
       folder.path() / "vocab.json");
   std::filesystem::copy(
-      testing::golden("gpt2/merges.txt"),
+      fixtures::golden("gpt2/merges.txt"),
       folder.path() / "merges.txt");
   const auto tokenizer =
       load_tokenizer({.type = "GPT2BPETokenizer", .model_file = folder.path()});
@@ -64,11 +65,11 @@ TEST(LoadTokenizer, TakesFoldersOfHuggingFace) {
       load_tokenizer({.model_file = folder.path()})->encode(" the"),
       Ids{262});
   std::filesystem::copy(
-      testing::golden("sentencepiece/bpe.model"),
+      fixtures::golden("sentencepiece/bpe.model"),
       folder.path() / "tokenizer.model");
   EXPECT_EQ(load_tokenizer({.model_file = folder.path()})->vocab_size(), 400U);
   std::filesystem::copy(
-      testing::golden("json/bert.json"),
+      fixtures::golden("json/bert.json"),
       folder.path() / "tokenizer.json");
   EXPECT_EQ(load_tokenizer({.model_file = folder.path()})->special().mask, 4);
   EXPECT_EQ(
@@ -92,11 +93,11 @@ TEST(LoadTokenizer, SaysWhatIsWrong) {
   EXPECT_THAT(
       complaint<ConfigError>(
           {.type = "GPT2BPETokenizer",
-           .vocab_file = testing::golden("gpt2/vocab.json")}),
+           .vocab_file = fixtures::golden("gpt2/vocab.json")}),
       HasSubstr("--merge-file"));
   EXPECT_THAT(
       complaint<ConfigError>(
-          {.vocab_file = testing::golden("gpt2/vocab.json")}),
+          {.vocab_file = fixtures::golden("gpt2/vocab.json")}),
       HasSubstr("alone"));
   EXPECT_THAT(
       complaint<DataError>({.model_file = "/nowhere/tokenizer.json"}),
@@ -104,7 +105,7 @@ TEST(LoadTokenizer, SaysWhatIsWrong) {
   EXPECT_THAT(
       complaint<DataError>(
           {.type = "SentencePieceTokenizer",
-           .model_file = testing::golden("gpt2/merges.txt")}),
+           .model_file = fixtures::golden("gpt2/merges.txt")}),
       HasSubstr("not a SentencePiece model"));
 }
 
@@ -140,7 +141,7 @@ TEST(RobertaTokenizer, HasItsOwnIds) {
   for (const char* token : {"<s>", "<pad>", "</s>", "<unk>"}) {
     add(token);
   }
-  const auto gpt2 = testing::golden_json("gpt2/vocab.json");
+  const auto gpt2 = fixtures::golden_json("gpt2/vocab.json");
   for (const auto& [token, id] : gpt2.items()) {
     add(token);
   }
@@ -152,7 +153,7 @@ TEST(RobertaTokenizer, HasItsOwnIds) {
   TokenizerOptions options{
       .type = "RobertaTokenizer",
       .vocab_file = file,
-      .merge_file = testing::golden("gpt2/merges.txt")};
+      .merge_file = fixtures::golden("gpt2/merges.txt")};
   const auto tokenizer = load_tokenizer(options);
   const SpecialIds& special = tokenizer->special();
   EXPECT_EQ(special.begin, 0);
@@ -165,7 +166,7 @@ TEST(RobertaTokenizer, HasItsOwnIds) {
       (Ids{0, id("the"), 50264, id("\u0120sat"), 2}));
   options.add_special_tokens = false;
   EXPECT_EQ(load_tokenizer(options)->encode("the"), Ids{id("the")});
-  options.vocab_file = testing::golden("gpt2/vocab.json");
+  options.vocab_file = fixtures::golden("gpt2/vocab.json");
   EXPECT_THAT(complaint<DataError>(options), HasSubstr("<s>"));
 }
 
@@ -202,12 +203,12 @@ TEST(SentencePieceTokenizer, MatchesGoldenCases) {
   for (const std::string kind : {"unigram", "bpe"}) {
     TokenizerOptions options{
         .type = "SentencePieceTokenizer",
-        .model_file = testing::golden("sentencepiece/" + kind + ".model"),
+        .model_file = fixtures::golden("sentencepiece/" + kind + ".model"),
         .extra_ids = 2};
     const auto tokenizer = load_tokenizer(options);
     int count = 0;
     for (const auto& entry :
-         testing::golden_json("sentencepiece/" + kind + "-cases.json")) {
+         fixtures::golden_json("sentencepiece/" + kind + "-cases.json")) {
       const auto text = entry["text"].get<std::string>();
       const auto ids = entry["ids"].get<Ids>();
       EXPECT_EQ(tokenizer->encode(text), ids) << text;
@@ -227,4 +228,4 @@ TEST(SentencePieceTokenizer, MatchesGoldenCases) {
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::load_tokenizer_test

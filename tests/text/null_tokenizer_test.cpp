@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cairn::text {
+namespace cairn::text::null_tokenizer_test {
 namespace {
 
 std::shared_ptr<const Tokenizer> null_tokenizer(std::size_t size) {
@@ -44,4 +44,4 @@ TEST(NullTokenizer, RefusesWhatIsNoId) {
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::null_tokenizer_test

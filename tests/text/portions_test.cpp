@@ -9,7 +9,7 @@
 #include <functional>
 #include <random>
 
-namespace cairn::text {
+namespace cairn::text::portions_test {
 namespace {
 
 using cairn::testing::TemporaryFolder;
@@ -104,26 +104,26 @@ void expect_same_ids(const TokenizerOptions& options, const char* name) {
 }
 
 TEST(Portions, ByteLevelBpe) {
-  expect_same_ids(testing::gpt2_options(), "gpt2");
-  auto prefixed = testing::gpt2_options();
+  expect_same_ids(fixtures::gpt2_options(), "gpt2");
+  auto prefixed = fixtures::gpt2_options();
   prefixed.add_prefix_space = true;
   expect_same_ids(prefixed, "prefixed");
   for (const std::string name : {"llama3", "normalized", "digits"}) {
     expect_same_ids(
-        {.model_file = testing::golden("json/" + name + ".json")},
+        {.model_file = fixtures::golden("json/" + name + ".json")},
         name.c_str());
   }
 }
 
 TEST(Portions, WordPiece) {
   for (const std::string name : {"cased", "uncased"}) {
-    auto options = testing::bert_options(name);
+    auto options = fixtures::bert_options(name);
     expect_same_ids(options, name.c_str());
     options.add_special_tokens = true;
     options.never_split = {"x-y", "12."};
     expect_same_ids(options, "with special tokens");
   }
-  expect_same_ids({.model_file = testing::golden("json/bert.json")}, "json");
+  expect_same_ids({.model_file = fixtures::golden("json/bert.json")}, "json");
 }
 
 TEST(Portions, CharactersAndNumbers) {
@@ -167,8 +167,9 @@ TEST(Portions, SentencePiece) {
       '\x18',
       4};
   for (const std::string kind : {"unigram", "bpe"}) {
-    const std::string model =
-        read_file(testing::golden("sentencepiece/" + kind + ".model"), 1 << 20);
+    const std::string model = read_file(
+        fixtures::golden("sentencepiece/" + kind + ".model"),
+        1 << 20);
     for (const char prefix : {'\0', '\1'}) {
       for (const char remove : {'\0', '\1'}) {
         const std::string name = kind + (prefix != 0 ? " prefix" : "") +
@@ -185,7 +186,7 @@ TEST(Portions, SentencePiece) {
 TEST(Portions, SentencePieceRefusesWhatItCannotCut) {
   const TemporaryFolder folder;
   const std::string model =
-      read_file(testing::golden("sentencepiece/bpe.model"), 1 << 20);
+      read_file(fixtures::golden("sentencepiece/bpe.model"), 1 << 20);
   // trainer_spec (2) with treat_whitespace_as_suffix (24)
   const std::string suffix{'\x12', 3, '\xc0', 1, 1};
   const auto file = folder.write("own.model", model + suffix);
@@ -202,4 +203,4 @@ TEST(Portions, SentencePieceRefusesWhatItCannotCut) {
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::portions_test

@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-namespace cairn::text {
+namespace cairn::text::sentence_splitter_test {
 namespace {
 
 using cairn::testing::TemporaryFolder;
@@ -229,4 +229,4 @@ TEST(SentenceModel, DamagedFilesDoNoHarm) {
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::sentence_splitter_test

@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-namespace cairn::text {
+namespace cairn::text::tokenize_command_test {
 namespace {
 
 using cairn::testing::read_text;
@@ -23,9 +23,9 @@ Result tokenize(Words flags) {
       cairn_program,
       "tokenize",
       "--vocab-file",
-      testing::golden("gpt2/vocab.json"),
+      fixtures::golden("gpt2/vocab.json"),
       "--merge-file",
-      testing::golden("gpt2/merges.txt")};
+      fixtures::golden("gpt2/merges.txt")};
   words.insert(words.end(), flags.begin(), flags.end());
   return cairn::testing::run(words);
 }
@@ -51,8 +51,8 @@ Result tokenize_text(const std::string& text, const std::string& flags) {
       {"/bin/sh",
        "-c",
        cairn_program + " tokenize --vocab-file " +
-           testing::golden("gpt2/vocab.json").string() + " --merge-file " +
-           testing::golden("gpt2/merges.txt").string() + " " + flags + " < " +
+           fixtures::golden("gpt2/vocab.json").string() + " --merge-file " +
+           fixtures::golden("gpt2/merges.txt").string() + " " + flags + " < " +
            folder.write("in", text)});
 }
 
@@ -161,8 +161,8 @@ TEST(TokenizeCommand, EndsWithItsReader) {
       {"/bin/sh",
        "-c",
        cairn_program + " tokenize --vocab-file " +
-           testing::golden("gpt2/vocab.json").string() + " --merge-file " +
-           testing::golden("gpt2/merges.txt").string() + " --input " + text +
+           fixtures::golden("gpt2/vocab.json").string() + " --merge-file " +
+           fixtures::golden("gpt2/merges.txt").string() + " --input " + text +
            " | head -n 1"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out, "15496 995\n");
@@ -170,4 +170,4 @@ TEST(TokenizeCommand, EndsWithItsReader) {
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::tokenize_command_test

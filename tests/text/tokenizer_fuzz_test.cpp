@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cairn::text {
+namespace cairn::text::tokenizer_fuzz_test {
 namespace {
 
 using cairn::testing::Fuzz;
@@ -111,7 +111,7 @@ TEST(TokenizerFuzz, TokenizerJson) {
   const auto file = folder.path() / "tokenizer.json";
   std::vector<std::string> seeds;
   for (const char* name : {"llama3", "normalized", "digits", "bert"}) {
-    auto json = testing::golden_json(std::string("json/") + name + ".json");
+    auto json = fixtures::golden_json(std::string("json/") + name + ".json");
     // Small, so that damage hits all parts alike.
     if (json["model"].contains("merges")) {
       json["model"]["merges"].erase(
@@ -154,4 +154,4 @@ TEST(TokenizerFuzz, CharJson) {
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::tokenizer_fuzz_test

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace cairn::text {
+namespace cairn::text::tokenizer_json_test {
 namespace {
 
 using Ids = std::vector<TokenId>;
@@ -16,7 +16,7 @@ using cairn::testing::TemporaryFolder;
 TokenizerOptions options(const std::string& name) {
   return {
       .type = "HuggingFaceTokenizer",
-      .model_file = testing::golden("json/" + name + ".json")};
+      .model_file = fixtures::golden("json/" + name + ".json")};
 }
 
 class TokenizerJson : public ::testing::TestWithParam<std::string> {};
@@ -34,7 +34,7 @@ TEST_P(TokenizerJson, MatchesGoldenCases) {
   const auto bare = load_tokenizer(with);
   int count = 0;
   for (const auto& entry :
-       testing::golden_json("json/" + GetParam() + "-cases.json")) {
+       fixtures::golden_json("json/" + GetParam() + "-cases.json")) {
     const auto text = entry["text"].get<std::string>();
     const auto ids = entry["ids"].get<Ids>();
     EXPECT_EQ(whole->encode(text), ids) << text;
@@ -71,7 +71,7 @@ TEST(TokenizerJsonFile, TellsRolesFromNeighbours) {
   EXPECT_EQ(load_tokenizer(options("bert"))->special().end_of_document, 3);
   const TemporaryFolder folder;
   std::filesystem::copy(
-      testing::golden("json/llama3.json"),
+      fixtures::golden("json/llama3.json"),
       folder.path() / "tokenizer.json");
   TokenizerOptions in_folder{.model_file = folder.path()};
   EXPECT_EQ(load_tokenizer(in_folder)->special().end_of_document, 1);
@@ -109,7 +109,7 @@ std::string complaint(nlohmann::json json) {
 
 TEST(TokenizerJsonFile, RefusesByNameWhatItDoesNotHonour) {
   using ::testing::HasSubstr;
-  const auto good = testing::golden_json("json/llama3.json");
+  const auto good = fixtures::golden_json("json/llama3.json");
   EXPECT_EQ(complaint(good), "");
   const auto with = [&](const char* pointer, nlohmann::json value) {
     auto json = good;
@@ -163,4 +163,4 @@ TEST(TokenizerJsonFile, RefusesByNameWhatItDoesNotHonour) {
 }
 
 } // namespace
-} // namespace cairn::text
+} // namespace cairn::text::tokenizer_json_test

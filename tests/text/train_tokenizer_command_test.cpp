@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-namespace cairn::testing {
+namespace cairn::testing::train_tokenizer_command_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -156,4 +156,4 @@ TEST(TrainTokenizerCommand, TakesTheCurrentFolder) {
 }
 
 } // namespace
-} // namespace cairn::testing
+} // namespace cairn::testing::train_tokenizer_command_test

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace cairn::zero {
+namespace cairn::zero::layout_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -179,4 +179,4 @@ TEST(BucketCapacity, IsAnEighthWithinLimits) {
 }
 
 } // namespace
-} // namespace cairn::zero
+} // namespace cairn::zero::layout_test

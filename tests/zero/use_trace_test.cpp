@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace cairn::zero {
+namespace cairn::zero::use_trace_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -55,4 +55,4 @@ TEST(UseTrace, FindsItsWayBackAfterAnotherBranch) {
 }
 
 } // namespace
-} // namespace cairn::zero
+} // namespace cairn::zero::use_trace_test

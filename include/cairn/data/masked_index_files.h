@@ -9,7 +9,6 @@
 
 #include <filesystem>
 #include <string>
-#include <string_view>
 
 namespace cairn::data {
 
@@ -20,8 +19,13 @@ struct MaskedIndexFile {
   std::string description{};    ///< what the file is named after
 };
 
-inline constexpr std::string_view bert_class = "BERTMaskedWordPieceDataset";
-inline constexpr std::string_view t5_class = "T5MaskedWordPieceDataset";
+/// Megatron's name of the dataset with such options.
+inline std::string class_of(const BertOptions&) {
+  return "BERTMaskedWordPieceDataset";
+}
+inline std::string class_of(const T5Options&) {
+  return "T5MaskedWordPieceDataset";
+}
 
 /// The index of a split from the file that it was kept in, which may be
 /// Megatron's, or built and kept there: all processes of a machine share it.

@@ -4,6 +4,7 @@
 #include "checkpoint/lazy_operations.h"
 #include "checkpoint/make_folder.h"
 #include "checkpoint/parameter_tensors.h"
+#include "checkpoint/safetensors_header.h"
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
@@ -87,19 +88,13 @@ std::string file_name(const ModelDescription& d, std::string name) {
   return name;
 }
 
-std::uint64_t bytes_of(const LazyTensor& tensor) {
-  std::uint64_t bytes = c10::elementSize(tensor.type);
-  for (const std::int64_t size : tensor.shape) {
-    bytes *= static_cast<std::uint64_t>(size);
-  }
-  return bytes;
-}
-
 std::vector<NamedTensors> shards_of(NamedTensors tensors, std::uint64_t most) {
   std::vector<NamedTensors> shards(1);
   std::uint64_t bytes = 0;
   for (auto& named : tensors) {
-    const std::uint64_t more = bytes_of(named.second);
+    const auto& [name, tensor] = named;
+    const std::uint64_t more =
+        tensor_bytes(tensor.shape, tensor.type).value_or(0);
     if (bytes + more > most && !shards.back().empty()) {
       shards.emplace_back();
       bytes = 0;
@@ -139,7 +134,7 @@ void write_weights(const fs::path& folder, std::vector<NamedTensors> shards) {
     write_shard(folder / file, shards[i]);
     for (const auto& [name, tensor] : shards[i]) {
       places[name] = file;
-      total += bytes_of(tensor);
+      total += tensor_bytes(tensor.shape, tensor.type).value_or(0);
     }
   }
   index["metadata"] = {{"total_size", total}};

@@ -97,13 +97,13 @@ std::string tracker_text(const fs::path& path) {
   return text;
 }
 
-struct Place {
+struct TrackedPlace {
   fs::path folder;
   std::optional<std::int64_t> iteration;
 };
 
 /// What the tracker file names, or DeepSpeed's, or the folder itself.
-Place newest(const fs::path& folder) {
+TrackedPlace newest(const fs::path& folder) {
   const fs::path tracker = folder / tracker_file;
   const fs::path latest = folder / "latest"; // DeepSpeed's
   if (fs::exists(tracker)) {
@@ -158,8 +158,8 @@ bool has_ranks(const fs::path& folder) {
 RankFiles find_rank_files(
     const fs::path& folder,
     std::optional<std::int64_t> iteration) {
-  const Place place = iteration
-      ? Place{folder / iteration_folder(iteration), iteration}
+  const TrackedPlace place = iteration
+      ? TrackedPlace{folder / iteration_folder(iteration), iteration}
       : newest(folder);
   Found found = ranks_in(place.folder);
   if (found.files.empty()) {

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace cairn {
+
+/// What the kernel says under /proc or /sys; empty where this kernel or
+/// container has no such file.
+std::string system_text(const std::filesystem::path& path);
+
+} // namespace cairn
