@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 add_library(cairn_all INTERFACE)
 add_library(cairn::cairn ALIAS cairn_all)
 set_target_properties(cairn_all PROPERTIES EXPORT_NAME cairn)
-target_link_libraries(cairn_all INTERFACE cairn_base cairn_config cairn_data cairn_data_tensors cairn_distributed cairn_engine cairn_io cairn_monitor cairn_nn cairn_optim cairn_profiler_traces cairn_text)
+target_link_libraries(cairn_all INTERFACE cairn_base cairn_config cairn_data cairn_data_tensors cairn_distributed cairn_engine cairn_io cairn_models cairn_monitor cairn_nn cairn_optim cairn_pipeline cairn_profiler_traces cairn_text)
 target_sources(cairn_all INTERFACE FILE_SET HEADERS
   BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${PROJECT_SOURCE_DIR}/include/cairn/cairn.h)
 install(TARGETS cairn_all EXPORT cairn FILE_SET HEADERS)

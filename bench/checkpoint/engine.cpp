@@ -1,8 +1,10 @@
 #include "engine/bench_gpt.h"
 
 #include <cairn/engine/initialize.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <torch/utils.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,15 +12,18 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-// checkpoint_engine_bench save|load|step FOLDER: a GPT of 124M parameters with
-// AdamW's states (1.5 GB) through the engine, one line of JSON on rank 0.
+// checkpoint_engine_bench save|load|load-cold|step FOLDER: a GPT of 124M
+// parameters with AdamW's states (1.5 GB) through the engine, one line of JSON
+// on rank 0.
 //
-// save  to new folders, waiting for the disk; GB/s of all ranks
-// load  what save left there, by this number of ranks; GB/s
-// step  training steps, with a save behind every other one: what it takes from
-//       the step that calls it and from the steps while it is written
+// save       to new folders, waiting for the disk; GB/s of all ranks
+// load       what save left there, by this number of ranks; GB/s
+// load-cold  the same, not from the page cache
+// step       training steps, with a save behind every other one: what it takes
+//            from the training, in % of a step, as the call and beside it
 //
 // Started by `cairn launch` or alone.
 
@@ -36,6 +41,28 @@ double seconds_of(auto&& call) {
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
+}
+
+int rounds() {
+  const char* quick = std::getenv("QUICK");
+  return quick != nullptr && *quick != 0 ? 2 : 7;
+}
+
+/// `fastest` of the values is the best.
+void print_line(
+    const std::vector<double>& values,
+    double fastest,
+    double slowest,
+    const std::string& unit,
+    const std::string& more) {
+  fmt::print(
+      R"({{"value": {:.4g}, "unit": "{}", "best": {:.4g}, "worst": {:.4g}{}}})"
+      "\n",
+      median(values),
+      unit,
+      fastest,
+      slowest,
+      more);
 }
 
 constexpr const char* config = R"({
@@ -65,62 +92,103 @@ class Bench {
     }
   }
 
+  /// The first one makes the folder and the memory, and does not count.
   void save() {
-    std::vector<double> seconds;
-    for (int i = 0; i < rounds; ++i) {
+    std::vector<double> rates;
+    std::string before;
+    for (int i = 0; i <= rounds(); ++i) {
       const std::string tag = "round" + std::to_string(i);
-      world_.group().barrier();
-      seconds.push_back(seconds_of([&] {
+      const double seconds = together([&] {
         all_.engine.save_checkpoint(folder_, tag, {}, {.wait = true});
-      }));
-      if (i + 1 < rounds && world_.rank() == 0) {
-        fs::remove_all(folder_ / tag);
+      });
+      forget(std::exchange(before, tag));
+      if (i > 0) {
+        rates.push_back(bytes_ / seconds / 1e9);
       }
     }
-    say("save", median(seconds));
+    print_rates(rates);
   }
 
-  void load() {
-    std::vector<double> seconds;
-    for (int i = 0; i < rounds; ++i) {
-      world_.group().barrier();
-      seconds.push_back(
-          seconds_of([&] { all_.engine.load_checkpoint(folder_); }));
+  /// The first one brings the files and the memory near, and does not count.
+  void load(bool cold) {
+    std::vector<double> rates;
+    for (int i = 0; i <= rounds(); ++i) {
+      if (cold && world_.rank() == 0) {
+        drop_from_cache();
+      }
+      const double seconds =
+          together([&] { all_.engine.load_checkpoint(folder_); });
+      if (i > 0) {
+        rates.push_back(bytes_ / seconds / 1e9);
+      }
     }
-    say("load", median(seconds));
+    print_rates(rates);
   }
 
+  /// The first save also gets the memory for the copy, and does not count.
   void step() {
     one_step();
-    std::vector<double> alone, calls, beside, behind;
-    for (int i = 0; i < 2 * rounds; ++i) {
-      alone.push_back(seconds_of([&] { one_step(); }));
-      calls.push_back(seconds_of([&] {
-        all_.engine.save_checkpoint(folder_, "step" + std::to_string(i));
-      }));
-      beside.push_back(seconds_of([&] { one_step(); }));
-      behind.push_back(seconds_of([&] { all_.engine.finish_checkpoint(); }));
-      if (world_.rank() == 0) {
-        fs::remove_all(folder_ / ("step" + std::to_string(i)));
+    std::vector<double> alone, calls, beside, behind, stalls;
+    for (int i = 0; i <= rounds(); ++i) {
+      const std::string tag = "step" + std::to_string(i);
+      const double step = seconds_of([&] { one_step(); });
+      const double call =
+          seconds_of([&] { all_.engine.save_checkpoint(folder_, tag); });
+      const double slower = seconds_of([&] { one_step(); });
+      const double left = seconds_of([&] { all_.engine.finish_checkpoint(); });
+      forget(tag);
+      if (i > 0) {
+        alone.push_back(step);
+        calls.push_back(call);
+        beside.push_back(slower);
+        behind.push_back(left);
+        stalls.push_back(100 * (call + slower - step) / step);
       }
     }
     if (world_.rank() == 0) {
-      // The first call also gets the memory for the copy.
-      fmt::print(
-          "{{\"what\": \"step\", \"ranks\": {}, \"step\": {:.4f}, "
-          "\"first_call\": {:.4f}, \"call\": {:.4f}, \"step_beside\": {:.4f}, "
-          "\"left_to_write\": {:.4f}}}\n",
-          world_.size(),
-          median(alone),
-          calls.front(),
-          median({calls.begin() + 1, calls.end()}),
-          median(beside),
-          median(behind));
+      print_line(
+          stalls,
+          *std::ranges::min_element(stalls),
+          *std::ranges::max_element(stalls),
+          "%",
+          fmt::format(
+              R"(, "step_s": {:.4f}, "call_s": {:.4f}, "beside_s": {:.4f}, )"
+              R"("left_s": {:.4f})",
+              median(alone),
+              median(calls),
+              median(beside),
+              median(behind)));
     }
   }
 
  private:
-  static constexpr int rounds = 5;
+  double together(auto&& call) {
+    world_.group().barrier();
+    return seconds_of([&] {
+      call();
+      world_.group().barrier();
+    });
+  }
+
+  /// Freeing a large file keeps a disk busy for a second: not in the next save.
+  void forget(const std::string& tag) {
+    if (world_.rank() == 0 && !tag.empty()) {
+      fs::remove_all(folder_ / tag);
+      ::sync();
+    }
+    world_.group().barrier();
+  }
+
+  void drop_from_cache() const {
+    ::sync();
+    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+      if (entry.is_regular_file()) {
+        const int file = ::open(entry.path().c_str(), O_RDONLY);
+        ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+        ::close(file);
+      }
+    }
+  }
 
   void one_step() {
     const at::Tensor tokens = at::randint(50304, {4, 256}, at::kLong);
@@ -128,15 +196,14 @@ class Bench {
     all_.engine.step();
   }
 
-  void say(const char* what, double seconds) const {
+  void print_rates(const std::vector<double>& rates) const {
     if (world_.rank() == 0) {
-      fmt::print(
-          "{{\"what\": \"{}\", \"ranks\": {}, \"seconds\": {:.4f}, "
-          "\"gb_per_second\": {:.3f}}}\n",
-          what,
-          world_.size(),
-          seconds,
-          bytes_ / seconds / 1e9);
+      print_line(
+          rates,
+          *std::ranges::max_element(rates),
+          *std::ranges::min_element(rates),
+          "GB/s",
+          "");
     }
   }
 
@@ -151,12 +218,23 @@ class Bench {
 
 int main(int argc, char** argv) {
   const std::string what = argc >= 3 ? argv[1] : ""; // launchers add more
-  if (what != "save" && what != "load" && what != "step") {
+  if (what != "save" && what != "load" && what != "load-cold" &&
+      what != "step") {
     fmt::print(
         stderr,
-        "usage: checkpoint_engine_bench save|load|step FOLDER\n");
+        "usage: checkpoint_engine_bench save|load|load-cold|step FOLDER\n");
     return 2;
   }
+  if (what.starts_with("load") && !fs::exists(fs::path(argv[2]) / "latest")) {
+    fmt::print(stderr, "{}: nothing was saved there yet\n", argv[2]);
+    return 1;
+  }
   Bench bench(argv[2]);
-  what == "save" ? bench.save() : what == "load" ? bench.load() : bench.step();
+  if (what == "save") {
+    bench.save();
+  } else if (what == "step") {
+    bench.step();
+  } else {
+    bench.load(what == "load-cold");
+  }
 }

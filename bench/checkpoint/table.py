@@ -27,6 +27,19 @@ def spread(rows):
     return {way: dict(shared, value=statistics.median(values), best=None) for way, values in ways.items()}
 
 
+def print_step(peers):
+    print("\n## A save beside the training\n\n| who | step | the call | a step beside it | the training loses | best … worst | others |\n"
+          "|---|---|---|---|---|---|---|")
+    for peer, rows in peers.items():
+        row = joined(rows)
+        if "error" in row:
+            print(f"| {peer} | failed | {row['error']} | | | | |")
+            continue
+        step, call, beside = (statistics.median(row[key] for row in rows if key in row) for key in ("step_s", "call_s", "beside_s"))
+        print(f"| {peer} | {step:.3f} s | {1000 * call:.0f} ms | {beside:.3f} s | {row['value']:.1f} % of a step | "
+              f"{min(r['best'] for r in rows if 'best' in r):.1f} … {max(r['worst'] for r in rows if 'worst' in r):.1f} | {row['others']} |")
+
+
 def print_case(case, peers):
     done = {}
     for peer, rows in peers.items():
@@ -52,7 +65,10 @@ def main(path):
         for row in map(json.loads, f):
             cases[row["case"]][row["peer"]].append(row)
     for case, peers in cases.items():
-        print_case(case, peers)
+        if case == "step":
+            print_step(peers)
+        else:
+            print_case(case, peers)
 
 
 main(sys.argv[1])

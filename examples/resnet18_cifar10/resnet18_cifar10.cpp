@@ -1,10 +1,10 @@
 // ResNet-18 on CIFAR-10; --help says how to start it.
 
-#include "resnet18.h"
 #include "synthetic_cifar10.h"
 
 #include <cairn/cairn.h>
 #include <cairn/data/cifar10_dataset.h>
+#include <cairn/models/resnet18.h>
 
 #include <torch/nn/functional/loss.h>
 
@@ -122,7 +122,7 @@ void run(int argc, char** argv) {
       cairn::data::Cifar10Options{.train = false});
 
   torch::manual_seed(1);
-  resnet::ResNet18 net(10, options.width);
+  cairn::models::ResNet18 net(10, options.width);
   auto [engine, optimizer, loader, schedule] = cairn::initialize(
       {.args = args, .model = net, .training_data = train, .world = world});
   cairn::TrainingLoader test_loader(

@@ -6,6 +6,7 @@
 #include "cli/byte_size.h"
 #include "cli/checkpoint_command.h"
 #include "cli/command_line.h"
+#include "cli/stop_signal.h"
 #include "cli/text_table.h"
 
 #include <cairn/base/error.h>
@@ -16,6 +17,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -150,26 +152,45 @@ int run_checkpoint_verify(const Arguments& arguments) {
   if (!line.parse(arguments)) {
     return exit_ok;
   }
+  watch_stop_signals();
   std::uint64_t bytes = 0;
   std::vector<Verified> all = found_in(path, tag, bytes);
-  Progress bar({.label = "verifying", .total = bytes, .unit = "B"});
-  const auto advance = [&](std::uint64_t count) { bar.advance(count); };
+  std::optional<Progress> bar(
+      std::in_place,
+      Progress::Options{.label = "verifying", .total = bytes, .unit = "B"});
+  const auto advance = [&](std::uint64_t count) {
+    throw_if_stopped();
+    bar->advance(count);
+  };
+  std::size_t done = 0;
   std::size_t faults = 0;
-  for (Verified& one : all) {
-    if (one.report.faults.empty()) {
-      one.report = one.format == CheckpointFormat::native
-          ? checkpoints::verify_native(one.place, advance)
-          : read_all(one.place, advance);
+  int interrupted = 0;
+  try {
+    for (; done < all.size(); ++done) {
+      Verified& one = all[done];
+      if (one.report.faults.empty()) {
+        one.report = one.format == CheckpointFormat::native
+            ? checkpoints::verify_native(one.place, advance)
+            : read_all(one.place, advance);
+      }
+      faults += one.report.faults.size();
     }
-    faults += one.report.faults.size();
+    bar->done();
+  } catch (const Stopped& stopped) {
+    interrupted = stopped.exit_code;
+    all.resize(done);
   }
-  bar.done();
+  bar.reset();
   if (json) {
     print_json(to_json(all));
   } else {
     std::ranges::for_each(all, print_verified);
   }
   std::fflush(stdout);
+  if (interrupted != 0) {
+    fmt::print(stderr, "cairn: interrupted; the rest was not read\n");
+    return interrupted;
+  }
   if (faults > 0) {
     throw CheckpointError(
         {.what =

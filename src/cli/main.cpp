@@ -14,6 +14,8 @@ constexpr Command commands[] = {
      run_train_tokenizer},
     {"tokenize", "turn text into token ids and back", run_tokenize},
     {"preprocess", "turn texts into token files", run_preprocess},
+    {"quickstart", "from nothing to a trained model", nullptr},
+    {"pretrain", "train GPT, BERT or T5", nullptr},
     {"checkpoint", "list, inspect, verify and compare checkpoints", nullptr},
     {"convert", "turn a checkpoint into another format", nullptr},
     {"merge-mp-partitions",

@@ -2,6 +2,7 @@
 
 #include "cli/byte_size.h"
 #include "cli/command.h"
+#include "cli/stop_signal.h"
 
 #include <cairn/base/progress.h>
 #include <cairn/monitor/process_memory.h>
@@ -12,34 +13,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <optional>
 #include <utility>
 
 namespace cairn::cli {
 namespace {
 
-volatile sig_atomic_t stopped_by = 0;
-
-struct Stopped : std::exception {};
-
-/// The first asks for an end, the second one is that of the system.
-void watch_signals() {
-  struct sigaction action {};
-  action.sa_handler = [](int signal) { stopped_by = signal; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-  ::signal(SIGXFSZ, SIG_IGN); // told as an error, not by a signal
-}
-
 /// Draws, and looks at memory and signals.
 class Watch {
  public:
   void operator()(std::uint64_t done, std::uint64_t total) {
-    if (stopped_by != 0) {
-      throw Stopped();
-    }
+    throw_if_stopped();
     most_memory_ = std::max(most_memory_, monitor::anonymous_resident());
     if (!bar_) {
       bar_.emplace(Progress::Options{
@@ -75,7 +59,8 @@ std::string model_text(const checkpoints::ConvertReport& report) {
 
 int run_conversion(checkpoints::ConvertOptions options) {
   using Seconds = std::chrono::duration<double>;
-  watch_signals();
+  watch_stop_signals();
+  ::signal(SIGXFSZ, SIG_IGN); // told as an error, not by a signal
   Watch watch;
   options.progress = [&](std::uint64_t done, std::uint64_t total) {
     watch(done, total);
@@ -103,10 +88,10 @@ int run_conversion(checkpoints::ConvertOptions options) {
         shown_byte_size(watch.most_memory()),
         options.output.string());
     return exit_ok;
-  } catch (const Stopped&) {
+  } catch (const Stopped& stopped) {
     watch.end();
     fmt::print(stderr, "cairn: interrupted; nothing was written\n");
-    return 128 + stopped_by;
+    return stopped.exit_code;
   }
 }
 

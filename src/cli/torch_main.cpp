@@ -6,6 +6,8 @@ int main(int argc, char** argv) {
       {"checkpoint",
        "list, inspect, verify and compare checkpoints",
        run_checkpoint},
+      {"quickstart", "from nothing to a trained model", run_quickstart},
+      {"pretrain", "train GPT, BERT or T5", run_pretrain},
       {"convert", "turn a checkpoint into another format", run_convert},
       {"merge-mp-partitions",
        "cut a checkpoint of Megatron's for other ranks",

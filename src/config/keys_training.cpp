@@ -119,7 +119,7 @@ void add_training_keys(std::vector<Key>& table) {
   checkpoint.opaque(
       "writer",
       "DeepSpeed's fast writer.",
-      "checkpoints are always written in the background");
+      "Cairn has one writer; `async` says whether training waits for it");
   checkpoint
       .add(
           "checkpoint_serialization",

@@ -505,6 +505,28 @@ void ProcessGroup::require_all(
   }
 }
 
+void ProcessGroup::fail(
+    const std::string& what,
+    const std::string& why,
+    Site site) const noexcept {
+  if (!core_->watched) {
+    return;
+  }
+  try {
+    // A call of this rank alone, so that nobody else is to blame for it.
+    const auto alone = std::make_shared<const std::vector<int>>(
+        1,
+        core_->job->environment.rank);
+    const auto operation = core_->job->watchdog->begin(
+        CallCheck(*core_, what, site).record({}, ""),
+        alone);
+    operation->part_ended(why.empty() ? "no reason given" : why);
+    operation->wait();
+  } catch (const std::exception&) {
+    // What was to happen: the job has failed, now or before.
+  }
+}
+
 ProcessGroup ProcessGroup::subgroup(
     const std::vector<int>& ranks,
     const std::string& name) const {

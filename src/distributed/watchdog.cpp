@@ -19,6 +19,9 @@ constexpr const char* wake_prefix = "watchdog/wake/";
 constexpr const char* notes_prefix = "watchdog/notes/";
 constexpr const char* seen_prefix = "watchdog/seen/";
 constexpr const char* left_prefix = "watchdog/left/";
+constexpr const char* answer_prefix = "watchdog/answer/";
+
+constexpr const char* ask = "ask"; ///< what a rank is woken for
 
 /// Notes of a thousand ranks are read by one: the latest calls are enough.
 constexpr std::size_t records_in_notes = 32;
@@ -39,6 +42,15 @@ std::string unless_said(const std::string& text, const std::string& before) {
 
 bool has_left(Store& store, int rank) {
   return store.get(key(left_prefix, rank)).has_value();
+}
+
+void ask_for_notes(Store& store, int rank) {
+  store.set(key(wake_prefix, rank), ask);
+}
+
+std::optional<Notes> answered_notes(Store& store, int rank) {
+  const auto text = store.get(key(answer_prefix, rank));
+  return text ? notes_from_text(*text) : std::nullopt;
 }
 
 std::shared_ptr<Watchdog> Watchdog::start(
@@ -265,7 +277,23 @@ void Watchdog::watch() {
 void Watchdog::listen() {
   const std::string mine = key(wake_prefix, options_.rank);
   try {
-    while (!listening_->wait({mine}, std::chrono::hours(24))) {
+    for (;;) {
+      if (!listening_->wait({mine}, std::chrono::hours(24))) {
+        continue;
+      }
+      if (listening_->get(mine) != ask) {
+        break;
+      }
+      listening_->erase(mine);
+      listening_->set(
+          key(answer_prefix, options_.rank),
+          to_text(notes(/*left=*/false)));
+      // The question may have taken the place of an alarm or of the end.
+      const bool alarm = listening_->get(alarm_key).has_value();
+      const std::lock_guard lock(mutex_);
+      if (alarm || stopping_) {
+        break;
+      }
     }
   } catch (const Error&) {
     // The store is gone. Whether that matters shows when a collective fails:
@@ -346,30 +374,34 @@ std::string Watchdog::compare_notes(const Alarm& alarm) {
   return diagnose(alarm, notes, options_.world_size);
 }
 
-void Watchdog::publish_notes(bool left) {
-  Notes notes{
+Notes Watchdog::notes(bool left) const {
+  Notes result{
       .rank = options_.rank,
       .left = left,
       .groups = recorder_.groups(),
       .reached = recorder_.reached(),
       .records = recorder_.records()};
-  if (notes.records.size() > records_in_notes) {
-    notes.records.erase(
-        notes.records.begin(),
-        notes.records.end() - static_cast<std::ptrdiff_t>(records_in_notes));
+  if (result.records.size() > records_in_notes) {
+    result.records.erase(
+        result.records.begin(),
+        result.records.end() - static_cast<std::ptrdiff_t>(records_in_notes));
   }
   // What this rank waits for matters however long ago it was called.
   std::vector<CollectiveRecord> waiting;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [id, operation] : running_) {
-      if (notes.records.empty() || id < notes.records.front().id) {
+      if (result.records.empty() || id < result.records.front().id) {
         waiting.push_back(operation->record());
       }
     }
   }
-  notes.records.insert(notes.records.begin(), waiting.begin(), waiting.end());
-  store_->set(key(notes_prefix, options_.rank), to_text(notes));
+  result.records.insert(result.records.begin(), waiting.begin(), waiting.end());
+  return result;
+}
+
+void Watchdog::publish_notes(bool left) {
+  store_->set(key(notes_prefix, options_.rank), to_text(notes(left)));
 }
 
 std::vector<std::string> Watchdog::keys(const char* prefix) const {

@@ -24,6 +24,11 @@ namespace cairn::distributed {
 /// Whether a rank's program has ended in good order.
 bool has_left(Store& store, int rank);
 
+/// Asks a rank how far it is; its watchdog answers, whatever else it does.
+void ask_for_notes(Store& store, int rank);
+/// The last answer, if there was one.
+std::optional<Notes> answered_notes(Store& store, int rank);
+
 /// Watches every collective of this rank. When one fails or does not finish in
 /// time, the ranks compare notes through the store: each tells its last calls,
 /// one of them works out who is to blame, all print that line and end with it.
@@ -82,6 +87,7 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   void investigate(std::optional<Alarm> alarm);
   std::string verdict(std::optional<Alarm> alarm);
   std::string compare_notes(const Alarm& alarm);
+  Notes notes(bool left) const;
   void publish_notes(bool left);
   void fail_all(const std::string& verdict);
   std::shared_ptr<const CommError> error_for(const CollectiveRecord&) const;

@@ -1,13 +1,19 @@
 #include "engine/checkpoint_writer.h"
 
+#include "base/file_calls.h"
+#include "base/file_error.h"
+#include "base/remove_tree.h"
+
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 #include <utility>
 
@@ -46,6 +52,14 @@ std::string file_name(int rank) {
   return fmt::format("rank-{:05}.safetensors", rank);
 }
 
+/// The ranks do it at the same time.
+void make_partial_folder(const fs::path& folder) {
+  if (file_calls().mkdirat(AT_FDCWD, folder.c_str(), 0777) != 0 &&
+      errno != EEXIST) {
+    throw file_error("make", folder, errno);
+  }
+}
+
 std::string size_text(double bytes) {
   return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes / 1e6)
                      : fmt::format("{:.2f} GB", bytes / 1e9);
@@ -55,9 +69,11 @@ std::string size_text(double bytes) {
 
 CheckpointWriter::CheckpointWriter(
     distributed::ProcessGroup group,
+    std::vector<distributed::ProcessGroup> training,
     Logger logger,
     checkpoints::Retention retention)
     : group_(std::move(group)),
+      training_(std::move(training)),
       logger_(std::move(logger)),
       retention_(retention),
       agreement_(group_, "checkpoint") {}
@@ -85,6 +101,14 @@ std::optional<std::string> CheckpointWriter::finish() {
   return std::exchange(failure_, std::nullopt);
 }
 
+std::string CheckpointWriter::agree(
+    const std::string& what,
+    const std::string& text,
+    const distributed::Agreement::Decide& decide,
+    std::chrono::milliseconds timeout) {
+  return agreement_(what, text, decide, timeout, training_);
+}
+
 CheckpointWriter::Place CheckpointWriter::begin(
     const fs::path& folder,
     const std::string& tag) {
@@ -100,7 +124,7 @@ CheckpointWriter::Place CheckpointWriter::begin(
           waited);
     }
   }
-  const std::string answer = agreement_(
+  const std::string answer = agree(
       "save_checkpoint(\"" + tag + "\")",
       tag,
       [&](const std::vector<std::string>& tags) {
@@ -152,17 +176,7 @@ std::string CheckpointWriter::prepare(
     locked_folder_ = folder;
     checkpoints::remove_remains(folder);
   }
-  const std::string nonce = random_name();
-  const fs::path partial =
-      checkpoints::partial_folder(folder, tags.front(), nonce);
-  fs::create_directory(partial, error);
-  if (error) {
-    throw CheckpointError(
-        {.what = "the folder cannot be made",
-         .where = partial.string(),
-         .values = error.message()});
-  }
-  return nonce;
+  return random_name();
 }
 
 void CheckpointWriter::write(Save save) {
@@ -197,6 +211,7 @@ std::string CheckpointWriter::run(Save& save, Pace pace) {
   const auto began = Clock::now();
   std::string outcome;
   try {
+    make_partial_folder(save.place.partial);
     const auto written =
         save.write_file(save.place.partial / file_name(group_.rank()));
     outcome = done + checkpoints::to_text(written);
@@ -223,8 +238,7 @@ std::string CheckpointWriter::run(Save& save, Pace pace) {
     return problem;
   }
   if (!problem.empty()) {
-    std::error_code ignored; // the disk may be full or gone
-    fs::remove_all(save.place.partial, ignored);
+    discard_tree(save.place.partial);
     return problem;
   }
   double bytes = 0;

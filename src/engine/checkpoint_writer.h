@@ -13,6 +13,7 @@
 #include <future>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace cairn::engine {
 
@@ -22,8 +23,10 @@ namespace cairn::engine {
 /// Nothing that goes wrong on the disk harms what was saved before.
 class CheckpointWriter {
  public:
+  /// `training` are the groups that training calls its collectives on.
   CheckpointWriter(
       distributed::ProcessGroup group,
+      std::vector<distributed::ProcessGroup> training,
       Logger logger,
       checkpoints::Retention retention);
   /// Waits for a save under way.
@@ -38,7 +41,7 @@ class CheckpointWriter {
   };
   /// All ranks come to save under the same tag; waits for the save before.
   /// Throws on every rank if they differ, if another job writes to the folder,
-  /// or if it cannot be made.
+  /// or if there is none and it cannot be made.
   Place begin(const std::filesystem::path& folder, const std::string& tag);
 
   /// Writes this rank's file to the path it is given.
@@ -58,8 +61,13 @@ class CheckpointWriter {
   /// failed and nobody was told.
   std::optional<std::string> finish();
 
-  /// See Agreement; not while a save is under way.
-  distributed::Agreement& agreement() { return agreement_; }
+  /// See Agreement; in order with the training, so not while a save is under
+  /// way.
+  std::string agree(
+      const std::string& what,
+      const std::string& text,
+      const distributed::Agreement::Decide& decide,
+      std::chrono::milliseconds timeout);
 
  private:
   std::string prepare(
@@ -72,6 +80,7 @@ class CheckpointWriter {
   void prune(const std::filesystem::path& folder) const;
 
   distributed::ProcessGroup group_;
+  std::vector<distributed::ProcessGroup> training_;
   Logger logger_;
   checkpoints::Retention retention_;
   distributed::Agreement agreement_;

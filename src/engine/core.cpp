@@ -17,6 +17,11 @@
 namespace cairn::engine {
 
 void Core::begin_forward() {
+  refuse_in_pipeline("forward");
+  enter_forward();
+}
+
+void Core::enter_forward() {
   in_forward_ = true;
   if (training_) {
     log_.begin_pass();
@@ -73,7 +78,29 @@ at::Tensor Core::prepared(const at::Tensor& input) const {
 }
 
 bool Core::at_boundary() const {
-  return (counters_.micro_steps + 1) % batch().accumulation == 0;
+  return counters_.since_update + 1 == batch().accumulation;
+}
+
+void Core::set_train_batch_size(std::int64_t samples) {
+  const std::int64_t share = batch().micro * batch().data_parallel;
+  if (samples < 1 || samples % share != 0) {
+    throw ConfigError(
+        {.what = "the batch does not divide into micro batches",
+         .where = "set_train_batch_size()",
+         .values = fmt::format(
+             "{} samples, {} ranks x micro batch {}",
+             samples,
+             batch().data_parallel,
+             batch().micro)});
+  }
+  if (counters_.since_update != 0 || backward_done_) {
+    throw ConfigError(
+        {.what = "the batch size changes between updates only",
+         .where = "set_train_batch_size()",
+         .remedy = "call it right after the step() that updates"});
+  }
+  config_.deepspeed.batch->train = samples;
+  config_.deepspeed.batch->accumulation = samples / share;
 }
 
 void Core::set_sync(bool on) {
@@ -89,6 +116,7 @@ void Core::set_sync(bool on) {
 }
 
 void Core::backward(const at::Tensor& loss) {
+  refuse_in_pipeline("backward");
   if (backward_done_ && synchronise_) {
     throw ConfigError(
         {.what = "backward() was called twice without step()",
@@ -113,14 +141,28 @@ void Core::backward(const at::Tensor& loss) {
   if (std::exchange(first_pass_, false)) {
     warn_of_unused_options();
   }
+  run_backward(
+      [&] { torch::autograd::backward({scaled(loss)}, {}); },
+      synchronise_ && at_boundary());
+  if (gatherer_) {
+    gatherer_->finish_pass(zero::ParameterGatherer::Mode::training);
+  }
+  backward_done_ = synchronise_;
+}
+
+/// What backward starts from.
+at::Tensor Core::scaled(const at::Tensor& loss) const {
   const double factor =
       scaler_.scale() / static_cast<double>(batch().accumulation);
-  const at::Tensor scaled = factor == 1 ? loss : loss.to(at::kFloat) * factor;
+  return factor == 1 ? loss : loss.to(at::kFloat) * factor;
+}
+
+void Core::run_backward(const std::function<void()>& pass, bool last) {
   const monitor::TimerScope timed(log_.timers()("backward"));
   activations_.begin_backward(gathered_bytes());
   try {
-    reducer_->begin(synchronise_ && at_boundary());
-    torch::autograd::backward({scaled}, {});
+    reducer_->begin(last);
+    pass();
     if (gatherer_) {
       gatherer_->rethrow();
     }
@@ -129,10 +171,6 @@ void Core::backward(const at::Tensor& loss) {
     reducer_->abandon();
     fail("backward");
   }
-  if (gatherer_) {
-    gatherer_->finish_pass(zero::ParameterGatherer::Mode::training);
-  }
-  backward_done_ = synchronise_;
 }
 
 const nn::CheckpointOptions& Core::checkpoint_options() {
@@ -150,6 +188,7 @@ void Core::warn_of_unused_options() const {
 }
 
 void Core::step() {
+  refuse_in_pipeline("step");
   if (!synchronise_) {
     throw ConfigError(
         {.what = "step() inside no_sync()", .remedy = "leave the scope first"});
@@ -162,7 +201,14 @@ void Core::step() {
   const bool boundary = at_boundary();
   backward_done_ = false;
   ++counters_.micro_steps;
+  ++counters_.since_update;
+  end_micro_step(boundary);
+}
+
+void Core::end_micro_step(bool boundary) {
   if (boundary) {
+    counters_.since_update = 0;
+    counters_.samples += batch().train;
     const monitor::TimerScope timed(log_.timers()("step"));
     try {
       finish_accumulation();
@@ -179,6 +225,7 @@ void Core::step() {
 
 void Core::finish_accumulation() {
   reducer_->finish();
+  sum_shared_gradients();
   const double norm =
       std::sqrt(reduced_sum_of_squares()) * after_ / scaler_.scale();
   if (!overflows(norm)) {
@@ -190,16 +237,36 @@ void Core::finish_accumulation() {
   reducer_->clear();
 }
 
+/// After which every rank that holds a parameter has all of its gradient.
+void Core::sum_shared_gradients() {
+  for (const SharedGradient& shared : shared_gradients_) {
+    at::Tensor gradient = reducer_->gradient(shared.bucket);
+    if (gradient.device() == device_) {
+      shared.group.all_reduce(gradient).wait();
+    } else {
+      gradient.copy_(zero::sum_over(shared.group, gradient));
+    }
+  }
+}
+
 /// Over all ranks that hold a part.
 double Core::reduced_sum_of_squares() const {
   double sum = 0;
   for (int b = 0; b < flat_->buckets() && layout_->buckets()[b].trainable;
        ++b) {
-    sum += zero::sum_of_squares(reducer_->gradient(b));
+    const int first = layout_->buckets()[b].members.front().parameter;
+    if (speaks_for(shares_.parameters[first])) {
+      sum += zero::sum_of_squares(reducer_->gradient(b));
+    }
   }
   if (reducer_->options().shards) {
     sum =
         zero::sum_over(group_, at::full({1}, sum, at::kDouble)).item<double>();
+  }
+  if (mesh_) {
+    sum =
+        zero::sum_over(mesh_->model_parallel(), at::full({1}, sum, at::kDouble))
+            .item<double>();
   }
   return sum;
 }
@@ -225,7 +292,7 @@ void Core::update(double norm) {
     gatherer_->release_all();
   }
   scaler_.update(false);
-  ++counters_.schedule_steps;
+  counters_.schedule_steps += schedule_counts_samples_ ? batch().train : 1;
   apply_schedule();
 }
 

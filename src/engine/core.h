@@ -3,6 +3,7 @@
 #include "engine/activation_meter.h"
 #include "engine/checkpoint_writer.h"
 #include "engine/model_parameters.h"
+#include "engine/parameter_share.h"
 #include "engine/precision.h"
 #include "engine/snapshot.h"
 #include "engine/step_log.h"
@@ -13,9 +14,11 @@
 #include "zero/sharded_optimizer.h"
 
 #include <cairn/base/log.h>
+#include <cairn/checkpoint/model_description.h>
 #include <cairn/checkpoint/slices.h>
 #include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
+#include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/client_state.h>
 #include <cairn/engine/memory_report.h>
 #include <cairn/engine/model.h>
@@ -26,6 +29,7 @@
 #include <cairn/optim/loss_scaler.h>
 #include <cairn/optim/rule.h>
 #include <cairn/optim/schedule.h>
+#include <cairn/pipeline/executor.h>
 #include <cairn/zero/layout.h>
 #include <cairn/zero/policy.h>
 #include <torch/optim/optimizer.h>
@@ -49,9 +53,11 @@ struct CoreOptions {
   std::vector<ParameterGroup> groups; ///< empty: all parameters, one group
   std::shared_ptr<torch::optim::Optimizer> client_optimizer;
   std::shared_ptr<const optim::Schedule> client_schedule;
+  bool schedule_counts_samples = false;
   distributed::World world;
-  distributed::ProcessGroup data_parallel;
-  distributed::ProcessGroup tensor_parallel;
+  /// Unset: every rank of the world has all of the model.
+  std::optional<distributed::ProcessMesh> mesh;
+  std::optional<checkpoints::ModelDescription> description;
   Logger logger;
 };
 
@@ -73,19 +79,27 @@ class Core {
 
   void backward(const at::Tensor& loss);
   void step();
+  /// Instead of the three, where the model is cut into pipeline stages.
+  at::Tensor train_batch(const pipeline::NextMicroBatch& next);
+  at::Tensor eval_batch(
+      const pipeline::NextMicroBatch& next,
+      std::int64_t micro_batches);
   bool at_boundary() const;
   void set_sync(bool on);
   void train(bool on);
 
   struct Counters {
     std::int64_t micro_steps = 0;
+    std::int64_t since_update = 0; ///< of them
     std::int64_t global_steps = 0;
+    std::int64_t samples = 0; ///< of those, over all ranks
     std::int64_t skipped_steps = 0;
-    std::int64_t schedule_steps = 0;
+    std::int64_t schedule_steps = 0; ///< or samples, as the schedule counts
   };
   const Counters& counters() const { return counters_; }
   const config::DeepSpeedConfig& config() const { return config_.deepspeed; }
   const config::BatchConfig& batch() const { return *config().batch; }
+  void set_train_batch_size(std::int64_t samples);
   const Precision& precision() const { return precision_; }
   const zero::Layout& layout() const { return *layout_; }
   const distributed::World& world() const { return world_; }
@@ -124,6 +138,9 @@ class Core {
  private:
   void set_up(CoreOptions& options);
   void prepare_model();
+  void share_gradients();
+  void find_group_speakers();
+  void sum_shared_gradients();
   void plan(const std::vector<ParameterGroup>& groups, const optim::Rule* rule);
   std::unique_ptr<zero::ShardTier> make_disk(
       std::string_view key,
@@ -153,7 +170,9 @@ class Core {
       at::Tensor& values,
       const VisitSlice& visit) const;
   zero::Range saved_here(int bucket, zero::Range held) const;
+  int model_rank() const; ///< within the ranks of one copy of the model
   bool speaks_for(int group) const;
+  bool speaks_for(const ParameterShare& share) const;
   bool rests_on_disk() const;
   CheckpointWriter& checkpoint_writer();
   /// Everything of this rank; `describe`: without the values.
@@ -182,7 +201,13 @@ class Core {
       const checkpoints::Source& source,
       const nlohmann::json& state);
 
+  void make_pipeline();
+  void refuse_in_pipeline(std::string_view verb) const;
+  void enter_forward();
   void leave_forward();
+  at::Tensor scaled(const at::Tensor& loss) const;
+  void run_backward(const std::function<void()>& pass, bool last);
+  void end_micro_step(bool boundary);
   std::int64_t gathered_bytes() const;
   /// While an exception is handled: throws it on, or if it means that memory
   /// is out, logs what there is and what to do, and throws that.
@@ -205,25 +230,39 @@ class Core {
       const std::string& culprit,
       const std::string& why) const;
   std::string first_non_finite() const;
+  std::string first_of_model(const std::string& text) const;
   void update(double norm);
 
   config::Config config_;
   Model model_;
+  std::optional<checkpoints::ModelDescription> description_;
   distributed::World world_;
-  distributed::ProcessGroup group_;
+  std::optional<distributed::ProcessMesh> mesh_;
+  distributed::ProcessGroup group_; ///< that shares the parameters
   Logger logger_;
   at::Device device_;
   Precision precision_;
   zero::Policy policy_;
   ModelParameters parameters_;
+  ModelShares shares_;
   std::vector<optim::GroupValues> group_values_;
   std::unique_ptr<zero::Layout> layout_;
   std::unique_ptr<zero::FlatParameters> flat_;
   std::unique_ptr<zero::GradientReducer> reducer_;
+  /// Buckets whose gradients are parts, here and on other ranks of the model.
+  struct SharedGradient {
+    int bucket;
+    distributed::ProcessGroup group;
+  };
+  std::vector<SharedGradient> shared_gradients_;
+  /// Of each parameter group: the first model rank that has some of it.
+  std::vector<std::int64_t> group_speakers_;
   std::unique_ptr<zero::ShardedOptimizer> optimizer_;
   std::unique_ptr<zero::ParameterGatherer> gatherer_;
   std::shared_ptr<const optim::Schedule> schedule_;
+  bool schedule_counts_samples_ = false;
   optim::LossScaler scaler_;
+  std::unique_ptr<pipeline::Executor> pipeline_; ///< none: one stage
   nn::CheckpointOptions checkpoint_options_;
   bool checkpoint_options_used_ = false;
   int optimizer_states_ = 2; ///< of a client's optimizer: a guess

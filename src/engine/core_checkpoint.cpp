@@ -30,18 +30,26 @@ namespace fs = std::filesystem;
 /// Hands parts of parameters to a sink, under their names.
 struct PutSlice {
   const zero::Layout& layout;
+  const std::vector<ParameterShare>& shares;
+  int model_rank;
   checkpoints::Sink& sink;
 
   void operator()(
       const zero::Slice& slice,
       std::string_view kind,
       const at::Tensor& part) const {
-    const zero::ParameterSpec& spec = layout.parameters()[slice.parameter];
-    sink.put(
-        {.name = name_of(kind, spec.name),
-         .shape = spec.shape,
-         .begin = slice.in_parameter.begin,
-         .values = part});
+    const ParameterShare& share = shares[slice.parameter];
+    const std::int64_t begin = slice.in_parameter.begin;
+    const std::int64_t size =
+        std::min(slice.in_parameter.end, share.elements) - begin;
+    if (share.holders.front() == model_rank && size > 0) {
+      sink.put(
+          {.name = name_of(kind, layout.parameters()[slice.parameter].name),
+           .shape = share.whole,
+           .box = share.box,
+           .begin = begin,
+           .values = part.narrow(0, 0, size)});
+    }
   }
 };
 
@@ -72,6 +80,7 @@ CheckpointWriter& Core::checkpoint_writer() {
   if (!checkpoint_writer_) {
     checkpoint_writer_ = std::make_unique<CheckpointWriter>(
         world_.group(),
+        std::vector{world_.group(), group_},
         logger_,
         checkpoints::Retention{
             .keep_last = config().checkpoint.keep_last,
@@ -80,8 +89,20 @@ CheckpointWriter& Core::checkpoint_writer() {
   return *checkpoint_writer_;
 }
 
+int Core::model_rank() const {
+  return mesh_ ? mesh_->model_parallel().rank() : 0;
+}
+
+/// Whether this rank counts and saves what others hold too.
+bool Core::speaks_for(const ParameterShare& share) const {
+  return share.holders.front() == model_rank();
+}
+
 /// Whether this rank saves what is one for a parameter group.
 bool Core::speaks_for(int group) const {
+  if (group_speakers_[group] != model_rank()) {
+    return false;
+  }
   for (int b = 0; b < flat_->buckets(); ++b) {
     const zero::Range whole{0, layout_->buckets()[b].elements};
     for (const zero::Segment& segment : layout_->segments(b, whole)) {
@@ -124,7 +145,7 @@ void Core::put_state(
     checkpoints::Sink& sink,
     const SaveOptions& options,
     bool describe) {
-  const PutSlice put{*layout_, sink};
+  const PutSlice put{*layout_, shares_.parameters, model_rank(), sink};
   const auto put_held = [&](int bucket,
                             zero::Range held,
                             std::string_view kind,
@@ -181,6 +202,7 @@ void Core::put_generators(checkpoints::Sink& sink) const {
 
 /// Frozen parameters and buffers, which the optimizer does not know.
 void Core::put_frozen(checkpoints::Sink& sink, bool describe) {
+  const PutSlice put{*layout_, shares_.parameters, model_rank(), sink};
   for (int b = 0; b < flat_->buckets(); ++b) {
     if (layout_->buckets()[b].trainable) {
       continue;
@@ -192,17 +214,20 @@ void Core::put_frozen(checkpoints::Sink& sink, bool describe) {
               at::TensorOptions(flat_->whole(b).scalar_type())
                   .device(at::kMeta))
         : flat_->acquire_shard(b);
-    for_each_slice(b, mine, mine, weight_kind, shard, PutSlice{*layout_, sink});
+    for_each_slice(b, mine, mine, weight_kind, shard, put);
     if (!describe) {
       flat_->give_back_shard(b, false);
     }
   }
-  if (world_.rank() == 0) {
+  if (group_.rank() == 0) {
+    auto share = shares_.buffers.begin();
     for (const auto& buffer : model_.module().named_buffers()) {
-      sink.put(
-          {.name = name_of(buffer_kind, buffer.key()),
-           .shape = buffer.value().sizes().vec(),
-           .values = buffer.value().detach().contiguous().view({-1})});
+      if (speaks_for(*share++)) {
+        sink.put(
+            {.name = name_of(buffer_kind, buffer.key()),
+             .shape = buffer.value().sizes().vec(),
+             .values = buffer.value().detach().contiguous().view({-1})});
+      }
     }
   }
 }
@@ -211,11 +236,15 @@ json Core::saved_state(const SaveOptions& options) const {
   json state{
       {"ranks", world_.size()},
       {"zero_stage", static_cast<int>(config().zero.stage)},
-      {"micro_steps", counters_.micro_steps},
+      {"micro_steps", counters_.micro_steps - counters_.since_update},
       {"global_steps", counters_.global_steps},
+      {"samples", counters_.samples},
       {"skipped_steps", counters_.skipped_steps},
       {"schedule_steps", counters_.schedule_steps},
       {"rng", options.rng}};
+  if (description_) {
+    state["model"] = json::parse(checkpoints::to_json(*description_));
+  }
   if (options.optimizer) {
     state["optimizer"] = {
         {"name", optimizer_->name()},
@@ -243,7 +272,7 @@ void Core::save_checkpoint(
   CheckpointWriter& writer = checkpoint_writer();
   const auto place = writer.begin(folder, name);
   if (world_.rank() == 0) {
-    if (counters_.micro_steps % batch().accumulation != 0) {
+    if (counters_.since_update != 0) {
       logger_.warning(
           "{}: saved between two micro batches of a step; their gradients are "
           "not saved",
@@ -265,7 +294,7 @@ void Core::save_checkpoint(
     manifest.tag = name;
     manifest.step = counters_.global_steps;
     manifest.saved_at = now_in_nanoseconds();
-    manifest.ties = parameters_.ties;
+    manifest.ties = shares_.ties;
     manifest.state = saved_state(options);
     manifest.state["client"] = to_json(client, client_tensors);
     manifest.config = json::parse(config_.json());

@@ -5,12 +5,15 @@
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
+#include <cairn/distributed/agreement.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 // What becomes of a step whose gradients are not finite.
 
@@ -50,9 +53,26 @@ std::string Core::first_non_finite() const {
               at::full({1}, first, at::kLong),
               distributed::ReduceOp::min)
               .item<std::int64_t>();
-  return first < static_cast<std::int64_t>(parameters_.names.size())
+  const std::string here =
+      first < static_cast<std::int64_t>(parameters_.names.size())
       ? parameters_.names[first]
-      : "the sum of all";
+      : "";
+  const std::string name = mesh_ ? first_of_model(here) : here;
+  return name.empty() ? "the sum of all" : name;
+}
+
+/// The first text that is not empty, of all ranks that hold a part of the
+/// model.
+std::string Core::first_of_model(const std::string& text) const {
+  distributed::Agreement agreement(mesh_->model_parallel(), "first of model");
+  return agreement(
+      "step",
+      text,
+      [](const std::vector<std::string>& texts) {
+        const auto found = std::ranges::find_if_not(texts, &std::string::empty);
+        return found == texts.end() ? "" : *found;
+      },
+      std::chrono::minutes(1));
 }
 
 Core::Skipped Core::skip_step() {

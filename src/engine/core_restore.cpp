@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 namespace cairn::engine {
 
@@ -62,6 +63,26 @@ std::string worst(const std::vector<std::string>& outcomes) {
   return result;
 }
 
+/// `range` of what this rank has of a parameter; past its end is padding.
+void ask_for(
+    std::vector<checkpoints::SliceToRead>& slices,
+    const std::string& name,
+    const ParameterShare& share,
+    zero::Range range,
+    const at::Tensor& part) {
+  const std::int64_t size = std::min(range.end, share.elements) - range.begin;
+  if (size < part.numel()) {
+    part.zero_();
+  }
+  if (size > 0) {
+    slices.push_back(
+        {.name = name,
+         .box = share.box,
+         .begin = range.begin,
+         .into = part.narrow(0, 0, size)});
+  }
+}
+
 } // namespace
 
 std::pair<std::optional<fs::path>, ClientState> Core::load_checkpoint(
@@ -73,7 +94,7 @@ std::pair<std::optional<fs::path>, ClientState> Core::load_checkpoint(
   if (const auto problem = writer.finish(); problem && world_.rank() == 0) {
     logger_.warning("the last checkpoint was not saved: {}", *problem);
   }
-  const std::string found = writer.agreement()(
+  const std::string found = writer.agree(
       "load_checkpoint",
       "",
       [&](const std::vector<std::string>&) {
@@ -100,7 +121,7 @@ std::pair<std::optional<fs::path>, ClientState> Core::load_checkpoint(
   for (const std::string& name : tags) {
     const fs::path place = folder / name;
     ClientState client;
-    problem = writer.agreement()(
+    problem = writer.agree(
         "the end of load_checkpoint",
         why_not_loaded(place, options, client),
         worst,
@@ -152,6 +173,9 @@ void Core::publish_restored() {
   if (gatherer_) {
     gatherer_->release_all();
   }
+  if (pipeline_) {
+    pipeline_->share_tied_weights();
+  }
 }
 
 /// This rank's part; nobody else is asked, so that one rank may fail alone.
@@ -167,9 +191,12 @@ ClientState Core::restore(const fs::path& place, const LoadOptions& options) {
   restore_optimizer(source, state, options);
   restore_frozen(source);
   if (options.steps) {
-    counters_.micro_steps = state.at("micro_steps").get<std::int64_t>();
-    counters_.micro_steps -= counters_.micro_steps % batch().accumulation;
+    counters_.micro_steps = state.at("micro_steps");
+    counters_.since_update = 0;
     counters_.global_steps = state.at("global_steps");
+    // Others' formats do not say; then all batches were as they are here.
+    counters_.samples =
+        state.value("samples", counters_.global_steps * batch().train);
     counters_.skipped_steps = state.at("skipped_steps");
   }
   if (options.data && loader_ && state.contains("loader")) {
@@ -210,21 +237,23 @@ void Core::restore_optimizer(
           "saved with another loss scaler; this run starts with its own");
     }
   }
-  const auto read = [&](const zero::Slice& slice,
+  std::vector<checkpoints::SliceToRead> slices;
+  const auto note = [&](const zero::Slice& slice,
                         std::string_view kind,
                         at::Tensor& part) {
     const zero::ParameterSpec& spec = layout_->parameters()[slice.parameter];
+    const ParameterShare& share = shares_.parameters[slice.parameter];
     const std::string name = name_of(kind, spec.name);
-    if (source.contains(name) && source.shape(name) != spec.shape) {
+    if (source.contains(name) && source.shape(name) != share.whole) {
       throw CheckpointError(
           {.what = "the model has another shape",
            .where = spec.name,
            .values = fmt::format(
                "saved [{}], here [{}]",
                fmt::join(source.shape(name), ", "),
-               fmt::join(spec.shape, ", "))});
+               fmt::join(share.whole, ", "))});
     }
-    source.read(name, slice.in_parameter.begin, part);
+    ask_for(slices, name, share, slice.in_parameter, part);
   };
   optimizer_->visit(
       true,
@@ -233,7 +262,9 @@ void Core::restore_optimizer(
           std::string_view kind,
           at::Tensor& values) {
         if (options.optimizer || kind == weight_kind) {
-          for_each_slice(bucket, held, held, kind, values, read);
+          slices.clear();
+          for_each_slice(bucket, held, held, kind, values, note);
+          source.read(slices);
         }
       });
   if (options.optimizer) {
@@ -254,6 +285,7 @@ void Core::restore_frozen(const checkpoints::Source& source) {
     }
     const zero::Range mine = layout_->shard(b, group_.rank());
     at::Tensor shard = flat_->acquire_shard(b);
+    std::vector<checkpoints::SliceToRead> slices;
     for_each_slice(
         b,
         mine,
@@ -261,11 +293,14 @@ void Core::restore_frozen(const checkpoints::Source& source) {
         weight_kind,
         shard,
         [&](const zero::Slice& slice, std::string_view kind, at::Tensor& part) {
-          source.read(
+          ask_for(
+              slices,
               name_of(kind, layout_->parameters()[slice.parameter].name),
-              slice.in_parameter.begin,
+              shares_.parameters[slice.parameter],
+              slice.in_parameter,
               part);
         });
+    source.read(slices);
     flat_->give_back_shard(b, true);
   }
   for (auto& buffer : model_.module().named_buffers()) {

@@ -3,7 +3,9 @@
 #include "zero/client_optimizer.h"
 #include "zero/nvme_tier.h"
 #include "zero/rule_optimizer.h"
+#include "zero/sum_over.h"
 
+#include <ATen/Functions.h>
 #include <cairn/base/error.h>
 #include <cairn/optim/decay_groups.h>
 #include <cairn/optim/muon.h>
@@ -11,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -94,23 +97,43 @@ void split_for_muon(
   }
 }
 
+constexpr int most_shared_kinds = 1 << 20;
+
+/// Parameters that are shared with different ranks do not share a bucket, and
+/// tied ones have one each: then ranks that sum a bucket have the same in it.
+std::vector<int> kinds_of(const std::vector<ParameterShare>& shares) {
+  std::map<std::vector<int>, int> kinds;
+  std::vector<int> result;
+  int tied = 0;
+  for (const ParameterShare& share : shares) {
+    const int next = static_cast<int>(kinds.size());
+    const int kind = kinds.emplace(share.holders, next).first->second;
+    result.push_back(share.tied ? most_shared_kinds / 2 + tied++ : kind);
+  }
+  return result;
+}
+
 } // namespace
 
 Core::Core(CoreOptions options)
     : config_(std::move(options.config)),
       model_(std::move(options.model)),
+      description_(std::move(options.description)),
       world_(std::move(options.world)),
-      group_(std::move(options.data_parallel)),
+      mesh_(std::move(options.mesh)),
+      group_(mesh_ ? mesh_->data_context() : world_.group()),
       logger_(options.logger),
       device_(world_.device_name()),
       precision_(precision_of(config(), device_.is_cuda())),
       policy_(zero::policy_of(config().zero)),
+      schedule_counts_samples_(options.schedule_counts_samples),
       scaler_(optim::LossScaler::from(
           config().fp16,
           static_cast<int>(config().zero.stage))),
       checkpoint_options_(nn::CheckpointOptions::from(
           config().activation_checkpointing,
-          options.tensor_parallel,
+          mesh_ ? mesh_->along(distributed::Axis::tensor)
+                : distributed::ProcessGroup(),
           logger_)),
       clients_optimizer_(options.client_optimizer != nullptr),
       activations_(device_),
@@ -142,6 +165,8 @@ void Core::set_up(CoreOptions& options) {
   plan(options.groups, rule.get());
   make_flat_parameters();
   make_reducer();
+  share_gradients();
+  find_group_speakers();
   if (options.client_optimizer) {
     make_client_optimizer(std::move(options.client_optimizer));
   } else {
@@ -158,6 +183,7 @@ void Core::set_up(CoreOptions& options) {
             .max_reuse_distance = zero.max_reuse_distance});
   }
   make_schedule(options.client_schedule);
+  make_pipeline();
 }
 
 Core::~Core() = default;
@@ -203,6 +229,8 @@ void Core::prepare_model() {
         {.what = "the model has no parameters",
          .remedy = "register them with register_parameter or register_module"});
   }
+  shares_ = mesh_ ? share_model(module, parameters_, *mesh_)
+                  : unshared(module, parameters_);
 }
 
 void Core::plan(
@@ -219,6 +247,7 @@ void Core::plan(
   if (const auto* muon = dynamic_cast<const optim::Muon*>(rule)) {
     split_for_muon(*muon, parameters_, group, group_values_);
   }
+  const std::vector<int> kinds = kinds_of(shares_.parameters);
   std::vector<zero::ParameterSpec> specs;
   std::int64_t elements = 0;
   for (std::size_t i = 0; i < group.size(); ++i) {
@@ -226,10 +255,13 @@ void Core::plan(
         {.name = parameters_.names[i],
          .shape = parameters_.tensors[i].sizes().vec(),
          .group = std::max(0, group[i]),
-         .trainable = group[i] != not_trained});
+         .trainable = group[i] != not_trained,
+         .kind = kinds[i]});
     if (rule != nullptr) { // so that no bucket has states that few need
-      specs.back().kind = static_cast<int>(
-          rule->states_of(specs.back().name, specs.back().shape));
+      specs.back().kind +=
+          most_shared_kinds *
+          static_cast<int>(
+              rule->states_of(specs.back().name, specs.back().shape));
     }
     elements += specs.back().elements();
   }
@@ -325,6 +357,47 @@ void Core::make_reducer() {
           .rest_on_cpu =
               policy_.optimizer_tier != zero::Tier::device && !device_.is_cpu(),
           .pin = pins_optimizer()});
+}
+
+/// Groups for the buckets whose gradients are parts.
+void Core::share_gradients() {
+  // By ranks and names, so that the order is the same everywhere.
+  std::map<std::vector<int>, std::map<std::string, int>> buckets;
+  for (int b = 0; b < flat_->buckets() && layout_->buckets()[b].trainable;
+       ++b) {
+    const int first = layout_->buckets()[b].members.front().parameter;
+    const ParameterShare& share = shares_.parameters[first];
+    if (share.summed.size() > 1) {
+      buckets[share.summed].emplace(parameters_.names[first], b);
+    }
+  }
+  for (const auto& [ranks, shared] : buckets) {
+    const distributed::ProcessGroup group = mesh_->model_parallel().subgroup(
+        ranks,
+        fmt::format("shared by {}", fmt::join(ranks, " ")));
+    for (const auto& [name, bucket] : shared) {
+      shared_gradients_.push_back({bucket, group});
+    }
+  }
+}
+
+void Core::find_group_speakers() {
+  const auto groups = static_cast<std::int64_t>(group_values_.size());
+  at::Tensor speakers = at::full({groups}, world_.size(), at::kLong);
+  for (const zero::ParameterSpec& spec : layout_->parameters()) {
+    if (spec.trainable) {
+      speakers[spec.group] = model_rank();
+    }
+  }
+  if (mesh_) {
+    speakers = zero::sum_over(
+        mesh_->model_parallel(),
+        speakers,
+        distributed::ReduceOp::min);
+  }
+  group_speakers_.assign(
+      speakers.const_data_ptr<std::int64_t>(),
+      speakers.const_data_ptr<std::int64_t>() + groups);
 }
 
 /// Host memory that the device copies gradients and weights to and from.

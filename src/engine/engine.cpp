@@ -66,7 +66,7 @@ std::int64_t Engine::micro_steps() const {
 }
 
 std::int64_t Engine::global_samples() const {
-  return core_->counters().global_steps * core_->batch().train;
+  return core_->counters().samples;
 }
 
 std::int64_t Engine::skipped_steps() const {
@@ -89,6 +89,19 @@ std::int64_t Engine::train_batch_size() const {
   return core_->batch().train;
 }
 
+at::Tensor Engine::train_batch(const pipeline::NextMicroBatch& next) {
+  return core_->train_batch(next);
+}
+at::Tensor Engine::eval_batch(
+    const pipeline::NextMicroBatch& next,
+    std::optional<std::int64_t> micro_batches) {
+  return core_->eval_batch(
+      next,
+      micro_batches.value_or(gradient_accumulation_steps()));
+}
+void Engine::set_train_batch_size(std::int64_t samples) {
+  core_->set_train_batch_size(samples);
+}
 std::int64_t Engine::train_micro_batch_size_per_gpu() const {
   return core_->batch().micro;
 }

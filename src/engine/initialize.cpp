@@ -55,8 +55,9 @@ Initialized initialize(InitializeOptions options) {
       logger.warning("{}", warning);
     }
   }
-  config::Config config =
-      config::Config::load(source_of(options, data_parallel.size()));
+  config::Config config = options.settings
+      ? std::move(*options.settings)
+      : config::Config::load(source_of(options, data_parallel.size()));
   const bool drop_last = config.deepspeed.dataloader.drop_last;
 
   auto core = std::make_shared<engine::Core>(engine::CoreOptions{
@@ -65,11 +66,10 @@ Initialized initialize(InitializeOptions options) {
       .groups = std::move(options.model_parameters),
       .client_optimizer = std::move(options.optimizer),
       .client_schedule = std::move(options.lr_scheduler),
+      .schedule_counts_samples = options.lr_scheduler_counts_samples,
       .world = std::move(world),
-      .data_parallel = data_parallel,
-      .tensor_parallel = options.mesh
-          ? options.mesh->along(distributed::Axis::tensor)
-          : distributed::ProcessGroup(),
+      .mesh = options.mesh,
+      .description = std::move(options.description),
       .logger = logger});
 
   TrainingLoader loader;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "support/child_process.h"
+#include "support/names_in.h"
 #include "support/temporary_folder.h"
 
 namespace cairn::atomic_file_test {
@@ -23,20 +24,12 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::names_in;
 using testing::run_in_child;
 using testing::TemporaryFolder;
 using ::testing::ThrowsMessage;
 
 constexpr std::uint64_t limit = 64 << 20;
-
-std::vector<std::string> names_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 TEST(AtomicFile, ReplacesAtCommitAndNotBefore) {
   const TemporaryFolder folder;

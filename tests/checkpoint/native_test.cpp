@@ -5,7 +5,9 @@
 #include "checkpoint/native/retention.h"
 #include "checkpoint/save_slices.h"
 #include "support/error_text.h"
+#include "support/faulty_files.h"
 #include "support/fuzz.h"
+#include "support/names_in.h"
 #include "support/temporary_folder.h"
 
 #include <ATen/Functions.h>
@@ -23,6 +25,8 @@ namespace cairn::checkpoints::native_test {
 namespace {
 
 namespace fs = std::filesystem;
+using cairn::testing::FaultOutcome;
+using cairn::testing::names_in;
 using cairn::testing::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -261,11 +265,58 @@ TEST(CheckpointFolder, ReplacesATagAtOnce) {
   at::Tensor x = at::empty({2});
   source.read("x", 0, x);
   EXPECT_TRUE(at::equal(x, at::ones({2})));
-  std::vector<std::string> left;
-  for (const auto& entry : fs::directory_iterator(folder.path())) {
-    left.push_back(entry.path().filename());
-  }
-  EXPECT_THAT(left, ::testing::UnorderedElementsAre("a", "latest"));
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("a", "latest"));
+}
+
+/// What is saved of x; it is all of one number.
+double number_in(const fs::path& place) {
+  at::Tensor x = at::empty({2});
+  NativeSource(place).read("x", 0, x);
+  EXPECT_TRUE(at::equal(x, x[0].expand({2})));
+  return x[0].item<double>();
+}
+
+TEST(CheckpointFolder, IsWholeAfterEveryFaultOfAReplacement) {
+  const TemporaryFolder folder;
+  const auto save_number = [&](double number) {
+    save(folder.path(), "a", {{{whole("x", at::full({2}, number))}}});
+  };
+  cairn::testing::with_every_fault(
+      folder.path(),
+      [&] {
+        remove_remains(folder.path());
+        save_number(1);
+      },
+      [&] { save_number(2); },
+      [&](const FaultOutcome& outcome) {
+        const double found = number_in(folder / "a");
+        EXPECT_TRUE(
+            found == 2 || (found == 1 && (outcome.error || outcome.killed)));
+        remove_remains(folder.path());
+        EXPECT_THAT(names_in(folder.path()), ElementsAre("a", "latest"));
+      });
+}
+
+TEST(CheckpointFolder, IsWholeAfterEveryFaultOfADeletion) {
+  const TemporaryFolder folder;
+  cairn::testing::with_every_fault(
+      folder.path(),
+      [&] {
+        remove_remains(folder.path());
+        save(folder.path(), "old", {{{whole("x", at::full({2}, 1.0))}}});
+        save(folder.path(), "new", {{{whole("x", at::full({2}, 2.0))}}});
+      },
+      [&] { remove_checkpoint(folder.path(), "old"); },
+      [&](const FaultOutcome& outcome) {
+        EXPECT_EQ(number_in(folder / "new"), 2);
+        remove_remains(folder.path());
+        if (fs::exists(folder / "old")) {
+          EXPECT_TRUE(outcome.error || outcome.killed);
+          EXPECT_EQ(number_in(folder / "old"), 1);
+          remove_checkpoint(folder.path(), "old");
+        }
+        EXPECT_THAT(names_in(folder.path()), ElementsAre("latest", "new"));
+      });
 }
 
 TEST(CheckpointFolder, TriesTheLatestFirstThenTheNewest) {

@@ -1,16 +1,20 @@
 // `cairn checkpoint` as a user meets it: over checkpoints that a training of
 // two ranks has saved, and over those of others.
 
+#include "cli/zero_tensors.h"
 #include "support/command.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace cairn::testing::checkpoint_command_test {
@@ -228,6 +232,25 @@ TEST(CheckpointCommandOnOthers, RefusesWhatItCannotRead) {
   EXPECT_EQ(checkpoint({"inspekt", noise}).code, 2);
   EXPECT_THAT(checkpoint({"--help"}).out, HasSubstr("verify"));
   EXPECT_THAT(checkpoint({"diff", "--help"}).out, HasSubstr("--tolerance"));
+}
+
+TEST(CheckpointCommandOnOthers, VerifyingEndsWithControlC) {
+  const TemporaryFolder folder;
+  const fs::path zeros = write_zero_tensors(folder);
+  Command command(
+      {CAIRN_BINARY_DIR "/bin/cairn", "checkpoint", "verify", zeros.string()});
+  const std::string maps = "/proc/" + std::to_string(command.pid()) + "/maps";
+  const auto patience =
+      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (read_text(maps).find(zeros.string()) == std::string::npos &&
+         std::chrono::steady_clock::now() < patience) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  command.send(SIGINT);
+  const Result result = command.finish();
+  EXPECT_EQ(result.code, 130);
+  EXPECT_THAT(result.err, HasSubstr("interrupted; the rest was not read"));
+  EXPECT_THAT(result.out, IsEmpty());
 }
 
 } // namespace

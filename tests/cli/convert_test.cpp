@@ -1,15 +1,15 @@
 // `cairn convert` and `cairn merge-mp-partitions` as a user calls them.
 
+#include "cli/zero_tensors.h"
 #include "support/command.h"
+#include "support/names_in.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -47,15 +47,6 @@ Result convert(
       to};
   words.insert(words.end(), more.begin(), more.end());
   return cairn(words);
-}
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::ranges::sort(names);
-  return names;
 }
 
 TEST(ConvertCommand, GoesThroughAllFormatsAndBack) {
@@ -209,30 +200,9 @@ TEST(ConvertCommand, BadUsageIsTwoAndBadFilesAreOne) {
       ElementsAre("b", "noise.pt", "torn.safetensors"));
 }
 
-/// A safetensors file of zeros that takes no room on the disk.
-fs::path large_file(const TemporaryFolder& folder) {
-  constexpr std::uint64_t each = std::uint64_t{64} << 20;
-  constexpr int count = 128;
-  std::string header = "{";
-  for (int i = 0; i < count; ++i) {
-    header += (i > 0 ? ",\"w" : "\"w") + std::to_string(i) +
-        R"(":{"dtype":"F32","shape":[)" + std::to_string(each / 4) +
-        R"(],"data_offsets":[)" + std::to_string(i * each) + "," +
-        std::to_string((i + 1) * each) + "]}";
-  }
-  header += "}";
-  std::string length(8, '\0');
-  for (std::size_t i = 0; i < length.size(); ++i) {
-    length[i] = static_cast<char>(header.size() >> (8 * i) & 0xff);
-  }
-  const fs::path path = folder.write("zeros.safetensors", length + header);
-  fs::resize_file(path, length.size() + header.size() + count * each);
-  return path;
-}
-
 TEST(ConvertCommand, StoppedByControlCLeavesNothing) {
   const TemporaryFolder folder;
-  const fs::path input = large_file(folder);
+  const fs::path input = write_zero_tensors(folder);
   for (const char* to : {"native", "torch"}) {
     Command command(
         {CAIRN_BINARY_DIR "/bin/cairn",

@@ -122,6 +122,16 @@ TEST(Example, PlainLibtorchInParallel) {
   EXPECT_THAT(result.out, HasSubstr("step 200: loss 0.0"));
 }
 
+TEST(Example, LayersSpreadOverProcesses) {
+  const Result result = cairn(
+      {"launch", "--num_gpus", "3", CAIRN_BINARY_DIR "/bin/pipeline_example"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("stage 2  .  .  F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5\n"));
+  EXPECT_THAT(result.out, ContainsRegex("step 100: loss 0\\.[01]"));
+}
+
 TEST(Example, ResNetLearnsPicturesInCifar10sFormat) {
   for (const char* stage : {"0", "3"}) {
     const testing::TemporaryFolder folder;

@@ -2,6 +2,7 @@
 
 #include "data/golden_indexed.h"
 #include "support/command.h"
+#include "support/names_in.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -19,6 +20,7 @@
 namespace cairn::data::preprocess_command_test {
 namespace {
 
+using cairn::testing::names_in;
 using cairn::testing::run;
 using cairn::testing::TemporaryFolder;
 using cairn::testing::Words;
@@ -210,14 +212,6 @@ TEST(PreprocessCommand, MistakesHaveTheirExitCodes) {
       1,
       "none: cannot");
   EXPECT_FALSE(std::filesystem::exists(prefix + "_text_document.bin"));
-}
-
-std::vector<std::string> names_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    names.push_back(entry.path().filename().string());
-  }
-  return names;
 }
 
 TEST(PreprocessCommand, KilledItLeavesNoFinalFile) {

@@ -1,8 +1,8 @@
-#include "resnet18_cifar10/resnet18.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
 #include <cairn/engine/initialize.h>
+#include <cairn/models/resnet18.h>
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
@@ -14,7 +14,7 @@ namespace cairn::buffers_test {
 namespace {
 
 struct TrainedNet {
-  resnet::ResNet18 net;
+  models::ResNet18 net;
   at::Tensor mean; ///< the module's own, taken before the engine saw it
   at::Tensor count;
   Engine engine;
@@ -30,9 +30,9 @@ struct TrainedNet {
 
 TrainedNet start(const distributed::World& world, int stage, bool bf16) {
   torch::manual_seed(3);
-  resnet::ResNet18 net(10, 4);
-  const at::Tensor mean = net->norm->running_mean;
-  const at::Tensor count = net->norm->num_batches_tracked;
+  models::ResNet18 net(10, 4);
+  const at::Tensor mean = net->named_buffers()["bn1.running_mean"];
+  const at::Tensor count = net->named_buffers()["bn1.num_batches_tracked"];
   Engine engine = initialize({.model = net,
                               .config = R"({"train_micro_batch_size_per_gpu": 2,
                       "optimizer": {"type": "Adam"}, "bf16": {"enabled": )" +
@@ -54,7 +54,7 @@ TEST(Buffers, StayTheModulesOwnThroughCheckpoints) {
         TrainedNet run = start(world, stage, bf16);
         run.pass(0.01);
         run.pass(0.02);
-        EXPECT_TRUE(run.mean.is_same(run.net->norm->running_mean));
+        EXPECT_TRUE(run.mean.is_same(run.net->named_buffers()["bn1.running_mean"]));
         EXPECT_TRUE(
             run.mean.is_same(run.net->named_buffers()["bn1.running_mean"]));
         EXPECT_GT(run.mean.abs().max().item<double>(), 0);
@@ -67,7 +67,7 @@ TEST(Buffers, StayTheModulesOwnThroughCheckpoints) {
 
         TrainedNet again = start(world, stage, bf16);
         again.engine.load_checkpoint(place);
-        EXPECT_TRUE(again.mean.is_same(again.net->norm->running_mean));
+        EXPECT_TRUE(again.mean.is_same(again.net->named_buffers()["bn1.running_mean"]));
         EXPECT_EQ(again.count.item<std::int64_t>(), 2);
         EXPECT_TRUE(at::equal(again.mean, run.mean));
         // And they are what evaluation goes by.
@@ -85,7 +85,7 @@ TEST(Buffers, AreThoseOfPlainLibtorch) {
   testing::run_ranks({.ranks = 1}, [&](const distributed::World& world) {
     TrainedNet run = start(world, 1, false);
     torch::manual_seed(3);
-    resnet::ResNet18 plain(10, 4);
+    models::ResNet18 plain(10, 4);
     const at::Tensor pictures = at::rand({2, 3, 16, 16});
     run.engine(pictures);
     plain(pictures);

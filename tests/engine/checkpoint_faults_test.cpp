@@ -1,6 +1,7 @@
-#include "engine/nets.h"
+#include "engine/training_run.h"
 #include "support/error_text.h"
 #include "support/faulty_files.h"
+#include "support/names_in.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
@@ -12,7 +13,6 @@
 #include <torch/utils.h>
 #include <nlohmann/json.hpp>
 
-#include <chrono>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -31,53 +31,18 @@ using ::testing::ElementsAre;
 using testing::Fault;
 using testing::FaultyFiles;
 using ::testing::HasSubstr;
+using testing::names_in;
+using testing::TrainingRun;
 
-struct Training {
-  std::shared_ptr<testing::OddMlp> net;
-  Initialized all;
-
-  Engine& engine() { return all.engine; }
-  void step() {
-    const at::Tensor tokens = at::remainder(
-        at::arange(16, at::kLong).view({2, 8}) * 5 + engine().global_steps(),
-        64);
-    engine().backward(testing::token_loss(engine()(tokens), tokens));
-    engine().step();
-  }
-  at::Tensor weight() { return engine().full_parameter("head.weight"); }
-};
-
-Training start(const distributed::World& world, const json& more = {}) {
-  torch::manual_seed(3);
-  json config{
-      {"train_batch_size", 2 * world.size()},
-      {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", 0.01}}}}},
-      {"zero_optimization", {{"stage", 2}}}};
-  if (!more.is_null()) {
-    config.merge_patch(more);
-  }
-  auto net = std::make_shared<testing::OddMlp>();
-  return {
-      net,
-      initialize(
-          {.model = net,
-           .config = config.dump(),
-           .world = world,
-           .logger = Logger(
-               {.rank = world.rank(),
-                .world_size = world.size(),
-                .least = LogLevel::info})})};
+/// That logs what it does.
+TrainingRun start_logged(
+    const distributed::World& world,
+    const json& more = json::object()) {
+  return testing::start_run(world, 2, more, LogLevel::info);
 }
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename() != ".lock") {
-      names.push_back(entry.path().filename());
-    }
-  }
-  std::ranges::sort(names);
-  return names;
+at::Tensor head_weight(TrainingRun& run) {
+  return run.engine().full_parameter("head.weight");
 }
 
 /// Every call that changes a file fails once, in turn, on either rank: the
@@ -86,10 +51,11 @@ std::vector<std::string> names_in(const fs::path& folder) {
 TEST(CheckpointFaults, HarmNothingThatWasSaved) {
   for (const int bad_rank : {0, 1}) {
     testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
-      Training run = start(world, {{"checkpoint", {{"keep_last", 5}}}});
-      Training other = start(world);
+      TrainingRun run =
+          start_logged(world, {{"checkpoint", {{"keep_last", 5}}}});
+      TrainingRun other = start_logged(world);
       run.step();
-      const at::Tensor before = run.weight();
+      const at::Tensor before = head_weight(run);
       std::size_t calls = 0;
       for (std::size_t at = 0; at <= calls; ++at) {
         for (const auto kind :
@@ -131,26 +97,26 @@ TEST(CheckpointFaults, HarmNothingThatWasSaved) {
               count[0] = static_cast<std::int64_t>(faulty.calls().size());
             }
           }
-          const at::Tensor after = run.weight();
+          const at::Tensor after = head_weight(run);
           const auto [found, client] = other.engine().load_checkpoint(folder);
           ASSERT_TRUE(found.has_value());
           const bool is_new = found->filename() == "new";
-          EXPECT_TRUE(at::equal(other.weight(), is_new ? after : before));
+          EXPECT_TRUE(at::equal(head_weight(other), is_new ? after : before));
           if (problem.empty()) {
             EXPECT_TRUE(is_new);
           }
           other.engine().load_checkpoint(folder, "old");
-          EXPECT_TRUE(at::equal(other.weight(), before));
+          EXPECT_TRUE(at::equal(head_weight(other), before));
           if (!problem.empty() && world.rank() == 0) {
             EXPECT_THAT(
                 names_in(folder),
                 AnyOf(
-                    ElementsAre("latest", "old"),
-                    ElementsAre("latest", "new", "old")));
+                    ElementsAre(".lock", "latest", "old"),
+                    ElementsAre(".lock", "latest", "new", "old")));
           }
           if (fs::exists(folder / "new")) { // it may lack its mention in latest
             other.engine().load_checkpoint(folder, "new");
-            EXPECT_TRUE(at::equal(other.weight(), after));
+            EXPECT_TRUE(at::equal(head_weight(other), after));
           }
           // And the next save works again.
           run.engine().save_checkpoint(folder, "next", {}, {.wait = true});
@@ -171,7 +137,7 @@ TEST(CheckpointFaults, TrainingGoesOnWhenTheDiskIsFull) {
   const testing::TemporaryFolder folder;
   const auto outcomes =
       testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
-        Training run = start(world);
+        TrainingRun run = start_logged(world);
         run.step();
         run.engine().save_checkpoint(folder.path());
         run.engine().finish_checkpoint();
@@ -188,7 +154,7 @@ TEST(CheckpointFaults, TrainingGoesOnWhenTheDiskIsFull) {
               HasSubstr("No space left on device"));
         }
         run.engine().finish_checkpoint(); // it was told once
-        Training other = start(world);
+        TrainingRun other = start_logged(world);
         EXPECT_EQ(
             other.engine().load_checkpoint(folder.path()).first,
             folder / "global_step1");
@@ -204,13 +170,13 @@ TEST(CheckpointFaults, DamagedOnesAreNamedAndTheNewestWholeOneIsLoaded) {
   const testing::TemporaryFolder folder;
   const auto outcomes =
       testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
-        Training run = start(world);
+        TrainingRun run = start_logged(world);
         for (int i = 0; i < 4; ++i) {
           run.step();
           run.engine()
               .save_checkpoint(folder.path(), std::nullopt, {}, {.wait = true});
         }
-        const at::Tensor weight = run.weight();
+        const at::Tensor weight = head_weight(run);
         world.group().barrier();
         if (world.rank() == 0) {
           // Each in another way: cut off, altered, a file gone.
@@ -232,7 +198,7 @@ TEST(CheckpointFaults, DamagedOnesAreNamedAndTheNewestWholeOneIsLoaded) {
         for (int i = 0; i < 3; ++i) {
           run.step();
         }
-        EXPECT_TRUE(at::equal(run.weight(), weight));
+        EXPECT_TRUE(at::equal(head_weight(run), weight));
         EXPECT_THAT(
             error_text<CheckpointError>([&] {
               run.engine().load_checkpoint(folder.path(), "global_step4");
@@ -251,7 +217,7 @@ TEST(CheckpointFaults, DamagedOnesAreNamedAndTheNewestWholeOneIsLoaded) {
 TEST(CheckpointFaults, RanksThatDisagreeAreToldAtOnce) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
-    Training run = start(world);
+    TrainingRun run = start_logged(world);
     run.step();
     const std::string tag = "from-" + std::to_string(world.rank());
     EXPECT_THAT(
@@ -260,7 +226,7 @@ TEST(CheckpointFaults, RanksThatDisagreeAreToldAtOnce) {
         AllOf(
             HasSubstr("ranks save under different tags"),
             HasSubstr("rank 0 under \"from-0\", rank 1 under \"from-1\"")));
-    EXPECT_THAT(names_in(folder.path()), ElementsAre());
+    EXPECT_FALSE(fs::exists(folder / ".lock")); // nothing was begun
     run.engine().save_checkpoint(folder.path(), "same");
   });
 }
@@ -268,26 +234,26 @@ TEST(CheckpointFaults, RanksThatDisagreeAreToldAtOnce) {
 TEST(CheckpointFaults, ASaveOfOneRankAloneNamesTheOthers) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
-    Training run = start(world);
+    TrainingRun run = start_logged(world);
     run.step();
     if (world.rank() == 0) {
       EXPECT_THAT(
           error_text<CommError>(
               [&] { run.engine().save_checkpoint(folder.path(), "a"); }),
-          HasSubstr("rank 1 did not come to save_checkpoint(\"a\")"));
-    } else {
-      std::this_thread::sleep_for(std::chrono::seconds(11));
+          HasSubstr(
+              "rank 1 did not come to save_checkpoint(\"a\"), but went on to"));
     }
+    run.step(); // where rank 1 is already, and waits
   });
 }
 
 TEST(CheckpointFaults, TwoJobsDoNotShareAFolder) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
-    Training run = start(world);
+    TrainingRun run = start_logged(world);
     run.engine().save_checkpoint(folder.path(), "a");
     run.engine().finish_checkpoint();
-    Training other = start(world);
+    TrainingRun other = start_logged(world);
     EXPECT_THAT(
         error_text<CheckpointError>(
             [&] { other.engine().save_checkpoint(folder.path(), "b"); }),
@@ -298,8 +264,9 @@ TEST(CheckpointFaults, TwoJobsDoNotShareAFolder) {
 TEST(CheckpointFaults, OldOnesAreDeleted) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
-    Training run =
-        start(world, {{"checkpoint", {{"keep_last", 2}, {"keep_every", 4}}}});
+    TrainingRun run = start_logged(
+        world,
+        {{"checkpoint", {{"keep_last", 2}, {"keep_every", 4}}}});
     for (int i = 0; i < 7; ++i) {
       run.step();
       run.engine().save_checkpoint(folder.path());
@@ -310,7 +277,12 @@ TEST(CheckpointFaults, OldOnesAreDeleted) {
     }
     EXPECT_THAT(
         names_in(folder.path()),
-        ElementsAre("global_step4", "global_step6", "global_step7", "latest"));
+        ElementsAre(
+            ".lock",
+            "global_step4",
+            "global_step6",
+            "global_step7",
+            "latest"));
   });
 }
 

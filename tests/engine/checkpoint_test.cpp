@@ -1,4 +1,4 @@
-#include "engine/nets.h"
+#include "engine/training_run.h"
 #include "support/error_text.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
@@ -24,70 +24,8 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 using testing::OddMlp;
-
-/// The same data for the world whatever its size: 4 rows a step.
-constexpr std::int64_t rows = 4;
-
-struct Training {
-  std::shared_ptr<OddMlp> net;
-  Initialized all;
-  distributed::World world;
-
-  double step() {
-    Engine& engine = all.engine;
-    const std::int64_t mine = rows / world.size();
-    const at::Tensor tokens = at::remainder(
-        at::arange(rows * 8, at::kLong).view({rows, 8}) * 5 +
-            engine.global_steps() * 3,
-        64);
-    const at::Tensor own = tokens.narrow(0, world.rank() * mine, mine);
-    const at::Tensor loss = testing::token_loss(engine(own), own);
-    engine.backward(loss);
-    engine.step();
-    return world.group()
-               .all_reduce(at::full({1}, loss.item<double>(), at::kDouble))
-               .wait()
-               .item<double>() /
-        world.size();
-  }
-};
-
-Training start(
-    const distributed::World& world,
-    int stage,
-    const json& more = {}) {
-  torch::manual_seed(3);
-  json config{
-      {"train_batch_size", rows},
-      {"optimizer", {{"type", "Adam"}, {"params", {{"lr", 0.01}}}}},
-      {"scheduler",
-       {{"type", "WarmupLR"},
-        {"params", {{"warmup_max_lr", 0.02}, {"warmup_num_steps", 6}}}}},
-      {"zero_optimization",
-       {{"stage", stage},
-        {"reduce_bucket_size", 300},
-        {"stage3_param_persistence_threshold", 20}}}};
-  if (!more.is_null()) {
-    config.merge_patch(more);
-  }
-  auto net = std::make_shared<OddMlp>();
-  return {
-      net,
-      initialize(
-          {.model = net,
-           .config = config.dump(),
-           .world = world,
-           .logger = Logger({.least = LogLevel::error})}),
-      world};
-}
-
-std::vector<double> curve(Training& run, int steps) {
-  std::vector<double> losses;
-  for (int i = 0; i < steps; ++i) {
-    losses.push_back(run.step());
-  }
-  return losses;
-}
+using testing::start_run;
+using testing::TrainingRun;
 
 TEST(EngineCheckpoint, GoesOnBitByBit) {
   const testing::TemporaryFolder folder;
@@ -97,27 +35,27 @@ TEST(EngineCheckpoint, GoesOnBitByBit) {
       testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
         SCOPED_TRACE(stage);
         const json more{{"bf16", {{"enabled", sixteen}}}};
-        Training whole = start(world, stage, more);
-        curve(whole, 3);
-        whole.all.engine.save_checkpoint(
+        TrainingRun whole = start_run(world, stage, more);
+        whole.curve(3);
+        whole.engine().save_checkpoint(
             place,
             std::nullopt,
             {{"epoch", 3}, {"name", "x"}, {"rng", at::arange(3, at::kByte)}});
-        const auto rates = whole.all.engine.get_lr();
-        const auto rest = curve(whole, 4);
+        const auto rates = whole.engine().get_lr();
+        const auto rest = whole.curve(4);
 
-        whole.all.engine.finish_checkpoint();
-        Training again = start(world, stage, more);
-        const auto [path, client] = again.all.engine.load_checkpoint(place);
+        whole.engine().finish_checkpoint();
+        TrainingRun again = start_run(world, stage, more);
+        const auto [path, client] = again.engine().load_checkpoint(place);
         EXPECT_EQ(path, place / "global_step3");
         EXPECT_EQ(std::get<std::int64_t>(client.at("epoch")), 3);
         EXPECT_EQ(std::get<std::string>(client.at("name")), "x");
         EXPECT_TRUE(at::equal(
             std::get<at::Tensor>(client.at("rng")),
             at::arange(3, at::kByte)));
-        EXPECT_EQ(again.all.engine.global_steps(), 3);
-        EXPECT_EQ(again.all.engine.get_lr(), rates);
-        EXPECT_EQ(curve(again, 4), rest);
+        EXPECT_EQ(again.engine().global_steps(), 3);
+        EXPECT_EQ(again.engine().get_lr(), rates);
+        EXPECT_EQ(again.curve(4), rest);
       });
     }
   }
@@ -146,14 +84,14 @@ std::shared_ptr<torch::optim::Optimizer> make_client(
       torch::optim::AdamOptions(1e-2).amsgrad(kind == "amsgrad"));
 }
 
-Training start_client(
+TrainingRun start_client(
     const distributed::World& world,
     int stage,
     const std::string& kind) {
   torch::manual_seed(3);
   auto net = std::make_shared<OddMlp>();
   const json config{
-      {"train_batch_size", rows},
+      {"train_batch_size", TrainingRun::rows},
       {"bf16", {{"enabled", kind == "adam"}}},
       {"zero_optimization", {{"stage", stage}, {"reduce_bucket_size", 300}}}};
   return {
@@ -176,27 +114,27 @@ TEST(EngineCheckpoint, KeepsTheStatesOfAnOptimizerOfTorch) {
           for (const int stage : {0, 1, 2}) {
             SCOPED_TRACE(::testing::Message() << kind << ", stage " << stage);
             const auto place = folder.path() / (kind + std::to_string(stage));
-            Training whole = start_client(world, stage, kind);
-            whole.all.engine.save_checkpoint(place, "untrained");
-            curve(whole, 3);
-            whole.all.engine.save_checkpoint(place, "trained");
-            const auto rest = curve(whole, 3);
+            TrainingRun whole = start_client(world, stage, kind);
+            whole.engine().save_checkpoint(place, "untrained");
+            whole.curve(3);
+            whole.engine().save_checkpoint(place, "trained");
+            const auto rest = whole.curve(3);
 
-            whole.all.engine.finish_checkpoint();
-            Training again = start_client(world, stage, kind);
-            again.all.engine.load_checkpoint(place, "trained");
-            EXPECT_EQ(curve(again, 3), rest);
+            whole.engine().finish_checkpoint();
+            TrainingRun again = start_client(world, stage, kind);
+            again.engine().load_checkpoint(place, "trained");
+            EXPECT_EQ(again.curve(3), rest);
             // Back to where there were no states, and over them again.
-            again.all.engine.load_checkpoint(place, "untrained");
-            curve(again, 3);
-            EXPECT_EQ(curve(again, 3), rest);
+            again.engine().load_checkpoint(place, "untrained");
+            again.curve(3);
+            EXPECT_EQ(again.curve(3), rest);
           }
           // Whoever shares them otherwise has them too.
-          Training other = start_client(world, 1, kind);
-          other.all.engine.load_checkpoint(folder.path() / (kind + "0"));
-          Training same = start_client(world, 0, kind);
-          same.all.engine.load_checkpoint(folder.path() / (kind + "0"));
-          EXPECT_EQ(curve(other, 3), curve(same, 3));
+          TrainingRun other = start_client(world, 1, kind);
+          other.engine().load_checkpoint(folder.path() / (kind + "0"));
+          TrainingRun same = start_client(world, 0, kind);
+          same.engine().load_checkpoint(folder.path() / (kind + "0"));
+          EXPECT_EQ(other.curve(3), same.curve(3));
         });
     EXPECT_THAT(outcomes[0].log, ::testing::Not(HasSubstr("not all states")));
   }
@@ -224,19 +162,19 @@ TEST(EngineCheckpoint, SaysWhichStatesItCannotSave) {
           {.ranks = 1},
           [&](const distributed::World& world) {
             auto net = std::make_shared<OddMlp>();
-            Training run{
+            TrainingRun run{
                 net,
                 initialize(
                     {.model = net,
                      .optimizer =
                          std::make_shared<Secretive>(net->head->parameters()),
-                     .config = R"({"train_batch_size": 4})",
+                     .config = R"({"train_batch_size": 12})",
                      .world = world,
                      .logger = Logger({.least = LogLevel::warning})}),
                 world};
             run.step();
-            run.all.engine.save_checkpoint(folder.path(), "a");
-            run.all.engine.load_checkpoint(folder.path(), "a");
+            run.engine().save_checkpoint(folder.path(), "a");
+            run.engine().load_checkpoint(folder.path(), "a");
           })[0]
           .log;
   EXPECT_THAT(log, HasSubstr("are saved, they have no serialize()"));
@@ -245,27 +183,26 @@ TEST(EngineCheckpoint, SaysWhichStatesItCannotSave) {
 TEST(EngineCheckpoint, NamesWhatIsWrong) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 1}, [&](const distributed::World& world) {
-    Training run = start(world, 1);
-    const auto load = [&](Training& into, const std::string& tag) {
+    TrainingRun run = start_run(world, 1);
+    const auto load = [&](TrainingRun& into, const std::string& tag) {
       return error_text<CheckpointError>(
-          [&] { into.all.engine.load_checkpoint(folder.path(), tag); });
+          [&] { into.engine().load_checkpoint(folder.path(), tag); });
     };
-    EXPECT_EQ(
-        run.all.engine.load_checkpoint(folder.path()).first,
-        std::nullopt);
+    EXPECT_EQ(run.engine().load_checkpoint(folder.path()).first, std::nullopt);
     run.step();
     EXPECT_THAT(
         error_text(
-            [&] { run.all.engine.save_checkpoint(folder.path(), "../a"); }),
+            [&] { run.engine().save_checkpoint(folder.path(), "../a"); }),
         HasSubstr("a checkpoint's tag must be a plain name (../a)"));
-    run.all.engine.save_checkpoint(folder.path(), "a", {}, {.wait = true});
+    run.engine().save_checkpoint(folder.path(), "a", {}, {.wait = true});
     EXPECT_THAT(
         load(run, "b"),
         HasSubstr("b: there is no complete checkpoint"));
     EXPECT_THAT(load(run, "b"), HasSubstr("there is a"));
-    Training other = start(world, 1, {{"optimizer", {{"type", "Lion"}}}});
+    TrainingRun other =
+        start_run(world, 1, {{"optimizer", {{"type", "Lion"}}}});
     EXPECT_THAT(load(other, "a"), HasSubstr("adamw, this run has lion"));
-    run.all.engine.save_checkpoint(
+    run.engine().save_checkpoint(
         folder.path(),
         "weights",
         {},
@@ -281,23 +218,24 @@ TEST(EngineCheckpoint, FineTunes) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
     for (const int stage : {0, 3}) {
-      Training run = start(world, stage);
-      curve(run, 3);
-      run.all.engine.save_checkpoint(
+      TrainingRun run = start_run(world, stage);
+      run.curve(3);
+      run.engine().save_checkpoint(
           folder.path(),
           "weights",
           {},
           {.wait = true, .optimizer = false, .rng = false});
-      Training tuned = start(world, stage, {{"optimizer", {{"type", "Lion"}}}});
-      tuned.all.engine.load_checkpoint(
+      TrainingRun tuned =
+          start_run(world, stage, {{"optimizer", {{"type", "Lion"}}}});
+      tuned.engine().load_checkpoint(
           folder.path(),
           "weights",
           LoadOptions::weights_only());
-      EXPECT_EQ(tuned.all.engine.global_steps(), 0);
+      EXPECT_EQ(tuned.engine().global_steps(), 0);
       for (const auto& parameter : run.net->named_parameters()) {
         EXPECT_TRUE(at::equal(
-            tuned.all.engine.full_parameter(parameter.key()),
-            run.all.engine.full_parameter(parameter.key())));
+            tuned.engine().full_parameter(parameter.key()),
+            run.engine().full_parameter(parameter.key())));
       }
       tuned.step();
     }
@@ -307,7 +245,7 @@ TEST(EngineCheckpoint, FineTunes) {
 TEST(EngineCheckpoint, GivesTheClientsStateBackUnchanged) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
-    Training run = start(world, 1);
+    TrainingRun run = start_run(world, 1);
     const ClientState client{
         {"iteration", 7},
         {"done", true},
@@ -321,8 +259,8 @@ TEST(EngineCheckpoint, GivesTheClientsStateBackUnchanged) {
          ClientState{{"$odd", 1}, {"deep", at::ones({2, 3})}}},
         {"epochs",
          std::vector<ClientValue>{1, "two", std::vector<ClientValue>{}}}};
-    run.all.engine.save_checkpoint(folder.path(), "a", client);
-    const auto [path, got] = run.all.engine.load_checkpoint(folder.path());
+    run.engine().save_checkpoint(folder.path(), "a", client);
+    const auto [path, got] = run.engine().load_checkpoint(folder.path());
     ASSERT_EQ(got.size(), client.size());
     EXPECT_EQ(std::get<std::int64_t>(got.at("iteration")), 7);
     EXPECT_EQ(std::get<bool>(got.at("done")), true);

@@ -1,8 +1,7 @@
 #pragma once
 
-#include "resnet18_cifar10/resnet18.h"
-
 #include <ATen/Functions.h>
+#include <cairn/models/resnet18.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/embedding.h>
@@ -140,9 +139,9 @@ struct BranchingMlp : torch::nn::Module {
   torch::nn::Linear left{nullptr}, right{nullptr}, head{nullptr};
 };
 
-/// The example's ResNet-18, on pictures made of the tokens.
+/// ResNet-18, on pictures made of the tokens.
 struct TinyResNet : torch::nn::Module {
-  TinyResNet() { net = register_module("net", resnet::ResNet18(8 * 64, 4)); }
+  TinyResNet() { net = register_module("net", models::ResNet18(8 * 64, 4)); }
   at::Tensor forward(const at::Tensor& tokens) {
     const at::Tensor waves = at::arange(1, 3 * 16 * 16 + 1, at::kFloat) * 0.01;
     const at::Tensor pictures = at::sin(
@@ -150,7 +149,7 @@ struct TinyResNet : torch::nn::Module {
         waves.to(tokens.device())); // [rows, 3 * 16 * 16]
     return net(pictures.view({-1, 3, 16, 16})).view({-1, 8, 64});
   }
-  resnet::ResNet18 net{nullptr};
+  models::ResNet18 net{nullptr};
 };
 
 inline at::Tensor token_loss(

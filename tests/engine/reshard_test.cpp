@@ -1,14 +1,11 @@
-#include "engine/nets.h"
+#include "engine/training_run.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
-#include <cairn/engine/initialize.h>
 #include <gtest/gtest.h>
-#include <torch/utils.h>
 #include <nlohmann/json.hpp>
 
 #include <fstream>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,67 +16,13 @@ namespace cairn::reshard_test {
 namespace {
 
 using nlohmann::json;
+using testing::start_run;
+using testing::TrainingRun;
 
-constexpr std::int64_t rows = 12; ///< a step, whatever the number of ranks
 constexpr int most_ranks = 4;
 constexpr int last_stage = 3;
 constexpr int before = 2; ///< steps, then the checkpoint
 constexpr int after = 3;
-
-struct Training {
-  std::shared_ptr<testing::OddMlp> net;
-  Initialized all;
-};
-
-Training start(const distributed::World& world, int stage, const json& more) {
-  torch::manual_seed(3);
-  json config{
-      {"train_batch_size", rows},
-      {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", 0.01}}}}},
-      {"scheduler",
-       {{"type", "WarmupLR"},
-        {"params", {{"warmup_max_lr", 0.02}, {"warmup_num_steps", 6}}}}},
-      {"zero_optimization",
-       {{"stage", stage},
-        {"reduce_bucket_size", 300},
-        {"stage3_param_persistence_threshold", 20}}}};
-  config.merge_patch(more);
-  auto net = std::make_shared<testing::OddMlp>();
-  return {
-      net,
-      initialize(
-          {.model = net,
-           .config = config.dump(),
-           .world = world,
-           .logger = Logger({.least = LogLevel::error})})};
-}
-
-/// Mean losses of all ranks, of the next steps.
-std::vector<double> curve(
-    Training& run,
-    const distributed::World& world,
-    int steps) {
-  Engine& engine = run.all.engine;
-  const std::int64_t mine = rows / world.size();
-  std::vector<double> losses;
-  for (int i = 0; i < steps; ++i) {
-    const at::Tensor tokens = at::remainder(
-        at::arange(rows * 8, at::kLong).view({rows, 8}) * 5 +
-            engine.global_steps() * 3,
-        64);
-    const at::Tensor own = tokens.narrow(0, world.rank() * mine, mine);
-    const at::Tensor loss = testing::token_loss(engine(own), own);
-    engine.backward(loss);
-    engine.step();
-    losses.push_back(
-        world.group()
-            .all_reduce(at::full({1}, loss.item<double>(), at::kDouble))
-            .wait()
-            .item<double>() /
-        world.size());
-  }
-  return losses;
-}
 
 std::string tag_of(int ranks, int stage) {
   return std::to_string(ranks) + "ranks-stage" + std::to_string(stage);
@@ -90,10 +33,10 @@ class Reshard : public ::testing::Test {
   void save(int ranks, const json& more) {
     testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
       for (int stage = 0; stage <= last_stage; ++stage) {
-        Training run = start(world, stage, more);
-        curve(run, world, before);
-        run.all.engine.save_checkpoint(folder_.path(), tag_of(ranks, stage));
-        const auto losses = curve(run, world, after);
+        TrainingRun run = start_run(world, stage, more);
+        run.curve(before);
+        run.engine().save_checkpoint(folder_.path(), tag_of(ranks, stage));
+        const auto losses = run.curve(after);
         if (world.rank() == 0) {
           std::ofstream(folder_ / (tag_of(ranks, stage) + ".json"))
               << json(losses);
@@ -112,10 +55,10 @@ class Reshard : public ::testing::Test {
           const auto wanted = json::parse(file).get<std::vector<double>>();
           for (int stage = 0; stage <= last_stage; ++stage) {
             SCOPED_TRACE(tag + ", loaded at " + tag_of(ranks, stage));
-            Training run = start(world, stage, more);
-            run.all.engine.load_checkpoint(folder_.path(), tag);
-            EXPECT_EQ(run.all.engine.global_steps(), before);
-            const auto got = curve(run, world, after);
+            TrainingRun run = start_run(world, stage, more);
+            run.engine().load_checkpoint(folder_.path(), tag);
+            EXPECT_EQ(run.engine().global_steps(), before);
+            const auto got = run.curve(after);
             for (std::size_t i = 0; i < wanted.size(); ++i) {
               EXPECT_NEAR(got[i], wanted[i], tolerance) << i;
             }
@@ -158,14 +101,14 @@ TEST_F(Reshard, AnyPrecisionAndPlace) {
     for (std::size_t to = 0; to < ways.size(); ++to) {
       testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
         SCOPED_TRACE(::testing::Message() << from << " to " << to);
-        Training run = start(world, 2, ways[from].first);
-        curve(run, world, before);
-        run.all.engine.save_checkpoint(folder_.path(), "a");
-        const auto wanted = curve(run, world, after);
-        run.all.engine.finish_checkpoint();
-        Training other = start(world, 3, ways[to].first);
-        other.all.engine.load_checkpoint(folder_.path(), "a");
-        const auto got = curve(other, world, after);
+        TrainingRun run = start_run(world, 2, ways[from].first);
+        run.curve(before);
+        run.engine().save_checkpoint(folder_.path(), "a");
+        const auto wanted = run.curve(after);
+        run.engine().finish_checkpoint();
+        TrainingRun other = start_run(world, 3, ways[to].first);
+        other.engine().load_checkpoint(folder_.path(), "a");
+        const auto got = other.curve(after);
         for (std::size_t i = 0; i < wanted.size(); ++i) {
           EXPECT_NEAR(
               got[i],

@@ -36,6 +36,14 @@ class Sink {
   virtual void put(const TensorSlice& slice) = 0;
 };
 
+/// Where some elements of a named tensor are to go.
+struct SliceToRead {
+  std::string name;
+  Box box{};
+  std::int64_t begin = 0; ///< first element, in the box
+  at::Tensor into{};      ///< one-dimensional
+};
+
 /// Gives any stretch of what was saved, whoever wrote it: so a state loads at
 /// another world size, ZeRO stage or tensor-parallel size than it was saved at.
 class Source {
@@ -44,15 +52,17 @@ class Source {
   virtual bool contains(const std::string& name) const = 0;
   virtual std::vector<std::int64_t> shape(const std::string& name) const = 0;
   virtual at::ScalarType type(const std::string& name) const = 0;
-  /// Fills `into` (one-dimensional, on the CPU) with the elements of the box
-  /// from `begin` on, converted if they were saved in another type. Throws
-  /// CheckpointError.
-  virtual void read(
+  /// Fills them, with values converted if they were saved in another type.
+  /// Many in one call are faster than one by one. Throws CheckpointError.
+  virtual void read(const std::vector<SliceToRead>& slices) const = 0;
+  void read(
       const std::string& name,
       const Box& box,
       std::int64_t begin,
-      at::Tensor& into) const = 0;
-  void read(const std::string& name, std::int64_t begin, at::Tensor& into)
+      const at::Tensor& into) const {
+    read({{name, box, begin, into}});
+  }
+  void read(const std::string& name, std::int64_t begin, const at::Tensor& into)
       const {
     read(name, Box{}, begin, into);
   }

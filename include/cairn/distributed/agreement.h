@@ -29,17 +29,21 @@ class Agreement {
   /// `decide` runs on rank 0, with the texts in the order of ranks; what it
   /// throws there is a CommError elsewhere. Throws CommError naming the ranks
   /// that did not come within `timeout`, or as soon as the job has failed.
+  ///
+  /// `in_order_with` are groups whose collectives every rank calls either
+  /// before this or after it: a rank that has called a later one passed by, and
+  /// that is an error at once.
   std::string operator()(
       const std::string& what,
       const std::string& text,
       const Decide& decide,
-      std::chrono::milliseconds timeout);
+      std::chrono::milliseconds timeout,
+      const std::vector<ProcessGroup>& in_order_with = {});
 
  private:
-  void wait(
-      const std::vector<std::string>& keys,
-      const std::string& what,
-      std::chrono::milliseconds timeout);
+  struct Meeting;
+  std::string why_absent(int rank, const Meeting& meeting);
+  void wait(const std::vector<std::string>& keys, const Meeting& meeting);
 
   ProcessGroup group_;
   std::string place_;            ///< in the store

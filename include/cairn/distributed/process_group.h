@@ -118,6 +118,14 @@ class ProcessGroup {
       std::chrono::milliseconds timeout = std::chrono::seconds(30),
       Site site = Site::current()) const;
 
+  /// This rank cannot go on with `what` they do together: the others, who wait
+  /// for it or soon will, end with `why` instead of a timeout, and so do the
+  /// calls of this rank that are under way. The job is over.
+  void fail(
+      const std::string& what,
+      const std::string& why,
+      Site site = Site::current()) const noexcept;
+
   /// A group of some members, in the given order. Only they call it, each with
   /// the same ranks and name.
   ProcessGroup subgroup(

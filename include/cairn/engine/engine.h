@@ -6,6 +6,7 @@
 #include <cairn/engine/model.h>
 #include <cairn/engine/save_options.h>
 #include <cairn/nn/checkpoint.h>
+#include <cairn/pipeline/micro_batch.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -65,6 +66,15 @@ class Engine {
   /// Whether the next step() updates the weights.
   bool is_gradient_accumulation_boundary() const;
 
+  /// With a pipeline::PipelineModule, instead of the calls above: all passes of
+  /// a batch, over all stages, and the update. Returns the mean loss of this
+  /// rank's micro batches, on every stage.
+  at::Tensor train_batch(const pipeline::NextMicroBatch& next);
+  /// The loss alone, of so many micro batches; unset: as many as in training.
+  at::Tensor eval_batch(
+      const pipeline::NextMicroBatch& next,
+      std::optional<std::int64_t> micro_batches = std::nullopt);
+
   /// Passes within the scope add gradients up without averaging them; not with
   /// gradients that are partitioned (ZeRO stages 2 and 3).
   class [[nodiscard]] NoSync {
@@ -92,6 +102,9 @@ class Engine {
   double cur_scale() const; ///< of the loss
   std::vector<double> get_lr() const;
   std::int64_t train_batch_size() const;
+  /// Between updates: the next ones take so many samples, over all ranks, by
+  /// accumulating more or fewer micro batches.
+  void set_train_batch_size(std::int64_t samples);
   std::int64_t train_micro_batch_size_per_gpu() const;
   std::int64_t gradient_accumulation_steps() const;
   int zero_optimization_stage() const;

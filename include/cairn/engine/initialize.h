@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cairn/base/log.h>
+#include <cairn/checkpoint/model_description.h>
 #include <cairn/config/args.h>
+#include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/engine.h>
@@ -33,12 +35,19 @@ struct InitializeOptions {
   TrainingData training_data{};
   /// Instead of the configuration's `scheduler`.
   std::shared_ptr<const optim::Schedule> lr_scheduler{};
+  /// What it is asked for: updates so far, or the samples they took.
+  bool lr_scheduler_counts_samples = false;
   /// Who shares the parameters; unset: all ranks.
   std::optional<distributed::ProcessMesh> mesh{};
   CollateExamples collate{};
   /// The path of a DeepSpeed JSON file, or its text (which starts with a
   /// brace).
   std::optional<std::string> config{};
+  /// … or all of it, read already.
+  std::optional<config::Config> settings{};
+  /// What the model is, for those who load its checkpoints elsewhere: `cairn
+  /// convert` needs it for other formats than DeepSpeed's.
+  std::optional<checkpoints::ModelDescription> description{};
   /// The job, if it is joined already.
   std::optional<distributed::World> world{};
   std::optional<Logger> logger{};

@@ -4,6 +4,10 @@
 #include <string>
 #include <vector>
 
+namespace torch::nn {
+class Module;
+} // namespace torch::nn
+
 namespace cairn::nn {
 
 /// Where a parameter that is here in part lies in the whole one. `name` is as
@@ -36,5 +40,9 @@ class HoldsSlices {
   /// summed over the group, once per step.
   virtual std::vector<std::string> partial_gradients() const { return {}; }
 };
+
+/// Of the module and all modules in it, under the parameters' full names.
+std::vector<ParameterSlice> parameter_slices(const torch::nn::Module& module);
+std::vector<std::string> partial_gradients(const torch::nn::Module& module);
 
 } // namespace cairn::nn

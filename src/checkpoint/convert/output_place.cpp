@@ -1,5 +1,6 @@
 #include "checkpoint/convert/output_place.h"
 
+#include "base/remove_tree.h"
 #include "base/sync_file.h"
 #include "checkpoint/convert/torch_place.h"
 #include "checkpoint/make_folder.h"
@@ -89,8 +90,7 @@ OutputPlace::OutputPlace(const ConvertOptions& options) {
       target_.parent_path(),
       target_.filename().string(),
       std::to_string(::getpid()));
-  std::error_code ignored; // of a process of that number, long dead
-  fs::remove_all(partial_, ignored);
+  discard_tree(partial_); // of a process of that number, long dead
   make_folder(partial_);
   path_ = options.to != CheckpointFormat::torch ? partial_
       : file_                                   ? partial_ / target_.filename()
@@ -98,8 +98,7 @@ OutputPlace::OutputPlace(const ConvertOptions& options) {
 }
 
 OutputPlace::~OutputPlace() {
-  std::error_code ignored; // the disk may be full or gone
-  fs::remove_all(partial_, ignored);
+  discard_tree(partial_);
 }
 
 void OutputPlace::publish() {

@@ -11,141 +11,137 @@ namespace cairn::checkpoints::huggingface {
 
 namespace {
 
+// Rules hold for a part of the model, under what the part's names begin with,
+// so that stacks and families which are alike share them.
 // clang-format off
-constexpr NameRule gpt2_rules[] = {
-  {"embedding.word.weight", Change::none, {"transformer.wte.weight"}},
-  {"embedding.position.weight", Change::none, {"transformer.wpe.weight"}},
-  {"layers.#.input_norm.*", Change::none, {"transformer.h.#.ln_1.*"}},
-  {"layers.#.attention.query_key_value.*", Change::reorder_columns, {"transformer.h.#.attn.c_attn.*"}},
-  {"layers.#.attention.dense.*", Change::transpose, {"transformer.h.#.attn.c_proj.*"}},
-  {"layers.#.post_attention_norm.*", Change::none, {"transformer.h.#.ln_2.*"}},
-  {"layers.#.mlp.up.*", Change::transpose, {"transformer.h.#.mlp.c_fc.*"}, Only::ungated},
-  {"layers.#.mlp.down.*", Change::transpose, {"transformer.h.#.mlp.c_proj.*"}, Only::ungated},
-  {"final_norm.*", Change::none, {"transformer.ln_f.*"}},
+constexpr NameRule head_rules[] = {
   {"head.weight", Change::none, {"lm_head.weight"}},
 };
+
+constexpr NameRule gpt2_rules[] = {
+  {"embedding.word.weight", Change::none, {"wte.weight"}},
+  {"embedding.position.weight", Change::none, {"wpe.weight"}},
+  {"layers.#.input_norm.*", Change::none, {"h.#.ln_1.*"}},
+  {"layers.#.attention.query_key_value.*", Change::reorder_columns, {"h.#.attn.c_attn.*"}},
+  {"layers.#.attention.dense.*", Change::transpose, {"h.#.attn.c_proj.*"}},
+  {"layers.#.post_attention_norm.*", Change::none, {"h.#.ln_2.*"}},
+  {"layers.#.mlp.up.*", Change::transpose, {"h.#.mlp.c_fc.*"}, Only::ungated},
+  {"layers.#.mlp.down.*", Change::transpose, {"h.#.mlp.c_proj.*"}, Only::ungated},
+  {"final_norm.*", Change::none, {"ln_f.*"}},
+};
+constexpr NamePart gpt2_parts[] = {{"", "transformer.", gpt2_rules}, {"", "", head_rules}};
 constexpr std::string_view gpt2_ignored[] = {"transformer.h.#.attn.bias", "transformer.h.#.attn.masked_bias", "lm_head.weight"};
-constexpr FamilyNames gpt2{"transformer.", gpt2_rules, gpt2_ignored};
+constexpr FamilyNames gpt2{"transformer.", gpt2_parts, gpt2_ignored};
 
 constexpr NameRule llama_rules[] = {
-  {"embedding.word.weight", Change::none, {"model.embed_tokens.weight"}},
-  {"layers.#.input_norm.*", Change::none, {"model.layers.#.input_layernorm.*"}},
+  {"embedding.word.weight", Change::none, {"embed_tokens.weight"}},
+  {"layers.#.input_norm.*", Change::none, {"layers.#.input_layernorm.*"}},
   {"layers.#.attention.query_key_value.*", Change::join_heads,
-   {"model.layers.#.self_attn.q_proj.*", "model.layers.#.self_attn.k_proj.*", "model.layers.#.self_attn.v_proj.*"}},
-  {"layers.#.attention.dense.*", Change::none, {"model.layers.#.self_attn.o_proj.*"}},
-  {"layers.#.post_attention_norm.*", Change::none, {"model.layers.#.post_attention_layernorm.*"}},
-  {"layers.#.mlp.gate.*", Change::none, {"model.layers.#.mlp.gate_proj.*"}},
-  {"layers.#.mlp.up.*", Change::none, {"model.layers.#.mlp.up_proj.*"}, Only::gated},
-  {"layers.#.mlp.down.*", Change::none, {"model.layers.#.mlp.down_proj.*"}, Only::gated},
-  {"final_norm.*", Change::none, {"model.norm.*"}},
-  {"head.weight", Change::none, {"lm_head.weight"}},
+   {"layers.#.self_attn.q_proj.*", "layers.#.self_attn.k_proj.*", "layers.#.self_attn.v_proj.*"}},
+  {"layers.#.attention.dense.*", Change::none, {"layers.#.self_attn.o_proj.*"}},
+  {"layers.#.post_attention_norm.*", Change::none, {"layers.#.post_attention_layernorm.*"}},
+  {"layers.#.mlp.gate.*", Change::none, {"layers.#.mlp.gate_proj.*"}},
+  {"layers.#.mlp.up.*", Change::none, {"layers.#.mlp.up_proj.*"}, Only::gated},
+  {"layers.#.mlp.down.*", Change::none, {"layers.#.mlp.down_proj.*"}, Only::gated},
+  {"final_norm.*", Change::none, {"norm.*"}},
 };
+constexpr NamePart llama_parts[] = {{"", "model.", llama_rules}, {"", "", head_rules}};
 constexpr std::string_view llama_ignored[] = {"model.layers.#.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq", "lm_head.weight"};
-constexpr FamilyNames llama{"model.", llama_rules, llama_ignored};
+constexpr FamilyNames llama{"model.", llama_parts, llama_ignored};
 
+// What BERT, Megatron's BERT and RoBERTa have in common.
 constexpr NameRule bert_rules[] = {
-  {"embedding.word.weight", Change::none, {"bert.embeddings.word_embeddings.weight"}},
-  {"embedding.position.weight", Change::none, {"bert.embeddings.position_embeddings.weight"}},
-  {"embedding.token_type.weight", Change::none, {"bert.embeddings.token_type_embeddings.weight"}},
-  {"embedding.norm.*", Change::none, {"bert.embeddings.LayerNorm.*"}},
+  {"embedding.word.weight", Change::none, {"embeddings.word_embeddings.weight"}},
+  {"embedding.position.weight", Change::none, {"embeddings.position_embeddings.weight"}},
+  {"embedding.token_type.weight", Change::none, {"embeddings.token_type_embeddings.weight"}},
   {"layers.#.attention.query_key_value.*", Change::join_heads,
-   {"bert.encoder.layer.#.attention.self.query.*", "bert.encoder.layer.#.attention.self.key.*", "bert.encoder.layer.#.attention.self.value.*"}},
-  {"layers.#.attention.dense.*", Change::none, {"bert.encoder.layer.#.attention.output.dense.*"}},
-  {"layers.#.attention_norm.*", Change::none, {"bert.encoder.layer.#.attention.output.LayerNorm.*"}},
-  {"layers.#.mlp.up.*", Change::none, {"bert.encoder.layer.#.intermediate.dense.*"}, Only::ungated},
-  {"layers.#.mlp.down.*", Change::none, {"bert.encoder.layer.#.output.dense.*"}, Only::ungated},
-  {"layers.#.output_norm.*", Change::none, {"bert.encoder.layer.#.output.LayerNorm.*"}},
-  {"pooler.*", Change::none, {"bert.pooler.dense.*"}},
+   {"encoder.layer.#.attention.self.query.*", "encoder.layer.#.attention.self.key.*", "encoder.layer.#.attention.self.value.*"}},
+  {"layers.#.attention.dense.*", Change::none, {"encoder.layer.#.attention.output.dense.*"}},
+  {"layers.#.mlp.up.*", Change::none, {"encoder.layer.#.intermediate.dense.*"}, Only::ungated},
+  {"layers.#.mlp.down.*", Change::none, {"encoder.layer.#.output.dense.*"}, Only::ungated},
+  {"pooler.*", Change::none, {"pooler.dense.*"}},
+};
+constexpr NameRule norms_behind[] = {
+  {"embedding.norm.*", Change::none, {"embeddings.LayerNorm.*"}},
+  {"layers.#.attention_norm.*", Change::none, {"encoder.layer.#.attention.output.LayerNorm.*"}},
+  {"layers.#.output_norm.*", Change::none, {"encoder.layer.#.output.LayerNorm.*"}},
+};
+// As Megatron has them.
+constexpr NameRule norms_before[] = {
+  {"layers.#.input_norm.*", Change::none, {"encoder.layer.#.attention.ln.*"}},
+  {"layers.#.post_attention_norm.*", Change::none, {"encoder.layer.#.ln.*"}},
+  {"final_norm.*", Change::none, {"encoder.ln.*"}},
+};
+constexpr NameRule bert_heads[] = {
   {"mlm.dense.*", Change::none, {"cls.predictions.transform.dense.*"}},
   {"mlm.norm.*", Change::none, {"cls.predictions.transform.LayerNorm.*"}},
   {"mlm.bias", Change::none, {"cls.predictions.bias"}},
   {"next_sentence.*", Change::none, {"cls.seq_relationship.*"}},
   {"head.weight", Change::none, {"cls.predictions.decoder.weight"}},
 };
-constexpr std::string_view bert_ignored[] = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids", "cls.predictions.decoder.*"};
-constexpr FamilyNames bert{"bert.", bert_rules, bert_ignored};
-
-// Megatron's BERT, whose norms stand before attention and MLP.
-constexpr NameRule megatron_bert_rules[] = {
-  {"embedding.word.weight", Change::none, {"bert.embeddings.word_embeddings.weight"}},
-  {"embedding.position.weight", Change::none, {"bert.embeddings.position_embeddings.weight"}},
-  {"embedding.token_type.weight", Change::none, {"bert.embeddings.token_type_embeddings.weight"}},
-  {"layers.#.input_norm.*", Change::none, {"bert.encoder.layer.#.attention.ln.*"}},
-  {"layers.#.attention.query_key_value.*", Change::join_heads,
-   {"bert.encoder.layer.#.attention.self.query.*", "bert.encoder.layer.#.attention.self.key.*", "bert.encoder.layer.#.attention.self.value.*"}},
-  {"layers.#.attention.dense.*", Change::none, {"bert.encoder.layer.#.attention.output.dense.*"}},
-  {"layers.#.post_attention_norm.*", Change::none, {"bert.encoder.layer.#.ln.*"}},
-  {"layers.#.mlp.up.*", Change::none, {"bert.encoder.layer.#.intermediate.dense.*"}, Only::ungated},
-  {"layers.#.mlp.down.*", Change::none, {"bert.encoder.layer.#.output.dense.*"}, Only::ungated},
-  {"final_norm.*", Change::none, {"bert.encoder.ln.*"}},
-  {"pooler.*", Change::none, {"bert.pooler.dense.*"}},
-  {"mlm.dense.*", Change::none, {"cls.predictions.transform.dense.*"}},
-  {"mlm.norm.*", Change::none, {"cls.predictions.transform.LayerNorm.*"}},
-  {"mlm.bias", Change::none, {"cls.predictions.bias"}},
-  {"next_sentence.*", Change::none, {"cls.seq_relationship.*"}},
-  {"head.weight", Change::none, {"cls.predictions.decoder.weight"}},
-};
-constexpr std::string_view megatron_bert_ignored[] = {"bert.embeddings.position_ids", "cls.predictions.decoder.*"};
-constexpr FamilyNames megatron_bert{"bert.", megatron_bert_rules, megatron_bert_ignored};
-
-constexpr NameRule roberta_rules[] = {
-  {"embedding.word.weight", Change::none, {"roberta.embeddings.word_embeddings.weight"}},
-  {"embedding.position.weight", Change::none, {"roberta.embeddings.position_embeddings.weight"}},
-  {"embedding.token_type.weight", Change::none, {"roberta.embeddings.token_type_embeddings.weight"}},
-  {"embedding.norm.*", Change::none, {"roberta.embeddings.LayerNorm.*"}},
-  {"layers.#.attention.query_key_value.*", Change::join_heads,
-   {"roberta.encoder.layer.#.attention.self.query.*", "roberta.encoder.layer.#.attention.self.key.*", "roberta.encoder.layer.#.attention.self.value.*"}},
-  {"layers.#.attention.dense.*", Change::none, {"roberta.encoder.layer.#.attention.output.dense.*"}},
-  {"layers.#.attention_norm.*", Change::none, {"roberta.encoder.layer.#.attention.output.LayerNorm.*"}},
-  {"layers.#.mlp.up.*", Change::none, {"roberta.encoder.layer.#.intermediate.dense.*"}, Only::ungated},
-  {"layers.#.mlp.down.*", Change::none, {"roberta.encoder.layer.#.output.dense.*"}, Only::ungated},
-  {"layers.#.output_norm.*", Change::none, {"roberta.encoder.layer.#.output.LayerNorm.*"}},
-  {"pooler.*", Change::none, {"roberta.pooler.dense.*"}},
+constexpr NameRule roberta_heads[] = {
   {"mlm.dense.*", Change::none, {"lm_head.dense.*"}},
   {"mlm.norm.*", Change::none, {"lm_head.layer_norm.*"}},
   {"mlm.bias", Change::none, {"lm_head.bias"}},
   {"head.weight", Change::none, {"lm_head.decoder.weight"}},
 };
+constexpr NamePart bert_parts[] = {{"", "bert.", bert_rules}, {"", "bert.", norms_behind}, {"", "", bert_heads}};
+constexpr NamePart megatron_bert_parts[] = {{"", "bert.", bert_rules}, {"", "bert.", norms_before}, {"", "", bert_heads}};
+constexpr NamePart roberta_parts[] = {{"", "roberta.", bert_rules}, {"", "roberta.", norms_behind}, {"", "", roberta_heads}};
+constexpr std::string_view bert_ignored[] = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids", "cls.predictions.decoder.*"};
 constexpr std::string_view roberta_ignored[] = {"roberta.embeddings.position_ids", "roberta.embeddings.token_type_ids", "lm_head.decoder.*"};
-constexpr FamilyNames roberta{"roberta.", roberta_rules, roberta_ignored};
+constexpr FamilyNames bert{"bert.", bert_parts, bert_ignored};
+constexpr FamilyNames megatron_bert{"bert.", megatron_bert_parts, bert_ignored};
+constexpr FamilyNames roberta{"roberta.", roberta_parts, roberta_ignored};
 
-constexpr NameRule t5_rules[] = {
+constexpr NameRule t5_embedding[] = {
   {"embedding.word.weight", Change::none, {"shared.weight"}},
-  {"encoder.relative_bias.weight", Change::none, {"encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"}},
-  {"encoder.layers.#.input_norm.*", Change::none, {"encoder.block.#.layer.0.layer_norm.*"}},
-  {"encoder.layers.#.attention.query_key_value.*", Change::join_heads,
-   {"encoder.block.#.layer.0.SelfAttention.q.*", "encoder.block.#.layer.0.SelfAttention.k.*", "encoder.block.#.layer.0.SelfAttention.v.*"}},
-  {"encoder.layers.#.attention.dense.*", Change::none, {"encoder.block.#.layer.0.SelfAttention.o.*"}},
-  {"encoder.layers.#.post_attention_norm.*", Change::none, {"encoder.block.#.layer.1.layer_norm.*"}},
-  {"encoder.layers.#.mlp.gate.*", Change::none, {"encoder.block.#.layer.1.DenseReluDense.wi_0.*"}},
-  {"encoder.layers.#.mlp.up.*", Change::none, {"encoder.block.#.layer.1.DenseReluDense.wi_1.*"}, Only::gated},
-  {"encoder.layers.#.mlp.up.*", Change::none, {"encoder.block.#.layer.1.DenseReluDense.wi.*"}, Only::ungated},
-  {"encoder.layers.#.mlp.down.*", Change::none, {"encoder.block.#.layer.1.DenseReluDense.wo.*"}},
-  {"encoder.final_norm.*", Change::none, {"encoder.final_layer_norm.*"}},
-  {"decoder.relative_bias.weight", Change::none, {"decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"}},
-  {"decoder.layers.#.input_norm.*", Change::none, {"decoder.block.#.layer.0.layer_norm.*"}},
-  {"decoder.layers.#.attention.query_key_value.*", Change::join_heads,
-   {"decoder.block.#.layer.0.SelfAttention.q.*", "decoder.block.#.layer.0.SelfAttention.k.*", "decoder.block.#.layer.0.SelfAttention.v.*"}},
-  {"decoder.layers.#.attention.dense.*", Change::none, {"decoder.block.#.layer.0.SelfAttention.o.*"}},
-  {"decoder.layers.#.post_attention_norm.*", Change::none, {"decoder.block.#.layer.1.layer_norm.*"}},
-  {"decoder.layers.#.cross_attention.query.*", Change::none, {"decoder.block.#.layer.1.EncDecAttention.q.*"}},
-  {"decoder.layers.#.cross_attention.key_value.*", Change::join_heads,
-   {"decoder.block.#.layer.1.EncDecAttention.k.*", "decoder.block.#.layer.1.EncDecAttention.v.*"}},
-  {"decoder.layers.#.cross_attention.dense.*", Change::none, {"decoder.block.#.layer.1.EncDecAttention.o.*"}},
-  {"decoder.layers.#.post_cross_attention_norm.*", Change::none, {"decoder.block.#.layer.2.layer_norm.*"}},
-  {"decoder.layers.#.mlp.gate.*", Change::none, {"decoder.block.#.layer.2.DenseReluDense.wi_0.*"}},
-  {"decoder.layers.#.mlp.up.*", Change::none, {"decoder.block.#.layer.2.DenseReluDense.wi_1.*"}, Only::gated},
-  {"decoder.layers.#.mlp.up.*", Change::none, {"decoder.block.#.layer.2.DenseReluDense.wi.*"}, Only::ungated},
-  {"decoder.layers.#.mlp.down.*", Change::none, {"decoder.block.#.layer.2.DenseReluDense.wo.*"}},
-  {"decoder.final_norm.*", Change::none, {"decoder.final_layer_norm.*"}},
-  {"head.weight", Change::none, {"lm_head.weight"}},
+};
+constexpr NameRule t5_stack[] = {
+  {"relative_bias.weight", Change::none, {"block.0.layer.0.SelfAttention.relative_attention_bias.weight"}},
+  {"layers.#.input_norm.*", Change::none, {"block.#.layer.0.layer_norm.*"}},
+  {"layers.#.attention.query_key_value.*", Change::join_heads,
+   {"block.#.layer.0.SelfAttention.q.*", "block.#.layer.0.SelfAttention.k.*", "block.#.layer.0.SelfAttention.v.*"}},
+  {"layers.#.attention.dense.*", Change::none, {"block.#.layer.0.SelfAttention.o.*"}},
+  {"layers.#.post_attention_norm.*", Change::none, {"block.#.layer.1.layer_norm.*"}},
+  {"final_norm.*", Change::none, {"final_layer_norm.*"}},
+};
+constexpr NameRule t5_cross_attention[] = {
+  {"cross_attention.query.*", Change::none, {"EncDecAttention.q.*"}},
+  {"cross_attention.key_value.*", Change::join_heads, {"EncDecAttention.k.*", "EncDecAttention.v.*"}},
+  {"cross_attention.dense.*", Change::none, {"EncDecAttention.o.*"}},
+};
+constexpr NameRule t5_cross_norm[] = {
+  {"post_cross_attention_norm.*", Change::none, {"layer_norm.*"}},
+};
+constexpr NameRule t5_mlp[] = {
+  {"gate.*", Change::none, {"wi_0.*"}},
+  {"up.*", Change::none, {"wi_1.*"}, Only::gated},
+  {"up.*", Change::none, {"wi.*"}, Only::ungated},
+  {"down.*", Change::none, {"wo.*"}},
+};
+constexpr NamePart t5_parts[] = {
+  {"", "", t5_embedding},
+  {"encoder.", "encoder.", t5_stack},
+  {"encoder.layers.#.mlp.", "encoder.block.#.layer.1.DenseReluDense.", t5_mlp},
+  {"decoder.", "decoder.", t5_stack},
+  {"decoder.layers.#.", "decoder.block.#.layer.1.", t5_cross_attention},
+  {"decoder.layers.#.", "decoder.block.#.layer.2.", t5_cross_norm},
+  {"decoder.layers.#.mlp.", "decoder.block.#.layer.2.DenseReluDense.", t5_mlp},
+  {"", "", head_rules},
 };
 // Google's first files have a relative bias of the cross attention, which is not
 // used.
 constexpr std::string_view t5_ignored[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
               "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
-constexpr FamilyNames t5{"", t5_rules, t5_ignored};
+constexpr FamilyNames t5{"", t5_parts, t5_ignored};
 // clang-format on
+
+std::string whole_pattern(
+    std::string_view beginning,
+    std::string_view pattern) {
+  return std::string(beginning) + std::string(pattern);
+}
 
 bool applies(Only only, const ModelDescription& d) {
   return only == Only::always || (only == Only::gated) == d.gated;
@@ -155,13 +151,20 @@ bool is_theirs(
     const FamilyNames& names,
     const ModelDescription& d,
     std::string_view name) {
-  return std::ranges::any_of(names.rules, [&](const NameRule& rule) {
+  const auto has = [&](const NamePart& part, const NameRule& rule) {
     return applies(rule.only, d) &&
         // The head of a tied model is a second name of the embedding.
         (rule.ours != "head.weight" || !d.tied_head) &&
         std::ranges::any_of(rule.theirs, [&](std::string_view theirs) {
-             return !theirs.empty() && match_pattern(theirs, name).has_value();
+             return !theirs.empty() &&
+                 match_pattern(whole_pattern(part.theirs, theirs), name)
+                     .has_value();
            });
+  };
+  return std::ranges::any_of(names.parts, [&](const NamePart& part) {
+    return std::ranges::any_of(part.rules, [&](const NameRule& rule) {
+      return has(part, rule);
+    });
   });
 }
 
@@ -200,18 +203,22 @@ const FamilyNames& family_names(const ModelDescription& d) {
 }
 
 NamePair name_pair(const ModelDescription& d, const std::string& parameter) {
-  for (const NameRule& rule : family_names(d).rules) {
-    const auto match = match_pattern(rule.ours, parameter);
-    if (!match || !applies(rule.only, d)) {
-      continue;
-    }
-    NamePair pair{parameter, rule.change, {}};
-    for (const std::string_view theirs : rule.theirs) {
-      if (!theirs.empty()) {
-        pair.theirs.push_back(fill_pattern(theirs, *match));
+  for (const NamePart& part : family_names(d).parts) {
+    for (const NameRule& rule : part.rules) {
+      const auto match =
+          match_pattern(whole_pattern(part.ours, rule.ours), parameter);
+      if (!match || !applies(rule.only, d)) {
+        continue;
       }
+      NamePair pair{parameter, rule.change, {}};
+      for (const std::string_view theirs : rule.theirs) {
+        if (!theirs.empty()) {
+          pair.theirs.push_back(
+              fill_pattern(whole_pattern(part.theirs, theirs), *match));
+        }
+      }
+      return pair;
     }
-    return pair;
   }
   throw CheckpointError(
       {.what = fmt::format(

@@ -27,10 +27,17 @@ struct NameRule {
   Only only = Only::always;
 };
 
+/// Rules for names that begin with this.
+struct NamePart {
+  std::string_view ours;
+  std::string_view theirs;
+  std::span<const NameRule> rules;
+};
+
 struct FamilyNames {
   /// Left out in files of the model without heads.
   std::string_view base;
-  std::span<const NameRule> rules;
+  std::span<const NamePart> parts;
   /// Buffers and second names of tied weights, by pattern.
   std::span<const std::string_view> ignored;
 };

@@ -50,21 +50,26 @@ void write_gpt2(const ModelDescription& d, Json& config) {
   config["attn_pdrop"] = d.attention_dropout;
 }
 
+/// In the words of most families.
+void write_sizes(const ModelDescription& d, Json& config) {
+  config["num_hidden_layers"] = d.layers;
+  config["hidden_size"] = d.hidden;
+  config["num_attention_heads"] = d.heads;
+  config["intermediate_size"] = d.ffn;
+  config["max_position_embeddings"] = d.positions;
+  config["hidden_act"] = name_of(d.activation);
+}
+
 void write_llama(const ModelDescription& d, Json& config) {
   if (d.dropout != 0) {
     cannot_write(d, "dropout outside attention");
   }
   config["model_type"] = "llama";
   config["architectures"] = {"LlamaForCausalLM"};
-  config["num_hidden_layers"] = d.layers;
-  config["hidden_size"] = d.hidden;
-  config["num_attention_heads"] = d.heads;
+  write_sizes(d, config);
   config["num_key_value_heads"] = d.key_value_heads;
   config["head_dim"] = d.head_size;
-  config["intermediate_size"] = d.ffn;
-  config["max_position_embeddings"] = d.positions;
   config["rms_norm_eps"] = d.norm_epsilon;
-  config["hidden_act"] = name_of(d.activation);
   config["attention_bias"] = d.attention_bias;
   config["mlp_bias"] = d.mlp_bias;
   config["attention_dropout"] = d.attention_dropout;
@@ -84,36 +89,39 @@ void write_llama(const ModelDescription& d, Json& config) {
   }
 }
 
-std::string bert_class(const ModelDescription& d) {
-  const std::string stem = d.family == ModelFamily::roberta ? "Roberta"
-      : d.norm_place == NormPlace::before                   ? "MegatronBert"
-                                                            : "Bert";
-  return stem +
-      (!d.masked_head             ? "Model"
-           : d.next_sentence_head ? "ForPreTraining"
-                                  : "ForMaskedLM");
+struct BertName {
+  std::string_view type;
+  std::string_view class_stem;
+};
+
+BertName bert_name(const ModelDescription& d) {
+  if (d.family == ModelFamily::roberta) {
+    return {"roberta", "Roberta"};
+  }
+  return d.norm_place == NormPlace::before
+      ? BertName{"megatron-bert", "MegatronBert"}
+      : BertName{"bert", "Bert"};
 }
 
 void write_bert(const ModelDescription& d, Json& config) {
-  const bool roberta = d.family == ModelFamily::roberta;
-  if (roberta && d.position_offset != d.pad_token.value_or(1) + 1) {
+  if (d.family == ModelFamily::roberta &&
+      d.position_offset != d.pad_token.value_or(1) + 1) {
     cannot_write(d, "positions that do not begin after the padding token");
   }
   if (d.token_types == 0) {
     cannot_write(d, "no token types");
   }
-  config["model_type"] = roberta          ? "roberta"
-      : d.norm_place == NormPlace::before ? "megatron-bert"
-                                          : "bert";
-  config["architectures"] = {bert_class(d)};
-  config["num_hidden_layers"] = d.layers;
-  config["hidden_size"] = d.hidden;
-  config["num_attention_heads"] = d.heads;
-  config["intermediate_size"] = d.ffn;
-  config["max_position_embeddings"] = d.positions;
+  const BertName name = bert_name(d);
+  config["model_type"] = name.type;
+  config["architectures"] = {fmt::format(
+      "{}{}",
+      name.class_stem,
+      !d.masked_head             ? "Model"
+          : d.next_sentence_head ? "ForPreTraining"
+                                 : "ForMaskedLM")};
+  write_sizes(d, config);
   config["type_vocab_size"] = d.token_types;
   config["layer_norm_eps"] = d.norm_epsilon;
-  config["hidden_act"] = name_of(d.activation);
   config["hidden_dropout_prob"] = d.dropout;
   config["attention_probs_dropout_prob"] = d.attention_dropout;
   config["position_embedding_type"] = "absolute";

@@ -2,6 +2,7 @@
 
 #include "base/file_calls.h"
 #include "base/file_error.h"
+#include "base/remove_tree.h"
 #include "base/sync_file.h"
 #include "checkpoint/native/damaged_checkpoint.h"
 #include "checkpoint/native/manifest.h"
@@ -138,14 +139,14 @@ void publish(
   }
   if (exchange(partial, place)) {
     sync_folder(folder);
-    fs::remove_all(partial); // it is the old one now
+    discard_tree(partial); // it is the old one now
     return;
   }
   const fs::path old = fresh_hidden(folder, tag, deleting_ending);
   rename_folder(place, old);
   rename_folder(partial, place);
   sync_folder(folder);
-  fs::remove_all(old);
+  discard_tree(old);
 }
 
 void write_latest(const fs::path& folder, const std::string& tag) {
@@ -203,15 +204,16 @@ void remove_checkpoint(const fs::path& folder, const std::string& tag) {
   check_tag(tag);
   const fs::path doomed = fresh_hidden(folder, tag, deleting_ending);
   rename_folder(folder / tag, doomed);
-  fs::remove_all(doomed);
+  remove_tree(doomed);
 }
 
 void remove_remains(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (name.front() == '.' &&
-        (name.ends_with(partial_ending) || name.ends_with(deleting_ending))) {
-      fs::remove_all(entry.path());
+        (name.ends_with(partial_ending) || name.ends_with(deleting_ending) ||
+         (name.starts_with(".latest.") && name.ends_with(".tmp")))) {
+      remove_tree(entry.path());
     }
   }
 }

@@ -27,7 +27,7 @@ std::filesystem::path partial_folder(
 
 /// Makes a folder that is completely written visible under its tag, also to
 /// whoever comes after a power cut. One that bore the tag before is replaced,
-/// at no moment is there none.
+/// at no moment is there none; what of it cannot be deleted is remains.
 void publish(
     const std::filesystem::path& partial,
     const std::filesystem::path& folder,

@@ -18,8 +18,8 @@
 namespace cairn::checkpoints {
 
 /// A checkpoint's tensors, mapped: only what is asked for is read, and each
-/// block of it is held against its checksum once. One caller at a time; large
-/// reads are shared out over threads.
+/// block of it is held against its checksum once. One caller at a time; the
+/// blocks of a call are shared out over threads.
 class NativeSource final : public Source {
  public:
   /// Throws DamagedCheckpoint, here for files that are missing or of another
@@ -32,11 +32,7 @@ class NativeSource final : public Source {
   std::vector<std::int64_t> shape(const std::string& name) const override;
   at::ScalarType type(const std::string& name) const override;
   using Source::read;
-  void read(
-      const std::string& name,
-      const Box& box,
-      std::int64_t begin,
-      at::Tensor& into) const override;
+  void read(const std::vector<SliceToRead>& slices) const override;
 
   /// Bytes of the files that were looked at so far.
   std::uint64_t bytes_checked() const { return bytes_checked_; }
@@ -48,6 +44,7 @@ class NativeSource final : public Source {
     std::vector<const StoredSlice*> slices;
   };
   struct Tensor {
+    const std::string* name = nullptr;
     const ManifestTensor* stored = nullptr;
     std::vector<Pieces> boxes;
   };
@@ -56,12 +53,23 @@ class NativeSource final : public Source {
   std::span<const std::byte> slice_bytes(
       const StoredSlice& slice,
       at::ScalarType type) const;
-  void copy(
-      const std::string& name,
+  /// Some bytes of a block, and where they go.
+  struct Piece {
+    const Tensor* tensor = nullptr;
+    const StoredSlice* slice = nullptr;
+    std::size_t block = 0;
+    std::size_t from = 0; ///< in the block
+    std::span<std::byte> into;
+  };
+  void plan(const SliceToRead& slice, std::vector<Piece>& pieces) const;
+  void plan_stretch(
+      const Tensor& tensor,
       const StoredSlice& slice,
-      at::ScalarType type,
       std::int64_t from, ///< element, in the slice
-      std::span<std::byte> into) const;
+      std::span<std::byte> into,
+      std::vector<Piece>& pieces) const;
+  void copy(std::vector<Piece>& pieces) const;
+  void copy_block(std::span<const Piece> pieces) const;
 
   std::filesystem::path folder_;
   Manifest manifest_;

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cairn/nn/attention.h>
+#include <cairn/nn/dropout.h>
+#include <cairn/nn/mlp.h>
+#include <cairn/nn/norm.h>
+
+#include <memory>
+
+namespace cairn::nn {
+
+/// Before attention and MLP (GPT-2, Llama, T5), or after each (BERT).
+enum class NormPlace { before, after };
+
+struct BlockOptions {
+  AttentionOptions attention{};
+  MlpOptions mlp{};
+  NormOptions norm{};
+  NormPlace norm_place = NormPlace::before;
+  bool cross_attention = false; ///< with norms before only
+  double dropout = 0;           ///< of what is added to the residual stream
+};
+
+/// One layer of a transformer, whichever: attention, perhaps attention to an
+/// encoder's output, and an MLP, each added to the residual stream.
+class Block : public Layer {
+ public:
+  Block(const LayerContext& context, const BlockOptions& options);
+  /// [batch, sequence, hidden] to the same; see LayerContext for a sequence
+  /// that is split.
+  at::Tensor forward(const at::Tensor& x, const BlockInput& input) const;
+
+ private:
+  at::Tensor norms_before(const at::Tensor& x, const BlockInput& input) const;
+  at::Tensor norms_after(const at::Tensor& x, const BlockInput& input) const;
+  at::Tensor dropped(const at::Tensor& branch) const;
+
+  BlockOptions options_;
+  distributed::ProcessGroup group_;
+  Held held_;
+  std::shared_ptr<Norm> input_norm_;
+  std::shared_ptr<SelfAttention> attention_;
+  std::shared_ptr<Norm> attention_norm_;
+  std::shared_ptr<CrossAttention> cross_attention_;
+  std::shared_ptr<Norm> cross_attention_norm_;
+  std::shared_ptr<Mlp> mlp_;
+  std::shared_ptr<Norm> output_norm_;
+};
+
+} // namespace cairn::nn

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cairn/nn/layer.h>
+
+#include <cstdint>
+
+namespace cairn::nn {
+
+struct LinearOptions {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  bool bias = true;
+};
+
+/// Each rank has a part of the outputs.
+class ColumnLinear : public Layer {
+ public:
+  ColumnLinear(const LayerContext& context, const LinearOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+  const at::Tensor& weight() const { return weight_; }
+  const at::Tensor& bias() const { return bias_; } ///< undefined: none
+
+ private:
+  distributed::ProcessGroup group_;
+  bool split_tokens_;
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+/// Each rank has a part of the inputs, and all get the sum.
+class RowLinear : public Layer {
+ public:
+  RowLinear(const LayerContext& context, const LinearOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  distributed::ProcessGroup group_;
+  bool split_tokens_;
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+/// The same on every rank, for inputs that are.
+class Linear : public Layer {
+ public:
+  Linear(const LayerContext& context, const LinearOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+} // namespace cairn::nn

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cairn/nn/linear.h>
+
+#include <cstdint>
+#include <memory>
+
+namespace cairn::nn {
+
+enum class Activation { gelu, gelu_tanh, relu, silu };
+
+at::Tensor activate(const at::Tensor& x, Activation activation);
+
+/// activation(gate) * up, as in SwiGLU.
+at::Tensor activate_gated(
+    const at::Tensor& gate,
+    const at::Tensor& up,
+    Activation activation);
+
+struct MlpOptions {
+  std::int64_t hidden = 0;
+  std::int64_t ffn = 0;
+  Activation activation = Activation::gelu;
+  bool gated = false;
+  bool bias = true;
+};
+
+class Mlp : public Layer {
+ public:
+  Mlp(const LayerContext& context, const MlpOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  distributed::ProcessGroup group_;
+  bool split_tokens_;
+  Activation activation_;
+  std::shared_ptr<ColumnLinear> gate_; ///< null: not gated
+  std::shared_ptr<ColumnLinear> up_;
+  std::shared_ptr<RowLinear> down_;
+};
+
+} // namespace cairn::nn

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cairn/nn/layer.h>
+
+#include <cstdint>
+
+namespace cairn::nn {
+
+struct RelativeBiasOptions {
+  std::int64_t heads = 0;
+  std::int64_t buckets = 32;
+  std::int64_t distance = 128; ///< from here on all is one bucket
+  bool bidirectional = true;
+};
+
+/// T5's positions: what each head adds to its scores by how far a key is from
+/// the query. Each rank has its heads.
+class RelativeBias : public Layer {
+ public:
+  RelativeBias(const LayerContext& context, const RelativeBiasOptions& options);
+
+  /// [1, heads of this rank, queries, keys]
+  at::Tensor forward(std::int64_t queries, std::int64_t keys) const;
+
+ private:
+  RelativeBiasOptions options_;
+  at::Tensor weight_; ///< [buckets, heads of this rank]
+};
+
+/// The bucket of every (query, key), as in T5's original code: [queries, keys].
+at::Tensor relative_buckets(
+    std::int64_t queries,
+    std::int64_t keys,
+    const RelativeBiasOptions& options,
+    at::Device device);
+
+} // namespace cairn::nn

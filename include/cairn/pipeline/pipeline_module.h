@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cairn/nn/checkpoint_options.h>
+#include <cairn/nn/parameter_slices.h>
+#include <cairn/pipeline/layer_spec.h>
+#include <cairn/pipeline/partition.h>
+#include <torch/nn/module.h>
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::pipeline {
+
+/// What the last stage computes from its outputs and the labels: a tensor of
+/// one element. Takes (output, label), any number of tensors in that order, or
+/// (outputs, labels) as two vectors.
+class Loss {
+ public:
+  Loss() = default; ///< the last layer gives the loss itself
+  template <typename Function>
+  requires(!std::same_as<Function, Loss>) Loss(Function function) {
+    if constexpr (std::is_invocable_r_v<
+                      at::Tensor,
+                      Function&,
+                      const Tensors&,
+                      const Tensors&>) {
+      call_ = std::move(function);
+    } else {
+      call_ = [function = std::move(function)](
+                  const Tensors& outputs,
+                  const Tensors& labels) mutable {
+        Tensors all = outputs;
+        all.insert(all.end(), labels.begin(), labels.end());
+        return call_with_tensors(function, all).at(0);
+      };
+    }
+  }
+  explicit operator bool() const { return static_cast<bool>(call_); }
+  at::Tensor operator()(const Tensors& outputs, const Tensors& labels) const {
+    return call_(outputs, labels);
+  }
+
+ private:
+  std::function<at::Tensor(const Tensors&, const Tensors&)> call_;
+};
+
+struct PipelineModuleOptions {
+  int stage = 0; ///< of this process: pipeline.rank()
+  int stages = 1;
+  PartitionMethod partition{};
+  Loss loss{};
+  /// Activations are kept for every so many layers, the rest computed again in
+  /// backward; 0: all are kept.
+  std::int64_t activation_checkpoint_interval = 0;
+  nn::CheckpointOptions checkpoint{};
+  /// Layer n is built with the random numbers of seed + n, so that every number
+  /// of stages starts from the same weights. Unset: torch::manual_seed()'s.
+  std::optional<std::uint64_t> seed{};
+};
+
+/// The layers of one stage, as a module. Its parameters have the names they
+/// have in the whole model.
+///
+///   const auto pipeline = mesh.along(Axis::pipeline);
+///   auto net = std::make_shared<PipelineModule>(
+///       layers,
+///       {.stage = pipeline.rank(), .stages = pipeline.size(), .loss = …});
+class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
+ public:
+  /// Throws ConfigError.
+  explicit PipelineModule(
+      std::vector<LayerSpec> layers,
+      PipelineModuleOptions options = {});
+
+  /// This stage's part.
+  Tensors forward(const Tensors& inputs);
+  /// Of the last stage.
+  at::Tensor loss(const Tensors& outputs, const Tensors& labels) const;
+
+  int stage() const { return options_.stage; }
+  int stages() const { return options_.stages; }
+  bool is_first() const { return stage() == 0; }
+  bool is_last() const { return stage() + 1 == stages(); }
+  /// Stage s has the layers from cuts()[s] up to cuts()[s + 1].
+  const std::vector<int>& cuts() const { return cuts_; }
+
+  /// A module that several stages use. It belongs to the first of them: only
+  /// there its parameters are the model's, so that they are updated, counted
+  /// and saved once. The others have copies, which the executor keeps equal.
+  struct Tie {
+    std::string key;
+    std::vector<int> stages; ///< ascending
+    /// Unset on stages that do not use it.
+    std::shared_ptr<torch::nn::Module> module;
+
+    int owner() const { return stages.front(); }
+  };
+  /// In the same order on all stages, owners ascending.
+  const std::vector<Tie>& ties() const { return ties_; }
+
+  /// Of the layers whose parameters are directly in this module.
+  std::vector<nn::ParameterSlice> parameter_slices() const override;
+  std::vector<std::string> partial_gradients() const override;
+
+  void train(bool on = true) override;
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false)
+      override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Device device, bool non_blocking = false) override;
+
+ private:
+  struct Layer {
+    std::shared_ptr<torch::nn::Module> module; ///< none for a function
+    LayerSpec::Call call;
+  };
+
+  void build(const std::vector<LayerSpec>& specs);
+  Tensors run(std::size_t begin, std::size_t end, Tensors x) const;
+  template <typename Visit>
+  void for_each_copy(const Visit& visit) const;
+
+  PipelineModuleOptions options_;
+  std::vector<int> cuts_;
+  std::vector<Layer> layers_;
+  std::vector<std::shared_ptr<torch::nn::Module>> nameless_; ///< in layers_
+  std::vector<Tie> ties_;
+};
+
+} // namespace cairn::pipeline

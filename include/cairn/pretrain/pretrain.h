@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cairn/base/log.h>
+#include <cairn/config/config.h>
+#include <cairn/distributed/init_distributed.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace cairn::pretrain {
+
+enum class Kind { gpt, bert, t5 };
+std::string_view name_of(Kind kind);
+
+/// Why a run came to its end.
+enum class Ended {
+  done,         ///< it is as long as it was to be
+  interval,     ///< --exit-interval
+  duration,     ///< --exit-duration-in-mins
+  by_signal,    ///< --exit-signal-handler: SIGTERM
+  nothing_to_do ///< the checkpoint is of its end already
+};
+
+struct Outcome {
+  Ended ended = Ended::done;
+  std::int64_t iteration = 0;
+};
+
+/// Trains a model as Megatron's flags and DeepSpeed's JSON say: what
+/// `cairn pretrain gpt …` does on every rank.
+///
+/// Everything that can be checked is checked before anything is allocated:
+/// ConfigError.
+Outcome run(
+    Kind kind,
+    const config::Config& config,
+    const distributed::World& world,
+    const Logger& logger);
+
+} // namespace cairn::pretrain

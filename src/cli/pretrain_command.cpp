@@ -1,0 +1,131 @@
+// `cairn pretrain gpt|bert|t5`: Megatron's flags and DeepSpeed's JSON together.
+
+#include "cli/command.h"
+
+#include <cairn/base/edit_distance.h>
+#include <cairn/base/error.h>
+#include <cairn/base/log.h>
+#include <cairn/config/config.h>
+#include <cairn/config/reference.h>
+#include <cairn/distributed/init_distributed.h>
+#include <cairn/pretrain/pretrain.h>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace cairn::cli {
+namespace {
+
+using pretrain::Kind;
+
+constexpr std::array kinds{Kind::gpt, Kind::bert, Kind::t5};
+
+void print_help() {
+  fmt::print(
+      "Usage: cairn pretrain gpt|bert|t5 [FLAGS…]\n"
+      "       cairn launch --num_gpus N pretrain gpt [FLAGS…]\n\n"
+      "Trains a model on data that `cairn preprocess` made, by Megatron's\n"
+      "flags and DeepSpeed's JSON (--deepspeed_config FILE) together.\n\n"
+      "  cairn launch --num_procs 2 pretrain gpt --num-layers 6\n"
+      "    --hidden-size 384 --num-attention-heads 6 --seq-length 256\n"
+      "    --micro-batch-size 4 --global-batch-size 16 --train-iters 500\n"
+      "    --lr 6e-4 --data-path corpus_text_document\n"
+      "    --tokenizer-model tokenizer.json --save checkpoints\n"
+      "    --load checkpoints --zero-stage 1\n\n{}",
+      config::flags_text());
+}
+
+Kind kind_named(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Kind kind : kinds) {
+    if (name_of(kind) == name) {
+      return kind;
+    }
+    names.push_back(name_of(kind));
+  }
+  const auto closest = nearest(name, names);
+  throw ConfigError(
+      {.what = fmt::format("pretrain knows no model \"{}\"", name),
+       .remedy = closest ? fmt::format("did you mean \"{}\"?", *closest)
+                         : std::string("choose gpt, bert or t5")});
+}
+
+distributed::BackendChoice backend_of(
+    const config::DistributedFlags& flags,
+    int world_size) {
+  using config::Backend;
+  if (!flags.backend) {
+    return distributed::BackendChoice::automatic;
+  }
+  switch (*flags.backend) {
+    case Backend::nccl:
+      return distributed::BackendChoice::nccl;
+    case Backend::gloo:
+      return distributed::BackendChoice::gloo;
+    case Backend::local:
+      break;
+  }
+  if (world_size > 1) {
+    throw ConfigError(
+        {.what = "the local backend is for one rank",
+         .where = "--distributed-backend",
+         .values = fmt::format("{} ranks", world_size),
+         .remedy = "choose gloo or nccl"});
+  }
+  return distributed::BackendChoice::automatic;
+}
+
+std::string_view words_for(pretrain::Ended ended) {
+  using pretrain::Ended;
+  switch (ended) {
+    case Ended::done:
+      return "the training is done";
+    case Ended::interval:
+      return "stopped by --exit-interval";
+    case Ended::duration:
+      return "stopped by --exit-duration-in-mins";
+    case Ended::by_signal:
+      return "stopped by SIGTERM";
+    case Ended::nothing_to_do:
+      return "nothing to do: the checkpoint is of the end of the run";
+  }
+  return "";
+}
+
+} // namespace
+
+int run_pretrain(const Arguments& arguments) {
+  const auto asks_for_help = [](const std::string& word) {
+    return word == "--help" || word == "-h";
+  };
+  if (arguments.empty() || std::ranges::any_of(arguments, asks_for_help)) {
+    print_help();
+    return exit_ok;
+  }
+  const Kind kind = kind_named(arguments.front());
+  distributed::InitOptions job;
+  const config::Config config = config::Config::load(
+      {.flags = Arguments(arguments.begin() + 1, arguments.end()),
+       .world_size = job.environment.world_size});
+  job.backend =
+      backend_of(config.flags.distributed, job.environment.world_size);
+  job.collective_timeout =
+      std::chrono::minutes(config.flags.distributed.timeout_minutes);
+  const distributed::World world = distributed::init_distributed(job);
+  const Logger logger({.rank = world.rank(), .world_size = world.size()});
+  const pretrain::Outcome outcome = pretrain::run(kind, config, world, logger);
+  if (world.rank() == 0) {
+    logger.info(
+        "{}, after iteration {}",
+        words_for(outcome.ended),
+        outcome.iteration);
+  }
+  return exit_ok;
+}
+
+} // namespace cairn::cli

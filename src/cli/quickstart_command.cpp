@@ -1,0 +1,283 @@
+// `cairn quickstart`: from nothing to a trained model in a few minutes, with
+// the commands that anyone would type.
+
+#include "cli/child_command.h"
+#include "cli/command_line.h"
+#include "cli/metrics_file.h"
+#include "cli/quickstart_plan.h"
+#include "monitor/live_display.h"
+#include "pretrain/minimal_sampler.h"
+
+#include <cairn/base/cpu.h>
+#include <cairn/base/error.h>
+#include <cairn/base/file.h>
+#include <cairn/corpus/story_corpus.h>
+#include <cairn/data/indexed_dataset.h>
+#include <cairn/models/load_model.h>
+#include <cairn/monitor/training_view.h>
+#include <cairn/text/load_tokenizer.h>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <numbers>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace cairn::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void headline(int number, std::string_view what, const Arguments& command) {
+  fmt::print("\n{}. {}\n   $ {}\n", number, what, command_text(command));
+  std::fflush(stdout);
+}
+
+void run_step(const Arguments& command, const fs::path& log) {
+  const int code = ChildCommand(command, log).wait();
+  if (code != exit_ok) {
+    throw Error(
+        {.what = fmt::format("a command ended with exit code {}", code),
+         .where = command_text(command),
+         .remedy = fmt::format("see the end of {}", log.string())});
+  }
+}
+
+/// Nats per token that no model can get below, by the grammar of the stories.
+double entropy_per_token(const QuickstartPlan& plan) {
+  const data::IndexedDataset tokens(plan.folder / "stories_text_document");
+  const double nats =
+      corpus::story_entropy().bits_per_document * std::numbers::ln2;
+  return nats * static_cast<double>(tokens.document_count()) /
+      static_cast<double>(tokens.token_count());
+}
+
+/// Shows a training that another process writes down.
+class Show {
+ public:
+  Show(const QuickstartPlan& plan, double entropy)
+      : plan_(plan),
+        metrics_(plan.metrics()),
+        view_(monitor::LossTarget{entropy, "entropy of the stories"}) {
+    if (monitor::LiveDisplay::possible(STDOUT_FILENO)) {
+      display_.emplace(STDOUT_FILENO);
+    }
+  }
+
+  /// What has been written since the last time.
+  void update() {
+    while (const auto line = metrics_.next()) {
+      moment_.iteration = line->step;
+      moment_.iterations = plan_.iterations;
+      if (line->validation_loss) {
+        moment_.validation_loss = line->validation_loss;
+      }
+      if (!line->loss) {
+        continue;
+      }
+      moment_.loss = line->loss;
+      moment_.learning_rate = line->learning_rate;
+      moment_.tokens_per_second = line->tokens_per_second;
+      if (line->tokens_per_second > 0) {
+        moment_.seconds_left =
+            static_cast<double>(
+                (plan_.iterations - line->step) * QuickstartPlan::batch *
+                QuickstartPlan::sequence) /
+            line->tokens_per_second;
+      }
+      view_.add(moment_);
+      if (display_) {
+        display_->draw(view_);
+      } else if (line->step % every() == 0 || line->step == plan_.iterations) {
+        fmt::print("   {}\n", monitor::status_line(moment_, 100));
+        std::fflush(stdout);
+      }
+    }
+  }
+
+  void say(const std::string& text) {
+    if (display_) {
+      display_->say(text, view_);
+    } else {
+      fmt::print("{}\n", text);
+      std::fflush(stdout);
+    }
+  }
+
+  std::int64_t iteration() const { return moment_.iteration; }
+  std::optional<double> validation_loss() const {
+    return moment_.validation_loss;
+  }
+
+ private:
+  std::int64_t every() const {
+    return std::max<std::int64_t>(10, plan_.iterations / 100 * 10);
+  }
+
+  const QuickstartPlan& plan_;
+  MetricsFile metrics_;
+  monitor::TrainingView view_;
+  monitor::TrainingMoment moment_;
+  std::optional<monitor::LiveDisplay> display_;
+};
+
+/// Trains, is killed once half-way, and goes on from the last checkpoint.
+void train(const QuickstartPlan& plan, Show& show) {
+  constexpr std::chrono::milliseconds look{100};
+  {
+    ChildCommand training(plan.train(), plan.log());
+    while (!training.poll() && show.iteration() < plan.iterations / 2) {
+      std::this_thread::sleep_for(look);
+      show.update();
+    }
+    if (const auto code = training.poll()) {
+      throw Error(
+          {.what = fmt::format("the training ended with exit code {}", *code),
+           .remedy = fmt::format("see the end of {}", plan.log().string())});
+    }
+    training.kill();
+  }
+  show.say(fmt::format(
+      "   kill -9 of all ranks after iteration {}, and the same command again",
+      show.iteration()));
+  ChildCommand training(plan.train(), plan.log());
+  while (!training.poll()) {
+    std::this_thread::sleep_for(look);
+    show.update();
+  }
+  show.update();
+  if (training.wait() != exit_ok) {
+    throw Error(
+        {.what = "the training that was to go on did not",
+         .remedy = fmt::format("see the end of {}", plan.log().string())});
+  }
+}
+
+void tell_stories(const QuickstartPlan& plan) {
+  const auto tokenizer = text::load_tokenizer({.model_file = plan.tokenizer()});
+  const auto model = models::load_model(plan.checkpoints());
+  const std::int64_t end = tokenizer->special().end_of_document.value_or(0);
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const auto tokens = pretrain::sample_tokens(
+        *model,
+        {end},
+        {.most_tokens = 120, .end = end, .seed = seed});
+    std::vector<text::TokenId> ids;
+    for (std::size_t i = 1; i < tokens.size() && tokens[i] != end; ++i) {
+      ids.push_back(static_cast<text::TokenId>(tokens[i]));
+    }
+    fmt::print("\n   “{}”\n", tokenizer->decode(ids));
+    std::fflush(stdout);
+  }
+}
+
+/// Iterations that fit into the time, after trying some out.
+std::int64_t iterations_for(double minutes, const QuickstartPlan& plan) {
+  constexpr std::int64_t trial = 20;
+  const auto start = Clock::now();
+  run_step(plan.try_out(1), plan.log());
+  const double starting = seconds_since(start);
+  const auto again = Clock::now();
+  run_step(plan.try_out(1 + trial), plan.log());
+  const double each = std::max(1e-3, (seconds_since(again) - starting) / trial);
+  const double for_training = minutes * 60 * 0.85 - 4 * starting;
+  const auto count = static_cast<std::int64_t>(for_training / each);
+  return std::max<std::int64_t>(40, count / 20 * 20);
+}
+
+} // namespace
+
+int run_quickstart(const Arguments& arguments) {
+  CommandLine line(
+      "cairn quickstart [--minutes N] [--output DIR]",
+      "cairn quickstart --minutes 10");
+  line.app().description(
+      "Trains a small GPT on generated stories: makes the text, a tokenizer\n"
+      "and the token files, pretrains on local ranks with ZeRO, is killed\n"
+      "half-way and goes on, and tells a few stories. Shows every command it\n"
+      "runs, so that you can run it on data of your own.");
+  double minutes = 3;
+  std::string output = "quickstart";
+  int ranks = 0;
+  line.app()
+      .add_option("--minutes", minutes, "how long it may take, about")
+      ->check(CLI::Range(0.2, 10000.0))
+      ->capture_default_str();
+  line.app()
+      .add_option("--output", output, "folder for all files")
+      ->capture_default_str();
+  line.app()
+      .add_option("--ranks", ranks, "processes that train (default: 2)")
+      ->check(CLI::Range(1, 16));
+  if (!line.parse(arguments)) {
+    return exit_ok;
+  }
+  QuickstartPlan plan{.folder = output, .ranks = ranks > 0 ? ranks : 2};
+  if (QuickstartPlan::batch % plan.ranks != 0) {
+    throw ConfigError(
+        {.what = "the ranks share a batch evenly",
+         .where = "--ranks",
+         .values = fmt::format("{} samples", QuickstartPlan::batch)});
+  }
+  if (fs::exists(plan.folder) && !fs::is_empty(plan.folder)) {
+    throw ConfigError(
+        {.what = "the folder is there already",
+         .where = plan.folder.string(),
+         .remedy = "remove it, or choose another with --output"});
+  }
+  fs::create_directories(plan.folder);
+  const auto start = Clock::now();
+
+  headline(1, "Stories from a random grammar", plan.make_stories());
+  run_step(plan.make_stories(), plan.log());
+  headline(2, "A tokenizer of their words", plan.train_tokenizer());
+  run_step(plan.train_tokenizer(), plan.log());
+  headline(3, "The stories as tokens", plan.preprocess());
+  run_step(plan.preprocess(), plan.log());
+  const double entropy = entropy_per_token(plan);
+  fmt::print(
+      "   the grammar leaves {:.3f} nats per token to chance: no loss can be "
+      "lower\n",
+      entropy);
+
+  fmt::print("\n   trying out how fast this machine is …\n");
+  std::fflush(stdout);
+  const double left = minutes - seconds_since(start) / 60;
+  plan.iterations = iterations_for(left, plan);
+  plan.save_interval = std::max<std::int64_t>(10, plan.iterations / 10);
+  headline(
+      4,
+      fmt::format("A small GPT on {} ranks with ZeRO", plan.ranks),
+      plan.train());
+  Show show(plan, entropy);
+  train(plan, show);
+  if (show.validation_loss()) {
+    fmt::print(
+        "\n   loss on stories it has not seen: {:.3f}, entropy {:.3f}\n",
+        *show.validation_loss(),
+        entropy);
+  }
+
+  fmt::print("\n5. Stories that it tells\n");
+  tell_stories(plan);
+  fmt::print(
+      "\nDone in {:.1f} minutes. Everything is in {}; its training.log has "
+      "what the\ncommands said. With text of your own, start at command 2.\n",
+      seconds_since(start) / 60,
+      plan.folder.string());
+  return exit_ok;
+}
+
+} // namespace cairn::cli

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace cairn::models {
+
+/// Whom each token sees, as attention takes it (bool, four dimensions), from
+/// what ModelInput says; undefined where that is all, or all before it.
+at::Tensor attention_mask(const at::Tensor& mask, bool causal);
+
+/// [1, 1, sequence, sequence]
+at::Tensor causal_mask(std::int64_t sequence, at::Device device);
+
+} // namespace cairn::models

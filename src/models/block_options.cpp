@@ -1,0 +1,98 @@
+#include "models/block_options.h"
+
+#include <cairn/base/error.h>
+
+namespace cairn::models {
+namespace {
+
+std::shared_ptr<const nn::Rotary> rotary_of(const ModelDescription& d) {
+  if (d.position != checkpoints::PositionKind::rotary) {
+    return nullptr;
+  }
+  nn::RotaryOptions options{.head_size = d.head_size, .theta = d.rope_theta};
+  if (d.rope_scaling) {
+    options.scaling = nn::RotaryScaling{
+        .kind = d.rope_scaling->kind == "llama3"
+            ? nn::RotaryScaling::Kind::llama3
+            : nn::RotaryScaling::Kind::linear,
+        .factor = d.rope_scaling->factor,
+        .low_frequency_factor = d.rope_scaling->low_frequency_factor,
+        .high_frequency_factor = d.rope_scaling->high_frequency_factor,
+        .original_positions = d.rope_scaling->original_positions};
+  }
+  return std::make_shared<const nn::Rotary>(options);
+}
+
+} // namespace
+
+nn::LayerContext layer_context(const ModelOptions& options) {
+  nn::LayerContext context{
+      .group = options.tensor_group,
+      .sequence_parallel = options.sequence_parallel,
+      .dtype = options.dtype,
+      .device = options.device,
+      .initial = std::nullopt};
+  if (options.seed) {
+    context.initial = nn::InitialWeights{
+        .seed = *options.seed,
+        .std = options.initial_std,
+        .output_std = options.initial_std};
+  }
+  return context;
+}
+
+nn::NormOptions norm_options(const ModelDescription& d) {
+  return {
+      d.norm == checkpoints::NormKind::layer_norm ? nn::NormKind::layer_norm
+                                                  : nn::NormKind::rms_norm,
+      d.norm_epsilon};
+}
+
+nn::Activation activation_of(const ModelDescription& d) {
+  switch (d.activation) {
+    case checkpoints::ActivationKind::gelu:
+      return nn::Activation::gelu;
+    case checkpoints::ActivationKind::gelu_tanh:
+      return nn::Activation::gelu_tanh;
+    case checkpoints::ActivationKind::relu:
+      return nn::Activation::relu;
+    case checkpoints::ActivationKind::silu:
+      return nn::Activation::silu;
+  }
+  throw InternalError({.what = "an unknown activation"});
+}
+
+nn::VocabularyOptions vocabulary_of(const ModelDescription& d) {
+  return {d.vocabulary, d.padded_vocabulary};
+}
+
+nn::BlockOptions block_options(const ModelDescription& d, Role role) {
+  nn::BlockOptions options;
+  options.attention = {
+      .hidden = d.hidden,
+      .heads = d.heads,
+      .key_value_heads = d.key_value_heads,
+      .head_size = d.head_size,
+      .bias = d.attention_bias,
+      .causal = role != Role::encoder,
+      .dropout = d.attention_dropout,
+      .rotary = rotary_of(d)};
+  if (d.position == checkpoints::PositionKind::relative) {
+    options.attention.scale = 1; // T5 has it in its initial weights
+  }
+  options.mlp = {
+      .hidden = d.hidden,
+      .ffn = d.ffn,
+      .activation = activation_of(d),
+      .gated = d.gated,
+      .bias = d.mlp_bias};
+  options.norm = norm_options(d);
+  options.norm_place = d.norm_place == checkpoints::NormPlace::before
+      ? nn::NormPlace::before
+      : nn::NormPlace::after;
+  options.cross_attention = role == Role::crossing_decoder;
+  options.dropout = d.dropout;
+  return options;
+}
+
+} // namespace cairn::models

@@ -1,0 +1,67 @@
+#include "models/attention_mask.h"
+#include "models/check_input.h"
+#include "models/families.h"
+#include "models/language_head.h"
+#include "models/stack.h"
+
+namespace cairn::models {
+namespace {
+
+/// Predicts the next token: an embedding, blocks that look back, a head.
+class CausalModel : public Transformer {
+ public:
+  CausalModel(const ModelDescription& d, const ModelOptions& options)
+      : CausalModel(d, options, layer_context(options)) {}
+
+  ModelOutput forward(const ModelInput& input) override {
+    check_input(input, description());
+    at::Tensor x =
+        embedding_->forward(input.tokens, {input.positions, input.token_types});
+    x = stack_.forward(
+        x,
+        {.mask = attention_mask(input.mask, true),
+         .positions = input.positions});
+    ModelOutput output;
+    add_language_output(
+        output,
+        x,
+        head_of(head_, embedding_->word(), own_head_.get()),
+        input);
+    return output;
+  }
+
+ private:
+  CausalModel(
+      const ModelDescription& d,
+      const ModelOptions& options,
+      const nn::LayerContext& context)
+      : Transformer(d),
+        embedding_(register_module(
+            "embedding",
+            std::make_shared<Embedding>(
+                context.in("embedding"),
+                d,
+                Embedding::Words::own))),
+        stack_(*this, context, d, options, {d.layers, Role::decoder}),
+        own_head_(make_language_head(context.in("head"), d)),
+        head_(vocabulary_head(context, d)) {
+    if (own_head_) {
+      register_module("head", own_head_);
+    }
+  }
+
+  std::shared_ptr<Embedding> embedding_;
+  Stack stack_;
+  std::shared_ptr<LanguageHead> own_head_;
+  nn::VocabularyHead head_;
+};
+
+} // namespace
+
+std::shared_ptr<Transformer> make_causal_model(
+    const ModelDescription& description,
+    const ModelOptions& options) {
+  return std::make_shared<CausalModel>(description, options);
+}
+
+} // namespace cairn::models

@@ -1,0 +1,89 @@
+#include "models/check_input.h"
+
+#include <ATen/ops/aminmax.h>
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+
+namespace cairn::models {
+
+void check_ids(
+    const at::Tensor& ids,
+    std::int64_t limit,
+    const char* what,
+    bool may_be_negative) {
+  if (ids.dim() != 2 || ids.scalar_type() != at::kLong) {
+    throw DataError(
+        {.what =
+             fmt::format("{} are 64-bit integers, [batch, sequence]", what)});
+  }
+  if (!ids.is_cpu() || ids.numel() == 0) {
+    return;
+  }
+  const auto [low, high] = at::aminmax(ids);
+  const auto lowest = low.item<std::int64_t>();
+  const auto highest = high.item<std::int64_t>();
+  if (highest >= limit || (lowest < 0 && !may_be_negative)) {
+    throw DataError(
+        {.what = fmt::format("{} out of range", what),
+         .values = fmt::format(
+             "{} to {}, where the model has {}",
+             lowest,
+             highest,
+             limit),
+         .remedy = "use the tokenizer and lengths that the model was made "
+                   "for"});
+  }
+}
+
+namespace {
+
+void check_shape(
+    const at::Tensor& x,
+    const at::Tensor& like,
+    const char* what) {
+  if (x.defined() && x.sizes() != like.sizes()) {
+    throw DataError(
+        {.what = fmt::format("{} are not shaped as the tokens", what),
+         .values = fmt::format(
+             "[{}] and [{}]",
+             fmt::join(x.sizes(), ", "),
+             fmt::join(like.sizes(), ", "))});
+  }
+}
+
+} // namespace
+
+void check_input(const ModelInput& input, const ModelDescription& d) {
+  if (!input.tokens.defined()) {
+    throw DataError({.what = "a model needs tokens"});
+  }
+  check_ids(input.tokens, d.vocabulary, "tokens");
+  const bool t5 = d.family == checkpoints::ModelFamily::t5;
+  if (t5 && !input.decoder_tokens.defined()) {
+    throw DataError({.what = "a T5 needs tokens for its decoder"});
+  }
+  const at::Tensor& asked = t5 ? input.decoder_tokens : input.tokens;
+  if (t5) {
+    check_ids(asked, d.vocabulary, "the decoder's tokens");
+  }
+  check_shape(input.labels, asked, "labels");
+  check_shape(input.loss_mask, asked, "loss masks");
+  check_shape(input.positions, input.tokens, "positions");
+  check_shape(input.token_types, input.tokens, "token types");
+  if (input.labels.defined()) {
+    check_ids(input.labels, d.vocabulary, "labels", true);
+  }
+  if (input.positions.defined()) {
+    check_ids(
+        input.positions,
+        d.position == checkpoints::PositionKind::learned
+            ? d.positions - d.position_offset
+            : input.tokens.size(1),
+        "positions");
+  }
+  if (input.token_types.defined() && d.token_types > 0) {
+    check_ids(input.token_types, d.token_types, "token types");
+  }
+}
+
+} // namespace cairn::models

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cairn/models/transformer.h>
+#include <cairn/nn/dropout.h>
+#include <cairn/nn/norm.h>
+#include <cairn/nn/vocabulary.h>
+
+#include <memory>
+
+namespace cairn::models {
+
+/// A row for each of a few ids, the same on every rank.
+class EmbeddingTable : public nn::Layer {
+ public:
+  EmbeddingTable(
+      const nn::LayerContext& context,
+      std::int64_t rows,
+      std::int64_t hidden);
+  const at::Tensor& weight() const { return weight_; }
+
+ private:
+  at::Tensor weight_;
+};
+
+std::shared_ptr<nn::VocabularyEmbedding> make_word_embedding(
+    const nn::LayerContext& context,
+    const ModelDescription& description);
+
+/// What comes between the words' vectors and the first block: learned
+/// positions, token types, BERT's norm, dropout.
+class Embedding : public nn::Layer {
+ public:
+  /// `word`: made along as the child of that name, or not.
+  enum class Words { own, elsewhere };
+  Embedding(
+      const nn::LayerContext& context,
+      const ModelDescription& description,
+      Words words);
+
+  struct Ids {
+    at::Tensor positions{};   ///< [batch, sequence]; else 0, 1, …
+    at::Tensor token_types{}; ///< [batch, sequence]; else 0
+  };
+  at::Tensor forward(const at::Tensor& tokens, const Ids& ids) const;
+  /// From the words' vectors on.
+  at::Tensor finish(at::Tensor words, const Ids& ids) const;
+
+  const nn::VocabularyEmbedding& word() const { return *word_; }
+
+ private:
+  at::Tensor with_positions(const at::Tensor& x, const at::Tensor& ids) const;
+  at::Tensor with_token_types(const at::Tensor& x, const at::Tensor& ids) const;
+
+  distributed::ProcessGroup group_;
+  bool split_tokens_;
+  double dropout_;
+  std::int64_t position_offset_;
+  std::shared_ptr<nn::VocabularyEmbedding> word_;
+  std::shared_ptr<EmbeddingTable> position_;
+  std::shared_ptr<EmbeddingTable> token_type_;
+  std::shared_ptr<nn::Norm> norm_;
+};
+
+} // namespace cairn::models

@@ -1,0 +1,89 @@
+#include "models/language_head.h"
+
+#include "models/block_options.h"
+
+#include <ATen/ops/where.h>
+
+namespace cairn::models {
+
+LanguageHead::LanguageHead(
+    const nn::LayerContext& context,
+    const ModelDescription& d) {
+  const nn::VocabularyOptions vocabulary = vocabulary_of(d);
+  if (!d.tied_head) {
+    weight_ = add_parameter(
+        context,
+        "weight",
+        vocabulary.shape(context.group, d.hidden),
+        nn::StartValue::normal);
+  }
+  if (d.head_bias) {
+    bias_ = add_parameter(
+        context,
+        "bias",
+        vocabulary.shape(context.group, std::nullopt),
+        nn::StartValue::zero);
+  }
+}
+
+std::shared_ptr<LanguageHead> make_language_head(
+    const nn::LayerContext& context,
+    const ModelDescription& d) {
+  return d.tied_head && !d.head_bias
+      ? nullptr
+      : std::make_shared<LanguageHead>(context, d);
+}
+
+nn::VocabularyHead vocabulary_head(
+    const nn::LayerContext& context,
+    const ModelDescription& d) {
+  nn::VocabularyHead head;
+  head.part = nn::VocabularyPart::of(
+      vocabulary_of(d).shape(context.group, std::nullopt));
+  head.vocabulary = d.vocabulary;
+  head.group = context.group;
+  head.split_tokens = context.splits_tokens();
+  return head;
+}
+
+nn::VocabularyHead head_of(
+    nn::VocabularyHead head,
+    const nn::VocabularyEmbedding& word,
+    const LanguageHead* own) {
+  head.weight = own && own->weight().defined() ? own->weight() : word.weight();
+  if (own) {
+    head.bias = own->bias();
+  }
+  return head;
+}
+
+at::Tensor mean_loss(
+    const at::Tensor& hidden,
+    const nn::VocabularyHead& head,
+    const at::Tensor& labels,
+    const at::Tensor& loss_mask) {
+  at::Tensor count = labels.ge(0).to(at::kFloat);
+  if (loss_mask.defined()) {
+    count = count.mul_(loss_mask);
+  }
+  const at::Tensor asked = count.sum();
+  // A batch that asks nothing has no loss, rather than none that is a number.
+  return nn::linear_cross_entropy(hidden, head, labels, count) /
+      asked.masked_fill(asked == 0, 1);
+}
+
+void add_language_output(
+    ModelOutput& output,
+    const at::Tensor& hidden,
+    const nn::VocabularyHead& head,
+    const ModelInput& input) {
+  if (input.labels.defined()) {
+    output.loss = mean_loss(hidden, head, input.labels, input.loss_mask);
+    output.losses.emplace_back("lm loss", output.loss);
+  }
+  if (!input.labels.defined() || input.want_logits) {
+    output.logits = nn::logits(hidden, head);
+  }
+}
+
+} // namespace cairn::models

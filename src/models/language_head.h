@@ -1,0 +1,53 @@
+#pragma once
+
+#include "models/embedding.h"
+
+#include <cairn/nn/linear_cross_entropy.h>
+
+#include <memory>
+
+namespace cairn::models {
+
+/// Parameters "weight", unless the embedding's serve, and "bias".
+class LanguageHead : public nn::Layer {
+ public:
+  LanguageHead(const nn::LayerContext& context, const ModelDescription& d);
+  const at::Tensor& weight() const { return weight_; }
+  const at::Tensor& bias() const { return bias_; }
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+/// Null where it would have no parameter.
+std::shared_ptr<LanguageHead> make_language_head(
+    const nn::LayerContext& context,
+    const ModelDescription& description);
+
+/// The head without its weights.
+nn::VocabularyHead vocabulary_head(
+    const nn::LayerContext& context,
+    const ModelDescription& description);
+
+/// The head of a model with that embedding; `own` may be null.
+nn::VocabularyHead head_of(
+    nn::VocabularyHead head,
+    const nn::VocabularyEmbedding& word,
+    const LanguageHead* own);
+
+/// Mean over what is asked: the sum, divided by the sum of what each counts.
+at::Tensor mean_loss(
+    const at::Tensor& hidden,
+    const nn::VocabularyHead& head,
+    const at::Tensor& labels,
+    const at::Tensor& loss_mask);
+
+/// What `input` wants of a model whose hidden states these are.
+void add_language_output(
+    ModelOutput& output,
+    const at::Tensor& hidden,
+    const nn::VocabularyHead& head,
+    const ModelInput& input);
+
+} // namespace cairn::models

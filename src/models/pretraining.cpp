@@ -1,0 +1,97 @@
+#include <cairn/models/pretraining.h>
+
+#include <ATen/ops/zeros_like.h>
+#include <cairn/base/error.h>
+
+#include <algorithm>
+
+namespace cairn::models {
+namespace {
+
+bool has_field(const data::TensorBatch& batch, std::string_view name) {
+  return std::ranges::any_of(batch.tensors, [&](const auto& each) {
+    return each.first == name;
+  });
+}
+
+ModelInput gpt_input(
+    const data::TensorBatch& batch,
+    const PretrainingOptions& options) {
+  ModelInput input{.tokens = batch["tokens"]};
+  input.labels = batch["labels"];
+  input.loss_mask = batch["loss_mask"];
+  input.positions = batch["position_ids"];
+  if (options.reset_attention_after) {
+    input.mask = document_mask(input.tokens, *options.reset_attention_after);
+  }
+  return input;
+}
+
+ModelInput bert_input(
+    const ModelDescription& d,
+    const data::TensorBatch& batch) {
+  ModelInput input{.tokens = batch["text"]};
+  input.token_types = batch["types"];
+  input.mask = batch["padding_mask"];
+  input.labels = batch["labels"];
+  input.loss_mask = batch["loss_mask"];
+  if (d.next_sentence_head) {
+    input.next_sentence = batch["is_random"];
+  }
+  return input;
+}
+
+/// Of MlmDataset, whose labels are padding where nothing is asked.
+ModelInput mlm_input(
+    const ModelDescription& d,
+    const data::TensorBatch& batch) {
+  if (!d.pad_token) {
+    throw ConfigError(
+        {.what = "a model that fills in words has to know its padding token",
+         .where = "pad_token"});
+  }
+  ModelInput input{.tokens = batch["tokens"]};
+  input.mask = batch["attention_mask"];
+  input.labels =
+      batch["labels"].masked_fill(batch["labels"].eq(*d.pad_token), -100);
+  return input;
+}
+
+ModelInput t5_input(const data::TensorBatch& batch) {
+  ModelInput input{.tokens = batch["text_enc"]};
+  input.decoder_tokens = batch["text_dec"];
+  input.mask = batch["enc_mask"];
+  input.decoder_mask = batch["dec_mask"];
+  input.labels = batch["labels"];
+  input.loss_mask = batch["loss_mask"];
+  return input;
+}
+
+} // namespace
+
+at::Tensor document_mask(const at::Tensor& tokens, std::int64_t end) {
+  const at::Tensor ends = tokens.eq(end).to(at::kLong);
+  // An end belongs to the document that it ends.
+  const at::Tensor document = ends.cumsum(1) - ends;
+  return document.unsqueeze(2).eq(document.unsqueeze(1)).tril();
+}
+
+ModelInput pretraining_input(
+    const ModelDescription& d,
+    const data::TensorBatch& batch,
+    const PretrainingOptions& options) {
+  switch (d.family) {
+    case checkpoints::ModelFamily::gpt2:
+    case checkpoints::ModelFamily::llama:
+      return gpt_input(batch, options);
+    case checkpoints::ModelFamily::bert:
+    case checkpoints::ModelFamily::roberta:
+      return has_field(batch, "text") ? bert_input(d, batch)
+                                      : mlm_input(d, batch);
+    case checkpoints::ModelFamily::t5:
+      return t5_input(batch);
+  }
+  throw InternalError({.what = "a model family without a pretraining loss"});
+}
+
+} // namespace cairn::models

@@ -1,0 +1,122 @@
+#include "models/stack.h"
+
+#include "models/attention_mask.h"
+
+#include <cairn/nn/checkpoint.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace cairn::models {
+
+nn::LayerContext stack_context(nn::LayerContext context, std::int64_t layers) {
+  if (context.initial && layers > 0) {
+    context.initial->output_std =
+        context.initial->std / std::sqrt(2.0 * static_cast<double>(layers));
+  }
+  return context;
+}
+
+Stack::Stack(
+    torch::nn::Module& owner,
+    const nn::LayerContext& given,
+    const ModelDescription& d,
+    const ModelOptions& options,
+    const StackOptions& stack)
+    : causal_(stack.role != Role::encoder),
+      ranks_per_sequence_(given.splits_tokens() ? given.group.size() : 1),
+      recompute_(options.recompute),
+      blocks_at_once_(static_cast<std::size_t>(options.recompute_layers)) {
+  const nn::LayerContext context = stack_context(given, stack.layers);
+  if (d.position == checkpoints::PositionKind::relative) {
+    relative_bias_ = owner.register_module(
+        "relative_bias",
+        std::make_shared<nn::RelativeBias>(
+            context.in("relative_bias"),
+            nn::RelativeBiasOptions{
+                .heads = d.heads,
+                .buckets = d.relative_buckets,
+                .distance = d.relative_distance,
+                .bidirectional = !causal_}));
+  }
+  const nn::BlockOptions block = block_options(d, stack.role);
+  const auto layers =
+      owner.register_module("layers", std::make_shared<torch::nn::Module>());
+  for (std::int64_t i = 0; i < stack.layers; ++i) {
+    const std::string name = std::to_string(i);
+    blocks_.push_back(layers->register_module(
+        name,
+        std::make_shared<nn::Block>(context.in("layers").in(name), block)));
+  }
+  if (d.norm_place == checkpoints::NormPlace::before) {
+    final_norm_ = owner.register_module(
+        "final_norm",
+        std::make_shared<nn::Norm>(
+            context.in("final_norm"),
+            d.hidden,
+            norm_options(d)));
+  }
+}
+
+nn::BlockInput Stack::block_input(const at::Tensor& x, const StackInput& input)
+    const {
+  nn::BlockInput each{
+      input.mask,
+      input.positions,
+      input.memory,
+      input.memory_mask};
+  if (relative_bias_) {
+    const std::int64_t sequence = x.size(1) * ranks_per_sequence_;
+    each.mask = relative_bias_->forward(sequence, sequence);
+    at::Tensor visible = input.mask;
+    if (!visible.defined() && causal_) {
+      visible = causal_mask(sequence, x.device());
+    }
+    if (visible.defined()) {
+      each.mask = each.mask.masked_fill(
+          visible.logical_not(),
+          -std::numeric_limits<double>::infinity());
+    }
+  }
+  return each;
+}
+
+at::Tensor Stack::blocks_from(
+    std::size_t first,
+    at::Tensor x,
+    const nn::BlockInput& input) const {
+  const std::size_t end = std::min(first + blocks_at_once_, blocks_.size());
+  for (std::size_t i = first; i < end; ++i) {
+    x = blocks_[i]->forward(x, input);
+  }
+  return x;
+}
+
+at::Tensor Stack::forward(at::Tensor x, const StackInput& input) const {
+  const nn::BlockInput each = block_input(x, input);
+  for (std::size_t i = 0; i < blocks_.size(); i += blocks_at_once_) {
+    if (!recompute_) {
+      x = blocks_from(i, x, each);
+      continue;
+    }
+    x = nn::checkpoint(
+        *recompute_,
+        [this, i](
+            const at::Tensor& from,
+            const at::Tensor& mask,
+            const at::Tensor& positions,
+            const at::Tensor& memory,
+            const at::Tensor& memory_mask) {
+          return blocks_from(i, from, {mask, positions, memory, memory_mask});
+        },
+        x,
+        each.mask,
+        each.positions,
+        each.memory,
+        each.memory_mask);
+  }
+  return final_norm_ ? final_norm_->forward(x) : x;
+}
+
+} // namespace cairn::models

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "models/block_options.h"
+
+#include <cairn/nn/block.h>
+#include <cairn/nn/relative_bias.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace cairn::models {
+
+/// What a model says of one token's whereabouts.
+struct StackInput {
+  at::Tensor mask{}; ///< as attention_mask() gives it
+  at::Tensor positions{};
+  at::Tensor memory{};
+  at::Tensor memory_mask{};
+};
+
+struct StackOptions {
+  std::int64_t layers = 0;
+  Role role = Role::decoder;
+};
+
+/// Blocks one after the other, with what belongs to them all: relative
+/// positions before and a norm behind. Registers "relative_bias", "layers" and
+/// "final_norm" as children of `owner`.
+class Stack {
+ public:
+  Stack(
+      torch::nn::Module& owner,
+      const nn::LayerContext& context,
+      const ModelDescription& description,
+      const ModelOptions& options,
+      const StackOptions& stack);
+
+  at::Tensor forward(at::Tensor x, const StackInput& input) const;
+
+ private:
+  nn::BlockInput block_input(const at::Tensor& x, const StackInput& input)
+      const;
+  at::Tensor blocks_from(
+      std::size_t first,
+      at::Tensor x,
+      const nn::BlockInput& input) const;
+
+  bool causal_;
+  std::int64_t ranks_per_sequence_;
+  std::optional<nn::CheckpointOptions> recompute_;
+  std::size_t blocks_at_once_;
+  std::shared_ptr<nn::RelativeBias> relative_bias_;
+  std::vector<std::shared_ptr<nn::Block>> blocks_;
+  std::shared_ptr<nn::Norm> final_norm_;
+};
+
+/// The context of a stack's blocks: initial weights by its depth.
+nn::LayerContext stack_context(nn::LayerContext context, std::int64_t layers);
+
+} // namespace cairn::models

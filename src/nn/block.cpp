@@ -1,0 +1,89 @@
+#include <cairn/nn/block.h>
+
+#include <cairn/base/error.h>
+
+#include <string>
+
+namespace cairn::nn {
+
+Block::Block(const LayerContext& context, const BlockOptions& options)
+    : options_(options),
+      group_(context.group),
+      held_(context.splits_tokens() ? Held::split : Held::replicated) {
+  const bool before = options.norm_place == NormPlace::before;
+  if (options.cross_attention && !before) {
+    throw ConfigError(
+        {.what = "cross attention goes with norms before it, not after"});
+  }
+  const auto norm = [&](const std::string& name) {
+    return register_module(
+        name,
+        std::make_shared<Norm>(
+            context.in(name),
+            options.attention.hidden,
+            options.norm));
+  };
+  if (before) {
+    input_norm_ = norm("input_norm");
+  }
+  attention_ = register_module(
+      "attention",
+      std::make_shared<SelfAttention>(
+          context.in("attention"),
+          options.attention));
+  attention_norm_ = norm(before ? "post_attention_norm" : "attention_norm");
+  if (options.cross_attention) {
+    cross_attention_ = register_module(
+        "cross_attention",
+        std::make_shared<CrossAttention>(
+            context.in("cross_attention"),
+            options.attention));
+    cross_attention_norm_ = norm("post_cross_attention_norm");
+  }
+  mlp_ = register_module(
+      "mlp",
+      std::make_shared<Mlp>(context.in("mlp"), options.mlp));
+  if (!before) {
+    output_norm_ = norm("output_norm");
+  }
+}
+
+at::Tensor Block::forward(const at::Tensor& x, const BlockInput& input) const {
+  return options_.norm_place == NormPlace::before ? norms_before(x, input)
+                                                  : norms_after(x, input);
+}
+
+at::Tensor Block::norms_before(const at::Tensor& x, const BlockInput& input)
+    const {
+  auto [sum, normal] = add_and_normalize(
+      x,
+      dropped(attention_->forward(input_norm_->forward(x), input)),
+      *attention_norm_);
+  if (cross_attention_) {
+    std::tie(sum, normal) = add_and_normalize(
+        sum,
+        dropped(cross_attention_->forward(normal, input)),
+        *cross_attention_norm_);
+  }
+  return sum + dropped(mlp_->forward(normal));
+}
+
+at::Tensor Block::norms_after(const at::Tensor& x, const BlockInput& input)
+    const {
+  const at::Tensor middle = add_and_normalize(
+                                x,
+                                dropped(attention_->forward(x, input)),
+                                *attention_norm_)
+                                .second;
+  return add_and_normalize(
+             middle,
+             dropped(mlp_->forward(middle)),
+             *output_norm_)
+      .second;
+}
+
+at::Tensor Block::dropped(const at::Tensor& branch) const {
+  return dropout(branch, options_.dropout, is_training(), held_, group_);
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,115 @@
+#include <cairn/nn/tensor_parallel.h>
+
+#include "nn/group_capsule.h"
+#include "nn/token_shares.h"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+
+#include <optional>
+
+namespace cairn::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+/// Parameters are the weights and then, if there are any, their biases.
+struct ColumnProduct : Function<ColumnProduct> {
+  static variable_list forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      at::TensorList parameters,
+      std::size_t weights,
+      const ProcessGroup& group,
+      bool split_tokens) {
+    keep_group(*context, group);
+    context->saved_data["split_tokens"] = split_tokens;
+    context->saved_data["biases"] = parameters.size() > weights;
+    const at::TensorList products_of = parameters.slice(0, weights);
+    variable_list saved{x};
+    saved.insert(saved.end(), products_of.begin(), products_of.end());
+    context->save_for_backward(std::move(saved));
+    const at::Tensor all =
+        split_tokens ? group.all_gather(flat_tokens(x)).wait() : flat_tokens(x);
+    variable_list products;
+    for (std::size_t i = 0; i < weights; ++i) {
+      const at::Tensor product = parameters.size() > weights
+          ? at::addmm(parameters[weights + i], all, parameters[i].t())
+          : at::mm(all, parameters[i].t());
+      products.push_back(product.view({x.size(0), -1, parameters[i].size(0)}));
+    }
+    return products;
+  }
+
+  static variable_list backward(
+      AutogradContext* context,
+      variable_list gradients) {
+    const ProcessGroup& group = kept_group(*context);
+    const bool split_tokens = context->saved_data["split_tokens"].toBool();
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    std::optional<distributed::Pending> gathering;
+    if (split_tokens) {
+      gathering.emplace(group.all_gather(flat_tokens(x)));
+    }
+    for (at::Tensor& gradient : gradients) {
+      gradient = flat_tokens(gradient);
+    }
+    at::Tensor of_input = at::mm(gradients[0], saved[1]);
+    for (std::size_t i = 1; i < gradients.size(); ++i) {
+      of_input.addmm_(gradients[i], saved[1 + i]);
+    }
+    distributed::Pending reducing = split_tokens
+        ? group.reduce_scatter(of_input)
+        : group.all_reduce(of_input);
+    const at::Tensor all = gathering ? gathering->wait() : flat_tokens(x);
+    variable_list results{{}};
+    for (const at::Tensor& gradient : gradients) {
+      results.push_back(at::mm(gradient.t(), all));
+    }
+    if (context->saved_data["biases"].toBool()) {
+      for (const at::Tensor& gradient : gradients) {
+        results.push_back(gradient.sum(0));
+      }
+    }
+    results[0] = reducing.wait().view(x.sizes());
+    results.resize(results.size() + 3);
+    return results;
+  }
+};
+
+} // namespace
+
+std::vector<at::Tensor> column_linear(
+    const at::Tensor& x,
+    const std::vector<at::Tensor>& weights,
+    const std::vector<at::Tensor>& biases,
+    const ProcessGroup& group,
+    bool split_tokens) {
+  const bool biased = biases[0].defined();
+  if (group.size() > 1) {
+    variable_list parameters = weights;
+    if (biased) {
+      parameters.insert(parameters.end(), biases.begin(), biases.end());
+    }
+    return ColumnProduct::apply(
+        x,
+        at::TensorList(parameters),
+        weights.size(),
+        group,
+        split_tokens);
+  }
+  std::vector<at::Tensor> products;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    products.push_back(at::linear(
+        x,
+        weights[i],
+        biased ? std::optional(biases[i]) : std::nullopt));
+  }
+  return products;
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,266 @@
+#include <cairn/nn/linear_cross_entropy.h>
+
+#include "nn/group_capsule.h"
+#include "nn/token_shares.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+#include <cairn/base/error.h>
+#include <cairn/nn/tensor_parallel.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+namespace cairn::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Tokens whose scores are made at a time: few enough that the scores stay
+/// small beside the weights, so many that products with the weights pay.
+std::int64_t tokens_per_chunk(const at::Tensor& hidden, std::int64_t rows) {
+  const std::int64_t elements = std::int64_t{1} << (hidden.is_cpu() ? 24 : 27);
+  return std::max<std::int64_t>(
+      256,
+      elements / std::max<std::int64_t>(rows, 1));
+}
+
+at::Tensor scores_of(const at::Tensor& hidden, const VocabularyHead& head) {
+  return head.bias.defined() ? at::addmm(head.bias, hidden, head.weight.t())
+                             : at::mm(hidden, head.weight.t());
+}
+
+/// Of a chunk of tokens.
+struct ChunkLoss {
+  at::Tensor scores;  ///< exp(score - highest), float
+  at::Tensor sum;     ///< of those over the whole vocabulary
+  at::Tensor column;  ///< of the label in this rank's scores
+  at::Tensor is_here; ///< 1 where the label is in this rank's part
+  at::Tensor each;    ///< the cross entropy of each token
+};
+
+ChunkLoss chunk_loss(
+    const at::Tensor& hidden,
+    const at::Tensor& labels,
+    const VocabularyHead& head) {
+  const VocabularyPart& part = head.part;
+  ChunkLoss loss;
+  loss.scores = scores_of(hidden, head).to(at::kFloat);
+  if (part.used < part.rows) {
+    loss.scores.narrow(1, part.used, part.rows - part.used)
+        .fill_(-std::numeric_limits<float>::infinity());
+  }
+  at::Tensor highest = loss.scores.amax(1);
+  head.group.all_reduce(highest, distributed::ReduceOp::max).wait();
+
+  const at::Tensor place = labels - part.begin;
+  const at::Tensor here = place.ge(0).logical_and_(place.lt(part.used));
+  loss.is_here = here.to(at::kFloat);
+  loss.column = place.masked_fill(here.logical_not(), 0).unsqueeze(1);
+  loss.scores.sub_(highest.unsqueeze(1));
+  // Before exp: the label's score, and beside it the sum, for one collective.
+  at::Tensor both = at::empty({2, labels.size(0)}, loss.scores.options());
+  both.select(0, 0).copy_(loss.scores.gather(1, loss.column)
+                              .squeeze(1)
+                              .masked_fill_(here.logical_not(), 0));
+  loss.scores.exp_();
+  at::Tensor sums = both.select(0, 1);
+  at::sum_out(sums, loss.scores, {1});
+  head.group.all_reduce(both).wait();
+  loss.sum = both.select(0, 1);
+  loss.each = loss.sum.log() - both.select(0, 0);
+  return loss;
+}
+
+/// Gradients of the sum of losses.
+struct HeadGradients : torch::CustomClassHolder {
+  at::Tensor hidden;
+  at::Tensor weight;                            ///< float
+  at::Tensor bias;                              ///< float
+  std::optional<distributed::Pending> reducing; ///< of `hidden`
+};
+
+/// Adds the chunk's part to the gradients; the scores become those of the
+/// scores.
+void add_gradients(
+    HeadGradients& gradients,
+    at::Tensor of_hidden,
+    ChunkLoss& loss,
+    const at::Tensor& hidden,
+    const at::Tensor& weights,
+    const VocabularyHead& head) {
+  at::Tensor& scores = loss.scores;
+  scores.mul_((weights / loss.sum).unsqueeze(1));
+  scores.scatter_add_(
+      1,
+      loss.column,
+      (weights * loss.is_here).neg_().unsqueeze(1));
+  const at::Tensor in_type = scores.to(hidden.scalar_type());
+  at::mm_out(of_hidden, in_type, head.weight);
+  if (hidden.scalar_type() == at::kFloat) {
+    gradients.weight.addmm_(in_type.t(), hidden);
+  } else {
+    gradients.weight.add_(at::mm(in_type.t(), hidden));
+  }
+  if (head.bias.defined()) {
+    gradients.bias.add_(scores.sum(0));
+  }
+}
+
+struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& hidden,
+      const at::Tensor& weight,
+      const std::optional<at::Tensor>& bias,
+      const VocabularyHead& given,
+      const at::Tensor& labels,
+      const at::Tensor& weights,
+      bool with_gradients) {
+    VocabularyHead head = given;
+    head.weight = weight;
+    head.bias = bias.value_or(at::Tensor());
+    const at::Tensor own = flat_tokens(hidden);
+    const at::Tensor all =
+        head.split_tokens ? head.group.all_gather(own).wait() : own;
+    const auto gradients = c10::make_intrusive<HeadGradients>();
+    const auto floats = all.options().dtype(at::kFloat);
+    if (with_gradients) {
+      gradients->hidden = at::empty_like(all);
+      gradients->weight = at::zeros(weight.sizes(), floats);
+      gradients->bias = bias ? at::zeros(bias->sizes(), floats) : at::Tensor();
+    }
+    at::Tensor total = at::zeros({}, floats);
+    const std::int64_t step = tokens_per_chunk(all, head.part.rows);
+    for (std::int64_t begin = 0; begin < all.size(0); begin += step) {
+      const std::int64_t length = std::min(step, all.size(0) - begin);
+      const at::Tensor chunk = all.narrow(0, begin, length);
+      const at::Tensor chunk_weights = weights.narrow(0, begin, length);
+      ChunkLoss loss = chunk_loss(chunk, labels.narrow(0, begin, length), head);
+      total.add_(loss.each.dot(chunk_weights));
+      if (with_gradients) {
+        add_gradients(
+            *gradients,
+            gradients->hidden.narrow(0, begin, length),
+            loss,
+            chunk,
+            chunk_weights,
+            head);
+      }
+    }
+    if (with_gradients) {
+      // Runs while the host goes on to backward.
+      gradients->reducing.emplace(
+          head.split_tokens ? head.group.reduce_scatter(gradients->hidden)
+                            : head.group.all_reduce(gradients->hidden));
+      context->saved_data["gradients"] = c10::IValue::make_capsule(gradients);
+      context->saved_data["shape"] = hidden.sizes().vec();
+      context->saved_data["dtype"] =
+          static_cast<std::int64_t>(weight.scalar_type());
+    }
+    return total;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list outer) {
+    auto& kept = context->saved_data;
+    const auto found = kept.find("gradients");
+    if (found == kept.end()) {
+      throw InternalError(
+          {.what = "backward through a cross entropy a second time",
+           .remedy = "compute the loss again: its gradients are given away"});
+    }
+    const auto capsule = found->second.toCapsule();
+    kept.erase("gradients");
+    auto& gradients = static_cast<HeadGradients&>(*capsule);
+    const auto dtype = static_cast<at::ScalarType>(kept["dtype"].toInt());
+    // In float: the factor holds the loss scale and the number of tokens.
+    const auto scaled = [&](at::Tensor gradient) {
+      return gradient.defined()
+          ? gradient.to(at::kFloat).mul_(outer[0]).to(dtype)
+          : at::Tensor();
+    };
+    at::Tensor of_hidden = gradients.reducing->wait();
+    gradients.hidden.reset();
+    // Moved out, so that autograd can keep them without a copy.
+    variable_list results{
+        scaled(std::move(of_hidden)).view(kept["shape"].toIntVector()),
+        scaled(std::move(gradients.weight)),
+        scaled(std::move(gradients.bias))};
+    results.resize(7);
+    return results;
+  }
+};
+
+struct FlatLabels {
+  at::Tensor labels;
+  at::Tensor weights; ///< float; 0 where there is no label
+};
+
+FlatLabels flat_labels(const at::Tensor& labels, const at::Tensor& weights) {
+  const at::Tensor flat = labels.reshape({-1});
+  at::Tensor counts = flat.ge(0).to(at::kFloat);
+  if (weights.defined()) {
+    counts.mul_(weights.reshape({-1}));
+  }
+  return {flat, counts};
+}
+
+} // namespace
+
+at::Tensor linear_cross_entropy(
+    const at::Tensor& hidden,
+    const VocabularyHead& head,
+    const at::Tensor& labels,
+    const at::Tensor& weights) {
+  const FlatLabels flat = flat_labels(labels, weights);
+  const bool with_gradients = at::GradMode::is_enabled() &&
+      (hidden.requires_grad() || head.weight.requires_grad());
+  return LinearCrossEntropy::apply(
+      hidden,
+      head.weight,
+      head.bias.defined() ? std::optional(head.bias) : std::nullopt,
+      head,
+      flat.labels,
+      flat.weights,
+      with_gradients);
+}
+
+at::Tensor token_cross_entropy(
+    const at::Tensor& hidden,
+    const VocabularyHead& head,
+    const at::Tensor& labels) {
+  const at::NoGradGuard no_grad;
+  const FlatLabels flat = flat_labels(labels, {});
+  const at::Tensor own = flat_tokens(hidden);
+  const at::Tensor all =
+      head.split_tokens ? head.group.all_gather(own).wait() : own;
+  at::Tensor losses = at::empty({all.size(0)}, all.options().dtype(at::kFloat));
+  const std::int64_t step = tokens_per_chunk(all, head.part.rows);
+  for (std::int64_t begin = 0; begin < all.size(0); begin += step) {
+    const std::int64_t length = std::min(step, all.size(0) - begin);
+    losses.narrow(0, begin, length)
+        .copy_(chunk_loss(
+                   all.narrow(0, begin, length),
+                   flat.labels.narrow(0, begin, length),
+                   head)
+                   .each);
+  }
+  return losses.mul_(flat.weights).view(labels.sizes());
+}
+
+at::Tensor logits(const at::Tensor& hidden, const VocabularyHead& head) {
+  const at::Tensor own = column_linear(
+      hidden,
+      {head.weight},
+      {head.bias},
+      head.group,
+      head.split_tokens)[0];
+  return gather_columns(own, head.group).narrow(-1, 0, head.vocabulary);
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,148 @@
+#include <cairn/nn/tensor_parallel.h>
+
+#include "nn/group_capsule.h"
+#include "nn/token_shares.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+
+namespace cairn::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+struct ReduceFromGroup : Function<ReduceFromGroup> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      at::Tensor x,
+      const ProcessGroup& group) {
+    context->mark_dirty({x});
+    group.all_reduce(x).wait();
+    return x;
+  }
+  static variable_list backward(AutogradContext*, variable_list gradients) {
+    return {gradients[0], {}};
+  }
+};
+
+struct ScatterTokens : Function<ScatterTokens> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const ProcessGroup& group) {
+    keep_group(*context, group);
+    return as_share(group.reduce_scatter(flat_tokens(x)).wait(), x, group);
+  }
+  static variable_list backward(
+      AutogradContext* context,
+      variable_list gradients) {
+    const ProcessGroup& group = kept_group(*context);
+    const at::Tensor& own = gradients[0];
+    return {
+        as_whole(group.all_gather(flat_tokens(own)).wait(), own, group),
+        {}};
+  }
+};
+
+struct GatherTokens : Function<GatherTokens> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const ProcessGroup& group) {
+    keep_group(*context, group);
+    return as_whole(group.all_gather(flat_tokens(x)).wait(), x, group);
+  }
+  static variable_list backward(
+      AutogradContext* context,
+      variable_list gradients) {
+    const ProcessGroup& group = kept_group(*context);
+    const at::Tensor all = flat_tokens(gradients[0]);
+    const std::int64_t share = all.size(0) / group.size();
+    return {
+        as_share(
+            all.narrow(0, share * group.rank(), share),
+            gradients[0],
+            group),
+        {}};
+  }
+};
+
+struct GatherColumns : Function<GatherColumns> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const ProcessGroup& group) {
+    keep_group(*context, group);
+    std::vector<std::int64_t> shape = x.sizes().vec();
+    const std::int64_t columns = shape.back();
+    const std::int64_t rows = x.numel() / columns;
+    shape.back() = columns * group.size();
+    return group.all_gather(x.contiguous())
+        .wait()
+        .view({group.size(), rows, columns})
+        .transpose(0, 1)
+        .reshape(shape);
+  }
+  static variable_list backward(
+      AutogradContext* context,
+      variable_list gradients) {
+    const ProcessGroup& group = kept_group(*context);
+    const std::int64_t columns = gradients[0].size(-1) / group.size();
+    return {gradients[0].narrow(-1, columns * group.rank(), columns), {}};
+  }
+};
+
+} // namespace
+
+at::Tensor reduce_from_group(const at::Tensor& x, const ProcessGroup& group) {
+  return group.size() == 1 ? x : ReduceFromGroup::apply(x, group);
+}
+
+at::Tensor scatter_tokens(const at::Tensor& x, const ProcessGroup& group) {
+  return group.size() == 1 ? x : ScatterTokens::apply(x, group);
+}
+
+at::Tensor gather_tokens(const at::Tensor& x, const ProcessGroup& group) {
+  return group.size() == 1 ? x : GatherTokens::apply(x, group);
+}
+
+at::Tensor gather_columns(const at::Tensor& x, const ProcessGroup& group) {
+  return group.size() == 1 ? x : GatherColumns::apply(x, group);
+}
+
+at::Tensor own_tokens(const at::Tensor& ids, const ProcessGroup& group) {
+  if (group.size() == 1) {
+    return ids;
+  }
+  check_divides(ids, group);
+  const std::int64_t share = ids.numel() / group.size();
+  return ids.reshape({-1})
+      .narrow(0, share * group.rank(), share)
+      .view({ids.size(0), ids.size(1) / group.size()});
+}
+
+at::Tensor row_linear(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    const ProcessGroup& group,
+    bool split_tokens) {
+  if (group.size() == 1) {
+    return at::linear(
+        x,
+        weight,
+        bias.defined() ? std::optional(bias) : std::nullopt);
+  }
+  // A product of its own rather than a view of one: it is summed in place.
+  const at::Tensor part = at::mm(flat_tokens(x), weight.t());
+  const std::vector<std::int64_t> shape{x.size(0), x.size(1), weight.size(0)};
+  const at::Tensor sum = split_tokens
+      ? scatter_tokens(part.view(shape), group)
+      : reduce_from_group(part, group).view(shape);
+  return bias.defined() ? sum + bias : sum;
+}
+
+} // namespace cairn::nn

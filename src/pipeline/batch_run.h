@@ -1,0 +1,82 @@
+#pragma once
+
+#include "pipeline/channel.h"
+#include "pipeline/tied_weights.h"
+
+#include <cairn/pipeline/executor.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace cairn::pipeline {
+
+/// The neighbours of a stage.
+struct Links {
+  std::optional<Channel> previous;
+  std::optional<Channel> next;
+};
+
+/// One stage's way through the instructions for one batch.
+class BatchRun {
+ public:
+  /// What it works with.
+  struct Parts {
+    PipelineModule& module;
+    const Hooks& hooks;
+    at::Device device;
+    Links& links;
+    TiedWeights& ties;
+  };
+  enum class Wanted { losses, outputs };
+
+  BatchRun(
+      Parts parts,
+      const Schedule& schedule,
+      const NextMicroBatch& next,
+      Wanted wanted);
+
+  void run();
+
+  /// The mean of the losses, on the last stage; zero elsewhere.
+  at::Tensor loss() const;
+  std::vector<Tensors> take_outputs() { return std::move(outputs_); }
+  int most_live_activations() const { return most_live_; }
+
+ private:
+  /// What belongs to one micro batch.
+  struct Buffer {
+    std::optional<Arriving> activation;
+    Tensors inputs;
+    Tensors labels;
+    Tensors outputs; ///< until they are sent
+    Layouts gradients_expected;
+    /// Where backward begins. Not the outputs: their values are not needed.
+    std::vector<torch::autograd::Edge> roots;
+    std::optional<Arriving> gradient;
+    at::Tensor loss;
+    Tensors input_gradients; ///< until they are sent
+  };
+
+  void execute(const Instruction& instruction);
+  void load(Buffer& buffer);
+  void forward(Buffer& buffer);
+  void send_activation(Buffer& buffer);
+  void backward(Buffer& buffer);
+  void keep_loss(Buffer& buffer);
+
+  Parts parts_;
+  const Schedule& schedule_;
+  const NextMicroBatch& next_;
+  const Wanted wanted_;
+  std::vector<Buffer> buffers_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> tied_gradients_;
+  at::Tensor loss_sum_;
+  std::vector<Tensors> outputs_;
+  int backwards_ = 0;
+  int live_ = 0;
+  int most_live_ = 0;
+};
+
+} // namespace cairn::pipeline

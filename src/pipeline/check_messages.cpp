@@ -1,0 +1,131 @@
+#include "pipeline/check_messages.h"
+
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace cairn::pipeline {
+namespace {
+
+enum class Cargo { activation, gradient, tied_gradient, tied_weight };
+
+struct Message {
+  Cargo cargo{};
+  int micro_batch = 0;
+  int from = 0;
+  int to = 0;
+  bool operator==(const Message&) const = default;
+
+  std::string text() const {
+    static constexpr const char* names[] = {
+        "activation",
+        "gradient",
+        "tied gradients",
+        "tied weights"};
+    return fmt::format(
+        "{} {} from {} to {}",
+        names[static_cast<int>(cargo)],
+        micro_batch,
+        from,
+        to);
+  }
+};
+
+/// In the order in which a stage takes part in them.
+std::vector<Message> messages_of(const Schedule& schedule, int stage) {
+  const int stages = static_cast<int>(schedule.stages.size());
+  std::vector<Message> result;
+  const auto add = [&](Cargo cargo, int micro_batch, int from, int to) {
+    result.push_back({cargo, micro_batch, from, to});
+  };
+  for (const Instruction& each :
+       schedule.stages[static_cast<std::size_t>(stage)]) {
+    switch (each.op) {
+      case Op::receive_activation:
+        add(Cargo::activation, each.micro_batch, stage - 1, stage);
+        break;
+      case Op::send_activation:
+        add(Cargo::activation, each.micro_batch, stage, stage + 1);
+        break;
+      case Op::receive_gradient:
+        add(Cargo::gradient, each.micro_batch, stage + 1, stage);
+        break;
+      case Op::send_gradient:
+        add(Cargo::gradient, each.micro_batch, stage, stage - 1);
+        break;
+      case Op::receive_tied_gradients:
+        for (int from = stage + 1; from < stages; ++from) {
+          add(Cargo::tied_gradient, 0, from, stage);
+        }
+        break;
+      case Op::send_tied_gradients:
+        for (int to = stage - 1; to >= 0; --to) {
+          add(Cargo::tied_gradient, 0, stage, to);
+        }
+        break;
+      case Op::share_tied_weights:
+        for (int from = 0; from < stage; ++from) {
+          add(Cargo::tied_weight, 0, from, stage);
+        }
+        for (int to = stage + 1; to < stages; ++to) {
+          add(Cargo::tied_weight, 0, stage, to);
+        }
+        break;
+      case Op::load_micro_batch:
+      case Op::forward:
+      case Op::backward:
+      case Op::step:
+        break;
+    }
+  }
+  return result;
+}
+
+} // namespace
+
+void check_messages(const Schedule& schedule) {
+  const int stages = static_cast<int>(schedule.stages.size());
+  std::vector<std::vector<Message>> waiting; // the next one last
+  std::vector<int> moving;
+  for (int stage = 0; stage < stages; ++stage) {
+    auto& mine = waiting.emplace_back(messages_of(schedule, stage));
+    std::reverse(mine.begin(), mine.end());
+    moving.push_back(stage);
+  }
+  while (!moving.empty()) {
+    auto& mine = waiting[static_cast<std::size_t>(moving.back())];
+    if (mine.empty()) {
+      moving.pop_back();
+      continue;
+    }
+    const Message next = mine.back();
+    const int other = moving.back() == next.from ? next.to : next.from;
+    auto& theirs = waiting[static_cast<std::size_t>(other)];
+    if (!theirs.empty() && theirs.back() == next) {
+      mine.pop_back();
+      theirs.pop_back();
+      moving.push_back(other);
+    } else {
+      moving.pop_back();
+    }
+  }
+  std::vector<std::string> stuck;
+  for (int stage = 0; stage < stages; ++stage) {
+    const auto& left = waiting[static_cast<std::size_t>(stage)];
+    if (!left.empty()) {
+      stuck.push_back(fmt::format("stage {} at {}", stage, left.back().text()));
+    }
+  }
+  if (!stuck.empty()) {
+    throw ConfigError(
+        {.what = "stages wait for each other for ever",
+         .where = fmt::format("schedule {}", schedule.name),
+         .values = fmt::format("{}", fmt::join(stuck, "; ")),
+         .remedy = "make schedules with with_messages()"});
+  }
+}
+
+} // namespace cairn::pipeline

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cairn/pipeline/schedule.h>
+
+namespace cairn::pipeline {
+
+/// Throws ConfigError unless all messages of a schedule meet their other end
+/// although each blocks the stages that send and receive it. Every stage is
+/// taken to share a weight with every other.
+void check_messages(const Schedule& schedule);
+
+} // namespace cairn::pipeline

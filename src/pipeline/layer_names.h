@@ -1,0 +1,19 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+
+namespace cairn::pipeline {
+
+/// Makes `layer` a part of `root` so that its parameters are called
+/// `name`.parameter there; a name may have dots. With an empty name what is in
+/// the layer becomes part of `root` itself. Throws ConfigError if something of
+/// that name is there.
+void register_layer(
+    torch::nn::Module& root,
+    const std::string& name,
+    const std::shared_ptr<torch::nn::Module>& layer);
+
+} // namespace cairn::pipeline

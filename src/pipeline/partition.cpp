@@ -1,0 +1,196 @@
+#include <cairn/pipeline/partition.h>
+
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <regex>
+
+namespace cairn::pipeline {
+namespace {
+
+constexpr std::string_view type_prefix = "type:";
+constexpr double impossible = std::numeric_limits<double>::infinity();
+
+std::regex compiled(const std::string& pattern) {
+  try {
+    return std::regex(pattern, std::regex::icase);
+  } catch (const std::regex_error& error) {
+    throw ConfigError(
+        {.what = "not a regular expression",
+         .where = fmt::format("partition method type:{}", pattern),
+         .values = error.what()});
+  }
+}
+
+void check_stages(std::size_t layers, int stages) {
+  if (stages < 1 || layers < static_cast<std::size_t>(stages)) {
+    throw ConfigError(
+        {.what = "a pipeline stage needs at least one layer",
+         .values = fmt::format("{} layers, {} stages", layers, stages),
+         .remedy = "use fewer stages, or cut the model in more layers"});
+  }
+}
+
+/// The cheapest cuts where a stage costs cost(begin, end) and the whole what
+/// `combine` makes of its stages.
+template <typename Cost, typename Combine>
+struct Cheapest {
+  std::vector<int> cuts;
+  double cost = impossible;
+
+  Cheapest(int layers, int stages, Cost stage_cost, Combine combine) {
+    // best[s][n]: of the first n layers on s stages.
+    const auto at = [](int i) { return static_cast<std::size_t>(i); };
+    std::vector<std::vector<double>> best(
+        at(stages) + 1,
+        std::vector<double>(at(layers) + 1, impossible));
+    std::vector<std::vector<int>> begin(
+        at(stages) + 1,
+        std::vector<int>(at(layers) + 1));
+    best[0][0] = 0;
+    for (int s = 1; s <= stages; ++s) {
+      for (int n = s; n <= layers - (stages - s); ++n) {
+        for (int first = s - 1; first < n; ++first) {
+          const double before = best[at(s) - 1][at(first)];
+          const double whole = combine(before, stage_cost(first, n));
+          if (whole < best[at(s)][at(n)]) {
+            best[at(s)][at(n)] = whole;
+            begin[at(s)][at(n)] = first;
+          }
+        }
+      }
+    }
+    cost = best[at(stages)][at(layers)];
+    cuts.assign(at(stages) + 1, layers);
+    for (int s = stages; s > 0; --s) {
+      cuts[at(s) - 1] = begin[at(s)][at(cuts[at(s)])];
+    }
+  }
+};
+
+std::vector<double> matches(
+    std::span<const LayerFacts> layers,
+    const std::string& pattern) {
+  const std::regex regex = compiled(pattern);
+  std::vector<double> weights;
+  for (const LayerFacts& layer : layers) {
+    weights.push_back(std::regex_search(layer.type, regex) ? 1 : 0);
+  }
+  if (std::all_of(weights.begin(), weights.end(), [](double w) {
+        return w == 0;
+      })) {
+    throw ConfigError(
+        {.what = "no layer's type matches",
+         .where = fmt::format("partition method type:{}", pattern),
+         .values = layers.empty()
+             ? ""
+             : fmt::format("the first layer is a {}", layers.front().type)});
+  }
+  return weights;
+}
+
+} // namespace
+
+PartitionMethod PartitionMethod::parse(std::string_view text) {
+  if (text == "uniform") {
+    return {.kind = Kind::uniform};
+  }
+  if (text == "parameters" || text == "best") {
+    return {.kind = Kind::parameters};
+  }
+  if (text.starts_with(type_prefix)) {
+    PartitionMethod method{
+        .kind = Kind::type,
+        .pattern = std::string(text.substr(type_prefix.size()))};
+    compiled(method.pattern);
+    return method;
+  }
+  throw ConfigError(
+      {.what = fmt::format("no way to share out layers: \"{}\"", text),
+       .remedy =
+           "use \"best\", \"uniform\", \"parameters\" or \"type:REGEX\""});
+}
+
+std::vector<int> partition(
+    std::span<const LayerFacts> layers,
+    int stages,
+    const PartitionMethod& method) {
+  check_stages(layers.size(), stages);
+  std::vector<double> weights;
+  switch (method.kind) {
+    case PartitionMethod::Kind::uniform:
+      return partition_uniform(static_cast<int>(layers.size()), stages);
+    case PartitionMethod::Kind::parameters:
+      for (const LayerFacts& layer : layers) {
+        weights.push_back(layer.parameters);
+      }
+      break;
+    case PartitionMethod::Kind::type:
+      weights = matches(layers, method.pattern);
+      break;
+    case PartitionMethod::Kind::weights:
+      weights = method.weights;
+      break;
+  }
+  if (weights.size() != layers.size()) {
+    throw ConfigError(
+        {.what = "a partition needs one weight for each layer",
+         .values = fmt::format(
+             "{} weights, {} layers",
+             weights.size(),
+             layers.size())});
+  }
+  return partition_balanced(weights, stages);
+}
+
+std::vector<int> partition_uniform(int layers, int stages) {
+  check_stages(static_cast<std::size_t>(std::max(layers, 0)), stages);
+  std::vector<int> cuts;
+  for (int stage = 0; stage <= stages; ++stage) {
+    cuts.push_back(
+        stage * (layers / stages) + std::min(stage, layers % stages));
+  }
+  return cuts;
+}
+
+std::vector<int> partition_balanced(
+    std::span<const double> weights,
+    int stages) {
+  check_stages(weights.size(), stages);
+  std::vector<double> sums{0};
+  for (const double weight : weights) {
+    if (!(weight >= 0) || !std::isfinite(weight)) {
+      throw ConfigError(
+          {.what = "a layer's weight must be a number from 0 on",
+           .values = fmt::format("{}", weight)});
+    }
+    sums.push_back(sums.back() + weight);
+  }
+  const int layers = static_cast<int>(weights.size());
+  const auto weight = [&](int begin, int end) {
+    return sums[static_cast<std::size_t>(end)] -
+        sums[static_cast<std::size_t>(begin)];
+  };
+  const double heaviest =
+      Cheapest(layers, stages, weight, [](double a, double b) {
+        return std::max(a, b);
+      }).cost;
+  // In units of the heaviest, so that squares stay in range.
+  const double unit = heaviest > 0 ? heaviest : 1;
+  const auto square = [&](int begin, int end) {
+    const double share = weight(begin, end) / unit;
+    return weight(begin, end) > heaviest ? impossible : share * share;
+  };
+  return Cheapest(
+             layers,
+             stages,
+             square,
+             [](double a, double b) { return a + b; })
+      .cuts;
+}
+
+} // namespace cairn::pipeline

@@ -1,0 +1,259 @@
+#include <cairn/pipeline/pipeline_module.h>
+
+#include "pipeline/layer_names.h"
+#include "pipeline/seed_scope.h"
+
+#include <ATen/core/grad_mode.h>
+#include <cairn/base/error.h>
+#include <cairn/nn/checkpoint.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+namespace cairn::pipeline {
+namespace {
+
+/// The number whose seed a layer is built with: that of the first one tied to
+/// it.
+std::vector<std::size_t> seed_numbers(const std::vector<LayerSpec>& specs) {
+  std::map<std::string, std::size_t> first;
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    numbers.push_back(
+        specs[i].tie.empty() ? i
+                             : first.emplace(specs[i].tie, i).first->second);
+  }
+  return numbers;
+}
+
+double count_parameters(const LayerSpec& spec) {
+  if (spec.parameters) {
+    return static_cast<double>(*spec.parameters);
+  }
+  double count = 0;
+  if (spec.build) {
+    const SeedScope unchanged; // for whoever draws random numbers next
+    for (const at::Tensor& each : spec.build()->parameters()) {
+      count += static_cast<double>(each.numel());
+    }
+  }
+  return count;
+}
+
+std::vector<int> cuts_of(
+    const std::vector<LayerSpec>& specs,
+    const PipelineModuleOptions& options) {
+  const bool counts =
+      options.partition.kind == PartitionMethod::Kind::parameters &&
+      options.stages > 1;
+  std::vector<LayerFacts> facts;
+  for (const LayerSpec& spec : specs) {
+    facts.push_back({spec.type, counts ? count_parameters(spec) : 0});
+  }
+  return partition(facts, options.stages, options.partition);
+}
+
+std::vector<PipelineModule::Tie> ties_of(
+    const std::vector<LayerSpec>& specs,
+    const std::vector<int>& cuts) {
+  std::vector<PipelineModule::Tie> ties;
+  std::size_t layer = 0;
+  for (int stage = 0; stage + 1 < static_cast<int>(cuts.size()); ++stage) {
+    const auto end = static_cast<std::size_t>(cuts[stage + 1]);
+    for (; layer < end; ++layer) {
+      const std::string& key = specs[layer].tie;
+      if (key.empty()) {
+        continue;
+      }
+      auto found = std::find_if(ties.begin(), ties.end(), [&](const auto& tie) {
+        return tie.key == key;
+      });
+      if (found == ties.end()) {
+        found = ties.insert(ties.end(), {key, {}, nullptr});
+      }
+      if (found->stages.empty() || found->stages.back() != stage) {
+        found->stages.push_back(stage);
+      }
+    }
+  }
+  return ties;
+}
+
+void check_options(const PipelineModuleOptions& options) {
+  if (options.stages < 1 || options.stage < 0 ||
+      options.stage >= options.stages) {
+    throw ConfigError(
+        {.what = "no such pipeline stage",
+         .values = fmt::format("{} of {}", options.stage, options.stages)});
+  }
+  if (options.activation_checkpoint_interval < 0) {
+    throw ConfigError(
+        {.what = "activation_checkpoint_interval counts layers",
+         .values = fmt::format("{}", options.activation_checkpoint_interval)});
+  }
+}
+
+bool has_parameters(const std::shared_ptr<torch::nn::Module>& module) {
+  return module && !module->parameters().empty();
+}
+
+} // namespace
+
+PipelineModule::PipelineModule(
+    std::vector<LayerSpec> layers,
+    PipelineModuleOptions options)
+    : torch::nn::Module("PipelineModule"), options_(std::move(options)) {
+  check_options(options_);
+  cuts_ = cuts_of(layers, options_);
+  ties_ = ties_of(layers, cuts_);
+  build(layers);
+  // What one stage has for itself needs no care.
+  std::erase_if(ties_, [](const Tie& tie) { return tie.stages.size() == 1; });
+}
+
+void PipelineModule::build(const std::vector<LayerSpec>& specs) {
+  const std::uint64_t seed = options_.seed.value_or(current_seed());
+  const std::vector<std::size_t> numbers = seed_numbers(specs);
+  const auto stage = static_cast<std::size_t>(options_.stage);
+  const auto end = static_cast<std::size_t>(cuts_[stage + 1]);
+  for (auto i = static_cast<std::size_t>(cuts_[stage]); i < end; ++i) {
+    const LayerSpec& spec = specs[i];
+    Layer& layer = layers_.emplace_back();
+    layer.call = spec.call;
+    if (!spec.build) {
+      continue;
+    }
+    const auto tie = std::find_if(ties_.begin(), ties_.end(), [&](Tie& each) {
+      return !spec.tie.empty() && each.key == spec.tie;
+    });
+    if (tie != ties_.end() && tie->module) {
+      layer.module = tie->module;
+      continue;
+    }
+    {
+      const SeedScope seeded(seed + numbers[i]);
+      layer.module = spec.build();
+    }
+    if (tie != ties_.end()) {
+      tie->module = layer.module;
+      if (tie->owner() != options_.stage) {
+        continue; // a copy
+      }
+    }
+    const std::string name = spec.name.value_or(fmt::format("layers.{}", i));
+    register_layer(*this, name, layer.module);
+    if (name.empty()) {
+      nameless_.push_back(layer.module);
+    }
+  }
+}
+
+Tensors PipelineModule::run(std::size_t begin, std::size_t end, Tensors x)
+    const {
+  for (std::size_t i = begin; i < end; ++i) {
+    x = layers_[i].call(layers_[i].module.get(), x);
+  }
+  return x;
+}
+
+Tensors PipelineModule::forward(const Tensors& inputs) {
+  const auto interval =
+      static_cast<std::size_t>(options_.activation_checkpoint_interval);
+  if (interval == 0) {
+    return run(0, layers_.size(), inputs);
+  }
+  Tensors x = inputs;
+  for (std::size_t begin = 0; begin < layers_.size(); begin += interval) {
+    const std::size_t end = std::min(begin + interval, layers_.size());
+    const bool worth_it = std::any_of(
+        layers_.begin() + static_cast<std::ptrdiff_t>(begin),
+        layers_.begin() + static_cast<std::ptrdiff_t>(end),
+        [](const Layer& layer) { return has_parameters(layer.module); });
+    x = worth_it ? nn::checkpoint(
+                       options_.checkpoint,
+                       [this, begin, end](const Tensors& given) {
+                         return run(begin, end, given);
+                       },
+                       x)
+                 : run(begin, end, std::move(x));
+  }
+  return x;
+}
+
+at::Tensor PipelineModule::loss(const Tensors& outputs, const Tensors& labels)
+    const {
+  if (options_.loss) {
+    return options_.loss(outputs, labels);
+  }
+  if (outputs.size() != 1 || outputs[0].numel() != 1) {
+    throw ConfigError(
+        {.what = "the last layer of a pipeline without a loss function gives "
+                 "the loss",
+         .values = fmt::format(
+             "{} tensors, {} elements in the first",
+             outputs.size(),
+             outputs.empty() ? 0 : outputs[0].numel()),
+         .remedy = "give PipelineModuleOptions::loss"});
+  }
+  return outputs[0];
+}
+
+/// Modules that are not among this one's children.
+template <typename Visit>
+void PipelineModule::for_each_copy(const Visit& visit) const {
+  for (const Tie& tie : ties_) {
+    if (tie.module && tie.owner() != options_.stage) {
+      visit(*tie.module);
+    }
+  }
+}
+
+std::vector<nn::ParameterSlice> PipelineModule::parameter_slices() const {
+  std::vector<nn::ParameterSlice> result;
+  for (const auto& layer : nameless_) {
+    if (const auto* holds = dynamic_cast<nn::HoldsSlices*>(layer.get())) {
+      std::ranges::move(holds->parameter_slices(), std::back_inserter(result));
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> PipelineModule::partial_gradients() const {
+  std::vector<std::string> result;
+  for (const auto& layer : nameless_) {
+    if (const auto* holds = dynamic_cast<nn::HoldsSlices*>(layer.get())) {
+      std::ranges::move(holds->partial_gradients(), std::back_inserter(result));
+    }
+  }
+  return result;
+}
+
+void PipelineModule::train(bool on) {
+  Module::train(on);
+  for (const auto& layer : nameless_) {
+    layer->train(on);
+  }
+  for_each_copy([&](Module& copy) { copy.train(on); });
+}
+
+void PipelineModule::to(
+    torch::Device device,
+    torch::Dtype dtype,
+    bool non_blocking) {
+  Module::to(device, dtype, non_blocking);
+  for_each_copy([&](Module& copy) { copy.to(device, dtype, non_blocking); });
+}
+
+void PipelineModule::to(torch::Dtype dtype, bool non_blocking) {
+  Module::to(dtype, non_blocking);
+  for_each_copy([&](Module& copy) { copy.to(dtype, non_blocking); });
+}
+
+void PipelineModule::to(torch::Device device, bool non_blocking) {
+  Module::to(device, non_blocking);
+  for_each_copy([&](Module& copy) { copy.to(device, non_blocking); });
+}
+
+} // namespace cairn::pipeline

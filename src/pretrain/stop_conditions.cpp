@@ -1,0 +1,72 @@
+#include "pretrain/stop_conditions.h"
+
+#include "zero/sum_over.h"
+
+#include <ATen/ops/full.h>
+
+#include <csignal>
+#include <utility>
+
+namespace cairn::pretrain {
+
+namespace {
+
+volatile std::sig_atomic_t terminated = 0;
+
+void remember_signal(int) {
+  terminated = 1;
+}
+
+constexpr std::int64_t go_on = 0;
+constexpr std::int64_t out_of_time = 1;
+constexpr std::int64_t got_signal = 2;
+
+} // namespace
+
+StopConditions::StopConditions(
+    const config::TrainingFlags& flags,
+    distributed::ProcessGroup world)
+    : interval_(flags.exit_interval),
+      on_signal_(flags.exit_signal_handler),
+      world_(std::move(world)) {
+  if (flags.exit_duration_in_mins) {
+    deadline_ = std::chrono::steady_clock::now() +
+        std::chrono::minutes(*flags.exit_duration_in_mins);
+  }
+  if (on_signal_) {
+    terminated = 0;
+    std::signal(SIGTERM, remember_signal);
+  }
+}
+
+StopConditions::~StopConditions() {
+  if (on_signal_) {
+    std::signal(SIGTERM, SIG_DFL);
+  }
+}
+
+std::optional<Ended> StopConditions::after(std::int64_t iteration) const {
+  if (deadline_ || on_signal_) {
+    std::int64_t mine = go_on;
+    if (deadline_ && std::chrono::steady_clock::now() > *deadline_) {
+      mine = out_of_time;
+    }
+    if (on_signal_ && terminated != 0) {
+      mine = got_signal;
+    }
+    const std::int64_t worst = zero::sum_over(
+                                   world_,
+                                   at::full({1}, mine, at::kLong),
+                                   distributed::ReduceOp::max)
+                                   .item<std::int64_t>();
+    if (worst != go_on) {
+      return worst == got_signal ? Ended::by_signal : Ended::duration;
+    }
+  }
+  if (interval_ && iteration % *interval_ == 0) {
+    return Ended::interval;
+  }
+  return std::nullopt;
+}
+
+} // namespace cairn::pretrain

@@ -1,0 +1,242 @@
+#include "support/run_ranks.h"
+
+#include <ATen/ATen.h>
+#include <cairn/nn/attention.h>
+#include <cairn/nn/dropout.h>
+#include <cairn/nn/linear_cross_entropy.h>
+#include <cairn/nn/relative_bias.h>
+#include <cairn/nn/rotary.h>
+#include <cairn/nn/tensor_parallel.h>
+#include <gtest/gtest.h>
+#include <torch/utils.h>
+
+namespace cairn::nn::layers_test {
+namespace {
+
+using at::Tensor;
+
+/// Hidden states, weights and labels, the same on every rank.
+struct Scores {
+  std::int64_t vocabulary = 37;
+  Tensor hidden =
+      at::sin(at::arange(2 * 300 * 8, at::kFloat)).view({2, 300, 8});
+  Tensor weight = at::cos(at::arange(37 * 8, at::kFloat) * 2).view({37, 8});
+  Tensor bias = at::sin(at::arange(37, at::kFloat) * 3);
+  Tensor labels =
+      at::arange(600, at::kLong).mul_(7).remainder_(37).view({2, 300});
+  Tensor weights = at::cos(at::arange(600, at::kFloat)).abs_().view({2, 300});
+
+  Scores() { labels[0][5] = -100; }
+
+  /// The rank's part, of a vocabulary padded to `padded`.
+  VocabularyHead head(std::int64_t padded, const ProcessGroup& group) const {
+    const SlicedShape shape =
+        VocabularyOptions{vocabulary, padded}.shape(group, 8);
+    VocabularyHead head;
+    head.part = VocabularyPart::of(shape);
+    head.vocabulary = vocabulary;
+    head.group = group;
+    head.weight = at::zeros(shape.local);
+    head.bias = at::full({shape.local[0]}, 1e4); // padding must not be seen
+    const std::int64_t used = head.part.used;
+    if (used > 0) {
+      head.weight.narrow(0, 0, used)
+          .copy_(weight.narrow(0, head.part.begin, used));
+      head.bias.narrow(0, 0, used).copy_(bias.narrow(0, head.part.begin, used));
+    }
+    head.weight.requires_grad_();
+    head.bias.requires_grad_();
+    return head;
+  }
+};
+
+void compare_losses(std::int64_t padded, const ProcessGroup& group) {
+  const Scores scores;
+  const Tensor hidden = scores.hidden.clone().requires_grad_();
+  const Tensor weight = scores.weight.clone().requires_grad_();
+  const Tensor bias = scores.bias.clone().requires_grad_();
+  const Tensor each = at::cross_entropy_loss(
+      at::linear(hidden, weight, bias).flatten(0, 1),
+      scores.labels.flatten(),
+      {},
+      at::Reduction::None);
+  const Tensor expected = (each * scores.weights.flatten()).sum();
+  (expected * 3).backward();
+
+  const Tensor own = scores.hidden.clone().requires_grad_();
+  const VocabularyHead head = scores.head(padded, group);
+  const Tensor loss =
+      linear_cross_entropy(own, head, scores.labels, scores.weights);
+  EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-3);
+  (loss * 3).backward();
+  EXPECT_TRUE(at::allclose(own.grad(), hidden.grad(), 1e-4, 1e-5));
+  const std::int64_t begin = std::min<std::int64_t>(head.part.begin, 37);
+  const std::int64_t used = head.part.used;
+  EXPECT_TRUE(at::allclose(
+      head.weight.grad().narrow(0, 0, used),
+      weight.grad().narrow(0, begin, used),
+      1e-4,
+      1e-4));
+  EXPECT_TRUE(at::allclose(
+      head.bias.grad().narrow(0, 0, used),
+      bias.grad().narrow(0, begin, used),
+      1e-4,
+      1e-4));
+  EXPECT_EQ(
+      head.weight.grad().abs().sum().item<double>(),
+      head.weight.grad().narrow(0, 0, used).abs().sum().item<double>());
+  EXPECT_TRUE(at::allclose(
+      token_cross_entropy(own, head, scores.labels).flatten(),
+      each,
+      1e-4,
+      1e-5));
+  EXPECT_TRUE(at::allclose(
+      logits(own, head),
+      at::linear(scores.hidden, scores.weight, scores.bias),
+      1e-5,
+      1e-5));
+}
+
+TEST(Layers, CrossEntropyIsLibtorchs) {
+  testing::run_ranks(1, [](const auto& group) {
+    compare_losses(37, group);
+    compare_losses(64, group);
+  });
+}
+
+TEST(Layers, CrossEntropyOfAVocabularyInParts) {
+  testing::run_ranks(2, [](const auto& group) {
+    compare_losses(37, group);
+    compare_losses(128, group); // the second rank has padding only
+  });
+}
+
+TEST(Layers, CrossEntropyStaysANumberForLargeScores) {
+  testing::run_ranks(2, [](const auto& group) {
+    const Scores scores;
+    const Tensor large = scores.hidden * 1e4;
+    EXPECT_TRUE(
+        linear_cross_entropy(large, scores.head(37, group), scores.labels)
+            .isfinite()
+            .template item<bool>());
+  });
+}
+
+TEST(Layers, DropoutIsEqualOnReplicasAndDifferentOnParts) {
+  testing::run_ranks(2, [](const ProcessGroup& group) {
+    torch::manual_seed(11);
+    const auto same_on_ranks = [&](const Tensor& x) {
+      const Tensor all = group.all_gather(x).wait();
+      return at::equal(all.narrow(0, 0, 64), all.narrow(0, 64, 64));
+    };
+    const Tensor ones = at::ones({64});
+    const auto drop = [&](Held held) {
+      return dropout(ones, 0.5, true, held, group);
+    };
+    EXPECT_TRUE(same_on_ranks(drop(Held::replicated)));
+    const Tensor first = drop(Held::split);
+    const Tensor second = drop(Held::split);
+    EXPECT_FALSE(same_on_ranks(first));
+    EXPECT_FALSE(same_on_ranks(second));
+    EXPECT_FALSE(at::equal(first, second));
+    EXPECT_TRUE(same_on_ranks(drop(Held::replicated)));
+    EXPECT_TRUE(at::equal(dropout(ones, 0.5, false, Held::split, group), ones));
+    // The same again from the same state, as computing activations again needs.
+    torch::manual_seed(11);
+    drop(Held::replicated);
+    EXPECT_TRUE(at::equal(drop(Held::split), first));
+  });
+}
+
+TEST(Layers, RotationKeepsLengthsAndDistances) {
+  testing::run_ranks(1, [](const auto&) {
+    const Rotary rotary({.head_size = 8});
+    const auto [cosine, sine] = rotary.angles({}, 6, at::kFloat, at::kCPU);
+    const Tensor x = at::sin(at::arange(8, at::kFloat)).expand({1, 6, 2, 8});
+    const Tensor turned = rotate(x, cosine, sine);
+    EXPECT_TRUE(at::equal(turned[0][0], x[0][0]));
+    EXPECT_TRUE(at::allclose(turned.norm(2, -1), x.norm(2, -1)));
+    const auto product = [&](int a, int b) {
+      return turned[0][a][0].dot(turned[0][b][0]).template item<double>();
+    };
+    EXPECT_NEAR(product(1, 3), product(3, 5), 1e-5);
+    EXPECT_GT(std::abs(product(1, 3) - product(1, 4)), 1e-3);
+    // Positions that are given are rows of the same table.
+    const Tensor places =
+        at::tensor({5, 0, 2, 2, 1, 3}, at::kLong).unsqueeze(0);
+    const auto [some_cosine, some_sine] =
+        rotary.angles(places, 6, at::kFloat, at::kCPU);
+    EXPECT_TRUE(
+        at::equal(rotate(x, some_cosine, some_sine)[0][0], turned[0][5]));
+  });
+}
+
+// Frequencies that transformers 4.57 computes (_compute_llama3_parameters) for
+// head_dim 8, theta 100, factor 8, low 1, high 4, original 64 positions.
+TEST(Layers, RotaryScalingIsLlama3s) {
+  testing::run_ranks(1, [](const auto&) {
+    const Rotary rotary(
+        {.head_size = 8,
+         .theta = 100,
+         .scaling = RotaryScaling{
+             .kind = RotaryScaling::Kind::llama3,
+             .factor = 8,
+             .low_frequency_factor = 1,
+             .high_frequency_factor = 4,
+             .original_positions = 64}});
+    const auto angles = rotary.angles({}, 2, at::kFloat, at::kCPU);
+    const Tensor first = at::acos(angles.first[0][1][0]);
+    const double theirs[] = {1, 0.244384587, 0.0130422562, 0.00395284733};
+    EXPECT_NEAR(first[0].template item<double>(), theirs[0], 1e-6);
+    const Tensor sines = angles.second[0][1][0];
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_NEAR(sines[i].template item<double>(), std::sin(theirs[i]), 1e-7);
+    }
+  });
+}
+
+TEST(Layers, RelativeBucketsAreT5s) {
+  testing::run_ranks(1, [](const auto&) {
+    const auto row = [](bool bidirectional, std::int64_t query) {
+      const Tensor buckets = relative_buckets(
+          40,
+          40,
+          {.heads = 1,
+           .buckets = 8,
+           .distance = 20,
+           .bidirectional = bidirectional},
+          at::kCPU)[query];
+      return std::vector<std::int64_t>(
+          buckets.const_data_ptr<std::int64_t>(),
+          buckets.const_data_ptr<std::int64_t>() + 40);
+    };
+    EXPECT_EQ(
+        row(true, 20),
+        (std::vector<std::int64_t>{3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
+                                   2, 2, 2, 2, 2, 1, 0, 5, 6, 6, 6, 6, 6, 7,
+                                   7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7}));
+    EXPECT_EQ(
+        row(false, 39),
+        (std::vector<std::int64_t>{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+                                   7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 6, 6,
+                                   6, 6, 6, 5, 5, 5, 4, 4, 3, 2, 1, 0}));
+  });
+}
+
+TEST(Layers, GroupedQueriesShareKeys) {
+  testing::run_ranks(1, [](const auto&) {
+    torch::manual_seed(1);
+    const Tensor query = at::rand({2, 5, 4, 8});
+    const Tensor key = at::rand({2, 5, 2, 8});
+    const Tensor value = at::rand({2, 5, 2, 8});
+    const auto twice = [](const Tensor& x) {
+      return x.repeat_interleave(2, 2);
+    };
+    EXPECT_TRUE(at::allclose(
+        attend(query, key, value, {}, true, {}, 0),
+        attend(query, twice(key), twice(value), {}, true, {}, 0)));
+  });
+}
+
+} // namespace
+} // namespace cairn::nn::layers_test

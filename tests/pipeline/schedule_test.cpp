@@ -1,0 +1,180 @@
+#include <cairn/base/error.h>
+#include <cairn/pipeline/check.h>
+#include <cairn/pipeline/schedule.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace cairn::pipeline::schedule_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// What check() says; empty if nothing.
+std::string complaint(const Schedule& schedule) {
+  try {
+    check(schedule);
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
+std::set<int> numbers_around(int stages) {
+  return {
+      1,
+      2,
+      3,
+      std::max(1, stages - 1),
+      stages,
+      stages + 1,
+      2 * stages,
+      2 * stages + 3};
+}
+
+TEST(Schedule, EverySizeIsSoundAndFreeOfDeadlock) {
+  for (int stages = 1; stages <= 64; ++stages) {
+    for (const int count : numbers_around(stages)) {
+      SCOPED_TRACE(
+          std::to_string(stages) + " stages, " + std::to_string(count));
+      const ScheduleLoad all = check(gpipe(stages, count));
+      const ScheduleLoad few = check(one_forward_one_backward(stages, count));
+      const ScheduleLoad ahead = check(inference(stages, count));
+      for (int s = 0; s < stages; ++s) {
+        EXPECT_EQ(all.live_activations[s], count);
+        EXPECT_EQ(few.live_activations[s], std::min(stages - s, count));
+        // One more may have arrived for the next forward pass.
+        EXPECT_LE(few.buffers[s], std::min(stages - s + 1, count));
+        EXPECT_LE(ahead.buffers[s], 2);
+      }
+      EXPECT_EQ(few.buffers[0], std::min(stages, count));
+    }
+  }
+}
+
+TEST(Schedule, StagesSayWhatTheyNeedWhenTheyNeedIt) {
+  using enum Op;
+  EXPECT_THAT(
+      one_forward_one_backward(2, 2).stages[0],
+      ElementsAre(
+          Instruction{load_micro_batch, 0, 0},
+          Instruction{forward, 0, 0},
+          Instruction{send_activation, 0, 0},
+          Instruction{load_micro_batch, 1, 1},
+          Instruction{forward, 1, 1},
+          Instruction{send_activation, 1, 1},
+          Instruction{receive_gradient, 0, 0},
+          Instruction{backward, 0, 0},
+          Instruction{receive_gradient, 1, 1},
+          Instruction{receive_tied_gradients},
+          Instruction{backward, 1, 1},
+          Instruction{send_tied_gradients},
+          Instruction{step},
+          Instruction{share_tied_weights}));
+  EXPECT_THAT(
+      inference(2, 1).stages[1],
+      ElementsAre(
+          Instruction{receive_activation, 0, 0},
+          Instruction{load_micro_batch, 0, 0},
+          Instruction{forward, 0, 0}));
+}
+
+TEST(Schedule, IsDrawnForPeople) {
+  EXPECT_EQ(
+      describe(one_forward_one_backward(4, 8)),
+      "stage 0  F0 F1 F2 F3 .  .  .  B0 F4 B1 F5 B2 F6 B3 F7 B4 .  B5 .  B6 "
+      ".  B7\n"
+      "stage 1  .  F0 F1 F2 .  .  B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 .  B6 .  "
+      "B7\n"
+      "stage 2  .  .  F0 F1 .  B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 .  B7\n"
+      "stage 3  .  .  .  F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7\n");
+  EXPECT_EQ(
+      describe(gpipe(2, 3)),
+      "stage 0  F0 F1 F2 .  .  B0 B1 B2\n"
+      "stage 1  .  F0 F1 F2 B0 B1 B2\n");
+}
+
+TEST(ScheduleCheck, SeesBlockingMessagesCross) {
+  // Micro batch 2 goes up while the gradient of 1 comes down. If both sides
+  // send first, nobody listens.
+  Schedule schedule = one_forward_one_backward(2, 3);
+  auto& first = schedule.stages[0];
+  const auto gradient =
+      std::find_if(first.begin(), first.end(), [](const Instruction& each) {
+        return each.op == Op::receive_gradient && each.micro_batch == 1;
+      });
+  ASSERT_NE(gradient, first.end());
+  ASSERT_EQ((gradient + 1)->op, Op::send_activation);
+  std::iter_swap(gradient, gradient + 1);
+  EXPECT_THAT(
+      complaint(schedule),
+      HasSubstr("stage 0 at activation 2 from 0 to 1; stage 1 at gradient 1 "
+                "from 1 to 0"));
+}
+
+TEST(ScheduleCheck, SeesWhatIsMissingDoubledOrInTheWay) {
+  using enum Op;
+  const Schedule good = one_forward_one_backward(3, 4);
+  EXPECT_EQ(complaint(good), "");
+  // Leaving out or doubling any one instruction is noticed.
+  for (std::size_t s = 0; s < good.stages.size(); ++s) {
+    for (std::size_t i = 0; i < good.stages[s].size(); ++i) {
+      Schedule less = good;
+      less.stages[s].erase(less.stages[s].begin() + static_cast<long>(i));
+      EXPECT_NE(complaint(less), "") << s << " without " << i;
+      Schedule more = good;
+      more.stages[s].insert(
+          more.stages[s].begin() + static_cast<long>(i),
+          more.stages[s][i]);
+      EXPECT_NE(complaint(more), "") << s << " doubles " << i;
+    }
+  }
+  Schedule crowded = good;
+  crowded.stages[0][3].buffer = 0; // load 1 where 0 is
+  EXPECT_THAT(
+      complaint(crowded),
+      HasSubstr("stage 0, instruction 3 (load_micro_batch 1)"));
+  Schedule outside = good;
+  outside.buffers[0] = 1;
+  EXPECT_THAT(complaint(outside), HasSubstr("no such buffer"));
+  outside.stages[0][0].micro_batch = 99;
+  EXPECT_THAT(complaint(outside), HasSubstr("no such micro batch"));
+  EXPECT_NE(complaint(Schedule{}), "");
+}
+
+TEST(ScheduleCheck, SeesStagesWaitForEachOther) {
+  using enum Op;
+  Schedule schedule = gpipe(2, 2);
+  // Stage 0 wants its first gradient before it sends the second activation.
+  auto& first = schedule.stages[0];
+  const auto sent =
+      std::find(first.begin(), first.end(), Instruction{send_activation, 1, 1});
+  const auto wanted = std::find(
+      first.begin(),
+      first.end(),
+      Instruction{receive_gradient, 0, 0});
+  ASSERT_LT(sent, wanted);
+  std::rotate(sent, wanted, wanted + 1);
+  EXPECT_THAT(
+      complaint(schedule),
+      HasSubstr("stage 0 at gradient 0 from 1 to 0; stage 1 at activation 1 "
+                "from 0 to 1"));
+}
+
+TEST(Schedule, RefusesWhatCannotRun) {
+  EXPECT_THROW(gpipe(0, 1), ConfigError);
+  EXPECT_THROW(one_forward_one_backward(2, 0), ConfigError);
+  const Pass f0{Pass::Kind::forward, 0};
+  const Pass b0{Pass::Kind::backward, 0};
+  EXPECT_THROW(with_messages("x", 1, {{b0, f0}, {f0, b0}}), ConfigError);
+  EXPECT_THROW(
+      with_messages("x", 1, {{{Pass::Kind::forward, 1}}}),
+      ConfigError);
+}
+
+} // namespace
+} // namespace cairn::pipeline::schedule_test
