@@ -2,10 +2,9 @@
 // table of logits learns which letter follows which in a made-up language,
 // whose entropy is known.
 //
-//   build/bin/training_log_example                  # in a terminal: a live
-//   plot build/bin/training_log_example | cat            # elsewhere: lines
-//   build/bin/training_log_example --tensorboard-dir /tmp/run --log-jsonl
-//   /tmp/run.jsonl
+//   build/bin/training_log_example --milliseconds 10    # a live plot
+//   build/bin/training_log_example | cat                # lines
+//   build/bin/training_log_example --tensorboard-dir /tmp/run
 
 #include <cairn/base/log.h>
 #include <cairn/monitor/training_log.h>

@@ -87,7 +87,7 @@ double perplexity(double loss) {
   return std::exp(std::min(20.0, loss));
 }
 
-std::string validation_lines(const ValidationValues& values) {
+std::string validation_line(const ValidationValues& values) {
   std::string text = fmt::format(" validation loss at {} | ", values.at);
   for (const auto& [name, value] : values.losses) {
     text += fmt::format(
@@ -96,6 +96,11 @@ std::string validation_lines(const ValidationValues& values) {
         value,
         perplexity(value));
   }
+  return text;
+}
+
+std::string validation_lines(const ValidationValues& values) {
+  const std::string text = validation_line(values);
   const std::string dashes(text.size() + 1, '-');
   return fmt::format("{}\n{}\n{}", dashes, text, dashes);
 }

@@ -148,7 +148,7 @@ void TrainingLog::validation(const ValidationValues& values) {
     state_->moment.validation_loss = values.losses.front().value;
     state_->view.add(state_->moment);
   }
-  state_->say(validation_lines(values));
+  state_->say(live() ? validation_line(values) : validation_lines(values));
 }
 
 void TrainingLog::say(std::string_view text) {

@@ -27,7 +27,6 @@ namespace {
 using cairn::testing::Fault;
 using cairn::testing::FaultyFiles;
 using cairn::testing::TemporaryFolder;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::filesystem::path golden_events(const char* name) {

@@ -90,7 +90,9 @@ struct ValidationValues {
 double perplexity(double loss);
 
 /// ` validation loss at iteration 100 | lm loss value: 5.712340E+00 |
-/// lm loss PPL: 3.025781E+02 | `, between two lines of dashes.
+/// lm loss PPL: 3.025781E+02 | `
+std::string validation_line(const ValidationValues& values);
+/// The same between two lines of dashes, as Megatron prints it.
 std::string validation_lines(const ValidationValues& values);
 
 /// `[Rank 0] (after 20 iterations) memory (MB) | allocated: 4350.21 | max
