@@ -1,5 +1,6 @@
 #include <cairn/nn/tensor_parallel.h>
 
+#include "nn/compute_type.h"
 #include "nn/group_capsule.h"
 #include "nn/token_shares.h"
 
@@ -91,12 +92,17 @@ std::vector<at::Tensor> column_linear(
     bool split_tokens) {
   const bool biased = biases[0].defined();
   if (group.size() > 1) {
-    variable_list parameters = weights;
-    if (biased) {
-      parameters.insert(parameters.end(), biases.begin(), biases.end());
+    variable_list parameters;
+    for (const at::Tensor& weight : weights) {
+      parameters.push_back(in_compute_type(weight));
+    }
+    for (const at::Tensor& bias : biases) {
+      if (biased) {
+        parameters.push_back(in_compute_type(bias));
+      }
     }
     return ColumnProduct::apply(
-        x,
+        in_compute_type(x),
         at::TensorList(parameters),
         weights.size(),
         group,

@@ -1,5 +1,6 @@
 #include <cairn/nn/linear_cross_entropy.h>
 
+#include "nn/compute_type.h"
 #include "nn/group_capsule.h"
 #include "nn/token_shares.h"
 
@@ -102,7 +103,9 @@ void add_gradients(
       (weights * loss.is_here).neg_().unsqueeze(1));
   const at::Tensor in_type = scores.to(hidden.scalar_type());
   at::mm_out(of_hidden, in_type, head.weight);
-  if (hidden.scalar_type() == at::kFloat) {
+  if (!gradients.weight.defined()) {
+    gradients.weight = at::mm(in_type.t(), hidden).to(at::kFloat);
+  } else if (hidden.scalar_type() == at::kFloat) {
     gradients.weight.addmm_(in_type.t(), hidden);
   } else {
     gradients.weight.add_(at::mm(in_type.t(), hidden));
@@ -132,8 +135,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const auto floats = all.options().dtype(at::kFloat);
     if (with_gradients) {
       gradients->hidden = at::empty_like(all);
-      gradients->weight = at::zeros(weight.sizes(), floats);
-      gradients->bias = bias ? at::zeros(bias->sizes(), floats) : at::Tensor();
+      if (bias) {
+        gradients->bias = at::zeros(bias->sizes(), floats);
+      }
     }
     at::Tensor total = at::zeros({}, floats);
     const std::int64_t step = tokens_per_chunk(all, head.part.rows);
@@ -142,7 +146,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       const at::Tensor chunk = all.narrow(0, begin, length);
       const at::Tensor chunk_weights = weights.narrow(0, begin, length);
       ChunkLoss loss = chunk_loss(chunk, labels.narrow(0, begin, length), head);
-      total.add_(loss.each.dot(chunk_weights));
+      total.add_((loss.each * chunk_weights).sum());
       if (with_gradients) {
         add_gradients(
             *gradients,
@@ -154,6 +158,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       }
     }
     if (with_gradients) {
+      if (!gradients->weight.defined()) { // no tokens at all
+        gradients->weight = at::zeros(weight.sizes(), floats);
+      }
       // Runs while the host goes on to backward.
       gradients->reducing.emplace(
           head.split_tokens ? head.group.reduce_scatter(gradients->hidden)
@@ -220,10 +227,11 @@ at::Tensor linear_cross_entropy(
   const FlatLabels flat = flat_labels(labels, weights);
   const bool with_gradients = at::GradMode::is_enabled() &&
       (hidden.requires_grad() || head.weight.requires_grad());
+  const at::Tensor bias = in_compute_type(head.bias);
   return LinearCrossEntropy::apply(
-      hidden,
-      head.weight,
-      head.bias.defined() ? std::optional(head.bias) : std::nullopt,
+      in_compute_type(hidden),
+      in_compute_type(head.weight),
+      bias.defined() ? std::optional(bias) : std::nullopt,
       head,
       flat.labels,
       flat.weights,

@@ -54,7 +54,8 @@ TEST(Buffers, StayTheModulesOwnThroughCheckpoints) {
         TrainedNet run = start(world, stage, bf16);
         run.pass(0.01);
         run.pass(0.02);
-        EXPECT_TRUE(run.mean.is_same(run.net->named_buffers()["bn1.running_mean"]));
+        EXPECT_TRUE(
+            run.mean.is_same(run.net->named_buffers()["bn1.running_mean"]));
         EXPECT_TRUE(
             run.mean.is_same(run.net->named_buffers()["bn1.running_mean"]));
         EXPECT_GT(run.mean.abs().max().item<double>(), 0);
@@ -67,7 +68,8 @@ TEST(Buffers, StayTheModulesOwnThroughCheckpoints) {
 
         TrainedNet again = start(world, stage, bf16);
         again.engine.load_checkpoint(place);
-        EXPECT_TRUE(again.mean.is_same(again.net->named_buffers()["bn1.running_mean"]));
+        EXPECT_TRUE(
+            again.mean.is_same(again.net->named_buffers()["bn1.running_mean"]));
         EXPECT_EQ(again.count.item<std::int64_t>(), 2);
         EXPECT_TRUE(at::equal(again.mean, run.mean));
         // And they are what evaluation goes by.

@@ -2,6 +2,7 @@
 #include "support/error_text.h"
 #include "support/run_ranks.h"
 
+#include <ATen/autocast_mode.h>
 #include <cairn/checkpoint/model_parameters.h>
 #include <cairn/models/load_weights.h>
 #include <cairn/models/model_layers.h>
@@ -173,6 +174,34 @@ TEST(Models, GiveTheSameSharedOrNot) {
           EXPECT_TRUE(at::allclose(gradient, expected.at(name), 1e-4, 1e-6))
               << checkpoints::name_of(d.family) << " " << name
               << (sequence ? " with" : " without") << " sequence parallelism";
+        }
+      }
+    }
+  });
+}
+
+TEST(Models, ComputeInSixteenBits) {
+  testing::run_ranks(2, [](const distributed::ProcessGroup& group) {
+    for (const ModelDescription& d : all_kinds()) {
+      const ModelInput input = some_input(d);
+      const double exact = make_model(d)->forward(input).loss.item<double>();
+      for (const bool autocast : {false, true}) {
+        const auto model = make_model(
+            d,
+            {.tensor_group = group,
+             .sequence_parallel = true,
+             .dtype = autocast ? at::kFloat : at::kBFloat16});
+        at::autocast::set_autocast_enabled(at::kCPU, autocast);
+        const at::Tensor loss = model->forward(input).loss;
+        at::autocast::clear_cache();
+        at::autocast::set_autocast_enabled(at::kCPU, false);
+        EXPECT_EQ(loss.scalar_type(), at::kFloat);
+        EXPECT_NEAR(loss.item<double>(), exact, 0.02);
+        loss.backward();
+        for (const auto& each : model->named_parameters()) {
+          const at::Tensor& gradient = each.value().grad();
+          EXPECT_EQ(gradient.scalar_type(), each.value().scalar_type());
+          EXPECT_TRUE(gradient.isfinite().all().item<bool>()) << each.key();
         }
       }
     }

@@ -17,7 +17,9 @@ using Tensors = std::vector<at::Tensor>;
 struct ModelLayer {
   /// What stands before its parameters' names; empty: they have theirs already.
   std::string name;
-  std::string type; ///< "embedding", "block", "norm" or "head"
+  /// "embedding", "block", "norm" or "head". Heads pass their weights on and
+  /// are not worth computing again: leave them out of activation checkpoints.
+  std::string type;
   /// Layers with the same key are one module, on all stages that have it.
   std::string tied_key;
   std::function<std::shared_ptr<torch::nn::Module>()> build;
