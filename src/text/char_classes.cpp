@@ -9,12 +9,12 @@
 namespace cairn::text {
 namespace {
 
-constexpr std::size_t code_points = 0x110000;
+constexpr std::size_t code_point_count = 0x110000;
 
 } // namespace
 
 CharClasses::CharClasses() {
-  std::vector<CharClass> flat(code_points, CharClass::other);
+  std::vector<CharClass> flat(code_point_count, CharClass::other);
   const auto fill =
       [](const void* table, UChar32 start, UChar32 limit, UCharCategory type) {
         const auto mask = U_MASK(type);
