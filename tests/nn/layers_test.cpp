@@ -17,16 +17,24 @@ using at::Tensor;
 
 /// Hidden states, weights and labels, the same on every rank.
 struct Scores {
-  std::int64_t vocabulary = 37;
+  std::int64_t vocabulary;
   Tensor hidden =
       at::sin(at::arange(2 * 300 * 8, at::kFloat)).view({2, 300, 8});
-  Tensor weight = at::cos(at::arange(37 * 8, at::kFloat) * 2).view({37, 8});
-  Tensor bias = at::sin(at::arange(37, at::kFloat) * 3);
-  Tensor labels =
-      at::arange(600, at::kLong).mul_(7).remainder_(37).view({2, 300});
+  Tensor weight;
+  Tensor bias;
+  Tensor labels;
   Tensor weights = at::cos(at::arange(600, at::kFloat)).abs_().view({2, 300});
 
-  Scores() { labels[0][5] = -100; }
+  explicit Scores(std::int64_t words = 37)
+      : vocabulary(words),
+        weight(at::cos(at::arange(words * 8, at::kFloat) * 2).view({words, 8})),
+        bias(at::sin(at::arange(words, at::kFloat) * 3)),
+        labels(at::arange(600, at::kLong)
+                   .mul_(1007)
+                   .remainder_(words)
+                   .view({2, 300})) {
+    labels[0][5] = -100;
+  }
 
   /// The rank's part, of a vocabulary padded to `padded`.
   VocabularyHead head(std::int64_t padded, const ProcessGroup& group) const {
@@ -50,8 +58,10 @@ struct Scores {
   }
 };
 
-void compare_losses(std::int64_t padded, const ProcessGroup& group) {
-  const Scores scores;
+void compare_losses(
+    const Scores& scores,
+    std::int64_t padded,
+    const ProcessGroup& group) {
   const Tensor hidden = scores.hidden.clone().requires_grad_();
   const Tensor weight = scores.weight.clone().requires_grad_();
   const Tensor bias = scores.bias.clone().requires_grad_();
@@ -67,10 +77,13 @@ void compare_losses(std::int64_t padded, const ProcessGroup& group) {
   const VocabularyHead head = scores.head(padded, group);
   const Tensor loss =
       linear_cross_entropy(own, head, scores.labels, scores.weights);
-  EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-3);
+  EXPECT_NEAR(
+      loss.item<double>(),
+      expected.item<double>(),
+      1e-5 * expected.item<double>());
   (loss * 3).backward();
   EXPECT_TRUE(at::allclose(own.grad(), hidden.grad(), 1e-4, 1e-5));
-  const std::int64_t begin = std::min<std::int64_t>(head.part.begin, 37);
+  const std::int64_t begin = std::min(head.part.begin, scores.vocabulary);
   const std::int64_t used = head.part.used;
   EXPECT_TRUE(at::allclose(
       head.weight.grad().narrow(0, 0, used),
@@ -99,15 +112,21 @@ void compare_losses(std::int64_t padded, const ProcessGroup& group) {
 
 TEST(Layers, CrossEntropyIsLibtorchs) {
   testing::run_ranks(1, [](const auto& group) {
-    compare_losses(37, group);
-    compare_losses(64, group);
+    compare_losses(Scores(37), 37, group);
+    compare_losses(Scores(37), 64, group);
   });
 }
 
 TEST(Layers, CrossEntropyOfAVocabularyInParts) {
   testing::run_ranks(2, [](const auto& group) {
-    compare_losses(37, group);
-    compare_losses(128, group); // the second rank has padding only
+    compare_losses(Scores(37), 37, group);
+    compare_losses(Scores(37), 128, group); // the second rank has padding only
+  });
+}
+
+TEST(Layers, CrossEntropyOfMoreScoresThanFitAChunk) {
+  testing::run_ranks(1, [](const auto& group) {
+    compare_losses(Scores(66000), 66000, group); // 256 tokens at a time
   });
 }
 
