@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cairn/monitor/process_memory.h>
+#include <cuda_runtime_api.h>
 
 namespace cairn::engine {
 
@@ -30,6 +31,15 @@ void synchronize(at::Device device) {
   if (device.is_cuda()) {
     c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
   }
+}
+
+std::string hardware_name(at::Device device) {
+  cudaDeviceProp properties{};
+  if (!device.is_cuda() ||
+      cudaGetDeviceProperties(&properties, device.index()) != cudaSuccess) {
+    return {};
+  }
+  return static_cast<const char*>(properties.name);
 }
 
 } // namespace cairn::engine

@@ -17,4 +17,8 @@ std::int64_t held(at::Device) {
 
 void synchronize(at::Device) {}
 
+std::string hardware_name(at::Device) {
+  return {};
+}
+
 } // namespace cairn::engine

@@ -4,6 +4,7 @@
 #include <cairn/monitor/throughput.h>
 
 #include <cstdint>
+#include <string>
 
 namespace cairn::engine {
 
@@ -17,5 +18,8 @@ std::int64_t held(at::Device device);
 
 /// Waits until the device has done what it was given.
 void synchronize(at::Device device);
+
+/// What CUDA calls the device ("NVIDIA H200"); empty for a CPU.
+std::string hardware_name(at::Device device);
 
 } // namespace cairn::engine

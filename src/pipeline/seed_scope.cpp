@@ -1,6 +1,7 @@
 #include "pipeline/seed_scope.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Tensor.h>
 
 #include <mutex>
 

@@ -1,5 +1,6 @@
 #include "pretrain/trainer.h"
 
+#include "engine/device_memory.h"
 #include "pretrain/build_model.h"
 
 #include <ATen/ops/full.h>
@@ -110,9 +111,7 @@ void Trainer::open_log() {
                  .ranks = parts_.world.size()},
             .first_iteration = iteration(),
             .log_interval = flags.log_interval,
-            .peak_flops = flags.peak_tflops
-                ? std::optional(monitor::stated_peak(*flags.peak_tflops).flops)
-                : std::nullopt},
+            .peak_flops = peak_flops()},
         std::move(monitor));
     live = log_->live();
   }
@@ -136,8 +135,7 @@ void Trainer::open_log() {
   if (!steps.empty()) {
     traces_.emplace(monitor::ProfilerTraces::Options{
         .steps = steps,
-        .folder =
-            std::filesystem::path(flags.tensorboard_dir.value_or("profiling")),
+        .folder = monitor::profiling_folder(flags),
         .rank = parts_.world.rank(),
         .devices = parts_.engine.device().is_cuda()
             ? monitor::ProfilerTraces::Devices::cpu_and_gpu
@@ -275,6 +273,26 @@ std::int64_t Trainer::tokens() const {
   return parts_.engine.global_samples() * parts_.plan.sequence_length;
 }
 
+/// What a rank's device can do at most; none where nobody knows.
+std::optional<double> Trainer::peak_flops() const {
+  const Engine& engine = parts_.engine;
+  std::optional<monitor::DevicePeak> peak;
+  if (const auto& stated = parts_.config.flags.logging.peak_tflops) {
+    peak = monitor::stated_peak(*stated);
+  } else {
+    const bool half = engine.fp16_enabled() || engine.bfloat16_enabled() ||
+        parts_.config.deepspeed.amp.enabled;
+    peak = monitor::known_peak(
+        engine::hardware_name(engine.device()),
+        half ? monitor::Arithmetic::half : monitor::Arithmetic::full);
+  }
+  if (!peak) {
+    return std::nullopt;
+  }
+  parts_.logger.info("MFU is the share of {}", peak->source);
+  return peak->flops;
+}
+
 double Trainer::flops_per_sample() const {
   const checkpoints::ModelDescription& model = parts_.model;
   const config::DataFlags& data = parts_.config.flags.data;
@@ -309,7 +327,11 @@ void Trainer::report() {
     return std::isfinite(loss.value);
   });
   const std::int64_t skipped = engine.skipped_steps();
-  if (log_ && log_->wants(iteration())) {
+  if (log_) {
+    std::optional<monitor::AllocatedMemory> memory;
+    if (!memory_said_ || parts_.config.flags.logging.memory_to_tensorboard) {
+      memory = engine::allocated(engine.device());
+    }
     const bool scaled = engine.fp16_enabled();
     log_->iteration(
         {.iteration = iteration(),
@@ -326,7 +348,11 @@ void Trainer::report() {
          .skipped = skipped - skipped_before_,
          .nan = finite ? 0 : 1,
          .flops = flops_per_sample() *
-             static_cast<double>(engine.train_batch_size())});
+             static_cast<double>(engine.train_batch_size()),
+         .memory = memory});
+    if (!std::exchange(memory_said_, true)) {
+      log_->say(monitor::memory_line(0, iteration(), *memory));
+    }
   }
   reported_ = iteration();
   skipped_before_ = skipped;

@@ -53,6 +53,7 @@ class Trainer {
   bool is_due(const std::optional<std::int64_t>& interval) const;
   std::int64_t iteration() const { return parts_.engine.global_steps(); }
   std::int64_t tokens() const;
+  std::optional<double> peak_flops() const;
   double flops_per_sample() const;
   std::vector<monitor::NamedValue> mean_losses(LossMeter& meter) const;
   models::ModelInput next_input(BatchStream& batches) const;
@@ -76,6 +77,7 @@ class Trainer {
   std::int64_t reported_ = 0; ///< the last iteration that was
   std::int64_t skipped_before_ = 0;
   std::int64_t saved_at_ = -1;
+  bool memory_said_ = false; ///< once there is something to say of
 };
 
 } // namespace cairn::pretrain

@@ -164,6 +164,7 @@ const std::set<std::string_view> used{
     "--no-log-learning-rate-to-tensorboard",
     "--no-log-loss-scale-to-tensorboard",
     "--log-validation-ppl-to-tensorboard",
+    "--log-memory-to-tensorboard",
     "--log-world-size-to-tensorboard",
     "--log-throughput", // in every line
     "--profile",
