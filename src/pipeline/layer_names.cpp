@@ -44,8 +44,7 @@ void place(
     const std::shared_ptr<torch::nn::Module>& layer) {
   const auto children = parent.named_children();
   const auto* found = children.find(name);
-  if (found == nullptr ||
-      dynamic_cast<LayerFolder*>(found->get()) == nullptr) {
+  if (found == nullptr || dynamic_cast<LayerFolder*>(found->get()) == nullptr) {
     parent.register_module(name, layer);
     return;
   }
