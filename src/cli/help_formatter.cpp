@@ -1,5 +1,7 @@
 #include "cli/help_formatter.h"
 
+#include "base/terminal.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,14 +18,6 @@ constexpr std::size_t description_column = 28;
 std::string with_dashes(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
-}
-
-/// Characters, not bytes: help has an ellipsis here and there.
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) {
-        return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-      }));
 }
 
 /// Breaks a line between words where it would grow too long, and goes on at
@@ -91,7 +85,7 @@ std::string HelpFormatter::make_option(
     bool is_positional) const {
   const std::string name =
       "  " + make_option_name(option, is_positional) + make_option_opts(option);
-  const std::size_t width = width_of(name);
+  const std::size_t width = text_columns(name);
   const std::string gap = width + 2 > description_column
       ? "\n" + std::string(description_column, ' ')
       : std::string(description_column - width, ' ');

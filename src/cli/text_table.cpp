@@ -1,5 +1,6 @@
 #include "cli/text_table.h"
 
+#include "base/terminal.h"
 #include "base/utf8.h"
 
 #include <fmt/format.h>
@@ -15,16 +16,9 @@ namespace {
 constexpr std::size_t gap = 2;
 constexpr std::size_t least_name = 16;
 
-/// Characters, which most terminals show in one column each.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
-}
-
 /// Begin and end, which tell names apart.
 std::string without_middle(const std::string& text, std::size_t width) {
-  if (width_of(text) <= width || width_of(text) != text.size()) {
+  if (text_columns(text) <= width || text_columns(text) != text.size()) {
     return text;
   }
   const std::size_t end = (width - 1) * 2 / 3;
@@ -78,7 +72,7 @@ std::string TextTable::text(std::size_t width) const {
   std::vector<std::size_t> widths(columns_.size());
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], width_of(row[i]));
+      widths[i] = std::max(widths[i], text_columns(row[i]));
     }
   }
   std::size_t others = 0;
@@ -95,7 +89,7 @@ std::string TextTable::text(std::size_t width) const {
       const std::string cell =
           i == 0 ? without_middle(row[i], widths[0]) : row[i];
       const std::string space(
-          widths[i] - std::min(widths[i], width_of(cell)),
+          widths[i] - std::min(widths[i], text_columns(cell)),
           ' ');
       line += columns_[i].align == Align::right ? space + cell : cell + space;
       line += std::string(gap, ' ');

@@ -1,0 +1,138 @@
+#include "pretrain/describe_model.h"
+#include "pretrain/run_plan.h"
+#include "support/error_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace cairn::pretrain::plan_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+using Words = std::vector<std::string>;
+
+config::Config config_of(const Words& more, std::int64_t world = 1) {
+  Words flags{"--num-layers", "2", "--hidden-size", "64"};
+  for (const char* word :
+       {"--num-attention-heads",
+        "4",
+        "--seq-length",
+        "16",
+        "--max-position-embeddings",
+        "16",
+        "--micro-batch-size",
+        "2",
+        "--global-batch-size",
+        "8",
+        "--lr",
+        "1e-3"}) {
+    flags.emplace_back(word);
+  }
+  flags.insert(flags.end(), more.begin(), more.end());
+  return config::Config::load({.flags = flags, .world_size = world});
+}
+
+TEST(RunPlan, CountsIterationsSamplesAndTokens) {
+  const RunPlan by_iterations = plan_run(config_of({"--train-iters", "10"}));
+  EXPECT_EQ(by_iterations.iterations, 10);
+  EXPECT_EQ(by_iterations.samples, 80);
+  const RunPlan by_samples = plan_run(config_of({"--train-samples", "81"}));
+  EXPECT_EQ(by_samples.iterations, 11); // whole batches
+  EXPECT_EQ(by_samples.samples, 88);
+  const RunPlan by_tokens = plan_run(config_of({"--train-tokens", "1265"}));
+  EXPECT_EQ(by_tokens.iterations, 10); // 80 sequences of 16
+}
+
+TEST(RunPlan, FollowsTheRampUp) {
+  const RunPlan plan = plan_run(config_of(
+      {"--train-samples", "40", "--rampup-batch-size", "2", "2", "12"}));
+  // 2 up to sample 4, then 4, then 6 up to 12, then 8
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t consumed = 0; consumed < plan.samples;) {
+    sizes.push_back(plan.batch_size.at(consumed).running);
+    consumed += sizes.back();
+  }
+  EXPECT_EQ(static_cast<std::int64_t>(sizes.size()), plan.iterations);
+  EXPECT_EQ(sizes.front(), 2);
+  EXPECT_EQ(sizes.back(), 8);
+}
+
+TEST(RunPlan, NeedsSamplesForEveryEvaluation) {
+  const RunPlan plan = plan_run(config_of(
+      {"--train-iters", "10", "--eval-interval", "4", "--eval-iters", "3"}));
+  EXPECT_THAT(
+      plan.samples_needed(),
+      ElementsAre(Optional(80), Optional(3 * 3 * 8), Optional(3 * 8)));
+}
+
+TEST(RunPlan, AsksForALength) {
+  EXPECT_THAT(
+      error_text([] { plan_run(config_of({})); }),
+      HasSubstr("--train-iters"));
+}
+
+TEST(DescribeModel, IsMegatronsGptByDefault) {
+  const auto model = describe_model(Kind::gpt, config_of({}).flags, 50257);
+  EXPECT_EQ(model.family, checkpoints::ModelFamily::gpt2);
+  EXPECT_EQ(model.layers, 2);
+  EXPECT_EQ(model.ffn, 256);
+  EXPECT_EQ(model.vocabulary, 50257);
+  EXPECT_EQ(model.padded_vocabulary, 50304);
+  EXPECT_TRUE(model.tied_head);
+  EXPECT_EQ(model.dropout, 0.1);
+}
+
+TEST(DescribeModel, PadsForTensorParallelRanks) {
+  const auto config = config_of({"--tensor-model-parallel-size", "2"}, 2);
+  EXPECT_EQ(
+      describe_model(Kind::gpt, config.flags, 50257).padded_vocabulary,
+      50432);
+}
+
+TEST(DescribeModel, IsALlamaWithItsFlags) {
+  const auto config = config_of(
+      {"--normalization",
+       "RMSNorm",
+       "--use-rotary-position-embeddings",
+       "--swiglu",
+       "--disable-bias-linear",
+       "--untie-embeddings-and-output-weights",
+       "--ffn-hidden-size",
+       "172"});
+  const auto model = describe_model(Kind::gpt, config.flags, 512);
+  EXPECT_EQ(model.family, checkpoints::ModelFamily::llama);
+  EXPECT_EQ(model.norm, checkpoints::NormKind::rms_norm);
+  EXPECT_EQ(model.position, checkpoints::PositionKind::rotary);
+  EXPECT_TRUE(model.gated);
+  EXPECT_EQ(model.activation, checkpoints::ActivationKind::silu);
+  EXPECT_FALSE(model.attention_bias);
+  EXPECT_FALSE(model.tied_head);
+  EXPECT_EQ(model.ffn, 172);
+}
+
+TEST(DescribeModel, HasBertsHeads) {
+  const auto with = describe_model(Kind::bert, config_of({}).flags, 512);
+  EXPECT_TRUE(with.masked_head);
+  EXPECT_TRUE(with.next_sentence_head);
+  const auto without = describe_model(
+      Kind::bert,
+      config_of({"--bert-no-binary-head"}).flags,
+      512);
+  EXPECT_FALSE(without.next_sentence_head);
+}
+
+TEST(DescribeModel, SaysWhichSizeIsMissing) {
+  config::Flags flags;
+  EXPECT_THAT(
+      error_text([&] { describe_model(Kind::gpt, flags, 512); }),
+      HasSubstr("--num-layers"));
+}
+
+} // namespace
+} // namespace cairn::pretrain::plan_test
