@@ -99,10 +99,25 @@ void ChildCommand::kill() {
   wait();
 }
 
-std::string command_text(const Arguments& arguments) {
+std::string command_text(const Arguments& arguments, std::size_t indent) {
+  constexpr std::size_t width = 92;
   std::string text = "cairn";
-  for (const std::string& argument : arguments) {
-    text += ' ' + launch::shell_quote(argument);
+  std::size_t column = indent + text.size();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string word = launch::shell_quote(arguments[i]);
+    const bool is_flag = word.starts_with("--");
+    // A flag stays with its value.
+    const std::size_t needed = word.size() + 1 +
+        (is_flag && i + 1 < arguments.size() ? arguments[i + 1].size() + 1 : 0);
+    if (is_flag && column + needed > width) {
+      text += " \\\n" + std::string(indent + 2, ' ');
+      column = indent + 2;
+    } else {
+      text += ' ';
+      ++column;
+    }
+    text += word;
+    column += word.size();
   }
   return text;
 }

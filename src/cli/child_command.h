@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -34,7 +35,8 @@ class ChildCommand {
   std::optional<int> code_;
 };
 
-/// As one would type it.
-std::string command_text(const Arguments& arguments);
+/// As one would type it, in lines that begin at column `indent` but for the
+/// first.
+std::string command_text(const Arguments& arguments, std::size_t indent);
 
 } // namespace cairn::cli

@@ -41,7 +41,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 void headline(int number, std::string_view what, const Arguments& command) {
-  fmt::print("\n{}. {}\n   $ {}\n", number, what, command_text(command));
+  fmt::print("\n{}. {}\n   $ {}\n", number, what, command_text(command, 5));
   std::fflush(stdout);
 }
 
@@ -50,7 +50,7 @@ void run_step(const Arguments& command, const fs::path& log) {
   if (code != exit_ok) {
     throw Error(
         {.what = fmt::format("a command ended with exit code {}", code),
-         .where = command_text(command),
+         .where = command_text(command, 0),
          .remedy = fmt::format("see the end of {}", log.string())});
   }
 }
