@@ -134,7 +134,9 @@ class Show {
 };
 
 /// Trains, is killed once half-way, and goes on from the last checkpoint.
-void train(const QuickstartPlan& plan, Show& show) {
+/// Returns the loss on text that it has not seen.
+std::optional<double> train(const QuickstartPlan& plan, double entropy) {
+  Show show(plan, entropy);
   constexpr std::chrono::milliseconds look{100};
   {
     ChildCommand training(plan.train(), plan.log());
@@ -163,13 +165,15 @@ void train(const QuickstartPlan& plan, Show& show) {
         {.what = "the training that was to go on did not",
          .remedy = fmt::format("see the end of {}", plan.log().string())});
   }
+  return show.validation_loss();
 }
 
 void tell_stories(const QuickstartPlan& plan) {
   const auto tokenizer = text::load_tokenizer({.model_file = plan.tokenizer()});
   const auto model = models::load_model(plan.checkpoints());
   const std::int64_t end = tokenizer->special().end_of_document.value_or(0);
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  int told = 0;
+  for (std::uint64_t seed = 1; told < 3 && seed <= 20; ++seed) {
     const auto tokens = pretrain::sample_tokens(
         *model,
         {end},
@@ -178,6 +182,10 @@ void tell_stories(const QuickstartPlan& plan) {
     for (std::size_t i = 1; i < tokens.size() && tokens[i] != end; ++i) {
       ids.push_back(static_cast<text::TokenId>(tokens[i]));
     }
+    if (ids.empty()) { // a young model may end before it begins
+      continue;
+    }
+    ++told;
     fmt::print("\n   “{}”\n", tokenizer->decode(ids));
     std::fflush(stdout);
   }
@@ -261,12 +269,10 @@ int run_quickstart(const Arguments& arguments) {
       4,
       fmt::format("A small GPT on {} ranks with ZeRO", plan.ranks),
       plan.train());
-  Show show(plan, entropy);
-  train(plan, show);
-  if (show.validation_loss()) {
+  if (const auto loss = train(plan, entropy)) {
     fmt::print(
         "\n   loss on stories it has not seen: {:.3f}, entropy {:.3f}\n",
-        *show.validation_loss(),
+        *loss,
         entropy);
   }
 
