@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ ChildCommand::ChildCommand(
   process_ = ::fork();
   if (process_ == 0) {
     ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM); // also when we end by Ctrl-C
     if (output >= 0) {
       ::dup2(output, STDOUT_FILENO);
       ::dup2(output, STDERR_FILENO);

@@ -12,7 +12,8 @@
 namespace cairn::cli {
 
 /// A cairn command in a process of its own, and a group of processes that can
-/// be ended together.
+/// be ended together. It is told to end when this process does, however that
+/// comes.
 class ChildCommand {
  public:
   /// What it prints goes to the end of `log`; without one, where ours goes.

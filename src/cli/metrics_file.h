@@ -21,7 +21,7 @@ class MetricsFile {
 
   explicit MetricsFile(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// The next line that is complete; none for now otherwise. Lines that are no
+  /// The next line that is complete, or none before it is. Lines that are no
   /// such objects are left out.
   std::optional<Line> next();
 

@@ -31,7 +31,7 @@ void print_help() {
       "       cairn launch --num_gpus N pretrain gpt [FLAGS…]\n\n"
       "Trains a model on data that `cairn preprocess` made, by Megatron's\n"
       "flags and DeepSpeed's JSON (--deepspeed_config FILE) together.\n\n"
-      "  cairn launch --num_procs 2 pretrain gpt --num-layers 6\n"
+      "  cairn launch --num_gpus 2 pretrain gpt --num-layers 6\n"
       "    --hidden-size 384 --num-attention-heads 6 --seq-length 256\n"
       "    --micro-batch-size 4 --global-batch-size 16 --train-iters 500\n"
       "    --lr 6e-4 --data-path corpus_text_document\n"

@@ -8,9 +8,7 @@
 #include "monitor/live_display.h"
 #include "pretrain/minimal_sampler.h"
 
-#include <cairn/base/cpu.h>
 #include <cairn/base/error.h>
-#include <cairn/base/file.h>
 #include <cairn/corpus/story_corpus.h>
 #include <cairn/data/indexed_dataset.h>
 #include <cairn/models/load_model.h>

@@ -10,8 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <set>
-#include <tuple>
 #include <utility>
 
 namespace cairn::engine {
@@ -40,31 +38,6 @@ void from_json(const json& in, Held& held) {
   in.at(2).get_to(held.begin);
   in.at(3).get_to(held.size);
   in.at(4).get_to(held.partial_gradient);
-}
-
-/// What modules say of their own parameters, by the parameters' full names.
-struct Slicing {
-  std::map<std::string, nn::ParameterSlice> slices;
-  std::set<std::string> partial_gradients;
-};
-
-Slicing slicing_of(const torch::nn::Module& module) {
-  Slicing result;
-  for (const auto& item : module.named_modules()) {
-    const auto* holder =
-        dynamic_cast<const nn::HoldsSlices*>(item.value().get());
-    if (holder == nullptr) {
-      continue;
-    }
-    const std::string prefix = item.key().empty() ? "" : item.key() + ".";
-    for (const nn::ParameterSlice& slice : holder->parameter_slices()) {
-      result.slices.emplace(prefix + slice.name, slice);
-    }
-    for (const std::string& name : holder->partial_gradients()) {
-      result.partial_gradients.insert(prefix + name);
-    }
-  }
-  return result;
 }
 
 Held held_slice(
@@ -97,16 +70,21 @@ Held held_slice(
 std::vector<Held> held_here(
     const torch::nn::Module& module,
     const ModelParameters& parameters) {
-  const Slicing slicing = slicing_of(module);
+  std::map<std::string, nn::ParameterSlice> slices;
+  for (const nn::ParameterSlice& slice : nn::parameter_slices(module)) {
+    slices.emplace(slice.name, slice);
+  }
+  const std::vector<std::string> partial = nn::partial_gradients(module);
   std::vector<Held> result;
   for (std::size_t i = 0; i < parameters.names.size(); ++i) {
     const std::string& name = parameters.names[i];
     const Sizes local = parameters.tensors[i].sizes().vec();
-    const auto slice = slicing.slices.find(name);
+    const auto slice = slices.find(name);
     result.push_back(
-        slice == slicing.slices.end() ? Held{.name = name, .whole = local}
-                                      : held_slice(name, slice->second, local));
-    result.back().partial_gradient = slicing.partial_gradients.contains(name);
+        slice == slices.end() ? Held{.name = name, .whole = local}
+                              : held_slice(name, slice->second, local));
+    result.back().partial_gradient =
+        std::ranges::find(partial, name) != partial.end();
   }
   for (const auto& buffer : module.named_buffers()) {
     result.push_back(

@@ -26,7 +26,7 @@ Recompute recompute_of(
     const Logger& logger) {
   const config::TrainingFlags& flags = config.flags.training;
   Recompute result{
-      .on = flags.checkpoint_activations || flags.recompute_activations ||
+      .on = flags.checkpoint_activations ||
           flags.recompute_granularity == config::RecomputeGranularity::full,
       .layers = flags.recompute_num_layers.value_or(1)};
   if (result.on) {

@@ -98,12 +98,6 @@ void apply_positions(const config::ModelFlags& flags, ModelDescription& model) {
 
 void apply_mlp(const config::ModelFlags& flags, ModelDescription& model) {
   using checkpoints::ActivationKind;
-  if (flags.squared_relu) {
-    throw ConfigError(
-        {.what = "squared ReLU",
-         .where = "--squared-relu",
-         .remedy = "choose GELU (the default), --openai-gelu or --swiglu"});
-  }
   if (flags.openai_gelu) {
     model.activation = ActivationKind::gelu_tanh;
   }
@@ -136,9 +130,6 @@ ModelDescription describe_model(
     model.norm = checkpoints::NormKind::rms_norm;
   }
   model.norm_epsilon = given.norm_epsilon;
-  if (given.post_layer_norm) {
-    model.norm_place = checkpoints::NormPlace::after;
-  }
   if (given.disable_bias_linear) {
     model.attention_bias = given.add_qkv_bias;
     model.mlp_bias = false;

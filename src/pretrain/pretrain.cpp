@@ -45,6 +45,22 @@ void check(Kind kind, const config::Config& config) {
          .values = std::string(name_of(kind)),
          .remedy = "use --tensor-model-parallel-size or ZeRO"});
   }
+  const config::TrainingFlags& training = flags.training;
+  if (training.recompute_granularity ==
+      config::RecomputeGranularity::selective) {
+    throw ConfigError(
+        {.what = "attention is not recomputed by itself",
+         .where = "--recompute-granularity selective",
+         .remedy = "choose full, or leave it out"});
+  }
+  const bool recomputes = training.checkpoint_activations ||
+      training.recompute_granularity == config::RecomputeGranularity::full;
+  if (training.deepspeed_activation_checkpointing && !recomputes) {
+    throw ConfigError(
+        {.what = "nothing is recomputed",
+         .where = "--deepspeed-activation-checkpointing",
+         .remedy = "give --checkpoint-activations as well"});
+  }
   if (flags.data.reset_attention_mask && kind != Kind::gpt) {
     throw ConfigError(
         {.what = "documents are kept apart in GPT's samples only",

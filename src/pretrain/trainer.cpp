@@ -2,6 +2,7 @@
 
 #include "engine/device_memory.h"
 #include "pretrain/build_model.h"
+#include "zero/sum_over.h"
 
 #include <ATen/ops/full.h>
 #include <cairn/base/error.h>
@@ -116,12 +117,10 @@ void Trainer::open_log() {
     live = log_->live();
   }
   // The ranks reduce their losses together, so they agree on when.
-  at::Tensor choice = at::full({1}, live ? 1 : 0, at::kLong);
-  if (parts_.engine.device().is_cuda()) {
-    choice = choice.cuda();
-  }
-  parts_.world.group().broadcast(choice, 0).wait();
-  live = choice.item<std::int64_t>() != 0;
+  live = zero::sum_over(
+             parts_.world.group(),
+             at::full({1}, live ? 1 : 0, at::kLong))
+             .item<std::int64_t>() != 0;
   report_every_ = flags.tensorboard_dir
       ? std::gcd(flags.log_interval, flags.tensorboard_log_interval)
       : flags.log_interval;

@@ -56,7 +56,6 @@ const std::set<std::string_view> used{
     "--deterministic",
     "--checkpoint-activations",
     "--deepspeed-activation-checkpointing",
-    "--recompute-activations",
     "--recompute-granularity",
     "--recompute-num-layers",
     "--optimizer",

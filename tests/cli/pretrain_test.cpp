@@ -260,7 +260,13 @@ TEST_F(Pretrain, RefusesWhatItCannotDo) {
   EXPECT_THAT(refusal(words), HasSubstr("there is no data to train on"));
   EXPECT_THAT(
       refusal({"pretrain", "gpt", "--train-iters", "2", "--lr", "1"}),
-      HasSubstr("--"));
+      HasSubstr("--seq-length: the length of a sample is not said"));
+  EXPECT_THAT(
+      refusal(gpt(2) + Words{"--recompute-granularity", "selective"}),
+      HasSubstr("attention is not recomputed by itself"));
+  EXPECT_THAT(
+      refusal(gpt(2) + Words{"--deepspeed-activation-checkpointing"}),
+      HasSubstr("give --checkpoint-activations as well"));
 }
 
 } // namespace

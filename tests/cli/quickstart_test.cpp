@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <filesystem>
 #include <string>
@@ -41,6 +42,19 @@ TEST(Quickstart, GoesFromNothingToStories) {
   const Result again = run(words);
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.err, HasSubstr("the folder is there already"));
+}
+
+TEST(Quickstart, LeavesNothingRunningAfterCtrlC) {
+  const TemporaryFolder folder;
+  testing::Command command(
+      {CAIRN_BINARY_DIR "/bin/cairn",
+       "quickstart",
+       "--output",
+       (folder.path() / "first").string()});
+  command.wait_for("trying out how fast this machine is");
+  ::kill(command.pid(), SIGINT);
+  EXPECT_EQ(command.finish().code, 128 + SIGINT);
+  command.expect_nothing_left();
 }
 
 } // namespace
