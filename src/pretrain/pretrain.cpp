@@ -55,10 +55,10 @@ void check(Kind kind, const config::Config& config) {
   }
   const bool recomputes = training.checkpoint_activations ||
       training.recompute_granularity == config::RecomputeGranularity::full;
-  if (training.deepspeed_activation_checkpointing && !recomputes) {
+  if (training.recompute_num_layers && !recomputes) {
     throw ConfigError(
         {.what = "nothing is recomputed",
-         .where = "--deepspeed-activation-checkpointing",
+         .where = "--recompute-num-layers",
          .remedy = "give --checkpoint-activations as well"});
   }
   if (flags.data.reset_attention_mask && kind != Kind::gpt) {

@@ -265,7 +265,7 @@ TEST_F(Pretrain, RefusesWhatItCannotDo) {
       refusal(gpt(2) + Words{"--recompute-granularity", "selective"}),
       HasSubstr("attention is not recomputed by itself"));
   EXPECT_THAT(
-      refusal(gpt(2) + Words{"--deepspeed-activation-checkpointing"}),
+      refusal(gpt(2) + Words{"--recompute-num-layers", "2"}),
       HasSubstr("give --checkpoint-activations as well"));
 }
 
