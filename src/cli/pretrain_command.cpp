@@ -4,6 +4,7 @@
 
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
+#include <cairn/base/keep_freed_memory.h>
 #include <cairn/base/log.h>
 #include <cairn/config/config.h>
 #include <cairn/config/reference.h>
@@ -100,6 +101,7 @@ std::string_view words_for(pretrain::Ended ended) {
 } // namespace
 
 int run_pretrain(const Arguments& arguments) {
+  keep_freed_memory();
   const auto asks_for_help = [](const std::string& word) {
     return word == "--help" || word == "-h";
   };

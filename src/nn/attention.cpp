@@ -1,5 +1,7 @@
 #include <cairn/nn/attention.h>
 
+#include "nn/head_attention.h"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <cairn/base/error.h>
@@ -104,6 +106,11 @@ at::Tensor attend(
     bool causal,
     std::optional<double> scale,
     double dropout) {
+  if (!mask.defined() && attends_by_heads(query, dropout)) {
+    const double given =
+        scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
+    return attend_by_heads(query, key, value, causal, given);
+  }
   const std::int64_t shared = query.size(2) / key.size(2);
   // The fused attention of the CPU knows no grouped queries.
   const bool repeat = shared > 1 && query.is_cpu();

@@ -2,11 +2,9 @@
 
 #include "nn/compute_type.h"
 #include "nn/group_capsule.h"
+#include "nn/linear_product.h"
+#include "nn/product.h"
 #include "nn/token_shares.h"
-
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/mm.h>
 
 #include <optional>
 
@@ -37,10 +35,10 @@ struct ColumnProduct : Function<ColumnProduct> {
         split_tokens ? group.all_gather(flat_tokens(x)).wait() : flat_tokens(x);
     variable_list products;
     for (std::size_t i = 0; i < weights; ++i) {
-      const at::Tensor product = parameters.size() > weights
-          ? at::addmm(parameters[weights + i], all, parameters[i].t())
-          : at::mm(all, parameters[i].t());
-      products.push_back(product.view({x.size(0), -1, parameters[i].size(0)}));
+      const at::Tensor bias =
+          parameters.size() > weights ? parameters[weights + i] : at::Tensor();
+      products.push_back(product(all, parameters[i].t(), bias)
+                             .view({x.size(0), -1, parameters[i].size(0)}));
     }
     return products;
   }
@@ -59,9 +57,9 @@ struct ColumnProduct : Function<ColumnProduct> {
     for (at::Tensor& gradient : gradients) {
       gradient = flat_tokens(gradient);
     }
-    at::Tensor of_input = at::mm(gradients[0], saved[1]);
+    at::Tensor of_input = product(gradients[0], saved[1]);
     for (std::size_t i = 1; i < gradients.size(); ++i) {
-      of_input.addmm_(gradients[i], saved[1 + i]);
+      product_into(of_input, gradients[i], saved[1 + i], Into::add);
     }
     distributed::Pending reducing = split_tokens
         ? group.reduce_scatter(of_input)
@@ -69,7 +67,7 @@ struct ColumnProduct : Function<ColumnProduct> {
     const at::Tensor all = gathering ? gathering->wait() : flat_tokens(x);
     variable_list results{{}};
     for (const at::Tensor& gradient : gradients) {
-      results.push_back(at::mm(gradient.t(), all));
+      results.push_back(product(gradient.t(), all));
     }
     if (context->saved_data["biases"].toBool()) {
       for (const at::Tensor& gradient : gradients) {
@@ -110,10 +108,7 @@ std::vector<at::Tensor> column_linear(
   }
   std::vector<at::Tensor> products;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    products.push_back(at::linear(
-        x,
-        weights[i],
-        biased ? std::optional(biases[i]) : std::nullopt));
+    products.push_back(linear(x, weights[i], biases[i]));
   }
   return products;
 }

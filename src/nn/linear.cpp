@@ -1,6 +1,7 @@
 #include <cairn/nn/linear.h>
 
-#include <ATen/ops/linear.h>
+#include "nn/linear_product.h"
+
 #include <cairn/nn/tensor_parallel.h>
 
 namespace cairn::nn {
@@ -64,10 +65,7 @@ Linear::Linear(const LayerContext& context, const LinearOptions& options) {
 }
 
 at::Tensor Linear::forward(const at::Tensor& x) const {
-  return at::linear(
-      x,
-      weight_,
-      bias_.defined() ? std::optional(bias_) : std::nullopt);
+  return linear(x, weight_, bias_);
 }
 
 } // namespace cairn::nn

@@ -2,12 +2,11 @@
 
 #include "nn/compute_type.h"
 #include "nn/group_capsule.h"
+#include "nn/product.h"
 #include "nn/token_shares.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 #include <cairn/base/error.h>
 #include <cairn/nn/tensor_parallel.h>
@@ -32,8 +31,7 @@ std::int64_t tokens_per_chunk(const at::Tensor& hidden, std::int64_t rows) {
 }
 
 at::Tensor scores_of(const at::Tensor& hidden, const VocabularyHead& head) {
-  return head.bias.defined() ? at::addmm(head.bias, hidden, head.weight.t())
-                             : at::mm(hidden, head.weight.t());
+  return product(hidden, head.weight.t(), head.bias);
 }
 
 /// Of a chunk of tokens.
@@ -102,13 +100,13 @@ void add_gradients(
       loss.column,
       (weights * loss.is_here).neg_().unsqueeze(1));
   const at::Tensor in_type = scores.to(hidden.scalar_type());
-  at::mm_out(of_hidden, in_type, head.weight);
+  product_into(of_hidden, in_type, head.weight, Into::overwrite);
   if (!gradients.weight.defined()) {
-    gradients.weight = at::mm(in_type.t(), hidden).to(at::kFloat);
+    gradients.weight = product(in_type.t(), hidden).to(at::kFloat);
   } else if (hidden.scalar_type() == at::kFloat) {
-    gradients.weight.addmm_(in_type.t(), hidden);
+    product_into(gradients.weight, in_type.t(), hidden, Into::add);
   } else {
-    gradients.weight.add_(at::mm(in_type.t(), hidden));
+    gradients.weight.add_(product(in_type.t(), hidden));
   }
   if (head.bias.defined()) {
     gradients.bias.add_(scores.sum(0));

@@ -1,6 +1,7 @@
 #include <cairn/nn/mlp.h>
 
-#include <ATen/ops/gelu.h>
+#include "nn/gelu.h"
+
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 #include <cairn/base/error.h>
@@ -11,9 +12,9 @@ namespace cairn::nn {
 at::Tensor activate(const at::Tensor& x, Activation activation) {
   switch (activation) {
     case Activation::gelu:
-      return at::gelu(x);
+      return gelu(x, GeluKind::exact);
     case Activation::gelu_tanh:
-      return at::gelu(x, "tanh");
+      return gelu(x, GeluKind::tanh);
     case Activation::relu:
       return at::relu(x);
     case Activation::silu:

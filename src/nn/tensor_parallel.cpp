@@ -1,10 +1,10 @@
 #include <cairn/nn/tensor_parallel.h>
 
 #include "nn/group_capsule.h"
+#include "nn/linear_product.h"
 #include "nn/token_shares.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 
 namespace cairn::nn {
@@ -131,10 +131,7 @@ at::Tensor row_linear(
     const ProcessGroup& group,
     bool split_tokens) {
   if (group.size() == 1) {
-    return at::linear(
-        x,
-        weight,
-        bias.defined() ? std::optional(bias) : std::nullopt);
+    return linear(x, weight, bias);
   }
   // A product of its own rather than a view of one: it is summed in place.
   const at::Tensor part = at::mm(flat_tokens(x), weight.t());

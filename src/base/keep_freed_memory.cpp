@@ -1,0 +1,19 @@
+#include <cairn/base/keep_freed_memory.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+
+#include <limits>
+#endif
+
+namespace cairn {
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TOP_PAD, 64 << 20);
+#endif
+}
+
+} // namespace cairn

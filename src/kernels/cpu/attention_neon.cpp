@@ -1,0 +1,231 @@
+#include "kernels/cpu/attention.h"
+
+#include "kernels/cpu/exp_neon.h"
+#include "kernels/cpu/matrix_product.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+// Scores are made for a block of queries at a time: as many keys as there are,
+// but never all queries, so that they stay in the cache and memory grows with
+// the sequence's length alone.
+
+namespace cairn::kernels::cpu {
+namespace {
+
+constexpr std::int64_t block_queries = 64;
+
+/// A block's queries, and how many keys the last of them sees.
+struct Block {
+  std::int64_t first = 0;
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;
+};
+
+Block block_at(const HeadShape& shape, std::int64_t first) {
+  const std::int64_t queries = std::min(block_queries, shape.queries - first);
+  return {
+      first,
+      queries,
+      shape.causal ? std::min(shape.keys, first + queries) : shape.keys};
+}
+
+std::int64_t seen_by(
+    const HeadShape& shape,
+    const Block& block,
+    std::int64_t i) {
+  return shape.causal ? std::min(block.keys, block.first + i + 1) : block.keys;
+}
+
+Matrix rows(HeadRows<const float> x, std::int64_t first = 0) {
+  return {x.data + first * x.step, x.step, 1};
+}
+
+Matrix transposed(const Matrix& x) {
+  return {x.data, x.column_step, x.row_step};
+}
+
+void multiply_all(
+    const ProductShape& shape,
+    const Matrix& left,
+    const Matrix& right,
+    const ProductResult& result) {
+  multiply(shape, {0, shape.rows, 0, shape.columns}, left, right, result);
+}
+
+/// into[queries][keys] = left x transposed right
+void products_of_rows(
+    const Block& block,
+    std::int64_t size,
+    const Matrix& left,
+    const Matrix& right,
+    float* into) {
+  multiply_all(
+      {block.queries, block.keys, size},
+      left,
+      transposed(right),
+      {.data = into, .row_step = block.keys});
+}
+
+float highest_of(const float* x, std::int64_t count) {
+  float32x4_t high = vdupq_n_f32(-std::numeric_limits<float>::infinity());
+  std::int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    high = vmaxq_f32(high, vld1q_f32(x + i));
+  }
+  float highest = vmaxvq_f32(high);
+  for (; i < count; ++i) {
+    highest = std::max(highest, x[i]);
+  }
+  return highest;
+}
+
+/// x = e^(scale x - shift), zero behind `seen`; returns the sum.
+float exponentials(
+    float* x,
+    std::int64_t seen,
+    std::int64_t count,
+    float scale,
+    float shift) {
+  const float32x4_t less = vdupq_n_f32(-shift);
+  float32x4_t sum = vdupq_n_f32(0);
+  std::int64_t i = 0;
+  for (; i + 4 <= seen; i += 4) {
+    const float32x4_t e = exp4(vfmaq_n_f32(less, vld1q_f32(x + i), scale));
+    vst1q_f32(x + i, e);
+    sum = vaddq_f32(sum, e);
+  }
+  float total = vaddvq_f32(sum);
+  for (; i < seen; ++i) {
+    x[i] = vgetq_lane_f32(exp4(vdupq_n_f32(scale * x[i] - shift)), 0);
+    total += x[i];
+  }
+  std::fill(x + seen, x + count, 0.0F);
+  return total;
+}
+
+float dot(const float* a, const float* b, std::int64_t count) {
+  float32x4_t sum = vdupq_n_f32(0);
+  std::int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    sum = vfmaq_f32(sum, vld1q_f32(a + i), vld1q_f32(b + i));
+  }
+  float total = vaddvq_f32(sum);
+  for (; i < count; ++i) {
+    total += a[i] * b[i];
+  }
+  return total;
+}
+
+/// Each thread keeps its scores from one head to the next.
+float* score_memory(std::int64_t floats) {
+  thread_local std::vector<float> memory;
+  if (static_cast<std::int64_t>(memory.size()) < floats) {
+    memory.resize(floats);
+  }
+  return memory.data();
+}
+
+} // namespace
+
+void attend_head(
+    const HeadShape& shape,
+    const HeadInput& input,
+    HeadRows<float> output,
+    float* log_sum) {
+  float* const scores = score_memory(block_queries * shape.keys);
+  for (std::int64_t q = 0; q < shape.queries; q += block_queries) {
+    const Block block = block_at(shape, q);
+    products_of_rows(
+        block,
+        shape.size,
+        rows(input.query, q),
+        rows(input.key),
+        scores);
+    float factor[block_queries];
+    for (std::int64_t i = 0; i < block.queries; ++i) {
+      float* const row = scores + i * block.keys;
+      const std::int64_t seen = seen_by(shape, block, i);
+      const float shift = shape.scale * highest_of(row, seen);
+      const float sum = exponentials(row, seen, block.keys, shape.scale, shift);
+      factor[i] = 1 / sum;
+      log_sum[q + i] = shift + std::log(sum);
+    }
+    multiply_all(
+        {block.queries, shape.size, block.keys},
+        {scores, block.keys, 1},
+        rows(input.value),
+        {.data = output.data + q * output.step, .row_step = output.step});
+    for (std::int64_t i = 0; i < block.queries; ++i) {
+      float* const row = output.data + (q + i) * output.step;
+      for (std::int64_t j = 0; j < shape.size; ++j) {
+        row[j] *= factor[i];
+      }
+    }
+  }
+}
+
+void attend_head_backward(
+    const HeadShape& shape,
+    const HeadInput& input,
+    HeadRows<const float> output,
+    HeadRows<const float> output_gradient,
+    const float* log_sum,
+    const HeadGradients& gradients) {
+  float* const shares = score_memory(2 * block_queries * shape.keys);
+  float* const score_gradients = shares + block_queries * shape.keys;
+  for (std::int64_t q = 0; q < shape.queries; q += block_queries) {
+    const Block block = block_at(shape, q);
+    const Matrix query = rows(input.query, q);
+    const Matrix outer = rows(output_gradient, q);
+    products_of_rows(block, shape.size, query, rows(input.key), shares);
+    products_of_rows(
+        block,
+        shape.size,
+        outer,
+        rows(input.value),
+        score_gradients);
+    for (std::int64_t i = 0; i < block.queries; ++i) {
+      float* const share = shares + i * block.keys;
+      float* const gradient = score_gradients + i * block.keys;
+      exponentials(
+          share,
+          seen_by(shape, block, i),
+          block.keys,
+          shape.scale,
+          log_sum[q + i]);
+      const float mean =
+          dot(output.data + (q + i) * output.step,
+              output_gradient.data + (q + i) * output_gradient.step,
+              shape.size);
+      for (std::int64_t j = 0; j < block.keys; ++j) {
+        gradient[j] = share[j] * (gradient[j] - mean) * shape.scale;
+      }
+    }
+    const Matrix of_scores{score_gradients, block.keys, 1};
+    multiply_all(
+        {block.queries, shape.size, block.keys},
+        of_scores,
+        rows(input.key),
+        {.data = gradients.query.data + q * gradients.query.step,
+         .row_step = gradients.query.step});
+    multiply_all(
+        {block.keys, shape.size, block.queries},
+        transposed(of_scores),
+        query,
+        {.data = gradients.key.data,
+         .row_step = gradients.key.step,
+         .add = true});
+    multiply_all(
+        {block.keys, shape.size, block.queries},
+        transposed({shares, block.keys, 1}),
+        outer,
+        {.data = gradients.value.data,
+         .row_step = gradients.value.step,
+         .add = true});
+  }
+}
+
+} // namespace cairn::kernels::cpu

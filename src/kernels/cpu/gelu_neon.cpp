@@ -1,0 +1,144 @@
+#include "kernels/cpu/gelu.h"
+
+#include "kernels/cpu/exp_neon.h"
+
+#include <cstring>
+
+namespace cairn::kernels::cpu {
+namespace {
+
+float32x4_t constant(float x) {
+  return vdupq_n_f32(x);
+}
+
+/// 1 / (1 + e^-x)
+float32x4_t sigmoid(float32x4_t x) {
+  return vdivq_f32(constant(1), vaddq_f32(constant(1), exp4(vnegq_f32(x))));
+}
+
+/// 0.5 (1 + erf(x / sqrt 2)) and, with the same e^(-x^2 / 2), its derivative.
+struct Normal {
+  float32x4_t below;   ///< the share of a normal distribution below x
+  float32x4_t density; ///< at x
+};
+
+/// Abramowitz and Stegun 7.1.26, to 1.5e-7.
+Normal normal(float32x4_t x) {
+  const float32x4_t size = vmulq_n_f32(vabsq_f32(x), 0.70710678F);
+  const float32x4_t t =
+      vdivq_f32(constant(1), vfmaq_n_f32(constant(1), size, 0.3275911F));
+  float32x4_t p = constant(1.061405429F);
+  p = vfmaq_f32(constant(-1.453152027F), p, t);
+  p = vfmaq_f32(constant(1.421413741F), p, t);
+  p = vfmaq_f32(constant(-0.284496736F), p, t);
+  p = vfmaq_f32(constant(0.254829592F), p, t);
+  const float32x4_t e = exp4(vnegq_f32(vmulq_f32(size, size)));
+  const float32x4_t tail =
+      vmulq_f32(vmulq_n_f32(vmulq_f32(p, t), 0.5F), e); // above |x|
+  const float32x4_t below =
+      vbslq_f32(vcltq_f32(x, constant(0)), tail, vsubq_f32(constant(1), tail));
+  return {below, vmulq_n_f32(e, 0.39894228F)};
+}
+
+// Half the argument's slope: gelu(x) is about x sigmoid(2 k (x + c x^3)).
+constexpr float twice_k = 2 * 0.79788456F;
+constexpr float c = 0.044715F;
+
+struct TanhGelu {
+  static float32x4_t value(float32x4_t x) {
+    return vmulq_f32(x, sigmoid(argument(x)));
+  }
+  static float32x4_t slope(float32x4_t x) {
+    const float32x4_t s = sigmoid(argument(x));
+    // s + x s (1 - s) 2k (1 + 3 c x^2)
+    const float32x4_t inner =
+        vmulq_n_f32(vfmaq_n_f32(constant(1), vmulq_f32(x, x), 3 * c), twice_k);
+    const float32x4_t rest = vmulq_f32(x, vsubq_f32(constant(1), s));
+    return vmulq_f32(s, vfmaq_f32(constant(1), rest, inner));
+  }
+
+ private:
+  static float32x4_t argument(float32x4_t x) {
+    return vmulq_f32(
+        vmulq_n_f32(x, twice_k),
+        vfmaq_n_f32(constant(1), vmulq_f32(x, x), c));
+  }
+};
+
+struct ExactGelu {
+  static float32x4_t value(float32x4_t x) {
+    return vmulq_f32(x, normal(x).below);
+  }
+  static float32x4_t slope(float32x4_t x) {
+    const Normal n = normal(x);
+    return vfmaq_f32(n.below, x, n.density);
+  }
+};
+
+/// Calls body(i, n) for the n values from i on, four but at the end.
+template <typename Body>
+void by_four(std::int64_t count, const Body& body) {
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8) { // two at a time: each is a long chain
+    body(i, 4);
+    body(i + 4, 4);
+  }
+  for (; i + 4 <= count; i += 4) {
+    body(i, 4);
+  }
+  if (i < count) {
+    body(i, count - i);
+  }
+}
+
+float32x4_t load(const float* from, std::int64_t n) {
+  if (n == 4) {
+    return vld1q_f32(from);
+  }
+  float four[4] = {};
+  std::memcpy(four, from, n * sizeof(float));
+  return vld1q_f32(four);
+}
+
+void store(float* to, float32x4_t x, std::int64_t n) {
+  if (n == 4) {
+    vst1q_f32(to, x);
+    return;
+  }
+  float four[4];
+  vst1q_f32(four, x);
+  std::memcpy(to, four, n * sizeof(float));
+}
+
+template <typename Kind>
+void forward(const float* x, float* y, std::int64_t count) {
+  by_four(count, [&](std::int64_t i, std::int64_t n) {
+    store(y + i, Kind::value(load(x + i, n)), n);
+  });
+}
+
+template <typename Kind>
+void backward(const float* x, const float* dy, float* dx, std::int64_t count) {
+  by_four(count, [&](std::int64_t i, std::int64_t n) {
+    store(dx + i, vmulq_f32(load(dy + i, n), Kind::slope(load(x + i, n))), n);
+  });
+}
+
+} // namespace
+
+void gelu(Gelu kind, const float* x, float* y, std::int64_t count) {
+  kind == Gelu::exact ? forward<ExactGelu>(x, y, count)
+                      : forward<TanhGelu>(x, y, count);
+}
+
+void gelu_backward(
+    Gelu kind,
+    const float* x,
+    const float* dy,
+    float* dx,
+    std::int64_t count) {
+  kind == Gelu::exact ? backward<ExactGelu>(x, dy, dx, count)
+                      : backward<TanhGelu>(x, dy, dx, count);
+}
+
+} // namespace cairn::kernels::cpu

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+
+// Products of fp32 matrices, where ours are faster than the BLAS that libtorch
+// brings: on Arm (1.2 to 1.3 times, docs/design/0009-cpu-speed.md). On x86_64
+// it brings MKL, which leaves nothing to win.
+
+namespace cairn::kernels::cpu {
+
+#ifdef __aarch64__
+inline constexpr bool has_matrix_product = true;
+#else
+inline constexpr bool has_matrix_product = false;
+#endif
+
+/// Element (i, j) is data[i * row_step + j * column_step].
+struct Matrix {
+  const float* data = nullptr;
+  std::int64_t row_step = 0;
+  std::int64_t column_step = 1;
+};
+
+struct ProductShape {
+  std::int64_t rows = 0;    ///< of the left one and the result
+  std::int64_t columns = 0; ///< of the right one and the result
+  std::int64_t depth = 0;   ///< columns of the left one, rows of the right one
+};
+
+/// Rows that lie one after the other.
+struct ProductResult {
+  float* data = nullptr;
+  std::int64_t row_step = 0;
+  bool add = false;            ///< to what is there
+  const float* bias = nullptr; ///< one per column; not with `add`
+};
+
+/// The part of a result that one of several threads computes.
+struct ProductPart {
+  std::int64_t first_row = 0;
+  std::int64_t rows = 0;
+  std::int64_t first_column = 0;
+  std::int64_t columns = 0;
+};
+
+/// Part `index` of `count` about equal ones, as square as can be.
+ProductPart product_part(
+    const ProductShape& shape,
+    std::int64_t index,
+    std::int64_t count);
+
+/// On the calling thread.
+void multiply(
+    const ProductShape& shape,
+    const ProductPart& part,
+    const Matrix& left,
+    const Matrix& right,
+    const ProductResult& result);
+
+} // namespace cairn::kernels::cpu

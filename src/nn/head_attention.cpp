@@ -1,0 +1,158 @@
+#include "nn/head_attention.h"
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/matrix_product.h"
+#include "kernels/in_parallel.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace cairn::nn {
+namespace {
+
+namespace cpu = kernels::cpu;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// The last dimension's values must lie together.
+at::Tensor packed(const at::Tensor& x) {
+  return x.stride(3) == 1 ? x : x.contiguous();
+}
+
+cpu::HeadRows<const float> read(
+    const at::Tensor& x,
+    std::int64_t batch,
+    std::int64_t head) {
+  return {
+      x.const_data_ptr<float>() + batch * x.stride(0) + head * x.stride(2),
+      x.stride(1)};
+}
+
+cpu::HeadRows<float> write(
+    const at::Tensor& x,
+    std::int64_t batch,
+    std::int64_t head) {
+  return {
+      x.mutable_data_ptr<float>() + batch * x.stride(0) + head * x.stride(2),
+      x.stride(1)};
+}
+
+cpu::HeadShape shape_of(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    bool causal,
+    double scale) {
+  return {
+      query.size(1),
+      key.size(1),
+      query.size(3),
+      static_cast<float>(scale),
+      causal};
+}
+
+struct HeadAttention : torch::autograd::Function<HeadAttention> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& given_query,
+      const at::Tensor& given_key,
+      const at::Tensor& given_value,
+      bool causal,
+      double scale) {
+    const at::Tensor query = packed(given_query);
+    const at::Tensor key = packed(given_key);
+    const at::Tensor value = packed(given_value);
+    const std::int64_t batch = query.size(0);
+    const std::int64_t heads = query.size(2);
+    const std::int64_t shared = heads / key.size(2);
+    const at::Tensor output = at::empty(query.sizes(), query.options());
+    const at::Tensor log_sum =
+        at::empty({batch, heads, query.size(1)}, query.options());
+    if constexpr (cpu::has_matrix_product) {
+      const cpu::HeadShape shape = shape_of(query, key, causal, scale);
+      float* const sums = log_sum.mutable_data_ptr<float>();
+      kernels::in_parallel(
+          batch * heads,
+          [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+              const std::int64_t b = i / heads;
+              const std::int64_t h = i % heads;
+              cpu::attend_head(
+                  shape,
+                  {read(query, b, h),
+                   read(key, b, h / shared),
+                   read(value, b, h / shared)},
+                  write(output, b, h),
+                  sums + i * shape.queries);
+            }
+          });
+    }
+    context->save_for_backward({query, key, value, output, log_sum});
+    context->saved_data["causal"] = causal;
+    context->saved_data["scale"] = scale;
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list outer) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& query = saved[0];
+    const at::Tensor& key = saved[1];
+    const at::Tensor& value = saved[2];
+    const at::Tensor& output = saved[3];
+    const at::Tensor& log_sum = saved[4];
+    const at::Tensor gradient = packed(outer[0]);
+    const at::Tensor of_query = at::empty(query.sizes(), query.options());
+    const at::Tensor of_key = at::zeros(key.sizes(), key.options());
+    const at::Tensor of_value = at::zeros(value.sizes(), value.options());
+    if constexpr (cpu::has_matrix_product) {
+      const cpu::HeadShape shape = shape_of(
+          query,
+          key,
+          context->saved_data["causal"].toBool(),
+          context->saved_data["scale"].toDouble());
+      const std::int64_t heads = query.size(2);
+      const std::int64_t groups = key.size(2);
+      const std::int64_t shared = heads / groups;
+      const float* const sums = log_sum.const_data_ptr<float>();
+      // A group at a time: its heads add to the same keys.
+      kernels::in_parallel(
+          query.size(0) * groups,
+          [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+              const std::int64_t b = i / groups;
+              const std::int64_t g = i % groups;
+              for (std::int64_t h = g * shared; h < (g + 1) * shared; ++h) {
+                cpu::attend_head_backward(
+                    shape,
+                    {read(query, b, h), read(key, b, g), read(value, b, g)},
+                    read(output, b, h),
+                    read(gradient, b, h),
+                    sums + (b * heads + h) * shape.queries,
+                    {write(of_query, b, h),
+                     write(of_key, b, g),
+                     write(of_value, b, g)});
+              }
+            }
+          });
+    }
+    return {of_query, of_key, of_value, {}, {}};
+  }
+};
+
+} // namespace
+
+bool attends_by_heads(const at::Tensor& query, double dropout) {
+  return cpu::has_matrix_product && query.is_cpu() &&
+      query.scalar_type() == at::kFloat && dropout == 0;
+}
+
+at::Tensor attend_by_heads(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    bool causal,
+    double scale) {
+  return HeadAttention::apply(query, key, value, causal, scale).flatten(2, 3);
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace cairn::nn {
+
+/// Whether attend_by_heads() can do it, and faster than libtorch.
+bool attends_by_heads(const at::Tensor& query, double dropout);
+
+/// [batch, queries, heads * size] from [batch, queries, heads, size] and
+/// [batch, keys, groups, size]: a group's keys and values serve several heads.
+at::Tensor attend_by_heads(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    bool causal,
+    double scale);
+
+} // namespace cairn::nn

@@ -1,0 +1,70 @@
+#include "nn/linear_product.h"
+
+#include "nn/compute_type.h"
+#include "nn/product.h"
+
+#include <ATen/ops/linear.h>
+#include <ATen/ops/sum.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+namespace cairn::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Tensor rows_of(const at::Tensor& x) {
+  return x.reshape({-1, x.size(-1)});
+}
+
+struct LinearProduct : torch::autograd::Function<LinearProduct> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const at::Tensor& weight,
+      const std::optional<at::Tensor>& bias) {
+    context->save_for_backward({x, weight});
+    context->saved_data["biased"] = bias.has_value();
+    std::vector<std::int64_t> shape = x.sizes().vec();
+    shape.back() = weight.size(0);
+    return product(rows_of(x), weight.t(), bias.value_or(at::Tensor()))
+        .view(shape);
+  }
+
+  static variable_list backward(
+      AutogradContext* context,
+      variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::Tensor gradient = rows_of(gradients[0]);
+    variable_list results(3);
+    if (context->needs_input_grad(0)) {
+      results[0] = product(gradient, saved[1]).view(x.sizes());
+    }
+    if (context->needs_input_grad(1)) {
+      results[1] = product(gradient.t(), rows_of(x));
+    }
+    if (context->saved_data["biased"].toBool() &&
+        context->needs_input_grad(2)) {
+      results[2] = gradient.sum(0);
+    }
+    return results;
+  }
+};
+
+} // namespace
+
+at::Tensor linear(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias) {
+  const auto given = bias.defined() ? std::optional(bias) : std::nullopt;
+  const bool ours = multiplies_itself(x, weight) &&
+      in_compute_type(x).scalar_type() == at::kFloat;
+  return ours ? LinearProduct::apply(x, weight, given)
+              : at::linear(x, weight, given);
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace cairn::nn {
+
+/// x times the transposed weight, plus the bias if it is defined, with
+/// autograd: at::linear, or our own products where they are faster.
+at::Tensor linear(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias);
+
+} // namespace cairn::nn

@@ -1,0 +1,101 @@
+#include "nn/product.h"
+
+#include "kernels/cpu/matrix_product.h"
+#include "kernels/in_parallel.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/record_function.h>
+
+#include <array>
+
+namespace cairn::nn {
+namespace {
+
+namespace cpu = kernels::cpu;
+
+cpu::Matrix matrix(const at::Tensor& x) {
+  return {x.const_data_ptr<float>(), x.stride(0), x.stride(1)};
+}
+
+void multiply(
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const cpu::ProductResult& result) {
+  const cpu::ProductShape shape{left.size(0), right.size(1), left.size(1)};
+  const cpu::Matrix a = matrix(left);
+  const cpu::Matrix b = matrix(right);
+  // Too small to share: below, waking the others takes longer.
+  constexpr std::int64_t worth_sharing = 1 << 18;
+  const std::int64_t parts =
+      shape.rows * shape.columns * shape.depth < worth_sharing
+      ? 1
+      : at::get_num_threads();
+  kernels::in_parallel(parts, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      cpu::multiply(shape, cpu::product_part(shape, i, parts), a, b, result);
+    }
+  });
+}
+
+bool is_ours(const at::Tensor& x) {
+  return x.is_cpu() && x.scalar_type() == at::kFloat;
+}
+
+} // namespace
+
+bool multiplies_itself(const at::Tensor& left, const at::Tensor& right) {
+  return cpu::has_matrix_product && is_ours(left) && is_ours(right);
+}
+
+at::Tensor product(
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const at::Tensor& bias) {
+  if constexpr (cpu::has_matrix_product) {
+    if (multiplies_itself(left, right)) {
+      const std::array<c10::IValue, 3> inputs{left, right, bias};
+      RECORD_FUNCTION("cairn::product", inputs);
+      const at::Tensor result =
+          at::empty({left.size(0), right.size(1)}, left.options());
+      multiply(
+          left,
+          right,
+          {.data = result.mutable_data_ptr<float>(),
+           .row_step = result.size(1),
+           .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr});
+      return result;
+    }
+  }
+  return bias.defined() ? at::addmm(bias, left, right) : at::mm(left, right);
+}
+
+void product_into(
+    const at::Tensor& into,
+    const at::Tensor& left,
+    const at::Tensor& right,
+    Into how) {
+  if constexpr (cpu::has_matrix_product) {
+    if (multiplies_itself(left, right) && into.stride(1) == 1) {
+      const std::array<c10::IValue, 3> inputs{into, left, right};
+      RECORD_FUNCTION("cairn::product_into", inputs);
+      multiply(
+          left,
+          right,
+          {.data = into.mutable_data_ptr<float>(),
+           .row_step = into.stride(0),
+           .add = how == Into::add});
+      return;
+    }
+  }
+  at::Tensor result = into;
+  if (how == Into::add) {
+    result.addmm_(left, right);
+  } else {
+    at::mm_out(result, left, right);
+  }
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,189 @@
+#include "nn/gelu.h"
+#include "nn/linear_product.h"
+#include "nn/product.h"
+
+#include <ATen/ATen.h>
+#include <cairn/nn/attention.h>
+#include <gtest/gtest.h>
+#include <torch/utils.h>
+
+#include <functional>
+#include <vector>
+
+// Our own kernels beside libtorch's operators: the same values and gradients.
+// Where libtorch's are used instead, this compares them with themselves.
+
+namespace cairn::nn::own_kernels_test {
+namespace {
+
+using at::Tensor;
+
+void expect_close(const Tensor& ours, const Tensor& theirs) {
+  ASSERT_EQ(ours.sizes(), theirs.sizes());
+  const double scale = theirs.numel() > 0
+      ? std::max(1.0, theirs.abs().max().item<double>())
+      : 1.0;
+  EXPECT_TRUE(at::allclose(ours, theirs, 1e-5, 2e-6 * scale))
+      << "largest difference " << (ours - theirs).abs().max().item<double>();
+}
+
+/// Compares results and the gradients of the inputs.
+void expect_same(
+    const std::vector<Tensor>& inputs,
+    const std::function<Tensor(const std::vector<Tensor>&)>& ours,
+    const std::function<Tensor(const std::vector<Tensor>&)>& theirs) {
+  std::vector<Tensor> results;
+  std::vector<std::vector<Tensor>> gradients;
+  for (const auto& function : {ours, theirs}) {
+    std::vector<Tensor> own;
+    for (const Tensor& input : inputs) {
+      own.push_back(
+          input.defined() ? input.detach().clone().requires_grad_() : input);
+    }
+    const Tensor result = function(own);
+    const Tensor weights =
+        at::sin(at::arange(result.numel(), at::kFloat)).view(result.sizes());
+    (result * weights).sum().backward();
+    results.push_back(result.detach());
+    gradients.emplace_back();
+    for (const Tensor& input : own) {
+      gradients.back().push_back(input.defined() ? input.grad() : Tensor());
+    }
+  }
+  expect_close(results[0], results[1]);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined()) {
+      expect_close(gradients[0][i], gradients[1][i]);
+    }
+  }
+}
+
+TEST(Product, IsLibtorchs) {
+  torch::manual_seed(1);
+  for (const auto& [rows, columns, depth] :
+       std::vector<std::tuple<int, int, int>>{
+           {1, 1, 1},
+           {8, 12, 4},
+           {7, 11, 3},
+           {9, 13, 5},
+           {130, 770, 390},
+           {257, 100, 800},
+           {3, 2000, 17},
+           {0, 5, 4},
+           {5, 4, 0}}) {
+    const Tensor left = at::randn({rows, depth});
+    const Tensor right = at::randn({depth, columns});
+    const Tensor bias = at::randn({columns});
+    SCOPED_TRACE(testing::Message() << rows << " " << columns << " " << depth);
+    expect_close(product(left, right), at::mm(left, right));
+    expect_close(product(left, right, bias), at::addmm(bias, left, right));
+    // Transposed in memory, and parts of larger matrices.
+    expect_close(
+        product(left.t().contiguous().t(), right.t().contiguous().t(), bias),
+        at::addmm(bias, left, right));
+    const Tensor wide = at::randn({rows, 2 * depth + 3});
+    expect_close(
+        product(wide.slice(1, 1, 1 + 2 * depth, 2), right),
+        at::mm(wide.slice(1, 1, 1 + 2 * depth, 2), right));
+    const Tensor into = at::randn({rows, columns + 4});
+    Tensor expected = into.clone();
+    product_into(into.narrow(1, 2, columns), left, right, Into::add);
+    expected.narrow(1, 2, columns).add_(at::mm(left, right));
+    expect_close(into, expected);
+    product_into(into.narrow(1, 2, columns), left, right, Into::overwrite);
+    expected.narrow(1, 2, columns).copy_(at::mm(left, right));
+    expect_close(into, expected);
+  }
+}
+
+TEST(Product, IsTheSameWithAnyNumberOfThreads) {
+  torch::manual_seed(2);
+  const int threads = at::get_num_threads();
+  const Tensor left = at::randn({100, 500});
+  const Tensor right = at::randn({500, 333});
+  at::set_num_threads(1);
+  const Tensor alone = product(left, right);
+  at::set_num_threads(3);
+  const Tensor shared = product(left, right);
+  at::set_num_threads(threads);
+  if (multiplies_itself(left, right)) {
+    EXPECT_TRUE(at::equal(alone, shared));
+  } else {
+    expect_close(alone, shared);
+  }
+}
+
+TEST(LinearProduct, IsLibtorchs) {
+  torch::manual_seed(3);
+  for (const bool biased : {true, false}) {
+    expect_same(
+        {at::randn({2, 5, 24}),
+         at::randn({36, 24}),
+         biased ? at::randn({36}) : Tensor()},
+        [](const auto& in) { return linear(in[0], in[1], in[2]); },
+        [](const auto& in) {
+          return at::linear(
+              in[0],
+              in[1],
+              in[2].defined() ? std::optional(in[2]) : std::nullopt);
+        });
+  }
+}
+
+TEST(Gelu, IsLibtorchs) {
+  const Tensor x = at::cat(
+      {at::linspace(-12, 12, 4001), at::tensor({0.0F, -100.0F, 100.0F})});
+  for (const auto kind : {GeluKind::exact, GeluKind::tanh}) {
+    expect_same(
+        {x},
+        [&](const auto& in) { return gelu(in[0], kind); },
+        [&](const auto& in) {
+          return at::gelu(in[0], kind == GeluKind::exact ? "none" : "tanh");
+        });
+  }
+  const Tensor wrong = gelu(
+      at::full({5}, std::numeric_limits<float>::quiet_NaN()),
+      GeluKind::tanh);
+  EXPECT_TRUE(wrong.isnan().all().item<bool>());
+}
+
+TEST(Attention, IsLibtorchs) {
+  torch::manual_seed(4);
+  for (const auto& [queries, keys, groups, causal] :
+       std::vector<std::tuple<int, int, int, bool>>{
+           {5, 5, 4, true},
+           {64, 64, 4, true},
+           {150, 150, 2, true},
+           {150, 150, 1, false},
+           {70, 33, 4, false},
+           {1, 9, 2, false}}) {
+    SCOPED_TRACE(testing::Message() << queries << " " << keys << " " << groups);
+    expect_same(
+        {at::randn({2, queries, 4, 20}),
+         at::randn({2, keys, groups, 20}),
+         at::randn({2, keys, groups, 20})},
+        [&](const auto& in) {
+          return attend(in[0], in[1], in[2], {}, causal, {}, 0);
+        },
+        [&](const auto& in) {
+          const auto heads = [&](const Tensor& x) {
+            return x.unsqueeze(3)
+                .expand({-1, -1, -1, 4 / x.size(2), -1})
+                .flatten(2, 3)
+                .transpose(1, 2);
+          };
+          return at::scaled_dot_product_attention(
+                     heads(in[0]),
+                     heads(in[1]),
+                     heads(in[2]),
+                     {},
+                     0,
+                     causal)
+              .transpose(1, 2)
+              .flatten(2, 3);
+        });
+  }
+}
+
+} // namespace
+} // namespace cairn::nn::own_kernels_test
