@@ -70,6 +70,9 @@ class OwnFlags {
       }
       std::string value;
       if (word.size() > name.size()) {
+        if (!known->second) {
+          throw ConfigError({.what = "takes no value", .where = name});
+        }
         value = word.substr(name.size() + 1);
       } else if (known->second) {
         if (i + 1 == arguments.size() || arguments[i + 1].starts_with("--")) {

@@ -161,8 +161,8 @@ void check_layout(
   }
 }
 
-/// All rows at once, and nothing that keeps states.
-void plan_one_pass(config::Config& config, const ProbeInput& input) {
+/// All rows at once.
+void divide_rows(config::Config& config, const ProbeInput& input) {
   require_division(
       input.rows(),
       "the rows of the batch",
@@ -173,6 +173,10 @@ void plan_one_pass(config::Config& config, const ProbeInput& input) {
       .micro = input.rows() / config.data_parallel_size,
       .accumulation = 1,
       .data_parallel = config.data_parallel_size};
+}
+
+/// One that keeps no states, and changes nothing.
+void leave_weights_alone(config::Config& config) {
   config.deepspeed.optimizer = {};
   config.deepspeed.optimizer.type = "sgd";
   config.deepspeed.optimizer.params.emplace().lr = 0;
@@ -206,18 +210,20 @@ config::Config probe_config(
     const checkpoints::ModelDescription& model,
     const ProbeInput& input,
     bool train) {
-  if (!says_batch(source)) {
-    source.flags.insert(
-        source.flags.end(),
-        {"--global-batch-size", std::to_string(input.rows())});
+  const bool own_batch = says_batch(source);
+  if (!own_batch) { // any, for now
+    source.flags.insert(source.flags.end(), {"--micro-batch-size", "1"});
   }
   config::Config config = config::Config::load(source);
   refuse_flags(config, train);
   check_layout(config, model, input);
+  if (!train || !own_batch) {
+    divide_rows(config, input);
+  }
   if (train) {
     plan_training(config, input);
   } else {
-    plan_one_pass(config, input);
+    leave_weights_alone(config);
   }
   return config;
 }
