@@ -112,7 +112,7 @@ void require_same_model(
          .values = fmt::format("{}", fmt::join(differences, "; ")),
          .remedy = flags.empty()
              ? std::string("no flags describe such a model")
-             : fmt::format("set {}", fmt::join(flags, ", "))});
+             : fmt::format("look at {}", fmt::join(flags, ", "))});
   }
 }
 

@@ -289,13 +289,13 @@ TEST_F(Pretrain, FineTunesFromOtherFormats) {
   EXPECT_THAT(
       refusal(
           {"--finetune",
-           "--openai-gelu",
-           "--untie-embeddings-and-output-"
-           "weights"}),
+           "--norm-epsilon",
+           "1e-6",
+           "--untie-embeddings-and-output-weights"}),
       AllOf(
-          HasSubstr("activation \"gelu\" there, \"gelu_tanh\" here"),
+          HasSubstr("norm_epsilon 1e-05 there, 1e-06 here"),
           HasSubstr("tied_head true there, false here"),
-          HasSubstr("set --openai-gelu or --swiglu, "
+          HasSubstr("look at --norm-epsilon, "
                     "--untie-embeddings-and-output-weights")));
 }
 
