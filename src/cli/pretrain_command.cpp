@@ -1,6 +1,7 @@
 // `cairn pretrain gpt|bert|t5`: Megatron's flags and DeepSpeed's JSON together.
 
 #include "cli/command.h"
+#include "cli/join_job.h"
 
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
@@ -8,14 +9,13 @@
 #include <cairn/base/log.h>
 #include <cairn/config/config.h>
 #include <cairn/config/reference.h>
-#include <cairn/distributed/init_distributed.h>
+#include <cairn/distributed/environment.h>
 #include <cairn/pretrain/pretrain.h>
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -56,31 +56,6 @@ Kind kind_named(std::string_view name) {
                          : std::string("choose gpt, bert or t5")});
 }
 
-distributed::BackendChoice backend_of(
-    const config::DistributedFlags& flags,
-    int world_size) {
-  using config::Backend;
-  if (!flags.backend) {
-    return distributed::BackendChoice::automatic;
-  }
-  switch (*flags.backend) {
-    case Backend::nccl:
-      return distributed::BackendChoice::nccl;
-    case Backend::gloo:
-      return distributed::BackendChoice::gloo;
-    case Backend::local:
-      break;
-  }
-  if (world_size > 1) {
-    throw ConfigError(
-        {.what = "the local backend is for one rank",
-         .where = "--distributed-backend",
-         .values = fmt::format("{} ranks", world_size),
-         .remedy = "choose gloo or nccl"});
-  }
-  return distributed::BackendChoice::automatic;
-}
-
 std::string_view words_for(pretrain::Ended ended) {
   using pretrain::Ended;
   switch (ended) {
@@ -110,15 +85,10 @@ int run_pretrain(const Arguments& arguments) {
     return exit_ok;
   }
   const Kind kind = kind_named(arguments.front());
-  distributed::InitOptions job;
   const config::Config config = config::Config::load(
       {.flags = Arguments(arguments.begin() + 1, arguments.end()),
-       .world_size = job.environment.world_size});
-  job.backend =
-      backend_of(config.flags.distributed, job.environment.world_size);
-  job.collective_timeout =
-      std::chrono::minutes(config.flags.distributed.timeout_minutes);
-  const distributed::World world = distributed::init_distributed(job);
+       .world_size = distributed::read_environment().world_size});
+  const distributed::World world = join_job(config.flags.distributed);
   const Logger logger({.rank = world.rank(), .world_size = world.size()});
   const pretrain::Outcome outcome = pretrain::run(kind, config, world, logger);
   if (world.rank() == 0) {

@@ -226,6 +226,9 @@ void Core::end_micro_step(bool boundary) {
 void Core::finish_accumulation() {
   reducer_->finish();
   sum_shared_gradients();
+  if (gradient_watch_) {
+    show_gradients();
+  }
   const double norm =
       std::sqrt(reduced_sum_of_squares()) * after_ / scaler_.scale();
   if (!overflows(norm)) {

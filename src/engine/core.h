@@ -127,6 +127,12 @@ class Core {
       const std::filesystem::path& folder,
       const std::optional<std::string>& tag,
       const LoadOptions& options);
+  using VisitTensorSlice =
+      std::function<void(const checkpoints::TensorSlice& slice)>;
+  void watch_gradients(VisitTensorSlice watch) {
+    gradient_watch_ = std::move(watch);
+  }
+  void visit_weights(const VisitTensorSlice& visit);
   void set_loader(std::shared_ptr<TrainingLoader::Place> place) {
     loader_ = std::move(place);
   }
@@ -142,6 +148,7 @@ class Core {
   void share_gradients();
   void find_group_speakers();
   void sum_shared_gradients();
+  void show_gradients() const;
   void plan(const std::vector<ParameterGroup>& groups, const optim::Rule* rule);
   std::unique_ptr<zero::ShardTier> make_disk(
       std::string_view key,
@@ -284,6 +291,7 @@ class Core {
   std::int64_t rolled_back_from_ = -1;
   std::uint64_t held_steps_ = 0; ///< skipped at the smallest loss scale
   std::optional<double> gradient_norm_;
+  VisitTensorSlice gradient_watch_; ///< may be empty
   bool first_pass_ = true;
   bool in_forward_ = false;
   bool training_ = true;

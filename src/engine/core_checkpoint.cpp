@@ -2,6 +2,7 @@
 #include "engine/checkpoint_names.h"
 #include "engine/client_state_json.h"
 #include "engine/core.h"
+#include "engine/put_slice.h"
 #include "engine/scaler_state.h"
 
 #include <ATen/Context.h>
@@ -26,32 +27,6 @@ namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-/// Hands parts of parameters to a sink, under their names.
-struct PutSlice {
-  const zero::Layout& layout;
-  const std::vector<ParameterShare>& shares;
-  int model_rank;
-  checkpoints::Sink& sink;
-
-  void operator()(
-      const zero::Slice& slice,
-      std::string_view kind,
-      const at::Tensor& part) const {
-    const ParameterShare& share = shares[slice.parameter];
-    const std::int64_t begin = slice.in_parameter.begin;
-    const std::int64_t size =
-        std::min(slice.in_parameter.end, share.elements) - begin;
-    if (share.holders.front() == model_rank && size > 0) {
-      sink.put(
-          {.name = name_of(kind, layout.parameters()[slice.parameter].name),
-           .shape = share.whole,
-           .box = share.box,
-           .begin = begin,
-           .values = part.narrow(0, 0, size)});
-    }
-  }
-};
 
 struct SliceList final : checkpoints::Sink {
   void put(const checkpoints::TensorSlice& slice) override {

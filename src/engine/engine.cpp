@@ -138,6 +138,14 @@ torch::nn::Module& Engine::module() {
   return core_->model().module();
 }
 
+void Engine::watch_gradients(VisitSlice watch) {
+  core_->watch_gradients(std::move(watch));
+}
+
+void Engine::visit_weights(const VisitSlice& visit) {
+  core_->visit_weights(visit);
+}
+
 void Engine::save_checkpoint(
     const std::filesystem::path& folder,
     const std::optional<std::string>& tag,

@@ -4,15 +4,26 @@
 
 #include <cairn/base/error.h>
 #include <cairn/models/load_weights.h>
+#include <fmt/format.h>
+
+#include <utility>
 
 namespace cairn::models {
 
-std::shared_ptr<Transformer> load_model(
+StoredModel open_model(
     const std::filesystem::path& checkpoint,
-    ModelOptions options) {
-  const checkpoints::Portable portable = checkpoints::read_portable(
-      checkpoints::detect_checkpoint_format(checkpoint),
-      {.input = checkpoint, .weights_only = true});
+    std::optional<std::int64_t> step) {
+  using checkpoints::CheckpointFormat;
+  const CheckpointFormat format =
+      checkpoints::detect_checkpoint_format(checkpoint);
+  checkpoints::ConvertOptions options{.input = checkpoint};
+  options.weights_only = true;
+  if (step && format == CheckpointFormat::megatron) {
+    options.iteration = step;
+  } else if (step) {
+    options.tag = fmt::format("global_step{}", *step);
+  }
+  checkpoints::Portable portable = checkpoints::read_portable(format, options);
   if (!portable.description) {
     throw CheckpointError(
         {.what = "a checkpoint that does not say what its model is",
@@ -20,9 +31,19 @@ std::shared_ptr<Transformer> load_model(
          .remedy = "save it with `cairn pretrain`, or pass .description to "
                    "cairn::initialize()"});
   }
+  return {
+      format,
+      std::move(*portable.description),
+      std::move(portable.parameters)};
+}
+
+std::shared_ptr<Transformer> load_model(
+    const std::filesystem::path& checkpoint,
+    ModelOptions options) {
+  const StoredModel stored = open_model(checkpoint);
   options.seed.reset(); // all weights are loaded
-  auto model = make_model(*portable.description, options);
-  load_weights(*model, *portable.description, portable.parameters);
+  auto model = make_model(stored.description, options);
+  load_weights(*model, stored.description, stored.tensors);
   return model;
 }
 

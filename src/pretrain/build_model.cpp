@@ -1,6 +1,5 @@
 #include "pretrain/build_model.h"
 
-#include <cairn/models/model_layers.h>
 #include <cairn/models/transformer.h>
 #include <cairn/pipeline/pipeline_module.h>
 
@@ -57,12 +56,10 @@ Model build_stage(
     const models::ModelOptions& options,
     const Recompute& recompute,
     const config::Config& config,
-    const distributed::ProcessMesh& mesh) {
-  const models::LayeredModel layered = models::model_layers(
-      description,
-      options,
-      {.positions = config.flags.data.reset_position_ids,
-       .mask = config.flags.data.reset_attention_mask});
+    const distributed::ProcessMesh& mesh,
+    const BuildOptions& build) {
+  const models::LayeredModel layered =
+      models::model_layers(description, options, build.inputs);
   std::vector<pipeline::LayerSpec> layers;
   for (const models::ModelLayer& layer : layered.layers) {
     layers.push_back(spec_of(layer));
@@ -74,7 +71,7 @@ Model build_stage(
       .stages = mesh.degree(Axis::pipeline),
       .partition = pipeline::PartitionMethod::parse(
           chosen ? config.deepspeed.pipeline.partition : "type:block"),
-      .loss = layered.loss};
+      .loss = build.loss ? build.loss(layered) : layered.loss};
   if (recompute.on) {
     made.activation_checkpoint_interval = recompute.layers;
     made.checkpoint = recompute.options;
@@ -90,21 +87,41 @@ bool is_pipelined(const config::DistributedFlags& flags) {
   return flags.pipeline_parallel > 1;
 }
 
+BuildOptions build_options(const config::Flags& flags) {
+  return {
+      .seed = static_cast<std::uint64_t>(flags.training.seed),
+      .inputs = {
+          .positions = flags.data.reset_position_ids,
+          .mask = flags.data.reset_attention_mask}};
+}
+
+distributed::ProcessMesh mesh_of(
+    const config::DistributedFlags& flags,
+    const distributed::ProcessGroup& world) {
+  return distributed::ProcessMesh(
+      world,
+      distributed::MeshShape::infer(
+          world.size(),
+          {.pipeline = static_cast<int>(flags.pipeline_parallel),
+           .tensor = static_cast<int>(flags.tensor_parallel)}));
+}
+
 Model build_model(
     const checkpoints::ModelDescription& description,
     const config::Config& config,
     const distributed::ProcessMesh& mesh,
     at::Device device,
-    const Logger& logger) {
+    const Logger& logger,
+    const BuildOptions& build) {
   const Recompute recompute = recompute_of(config, mesh, logger);
   models::ModelOptions options{
       .tensor_group = mesh.along(Axis::tensor),
       .sequence_parallel = config.flags.distributed.sequence_parallel,
       .device = device,
-      .seed = static_cast<std::uint64_t>(config.flags.training.seed),
+      .seed = build.seed,
       .initial_std = config.flags.model.init_method_std};
   if (is_pipelined(config.flags.distributed)) {
-    return build_stage(description, options, recompute, config, mesh);
+    return build_stage(description, options, recompute, config, mesh, build);
   }
   if (recompute.on) {
     options.recompute = recompute.options;

@@ -2,6 +2,8 @@
 
 #include "pretrain/build_model.h"
 #include "pretrain/describe_model.h"
+#include "pretrain/flags_schedule.h"
+#include "pretrain/foreign_weights.h"
 #include "pretrain/pretraining_data.h"
 #include "pretrain/run_plan.h"
 #include "pretrain/trainer.h"
@@ -12,27 +14,17 @@
 #include <cairn/data/index_agreement.h>
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/initialize.h>
-#include <cairn/optim/megatron_schedule.h>
+#include <cairn/models/load_weights.h>
 #include <torch/utils.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace cairn::pretrain {
 
 namespace {
-
-distributed::ProcessMesh mesh_of(
-    const config::DistributedFlags& flags,
-    const distributed::World& world) {
-  return distributed::ProcessMesh(
-      world.group(),
-      distributed::MeshShape::infer(
-          world.size(),
-          {.pipeline = static_cast<int>(flags.pipeline_parallel),
-           .tensor = static_cast<int>(flags.tensor_parallel)}));
-}
 
 /// What cannot be trained, said before anything is read or allocated.
 void check(Kind kind, const config::Config& config) {
@@ -95,19 +87,6 @@ config::Config with_ddp_choice(config::Config config) {
   return config;
 }
 
-/// The flags' schedule, unless the JSON has one.
-std::shared_ptr<const optim::Schedule> schedule_of(
-    const config::Config& config) {
-  if (config.deepspeed.scheduler.type) {
-    return nullptr;
-  }
-  return optim::megatron_schedule(
-      optim::megatron_schedule_options(
-          config.flags,
-          config.deepspeed.batch->train),
-      {{}, {.weight_decay_multiplier = 0}}); // as no_decay_groups() has them
-}
-
 void require_same_order(
     const PretrainingData& data,
     const distributed::ProcessGroup& world) {
@@ -147,13 +126,19 @@ Outcome run(
     const Logger& logger) {
   check(kind, config);
   RunPlan plan = plan_run(config);
-  const auto schedule = schedule_of(config);
+  const auto schedule = flags_schedule(config);
   const auto tokenizer = open_tokenizer(kind, config.flags);
-  const checkpoints::ModelDescription description = describe_model(
+  checkpoints::ModelDescription description = describe_model(
       kind,
       config.flags,
       static_cast<std::int64_t>(tokenizer->vocab_size()));
-  distributed::ProcessMesh mesh = mesh_of(config.flags.distributed, world);
+  const auto foreign = foreign_weights(config.flags.checkpointing, description);
+  if (foreign) {
+    description =
+        describe_model(kind, config.flags, foreign->description.vocabulary);
+  }
+  distributed::ProcessMesh mesh =
+      mesh_of(config.flags.distributed, world.group());
 
   PretrainingData data = open_data(
       kind,
@@ -164,12 +149,20 @@ Outcome run(
   require_same_order(data, world.group());
 
   seed_generators(config.flags.training, mesh);
+  BuildOptions building = build_options(config.flags);
+  if (foreign) {
+    building.seed.reset();
+  }
   const Model model = build_model(
       description,
       config,
       mesh,
       at::Device(world.device_name()),
-      logger);
+      logger,
+      building);
+  if (foreign) {
+    models::load_weights(model.module(), description, foreign->tensors);
+  }
   Initialized made = initialize(
       {.model = model,
        .model_parameters = no_decay_groups(model.module()),
@@ -177,7 +170,11 @@ Outcome run(
        .lr_scheduler_counts_samples = schedule != nullptr,
        .mesh = mesh,
        .settings = with_ddp_choice(config),
-       .keys_acted_on = {"tensorboard", "csv_monitor", "pipeline.partition"},
+       .keys_acted_on =
+           {"tensorboard",
+            "csv_monitor",
+            "pipeline.partition",
+            "pipeline.stages"},
        .description = description,
        .world = world,
        .logger = logger});
@@ -197,6 +194,7 @@ Outcome run(
        .world = world,
        .mesh = std::move(mesh),
        .pretraining = pretraining,
+       .weights = foreign ? std::optional(foreign->format) : std::nullopt,
        .logger = logger});
   return trainer.run();
 }

@@ -56,6 +56,16 @@ void Trainer::restore() {
   if (!from) {
     return;
   }
+  if (parts_.weights) {
+    if (parts_.world.rank() == 0) {
+      parts_.logger.info(
+          "loaded the weights of {} (format {}): fine-tuning from iteration 0, "
+          "with a new optimizer",
+          *from,
+          checkpoints::name_of(*parts_.weights));
+    }
+    return;
+  }
   LoadOptions options{
       .optimizer = !flags.no_load_optim,
       .schedule = !flags.no_load_lr_state,

@@ -5,6 +5,7 @@
 #include "pretrain/run_plan.h"
 #include "pretrain/stop_conditions.h"
 
+#include <cairn/checkpoint/checkpoint_format.h>
 #include <cairn/checkpoint/model_description.h>
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/engine.h>
@@ -35,6 +36,8 @@ class Trainer {
     distributed::World world;
     distributed::ProcessMesh mesh;
     models::PretrainingOptions pretraining;
+    /// Whose weights --load has given the model already.
+    std::optional<checkpoints::CheckpointFormat> weights;
     Logger logger;
   };
   explicit Trainer(Parts parts);

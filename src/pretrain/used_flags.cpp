@@ -13,7 +13,7 @@ namespace cairn::pretrain {
 
 namespace {
 
-const std::set<std::string_view> used{
+const std::set<std::string_view> used_by_pretrain{
     // the model
     "--num-layers",
     "--encoder-num-layers",
@@ -175,6 +175,13 @@ const std::set<std::string_view> used{
 } // namespace
 
 void refuse_unused_flags(const config::Config& config) {
+  refuse_unused_flags(config, "pretrain", used_by_pretrain);
+}
+
+void refuse_unused_flags(
+    const config::Config& config,
+    std::string_view command,
+    const std::set<std::string_view>& used) {
   std::vector<std::string> unused;
   for (const auto& [name, place] : config.given) {
     if (name.starts_with("--") && !used.contains(name)) {
@@ -183,7 +190,7 @@ void refuse_unused_flags(const config::Config& config) {
   }
   if (!unused.empty()) {
     throw ConfigError(
-        {.what = "pretrain does not act on these flags",
+        {.what = fmt::format("{} does not act on these flags", command),
          .values = fmt::format("{}", fmt::join(unused, ", ")),
          .remedy = "leave them out"});
   }

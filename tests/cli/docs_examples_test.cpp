@@ -1,5 +1,6 @@
-// The commands of docs/converting.md and docs/inspecting-checkpoints.md, run as
-// they stand there, in a folder that has what they name.
+// The commands of docs/converting.md, docs/inspecting-checkpoints.md and
+// docs/probe.md, run as they stand there, in a folder that has what they name;
+// and that the code of docs/models.md is that of its example.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -7,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <cstdint>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -105,6 +108,66 @@ TEST_F(DocsExamples, OfInspectingShowWhatThePageShows) {
        blocks_of("inspecting-checkpoints.md", "sh")) {
     const Result result = shell(block);
     EXPECT_EQ(result.code, 0) << block << result.out << result.err;
+  }
+}
+
+/// The tokens of tests/golden/training as a safetensors file.
+std::string golden_steps() {
+  const std::string numbers =
+      read_text(fs::path(CAIRN_GOLDEN_DIR) / "training/data.npy");
+  const std::size_t bytes = 30 * 4 * 33 * sizeof(std::int32_t);
+  const std::string header =
+      R"({"data": {"dtype": "I32", "shape": [30, 4, 33], "data_offsets": [0, )" +
+      std::to_string(bytes) + "]}}";
+  std::string file;
+  for (std::size_t shift = 0; shift < 64; shift += 8) {
+    file += static_cast<char>(header.size() >> shift & 0xff);
+  }
+  return file + header + numbers.substr(numbers.size() - bytes);
+}
+
+TEST_F(DocsExamples, OfProbeWork) {
+  const auto settings = blocks_of("probe.md", "json");
+  ASSERT_EQ(settings.size(), 1U);
+  folder_.write("ds.json", settings.front());
+  folder_.write("steps.safetensors", golden_steps());
+  const auto blocks = blocks_of("probe.md", "sh");
+  ASSERT_EQ(blocks.size(), 2U);
+  const Result once = shell(blocks[0]);
+  EXPECT_EQ(once.code, 0) << once.err;
+  EXPECT_THAT(once.out, HasSubstr("\nloss                     6.52"));
+  EXPECT_THAT(once.out, HasSubstr("\nlogits                   at most "));
+  EXPECT_THAT(once.out, HasSubstr("\nwrote out.safetensors, 32 tensors\n"));
+  const Result trained = shell(blocks[1]);
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("[0]     0        0.001     6.54078"));
+  EXPECT_THAT(trained.out, HasSubstr("\n[0]    29        0.001 "));
+  EXPECT_THAT(
+      trained.out,
+      HasSubstr("\n[0] wrote run.safetensors, 60 tensors\n"));
+}
+
+std::string without_blanks(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isspace(c) != 0; });
+  return text;
+}
+
+TEST(DocsExamplesOfModels, AreTheExampleProgram) {
+  const std::string program = without_blanks(
+      read_text(fs::path(CAIRN_SOURCE_DIR) / "examples/models/models.cpp"));
+  const auto blocks = blocks_of("models.md", "cpp");
+  ASSERT_EQ(blocks.size(), 4U);
+  for (const std::string& block : blocks) {
+    std::istringstream lines(block);
+    std::string code;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("#include")) {
+        EXPECT_THAT(program, HasSubstr(without_blanks(line)));
+      } else {
+        code += line;
+      }
+    }
+    EXPECT_THAT(program, HasSubstr(without_blanks(code))) << block;
   }
 }
 

@@ -230,6 +230,75 @@ TEST_F(Pretrain, FineTunesFromWeightsAlone) {
   EXPECT_TRUE(fs::exists(path("tuned") + "/global_step2"));
 }
 
+TEST_F(Pretrain, FineTunesFromOtherFormats) {
+  succeed(cairn(gpt(2) + Words{"--save", path("origin")}));
+  const auto tuned = [](const std::string& from, int ranks, Words more) {
+    const Words flags = gpt(2) +
+        Words{"--load", path(from), "--finetune", "--log-jsonl"} +
+        Words{path(from + std::to_string(ranks) + ".jsonl")} + more;
+    const Result result =
+        run(ranks > 1 ? launched(flags, ranks) : cairn(flags));
+    EXPECT_EQ(result.code, 0) << from << result.err;
+    return result.out + result.err;
+  };
+  tuned("origin", 1, {});
+  const auto wanted = values("origin1.jsonl", "lm loss");
+  ASSERT_FALSE(wanted.empty());
+  for (const std::string format :
+       {"huggingface", "megatron", "deepspeed", "torch"}) {
+    succeed(cairn(
+        {"convert",
+         "--input",
+         path("origin"),
+         "--output",
+         path(format),
+         "--to",
+         format,
+         "--weights-only"}));
+    EXPECT_THAT(
+        tuned(format, 1, {}),
+        HasSubstr(
+            "loaded the weights of " + path(format) + " (format " + format +
+            "): fine-tuning from iteration 0"));
+    EXPECT_EQ(values(format + "1.jsonl", "lm loss"), wanted) << format;
+  }
+  for (const Words& layout : std::vector<Words>{
+           {"--tensor-model-parallel-size", "2"},
+           {"--pipeline-model-parallel-size", "2"}}) {
+    const Words more = layout + Words{"--hidden-dropout", "0"} +
+        Words{"--attention-dropout", "0"};
+    tuned("origin", 2, more);
+    tuned("huggingface", 2, more);
+    EXPECT_EQ(
+        values("huggingface2.jsonl", "lm loss"),
+        values("origin2.jsonl", "lm loss"));
+  }
+
+  const auto refusal = [](const Words& more) {
+    const Result result =
+        run(cairn(gpt(2) + Words{"--load", path("huggingface")} + more));
+    EXPECT_EQ(result.code, 2) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(
+      refusal({}),
+      AllOf(
+          HasSubstr("training does not go on from a checkpoint of another "
+                    "format (huggingface); add --finetune"),
+          HasSubstr("cairn convert --input " + path("huggingface"))));
+  EXPECT_THAT(
+      refusal(
+          {"--finetune",
+           "--norm-epsilon",
+           "1e-6",
+           "--untie-embeddings-and-output-weights"}),
+      AllOf(
+          HasSubstr("norm_epsilon 1e-05 there, 1e-06 here"),
+          HasSubstr("tied_head true there, false here"),
+          HasSubstr("look at --norm-epsilon, "
+                    "--untie-embeddings-and-output-weights")));
+}
+
 TEST_F(Pretrain, ItsCheckpointsConvert) {
   succeed(cairn(gpt(2) + Words{"--save", path("convertible")}));
   succeed(cairn(
@@ -237,10 +306,10 @@ TEST_F(Pretrain, ItsCheckpointsConvert) {
        "--input",
        path("convertible"),
        "--output",
-       path("huggingface"),
+       path("converted"),
        "--to",
        "huggingface"}));
-  EXPECT_TRUE(fs::exists(path("huggingface") + "/model.safetensors"));
+  EXPECT_TRUE(fs::exists(path("converted") + "/model.safetensors"));
 }
 
 TEST_F(Pretrain, RefusesWhatItCannotDo) {

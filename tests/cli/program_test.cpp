@@ -132,6 +132,28 @@ TEST(Example, LayersSpreadOverProcesses) {
   EXPECT_THAT(result.out, ContainsRegex("step 100: loss 0\\.[01]"));
 }
 
+TEST(Example, ModelsOfTheirPage) {
+  const testing::TemporaryFolder folder;
+  const Result one = testing::run(
+      {"bash",
+       "-ec",
+       "cd '" + folder.path().string() +
+           "'; ln -s '" CAIRN_GOLDEN_DIR "/models/gpt2' gpt2; "
+           "exec '" CAIRN_BINARY_DIR "/bin/models_example'"});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_THAT(one.out, ContainsRegex("stored gpt2: loss 6\\."));
+  EXPECT_THAT(one.out, ContainsRegex("described gpt: loss [0-8]\\."));
+  const Result two = cairn(
+      {"launch", "--num_gpus", "2", CAIRN_BINARY_DIR "/bin/models_example"});
+  EXPECT_EQ(two.code, 0) << two.err;
+  const auto loss = [](const std::string& out) {
+    const auto at = out.find(": loss ");
+    return out.substr(at, out.find('\n', at) - at);
+  };
+  EXPECT_THAT(two.out, HasSubstr("[0] own net, shared by 2: loss "));
+  EXPECT_EQ(loss(one.out), loss(two.out));
+}
+
 TEST(Example, ResNetLearnsPicturesInCifar10sFormat) {
   for (const char* stage : {"0", "3"}) {
     const testing::TemporaryFolder folder;

@@ -112,14 +112,18 @@ struct Training {
         pipelined(row.pipeline > 1) {
     const Logger logger({.least = LogLevel::error});
     const config::Config config = config_of(row);
-    engine.emplace(
-        initialize(
-            {.model = build_model(small_gpt(), config, mesh, at::kCPU, logger),
-             .mesh = mesh,
-             .settings = config,
-             .world = world,
-             .logger = logger})
-            .engine);
+    engine.emplace(initialize({.model = build_model(
+                                   small_gpt(),
+                                   config,
+                                   mesh,
+                                   at::kCPU,
+                                   logger,
+                                   build_options(config.flags)),
+                               .mesh = mesh,
+                               .settings = config,
+                               .world = world,
+                               .logger = logger})
+                       .engine);
   }
 
   Point step() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <cairn/checkpoint/slices.h>
 #include <cairn/engine/client_state.h>
 #include <cairn/engine/memory_report.h>
 #include <cairn/engine/model.h>
@@ -10,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -115,6 +117,15 @@ class Engine {
   int local_rank() const;
   at::Device device() const;
   torch::nn::Module& module();
+
+  /// Takes what this rank has of a parameter; the ranks together give every
+  /// element of the model once.
+  using VisitSlice = std::function<void(const checkpoints::TensorSlice& slice)>;
+  /// From now on every update, within step() or train_batch(), first shows the
+  /// gradients: averaged over the ranks, without the loss scale, not clipped.
+  void watch_gradients(VisitSlice watch);
+  /// The weights, as exact as the optimizer has them. All ranks call it.
+  void visit_weights(const VisitSlice& visit);
 
   /// Saves everything that training goes on from, under folder/tag; without a
   /// tag under global_stepN. All ranks call it. Returns when the values are

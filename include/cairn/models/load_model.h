@@ -1,15 +1,32 @@
 #pragma once
 
+#include <cairn/checkpoint/checkpoint_format.h>
+#include <cairn/checkpoint/lazy_tensor.h>
 #include <cairn/models/transformer.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 namespace cairn::models {
 
-/// The model of a checkpoint in any format that Cairn reads, with its weights:
-/// Hugging Face's, Megatron's, or a native one of `cairn pretrain`. Throws
-/// CheckpointError.
+/// A checkpoint's model before it is made: what it is, and its weights, which
+/// are read when asked for.
+struct StoredModel {
+  checkpoints::CheckpointFormat format;
+  ModelDescription description;
+  checkpoints::NamedTensors tensors;
+};
+
+/// Of a checkpoint in any format that Cairn reads and that says what its model
+/// is: Hugging Face's, Megatron's, or what `cairn pretrain` and `cairn convert`
+/// wrote. `step`: another than the newest. Throws CheckpointError.
+StoredModel open_model(
+    const std::filesystem::path& checkpoint,
+    std::optional<std::int64_t> step = std::nullopt);
+
+/// The same as a model with its weights.
 std::shared_ptr<Transformer> load_model(
     const std::filesystem::path& checkpoint,
     ModelOptions options = {});

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cairn/config/flags.h>
+#include <cairn/distributed/init_distributed.h>
+
+namespace cairn::cli {
+
+/// Joins the job that the environment describes, with the backend and the
+/// patience that the flags ask for.
+distributed::World join_job(const config::DistributedFlags& flags);
+
+} // namespace cairn::cli

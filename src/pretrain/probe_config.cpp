@@ -1,0 +1,231 @@
+#include "pretrain/probe_config.h"
+
+#include "pretrain/build_model.h"
+#include "pretrain/used_flags.h"
+
+#include <cairn/base/error.h>
+#include <cairn/config/hjson.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace cairn::pretrain {
+
+namespace {
+
+using checkpoints::ModelFamily;
+
+const std::set<std::string_view> layout_flags{
+    "--tensor-model-parallel-size",
+    "--model-parallel-size",
+    "--pipeline-model-parallel-size",
+    "--sequence-parallel",
+    "--pipeline-schedule",
+    "--no-pipeline-parallel",
+    "--distributed-backend",
+    "--distributed-timeout-minutes",
+    "--local_rank",
+    "--deepspeed",
+    "--deepspeed_config",
+    "--zero-stage",
+    "--zero-reduce-bucket-size",
+    "--micro-batch-size",
+    "--global-batch-size",
+    "--fp16",
+    "--bf16",
+    "--loss-scale",
+    "--initial-loss-scale",
+    "--min-loss-scale",
+    "--loss-scale-window",
+    "--hysteresis"};
+
+const std::set<std::string_view> training_flags{
+    "--optimizer",
+    "--weight-decay",
+    "--start-weight-decay",
+    "--end-weight-decay",
+    "--weight-decay-incr-style",
+    "--clip-grad",
+    "--adam-beta1",
+    "--adam-beta2",
+    "--adam-eps",
+    "--sgd-momentum",
+    "--lr",
+    "--min-lr",
+    "--lr-decay-style",
+    "--lr-decay-iters",
+    "--lr-warmup-fraction",
+    "--lr-warmup-iters",
+    "--lr-warmup-init",
+    "--lr-wsd-decay-style",
+    "--lr-wsd-decay-iters"};
+
+void refuse_flags(const config::Config& config, bool train) {
+  std::set<std::string_view> used = layout_flags;
+  if (train) {
+    used.insert(training_flags.begin(), training_flags.end());
+  } else {
+    for (const std::string_view flag : training_flags) {
+      if (config.given.contains(std::string(flag))) {
+        throw ConfigError(
+            {.what = "nothing is trained",
+             .where = std::string(flag),
+             .remedy = "add --train, or leave it out"});
+      }
+    }
+  }
+  refuse_unused_flags(config, "probe", used);
+}
+
+/// Whether a file or the flags say how large a batch is.
+bool says_batch(const config::ConfigSource& source) {
+  for (std::string word : source.flags) {
+    std::ranges::replace(word, '_', '-');
+    for (const std::string_view flag :
+         {"--micro-batch-size", "--global-batch-size"}) {
+      if (word == flag || word.starts_with(std::string(flag) + "=")) {
+        return true;
+      }
+    }
+  }
+  if (!source.file) {
+    return false;
+  }
+  const config::Node root = config::read_hjson_file(*source.file);
+  return root.find("train_batch_size") != nullptr ||
+      root.find("train_micro_batch_size_per_gpu") != nullptr;
+}
+
+void require_division(
+    std::int64_t number,
+    std::string_view what,
+    std::int64_t ranks,
+    std::string_view flag) {
+  if (number % ranks != 0) {
+    throw ConfigError(
+        {.what = fmt::format("{} do not divide over the ranks", what),
+         .where = std::string(flag),
+         .values = fmt::format("{} over {}", number, ranks)});
+  }
+}
+
+void check_layout(
+    const config::Config& config,
+    const checkpoints::ModelDescription& model,
+    const ProbeInput& input) {
+  const config::DistributedFlags& flags = config.flags.distributed;
+  const char* tensor = "--tensor-model-parallel-size";
+  require_division(
+      model.heads,
+      "the model's heads",
+      flags.tensor_parallel,
+      tensor);
+  require_division(
+      model.key_value_heads,
+      "the model's key and value heads",
+      flags.tensor_parallel,
+      tensor);
+  require_division(
+      model.ffn,
+      "the width of the model's MLP",
+      flags.tensor_parallel,
+      tensor);
+  if (flags.sequence_parallel) {
+    for (const std::int64_t length : {input.length(), input.label_length()}) {
+      require_division(
+          length,
+          "the tokens of a row",
+          flags.tensor_parallel,
+          "--sequence-parallel");
+    }
+  }
+  const bool stages =
+      model.family == ModelFamily::gpt2 || model.family == ModelFamily::llama;
+  if (is_pipelined(flags) && !stages) {
+    throw ConfigError(
+        {.what = "only GPT and Llama are cut into pipeline stages",
+         .where = "--pipeline-model-parallel-size",
+         .values = std::string(checkpoints::name_of(model.family)),
+         .remedy = "use --tensor-model-parallel-size or ZeRO"});
+  }
+  if (model.layers < flags.pipeline_parallel) {
+    throw ConfigError(
+        {.what = "more stages than layers",
+         .where = "--pipeline-model-parallel-size",
+         .values =
+             fmt::format("{} and {}", flags.pipeline_parallel, model.layers)});
+  }
+}
+
+/// All rows at once.
+void divide_rows(config::Config& config, const ProbeInput& input) {
+  require_division(
+      input.rows(),
+      "the rows of the batch",
+      config.data_parallel_size,
+      "the input");
+  config.deepspeed.batch = {
+      .train = input.rows(),
+      .micro = input.rows() / config.data_parallel_size,
+      .accumulation = 1,
+      .data_parallel = config.data_parallel_size};
+}
+
+/// One that keeps no states, and changes nothing.
+void leave_weights_alone(config::Config& config) {
+  config.deepspeed.optimizer = {};
+  config.deepspeed.optimizer.type = "sgd";
+  config.deepspeed.optimizer.params.emplace().lr = 0;
+  config.deepspeed.scheduler = {};
+}
+
+void plan_training(config::Config& config, const ProbeInput& input) {
+  if (!config.deepspeed.optimizer.type) {
+    throw ConfigError(
+        {.what = "training needs an optimizer",
+         .where = "--train",
+         .remedy = "name one in --config FILE, or give Megatron's flags: --lr, "
+                   "--optimizer, …"});
+  }
+  if (config.deepspeed.batch->train != input.rows()) {
+    throw ConfigError(
+        {.what = "the batch of the configuration is not what the input has",
+         .where = "train_batch_size",
+         .values = fmt::format(
+             "{}, and {} rows in a step",
+             config::describe(*config.deepspeed.batch),
+             input.rows())});
+  }
+  config.flags.training.train_iters = input.steps();
+}
+
+} // namespace
+
+config::Config probe_config(
+    config::ConfigSource source,
+    const checkpoints::ModelDescription& model,
+    const ProbeInput& input,
+    bool train) {
+  const bool own_batch = says_batch(source);
+  if (!own_batch) { // any, for now
+    source.flags.insert(source.flags.end(), {"--micro-batch-size", "1"});
+  }
+  config::Config config = config::Config::load(source);
+  refuse_flags(config, train);
+  check_layout(config, model, input);
+  if (!train || !own_batch) {
+    divide_rows(config, input);
+  }
+  if (train) {
+    plan_training(config, input);
+  } else {
+    leave_weights_alone(config);
+  }
+  return config;
+}
+
+} // namespace cairn::pretrain

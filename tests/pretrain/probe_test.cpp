@@ -1,0 +1,569 @@
+// `cairn probe` against what transformers and plain PyTorch compute: every
+// model of tests/golden/models and every run of tests/golden/training, on one
+// rank and on several.
+
+#include "pretrain/named_norms.h"
+#include "support/error_text.h"
+#include "support/golden_tensors.h"
+#include "support/run_ranks.h"
+#include "support/temporary_folder.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <cairn/base/file.h>
+#include <cairn/checkpoint/convert.h>
+#include <cairn/checkpoint/model_parameters.h>
+#include <cairn/checkpoint/safetensors.h>
+#include <cairn/models/presets.h>
+#include <cairn/pretrain/probe.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cairn::pretrain::probe_test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::run_ranks;
+using testing::TemporaryFolder;
+using Tensors = std::map<std::string, at::Tensor>;
+using Words = std::vector<std::string>;
+
+fs::path golden(const std::string& name) {
+  return fs::path(CAIRN_GOLDEN_DIR) / name;
+}
+
+json golden_json(const std::string& name) {
+  return json::parse(read_file(golden(name), 1 << 20));
+}
+
+/// How a probe is spread.
+struct Spread {
+  std::string name;
+  int ranks = 1;
+  Words flags{};
+};
+
+const Words tensor2{"--tensor-model-parallel-size", "2"};
+const Words pipeline2{"--pipeline-model-parallel-size", "2"};
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+/// Runs it on ranks that are there, and reads what rank 0 wrote.
+Tensors probed(
+    ProbeOptions options,
+    const Words& flags,
+    const distributed::World& world) {
+  options.config.flags = flags;
+  options.config.world_size = world.size();
+  options.writes = world.rank() == 0;
+  Probe(options).run(world, Logger({.least = LogLevel::error}));
+  return world.rank() == 0 ? testing::golden_tensors(options.output)
+                           : Tensors{};
+}
+
+double number(const Tensors& tensors, const std::string& name) {
+  return tensors.at(name).item<double>();
+}
+
+void expect_close(const at::Tensor& ours, const at::Tensor& theirs) {
+  ASSERT_EQ(ours.sizes(), theirs.sizes());
+  EXPECT_TRUE(at::allclose(ours, theirs, 1e-5, 1e-5))
+      << (ours - theirs).abs().max().item<double>();
+}
+
+/// Everything that golden/models has of a model, and nothing else.
+void expect_golden(const std::string& model, const Tensors& results) {
+  const json expected = golden_json("models/" + model + "/expected.json");
+  const double loss = expected["loss"];
+  EXPECT_NEAR(number(results, "loss"), loss, 1e-5 * loss);
+  EXPECT_EQ(
+      results.at("num_parameters").item<std::int64_t>(),
+      expected["num_parameters"].get<std::int64_t>());
+  const double total = expected["total_grad_norm"];
+  EXPECT_NEAR(number(results, "total_grad_norm"), total, 1e-5 * total);
+  for (const auto& [name, norm] : expected["grad_norms"].items()) {
+    const double theirs = norm;
+    EXPECT_NEAR(
+        number(results, "grad_norms." + name),
+        theirs,
+        1e-5 * std::max(theirs, 0.01))
+        << name;
+  }
+  std::size_t logits = 0;
+  for (const auto& [name, values] :
+       testing::golden_tensors(golden("models/" + model + "/io.safetensors"))) {
+    if (name.ends_with("logits")) {
+      SCOPED_TRACE(name);
+      expect_close(results.at(name), values);
+      ++logits;
+    }
+  }
+  EXPECT_EQ(results.size(), expected["grad_norms"].size() + logits + 3);
+}
+
+const std::vector<std::string> models{
+    "gpt2",
+    "llama",
+    "bert",
+    "t5_relu",
+    "t5_gated_gelu"};
+
+class ProbeLayouts : public ::testing::TestWithParam<Spread> {};
+
+TEST_P(ProbeLayouts, GiveWhatTransformersComputes) {
+  const Spread& spread = GetParam();
+  const bool staged = spread.name.starts_with("pipeline");
+  const TemporaryFolder folder;
+  run_ranks({.ranks = spread.ranks}, [&](const distributed::World& world) {
+    for (const std::string& model : models) {
+      if (staged && model != "gpt2" && model != "llama") {
+        continue;
+      }
+      SCOPED_TRACE(model);
+      const Tensors results = probed(
+          {.load = golden("models/" + model),
+           .input = golden("models/" + model + "/io.safetensors"),
+           .output = folder / model},
+          spread.flags,
+          world);
+      if (world.rank() == 0) {
+        expect_golden(model, results);
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table,
+    ProbeLayouts,
+    ::testing::Values(
+        Spread{"one"},
+        Spread{"tensor2", 2, tensor2},
+        Spread{
+            "tensor2_sequence_zero1",
+            2,
+            tensor2 + Words{"--sequence-parallel", "--zero-stage", "1"}},
+        Spread{"data3_zero3", 3, {"--zero-stage", "3"}},
+        Spread{"data3", 3},
+        Spread{"pipeline2_zero2", 2, pipeline2 + Words{"--zero-stage", "2"}},
+        Spread{"pipeline2_tensor2", 4, pipeline2 + tensor2}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Probe, ReadsEveryFormat) {
+  const TemporaryFolder folder;
+  run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+    using checkpoints::CheckpointFormat;
+    for (const CheckpointFormat format :
+         {CheckpointFormat::native,
+          CheckpointFormat::deepspeed,
+          CheckpointFormat::megatron,
+          CheckpointFormat::torch}) {
+      const std::string name(checkpoints::name_of(format));
+      SCOPED_TRACE(name);
+      checkpoints::ConvertOptions convert{.input = golden("models/gpt2")};
+      convert.output = folder / name;
+      convert.to = format;
+      if (format == CheckpointFormat::megatron) {
+        convert.split.tensor = 2;
+      }
+      if (world.rank() == 0) {
+        checkpoints::convert(convert);
+      }
+      world.group().barrier();
+      const Tensors results = probed(
+          {.load = folder / name,
+           .input = golden("models/gpt2/io.safetensors"),
+           .output = folder / (name + ".out")},
+          tensor2,
+          world);
+      if (world.rank() == 0) {
+        expect_golden("gpt2", results);
+      }
+    }
+  });
+}
+
+TEST(Probe, ComparesWithWhatTheInputHas) {
+  const TemporaryFolder folder;
+  run_ranks({.ranks = 1}, [&](const distributed::World& world) {
+    Tensors io = testing::golden_tensors(golden("models/gpt2/io.safetensors"));
+    io["loss"] = at::full({}, 6.0, at::kDouble);
+    checkpoints::write_safetensors(folder / "in", io);
+    ProbeOptions options{
+        .load = golden("models/gpt2"),
+        .input = folder / "in",
+        .output = folder / "out"};
+    const ProbeReport report =
+        Probe(options).run(world, Logger({.least = LogLevel::error}));
+    ASSERT_EQ(report.differences.size(), 2U);
+    EXPECT_EQ(report.differences[0].name, "logits");
+    EXPECT_LT(report.differences[0].largest, 1e-5);
+    EXPECT_EQ(report.differences[1].name, "loss");
+    EXPECT_NEAR(report.differences[1].largest, 0.526580, 1e-5);
+    options.logits = false;
+    options.output = folder / "without";
+    EXPECT_EQ(
+        Probe(options)
+            .run(world, Logger({.least = LogLevel::error}))
+            .differences.size(),
+        1U);
+  });
+}
+
+at::Tensor golden_tokens() {
+  const std::string bytes = read_file(golden("training/data.npy"), 1 << 20);
+  at::Tensor tokens = at::empty({30, 4, 33}, at::kInt);
+  std::memcpy(
+      tokens.data_ptr(),
+      bytes.data() + bytes.size() - tokens.nbytes(),
+      tokens.nbytes());
+  return tokens;
+}
+
+/// What says of a run the same as its line in runs.json: Megatron's schedule
+/// and its rule for weight decay in Megatron's flags, all else in a JSON.
+struct RunConfig {
+  json file;
+  Words flags;
+};
+
+RunConfig config_of(const json& run, int data_parallel) {
+  RunConfig result;
+  const int accumulation = run["accumulation"];
+  result.file = {
+      {"train_batch_size", 4},
+      {"train_micro_batch_size_per_gpu", 4 / accumulation / data_parallel},
+      {"gradient_clipping", run["clip"]},
+      {"amp", {{"enabled", run["autocast_bf16"]}}}};
+  const auto text = [](const json& value) { return value.dump(); };
+  if (run["lr_schedule"] == "cosine") {
+    result.flags = {
+        "--lr",
+        "1e-3",
+        "--min-lr",
+        "1e-4",
+        "--lr-decay-style",
+        "cosine",
+        "--lr-warmup-iters",
+        "5",
+        "--weight-decay",
+        text(run["weight_decay"]),
+        "--adam-beta1",
+        text(run["betas"][0]),
+        "--adam-beta2",
+        text(run["betas"][1])};
+    return result;
+  }
+  json params{{"lr", run["lr"][0]}, {"weight_decay", run["weight_decay"]}};
+  const bool sgd = run["optimizer"] == "sgd";
+  if (sgd) {
+    params["momentum"] = 0.9;
+  } else {
+    params["betas"] = run["betas"];
+    params["eps"] = run["eps"];
+    params["adam_w_mode"] = run["optimizer"] == "adamw";
+  }
+  result.file["optimizer"] = {
+      {"type", sgd ? "SGD" : "Adam"},
+      {"params", params}};
+  return result;
+}
+
+void expect_run(const json& run, const Tensors& results) {
+  const bool autocast = run["autocast_bf16"];
+  for (int step = 0; step < 30; ++step) {
+    SCOPED_TRACE(step);
+    const auto at = [&](const char* name) {
+      return results.at(name)[step].item<double>();
+    };
+    const double tolerance = autocast ? 2e-2 : step < 10 ? 1e-4 : 1e-3;
+    const double loss = run["loss"][step];
+    ASSERT_NEAR(at("loss"), loss, tolerance * loss);
+    const double norm = run["grad_norm"][step];
+    EXPECT_NEAR(at("grad_norm"), norm, 10 * tolerance * norm);
+    EXPECT_NEAR(at("lr"), run["lr"][step].get<double>(), 1e-12);
+  }
+  for (const auto& [name, norm] : run["final_param_norms"].items()) {
+    const double theirs = norm;
+    EXPECT_NEAR(
+        number(results, "final_param_norms." + name),
+        theirs,
+        (autocast ? 2e-2 : 1e-3) * theirs)
+        << name;
+    EXPECT_EQ(results.at("grad_norms." + name).numel(), 30) << name;
+  }
+}
+
+class ProbeTraining : public ::testing::TestWithParam<Spread> {};
+
+TEST_P(ProbeTraining, FollowsEveryRunOfPyTorch) {
+  const Spread& spread = GetParam();
+  const int data = spread.name.starts_with("data") ? spread.ranks : 1;
+  const TemporaryFolder folder;
+  const json runs = golden_json("training/runs.json");
+  run_ranks({.ranks = spread.ranks}, [&](const distributed::World& world) {
+    const fs::path input = folder / fmt::format("in{}", world.rank());
+    checkpoints::write_safetensors(input, {{"data", golden_tokens()}});
+    for (const json& run : runs) {
+      // A micro batch of one cannot be shared; amp is for one copy of all.
+      if (run["micro_batch"].get<int>() < data ||
+          (run["autocast_bf16"].get<bool>() && spread.ranks > 1)) {
+        continue;
+      }
+      const std::string name = run["name"];
+      SCOPED_TRACE(name);
+      const RunConfig config = config_of(run, data);
+      ProbeOptions options{
+          .load = golden("models/gpt2"),
+          .input = input,
+          .output = folder / name};
+      options.train = true;
+      options.logits = false;
+      options.config.file = folder.write(
+          fmt::format("{}.{}.json", name, world.rank()),
+          config.file.dump());
+      const Tensors results =
+          probed(options, config.flags + spread.flags, world);
+      if (world.rank() == 0) {
+        expect_run(run, results);
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table,
+    ProbeTraining,
+    ::testing::Values(
+        Spread{"one"},
+        Spread{"tensor2", 2, tensor2},
+        Spread{"data2_zero2", 2, {"--zero-stage", "2"}},
+        Spread{"pipeline2", 2, pipeline2}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Probe, TrainsOnHuggingFacesNamesToo) {
+  const TemporaryFolder folder;
+  const json run = golden_json("training/runs.json")[0];
+  run_ranks({.ranks = 1}, [&](const distributed::World& world) {
+    const at::Tensor tokens = golden_tokens().narrow(0, 0, 3);
+    checkpoints::write_safetensors(
+        folder / "in",
+        {{"input_ids", tokens.to(at::kLong)}, {"labels", tokens}});
+    ProbeOptions options{
+        .load = golden("models/gpt2"),
+        .input = folder / "in",
+        .output = folder / "out"};
+    options.train = true;
+    options.config.file =
+        folder.write("ds.json", config_of(run, 1).file.dump());
+    const Tensors results = probed(options, {}, world);
+    EXPECT_EQ(
+        results.at("logits").sizes(),
+        (std::vector<std::int64_t>{3, 4, 33, 512}));
+    for (int step = 0; step < 3; ++step) {
+      const double loss = run["loss"][step];
+      EXPECT_NEAR(results.at("loss")[step].item<double>(), loss, 1e-4 * loss);
+    }
+  });
+}
+
+TEST(NamedNorms, HaveCairnsNamesWhereHuggingFaceHasNoSuchModel) {
+  const auto megatrons = models::t5_description(
+      {.layers = 1, .hidden = 8, .heads = 2, .sequence = 4, .vocabulary = 16});
+  const NamedNorms norms(megatrons);
+  EXPECT_FALSE(norms.names_are_hugging_faces());
+  const auto parameters = checkpoints::model_parameters(megatrons);
+  ASSERT_EQ(norms.names().size(), parameters.size());
+  EXPECT_EQ(norms.names().front(), parameters.front().name);
+  EXPECT_TRUE(
+      NamedNorms(models::gpt_description({})).names_are_hugging_faces());
+}
+
+/// One thing that is wrong with a probe, and what is said of it.
+struct Wrong {
+  std::string message;
+  std::function<void(Tensors&)> input = [](Tensors&) {};
+  Words flags{};
+  int ranks = 1;
+  std::string model = "gpt2";
+  bool train = false;
+  std::string config{};
+};
+
+std::vector<Wrong> wrongs() {
+  const auto without = [](const std::string& name) {
+    return [name](Tensors& io) { io.erase(name); };
+  };
+  const auto with = [](const std::string& name, const at::Tensor& values) {
+    return [name, values](Tensors& io) { io[name] = values; };
+  };
+  const auto filled = [](const std::string& name, std::int64_t value) {
+    return [name, value](Tensors& io) { io.at(name)[1][5] = value; };
+  };
+  const at::Tensor zeros = at::zeros({3, 24}, at::kLong);
+  return {
+      {"(input_ids): there is no such tensor in the input",
+       without("input_ids")},
+      {"(labels): there is no such tensor in the input", without("labels")},
+      {.message = "(next_sentence_label): there is no such tensor in the input",
+       .input = without("next_sentence_label"),
+       .model = "bert"},
+      {"(input_ids): of a wrong type (Float)",
+       with("input_ids", at::zeros({3, 24}))},
+      {"(input_ids): tokens are [rows, tokens] ([24])",
+       with("input_ids", at::zeros({24}, at::kLong))},
+      {"(input_ids): a dimension for steps ([2, 3, 24]); add --train",
+       with("input_ids", at::zeros({2, 3, 24}, at::kLong))},
+      {"(input_ids): an empty batch ([0, 24])",
+       with("input_ids", at::zeros({0, 24}, at::kLong))},
+      {"(labels): does not fit input_ids ([3, 23] instead of [3, 24])",
+       with("labels", at::zeros({3, 23}, at::kLong))},
+      {"(input_ids): a value out of range (512, where the model takes 0 to "
+       "511)",
+       filled("input_ids", 512)},
+      {"(input_ids): a value out of range (-1, where", filled("input_ids", -1)},
+      {"(labels): a value out of range (-7, where the model takes 0 to 511 and "
+       "-100)",
+       filled("labels", -7)},
+      {"(labels): no label asks for anything",
+       with("labels", at::full({3, 24}, -100, at::kLong))},
+      {"(input_id): a tensor that the gpt2 of the checkpoint has no use for; "
+       "did you mean \"input_ids\"?",
+       with("input_id", zeros)},
+      {"(token_type_ids): a tensor that the gpt2",
+       with("token_type_ids", zeros)},
+      {"(logits): a result of another shape",
+       with("logits", at::zeros({3, 24, 500}))},
+      {"(attention_mask): a row whose first token is masked sees nothing",
+       with("attention_mask", zeros)},
+      {.message = "(attention_mask): a row without any text",
+       .input = with("attention_mask", zeros),
+       .model = "bert"},
+      {.message = "(labels): does not fit input_ids ([3, 0] instead of",
+       .input = with("labels", at::zeros({3, 0}, at::kLong)),
+       .model = "t5_relu"},
+      {"(input_ids): longer than the model has positions for (65 tokens, 64 "
+       "positions)",
+       [](Tensors& io) {
+         io = {
+             {"input_ids", at::zeros({1, 65}, at::kLong)},
+             {"labels", at::zeros({1, 65}, at::kLong)}};
+       }},
+      {.message = "--lr: nothing is trained; add --train",
+       .flags = {"--lr", "1"}},
+      {.message = "probe does not act on these flags (--num-layers)",
+       .flags = {"--num-layers", "2"}},
+      {.message = "the rows of the batch do not divide over the ranks (3 over "
+                  "2)",
+       .ranks = 2},
+      {.message = "the model's key and value heads do not divide over the "
+                  "ranks (2 over 4)",
+       .flags = {"--tensor-model-parallel-size", "4"},
+       .ranks = 4,
+       .model = "llama"},
+      {.message = "only GPT and Llama are cut into pipeline stages (bert)",
+       .flags = pipeline2,
+       .ranks = 2,
+       .model = "bert"},
+      {.message = "the tokens of a row do not divide over the ranks (23 over "
+                  "2)",
+       .input =
+           [](Tensors& io) {
+             for (auto& [name, values] : io) {
+               values = values.narrow(1, 0, 23);
+             }
+           },
+       .flags = tensor2 + Words{"--sequence-parallel"},
+       .ranks = 2},
+      {.message = "--train: training needs an optimizer",
+       .input = without("logits"),
+       .train = true},
+      {.message = "the batch of the configuration is not what the input has",
+       .input = without("logits"),
+       .train = true,
+       .config = R"({"train_batch_size": 8,
+           "optimizer": {"type": "Adam", "params": {"lr": 1}}})"},
+  };
+}
+
+TEST(Probe, RefusesWhatIsWrongBeforeAnythingIsAllocated) {
+  const TemporaryFolder folder;
+  run_ranks({.ranks = 1}, [&](const distributed::World&) {
+    for (const Wrong& wrong : wrongs()) {
+      Tensors io = testing::golden_tensors(
+          golden("models/" + wrong.model + "/io.safetensors"));
+      wrong.input(io);
+      for (auto& [name, values] : io) {
+        values = values.contiguous();
+      }
+      checkpoints::write_safetensors(folder / "in", io);
+      ProbeOptions options{
+          .load = golden("models/" + wrong.model),
+          .input = folder / "in",
+          .output = folder / "out"};
+      options.train = wrong.train;
+      options.config = {.flags = wrong.flags, .world_size = wrong.ranks};
+      if (!wrong.config.empty()) {
+        options.config.file = folder.write("ds.json", wrong.config);
+      }
+      EXPECT_THAT(
+          error_text<Error>([&] { Probe probe(options); }),
+          HasSubstr(wrong.message));
+    }
+  });
+}
+
+TEST(Probe, RefusesFilesThatCannotBe) {
+  const TemporaryFolder folder;
+  run_ranks({.ranks = 1}, [&](const distributed::World&) {
+    const fs::path io = golden("models/gpt2/io.safetensors");
+    const auto refusal = [&](const fs::path& load,
+                             const fs::path& input,
+                             const fs::path& output) {
+      return error_text<Error>([&] {
+        Probe probe({.load = load, .input = input, .output = output});
+      });
+    };
+    const fs::path gpt2 = golden("models/gpt2");
+    const fs::path out = folder / "out";
+    const std::string text = folder.write("text", "no safetensors at all");
+    EXPECT_THAT(refusal(gpt2, text, out), HasSubstr(text));
+    EXPECT_THAT(
+        refusal(gpt2, folder / "absent", out),
+        HasSubstr("No such file"));
+    EXPECT_THAT(
+        refusal(folder / "absent", io, out),
+        HasSubstr("there is no such file or folder"));
+    EXPECT_THAT(
+        refusal(folder.path(), io, out),
+        HasSubstr("no checkpoint that we know"));
+    EXPECT_THAT(
+        refusal(gpt2, io, folder / "no/such/folder"),
+        HasSubstr("No such file or directory"));
+    EXPECT_THAT(
+        refusal(gpt2, io, folder.path()),
+        HasSubstr("the output is a folder"));
+    EXPECT_THAT(
+        refusal(gpt2, io, io),
+        HasSubstr("the output would replace the input"));
+    EXPECT_FALSE(fs::exists(out));
+  });
+}
+
+} // namespace
+} // namespace cairn::pretrain::probe_test
