@@ -180,9 +180,9 @@ TEST(Step, GoesToTheFilesOfTheJson) {
     EXPECT_THAT(
         csv("Train_Samples_lr.csv"),
         ElementsAre(
-            std::pair(8, 0.125),
-            std::pair(16, 0.25),
-            std::pair(24, 0.375)));
+            std::pair(8, 0.0),
+            std::pair(16, 0.125),
+            std::pair(24, 0.25)));
     EXPECT_THAT(
         csv("Train_Samples_loss_scale.csv"),
         ElementsAre(std::pair(8, 16), std::pair(16, 16), std::pair(24, 16)));
