@@ -21,8 +21,9 @@ namespace {
 struct Options {
   std::string data = "cifar-10-batches-bin";
   std::int64_t epochs = 5;
-  std::int64_t width = 64;    ///< channels of the first stage
-  std::int64_t synthetic = 0; ///< pictures to make up
+  std::int64_t width = 64;      ///< channels of the first stage
+  std::int64_t synthetic = 0;   ///< pictures to make up
+  std::int64_t log_every = 100; ///< steps between two lines
 
   static Options parse(const std::vector<std::string>& words) {
     Options options;
@@ -37,11 +38,14 @@ struct Options {
         options.width = number(name, value);
       } else if (name == "--synthetic") {
         options.synthetic = number(name, value);
+      } else if (name == "--log_every") {
+        options.log_every = number(name, value);
       } else {
         throw cairn::ConfigError(
             {.what = "unknown argument, or one without its value",
              .where = name,
-             .remedy = "--data FOLDER, --epochs N, --width N, --synthetic N"});
+             .remedy = "--data FOLDER, --epochs N, --width N, --synthetic N, "
+                       "--log_every N"});
       }
     }
     return options;
@@ -101,11 +105,12 @@ constexpr const char* usage =
     "ResNet-18 on CIFAR-10, trained as a JSON file says.\n\n"
     "  cairn launch --num_gpus 2 resnet18_cifar10_example\n"
     "    --deepspeed_config ds.json [--data FOLDER] [--epochs N] [--width N]\n"
-    "    [--synthetic N]\n\n"
+    "    [--synthetic N] [--log_every N]\n\n"
     "  --data FOLDER  CIFAR-10's binary version (cifar-10-batches-bin)\n"
     "  --epochs N     how often over the training pictures (5)\n"
     "  --width N      channels of the first stage (64)\n"
-    "  --synthetic N  write N made-up pictures to the folder first\n";
+    "  --synthetic N  write N made-up pictures to the folder first\n"
+    "  --log_every N  steps between two lines with the loss (100)\n";
 
 void run(int argc, char** argv) {
   const auto args = cairn::Args::parse(argc, argv, cairn::Args::Others::keep);
@@ -141,12 +146,26 @@ void run(int argc, char** argv) {
     score.add(loss, logits, batch.labels);
     return loss;
   };
+  std::printf(
+      "Starting training, I'm rank %d on %s\n",
+      engine.rank(),
+      engine.device().str().c_str());
   for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     Score training(engine.device());
     engine.train();
+    std::int64_t step = 0;
     for (auto& batch : loader) {
-      engine.backward(score_of(Pictures(batch), training));
+      const at::Tensor loss = score_of(Pictures(batch), training);
+      engine.backward(loss);
       engine.step();
+      if (++step % options.log_every == 0 && engine.local_rank() == 0) {
+        std::printf(
+            "Epoch: %d, Step: %d, Loss: %.4f\n",
+            static_cast<int>(epoch),
+            static_cast<int>(step),
+            loss.item<double>());
+        std::fflush(stdout);
+      }
     }
     Score testing(engine.device());
     engine.eval();

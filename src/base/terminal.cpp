@@ -1,14 +1,18 @@
 #include "base/terminal.h"
 
+#include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 
 namespace cairn {
 namespace {
+
+constexpr std::string_view logged_word = " logged";
 
 bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
@@ -29,6 +33,31 @@ TerminalSize terminal_size(int fd) {
   }
   // Some terminals wrap as soon as the last column is written.
   return {.columns = size.ws_col - 1U, .rows = size.ws_row};
+}
+
+std::string to_variable(const LentTerminal& terminal) {
+  return fmt::format(
+      "{}{}",
+      terminal.fd,
+      terminal.logged ? logged_word : std::string_view());
+}
+
+std::optional<LentTerminal> lent_terminal() {
+  const char* const value = std::getenv(lent_terminal_variable);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  const std::string_view text(value);
+  LentTerminal terminal;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), terminal.fd);
+  const std::string_view rest = text.substr(end - text.data());
+  terminal.logged = rest == logged_word;
+  if (error != std::errc{} || !(rest.empty() || terminal.logged) ||
+      !can_redraw(terminal.fd)) {
+    return std::nullopt;
+  }
+  return terminal;
 }
 
 void put_on_terminal(int fd, std::string_view text) {

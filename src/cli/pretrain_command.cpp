@@ -38,7 +38,7 @@ void print_help() {
       "    --lr 6e-4 --data-path corpus_text_document\n"
       "    --tokenizer-model tokenizer.json --save checkpoints\n"
       "    --load checkpoints --zero-stage 1\n\n{}",
-      config::flags_text());
+      config::flags_text(pretrain::acts_on));
 }
 
 Kind kind_named(std::string_view name) {

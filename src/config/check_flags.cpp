@@ -204,6 +204,17 @@ void check_blends(const Config& config) {
 
 void check_logging(const Config& config) {
   need(config, "--save-interval", "--save");
+  need(config, "--timing-log-option", "--timing-log-level");
+  for (const char* flag :
+       {"--log-timers-to-tensorboard",
+        "--log-batch-size-to-tensorboard",
+        "--no-log-learning-rate-to-tensorboard",
+        "--no-log-loss-scale-to-tensorboard",
+        "--log-validation-ppl-to-tensorboard",
+        "--log-optimizer-states-to-tensorboard",
+        "--log-world-size-to-tensorboard"}) {
+    need(config, flag, "--tensorboard-dir");
+  }
   for (const std::string& steps : config.flags.logging.profile_steps) {
     const std::size_t cut = steps.find_first_of("-,");
     const auto first = parse_integer(steps.substr(0, cut));

@@ -52,7 +52,8 @@ void add_distributed_flags(std::vector<Flag>& table) {
       "The plain engine, even where a pipeline of one stage would do.");
   group.flag<&F::distributed, &D::ddp_impl>(
       "--DDP-impl",
-      "Reduce gradients after backward (local), or overlapped (torch).");
+      "Reduce gradients after backward (local), or overlapped (torch): "
+      "zero_optimization.overlap_comm in JSON.");
   group.flag<&F::distributed, &D::overlap_grad_reduce>(
       "--overlap-grad-reduce",
       "The same as --DDP-impl torch.");

@@ -74,14 +74,15 @@ void add_run_flags(std::vector<Flag>& table) {
   logging
       .flag<&F::logging, &L::timing_log_level>(
           "--timing-log-level",
-          "How much is timed.")
+          "Log where the time of a step goes (1), in more detail (2).")
       .at_least(0)
       .at_most(2);
   logging
       .flag<&F::logging, &L::timing_log_option>(
           "--timing-log-option",
           "Which ranks' times are shown.")
-      .one_of({"max", "minmax", "all"});
+      .one_of({"max", "minmax", "all"})
+      .by_default("those of rank 0, in one line");
   logging
       .flag<&F::logging, &L::profile>(
           "--profile",

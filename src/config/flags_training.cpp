@@ -334,7 +334,7 @@ void add_precision(std::vector<Flag>& table) {
       .same_as("bf16.enabled");
   group.flag<&F::precision, &P::fp32_allreduce>(
       "--fp32-allreduce",
-      "Reduce gradients in fp32.");
+      "Reduce gradients in fp32: communication_data_type in JSON.");
   group
       .flag<&F::precision, &P::loss_scale>(
           "--loss-scale",
@@ -372,7 +372,8 @@ void add_precision(std::vector<Flag>& table) {
       .same_as("fp16.hysteresis");
   group.flag<&F::precision, &P::accumulate_grads_in_fp32>(
       "--accumulate-allreduce-grads-in-fp32",
-      "Sum up and reduce gradients in fp32.");
+      "Sum up and reduce gradients in fp32: data_types.grad_accum_dtype and "
+      "communication_data_type in JSON.");
   group.flag<&F::precision, &P::attention_softmax_in_fp32>(
       "--attention-softmax-in-fp32",
       "Softmax of attention in fp32.");

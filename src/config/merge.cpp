@@ -58,6 +58,8 @@ class Merger {
     merge_betas();
     merge_initial_scale();
     merge_distributed_optimizer();
+    merge_overlap();
+    merge_fp32_gradients();
     merge_optimizer(own_optimizer);
   }
 
@@ -179,6 +181,69 @@ class Merger {
       return;
     }
     read_.config.zero.stage = ZeroStage::optimizer_states;
+    now_given(path, *flag_place);
+  }
+
+  // Megatron's two kinds of data parallelism differ in when they reduce.
+  void merge_overlap() {
+    const DistributedFlags& flags = parsed_.flags.distributed;
+    const Place* flag_place = given("--DDP-impl");
+    const bool overlaps =
+        flag_place == nullptr || flags.ddp_impl == DdpImpl::torch;
+    if (flag_place == nullptr) {
+      flag_place = given("--overlap-grad-reduce");
+    }
+    if (flag_place == nullptr) {
+      return;
+    }
+    const std::string path = "zero_optimization.overlap_comm";
+    std::optional<bool>& said = read_.config.zero.overlap_comm;
+    if (const Place* key_place = key_given(path)) {
+      if (said != overlaps) {
+        fail_disagree(
+            *flag_place,
+            overlaps ? "overlap" : "no overlap",
+            *key_place,
+            overlaps ? "false" : "true");
+      }
+      return;
+    }
+    said = overlaps;
+    now_given(path, *flag_place);
+  }
+
+  void merge_fp32_gradients() {
+    DeepSpeedConfig& config = read_.config;
+    const std::string reduction = "communication_data_type";
+    std::optional<DataType>& reduced = config.gradients.communication_data_type;
+    require_fp32("--fp32-allreduce", reduction, reduced);
+    const char* const both = "--accumulate-allreduce-grads-in-fp32";
+    require_fp32(both, reduction, reduced);
+    require_fp32(
+        both,
+        "data_types.grad_accum_dtype",
+        config.data_types.grad_accum_dtype);
+  }
+
+  void require_fp32(
+      const char* flag,
+      const std::string& path,
+      std::optional<DataType>& type) {
+    const Place* flag_place = given(flag);
+    if (flag_place == nullptr) {
+      return;
+    }
+    if (const Place* key_place = key_given(path)) {
+      if (type != DataType::fp32) {
+        fail_disagree(
+            *flag_place,
+            "fp32",
+            *key_place,
+            write_value(*type).dump());
+      }
+      return;
+    }
+    type = DataType::fp32;
     now_given(path, *flag_place);
   }
 

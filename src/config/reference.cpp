@@ -271,6 +271,57 @@ std::string keys_text() {
   return text;
 }
 
+std::string flags_text(const std::function<bool(std::string_view)>& takes) {
+  std::string text;
+  std::string_view group;
+  for (const Flag& flag : flag_table()) {
+    if (!takes(flag.name)) {
+      continue;
+    }
+    if (flag.group != group) {
+      text += fmt::format("{}{}:\n", text.empty() ? "" : "\n", flag.group);
+      group = flag.group;
+    }
+    text += one_line(flag);
+  }
+  return text;
+}
+
+std::string flags_table(
+    const Config& config,
+    const std::function<bool(std::string_view)>& takes) {
+  std::string text = "| flag | value |\n|---|---|\n";
+  for (const Flag& flag : flag_table()) {
+    if (takes(flag.name)) {
+      text += fmt::format(
+          "| {} | {} |\n",
+          flag.name,
+          cell(flag.binding.get(config.flags).dump()));
+    }
+  }
+  return text;
+}
+
+std::string given_text(const Config& config) {
+  std::string text;
+  for (const auto& [name, place] : config.given) {
+    if (!name.starts_with("--") && place.name.starts_with("--")) {
+      continue; // the flag that means the same is listed
+    }
+    Json value;
+    if (const Flag* flag = find_flag(name)) {
+      value = flag->binding.get(config.flags);
+    } else if (const Key* key = find_key(name);
+               key != nullptr && key->kind == Key::Kind::value) {
+      value = key->binding.get(config.deepspeed);
+    } else {
+      continue; // a section, or a free part of one
+    }
+    text += fmt::format("\n  {:.<48} {}", name + " ", value.dump());
+  }
+  return text;
+}
+
 std::string flags_text(std::string_view group) {
   std::string text = fmt::format("{}:\n", group);
   for (const Flag& flag : flag_table()) {

@@ -27,7 +27,9 @@ void Core::enter_forward() {
     log_.begin_pass();
     activations_.begin_forward(gathered_bytes());
   }
-  log_.timers()("forward").start();
+  if (training_) {
+    log_.timers()("forward").start();
+  }
   if (gatherer_ && !training_) {
     gatherer_->finish_pass(zero::ParameterGatherer::Mode::evaluation);
   }
@@ -42,7 +44,9 @@ void Core::leave_forward() {
   if (!std::exchange(in_forward_, false)) {
     return;
   }
-  log_.timers()("forward").stop();
+  if (training_) {
+    log_.timers()("forward").stop();
+  }
   if (precision_.autocast) {
     at::autocast::set_autocast_enabled(device_.type(), false);
     at::autocast::clear_cache();
@@ -141,6 +145,7 @@ void Core::backward(const at::Tensor& loss) {
   if (std::exchange(first_pass_, false)) {
     warn_of_unused_options();
   }
+  monitor_.add_loss(loss);
   run_backward(
       [&] { torch::autograd::backward({scaled(loss)}, {}); },
       synchronise_ && at_boundary());
@@ -158,14 +163,17 @@ at::Tensor Core::scaled(const at::Tensor& loss) const {
 }
 
 void Core::run_backward(const std::function<void()>& pass, bool last) {
-  const monitor::TimerScope timed(log_.timers()("backward"));
   activations_.begin_backward(gathered_bytes());
   try {
-    reducer_->begin(last);
-    pass();
-    if (gatherer_) {
-      gatherer_->rethrow();
+    {
+      const monitor::TimerScope timed(log_.timers()("backward"));
+      reducer_->begin(last);
+      pass();
+      if (gatherer_) {
+        gatherer_->rethrow();
+      }
     }
+    const monitor::TimerScope timed(log_.timers()("allreduce"));
     reducer_->end();
   } catch (...) {
     reducer_->abandon();
@@ -203,13 +211,26 @@ void Core::step() {
   ++counters_.micro_steps;
   ++counters_.since_update;
   end_micro_step(boundary);
+  if (boundary) {
+    write_step();
+  }
+}
+
+void Core::write_step() {
+  StepMonitor::Step step{
+      .global_step = counters_.global_steps,
+      .samples = counters_.samples,
+      .learning_rate = learning_rates().front()};
+  if (config().fp16.enabled) {
+    step.loss_scale = scaler_.scale();
+  }
+  monitor_.end_step(step);
 }
 
 void Core::end_micro_step(bool boundary) {
   if (boundary) {
     counters_.since_update = 0;
     counters_.samples += batch().train;
-    const monitor::TimerScope timed(log_.timers()("step"));
     try {
       finish_accumulation();
     } catch (...) {
@@ -224,13 +245,16 @@ void Core::end_micro_step(bool boundary) {
 }
 
 void Core::finish_accumulation() {
-  reducer_->finish();
-  sum_shared_gradients();
+  {
+    const monitor::TimerScope timed(log_.timers()("allreduce"));
+    reducer_->finish();
+    sum_shared_gradients();
+  }
   if (gradient_watch_) {
     show_gradients();
   }
-  const double norm =
-      std::sqrt(reduced_sum_of_squares()) * after_ / scaler_.scale();
+  const monitor::TimerScope timed(log_.timers()("optimizer"));
+  const double norm = reduced_norm();
   if (!overflows(norm)) {
     update(norm);
     ++counters_.global_steps;
@@ -250,6 +274,11 @@ void Core::sum_shared_gradients() {
       gradient.copy_(zero::sum_over(shared.group, gradient));
     }
   }
+}
+
+double Core::reduced_norm() {
+  const monitor::TimerScope timed(log_.timers()("grad norm"));
+  return std::sqrt(reduced_sum_of_squares()) * after_ / scaler_.scale();
 }
 
 /// Over all ranks that hold a part.
@@ -286,6 +315,7 @@ void Core::update(double norm) {
     }
   }
   gradient_norm_ = norm;
+  zeros_ = counts_zeros_ ? std::optional(count_zeros()) : std::nullopt;
   const double limit = config().gradients.clipping;
   // Rounded, so that the order of the sum (stages, ranks) does not show.
   const double rounded = static_cast<float>(norm);

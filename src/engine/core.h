@@ -7,6 +7,7 @@
 #include "engine/precision.h"
 #include "engine/snapshot.h"
 #include "engine/step_log.h"
+#include "engine/step_monitor.h"
 #include "zero/flat_parameters.h"
 #include "zero/gradient_reducer.h"
 #include "zero/nvme_tier.h"
@@ -20,6 +21,7 @@
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/client_state.h>
+#include <cairn/engine/element_sums.h>
 #include <cairn/engine/memory_report.h>
 #include <cairn/engine/model.h>
 #include <cairn/engine/parameter_group.h>
@@ -57,7 +59,8 @@ struct CoreOptions {
   distributed::World world;
   /// Unset: every rank of the world has all of the model.
   std::optional<distributed::ProcessMesh> mesh;
-  std::vector<std::string> keys_acted_on; ///< by the program
+  std::vector<std::string> keys_acted_on;  ///< by the program
+  std::shared_ptr<monitor::Timers> timers; ///< unset: its own
   std::optional<checkpoints::ModelDescription> description;
   Logger logger;
 };
@@ -108,6 +111,10 @@ class Core {
   at::Device device() const { return device_; }
   double loss_scale() const { return scaler_.scale(); }
   std::optional<double> gradient_norm() const { return gradient_norm_; }
+  void count_zeros_in_gradient(bool on) { counts_zeros_ = on; }
+  std::optional<std::int64_t> zeros_in_gradient() const { return zeros_; }
+  double parameter_norm();
+  std::vector<ElementSums> state_sums(const std::vector<std::string>& kinds);
   zero::ShardedOptimizer& optimizer() const { return *optimizer_; }
   /// In the layout's order.
   const ModelParameters& named_parameters() const { return parameters_; }
@@ -178,6 +185,13 @@ class Core {
       at::Tensor& values,
       const VisitSlice& visit) const;
   zero::Range saved_here(int bucket, zero::Range held) const;
+  /// What of it this rank saves.
+  void put_slices(
+      checkpoints::Sink& sink,
+      int bucket,
+      zero::Range held,
+      std::string_view kind,
+      at::Tensor& values) const;
   int model_rank() const; ///< within the ranks of one copy of the model
   bool speaks_for(int group) const;
   bool speaks_for(const ParameterShare& share) const;
@@ -216,6 +230,7 @@ class Core {
   at::Tensor scaled(const at::Tensor& loss) const;
   void run_backward(const std::function<void()>& pass, bool last);
   void end_micro_step(bool boundary);
+  void write_step();
   std::int64_t gathered_bytes() const;
   /// While an exception is handled: throws it on, or if it means that memory
   /// is out, logs what there is and what to do, and throws that.
@@ -225,7 +240,9 @@ class Core {
       const std::string& cause) const;
 
   void finish_accumulation();
+  double reduced_norm();
   double reduced_sum_of_squares() const;
+  std::int64_t count_zeros() const;
   bool overflows(double norm) const;
   enum class Skipped {
     counts,   ///< as a step
@@ -277,6 +294,7 @@ class Core {
   bool clients_optimizer_ = false;
   ActivationMeter activations_;
   StepLog log_;
+  StepMonitor monitor_;
   /// Gradients count so much after their sum: the mean's part that is not in
   /// the reducer's factor.
   double after_ = 1;
@@ -292,6 +310,8 @@ class Core {
   std::uint64_t held_steps_ = 0; ///< skipped at the smallest loss scale
   std::optional<double> gradient_norm_;
   VisitTensorSlice gradient_watch_; ///< may be empty
+  bool counts_zeros_ = false;
+  std::optional<std::int64_t> zeros_;
   bool first_pass_ = true;
   bool in_forward_ = false;
   bool training_ = true;

@@ -112,6 +112,16 @@ void Core::for_each_slice(
   }
 }
 
+void Core::put_slices(
+    checkpoints::Sink& sink,
+    int bucket,
+    zero::Range held,
+    std::string_view kind,
+    at::Tensor& values) const {
+  const PutSlice put{*layout_, shares_.parameters, model_rank(), sink};
+  for_each_slice(bucket, held, saved_here(bucket, held), kind, values, put);
+}
+
 bool Core::rests_on_disk() const {
   return optimizer_->bytes().disk > 0 || flat_->bytes().on_disk > 0;
 }
@@ -120,14 +130,12 @@ void Core::put_state(
     checkpoints::Sink& sink,
     const SaveOptions& options,
     bool describe) {
-  const PutSlice put{*layout_, shares_.parameters, model_rank(), sink};
   const auto put_held = [&](int bucket,
                             zero::Range held,
                             std::string_view kind,
                             at::Tensor& values) {
     if (options.optimizer || kind == weight_kind) {
-      const zero::Range wanted = saved_here(bucket, held);
-      for_each_slice(bucket, held, wanted, kind, values, put);
+      put_slices(sink, bucket, held, kind, values);
     }
   };
   if (describe) {
@@ -177,7 +185,6 @@ void Core::put_generators(checkpoints::Sink& sink) const {
 
 /// Frozen parameters and buffers, which the optimizer does not know.
 void Core::put_frozen(checkpoints::Sink& sink, bool describe) {
-  const PutSlice put{*layout_, shares_.parameters, model_rank(), sink};
   for (int b = 0; b < flat_->buckets(); ++b) {
     if (layout_->buckets()[b].trainable) {
       continue;
@@ -189,7 +196,7 @@ void Core::put_frozen(checkpoints::Sink& sink, bool describe) {
               at::TensorOptions(flat_->whole(b).scalar_type())
                   .device(at::kMeta))
         : flat_->acquire_shard(b);
-    for_each_slice(b, mine, mine, weight_kind, shard, put);
+    put_slices(sink, b, mine, weight_kind, shard);
     if (!describe) {
       flat_->give_back_shard(b, false);
     }

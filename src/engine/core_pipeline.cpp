@@ -105,7 +105,11 @@ at::Tensor Core::train_batch(const pipeline::NextMicroBatch& next) {
   if (std::exchange(first_pass_, false)) {
     warn_of_unused_options();
   }
-  return pipeline_->train_batch(next, static_cast<int>(batch().accumulation));
+  at::Tensor loss =
+      pipeline_->train_batch(next, static_cast<int>(batch().accumulation));
+  monitor_.add_loss(loss);
+  write_step();
+  return loss;
 }
 
 at::Tensor Core::eval_batch(

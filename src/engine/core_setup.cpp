@@ -139,7 +139,13 @@ Core::Core(CoreOptions options)
           logger_)),
       clients_optimizer_(options.client_optimizer != nullptr),
       activations_(device_),
-      log_(config(), logger_, device_, world_.rank() == 0) {
+      log_(config(), logger_, device_, world_.rank() == 0, options.timers),
+      monitor_(
+          {.config = config(),
+           .speaks = world_.rank() == 0,
+           .keys_acted_on = options.keys_acted_on,
+           .timers = log_.shared_timers()},
+          logger_) {
   warn_of_keys(options.keys_acted_on);
   if (!model_) {
     throw ConfigError(

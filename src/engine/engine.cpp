@@ -77,6 +77,23 @@ std::optional<double> Engine::get_global_grad_norm() const {
   return core_->gradient_norm();
 }
 
+void Engine::count_zeros_in_gradient(bool on) {
+  core_->count_zeros_in_gradient(on);
+}
+
+std::optional<std::int64_t> Engine::zeros_in_gradient() const {
+  return core_->zeros_in_gradient();
+}
+
+double Engine::parameter_norm() {
+  return core_->parameter_norm();
+}
+
+std::vector<ElementSums> Engine::state_sums(
+    const std::vector<std::string>& names) {
+  return core_->state_sums(names);
+}
+
 double Engine::cur_scale() const {
   return core_->loss_scale();
 }

@@ -70,6 +70,7 @@ Initialized initialize(InitializeOptions options) {
       .world = std::move(world),
       .mesh = options.mesh,
       .keys_acted_on = std::move(options.keys_acted_on),
+      .timers = std::move(options.timers),
       .description = std::move(options.description),
       .logger = logger});
 

@@ -4,6 +4,8 @@
 
 #include <cairn/monitor/step_progress.h>
 
+#include <utility>
+
 namespace cairn::engine {
 
 namespace {
@@ -18,7 +20,8 @@ StepLog::StepLog(
     const config::DeepSpeedConfig& config,
     const Logger& logger,
     at::Device device,
-    bool speaks)
+    bool speaks,
+    std::shared_ptr<monitor::Timers> timers)
     : logger_(logger),
       device_(device),
       speaks_(speaks),
@@ -30,7 +33,12 @@ StepLog::StepLog(
            .time = every_ > 0 && config.throughput_timer.synchronized
                ? time_on(device)
                : monitor::TimeSource{}}),
-      timers_(breakdown_ ? time_on(device) : monitor::TimeSource{}) {}
+      timers_(std::move(timers)) {
+  if (!timers_) {
+    timers_ = std::make_shared<monitor::Timers>(
+        breakdown_ ? time_on(device) : monitor::TimeSource{});
+  }
+}
 
 void StepLog::begin_pass() {
   if (!in_pass_) {
@@ -62,8 +70,9 @@ void StepLog::end_step(const Step& step) {
     logger_.info("{}", monitor::throughput_line(*speed, allocated(device_)));
   }
   if (breakdown_) {
-    logger_.info("{}", timers_.line(static_cast<double>(every_)));
-    timers_.reset();
+    logger_.info(
+        "{}",
+        monitor::time_line(times_.take(*timers_, static_cast<double>(every_))));
   }
 }
 

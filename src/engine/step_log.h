@@ -9,6 +9,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -19,14 +20,19 @@ namespace cairn::engine {
 /// where the time went. On rank 0.
 class StepLog {
  public:
+  /// Without `timers` it has its own.
   StepLog(
       const config::DeepSpeedConfig& config,
       const Logger& logger,
       at::Device device,
-      bool speaks);
+      bool speaks,
+      std::shared_ptr<monitor::Timers> timers);
 
   void begin_pass(); ///< with the first forward of a micro batch
-  monitor::Timers& timers() { return timers_; }
+  monitor::Timers& timers() { return *timers_; }
+  std::shared_ptr<const monitor::Timers> shared_timers() const {
+    return timers_;
+  }
 
   struct Step {
     std::int64_t global_step = 0;
@@ -44,7 +50,8 @@ class StepLog {
   bool breakdown_;
   bool in_pass_ = false;
   monitor::ThroughputTimer throughput_;
-  monitor::Timers timers_;
+  std::shared_ptr<monitor::Timers> timers_;
+  monitor::TimerReader times_;
 };
 
 } // namespace cairn::engine

@@ -90,6 +90,7 @@ struct ChildSetup {
   std::size_t cores_bytes;
   const sigset_t* signal_mask;
   int input, output, error, report;
+  int terminal; // -1: none
   pid_t parent;
 
   [[noreturn]] void fail(Step step) const {
@@ -114,6 +115,9 @@ struct ChildSetup {
     ::dup2(input, 0);
     ::dup2(output, 1);
     ::dup2(error, 2);
+    if (terminal >= 0) {
+      ::fcntl(terminal, F_SETFD, 0); // it outlives exec
+    }
     ::execve(path, arguments, environment);
     fail(Step::exec);
   }
@@ -226,6 +230,7 @@ ChildProcess start_process(
       .output = output.write.get(),
       .error = error.write.get(),
       .report = report.write.get(),
+      .terminal = spec.terminal,
       .parent = ::getpid()};
   const auto started = std::chrono::steady_clock::now();
   const pid_t pid = ::fork();

@@ -20,6 +20,7 @@ struct ProcessSpec {
   std::vector<std::string> environment; ///< all of it, as NAME=VALUE
   std::vector<int> cores;               ///< to bind to; empty: any
   StandardInput input = StandardInput::nothing;
+  int terminal = -1; ///< a descriptor that it shares with us; -1: none
 };
 
 /// A running process, leader of its own process group, that the kernel kills

@@ -1,5 +1,6 @@
 #include <cairn/launch/job.h>
 
+#include "base/terminal.h"
 #include "launch/child_process.h"
 #include "launch/exit_status.h"
 #include "launch/node_protocol.h"
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +40,17 @@ void open_standard_descriptors() {
     fd = ::open("/dev/null", O_RDWR);
   } while (fd >= 0 && fd <= 2);
   ::close(fd);
+}
+
+/// Our terminal, where a rank can draw on it. Ranks run in the background,
+/// where `stty tostop` would stop them for writing.
+UniqueFd terminal_to_lend(const JobOptions& options) {
+  termios settings{};
+  if (options.is_node_launcher || !can_redraw(1) ||
+      ::tcgetattr(1, &settings) != 0 || (settings.c_lflag & TOSTOP) != 0) {
+    return {};
+  }
+  return UniqueFd(::fcntl(1, F_DUPFD_CLOEXEC, 3));
 }
 
 /// Shows why the job failed, as the last thing it says.
@@ -86,11 +99,13 @@ std::optional<int> pause(
 int run(
     const std::function<std::vector<ChildSpec>(int restarts)>& plan,
     const JobOptions& options,
-    const Logger& logger) {
+    const Logger& logger,
+    bool lends_terminal = false) {
   const SupervisionOptions supervision{
       .grace = options.grace,
       .colour = options.colour,
-      .is_node_launcher = options.is_node_launcher};
+      .is_node_launcher = options.is_node_launcher,
+      .lends_terminal = lends_terminal};
   open_standard_descriptors();
   SignalWatch signals;
   auto delay = options.first_delay;
@@ -148,6 +163,7 @@ int run_node(
     make_log_dir(options.log_dir);
   }
   const auto host = this_host();
+  const UniqueFd terminal = terminal_to_lend(options);
   return run(
       [&](int restarts) {
         const auto node = plan(restarts);
@@ -160,10 +176,18 @@ int run_node(
               ? fmt::format("{} {}", node.host, rank.rank)
               : fmt::format("{}", rank.rank);
           child.colour = rank.rank;
-          child.process = {
-              .command = rank.command,
-              .environment = own_environment(rank.environment),
-              .cores = rank.cores};
+          Variables environment = rank.environment;
+          if (terminal && rank.rank == 0) {
+            environment.emplace_back(
+                lent_terminal_variable,
+                to_variable(
+                    {.fd = terminal.get(),
+                     .logged = !options.log_dir.empty()}));
+            child.process.terminal = terminal.get();
+          }
+          child.process.command = rank.command;
+          child.process.environment = own_environment(environment);
+          child.process.cores = rank.cores;
           if (!options.log_dir.empty()) {
             child.log_file =
                 options.log_dir / fmt::format("rank_{}.log", rank.rank);
@@ -174,7 +198,8 @@ int run_node(
         return children;
       },
       options,
-      logger);
+      logger,
+      static_cast<bool>(terminal));
 }
 
 int run_hosts(

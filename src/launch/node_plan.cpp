@@ -1,5 +1,6 @@
 #include <cairn/launch/node_plan.h>
 
+#include "base/terminal.h"
 #include "launch/process_sweep.h"
 
 #include <cairn/base/error.h>
@@ -47,7 +48,7 @@ std::vector<int> core_share(
 } // namespace
 
 bool is_set_by_launcher(std::string_view variable) {
-  constexpr std::array<std::string_view, 11> names = {
+  constexpr std::array<std::string_view, 12> names = {
       "RANK",
       "WORLD_SIZE",
       "LOCAL_RANK",
@@ -58,7 +59,8 @@ bool is_set_by_launcher(std::string_view variable) {
       "MASTER_ADDR",
       "MASTER_PORT",
       "CUDA_VISIBLE_DEVICES",
-      "CAIRN_RESTART_COUNT"};
+      "CAIRN_RESTART_COUNT",
+      lent_terminal_variable};
   return std::find(names.begin(), names.end(), variable) != names.end() ||
       variable == launch_id_variable;
 }

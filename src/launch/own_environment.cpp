@@ -1,5 +1,6 @@
 #include "launch/own_environment.h"
 
+#include "base/terminal.h"
 #include "launch/process_sweep.h"
 
 #include <unistd.h>
@@ -18,6 +19,7 @@ std::vector<std::string> own_environment(const Variables& changes) {
       variables.emplace(text.substr(0, equals), text.substr(equals + 1));
     }
   }
+  variables.erase(lent_terminal_variable); // to us, not to our ranks
   for (const auto& [name, value] : changes) {
     variables.insert_or_assign(name, value);
   }

@@ -17,7 +17,8 @@ namespace {
 constexpr std::array exported_names = {
     std::string_view("PATH"),
     std::string_view("LD_LIBRARY_PATH"),
-    std::string_view("LD_PRELOAD")};
+    std::string_view("LD_PRELOAD"),
+    std::string_view("CUDA_DEVICE_MAX_CONNECTIONS")};
 
 constexpr std::array exported_families = {
     std::string_view("NCCL"),

@@ -8,6 +8,8 @@
 #include "launch/subreaper.h"
 #include "launch/supervised_child.h"
 
+#include "base/terminal.h"
+
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -215,6 +217,10 @@ void Supervision::reap() {
     for (const auto& child : children_) {
       if (child->pid() == pid) {
         child->ended(status);
+        if (child->spec().process.terminal >= 0) {
+          // It may have been killed with the cursor above its drawing.
+          show(1, fmt::format("\r{}", clear_below));
+        }
         if (child->failed()) {
           failed.push_back(child.get());
         }
@@ -276,7 +282,11 @@ void Supervision::line(
     }
   }
   child.remember(text);
-  const auto shown = labelled(child.spec(), text, options_.colour);
+  auto shown = labelled(child.spec(), text, options_.colour);
+  if (options_.lends_terminal) {
+    // Nothing of the drawing below shall show beside the line.
+    shown.insert(shown.size() - 1, clear_to_end);
+  }
   if (options_.is_node_launcher) {
     show(
         destination,

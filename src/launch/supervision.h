@@ -34,6 +34,7 @@ struct SupervisionOptions {
   /// We are a launcher that another one started: write records, and stop when
   /// stdin ends, since that is how it says stop, and how its death shows.
   bool is_node_launcher = false;
+  bool lends_terminal = false; ///< a child draws on the terminal
 };
 
 /// Why a job went wrong: the process that failed first.

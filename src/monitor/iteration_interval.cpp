@@ -3,6 +3,31 @@
 #include <algorithm>
 
 namespace cairn::monitor {
+namespace {
+
+void add_weighted(
+    std::vector<NamedValue>& sums,
+    const std::vector<NamedValue>& values,
+    std::int64_t weight) {
+  for (const NamedValue& value : values) {
+    auto sum = std::ranges::find(sums, value.name, &NamedValue::name);
+    if (sum == sums.end()) {
+      sum = sums.insert(sum, {value.name, 0});
+    }
+    sum->value += value.value * static_cast<double>(weight);
+  }
+}
+
+std::vector<NamedValue> divided(
+    std::vector<NamedValue> sums,
+    std::int64_t weight) {
+  for (NamedValue& sum : sums) {
+    sum.value /= static_cast<double>(weight);
+  }
+  return sums;
+}
+
+} // namespace
 
 void IterationInterval::add(const IterationValues& values) {
   last_ = values;
@@ -10,19 +35,10 @@ void IterationInterval::add(const IterationValues& values) {
   iterations_ += values.iterations;
   skipped_ += values.skipped;
   nan_ += values.nan;
-  const std::int64_t updates = values.iterations - values.skipped;
-  if (updates <= 0) {
-    return; // what overflowed may be infinite
-  }
-  for (const NamedValue& loss : values.losses) {
-    auto sum = std::find_if(
-        loss_sums_.begin(),
-        loss_sums_.end(),
-        [&](const NamedValue& other) { return other.name == loss.name; });
-    if (sum == loss_sums_.end()) {
-      sum = loss_sums_.insert(sum, {loss.name, 0});
-    }
-    sum->value += loss.value * static_cast<double>(updates);
+  add_weighted(timer_sums_, values.timers, values.iterations);
+  // What overflowed may be infinite.
+  if (const auto updates = values.iterations - values.skipped; updates > 0) {
+    add_weighted(loss_sums_, values.losses, updates);
   }
 }
 
@@ -31,10 +47,8 @@ IterationValues IterationInterval::values() const {
   values.iterations = iterations_;
   values.skipped = skipped_;
   values.nan = nan_;
-  values.losses = loss_sums_;
-  for (NamedValue& loss : values.losses) {
-    loss.value /= static_cast<double>(iterations_ - skipped_);
-  }
+  values.losses = divided(loss_sums_, iterations_ - skipped_);
+  values.timers = divided(timer_sums_, iterations_);
   return values;
 }
 

@@ -14,8 +14,9 @@ class IterationInterval {
  public:
   void add(const IterationValues& values);
 
-  /// The last values, with losses and counts of the whole interval. Losses of
-  /// iterations that were skipped do not count; if all were, there are none.
+  /// The last values, with losses, times and counts of the whole interval.
+  /// Losses of iterations that were skipped do not count; if all were, there
+  /// are none.
   IterationValues values() const;
   const WorkDone& work() const noexcept { return work_; }
 
@@ -26,6 +27,7 @@ class IterationInterval {
   std::int64_t skipped_ = 0;
   std::int64_t nan_ = 0;
   std::vector<NamedValue> loss_sums_{}; ///< over iterations not skipped
+  std::vector<NamedValue> timer_sums_{};
 };
 
 } // namespace cairn::monitor

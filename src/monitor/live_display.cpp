@@ -10,8 +10,6 @@
 namespace cairn::monitor {
 namespace {
 
-constexpr std::string_view clear_below = "\x1b[J";
-
 Colour wanted_colour() {
   // https://no-color.org: set to anything but nothing.
   const char* const none = std::getenv("NO_COLOR");

@@ -74,6 +74,18 @@ Timer& Timers::operator()(std::string_view name) {
   return found->second;
 }
 
+std::string time_line(std::span<const NamedValue> times) {
+  std::string text;
+  for (const NamedValue& time : times) {
+    fmt::format_to(
+        std::back_inserter(text),
+        " | {}: {:.2f}",
+        time.name,
+        time.value);
+  }
+  return text.empty() ? text : "time (ms)" + text;
+}
+
 std::string Timers::line(const std::vector<std::string>& names, double divisor)
     const {
   if (!(divisor > 0.0)) {
@@ -81,28 +93,45 @@ std::string Timers::line(const std::vector<std::string>& names, double divisor)
         {.what = "times can only be divided by a positive number",
          .values = fmt::format("{}", divisor)});
   }
-  std::string text;
+  std::vector<NamedValue> times;
   for (const std::string& name : names) {
     const auto found = timers_.find(name);
     if (found != timers_.end()) {
-      fmt::format_to(
-          std::back_inserter(text),
-          " | {}: {:.2f}",
-          name,
-          found->second.elapsed() / divisor);
+      times.push_back({name, found->second.elapsed() / divisor});
     }
   }
-  return text.empty() ? text : "time (ms)" + text;
+  return time_line(times);
 }
 
 std::string Timers::line(double divisor) const {
   return line(order_, divisor);
 }
 
+std::vector<NamedValue> Timers::elapsed() const {
+  std::vector<NamedValue> times;
+  for (const std::string& name : order_) {
+    times.push_back({name, timers_.find(name)->second.elapsed()});
+  }
+  return times;
+}
+
 void Timers::reset() {
   for (auto& [name, timer] : timers_) {
     timer.reset();
   }
+}
+
+std::vector<NamedValue> TimerReader::take(
+    const Timers& timers,
+    double divisor) {
+  std::vector<NamedValue> times = timers.elapsed();
+  for (NamedValue& time : times) {
+    const double now = time.value;
+    double& before = before_[time.name];
+    time.value = (now - before) / divisor;
+    before = now;
+  }
+  return times;
 }
 
 } // namespace cairn::monitor

@@ -30,6 +30,8 @@ struct TrainingLog::State {
 
   /// None: lines are written instead.
   std::unique_ptr<LiveDisplay> display{};
+  /// Lines take another way to the terminal than the drawing.
+  std::optional<LentTerminal> lent{};
   TrainingView view;
   TrainingMoment moment{};
   Clock::time_point next_draw{};
@@ -56,6 +58,11 @@ TrainingLog::State::State(Options given, Monitor to)
       (options.display == Display::automatic &&
        LiveDisplay::possible(options.fd))) {
     display = std::make_unique<LiveDisplay>(options.fd);
+  } else if (options.display == Display::automatic) {
+    lent = lent_terminal();
+    if (lent && LiveDisplay::possible(lent->fd)) {
+      display = std::make_unique<LiveDisplay>(lent->fd);
+    }
   }
   options.log_interval = std::max<std::int64_t>(1, options.log_interval);
   moment.iterations = options.run.iterations;
@@ -73,8 +80,12 @@ void TrainingLog::State::iteration(const IterationValues& values) {
         (now - interval_begin) / 1000.0,
         values.iteration,
         speed_options);
-    if (!display) {
-      say(iteration_line(interval.values(), *record.speed, options.run));
+    const IterationValues shown = interval.values();
+    if (!display || (lent && lent->logged)) {
+      say(iteration_line(shown, *record.speed, options.run));
+    }
+    if (options.times_line && !shown.timers.empty()) {
+      say(time_line(shown.timers));
     }
     interval = {};
     interval_begin = now;
@@ -116,7 +127,7 @@ void TrainingLog::State::show(const IterationValues& values) {
 }
 
 void TrainingLog::State::say(std::string_view text) {
-  if (display) {
+  if (display && !lent) {
     display->say(text, view);
   } else {
     put_on_terminal(options.fd, std::string(text) + "\n");

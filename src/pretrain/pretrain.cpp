@@ -6,11 +6,14 @@
 #include "pretrain/foreign_weights.h"
 #include "pretrain/pretraining_data.h"
 #include "pretrain/run_plan.h"
+#include "pretrain/state_norms.h"
+#include "pretrain/step_times.h"
 #include "pretrain/trainer.h"
 #include "pretrain/used_flags.h"
 
 #include <ATen/Context.h>
 #include <cairn/base/error.h>
+#include <cairn/config/reference.h>
 #include <cairn/data/index_agreement.h>
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/initialize.h>
@@ -53,6 +56,9 @@ void check(Kind kind, const config::Config& config) {
          .where = "--recompute-num-layers",
          .remedy = "give --checkpoint-activations as well"});
   }
+  if (flags.logging.optimizer_states_to_tensorboard) {
+    require_moments(config.deepspeed.optimizer);
+  }
   if (flags.data.reset_attention_mask && kind != Kind::gpt) {
     throw ConfigError(
         {.what = "documents are kept apart in GPT's samples only",
@@ -76,16 +82,6 @@ void seed_generators(
   }
 }
 
-/// `--DDP-impl local` reduces gradients when backward is over.
-config::Config with_ddp_choice(config::Config config) {
-  const auto place = config.given.find("--DDP-impl");
-  if (place != config.given.end() &&
-      config.flags.distributed.ddp_impl == config::DdpImpl::local) {
-    config.deepspeed.zero.overlap_comm = false;
-    config.given.emplace("zero_optimization.overlap_comm", place->second);
-  }
-  return config;
-}
 
 void require_same_order(
     const PretrainingData& data,
@@ -125,6 +121,12 @@ Outcome run(
     const distributed::World& world,
     const Logger& logger) {
   check(kind, config);
+  if (world.rank() == 0) {
+    logger.info("arguments:{}", config::given_text(config));
+    if (config.flags.deepspeed.deepspeed) {
+      logger.info("DeepSpeed is enabled.");
+    }
+  }
   RunPlan plan = plan_run(config);
   const auto schedule = flags_schedule(config);
   const auto tokenizer = open_tokenizer(kind, config.flags);
@@ -163,18 +165,20 @@ Outcome run(
   if (foreign) {
     models::load_weights(model.module(), description, foreign->tensors);
   }
+  const auto timers = make_timers(config, at::Device(world.device_name()));
   Initialized made = initialize(
       {.model = model,
        .model_parameters = no_decay_groups(model.module()),
        .lr_scheduler = schedule,
        .lr_scheduler_counts_samples = schedule != nullptr,
        .mesh = mesh,
-       .settings = with_ddp_choice(config),
+       .settings = config,
        .keys_acted_on =
            {"tensorboard",
             "csv_monitor",
             "pipeline.partition",
             "pipeline.stages"},
+       .timers = timers,
        .description = description,
        .world = world,
        .logger = logger});
@@ -195,6 +199,7 @@ Outcome run(
        .mesh = std::move(mesh),
        .pretraining = pretraining,
        .weights = foreign ? std::optional(foreign->format) : std::nullopt,
+       .timers = timers,
        .logger = logger});
   return trainer.run();
 }

@@ -2,10 +2,12 @@
 
 #include "engine/device_memory.h"
 #include "pretrain/build_model.h"
+#include "pretrain/state_norms.h"
 #include "zero/sum_over.h"
 
 #include <ATen/ops/full.h>
 #include <cairn/base/error.h>
+#include <cairn/config/reference.h>
 #include <cairn/monitor/device_peak.h>
 #include <cairn/monitor/flops.h>
 #include <cairn/monitor/profiled_steps.h>
@@ -24,7 +26,9 @@ using data::Split;
 Trainer::Trainer(Parts parts)
     : parts_(std::move(parts)),
       stop_(parts_.config.flags.training, parts_.world.group()),
-      pipelined_(is_pipelined(parts_.config.flags.distributed)) {}
+      pipelined_(is_pipelined(parts_.config.flags.distributed)),
+      times_(parts_.config.flags.logging, parts_.world.group(), parts_.timers) {
+}
 
 Outcome Trainer::run() {
   restore();
@@ -112,7 +116,10 @@ void Trainer::open_log() {
         {.flags = flags,
          .tensorboard = parts_.config.deepspeed.tensorboard,
          .csv = parts_.config.deepspeed.csv_monitor,
-         .arguments = {{"configuration", parts_.config.json()}},
+         .arguments =
+             {{"flags", config::flags_table(parts_.config, acts_on)},
+              {"configuration",
+               fmt::format("```\n{}\n```", parts_.config.json())}},
          .iteration = iteration()},
         parts_.logger);
     log_.emplace(
@@ -122,6 +129,7 @@ void Trainer::open_log() {
                  .ranks = parts_.world.size()},
             .first_iteration = iteration(),
             .log_interval = flags.log_interval,
+            .times_line = !flags.timing_log_option,
             .peak_flops = peak_flops()},
         std::move(monitor));
     live = log_->live();
@@ -131,13 +139,16 @@ void Trainer::open_log() {
              parts_.world.group(),
              at::full({1}, live ? 1 : 0, at::kLong))
              .item<std::int64_t>() != 0;
-  report_every_ = flags.tensorboard_dir
-      ? std::gcd(flags.log_interval, flags.tensorboard_log_interval)
-      : flags.log_interval;
+  const config::DeepSpeedConfig& deepspeed = parts_.config.deepspeed;
+  const bool writes = flags.tensorboard_dir || flags.jsonl ||
+      deepspeed.tensorboard.enabled || deepspeed.csv_monitor.enabled;
+  write_every_ = writes ? flags.tensorboard_log_interval : flags.log_interval;
+  report_every_ = std::gcd(flags.log_interval, write_every_);
   if (live && !parts_.engine.device().is_cuda()) {
     report_every_ = 1; // no device to wait for
   }
   reported_ = iteration();
+  times_reported_ = iteration();
   skipped_before_ = parts_.engine.skipped_steps();
 
   const auto steps = monitor::profiled_steps(flags, parts_.world.rank());
@@ -167,18 +178,26 @@ BatchStream Trainer::stream(Split split, std::int64_t consumed) const {
        .device = parts_.engine.device()});
 }
 
-models::ModelInput Trainer::next_input(BatchStream& batches) const {
-  return models::pretraining_input(
-      parts_.model,
-      batches.next(),
-      parts_.pretraining);
+models::ModelInput Trainer::input_of(const data::TensorBatch& batch) const {
+  return models::pretraining_input(parts_.model, batch, parts_.pretraining);
+}
+
+models::ModelInput Trainer::next_training_input() {
+  monitor::Timers& timers = *parts_.timers;
+  const monitor::TimerScope generating(timers("batch generator"));
+  BatchStream& batches = training_batches();
+  const data::TensorBatch batch = [&] {
+    const monitor::TimerScope loading(timers("data loader"));
+    return batches.next();
+  }();
+  return input_of(batch);
 }
 
 /// What model_layers() takes; stages that need no batch open no data.
 pipeline::NextMicroBatch Trainer::micro_batches_of(
-    const std::function<BatchStream&()>& batches) const {
-  return [this, batches] {
-    const models::ModelInput input = next_input(batches());
+    const std::function<models::ModelInput()>& next) const {
+  return [this, next] {
+    const models::ModelInput input = next();
     const config::DataFlags& flags = parts_.config.flags.data;
     pipeline::MicroBatch batch{.inputs = {input.tokens}};
     if (flags.reset_position_ids) {
@@ -224,6 +243,12 @@ bool Trainer::is_due(const std::optional<std::int64_t>& interval) const {
   return interval && *interval > 0 && iteration() % *interval == 0;
 }
 
+/// Whether somebody gets to see more of that iteration than the loss.
+bool Trainer::shows(std::int64_t iteration) const {
+  return iteration % parts_.config.flags.logging.log_interval == 0 ||
+      iteration % write_every_ == 0;
+}
+
 std::optional<Ended> Trainer::train() {
   const config::Flags& flags = parts_.config.flags;
   while (iteration() < parts_.plan.iterations) {
@@ -253,19 +278,20 @@ void Trainer::step() {
       parts_.plan.batch_size.at(engine.global_samples()).running);
   step_begins_ = true;
   const std::int64_t number = iteration() + 1;
+  engine.count_zeros_in_gradient(
+      parts_.config.flags.logging.num_zeros_in_grad && shows(number));
   if (traces_) {
     traces_->begin(number);
   }
   if (pipelined_) {
-    losses_.add(
-        {{"lm loss", engine.train_batch(micro_batches_of([&]() -> BatchStream& {
-            return training_batches();
-          }))}});
+    losses_.add({{"lm loss", engine.train_batch(micro_batches_of([this] {
+                    return next_training_input();
+                  }))}});
   } else {
     const std::int64_t passes = engine.gradient_accumulation_steps();
     for (std::int64_t i = 0; i < passes; ++i) {
       const auto output =
-          engine.forward<models::ModelOutput>(next_input(training_batches()));
+          engine.forward<models::ModelOutput>(next_training_input());
       losses_.add(output.losses);
       engine.backward(output.loss);
       engine.step();
@@ -330,37 +356,53 @@ std::vector<monitor::NamedValue> Trainer::mean_losses(LossMeter& meter) const {
 }
 
 void Trainer::report() {
-  const Engine& engine = parts_.engine;
+  Engine& engine = parts_.engine;
+  const config::LoggingFlags& flags = parts_.config.flags.logging;
   const auto losses = mean_losses(losses_);
   const bool finite = std::ranges::all_of(losses, [](const auto& loss) {
     return std::isfinite(loss.value);
   });
   const std::int64_t skipped = engine.skipped_steps();
+  const std::int64_t iterations = iteration() - reported_;
+  monitor::IterationValues values{
+      .iteration = iteration(),
+      .iterations = iterations,
+      .consumed_samples = engine.global_samples(),
+      .consumed_tokens = tokens(),
+      .batch_size = engine.train_batch_size(),
+      .sequence_length = parts_.plan.sequence_length,
+      .learning_rate = engine.get_lr().front(),
+      .losses = losses,
+      .grad_norm = engine.get_global_grad_norm(),
+      .zeros_in_grad = engine.zeros_in_gradient(),
+      .skipped = skipped - skipped_before_,
+      .nan = finite ? 0 : 1,
+      .flops =
+          flops_per_sample() * static_cast<double>(engine.train_batch_size()),
+      .timers = times_.take(std::max<std::int64_t>(1, iterations))};
+  if (engine.fp16_enabled()) {
+    values.loss_scale = engine.cur_scale();
+  }
+  if (shows(iteration()) && flags.params_norm) {
+    values.params_norm = engine.parameter_norm();
+  }
+  if (shows(iteration()) && flags.optimizer_states_to_tensorboard) {
+    values.optimizer = optimizer_norms(engine);
+  }
   if (log_) {
-    std::optional<monitor::AllocatedMemory> memory;
-    if (!memory_said_ || parts_.config.flags.logging.memory_to_tensorboard) {
-      memory = engine::allocated(engine.device());
+    if (!memory_said_ || flags.memory_to_tensorboard) {
+      values.memory = engine::allocated(engine.device());
     }
-    const bool scaled = engine.fp16_enabled();
-    log_->iteration(
-        {.iteration = iteration(),
-         .iterations = iteration() - reported_,
-         .consumed_samples = engine.global_samples(),
-         .consumed_tokens = tokens(),
-         .batch_size = engine.train_batch_size(),
-         .sequence_length = parts_.plan.sequence_length,
-         .learning_rate = engine.get_lr().front(),
-         .losses = losses,
-         .loss_scale =
-             scaled ? std::optional(engine.cur_scale()) : std::nullopt,
-         .grad_norm = engine.get_global_grad_norm(),
-         .skipped = skipped - skipped_before_,
-         .nan = finite ? 0 : 1,
-         .flops = flops_per_sample() *
-             static_cast<double>(engine.train_batch_size()),
-         .memory = memory});
+    log_->iteration(values);
     if (!std::exchange(memory_said_, true)) {
-      log_->say(monitor::memory_line(0, iteration(), *memory));
+      log_->say(monitor::memory_line(0, iteration(), *values.memory));
+    }
+  }
+  if (is_due(flags.log_interval)) {
+    const std::string times = times_.report(
+        iteration() - std::exchange(times_reported_, iteration()));
+    if (log_ && !times.empty()) {
+      log_->say(times);
     }
   }
   reported_ = iteration();
@@ -389,9 +431,7 @@ void Trainer::evaluate(Split split, const std::string& at) {
   const std::int64_t passes = parts_.plan.eval_batch /
       (engine.train_micro_batch_size_per_gpu() *
        parts_.mesh.data_context().size());
-  const auto batches = [&]() -> BatchStream& {
-    return evaluation_batches(split);
-  };
+  const auto next = [&] { return input_of(evaluation_batches(split).next()); };
   LossMeter meter;
   engine.eval();
   {
@@ -399,13 +439,11 @@ void Trainer::evaluate(Split split, const std::string& at) {
     for (std::int64_t i = 0; i < parts_.plan.eval_iterations; ++i) {
       if (pipelined_) {
         meter.add(
-            {{"lm loss",
-              engine.eval_batch(micro_batches_of(batches), passes)}});
+            {{"lm loss", engine.eval_batch(micro_batches_of(next), passes)}});
         continue;
       }
       for (std::int64_t pass = 0; pass < passes; ++pass) {
-        meter.add(
-            engine.forward<models::ModelOutput>(next_input(batches())).losses);
+        meter.add(engine.forward<models::ModelOutput>(next()).losses);
       }
     }
   }

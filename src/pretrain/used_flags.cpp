@@ -1,6 +1,7 @@
 #include "pretrain/used_flags.h"
 
 #include <cairn/base/error.h>
+#include <cairn/pretrain/pretrain.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -108,8 +109,9 @@ const std::set<std::string_view> used_by_pretrain{
     "--min-loss-scale",
     "--loss-scale-window",
     "--hysteresis",
-    "--accumulate-allreduce-grads-in-fp32", // by default
-    "--attention-softmax-in-fp32",          // always
+    "--fp32-allreduce",
+    "--accumulate-allreduce-grads-in-fp32",
+    "--attention-softmax-in-fp32", // always
     // ranks
     "--tensor-model-parallel-size",
     "--model-parallel-size",
@@ -118,7 +120,8 @@ const std::set<std::string_view> used_by_pretrain{
     "--pipeline-schedule",
     "--no-pipeline-parallel", // one stage is not run as a pipeline anyway
     "--DDP-impl",
-    "--overlap-grad-reduce", // by default
+    "--overlap-grad-reduce",
+    "--use-distributed-optimizer",
     "--distributed-backend",
     "--distributed-timeout-minutes",
     "--local_rank",
@@ -165,6 +168,12 @@ const std::set<std::string_view> used_by_pretrain{
     "--log-validation-ppl-to-tensorboard",
     "--log-memory-to-tensorboard",
     "--log-world-size-to-tensorboard",
+    "--log-timers-to-tensorboard",
+    "--log-optimizer-states-to-tensorboard",
+    "--log-params-norm",
+    "--log-num-zeros-in-grad",
+    "--timing-log-level",
+    "--timing-log-option",
     "--log-throughput", // in every line
     "--profile",
     "--profile-steps",
@@ -173,6 +182,10 @@ const std::set<std::string_view> used_by_pretrain{
     "--profile-ranks"};
 
 } // namespace
+
+bool acts_on(std::string_view flag) {
+  return used.contains(flag);
+}
 
 void refuse_unused_flags(const config::Config& config) {
   refuse_unused_flags(config, "pretrain", used_by_pretrain);
@@ -184,7 +197,7 @@ void refuse_unused_flags(
     const std::set<std::string_view>& used) {
   std::vector<std::string> unused;
   for (const auto& [name, place] : config.given) {
-    if (name.starts_with("--") && !used.contains(name)) {
+    if (name.starts_with("--") && !acts_on(name)) {
       unused.push_back(name);
     }
   }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using testing::Command;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Result;
@@ -218,6 +220,81 @@ TEST_F(Pretrain, RampsTheBatchUpAndCountsInSamples) {
   EXPECT_TRUE(std::ranges::is_sorted(sizes));
 }
 
+TEST_F(Pretrain, LogsWhatIsAskedFor) {
+  const Words asked{
+      "--log-params-norm",
+      "--log-num-zeros-in-grad",
+      "--timing-log-level",
+      "2",
+      "--use-distributed-optimizer",
+      "--DDP-impl",
+      "local",
+      "--bf16",
+      "--fp32-allreduce",
+      "--deepspeed",
+      "--tensorboard-dir",
+      path("board"),
+      "--log-timers-to-tensorboard",
+      "--log-optimizer-states-to-tensorboard"};
+  const Result result = run(launched(gpt(4) + asked));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      result.out,
+      AllOf(
+          ContainsRegex("num zeros: [0-9]+ \\| params norm: [0-9]+\\.[0-9]+ "),
+          ContainsRegex(
+              "time \\(ms\\) \\| forward: [0-9.]+ \\| backward: [0-9.]+ \\| "
+              "allreduce: [0-9.]+ \\| optimizer: [0-9.]+ \\| batch generator: "
+              "[0-9.]+ \\| data loader: [0-9.]+ \\| grad norm: [0-9.]+\n")));
+  EXPECT_THAT(
+      result.err,
+      AllOf(
+          HasSubstr(
+              "[0]   --hidden-size .................................. 32"),
+          HasSubstr("DeepSpeed is enabled."),
+          HasSubstr("fp32 communication"),
+          HasSubstr("ZeRO stage 1")));
+  ASSERT_EQ(std::distance(fs::directory_iterator(path("board")), {}), 1);
+  const std::string events =
+      read_file(fs::directory_iterator(path("board"))->path(), 1 << 20);
+  for (const char* name :
+       {"optimizer/variance_sqrt_l1",
+        "optimizer/weight_abs_max vs tokens",
+        "forward-time",
+        "params-norm/params-norm vs samples",
+        "num-zeros/num-zeros",
+        "| --adam-beta1 | 0.9 |"}) {
+    EXPECT_THAT(events, HasSubstr(name));
+  }
+
+  const Result over_ranks = run(launched(
+      gpt(2) + Words{"--timing-log-level", "1", "--timing-log-option", "all"}));
+  EXPECT_THAT(
+      over_ranks.out,
+      AllOf(
+          HasSubstr("times across ranks (ms):"),
+          ContainsRegex("optimizer:\n\\[0\\]      rank  0: [0-9.]+\n\\[0\\] "
+                        "     rank  1: [0-9.]+\n"),
+          Not(HasSubstr("time (ms) |")),
+          Not(HasSubstr("grad norm:\n"))));
+}
+
+TEST_F(Pretrain, HelpListsWhatItTakesInGroups) {
+  const Result result = run(cairn({"pretrain", "--help"}));
+  EXPECT_THAT(
+      result.out,
+      AllOf(
+          HasSubstr("\nmodel:\n"),
+          HasSubstr("\ntraining:\n"),
+          HasSubstr("\nmixed precision:\n"),
+          HasSubstr("\nvalidation:\n"),
+          HasSubstr("\ndata:\n"),
+          HasSubstr("\nDeepSpeed:\n"),
+          HasSubstr("  --log-params-norm\n"),
+          Not(HasSubstr("--mock-data")),
+          Not(HasSubstr("text generation:"))));
+}
+
 TEST_F(Pretrain, FineTunesFromWeightsAlone) {
   succeed(cairn(gpt(2) + Words{"--save", path("base")}));
   const Result result = run(cairn(
@@ -333,6 +410,19 @@ TEST_F(Pretrain, RefusesWhatItCannotDo) {
   EXPECT_THAT(
       refusal(gpt(2) + Words{"--recompute-granularity", "selective"}),
       HasSubstr("attention is not recomputed by itself"));
+  EXPECT_THAT(
+      refusal(gpt(2) + Words{"--log-timers-to-tensorboard"}),
+      HasSubstr("needs --tensorboard-dir"));
+  EXPECT_THAT(
+      refusal(
+          gpt(2) +
+          Words{
+              "--optimizer",
+              "sgd",
+              "--log-optimizer-states-to-tensorboard",
+              "--tensorboard-dir",
+              path("none")}),
+      HasSubstr("does not have both moments of Adam"));
   EXPECT_THAT(
       refusal(gpt(2) + Words{"--recompute-num-layers", "2"}),
       HasSubstr("give --checkpoint-activations as well"));

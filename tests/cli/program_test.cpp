@@ -177,8 +177,16 @@ TEST(Example, ResNetLearnsPicturesInCifar10sFormat) {
          "--width",
          "4",
          "--epochs",
-         "3"});
+         "3",
+         "--log_every",
+         "4"});
     EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(
+        result.out,
+        AllOf(
+            HasSubstr("[1] Starting training, I'm rank 1 on cpu"),
+            ContainsRegex("\\[0\\] Epoch: 1, Step: 4, Loss: [0-9.]+\n"),
+            Not(HasSubstr("[1] Epoch"))));
     EXPECT_THAT(
         result.out,
         ContainsRegex("epoch 0: loss [0-9.]+, accuracy [0-9.]+ %; test loss"));

@@ -170,6 +170,51 @@ TEST(Merge, MegatronsDistributedOptimizerIsStageOne) {
       "");
 }
 
+TEST(Merge, GradientsInFp32) {
+  const auto types = [](const Words& flags) {
+    const Config config = load("{train_batch_size: 4}", flags);
+    return std::pair(
+        config.deepspeed.gradients.communication_data_type,
+        config.deepspeed.data_types.grad_accum_dtype);
+  };
+  const std::optional none = std::optional<DataType>();
+  const std::optional fp32 = DataType::fp32;
+  EXPECT_EQ(types({"--bf16"}), std::pair(none, none));
+  EXPECT_EQ(types({"--bf16", "--fp32-allreduce"}), std::pair(fp32, none));
+  EXPECT_EQ(
+      types({"--fp16", "--accumulate-allreduce-grads-in-fp32"}),
+      std::pair(fp32, fp32));
+  EXPECT_EQ(
+      error_of(
+          "{train_batch_size: 4, communication_data_type: \"bf16\"}",
+          {"--fp32-allreduce"}),
+      "--fp32-allreduce: fp32 on the command line, but \"bf16\" in "
+      "config:1:23 (communication_data_type); make them equal, or give only "
+      "one");
+  EXPECT_NO_THROW(load(
+      "{train_batch_size: 4, communication_data_type: \"fp32\"}",
+      {"--fp32-allreduce"}));
+  EXPECT_NE(
+      error_of(
+          "{train_batch_size: 4, data_types: {grad_accum_dtype: \"bf16\"}}",
+          {"--bf16", "--accumulate-allreduce-grads-in-fp32"}),
+      "");
+}
+
+TEST(Merge, DdpImplSaysWhetherReductionsOverlap) {
+  const auto overlaps = [](const Words& flags) {
+    return load("{train_batch_size: 4}", flags).deepspeed.zero.overlap_comm;
+  };
+  EXPECT_EQ(overlaps({"--DDP-impl", "local"}), false);
+  EXPECT_EQ(overlaps({"--DDP-impl", "local", "--zero-stage", "3"}), false);
+  EXPECT_EQ(overlaps({"--DDP-impl", "torch"}), true);
+  EXPECT_EQ(overlaps({"--overlap-grad-reduce"}), true);
+  const char* const json =
+      "{train_batch_size: 4, zero_optimization: {overlap_comm: true}}";
+  EXPECT_NO_THROW(load(json, {"--DDP-impl", "torch"}));
+  EXPECT_NE(error_of(json, {"--DDP-impl", "local"}), "");
+}
+
 TEST(Merge, FlagsAloneMayHaveNoBatch) {
   EXPECT_FALSE(Config::load({.flags = {"--input", "a.jsonl"}}).deepspeed.batch);
   EXPECT_EQ(

@@ -1,4 +1,5 @@
 #include "launch/launched.h"
+#include "support/own_terminal.h"
 
 #include <cairn/base/unique_fd.h>
 
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +26,7 @@ namespace cairn::launch::fixtures::local_ranks_test {
 namespace {
 
 using std::chrono::seconds;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -172,6 +175,53 @@ TEST(LocalRanks, AreLoggedUnlabelled) {
   EXPECT_THAT(lines_after(log, "err "), ElementsAre("1"));
   EXPECT_THAT(lines_after(log, "end"), ElementsAre(""));
   EXPECT_THAT(read_text(logs / "rank_0.log"), Not(HasSubstr("[")));
+}
+
+/// `cairn launch` on a terminal: what that shows.
+std::string launched_on_a_terminal(Words words) {
+  const testing::OwnTerminal terminal;
+  words = launch_words(std::move(words));
+  std::vector<char*> arguments;
+  for (std::string& word : words) {
+    arguments.push_back(word.data());
+  }
+  arguments.push_back(nullptr);
+  ::setenv("TERM", "xterm", 1);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    for (const int fd : {0, 1, 2}) {
+      ::dup2(terminal.fd(), fd);
+    }
+    ::execv(arguments[0], arguments.data());
+    ::_exit(127);
+  }
+  int status = -1;
+  ::waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+  return terminal.shown();
+}
+
+TEST(LocalRanks, TheFirstMayDrawOnTheTerminal) {
+  const TemporaryFolder folder;
+  const std::string draw = "echo lent: $CAIRN_TERMINAL; [ $RANK = 1 ] || "
+                           "echo drawing > /proc/self/fd/${CAIRN_TERMINAL%% *}";
+  const std::string shown = launched_on_a_terminal(
+      shell(2, draw, {"--color=never", "--log-dir", folder.path().string()}));
+  EXPECT_THAT(shown, HasSubstr("drawing\r\n"));
+  EXPECT_THAT(shown, Not(HasSubstr("] drawing")));
+  EXPECT_THAT(shown, ContainsRegex("\\[0\\] lent: [0-9]+ logged\x1b\\[K"));
+  EXPECT_THAT(shown, HasSubstr("[1] lent:\x1b[K"));
+  EXPECT_THAT(
+      read_text(folder.path() / "rank_0.log"),
+      ContainsRegex("^lent: [0-9]+ logged\n$"));
+  EXPECT_THAT(
+      launched_on_a_terminal(shell(1, "echo lent: $CAIRN_TERMINAL.")),
+      ContainsRegex("lent: [0-9]+\\."));
+  EXPECT_EQ(
+      launch(shell(1, "echo lent: $CAIRN_TERMINAL"), {{"CAIRN_TERMINAL", "2"}})
+          .out,
+      "[0] lent:\n")
+      << "there is no terminal here";
 }
 
 TEST(LocalRanks, OneThatIsKilledStopsAllAndIsNamedLast) {

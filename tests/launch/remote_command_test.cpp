@@ -103,6 +103,7 @@ TEST(ExportedVariables, AreThoseOfAllowedFamilies) {
            "OMP_NUM_THREADS=2",
            "GLOO_SOCKET_IFNAME=eth0",
            "CUDA_VISIBLE_DEVICES=1",
+           "CUDA_DEVICE_MAX_CONNECTIONS=1",
            "SECRET_TOKEN=x",
            "NCCL-odd%%=()",
            "PATHOLOGY=no",
@@ -113,7 +114,8 @@ TEST(ExportedVariables, AreThoseOfAllowedFamilies) {
           Pair("PYTHONPATH", ""),
           Pair("LD_LIBRARY_PATH", "/lib"),
           Pair("OMP_NUM_THREADS", "2"),
-          Pair("GLOO_SOCKET_IFNAME", "eth0")));
+          Pair("GLOO_SOCKET_IFNAME", "eth0"),
+          Pair("CUDA_DEVICE_MAX_CONNECTIONS", "1")));
 }
 
 TEST(EnvironmentFile, HasAVariableOnEachLine) {

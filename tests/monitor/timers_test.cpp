@@ -40,6 +40,22 @@ TEST(Timers, AddUpByName) {
   EXPECT_EQ(timers.line({"absent"}), "");
 }
 
+TEST(Timers, ReadersDoNotDisturbEachOther) {
+  FakeClock clock;
+  Timers timers(clock.source());
+  TimerReader often;
+  TimerReader seldom;
+  for (int i = 0; i < 2; ++i) {
+    timers("forward").start();
+    clock.pass(8);
+    timers("forward").stop();
+    EXPECT_EQ(often.take(timers, 2), (std::vector<NamedValue>{{"forward", 4}}));
+  }
+  EXPECT_EQ(seldom.take(timers), (std::vector<NamedValue>{{"forward", 16}}));
+  EXPECT_EQ(time_line(seldom.take(timers)), "time (ms) | forward: 0.00");
+  EXPECT_EQ(time_line({}), "");
+}
+
 TEST(Timers, RunInsideEachOther) {
   FakeClock clock;
   Timers timers(clock.source());

@@ -1,12 +1,16 @@
 #include "monitor/fake_clock.h"
+#include "support/own_terminal.h"
 #include "support/temporary_folder.h"
 
 #include <cairn/base/unique_fd.h>
 #include <cairn/monitor/training_log.h>
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <stdlib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -233,6 +237,52 @@ TEST(TrainingLog, MeansOfSeveralIterationsCountAsMany) {
   log.iteration(two);
   EXPECT_THAT(test.written(), HasSubstr("(ms): 100.0 |"));
   EXPECT_THAT(test.written(), HasSubstr("lm loss: 3.000000E+00"));
+}
+
+TEST(TrainingLog, TimesOfTheIntervalFollowItsLine) {
+  LoggedRun test;
+  TrainingLog log(test.options());
+  for (const std::int64_t i : {8, 10}) {
+    IterationValues values = LoggedRun::step(i, 2.0);
+    values.iterations = i == 8 ? 8 : 2;
+    values.timers = {{"forward", i == 8 ? 1.0 : 6.0}, {"backward", 4.0}};
+    log.iteration(values);
+  }
+  EXPECT_THAT(
+      test.written(),
+      HasSubstr("|\ntime (ms) | forward: 2.00 | backward: 4.00\n"));
+}
+
+TEST(TrainingLog, DrawsOnTheTerminalThatTheLauncherLends) {
+  for (const bool logged : {false, true}) {
+    const testing::OwnTerminal terminal;
+    ::setenv("TERM", "xterm", 1);
+    ::setenv(
+        "CAIRN_TERMINAL",
+        fmt::format("{}{}", terminal.fd(), logged ? " logged" : "").c_str(),
+        1);
+    LoggedRun test;
+    auto options = test.options();
+    options.display = TrainingLog::Display::automatic;
+    TrainingLog log(options);
+    EXPECT_TRUE(log.live());
+    log.iteration(LoggedRun::step(10, 2.0));
+    log.validation({.at = "iteration 10", .losses = {{"lm loss", 3.25}}});
+    log.finish();
+    EXPECT_THAT(terminal.shown(), HasSubstr("loss 2.000"));
+    const std::string lines = test.written();
+    EXPECT_THAT(lines, HasSubstr("validation loss at iteration 10"));
+    EXPECT_THAT(lines, Not(HasSubstr("\x1b")));
+    EXPECT_EQ(lines.find(" iteration       10/") != lines.npos, logged);
+  }
+  for (const char* nonsense : {"", "x", "1000000", "0x", "-1", "3 other"}) {
+    ::setenv("CAIRN_TERMINAL", nonsense, 1);
+    LoggedRun test;
+    auto options = test.options();
+    options.display = TrainingLog::Display::automatic;
+    EXPECT_FALSE(TrainingLog(options).live()) << nonsense;
+  }
+  ::unsetenv("CAIRN_TERMINAL");
 }
 
 TEST(TrainingLog, AnIntervalOfOverflowsHasNoLoss) {

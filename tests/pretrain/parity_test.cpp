@@ -33,6 +33,9 @@ using testing::TemporaryFolder;
 constexpr int steps = 6;
 constexpr int micro_batches = 4; ///< of a step, over all ranks
 constexpr std::int64_t sequence = 16;
+constexpr std::int64_t unused_positions = 4; ///< so gradients have zeros
+constexpr int chance_zeros = 3; ///< gradients that happen to cancel out
+constexpr std::int64_t hidden = 32;
 constexpr std::int64_t vocabulary = 50;
 
 /// How a run is spread.
@@ -55,15 +58,19 @@ void PrintTo(const Row& row, std::ostream* out) {
 struct Point {
   double loss = 0;
   double norm = 0;
+  // What logs can have besides.
+  double zeros = 0;
+  double weights = 0;
+  ElementSums variance{};
 };
 using Curve = std::vector<Point>;
 
 checkpoints::ModelDescription small_gpt() {
   return models::gpt_description(
       {.layers = 4,
-       .hidden = 32,
+       .hidden = hidden,
        .heads = 4,
-       .sequence = sequence,
+       .sequence = sequence + unused_positions,
        .vocabulary = vocabulary,
        .padded_vocabulary = 64});
 }
@@ -124,6 +131,7 @@ struct Training {
                                .world = world,
                                .logger = logger})
                        .engine);
+    engine->count_zeros_in_gradient();
   }
 
   Point step() {
@@ -157,7 +165,14 @@ struct Training {
     sum = sharing.all_reduce(at::full({1}, sum, at::kDouble))
               .wait()
               .item<double>();
-    return {sum / micro_batches, engine->get_global_grad_norm().value()};
+    const auto sums = engine->state_sums({"exp_avg_sq", "weight"});
+    EXPECT_NEAR(sums[1].norm(), engine->parameter_norm(), 1e-6);
+    return {
+        .loss = sum / micro_batches,
+        .norm = engine->get_global_grad_norm().value(),
+        .zeros = static_cast<double>(engine->zeros_in_gradient().value()),
+        .weights = engine->parameter_norm(),
+        .variance = sums[0]};
   }
 
   ProcessMesh mesh;
@@ -174,16 +189,22 @@ Curve reference() {
     out.precision(17);
     for (int i = 0; i < steps; ++i) {
       const Point point = training.step();
-      out << point.loss << ' ' << point.norm << '\n';
+      out << point.loss << ' ' << point.norm << ' ' << point.zeros << ' '
+          << point.weights << ' ' << point.variance.squares << ' '
+          << point.variance.absolutes << ' ' << point.variance.roots << ' '
+          << point.variance.largest << '\n';
     }
   });
   Curve curve(steps);
   std::ifstream in(folder.path() / "curve");
   for (Point& point : curve) {
-    in >> point.loss >> point.norm;
+    in >> point.loss >> point.norm >> point.zeros >> point.weights >>
+        point.variance.squares >> point.variance.absolutes >>
+        point.variance.roots >> point.variance.largest;
   }
   EXPECT_TRUE(in);
   EXPECT_GT(std::abs(curve.back().loss - curve.front().loss), 1e-3);
+  EXPECT_NEAR(curve.front().zeros, unused_positions * hidden, chance_zeros);
   return curve;
 }
 
@@ -195,6 +216,17 @@ const Curve& wanted() {
 void expect_near(const Point& got, int step) {
   EXPECT_NEAR(got.loss, wanted()[step].loss, 2e-5) << "step " << step;
   EXPECT_NEAR(got.norm, wanted()[step].norm, 2e-4) << "step " << step;
+  EXPECT_NEAR(got.zeros, wanted()[step].zeros, chance_zeros) << "step " << step;
+  EXPECT_NEAR(got.weights, wanted()[step].weights, 2e-3) << "step " << step;
+  const auto expect_close = [&](double ElementSums::*sum) {
+    const double wanted_sum = wanted()[step].variance.*sum;
+    EXPECT_NEAR(got.variance.*sum, wanted_sum, 1e-3 * wanted_sum)
+        << "step " << step;
+  };
+  expect_close(&ElementSums::squares);
+  expect_close(&ElementSums::absolutes);
+  expect_close(&ElementSums::roots);
+  expect_close(&ElementSums::largest);
 }
 
 class Parity : public ::testing::TestWithParam<Row> {};

@@ -257,7 +257,7 @@ struct LoggingFlags {
   bool num_zeros_in_grad = false;
   bool throughput = false;
   std::int64_t timing_log_level = 0;
-  std::string timing_log_option = "minmax";
+  std::optional<std::string> timing_log_option; ///< absent: of rank 0
   bool profile = false;
   std::vector<std::string> profile_steps; ///< "2-4", "7,9"
   std::int64_t profile_step_start = 10;

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cairn/config/config.h>
+
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +24,19 @@ std::string keys_text();
 
 /// All flags in their groups, as `--help` shows them.
 std::string flags_text();
+
+/// Those of them that a command takes, in their groups.
+std::string flags_text(const std::function<bool(std::string_view)>& takes);
+
+/// The values of those, given or not, as a table in Markdown.
+std::string flags_table(
+    const Config& config,
+    const std::function<bool(std::string_view)>& takes);
+
+/// What was given, by flag or key, with its value:
+///
+///   `  --hidden-size ............................ 1024`
+std::string given_text(const Config& config);
 
 /// The help of chosen groups only, for a command that uses a few of them.
 std::string flags_text(std::string_view group);

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <cairn/checkpoint/slices.h>
 #include <cairn/engine/client_state.h>
+#include <cairn/engine/element_sums.h>
 #include <cairn/engine/memory_report.h>
 #include <cairn/engine/model.h>
 #include <cairn/engine/save_options.h>
@@ -101,6 +102,17 @@ class Engine {
   /// Of the last update, over all parameters and ranks, before clipping; none
   /// before the first.
   std::optional<double> get_global_grad_norm() const;
+  /// Updates from now on count the elements of the gradient that are zero,
+  /// which takes a look at each.
+  void count_zeros_in_gradient(bool on = true);
+  /// Of the last update, over all ranks; none if it did not count.
+  std::optional<std::int64_t> zeros_in_gradient() const;
+  /// Of all parameters, over all ranks, which all call it.
+  double parameter_norm();
+  /// Of the fp32 weights ("weight") and of states of the optimizer
+  /// ("exp_avg"), by these names, over all ranks, which all call it. Zero for
+  /// states that it does not have.
+  std::vector<ElementSums> state_sums(const std::vector<std::string>& names);
   double cur_scale() const; ///< of the loss
   std::vector<double> get_lr() const;
   std::int64_t train_batch_size() const;

@@ -12,6 +12,7 @@
 #include <cairn/engine/parameter_group.h>
 #include <cairn/engine/training_data.h>
 #include <cairn/engine/training_loader.h>
+#include <cairn/monitor/timers.h>
 #include <cairn/optim/schedule.h>
 #include <torch/optim/optimizer.h>
 
@@ -48,6 +49,9 @@ struct InitializeOptions {
   /// JSON keys and sections that the program itself acts on: no warning that
   /// the engine does not.
   std::vector<std::string> keys_acted_on{};
+  /// The engine's times (forward, backward, allreduce, optimizer) go there, as
+  /// may the program's own. Unset: it has its own.
+  std::shared_ptr<monitor::Timers> timers{};
   /// What the model is, for those who load its checkpoints elsewhere: `cairn
   /// convert` needs it for other formats than DeepSpeed's.
   std::optional<checkpoints::ModelDescription> description{};

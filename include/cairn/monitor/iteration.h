@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cairn/monitor/named_value.h>
 #include <cairn/monitor/throughput.h>
 
 #include <cstdint>
@@ -8,11 +9,6 @@
 #include <vector>
 
 namespace cairn::monitor {
-
-struct NamedValue {
-  std::string name;
-  double value = 0;
-};
 
 /// Norms of all elements of one of the optimizer's states, over all ranks.
 struct StateNorms {

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cairn/monitor/named_value.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +51,9 @@ class Timer {
   std::int64_t count_ = 0;
 };
 
+/// `time (ms) | forward: 12.34 | backward: 23.45`; empty for no times.
+std::string time_line(std::span<const NamedValue> times);
+
 /// Timers by name, made when first asked for:
 ///
 ///   timers("forward").start(); … timers("forward").stop();
@@ -70,12 +76,26 @@ class Timers {
   /// All of them, in the order in which they were first asked for.
   std::string line(double divisor = 1.0) const;
 
+  /// The same times as values.
+  std::vector<NamedValue> elapsed() const;
+
   void reset(); ///< all of them
 
  private:
   TimeSource source_;
   std::map<std::string, Timer, std::less<>> timers_;
   std::vector<std::string> order_;
+};
+
+/// What timers have added since they were last read: each of several readers
+/// has one, and none resets them for the others.
+class TimerReader {
+ public:
+  /// Milliseconds by name, each divided by `divisor`.
+  std::vector<NamedValue> take(const Timers& timers, double divisor = 1.0);
+
+ private:
+  std::map<std::string, double> before_;
 };
 
 /// Times a block.

@@ -24,8 +24,9 @@ namespace cairn::monitor {
 ///   }
 ///   log.finish();
 ///
-/// On a terminal it draws the loss and a status line, at most ten times a
-/// second; elsewhere it writes a line every `log_interval` iterations.
+/// On a terminal, also on that of `cairn launch`, it draws the loss and a
+/// status line, at most ten times a second; elsewhere it writes a line every
+/// `log_interval` iterations.
 class TrainingLog {
  public:
   enum class Display {
@@ -37,6 +38,7 @@ class TrainingLog {
     RunSize run{};
     std::int64_t first_iteration = 0; ///< after which the run goes on
     std::int64_t log_interval = 100;
+    bool times_line = true; ///< with the log line, where there are timers
     std::optional<double> peak_flops{}; ///< per second, of one device
     std::optional<LossTarget> target{};
     Display display = Display::automatic;

@@ -26,6 +26,9 @@ struct Outcome {
   std::int64_t iteration = 0;
 };
 
+/// Whether run() takes the flag; it refuses the others.
+bool acts_on(std::string_view flag);
+
 /// Trains a model as Megatron's flags and DeepSpeed's JSON say: what
 /// `cairn pretrain gpt …` does on every rank.
 ///
