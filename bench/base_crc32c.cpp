@@ -18,15 +18,13 @@ void sum(benchmark::State& state, Kernel* kernel) {
   state.SetBytesProcessed(state.iterations() * state.range());
 }
 
-void sum_and_copy(benchmark::State& state) {
+using CopyKernel = decltype(cairn::crc32c_detail::sliced_copy);
+
+void sum_and_copy(benchmark::State& state, CopyKernel* kernel) {
   const std::vector<std::byte> from(static_cast<std::size_t>(state.range()));
   std::vector<std::byte> to(from.size());
   for (auto _ : state) {
-    benchmark::DoNotOptimize(cairn::crc32c_detail::hardware_copy(
-        0,
-        to.data(),
-        from.data(),
-        from.size()));
+    benchmark::DoNotOptimize(kernel(0, to.data(), from.data(), from.size()));
   }
   state.SetBytesProcessed(state.iterations() * state.range());
 }
@@ -48,5 +46,12 @@ BENCHMARK_CAPTURE(sum, sliced, cairn::crc32c_detail::sliced)
     ->Range(64, 16 << 20);
 BENCHMARK_CAPTURE(sum, hardware, cairn::crc32c_detail::hardware)
     ->Range(64, 16 << 20);
-BENCHMARK(sum_and_copy)->Range(64, 16 << 20);
+BENCHMARK_CAPTURE(sum_and_copy, hardware, cairn::crc32c_detail::hardware_copy)
+    ->Range(64, 16 << 20);
+#if defined(__aarch64__)
+BENCHMARK_CAPTURE(sum, folded, cairn::crc32c_detail::folded)
+    ->Range(64, 16 << 20);
+BENCHMARK_CAPTURE(sum_and_copy, folded, cairn::crc32c_detail::folded_copy)
+    ->Range(64, 16 << 20);
+#endif
 BENCHMARK(copy)->Range(64, 16 << 20);

@@ -37,6 +37,7 @@ CpuFeatures CpuFeatures::detect() {
   features.fp16 = (first & HWCAP_ASIMDHP) != 0;
   features.sve = (first & HWCAP_SVE) != 0;
   features.crc32c = (first & HWCAP_CRC32) != 0;
+  features.pmull = (first & HWCAP_PMULL) != 0;
   features.bf16 = (second & HWCAP2_BF16) != 0;
   features.i8mm = (second & HWCAP2_I8MM) != 0;
   features.sve2 = (second & HWCAP2_SVE2) != 0;
@@ -63,6 +64,7 @@ std::string to_string(const CpuFeatures& features) {
       {"i8mm", features.i8mm},
       {"sve", features.sve},
       {"sve2", features.sve2},
+      {"pmull", features.pmull},
       {"crc32c", features.crc32c},
   };
   std::string text;

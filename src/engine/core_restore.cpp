@@ -180,7 +180,9 @@ void Core::publish_restored() {
 
 /// This rank's part; nobody else is asked, so that one rank may fail alone.
 ClientState Core::restore(const fs::path& place, const LoadOptions& options) {
-  const checkpoints::NativeSource source(place);
+  const checkpoints::NativeSource source(
+      place,
+      {.readers = world_.environment().local_world_size});
   const json& state = source.manifest().state;
   if (options.optimizer && !state.contains("optimizer")) {
     throw CheckpointError(

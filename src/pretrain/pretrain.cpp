@@ -82,7 +82,6 @@ void seed_generators(
   }
 }
 
-
 void require_same_order(
     const PretrainingData& data,
     const distributed::ProcessGroup& world) {

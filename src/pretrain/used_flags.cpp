@@ -184,7 +184,7 @@ const std::set<std::string_view> used_by_pretrain{
 } // namespace
 
 bool acts_on(std::string_view flag) {
-  return used.contains(flag);
+  return used_by_pretrain.contains(flag);
 }
 
 void refuse_unused_flags(const config::Config& config) {
@@ -197,7 +197,7 @@ void refuse_unused_flags(
     const std::set<std::string_view>& used) {
   std::vector<std::string> unused;
   for (const auto& [name, place] : config.given) {
-    if (name.starts_with("--") && !acts_on(name)) {
+    if (name.starts_with("--") && !used.contains(name)) {
       unused.push_back(name);
     }
   }

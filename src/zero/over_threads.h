@@ -1,9 +1,11 @@
 #pragma once
 
-#include <ATen/Parallel.h>
+#include "kernels/in_parallel.h"
+
 #include <cairn/kernels/stretch.h>
 #include <cairn/optim/rule.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace cairn::zero {
@@ -19,13 +21,13 @@ void over_threads(
     body(stretch, std::int64_t{0});
     return;
   }
-  constexpr std::int64_t grain = 1 << 15; // a few pages of each array
-  at::parallel_for(
-      0,
-      stretch.count,
-      grain,
+  constexpr std::int64_t block = 1 << 15; // a few pages of each array
+  kernels::in_parallel(
+      (stretch.count + block - 1) / block,
       [&](std::int64_t begin, std::int64_t end) {
-        body(kernels::part_of(stretch, begin, end - begin), begin);
+        const std::int64_t first = begin * block;
+        const std::int64_t last = std::min(end * block, stretch.count);
+        body(kernels::part_of(stretch, first, last - first), first);
       });
 }
 

@@ -1,10 +1,10 @@
 #include "zero/sum_of_squares.h"
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/in_parallel.h"
 #include "zero/bucket_shard.h"
 
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <numeric>
@@ -25,10 +25,8 @@ double sum_of_squares(const at::Tensor& values) {
   const auto size = static_cast<std::int64_t>(values.element_size());
   const kernels::Element element = element_of(values.scalar_type());
   std::vector<double> sums((count + chunk - 1) / chunk);
-  at::parallel_for(
-      0,
+  kernels::in_parallel(
       static_cast<std::int64_t>(sums.size()),
-      1,
       [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           sums[i] = kernels::cpu::sum_of_squares(

@@ -3,6 +3,7 @@
 #include "checkpoint/native/damaged_checkpoint.h"
 #include "checkpoint/native/native_source.h"
 #include "checkpoint/native/retention.h"
+#include "checkpoint/native/stored_file.h"
 #include "checkpoint/save_slices.h"
 #include "support/error_text.h"
 #include "support/faulty_files.h"
@@ -15,9 +16,12 @@
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/file.h>
 #include <cairn/checkpoint/safetensors.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 
@@ -158,6 +162,88 @@ void alter(const fs::path& file, std::streamoff at) {
   const char byte = static_cast<char>(stream.get());
   stream.seekp(at);
   stream.put(static_cast<char>(byte ^ 1));
+}
+
+/// So that it is read from the disk, where the file system has one.
+void drop_from_cache(const fs::path& path) {
+  const UniqueFd file = open_file(path, O_RDONLY);
+  ::fsync(file.get());
+  ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+}
+
+TEST(NativeCheckpoint, IsReadPastThePageCache) {
+  const TemporaryFolder folder;
+  // Large, small and empty, none of them where a disk's block begins.
+  std::vector<at::Tensor> values{at::rand({3}), at::rand({(11 << 18) + 5})};
+  for (int i = 0; i < 40; ++i) {
+    values.push_back(at::rand({i * i}));
+  }
+  values.push_back(at::rand({(3 << 18) + 1}));
+  std::vector<TensorSlice> slices;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    slices.push_back(whole("x" + std::to_string(i), values[i]));
+  }
+  save(folder.path(), "a", {{slices}});
+  const fs::path file = folder / "a/rank-0.safetensors";
+  const auto read = [&](int readers) {
+    drop_from_cache(file);
+    const NativeSource source(folder / "a", {.readers = readers});
+    std::vector<SliceToRead> wanted;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::int64_t skip = std::min<std::int64_t>(i, values[i].numel());
+      wanted.push_back(
+          {.name = "x" + std::to_string(i),
+           .begin = skip,
+           .into = at::empty({values[i].numel() - skip})});
+    }
+    source.read(wanted);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_TRUE(
+          at::equal(wanted[i].into, values[i].slice(0, wanted[i].begin)))
+          << i;
+    }
+  };
+  for (const int readers : {0, 1, 2}) { // two would share it
+    read(readers);
+  }
+  alter(file, static_cast<std::streamoff>(fs::file_size(file)) / 2);
+  for (const int readers : {0, 1}) {
+    EXPECT_THAT(
+        error_text<DamagedCheckpoint>([&] { read(readers); }),
+        ::testing::AllOf(
+            HasSubstr("rank-0.safetensors: the file is damaged"),
+            HasSubstr("x1, bytes")));
+  }
+}
+
+TEST(StoredFile, GivesTheSameFromMemoryAndDisk) {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "file";
+  std::string content(20000, ' ');
+  std::ranges::generate(content, std::mt19937(1));
+  std::ofstream(path, std::ios::binary) << content;
+  drop_from_cache(path);
+  const StoredFile file(path);
+  ASSERT_EQ(file.size(), content.size());
+  io::AlignedBuffer room(StoredFile::room_for(content.size()));
+  for (const std::size_t at : {0, 1, 4095, 4096, 12288, 19999}) {
+    for (const std::size_t size : {1, 4096, 8191, 20000}) {
+      if (at + size <= content.size()) {
+        const auto read = file.read(at, size, room.bytes());
+        const auto wanted = std::as_bytes(std::span(content)).subspan(at, size);
+        EXPECT_TRUE(std::ranges::equal(read, wanted)) << at << ' ' << size;
+        EXPECT_TRUE(std::ranges::equal(file.mapped(at, size), wanted));
+      }
+    }
+  }
+  EXPECT_TRUE(file.in_cache(5000));
+  const StoredFile cut(path);
+  fs::resize_file(path, 5000);
+  if (cut.has_direct()) {
+    EXPECT_THAT(
+        error_text<DamagedCheckpoint>([&] { cut.read(0, 9000, room.bytes()); }),
+        HasSubstr("file: the file was cut off while it was read"));
+  }
 }
 
 TEST(NativeCheckpoint, NamesWhatIsDamaged) {

@@ -25,6 +25,7 @@ struct CpuFeatures {
   bool i8mm = false;
   bool sve = false;
   bool sve2 = false;
+  bool pmull = false; ///< carry-less multiplication
   // either
   bool crc32c = false;
 

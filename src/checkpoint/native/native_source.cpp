@@ -5,7 +5,6 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <cairn/base/crc32c.h>
-#include <cairn/base/thread_pool.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,8 +29,10 @@ std::uint32_t copy_summed(
 
 } // namespace
 
-NativeSource::NativeSource(const std::filesystem::path& folder)
-    : folder_(folder), manifest_(read_manifest(folder)) {
+NativeSource::NativeSource(
+    const std::filesystem::path& folder,
+    const Options& options)
+    : folder_(folder), manifest_(read_manifest(folder)), options_(options) {
   for (const ManifestFile& file : manifest_.files) {
     const std::filesystem::path path = folder / file.name;
     try {
@@ -39,13 +40,13 @@ NativeSource::NativeSource(const std::filesystem::path& folder)
     } catch (const Error& error) {
       throw DamagedCheckpoint(error.problem());
     }
-    if (files_.back().bytes().size() != file.bytes) {
+    if (files_.back().size() != file.bytes) {
       throw DamagedCheckpoint(
           {.what = "the file is cut off or was replaced",
            .where = path.string(),
            .values = fmt::format(
                "{} bytes, {} were written",
-               files_.back().bytes().size(),
+               files_.back().size(),
                file.bytes)});
     }
   }
@@ -86,15 +87,6 @@ std::vector<std::int64_t> NativeSource::shape(const std::string& name) const {
 
 at::ScalarType NativeSource::type(const std::string& name) const {
   return at(name).stored->type;
-}
-
-std::span<const std::byte> NativeSource::slice_bytes(
-    const StoredSlice& slice,
-    at::ScalarType type) const {
-  return files_[slice.file].bytes().subspan(
-      slice.at,
-      static_cast<std::size_t>(slice.end - slice.begin) *
-          c10::elementSize(type));
 }
 
 /// Cuts a stretch of a stored slice at the borders of its blocks.
@@ -182,18 +174,15 @@ void NativeSource::plan(const SliceToRead& slice, std::vector<Piece>& pieces)
   }
 }
 
-/// All of one block.
-void NativeSource::copy_block(std::span<const Piece> pieces) const {
+void NativeSource::copy_block(
+    const Block& block,
+    std::span<const std::byte> bytes) const {
+  std::span<const Piece> pieces = block.pieces;
   const Piece& piece = pieces.front();
   const StoredSlice& slice = *piece.slice;
-  const std::span<const std::byte> all =
-      slice_bytes(slice, piece.tensor->stored->type);
-  const std::size_t start = piece.block * checksum_block;
-  const auto block =
-      all.subspan(start, std::min(checksum_block, all.size() - start));
   char& checked = checked_.find(&slice)->second[piece.block];
   if (checked == 0) {
-    const std::uint32_t sum = copy_summed(block, piece.from, piece.into);
+    const std::uint32_t sum = copy_summed(bytes, piece.from, piece.into);
     if (sum != slice.crc32c[piece.block]) {
       throw DamagedCheckpoint(
           {.what = "the file is damaged: bytes were altered",
@@ -201,52 +190,101 @@ void NativeSource::copy_block(std::span<const Piece> pieces) const {
            .values = fmt::format(
                "{}, bytes {} to {}",
                *piece.tensor->name,
-               slice.at + start,
-               slice.at + start + block.size())});
+               block.at,
+               block.at + block.size)});
     }
     checked = 1;
-    bytes_checked_ += block.size();
+    bytes_checked_ += block.size;
     pieces = pieces.subspan(1);
   }
   for (const Piece& other : pieces) {
     std::memcpy(
         other.into.data(),
-        block.data() + other.from,
+        bytes.data() + other.from,
         other.into.size());
   }
 }
 
-/// In the order of the files, the next blocks by whichever thread is free.
-void NativeSource::copy(std::vector<Piece>& pieces) const {
-  const auto place = [](const Piece& piece) {
+/// In the order of the files.
+std::vector<NativeSource::Block> NativeSource::blocks_of(
+    std::vector<Piece>& pieces) {
+  std::ranges::sort(pieces, {}, [](const Piece& piece) {
     return std::tuple(
         piece.slice->file,
         piece.slice->at,
         piece.slice,
         piece.block);
-  };
-  std::ranges::sort(pieces, {}, place);
-  std::vector<std::span<const Piece>> blocks;
+  });
+  std::vector<Block> blocks;
   for (auto begin = pieces.begin(); begin != pieces.end();) {
     const auto end = std::find_if(begin, pieces.end(), [&](const Piece& piece) {
       return piece.slice != begin->slice || piece.block != begin->block;
     });
-    blocks.emplace_back(begin, end);
+    const StoredSlice& slice = *begin->slice;
+    const std::size_t start = begin->block * checksum_block;
+    const std::size_t all = static_cast<std::size_t>(slice.end - slice.begin) *
+        c10::elementSize(begin->tensor->stored->type);
+    blocks.push_back(
+        {.pieces = {begin, end},
+         .at = slice.at + start,
+         .size = std::min(checksum_block, all - start)});
     begin = end;
   }
-  const auto copy_some = [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      copy_block(blocks[i]);
+  return blocks;
+}
+
+NativeSource::Batches NativeSource::batches_of(
+    const std::vector<Block>& blocks) const {
+  Batches batches;
+  for (const Block& block : blocks) {
+    const StoredFile* file = &files_[block.pieces.front().slice->file];
+    const std::uint64_t end = block.at + block.size;
+    if (!batches.blocks.empty()) {
+      auto& some = batches.blocks.back();
+      FileStretch& stretch = batches.stretches.back();
+      // Never backwards, whatever a manifest says.
+      if (stretch.file == file && block.at >= stretch.at &&
+          end - stretch.at <= checksum_block) {
+        some = {some.data(), some.size() + 1};
+        stretch.size = std::max<std::size_t>(stretch.size, end - stretch.at);
+        continue;
+      }
     }
-  };
-  // Not at::parallel_for, which is serial for who is compiled without OpenMP.
-  const auto threads = static_cast<std::size_t>(at::get_num_threads());
-  constexpr std::size_t worth_a_thread = 8;
-  if (threads == 1 || blocks.size() < worth_a_thread) {
-    copy_some(0, blocks.size());
-  } else {
-    ThreadPool(threads - 1).parallel_for(blocks.size(), 2, copy_some);
+    batches.blocks.emplace_back(&block, 1);
+    batches.stretches.push_back({file, block.at, block.size});
   }
+  return batches;
+}
+
+bool NativeSource::share_nothing(
+    const std::vector<FileStretch>& stretches) const {
+  std::uint64_t wanted = 0;
+  for (const FileStretch& stretch : stretches) {
+    wanted += stretch.size;
+  }
+  std::uint64_t stored = 0;
+  for (const StoredFile& file : files_) {
+    stored += file.size();
+  }
+  // A little is shared always: blocks at the borders between ranks.
+  return wanted * static_cast<std::uint64_t>(options_.readers) <=
+      stored + stored / 4;
+}
+
+void NativeSource::copy(std::vector<Piece>& pieces) const {
+  const std::vector<Block> blocks = blocks_of(pieces);
+  const Batches batches = batches_of(blocks);
+  read_stretches(
+      batches.stretches,
+      {.threads = static_cast<std::size_t>(at::get_num_threads()),
+       .past_cache = options_.readers > 0 && share_nothing(batches.stretches)},
+      [&](std::size_t i, std::span<const std::byte> bytes) {
+        for (const Block& block : batches.blocks[i]) {
+          copy_block(
+              block,
+              bytes.subspan(block.at - batches.stretches[i].at, block.size));
+        }
+      });
 }
 
 void NativeSource::read(const std::vector<SliceToRead>& slices) const {

@@ -2,29 +2,37 @@
 
 #include "checkpoint/native/box_runs.h"
 #include "checkpoint/native/manifest.h"
-
-#include <cairn/base/mapped_file.h>
+#include "checkpoint/native/read_stretches.h"
+#include "checkpoint/native/stored_file.h"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace cairn::checkpoints {
 
-/// A checkpoint's tensors, mapped: only what is asked for is read, and each
-/// block of it is held against its checksum once. One caller at a time; the
-/// blocks of a call are shared out over threads.
+/// A checkpoint's tensors: only what is asked for is read, and each block of it
+/// is held against its checksum once. One caller at a time; the blocks of a
+/// call are shared out over threads.
 class NativeSource final : public Source {
  public:
+  struct Options {
+    /// How many processes of this machine read now, each its part and only
+    /// once. Where they share nothing, what the page cache has not is read past
+    /// it. 0: unknown, always through the cache.
+    int readers = 0;
+  };
+
   /// Throws DamagedCheckpoint, here for files that are missing or of another
   /// size, later for altered ones.
-  explicit NativeSource(const std::filesystem::path& folder);
+  NativeSource(const std::filesystem::path& folder, const Options& options);
+  explicit NativeSource(const std::filesystem::path& folder)
+      : NativeSource(folder, Options{}) {}
 
   const Manifest& manifest() const { return manifest_; }
 
@@ -50,9 +58,6 @@ class NativeSource final : public Source {
   };
 
   const Tensor& at(const std::string& name) const;
-  std::span<const std::byte> slice_bytes(
-      const StoredSlice& slice,
-      at::ScalarType type) const;
   /// Some bytes of a block, and where they go.
   struct Piece {
     const Tensor* tensor = nullptr;
@@ -61,6 +66,18 @@ class NativeSource final : public Source {
     std::size_t from = 0; ///< in the block
     std::span<std::byte> into;
   };
+  /// The pieces of one block.
+  struct Block {
+    std::span<const Piece> pieces;
+    std::uint64_t at = 0; ///< in the file
+    std::size_t size = 0;
+  };
+  /// Blocks that lie near each other in a file, to be read at once: so that
+  /// small tensors are not read one by one.
+  struct Batches {
+    std::vector<std::span<const Block>> blocks;
+    std::vector<FileStretch> stretches; ///< of each
+  };
   void plan(const SliceToRead& slice, std::vector<Piece>& pieces) const;
   void plan_stretch(
       const Tensor& tensor,
@@ -68,12 +85,17 @@ class NativeSource final : public Source {
       std::int64_t from, ///< element, in the slice
       std::span<std::byte> into,
       std::vector<Piece>& pieces) const;
+  static std::vector<Block> blocks_of(std::vector<Piece>& pieces);
+  Batches batches_of(const std::vector<Block>& blocks) const;
+  /// Whether what the readers of this machine want is wanted by one alone.
+  bool share_nothing(const std::vector<FileStretch>& stretches) const;
   void copy(std::vector<Piece>& pieces) const;
-  void copy_block(std::span<const Piece> pieces) const;
+  void copy_block(const Block& block, std::span<const std::byte> bytes) const;
 
   std::filesystem::path folder_;
   Manifest manifest_;
-  std::vector<MappedFile> files_;
+  Options options_;
+  std::vector<StoredFile> files_;
   std::map<std::string, Tensor> tensors_;
   mutable std::map<const StoredSlice*, std::vector<char>> checked_;
   mutable std::atomic<std::uint64_t> bytes_checked_ = 0;
