@@ -9,6 +9,9 @@
 // KINDS: the types of gradients and of the copy written along, such as
 // fp32-none, fp32-bf16, bf16-bf16. N: millions (2^20) of elements, 32 if not
 // given.
+#include "zero/over_threads.h"
+
+#include <ATen/Parallel.h>
 #include <cairn/optim/rule.h>
 #include <fmt/format.h>
 
@@ -21,7 +24,6 @@
 #include <functional>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -112,17 +114,13 @@ struct Memory {
   std::vector<std::uint16_t> narrow, copy;
 };
 
+/// As the optimizer itself does it.
 void in_threads(
-    int threads,
     const Stretch& whole,
     const std::function<void(const Stretch&)>& work) {
-  const std::int64_t each = (whole.count + threads - 1) / threads;
-  std::vector<std::jthread> others;
-  for (int t = 1; t < threads; ++t) {
-    others.emplace_back(
-        [&, t] { work(kernels::part_of(whole, t * each, each)); });
-  }
-  work(kernels::part_of(whole, 0, each));
+  zero::over_threads(whole, {}, [&](const Stretch& part, std::int64_t) {
+    work(part);
+  });
 }
 
 double seconds_of(const std::function<void()>& work) {
@@ -162,6 +160,7 @@ struct Result { ///< GB/s
 
 /// In turns, so that both see the same machine.
 Result measure(Memory& memory, const Case& one, int threads, int rounds) {
+  at::set_num_threads(threads);
   config::OptimizerConfig config;
   config.type = "adamw";
   const auto rule = optim::make_rule(config);
@@ -176,16 +175,14 @@ Result measure(Memory& memory, const Case& one, int threads, int rounds) {
   std::vector<double> updated;
   for (int round = -1; round < rounds; ++round) {
     const double touch_seconds =
-        seconds_of([&] { in_threads(threads, whole, touching); });
+        seconds_of([&] { in_threads(whole, touching); });
     const double adam_seconds = seconds_of([&] {
-      in_threads(threads, whole, [&](const Stretch& part) {
+      in_threads(whole, [&](const Stretch& part) {
         rule->update(part, values, {.step = round + 2}, {});
       });
     });
     const double divide_seconds = seconds_of([&] {
-      in_threads(threads, whole, [](const Stretch& part) {
-        divide(part.count);
-      });
+      in_threads(whole, [](const Stretch& part) { divide(part.count); });
     });
     if (round >= 0) {
       touched.push_back(touch_seconds);
