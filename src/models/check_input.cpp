@@ -1,5 +1,6 @@
 #include "models/check_input.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/aminmax.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
@@ -74,11 +75,12 @@ void check_input(const ModelInput& input, const ModelDescription& d) {
     check_ids(input.labels, d.vocabulary, "labels", true);
   }
   if (input.positions.defined()) {
+    // RoBERTa's padding has a position before the first.
     check_ids(
-        input.positions,
-        d.position == checkpoints::PositionKind::learned
-            ? d.positions - d.position_offset
-            : input.tokens.size(1),
+        d.position_offset == 0 ? input.positions
+                               : input.positions + d.position_offset,
+        d.position == checkpoints::PositionKind::learned ? d.positions
+                                                         : input.tokens.size(1),
         "positions");
   }
   if (input.token_types.defined() && d.token_types > 0) {

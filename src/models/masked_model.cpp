@@ -70,6 +70,16 @@ struct Asked {
   }
 };
 
+/// RoBERTa counts what is no padding, which has a row of its own before the
+/// first position's.
+at::Tensor positions_of(const ModelInput& input, const ModelDescription& d) {
+  if (input.positions.defined() || d.position_offset == 0 || !d.pad_token) {
+    return input.positions;
+  }
+  const at::Tensor text = input.tokens.ne(*d.pad_token).to(at::kLong);
+  return text.cumsum(1).mul_(text).sub_(1);
+}
+
 /// Fills in words that were masked: an embedding, blocks that look both ways,
 /// and heads.
 class MaskedModel : public Transformer {
@@ -79,8 +89,9 @@ class MaskedModel : public Transformer {
 
   ModelOutput forward(const ModelInput& input) override {
     check_input(input, description());
-    at::Tensor x =
-        embedding_->forward(input.tokens, {input.positions, input.token_types});
+    at::Tensor x = embedding_->forward(
+        input.tokens,
+        {positions_of(input, description()), input.token_types});
     x = stack_.forward(x, {.mask = attention_mask(input.mask, false)});
     if (split_tokens_) {
       x = nn::gather_tokens(x, group_);

@@ -147,7 +147,6 @@ std::vector<ProbeInput::Rule> ProbeInput::rules() const {
   }
   rules.push_back(
       {.name = "position_ids",
-       .least = d.position_offset,
        .below = d.position == checkpoints::PositionKind::learned ? d.positions
                                                                  : length_});
   if (d.token_types > 0) {

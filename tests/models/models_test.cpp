@@ -516,5 +516,24 @@ TEST(Models, ResNetTellsClasses) {
   });
 }
 
+TEST(RoBerta, CountsPositionsWithoutPadding) {
+  testing::run_ranks(1, [](const auto&) {
+    ModelDescription roberta = roberta_small_description();
+    roberta.layers = 1;
+    const auto model = make_model(roberta);
+    model->eval();
+    at::Tensor tokens = at::full({1, 6}, 7, at::kLong);
+    tokens[0][2] = tokens[0][5] = *roberta.pad_token;
+    at::Tensor positions = at::full({1, 6}, -1, at::kLong); // of padding
+    for (const auto& [token, position] :
+         {std::pair{0, 0}, {1, 1}, {3, 2}, {4, 3}}) {
+      positions[0][token] = position;
+    }
+    EXPECT_TRUE(at::equal(
+        model->forward({.tokens = tokens}).logits,
+        model->forward({.tokens = tokens, .positions = positions}).logits));
+  });
+}
+
 } // namespace
 } // namespace cairn::models::models_test
