@@ -99,15 +99,17 @@ void split_for_muon(
 
 constexpr int most_shared_kinds = 1 << 20;
 
-/// Parameters that are shared with different ranks do not share a bucket, and
-/// tied ones have one each: then ranks that sum a bucket have the same in it.
+/// Parameters that are shared with, or summed over, different ranks do not
+/// share a bucket, and tied ones have one each: then ranks that sum a bucket
+/// have the same in it.
 std::vector<int> kinds_of(const std::vector<ParameterShare>& shares) {
-  std::map<std::vector<int>, int> kinds;
+  std::map<std::pair<std::vector<int>, std::vector<int>>, int> kinds;
   std::vector<int> result;
   int tied = 0;
   for (const ParameterShare& share : shares) {
     const int next = static_cast<int>(kinds.size());
-    const int kind = kinds.emplace(share.holders, next).first->second;
+    const int kind = kinds.emplace(std::pair(share.holders, share.summed), next)
+                         .first->second;
     result.push_back(share.tied ? most_shared_kinds / 2 + tied++ : kind);
   }
   return result;

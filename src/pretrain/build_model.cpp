@@ -1,12 +1,11 @@
 #include "pretrain/build_model.h"
 
-#include <cairn/models/model_layers.h>
+#include "pretrain/stages.h"
+
 #include <cairn/models/transformer.h>
 #include <cairn/pipeline/pipeline_module.h>
 
-#include <memory>
 #include <utility>
-#include <vector>
 
 namespace cairn::pretrain {
 
@@ -38,57 +37,7 @@ Recompute recompute_of(
   return result;
 }
 
-pipeline::LayerSpec spec_of(const models::ModelLayer& layer) {
-  pipeline::LayerSpec spec = pipeline::LayerSpec::built_by(
-                                 layer.build,
-                                 [forward = layer.forward](
-                                     torch::nn::Module& module,
-                                     const pipeline::Tensors& inputs) {
-                                   return forward(module, inputs);
-                                 })
-                                 .named(layer.name);
-  spec.type = layer.type;
-  spec.tie = layer.tied_key;
-  return spec;
-}
-
-Model build_stage(
-    const checkpoints::ModelDescription& description,
-    const models::ModelOptions& options,
-    const Recompute& recompute,
-    const config::Config& config,
-    const distributed::ProcessMesh& mesh) {
-  const models::LayeredModel layered = models::model_layers(
-      description,
-      options,
-      {.positions = config.flags.data.reset_position_ids,
-       .mask = config.flags.data.reset_attention_mask});
-  std::vector<pipeline::LayerSpec> layers;
-  for (const models::ModelLayer& layer : layered.layers) {
-    layers.push_back(spec_of(layer));
-  }
-  // As many blocks on every stage, unless the JSON says otherwise.
-  const bool chosen = config.given.contains("pipeline.partition");
-  pipeline::PipelineModuleOptions made{
-      .stage = mesh.coordinate(Axis::pipeline),
-      .stages = mesh.degree(Axis::pipeline),
-      .partition = pipeline::PartitionMethod::parse(
-          chosen ? config.deepspeed.pipeline.partition : "type:block"),
-      .loss = layered.loss};
-  if (recompute.on) {
-    made.activation_checkpoint_interval = recompute.layers;
-    made.checkpoint = recompute.options;
-  }
-  return Model(std::make_shared<pipeline::PipelineModule>(
-      std::move(layers),
-      std::move(made)));
-}
-
 } // namespace
-
-bool is_pipelined(const config::DistributedFlags& flags) {
-  return flags.pipeline_parallel > 1;
-}
 
 Model build_model(
     const checkpoints::ModelDescription& description,
@@ -104,7 +53,14 @@ Model build_model(
       .seed = static_cast<std::uint64_t>(config.flags.training.seed),
       .initial_std = config.flags.model.init_method_std};
   if (is_pipelined(config.flags.distributed)) {
-    return build_stage(description, options, recompute, config, mesh);
+    pipeline::PipelineModuleOptions place{
+        .stage = mesh.coordinate(Axis::pipeline),
+        .stages = mesh.degree(Axis::pipeline)};
+    if (recompute.on) {
+      place.activation_checkpoint_interval = recompute.layers;
+      place.checkpoint = recompute.options;
+    }
+    return Model(build_stage(description, options, config, std::move(place)));
   }
   if (recompute.on) {
     options.recompute = recompute.options;

@@ -17,7 +17,4 @@ Model build_model(
     at::Device device,
     const Logger& logger);
 
-/// Whether it is cut into stages, or run by the same engine as if it were.
-bool is_pipelined(const config::DistributedFlags& flags);
-
 } // namespace cairn::pretrain

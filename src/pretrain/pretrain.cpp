@@ -4,6 +4,7 @@
 #include "pretrain/describe_model.h"
 #include "pretrain/pretraining_data.h"
 #include "pretrain/run_plan.h"
+#include "pretrain/stages.h"
 #include "pretrain/trainer.h"
 #include "pretrain/used_flags.h"
 
@@ -38,13 +39,6 @@ distributed::ProcessMesh mesh_of(
 void check(Kind kind, const config::Config& config) {
   refuse_unused_flags(config);
   const config::Flags& flags = config.flags;
-  if (is_pipelined(flags.distributed) && kind != Kind::gpt) {
-    throw ConfigError(
-        {.what = "only GPT is cut into pipeline stages",
-         .where = "--pipeline-model-parallel-size",
-         .values = std::string(name_of(kind)),
-         .remedy = "use --tensor-model-parallel-size or ZeRO"});
-  }
   const config::TrainingFlags& training = flags.training;
   if (training.recompute_granularity ==
       config::RecomputeGranularity::selective) {
@@ -153,6 +147,7 @@ Outcome run(
       kind,
       config.flags,
       static_cast<std::int64_t>(tokenizer->vocab_size()));
+  check_stages(description, config);
   distributed::ProcessMesh mesh = mesh_of(config.flags.distributed, world);
 
   PretrainingData data = open_data(

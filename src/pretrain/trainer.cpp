@@ -1,7 +1,7 @@
 #include "pretrain/trainer.h"
 
 #include "engine/device_memory.h"
-#include "pretrain/build_model.h"
+#include "pretrain/stages.h"
 #include "zero/sum_over.h"
 
 #include <ATen/ops/full.h>
@@ -164,24 +164,14 @@ models::ModelInput Trainer::next_input(BatchStream& batches) const {
       parts_.pretraining);
 }
 
-/// What model_layers() takes; stages that need no batch open no data.
+/// Stages that need no batch open no data.
 pipeline::NextMicroBatch Trainer::micro_batches_of(
     const std::function<BatchStream&()>& batches) const {
   return [this, batches] {
-    const models::ModelInput input = next_input(batches());
-    const config::DataFlags& flags = parts_.config.flags.data;
-    pipeline::MicroBatch batch{.inputs = {input.tokens}};
-    if (flags.reset_position_ids) {
-      batch.inputs.push_back(input.positions);
-    }
-    if (flags.reset_attention_mask) {
-      batch.inputs.push_back(input.mask);
-    }
-    batch.labels = {input.labels};
-    if (input.loss_mask.defined()) {
-      batch.labels.push_back(input.loss_mask);
-    }
-    return std::optional(std::move(batch));
+    return std::optional(micro_batch_of(
+        parts_.model,
+        parts_.config.flags.data,
+        next_input(batches())));
   };
 }
 
@@ -247,10 +237,9 @@ void Trainer::step() {
     traces_->begin(number);
   }
   if (pipelined_) {
-    losses_.add(
-        {{"lm loss", engine.train_batch(micro_batches_of([&]() -> BatchStream& {
-            return training_batches();
-          }))}});
+    engine.train_batch(
+        micro_batches_of([&]() -> BatchStream& { return training_batches(); }));
+    losses_.add(engine.loss_parts());
   } else {
     const std::int64_t passes = engine.gradient_accumulation_steps();
     for (std::int64_t i = 0; i < passes; ++i) {
@@ -388,9 +377,8 @@ void Trainer::evaluate(Split split, const std::string& at) {
     const torch::autograd::AutoGradMode no_grad(false);
     for (std::int64_t i = 0; i < parts_.plan.eval_iterations; ++i) {
       if (pipelined_) {
-        meter.add(
-            {{"lm loss",
-              engine.eval_batch(micro_batches_of(batches), passes)}});
+        engine.eval_batch(micro_batches_of(batches), passes);
+        meter.add(engine.loss_parts());
         continue;
       }
       for (std::int64_t pass = 0; pass < passes; ++pass) {
