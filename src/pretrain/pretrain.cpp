@@ -172,7 +172,11 @@ Outcome run(
        .lr_scheduler_counts_samples = schedule != nullptr,
        .mesh = mesh,
        .settings = with_ddp_choice(config),
-       .keys_acted_on = {"tensorboard", "csv_monitor", "pipeline.partition"},
+       .keys_acted_on =
+           {"tensorboard",
+            "csv_monitor",
+            "pipeline.partition",
+            "pipeline.stages"},
        .description = description,
        .world = world,
        .logger = logger});
