@@ -88,6 +88,7 @@ class Core {
   at::Tensor eval_batch(
       const pipeline::NextMicroBatch& next,
       std::int64_t micro_batches);
+  std::vector<std::pair<std::string, at::Tensor>> loss_parts() const;
   bool at_boundary() const;
   void set_sync(bool on);
   void train(bool on);

@@ -128,4 +128,13 @@ at::Tensor Core::eval_batch(
   return loss;
 }
 
+std::vector<std::pair<std::string, at::Tensor>> Core::loss_parts() const {
+  if (!pipeline_) {
+    throw ConfigError(
+        {.what = "loss_parts() needs a model that is cut into stages",
+         .remedy = "pass a cairn::pipeline::PipelineModule to initialize()"});
+  }
+  return pipeline_->loss_parts();
+}
+
 } // namespace cairn::engine

@@ -116,6 +116,9 @@ at::Tensor Engine::eval_batch(
       next,
       micro_batches.value_or(gradient_accumulation_steps()));
 }
+std::vector<std::pair<std::string, at::Tensor>> Engine::loss_parts() const {
+  return core_->loss_parts();
+}
 void Engine::set_train_batch_size(std::int64_t samples) {
   core_->set_train_batch_size(samples);
 }

@@ -2,73 +2,13 @@
 #include "models/check_input.h"
 #include "models/families.h"
 #include "models/language_head.h"
+#include "models/masked_head.h"
 #include "models/stack.h"
 
-#include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/tanh.h>
-#include <cairn/base/error.h>
 #include <cairn/nn/tensor_parallel.h>
 
 namespace cairn::models {
 namespace {
-
-/// "mlm": a layer of its own before the words' scores, and their bias. Every
-/// rank computes it alike, for all tokens.
-class MaskedHead : public nn::Layer {
- public:
-  MaskedHead(const nn::LayerContext& context, const ModelDescription& d)
-      : activation_(activation_of(d)) {
-    dense_ = register_module(
-        "dense",
-        std::make_shared<nn::Linear>(
-            context.in("dense"),
-            nn::LinearOptions{d.hidden, d.hidden}));
-    norm_ = register_module(
-        "norm",
-        std::make_shared<nn::Norm>(
-            context.in("norm"),
-            d.hidden,
-            norm_options(d),
-            nn::Gradient::complete));
-    bias_ = add_parameter(
-        context,
-        "bias",
-        vocabulary_of(d).shape(context.group, std::nullopt),
-        nn::StartValue::zero);
-  }
-  at::Tensor forward(const at::Tensor& x) const {
-    return norm_->forward(nn::activate(dense_->forward(x), activation_));
-  }
-  const at::Tensor& bias() const { return bias_; }
-
- private:
-  nn::Activation activation_;
-  std::shared_ptr<nn::Linear> dense_;
-  std::shared_ptr<nn::Norm> norm_;
-  at::Tensor bias_;
-};
-
-/// Tokens that something is asked of: few, so that the head has less to do.
-/// On a GPU choosing them would stop the host, and all are kept.
-struct Asked {
-  at::Tensor hidden;
-  at::Tensor labels;
-  at::Tensor loss_mask;
-
-  Asked(const at::Tensor& x, const ModelInput& input)
-      : hidden(x), labels(input.labels), loss_mask(input.loss_mask) {
-    if (!labels.is_cpu()) {
-      return;
-    }
-    const at::Tensor flat = labels.reshape({-1});
-    const at::Tensor chosen = flat.ge(0).nonzero().squeeze(1);
-    hidden = x.reshape({-1, x.size(-1)}).index_select(0, chosen).unsqueeze(0);
-    labels = flat.index_select(0, chosen).unsqueeze(0);
-    if (loss_mask.defined()) {
-      loss_mask = loss_mask.reshape({-1}).index_select(0, chosen).unsqueeze(0);
-    }
-  }
-};
 
 /// RoBERTa counts what is no padding, which has a row of its own before the
 /// first position's.
@@ -101,7 +41,10 @@ class MaskedModel : public Transformer {
       add_words(output, x, input);
     }
     if (next_sentence_) {
-      add_next_sentence(output, x, input);
+      add_sentence_output(
+          output,
+          next_sentence_->forward(pooled(*pooler_, x)),
+          input);
     }
     return output;
   }
@@ -174,21 +117,6 @@ class MaskedModel : public Transformer {
     }
   }
 
-  void add_next_sentence(
-      ModelOutput& output,
-      const at::Tensor& x,
-      const ModelInput& input) const {
-    const at::Tensor pooled = at::tanh(pooler_->forward(x.select(1, 0)));
-    output.next_sentence_logits = next_sentence_->forward(pooled);
-    if (input.next_sentence.defined()) {
-      const at::Tensor loss = at::cross_entropy_loss(
-          output.next_sentence_logits.to(at::kFloat),
-          input.next_sentence.reshape({-1}));
-      output.losses.emplace_back("sop loss", loss);
-      output.loss = output.loss.defined() ? output.loss + loss : loss;
-    }
-  }
-
   distributed::ProcessGroup group_;
   bool split_tokens_;
   std::shared_ptr<Embedding> embedding_;
@@ -205,11 +133,7 @@ class MaskedModel : public Transformer {
 std::shared_ptr<Transformer> make_masked_model(
     const ModelDescription& d,
     const ModelOptions& options) {
-  if (d.next_sentence_head && !d.pooler) {
-    throw ConfigError(
-        {.what = "a binary head needs the pooler",
-         .where = "next_sentence_head"});
-  }
+  check_masked_heads(d);
   return std::make_shared<MaskedModel>(d, options);
 }
 

@@ -1,172 +1,165 @@
 #include <cairn/models/model_layers.h>
 
-#include "models/attention_mask.h"
+#include "models/check_input.h"
 #include "models/language_head.h"
-#include "models/stack.h"
+#include "models/layer_builder.h"
+#include "models/masked_head.h"
 
 #include <cairn/base/error.h>
+#include <cairn/checkpoint/model_parameters.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace cairn::models {
 namespace {
 
-/// What goes from layer to layer beside the hidden states, and where it stands.
-struct Stream {
-  std::size_t positions = 0; ///< 0: not there
-  std::size_t mask = 0;
+using checkpoints::ModelFamily;
 
-  at::Tensor positions_in(const Tensors& tensors) const {
-    return positions > 0 ? tensors.at(positions) : at::Tensor();
-  }
-  at::Tensor mask_in(const Tensors& tensors) const {
-    return mask > 0 ? tensors.at(mask) : at::Tensor();
-  }
-};
-
-Tensors with_first(Tensors tensors, at::Tensor first) {
-  tensors.at(0) = std::move(first);
-  return tensors;
+void add_causal_layers(LayerBuilder& builder, const ModelDescription& d) {
+  builder.add_embedding(&Stream::tokens);
+  builder.add_stack(
+      {d.layers, Role::decoder},
+      {.drops = {&Stream::mask, &Stream::positions}});
+  builder.add_head();
 }
 
-template <typename Module>
-Module& as(torch::nn::Module& module) {
-  return dynamic_cast<Module&>(module);
+void add_masked_layers(LayerBuilder& builder, const ModelDescription& d) {
+  check_masked_heads(d);
+  builder.add_embedding(&Stream::tokens);
+  builder.add_stack(
+      {d.layers, Role::encoder},
+      {.drops = {&Stream::mask, &Stream::positions}});
+  builder.add_masked_heads();
+  if (d.masked_head) {
+    builder.add_head();
+  }
 }
 
-/// Builds the layers of one model one by one.
-class LayerBuilder {
- public:
-  LayerBuilder(
-      const ModelDescription& d,
-      const ModelOptions& options,
-      const LayerInputs& inputs)
-      : d_(d), context_(stack_context(layer_context(options), d.layers)) {
-    std::size_t next = 1;
-    if (inputs.positions) {
-      stream_.positions = next++;
+void add_encoder_decoder_layers(
+    LayerBuilder& builder,
+    const ModelDescription& d) {
+  builder.add_embedding(&Stream::tokens);
+  builder.add_stack(
+      {d.layers, Role::encoder},
+      {.name = "encoder", .result = &Stream::memory});
+  builder.add_embedding(&Stream::decoder_tokens);
+  builder.add_stack(
+      {d.decoder_layers, Role::crossing_decoder},
+      {.name = "decoder",
+       .drops = {&Stream::memory, &Stream::mask, &Stream::decoder_mask}});
+  builder.add_head();
+}
+
+void add_layers(LayerBuilder& builder, const ModelDescription& d) {
+  switch (d.family) {
+    case ModelFamily::gpt2:
+    case ModelFamily::llama:
+      return add_causal_layers(builder, d);
+    case ModelFamily::bert:
+    case ModelFamily::roberta:
+      return add_masked_layers(builder, d);
+    case ModelFamily::t5:
+      return add_encoder_decoder_layers(builder, d);
+  }
+}
+
+/// Every parameter belongs to the layer whose name is the longest part of its.
+void count_parameters(
+    std::vector<ModelLayer>& layers,
+    const ModelDescription& d) {
+  for (const auto& parameter : checkpoints::model_parameters(d)) {
+    std::string owner;
+    for (const ModelLayer& layer : layers) {
+      if (parameter.name.starts_with(layer.name + ".") &&
+          layer.name.size() > owner.size()) {
+        owner = layer.name;
+      }
     }
-    if (inputs.mask) {
-      stream_.mask = next;
+    std::int64_t elements = 1;
+    for (const std::int64_t size : parameter.shape) {
+      elements *= size;
+    }
+    for (ModelLayer& layer : layers) {
+      if (layer.name == owner) {
+        layer.parameters += elements;
+      }
     }
   }
+}
 
-  ModelLayer words() const {
-    ModelLayer layer = tied_words("embedding");
-    layer.forward = [](torch::nn::Module& module, const Tensors& given) {
-      return with_first(
-          given,
-          as<nn::VocabularyEmbedding>(module).forward(given.at(0)));
-    };
-    return layer;
+/// What the last layer and the labels make of a model of words.
+ModelOutput language_output(
+    const ModelDescription& d,
+    const nn::VocabularyHead& head,
+    const Stream& stream) {
+  ModelOutput output;
+  add_language_output(
+      output,
+      d.scaled_output
+          ? stream.hidden * (1 / std::sqrt(static_cast<double>(d.hidden)))
+          : stream.hidden,
+      head,
+      stream);
+  return output;
+}
+
+/// … and of one that fills in words.
+ModelOutput masked_output(
+    const ModelDescription& d,
+    nn::VocabularyHead head,
+    const Stream& stream) {
+  ModelOutput output;
+  head.split_tokens = false;
+  if (d.masked_head && stream.labels.defined()) {
+    const Asked asked(stream.hidden, stream);
+    output.loss = mean_loss(asked.hidden, head, asked.labels, asked.loss_mask);
+    output.losses.emplace_back("lm loss", output.loss);
+  } else if (d.masked_head) {
+    output.logits = nn::logits(stream.hidden, head);
   }
-
-  ModelLayer positions() const {
-    ModelLayer layer{.name = "embedding", .type = "embedding"};
-    layer.build = [d = d_, context = context_.in("embedding")] {
-      return std::make_shared<Embedding>(
-          context,
-          d,
-          Embedding::Words::elsewhere);
-    };
-    layer.forward =
-        [stream = stream_](torch::nn::Module& module, const Tensors& given) {
-          return with_first(
-              given,
-              as<Embedding>(module).finish(
-                  given.at(0),
-                  {.positions = stream.positions_in(given)}));
-        };
-    return layer;
+  if (d.next_sentence_head) {
+    add_sentence_output(output, stream.sentences, stream);
   }
+  return output;
+}
 
-  ModelLayer block(std::int64_t index, const nn::BlockOptions& options) const {
-    const std::string name = std::to_string(index);
-    ModelLayer layer{.name = "layers." + name, .type = "block"};
-    layer.build = [options, context = context_.in("layers").in(name)] {
-      return std::make_shared<nn::Block>(context, options);
-    };
-    layer.forward =
-        [stream = stream_](torch::nn::Module& module, const Tensors& given) {
-          return with_first(
-              given,
-              as<nn::Block>(module).forward(
-                  given.at(0),
-                  {.mask = attention_mask(stream.mask_in(given), true),
-                   .positions = stream.positions_in(given)}));
-        };
-    return layer;
+bool is_masked(const ModelDescription& d) {
+  return d.family == ModelFamily::bert || d.family == ModelFamily::roberta;
+}
+
+bool has(const LayerInputs::Fields& fields, at::Tensor ModelInput::*field) {
+  return std::ranges::find(fields, field) != fields.end();
+}
+
+std::vector<std::string> losses_of(
+    const ModelDescription& d,
+    const LayerInputs& inputs) {
+  std::vector<std::string> losses;
+  if (has(inputs.labels, &ModelInput::labels) &&
+      (d.masked_head || !is_masked(d))) {
+    losses.emplace_back("lm loss");
   }
-
-  ModelLayer norm() const {
-    ModelLayer layer{.name = "final_norm", .type = "norm"};
-    layer.build = [d = d_, context = context_.in("final_norm")] {
-      return std::make_shared<nn::Norm>(context, d.hidden, norm_options(d));
-    };
-    layer.forward = [](torch::nn::Module& module, const Tensors& given) {
-      return Tensors{as<nn::Norm>(module).forward(given.at(0))};
-    };
-    return layer;
+  if (has(inputs.labels, &ModelInput::next_sentence) && d.next_sentence_head) {
+    losses.emplace_back("sop loss");
   }
+  return losses;
+}
 
-  /// Passes the head's parameters on, so that the loss can do with the scores
-  /// what it wants. A tied head is the words' layer once more.
-  std::vector<ModelLayer> head() const {
-    std::vector<ModelLayer> layers;
-    if (d_.tied_head) {
-      layers.push_back(tied_words("head"));
-      layers[0].forward = [](torch::nn::Module& module, const Tensors& given) {
-        return Tensors{
-            given.at(0),
-            as<nn::VocabularyEmbedding>(module).weight()};
-      };
-    }
-    if (!d_.tied_head || d_.head_bias) {
-      ModelLayer layer{.name = "head", .type = "head"};
-      layer.build = [d = d_, context = context_.in("head")] {
-        return std::make_shared<LanguageHead>(context, d);
-      };
-      layer.forward = [](torch::nn::Module& module, const Tensors& given) {
-        Tensors outputs = given;
-        const auto& own = as<LanguageHead>(module);
-        for (const at::Tensor& parameter : {own.weight(), own.bias()}) {
-          if (parameter.defined()) {
-            outputs.push_back(parameter);
-          }
-        }
-        return outputs;
-      };
-      layers.push_back(std::move(layer));
-    }
-    return layers;
+void check_fields(const ModelDescription& d, const LayerInputs& inputs) {
+  const bool t5 = d.family == ModelFamily::t5;
+  if (!has(inputs.inputs, &ModelInput::tokens) ||
+      (t5 && !has(inputs.inputs, &ModelInput::decoder_tokens))) {
+    throw ConfigError(
+        {.what = t5 ? "T5's layers need tokens and a decoder's tokens"
+                    : "a model's layers need tokens",
+         .where = "LayerInputs"});
   }
+}
 
-  nn::VocabularyHead vocabulary() const {
-    return vocabulary_head(context_, d_);
-  }
-
- private:
-  ModelLayer tied_words(const char* type) const {
-    ModelLayer layer{.name = "embedding.word", .type = type};
-    if (d_.tied_head) {
-      layer.tied_key = layer.name;
-    }
-    layer.build = [d = d_, context = context_.in("embedding").in("word")] {
-      return make_word_embedding(context, d);
-    };
-    return layer;
-  }
-
-  ModelDescription d_;
-  nn::LayerContext context_;
-  Stream stream_;
-};
-
-/// Of what the last layer returned: hidden states, weight, perhaps a bias.
-nn::VocabularyHead filled(nn::VocabularyHead head, const Tensors& outputs) {
-  head.weight = outputs.at(1);
-  if (outputs.size() > 2) {
-    head.bias = outputs[2];
-  }
-  return head;
+Fields fields_of(const LayerInputs::Fields& fields) {
+  return {fields.begin(), fields.end()};
 }
 
 } // namespace
@@ -176,39 +169,50 @@ LayeredModel model_layers(
     const ModelOptions& options,
     const LayerInputs& inputs) {
   checkpoints::check(d, "the model");
-  if (d.family != checkpoints::ModelFamily::gpt2 &&
-      d.family != checkpoints::ModelFamily::llama) {
-    throw ConfigError(
-        {.what = "only left-to-right models run in a pipeline",
-         .where = "pipeline-model-parallel-size",
-         .values = std::string(checkpoints::name_of(d.family)),
-         .remedy = "use tensor and data parallelism, and ZeRO"});
-  }
-  const LayerBuilder builder(d, options, inputs);
-  LayeredModel model;
-  model.layers.push_back(builder.words());
-  model.layers.push_back(builder.positions());
-  const nn::BlockOptions block = block_options(d, Role::decoder);
-  for (std::int64_t i = 0; i < d.layers; ++i) {
-    model.layers.push_back(builder.block(i, block));
-  }
-  model.layers.push_back(builder.norm());
-  for (ModelLayer& layer : builder.head()) {
-    model.layers.push_back(std::move(layer));
-  }
-  model.loss = [head = builder.vocabulary()](
-                   const Tensors& outputs,
-                   const Tensors& labels) {
-    return mean_loss(
-        outputs.at(0),
-        filled(head, outputs),
-        labels.at(0),
-        labels.size() > 1 ? labels[1] : at::Tensor());
-  };
-  model.logits = [head = builder.vocabulary()](const Tensors& outputs) {
-    return nn::logits(outputs.at(0), filled(head, outputs));
+  check_fields(d, inputs);
+  LayerBuilder builder(d, options, fields_of(inputs.inputs));
+  add_layers(builder, d);
+  LayeredModel model{.layers = builder.take()};
+  count_parameters(model.layers, d);
+  model.losses = losses_of(d, inputs);
+  model.output = [d,
+                  head = vocabulary_head(layer_context(options), d),
+                  carried = builder.carried(),
+                  asked = fields_of(inputs.labels)](
+                     const Tensors& outputs,
+                     const Tensors& labels) {
+    Stream stream;
+    read(stream, carried, outputs);
+    if (!labels.empty()) {
+      read(stream, asked, labels);
+    }
+    nn::VocabularyHead filled = head;
+    filled.weight = stream.head_weight;
+    filled.bias = stream.head_bias;
+    return is_masked(d) ? masked_output(d, filled, stream)
+                        : language_output(d, filled, stream);
   };
   return model;
+}
+
+LayerTensors layer_tensors(
+    const ModelDescription& d,
+    const LayerInputs& wanted,
+    const ModelInput& input) {
+  check_input(input, d);
+  const auto tensors = [&](const LayerInputs::Fields& fields) {
+    Tensors result;
+    for (const auto field : fields) {
+      result.push_back(input.*field);
+      if (!result.back().defined()) {
+        throw DataError(
+            {.what = "a batch without something that the model's layers take",
+             .remedy = "list in LayerInputs what every batch brings"});
+      }
+    }
+    return result;
+  };
+  return {tensors(wanted.inputs), tensors(wanted.labels)};
 }
 
 } // namespace cairn::models

@@ -18,13 +18,48 @@ nn::LayerContext stack_context(nn::LayerContext context, std::int64_t layers) {
   return context;
 }
 
+nn::RelativeBiasOptions relative_bias_options(
+    const ModelDescription& d,
+    Role role) {
+  return {
+      .heads = d.heads,
+      .buckets = d.relative_buckets,
+      .distance = d.relative_distance,
+      .bidirectional = role == Role::encoder};
+}
+
+nn::BlockInput block_input(
+    const StackInput& input,
+    const at::Tensor& bias,
+    Role role) {
+  nn::BlockInput each{
+      input.mask,
+      input.positions,
+      input.memory,
+      input.memory_mask};
+  if (!bias.defined()) {
+    return each;
+  }
+  each.mask = bias;
+  at::Tensor visible = input.mask;
+  if (!visible.defined() && role != Role::encoder) {
+    visible = causal_mask(bias.size(2), bias.device());
+  }
+  if (visible.defined()) {
+    each.mask = bias.masked_fill(
+        visible.logical_not(),
+        -std::numeric_limits<double>::infinity());
+  }
+  return each;
+}
+
 Stack::Stack(
     torch::nn::Module& owner,
     const nn::LayerContext& given,
     const ModelDescription& d,
     const ModelOptions& options,
     const StackOptions& stack)
-    : causal_(stack.role != Role::encoder),
+    : role_(stack.role),
       ranks_per_sequence_(given.splits_tokens() ? given.group.size() : 1),
       recompute_(options.recompute),
       blocks_at_once_(static_cast<std::size_t>(options.recompute_layers)) {
@@ -34,11 +69,7 @@ Stack::Stack(
         "relative_bias",
         std::make_shared<nn::RelativeBias>(
             context.in("relative_bias"),
-            nn::RelativeBiasOptions{
-                .heads = d.heads,
-                .buckets = d.relative_buckets,
-                .distance = d.relative_distance,
-                .bidirectional = !causal_}));
+            relative_bias_options(d, role_)));
   }
   const nn::BlockOptions block = block_options(d, stack.role);
   const auto layers =
@@ -59,29 +90,6 @@ Stack::Stack(
   }
 }
 
-nn::BlockInput Stack::block_input(const at::Tensor& x, const StackInput& input)
-    const {
-  nn::BlockInput each{
-      input.mask,
-      input.positions,
-      input.memory,
-      input.memory_mask};
-  if (relative_bias_) {
-    const std::int64_t sequence = x.size(1) * ranks_per_sequence_;
-    each.mask = relative_bias_->forward(sequence, sequence);
-    at::Tensor visible = input.mask;
-    if (!visible.defined() && causal_) {
-      visible = causal_mask(sequence, x.device());
-    }
-    if (visible.defined()) {
-      each.mask = each.mask.masked_fill(
-          visible.logical_not(),
-          -std::numeric_limits<double>::infinity());
-    }
-  }
-  return each;
-}
-
 at::Tensor Stack::blocks_from(
     std::size_t first,
     at::Tensor x,
@@ -94,7 +102,12 @@ at::Tensor Stack::blocks_from(
 }
 
 at::Tensor Stack::forward(at::Tensor x, const StackInput& input) const {
-  const nn::BlockInput each = block_input(x, input);
+  at::Tensor bias;
+  if (relative_bias_) {
+    const std::int64_t sequence = x.size(1) * ranks_per_sequence_;
+    bias = relative_bias_->forward(sequence, sequence);
+  }
+  const nn::BlockInput each = block_input(input, bias, role_);
   for (std::size_t i = 0; i < blocks_.size(); i += blocks_at_once_) {
     if (!recompute_) {
       x = blocks_from(i, x, each);

@@ -19,6 +19,17 @@ struct StackInput {
   at::Tensor memory_mask{};
 };
 
+/// What each block of a stack takes. `bias`: of relative positions; undefined
+/// where there are none.
+nn::BlockInput block_input(
+    const StackInput& input,
+    const at::Tensor& bias,
+    Role role);
+
+nn::RelativeBiasOptions relative_bias_options(
+    const ModelDescription& description,
+    Role role);
+
 struct StackOptions {
   std::int64_t layers = 0;
   Role role = Role::decoder;
@@ -39,14 +50,12 @@ class Stack {
   at::Tensor forward(at::Tensor x, const StackInput& input) const;
 
  private:
-  nn::BlockInput block_input(const at::Tensor& x, const StackInput& input)
-      const;
   at::Tensor blocks_from(
       std::size_t first,
       at::Tensor x,
       const nn::BlockInput& input) const;
 
-  bool causal_;
+  Role role_;
   std::int64_t ranks_per_sequence_;
   std::optional<nn::CheckpointOptions> recompute_;
   std::size_t blocks_at_once_;

@@ -41,6 +41,17 @@ at::Tensor relative_buckets(
   return first + at::where(distance < exact, distance, grown);
 }
 
+at::Tensor relative_bias(
+    const at::Tensor& weight,
+    std::int64_t queries,
+    std::int64_t keys,
+    const RelativeBiasOptions& options) {
+  const at::Tensor buckets =
+      relative_buckets(queries, keys, options, weight.device());
+  // [queries, keys, heads] to [1, heads, queries, keys]
+  return at::embedding(weight, buckets).permute({2, 0, 1}).unsqueeze(0);
+}
+
 RelativeBias::RelativeBias(
     const LayerContext& context,
     const RelativeBiasOptions& options)
@@ -58,10 +69,7 @@ RelativeBias::RelativeBias(
 
 at::Tensor RelativeBias::forward(std::int64_t queries, std::int64_t keys)
     const {
-  const at::Tensor buckets =
-      relative_buckets(queries, keys, options_, weight_.device());
-  // [queries, keys, heads] to [1, heads, queries, keys]
-  return at::embedding(weight_, buckets).permute({2, 0, 1}).unsqueeze(0);
+  return relative_bias(weight_, queries, keys, options_);
 }
 
 } // namespace cairn::nn

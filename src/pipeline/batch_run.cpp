@@ -26,8 +26,8 @@ BatchRun::BatchRun(
       wanted_(wanted),
       buffers_(static_cast<std::size_t>(
           schedule.buffers.at(static_cast<std::size_t>(parts.module.stage())))),
-      loss_sum_(at::zeros(
-          {1},
+      loss_sums_(at::zeros(
+          {1 + static_cast<std::int64_t>(parts.module.loss_parts().size())},
           at::TensorOptions().dtype(at::kFloat).device(parts.device))) {}
 
 void BatchRun::run() {
@@ -38,8 +38,8 @@ void BatchRun::run() {
   }
 }
 
-at::Tensor BatchRun::loss() const {
-  return loss_sum_ / schedule_.micro_batches;
+at::Tensor BatchRun::losses() const {
+  return loss_sums_ / schedule_.micro_batches;
 }
 
 void BatchRun::execute(const Instruction& instruction) {
@@ -107,10 +107,11 @@ void BatchRun::forward(Buffer& buffer) {
     buffer.inputs = buffer.activation->wait();
     buffer.activation.reset();
   }
+  Tensors losses;
   const Hooks::Pass pass = [&] {
     buffer.outputs = parts_.module.forward(buffer.inputs);
     if (parts_.module.is_last() && wanted_ == Wanted::losses) {
-      buffer.loss = parts_.module.loss(buffer.outputs, buffer.labels);
+      losses = parts_.module.losses(buffer.outputs, buffer.labels);
     }
   };
   parts_.hooks.forward ? parts_.hooks.forward(pass) : pass();
@@ -121,7 +122,8 @@ void BatchRun::forward(Buffer& buffer) {
     return;
   }
   if (wanted_ == Wanted::losses) {
-    keep_loss(buffer);
+    keep(losses);
+    buffer.loss = std::move(losses.front());
   } else {
     outputs_.push_back(std::move(buffer.outputs));
   }
@@ -132,8 +134,8 @@ void BatchRun::forward(Buffer& buffer) {
   }
 }
 
-void BatchRun::keep_loss(Buffer& buffer) {
-  const at::Tensor& loss = buffer.loss;
+void BatchRun::keep(const Tensors& losses) {
+  const at::Tensor& loss = losses.front();
   const bool trainable = !schedule_.trains || loss.requires_grad();
   if (!loss.defined() || loss.numel() != 1 || !trainable) {
     throw ConfigError(
@@ -146,7 +148,10 @@ void BatchRun::keep_loss(Buffer& buffer) {
                                          loss.requires_grad()),
          .remedy = "reduce it with mean()"});
   }
-  loss_sum_.add_(loss.detach().view({1}));
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    loss_sums_.select(0, static_cast<std::int64_t>(i))
+        .add_(losses[i].detach().reshape({}));
+  }
 }
 
 void BatchRun::send_activation(Buffer& buffer) {

@@ -39,8 +39,9 @@ class BatchRun {
 
   void run();
 
-  /// The mean of the losses, on the last stage; zero elsewhere.
-  at::Tensor loss() const;
+  /// The mean of the losses and of their parts, on the last stage; zeros
+  /// elsewhere.
+  at::Tensor losses() const;
   std::vector<Tensors> take_outputs() { return std::move(outputs_); }
   int most_live_activations() const { return most_live_; }
 
@@ -64,7 +65,7 @@ class BatchRun {
   void forward(Buffer& buffer);
   void send_activation(Buffer& buffer);
   void backward(Buffer& buffer);
-  void keep_loss(Buffer& buffer);
+  void keep(const Tensors& losses);
 
   Parts parts_;
   const Schedule& schedule_;
@@ -72,7 +73,7 @@ class BatchRun {
   const Wanted wanted_;
   std::vector<Buffer> buffers_;
   std::vector<std::pair<at::Tensor, at::Tensor>> tied_gradients_;
-  at::Tensor loss_sum_;
+  at::Tensor loss_sums_; ///< of the loss and of its parts
   std::vector<Tensors> outputs_;
   int backwards_ = 0;
   int live_ = 0;

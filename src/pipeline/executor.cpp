@@ -110,9 +110,14 @@ struct Executor::State {
   }
 
   /// The last stage's, for all.
-  at::Tensor agree_on(at::Tensor loss) {
-    group.broadcast(loss, module.stages() - 1).wait();
-    return loss.squeeze(0);
+  at::Tensor agree_on(at::Tensor losses) {
+    group.broadcast(losses, module.stages() - 1).wait();
+    loss_parts.clear();
+    for (const std::string& name : module.loss_parts()) {
+      const auto place = static_cast<std::int64_t>(loss_parts.size()) + 1;
+      loss_parts.emplace_back(name, losses.select(0, place));
+    }
+    return losses.select(0, 0);
   }
 
   PipelineModule& module;
@@ -125,6 +130,7 @@ struct Executor::State {
   std::map<int, Schedule> training_schedules; ///< by micro batches
   std::map<int, Schedule> inference_schedules;
   int most_live = 0;
+  std::vector<std::pair<std::string, at::Tensor>> loss_parts;
 };
 
 Executor::Executor(
@@ -164,7 +170,7 @@ at::Tensor Executor::train_batch(
         BatchRun::Wanted::losses);
     run.run();
     s.most_live = std::max(s.most_live, run.most_live_activations());
-    loss = s.agree_on(run.loss());
+    loss = s.agree_on(run.losses());
   });
   return loss;
 }
@@ -181,7 +187,7 @@ at::Tensor Executor::eval_batch(const NextMicroBatch& next, int micro_batches) {
         next,
         BatchRun::Wanted::losses);
     run.run();
-    loss = s.agree_on(run.loss());
+    loss = s.agree_on(run.losses());
   });
   return loss;
 }
@@ -207,6 +213,11 @@ std::vector<Tensors> Executor::infer(
 
 void Executor::share_tied_weights() {
   state_->together("share_tied_weights", [&] { state_->ties.share(); });
+}
+
+const std::vector<std::pair<std::string, at::Tensor>>& Executor::loss_parts()
+    const {
+  return state_->loss_parts;
 }
 
 int Executor::most_live_activations() const {

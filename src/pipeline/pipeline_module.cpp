@@ -71,7 +71,7 @@ std::vector<PipelineModule::Tie> ties_of(
         return tie.key == key;
       });
       if (found == ties.end()) {
-        found = ties.insert(ties.end(), {key, {}, nullptr});
+        found = ties.insert(ties.end(), {key, {}, nullptr, {}});
       }
       if (found->stages.empty() || found->stages.back() != stage) {
         found->stages.push_back(stage);
@@ -92,6 +92,11 @@ void check_options(const PipelineModuleOptions& options) {
     throw ConfigError(
         {.what = "activation_checkpoint_interval counts layers",
          .values = fmt::format("{}", options.activation_checkpoint_interval)});
+  }
+  if (!options.loss && !options.loss_parts.empty()) {
+    throw ConfigError(
+        {.what = "parts of a loss need a loss function that gives them",
+         .where = "loss_parts"});
   }
 }
 
@@ -138,6 +143,7 @@ void PipelineModule::build(const std::vector<LayerSpec>& specs) {
     }
     if (tie != ties_.end()) {
       tie->module = layer.module;
+      tie->parameters = layer.module->parameters();
       if (tie->owner() != options_.stage) {
         continue; // a copy
       }
@@ -182,10 +188,24 @@ Tensors PipelineModule::forward(const Tensors& inputs) {
   return x;
 }
 
-at::Tensor PipelineModule::loss(const Tensors& outputs, const Tensors& labels)
+Tensors PipelineModule::losses(const Tensors& outputs, const Tensors& labels)
     const {
   if (options_.loss) {
-    return options_.loss(outputs, labels);
+    Tensors losses = options_.loss(outputs, labels);
+    if (losses.size() != 1 + options_.loss_parts.size() ||
+        std::any_of(losses.begin() + 1, losses.end(), [](const at::Tensor& t) {
+          return !t.defined() || t.numel() != 1;
+        })) {
+      throw ConfigError(
+          {.what = "a pipeline's loss function gives the loss and, as one "
+                   "element each, the parts of it that have names",
+           .where = "loss_parts",
+           .values = fmt::format(
+               "{} tensors, {} names",
+               losses.size(),
+               options_.loss_parts.size())});
+    }
+    return losses;
   }
   if (outputs.size() != 1 || outputs[0].numel() != 1) {
     throw ConfigError(
@@ -197,7 +217,7 @@ at::Tensor PipelineModule::loss(const Tensors& outputs, const Tensors& labels)
              outputs.empty() ? 0 : outputs[0].numel()),
          .remedy = "give PipelineModuleOptions::loss"});
   }
-  return outputs[0];
+  return {outputs[0]};
 }
 
 /// Modules that are not among this one's children.

@@ -12,7 +12,7 @@ TiedWeights::TiedWeights(
     const PipelineModule& module,
     const MakeChannel& channel_to) {
   for (const PipelineModule::Tie& tie : module.ties()) {
-    if (!tie.module) {
+    if (tie.parameters.empty()) { // not used here, or nothing to share
       continue;
     }
     Shared& shared = shared_.emplace_back();
@@ -22,7 +22,7 @@ TiedWeights::TiedWeights(
         shared.peers.push_back(channel_to(stage));
       }
     }
-    for (const at::Tensor& each : tie.module->parameters()) {
+    for (const at::Tensor& each : tie.parameters) {
       shared.parameters.push_back({each, {}});
     }
   }

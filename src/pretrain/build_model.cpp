@@ -1,11 +1,11 @@
 #include "pretrain/build_model.h"
 
+#include "pretrain/stages.h"
+
 #include <cairn/models/transformer.h>
 #include <cairn/pipeline/pipeline_module.h>
 
-#include <memory>
 #include <utility>
-#include <vector>
 
 namespace cairn::pretrain {
 
@@ -37,62 +37,14 @@ Recompute recompute_of(
   return result;
 }
 
-pipeline::LayerSpec spec_of(const models::ModelLayer& layer) {
-  pipeline::LayerSpec spec = pipeline::LayerSpec::built_by(
-                                 layer.build,
-                                 [forward = layer.forward](
-                                     torch::nn::Module& module,
-                                     const pipeline::Tensors& inputs) {
-                                   return forward(module, inputs);
-                                 })
-                                 .named(layer.name);
-  spec.type = layer.type;
-  spec.tie = layer.tied_key;
-  return spec;
-}
-
-Model build_stage(
-    const checkpoints::ModelDescription& description,
-    const models::ModelOptions& options,
-    const Recompute& recompute,
-    const config::Config& config,
-    const distributed::ProcessMesh& mesh,
-    const BuildOptions& build) {
-  const models::LayeredModel layered =
-      models::model_layers(description, options, build.inputs);
-  std::vector<pipeline::LayerSpec> layers;
-  for (const models::ModelLayer& layer : layered.layers) {
-    layers.push_back(spec_of(layer));
-  }
-  // As many blocks on every stage, unless the JSON says otherwise.
-  const bool chosen = config.given.contains("pipeline.partition");
-  pipeline::PipelineModuleOptions made{
-      .stage = mesh.coordinate(Axis::pipeline),
-      .stages = mesh.degree(Axis::pipeline),
-      .partition = pipeline::PartitionMethod::parse(
-          chosen ? config.deepspeed.pipeline.partition : "type:block"),
-      .loss = build.loss ? build.loss(layered) : layered.loss};
-  if (recompute.on) {
-    made.activation_checkpoint_interval = recompute.layers;
-    made.checkpoint = recompute.options;
-  }
-  return Model(std::make_shared<pipeline::PipelineModule>(
-      std::move(layers),
-      std::move(made)));
-}
-
 } // namespace
 
-bool is_pipelined(const config::DistributedFlags& flags) {
-  return flags.pipeline_parallel > 1;
-}
-
-BuildOptions build_options(const config::Flags& flags) {
+BuildOptions build_options(
+    const checkpoints::ModelDescription& description,
+    const config::Flags& flags) {
   return {
       .seed = static_cast<std::uint64_t>(flags.training.seed),
-      .inputs = {
-          .positions = flags.data.reset_position_ids,
-          .mask = flags.data.reset_attention_mask}};
+      .inputs = pretraining_inputs(description, flags.data)};
 }
 
 distributed::ProcessMesh mesh_of(
@@ -121,7 +73,15 @@ Model build_model(
       .seed = build.seed,
       .initial_std = config.flags.model.init_method_std};
   if (is_pipelined(config.flags.distributed)) {
-    return build_stage(description, options, recompute, config, mesh, build);
+    pipeline::PipelineModuleOptions place{
+        .stage = mesh.coordinate(Axis::pipeline),
+        .stages = mesh.degree(Axis::pipeline)};
+    if (recompute.on) {
+      place.activation_checkpoint_interval = recompute.layers;
+      place.checkpoint = recompute.options;
+    }
+    return Model(
+        build_stage(description, options, config, build, std::move(place)));
   }
   if (recompute.on) {
     options.recompute = recompute.options;

@@ -6,6 +6,7 @@
 #include "pretrain/foreign_weights.h"
 #include "pretrain/pretraining_data.h"
 #include "pretrain/run_plan.h"
+#include "pretrain/stages.h"
 #include "pretrain/state_norms.h"
 #include "pretrain/step_times.h"
 #include "pretrain/trainer.h"
@@ -33,13 +34,6 @@ namespace {
 void check(Kind kind, const config::Config& config) {
   refuse_unused_flags(config);
   const config::Flags& flags = config.flags;
-  if (is_pipelined(flags.distributed) && kind != Kind::gpt) {
-    throw ConfigError(
-        {.what = "only GPT is cut into pipeline stages",
-         .where = "--pipeline-model-parallel-size",
-         .values = std::string(name_of(kind)),
-         .remedy = "use --tensor-model-parallel-size or ZeRO"});
-  }
   const config::TrainingFlags& training = flags.training;
   if (training.recompute_granularity ==
       config::RecomputeGranularity::selective) {
@@ -138,6 +132,7 @@ Outcome run(
     description =
         describe_model(kind, config.flags, foreign->description.vocabulary);
   }
+  check_stages(description, config);
   distributed::ProcessMesh mesh =
       mesh_of(config.flags.distributed, world.group());
 
@@ -150,7 +145,7 @@ Outcome run(
   require_same_order(data, world.group());
 
   seed_generators(config.flags.training, mesh);
-  BuildOptions building = build_options(config.flags);
+  BuildOptions building = build_options(description, config.flags);
   if (foreign) {
     building.seed.reset();
   }

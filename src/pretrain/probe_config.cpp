@@ -1,6 +1,6 @@
 #include "pretrain/probe_config.h"
 
-#include "pretrain/build_model.h"
+#include "pretrain/stages.h"
 #include "pretrain/used_flags.h"
 
 #include <cairn/base/error.h>

@@ -342,9 +342,14 @@ std::int64_t ProbeInput::asked(
 }
 
 models::LayerInputs ProbeInput::layer_inputs() const {
-  return {
-      .positions = find("position_ids") != nullptr,
-      .mask = find("attention_mask") != nullptr};
+  models::LayerInputs fields;
+  if (find("position_ids") != nullptr) {
+    fields.inputs.push_back(&models::ModelInput::positions);
+  }
+  if (find("attention_mask") != nullptr) {
+    fields.inputs.push_back(&models::ModelInput::mask);
+  }
+  return fields;
 }
 
 std::map<std::string, at::Tensor> ProbeInput::expected(

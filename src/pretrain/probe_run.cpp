@@ -1,6 +1,7 @@
 #include "pretrain/probe_run.h"
 
 #include "pretrain/flags_schedule.h"
+#include "pretrain/stages.h"
 #include "zero/sum_over.h"
 
 #include <ATen/TensorOperators.h>
@@ -117,16 +118,16 @@ models::ModelInput ProbeRun::batch(const Share& share) const {
 }
 
 /// Its micro batches bring the weight of their mean beside the labels.
-StageLoss ProbeRun::stage_loss(const models::LayeredModel& layered) {
-  return
-      [this,
-       layered](const models::Tensors& outputs, const models::Tensors& labels) {
-        if (parts_.logits) {
-          keep("logits", layered.logits(outputs));
-        }
-        const at::Tensor& weight = labels.at(1);
-        return layered.loss(outputs, {labels.at(0)}) * weight[0] / weight[1];
-      };
+pipeline::Loss ProbeRun::stage_loss(const models::LayeredModel& layered) {
+  return [this, output = layered.output](
+             const models::Tensors& outputs,
+             const models::Tensors& labels) -> models::Tensors {
+    if (parts_.logits) {
+      keep("logits", output(outputs, {}).logits);
+    }
+    const at::Tensor& weight = labels.at(1);
+    return {output(outputs, {labels.at(0)}).loss * weight[0] / weight[1]};
+  };
 }
 
 double ProbeRun::run_passes(std::int64_t step) {
@@ -160,17 +161,12 @@ double ProbeRun::run_pipeline(std::int64_t step) {
   const at::Tensor loss = engine_.train_batch([&] {
     const Share mine = share(step, pass++);
     const models::ModelInput input = batch(mine);
-    pipeline::MicroBatch micro{
-        .inputs = {input.tokens},
-        .labels = {
-            input.labels,
-            at::tensor({mine.asked, mine.of}, input.labels.options())}};
-    for (const at::Tensor& more : {input.positions, input.mask}) {
-      if (more.defined()) {
-        micro.inputs.push_back(more);
-      }
-    }
-    return std::optional(std::move(micro));
+    models::LayerTensors given =
+        models::layer_tensors(model_, parts_.input.layer_inputs(), input);
+    given.labels.push_back(
+        at::tensor({mine.asked, mine.of}, input.labels.options()));
+    return std::optional<pipeline::MicroBatch>(
+        {std::move(given.inputs), std::move(given.labels)});
   });
   return loss.item<double>();
 }

@@ -63,7 +63,7 @@ class ProbeRun {
   Share share(std::int64_t step, std::int64_t pass) const;
   models::ModelInput batch(const Share& share) const;
   Engine make_engine(const distributed::World& world, const Logger& logger);
-  StageLoss stage_loss(const models::LayeredModel& layered);
+  pipeline::Loss stage_loss(const models::LayeredModel& layered);
   double run_passes(std::int64_t step);
   double run_pipeline(std::int64_t step);
   void keep(const std::string& name, const at::Tensor& scores);

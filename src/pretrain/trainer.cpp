@@ -1,7 +1,7 @@
 #include "pretrain/trainer.h"
 
 #include "engine/device_memory.h"
-#include "pretrain/build_model.h"
+#include "pretrain/stages.h"
 #include "pretrain/state_norms.h"
 #include "zero/sum_over.h"
 
@@ -193,24 +193,12 @@ models::ModelInput Trainer::next_training_input() {
   return input_of(batch);
 }
 
-/// What model_layers() takes; stages that need no batch open no data.
+/// Stages that need no batch open no data.
 pipeline::NextMicroBatch Trainer::micro_batches_of(
     const std::function<models::ModelInput()>& next) const {
   return [this, next] {
-    const models::ModelInput input = next();
-    const config::DataFlags& flags = parts_.config.flags.data;
-    pipeline::MicroBatch batch{.inputs = {input.tokens}};
-    if (flags.reset_position_ids) {
-      batch.inputs.push_back(input.positions);
-    }
-    if (flags.reset_attention_mask) {
-      batch.inputs.push_back(input.mask);
-    }
-    batch.labels = {input.labels};
-    if (input.loss_mask.defined()) {
-      batch.labels.push_back(input.loss_mask);
-    }
-    return std::optional(std::move(batch));
+    return std::optional(
+        micro_batch_of(parts_.model, parts_.config.flags.data, next()));
   };
 }
 
@@ -284,9 +272,9 @@ void Trainer::step() {
     traces_->begin(number);
   }
   if (pipelined_) {
-    losses_.add({{"lm loss", engine.train_batch(micro_batches_of([this] {
-                    return next_training_input();
-                  }))}});
+    engine.train_batch(
+        micro_batches_of([this] { return next_training_input(); }));
+    losses_.add(engine.loss_parts());
   } else {
     const std::int64_t passes = engine.gradient_accumulation_steps();
     for (std::int64_t i = 0; i < passes; ++i) {
@@ -438,8 +426,8 @@ void Trainer::evaluate(Split split, const std::string& at) {
     const torch::autograd::AutoGradMode no_grad(false);
     for (std::int64_t i = 0; i < parts_.plan.eval_iterations; ++i) {
       if (pipelined_) {
-        meter.add(
-            {{"lm loss", engine.eval_batch(micro_batches_of(next), passes)}});
+        engine.eval_batch(micro_batches_of(next), passes);
+        meter.add(engine.loss_parts());
         continue;
       }
       for (std::int64_t pass = 0; pass < passes; ++pass) {

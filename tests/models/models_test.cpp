@@ -290,50 +290,124 @@ struct Layers {
   }
 };
 
+/// A batch with all that a model can take, and the list of it.
+std::pair<ModelInput, LayerInputs> full_input(const ModelDescription& d) {
+  using checkpoints::ModelFamily;
+  ModelInput input = some_input(d);
+  LayerInputs fields{.inputs = {&ModelInput::mask, &ModelInput::tokens}};
+  input.mask = at::ones({2, 8}, at::kLong);
+  input.mask[1][7] = 0;
+  if (d.family == ModelFamily::t5) {
+    fields.inputs.push_back(&ModelInput::decoder_tokens);
+    fields.inputs.push_back(&ModelInput::decoder_mask);
+    input.decoder_mask = input.mask;
+  } else {
+    fields.inputs.push_back(&ModelInput::positions);
+    input.positions = at::arange(8, at::kLong).expand({2, 8}).clone();
+  }
+  if (d.token_types > 1) {
+    fields.inputs.push_back(&ModelInput::token_types);
+    input.token_types = at::arange(8, at::kLong).remainder(2).expand({2, 8});
+  }
+  if (d.next_sentence_head) {
+    fields.labels.push_back(&ModelInput::next_sentence);
+  }
+  fields.labels.push_back(&ModelInput::loss_mask);
+  input.loss_mask = at::ones({2, 8});
+  input.loss_mask[0][3] = 0;
+  return {input, fields};
+}
+
+void expect_sum_of_layers(const ModelDescription& d) {
+  SCOPED_TRACE(checkpoints::to_json(d));
+  const auto close = [](const at::Tensor& a, const at::Tensor& b) {
+    return at::allclose(a, b, 1e-5, 1e-6);
+  };
+  const auto whole = make_model(d);
+  whole->eval();
+  auto [input, fields] = full_input(d);
+  input.want_logits = true;
+  const ModelOutput expected = whole->forward(input);
+  expected.loss.backward();
+  const Layers layers(model_layers(d, {}, fields));
+  for (const auto& module : layers.modules) {
+    module->eval();
+  }
+  const LayerTensors tensors = layer_tensors(d, fields, input);
+  const Tensors outputs = layers.outputs(tensors.inputs);
+  const ModelOutput output = layers.model.output(outputs, tensors.labels);
+  EXPECT_TRUE(close(output.loss, expected.loss));
+  ASSERT_EQ(output.losses.size(), expected.losses.size());
+  ASSERT_EQ(layers.model.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < output.losses.size(); ++i) {
+    EXPECT_EQ(layers.model.losses[i], expected.losses[i].first);
+    EXPECT_EQ(output.losses[i].first, expected.losses[i].first);
+    EXPECT_TRUE(close(output.losses[i].second, expected.losses[i].second));
+  }
+  const ModelOutput scores = layers.model.output(outputs, {});
+  EXPECT_TRUE(close(scores.logits, expected.logits));
+  if (d.next_sentence_head) {
+    EXPECT_TRUE(
+        close(scores.next_sentence_logits, expected.next_sentence_logits));
+  }
+  output.loss.backward();
+  const Gradients gradients = layers.gradients();
+  EXPECT_EQ(gradients.size(), whole->named_parameters().size());
+  for (const auto& each : whole->named_parameters()) {
+    EXPECT_TRUE(close(gradients.at(each.key()), each.value().grad()))
+        << each.key();
+  }
+  for (std::size_t i = 0; i < layers.modules.size(); ++i) {
+    std::int64_t elements = 0;
+    for (const at::Tensor& each :
+         layers.modules[i]->parameters(/*recurse=*/true)) {
+      elements += each.numel();
+    }
+    EXPECT_EQ(layers.model.layers[i].parameters, elements)
+        << layers.model.layers[i].name;
+  }
+}
+
 TEST(Models, AreTheSumOfTheirLayers) {
   on_one_rank([] {
+    for (const ModelDescription& d : all_kinds()) {
+      expect_sum_of_layers(d);
+    }
     ModelDescription with_bias = gpt_description(tiny);
     with_bias.head_bias = true;
+    expect_sum_of_layers(with_bias);
     ModelDescription lite = gpt_lite_description(61);
     lite.layers = 1;
-    for (const ModelDescription& d :
-         {gpt_description(tiny),
-          with_bias,
-          llama_description(tiny, 2, 48),
-          lite}) {
-      const auto whole = make_model(d);
-      whole->eval();
-      ModelInput input = some_input(d);
-      input.positions = at::arange(8, at::kLong).expand({2, 8}).clone();
-      input.mask = at::ones({2, 8}, at::kLong);
-      input.mask[1][0] = 0;
-      input.loss_mask = at::ones({2, 8});
-      input.loss_mask[0][3] = 0;
-      input.want_logits = true;
-      const ModelOutput expected = whole->forward(input);
-      expected.loss.backward();
-      const Layers layers(
-          model_layers(d, {}, {.positions = true, .mask = true}));
-      for (const auto& module : layers.modules) {
-        module->eval();
-      }
-      const Tensors outputs =
-          layers.outputs({input.tokens, input.positions, input.mask});
-      const at::Tensor loss =
-          layers.model.loss(outputs, {input.labels, input.loss_mask});
-      EXPECT_EQ(loss.item<double>(), expected.loss.item<double>());
-      EXPECT_TRUE(at::equal(layers.model.logits(outputs), expected.logits));
-      loss.backward();
-      const Gradients gradients = layers.gradients();
-      EXPECT_EQ(gradients.size(), whole->named_parameters().size());
-      for (const auto& each : whole->named_parameters()) {
-        EXPECT_TRUE(at::equal(gradients.at(each.key()), each.value().grad()))
-            << each.key();
-      }
-    }
+    expect_sum_of_layers(lite);
+    ModelDescription untied = bert_description(tiny);
+    untied.tied_head = false;
+    expect_sum_of_layers(untied);
+    untied = t5_with_relative_positions();
+    untied.tied_head = false;
+    untied.decoder_layers = 1;
+    expect_sum_of_layers(untied);
+  });
+}
+
+TEST(Models, LayersSayWhatTheyTake) {
+  on_one_rank([] {
+    const ModelDescription t5 = t5_description(tiny);
     EXPECT_THAT(
-        error_text([] { model_layers(t5_description(tiny)); }),
-        HasSubstr("left-to-right"));
+        error_text([&] { model_layers(t5); }),
+        HasSubstr("T5's layers need tokens and a decoder's tokens"));
+    EXPECT_THAT(
+        error_text<DataError>([&] {
+          layer_tensors(
+              t5,
+              {.inputs = {&ModelInput::tokens, &ModelInput::decoder_mask}},
+              some_input(t5));
+        }),
+        HasSubstr("a batch without something"));
+    ModelInput beyond = some_input(t5);
+    beyond.decoder_tokens[0][0] = 61;
+    EXPECT_THAT(
+        error_text<DataError>([&] { layer_tensors(t5, {}, beyond); }),
+        HasSubstr("the decoder's tokens out of range"));
   });
 }
 

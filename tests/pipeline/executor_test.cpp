@@ -333,6 +333,47 @@ TEST(PipelineExecutor, EvaluatesWithoutGradients) {
   });
 }
 
+TEST(PipelineExecutor, SaysThePartsOfTheLossOnAllStages) {
+  testing::run_ranks(2, [](const ProcessGroup& group) {
+    Net net = plain();
+    net.loss = [](const at::Tensor& y, const at::Tensor& label) {
+      const at::Tensor error = at::mse_loss(y, label);
+      const at::Tensor size = y.square().mean().unsqueeze(0);
+      return std::tuple(error + size, error, size);
+    };
+    PipelineModuleOptions options = options_for(net, group);
+    options.loss_parts = {"error", "size"};
+    PipelineModule module(net.layers, options);
+    Executor executor(module, group);
+    PipelineModule whole(
+        net.layers,
+        {.loss = net.loss, .loss_parts = options.loss_parts, .seed = 3});
+    at::Tensor wanted = at::zeros({3});
+    for (int i = 0; i < 4; ++i) {
+      const MicroBatch batch = net.data(i);
+      Tensors losses = whole.losses(whole.forward(batch.inputs), batch.labels);
+      for (at::Tensor& loss : losses) {
+        loss = loss.detach().reshape({});
+      }
+      wanted += at::stack(losses) / 4;
+    }
+    const auto expect = [&](const at::Tensor& loss) {
+      ASSERT_EQ(executor.loss_parts().size(), 2U);
+      EXPECT_EQ(executor.loss_parts()[0].first, "error");
+      EXPECT_EQ(executor.loss_parts()[1].first, "size");
+      const at::Tensor got = at::stack(
+          {loss,
+           executor.loss_parts()[0].second,
+           executor.loss_parts()[1].second});
+      EXPECT_TRUE(at::allclose(got, wanted, 1e-5, 1e-6));
+    };
+    int next = 0;
+    expect(executor.train_batch(feed(net, next), 4));
+    next = 0;
+    expect(executor.eval_batch(feed(net, next), 4));
+  });
+}
+
 TEST(PipelineExecutor, CopiesFollowTheOwnerInTypeAndValue) {
   testing::run_ranks(2, [](const ProcessGroup& group) {
     const Net net = tied();

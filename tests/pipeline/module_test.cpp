@@ -271,6 +271,17 @@ TEST(PipelineModule, SaysWhatIsWrong) {
     EXPECT_THROW(
         PipelineModule({linear}).loss({at::ones({2})}, {}),
         ConfigError);
+    EXPECT_THAT(
+        complaint({linear}, {.loss_parts = {"error"}}),
+        HasSubstr("loss_parts"));
+    const auto sum = [](const at::Tensor& y) { return std::pair(y.sum(), y); };
+    EXPECT_THROW(
+        PipelineModule({linear}, {.loss = sum}).loss({at::ones({2})}, {}),
+        ConfigError);
+    EXPECT_THROW(
+        PipelineModule({linear}, {.loss = sum, .loss_parts = {"all"}})
+            .loss({at::ones({2})}, {}),
+        ConfigError);
   });
 }
 

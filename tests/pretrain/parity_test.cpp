@@ -1,225 +1,95 @@
-#include "pretrain/build_model.h"
+#include "pretrain/parity_training.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
-#include <ATen/Functions.h>
-#include <cairn/distributed/process_mesh.h>
-#include <cairn/engine/initialize.h>
-#include <cairn/models/presets.h>
-#include <cairn/models/transformer.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <fstream>
-#include <memory>
-#include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
-// The parity table: however a small GPT is spread over ranks, it follows the
-// loss curve of one process.
+// The parity table: however a small model is spread over ranks, it follows the
+// loss curves of one process.
 
 namespace cairn::pretrain::parity_test {
 namespace {
 
-using distributed::Axis;
-using distributed::ProcessMesh;
-using nlohmann::json;
+using parity::Curve;
+using parity::Point;
+using parity::Row;
+using parity::steps;
+using parity::Training;
 using testing::run_ranks;
 using testing::TemporaryFolder;
 
-constexpr int steps = 6;
-constexpr int micro_batches = 4; ///< of a step, over all ranks
-constexpr std::int64_t sequence = 16;
-constexpr std::int64_t unused_positions = 4; ///< so gradients have zeros
 constexpr int chance_zeros = 3; ///< gradients that happen to cancel out
-constexpr std::int64_t hidden = 32;
-constexpr std::int64_t vocabulary = 50;
-
-/// How a run is spread.
-struct Row {
-  std::string name;
-  int tensor = 1;
-  int data = 1;
-  int pipeline = 1;
-  int stage = 0;
-  bool sequence_parallel = false;
-  bool recompute = false;
-  std::string schedule = "1f1b";
-  int ranks() const { return tensor * data * pipeline; }
-};
-
-void PrintTo(const Row& row, std::ostream* out) {
-  *out << row.name;
-}
-
-struct Point {
-  double loss = 0;
-  double norm = 0;
-  // What logs can have besides.
-  double zeros = 0;
-  double weights = 0;
-  ElementSums variance{};
-};
-using Curve = std::vector<Point>;
-
-checkpoints::ModelDescription small_gpt() {
-  return models::gpt_description(
-      {.layers = 4,
-       .hidden = hidden,
-       .heads = 4,
-       .sequence = sequence + unused_positions,
-       .vocabulary = vocabulary,
-       .padded_vocabulary = 64});
-}
-
-at::Tensor tokens_of(int step, int number) {
-  return at::remainder(
-      at::arange(2 * (sequence + 1), at::kLong).view({2, -1}) * (7 + step) +
-          number * 11 + step * 3,
-      vocabulary);
-}
-
-/// The configuration of a row, as `cairn pretrain` would read it.
-config::Config config_of(const Row& row) {
-  const json settings{
-      {"train_micro_batch_size_per_gpu", 2},
-      {"gradient_accumulation_steps", micro_batches / row.data},
-      {"gradient_clipping", 0.5},
-      {"optimizer",
-       {{"type", "AdamW"}, {"params", {{"lr", 1e-2}, {"weight_decay", 0.1}}}}},
-      {"zero_optimization",
-       {{"stage", row.stage},
-        {"reduce_bucket_size", 8000},
-        {"stage3_param_persistence_threshold", 40}}}};
-  std::vector<std::string> flags{
-      "--tensor-model-parallel-size",
-      std::to_string(row.tensor),
-      "--pipeline-model-parallel-size",
-      std::to_string(row.pipeline),
-      "--pipeline-schedule",
-      row.schedule};
-  if (row.sequence_parallel) {
-    flags.push_back("--sequence-parallel");
-  }
-  if (row.recompute) {
-    flags.push_back("--checkpoint-activations");
-  }
-  return config::Config::load(
-      {.json = settings.dump(), .flags = flags, .world_size = row.ranks()});
-}
-
-struct Training {
-  Training(const Row& row, const distributed::World& world)
-      : mesh(
-            world.group(),
-            {.data = row.data, .pipeline = row.pipeline, .tensor = row.tensor}),
-        pipelined(row.pipeline > 1) {
-    const Logger logger({.least = LogLevel::error});
-    const config::Config config = config_of(row);
-    engine.emplace(initialize({.model = build_model(
-                                   small_gpt(),
-                                   config,
-                                   mesh,
-                                   at::kCPU,
-                                   logger,
-                                   build_options(config.flags)),
-                               .mesh = mesh,
-                               .settings = config,
-                               .world = world,
-                               .logger = logger})
-                       .engine);
-    engine->count_zeros_in_gradient();
-  }
-
-  Point step() {
-    const distributed::ProcessGroup& sharing = mesh.data_context();
-    const int passes = micro_batches / sharing.size();
-    const int number = static_cast<int>(engine->global_steps());
-    int pass = 0;
-    const auto next = [&] {
-      const at::Tensor tokens =
-          tokens_of(number, sharing.rank() * passes + pass++);
-      return models::ModelInput{
-          .tokens = tokens.narrow(1, 0, sequence),
-          .labels = tokens.narrow(1, 1, sequence)};
-    };
-    double sum = 0;
-    if (pipelined) {
-      const at::Tensor loss = engine->train_batch([&] {
-        const models::ModelInput input = next();
-        return std::optional<pipeline::MicroBatch>(
-            {{input.tokens}, {input.labels}});
-      });
-      sum = loss.item<double>() * passes;
-    } else {
-      while (pass < passes) {
-        const auto output = engine->forward<models::ModelOutput>(next());
-        sum += output.loss.item<double>();
-        engine->backward(output.loss);
-        engine->step();
-      }
-    }
-    sum = sharing.all_reduce(at::full({1}, sum, at::kDouble))
-              .wait()
-              .item<double>();
-    const auto sums = engine->state_sums({"exp_avg_sq", "weight"});
-    EXPECT_NEAR(sums[1].norm(), engine->parameter_norm(), 1e-6);
-    return {
-        .loss = sum / micro_batches,
-        .norm = engine->get_global_grad_norm().value(),
-        .zeros = static_cast<double>(engine->zeros_in_gradient().value()),
-        .weights = engine->parameter_norm(),
-        .variance = sums[0]};
-  }
-
-  ProcessMesh mesh;
-  bool pipelined;
-  std::optional<Engine> engine;
-};
 
 /// What one process gets; computed in a child, since tests fork.
-Curve reference() {
+Curve reference(const std::string& model) {
   const TemporaryFolder folder;
   run_ranks({.ranks = 1}, [&](const distributed::World& world) {
-    Training training({.name = "one process"}, world);
+    Training training({.name = "one process", .model = model}, world);
     std::ofstream out(folder.path() / "curve");
     out.precision(17);
     for (int i = 0; i < steps; ++i) {
       const Point point = training.step();
-      out << point.loss << ' ' << point.norm << ' ' << point.zeros << ' '
-          << point.weights << ' ' << point.variance.squares << ' '
-          << point.variance.absolutes << ' ' << point.variance.roots << ' '
-          << point.variance.largest << '\n';
+      out << point.losses.size() << ' ';
+      for (const double loss : point.losses) {
+        out << loss << ' ';
+      }
+      out << point.norm << ' ' << point.zeros << ' ' << point.weights << ' '
+          << point.variance.squares << ' ' << point.variance.absolutes << ' '
+          << point.variance.roots << ' ' << point.variance.largest << '\n';
     }
   });
   Curve curve(steps);
   std::ifstream in(folder.path() / "curve");
   for (Point& point : curve) {
-    in >> point.loss >> point.norm >> point.zeros >> point.weights >>
+    std::size_t losses = 0;
+    in >> losses;
+    point.losses.resize(losses);
+    for (double& loss : point.losses) {
+      in >> loss;
+    }
+    in >> point.norm >> point.zeros >> point.weights >>
         point.variance.squares >> point.variance.absolutes >>
         point.variance.roots >> point.variance.largest;
   }
   EXPECT_TRUE(in);
-  EXPECT_GT(std::abs(curve.back().loss - curve.front().loss), 1e-3);
-  EXPECT_NEAR(curve.front().zeros, unused_positions * hidden, chance_zeros);
+  EXPECT_EQ(curve.front().losses.size(), model == "bert" ? 2U : 1U);
+  EXPECT_GT(std::abs(curve.back().losses[0] - curve.front().losses[0]), 1e-3);
+  if (model == "gpt") {
+    EXPECT_NEAR(
+        curve.front().zeros,
+        parity::unused_positions * parity::hidden,
+        chance_zeros);
+  }
   return curve;
 }
 
-const Curve& wanted() {
-  static const Curve curve = reference();
-  return curve;
+const Curve& wanted(const std::string& model) {
+  static std::map<std::string, Curve> curves;
+  const auto known = curves.find(model);
+  return known != curves.end()
+      ? known->second
+      : curves.emplace(model, reference(model)).first->second;
 }
 
-void expect_near(const Point& got, int step) {
-  EXPECT_NEAR(got.loss, wanted()[step].loss, 2e-5) << "step " << step;
-  EXPECT_NEAR(got.norm, wanted()[step].norm, 2e-4) << "step " << step;
-  EXPECT_NEAR(got.zeros, wanted()[step].zeros, chance_zeros) << "step " << step;
-  EXPECT_NEAR(got.weights, wanted()[step].weights, 2e-3) << "step " << step;
+void expect_near(const Point& got, const std::string& model, int step) {
+  const Point& there = wanted(model)[static_cast<std::size_t>(step)];
+  ASSERT_EQ(got.losses.size(), there.losses.size());
+  for (std::size_t i = 0; i < got.losses.size(); ++i) {
+    EXPECT_NEAR(got.losses[i], there.losses[i], 2e-5)
+        << "step " << step << ", loss " << i;
+  }
+  EXPECT_NEAR(got.norm, there.norm, 2e-4) << "step " << step;
+  EXPECT_NEAR(got.zeros, there.zeros, chance_zeros) << "step " << step;
+  EXPECT_NEAR(got.weights, there.weights, 2e-3) << "step " << step;
   const auto expect_close = [&](double ElementSums::*sum) {
-    const double wanted_sum = wanted()[step].variance.*sum;
+    const double wanted_sum = there.variance.*sum;
     EXPECT_NEAR(got.variance.*sum, wanted_sum, 1e-3 * wanted_sum)
         << "step " << step;
   };
@@ -232,14 +102,45 @@ void expect_near(const Point& got, int step) {
 class Parity : public ::testing::TestWithParam<Row> {};
 
 TEST_P(Parity, FollowsTheCurveOfOneProcess) {
-  wanted();
   const Row& row = GetParam();
+  wanted(row.model);
   run_ranks({.ranks = row.ranks()}, [&](const distributed::World& world) {
     Training training(row, world);
     for (int i = 0; i < steps; ++i) {
-      expect_near(training.step(), i);
+      expect_near(training.step(), row.model, i);
     }
   });
+}
+
+/// Of models other than GPT.
+void add_rows(std::vector<Row>& result, const std::string& model) {
+  const auto add = [&](Row row) {
+    row.model = model;
+    row.name = fmt::format("{}_{}", model, row.name);
+    result.push_back(std::move(row));
+  };
+  for (int stage = 0; stage <= 3; ++stage) {
+    add(
+        {.name = fmt::format("pipeline2_zero{}", stage),
+         .pipeline = 2,
+         .stage = stage});
+  }
+  add({.name = "data2_zero1", .data = 2, .stage = 1});
+  add({.name = "data2_pipeline2_zero3", .data = 2, .pipeline = 2, .stage = 3});
+  add({.name = "tensor2", .tensor = 2});
+  add({.name = "tensor2_pipeline2", .tensor = 2, .pipeline = 2, .stage = 1});
+  add(
+      {.name = "tensor2_pipeline2_sequence_recompute",
+       .tensor = 2,
+       .pipeline = 2,
+       .stage = 2,
+       .sequence_parallel = true,
+       .recompute = true});
+  add(
+      {.name = "pipeline2_gpipe_recompute",
+       .pipeline = 2,
+       .recompute = true,
+       .schedule = "gpipe"});
 }
 
 std::vector<Row> rows() {
@@ -294,6 +195,38 @@ std::vector<Row> rows() {
        .tensor = 2,
        .sequence_parallel = true,
        .recompute = true});
+  add_rows(result, "bert");
+  add_rows(result, "t5");
+  add_rows(result, "t5_relative");
+  result.push_back(
+      {.name = "bert_of_words_tensor2_pipeline2",
+       .model = "bert_of_words",
+       .tensor = 2,
+       .pipeline = 2,
+       .sequence_parallel = true});
+  // Cuts in the heads, and in the middle of encoder and decoder.
+  for (const char* model : {"bert", "t5_relative", "t5"}) {
+    for (const char* partition : {"uniform", "parameters", "type:norm"}) {
+      const std::string_view method(partition);
+      result.push_back(
+          {.name = fmt::format(
+               "{}_pipeline2_{}",
+               model,
+               method.substr(method.find(':') + 1)),
+           .model = model,
+           .pipeline = 2,
+           .stage = 3,
+           .partition = partition});
+    }
+  }
+  result.push_back(
+      {.name = "t5_pipeline4_uniform_zero3",
+       .model = "t5",
+       .pipeline = 4,
+       .stage = 3,
+       .partition = "uniform"});
+  result.push_back(
+      {.name = "t5_relative_pipeline4", .model = "t5_relative", .pipeline = 4});
   return result;
 }
 
@@ -303,9 +236,12 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::ValuesIn(rows()),
     [](const auto& info) { return info.param.name; });
 
-TEST(ParityOfCheckpoints, AnyLayoutLoadsWhatAnotherSaved) {
-  wanted();
-  const std::vector<Row> layouts{
+class ParityOfCheckpoints : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ParityOfCheckpoints, AnyLayoutLoadsWhatAnotherSaved) {
+  const std::string model = GetParam();
+  wanted(model);
+  std::vector<Row> layouts{
       {.name = "one"},
       {.name = "tensor2", .tensor = 2, .stage = 1},
       {.name = "tensor2_data2",
@@ -314,6 +250,9 @@ TEST(ParityOfCheckpoints, AnyLayoutLoadsWhatAnotherSaved) {
        .stage = 3,
        .sequence_parallel = true},
       {.name = "data2_pipeline2", .data = 2, .pipeline = 2, .stage = 2}};
+  for (Row& layout : layouts) {
+    layout.model = model;
+  }
   const TemporaryFolder folder;
   for (const Row& saver : layouts) {
     run_ranks({.ranks = saver.ranks()}, [&](const distributed::World& world) {
@@ -334,12 +273,18 @@ TEST(ParityOfCheckpoints, AnyLayoutLoadsWhatAnotherSaved) {
             Training training(loader, world);
             training.engine->load_checkpoint(folder.path() / saver.name);
             for (int i = steps / 2; i < steps; ++i) {
-              expect_near(training.step(), i);
+              expect_near(training.step(), model, i);
             }
           });
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Table,
+    ParityOfCheckpoints,
+    ::testing::Values("gpt", "bert", "t5_relative"),
+    [](const auto& info) { return std::string(info.param); });
 
 } // namespace
 } // namespace cairn::pretrain::parity_test

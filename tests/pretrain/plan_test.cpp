@@ -1,5 +1,6 @@
 #include "pretrain/describe_model.h"
 #include "pretrain/run_plan.h"
+#include "pretrain/stages.h"
 #include "support/error_text.h"
 
 #include <gmock/gmock.h>
@@ -125,6 +126,46 @@ TEST(DescribeModel, HasBertsHeads) {
       config_of({"--bert-no-binary-head"}).flags,
       512);
   EXPECT_FALSE(without.next_sentence_head);
+}
+
+/// Whether a model of two layers (T5: two and one) can be cut so.
+void cut(Kind kind, int stages, const std::string& partition = "") {
+  config::Config config = config_of({"--decoder-num-layers", "1"});
+  config.flags.distributed.pipeline_parallel = stages;
+  if (!partition.empty()) {
+    config.given.emplace("pipeline.partition", config::Place{});
+    config.deepspeed.pipeline.partition = partition;
+  }
+  check_stages(describe_model(kind, config.flags, 512), config);
+}
+
+TEST(Stages, HaveABlockEach) {
+  cut(Kind::bert, 2);
+  cut(Kind::t5, 2);
+  cut(Kind::t5, 3);
+  EXPECT_THAT(
+      error_text([] { cut(Kind::gpt, 4); }),
+      HasSubstr("at most as many stages as the model layers (4; 2 layers); "
+                "use at most 2 stages"));
+  EXPECT_THAT(
+      error_text([] { cut(Kind::t5, 4); }),
+      HasSubstr("(4; 2 encoder and 1 decoder layers); use at most 3 stages"));
+}
+
+TEST(Stages, AreCutAsTheConfigurationSays) {
+  for (const Kind kind : {Kind::gpt, Kind::bert, Kind::t5}) {
+    for (const char* partition :
+         {"uniform", "parameters", "best", "type:block|norm"}) {
+      cut(kind, 2, partition);
+    }
+    EXPECT_THAT(
+        error_text([&] { cut(kind, 2, "type:convolution"); }),
+        HasSubstr("no layer's type matches"));
+  }
+  // The last stage would have the head alone, which is the first one's words.
+  EXPECT_THAT(
+      error_text([] { cut(Kind::gpt, 2, "type:norm|head"); }),
+      HasSubstr("stage 1 of 2 would have layers 5 to 5 of 6"));
 }
 
 TEST(DescribeModel, SaysWhichSizeIsMissing) {

@@ -77,6 +77,9 @@ class Engine {
   at::Tensor eval_batch(
       const pipeline::NextMicroBatch& next,
       std::optional<std::int64_t> micro_batches = std::nullopt);
+  /// Of the last of these two calls, by the names that the PipelineModule's
+  /// loss_parts give.
+  std::vector<std::pair<std::string, at::Tensor>> loss_parts() const;
 
   /// Passes within the scope add gradients up without averaging them; not with
   /// gradients that are partitioned (ZeRO stages 2 and 3).

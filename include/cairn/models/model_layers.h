@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <cairn/models/transformer.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,37 +16,52 @@ using Tensors = std::vector<at::Tensor>;
 /// A piece of a model that a pipeline may cut off. Nothing is built before
 /// build() is called, so a stage builds its own pieces only.
 struct ModelLayer {
-  /// What stands before its parameters' names; empty: they have theirs already.
+  /// What stands before its parameters' names.
   std::string name;
-  /// "embedding", "block", "norm" or "head". Heads pass their weights on and
-  /// are not worth computing again: leave them out of activation checkpoints.
+  /// "embedding", "block", "norm" or "head".
   std::string type;
   /// Layers with the same key are one module, on all stages that have it.
-  std::string tied_key;
-  std::function<std::shared_ptr<torch::nn::Module>()> build;
-  std::function<Tensors(torch::nn::Module&, const Tensors&)> forward;
+  std::string tied_key{};
+  std::int64_t parameters = 0; ///< elements, of the whole layer
+  std::function<std::shared_ptr<torch::nn::Module>()> build{};
+  std::function<Tensors(torch::nn::Module&, const Tensors&)> forward{};
 };
 
-/// What a micro batch brings besides tokens, in this order.
+/// Which tensors of a ModelInput the micro batches bring, always.
 struct LayerInputs {
-  bool positions = false; ///< ModelInput's
-  bool mask = false;
+  using Fields = std::vector<at::Tensor ModelInput::*>;
+  Fields inputs{&ModelInput::tokens}; ///< for the first layer
+  Fields labels{&ModelInput::labels}; ///< for the loss
 };
 
-/// A left-to-right model as the list of its layers, with the parameters and
-/// results of make_model().
+/// A model as the list of its layers, with the parameters and results of
+/// make_model().
 struct LayeredModel {
-  std::vector<ModelLayer> layers; ///< the first takes {tokens, positions, mask}
-  /// From what the last layer returns, {labels} or {labels, loss_mask} to the
-  /// loss, and to the logits.
-  std::function<at::Tensor(const Tensors& outputs, const Tensors& labels)> loss;
-  std::function<at::Tensor(const Tensors& outputs)> logits;
+  /// The first takes the inputs, in their order.
+  std::vector<ModelLayer> layers;
+  /// Names of the losses that the loss is the sum of.
+  std::vector<std::string> losses;
+  /// From what the last layer returns and the labels, in their order, to the
+  /// losses; without labels to the logits.
+  std::function<ModelOutput(const Tensors& outputs, const Tensors& labels)>
+      output;
 };
 
-/// Throws ConfigError for models that are not left to right.
+/// Throws ConfigError for models that cannot be.
 LayeredModel model_layers(
     const ModelDescription& description,
     const ModelOptions& options = {},
     const LayerInputs& inputs = {});
+
+/// What a batch brings. Throws DataError for what is missing, or is not for
+/// this model.
+struct LayerTensors {
+  Tensors inputs;
+  Tensors labels;
+};
+LayerTensors layer_tensors(
+    const ModelDescription& description,
+    const LayerInputs& wanted,
+    const ModelInput& input);
 
 } // namespace cairn::models

@@ -13,6 +13,14 @@ struct RelativeBiasOptions {
   bool bidirectional = true;
 };
 
+/// What each head adds to its scores, [1, heads, queries, keys], from the
+/// weights, [buckets, heads].
+at::Tensor relative_bias(
+    const at::Tensor& weight,
+    std::int64_t queries,
+    std::int64_t keys,
+    const RelativeBiasOptions& options);
+
 /// T5's positions: what each head adds to its scores by how far a key is from
 /// the query. Each rank has its heads.
 class RelativeBias : public Layer {
@@ -21,6 +29,7 @@ class RelativeBias : public Layer {
 
   /// [1, heads of this rank, queries, keys]
   at::Tensor forward(std::int64_t queries, std::int64_t keys) const;
+  const at::Tensor& weight() const { return weight_; }
 
  private:
   RelativeBiasOptions options_;

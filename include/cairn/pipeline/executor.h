@@ -10,6 +10,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace cairn::pipeline {
@@ -70,6 +72,9 @@ class Executor {
   at::Tensor train_batch(const NextMicroBatch& next, int micro_batches);
   /// The same without gradients, with the module in evaluation mode.
   at::Tensor eval_batch(const NextMicroBatch& next, int micro_batches);
+  /// The parts of the last batch's loss by their names, the mean of each over
+  /// its micro batches, on every stage.
+  const std::vector<std::pair<std::string, at::Tensor>>& loss_parts() const;
   /// What the last layer gives for each micro batch; nothing on other stages.
   std::vector<Tensors> infer(const NextMicroBatch& next, int micro_batches);
 

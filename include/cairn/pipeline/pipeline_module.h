@@ -18,36 +18,41 @@
 namespace cairn::pipeline {
 
 /// What the last stage computes from its outputs and the labels: a tensor of
-/// one element. Takes (output, label), any number of tensors in that order, or
-/// (outputs, labels) as two vectors.
+/// one element, or several (see PipelineModuleOptions::loss_parts). Takes
+/// (output, label), any number of tensors in that order, or (outputs, labels)
+/// as two vectors.
 class Loss {
  public:
   Loss() = default; ///< the last layer gives the loss itself
   template <typename Function>
   requires(!std::same_as<Function, Loss>) Loss(Function function) {
-    if constexpr (std::is_invocable_r_v<
-                      at::Tensor,
+    if constexpr (std::is_invocable_v<
                       Function&,
                       const Tensors&,
                       const Tensors&>) {
-      call_ = std::move(function);
+      call_ = [function = std::move(function)](
+                  const Tensors& outputs,
+                  const Tensors& labels) mutable {
+        auto result = function(outputs, labels);
+        return nn::tensors_in(result);
+      };
     } else {
       call_ = [function = std::move(function)](
                   const Tensors& outputs,
                   const Tensors& labels) mutable {
         Tensors all = outputs;
         all.insert(all.end(), labels.begin(), labels.end());
-        return call_with_tensors(function, all).at(0);
+        return call_with_tensors(function, all);
       };
     }
   }
   explicit operator bool() const { return static_cast<bool>(call_); }
-  at::Tensor operator()(const Tensors& outputs, const Tensors& labels) const {
+  Tensors operator()(const Tensors& outputs, const Tensors& labels) const {
     return call_(outputs, labels);
   }
 
  private:
-  std::function<at::Tensor(const Tensors&, const Tensors&)> call_;
+  std::function<Tensors(const Tensors&, const Tensors&)> call_;
 };
 
 struct PipelineModuleOptions {
@@ -55,6 +60,9 @@ struct PipelineModuleOptions {
   int stages = 1;
   PartitionMethod partition{};
   Loss loss{};
+  /// Names of what the loss function gives behind the loss, such as the terms
+  /// that it is the sum of: see Executor::loss_parts().
+  std::vector<std::string> loss_parts{};
   /// Activations are kept for every so many layers, the rest computed again in
   /// backward; 0: all are kept.
   std::int64_t activation_checkpoint_interval = 0;
@@ -80,8 +88,14 @@ class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
 
   /// This stage's part.
   Tensors forward(const Tensors& inputs);
-  /// Of the last stage.
-  at::Tensor loss(const Tensors& outputs, const Tensors& labels) const;
+  /// Of the last stage: the loss, and its parts.
+  Tensors losses(const Tensors& outputs, const Tensors& labels) const;
+  at::Tensor loss(const Tensors& outputs, const Tensors& labels) const {
+    return losses(outputs, labels).front();
+  }
+  const std::vector<std::string>& loss_parts() const {
+    return options_.loss_parts;
+  }
 
   int stage() const { return options_.stage; }
   int stages() const { return options_.stages; }
@@ -98,6 +112,8 @@ class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
     std::vector<int> stages; ///< ascending
     /// Unset on stages that do not use it.
     std::shared_ptr<torch::nn::Module> module;
+    /// Its own: layers named "embedding" and "embedding.word" are nested.
+    std::vector<at::Tensor> parameters;
 
     int owner() const { return stages.front(); }
   };

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "pretrain/build_model.h"
+
+#include <cairn/checkpoint/model_description.h>
+#include <cairn/config/config.h>
+#include <cairn/models/model_layers.h>
+#include <cairn/pipeline/micro_batch.h>
+#include <cairn/pipeline/pipeline_module.h>
+
+#include <memory>
+#include <vector>
+
+// A model that is cut into pipeline stages.
+
+namespace cairn::pretrain {
+
+bool is_pipelined(const config::DistributedFlags& flags);
+
+/// Throws ConfigError, before anything is allocated, if a stage would have
+/// nothing to do or to train.
+void check_stages(
+    const checkpoints::ModelDescription& description,
+    const config::Config& config);
+
+/// What pretraining_input() gives and the model has a use for.
+models::LayerInputs pretraining_inputs(
+    const checkpoints::ModelDescription& description,
+    const config::DataFlags& flags);
+
+/// The layers that one stage has: `place` says which; its partition and loss
+/// are set here.
+std::shared_ptr<pipeline::PipelineModule> build_stage(
+    const checkpoints::ModelDescription& description,
+    const models::ModelOptions& options,
+    const config::Config& config,
+    const BuildOptions& build,
+    pipeline::PipelineModuleOptions place);
+
+/// What the stages take of an input as models::pretraining_input() makes it.
+pipeline::MicroBatch micro_batch_of(
+    const checkpoints::ModelDescription& description,
+    const config::DataFlags& flags,
+    const models::ModelInput& input);
+
+} // namespace cairn::pretrain

@@ -1,0 +1,263 @@
+#pragma once
+
+#include "pretrain/build_model.h"
+#include "pretrain/stages.h"
+
+#include <ATen/Functions.h>
+#include <cairn/distributed/process_mesh.h>
+#include <cairn/engine/initialize.h>
+#include <cairn/models/presets.h>
+#include <cairn/models/pretraining.h>
+#include <cairn/models/transformer.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+// A small model, whichever, trained on made-up batches, however it is spread
+// over ranks.
+
+namespace cairn::pretrain::parity {
+
+using nlohmann::json;
+
+constexpr int steps = 6;
+constexpr int micro_batches = 4; ///< of a step, over all ranks
+constexpr std::int64_t sequence = 16;
+constexpr std::int64_t unused_positions = 4; ///< so gradients have zeros
+constexpr std::int64_t hidden = 32;
+constexpr std::int64_t vocabulary = 50;
+
+/// How a run is spread.
+struct Row {
+  std::string name;
+  std::string model = "gpt";
+  int tensor = 1;
+  int data = 1;
+  int pipeline = 1;
+  int stage = 0;
+  bool sequence_parallel = false;
+  bool recompute = false;
+  std::string schedule = "1f1b";
+  std::string partition{}; ///< of the pipeline; none: the default
+  int ranks() const { return tensor * data * pipeline; }
+};
+
+inline void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.name;
+}
+
+struct Point {
+  std::vector<double> losses;
+  double norm = 0;
+  // What logs can have besides.
+  double zeros = 0;
+  double weights = 0;
+  ElementSums variance{};
+};
+using Curve = std::vector<Point>;
+
+inline checkpoints::ModelDescription describe(const std::string& model) {
+  const models::ModelSizes sizes{
+      .layers = model == "gpt" ? 4 : 2,
+      .hidden = hidden,
+      .heads = 4,
+      .sequence = sequence + unused_positions,
+      .vocabulary = vocabulary,
+      .padded_vocabulary = 64};
+  if (model == "gpt") {
+    return models::gpt_description(sizes);
+  }
+  if (model == "bert") {
+    return models::bert_description(sizes);
+  }
+  if (model == "bert_of_words") { // as Hugging Face's, without a binary head
+    auto d = models::bert_description(sizes, models::BinaryHead::without);
+    d.norm_place = checkpoints::NormPlace::after;
+    return d;
+  }
+  auto d = models::t5_description(sizes);
+  if (model == "t5_relative") { // as Google's
+    d.position = checkpoints::PositionKind::relative;
+    d.relative_buckets = 8;
+    d.relative_distance = 12;
+    d.norm = checkpoints::NormKind::rms_norm;
+    d.attention_bias = d.mlp_bias = d.head_bias = false;
+    d.scaled_output = true;
+  }
+  return d;
+}
+
+inline at::Tensor tokens_of(int step, int number) {
+  return at::remainder(
+      at::arange(2 * (sequence + 1), at::kLong).view({2, -1}) * (7 + step) +
+          number * 11 + step * 3,
+      vocabulary);
+}
+
+/// Of two texts: all of the first, the second without its end.
+inline at::Tensor padding_mask(std::int64_t length) {
+  at::Tensor mask = at::ones({2, length}, at::kLong);
+  mask[1].narrow(0, length - 3, 3).zero_();
+  return mask;
+}
+
+/// What the datasets give, made up.
+inline data::TensorBatch batch_of(
+    const std::string& model,
+    int step,
+    int number) {
+  const at::Tensor text = tokens_of(step, number);
+  const at::Tensor tokens = text.narrow(1, 0, sequence).contiguous();
+  const at::Tensor next = text.narrow(1, 1, sequence).contiguous();
+  data::TensorBatch batch;
+  if (model == "gpt") {
+    batch.tensors = {
+        {"tokens", tokens},
+        {"labels", next},
+        {"loss_mask", at::ones({2, sequence})},
+        {"position_ids",
+         at::arange(sequence, at::kLong).expand({2, sequence})}};
+  } else if (model.starts_with("bert")) {
+    const at::Tensor asked = tokens.remainder(3).eq(0);
+    batch.tensors = {
+        {"text", tokens},
+        {"types",
+         at::arange(sequence, at::kLong)
+             .ge(5)
+             .to(at::kLong)
+             .expand({2, sequence})},
+        {"padding_mask", padding_mask(sequence)},
+        {"labels", next.masked_fill(asked.logical_not(), -1)},
+        {"loss_mask", asked.to(at::kLong)},
+        {"is_random", at::tensor({number % 2, step % 2}, at::kLong)}};
+  } else {
+    const std::int64_t half = sequence / 2;
+    batch.tensors = {
+        {"text_enc", tokens},
+        {"enc_mask", padding_mask(sequence)},
+        {"text_dec", next.narrow(1, 0, half).contiguous()},
+        {"dec_mask", padding_mask(half)},
+        {"labels", next.narrow(1, 1, half).contiguous()},
+        {"loss_mask", padding_mask(half)}};
+  }
+  return batch;
+}
+
+/// The configuration of a row, as `cairn pretrain` would read it.
+inline config::Config config_of(const Row& row) {
+  json settings{
+      {"train_micro_batch_size_per_gpu", 2},
+      {"gradient_accumulation_steps", micro_batches / row.data},
+      {"gradient_clipping", 0.5},
+      {"optimizer",
+       {{"type", "AdamW"}, {"params", {{"lr", 1e-2}, {"weight_decay", 0.1}}}}},
+      {"zero_optimization",
+       {{"stage", row.stage},
+        {"reduce_bucket_size", 8000},
+        {"stage3_param_persistence_threshold", 40}}}};
+  if (!row.partition.empty()) {
+    settings["pipeline"] = {{"partition", row.partition}};
+  }
+  std::vector<std::string> flags{
+      "--tensor-model-parallel-size",
+      std::to_string(row.tensor),
+      "--pipeline-model-parallel-size",
+      std::to_string(row.pipeline),
+      "--pipeline-schedule",
+      row.schedule};
+  if (row.sequence_parallel) {
+    flags.push_back("--sequence-parallel");
+  }
+  if (row.recompute) {
+    flags.push_back("--checkpoint-activations");
+  }
+  return config::Config::load(
+      {.json = settings.dump(), .flags = flags, .world_size = row.ranks()});
+}
+
+struct Training {
+  Training(const Row& the_row, const distributed::World& world)
+      : row(the_row),
+        description(describe(row.model)),
+        mesh(
+            world.group(),
+            {.data = row.data,
+             .pipeline = row.pipeline,
+             .tensor = row.tensor}) {
+    const Logger logger({.least = LogLevel::error});
+    const config::Config config = config_of(row);
+    check_stages(description, config);
+    engine.emplace(initialize({.model = build_model(
+                                   description,
+                                   config,
+                                   mesh,
+                                   at::kCPU,
+                                   logger,
+                                   build_options(description, config.flags)),
+                               .mesh = mesh,
+                               .settings = config,
+                               .world = world,
+                               .logger = logger})
+                       .engine);
+    engine->count_zeros_in_gradient();
+  }
+
+  Point step() {
+    const distributed::ProcessGroup& sharing = mesh.data_context();
+    const int passes = micro_batches / sharing.size();
+    const int number = static_cast<int>(engine->global_steps());
+    int pass = 0;
+    const auto next = [&] {
+      return models::pretraining_input(
+          description,
+          batch_of(row.model, number, sharing.rank() * passes + pass++));
+    };
+    std::map<std::string, double> sums;
+    const auto add = [&](const auto& losses, int times) {
+      for (const auto& [name, loss] : losses) {
+        sums[name] += loss.template item<double>() * times;
+      }
+    };
+    if (row.pipeline > 1) {
+      engine->train_batch([&] {
+        return std::optional(
+            micro_batch_of(description, config::DataFlags{}, next()));
+      });
+      add(engine->loss_parts(), passes);
+    } else {
+      while (pass < passes) {
+        const auto output = engine->forward<models::ModelOutput>(next());
+        add(output.losses, 1);
+        engine->backward(output.loss);
+        engine->step();
+      }
+    }
+    const auto states = engine->state_sums({"exp_avg_sq", "weight"});
+    EXPECT_NEAR(states[1].norm(), engine->parameter_norm(), 1e-6);
+    Point point{
+        .norm = engine->get_global_grad_norm().value(),
+        .zeros = static_cast<double>(engine->zeros_in_gradient().value()),
+        .weights = engine->parameter_norm(),
+        .variance = states[0]};
+    for (const auto& [name, sum] : sums) {
+      point.losses.push_back(
+          sharing.all_reduce(at::full({1}, sum, at::kDouble))
+              .wait()
+              .item<double>() /
+          micro_batches);
+    }
+    return point;
+  }
+
+  Row row;
+  checkpoints::ModelDescription description;
+  distributed::ProcessMesh mesh;
+  std::optional<Engine> engine;
+};
+
+} // namespace cairn::pretrain::parity
