@@ -74,7 +74,8 @@ TEST(Product, IsLibtorchs) {
     const Tensor left = at::randn({rows, depth});
     const Tensor right = at::randn({depth, columns});
     const Tensor bias = at::randn({columns});
-    SCOPED_TRACE(testing::Message() << rows << " " << columns << " " << depth);
+    SCOPED_TRACE(
+        ::testing::Message() << rows << " " << columns << " " << depth);
     expect_close(product(left, right), at::mm(left, right));
     expect_close(product(left, right, bias), at::addmm(bias, left, right));
     // Transposed in memory, and parts of larger matrices.
@@ -157,7 +158,8 @@ TEST(Attention, IsLibtorchs) {
            {150, 150, 1, false},
            {70, 33, 4, false},
            {1, 9, 2, false}}) {
-    SCOPED_TRACE(testing::Message() << queries << " " << keys << " " << groups);
+    SCOPED_TRACE(
+        ::testing::Message() << queries << " " << keys << " " << groups);
     expect_same(
         {at::randn({2, queries, 4, 20}),
          at::randn({2, keys, groups, 20}),
