@@ -11,9 +11,9 @@ float32x4_t constant(float x) {
   return vdupq_n_f32(x);
 }
 
-/// 1 / (1 + e^-x)
-float32x4_t sigmoid(float32x4_t x) {
-  return vdivq_f32(constant(1), vaddq_f32(constant(1), exp4(vnegq_f32(x))));
+/// What 1 is divided by for the logistic function of x.
+float32x4_t one_plus_exp_of_minus(float32x4_t x) {
+  return vaddq_f32(constant(1), exp4(vnegq_f32(x)));
 }
 
 /// 0.5 (1 + erf(x / sqrt 2)) and, with the same e^(-x^2 / 2), its derivative.
@@ -46,10 +46,11 @@ constexpr float c = 0.044715F;
 
 struct TanhGelu {
   static float32x4_t value(float32x4_t x) {
-    return vmulq_f32(x, sigmoid(argument(x)));
+    return vdivq_f32(x, one_plus_exp_of_minus(argument(x)));
   }
   static float32x4_t slope(float32x4_t x) {
-    const float32x4_t s = sigmoid(argument(x));
+    const float32x4_t s =
+        vdivq_f32(constant(1), one_plus_exp_of_minus(argument(x)));
     // s + x s (1 - s) 2k (1 + 3 c x^2)
     const float32x4_t inner =
         vmulq_n_f32(vfmaq_n_f32(constant(1), vmulq_f32(x, x), 3 * c), twice_k);
