@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-// Products of fp32 matrices, where ours are faster than what libtorch brings: on
-// Arm, with a transposed right matrix (docs/design/0009-cpu-speed.md). On x86_64
-// it brings MKL, which leaves little to win.
+// Products of fp32 matrices, where ours are faster than what libtorch brings:
+// on Arm, with a transposed right matrix (docs/design/0009-cpu-speed.md). On
+// x86_64 it brings MKL, which leaves little to win.
 
 namespace cairn::kernels::cpu {
 
