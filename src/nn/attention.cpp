@@ -106,7 +106,7 @@ at::Tensor attend(
     bool causal,
     std::optional<double> scale,
     double dropout) {
-  if (!mask.defined() && attends_by_heads(query, dropout)) {
+  if (!mask.defined() && attends_by_heads(query, key, value, dropout)) {
     const double given =
         scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
     return attend_by_heads(query, key, value, causal, given);

@@ -3,6 +3,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/matrix_product.h"
 #include "kernels/in_parallel.h"
+#include "nn/product.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -141,9 +142,17 @@ struct HeadAttention : torch::autograd::Function<HeadAttention> {
 
 } // namespace
 
-bool attends_by_heads(const at::Tensor& query, double dropout) {
-  return cpu::has_matrix_product && query.is_cpu() &&
-      query.scalar_type() == at::kFloat && dropout == 0;
+bool attends_by_heads(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    double dropout) {
+  // What does not fit together is left to libtorch, which says so.
+  return dropout == 0 && has_own_product(query) && has_own_product(key) &&
+      has_own_product(value) && query.dim() == 4 && key.dim() == 4 &&
+      key.sizes() == value.sizes() && query.size(0) == key.size(0) &&
+      query.size(3) == key.size(3) && key.size(2) > 0 &&
+      query.size(2) % key.size(2) == 0;
 }
 
 at::Tensor attend_by_heads(

@@ -5,7 +5,11 @@
 namespace cairn::nn {
 
 /// Whether attend_by_heads() can do it, and faster than libtorch.
-bool attends_by_heads(const at::Tensor& query, double dropout);
+bool attends_by_heads(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    double dropout);
 
 /// [batch, queries, heads * size] from [batch, queries, heads, size] and
 /// [batch, keys, groups, size]: a group's keys and values serve several heads.

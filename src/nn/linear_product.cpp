@@ -1,8 +1,8 @@
 #include "nn/linear_product.h"
 
-#include "nn/compute_type.h"
 #include "nn/product.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -61,8 +61,8 @@ at::Tensor linear(
     const at::Tensor& weight,
     const at::Tensor& bias) {
   const auto given = bias.defined() ? std::optional(bias) : std::nullopt;
-  const bool ours = multiplies_itself(x, weight) &&
-      in_compute_type(x).scalar_type() == at::kFloat;
+  const bool ours = has_own_product(x) && has_own_product(weight) &&
+      !at::autocast::is_autocast_enabled(at::kCPU);
   return ours ? LinearProduct::apply(x, weight, given)
               : at::linear(x, weight, given);
 }

@@ -40,14 +40,17 @@ void multiply(
   });
 }
 
-bool is_ours(const at::Tensor& x) {
-  return x.is_cpu() && x.scalar_type() == at::kFloat;
+/// Whether our kernel takes them. What does not fit together is left to
+/// libtorch, which says so.
+bool are_ours(const at::Tensor& left, const at::Tensor& right) {
+  return has_own_product(left) && has_own_product(right) && left.dim() == 2 &&
+      right.dim() == 2 && left.size(1) == right.size(0);
 }
 
 } // namespace
 
-bool multiplies_itself(const at::Tensor& left, const at::Tensor& right) {
-  return cpu::has_matrix_product && is_ours(left) && is_ours(right);
+bool has_own_product(const at::Tensor& x) {
+  return cpu::has_matrix_product && x.is_cpu() && x.scalar_type() == at::kFloat;
 }
 
 at::Tensor product(
@@ -55,7 +58,10 @@ at::Tensor product(
     const at::Tensor& right,
     const at::Tensor& bias) {
   if constexpr (cpu::has_matrix_product) {
-    if (multiplies_itself(left, right)) {
+    const bool bias_fits = !bias.defined() ||
+        (has_own_product(bias) && bias.is_contiguous() &&
+         bias.numel() == right.size(-1));
+    if (are_ours(left, right) && bias_fits) {
       const std::array<c10::IValue, 3> inputs{left, right, bias};
       RECORD_FUNCTION("cairn::product", inputs);
       const at::Tensor result =
@@ -78,7 +84,9 @@ void product_into(
     const at::Tensor& right,
     Into how) {
   if constexpr (cpu::has_matrix_product) {
-    if (multiplies_itself(left, right) && into.stride(1) == 1) {
+    if (are_ours(left, right) && has_own_product(into) &&
+        into.sizes() == at::IntArrayRef({left.size(0), right.size(1)}) &&
+        into.stride(1) == 1) {
       const std::array<c10::IValue, 3> inputs{into, left, right};
       RECORD_FUNCTION("cairn::product_into", inputs);
       multiply(

@@ -22,7 +22,7 @@ void product_into(
     const at::Tensor& right,
     Into how);
 
-/// Whether they are of our own kernel's kind.
-bool multiplies_itself(const at::Tensor& left, const at::Tensor& right);
+/// Whether such a matrix is of our own kernel's kind.
+bool has_own_product(const at::Tensor& x);
 
 } // namespace cairn::nn

@@ -211,7 +211,7 @@ config::Config probe_config(
     const ProbeInput& input,
     bool train) {
   const bool own_batch = says_batch(source);
-  if (!own_batch) { // any, for now
+  if (!own_batch) { // divide_rows() says how large, below
     source.flags.insert(source.flags.end(), {"--micro-batch-size", "1"});
   }
   config::Config config = config::Config::load(source);

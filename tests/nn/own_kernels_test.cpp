@@ -107,11 +107,31 @@ TEST(Product, IsTheSameWithAnyNumberOfThreads) {
   at::set_num_threads(3);
   const Tensor shared = product(left, right);
   at::set_num_threads(threads);
-  if (multiplies_itself(left, right)) {
+  if (has_own_product(left)) {
     EXPECT_TRUE(at::equal(alone, shared));
   } else {
     expect_close(alone, shared);
   }
+}
+
+TEST(Product, OfWhatDoesNotFitIsAnError) {
+  const Tensor left = at::ones({16, 24});
+  EXPECT_THROW(product(left, at::ones({25, 12})), c10::Error);
+  EXPECT_THROW(product(left, at::ones({24, 12}), at::ones({13})), c10::Error);
+  EXPECT_THROW(nn::linear(left, at::ones({12, 25}), Tensor()), c10::Error);
+  EXPECT_THROW(
+      product_into(at::ones({16, 13}), left, at::ones({24, 12}), Into::add),
+      c10::Error);
+  EXPECT_THROW(
+      attend(
+          at::ones({2, 6, 4, 8}),
+          at::ones({2, 5, 4, 9}),
+          at::ones({2, 5, 4, 9}),
+          {},
+          false,
+          {},
+          0),
+      c10::Error);
 }
 
 TEST(LinearProduct, IsLibtorchs) {
