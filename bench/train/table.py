@@ -43,6 +43,19 @@ def products(case, done):
                      for each in row["gflops"]])
 
 
+def parallel(case, done):
+    for row in done.values():
+        if "error" in row:
+            print(f"\n{case}: failed: {row['error']}")
+            continue
+        print_table(f"Two ranks, {case}", ("tokens/s", "of what messages allow", "step", "messages alone", "one rank alone", "sent"),
+                    [(f"{row['tokens_per_s']:.4g}", f"{row['value']:.2f} ({row['worst']:.2f} … {row['best']:.2f})", f"{row['shared_ms']:.0f} ms",
+                      f"{row['messages_ms']:.1f} ms", f"{row['alone_ms']:.0f} ms", f"{row['messages']} messages, {row['megabytes']:.1f} MB")])
+
+
+TABLES = {"train": training, "product": products, "parallel": parallel}
+
+
 def main(path):
     cases = collections.defaultdict(lambda: collections.defaultdict(list))
     with open(path) as lines:
@@ -50,7 +63,7 @@ def main(path):
             row = json.loads(line)
             cases[row["group"], row["case"]][row["peer"]].append(row)
     for (group, case), peers in cases.items():
-        (training if group == "train" else products)(case, {peer: joined(rows) for peer, rows in peers.items()})
+        TABLES[group](case, {peer: joined(rows) for peer, rows in peers.items()})
 
 
 main(*sys.argv[1:])

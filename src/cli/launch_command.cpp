@@ -3,6 +3,7 @@
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
+#include <cairn/base/keep_freed_memory.h>
 #include <cairn/base/log.h>
 #include <cairn/launch/free_port.h>
 #include <cairn/launch/host_filter.h>
@@ -104,12 +105,16 @@ int launch_node(
   const int node_rank = flags.world.node_rank.value_or(0);
   NodeOptions options;
   options.environment = chosen_environment(flags);
-  options.omp_threads_chosen = std::getenv("OMP_NUM_THREADS") != nullptr ||
-      std::any_of(options.environment.begin(),
-                  options.environment.end(),
-                  [](const auto& variable) {
-                    return variable.first == "OMP_NUM_THREADS";
-                  });
+  const auto is_chosen = [&](std::string_view name) {
+    return std::getenv(name.data()) != nullptr ||
+        std::ranges::any_of(options.environment, [&](const auto& variable) {
+             return variable.first == name;
+           });
+  };
+  options.omp_threads_chosen = is_chosen("OMP_NUM_THREADS");
+  if (!is_chosen(keep_memory_variable)) {
+    options.environment.emplace_back(keep_memory_variable, keep_memory_value);
+  }
   if (!flags.core_list.empty()) {
     options.bind_cores = parse_core_list(flags.core_list);
   } else if (flags.bind_cores) {

@@ -3,12 +3,14 @@
 
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
+#include <cairn/base/keep_freed_memory.h>
 
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -46,6 +48,7 @@ const Command& find(std::span<const Command> commands, std::string_view name) {
 
 /// Replaces this process by cairn-torch, with the same arguments.
 [[noreturn]] void become_torch_program(const char* const* argv) {
+  ::setenv(keep_memory_variable, keep_memory_value, 0);
   const auto program =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() /
       "cairn-torch";

@@ -5,6 +5,7 @@
 #include "nn/linear_product.h"
 #include "nn/product.h"
 #include "nn/token_shares.h"
+#include "nn/weight_gradient.h"
 
 #include <optional>
 
@@ -66,8 +67,8 @@ struct ColumnProduct : Function<ColumnProduct> {
         : group.all_reduce(of_input);
     const at::Tensor all = gathering ? gathering->wait() : flat_tokens(x);
     variable_list results{{}};
-    for (const at::Tensor& gradient : gradients) {
-      results.push_back(product(gradient.t(), all));
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      results.push_back(weight_gradient(saved[1 + i], gradients[i], all));
     }
     if (context->saved_data["biases"].toBool()) {
       for (const at::Tensor& gradient : gradients) {

@@ -1,5 +1,9 @@
 #include <cairn/nn/linear_cross_entropy.h>
 
+#include "kernels/cpu/matrix_product.h"
+#include "kernels/cpu/score_row.h"
+#include "kernels/gradient_place.h"
+#include "kernels/in_parallel.h"
 #include "nn/compute_type.h"
 #include "nn/group_capsule.h"
 #include "nn/product.h"
@@ -7,6 +11,8 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <cairn/base/error.h>
 #include <cairn/nn/tensor_parallel.h>
@@ -14,10 +20,12 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <vector>
 
 namespace cairn::nn {
 namespace {
 
+namespace cpu = kernels::cpu;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -36,12 +44,82 @@ at::Tensor scores_of(const at::Tensor& hidden, const VocabularyHead& head) {
 
 /// Of a chunk of tokens.
 struct ChunkLoss {
-  at::Tensor scores;  ///< exp(score - highest), float
-  at::Tensor sum;     ///< of those over the whole vocabulary
+  at::Tensor scores;  ///< exp(score - the rank's own highest), float
+  at::Tensor share;   ///< what these are to be multiplied by, for all ranks
+  at::Tensor sum;     ///< of all ranks' scores so
   at::Tensor column;  ///< of the label in this rank's scores
   at::Tensor is_here; ///< 1 where the label is in this rank's part
   at::Tensor each;    ///< the cross entropy of each token
 };
+
+/// What remains of a rank's rows of scores, which become exponentials.
+struct RowSums {
+  at::Tensor highest;
+  at::Tensor sum;   ///< of e^(score - highest)
+  at::Tensor label; ///< its score - highest
+};
+
+/// Each row while it is in the caches.
+void sum_rows(
+    const at::Tensor& scores,
+    std::int64_t used,
+    const at::Tensor& column,
+    const RowSums& into) {
+  if constexpr (cpu::has_matrix_product) {
+    constexpr std::int64_t piece = 4096; // whose sum is exact enough in float
+    const std::int64_t columns = scores.size(1);
+    float* const first = scores.mutable_data_ptr<float>();
+    const auto* const labels = column.const_data_ptr<std::int64_t>();
+    float* const highest = into.highest.mutable_data_ptr<float>();
+    float* const sum = into.sum.mutable_data_ptr<float>();
+    float* const label = into.label.mutable_data_ptr<float>();
+    kernels::in_parallel(
+        scores.size(0),
+        [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            float* const row = first + i * columns;
+            highest[i] = cpu::highest_of(row, used);
+            label[i] = row[labels[i]] - highest[i];
+            double total = 0;
+            for (std::int64_t j = 0; j < columns; j += piece) {
+              const std::int64_t count = std::min(piece, columns - j);
+              total += cpu::exponentials(
+                  row + j,
+                  std::clamp<std::int64_t>(used - j, 0, count),
+                  count,
+                  1,
+                  highest[i]);
+            }
+            sum[i] = static_cast<float>(total);
+          }
+        });
+  }
+}
+
+RowSums exponentials(
+    at::Tensor& scores,
+    std::int64_t used,
+    const at::Tensor& column) {
+  if (has_own_product(scores)) {
+    const std::vector<std::int64_t> rows{scores.size(0)};
+    const auto made = [&] { return at::empty(rows, scores.options()); };
+    const RowSums sums{made(), made(), made()};
+    sum_rows(scores, used, column, sums);
+    return sums;
+  }
+  if (used < scores.size(1)) {
+    scores.narrow(1, used, scores.size(1) - used)
+        .fill_(-std::numeric_limits<float>::infinity());
+  }
+  RowSums sums;
+  // Finite also for a rank that has nothing but padding.
+  sums.highest =
+      scores.amax(1).clamp_min_(std::numeric_limits<float>::lowest());
+  scores.sub_(sums.highest.unsqueeze(1));
+  sums.label = scores.gather(1, column).squeeze(1);
+  sums.sum = scores.exp_().sum(1);
+  return sums;
+}
 
 ChunkLoss chunk_loss(
     const at::Tensor& hidden,
@@ -50,26 +128,20 @@ ChunkLoss chunk_loss(
   const VocabularyPart& part = head.part;
   ChunkLoss loss;
   loss.scores = scores_of(hidden, head).to(at::kFloat);
-  if (part.used < part.rows) {
-    loss.scores.narrow(1, part.used, part.rows - part.used)
-        .fill_(-std::numeric_limits<float>::infinity());
-  }
-  at::Tensor highest = loss.scores.amax(1);
-  head.group.all_reduce(highest, distributed::ReduceOp::max).wait();
-
   const at::Tensor place = labels - part.begin;
   const at::Tensor here = place.ge(0).logical_and_(place.lt(part.used));
   loss.is_here = here.to(at::kFloat);
   loss.column = place.masked_fill(here.logical_not(), 0).unsqueeze(1);
-  loss.scores.sub_(highest.unsqueeze(1));
-  // Before exp: the label's score, and beside it the sum, for one collective.
-  at::Tensor both = at::empty({2, labels.size(0)}, loss.scores.options());
-  both.select(0, 0).copy_(loss.scores.gather(1, loss.column)
-                              .squeeze(1)
-                              .masked_fill_(here.logical_not(), 0));
-  loss.scores.exp_();
-  at::Tensor sums = both.select(0, 1);
-  at::sum_out(sums, loss.scores, {1});
+
+  const RowSums own = exponentials(loss.scores, part.used, loss.column);
+  at::Tensor highest = own.highest.clone();
+  head.group.all_reduce(highest, distributed::ReduceOp::max).wait();
+  const at::Tensor lower = own.highest - highest;
+  loss.share = lower.exp();
+  // Beside each other, for one collective.
+  const at::Tensor both = at::stack(
+      {(own.label + lower).masked_fill_(here.logical_not(), 0),
+       own.sum * loss.share});
   head.group.all_reduce(both).wait();
   loss.sum = both.select(0, 1);
   loss.each = loss.sum.log() - both.select(0, 0);
@@ -94,7 +166,7 @@ void add_gradients(
     const at::Tensor& weights,
     const VocabularyHead& head) {
   at::Tensor& scores = loss.scores;
-  scores.mul_((weights / loss.sum).unsqueeze(1));
+  scores.mul_((weights / loss.sum * loss.share).unsqueeze(1));
   scores.scatter_add_(
       1,
       loss.column,
@@ -163,6 +235,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       gradients->reducing.emplace(
           head.split_tokens ? head.group.reduce_scatter(gradients->hidden)
                             : head.group.all_reduce(gradients->hidden));
+      context->save_for_backward({weight});
       context->saved_data["gradients"] = c10::IValue::make_capsule(gradients);
       context->saved_data["shape"] = hidden.sizes().vec();
       context->saved_data["dtype"] =
@@ -191,10 +264,19 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     };
     at::Tensor of_hidden = gradients.reducing->wait();
     gradients.hidden.reset();
+    const at::Tensor weight = context->get_saved_variables()[0];
+    kernels::GradientPlace* const wanted = kernels::gradient_place(weight);
+    at::Tensor place = wanted ? wanted->take() : at::Tensor();
+    if (place.defined()) {
+      at::mul_out(place, gradients.weight, outer[0]);
+      gradients.weight.reset();
+    } else {
+      place = scaled(std::move(gradients.weight));
+    }
     // Moved out, so that autograd can keep them without a copy.
     variable_list results{
         scaled(std::move(of_hidden)).view(kept["shape"].toIntVector()),
-        scaled(std::move(gradients.weight)),
+        std::move(place),
         scaled(std::move(gradients.bias))};
     results.resize(7);
     return results;

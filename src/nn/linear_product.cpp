@@ -1,6 +1,7 @@
 #include "nn/linear_product.h"
 
 #include "nn/product.h"
+#include "nn/weight_gradient.h"
 
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/linear.h>
@@ -44,7 +45,7 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
       results[0] = product(gradient, saved[1]).view(x.sizes());
     }
     if (context->needs_input_grad(1)) {
-      results[1] = product(gradient.t(), rows_of(x));
+      results[1] = weight_gradient(saved[1], gradient, rows_of(x));
     }
     if (context->saved_data["biased"].toBool() &&
         context->needs_input_grad(2)) {

@@ -1,6 +1,7 @@
 #include <cairn/nn/vocabulary.h>
 
-#include <ATen/ops/embedding.h>
+#include "nn/word_rows.h"
+
 #include <cairn/nn/tensor_parallel.h>
 
 #include <algorithm>
@@ -38,13 +39,12 @@ VocabularyEmbedding::VocabularyEmbedding(
 
 at::Tensor VocabularyEmbedding::forward(const at::Tensor& tokens) const {
   if (group_.size() == 1) {
-    return at::embedding(weight_, tokens);
+    return word_rows(weight_, tokens);
   }
   const at::Tensor place = tokens - part_.begin;
   const at::Tensor elsewhere = place.lt(0).logical_or_(place.ge(part_.rows));
-  const at::Tensor found =
-      at::embedding(weight_, place.masked_fill(elsewhere, 0))
-          .masked_fill(elsewhere.unsqueeze(-1), 0);
+  const at::Tensor found = word_rows(weight_, place.masked_fill(elsewhere, 0))
+                               .masked_fill(elsewhere.unsqueeze(-1), 0);
   return split_tokens_ ? scatter_tokens(found, group_)
                        : reduce_from_group(found, group_);
 }

@@ -1,10 +1,11 @@
 #include "zero/gradient_reducer.h"
 
+#include "kernels/add_rows.h"
+#include "kernels/gradient_place.h"
 #include "zero/host_memory.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
-#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -21,10 +22,14 @@ constexpr int most_in_flight = 2;
 
 } // namespace
 
-struct GradientReducer::Hook : torch::autograd::PostAccumulateGradHook {
+struct GradientReducer::Hook : kernels::GradientPlace {
   Hook(GradientReducer& owner, int number)
       : reducer(owner), parameter(number) {}
   void operator()(const at::Tensor&) override { reducer.take(parameter); }
+  at::Tensor take() override { return reducer.lend(parameter); }
+  bool add_rows(const at::Tensor& ids, const at::Tensor& rows) override {
+    return reducer.keep_rows(parameter, {ids, rows});
+  }
 
   GradientReducer& reducer;
   int parameter;
@@ -91,6 +96,8 @@ void GradientReducer::reset_pass() {
   }
   for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
     parameters_[i].seen = 0;
+    parameters_[i].lent = false;
+    parameters_[i].rows.clear();
     if (layout_->parameters()[i].trainable && parameters_[i].expected != 0) {
       ++states_[layout_->bucket_of(i)].missing;
     }
@@ -105,6 +112,44 @@ bool GradientReducer::begins_pass(int parameter) {
       {.what = "a gradient appeared outside of engine.backward(loss)",
        .where = layout_->parameters()[parameter].name,
        .remedy = "call engine.backward(loss) instead of loss.backward()"});
+}
+
+/// Only where nothing is there yet that the gradient would have to be added to,
+/// and where the bucket waits for it: so it cannot leave in between.
+at::Tensor GradientReducer::lend(int parameter) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  const std::lock_guard lock(mutex_);
+  Parameter& entry = parameters_[parameter];
+  State& state = states_[layout_->bucket_of(parameter)];
+  if (!in_pass_ || entry.lent || entry.written || state.launched ||
+      entry.seen >= entry.expected || entry.tensor.grad().defined() ||
+      gradient_type() != entry.tensor.scalar_type()) {
+    return {};
+  }
+  entry.lent = true;
+  return view_of(state, parameter);
+}
+
+/// Rows are kept only for a gradient that has its place and is sure to come.
+bool GradientReducer::keep_rows(int parameter, Rows rows) {
+  const std::lock_guard lock(mutex_);
+  Parameter& entry = parameters_[parameter];
+  if (!in_pass_ || !entry.lent || !entry.tensor.is_cpu() ||
+      entry.tensor.scalar_type() != at::kFloat) {
+    return false;
+  }
+  entry.rows.push_back(std::move(rows));
+  return true;
+}
+
+void GradientReducer::add_kept_rows(State& state, int parameter) {
+  Parameter& entry = parameters_[parameter];
+  const at::Tensor view = view_of(state, parameter);
+  for (const Rows& some : entry.rows) {
+    kernels::add_rows(view, some.ids, some.values);
+  }
+  entry.rows.clear();
+  entry.lent = false;
 }
 
 void GradientReducer::take(int parameter) {
@@ -127,6 +172,7 @@ void GradientReducer::take(int parameter) {
     add_late(state, parameter, gradient);
   } else {
     add(state, parameter, gradient);
+    add_kept_rows(state, parameter);
   }
   ++entry.seen;
   if (entry.seen == entry.expected) {
@@ -143,8 +189,7 @@ at::Tensor GradientReducer::view_of(State& state, int parameter) {
   if (!state.whole.defined()) {
     state.whole = at::empty(
         {layout_->buckets()[layout_->bucket_of(parameter)].elements},
-        tensor.options().dtype(
-            options_.transient ? options_.communicate : options_.accumulate));
+        tensor.options().dtype(gradient_type()));
   }
   const Placement& place = layout_->placement_of(parameter);
   return state.whole.narrow(0, place.offset, place.elements)
@@ -210,7 +255,7 @@ void GradientReducer::fill_gaps(int bucket) {
     state.whole = at::zeros(
         {plan.elements},
         parameters_[plan.members.front().parameter].tensor.options().dtype(
-            options_.transient ? options_.communicate : options_.accumulate));
+            gradient_type()));
     return;
   }
   std::int64_t filled = 0;

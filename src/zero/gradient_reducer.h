@@ -106,15 +106,29 @@ class GradientReducer {
     int missing = 0; ///< parameters that are to appear yet, in this pass
     bool launched = false;
   };
+  struct Rows {
+    at::Tensor ids;
+    at::Tensor values;
+  };
   struct Parameter {
     at::Tensor tensor;
     int expected = 1; ///< times in a pass; a guess before the first
     int seen = 0;     ///< in this pass
     bool written = false;
+    bool lent = false;      ///< its place in the bucket is being written
+    std::vector<Rows> rows; ///< to add once that is done
   };
+
+  /// Of whole buckets.
+  at::ScalarType gradient_type() const {
+    return options_.transient ? options_.communicate : options_.accumulate;
+  }
 
   bool begins_pass(int parameter);
   void take(int parameter);
+  at::Tensor lend(int parameter);
+  bool keep_rows(int parameter, Rows rows);
+  void add_kept_rows(State& state, int parameter);
   at::Tensor view_of(State& state, int parameter);
   void add(State& state, int parameter, const at::Tensor& gradient);
   void add_late(State& state, int parameter, const at::Tensor& gradient);

@@ -88,6 +88,18 @@ TEST(LocalRanks, ShareTheThreads) {
   EXPECT_EQ(threads(2, {"--env", "OMP_NUM_THREADS=5"}, Environment{}), 5);
 }
 
+TEST(LocalRanks, KeepTheMemoryTheyFree) {
+  const auto delay = [](const Words& flags, auto environment) {
+    const auto result =
+        launch(shell(1, "echo $MIMALLOC_PURGE_DELAY", flags), environment);
+    return lines_after(result.out, "[0] ").at(0);
+  };
+  using Environment = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(delay({}, Environment{}), "-1");
+  EXPECT_EQ(delay({}, Environment{{"MIMALLOC_PURGE_DELAY", "3"}}), "3");
+  EXPECT_EQ(delay({"--env", "MIMALLOC_PURGE_DELAY=5"}, Environment{}), "5");
+}
+
 TEST(LocalRanks, AreBoundToCoresOfTheirOwn) {
   if (::sysconf(_SC_NPROCESSORS_ONLN) < 2) {
     GTEST_SKIP() << "one core cannot be shared out";

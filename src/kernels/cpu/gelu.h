@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// GELU and its derivative in one pass each, where libtorch has only scalar code
+// GELU and its derivative in one pass, where libtorch has only scalar code
 // for it: on Arm. (On x86_64 it compiles kernels of its own at run time.)
 
 namespace cairn::kernels::cpu {
@@ -15,15 +15,13 @@ inline constexpr bool has_gelu = false;
 
 enum class Gelu { exact, tanh };
 
-/// y = gelu(x)
-void gelu(Gelu kind, const float* x, float* y, std::int64_t count);
-
-/// dx = dy * gelu'(x); dx may be dy.
-void gelu_backward(
+/// y = gelu(x), and unless it is null slope = gelu'(x), which costs little
+/// beside it.
+void gelu(
     Gelu kind,
     const float* x,
-    const float* dy,
-    float* dx,
+    float* y,
+    float* slope,
     std::int64_t count);
 
 } // namespace cairn::kernels::cpu

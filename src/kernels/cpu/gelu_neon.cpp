@@ -44,18 +44,20 @@ Normal normal(float32x4_t x) {
 constexpr float twice_k = 2 * 0.79788456F;
 constexpr float c = 0.044715F;
 
+struct ValueAndSlope {
+  float32x4_t value;
+  float32x4_t slope;
+};
+
 struct TanhGelu {
-  static float32x4_t value(float32x4_t x) {
-    return vdivq_f32(x, one_plus_exp_of_minus(argument(x)));
-  }
-  static float32x4_t slope(float32x4_t x) {
+  static ValueAndSlope both(float32x4_t x) {
     const float32x4_t s =
         vdivq_f32(constant(1), one_plus_exp_of_minus(argument(x)));
     // s + x s (1 - s) 2k (1 + 3 c x^2)
     const float32x4_t inner =
         vmulq_n_f32(vfmaq_n_f32(constant(1), vmulq_f32(x, x), 3 * c), twice_k);
     const float32x4_t rest = vmulq_f32(x, vsubq_f32(constant(1), s));
-    return vmulq_f32(s, vfmaq_f32(constant(1), rest, inner));
+    return {vmulq_f32(x, s), vmulq_f32(s, vfmaq_f32(constant(1), rest, inner))};
   }
 
  private:
@@ -67,12 +69,9 @@ struct TanhGelu {
 };
 
 struct ExactGelu {
-  static float32x4_t value(float32x4_t x) {
-    return vmulq_f32(x, normal(x).below);
-  }
-  static float32x4_t slope(float32x4_t x) {
+  static ValueAndSlope both(float32x4_t x) {
     const Normal n = normal(x);
-    return vfmaq_f32(n.below, x, n.density);
+    return {vmulq_f32(x, n.below), vfmaq_f32(n.below, x, n.density)};
   }
 };
 
@@ -112,34 +111,30 @@ void store(float* to, float32x4_t x, std::int64_t n) {
 }
 
 template <typename Kind>
-void forward(const float* x, float* y, std::int64_t count) {
+void values(const float* x, float* y, float* slope, std::int64_t count) {
+  if (slope == nullptr) {
+    by_four(count, [&](std::int64_t i, std::int64_t n) {
+      store(y + i, Kind::both(load(x + i, n)).value, n);
+    });
+    return;
+  }
   by_four(count, [&](std::int64_t i, std::int64_t n) {
-    store(y + i, Kind::value(load(x + i, n)), n);
-  });
-}
-
-template <typename Kind>
-void backward(const float* x, const float* dy, float* dx, std::int64_t count) {
-  by_four(count, [&](std::int64_t i, std::int64_t n) {
-    store(dx + i, vmulq_f32(load(dy + i, n), Kind::slope(load(x + i, n))), n);
+    const ValueAndSlope both = Kind::both(load(x + i, n));
+    store(y + i, both.value, n);
+    store(slope + i, both.slope, n);
   });
 }
 
 } // namespace
 
-void gelu(Gelu kind, const float* x, float* y, std::int64_t count) {
-  kind == Gelu::exact ? forward<ExactGelu>(x, y, count)
-                      : forward<TanhGelu>(x, y, count);
-}
-
-void gelu_backward(
+void gelu(
     Gelu kind,
     const float* x,
-    const float* dy,
-    float* dx,
+    float* y,
+    float* slope,
     std::int64_t count) {
-  kind == Gelu::exact ? backward<ExactGelu>(x, dy, dx, count)
-                      : backward<TanhGelu>(x, dy, dx, count);
+  kind == Gelu::exact ? values<ExactGelu>(x, y, slope, count)
+                      : values<TanhGelu>(x, y, slope, count);
 }
 
 } // namespace cairn::kernels::cpu

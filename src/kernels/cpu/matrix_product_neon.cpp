@@ -18,22 +18,58 @@ constexpr std::int64_t tile_columns = 12;
 constexpr std::int64_t block_rows = 128;
 constexpr std::int64_t block_columns = 768;
 constexpr std::int64_t block_depth = 384;
+constexpr std::int64_t ahead = 12; ///< what the innermost loop reads too far
 
-// One step along the depth: 8 values of the left matrix in v24, v25 times 12 of
-// the right one in v26, v27, v28.
-#define CAIRN_ROW(C0, C1, C2, A, LANE)               \
-  "fmla v" #C0 ".4s, v26.4s, v" #A ".s[" #LANE "]\n" \
-  "fmla v" #C1 ".4s, v27.4s, v" #A ".s[" #LANE "]\n" \
-  "fmla v" #C2 ".4s, v28.4s, v" #A ".s[" #LANE "]\n"
-#define CAIRN_STEP             \
-  CAIRN_ROW(0, 1, 2, 24, 0)    \
-  CAIRN_ROW(3, 4, 5, 24, 1)    \
-  CAIRN_ROW(6, 7, 8, 24, 2)    \
-  CAIRN_ROW(9, 10, 11, 24, 3)  \
-  CAIRN_ROW(12, 13, 14, 25, 0) \
-  CAIRN_ROW(15, 16, 17, 25, 1) \
-  CAIRN_ROW(18, 19, 20, 25, 2) \
-  CAIRN_ROW(21, 22, 23, 25, 3)
+// One step along the depth: 8 values of the left matrix, in A0 and A1, times 12
+// of the right one in v26, v27, v28. Whatever the next step needs is loaded as
+// soon as its register is free, long before it is used: the left values into
+// the other pair of registers, the right ones where the old ones were.
+#define CAIRN_COLUMN(B, A0, A1, C0, C1, C2, C3, C4, C5, C6, C7) \
+  "fmla v" #C0 ".4s, v" #B ".4s, v" #A0 ".s[0]\n"               \
+  "fmla v" #C1 ".4s, v" #B ".4s, v" #A0 ".s[1]\n"               \
+  "fmla v" #C2 ".4s, v" #B ".4s, v" #A0 ".s[2]\n"               \
+  "fmla v" #C3 ".4s, v" #B ".4s, v" #A0 ".s[3]\n"               \
+  "fmla v" #C4 ".4s, v" #B ".4s, v" #A1 ".s[0]\n"               \
+  "fmla v" #C5 ".4s, v" #B ".4s, v" #A1 ".s[1]\n"               \
+  "fmla v" #C6 ".4s, v" #B ".4s, v" #A1 ".s[2]\n"               \
+  "fmla v" #C7 ".4s, v" #B ".4s, v" #A1 ".s[3]\n"
+#define CAIRN_STEP(A0, A1, NEXT0, NEXT1, A_AT, B_AT0, B_AT1, B_AT2)  \
+  "ldr q" #NEXT0 ", [%[a], #" #A_AT "]\n" CAIRN_COLUMN(              \
+      26,                                                            \
+      A0,                                                            \
+      A1,                                                            \
+      0,                                                             \
+      3,                                                             \
+      6,                                                             \
+      9,                                                             \
+      12,                                                            \
+      15,                                                            \
+      18,                                                            \
+      21) "ldr q26, [%[b], #" #B_AT0 "]\n"                           \
+          "ldr q" #NEXT1 ", [%[a], #" #A_AT " + 16]\n" CAIRN_COLUMN( \
+              27,                                                    \
+              A0,                                                    \
+              A1,                                                    \
+              1,                                                     \
+              4,                                                     \
+              7,                                                     \
+              10,                                                    \
+              13,                                                    \
+              16,                                                    \
+              19,                                                    \
+              22) "ldr q27, [%[b], #" #B_AT1                         \
+                  "]\n" CAIRN_COLUMN(                                \
+                      28,                                            \
+                      A0,                                            \
+                      A1,                                            \
+                      2,                                             \
+                      5,                                             \
+                      8,                                             \
+                      11,                                            \
+                      14,                                            \
+                      17,                                            \
+                      20,                                            \
+                      23) "ldr q28, [%[b], #" #B_AT2 "]\n"
 #define CAIRN_ZERO(C0, C1, C2) \
   "movi v" #C0 ".4s, #0\n"     \
   "movi v" #C1 ".4s, #0\n"     \
@@ -59,7 +95,8 @@ constexpr std::int64_t block_depth = 384;
   DO(18, 19, 20)           \
   DO(21, 22, 23)
 
-/// c[8][12] = a[depth][8] x b[depth][12], or is increased by it.
+/// c[8][12] = a[depth][8] x b[depth][12], or is increased by it. Reads `ahead`
+/// values behind the ends of both.
 void multiply_tile(
     std::int64_t depth,
     const float* a,
@@ -69,36 +106,32 @@ void multiply_tile(
     bool add) {
   std::int64_t quads = depth / 4;
   std::int64_t rest = depth % 4;
-  asm volatile(CAIRN_ALL_ROWS(CAIRN_ZERO) //
-               "cbz %[quads], 2f\n"
-               "1:\n"
-               "ldp q24, q25, [%[a]]\n"
+  for (std::int64_t i = 0; i < tile_rows; ++i) { // there when it is wanted
+    __builtin_prefetch(c + i * c_step, 1);
+    __builtin_prefetch(c + i * c_step + tile_columns - 1, 1);
+  }
+  asm volatile("ldp q24, q25, [%[a]]\n"
                "ldp q26, q27, [%[b]]\n"
-               "ldr q28, [%[b], #32]\n" //
-               CAIRN_STEP               //
-               "ldp q24, q25, [%[a], #32]\n"
-               "ldp q26, q27, [%[b], #48]\n"
-               "ldr q28, [%[b], #80]\n" //
-               CAIRN_STEP               //
-               "ldp q24, q25, [%[a], #64]\n"
-               "ldp q26, q27, [%[b], #96]\n"
-               "ldr q28, [%[b], #128]\n" //
-               CAIRN_STEP                //
-               "ldp q24, q25, [%[a], #96]\n"
-               "ldp q26, q27, [%[b], #144]\n"
-               "ldr q28, [%[b], #176]\n"
+               "ldr q28, [%[b], #32]\n"   //
+               CAIRN_ALL_ROWS(CAIRN_ZERO) //
+               "cbz %[quads], 2f\n"
+               "1:\n"                                         //
+               CAIRN_STEP(24, 25, 29, 30, 32, 48, 64, 80)     //
+               CAIRN_STEP(29, 30, 24, 25, 64, 96, 112, 128)   //
+               CAIRN_STEP(24, 25, 29, 30, 96, 144, 160, 176)  //
+               CAIRN_STEP(29, 30, 24, 25, 128, 192, 208, 224) //
                "add %[a], %[a], #128\n"
-               "add %[b], %[b], #192\n" //
-               CAIRN_STEP               //
+               "add %[b], %[b], #192\n"
                "subs %[quads], %[quads], #1\n"
                "bgt 1b\n"
                "2:\n"
                "cbz %[rest], 4f\n"
-               "3:\n"
-               "ldp q24, q25, [%[a]], #32\n"
-               "ldp q26, q27, [%[b]], #32\n"
-               "ldr q28, [%[b]], #16\n" //
-               CAIRN_STEP               //
+               "3:\n"                                     //
+               CAIRN_STEP(24, 25, 29, 30, 32, 48, 64, 80) //
+               "mov v24.16b, v29.16b\n"
+               "mov v25.16b, v30.16b\n"
+               "add %[a], %[a], #32\n"
+               "add %[b], %[b], #48\n"
                "subs %[rest], %[rest], #1\n"
                "bgt 3b\n"
                "4:\n"
@@ -144,22 +177,24 @@ void multiply_tile(
                  "v25",
                  "v26",
                  "v27",
-                 "v28");
+                 "v28",
+                 "v29",
+                 "v30");
 }
 
-#undef CAIRN_ROW
+#undef CAIRN_COLUMN
 #undef CAIRN_STEP
 #undef CAIRN_ZERO
 #undef CAIRN_ADD
 #undef CAIRN_STORE
 #undef CAIRN_ALL_ROWS
 
-/// Four vectors of four become their transpose.
-void store_transposed(
+/// Four vectors of four become their transpose, `gap` apart.
+template <int gap>
+[[gnu::always_inline]] inline void store_transposed(
     const float* from,
     std::int64_t step,
-    float* to,
-    int gap) {
+    float* to) {
   const float32x4_t r0 = vld1q_f32(from);
   const float32x4_t r1 = vld1q_f32(from + step);
   const float32x4_t r2 = vld1q_f32(from + 2 * step);
@@ -179,43 +214,75 @@ void store_transposed(
   store(3, vtrn2q_f64(odd(r0, r1), odd(r2, r3)));
 }
 
-/// Copies `lines` of `depth` values each into panels of `width` lines, in which
-/// those of one depth lie together; lines that are missing are zero.
+/// Some of a matrix' lines (rows of the left, columns of the right one).
+struct Lines {
+  const float* first = nullptr;
+  std::int64_t line_step = 0;
+  std::int64_t depth_step = 0;
+  std::int64_t count = 0;
+  std::int64_t depth = 0;
+
+  const float* at(std::int64_t line, std::int64_t d) const {
+    return first + line * line_step + d * depth_step;
+  }
+};
+
+/// Four lines of a panel of `width`, of which fewer may be there: the others
+/// are zero.
 template <int width>
-void pack(
-    const float* from,
-    std::int64_t line_step,
-    std::int64_t depth_step,
-    std::int64_t lines,
-    std::int64_t depth,
-    float* to) {
-  for (std::int64_t line = 0; line < lines;
-       line += width, to += width * depth) {
-    const float* first = from + line * line_step;
-    const std::int64_t there = std::min<std::int64_t>(width, lines - line);
-    std::int64_t d = 0;
-    if (there == width && line_step == 1) {
-      for (; d < depth; ++d) {
-        for (int i = 0; i < width; i += 4) {
-          vst1q_f32(to + d * width + i, vld1q_f32(first + d * depth_step + i));
+void pack_four(const Lines& lines, std::int64_t line, float* to) {
+  const std::int64_t there = std::clamp<std::int64_t>(lines.count - line, 0, 4);
+  std::int64_t d = 0;
+  if (there == 4 && lines.depth_step == 1) {
+    for (; d + 4 <= lines.depth; d += 4) {
+      store_transposed<width>(
+          lines.at(line, d),
+          lines.line_step,
+          to + d * width);
+    }
+  }
+  for (; d < lines.depth; ++d) {
+    for (std::int64_t i = 0; i < 4; ++i) {
+      to[d * width + i] = i < there ? *lines.at(line + i, d) : 0.0F;
+    }
+  }
+}
+
+/// Whole panels of lines that lie beside each other, some at a time: so that
+/// the matrix is read in its own order.
+template <int width>
+void pack_side_by_side(const Lines& lines, std::int64_t panels, float* to) {
+  constexpr std::int64_t at_a_time = 8;
+  for (std::int64_t first = 0; first < panels; first += at_a_time) {
+    const std::int64_t some = std::min(at_a_time, panels - first);
+    for (std::int64_t d = 0; d < lines.depth; ++d) {
+      const float* from = lines.at(first * width, d);
+      float* panel = to + (first * lines.depth + d) * width;
+      for (std::int64_t i = 0; i < some; ++i) {
+#pragma GCC unroll 3
+        for (int part = 0; part < width; part += 4) {
+          vst1q_f32(panel + part, vld1q_f32(from + part));
         }
-      }
-    } else if (there == width && depth_step == 1) {
-      for (; d + 4 <= depth; d += 4) {
-        for (int i = 0; i < width; i += 4) {
-          store_transposed(
-              first + i * line_step + d,
-              line_step,
-              to + d * width + i,
-              width);
-        }
+        from += width;
+        panel += width * lines.depth;
       }
     }
-    for (; d < depth; ++d) {
-      for (std::int64_t i = 0; i < width; ++i) {
-        to[d * width + i] =
-            i < there ? first[i * line_step + d * depth_step] : 0.0F;
-      }
+  }
+}
+
+/// Copies lines into panels of `width`, in which the values of one depth lie
+/// together; lines that are missing are zero.
+template <int width>
+void pack(const Lines& lines, float* to) {
+  std::int64_t line = 0;
+  if (lines.line_step == 1) {
+    const std::int64_t whole = lines.count / width;
+    pack_side_by_side<width>(lines, whole, to);
+    line = whole * width;
+  }
+  for (; line < lines.count; line += width) {
+    for (int part = 0; part < width; part += 4) {
+      pack_four<width>(lines, line + part, to + line * lines.depth + part);
     }
   }
 }
@@ -254,7 +321,8 @@ void fill_with_bias(
 /// Each thread keeps its copies of blocks from one product to the next: taking
 /// new memory each time costs as much as a small product.
 float* packed_blocks() {
-  constexpr std::int64_t floats = (block_columns + block_rows) * block_depth;
+  constexpr std::int64_t floats =
+      (block_columns + block_rows) * block_depth + ahead;
   thread_local const auto blocks =
       std::make_unique_for_overwrite<float[]>(floats);
   return blocks.get();
@@ -314,20 +382,20 @@ void multiply(
       const bool starts_from_bias = d == 0 && result.bias != nullptr;
       const bool add = d > 0 || result.add || starts_from_bias;
       pack<tile_columns>(
-          right.data + d * right.row_step + j * right.column_step,
-          right.column_step,
-          right.row_step,
-          columns,
-          depth,
+          {right.data + d * right.row_step + j * right.column_step,
+           right.column_step,
+           right.row_step,
+           columns,
+           depth},
           packed_right);
       for (std::int64_t i = part.first_row; i < last_row; i += block_rows) {
         const std::int64_t rows = std::min(block_rows, last_row - i);
         pack<tile_rows>(
-            left.data + i * left.row_step + d * left.column_step,
-            left.row_step,
-            left.column_step,
-            rows,
-            depth,
+            {left.data + i * left.row_step + d * left.column_step,
+             left.row_step,
+             left.column_step,
+             rows,
+             depth},
             packed_left);
         for (std::int64_t jj = 0; jj < columns; jj += tile_columns) {
           for (std::int64_t ii = 0; ii < rows; ii += tile_rows) {
