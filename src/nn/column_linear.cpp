@@ -1,5 +1,6 @@
 #include <cairn/nn/tensor_parallel.h>
 
+#include "nn/column_sums.h"
 #include "nn/compute_type.h"
 #include "nn/group_capsule.h"
 #include "nn/linear_product.h"
@@ -72,7 +73,7 @@ struct ColumnProduct : Function<ColumnProduct> {
     }
     if (context->saved_data["biases"].toBool()) {
       for (const at::Tensor& gradient : gradients) {
-        results.push_back(gradient.sum(0));
+        results.push_back(column_sums(gradient));
       }
     }
     results[0] = reducing.wait().view(x.sizes());

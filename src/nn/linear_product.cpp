@@ -1,5 +1,6 @@
 #include "nn/linear_product.h"
 
+#include "nn/column_sums.h"
 #include "nn/product.h"
 #include "nn/weight_gradient.h"
 
@@ -49,7 +50,7 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
     }
     if (context->saved_data["biased"].toBool() &&
         context->needs_input_grad(2)) {
-      results[2] = gradient.sum(0);
+      results[2] = column_sums(gradient);
     }
     return results;
   }

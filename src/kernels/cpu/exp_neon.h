@@ -4,23 +4,54 @@
 
 namespace cairn::kernels::cpu {
 
-/// e^x of four values, to 2 units in the last place, for x from -87.3 to 88.3;
-/// outside as at the nearer end: next to 0, or 2e38. nan stays nan.
-inline float32x4_t exp4(float32x4_t x) {
-  x = vminq_f32(vmaxq_f32(x, vdupq_n_f32(-87.3F)), vdupq_n_f32(88.3F));
+/// x = e^x of n vectors, to 2 units in the last place, for x from -87.3 to
+/// 88.3; outside as at the nearer end: next to 0, or 2e38. nan stays nan.
+///
+/// Step by step for all of them: each alone is a chain in which every operation
+/// waits for the one before.
+template <int n>
+[[gnu::always_inline]] inline void exp_of(float32x4_t (&x)[n]) {
+  float32x4_t whole[n];
+  float32x4_t p[n];
+  const auto each = [](auto&& step) {
+#pragma GCC unroll 8
+    for (int i = 0; i < n; ++i) {
+      step(i);
+    }
+  };
+  const auto next = [&](float coefficient) {
+    each(
+        [&](int i) { p[i] = vfmaq_f32(vdupq_n_f32(coefficient), p[i], x[i]); });
+  };
+  each([&](int i) {
+    x[i] = vminq_f32(vmaxq_f32(x[i], vdupq_n_f32(-87.3F)), vdupq_n_f32(88.3F));
+  });
   // e^x = 2^n e^r with |r| <= ln 2 / 2; ln 2 in two parts, so that r is exact.
-  const float32x4_t n = vrndnq_f32(vmulq_n_f32(x, 1.44269504F));
-  float32x4_t r = vfmsq_n_f32(x, n, 0.693359375F);
-  r = vfmsq_n_f32(r, n, -2.12194440e-4F);
-  float32x4_t p = vdupq_n_f32(1.9875691500e-4F);
-  p = vfmaq_f32(vdupq_n_f32(1.3981999507e-3F), p, r);
-  p = vfmaq_f32(vdupq_n_f32(8.3334519073e-3F), p, r);
-  p = vfmaq_f32(vdupq_n_f32(4.1665795894e-2F), p, r);
-  p = vfmaq_f32(vdupq_n_f32(1.6666665459e-1F), p, r);
-  p = vfmaq_f32(vdupq_n_f32(5.0000001201e-1F), p, r);
-  p = vaddq_f32(vfmaq_f32(r, vmulq_f32(r, r), p), vdupq_n_f32(1));
-  const int32x4_t exponent = vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127));
-  return vmulq_f32(p, vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23)));
+  each([&](int i) { whole[i] = vrndnq_f32(vmulq_n_f32(x[i], 1.44269504F)); });
+  each([&](int i) { x[i] = vfmsq_n_f32(x[i], whole[i], 0.693359375F); });
+  each([&](int i) { x[i] = vfmsq_n_f32(x[i], whole[i], -2.12194440e-4F); });
+  each([&](int i) { p[i] = vdupq_n_f32(1.9875691500e-4F); });
+  next(1.3981999507e-3F);
+  next(8.3334519073e-3F);
+  next(4.1665795894e-2F);
+  next(1.6666665459e-1F);
+  next(5.0000001201e-1F);
+  each([&](int i) {
+    p[i] =
+        vaddq_f32(vfmaq_f32(x[i], vmulq_f32(x[i], x[i]), p[i]), vdupq_n_f32(1));
+  });
+  each([&](int i) {
+    const int32x4_t exponent =
+        vaddq_s32(vcvtq_s32_f32(whole[i]), vdupq_n_s32(127));
+    x[i] = vmulq_f32(p[i], vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23)));
+  });
+}
+
+/// Of one.
+inline float32x4_t exp4(float32x4_t x) {
+  float32x4_t one[1] = {x};
+  exp_of(one);
+  return one[0];
 }
 
 } // namespace cairn::kernels::cpu

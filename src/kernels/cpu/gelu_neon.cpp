@@ -4,125 +4,147 @@
 
 #include <cstring>
 
+// Sixteen values at a time: each alone is a chain in which every operation
+// waits for the one before.
+
 namespace cairn::kernels::cpu {
 namespace {
+
+constexpr int vectors = 4;
+constexpr int block = 4 * vectors;
+
+using Values = float32x4_t[vectors];
 
 float32x4_t constant(float x) {
   return vdupq_n_f32(x);
 }
 
-/// What 1 is divided by for the logistic function of x.
-float32x4_t one_plus_exp_of_minus(float32x4_t x) {
-  return vaddq_f32(constant(1), exp4(vnegq_f32(x)));
+template <typename Step>
+[[gnu::always_inline]] inline void each(const Step& step) {
+#pragma GCC unroll 4
+  for (int i = 0; i < vectors; ++i) {
+    step(i);
+  }
 }
 
-/// 0.5 (1 + erf(x / sqrt 2)) and, with the same e^(-x^2 / 2), its derivative.
-struct Normal {
-  float32x4_t below;   ///< the share of a normal distribution below x
-  float32x4_t density; ///< at x
-};
-
-/// Abramowitz and Stegun 7.1.26, to 1.5e-7.
-Normal normal(float32x4_t x) {
-  const float32x4_t size = vmulq_n_f32(vabsq_f32(x), 0.70710678F);
-  const float32x4_t t =
-      vdivq_f32(constant(1), vfmaq_n_f32(constant(1), size, 0.3275911F));
-  float32x4_t p = constant(1.061405429F);
-  p = vfmaq_f32(constant(-1.453152027F), p, t);
-  p = vfmaq_f32(constant(1.421413741F), p, t);
-  p = vfmaq_f32(constant(-0.284496736F), p, t);
-  p = vfmaq_f32(constant(0.254829592F), p, t);
-  const float32x4_t e = exp4(vnegq_f32(vmulq_f32(size, size)));
-  const float32x4_t tail =
-      vmulq_f32(vmulq_n_f32(vmulq_f32(p, t), 0.5F), e); // above |x|
-  const float32x4_t below =
-      vbslq_f32(vcltq_f32(x, constant(0)), tail, vsubq_f32(constant(1), tail));
-  return {below, vmulq_n_f32(e, 0.39894228F)};
+/// x = 1 / x to some units in the last place, in less time than divisions; 0
+/// for infinite and nearly infinite x.
+[[gnu::always_inline]] inline void invert(Values& x) {
+  Values r;
+  each([&](int i) { r[i] = vrecpeq_f32(x[i]); });
+  each([&](int i) { r[i] = vmulq_f32(r[i], vrecpsq_f32(x[i], r[i])); });
+  each([&](int i) { x[i] = vmulq_f32(r[i], vrecpsq_f32(x[i], r[i])); });
 }
 
-// Half the argument's slope: gelu(x) is about x sigmoid(2 k (x + c x^3)).
-constexpr float twice_k = 2 * 0.79788456F;
-constexpr float c = 0.044715F;
-
-struct ValueAndSlope {
-  float32x4_t value;
-  float32x4_t slope;
-};
-
+/// gelu(x) is about x logistic(2 k (x + c x^3)).
 struct TanhGelu {
-  static ValueAndSlope both(float32x4_t x) {
-    const float32x4_t s =
-        vdivq_f32(constant(1), one_plus_exp_of_minus(argument(x)));
+  static constexpr float twice_k = 2 * 0.79788456F;
+  static constexpr float c = 0.044715F;
+
+  [[gnu::always_inline]] static void values(
+      const Values& x,
+      Values& y,
+      Values& slope) {
+    Values square;
+    Values s;
+    each([&](int i) { square[i] = vmulq_f32(x[i], x[i]); });
+    each([&](int i) {
+      s[i] = vmulq_f32(
+          vmulq_n_f32(x[i], -twice_k),
+          vfmaq_n_f32(constant(1), square[i], c));
+    });
+    exp_of(s); // below 2e38, so that 1 more is no problem
+    each([&](int i) { s[i] = vaddq_f32(constant(1), s[i]); });
+    invert(s);
+    each([&](int i) { y[i] = vmulq_f32(x[i], s[i]); });
     // s + x s (1 - s) 2k (1 + 3 c x^2)
-    const float32x4_t inner =
-        vmulq_n_f32(vfmaq_n_f32(constant(1), vmulq_f32(x, x), 3 * c), twice_k);
-    const float32x4_t rest = vmulq_f32(x, vsubq_f32(constant(1), s));
-    return {vmulq_f32(x, s), vmulq_f32(s, vfmaq_f32(constant(1), rest, inner))};
-  }
-
- private:
-  static float32x4_t argument(float32x4_t x) {
-    return vmulq_f32(
-        vmulq_n_f32(x, twice_k),
-        vfmaq_n_f32(constant(1), vmulq_f32(x, x), c));
+    each([&](int i) {
+      const float32x4_t inner =
+          vmulq_n_f32(vfmaq_n_f32(constant(1), square[i], 3 * c), twice_k);
+      const float32x4_t rest = vmulq_f32(x[i], vsubq_f32(constant(1), s[i]));
+      slope[i] = vmulq_f32(s[i], vfmaq_f32(constant(1), rest, inner));
+    });
   }
 };
 
+/// x times the share of a normal distribution below x, by Abramowitz and Stegun
+/// 7.1.26, to 1.5e-7.
 struct ExactGelu {
-  static ValueAndSlope both(float32x4_t x) {
-    const Normal n = normal(x);
-    return {vmulq_f32(x, n.below), vfmaq_f32(n.below, x, n.density)};
+  [[gnu::always_inline]] static void values(
+      const Values& x,
+      Values& y,
+      Values& slope) {
+    Values size;
+    Values t;
+    Values p;
+    Values e;
+    each([&](int i) { size[i] = vmulq_n_f32(vabsq_f32(x[i]), 0.70710678F); });
+    each([&](int i) { t[i] = vfmaq_n_f32(constant(1), size[i], 0.3275911F); });
+    invert(t);
+    each([&](int i) { e[i] = vnegq_f32(vmulq_f32(size[i], size[i])); });
+    exp_of(e);
+    const auto next = [&](float coefficient) {
+      each([&](int i) { p[i] = vfmaq_f32(constant(coefficient), p[i], t[i]); });
+    };
+    each([&](int i) { p[i] = constant(1.061405429F); });
+    next(-1.453152027F);
+    next(1.421413741F);
+    next(-0.284496736F);
+    next(0.254829592F);
+    each([&](int i) {
+      const float32x4_t above =
+          vmulq_f32(vmulq_n_f32(vmulq_f32(p[i], t[i]), 0.5F), e[i]);
+      const float32x4_t below = vbslq_f32(
+          vcltq_f32(x[i], constant(0)),
+          above,
+          vsubq_f32(constant(1), above));
+      const float32x4_t density = vmulq_n_f32(e[i], 0.39894228F);
+      y[i] = vmulq_f32(x[i], below);
+      slope[i] = vfmaq_f32(below, x[i], density);
+    });
   }
 };
 
-/// Calls body(i, n) for the n values from i on, four but at the end.
-template <typename Body>
-void by_four(std::int64_t count, const Body& body) {
-  std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8) { // two at a time: each is a long chain
-    body(i, 4);
-    body(i + 4, 4);
+/// y of sixteen values, and unless it is null their slopes.
+template <typename Kind>
+[[gnu::always_inline]] inline void block_of(
+    const float* x,
+    float* y,
+    float* slope) {
+  Values in;
+  Values out;
+  Values slopes;
+  each([&](int i) { in[i] = vld1q_f32(x + 4 * i); });
+  Kind::values(in, out, slopes);
+  each([&](int i) { vst1q_f32(y + 4 * i, out[i]); });
+  if (slope != nullptr) {
+    each([&](int i) { vst1q_f32(slope + 4 * i, slopes[i]); });
   }
-  for (; i + 4 <= count; i += 4) {
-    body(i, 4);
-  }
-  if (i < count) {
-    body(i, count - i);
-  }
-}
-
-float32x4_t load(const float* from, std::int64_t n) {
-  if (n == 4) {
-    return vld1q_f32(from);
-  }
-  float four[4] = {};
-  std::memcpy(four, from, n * sizeof(float));
-  return vld1q_f32(four);
-}
-
-void store(float* to, float32x4_t x, std::int64_t n) {
-  if (n == 4) {
-    vst1q_f32(to, x);
-    return;
-  }
-  float four[4];
-  vst1q_f32(four, x);
-  std::memcpy(to, four, n * sizeof(float));
 }
 
 template <typename Kind>
-void values(const float* x, float* y, float* slope, std::int64_t count) {
-  if (slope == nullptr) {
-    by_four(count, [&](std::int64_t i, std::int64_t n) {
-      store(y + i, Kind::both(load(x + i, n)).value, n);
-    });
-    return;
+void all_of(const float* x, float* y, float* slope, std::int64_t count) {
+  std::int64_t i = 0;
+  if (slope != nullptr) {
+    for (; i + block <= count; i += block) {
+      block_of<Kind>(x + i, y + i, slope + i);
+    }
+  } else {
+    for (; i + block <= count; i += block) {
+      block_of<Kind>(x + i, y + i, nullptr);
+    }
   }
-  by_four(count, [&](std::int64_t i, std::int64_t n) {
-    const ValueAndSlope both = Kind::both(load(x + i, n));
-    store(y + i, both.value, n);
-    store(slope + i, both.slope, n);
-  });
+  if (const std::int64_t rest = count - i; rest > 0) {
+    float last[block] = {};
+    float values[block];
+    float slopes[block];
+    std::memcpy(last, x + i, rest * sizeof(float));
+    block_of<Kind>(last, values, slopes);
+    std::memcpy(y + i, values, rest * sizeof(float));
+    if (slope != nullptr) {
+      std::memcpy(slope + i, slopes, rest * sizeof(float));
+    }
+  }
 }
 
 } // namespace
@@ -133,8 +155,8 @@ void gelu(
     float* y,
     float* slope,
     std::int64_t count) {
-  kind == Gelu::exact ? values<ExactGelu>(x, y, slope, count)
-                      : values<TanhGelu>(x, y, slope, count);
+  kind == Gelu::exact ? all_of<ExactGelu>(x, y, slope, count)
+                      : all_of<TanhGelu>(x, y, slope, count);
 }
 
 } // namespace cairn::kernels::cpu

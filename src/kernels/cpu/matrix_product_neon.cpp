@@ -18,6 +18,8 @@ constexpr std::int64_t tile_columns = 12;
 constexpr std::int64_t block_rows = 128;
 constexpr std::int64_t block_columns = 768;
 constexpr std::int64_t block_depth = 384;
+constexpr std::int64_t floats_in_line = 16; ///< of the cache
+constexpr std::int64_t soon = 8;   ///< rows from here: there when we are
 constexpr std::int64_t ahead = 12; ///< what the innermost loop reads too far
 
 // One step along the depth: 8 values of the left matrix, in A0 and A1, times 12
@@ -234,11 +236,25 @@ void pack_four(const Lines& lines, std::int64_t line, float* to) {
   const std::int64_t there = std::clamp<std::int64_t>(lines.count - line, 0, 4);
   std::int64_t d = 0;
   if (there == 4 && lines.depth_step == 1) {
+    const bool more = line + width + 4 <= lines.count;
     for (; d + 4 <= lines.depth; d += 4) {
+      if (more && d % floats_in_line == 0) {
+        for (int i = 0; i < 4; ++i) {
+          __builtin_prefetch(lines.at(line + width + i, d));
+        }
+      }
       store_transposed<width>(
           lines.at(line, d),
           lines.line_step,
           to + d * width);
+    }
+  } else if (there == 4 && lines.line_step == 1) {
+    for (; d < lines.depth; ++d) {
+      vst1q_f32(to + d * width, vld1q_f32(lines.at(line, d)));
+    }
+  } else if (there == 0) {
+    for (; d < lines.depth; ++d) {
+      vst1q_f32(to + d * width, vdupq_n_f32(0));
     }
   }
   for (; d < lines.depth; ++d) {
@@ -258,6 +274,11 @@ void pack_side_by_side(const Lines& lines, std::int64_t panels, float* to) {
     for (std::int64_t d = 0; d < lines.depth; ++d) {
       const float* from = lines.at(first * width, d);
       float* panel = to + (first * lines.depth + d) * width;
+      if (d + soon < lines.depth) {
+        for (std::int64_t i = 0; i < some * width; i += floats_in_line) {
+          __builtin_prefetch(from + soon * lines.depth_step + i);
+        }
+      }
       for (std::int64_t i = 0; i < some; ++i) {
 #pragma GCC unroll 3
         for (int part = 0; part < width; part += 4) {
@@ -300,9 +321,15 @@ void multiply_edge(
   float tile[tile_rows * tile_columns];
   multiply_tile(depth, a, b, tile, tile_columns, false);
   for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; ++j) {
-      float& at = c[i * c_step + j];
-      at = tile[i * tile_columns + j] + (add ? at : 0.0F);
+    const float* const from = tile + i * tile_columns;
+    float* const to = c + i * c_step;
+    std::int64_t j = 0;
+    for (; j + 4 <= columns; j += 4) {
+      const float32x4_t x = vld1q_f32(from + j);
+      vst1q_f32(to + j, add ? vaddq_f32(vld1q_f32(to + j), x) : x);
+    }
+    for (; j < columns; ++j) {
+      to[j] = from[j] + (add ? to[j] : 0.0F);
     }
   }
 }

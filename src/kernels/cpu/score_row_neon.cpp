@@ -26,15 +26,25 @@ float exponentials(
     std::int64_t count,
     float scale,
     float shift) {
+  constexpr int vectors = 4;
   const float32x4_t less = vdupq_n_f32(-shift);
-  float32x4_t sum = vdupq_n_f32(0);
+  float32x4_t sums[vectors] = {};
   std::int64_t i = 0;
-  for (; i + 4 <= seen; i += 4) {
-    const float32x4_t e = exp4(vfmaq_n_f32(less, vld1q_f32(x + i), scale));
-    vst1q_f32(x + i, e);
-    sum = vaddq_f32(sum, e);
+  for (; i + 4 * vectors <= seen; i += 4 * vectors) {
+    float32x4_t e[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      e[v] = vfmaq_n_f32(less, vld1q_f32(x + i + 4 * v), scale);
+    }
+    exp_of(e);
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      vst1q_f32(x + i + 4 * v, e[v]);
+      sums[v] = vaddq_f32(sums[v], e[v]);
+    }
   }
-  float total = vaddvq_f32(sum);
+  float total = vaddvq_f32(
+      vaddq_f32(vaddq_f32(sums[0], sums[1]), vaddq_f32(sums[2], sums[3])));
   for (; i < seen; ++i) {
     x[i] = vgetq_lane_f32(exp4(vdupq_n_f32(scale * x[i] - shift)), 0);
     total += x[i];
