@@ -135,7 +135,7 @@ class ComingFrom : public ::testing::Test {
 };
 
 TEST_F(ComingFrom, DeepSpeedsCommandsRun) {
-  prepare("cp -rL '" CAIRN_GOLDEN_DIR
+  prepare("mkdir run; cp -rL '" CAIRN_GOLDEN_DIR
           "/checkpoints/deepspeed_z3_bf16_w2' checkpoints\n"
           "cp '" CAIRN_SOURCE_DIR "/examples/any_stage/stage3.json' ds.json\n"
           "ln -s '" CAIRN_BINARY_DIR "/bin/any_stage_example' train\n"
