@@ -3,6 +3,7 @@
 #include <cairn/config/config.h>
 #include <cairn/config/reference.h>
 #include "cli/command.h"
+#include "cli/run_shape.h"
 
 #include <fmt/core.h>
 
@@ -16,17 +17,23 @@ namespace cairn::cli {
 namespace {
 
 constexpr const char* usage =
-    R"(usage: cairn config check [FILE] [--world-size N] [FLAGS…]
+    R"(usage: cairn config check [gpt|bert|t5] [FILE] [--world-size N] [FLAGS…]
        cairn config explain NAME…
        cairn config keys | flags | docs
+       cairn config support deepspeed | megatron
 
   check     resolve a DeepSpeed JSON file together with Megatron flags, print
-            the result as JSON, or what is wrong with it (exit code 2)
+            the result as JSON, or what is wrong with it (exit code 2);
+            behind the name of a model, what `cairn pretrain` would make of
+            it on so many ranks: mesh, stages, batch, parameters, memory.
+            @FILE stands for the flags in a file
   explain   say what a key (zero_optimization.stage, or just stage) or a flag
             (--lr) means; a section lists what is in it
   keys      list every JSON key with its default
   flags     list every flag, group by group
   docs      print the reference page as Markdown
+  support   list what works, has no effect or is refused of DeepSpeed's keys
+            or Megatron-LM's flags, as Markdown
 )";
 
 [[noreturn]] void fail_usage(std::string what) {
@@ -46,8 +53,18 @@ std::int64_t world_size_from(const std::string& text) {
   return value;
 }
 
-config::ConfigSource source_from(const Arguments& arguments) {
+struct CheckRequest {
+  std::optional<config::ModelKind> kind;
   config::ConfigSource source;
+};
+
+CheckRequest request_from(Arguments arguments) {
+  CheckRequest request;
+  request.kind = config::model_kind_named(arguments.front());
+  if (request.kind) {
+    arguments.erase(arguments.begin());
+  }
+  config::ConfigSource& source = request.source;
   const std::string name = "--world-size";
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& each = arguments[i];
@@ -58,7 +75,7 @@ config::ConfigSource source_from(const Arguments& arguments) {
       source.world_size = world_size_from(arguments[i]);
     } else if (each.starts_with(name + "=")) {
       source.world_size = world_size_from(each.substr(name.size() + 1));
-    } else if (i == 0 && !each.starts_with("-")) {
+    } else if (i == 0 && !each.starts_with("-") && !each.starts_with("@")) {
       source.file = each;
     } else if (
         each.starts_with("--") &&
@@ -71,7 +88,7 @@ config::ConfigSource source_from(const Arguments& arguments) {
       source.flags.push_back(each);
     }
   }
-  return source;
+  return request;
 }
 
 bool asks_for_help(const Arguments& arguments) {
@@ -82,13 +99,17 @@ bool asks_for_help(const Arguments& arguments) {
 }
 
 int check(const Arguments& arguments) {
-  const auto source = source_from(arguments);
-  const auto resolved = config::Config::resolve(source);
+  const CheckRequest request = request_from(arguments);
+  const auto resolved = config::Config::resolve(request.source);
   for (const std::string& warning : resolved.warnings) {
     fmt::print(stderr, "warning: {}\n", warning);
   }
   resolved.check();
   fmt::print(stderr, "note: {}\n", config::check_note);
+  if (request.kind) {
+    fmt::print("{}", describe(shape_of(*request.kind, resolved), resolved));
+    return exit_ok;
+  }
   if (resolved.deepspeed.batch) {
     fmt::print(stderr, "{}\n", describe(*resolved.deepspeed.batch));
   }
@@ -140,6 +161,17 @@ int run_config(const Arguments& arguments) {
       fmt::print("{}", text());
       return exit_ok;
     }
+  }
+  if (what == "support") {
+    const std::string whose = rest.size() == 1 ? rest.front() : "";
+    if (whose != "deepspeed" && whose != "megatron") {
+      fail_usage("support of what? deepspeed or megatron");
+    }
+    fmt::print(
+        "{}",
+        whose == "deepspeed" ? config::deepspeed_support()
+                             : config::megatron_support());
+    return exit_ok;
   }
   if (what == "flags") {
     if (!rest.empty()) {

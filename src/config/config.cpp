@@ -3,6 +3,7 @@
 #include <cairn/base/error.h>
 #include <cairn/config/hjson.h>
 #include "config/deepspeed_reader.h"
+#include "config/flag_file.h"
 #include "config/flag_parser.h"
 #include "config/json_tree.h"
 #include "config/merge.h"
@@ -153,7 +154,7 @@ void resolve_batch_of(
 } // namespace
 
 Config Config::resolve(const ConfigSource& source) {
-  ParsedFlags parsed = parse_flags(source.flags);
+  ParsedFlags parsed = parse_flags(with_flag_files(source.flags));
   DeepSpeedRead read = read_source(source, parsed.flags);
   merge(parsed, read);
 

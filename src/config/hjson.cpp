@@ -26,9 +26,9 @@ namespace {
 constexpr int deepest = 100;
 constexpr std::size_t longest = std::size_t{16} << 20;
 
-class Reader {
+class HjsonReader {
  public:
-  Reader(std::string_view text, std::string_view name)
+  HjsonReader(std::string_view text, std::string_view name)
       : text_(text), name_(name) {
     check_encoding();
     if (text_.substr(0, 3) == "\xef\xbb\xbf") { // a byte order mark
@@ -448,7 +448,7 @@ class Reader {
 } // namespace
 
 Node parse_hjson(std::string_view text, std::string_view name) {
-  return Reader(text, name).read();
+  return HjsonReader(text, name).read();
 }
 
 Node read_hjson_file(const std::string& path) {

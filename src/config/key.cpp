@@ -8,13 +8,13 @@
 namespace cairn::config {
 namespace {
 
-struct Table {
+struct KeyTable {
   std::vector<Key> rows;
   std::map<std::string, std::size_t, std::less<>> by_path;
 };
 
-Table make_table() {
-  Table table;
+KeyTable make_key_table() {
+  KeyTable table;
   add_batch_keys(table.rows);
   add_optimizer_keys(table.rows);
   add_precision_keys(table.rows);
@@ -33,8 +33,8 @@ Table make_table() {
   return table;
 }
 
-const Table& the_table() {
-  static const Table table = make_table(); // constant data, built once
+const KeyTable& all_keys() {
+  static const KeyTable table = make_key_table(); // constant data, built once
   return table;
 }
 
@@ -151,11 +151,11 @@ Key& KeySection::row() {
 }
 
 const std::vector<Key>& key_table() {
-  return the_table().rows;
+  return all_keys().rows;
 }
 
 const Key* find_key(std::string_view path) {
-  const Table& table = the_table();
+  const KeyTable& table = all_keys();
   const auto found = table.by_path.find(path);
   if (found != table.by_path.end()) {
     return &table.rows[found->second];

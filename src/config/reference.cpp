@@ -408,7 +408,10 @@ std::string reference_page() {
   }
   page +=
       "\n## Flags\n\nIn names `-` and `_` are the same. A flag and a JSON key "
-      "that mean the same must\nagree; one of them is enough.\n";
+      "that mean the same must\nagree; one of them is enough. `@FILE` stands "
+      "for "
+      "the flags in a file, where `#`\nbegins a comment and quotes hold words "
+      "together; of a flag that is given twice\nthe last counts.\n";
   for (const std::string& group : flag_groups()) {
     page += fmt::format(
         "\n### {}\n\n| Flag | Type | Default | Meaning |\n|---|---|---|---|\n",

@@ -120,6 +120,83 @@ TEST_F(ConfigCommand, CheckTakesFlagsAlone) {
   EXPECT_EQ(run({"check", "--micro-batch-size=2"}).code, exit_ok);
 }
 
+TEST_F(ConfigCommand, CheckOfAModelShowsItOnItsRanks) {
+  const Arguments gpt3{
+      "check",
+      "gpt",
+      file("{\"zero_optimization\": {\"stage\": 1}}"),
+      "--world-size=1024",
+      "--num-layers=96",
+      "--hidden-size=12288",
+      "--num-attention-heads=96",
+      "--seq-length=2048",
+      "--vocab-size=50257",
+      "--tensor-model-parallel-size=8",
+      "--pipeline-model-parallel-size=16",
+      "--micro-batch-size=1",
+      "--global-batch-size=1536",
+      "--rampup-batch-size",
+      "16",
+      "16",
+      "5859375",
+      "--train-samples=146484375",
+      "--lr=6e-5",
+      "--fp16"};
+  EXPECT_EQ(
+      run(gpt3).out,
+      "model        96 layers, hidden 12288, 96 heads, sequence 2048\n"
+      "vocabulary   50257, padded to 51200\n"
+      "parameters   174615846912 (174.62 B)\n"
+      "mesh         1024 ranks = 8 data x 8 tensor x 16 pipeline\n"
+      "stages       16 of 6 layers\n"
+      "batch        1536 = 1 per rank x 192 accumulation x 8 "
+      "data-parallel\n"
+      "ramp-up      from 16 by 16 in 95 steps over 5859375 samples\n"
+      "length       146484375 samples, 300.00 B tokens\n"
+      "partition    ZeRO stage 1: optimizer partitioned\n"
+      "of a rank    1.46 B parameters at most (stage 0); model states 8.05 "
+      "GB\n");
+  Arguments more_stages = gpt3;
+  more_stages.insert(
+      more_stages.end(),
+      {"--num-layers=8", "--pipeline-model-parallel-size=8"});
+  EXPECT_EQ(run(more_stages).code, exit_ok);
+  more_stages.push_back("--encoder-num-layers=8");
+  more_stages.push_back("--hidden-size=100");
+  EXPECT_NE(error_text([&] { run(more_stages); }), "");
+}
+
+TEST_F(ConfigCommand, StatesRestWhereTheyAreOffloadedTo) {
+  const auto states = [&](const std::string& json) {
+    const std::string out = run({"check",
+                                 "gpt",
+                                 file(json),
+                                 "--world-size=4",
+                                 "--num-layers=2",
+                                 "--hidden-size=64",
+                                 "--num-attention-heads=2",
+                                 "--seq-length=32",
+                                 "--vocab-size=1000",
+                                 "--micro-batch-size=1",
+                                 "--lr=1e-3"})
+                                .out;
+    return out.substr(out.find("model states"));
+  };
+  // 167,680 parameters
+  EXPECT_EQ(states("{}"), "model states 2.68 MB\n"); // 16 bytes each in fp32
+  EXPECT_EQ(states("{bf16: {enabled: true}}"), "model states 3.02 MB\n");
+  EXPECT_EQ(
+      states("{fp16: {enabled: true}, zero_optimization: {stage: 3}}"),
+      "model states 671 kB\n");
+  EXPECT_EQ(
+      states("{fp16: {enabled: true}, zero_optimization: {stage: 2, "
+             "offload_optimizer: {device: \"cpu\"}}}"),
+      "model states 419 kB, 503 kB in host memory\n");
+  EXPECT_EQ(
+      states("{optimizer: {type: \"Muon\", params: {lr: 0.001}}}"),
+      "model states not counted for this optimizer\n");
+}
+
 TEST_F(ConfigCommand, ListsAndExplains) {
   EXPECT_NE(
       run({"keys"}).out.find("zero_optimization.stage"),

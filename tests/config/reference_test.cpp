@@ -25,7 +25,7 @@ void expect_same(const std::string& printed, const std::string& path) {
 }
 
 // A change of the table shows up in review as a change of these files. To
-// renew one: `cairn config docs|keys|flags > FILE`.
+// renew them: tools/renew_printed.sh.
 TEST(Reference, TheCheckedInCopiesAreCurrent) {
   expect_same(reference_page(), "docs/configuration.md");
   expect_same(keys_text(), "tests/config/keys.txt");

@@ -13,7 +13,8 @@
 namespace cairn::config {
 
 /// Where a configuration comes from. A file or a JSON text, not both; flags
-/// (which may name a file with --deepspeed_config) beside either.
+/// (which may name a file with --deepspeed_config) beside either. A flag
+/// `@FILE` stands for those in a file.
 struct ConfigSource {
   std::optional<std::string> file;
   std::optional<std::string> json;

@@ -46,6 +46,11 @@ std::string flags_text(std::string_view group);
 /// the nearest name for an unknown one.
 std::string explain(std::string_view name);
 
+/// Which of DeepSpeed's keys, or Megatron-LM's flags, work, have no effect or
+/// are refused, and why: tables in Markdown for the pages docs/coming-from-*.
+std::string deepspeed_support();
+std::string megatron_support();
+
 /// The reference page as Markdown.
 std::string reference_page();
 

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cairn/config/flags.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// How large the model is that flags describe. It is counted; nothing is built.
+
+namespace cairn::config {
+
+enum class ModelKind { gpt, bert, t5 };
+
+/// Of "gpt", "bert" and "t5".
+std::optional<ModelKind> model_kind_named(std::string_view name);
+
+/// A layer as pipelines are cut: `type` is what pipeline.partition may name.
+struct LayerSize {
+  std::string type; ///< "embedding", "block", "norm" or "head"
+  std::int64_t parameters = 0;
+  std::string tie{}; ///< layers with the same name here are one
+};
+
+struct ModelSize {
+  std::int64_t layers = 0;         ///< of T5: of the encoder
+  std::int64_t decoder_layers = 0; ///< T5 only
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t sequence = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t padded_vocabulary = 0;
+  /// Of the whole model, each once, with the vocabulary's padding.
+  std::int64_t parameters = 0;
+  /// What one tensor parallel rank has of them, in the order of a forward pass.
+  std::vector<LayerSize> rank_layers;
+};
+
+/// The vocabulary is --vocab-size, or else that of the tokenizer type's
+/// published files. Throws ConfigError for sizes that are missing, do not
+/// divide or are beyond reason, and for models with experts.
+ModelSize model_size(ModelKind kind, const Flags& flags);
+
+} // namespace cairn::config
