@@ -132,7 +132,10 @@ Outcome run(
     description =
         describe_model(kind, config.flags, foreign->description.vocabulary);
   }
-  check_stages(description, config);
+  check_stages(
+      description,
+      config,
+      pretraining_inputs(description, config.flags.data));
   distributed::ProcessMesh mesh =
       mesh_of(config.flags.distributed, world.group());
 

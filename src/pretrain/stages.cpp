@@ -101,15 +101,17 @@ bool is_pipelined(const config::DistributedFlags& flags) {
   return flags.pipeline_parallel > 1;
 }
 
-void check_stages(const ModelDescription& d, const config::Config& config) {
+void check_stages(
+    const ModelDescription& d,
+    const config::Config& config,
+    const models::LayerInputs& inputs) {
   if (!is_pipelined(config.flags.distributed)) {
     return;
   }
   const auto stages =
       static_cast<int>(config.flags.distributed.pipeline_parallel);
   const std::vector<models::ModelLayer> layers =
-      models::model_layers(d, {}, pretraining_inputs(d, config.flags.data))
-          .layers;
+      models::model_layers(d, {}, inputs).layers;
   std::vector<pipeline::LayerFacts> facts;
   for (const models::ModelLayer& layer : layers) {
     facts.push_back({layer.type, static_cast<double>(layer.parameters)});
@@ -177,10 +179,9 @@ std::shared_ptr<pipeline::PipelineModule> build_stage(
 
 pipeline::MicroBatch micro_batch_of(
     const ModelDescription& d,
-    const config::DataFlags& flags,
+    const models::LayerInputs& inputs,
     const ModelInput& input) {
-  models::LayerTensors tensors =
-      models::layer_tensors(d, pretraining_inputs(d, flags), input);
+  models::LayerTensors tensors = models::layer_tensors(d, inputs, input);
   return {std::move(tensors.inputs), std::move(tensors.labels)};
 }
 

@@ -18,10 +18,11 @@ namespace cairn::pretrain {
 bool is_pipelined(const config::DistributedFlags& flags);
 
 /// Throws ConfigError, before anything is allocated, if a stage would have
-/// nothing to do or to train.
+/// nothing to do or to train. `inputs`: of the micro batches.
 void check_stages(
     const checkpoints::ModelDescription& description,
-    const config::Config& config);
+    const config::Config& config,
+    const models::LayerInputs& inputs);
 
 /// What pretraining_input() gives and the model has a use for.
 models::LayerInputs pretraining_inputs(
@@ -37,10 +38,10 @@ std::shared_ptr<pipeline::PipelineModule> build_stage(
     const BuildOptions& build,
     pipeline::PipelineModuleOptions place);
 
-/// What the stages take of an input as models::pretraining_input() makes it.
+/// What the stages take of an input.
 pipeline::MicroBatch micro_batch_of(
     const checkpoints::ModelDescription& description,
-    const config::DataFlags& flags,
+    const models::LayerInputs& inputs,
     const models::ModelInput& input);
 
 } // namespace cairn::pretrain

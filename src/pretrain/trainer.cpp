@@ -197,8 +197,10 @@ models::ModelInput Trainer::next_training_input() {
 pipeline::NextMicroBatch Trainer::micro_batches_of(
     const std::function<models::ModelInput()>& next) const {
   return [this, next] {
-    return std::optional(
-        micro_batch_of(parts_.model, parts_.config.flags.data, next()));
+    return std::optional(micro_batch_of(
+        parts_.model,
+        pretraining_inputs(parts_.model, parts_.config.flags.data),
+        next()));
   };
 }
 

@@ -191,7 +191,10 @@ struct Training {
              .tensor = row.tensor}) {
     const Logger logger({.least = LogLevel::error});
     const config::Config config = config_of(row);
-    check_stages(description, config);
+    check_stages(
+        description,
+        config,
+        pretraining_inputs(description, config.flags.data));
     engine.emplace(initialize({.model = build_model(
                                    description,
                                    config,
@@ -225,8 +228,10 @@ struct Training {
     };
     if (row.pipeline > 1) {
       engine->train_batch([&] {
-        return std::optional(
-            micro_batch_of(description, config::DataFlags{}, next()));
+        return std::optional(micro_batch_of(
+            description,
+            pretraining_inputs(description, config::DataFlags{}),
+            next()));
       });
       add(engine->loss_parts(), passes);
     } else {

@@ -136,7 +136,8 @@ void cut(Kind kind, int stages, const std::string& partition = "") {
     config.given.emplace("pipeline.partition", config::Place{});
     config.deepspeed.pipeline.partition = partition;
   }
-  check_stages(describe_model(kind, config.flags, 512), config);
+  const auto model = describe_model(kind, config.flags, 512);
+  check_stages(model, config, pretraining_inputs(model, config.flags.data));
 }
 
 TEST(Stages, HaveABlockEach) {
