@@ -16,14 +16,6 @@ using checkpoints::ModelDescription;
 using checkpoints::ModelFamily;
 using models::ModelInput;
 
-/// As many blocks on every stage, unless the JSON says otherwise.
-pipeline::PartitionMethod partition_of(const config::Config& config) {
-  return pipeline::PartitionMethod::parse(
-      config.given.contains("pipeline.partition")
-          ? config.deepspeed.pipeline.partition
-          : "type:block");
-}
-
 pipeline::LayerSpec spec_of(const models::ModelLayer& layer) {
   pipeline::LayerSpec spec = pipeline::LayerSpec::built_by(
                                  layer.build,
@@ -101,6 +93,25 @@ bool is_pipelined(const config::DistributedFlags& flags) {
   return flags.pipeline_parallel > 1;
 }
 
+pipeline::PartitionMethod partition_of(
+    const config::Config& config,
+    const std::vector<models::ModelLayer>& layers) {
+  if (config.given.contains("pipeline.partition")) {
+    return pipeline::PartitionMethod::parse(
+        config.deepspeed.pipeline.partition);
+  }
+  pipeline::PartitionMethod method{
+      .kind = pipeline::PartitionMethod::Kind::weights};
+  for (const models::ModelLayer& layer : layers) {
+    constexpr double decides_ties = 1e-3;
+    method.weights.push_back(
+        layer.type == "block"      ? 1
+            : layer.type == "head" ? decides_ties
+                                   : 0);
+  }
+  return method;
+}
+
 void check_stages(
     const ModelDescription& d,
     const config::Config& config,
@@ -126,7 +137,7 @@ void check_stages(
          .remedy = fmt::format("use at most {} stages", blocks)});
   }
   const std::vector<int> cuts =
-      pipeline::partition(facts, stages, partition_of(config));
+      pipeline::partition(facts, stages, partition_of(config, layers));
   std::set<std::string> owned; // tied layers belong to their first stage
   for (std::size_t stage = 0; stage + 1 < cuts.size(); ++stage) {
     bool trains = false;
@@ -165,7 +176,7 @@ std::shared_ptr<pipeline::PipelineModule> build_stage(
   for (const models::ModelLayer& layer : model.layers) {
     layers.push_back(spec_of(layer));
   }
-  place.partition = partition_of(config);
+  place.partition = partition_of(config, model.layers);
   if (build.loss) {
     place.loss = build.loss(model);
   } else {

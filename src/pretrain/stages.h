@@ -6,6 +6,7 @@
 #include <cairn/config/config.h>
 #include <cairn/models/model_layers.h>
 #include <cairn/pipeline/micro_batch.h>
+#include <cairn/pipeline/partition.h>
 #include <cairn/pipeline/pipeline_module.h>
 
 #include <memory>
@@ -16,6 +17,12 @@
 namespace cairn::pretrain {
 
 bool is_pipelined(const config::DistributedFlags& flags);
+
+/// As many blocks on every stage, unless the JSON says otherwise; where some
+/// have one more, not the last, which has the heads besides.
+pipeline::PartitionMethod partition_of(
+    const config::Config& config,
+    const std::vector<models::ModelLayer>& layers);
 
 /// Throws ConfigError, before anything is allocated, if a stage would have
 /// nothing to do or to train. `inputs`: of the micro batches.

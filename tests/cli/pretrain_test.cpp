@@ -185,6 +185,20 @@ TEST_F(Pretrain, GoesOnWithOtherRanks) {
   }
 }
 
+TEST_F(Pretrain, CutsLayersThatStagesDoNotDivide) {
+  Words words = gpt(2);
+  *(std::ranges::find(words, "--num-layers") + 1) = "3";
+  succeed(launched(words + Words{"--pipeline-model-parallel-size", "2"}));
+  const Result result =
+      run(launched(words + Words{"--pipeline-model-parallel-size", "4"}, 4));
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("--pipeline-model-parallel-size: a pipeline has at most as "
+                "many stages as the model layers (4; 3 layers); use at most 3 "
+                "stages"));
+}
+
 TEST_F(Pretrain, SavesOnSigtermIfAsked) {
   Command command(launched(
       gpt(100000) + saving("signal") + Words{"--exit-signal-handler"}));
