@@ -209,6 +209,39 @@ TEST_F(Pretrain, SavesOnSigtermIfAsked) {
   EXPECT_FALSE(fs::is_empty(path("signal")));
 }
 
+TEST_F(Pretrain, SaysWhatItWouldTrain) {
+  const Result here = run(launched(gpt(4) + Words{"--dry-run"}));
+  EXPECT_EQ(here.code, 0) << here.err;
+  EXPECT_THAT(
+      here.out,
+      AllOf(
+          HasSubstr("[0] model:      gpt, 36032 parameters, vocabulary 300 "
+                    "padded to 384\n"),
+          HasSubstr("[0] ranks:      2 = 2 data x 1 pipeline x 1 tensor, ZeRO "
+                    "stage 0\n"),
+          HasSubstr("[0] iterations: 4, 32 samples of 32 tokens\n"),
+          Not(HasSubstr("[1]"))));
+  const Result there = run(cairn(
+      gpt(4) +
+      Words{
+          "--dry-run=8",
+          "--pipeline-model-parallel-size",
+          "2",
+          "--data-path",
+          "nowhere"}));
+  EXPECT_EQ(there.code, 0) << there.err;
+  EXPECT_THAT(
+      there.out,
+      AllOf(
+          HasSubstr("ranks:      8 = 4 data x 2 pipeline x 1 tensor"),
+          HasSubstr("effective batch 8 = 2 per rank x 1 accumulation x 4")));
+  const Result nonsense = run(cairn(gpt(4) + Words{"--dry-run=some"}));
+  EXPECT_EQ(nonsense.code, 2);
+  EXPECT_THAT(
+      nonsense.err,
+      HasSubstr("--dry-run: \"some\" is no number of ranks"));
+}
+
 TEST_F(Pretrain, RampsTheBatchUpAndCountsInSamples) {
   Words words = gpt(1);
   const auto at = std::ranges::find(words, "--train-iters");
