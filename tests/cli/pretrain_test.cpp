@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <sstream>
@@ -207,6 +208,49 @@ TEST_F(Pretrain, SavesOnSigtermIfAsked) {
   const Result result = command.finish();
   EXPECT_THAT(result.out + result.err, HasSubstr("stopped by SIGTERM"));
   EXPECT_FALSE(fs::is_empty(path("signal")));
+}
+
+/// Where the cursor stands, in lines from where it began, and the lowest line
+/// that was written to.
+struct CursorAtTheEnd {
+  int line = 0;
+  int lowest = 0;
+};
+
+CursorAtTheEnd follow_cursor(const std::string& shown) {
+  CursorAtTheEnd cursor;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    if (shown[i] == '\n') {
+      ++cursor.line;
+    } else if (shown.compare(i, 2, "\x1b[") == 0) {
+      const std::size_t end = shown.find_first_not_of("0123456789;?", i + 2);
+      const int by = std::atoi(shown.c_str() + i + 2);
+      cursor.line += shown[end] == 'A' ? -by : shown[end] == 'B' ? by : 0;
+      i = end;
+    } else if (shown[i] != '\r') {
+      cursor.lowest = std::max(cursor.lowest, cursor.line);
+    }
+  }
+  return cursor;
+}
+
+TEST_F(Pretrain, LeavesTheTerminalInOrderAfterCtrlC) {
+  const std::vector<std::pair<std::string, std::string>> terminal{
+      {"TERM", "xterm"}};
+  for (const Words& words :
+       {launched(gpt(100000)),
+        cairn(gpt(100000)),
+        launched(gpt(100000) + Words{"--zero-stage", "3"}, 1)}) {
+    Command command(words, terminal, Command::Streams::terminal);
+    command.wait_for(" loss ");
+    command.wait_for("A\r"); // a whole drawing
+    command.type("\x03");
+    const Result result = command.finish();
+    EXPECT_EQ(result.code, 128 + SIGINT) << result.out;
+    command.expect_nothing_left();
+    const CursorAtTheEnd cursor = follow_cursor(result.out);
+    EXPECT_GT(cursor.line, cursor.lowest) << result.out;
+  }
 }
 
 TEST_F(Pretrain, SaysWhatItWouldTrain) {
