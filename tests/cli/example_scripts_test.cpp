@@ -167,15 +167,12 @@ TEST(ExampleScripts, MergeABert) {
   ASSERT_EQ(made.code, 0) << made.err;
   const Result merged = run_script(
       "merge_mp_bert.sh",
-      {"--num-layers",
-       "2",
-       "--hidden-size",
-       "64",
-       "--num-attention-heads",
-       "4",
-       "--max-position-embeddings",
-       "64"},
-      {{"CHECKPOINT_PATH", split}});
+      {},
+      {{"CHECKPOINT_PATH", split},
+       {"NUM_LAYERS", "2"},
+       {"HIDDEN_SIZE", "64"},
+       {"NUM_ATTENTION_HEADS", "4"},
+       {"SEQ_LENGTH", "64"}});
   EXPECT_EQ(merged.code, 0) << merged.err;
   EXPECT_TRUE(fs::exists(split + "/merged/latest_checkpointed_iteration.txt"));
 }
