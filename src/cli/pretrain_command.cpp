@@ -16,8 +16,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 namespace cairn::cli {
 namespace {
@@ -37,7 +42,10 @@ void print_help() {
       "    --micro-batch-size 4 --global-batch-size 16 --train-iters 500\n"
       "    --lr 6e-4 --data-path corpus_text_document\n"
       "    --tokenizer-model tokenizer.json --save checkpoints\n"
-      "    --load checkpoints --zero-stage 1\n\n{}",
+      "    --load checkpoints --zero-stage 1\n\n"
+      "  --dry-run[=RANKS]\n"
+      "    checks everything but the data, says what would be trained, and\n"
+      "    ends; for as many ranks as there are, or so many\n\n{}",
       config::flags_text(pretrain::acts_on));
 }
 
@@ -54,6 +62,36 @@ Kind kind_named(std::string_view name) {
       {.what = fmt::format("pretrain knows no model \"{}\"", name),
        .remedy = closest ? fmt::format("did you mean \"{}\"?", *closest)
                          : std::string("choose gpt, bert or t5")});
+}
+
+/// Takes --dry-run out of the flags; what it stands for if it was there.
+std::optional<std::int64_t> take_dry_run(Arguments& flags, int ranks_here) {
+  constexpr std::string_view name = "--dry-run";
+  std::optional<std::int64_t> ranks;
+  std::erase_if(flags, [&](const std::string& word) {
+    std::string spelled = word.substr(0, word.find('='));
+    std::ranges::replace(spelled, '_', '-');
+    if (spelled != name) {
+      return false;
+    }
+    ranks = ranks_here;
+    if (word.size() > name.size()) {
+      const char* const end = word.data() + word.size();
+      std::int64_t number = 0;
+      const auto [stop, error] =
+          std::from_chars(word.data() + name.size() + 1, end, number);
+      if (error != std::errc() || stop != end || number < 1) {
+        throw ConfigError(
+            {.what = fmt::format(
+                 "\"{}\" is no number of ranks",
+                 word.substr(name.size() + 1)),
+             .where = std::string(name)});
+      }
+      ranks = number;
+    }
+    return true;
+  });
+  return ranks;
 }
 
 std::string_view words_for(pretrain::Ended ended) {
@@ -85,9 +123,18 @@ int run_pretrain(const Arguments& arguments) {
     return exit_ok;
   }
   const Kind kind = kind_named(arguments.front());
+  Arguments flags(arguments.begin() + 1, arguments.end());
+  const distributed::Environment here = distributed::read_environment();
+  const auto dry = take_dry_run(flags, here.world_size);
   const config::Config config = config::Config::load(
-      {.flags = Arguments(arguments.begin() + 1, arguments.end()),
-       .world_size = distributed::read_environment().world_size});
+      {.flags = flags, .world_size = dry.value_or(here.world_size)});
+  if (dry) {
+    const std::string plan = pretrain::dry_run(kind, config);
+    if (here.rank == 0) {
+      fmt::print("{}", plan);
+    }
+    return exit_ok;
+  }
   const distributed::World world = join_job(config.flags.distributed);
   const Logger logger({.rank = world.rank(), .world_size = world.size()});
   const pretrain::Outcome outcome = pretrain::run(kind, config, world, logger);

@@ -2,7 +2,9 @@
 
 #include "cli/command.h"
 #include "cli/join_job.h"
+#include "config/flag.h"
 
+#include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 #include <cairn/base/log.h>
 #include <cairn/distributed/environment.h>
@@ -83,6 +85,28 @@ class OwnFlags {
       if (!values_.emplace(name, value).second) {
         throw ConfigError({.what = "is given twice", .where = name});
       }
+    }
+  }
+
+  /// A flag that neither we nor Megatron have.
+  void refuse_unknown() const {
+    for (const std::string& word : rest_) {
+      const std::string name = word.substr(0, word.find('='));
+      if (!name.starts_with("--") || config::find_flag(name) != nullptr ||
+          config::find_refused_flag(name) != nullptr) {
+        continue;
+      }
+      std::vector<std::string_view> names = config::flag_names();
+      names.insert(names.begin(), "--help");
+      for (const Known& own : takes_value) {
+        names.insert(names.begin(), own.first);
+      }
+      const auto close = nearest(name, names);
+      throw ConfigError(
+          {.what = "unknown flag",
+           .where = name,
+           .remedy = close ? fmt::format("did you mean {}?", *close)
+                           : "see `cairn probe --help`"});
     }
   }
 
@@ -225,8 +249,10 @@ int run_probe(const Arguments& arguments) {
     fmt::print("{}", probe_help);
     return exit_ok;
   }
+  const OwnFlags flags(arguments);
+  flags.refuse_unknown();
   const pretrain::ProbeOptions options =
-      options_of(OwnFlags(arguments), distributed::read_environment());
+      options_of(flags, distributed::read_environment());
   const pretrain::Probe probe(options);
   const distributed::World world = join_job(probe.config().flags.distributed);
   const Logger logger(

@@ -126,14 +126,6 @@ void check_layers(const Config& config) {
             "contradicts --pipeline-model-parallel-size {}",
             degrees.pipeline_parallel));
   }
-  if (model.num_layers) {
-    divides(
-        config,
-        "--num-layers",
-        *model.num_layers,
-        "--pipeline-model-parallel-size",
-        degrees.pipeline_parallel);
-  }
   const bool interleaved =
       degrees.pipeline_schedule == PipelineSchedule::interleaved;
   if (interleaved && !degrees.layers_per_virtual_stage) {
@@ -151,6 +143,12 @@ void check_layers(const Config& config) {
           "virtual stages need --pipeline-model-parallel-size of 2 or more");
     }
     if (model.num_layers) {
+      divides(
+          config,
+          "--num-layers",
+          *model.num_layers,
+          "--pipeline-model-parallel-size",
+          degrees.pipeline_parallel);
       divides(
           config,
           "--num-layers",

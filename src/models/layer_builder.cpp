@@ -3,6 +3,7 @@
 #include "models/attention_mask.h"
 #include "models/language_head.h"
 #include "models/masked_head.h"
+#include "models/text_positions.h"
 
 #include <cairn/nn/tensor_parallel.h>
 
@@ -64,12 +65,22 @@ ModelLayer LayerBuilder::words(const char* type) const {
 }
 
 void LayerBuilder::add_embedding(Field tokens) {
+  LayerList::Change beside_words{.drops = {tokens}, .adds = {&Stream::hidden}};
+  const bool counts = counts_text(d_) && !list_.carries(&Stream::positions);
+  if (counts) { // of tokens, which go no further
+    beside_words.adds.push_back(&Stream::positions);
+  }
   list_.add<nn::VocabularyEmbedding>(
       words("embedding"),
-      [tokens](const nn::VocabularyEmbedding& word, Stream& stream) {
+      [tokens,
+       counts,
+       d = d_](const nn::VocabularyEmbedding& word, Stream& stream) {
         stream.hidden = word.forward(stream.*tokens);
+        if (counts) {
+          stream.positions = text_positions(stream.*tokens, d);
+        }
       },
-      {.drops = {tokens}, .adds = {&Stream::hidden}});
+      beside_words);
   ModelLayer rest{.name = "embedding", .type = "embedding"};
   if (d_.family == checkpoints::ModelFamily::t5) { // its stacks have one
     rest.tied_key = rest.name;

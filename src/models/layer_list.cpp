@@ -18,6 +18,10 @@ Tensors written(const Stream& stream, const Fields& fields) {
   return tensors;
 }
 
+bool LayerList::carries(Field field) const {
+  return std::ranges::find(carried_, field) != carried_.end();
+}
+
 void LayerList::apply(const Change& change) {
   std::erase_if(carried_, [&](Field field) {
     return std::ranges::find(change.drops, field) != change.drops.end();

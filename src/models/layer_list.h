@@ -52,6 +52,8 @@ class LayerList {
     layers_.push_back(std::move(layer));
   }
 
+  /// Whether the last layer gives that.
+  bool carries(Field field) const;
   /// What the last layer gives.
   const Fields& carried() const { return carried_; }
   std::vector<ModelLayer> take() { return std::move(layers_); }

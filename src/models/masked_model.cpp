@@ -4,20 +4,17 @@
 #include "models/language_head.h"
 #include "models/masked_head.h"
 #include "models/stack.h"
+#include "models/text_positions.h"
 
 #include <cairn/nn/tensor_parallel.h>
 
 namespace cairn::models {
 namespace {
 
-/// RoBERTa counts what is no padding, which has a row of its own before the
-/// first position's.
 at::Tensor positions_of(const ModelInput& input, const ModelDescription& d) {
-  if (input.positions.defined() || d.position_offset == 0 || !d.pad_token) {
-    return input.positions;
-  }
-  const at::Tensor text = input.tokens.ne(*d.pad_token).to(at::kLong);
-  return text.cumsum(1).mul_(text).sub_(1);
+  return !input.positions.defined() && counts_text(d)
+      ? text_positions(input.tokens, d)
+      : input.positions;
 }
 
 /// Fills in words that were masked: an embedding, blocks that look both ways,

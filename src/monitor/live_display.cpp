@@ -18,10 +18,12 @@ Colour wanted_colour() {
 
 } // namespace
 
-LiveDisplay::LiveDisplay(int fd) : fd_(fd), colour_(wanted_colour()) {}
+LiveDisplay::LiveDisplay(int fd)
+    : fd_(fd), colour_(wanted_colour()), on_signals_(fd) {}
 
 LiveDisplay::~LiveDisplay() {
   if (below_ > 0) {
+    on_signals_.set_below(0);
     put_on_terminal(fd_, fmt::format("\x1b[{}B\r\n", below_));
   }
 }
@@ -47,6 +49,7 @@ void LiveDisplay::draw(const TrainingView& view) {
   text += fmt::format("\x1b[{}A\r", lines.size());
   put_on_terminal(fd_, text);
   below_ = lines.size();
+  on_signals_.set_below(below_);
 }
 
 void LiveDisplay::say(std::string_view text, const TrainingView& view) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "monitor/end_of_drawing.h"
+
 #include <cairn/monitor/training_view.h>
 
 #include <string_view>
@@ -29,6 +31,7 @@ class LiveDisplay {
   int fd_;
   Colour colour_;
   std::size_t below_ = 0; ///< lines drawn below the cursor
+  EndOfDrawing on_signals_;
 };
 
 } // namespace cairn::monitor

@@ -1,16 +1,10 @@
 #include <cairn/pretrain/pretrain.h>
 
 #include "pretrain/build_model.h"
-#include "pretrain/describe_model.h"
-#include "pretrain/flags_schedule.h"
-#include "pretrain/foreign_weights.h"
+#include "pretrain/checked_run.h"
 #include "pretrain/pretraining_data.h"
-#include "pretrain/run_plan.h"
-#include "pretrain/stages.h"
-#include "pretrain/state_norms.h"
 #include "pretrain/step_times.h"
 #include "pretrain/trainer.h"
-#include "pretrain/used_flags.h"
 
 #include <ATen/Context.h>
 #include <cairn/base/error.h>
@@ -21,7 +15,6 @@
 #include <cairn/models/load_weights.h>
 #include <torch/utils.h>
 
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -29,36 +22,6 @@
 namespace cairn::pretrain {
 
 namespace {
-
-/// What cannot be trained, said before anything is read or allocated.
-void check(Kind kind, const config::Config& config) {
-  refuse_unused_flags(config);
-  const config::Flags& flags = config.flags;
-  const config::TrainingFlags& training = flags.training;
-  if (training.recompute_granularity ==
-      config::RecomputeGranularity::selective) {
-    throw ConfigError(
-        {.what = "attention is not recomputed by itself",
-         .where = "--recompute-granularity selective",
-         .remedy = "choose full, or leave it out"});
-  }
-  const bool recomputes = training.checkpoint_activations ||
-      training.recompute_granularity == config::RecomputeGranularity::full;
-  if (training.recompute_num_layers && !recomputes) {
-    throw ConfigError(
-        {.what = "nothing is recomputed",
-         .where = "--recompute-num-layers",
-         .remedy = "give --checkpoint-activations as well"});
-  }
-  if (flags.logging.optimizer_states_to_tensorboard) {
-    require_moments(config.deepspeed.optimizer);
-  }
-  if (flags.data.reset_attention_mask && kind != Kind::gpt) {
-    throw ConfigError(
-        {.what = "documents are kept apart in GPT's samples only",
-         .where = "--reset-attention-mask"});
-  }
-}
 
 void seed_generators(
     const config::TrainingFlags& flags,
@@ -113,26 +76,14 @@ Outcome run(
     const config::Config& config,
     const distributed::World& world,
     const Logger& logger) {
-  check(kind, config);
+  const CheckedRun checked = check_run(kind, config);
   if (world.rank() == 0) {
     logger.info("arguments:{}", config::given_text(config));
     if (config.flags.deepspeed.deepspeed) {
       logger.info("DeepSpeed is enabled.");
     }
   }
-  RunPlan plan = plan_run(config);
-  const auto schedule = flags_schedule(config);
-  const auto tokenizer = open_tokenizer(kind, config.flags);
-  checkpoints::ModelDescription description = describe_model(
-      kind,
-      config.flags,
-      static_cast<std::int64_t>(tokenizer->vocab_size()));
-  const auto foreign = foreign_weights(config.flags.checkpointing, description);
-  if (foreign) {
-    description =
-        describe_model(kind, config.flags, foreign->description.vocabulary);
-  }
-  check_stages(description, config);
+  const auto& [plan, schedule, tokenizer, description, foreign] = checked;
   distributed::ProcessMesh mesh =
       mesh_of(config.flags.distributed, world.group());
 
@@ -185,7 +136,7 @@ Outcome run(
   Trainer trainer(
       {.kind = kind,
        .config = config,
-       .plan = std::move(plan),
+       .plan = plan,
        .model = description,
        .data = std::move(data),
        .engine = made.engine,

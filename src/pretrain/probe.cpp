@@ -1,5 +1,6 @@
 #include <cairn/pretrain/probe.h>
 
+#include "pretrain/count_parameters.h"
 #include "pretrain/probe_config.h"
 #include "pretrain/probe_input.h"
 #include "pretrain/probe_run.h"
@@ -10,14 +11,11 @@
 #include <ATen/ops/tensor.h>
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
-#include <cairn/checkpoint/model_parameters.h>
 #include <cairn/checkpoint/safetensors.h>
 #include <cairn/models/load_model.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <numeric>
 #include <utility>
 
 namespace cairn::pretrain {
@@ -53,18 +51,6 @@ void require_writable(const fs::path& output, const fs::path& input) {
          .where = output.string()});
   }
   const AtomicFile trial(output);
-}
-
-std::int64_t count_parameters(const ModelDescription& model) {
-  std::int64_t sum = 0;
-  for (const auto& parameter : checkpoints::model_parameters(model)) {
-    sum += std::accumulate(
-        parameter.shape.begin(),
-        parameter.shape.end(),
-        std::int64_t{1},
-        std::multiplies<>());
-  }
-  return sum;
 }
 
 /// As Hugging Face's models call them.

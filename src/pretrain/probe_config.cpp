@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,8 +17,6 @@
 namespace cairn::pretrain {
 
 namespace {
-
-using checkpoints::ModelFamily;
 
 const std::set<std::string_view> layout_flags{
     "--tensor-model-parallel-size",
@@ -143,35 +142,30 @@ void check_layout(
           "--sequence-parallel");
     }
   }
-  const bool stages =
-      model.family == ModelFamily::gpt2 || model.family == ModelFamily::llama;
-  if (is_pipelined(flags) && !stages) {
-    throw ConfigError(
-        {.what = "only GPT and Llama are cut into pipeline stages",
-         .where = "--pipeline-model-parallel-size",
-         .values = std::string(checkpoints::name_of(model.family)),
-         .remedy = "use --tensor-model-parallel-size or ZeRO"});
-  }
-  if (model.layers < flags.pipeline_parallel) {
-    throw ConfigError(
-        {.what = "more stages than layers",
-         .where = "--pipeline-model-parallel-size",
-         .values =
-             fmt::format("{} and {}", flags.pipeline_parallel, model.layers)});
-  }
+  check_stages(model, config, input.layer_inputs());
 }
 
-/// All rows at once.
-void divide_rows(config::Config& config, const ProbeInput& input) {
+/// All rows at once, or so many of them.
+void divide_rows(
+    config::Config& config,
+    const ProbeInput& input,
+    std::optional<std::int64_t> micro) {
   require_division(
       input.rows(),
       "the rows of the batch",
       config.data_parallel_size,
       "the input");
+  const std::int64_t rows = input.rows() / config.data_parallel_size;
+  if (micro && rows % *micro != 0) {
+    throw ConfigError(
+        {.what = "a rank's rows do not divide into micro batches",
+         .where = "--micro-batch-size",
+         .values = fmt::format("{} rows, {} at once", rows, *micro)});
+  }
   config.deepspeed.batch = {
       .train = input.rows(),
-      .micro = input.rows() / config.data_parallel_size,
-      .accumulation = 1,
+      .micro = micro.value_or(rows),
+      .accumulation = rows / micro.value_or(rows),
       .data_parallel = config.data_parallel_size};
 }
 
@@ -218,7 +212,11 @@ config::Config probe_config(
   refuse_flags(config, train);
   check_layout(config, model, input);
   if (!train || !own_batch) {
-    divide_rows(config, input);
+    const bool micro = own_batch && config.given.contains("--micro-batch-size");
+    divide_rows(
+        config,
+        input,
+        micro ? std::optional(config.deepspeed.batch->micro) : std::nullopt);
   }
   if (train) {
     plan_training(config, input);

@@ -342,13 +342,21 @@ std::int64_t ProbeInput::asked(
 }
 
 models::LayerInputs ProbeInput::layer_inputs() const {
+  using models::ModelInput;
   models::LayerInputs fields;
-  if (find("position_ids") != nullptr) {
-    fields.inputs.push_back(&models::ModelInput::positions);
-  }
-  if (find("attention_mask") != nullptr) {
-    fields.inputs.push_back(&models::ModelInput::mask);
-  }
+  const auto bring = [&](const char* name,
+                         at::Tensor ModelInput::*field,
+                         models::LayerInputs::Fields& to) {
+    if (find(name) != nullptr) {
+      to.push_back(field);
+    }
+  };
+  bring("position_ids", &ModelInput::positions, fields.inputs);
+  bring("attention_mask", &ModelInput::mask, fields.inputs);
+  bring("token_type_ids", &ModelInput::token_types, fields.inputs);
+  bring("decoder_input_ids", &ModelInput::decoder_tokens, fields.inputs);
+  bring("decoder_attention_mask", &ModelInput::decoder_mask, fields.inputs);
+  bring("next_sentence_label", &ModelInput::next_sentence, fields.labels);
   return fields;
 }
 

@@ -42,7 +42,7 @@ class ProbeInput {
   /// How many labels there are in some rows of a step; never 0 in all.
   std::int64_t asked(std::int64_t step, std::int64_t first, std::int64_t rows)
       const;
-  /// What a pipeline's micro batches bring beside the tokens.
+  /// What a pipeline's micro batches bring.
   models::LayerInputs layer_inputs() const;
 
   /// Other tensors of the file, which bear the name of a result: what to

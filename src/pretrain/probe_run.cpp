@@ -37,6 +37,21 @@ bool optimizer_is_megatrons(const config::Config& config) {
   return place != config.given.end() && place->second.file.empty();
 }
 
+/// Of a pass, whose mean over labels counts weight[0] of weight[1] in the
+/// step's. Whether sentences follow is asked once a row, and rows are divided
+/// evenly.
+at::Tensor weighted_loss(
+    const models::ModelOutput& output,
+    const at::Tensor& weight) {
+  at::Tensor sum;
+  for (const auto& [name, loss] : output.losses) {
+    const at::Tensor weighted =
+        name == "lm loss" ? loss * weight[0] / weight[1] : loss;
+    sum = sum.defined() ? sum + weighted : weighted;
+  }
+  return sum;
+}
+
 at::Tensor on_device(const at::Tensor& x, at::Device device) {
   return x.defined() ? x.to(device) : x;
 }
@@ -123,10 +138,12 @@ pipeline::Loss ProbeRun::stage_loss(const models::LayeredModel& layered) {
              const models::Tensors& outputs,
              const models::Tensors& labels) -> models::Tensors {
     if (parts_.logits) {
-      keep("logits", output(outputs, {}).logits);
+      keep(output(outputs, {}));
     }
-    const at::Tensor& weight = labels.at(1);
-    return {output(outputs, {labels.at(0)}).loss * weight[0] / weight[1]};
+    models::Tensors asked = labels;
+    const at::Tensor weight = asked.back();
+    asked.pop_back();
+    return {weighted_loss(output(outputs, asked), weight)};
   };
 }
 
@@ -135,20 +152,10 @@ double ProbeRun::run_passes(std::int64_t step) {
   for (std::int64_t pass = 0; pass < batch_.accumulation; ++pass) {
     const Share mine = share(step, pass);
     const auto output = engine_.forward<models::ModelOutput>(batch(mine));
-    at::Tensor loss;
-    for (const auto& [name, part] : output.losses) {
-      // Whether sentences follow is asked once a row, and rows are divided
-      // evenly.
-      const at::Tensor weighted =
-          name == "lm loss" ? part * mine.asked / mine.of : part;
-      loss = loss.defined() ? loss + weighted : weighted;
-    }
+    const at::Tensor loss = weighted_loss(output, weight_of(mine));
     sum += loss.item<double>();
     if (parts_.logits) {
-      keep("logits", output.logits);
-      if (output.next_sentence_logits.defined()) {
-        keep("next_sentence_logits", output.next_sentence_logits);
-      }
+      keep(output);
     }
     engine_.backward(loss);
     engine_.step();
@@ -160,21 +167,32 @@ double ProbeRun::run_pipeline(std::int64_t step) {
   std::int64_t pass = 0;
   const at::Tensor loss = engine_.train_batch([&] {
     const Share mine = share(step, pass++);
-    const models::ModelInput input = batch(mine);
-    models::LayerTensors given =
-        models::layer_tensors(model_, parts_.input.layer_inputs(), input);
-    given.labels.push_back(
-        at::tensor({mine.asked, mine.of}, input.labels.options()));
-    return std::optional<pipeline::MicroBatch>(
-        {std::move(given.inputs), std::move(given.labels)});
+    pipeline::MicroBatch given =
+        micro_batch_of(model_, parts_.input.layer_inputs(), batch(mine));
+    given.labels.push_back(weight_of(mine));
+    return std::optional(std::move(given));
   });
   return loss.item<double>();
 }
 
-void ProbeRun::keep(const std::string& name, const at::Tensor& scores) {
-  if (mesh_.is_last_stage() && mesh_.coordinate(Axis::tensor) == 0) {
-    kept_[name].push_back(scores.detach().to(at::kCPU, at::kFloat));
+at::Tensor ProbeRun::weight_of(const Share& share) const {
+  return at::tensor(
+      {share.asked, share.of},
+      at::TensorOptions(at::kLong).device(engine_.device()));
+}
+
+/// Scores, on the ranks that have them for all.
+void ProbeRun::keep(const models::ModelOutput& output) {
+  if (!mesh_.is_last_stage() || mesh_.coordinate(Axis::tensor) != 0) {
+    return;
   }
+  const auto add = [&](const char* name, const at::Tensor& scores) {
+    if (scores.defined()) {
+      kept_[name].push_back(scores.detach().to(at::kCPU, at::kFloat));
+    }
+  };
+  add("logits", output.logits);
+  add("next_sentence_logits", output.next_sentence_logits);
 }
 
 /// All rows, on rank 0, from the ranks that keep them; `shape` is a row's.

@@ -66,7 +66,8 @@ class ProbeRun {
   pipeline::Loss stage_loss(const models::LayeredModel& layered);
   double run_passes(std::int64_t step);
   double run_pipeline(std::int64_t step);
-  void keep(const std::string& name, const at::Tensor& scores);
+  at::Tensor weight_of(const Share& share) const;
+  void keep(const models::ModelOutput& output);
   at::Tensor gathered(
       const std::string& name,
       const std::vector<std::int64_t>& shape);

@@ -16,14 +16,6 @@ using checkpoints::ModelDescription;
 using checkpoints::ModelFamily;
 using models::ModelInput;
 
-/// As many blocks on every stage, unless the JSON says otherwise.
-pipeline::PartitionMethod partition_of(const config::Config& config) {
-  return pipeline::PartitionMethod::parse(
-      config.given.contains("pipeline.partition")
-          ? config.deepspeed.pipeline.partition
-          : "type:block");
-}
-
 pipeline::LayerSpec spec_of(const models::ModelLayer& layer) {
   pipeline::LayerSpec spec = pipeline::LayerSpec::built_by(
                                  layer.build,
@@ -101,15 +93,36 @@ bool is_pipelined(const config::DistributedFlags& flags) {
   return flags.pipeline_parallel > 1;
 }
 
-void check_stages(const ModelDescription& d, const config::Config& config) {
+pipeline::PartitionMethod partition_of(
+    const config::Config& config,
+    const std::vector<models::ModelLayer>& layers) {
+  if (config.given.contains("pipeline.partition")) {
+    return pipeline::PartitionMethod::parse(
+        config.deepspeed.pipeline.partition);
+  }
+  pipeline::PartitionMethod method{
+      .kind = pipeline::PartitionMethod::Kind::weights};
+  for (const models::ModelLayer& layer : layers) {
+    constexpr double decides_ties = 1e-3;
+    method.weights.push_back(
+        layer.type == "block"      ? 1
+            : layer.type == "head" ? decides_ties
+                                   : 0);
+  }
+  return method;
+}
+
+void check_stages(
+    const ModelDescription& d,
+    const config::Config& config,
+    const models::LayerInputs& inputs) {
   if (!is_pipelined(config.flags.distributed)) {
     return;
   }
   const auto stages =
       static_cast<int>(config.flags.distributed.pipeline_parallel);
   const std::vector<models::ModelLayer> layers =
-      models::model_layers(d, {}, pretraining_inputs(d, config.flags.data))
-          .layers;
+      models::model_layers(d, {}, inputs).layers;
   std::vector<pipeline::LayerFacts> facts;
   for (const models::ModelLayer& layer : layers) {
     facts.push_back({layer.type, static_cast<double>(layer.parameters)});
@@ -124,7 +137,7 @@ void check_stages(const ModelDescription& d, const config::Config& config) {
          .remedy = fmt::format("use at most {} stages", blocks)});
   }
   const std::vector<int> cuts =
-      pipeline::partition(facts, stages, partition_of(config));
+      pipeline::partition(facts, stages, partition_of(config, layers));
   std::set<std::string> owned; // tied layers belong to their first stage
   for (std::size_t stage = 0; stage + 1 < cuts.size(); ++stage) {
     bool trains = false;
@@ -163,7 +176,7 @@ std::shared_ptr<pipeline::PipelineModule> build_stage(
   for (const models::ModelLayer& layer : model.layers) {
     layers.push_back(spec_of(layer));
   }
-  place.partition = partition_of(config);
+  place.partition = partition_of(config, model.layers);
   if (build.loss) {
     place.loss = build.loss(model);
   } else {
@@ -177,10 +190,9 @@ std::shared_ptr<pipeline::PipelineModule> build_stage(
 
 pipeline::MicroBatch micro_batch_of(
     const ModelDescription& d,
-    const config::DataFlags& flags,
+    const models::LayerInputs& inputs,
     const ModelInput& input) {
-  models::LayerTensors tensors =
-      models::layer_tensors(d, pretraining_inputs(d, flags), input);
+  models::LayerTensors tensors = models::layer_tensors(d, inputs, input);
   return {std::move(tensors.inputs), std::move(tensors.labels)};
 }
 

@@ -6,6 +6,7 @@
 #include <cairn/config/config.h>
 #include <cairn/models/model_layers.h>
 #include <cairn/pipeline/micro_batch.h>
+#include <cairn/pipeline/partition.h>
 #include <cairn/pipeline/pipeline_module.h>
 
 #include <memory>
@@ -17,11 +18,18 @@ namespace cairn::pretrain {
 
 bool is_pipelined(const config::DistributedFlags& flags);
 
+/// As many blocks on every stage, unless the JSON says otherwise; where some
+/// have one more, not the last, which has the heads besides.
+pipeline::PartitionMethod partition_of(
+    const config::Config& config,
+    const std::vector<models::ModelLayer>& layers);
+
 /// Throws ConfigError, before anything is allocated, if a stage would have
-/// nothing to do or to train.
+/// nothing to do or to train. `inputs`: of the micro batches.
 void check_stages(
     const checkpoints::ModelDescription& description,
-    const config::Config& config);
+    const config::Config& config,
+    const models::LayerInputs& inputs);
 
 /// What pretraining_input() gives and the model has a use for.
 models::LayerInputs pretraining_inputs(
@@ -37,10 +45,10 @@ std::shared_ptr<pipeline::PipelineModule> build_stage(
     const BuildOptions& build,
     pipeline::PipelineModuleOptions place);
 
-/// What the stages take of an input as models::pretraining_input() makes it.
+/// What the stages take of an input.
 pipeline::MicroBatch micro_batch_of(
     const checkpoints::ModelDescription& description,
-    const config::DataFlags& flags,
+    const models::LayerInputs& inputs,
     const models::ModelInput& input);
 
 } // namespace cairn::pretrain

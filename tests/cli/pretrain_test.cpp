@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <sstream>
@@ -185,6 +186,20 @@ TEST_F(Pretrain, GoesOnWithOtherRanks) {
   }
 }
 
+TEST_F(Pretrain, CutsLayersThatStagesDoNotDivide) {
+  Words words = gpt(2);
+  *(std::ranges::find(words, "--num-layers") + 1) = "3";
+  succeed(launched(words + Words{"--pipeline-model-parallel-size", "2"}));
+  const Result result =
+      run(launched(words + Words{"--pipeline-model-parallel-size", "4"}, 4));
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("--pipeline-model-parallel-size: a pipeline has at most as "
+                "many stages as the model layers (4; 3 layers); use at most 3 "
+                "stages"));
+}
+
 TEST_F(Pretrain, SavesOnSigtermIfAsked) {
   Command command(launched(
       gpt(100000) + saving("signal") + Words{"--exit-signal-handler"}));
@@ -193,6 +208,82 @@ TEST_F(Pretrain, SavesOnSigtermIfAsked) {
   const Result result = command.finish();
   EXPECT_THAT(result.out + result.err, HasSubstr("stopped by SIGTERM"));
   EXPECT_FALSE(fs::is_empty(path("signal")));
+}
+
+/// Where the cursor stands, in lines from where it began, and the lowest line
+/// that was written to.
+struct CursorAtTheEnd {
+  int line = 0;
+  int lowest = 0;
+};
+
+CursorAtTheEnd follow_cursor(const std::string& shown) {
+  CursorAtTheEnd cursor;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    if (shown[i] == '\n') {
+      ++cursor.line;
+    } else if (shown.compare(i, 2, "\x1b[") == 0) {
+      const std::size_t end = shown.find_first_not_of("0123456789;?", i + 2);
+      const int by = std::atoi(shown.c_str() + i + 2);
+      cursor.line += shown[end] == 'A' ? -by : shown[end] == 'B' ? by : 0;
+      i = end;
+    } else if (shown[i] != '\r') {
+      cursor.lowest = std::max(cursor.lowest, cursor.line);
+    }
+  }
+  return cursor;
+}
+
+TEST_F(Pretrain, LeavesTheTerminalInOrderAfterCtrlC) {
+  const std::vector<std::pair<std::string, std::string>> terminal{
+      {"TERM", "xterm"}};
+  for (const Words& words :
+       {launched(gpt(100000)),
+        cairn(gpt(100000)),
+        launched(gpt(100000) + Words{"--zero-stage", "3"}, 1)}) {
+    Command command(words, terminal, Command::Streams::terminal);
+    command.wait_for(" loss ");
+    command.wait_for("A\r"); // a whole drawing
+    command.type("\x03");
+    const Result result = command.finish();
+    EXPECT_EQ(result.code, 128 + SIGINT) << result.out;
+    command.expect_nothing_left();
+    const CursorAtTheEnd cursor = follow_cursor(result.out);
+    EXPECT_GT(cursor.line, cursor.lowest) << result.out;
+  }
+}
+
+TEST_F(Pretrain, SaysWhatItWouldTrain) {
+  const Result here = run(launched(gpt(4) + Words{"--dry-run"}));
+  EXPECT_EQ(here.code, 0) << here.err;
+  EXPECT_THAT(
+      here.out,
+      AllOf(
+          HasSubstr("[0] model:      gpt, 36032 parameters, vocabulary 300 "
+                    "padded to 384\n"),
+          HasSubstr("[0] ranks:      2 = 2 data x 1 pipeline x 1 tensor, ZeRO "
+                    "stage 0\n"),
+          HasSubstr("[0] iterations: 4, 32 samples of 32 tokens\n"),
+          Not(HasSubstr("[1]"))));
+  const Result there = run(cairn(
+      gpt(4) +
+      Words{
+          "--dry-run=8",
+          "--pipeline-model-parallel-size",
+          "2",
+          "--data-path",
+          "nowhere"}));
+  EXPECT_EQ(there.code, 0) << there.err;
+  EXPECT_THAT(
+      there.out,
+      AllOf(
+          HasSubstr("ranks:      8 = 4 data x 2 pipeline x 1 tensor"),
+          HasSubstr("effective batch 8 = 2 per rank x 1 accumulation x 4")));
+  const Result nonsense = run(cairn(gpt(4) + Words{"--dry-run=some"}));
+  EXPECT_EQ(nonsense.code, 2);
+  EXPECT_THAT(
+      nonsense.err,
+      HasSubstr("--dry-run: \"some\" is no number of ranks"));
 }
 
 TEST_F(Pretrain, RampsTheBatchUpAndCountsInSamples) {

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -63,6 +65,15 @@ TEST(ProbeCommand, SaysWhatIsWrong) {
       refusal(whole, {"--tensor-model-paralel-size", "2"}),
       HasSubstr("did you mean --tensor-model-parallel-size?"));
   EXPECT_THAT(
+      refusal({"--load", gpt2, "--inptu", batch}, {"--output", output}),
+      HasSubstr("--inptu: unknown flag; did you mean --input?"));
+  EXPECT_THAT(
+      refusal(whole, {"--tain"}),
+      HasSubstr("--tain: unknown flag; did you mean --train?"));
+  EXPECT_THAT(
+      refusal(whole, {"--nothing-like-it=3"}),
+      HasSubstr("--nothing-like-it: unknown flag; see `cairn probe --help`"));
+  EXPECT_THAT(
       refusal(whole, {"--tensor-model-parallel-size", "2"}),
       HasSubstr("world size 1 is not a multiple of tensor 2"));
   EXPECT_THAT(
@@ -81,6 +92,32 @@ TEST(ProbeCommand, SaysWhatIsWrong) {
           {"--output", output},
           1),
       HasSubstr("config.json"));
+  EXPECT_FALSE(fs::exists(output));
+}
+
+TEST(ProbeCommand, LeavesNothingRunningAfterCtrlC) {
+  const TemporaryFolder folder;
+  const std::string output = (folder / "out").string();
+  const std::string input = folder / "fifo"; // so that it waits
+  ASSERT_EQ(::mkfifo(input.c_str(), 0600), 0);
+  testing::Command command(
+      {CAIRN_BINARY_DIR "/bin/cairn",
+       "launch",
+       "--num_gpus",
+       "2",
+       "probe",
+       "--load",
+       gpt2,
+       "--input",
+       input,
+       "--output",
+       output},
+      {},
+      testing::Command::Streams::terminal);
+  command.wait_for("starting 2 of 2 ranks here");
+  command.type("\x03");
+  EXPECT_EQ(command.finish().code, 128 + SIGINT) << command.out();
+  command.expect_nothing_left();
   EXPECT_FALSE(fs::exists(output));
 }
 

@@ -51,8 +51,15 @@ TEST(Check, Shapes) {
       error_of({"--seq-length", "2048", "--max-position-embeddings", "1024"}),
       "--seq-length: 2048 tokens, but --max-position-embeddings is 1024; raise "
       "--max-position-embeddings");
+  accept({"--num-layers", "25", "--pipeline-model-parallel-size", "4"});
   EXPECT_EQ(
-      error_of({"--num-layers", "25", "--pipeline-model-parallel-size", "4"}),
+      error_of(
+          {"--num-layers",
+           "25",
+           "--pipeline-model-parallel-size",
+           "4",
+           "--num-layers-per-virtual-pipeline-stage",
+           "2"}),
       "--num-layers: 25 is not divisible by --pipeline-model-parallel-size 4; "
       "make it a multiple of 4, or change --pipeline-model-parallel-size");
   EXPECT_NE(

@@ -61,7 +61,7 @@ Curve reference(const std::string& model) {
   EXPECT_TRUE(in);
   EXPECT_EQ(curve.front().losses.size(), model == "bert" ? 2U : 1U);
   EXPECT_GT(std::abs(curve.back().losses[0] - curve.front().losses[0]), 1e-3);
-  if (model == "gpt") {
+  if (model.starts_with("gpt")) {
     EXPECT_NEAR(
         curve.front().zeros,
         parity::unused_positions * parity::hidden,
@@ -227,6 +227,21 @@ std::vector<Row> rows() {
        .partition = "uniform"});
   result.push_back(
       {.name = "t5_relative_pipeline4", .model = "t5_relative", .pipeline = 4});
+  // Blocks that the stages do not divide.
+  result.push_back(
+      {.name = "uneven_pipeline4", .model = "gpt_of_5", .pipeline = 4});
+  for (const char* partition : {"", "uniform", "parameters", "type:block"}) {
+    const std::string_view method(partition);
+    result.push_back(
+        {.name = fmt::format(
+             "uneven_pipeline2_{}",
+             method.empty() ? "default" : method.substr(method.find(':') + 1)),
+         .model = "gpt_of_5",
+         .data = method.empty() ? 2 : 1,
+         .pipeline = 2,
+         .stage = 2,
+         .partition = partition});
+  }
   return result;
 }
 

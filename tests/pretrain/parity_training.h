@@ -63,13 +63,15 @@ using Curve = std::vector<Point>;
 
 inline checkpoints::ModelDescription describe(const std::string& model) {
   const models::ModelSizes sizes{
-      .layers = model == "gpt" ? 4 : 2,
+      .layers = model == "gpt"  ? 4
+          : model == "gpt_of_5" ? 5
+                                : 2,
       .hidden = hidden,
       .heads = 4,
       .sequence = sequence + unused_positions,
       .vocabulary = vocabulary,
       .padded_vocabulary = 64};
-  if (model == "gpt") {
+  if (model.starts_with("gpt")) {
     return models::gpt_description(sizes);
   }
   if (model == "bert") {
@@ -115,7 +117,7 @@ inline data::TensorBatch batch_of(
   const at::Tensor tokens = text.narrow(1, 0, sequence).contiguous();
   const at::Tensor next = text.narrow(1, 1, sequence).contiguous();
   data::TensorBatch batch;
-  if (model == "gpt") {
+  if (model.starts_with("gpt")) {
     batch.tensors = {
         {"tokens", tokens},
         {"labels", next},
@@ -191,7 +193,10 @@ struct Training {
              .tensor = row.tensor}) {
     const Logger logger({.least = LogLevel::error});
     const config::Config config = config_of(row);
-    check_stages(description, config);
+    check_stages(
+        description,
+        config,
+        pretraining_inputs(description, config.flags.data));
     engine.emplace(initialize({.model = build_model(
                                    description,
                                    config,
@@ -225,8 +230,10 @@ struct Training {
     };
     if (row.pipeline > 1) {
       engine->train_batch([&] {
-        return std::optional(
-            micro_batch_of(description, config::DataFlags{}, next()));
+        return std::optional(micro_batch_of(
+            description,
+            pretraining_inputs(description, config::DataFlags{}),
+            next()));
       });
       add(engine->loss_parts(), passes);
     } else {

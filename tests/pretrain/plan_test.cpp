@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -136,7 +138,8 @@ void cut(Kind kind, int stages, const std::string& partition = "") {
     config.given.emplace("pipeline.partition", config::Place{});
     config.deepspeed.pipeline.partition = partition;
   }
-  check_stages(describe_model(kind, config.flags, 512), config);
+  const auto model = describe_model(kind, config.flags, 512);
+  check_stages(model, config, pretraining_inputs(model, config.flags.data));
 }
 
 TEST(Stages, HaveABlockEach) {
@@ -150,6 +153,37 @@ TEST(Stages, HaveABlockEach) {
   EXPECT_THAT(
       error_text([] { cut(Kind::t5, 4); }),
       HasSubstr("(4; 2 encoder and 1 decoder layers); use at most 3 stages"));
+}
+
+/// How many blocks each stage has.
+std::vector<std::int64_t> blocks(int layers, int stages) {
+  const config::Config config = config_of({});
+  auto model = describe_model(Kind::gpt, config.flags, 512);
+  model.layers = layers;
+  const auto all = models::model_layers(model).layers;
+  std::vector<pipeline::LayerFacts> facts;
+  for (const models::ModelLayer& layer : all) {
+    facts.push_back({layer.type, static_cast<double>(layer.parameters)});
+  }
+  const auto cuts =
+      pipeline::partition(facts, stages, partition_of(config, all));
+  std::vector<std::int64_t> counts;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    counts.push_back(std::count_if(
+        all.begin() + cuts[i],
+        all.begin() + cuts[i + 1],
+        [](const auto& layer) { return layer.type == "block"; }));
+  }
+  return counts;
+}
+
+TEST(Stages, NeedNotDivideTheBlocks) {
+  EXPECT_THAT(blocks(12, 4), ElementsAre(3, 3, 3, 3));
+  EXPECT_THAT(blocks(5, 2), ElementsAre(3, 2));
+  EXPECT_THAT(blocks(2, 2), ElementsAre(1, 1));
+  const auto uneven = blocks(25, 4);
+  EXPECT_EQ(std::ranges::max(uneven), 7);
+  EXPECT_EQ(uneven.back(), 6);
 }
 
 TEST(Stages, AreCutAsTheConfigurationSays) {

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,11 +34,19 @@ std::string unique_mark() {
   return fmt::format("{}-{:08x}{:08x}", ::getpid(), random(), random());
 }
 
+/// nohup, or a shell that runs all tests in the background, ignores them.
+void answer_signals() {
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT}) {
+    ::signal(signal, SIG_DFL);
+  }
+}
+
 } // namespace
 
 Command::Command(
     const Words& words,
-    const std::vector<std::pair<std::string, std::string>>& changes)
+    const std::vector<std::pair<std::string, std::string>>& changes,
+    Streams streams)
     : mark_(unique_mark()), started_(Clock::now()) {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -62,6 +71,10 @@ Command::Command(
   }
   const auto arguments = pointers(words);
   const auto environment = pointers(entries);
+  if (streams == Streams::terminal) {
+    start_on_terminal(arguments, environment);
+    return;
+  }
   std::array<int, 2> out{};
   std::array<int, 2> err{};
   if (::pipe2(out.data(), O_CLOEXEC) != 0 ||
@@ -70,10 +83,7 @@ Command::Command(
   }
   pid_ = ::fork();
   if (pid_ == 0) {
-    // nohup, or a shell that runs all tests in the background, ignores them.
-    for (const int signal : {SIGHUP, SIGINT, SIGQUIT}) {
-      ::signal(signal, SIG_DFL);
-    }
+    answer_signals();
     ::dup2(::open("/dev/null", O_RDONLY), 0);
     ::dup2(out[1], 1);
     ::dup2(err[1], 2);
@@ -84,6 +94,34 @@ Command::Command(
   ::close(err[1]);
   out_ = UniqueFd(out[0]);
   err_ = UniqueFd(err[0]);
+}
+
+void Command::start_on_terminal(
+    const std::vector<char*>& arguments,
+    const std::vector<char*>& environment) {
+  const winsize size{
+      .ws_row = 40,
+      .ws_col = 100,
+      .ws_xpixel = 0,
+      .ws_ypixel = 0};
+  int terminal = -1;
+  pid_ = ::forkpty(&terminal, nullptr, nullptr, &size);
+  if (pid_ == 0) {
+    answer_signals();
+    ::execvpe(arguments[0], arguments.data(), environment.data());
+    ::_exit(126);
+  }
+  if (pid_ < 0) {
+    std::abort();
+  }
+  ::fcntl(terminal, F_SETFD, FD_CLOEXEC);
+  out_ = UniqueFd(terminal);
+}
+
+void Command::type(std::string_view keys) {
+  ASSERT_EQ(
+      ::write(out_.get(), keys.data(), keys.size()),
+      static_cast<ssize_t>(keys.size()));
 }
 
 Command::~Command() {

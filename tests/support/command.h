@@ -26,10 +26,15 @@ struct Result {
 /// mark by which it and all its descendants are found.
 class Command {
  public:
+  enum class Streams {
+    pipes,
+    terminal ///< of its own: all that is shown there counts as stdout
+  };
   /// `environment` is set on top of our own.
   explicit Command(
       const Words& words,
-      const std::vector<std::pair<std::string, std::string>>& environment = {});
+      const std::vector<std::pair<std::string, std::string>>& environment = {},
+      Streams streams = Streams::pipes);
   ~Command(); ///< kills what is left of it
 
   pid_t pid() const { return pid_; }
@@ -42,6 +47,7 @@ class Command {
   /// Reads on until both its streams have ended.
   Result finish();
   void send(int signal);
+  void type(std::string_view keys); ///< on its terminal
 
   /// The processes that carry the mark, zombies not counted.
   std::vector<pid_t> living() const;
@@ -49,6 +55,9 @@ class Command {
   void expect_nothing_left() const;
 
  private:
+  void start_on_terminal(
+      const std::vector<char*>& arguments,
+      const std::vector<char*>& environment);
   bool read_some();
   void wait_until(const std::string& stream, std::string_view text);
 

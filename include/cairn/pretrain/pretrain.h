@@ -5,6 +5,7 @@
 #include <cairn/distributed/init_distributed.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace cairn::pretrain {
@@ -39,5 +40,9 @@ Outcome run(
     const config::Config& config,
     const distributed::World& world,
     const Logger& logger);
+
+/// What run() would do, in words, after all that can be checked without the
+/// data and the other ranks. Throws ConfigError.
+std::string dry_run(Kind kind, const config::Config& config);
 
 } // namespace cairn::pretrain

@@ -1,0 +1,18 @@
+#!/bin/bash
+# A GPT-2 of 345 million parameters, on one GPU.
+# What is added to the command line goes to `cairn pretrain`: --dry-run, say.
+set -eu
+CAIRN=${CAIRN:-$(dirname "$0")/../../cairn}
+CHECKPOINT_PATH=${CHECKPOINT_PATH:-checkpoints/gpt2_345m}
+VOCAB_FILE=${VOCAB_FILE:-gpt2-vocab.json}
+MERGE_FILE=${MERGE_FILE:-gpt2-merges.txt}
+DATA_PATH=${DATA_PATH:-webtext_text_document}
+
+exec "$CAIRN" pretrain gpt \
+    --num-layers 24 --hidden-size 1024 --num-attention-heads 16 \
+    --seq-length 1024 --max-position-embeddings 1024 --batch-size 8 \
+    --train-iters 320000 --lr 0.00015 --lr-decay-style cosine --lr-warmup-fraction .01 \
+    --weight-decay 1e-2 --clip-grad 1.0 --checkpoint-activations --fp16 \
+    --data-path "$DATA_PATH" --vocab-file "$VOCAB_FILE" --merge-file "$MERGE_FILE" \
+    --split 949,50,1 --save "$CHECKPOINT_PATH" --load "$CHECKPOINT_PATH" \
+    "$@"

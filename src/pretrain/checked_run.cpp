@@ -1,0 +1,76 @@
+#include "pretrain/checked_run.h"
+
+#include "pretrain/describe_model.h"
+#include "pretrain/flags_schedule.h"
+#include "pretrain/foreign_weights.h"
+#include "pretrain/pretraining_data.h"
+#include "pretrain/stages.h"
+#include "pretrain/state_norms.h"
+#include "pretrain/used_flags.h"
+
+#include <cairn/base/error.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace cairn::pretrain {
+
+namespace {
+
+/// Flags that contradict each other, or ask for what is not there.
+void check_flags(Kind kind, const config::Config& config) {
+  refuse_unused_flags(config);
+  const config::Flags& flags = config.flags;
+  const config::TrainingFlags& training = flags.training;
+  if (training.recompute_granularity ==
+      config::RecomputeGranularity::selective) {
+    throw ConfigError(
+        {.what = "attention is not recomputed by itself",
+         .where = "--recompute-granularity selective",
+         .remedy = "choose full, or leave it out"});
+  }
+  const bool recomputes = training.checkpoint_activations ||
+      training.recompute_granularity == config::RecomputeGranularity::full;
+  if (training.recompute_num_layers && !recomputes) {
+    throw ConfigError(
+        {.what = "nothing is recomputed",
+         .where = "--recompute-num-layers",
+         .remedy = "give --checkpoint-activations as well"});
+  }
+  if (flags.logging.optimizer_states_to_tensorboard) {
+    require_moments(config.deepspeed.optimizer);
+  }
+  if (flags.data.reset_attention_mask && kind != Kind::gpt) {
+    throw ConfigError(
+        {.what = "documents are kept apart in GPT's samples only",
+         .where = "--reset-attention-mask"});
+  }
+}
+
+} // namespace
+
+CheckedRun check_run(Kind kind, const config::Config& config) {
+  check_flags(kind, config);
+  CheckedRun run{
+      .plan = plan_run(config),
+      .schedule = flags_schedule(config),
+      .tokenizer = open_tokenizer(kind, config.flags),
+      .description = {},
+      .foreign = {}};
+  run.description = describe_model(
+      kind,
+      config.flags,
+      static_cast<std::int64_t>(run.tokenizer->vocab_size()));
+  run.foreign = foreign_weights(config.flags.checkpointing, run.description);
+  if (run.foreign) {
+    run.description =
+        describe_model(kind, config.flags, run.foreign->description.vocabulary);
+  }
+  check_stages(
+      run.description,
+      config,
+      pretraining_inputs(run.description, config.flags.data));
+  return run;
+}
+
+} // namespace cairn::pretrain

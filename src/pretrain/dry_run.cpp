@@ -1,0 +1,53 @@
+#include "pretrain/checked_run.h"
+#include "pretrain/count_parameters.h"
+
+#include <cairn/config/batch_config.h>
+#include <cairn/distributed/mesh_layout.h>
+#include <cairn/pretrain/pretrain.h>
+#include <fmt/format.h>
+
+namespace cairn::pretrain {
+
+namespace {
+
+std::string batches_text(const RunPlan& plan, const config::Config& config) {
+  const config::BatchConfig& batch = *config.deepspeed.batch;
+  std::string text = config::describe(batch);
+  const std::int64_t first = plan.batch_size.at(0).running;
+  if (first != batch.train) {
+    text += fmt::format(", from {} samples on", first);
+  }
+  return text;
+}
+
+} // namespace
+
+std::string dry_run(Kind kind, const config::Config& config) {
+  const CheckedRun run = check_run(kind, config);
+  const checkpoints::ModelDescription& model = run.description;
+  const config::DistributedFlags& flags = config.flags.distributed;
+  const distributed::MeshShape mesh{
+      .data = static_cast<int>(config.data_parallel_size),
+      .pipeline = static_cast<int>(flags.pipeline_parallel),
+      .tensor = static_cast<int>(flags.tensor_parallel)};
+  return fmt::format(
+      "model:      {}, {} parameters, vocabulary {} padded to {}\n"
+      "ranks:      {} = {} data x {} pipeline x {} tensor, ZeRO stage {}\n"
+      "batch:      {}\n"
+      "iterations: {}, {} samples of {} tokens\n",
+      name_of(kind),
+      count_parameters(model),
+      model.vocabulary,
+      model.padded_vocabulary,
+      mesh.world_size(),
+      mesh.data,
+      mesh.pipeline,
+      mesh.tensor,
+      static_cast<int>(config.deepspeed.zero.stage),
+      batches_text(run.plan, config),
+      run.plan.iterations,
+      run.plan.samples,
+      run.plan.sequence_length);
+}
+
+} // namespace cairn::pretrain

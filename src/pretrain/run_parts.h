@@ -1,0 +1,45 @@
+#pragma once
+
+#include "pretrain/pretraining_data.h"
+#include "pretrain/run_plan.h"
+
+#include <cairn/base/log.h>
+#include <cairn/checkpoint/checkpoint_format.h>
+#include <cairn/checkpoint/model_description.h>
+#include <cairn/config/config.h>
+#include <cairn/distributed/init_distributed.h>
+#include <cairn/distributed/process_mesh.h>
+#include <cairn/engine/engine.h>
+#include <cairn/models/pretraining.h>
+#include <cairn/monitor/timers.h>
+#include <cairn/pretrain/pretrain.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace cairn::pretrain {
+
+/// What a run is made of, once all of it is checked and built.
+struct RunParts {
+  Kind kind;
+  config::Config config;
+  RunPlan plan;
+  checkpoints::ModelDescription model;
+  PretrainingData data;
+  Engine engine;
+  distributed::World world;
+  distributed::ProcessMesh mesh;
+  models::PretrainingOptions pretraining;
+  /// Whose weights --load has given the model already.
+  std::optional<checkpoints::CheckpointFormat> weights;
+  std::shared_ptr<monitor::Timers> timers; ///< the engine's
+  Logger logger;
+
+  std::int64_t iteration() const { return engine.global_steps(); }
+  std::int64_t tokens() const {
+    return engine.global_samples() * plan.sequence_length;
+  }
+};
+
+} // namespace cairn::pretrain

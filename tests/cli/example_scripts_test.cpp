@@ -1,0 +1,181 @@
+// examples/scripts, each as it stands there, and the smallest one trained.
+
+#include "support/command.h"
+#include "support/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::testing::example_scripts_test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const fs::path scripts = fs::path(CAIRN_SOURCE_DIR) / "examples/scripts";
+const std::string program = CAIRN_BINARY_DIR "/bin/cairn";
+
+/// A script, with the files that it needs; the rest as it stands there.
+Result run_script(
+    const std::string& name,
+    const Words& more,
+    std::vector<std::pair<std::string, std::string>> environment = {}) {
+  const std::string golden = CAIRN_GOLDEN_DIR "/tokenizers/";
+  const bool words = name.find("gpt") == std::string::npos;
+  environment.insert(
+      environment.begin(),
+      {{"CAIRN", program},
+       {"GPUS_PER_NODE", "4"},
+       {"VOCAB_FILE",
+        golden + (words ? "bert/vocab-uncased.txt" : "gpt2/vocab.json")},
+       {"MERGE_FILE", golden + "gpt2/merges.txt"}});
+  Words line{"bash", (scripts / name).string()};
+  line.insert(line.end(), more.begin(), more.end());
+  return Command(line, environment).finish();
+}
+
+TEST(ExampleScripts, DescribeTrainingsThatCanBe) {
+  const std::map<std::string, std::string> wanted{
+      {"pretrain_gpt2.sh", "ranks:      1 = 1 data x 1 pipeline x 1 tensor"},
+      {"pretrain_gpt2_model_parallel.sh",
+       "ranks:      4 = 2 data x 1 pipeline x 2 tensor, ZeRO stage 0"},
+      {"ds_pretrain_gpt2.sh",
+       "ranks:      1 = 1 data x 1 pipeline x 1 tensor, ZeRO stage 2"},
+      {"ds_pretrain_gpt2_model_parallel.sh",
+       "ranks:      4 = 2 data x 1 pipeline x 2 tensor, ZeRO stage 2"},
+      {"pretrain_gpt.sh", "effective batch 8 = 4 per rank x 2"},
+      {"pretrain_gpt_distributed.sh", "ranks:      4 = 4 data x 1 pipeline"},
+      {"pretrain_gpt_distributed_with_mp.sh",
+       "ranks:      4 = 1 data x 2 pipeline x 2 tensor"},
+      {"pretrain_bert.sh", "model:      bert, 336"},
+      {"pretrain_bert_distributed.sh", "ranks:      4 = 4 data x 1 pipeline"},
+      {"pretrain_bert_distributed_with_mp.sh",
+       "ranks:      4 = 1 data x 2 pipeline x 2 tensor"},
+      {"pretrain_t5.sh", "model:      t5, 22"},
+      {"pretrain_t5_distributed.sh", "ranks:      4 = 4 data x 1 pipeline"},
+      {"pretrain_t5_distributed_with_mp.sh",
+       "ranks:      4 = 2 data x 1 pipeline x 2 tensor"}};
+  std::size_t others = 0;
+  for (const auto& file : fs::directory_iterator(scripts)) {
+    const std::string name = file.path().filename();
+    const auto expected = wanted.find(name);
+    if (expected == wanted.end()) {
+      ++others;
+      continue;
+    }
+    const Result result = run_script(name, {"--dry-run"});
+    EXPECT_EQ(result.code, 0) << name << "\n" << result.err;
+    EXPECT_THAT(result.out, HasSubstr(expected->second)) << name;
+  }
+  EXPECT_EQ(others, 3U) << "GPT-3, the merge, and a JSON";
+}
+
+TEST(ExampleScripts, WriteASlurmJobForGpt3) {
+  const Result job = run_script("pretrain_gpt3_175B.sh", {"--dry-run=1024"});
+  ASSERT_EQ(job.code, 0) << job.err;
+  EXPECT_THAT(job.out, HasSubstr("#SBATCH --nodes=128\n"));
+  const std::size_t begin = job.out.find("pretrain gpt ");
+  ASSERT_NE(begin, std::string::npos) << job.out;
+  const Result plan =
+      run({"bash", "-c", program + " " + job.out.substr(begin)});
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(
+      plan.out,
+      AllOf(
+          HasSubstr("ranks:      1024 = 8 data x 16 pipeline x 8 tensor"),
+          HasSubstr("effective batch 1536 = 1 per rank x 192 accumulation x 8 "
+                    "data-parallel, from 16 samples on\n")));
+}
+
+TEST(ExampleScripts, TrainASmallModel) {
+  const TemporaryFolder folder;
+  const auto path = [&](const char* name) { return (folder / name).string(); };
+  const std::string golden = CAIRN_GOLDEN_DIR "/tokenizers/gpt2/";
+  const auto succeed = [](const Result& result) {
+    ASSERT_EQ(result.code, 0) << result.out << result.err;
+  };
+  succeed(run(
+      {program,
+       "data",
+       "sample-corpus",
+       "--output",
+       path("stories.jsonl"),
+       "--size",
+       "100KB",
+       "--workers",
+       "1"}));
+  succeed(run(
+      {program,
+       "preprocess",
+       "--input",
+       path("stories.jsonl"),
+       "--output-prefix",
+       path("stories"),
+       "--tokenizer-type",
+       "GPT2BPETokenizer",
+       "--vocab-file",
+       golden + "vocab.json",
+       "--merge-file",
+       golden + "merges.txt",
+       "--append-eod"}));
+  const Result trained = run_script(
+      "pretrain_gpt.sh",
+      {"--num-layers",
+       "1",
+       "--hidden-size",
+       "16",
+       "--num-attention-heads",
+       "2",
+       "--seq-length",
+       "32",
+       "--max-position-embeddings",
+       "32",
+       "--train-iters",
+       "2",
+       "--eval-iters",
+       "1",
+       "--log-interval",
+       "1"},
+      {{"DATA_PATH", path("stories_text_document")},
+       {"CHECKPOINT_PATH", path("checkpoints")}});
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr(" iteration        2/       2 |"));
+  EXPECT_TRUE(fs::exists(folder / "checkpoints/global_step2"));
+}
+
+TEST(ExampleScripts, MergeABert) {
+  const TemporaryFolder folder;
+  const std::string split = (folder / "bert").string();
+  const Result made = run(
+      {program,
+       "convert",
+       "--input",
+       CAIRN_GOLDEN_DIR "/models/bert",
+       "--output",
+       split,
+       "--to",
+       "megatron",
+       "--tensor-model-parallel-size",
+       "2"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Result merged = run_script(
+      "merge_mp_bert.sh",
+      {},
+      {{"CHECKPOINT_PATH", split},
+       {"NUM_LAYERS", "2"},
+       {"HIDDEN_SIZE", "64"},
+       {"NUM_ATTENTION_HEADS", "4"},
+       {"SEQ_LENGTH", "64"}});
+  EXPECT_EQ(merged.code, 0) << merged.err;
+  EXPECT_TRUE(fs::exists(split + "/merged/latest_checkpointed_iteration.txt"));
+}
+
+} // namespace
+} // namespace cairn::testing::example_scripts_test
