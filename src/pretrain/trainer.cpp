@@ -42,12 +42,17 @@ Outcome Trainer::run() {
   } else {
     outcome.ended = train().value_or(Ended::done);
     save();
+    if (log_) {
+      log_memory(); // again: now the most is known
+    }
   }
   if (outcome.ended == Ended::done) {
     evaluate(Split::test, "the end of training for test data");
   }
   parts_.engine.finish_checkpoint();
   if (log_) {
+    log_->event(
+        monitor::RunEnd{iteration(), std::string(words_for(outcome.ended))});
     log_->finish();
   }
   outcome.iteration = iteration();
@@ -120,7 +125,16 @@ void Trainer::open_log() {
              {{"flags", config::flags_table(parts_.config, acts_on)},
               {"configuration",
                fmt::format("```\n{}\n```", parts_.config.json())}},
-         .iteration = iteration()},
+         .iteration = iteration(),
+         .start =
+             monitor::RunStart{
+                 .step = iteration(),
+                 .iterations = parts_.plan.iterations,
+                 .ranks = parts_.world.size(),
+                 .model = std::string(name_of(parts_.kind)),
+                 .versions = parts_.versions,
+                 .given = config::given_values(parts_.config),
+                 .configuration = parts_.config.json()}},
         parts_.logger);
     log_.emplace(
         monitor::TrainingLog::Options{
@@ -384,6 +398,7 @@ void Trainer::report() {
     log_->iteration(values);
     if (!std::exchange(memory_said_, true)) {
       log_->say(monitor::memory_line(0, iteration(), *values.memory));
+      log_memory();
     }
   }
   if (is_due(flags.log_interval)) {
@@ -404,6 +419,30 @@ void Trainer::report() {
          .remedy = "lower --lr, look at the data, or go on regardless with "
                    "--no-check-for-nan-in-loss-and-grad"});
   }
+}
+
+void Trainer::log_memory() {
+  const MemoryReport held = parts_.engine.memory_report();
+  monitor::RunMemory memory{.step = iteration(), .device = held.device};
+  for (const auto& [name, bytes] :
+       {std::pair("parameters", held.parameters),
+        {"gathered", held.gathered},
+        {"gradients", held.gradients},
+        {"optimizer", held.optimizer},
+        {"buffers", held.buffers},
+        {"activations", held.activations},
+        {"parameters in CPU memory", held.parameters_on_cpu},
+        {"gradients in CPU memory", held.gradients_on_cpu},
+        {"optimizer in CPU memory", held.optimizer_on_cpu},
+        {"parameters on disk", held.parameters_on_disk},
+        {"optimizer on disk", held.optimizer_on_disk},
+        {"allocated", held.allocated},
+        {"most allocated", held.most_allocated}}) {
+    if (bytes > 0) {
+      memory.bytes.push_back({name, static_cast<double>(bytes)});
+    }
+  }
+  log_->event(memory);
 }
 
 void Trainer::evaluate(Split split, const std::string& at) {

@@ -40,6 +40,7 @@ class Trainer {
     /// Whose weights --load has given the model already.
     std::optional<checkpoints::CheckpointFormat> weights;
     std::shared_ptr<monitor::Timers> timers; ///< the engine's
+    monitor::NamedTexts versions;            ///< for the log
     Logger logger;
   };
   explicit Trainer(Parts parts);
@@ -52,6 +53,7 @@ class Trainer {
   std::optional<Ended> train();
   void step();
   void report();
+  void log_memory();
   void evaluate(data::Split split, const std::string& at);
   void save();
   BatchStream stream(data::Split split, std::int64_t consumed) const;

@@ -54,11 +54,7 @@ constexpr std::array known_curves{
         speed,
         "FLOP/s of one rank",
         Unit::flops},
-    Known{
-        "iteration (ms)",
-        speed,
-        "Time of an iteration",
-        Unit::milliseconds},
+    Known{"iteration (ms)", speed, "Time of an iteration", Unit::milliseconds},
     Known{"allocated bytes", memory, "Allocated memory", Unit::bytes},
     Known{
         "global batch size",
@@ -89,7 +85,6 @@ constexpr std::array<std::string_view, 5> not_drawn{
 constexpr std::string_view validation_prefix = "validation ";
 constexpr std::string_view test_prefix = "test ";
 
-
 bool is_loss(std::string_view name) {
   return name.ends_with("loss") || name.ends_with("loss mean");
 }
@@ -99,8 +94,7 @@ class Planner {
   explicit Planner(const std::vector<Run>& runs) : runs_(runs) {
     for (const Run& run : runs) {
       for (const auto& [name, curve] : run.log.curves) {
-        if (!curve.empty() &&
-            std::ranges::find(names_, name) == names_.end()) {
+        if (!curve.empty() && std::ranges::find(names_, name) == names_.end()) {
           names_.push_back(name);
         }
       }

@@ -40,7 +40,8 @@ Curve::Curve(std::size_t most_buckets)
 void Curve::add(std::int64_t step, double value) {
   const Bucket one = Bucket::of(
       {step,
-       std::isfinite(value) ? value : std::numeric_limits<double>::quiet_NaN()});
+       std::isfinite(value) ? value
+                            : std::numeric_limits<double>::quiet_NaN()});
   if (!buckets_.empty() &&
       buckets_.back().first.step / width_ == step / width_) {
     buckets_.back().add(one);

@@ -84,9 +84,7 @@ NamedTexts texts(const dom::object& record, std::string_view name) {
     const std::string shown = field.value.get(value) == simdjson::SUCCESS
         ? std::string(value)
         : simdjson::minify(field.value);
-    result.emplace_back(
-        cut(field.key, longest_name),
-        cut(shown, longest_text));
+    result.emplace_back(cut(field.key, longest_name), cut(shown, longest_text));
   }
   return result;
 }
@@ -223,8 +221,7 @@ void take_values(
       continue;
     }
     double value = std::numeric_limits<double>::quiet_NaN();
-    if (field.value.is_null() ||
-        field.value.get(value) == simdjson::SUCCESS) {
+    if (field.value.is_null() || field.value.get(value) == simdjson::SUCCESS) {
       take_value(log, field.key, step, value, time);
     }
   }
@@ -249,8 +246,7 @@ struct LogRecords::Parser {
   std::optional<std::pair<dom::object, std::int64_t>> record(
       std::string_view line) {
     dom::object object;
-    if (json.parse(line.data(), line.size()).get(object) !=
-            simdjson::SUCCESS &&
+    if (json.parse(line.data(), line.size()).get(object) != simdjson::SUCCESS &&
         json.parse(without_python_names(line)).get(object) !=
             simdjson::SUCCESS) {
       return std::nullopt;

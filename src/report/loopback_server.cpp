@@ -86,8 +86,7 @@ std::optional<std::string_view> header(
       continue;
     }
     std::string_view value = line.substr(colon + 1);
-    value.remove_prefix(
-        std::min(value.find_first_not_of(" \t"), value.size()));
+    value.remove_prefix(std::min(value.find_first_not_of(" \t"), value.size()));
     return value.substr(0, value.find_last_not_of(" \t") + 1);
   }
   return std::nullopt;
@@ -99,8 +98,7 @@ bool is_this_machine(std::string_view host) {
   if (colon != host.npos && host.find(']', colon) == host.npos) {
     host = host.substr(0, colon);
   }
-  return host == "127.0.0.1" || same_name(host, "localhost") ||
-      host == "[::1]";
+  return host == "127.0.0.1" || same_name(host, "localhost") || host == "[::1]";
 }
 
 /// `question` is whole, up to the empty line.
@@ -242,8 +240,7 @@ void LoopbackServer::serve(
     for (auto at = connections_.begin(); at != connections_.end(); ++wait) {
       bool goes_on = Clock::now() < at->deadline;
       if (goes_on && wait->revents != 0) {
-        goes_on =
-            at->reply.empty() ? read_some(*at, answer) : write_some(*at);
+        goes_on = at->reply.empty() ? read_some(*at, answer) : write_some(*at);
       }
       at = goes_on ? std::next(at) : connections_.erase(at);
     }

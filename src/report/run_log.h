@@ -16,7 +16,7 @@ using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 /// A run starts, or goes on after an iteration.
 struct StartRecord {
   std::int64_t step = 0;
-  std::int64_t reached = 0; ///< what the log had come to before
+  std::int64_t reached = 0;     ///< what the log had come to before
   std::optional<double> time{}; ///< seconds since 1970
   std::optional<std::int64_t> ranks{};
   std::string host{};
@@ -52,8 +52,8 @@ struct RunLog {
   std::int64_t last_step = 0;
   std::optional<double> first_time{};
   std::optional<double> last_time{};
-  std::int64_t records = 0;      ///< lines that say something
-  std::int64_t broken_lines = 0; ///< lines that are no records
+  std::int64_t records = 0;        ///< lines that say something
+  std::int64_t broken_lines = 0;   ///< lines that are no records
   std::int64_t ignored_values = 0; ///< of names that are too many
 
   const Curve* curve(std::string_view name) const;

@@ -59,10 +59,9 @@ void RunSet::refuse_empty() const {
     broken += reader.log().broken_lines;
   }
   throw DataError(
-      {.what = broken == 0 ? std::string("nothing is written yet")
-                           : fmt::format(
-                                 "of {} lines none is a record of a run",
-                                 broken),
+      {.what = broken == 0
+           ? std::string("nothing is written yet")
+           : fmt::format("of {} lines none is a record of a run", broken),
        .where = joined(found_, [](const FoundLog& log) { return log.path; }),
        .remedy = broken == 0
            ? "try again when the run has begun, or give --watch"

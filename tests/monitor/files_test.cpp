@@ -18,8 +18,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <sstream>
 
@@ -164,15 +164,14 @@ TEST(JsonLines, EventsSayWhatKindTheyAre) {
   const auto path = folder / "run.jsonl";
   {
     JsonLines lines(path, some_time);
-    lines.event(
-        RunStart{
-            .step = 40,
-            .iterations = 100,
-            .ranks = 2,
-            .model = "gpt",
-            .versions = {{"Cairn", "1.2"}},
-            .given = {{"--lr", "0.001"}, {"--save", "\"a\xff\n<b>\""}},
-            .configuration = R"({"flags": {"lr": 0.001}})"});
+    lines.event(RunStart{
+        .step = 40,
+        .iterations = 100,
+        .ranks = 2,
+        .model = "gpt",
+        .versions = {{"Cairn", "1.2"}},
+        .given = {{"--lr", "0.001"}, {"--save", "\"a\xff\n<b>\""}},
+        .configuration = R"({"flags": {"lr": 0.001}})"});
     lines.event(
         RunMemory{41, "cpu", {{"parameters", 1024.0}, {"gradients", 512.0}}});
     lines.event(RunEnd{100, "done"});

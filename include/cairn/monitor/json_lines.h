@@ -20,9 +20,10 @@ class AppendFile;
 ///
 ///   {"step":0,"event":"start","iterations":500,…,"time":1753600000.125}
 ///
-/// `time` is in seconds since 1970, UTC. Scalars of one write() share the step of the first. What is not finite is
-/// null, as JSON has no name for it. A file that is there is continued; a run
-/// that was resumed has the steps it went back by twice, the newer last.
+/// `time` is in seconds since 1970, UTC. Scalars of one write() share the step
+/// of the first. What is not finite is null, as JSON has no name for it. A file
+/// that is there is continued; a run that was resumed has the steps it went
+/// back by twice, the newer last.
 class JsonLines : public ScalarSink {
  public:
   using Clock = std::function<std::chrono::system_clock::time_point()>;

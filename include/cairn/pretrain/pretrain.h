@@ -5,7 +5,10 @@
 #include <cairn/distributed/init_distributed.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace cairn::pretrain {
 
@@ -34,10 +37,16 @@ bool acts_on(std::string_view flag);
 ///
 /// Everything that can be checked is checked before anything is allocated:
 /// ConfigError.
+/// `versions`, of the program and what it stands on, go into the log of the run
+/// (--log-jsonl).
 Outcome run(
     Kind kind,
     const config::Config& config,
     const distributed::World& world,
-    const Logger& logger);
+    const Logger& logger,
+    const std::vector<std::pair<std::string, std::string>>& versions = {});
+
+/// Why it ended, for people: "the training is done".
+std::string_view words_for(Ended ended);
 
 } // namespace cairn::pretrain

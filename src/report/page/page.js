@@ -111,7 +111,7 @@ function logTicks(low, high, most) {
 function tickLabels(ticks, step, unit) {
   const largest = Math.max(...ticks.map(Math.abs), 0);
   if (unit === "number") {
-    if (largest > 0 && (largest >= 1e5 || largest < 1e-3)) {
+    if (largest > 0 && (largest >= 1e5 || largest < 1e-2)) {
       return ticks.map((t) => (t === 0 ? "0" : plain(t, 3)));
     }
     const decimals = step ? Math.min(10, Math.max(0, Math.ceil(-Math.log10(step) - 1e-6))) : 0;
@@ -253,9 +253,11 @@ class Chart {
     this.plan.curves.forEach((name, kind) => {
       if (!this.series.some((s) => s.kind === kind)) return;
       const line = svg("svg", { class: "key", width: 18, height: 8, style: "width:18px" },
-        svg("path", {
+        kind < 2 ? svg("path", {
           class: kind ? "curve dashed" : "curve", d: "M1 4H17",
           stroke: several ? "currentColor" : colour(kind),
+        }) : svg("circle", {
+          cx: 9, cy: 4, r: 2.6, fill: "none", stroke: several ? "currentColor" : colour(kind), "stroke-width": 1.4,
         }));
       this.keys.append(el("span", {}, line, this.plan.labels[kind] || "training"));
     });
@@ -298,8 +300,9 @@ class Chart {
       this.yLabels = tickLabels(this.yTicks, 0, this.plan.unit);
     } else {
       const { ticks, step } = linearTicks(low, high, rows);
-      this.yTicks = ticks;
-      this.yLabels = tickLabels(ticks, step, this.plan.unit);
+      const whole = this.plan.unit === "count" && step < 1;
+      this.yTicks = whole ? ticks.filter((t) => Math.abs(t - Math.round(t)) < 1e-9) : ticks;
+      this.yLabels = tickLabels(this.yTicks, step, this.plan.unit);
     }
     const widest = Math.max(2, ...this.yLabels.map((t) => t.length));
     this.box = { left: Math.min(widest * 6.4 + 10, width * 0.35), top: 8, right: width - 12, bottom: height - 24 };
@@ -322,7 +325,7 @@ class Chart {
     });
     root.append(svg("line", { class: "axis", x1: left, x2: right, y1: bottom + 0.5, y2: bottom + 0.5 }));
     const unit = state.axis === "hours" ? hourUnit(this.to) : { name: "", factor: 1 };
-    const { ticks, step } = linearTicks(this.from * unit.factor, this.to * unit.factor, Math.max(2, Math.floor((right - left) / 85)));
+    const { ticks, step } = linearTicks(this.from * unit.factor, this.to * unit.factor, Math.max(2, Math.floor((right - left) / 68)));
     const labels = state.axis === "hours" ? tickLabels(ticks, step, "number").map((t) => `${t} ${unit.name}`)
       : tickLabels(ticks, step, "count");
     let end = -Infinity;
@@ -419,7 +422,7 @@ class Chart {
     root.addEventListener("pointerdown", (event) => {
       if (event.pointerType !== "mouse" || event.button !== 0) return;
       begin = at(event);
-      root.setPointerCapture(event.pointerId);
+      if (event.isTrusted) root.setPointerCapture(event.pointerId);
       event.preventDefault();
     });
     root.addEventListener("pointerup", (event) => {
@@ -506,7 +509,8 @@ function fullRange() {
       to = Math.max(to, axis(curve.x[curve.x.length - 1]));
     }
   }
-  return from <= to ? [from, to] : [0, 1];
+  if (from > to) return [0, 1];
+  return [from > 0 && from < 0.2 * to ? 0 : from, to];
 }
 
 function zoomTo(range) {
@@ -531,11 +535,12 @@ function lossName(run) {
   return names.find((n) => n === "lm loss") || names.find((n) => n.endsWith("loss")) || "lm loss";
 }
 function stateOf(run) {
-  if (run.end) return { text: run.end.reason || "ended", good: true };
+  const complete = finite(run.iterations) && run.last_step >= run.iterations;
+  if (run.end) return { text: complete ? "done" : "stopped", note: run.end.reason, good: true };
   const silent = data.made - run.last_time;
   if (finite(silent) && silent < 120) return { text: "running", good: true };
-  if (finite(run.iterations) && run.last_step >= run.iterations) return { text: "done", good: true };
-  return { text: finite(silent) ? `silent for ${duration(silent)}` : "no end in the log", bad: true };
+  if (complete) return { text: "done", good: true };
+  return { text: "no end", note: finite(silent) ? `last line ${duration(silent)} ago` : "", bad: true };
 }
 
 /// What matters of a run, as rows of name, value, note.
@@ -544,7 +549,7 @@ function factsOf(run) {
   const add = (name, value, note) => { if (value) facts.push({ name, value, note: note || "" }); };
   const loss = lossName(run);
   const status = stateOf(run);
-  add("State", status.text);
+  add("State", status.text, status.note);
   facts[facts.length - 1].tone = status.good ? "good" : status.bad ? "bad" : "";
   add("Iteration", String(run.last_step), finite(run.iterations) ? `of ${run.iterations}` : "");
   if (finite(last(run, loss))) {
@@ -564,7 +569,7 @@ function factsOf(run) {
   if (speed && finite(speed.mean)) add("Tokens per second", shown(speed.mean, "count", 3), "mean");
   const mfu = run.curves.MFU, flops = run.curves["flops per second and rank"];
   if (mfu && finite(mfu.mean)) add("MFU", shown(mfu.mean, "share"), flops && finite(flops.mean) ? `${shown(flops.mean, "flops")} per rank` : "mean");
-  else if (flops && finite(flops.mean)) add("FLOP/s of a rank", shown(flops.mean, "flops"), "mean");
+  else if (flops && finite(flops.mean)) add("Work of a rank", shown(flops.mean, "flops"), "mean");
   const memory = run.memory && run.memory.bytes.find(([name]) => name === "most allocated");
   const peak = memory ? memory[1] : run.curves["max allocated bytes"] && run.curves["max allocated bytes"].highest;
   if (finite(peak)) add("Memory at most", shown(peak, "bytes"), "of rank 0");
@@ -590,7 +595,7 @@ function overview() {
   return el("div", { class: "scroll", style: "margin-top:16px" }, el("table", {}, heads(""),
     names.map((name) => el("tr", {}, el("th", { scope: "row" }, name), all.map((facts) => {
       const fact = facts.get(name);
-      return el("td", { class: (fact && fact.tone) || "" }, fact ? [fact.value, fact.note ? el("span", { class: "under" }, ` ${fact.note}`) : ""] : "");
+      return el("td", { class: (fact && fact.tone) || "" }, fact ? [fact.value, fact.note ? el("div", { class: "small" }, fact.note) : ""] : "");
     })))));
 }
 function heads(first) {
