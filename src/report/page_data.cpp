@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <string_view>
@@ -111,8 +112,25 @@ void write_texts(JsonText& json, const NamedTexts& texts) {
   });
 }
 
-void write_curve(JsonText& json, const Curve& curve, bool exact) {
-  const auto points = curve.points();
+/// Fewer points where many runs share the page.
+std::vector<Curve::Point> thinned(const Curve& curve, std::size_t buckets) {
+  auto points = curve.points();
+  if (points.size() <= 2 * buckets) {
+    return points;
+  }
+  Curve thinner(buckets);
+  for (const Curve::Point& point : points) {
+    thinner.add(point.step, point.value);
+  }
+  return thinner.points();
+}
+
+void write_curve(
+    JsonText& json,
+    const Curve& curve,
+    bool exact,
+    std::size_t buckets) {
+  const auto points = thinned(curve, buckets);
   json.object([&] {
     json.field("x", [&] {
       json.list(points, [&](const auto& point) { json.integer(point.step); });
@@ -181,7 +199,7 @@ void write_events(JsonText& json, const RunLog& log) {
   }
 }
 
-void write_run(JsonText& json, const Run& run) {
+void write_run(JsonText& json, const Run& run, std::size_t buckets) {
   const RunLog& log = run.log;
   json.object([&] {
     json.field("name", [&] { json.text(run.name); });
@@ -191,6 +209,7 @@ void write_run(JsonText& json, const Run& run) {
     json.field("last_step", [&] { json.integer(log.last_step); });
     json.field("first_time", [&] { write_optional(json, log.first_time); });
     json.field("last_time", [&] { write_optional(json, log.last_time); });
+    json.field("records", [&] { json.integer(log.records); });
     json.field("broken_lines", [&] { json.integer(log.broken_lines); });
     json.field("ignored_values", [&] { json.integer(log.ignored_values); });
     write_events(json, log);
@@ -202,7 +221,7 @@ void write_run(JsonText& json, const Run& run) {
         for (const auto& [name, curve] : log.curves) {
           if (!curve.empty()) {
             json.field(name, [&, &curve = curve, &name = name] {
-              write_curve(json, curve, name == "time");
+              write_curve(json, curve, name == "time", buckets);
             });
           }
         }
@@ -232,6 +251,8 @@ void write_chart(JsonText& json, const Chart& chart) {
 std::string page_data(
     const std::vector<Run>& runs,
     const PageOptions& options) {
+  const std::size_t buckets =
+      std::clamp<std::size_t>(8192 / (runs.size() + 1), 256, 2048);
   JsonText json;
   json.object([&] {
     json.field("made", [&] { json.exact(options.made); });
@@ -245,7 +266,7 @@ std::string page_data(
       });
     });
     json.field("runs", [&] {
-      json.list(runs, [&](const Run& run) { write_run(json, run); });
+      json.list(runs, [&](const Run& run) { write_run(json, run, buckets); });
     });
   });
   return json.take();

@@ -18,7 +18,7 @@ function fill(node, attributes, children) {
 }
 const el = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
 const svg = (name, attributes, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
-const colour = (i) => `var(--c${i % 8})`;
+const colour = (i) => (i < 8 ? `var(--c${i})` : `hsl(${Math.round(i * 137.5) % 360} 55% 52%)`);
 const finite = (v) => typeof v === "number" && Number.isFinite(v);
 
 // ---- Numbers for people
@@ -538,7 +538,8 @@ function stateOf(run) {
   const complete = finite(run.iterations) && run.last_step >= run.iterations;
   if (run.end) return { text: complete ? "done" : "stopped", note: run.end.reason, good: true };
   const silent = data.made - run.last_time;
-  if (finite(silent) && silent < 120) return { text: "running", good: true };
+  const pace = (run.last_time - run.first_time) / Math.max(1, run.records);
+  if (finite(silent) && silent < Math.max(120, 10 * pace)) return { text: "running", good: true };
   if (complete) return { text: "done", good: true };
   return { text: "no end", note: finite(silent) ? `last line ${duration(silent)} ago` : "", bad: true };
 }
