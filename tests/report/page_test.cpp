@@ -3,6 +3,7 @@
 #include "report/page_data.h"
 #include "report/run_set.h"
 #include "support/error_text.h"
+#include "support/http_server.h"
 #include "support/temporary_folder.h"
 
 #include <cairn/report/report.h>
@@ -257,6 +258,41 @@ TEST(Page, ShowsValuesAndZooms) {
           HasSubstr("whole 0 10 20 30 40 50 60; "),
           HasSubstr("tokens 0 20k 40k 60k 80k 100k 120k; "),
           HasSubstr("class=\"curve raw\"")));
+}
+
+TEST(Page, LooksAgainAndKeepsTheZoom) {
+  if (!Browser::find()) {
+    GTEST_SKIP() << "no Chromium here: install the package chromium";
+  }
+  const TemporaryFolder folder;
+  const auto data_after = [&](int steps, std::uint64_t version) {
+    RunSet runs({folder.write("log.jsonl", log_text(steps, 0.3))});
+    runs.update();
+    return page_data(runs.runs(), {.refresh = 0.5, .version = version});
+  };
+  testing::HttpServer server;
+  // Zooms to the second half of what is there at first.
+  server.answer("/", {{.body = html_page("run", data_after(40, 1)) + R"(<script>
+    const chart = document.querySelector("[data-chart=Loss]");
+    const box = chart.getBoundingClientRect();
+    for (const [name, share] of [["down", 0.5], ["move", 0.9], ["up", 2]]) {
+      chart.dispatchEvent(new PointerEvent("pointer" + name, {
+        bubbles: true, pointerType: "mouse",
+        clientX: box.left + share * box.width, clientY: box.top + 50 }));
+    }
+    </script>)"}});
+  server.answer("/data.json?after=1", {{.body = data_after(60, 2)}});
+  server.answer("/data.json?after=2", {{.status = 204}});
+  const auto seen = Browser().look(server.address("/"), 700);
+  EXPECT_EQ(seen.console, "");
+  EXPECT_THAT(
+      seen.document,
+      AllOf(
+          HasSubstr("<div class=\"value \">60</div>"),
+          HasSubstr(">whole run</button>"),
+          HasSubstr(">25</text>"),
+          Not(HasSubstr(">50</text>")),
+          HasSubstr("<span class=\"live right\">live</span>")));
 }
 
 } // namespace
