@@ -151,6 +151,12 @@ class Planner {
     }
     return range;
   }
+  bool has_points(const std::string& name, std::size_t least) const {
+    return std::ranges::any_of(runs_, [&](const Run& run) {
+      const Curve* curve = run.log.curve(name);
+      return curve != nullptr && curve->points().size() >= least;
+    });
+  }
   bool spans(const std::vector<std::string>& names, double factor) const {
     const auto found = range(names);
     return found && found->low > 0 && found->high / found->low >= factor;
@@ -201,17 +207,20 @@ class Planner {
     if (known.only_if_it_changes && found && found->low == found->high) {
       return;
     }
+    if (known.unit == Unit::bytes && !has_points(name, 3)) {
+      return; // said once per start: the bar of components says more
+    }
     Chart chart{
         .section = std::string(known.section),
         .title = std::string(known.title),
         .unit = known.unit,
-        .logarithmic = known.wide_range && spans({name}, 100),
+        .logarithmic = known.wide_range && spans({name}, 30),
         .noisy = known.noisy,
         .curves = {name},
         .labels = {""}};
     if (name == "allocated bytes" && has("max allocated bytes")) {
       chart.curves.emplace_back("max allocated bytes");
-      chart.labels.emplace_back("at most");
+      chart.labels = {"now", "at most"};
     }
     charts_.push_back(std::move(chart));
   }

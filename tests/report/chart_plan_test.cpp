@@ -16,6 +16,7 @@ Run run_with(const std::vector<std::pair<std::string, double>>& last) {
     Curve curve;
     curve.add(1, 1.0);
     curve.add(2, value);
+    curve.add(3, value);
     run.log.curves.emplace_back(name, curve);
   }
   return run;

@@ -125,7 +125,7 @@ function tickLabels(ticks, step, unit) {
     const large = largest >= 10000;
     return ticks.map((t) => (large ? `${plain(t / 1000, 4)} s` : `${plain(t, 4)} ms`));
   }
-  return ticks.map((t) => (t === 0 ? "0" : shown(t, unit, 4)));
+  return ticks.map((t) => (t === 0 ? "0" : shown(t, unit, 4).replace("FLOP/s", "")));
 }
 
 // ---- State
@@ -289,7 +289,7 @@ class Chart {
       low /= room; high *= room;
     } else {
       // A share, a rate or a size begins at nothing where that costs little.
-      if (low >= 0 && low < high * 0.4 && this.plan.unit !== "number") low = 0;
+      if (low >= 0 && low < high * 0.4 && !this.plan.noisy) low = 0;
       const room = high > low ? (high - low) * 0.05 : Math.abs(high) * 0.05 || 0.5;
       high += room;
       if (low !== 0) low = low > 0 && low - room < 0 ? 0 : low - room;
