@@ -118,7 +118,7 @@ _install_packages() { # [required packages as "NAME LEAST" lines in $1] [optiona
   local install=("${runner[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends)
   if ! "${install[@]}" --download-only "${wanted[@]}" >"$log" 2>&1 ||
     ! "${install[@]}" "${wanted[@]}" >"$log" 2>&1; then
-    [[ -z $required ]] && return # only makes building faster: goes on without
+    [[ -z $required ]] && return # goes on without
     _stop "apt-get install failed ($(grep -m 1 '^E:' "$log" || tail -n 1 "$log")); install:" "${todo[@]}"
   fi
   rm -f "$log"
@@ -193,11 +193,11 @@ _is_set_up() { # STAMP
 cairn_setup() { # build|test
   local stamp=$CAIRN_BUILD_DIR/.setup-$1
   _is_set_up "$stamp" && return
-  local kinds=(build) required optional old
-  [[ $1 == test ]] && kinds+=(test)
+  local kinds=(build) extras=(speed) required optional old
+  [[ $1 == test ]] && kinds+=(test) && extras+=(look)
   old=$(_check_tool_versions)
   required=$(_missing_packages "${kinds[@]}")
-  optional=$(_missing_packages speed)
+  optional=$(_missing_packages "${extras[@]}")
   if [[ $old ]]; then
     local lines
     mapfile -t lines <<<"$old$(sed '/./!d; s/^/\n/; s/ / >= /' <<<"$required")"

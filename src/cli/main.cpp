@@ -16,6 +16,7 @@ constexpr Command commands[] = {
     {"preprocess", "turn texts into token files", run_preprocess},
     {"quickstart", "from nothing to a trained model", nullptr},
     {"pretrain", "train GPT, BERT or T5", nullptr},
+    {"report", "draw what runs have logged, as a page", run_report},
     {"probe", "run given batches through a checkpoint, to compare", nullptr},
     {"checkpoint", "list, inspect, verify and compare checkpoints", nullptr},
     {"convert", "turn a checkpoint into another format", nullptr},

@@ -1,8 +1,11 @@
 // `cairn pretrain gpt|bert|t5`: Megatron's flags and DeepSpeed's JSON together.
 
 #include "cli/command.h"
+#include "cli/cuda_report.h"
 #include "cli/join_job.h"
+#include "version.h"
 
+#include <cairn/base/cpu.h>
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 #include <cairn/base/keep_freed_memory.h>
@@ -11,8 +14,10 @@
 #include <cairn/config/reference.h>
 #include <cairn/distributed/environment.h>
 #include <cairn/pretrain/pretrain.h>
+#include <cairn/report/report.h>
 
 #include <fmt/core.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <array>
@@ -22,12 +27,14 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace cairn::cli {
 namespace {
 
 using pretrain::Kind;
+using Versions = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::array kinds{Kind::gpt, Kind::bert, Kind::t5};
 
@@ -94,21 +101,36 @@ std::optional<std::int64_t> take_dry_run(Arguments& flags, int ranks_here) {
   return ranks;
 }
 
-std::string_view words_for(pretrain::Ended ended) {
-  using pretrain::Ended;
-  switch (ended) {
-    case Ended::done:
-      return "the training is done";
-    case Ended::interval:
-      return "stopped by --exit-interval";
-    case Ended::duration:
-      return "stopped by --exit-duration-in-mins";
-    case Ended::by_signal:
-      return "stopped by SIGTERM";
-    case Ended::nothing_to_do:
-      return "nothing to do: the checkpoint is of the end of the run";
+/// Of what a bug report, or a reader of the log, would ask for.
+Versions versions_of(const distributed::World& world) {
+  Versions versions{
+      {"Cairn", std::string(version)},
+      {"libtorch", TORCH_VERSION},
+      {"compiler", fmt::format("{}, {}", compiler, build_type)},
+      {"CPU", CpuInfo::detect().model}};
+  if (world.device_name().starts_with("cuda")) {
+    const CudaReport cuda = cuda_report();
+    versions.insert(
+        versions.end(),
+        {{"CUDA", cuda.cuda_version},
+         {"cuDNN", cuda.cudnn_version},
+         {"NCCL", cuda.nccl_version}});
+    for (std::size_t i = 0; i < cuda.devices.size(); ++i) {
+      versions.emplace_back(fmt::format("GPU {}", i), cuda.devices[i]);
+    }
   }
-  return "";
+  return versions;
+}
+
+/// A page of the run beside its log; what stands in the way is only said.
+void write_page(const std::string& log, const Logger& logger) {
+  try {
+    const auto written =
+        report::write_report({log}, report::default_page({log}));
+    logger.info("the run as a page: {}", written.page.string());
+  } catch (const Error& error) {
+    logger.warning("no page of the run: {}", error.what());
+  }
 }
 
 } // namespace
@@ -137,12 +159,20 @@ int run_pretrain(const Arguments& arguments) {
   }
   const distributed::World world = join_job(config.flags.distributed);
   const Logger logger({.rank = world.rank(), .world_size = world.size()});
-  const pretrain::Outcome outcome = pretrain::run(kind, config, world, logger);
+  const pretrain::Outcome outcome = pretrain::run(
+      kind,
+      config,
+      world,
+      logger,
+      world.rank() == 0 ? versions_of(world) : Versions{});
   if (world.rank() == 0) {
     logger.info(
         "{}, after iteration {}",
-        words_for(outcome.ended),
+        pretrain::words_for(outcome.ended),
         outcome.iteration);
+    if (const auto& log = config.flags.logging.jsonl) {
+      write_page(*log, logger);
+    }
   }
   return exit_ok;
 }

@@ -13,6 +13,7 @@
 #include <cairn/data/indexed_dataset.h>
 #include <cairn/models/load_model.h>
 #include <cairn/monitor/training_view.h>
+#include <cairn/report/report.h>
 #include <cairn/text/load_tokenizer.h>
 
 #include <fmt/core.h>
@@ -273,6 +274,10 @@ int run_quickstart(const Arguments& arguments) {
         *loss,
         entropy);
   }
+
+  fmt::print(
+      "   the run as a page, for a browser: {}\n",
+      report::default_page({plan.metrics()}).string());
 
   fmt::print("\n5. Stories that it tells\n");
   tell_stories(plan);

@@ -302,8 +302,9 @@ std::string flags_table(
   return text;
 }
 
-std::string given_text(const Config& config) {
-  std::string text;
+std::vector<std::pair<std::string, std::string>> given_values(
+    const Config& config) {
+  std::vector<std::pair<std::string, std::string>> values;
   for (const auto& [name, place] : config.given) {
     if (!name.starts_with("--") && place.name.starts_with("--")) {
       continue; // the flag that means the same is listed
@@ -317,7 +318,15 @@ std::string given_text(const Config& config) {
     } else {
       continue; // a section, or a free part of one
     }
-    text += fmt::format("\n  {:.<48} {}", name + " ", value.dump());
+    values.emplace_back(name, value.dump());
+  }
+  return values;
+}
+
+std::string given_text(const Config& config) {
+  std::string text;
+  for (const auto& [name, value] : given_values(config)) {
+    text += fmt::format("\n  {:.<48} {}", name + " ", value);
   }
   return text;
 }

@@ -52,6 +52,9 @@ Monitor::Monitor(const Options& options, const Logger& logger)
          Names::plain,
          std::make_unique<JsonLines>(*flags_.jsonl)});
   }
+  if (options.start) {
+    event(*options.start);
+  }
 }
 
 bool Monitor::wants(std::int64_t iteration) const {
@@ -65,6 +68,12 @@ void Monitor::iteration(const IterationRecord& record) {
 void Monitor::validation(const ValidationValues& values) {
   write(values);
   flush(); // seldom, and waited for
+}
+
+void Monitor::event(const RunEvent& event) {
+  for (Channel& channel : channels_) {
+    attempt(channel, [&](ScalarSink& sink) { sink.event(event); });
+  }
 }
 
 void Monitor::flush() {

@@ -162,6 +162,10 @@ void TrainingLog::validation(const ValidationValues& values) {
   state_->say(live() ? validation_line(values) : validation_lines(values));
 }
 
+void TrainingLog::event(const RunEvent& event) {
+  state_->monitor.event(event);
+}
+
 void TrainingLog::say(std::string_view text) {
   state_->say(text);
 }

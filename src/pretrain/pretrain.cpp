@@ -71,11 +71,28 @@ std::string_view name_of(Kind kind) {
   throw InternalError({.what = "no such model"});
 }
 
+std::string_view words_for(Ended ended) {
+  switch (ended) {
+    case Ended::done:
+      return "the training is done";
+    case Ended::interval:
+      return "stopped by --exit-interval";
+    case Ended::duration:
+      return "stopped by --exit-duration-in-mins";
+    case Ended::by_signal:
+      return "stopped by SIGTERM";
+    case Ended::nothing_to_do:
+      return "nothing to do: the checkpoint is of the end of the run";
+  }
+  throw InternalError({.what = "no such end"});
+}
+
 Outcome run(
     Kind kind,
     const config::Config& config,
     const distributed::World& world,
-    const Logger& logger) {
+    const Logger& logger,
+    const std::vector<std::pair<std::string, std::string>>& versions) {
   const CheckedRun checked = check_run(kind, config);
   if (world.rank() == 0) {
     logger.info("arguments:{}", config::given_text(config));
@@ -145,6 +162,7 @@ Outcome run(
        .pretraining = pretraining,
        .weights = foreign ? std::optional(foreign->format) : std::nullopt,
        .timers = timers,
+       .versions = versions,
        .logger = logger});
   return trainer.run();
 }

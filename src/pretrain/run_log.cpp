@@ -66,7 +66,16 @@ void RunLog::open(const config::LoggingFlags& flags) {
            {{"flags", config::flags_table(parts_.config, acts_on)},
             {"configuration",
              fmt::format("```\n{}\n```", parts_.config.json())}},
-       .iteration = parts_.iteration()},
+       .iteration = parts_.iteration(),
+       .start =
+           monitor::RunStart{
+               .step = parts_.iteration(),
+               .iterations = parts_.plan.iterations,
+               .ranks = parts_.world.size(),
+               .model = std::string(name_of(parts_.kind)),
+               .versions = parts_.versions,
+               .given = config::given_values(parts_.config),
+               .configuration = parts_.config.json()}},
       parts_.logger);
   log_.emplace(
       monitor::TrainingLog::Options{
@@ -141,6 +150,7 @@ void RunLog::report() {
     log_->iteration(now);
     if (!std::exchange(memory_said_, true)) {
       log_->say(monitor::memory_line(0, iteration, *now.memory));
+      say_memory();
     }
   }
   if (iteration % parts_.config.flags.logging.log_interval == 0) {
@@ -181,8 +191,37 @@ void RunLog::evaluated(Evaluation evaluation) {
   }
 }
 
-void RunLog::finish() {
+void RunLog::say_memory() {
+  if (!log_) {
+    return;
+  }
+  const MemoryReport held = parts_.engine.memory_report();
+  monitor::RunMemory memory{.step = parts_.iteration(), .device = held.device};
+  for (const auto& [name, bytes] :
+       {std::pair("parameters", held.parameters),
+        {"gathered", held.gathered},
+        {"gradients", held.gradients},
+        {"optimizer", held.optimizer},
+        {"buffers", held.buffers},
+        {"activations", held.activations},
+        {"parameters in CPU memory", held.parameters_on_cpu},
+        {"gradients in CPU memory", held.gradients_on_cpu},
+        {"optimizer in CPU memory", held.optimizer_on_cpu},
+        {"parameters on disk", held.parameters_on_disk},
+        {"optimizer on disk", held.optimizer_on_disk},
+        {"allocated", held.allocated},
+        {"most allocated", held.most_allocated}}) {
+    if (bytes > 0) {
+      memory.bytes.push_back({name, static_cast<double>(bytes)});
+    }
+  }
+  log_->event(memory);
+}
+
+void RunLog::finish(Ended ended) {
   if (log_) {
+    log_->event(
+        monitor::RunEnd{parts_.iteration(), std::string(words_for(ended))});
     log_->finish();
   }
 }

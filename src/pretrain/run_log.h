@@ -36,7 +36,9 @@ class RunLog {
 
   /// None on ranks that do not speak.
   std::optional<monitor::TrainingLog>& log() { return log_; }
-  void finish();
+  /// How much memory everything has, for the log.
+  void say_memory();
+  void finish(Ended ended);
 
  private:
   void open(const config::LoggingFlags& flags);

@@ -11,6 +11,7 @@
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/engine.h>
 #include <cairn/models/pretraining.h>
+#include <cairn/monitor/run_event.h>
 #include <cairn/monitor/timers.h>
 #include <cairn/pretrain/pretrain.h>
 
@@ -34,6 +35,7 @@ struct RunParts {
   /// Whose weights --load has given the model already.
   std::optional<checkpoints::CheckpointFormat> weights;
   std::shared_ptr<monitor::Timers> timers; ///< the engine's
+  monitor::NamedTexts versions;            ///< for the log
   Logger logger;
 
   std::int64_t iteration() const { return engine.global_steps(); }

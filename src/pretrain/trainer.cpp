@@ -51,12 +51,13 @@ Outcome Trainer::run() {
   } else {
     outcome.ended = train().value_or(Ended::done);
     save();
+    log_->say_memory(); // again: now the most is known
   }
   if (outcome.ended == Ended::done) {
     evaluate(Split::test, "the end of training for test data");
   }
   parts_.engine.finish_checkpoint();
-  log_->finish();
+  log_->finish(outcome.ended);
   outcome.iteration = iteration();
   return outcome;
 }

@@ -38,6 +38,10 @@ TEST(Quickstart, GoesFromNothingToStories) {
           HasSubstr("loss on stories it has not seen: "),
           HasSubstr("5. Stories that it tells\n\n   “")));
   EXPECT_TRUE(std::filesystem::exists(output + "/checkpoints/latest"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("the run as a page, for a browser: " + output));
+  EXPECT_TRUE(std::filesystem::exists(output + "/metrics.html"));
 
   const Result again = run(words);
   EXPECT_EQ(again.code, 2);

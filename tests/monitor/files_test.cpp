@@ -18,8 +18,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 namespace cairn::monitor {
 namespace {
@@ -131,6 +133,11 @@ TEST(CsvFiles, AreDeepSpeeds) {
       "step,sop loss\n32,2.0\n64,2.0\n");
 }
 
+std::chrono::system_clock::time_point some_time() {
+  return std::chrono::system_clock::time_point(
+      std::chrono::milliseconds(1700000000125));
+}
+
 TEST(JsonLines, OneObjectPerMoment) {
   const TemporaryFolder folder;
   const auto path = folder / "run.jsonl";
@@ -139,7 +146,7 @@ TEST(JsonLines, OneObjectPerMoment) {
       "run.jsonl",
       "{\"step\":1,\"lm loss\":9.5}\n{\"step\":2,\"lm lo");
   {
-    JsonLines lines(path);
+    JsonLines lines(path, some_time);
     lines.write(std::vector<Scalar>{
         {"lm loss", 5.25, 2},
         {"grad norm", std::numeric_limits<double>::infinity(), 2}});
@@ -148,7 +155,44 @@ TEST(JsonLines, OneObjectPerMoment) {
   EXPECT_EQ(
       bytes_of(path),
       "{\"step\":1,\"lm loss\":9.5}\n"
-      "{\"step\":2,\"lm loss\":5.25,\"grad norm\":null}\n");
+      "{\"step\":2,\"lm loss\":5.25,\"grad norm\":null,"
+      "\"time\":1700000000.125}\n");
+}
+
+TEST(JsonLines, EventsSayWhatKindTheyAre) {
+  const TemporaryFolder folder;
+  const auto path = folder / "run.jsonl";
+  {
+    JsonLines lines(path, some_time);
+    lines.event(RunStart{
+        .step = 40,
+        .iterations = 100,
+        .ranks = 2,
+        .model = "gpt",
+        .versions = {{"Cairn", "1.2"}},
+        .given = {{"--lr", "0.001"}, {"--save", "\"a\xff\n<b>\""}},
+        .configuration = R"({"flags": {"lr": 0.001}})"});
+    lines.event(
+        RunMemory{41, "cpu", {{"parameters", 1024.0}, {"gradients", 512.0}}});
+    lines.event(RunEnd{100, "done"});
+    lines.event(RunStart{.configuration = "no JSON"});
+  }
+  std::istringstream text(bytes_of(path));
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(text, line);) {
+    lines.push_back(nlohmann::json::parse(line));
+    EXPECT_EQ(lines.back()["time"], 1700000000.125);
+  }
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines[0]["event"], "start");
+  EXPECT_EQ(lines[0]["step"], 40);
+  EXPECT_EQ(lines[0]["ranks"], 2);
+  EXPECT_EQ(lines[0]["versions"]["Cairn"], "1.2");
+  EXPECT_EQ(lines[0]["given"]["--save"], "\"a\xef\xbf\xbd\n<b>\"");
+  EXPECT_EQ(lines[0]["configuration"]["flags"]["lr"], 0.001);
+  EXPECT_EQ(lines[1]["bytes"]["gradients"], 512);
+  EXPECT_EQ(lines[2]["reason"], "done");
+  EXPECT_EQ(lines[3]["configuration"], "no JSON");
 }
 
 TEST(JsonLines, RefusesWhatIsNoFile) {
@@ -177,6 +221,7 @@ struct MonitoredRun {
     options.tensorboard.output_path = (folder / "ds").string();
     options.csv.output_path = (folder / "csv").string();
     options.arguments = {{"hidden_size", "64"}};
+    options.start = RunStart{.iterations = 100, .ranks = 2};
     return options;
   }
   static IterationValues values(std::int64_t iteration) {
@@ -243,7 +288,8 @@ TEST(Monitor, WritesEverywhereUnderTheNamesOfEach) {
       bytes_of(test.folder / "run.jsonl"),
       ::testing::AllOf(
           HasSubstr("{\"step\":1,\"consumed samples\":32,"),
-          HasSubstr("{\"step\":1,\"validation lm loss\":4.5}\n")));
+          HasSubstr("{\"step\":1,\"validation lm loss\":4.5,\"time\":"),
+          ::testing::StartsWith("{\"step\":0,\"event\":\"start\",")));
   EXPECT_EQ(bytes_of(test.log), "");
 }
 

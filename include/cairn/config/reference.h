@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 // What the table of keys and flags says about itself, as text.
 
@@ -33,7 +35,10 @@ std::string flags_table(
     const Config& config,
     const std::function<bool(std::string_view)>& takes);
 
-/// What was given, by flag or key, with its value:
+/// What was given, by flag or key, with its value as JSON.
+std::vector<std::pair<std::string, std::string>> given_values(
+    const Config& config);
+/// The same for people:
 ///
 ///   `  --hidden-size ............................ 1024`
 std::string given_text(const Config& config);

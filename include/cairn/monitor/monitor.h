@@ -3,6 +3,7 @@
 #include <cairn/base/log.h>
 #include <cairn/config/flags.h>
 #include <cairn/config/monitor_config.h>
+#include <cairn/monitor/run_event.h>
 #include <cairn/monitor/scalar_sink.h>
 #include <cairn/monitor/scalars.h>
 
@@ -31,6 +32,8 @@ class Monitor {
     /// Of the run, for TensorBoard's page of texts.
     std::vector<std::pair<std::string, std::string>> arguments{};
     std::int64_t iteration = 0; ///< at which the run starts, or goes on
+    /// For files that hold more than numbers: --log-jsonl's first line.
+    std::optional<RunStart> start{};
   };
 
   /// Without options it writes nothing.
@@ -42,6 +45,7 @@ class Monitor {
   bool wants(std::int64_t iteration) const;
   void iteration(const IterationRecord& record);
   void validation(const ValidationValues& values);
+  void event(const RunEvent& event);
   void flush();
 
  private:

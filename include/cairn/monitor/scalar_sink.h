@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cairn/monitor/run_event.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,6 +28,8 @@ class ScalarSink {
   /// succeed again.
   virtual void write(std::span<const Scalar> scalars) = 0;
   virtual void flush() = 0;
+  /// Sinks that hold numbers only have no place for it.
+  virtual void event(const RunEvent&) {}
 };
 
 } // namespace cairn::monitor

@@ -58,6 +58,8 @@ class TrainingLog {
   bool wants(std::int64_t iteration) const;
   void iteration(const IterationValues& values);
   void validation(const ValidationValues& values);
+  /// For the files that hold such things; nothing is shown.
+  void event(const RunEvent& event);
 
   /// A line of someone else's, on the same output.
   void say(std::string_view text);

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace cairn::pretrain {
 
@@ -35,11 +37,17 @@ bool acts_on(std::string_view flag);
 ///
 /// Everything that can be checked is checked before anything is allocated:
 /// ConfigError.
+/// `versions`, of the program and what it stands on, go into the log of the run
+/// (--log-jsonl).
 Outcome run(
     Kind kind,
     const config::Config& config,
     const distributed::World& world,
-    const Logger& logger);
+    const Logger& logger,
+    const std::vector<std::pair<std::string, std::string>>& versions = {});
+
+/// Why it ended, for people: "the training is done".
+std::string_view words_for(Ended ended);
 
 /// What run() would do, in words, after all that can be checked without the
 /// data and the other ranks. Throws ConfigError.
