@@ -98,6 +98,7 @@ class Training {
       : case_(&c),
         description_(models::gpt_description(c.sizes)),
         mesh_(pretrain::mesh_of(config.flags.distributed, world.group())),
+        inputs_(pretrain::pretraining_inputs(description_, config.flags.data)),
         pipelined_(pretrain::is_pipelined(config.flags.distributed)) {
     const Logger logger({.least = LogLevel::error});
     engine_.emplace(
@@ -123,10 +124,8 @@ class Training {
   void step() {
     if (pipelined_) {
       engine_->train_batch([&] {
-        return std::optional(pretrain::micro_batch_of(
-            description_,
-            config::DataFlags{},
-            input()));
+        return std::optional(
+            pretrain::micro_batch_of(description_, inputs_, input()));
       });
       return;
     }
@@ -148,6 +147,7 @@ class Training {
   const Case* case_;
   checkpoints::ModelDescription description_;
   distributed::ProcessMesh mesh_;
+  models::LayerInputs inputs_;
   bool pipelined_;
   std::optional<Engine> engine_;
   at::Tensor tokens_;

@@ -32,6 +32,7 @@ int run_launch(const Arguments& arguments);     // launch_command.cpp
 int run_data(const Arguments& arguments);       // data_command.cpp
 int run_preprocess(const Arguments& arguments); // preprocess_command.cpp
 int run_report(const Arguments& arguments);     // report_command.cpp
+int run_schedule(const Arguments& arguments);   // schedule_command.cpp
 int run_train_tokenizer(
     const Arguments& arguments); // train_tokenizer_command.cpp
 

@@ -14,6 +14,7 @@ constexpr Command commands[] = {
      run_train_tokenizer},
     {"tokenize", "turn text into token ids and back", run_tokenize},
     {"preprocess", "turn texts into token files", run_preprocess},
+    {"schedule", "what the stages of a pipeline do when", run_schedule},
     {"quickstart", "from nothing to a trained model", nullptr},
     {"pretrain", "train GPT, BERT or T5", nullptr},
     {"report", "draw what runs have logged, as a page", run_report},

@@ -136,6 +136,14 @@ void check_layers(const Config& config) {
         "set --num-layers-per-virtual-pipeline-stage");
   }
   if (degrees.layers_per_virtual_stage) {
+    if (!interleaved) {
+      refuse(
+          config,
+          "--num-layers-per-virtual-pipeline-stage",
+          "contradicts --pipeline-schedule: only the interleaved schedule has "
+          "virtual stages",
+          "drop one of the two");
+    }
     if (degrees.pipeline_parallel < 2) {
       refuse(
           config,

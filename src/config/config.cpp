@@ -168,6 +168,12 @@ Config Config::resolve(const ConfigSource& source) {
       config.warnings.end(),
       read.warnings.begin(),
       read.warnings.end());
+  DistributedFlags& degrees = config.flags.distributed;
+  // Virtual stages ask, as in Megatron, for the schedule that has them.
+  if (degrees.layers_per_virtual_stage &&
+      !config.given.contains("--pipeline-schedule")) {
+    degrees.pipeline_schedule = PipelineSchedule::interleaved;
+  }
   config.world_size = source.world_size;
   config.data_parallel_size = cairn::config::data_parallel_size(
       config.flags.distributed,

@@ -42,7 +42,8 @@ void add_distributed_flags(std::vector<Flag>& table) {
   group
       .flag<&F::distributed, &D::layers_per_virtual_stage>(
           "--num-layers-per-virtual-pipeline-stage",
-          "Layers per virtual stage of the interleaved schedule.")
+          "Layers per virtual stage of the interleaved schedule, which this "
+          "chooses.")
       .at_least(1);
   group.flag<&F::distributed, &D::pipeline_schedule>(
       "--pipeline-schedule",

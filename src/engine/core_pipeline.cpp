@@ -14,7 +14,8 @@ namespace cairn::engine {
 namespace {
 
 std::function<pipeline::Schedule(int, int)> schedule_named(
-    config::PipelineSchedule name) {
+    config::PipelineSchedule name,
+    int chunks) {
   using config::PipelineSchedule;
   switch (name) {
     case PipelineSchedule::gpipe:
@@ -22,13 +23,22 @@ std::function<pipeline::Schedule(int, int)> schedule_named(
     case PipelineSchedule::one_f_one_b:
       return pipeline::one_forward_one_backward;
     case PipelineSchedule::interleaved:
+      return [chunks](int stages, int micro_batches) {
+        return pipeline::interleaved(stages, micro_batches, chunks);
+      };
     case PipelineSchedule::zero_bubble:
-      break;
+      return pipeline::zero_bubble_h1;
   }
-  throw ConfigError(
-      {.what = "a schedule that pipelines do not have yet",
-       .where = "--pipeline-schedule",
-       .remedy = "choose gpipe or 1f1b"});
+  throw InternalError({.what = "an unknown schedule"});
+}
+
+/// Of a module with chunks it is the one that has them, unless told otherwise.
+config::PipelineSchedule schedule_for(
+    const pipeline::PipelineModule& module,
+    const config::Config& config) {
+  return module.chunks() > 1 && !config.given.contains("--pipeline-schedule")
+      ? config::PipelineSchedule::interleaved
+      : config.flags.distributed.pipeline_schedule;
 }
 
 } // namespace
@@ -52,7 +62,7 @@ void Core::make_pipeline() {
             : distributed::ProcessGroup(),
       pipeline::ExecutorOptions{
           .schedule =
-              schedule_named(config_.flags.distributed.pipeline_schedule),
+              schedule_named(schedule_for(*module, config_), module->chunks()),
           .device = device_,
           .hooks = {
               .forward =

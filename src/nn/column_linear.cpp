@@ -2,12 +2,14 @@
 
 #include "nn/column_sums.h"
 #include "nn/compute_type.h"
+#include "nn/deferral_capsule.h"
 #include "nn/group_capsule.h"
 #include "nn/linear_product.h"
 #include "nn/product.h"
 #include "nn/token_shares.h"
 #include "nn/weight_gradient.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace cairn::nn {
@@ -27,6 +29,7 @@ struct ColumnProduct : Function<ColumnProduct> {
       const ProcessGroup& group,
       bool split_tokens) {
     keep_group(*context, group);
+    keep_deferral(*context);
     context->saved_data["split_tokens"] = split_tokens;
     context->saved_data["biases"] = parameters.size() > weights;
     const at::TensorList products_of = parameters.slice(0, weights);
@@ -52,8 +55,13 @@ struct ColumnProduct : Function<ColumnProduct> {
     const bool split_tokens = context->saved_data["split_tokens"].toBool();
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& x = saved[0];
+    const at::TensorList weights(saved.data() + 1, saved.size() - 1);
+    auto later = kept_deferral(*context);
+    if (!std::ranges::all_of(weights, &DeferredGradients::takes)) {
+      later = nullptr;
+    }
     std::optional<distributed::Pending> gathering;
-    if (split_tokens) {
+    if (split_tokens && !later) {
       gathering.emplace(group.all_gather(flat_tokens(x)));
     }
     for (at::Tensor& gradient : gradients) {
@@ -66,10 +74,26 @@ struct ColumnProduct : Function<ColumnProduct> {
     distributed::Pending reducing = split_tokens
         ? group.reduce_scatter(of_input)
         : group.all_reduce(of_input);
-    const at::Tensor all = gathering ? gathering->wait() : flat_tokens(x);
     variable_list results{{}};
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      results.push_back(weight_gradient(saved[1 + i], gradients[i], all));
+    if (later) {
+      // The ranks of the group all come there in the same order, so that they
+      // can gather the tokens then, and need not keep them.
+      later->add(weights.vec(), [gradients, x, group, split_tokens] {
+        const at::Tensor all = split_tokens
+            ? group.all_gather(flat_tokens(x)).wait()
+            : flat_tokens(x);
+        variable_list products;
+        for (const at::Tensor& gradient : gradients) {
+          products.push_back(product(gradient.t(), all));
+        }
+        return products;
+      });
+      results.resize(1 + weights.size());
+    } else {
+      const at::Tensor all = gathering ? gathering->wait() : flat_tokens(x);
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        results.push_back(weight_gradient(weights[i], gradients[i], all));
+      }
     }
     if (context->saved_data["biases"].toBool()) {
       for (const at::Tensor& gradient : gradients) {

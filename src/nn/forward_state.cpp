@@ -71,7 +71,9 @@ void AutocastState::set() const {
 }
 
 ForwardStateScope::ForwardStateScope(const ForwardState& state)
-    : random_(state.random.now_of_these()), autocast_(AutocastState::now()) {
+    : random_(state.random.now_of_these()),
+      autocast_(AutocastState::now()),
+      deferral_(state.deferral) {
   state.random.set();
   state.autocast.set();
   at::autocast::increment_nesting();

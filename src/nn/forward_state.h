@@ -2,7 +2,9 @@
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
+#include <cairn/nn/deferred_gradients.h>
 
+#include <memory>
 #include <vector>
 
 namespace cairn::nn {
@@ -44,6 +46,7 @@ class AutocastState {
 struct ForwardState {
   RandomState random = RandomState::now();
   AutocastState autocast = AutocastState::now();
+  std::shared_ptr<DeferredGradients> deferral = DeferWeightGradients::current();
 };
 
 /// The state of a forward, for as long as the scope lasts.
@@ -57,6 +60,7 @@ class [[nodiscard]] ForwardStateScope {
  private:
   RandomState random_;
   AutocastState autocast_;
+  DeferWeightGradients deferral_;
 };
 
 } // namespace cairn::nn

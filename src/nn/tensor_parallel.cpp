@@ -6,6 +6,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/mm.h>
+#include <cairn/nn/deferred_gradients.h>
 
 namespace cairn::nn {
 namespace {
@@ -134,7 +135,9 @@ at::Tensor row_linear(
     return linear(x, weight, bias);
   }
   // A product of its own rather than a view of one: it is summed in place.
-  const at::Tensor part = at::mm(flat_tokens(x), weight.t());
+  const at::Tensor part = DeferWeightGradients::current()
+      ? nn::linear(flat_tokens(x), weight, at::Tensor())
+      : at::mm(flat_tokens(x), weight.t());
   const std::vector<std::int64_t> shape{x.size(0), x.size(1), weight.size(0)};
   const at::Tensor sum = split_tokens
       ? scatter_tokens(part.view(shape), group)

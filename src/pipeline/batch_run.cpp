@@ -28,7 +28,10 @@ BatchRun::BatchRun(
           schedule.buffers.at(static_cast<std::size_t>(parts.module.stage())))),
       loss_sums_(at::zeros(
           {1 + static_cast<std::int64_t>(parts.module.loss_parts().size())},
-          at::TensorOptions().dtype(at::kFloat).device(parts.device))) {}
+          at::TensorOptions().dtype(at::kFloat).device(parts.device))),
+      passes_(
+          schedule.micro_batches * schedule.chunks *
+          (schedule.splits_backward ? 2 : 1)) {}
 
 void BatchRun::run() {
   const at::AutoGradMode mode(schedule_.trains);
@@ -44,26 +47,28 @@ at::Tensor BatchRun::losses() const {
 
 void BatchRun::execute(const Instruction& instruction) {
   Buffer& buffer = buffers_[static_cast<std::size_t>(instruction.buffer)];
+  const int chunk = instruction.chunk;
+  Links& links = parts_.links[static_cast<std::size_t>(chunk)];
   switch (instruction.op) {
     case Op::load_micro_batch:
-      return load(buffer);
+      return load(buffer, chunk);
     case Op::receive_activation:
-      buffer.activation.emplace(parts_.links.previous->receive());
+      buffer.activation.emplace(links.previous->receive());
       return;
     case Op::forward:
-      return forward(buffer);
+      return forward(buffer, chunk);
     case Op::send_activation:
-      return send_activation(buffer);
+      return send_activation(buffer, *links.next);
     case Op::receive_gradient:
       buffer.gradient.emplace(
-          parts_.links.next->receive_expected(buffer.gradients_expected));
+          links.next->receive_expected(buffer.gradients_expected));
       return;
     case Op::backward:
-      return backward(buffer);
+      return backward(buffer, chunk);
     case Op::send_gradient:
-      parts_.links.previous->send_expected(buffer.input_gradients);
-      buffer = {};
-      return;
+      return send_gradient(buffer, *links.previous);
+    case Op::weight_gradients:
+      return weight_gradients(buffer);
     case Op::receive_tied_gradients:
       tied_gradients_ = parts_.ties.receive_gradients();
       return;
@@ -79,7 +84,7 @@ void BatchRun::execute(const Instruction& instruction) {
   }
 }
 
-void BatchRun::load(Buffer& buffer) {
+void BatchRun::load(Buffer& buffer, int chunk) {
   std::optional<MicroBatch> loaded = next_();
   if (!loaded) {
     throw DataError(
@@ -88,29 +93,34 @@ void BatchRun::load(Buffer& buffer) {
          .values = fmt::format("{} micro batches", schedule_.micro_batches),
          .remedy = "drop the last, incomplete batch, or start over"});
   }
-  if (parts_.module.is_first()) {
+  if (parts_.module.is_first(chunk)) {
     for (const at::Tensor& each : loaded->inputs) {
       const at::Tensor here = each.to(parts_.device);
       buffer.inputs.push_back(
           parts_.hooks.prepare ? parts_.hooks.prepare(here) : here);
     }
   }
-  if (parts_.module.is_last()) {
+  if (parts_.module.is_last(chunk)) {
     for (const at::Tensor& each : loaded->labels) {
       buffer.labels.push_back(each.to(parts_.device));
     }
   }
 }
 
-void BatchRun::forward(Buffer& buffer) {
+void BatchRun::forward(Buffer& buffer, int chunk) {
   if (buffer.activation) {
     buffer.inputs = buffer.activation->wait();
     buffer.activation.reset();
   }
+  const bool is_last = parts_.module.is_last(chunk);
+  if (schedule_.splits_backward) {
+    buffer.deferred = std::make_shared<nn::DeferredGradients>();
+  }
   Tensors losses;
   const Hooks::Pass pass = [&] {
-    buffer.outputs = parts_.module.forward(buffer.inputs);
-    if (parts_.module.is_last() && wanted_ == Wanted::losses) {
+    const nn::DeferWeightGradients later(buffer.deferred);
+    buffer.outputs = parts_.module.forward(buffer.inputs, chunk);
+    if (is_last && wanted_ == Wanted::losses) {
       losses = parts_.module.losses(buffer.outputs, buffer.labels);
     }
   };
@@ -118,7 +128,7 @@ void BatchRun::forward(Buffer& buffer) {
   if (schedule_.trains) {
     most_live_ = std::max(most_live_, ++live_);
   }
-  if (!parts_.module.is_last()) {
+  if (!is_last) {
     return;
   }
   if (wanted_ == Wanted::losses) {
@@ -154,8 +164,8 @@ void BatchRun::keep(const Tensors& losses) {
   }
 }
 
-void BatchRun::send_activation(Buffer& buffer) {
-  parts_.links.next->send(buffer.outputs);
+void BatchRun::send_activation(Buffer& buffer, Channel& next) {
+  next.send(buffer.outputs);
   if (!schedule_.trains) {
     buffer = {};
     return;
@@ -170,42 +180,20 @@ void BatchRun::send_activation(Buffer& buffer) {
   buffer.outputs.clear();
 }
 
-void BatchRun::backward(Buffer& buffer) {
-  std::vector<torch::autograd::Edge> roots = std::move(buffer.roots);
-  Tensors gradients;
-  if (parts_.module.is_last()) {
+void BatchRun::backward(Buffer& buffer, int chunk) {
+  Roots roots{.edges = std::move(buffer.roots)};
+  if (parts_.module.is_last(chunk)) {
     const at::Tensor loss = std::move(buffer.loss);
     const at::Tensor scaled = parts_.hooks.scale
         ? parts_.hooks.scale(loss)
         : loss / schedule_.micro_batches;
-    roots.push_back(gradient_edge(scaled));
-    gradients.push_back(at::ones_like(scaled));
+    roots.edges.push_back(gradient_edge(scaled));
+    roots.gradients.push_back(at::ones_like(scaled));
   } else {
-    gradients = buffer.gradient->wait();
+    roots.gradients = buffer.gradient->wait();
     buffer.gradient.reset();
   }
-  const bool last = ++backwards_ == schedule_.micro_batches;
-  if (last) {
-    // As if the copies were part of this graph.
-    for (const auto& [parameter, gradient] : tied_gradients_) {
-      roots.push_back(gradient_edge(parameter));
-      gradients.push_back(gradient);
-    }
-    tied_gradients_.clear();
-  }
-  const Hooks::Pass pass = [&] {
-    if (!roots.empty()) {
-      torch::autograd::Engine::get_default_engine().execute(
-          std::exchange(roots, {}),
-          gradients,
-          /*keep_graph=*/false,
-          /*create_graph=*/false,
-          /*accumulate_grad=*/true);
-    }
-  };
-  parts_.hooks.backward ? parts_.hooks.backward(pass, last) : pass();
-  parts_.ties.collect();
-  --live_;
+  run_backward(std::move(roots), {});
   for (const at::Tensor& each : std::exchange(buffer.inputs, {})) {
     if (each.requires_grad()) {
       const at::Tensor& gradient = each.grad();
@@ -213,9 +201,54 @@ void BatchRun::backward(Buffer& buffer) {
           gradient.defined() ? gradient : at::zeros_like(each.detach()));
     }
   }
-  if (parts_.module.is_first()) {
+  if (!schedule_.splits_backward) {
+    --live_;
+    if (parts_.module.is_first(chunk)) {
+      buffer = {};
+    }
+  }
+}
+
+void BatchRun::send_gradient(Buffer& buffer, Channel& previous) {
+  previous.send_expected(buffer.input_gradients);
+  if (schedule_.splits_backward) {
+    buffer.input_gradients.clear();
+  } else {
     buffer = {};
   }
+}
+
+void BatchRun::weight_gradients(Buffer& buffer) {
+  run_backward({}, [&] { buffer.deferred->run(); });
+  --live_;
+  buffer = {};
+}
+
+void BatchRun::run_backward(Roots roots, const Hooks::Pass& before) {
+  const bool last = ++passes_done_ == passes_;
+  if (last) {
+    // As if the copies were part of this graph.
+    for (const auto& [parameter, gradient] : tied_gradients_) {
+      roots.edges.push_back(gradient_edge(parameter));
+      roots.gradients.push_back(gradient);
+    }
+    tied_gradients_.clear();
+  }
+  const Hooks::Pass pass = [&] {
+    if (before) {
+      before();
+    }
+    if (!roots.edges.empty()) {
+      torch::autograd::Engine::get_default_engine().execute(
+          std::exchange(roots.edges, {}),
+          roots.gradients,
+          /*keep_graph=*/false,
+          /*create_graph=*/false,
+          /*accumulate_grad=*/true);
+    }
+  };
+  parts_.hooks.backward ? parts_.hooks.backward(pass, last) : pass();
+  parts_.ties.collect();
 }
 
 } // namespace cairn::pipeline

@@ -3,16 +3,18 @@
 #include "pipeline/channel.h"
 #include "pipeline/tied_weights.h"
 
+#include <cairn/nn/deferred_gradients.h>
 #include <cairn/pipeline/executor.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 namespace cairn::pipeline {
 
-/// The neighbours of a stage.
+/// The neighbours of a chunk of a stage.
 struct Links {
   std::optional<Channel> previous;
   std::optional<Channel> next;
@@ -26,7 +28,7 @@ class BatchRun {
     PipelineModule& module;
     const Hooks& hooks;
     at::Device device;
-    Links& links;
+    std::vector<Links>& links; ///< of each chunk
     TiedWeights& ties;
   };
   enum class Wanted { losses, outputs };
@@ -46,7 +48,7 @@ class BatchRun {
   int most_live_activations() const { return most_live_; }
 
  private:
-  /// What belongs to one micro batch.
+  /// What belongs to one micro batch in one chunk.
   struct Buffer {
     std::optional<Arriving> activation;
     Tensors inputs;
@@ -58,13 +60,23 @@ class BatchRun {
     std::optional<Arriving> gradient;
     at::Tensor loss;
     Tensors input_gradients; ///< until they are sent
+    /// Of weights, if the schedule splits backward.
+    std::shared_ptr<nn::DeferredGradients> deferred;
   };
 
   void execute(const Instruction& instruction);
-  void load(Buffer& buffer);
-  void forward(Buffer& buffer);
-  void send_activation(Buffer& buffer);
-  void backward(Buffer& buffer);
+  void load(Buffer& buffer, int chunk);
+  void forward(Buffer& buffer, int chunk);
+  void send_activation(Buffer& buffer, Channel& next);
+  void backward(Buffer& buffer, int chunk);
+  void send_gradient(Buffer& buffer, Channel& previous);
+  void weight_gradients(Buffer& buffer);
+  /// A pass that adds to gradients; `roots` are where it begins.
+  struct Roots {
+    std::vector<torch::autograd::Edge> edges;
+    Tensors gradients;
+  };
+  void run_backward(Roots roots, const Hooks::Pass& before);
   void keep(const Tensors& losses);
 
   Parts parts_;
@@ -75,7 +87,8 @@ class BatchRun {
   std::vector<std::pair<at::Tensor, at::Tensor>> tied_gradients_;
   at::Tensor loss_sums_; ///< of the loss and of its parts
   std::vector<Tensors> outputs_;
-  int backwards_ = 0;
+  const int passes_; ///< that add to gradients
+  int passes_done_ = 0;
   int live_ = 0;
   int most_live_ = 0;
 };

@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <vector>
 
 namespace cairn::pipeline {
 
 namespace {
 
-/// How far a micro batch is on a stage.
+/// How far a micro batch is in a chunk of a stage.
 struct Progress {
   bool loaded = false;
   bool received = false;
@@ -21,6 +21,7 @@ struct Progress {
   bool gradient = false;
   bool backward = false;
   bool returned = false;
+  bool weights = false;
 };
 
 /// Follows the instructions of one stage.
@@ -29,17 +30,26 @@ class StageCheck {
   StageCheck(const Schedule& schedule, std::size_t stage)
       : schedule_(schedule),
         stage_(stage),
-        first_(stage == 0),
-        last_(stage + 1 == schedule.stages.size()),
-        progress_(static_cast<std::size_t>(schedule.micro_batches)) {}
+        progress_(
+            static_cast<std::size_t>(schedule.micro_batches) *
+            static_cast<std::size_t>(schedule.chunks)),
+        passes_(
+            static_cast<int>(progress_.size()) *
+            (schedule.splits_backward ? 2 : 1)),
+        buffer_of_(progress_.size(), none),
+        occupants_(
+            static_cast<std::size_t>(std::max(schedule.buffers[stage], 0)),
+            none) {}
 
   void run() {
     const auto& program = schedule_.stages[stage_];
     for (at_ = 0; at_ < program.size(); ++at_) {
       follow(program[at_]);
     }
-    for (const Progress& each : progress_) {
-      require(is_over(each), "a micro batch never gets through this stage");
+    for (std::size_t item = 0; item < progress_.size(); ++item) {
+      require(
+          is_over(progress_[item], ends_of(item)),
+          "a micro batch never gets through this stage");
     }
     require(
         stepped_ == schedule_.trains && shared_ == schedule_.trains,
@@ -50,11 +60,25 @@ class StageCheck {
   int buffers() const { return most_buffers_; }
 
  private:
-  bool is_over(const Progress& p) const {
+  /// Whether a part of the model is the first or the last one of all.
+  struct Ends {
+    bool first = false;
+    bool last = false;
+  };
+  Ends ends_of(std::size_t item) const {
+    const auto chunk = item / static_cast<std::size_t>(schedule_.micro_batches);
+    return {
+        stage_ == 0 && chunk == 0,
+        stage_ + 1 == schedule_.stages.size() &&
+            chunk + 1 == static_cast<std::size_t>(schedule_.chunks)};
+  }
+
+  bool is_over(const Progress& p, Ends ends) const {
     if (!schedule_.trains) {
-      return p.forward && (last_ || p.sent);
+      return p.forward && (ends.last || p.sent);
     }
-    return p.backward && (first_ || p.returned);
+    return p.backward && (ends.first || p.returned) &&
+        (!schedule_.splits_backward || p.weights);
   }
 
   void require(bool holds, const char* what) const {
@@ -84,14 +108,14 @@ class StageCheck {
     switch (instruction.op) {
       case Op::receive_tied_gradients:
         require(
-            !tied_received_ && backwards_ + 1 == schedule_.micro_batches,
-            "tied gradients are to arrive before the last backward");
+            !tied_received_ && passes_done_ + 1 == passes_,
+            "tied gradients are to arrive before the last pass");
         tied_received_ = true;
         return;
       case Op::send_tied_gradients:
         require(
-            tied_received_ && !tied_sent_ && all_backward(),
-            "tied gradients are to leave after the last backward");
+            tied_received_ && !tied_sent_ && passes_done_ == passes_,
+            "tied gradients are to leave after the last pass");
         tied_sent_ = true;
         return;
       case Op::step:
@@ -110,15 +134,21 @@ class StageCheck {
     }
   }
 
-  bool all_backward() const { return backwards_ == schedule_.micro_batches; }
-
   void follow_micro_batch(const Instruction& instruction) {
     require(
         instruction.micro_batch >= 0 &&
             instruction.micro_batch < schedule_.micro_batches,
         "no such micro batch");
-    Progress& p = progress_[static_cast<std::size_t>(instruction.micro_batch)];
-    claim(instruction);
+    require(
+        instruction.chunk >= 0 && instruction.chunk < schedule_.chunks,
+        "no such chunk");
+    const std::size_t item = static_cast<std::size_t>(instruction.chunk) *
+            static_cast<std::size_t>(schedule_.micro_batches) +
+        static_cast<std::size_t>(instruction.micro_batch);
+    Progress& p = progress_[item];
+    const Ends ends = ends_of(item);
+    const bool loads = ends.first || ends.last;
+    claim(instruction.buffer, static_cast<int>(item));
     const auto once = [&](bool& done, bool allowed, const char* what) {
       require(!done && allowed, what);
       done = true;
@@ -127,76 +157,97 @@ class StageCheck {
       case Op::load_micro_batch:
         once(
             p.loaded,
-            (first_ || last_) && !p.forward,
+            loads && !p.forward,
             "only the ends load data, once and before forward");
         break;
       case Op::receive_activation:
-        once(p.received, !first_, "an activation arrives once, from before");
+        once(
+            p.received,
+            !ends.first,
+            "an activation arrives once, from before");
         break;
       case Op::forward:
         once(
             p.forward,
-            (first_ || p.received) && (p.loaded || !(first_ || last_)),
+            (ends.first || p.received) && (p.loaded || !loads),
             "forward once, with everything there");
         most_live_ = std::max(most_live_, ++live_);
         break;
       case Op::send_activation:
-        once(p.sent, !last_ && p.forward, "an activation leaves after forward");
+        once(
+            p.sent,
+            !ends.last && p.forward,
+            "an activation leaves after forward");
         break;
       case Op::receive_gradient:
         once(
             p.gradient,
-            !last_ && p.sent && schedule_.trains,
+            !ends.last && p.sent && schedule_.trains,
             "a gradient arrives once, for an activation that left");
         break;
       case Op::backward:
         once(
             p.backward,
-            p.forward && (last_ || p.gradient),
+            p.forward && (ends.last || p.gradient),
             "backward once, with its gradient there");
-        ++backwards_;
+        ++passes_done_;
+        live_ -= schedule_.splits_backward ? 0 : 1;
+        break;
+      case Op::weight_gradients:
+        once(
+            p.weights,
+            p.backward && schedule_.splits_backward,
+            "gradients of weights once, after backward");
+        ++passes_done_;
         --live_;
         break;
       case Op::send_gradient:
         once(
             p.returned,
-            !first_ && p.backward,
+            !ends.first && p.backward,
             "a gradient leaves once, after backward");
         break;
       default:
         require(false, "no such instruction");
     }
-    if (is_over(p)) {
-      occupants_.erase(instruction.buffer);
+    if (is_over(p, ends)) {
+      vacate(instruction.buffer, item);
     }
   }
 
   /// A buffer belongs to one micro batch from its first instruction to its
   /// last.
-  void claim(const Instruction& instruction) {
+  void claim(int buffer, int item) {
     require(
-        instruction.buffer >= 0 &&
-            instruction.buffer < schedule_.buffers[stage_],
+        buffer >= 0 && buffer < schedule_.buffers[stage_],
         "no such buffer");
-    for (const auto& [buffer, occupant] : occupants_) {
-      require(
-          (buffer == instruction.buffer) ==
-              (occupant == instruction.micro_batch),
-          "a buffer that another micro batch is in, or two for one");
+    int& occupant = occupants_[static_cast<std::size_t>(buffer)];
+    int& its = buffer_of_[static_cast<std::size_t>(item)];
+    if (its == none && occupant == none) {
+      its = buffer;
+      occupant = item;
+      most_buffers_ = std::max(most_buffers_, ++used_);
     }
-    occupants_.emplace(instruction.buffer, instruction.micro_batch);
-    most_buffers_ =
-        std::max(most_buffers_, static_cast<int>(occupants_.size()));
+    require(
+        its == buffer && occupant == item,
+        "a buffer that another micro batch is in, or two for one");
+  }
+  void vacate(int buffer, std::size_t item) {
+    occupants_[static_cast<std::size_t>(buffer)] = none;
+    buffer_of_[item] = none;
+    --used_;
   }
 
+  static constexpr int none = -1;
   const Schedule& schedule_;
   const std::size_t stage_;
-  const bool first_;
-  const bool last_;
   std::size_t at_ = 0;
-  std::vector<Progress> progress_;
-  std::map<int, int> occupants_; ///< micro batch by buffer
-  int backwards_ = 0;
+  std::vector<Progress> progress_; ///< by chunk and micro batch
+  const int passes_;               ///< that give gradients
+  int passes_done_ = 0;
+  std::vector<int> buffer_of_; ///< by chunk and micro batch
+  std::vector<int> occupants_; ///< of the buffers
+  int used_ = 0;
   int live_ = 0;
   int most_live_ = 0;
   int most_buffers_ = 0;
@@ -210,6 +261,7 @@ class StageCheck {
 
 ScheduleLoad check(const Schedule& schedule) {
   if (schedule.stages.empty() || schedule.micro_batches < 1 ||
+      schedule.chunks < 1 ||
       schedule.buffers.size() != schedule.stages.size()) {
     throw ConfigError(
         {.what = "a schedule without stages, micro batches or buffers",

@@ -17,6 +17,7 @@ struct Message {
   int micro_batch = 0;
   int from = 0;
   int to = 0;
+  int part = 0; ///< of the model, that it comes from
   bool operator==(const Message&) const = default;
 
   std::string text() const {
@@ -26,11 +27,12 @@ struct Message {
         "tied gradients",
         "tied weights"};
     return fmt::format(
-        "{} {} from {} to {}",
+        "{} {} from {} to {}{}",
         names[static_cast<int>(cargo)],
         micro_batch,
         from,
-        to);
+        to,
+        part == from ? "" : fmt::format(" (part {})", part));
   }
 };
 
@@ -38,45 +40,57 @@ struct Message {
 std::vector<Message> messages_of(const Schedule& schedule, int stage) {
   const int stages = static_cast<int>(schedule.stages.size());
   std::vector<Message> result;
-  const auto add = [&](Cargo cargo, int micro_batch, int from, int to) {
-    result.push_back({cargo, micro_batch, from, to});
+  const auto add_tied = [&](Cargo cargo, int from, int to) {
+    result.push_back({cargo, 0, from, to, from});
   };
+  /// From one part of the model to the one after or before it.
+  const auto add =
+      [&](Cargo cargo, const Instruction& each, int from_part, int to_part) {
+        result.push_back(
+            {cargo,
+             each.micro_batch,
+             (from_part + stages) % stages,
+             (to_part + stages) % stages,
+             from_part});
+      };
   for (const Instruction& each :
        schedule.stages[static_cast<std::size_t>(stage)]) {
+    const int part = each.chunk * stages + stage;
     switch (each.op) {
       case Op::receive_activation:
-        add(Cargo::activation, each.micro_batch, stage - 1, stage);
+        add(Cargo::activation, each, part - 1, part);
         break;
       case Op::send_activation:
-        add(Cargo::activation, each.micro_batch, stage, stage + 1);
+        add(Cargo::activation, each, part, part + 1);
         break;
       case Op::receive_gradient:
-        add(Cargo::gradient, each.micro_batch, stage + 1, stage);
+        add(Cargo::gradient, each, part + 1, part);
         break;
       case Op::send_gradient:
-        add(Cargo::gradient, each.micro_batch, stage, stage - 1);
+        add(Cargo::gradient, each, part, part - 1);
         break;
       case Op::receive_tied_gradients:
         for (int from = stage + 1; from < stages; ++from) {
-          add(Cargo::tied_gradient, 0, from, stage);
+          add_tied(Cargo::tied_gradient, from, stage);
         }
         break;
       case Op::send_tied_gradients:
         for (int to = stage - 1; to >= 0; --to) {
-          add(Cargo::tied_gradient, 0, stage, to);
+          add_tied(Cargo::tied_gradient, stage, to);
         }
         break;
       case Op::share_tied_weights:
         for (int from = 0; from < stage; ++from) {
-          add(Cargo::tied_weight, 0, from, stage);
+          add_tied(Cargo::tied_weight, from, stage);
         }
         for (int to = stage + 1; to < stages; ++to) {
-          add(Cargo::tied_weight, 0, stage, to);
+          add_tied(Cargo::tied_weight, stage, to);
         }
         break;
       case Op::load_micro_batch:
       case Op::forward:
       case Op::backward:
+      case Op::weight_gradients:
       case Op::step:
         break;
     }

@@ -52,13 +52,19 @@ struct Executor::State {
   Channel channel_to(int stage) {
     return Channel(group, stage, options.device, options.announce, outbox);
   }
-  Links links() {
-    Links result;
-    if (!module.is_first()) {
-      result.previous.emplace(channel_to(module.stage() - 1));
-    }
-    if (!module.is_last()) {
-      result.next.emplace(channel_to(module.stage() + 1));
+  /// Of each chunk. The first stage has another chunk behind the last stage's.
+  std::vector<Links> links() {
+    const int stages = module.stages();
+    std::vector<Links> result;
+    for (int chunk = 0; chunk < module.chunks(); ++chunk) {
+      Links& each = result.emplace_back();
+      if (!module.is_first(chunk)) {
+        each.previous.emplace(
+            channel_to((module.stage() + stages - 1) % stages));
+      }
+      if (!module.is_last(chunk)) {
+        each.next.emplace(channel_to((module.stage() + 1) % stages));
+      }
     }
     return result;
   }
@@ -67,7 +73,10 @@ struct Executor::State {
     return cached(training_schedules, options.schedule, micro_batches);
   }
   const Schedule& inference_schedule(int micro_batches) {
-    return cached(inference_schedules, inference, micro_batches);
+    const auto forward_only = [this](int stages, int count) {
+      return inference(stages, count, module.chunks());
+    };
+    return cached(inference_schedules, forward_only, micro_batches);
   }
   template <typename Make>
   const Schedule& cached(
@@ -88,6 +97,15 @@ struct Executor::State {
                "{}, not {}",
                schedule.stages.size(),
                module.stages())});
+    }
+    if (schedule.chunks != module.chunks()) {
+      throw ConfigError(
+          {.what = "a schedule for another number of chunks on each stage",
+           .where = fmt::format("schedule {}", schedule.name),
+           .values =
+               fmt::format("{}, not {}", schedule.chunks, module.chunks()),
+           .remedy = "make module and schedule with the same chunks; only "
+                     "interleaved() has several"});
     }
     return schedules.emplace(micro_batches, std::move(schedule)).first->second;
   }
@@ -124,8 +142,8 @@ struct Executor::State {
   distributed::ProcessGroup group;
   ExecutorOptions options;
   Outbox outbox;
-  Links training;
-  Links evaluation;
+  std::vector<Links> training;
+  std::vector<Links> evaluation;
   TiedWeights ties;
   std::map<int, Schedule> training_schedules; ///< by micro batches
   std::map<int, Schedule> inference_schedules;

@@ -45,23 +45,24 @@ double count_parameters(const LayerSpec& spec) {
 std::vector<int> cuts_of(
     const std::vector<LayerSpec>& specs,
     const PipelineModuleOptions& options) {
+  const int parts = options.stages * options.chunks;
   const bool counts =
-      options.partition.kind == PartitionMethod::Kind::parameters &&
-      options.stages > 1;
+      options.partition.kind == PartitionMethod::Kind::parameters && parts > 1;
   std::vector<LayerFacts> facts;
   for (const LayerSpec& spec : specs) {
     facts.push_back({spec.type, counts ? count_parameters(spec) : 0});
   }
-  return partition(facts, options.stages, options.partition);
+  return partition(facts, parts, options.partition);
 }
 
 std::vector<PipelineModule::Tie> ties_of(
     const std::vector<LayerSpec>& specs,
-    const std::vector<int>& cuts) {
+    const std::vector<int>& cuts,
+    int stages) {
   std::vector<PipelineModule::Tie> ties;
   std::size_t layer = 0;
-  for (int stage = 0; stage + 1 < static_cast<int>(cuts.size()); ++stage) {
-    const auto end = static_cast<std::size_t>(cuts[stage + 1]);
+  for (int part = 0; part + 1 < static_cast<int>(cuts.size()); ++part) {
+    const auto end = static_cast<std::size_t>(cuts[part + 1]);
     for (; layer < end; ++layer) {
       const std::string& key = specs[layer].tie;
       if (key.empty()) {
@@ -73,11 +74,16 @@ std::vector<PipelineModule::Tie> ties_of(
       if (found == ties.end()) {
         found = ties.insert(ties.end(), {key, {}, nullptr, {}});
       }
-      if (found->stages.empty() || found->stages.back() != stage) {
-        found->stages.push_back(stage);
-      }
+      found->stages.push_back(part % stages);
     }
   }
+  for (PipelineModule::Tie& tie : ties) {
+    std::ranges::sort(tie.stages);
+    const auto doubled = std::ranges::unique(tie.stages);
+    tie.stages.erase(doubled.begin(), doubled.end());
+  }
+  // With chunks, a layer further on may be on an earlier stage.
+  std::ranges::stable_sort(ties, {}, &PipelineModule::Tie::owner);
   return ties;
 }
 
@@ -87,6 +93,15 @@ void check_options(const PipelineModuleOptions& options) {
     throw ConfigError(
         {.what = "no such pipeline stage",
          .values = fmt::format("{} of {}", options.stage, options.stages)});
+  }
+  if (options.chunks < 1 || (options.chunks > 1 && options.stages == 1)) {
+    throw ConfigError(
+        {.what = "a stage has at least one chunk of the model, and several "
+                 "only where there are other stages",
+         .values = fmt::format(
+             "{} chunks, {} stages",
+             options.chunks,
+             options.stages)});
   }
   if (options.activation_checkpoint_interval < 0) {
     throw ConfigError(
@@ -112,7 +127,7 @@ PipelineModule::PipelineModule(
     : torch::nn::Module("PipelineModule"), options_(std::move(options)) {
   check_options(options_);
   cuts_ = cuts_of(layers, options_);
-  ties_ = ties_of(layers, cuts_);
+  ties_ = ties_of(layers, cuts_, options_.stages);
   build(layers);
   // What one stage has for itself needs no care.
   std::erase_if(ties_, [](const Tie& tie) { return tie.stages.size() == 1; });
@@ -121,9 +136,17 @@ PipelineModule::PipelineModule(
 void PipelineModule::build(const std::vector<LayerSpec>& specs) {
   const std::uint64_t seed = options_.seed.value_or(current_seed());
   const std::vector<std::size_t> numbers = seed_numbers(specs);
-  const auto stage = static_cast<std::size_t>(options_.stage);
-  const auto end = static_cast<std::size_t>(cuts_[stage + 1]);
-  for (auto i = static_cast<std::size_t>(cuts_[stage]); i < end; ++i) {
+  std::vector<std::size_t> own;
+  for (int chunk = 0; chunk < options_.chunks; ++chunk) {
+    const auto part =
+        static_cast<std::size_t>(chunk * options_.stages + options_.stage);
+    begins_.push_back(own.size());
+    for (int i = cuts_[part]; i < cuts_[part + 1]; ++i) {
+      own.push_back(static_cast<std::size_t>(i));
+    }
+  }
+  begins_.push_back(own.size());
+  for (const std::size_t i : own) {
     const LayerSpec& spec = specs[i];
     Layer& layer = layers_.emplace_back();
     layer.call = spec.call;
@@ -148,7 +171,9 @@ void PipelineModule::build(const std::vector<LayerSpec>& specs) {
         continue; // a copy
       }
     }
-    const std::string name = spec.name.value_or(fmt::format("layers.{}", i));
+    // The name of the first of those that are tied, which may be elsewhere.
+    const std::string name =
+        specs[numbers[i]].name.value_or(fmt::format("layers.{}", numbers[i]));
     register_layer(*this, name, layer.module);
     if (name.empty()) {
       nameless_.push_back(layer.module);
@@ -164,15 +189,17 @@ Tensors PipelineModule::run(std::size_t begin, std::size_t end, Tensors x)
   return x;
 }
 
-Tensors PipelineModule::forward(const Tensors& inputs) {
+Tensors PipelineModule::forward(const Tensors& inputs, int chunk) {
+  const std::size_t first = begins_.at(static_cast<std::size_t>(chunk));
+  const std::size_t last = begins_.at(static_cast<std::size_t>(chunk) + 1);
   const auto interval =
       static_cast<std::size_t>(options_.activation_checkpoint_interval);
   if (interval == 0) {
-    return run(0, layers_.size(), inputs);
+    return run(first, last, inputs);
   }
   Tensors x = inputs;
-  for (std::size_t begin = 0; begin < layers_.size(); begin += interval) {
-    const std::size_t end = std::min(begin + interval, layers_.size());
+  for (std::size_t begin = first; begin < last; begin += interval) {
+    const std::size_t end = std::min(begin + interval, last);
     const bool worth_it = std::any_of(
         layers_.begin() + static_cast<std::ptrdiff_t>(begin),
         layers_.begin() + static_cast<std::ptrdiff_t>(end),

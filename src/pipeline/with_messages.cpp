@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,82 +13,114 @@ namespace {
 using Orders = std::vector<std::vector<Pass>>;
 
 struct Transfer {
-  Pass::Kind kind;
+  Pass pass; ///< of which it is the result
   std::size_t from;
   std::size_t to;
-  int micro_batch;
+
+  bool of_forward() const { return pass.kind == Pass::Kind::forward; }
+  /// The pass that waits for it.
+  Pass wanted_by() const {
+    Pass result = pass;
+    if (of_forward() && to < from) { // from the last stage to the first
+      ++result.chunk;
+    } else if (!of_forward() && to > from) {
+      --result.chunk;
+    }
+    return result;
+  }
 
   /// Gradients first: they free the buffer that the next activation takes. Then
   /// every other stage, so that blocking messages go over all links at once,
   /// not down the line one after the other.
-  std::pair<bool, std::size_t> rank() const {
-    return {kind == Pass::Kind::forward, from % 2};
-  }
+  std::pair<bool, std::size_t> rank() const { return {of_forward(), from % 2}; }
 };
 
 /// One stage while its instructions are written.
 class StageWriter {
  public:
   StageWriter(const Schedule& schedule, const Orders& orders, std::size_t stage)
-      : order_(&orders[stage]),
-        first_(stage == 0),
-        last_(stage + 1 == orders.size()),
-        trains_(schedule.trains),
-        arrived_{
-            std::vector<bool>(at(schedule.micro_batches), first_),
-            std::vector<bool>(at(schedule.micro_batches), last_)},
-        buffer_of_(at(schedule.micro_batches), none) {}
-
-  bool done() const { return next_ == order_->size(); }
-  const Pass& next() const { return (*order_)[next_]; }
-  bool ready() const {
-    return !done() && arrived(next().kind)[at(next().micro_batch)];
-  }
-
-  Pass run() {
-    const Pass pass = next();
-    if (pass.kind == Pass::Kind::forward) {
-      if (first_ || last_) {
-        put(Op::load_micro_batch, pass.micro_batch);
-      }
-      put(Op::forward, pass.micro_batch);
-      if (last_ && !trains_) {
-        release(pass.micro_batch);
-      }
-    } else {
-      if (next_ + 1 == order_->size()) {
-        program_.push_back({Op::receive_tied_gradients});
-      }
-      put(Op::backward, pass.micro_batch);
-      if (first_) {
-        release(pass.micro_batch);
+      : schedule_(&schedule),
+        order_(&orders[stage]),
+        stage_(stage),
+        stages_(orders.size()),
+        buffer_of_(items(), none) {
+    for (auto& each : ready_) {
+      each.assign(items(), false);
+    }
+    for (int micro_batch = 0; micro_batch < schedule.micro_batches;
+         ++micro_batch) {
+      if (stage == 0) {
+        ready(Pass::Kind::forward)[at({{}, micro_batch, 0})] = true;
       }
     }
-    ++next_;
-    return pass;
+  }
+
+  bool done() const { return next_ == order_->size(); }
+  bool is_ready() const {
+    return !done() && ready_[index(next().kind)][at(next())];
+  }
+
+  /// What then has to travel, if anything has.
+  std::optional<Transfer> run() {
+    const Pass pass = next();
+    if (++next_ == order_->size() && schedule_->trains) {
+      program_.push_back({Op::receive_tied_gradients});
+    }
+    switch (pass.kind) {
+      case Pass::Kind::forward:
+        if (is_first(pass) || is_last(pass)) {
+          put(Op::load_micro_batch, pass);
+        }
+        put(Op::forward, pass);
+        if (!is_last(pass)) {
+          return Transfer{pass, stage_, (stage_ + 1) % stages_};
+        }
+        ready(Pass::Kind::backward)[at(pass)] = true;
+        if (!schedule_->trains) {
+          release(pass);
+        }
+        break;
+      case Pass::Kind::backward:
+        put(Op::backward, pass);
+        ready(Pass::Kind::weights)[at(pass)] = true;
+        if (!is_first(pass)) {
+          return Transfer{pass, stage_, (stage_ + stages_ - 1) % stages_};
+        }
+        if (!schedule_->splits_backward) {
+          release(pass);
+        }
+        break;
+      case Pass::Kind::weights:
+        put(Op::weight_gradients, pass);
+        release(pass);
+        break;
+    }
+    return std::nullopt;
   }
 
   void send(const Transfer& transfer) {
-    if (transfer.kind == Pass::Kind::forward) {
-      put(Op::send_activation, transfer.micro_batch);
-      if (!trains_) {
-        release(transfer.micro_batch);
+    if (transfer.of_forward()) {
+      put(Op::send_activation, transfer.pass);
+      if (!schedule_->trains) {
+        release(transfer.pass);
       }
     } else {
-      put(Op::send_gradient, transfer.micro_batch);
-      release(transfer.micro_batch);
+      put(Op::send_gradient, transfer.pass);
+      if (!schedule_->splits_backward) {
+        release(transfer.pass);
+      }
     }
   }
 
   void receive(const Transfer& transfer) {
-    put(transfer.kind == Pass::Kind::forward ? Op::receive_activation
-                                             : Op::receive_gradient,
-        transfer.micro_batch);
-    arrived(transfer.kind)[at(transfer.micro_batch)] = true;
+    const Pass pass = transfer.wanted_by();
+    put(transfer.of_forward() ? Op::receive_activation : Op::receive_gradient,
+        pass);
+    ready(pass.kind)[at(pass)] = true;
   }
 
   std::vector<Instruction> finish() {
-    if (trains_) {
+    if (schedule_->trains) {
       for (const Op op :
            {Op::send_tied_gradients, Op::step, Op::share_tied_weights}) {
         program_.push_back({op});
@@ -99,50 +132,63 @@ class StageWriter {
 
  private:
   static constexpr int none = -1;
-  static std::size_t at(int micro_batch) {
-    return static_cast<std::size_t>(micro_batch);
+
+  const Pass& next() const { return (*order_)[next_]; }
+  bool is_first(const Pass& pass) const {
+    return stage_ == 0 && pass.chunk == 0;
   }
-  std::vector<bool>& arrived(Pass::Kind kind) {
-    return arrived_[kind == Pass::Kind::backward];
-  }
-  const std::vector<bool>& arrived(Pass::Kind kind) const {
-    return arrived_[kind == Pass::Kind::backward];
+  bool is_last(const Pass& pass) const {
+    return stage_ + 1 == stages_ && pass.chunk + 1 == schedule_->chunks;
   }
 
-  void put(Op op, int micro_batch) {
-    int& buffer = buffer_of_[at(micro_batch)];
+  std::size_t items() const {
+    return static_cast<std::size_t>(schedule_->micro_batches) *
+        static_cast<std::size_t>(schedule_->chunks);
+  }
+  std::size_t at(const Pass& pass) const {
+    return static_cast<std::size_t>(pass.chunk) *
+        static_cast<std::size_t>(schedule_->micro_batches) +
+        static_cast<std::size_t>(pass.micro_batch);
+  }
+  static std::size_t index(Pass::Kind kind) {
+    return static_cast<std::size_t>(kind);
+  }
+  std::vector<bool>& ready(Pass::Kind kind) { return ready_[index(kind)]; }
+
+  void put(Op op, const Pass& pass) {
+    int& buffer = buffer_of_[at(pass)];
     if (buffer == none) {
       if (free_.empty()) {
         free_.insert(buffers_++);
       }
       buffer = free_.extract(free_.begin()).value();
     }
-    program_.push_back({op, micro_batch, buffer});
+    program_.push_back({op, pass.micro_batch, buffer, pass.chunk});
   }
-  void release(int micro_batch) { free_.insert(buffer_of_[at(micro_batch)]); }
+  void release(const Pass& pass) { free_.insert(buffer_of_[at(pass)]); }
 
+  const Schedule* schedule_;
   const std::vector<Pass>* order_;
-  bool first_;
-  bool last_;
-  bool trains_;
+  std::size_t stage_;
+  std::size_t stages_;
   std::size_t next_ = 0;
-  /// By micro batch: what a forward, what a backward pass needs.
-  std::vector<bool> arrived_[2];
+  /// By kind of pass, chunk and micro batch: what it needs is there.
+  std::vector<bool> ready_[3];
   std::vector<int> buffer_of_;
   std::set<int> free_;
   int buffers_ = 0;
   std::vector<Instruction> program_;
 };
 
-bool any_backward(const Orders& orders) {
-  return std::any_of(orders.begin(), orders.end(), [](const auto& order) {
-    return std::any_of(order.begin(), order.end(), [](const Pass& pass) {
-      return pass.kind == Pass::Kind::backward;
+bool has_any(const Orders& orders, Pass::Kind kind) {
+  return std::any_of(orders.begin(), orders.end(), [&](const auto& order) {
+    return std::any_of(order.begin(), order.end(), [&](const Pass& pass) {
+      return pass.kind == kind;
     });
   });
 }
 
-void check_micro_batches(const Schedule& schedule, const Orders& orders) {
+void check_passes(const Schedule& schedule, const Orders& orders) {
   for (std::size_t stage = 0; stage < orders.size(); ++stage) {
     for (const Pass& pass : orders[stage]) {
       if (pass.micro_batch < 0 || pass.micro_batch >= schedule.micro_batches) {
@@ -155,6 +201,13 @@ void check_micro_batches(const Schedule& schedule, const Orders& orders) {
                  pass.micro_batch,
                  schedule.micro_batches)});
       }
+      if (pass.chunk < 0 || pass.chunk >= schedule.chunks) {
+        throw ConfigError(
+            {.what = "a pass of a chunk that does not exist",
+             .where =
+                 fmt::format("schedule {}, stage {}", schedule.name, stage),
+             .values = fmt::format("{} of {}", pass.chunk, schedule.chunks)});
+      }
     }
   }
 }
@@ -163,17 +216,14 @@ void check_micro_batches(const Schedule& schedule, const Orders& orders) {
 std::vector<Transfer> run_round(std::vector<StageWriter>& writers) {
   std::vector<std::size_t> ready;
   for (std::size_t stage = 0; stage < writers.size(); ++stage) {
-    if (writers[stage].ready()) {
+    if (writers[stage].is_ready()) {
       ready.push_back(stage);
     }
   }
   std::vector<Transfer> transfers;
   for (const std::size_t stage : ready) {
-    const Pass pass = writers[stage].run();
-    const bool forward = pass.kind == Pass::Kind::forward;
-    if (forward ? stage + 1 < writers.size() : stage > 0) {
-      const std::size_t to = forward ? stage + 1 : stage - 1;
-      transfers.push_back({pass.kind, stage, to, pass.micro_batch});
+    if (auto transfer = writers[stage].run()) {
+      transfers.push_back(*transfer);
     }
   }
   if (ready.empty()) {
@@ -194,12 +244,15 @@ std::vector<Transfer> run_round(std::vector<StageWriter>& writers) {
 Schedule with_messages(
     std::string name,
     int micro_batches,
-    const Orders& orders) {
+    const Orders& orders,
+    int chunks) {
   Schedule schedule{
       .name = std::move(name),
       .micro_batches = micro_batches,
-      .trains = any_backward(orders)};
-  check_micro_batches(schedule, orders);
+      .chunks = chunks,
+      .trains = has_any(orders, Pass::Kind::backward),
+      .splits_backward = has_any(orders, Pass::Kind::weights)};
+  check_passes(schedule, orders);
   std::vector<StageWriter> writers;
   for (std::size_t stage = 0; stage < orders.size(); ++stage) {
     writers.emplace_back(schedule, orders, stage);

@@ -24,6 +24,7 @@ const std::set<std::string_view> layout_flags{
     "--pipeline-model-parallel-size",
     "--sequence-parallel",
     "--pipeline-schedule",
+    "--num-layers-per-virtual-pipeline-stage",
     "--no-pipeline-parallel",
     "--distributed-backend",
     "--distributed-timeout-minutes",

@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace cairn::pretrain {
 
@@ -43,6 +44,10 @@ pipeline::Loss loss_with_parts(const models::LayeredModel& model) {
     }
     return losses;
   };
+}
+
+std::int64_t block_count(const ModelDescription& d) {
+  return d.layers + (d.family == ModelFamily::t5 ? d.decoder_layers : 0);
 }
 
 std::string layer_counts(const ModelDescription& d) {
@@ -112,6 +117,30 @@ pipeline::PartitionMethod partition_of(
   return method;
 }
 
+int chunks_of(
+    const ModelDescription& d,
+    const config::DistributedFlags& flags) {
+  if (!flags.layers_per_virtual_stage) {
+    return 1;
+  }
+  const std::int64_t layers = block_count(d);
+  const std::int64_t each = *flags.layers_per_virtual_stage;
+  const std::int64_t on_stage = layers / flags.pipeline_parallel;
+  if (on_stage * flags.pipeline_parallel != layers || on_stage % each != 0 ||
+      on_stage == 0) {
+    throw ConfigError(
+        {.what = "the layers do not fill the virtual stages",
+         .where = "--num-layers-per-virtual-pipeline-stage",
+         .values = fmt::format(
+             "{} layers, {} on each virtual stage, {} stages",
+             layer_counts(d),
+             each,
+             flags.pipeline_parallel),
+         .remedy = "let the layers be a multiple of the other two together"});
+  }
+  return static_cast<int>(on_stage / each);
+}
+
 void check_stages(
     const ModelDescription& d,
     const config::Config& config,
@@ -136,18 +165,34 @@ void check_stages(
          .values = fmt::format("{}; {} layers", stages, layer_counts(d)),
          .remedy = fmt::format("use at most {} stages", blocks)});
   }
-  const std::vector<int> cuts =
-      pipeline::partition(facts, stages, partition_of(config, layers));
-  std::set<std::string> owned; // tied layers belong to their first stage
-  for (std::size_t stage = 0; stage + 1 < cuts.size(); ++stage) {
-    bool trains = false;
-    for (int i = cuts[stage]; i < cuts[stage + 1]; ++i) {
-      const models::ModelLayer& layer = layers[static_cast<std::size_t>(i)];
-      const bool own =
-          layer.tied_key.empty() || owned.insert(layer.tied_key).second;
-      trains |= own && layer.parameters > 0;
+  const std::vector<int> cuts = pipeline::partition(
+      facts,
+      stages * chunks_of(d, config.flags.distributed),
+      partition_of(config, layers));
+  const auto stage_of = [&](std::size_t part) {
+    return static_cast<int>(part) % stages;
+  };
+  std::map<std::string, int> owners; // tied layers belong to the first stage
+  std::vector<bool> trains(static_cast<std::size_t>(stages));
+  const auto each_layer = [&](const auto& visit) {
+    for (std::size_t part = 0; part + 1 < cuts.size(); ++part) {
+      for (int i = cuts[part]; i < cuts[part + 1]; ++i) {
+        visit(layers[static_cast<std::size_t>(i)], stage_of(part));
+      }
     }
-    if (!trains) {
+  };
+  each_layer([&](const models::ModelLayer& layer, int stage) {
+    const auto owner = owners.emplace(layer.tied_key, stage).first;
+    owner->second = std::min(owner->second, stage);
+  });
+  each_layer([&](const models::ModelLayer& layer, int stage) {
+    const bool own = layer.tied_key.empty() || owners[layer.tied_key] == stage;
+    if (own && layer.parameters > 0) {
+      trains[static_cast<std::size_t>(stage)] = true;
+    }
+  });
+  for (std::size_t stage = 0; stage < trains.size(); ++stage) {
+    if (!trains[stage]) {
       throw ConfigError(
           {.what = "a pipeline stage would have no parameters of its own",
            .where = "pipeline.partition",
@@ -176,6 +221,7 @@ std::shared_ptr<pipeline::PipelineModule> build_stage(
   for (const models::ModelLayer& layer : model.layers) {
     layers.push_back(spec_of(layer));
   }
+  place.chunks = chunks_of(d, config.flags.distributed);
   place.partition = partition_of(config, model.layers);
   if (build.loss) {
     place.loss = build.loss(model);

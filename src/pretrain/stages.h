@@ -36,8 +36,15 @@ models::LayerInputs pretraining_inputs(
     const checkpoints::ModelDescription& description,
     const config::DataFlags& flags);
 
-/// The layers that one stage has: `place` says which; its partition and loss
-/// are set here.
+/// Chunks of the model on each stage: one, or as many as virtual stages of
+/// --num-layers-per-virtual-pipeline-stage make. Throws ConfigError if they do
+/// not come out even.
+int chunks_of(
+    const checkpoints::ModelDescription& description,
+    const config::DistributedFlags& flags);
+
+/// The layers that one stage has: `place` says which; its chunks, partition and
+/// loss are set here.
 std::shared_ptr<pipeline::PipelineModule> build_stage(
     const checkpoints::ModelDescription& description,
     const models::ModelOptions& options,

@@ -118,6 +118,7 @@ const std::set<std::string_view> used_by_pretrain{
     "--pipeline-model-parallel-size",
     "--sequence-parallel",
     "--pipeline-schedule",
+    "--num-layers-per-virtual-pipeline-stage",
     "--no-pipeline-parallel", // one stage is not run as a pipeline anyway
     "--DDP-impl",
     "--overlap-grad-reduce",

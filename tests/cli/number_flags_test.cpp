@@ -31,6 +31,8 @@ const std::vector<Words>& commands() {
       {"data", "verify"},
       {"data", "wiki"},
       {"preprocess"},
+      {"schedule", "compare"},
+      {"schedule", "show"},
       {"tokenize"},
       {"train-tokenizer"},
   };

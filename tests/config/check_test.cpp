@@ -78,6 +78,22 @@ TEST(Check, Pipelines) {
        "4",
        "--num-layers-per-virtual-pipeline-stage",
        "2"});
+  const Words virtual_stages{
+      "--pipeline-model-parallel-size",
+      "2",
+      "--num-layers-per-virtual-pipeline-stage",
+      "2"};
+  EXPECT_EQ(
+      Config::load({.flags = virtual_stages, .world_size = 2})
+          .flags.distributed.pipeline_schedule,
+      PipelineSchedule::interleaved);
+  Words contradiction = virtual_stages;
+  contradiction.insert(contradiction.end(), {"--pipeline-schedule", "zb-h1"});
+  EXPECT_EQ(
+      error_of(contradiction),
+      "--num-layers-per-virtual-pipeline-stage: contradicts "
+      "--pipeline-schedule: only the interleaved schedule has virtual stages; "
+      "drop one of the two");
   EXPECT_EQ(
       error_of(
           {"--no-pipeline-parallel", "--pipeline-model-parallel-size", "2"}),

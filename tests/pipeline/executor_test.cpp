@@ -2,6 +2,8 @@
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
+#include <cairn/nn/linear.h>
+#include <cairn/pipeline/check.h>
 #include <cairn/pipeline/executor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,8 +31,6 @@ namespace {
 using distributed::ProcessGroup;
 using ::testing::HasSubstr;
 using torch::nn::Linear;
-
-using MakeSchedule = Schedule (*)(int, int);
 
 struct Net {
   std::vector<LayerSpec> layers;
@@ -135,6 +135,39 @@ Net several() {
       }};
 }
 
+/// Enough layers for several chunks on each stage, of the kind that can put the
+/// gradients of their weights off. The layer used twice is, with two chunks on
+/// four stages, on a later stage first.
+Net deep() {
+  const auto words = [] { return torch::nn::Embedding(11, 8); };
+  const auto linear = [](const char* path) {
+    return [path] {
+      nn::LayerContext context{.path = path};
+      context.initial->std = 0.4;
+      return std::make_shared<nn::Linear>(context, nn::LinearOptions{8, 8});
+    };
+  };
+  const auto tanh = [](const at::Tensor& x) { return at::tanh(x); };
+  Net net = tied();
+  net.layers = {
+      LayerSpec::tied("words", words).named("words"),
+      LayerSpec::built_by(linear("a")),
+      tanh,
+      LayerSpec::built_by(linear("b")),
+      LayerSpec::tied("middle", linear("middle")),
+      LayerSpec::built_by(linear("c")),
+      tanh,
+      LayerSpec::tied("middle", linear("middle")),
+      LayerSpec::built_by(linear("d")),
+      LayerSpec::tied(
+          "words",
+          words,
+          [](torch::nn::EmbeddingImpl& embedding, const at::Tensor& x) {
+            return x.matmul(embedding.weight.t());
+          })};
+  return net;
+}
+
 NextMicroBatch feed(const Net& net, int& next) {
   return [&net, &next] { return net.data(next++); };
 }
@@ -188,8 +221,9 @@ void expect_same(
 }
 
 struct Setting {
-  MakeSchedule schedule = one_forward_one_backward;
+  std::string schedule = "1f1b";
   int micro_batches = 4;
+  int chunks = 1;
   std::int64_t checkpoint_interval = 0;
   Announce announce = Announce::when_changed;
 };
@@ -200,19 +234,27 @@ void expect_parity(
     const Setting& setting) {
   SCOPED_TRACE(
       "stage " + std::to_string(group.rank()) + " of " +
-      std::to_string(group.size()) + ", micro batches " +
-      std::to_string(setting.micro_batches));
+      std::to_string(group.size()) + ", " + setting.schedule +
+      ", micro batches " + std::to_string(setting.micro_batches));
   Reference reference(net);
   PipelineModuleOptions options = options_for(net, group);
   options.activation_checkpoint_interval = setting.checkpoint_interval;
+  options.chunks = setting.chunks;
   PipelineModule module(net.layers, options);
   torch::optim::SGD optimizer(module.parameters(), 0.1);
+  const auto schedule = [&](int stages, int micro_batches) {
+    return make_schedule(
+        setting.schedule,
+        stages,
+        micro_batches,
+        setting.chunks);
+  };
   int passes = 0;
   std::vector<bool> lasts;
   Executor executor(
       module,
       group,
-      {.schedule = setting.schedule,
+      {.schedule = schedule,
        .announce = setting.announce,
        .hooks = {
            .forward =
@@ -237,22 +279,23 @@ void expect_parity(
   }
   const bool ends = module.is_first() || module.is_last();
   EXPECT_EQ(next, ends ? 3 * setting.micro_batches : 0);
-  EXPECT_EQ(passes, 3 * setting.micro_batches);
-  EXPECT_EQ(lasts.size(), static_cast<std::size_t>(passes));
+  EXPECT_EQ(passes, 3 * setting.micro_batches * setting.chunks);
+  const Schedule ran = schedule(group.size(), setting.micro_batches);
+  EXPECT_EQ(
+      lasts.size(),
+      static_cast<std::size_t>(passes * (ran.splits_backward ? 2 : 1)));
   EXPECT_EQ(std::count(lasts.begin(), lasts.end(), true), 3);
   EXPECT_TRUE(lasts.back());
   EXPECT_EQ(
       executor.most_live_activations(),
-      setting.schedule == &gpipe
-          ? setting.micro_batches
-          : std::min(group.size() - group.rank(), setting.micro_batches));
+      check(ran).live_activations[static_cast<std::size_t>(group.rank())]);
 }
 
 class Pipeline : public ::testing::TestWithParam<int> {};
 
 TEST_P(Pipeline, TrainsAsOneProcess) {
   testing::run_ranks(GetParam(), [](const ProcessGroup& group) {
-    for (const MakeSchedule schedule : {gpipe, one_forward_one_backward}) {
+    for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
       for (const int micro_batches : {1, 2, 6}) {
         expect_parity(
             plain(),
@@ -266,7 +309,7 @@ TEST_P(Pipeline, TrainsAsOneProcess) {
 
 TEST_P(Pipeline, SumsGradientsOfTiedWeightsAndTakesAnyShape) {
   testing::run_ranks(GetParam(), [](const ProcessGroup& group) {
-    for (const MakeSchedule schedule : {gpipe, one_forward_one_backward}) {
+    for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
       for (const int micro_batches : {1, 5}) {
         expect_parity(
             tied(),
@@ -279,8 +322,49 @@ TEST_P(Pipeline, SumsGradientsOfTiedWeightsAndTakesAnyShape) {
 
 TEST_P(Pipeline, CarriesSeveralTensorsOfAnyKind) {
   testing::run_ranks(GetParam(), [](const ProcessGroup& group) {
-    expect_parity(several(), group, {.schedule = gpipe, .micro_batches = 3});
+    expect_parity(several(), group, {.schedule = "gpipe", .micro_batches = 3});
     expect_parity(several(), group, {.micro_batches = 3});
+  });
+}
+
+TEST_P(Pipeline, PutsTheGradientsOfWeightsOff) {
+  testing::run_ranks(GetParam(), [](const ProcessGroup& group) {
+    for (const int micro_batches : {1, 3, 7}) {
+      expect_parity(
+          deep(),
+          group,
+          {.schedule = "zb-h1", .micro_batches = micro_batches});
+    }
+    expect_parity(
+        deep(),
+        group,
+        {.schedule = "zb-h1", .checkpoint_interval = 2});
+  });
+}
+
+TEST_P(Pipeline, GoesThroughSeveralChunks) {
+  if (GetParam() == 1) {
+    return; // there is one chunk then
+  }
+  testing::run_ranks(GetParam(), [](const ProcessGroup& group) {
+    for (const int micro_batches : {1, 3, 4, 8}) {
+      expect_parity(
+          deep(),
+          group,
+          {.schedule = "interleaved",
+           .micro_batches = micro_batches,
+           .chunks = 2});
+    }
+    expect_parity(
+        deep(),
+        group,
+        {.schedule = "interleaved", .chunks = 2, .checkpoint_interval = 2});
+    if (group.size() < 4) {
+      expect_parity(
+          deep(),
+          group,
+          {.schedule = "interleaved", .micro_batches = 6, .chunks = 3});
+    }
   });
 }
 
@@ -330,6 +414,28 @@ TEST(PipelineExecutor, EvaluatesWithoutGradients) {
     for (const at::Tensor& each : module.parameters()) {
       EXPECT_TRUE(each.grad().defined());
     }
+  });
+}
+
+TEST(PipelineExecutor, EvaluatesThroughSeveralChunks) {
+  testing::run_ranks(2, [](const ProcessGroup& group) {
+    const Net net = deep();
+    const at::NoGradGuard no_grad;
+    PipelineModule whole(net.layers, {.loss = net.loss, .seed = 3});
+    PipelineModuleOptions options = options_for(net, group);
+    options.chunks = 3;
+    PipelineModule module(net.layers, options);
+    Executor executor(module, group);
+    int next = 0;
+    const std::vector<Tensors> outputs = executor.infer(feed(net, next), 5);
+    ASSERT_EQ(outputs.size(), module.is_last() ? 5U : 0U);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const Tensors wanted =
+          whole.forward(net.data(static_cast<int>(i)).inputs);
+      EXPECT_TRUE(at::allclose(outputs[i][0], wanted[0], 1e-5, 1e-6));
+    }
+    // Its schedule has no chunks.
+    EXPECT_THROW(executor.train_batch(feed(net, next), 2), ConfigError);
   });
 }
 

@@ -94,6 +94,62 @@ TEST(PipelineModule, ParametersHaveTheirNamesInTheWholeModel) {
   });
 }
 
+TEST(PipelineModule, ChunksShareOutTheLayersInTurns) {
+  alone([] {
+    const auto middle = [] { return Linear(2, 2); };
+    const std::vector<LayerSpec> layers = {
+        LayerSpec::of<Linear>(2, 2),
+        LayerSpec::tied("middle", middle),
+        LayerSpec::tied("middle", middle),
+        LayerSpec::of<Linear>(2, 2)};
+    const auto stage = [&](int number, int stages, int chunks) {
+      return std::make_shared<PipelineModule>(
+          layers,
+          PipelineModuleOptions{
+              .stage = number,
+              .stages = stages,
+              .chunks = chunks,
+              .partition = uniform});
+    };
+    const auto first = stage(0, 2, 2);
+    const auto second = stage(1, 2, 2);
+    EXPECT_THAT(first->cuts(), ElementsAre(0, 1, 2, 3, 4));
+    EXPECT_TRUE(first->is_first(0));
+    EXPECT_FALSE(first->is_first(1));
+    EXPECT_TRUE(second->is_last(1));
+    EXPECT_FALSE(second->is_last(0));
+    // The lower stage owns the layer, under the name that it has everywhere.
+    EXPECT_THAT(
+        names_in(*first),
+        ElementsAre(
+            "layers.0.weight",
+            "layers.0.bias",
+            "layers.1.weight",
+            "layers.1.bias"));
+    EXPECT_THAT(
+        names_in(*second),
+        ElementsAre("layers.3.weight", "layers.3.bias"));
+    const auto whole = stage(0, 1, 1);
+    for (const auto& part : {first, second}) {
+      for (const auto& each : part->named_parameters()) {
+        EXPECT_TRUE(each.value().equal(whole->named_parameters()[each.key()]))
+            << each.key();
+      }
+    }
+    Tensors x{at::ones({1, 2})};
+    const at::Tensor wanted = whole->forward(x)[0];
+    for (int chunk = 0; chunk < 2; ++chunk) {
+      for (const auto& part : {first, second}) {
+        x = part->forward(x, chunk);
+      }
+    }
+    EXPECT_TRUE(x[0].equal(wanted));
+    EXPECT_THAT(
+        complaint(layers, {.stages = 1, .chunks = 2}),
+        HasSubstr("only where there are other stages"));
+  });
+}
+
 struct Sliced : torch::nn::Module, nn::HoldsSlices {
   Sliced() { register_parameter("weight", at::zeros({2})); }
   at::Tensor forward(const at::Tensor& x) { return x; }

@@ -56,6 +56,49 @@ TEST(Schedule, EverySizeIsSoundAndFreeOfDeadlock) {
   }
 }
 
+TEST(Schedule, SplitBackwardsKeepWhatTheFirstStageOf1F1BKeeps) {
+  for (int stages = 1; stages <= 64; ++stages) {
+    for (const int count : numbers_around(stages)) {
+      SCOPED_TRACE(
+          std::to_string(stages) + " stages, " + std::to_string(count));
+      const Schedule schedule = zero_bubble_h1(stages, count);
+      EXPECT_TRUE(schedule.splits_backward);
+      const ScheduleLoad load = check(schedule);
+      for (int s = 0; s < stages; ++s) {
+        EXPECT_EQ(load.live_activations[s], std::min(stages, count));
+        EXPECT_LE(load.buffers[s], std::min(stages + 1, count));
+      }
+    }
+  }
+}
+
+TEST(Schedule, ChunksOfEverySizeAreSoundAndFreeOfDeadlock) {
+  for (int stages = 2; stages <= 64; stages += stages < 9 ? 1 : 11) {
+    for (const int chunks : {2, 3}) {
+      for (const int count : numbers_around(stages)) {
+        SCOPED_TRACE(
+            std::to_string(stages) + " stages, " + std::to_string(chunks) +
+            " chunks, " + std::to_string(count));
+        const ScheduleLoad load = check(interleaved(stages, count, chunks));
+        for (int s = 0; s < stages; ++s) {
+          const int most = 2 * (stages - s - 1) + (chunks - 1) * stages + 1;
+          EXPECT_LE(load.live_activations[s], std::min(most, count * chunks));
+          if (count % stages == 0) {
+            EXPECT_EQ(load.live_activations[s], std::min(most, count * chunks));
+          }
+          // What has arrived for the next passes.
+          EXPECT_LE(load.buffers[s], most + stages + 1);
+        }
+        const ScheduleLoad ahead = check(inference(stages, count, chunks));
+        for (int s = 0; s < stages; ++s) {
+          EXPECT_LE(ahead.buffers[s], stages + 1);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(interleaved(4, 8, 1), one_forward_one_backward(4, 8));
+}
+
 TEST(Schedule, StagesSayWhatTheyNeedWhenTheyNeedIt) {
   using enum Op;
   EXPECT_THAT(
@@ -96,6 +139,15 @@ TEST(Schedule, IsDrawnForPeople) {
       describe(gpipe(2, 3)),
       "stage 0  F0 F1 F2 .  .  B0 B1 B2\n"
       "stage 1  .  F0 F1 F2 B0 B1 B2\n");
+  EXPECT_EQ(
+      describe(zero_bubble_h1(3, 4)),
+      "stage 0  F0 F1 F2 .  .  B0 W0 F3 B1 W1 B2 W2 B3 W3\n"
+      "stage 1  .  F0 F1 .  B0 F2 B1 W0 F3 B2 W1 B3 W2 W3\n"
+      "stage 2  .  .  F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3\n");
+  EXPECT_EQ(
+      describe(interleaved(2, 2, 2)),
+      "stage 0  F0.0 F1.0 F0.1 F1.1 .    B0.1 .    B1.1 B0.0 B1.0\n"
+      "stage 1  .    F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 B0.0 B1.0\n");
 }
 
 TEST(ScheduleCheck, SeesBlockingMessagesCross) {
@@ -119,18 +171,24 @@ TEST(ScheduleCheck, SeesBlockingMessagesCross) {
 TEST(ScheduleCheck, SeesWhatIsMissingDoubledOrInTheWay) {
   using enum Op;
   const Schedule good = one_forward_one_backward(3, 4);
-  EXPECT_EQ(complaint(good), "");
-  // Leaving out or doubling any one instruction is noticed.
-  for (std::size_t s = 0; s < good.stages.size(); ++s) {
-    for (std::size_t i = 0; i < good.stages[s].size(); ++i) {
-      Schedule less = good;
-      less.stages[s].erase(less.stages[s].begin() + static_cast<long>(i));
-      EXPECT_NE(complaint(less), "") << s << " without " << i;
-      Schedule more = good;
-      more.stages[s].insert(
-          more.stages[s].begin() + static_cast<long>(i),
-          more.stages[s][i]);
-      EXPECT_NE(complaint(more), "") << s << " doubles " << i;
+  for (const Schedule& sound :
+       {good, interleaved(3, 6, 2), zero_bubble_h1(3, 4)}) {
+    EXPECT_EQ(complaint(sound), "");
+    // Leaving out or doubling any one instruction is noticed.
+    for (std::size_t s = 0; s < sound.stages.size(); ++s) {
+      for (std::size_t i = 0; i < sound.stages[s].size(); ++i) {
+        const auto place = static_cast<long>(i);
+        Schedule less = sound;
+        less.stages[s].erase(less.stages[s].begin() + place);
+        EXPECT_NE(complaint(less), "")
+            << sound.name << ' ' << s << " without " << i;
+        Schedule more = sound;
+        more.stages[s].insert(
+            more.stages[s].begin() + place,
+            more.stages[s][i]);
+        EXPECT_NE(complaint(more), "")
+            << sound.name << ' ' << s << " doubles " << i;
+      }
     }
   }
   Schedule crowded = good;
@@ -144,6 +202,22 @@ TEST(ScheduleCheck, SeesWhatIsMissingDoubledOrInTheWay) {
   outside.stages[0][0].micro_batch = 99;
   EXPECT_THAT(complaint(outside), HasSubstr("no such micro batch"));
   EXPECT_NE(complaint(Schedule{}), "");
+  Schedule chunks = interleaved(2, 2, 2);
+  chunks.stages[0][0].chunk = 2;
+  EXPECT_THAT(complaint(chunks), HasSubstr("no such chunk"));
+  Schedule hasty = zero_bubble_h1(2, 2);
+  auto& program = hasty.stages[1];
+  const auto is = [](Op op) {
+    return [op](const Instruction& each) {
+      return each.op == op && each.micro_batch == 0;
+    };
+  };
+  std::iter_swap(
+      std::find_if(program.begin(), program.end(), is(backward)),
+      std::find_if(program.begin(), program.end(), is(weight_gradients)));
+  EXPECT_THAT(
+      complaint(hasty),
+      HasSubstr("gradients of weights once, after backward"));
 }
 
 TEST(ScheduleCheck, SeesStagesWaitForEachOther) {
@@ -168,11 +242,24 @@ TEST(ScheduleCheck, SeesStagesWaitForEachOther) {
 TEST(Schedule, RefusesWhatCannotRun) {
   EXPECT_THROW(gpipe(0, 1), ConfigError);
   EXPECT_THROW(one_forward_one_backward(2, 0), ConfigError);
+  EXPECT_THROW(interleaved(1, 2, 2), ConfigError);
+  EXPECT_THROW(interleaved(2, 2, 0), ConfigError);
+  EXPECT_THROW(zero_bubble_h1(0, 1), ConfigError);
+  EXPECT_THROW(make_schedule("zb-h1", 2, 2, 2), ConfigError);
+  EXPECT_THROW(make_schedule("zigzag", 2, 2), ConfigError);
+  for (const std::string_view name : schedule_names()) {
+    EXPECT_EQ(
+        make_schedule(name, 2, 4, name == "interleaved" ? 2 : 1).name,
+        name);
+  }
   const Pass f0{Pass::Kind::forward, 0};
   const Pass b0{Pass::Kind::backward, 0};
   EXPECT_THROW(with_messages("x", 1, {{b0, f0}, {f0, b0}}), ConfigError);
   EXPECT_THROW(
       with_messages("x", 1, {{{Pass::Kind::forward, 1}}}),
+      ConfigError);
+  EXPECT_THROW(
+      with_messages("x", 1, {{{Pass::Kind::forward, 0, 1}}}),
       ConfigError);
 }
 

@@ -172,6 +172,48 @@ std::vector<Row> rows() {
   result.push_back({.name = "pipeline4", .pipeline = 4});
   result.push_back(
       {.name = "pipeline2_gpipe", .pipeline = 2, .schedule = "gpipe"});
+  for (const int stage : {0, 1, 3}) {
+    result.push_back(
+        {.name = fmt::format("pipeline2_interleaved_zero{}", stage),
+         .pipeline = 2,
+         .stage = stage,
+         .schedule = "interleaved",
+         .virtual_layers = 1});
+    result.push_back(
+        {.name = fmt::format("pipeline2_zb_h1_zero{}", stage),
+         .pipeline = 2,
+         .stage = stage,
+         .schedule = "zb-h1"});
+  }
+  result.push_back(
+      {.name = "data2_pipeline2_interleaved_zero1",
+       .data = 2,
+       .pipeline = 2,
+       .stage = 1,
+       .schedule = "interleaved",
+       .virtual_layers = 1});
+  result.push_back(
+      {.name = "data2_pipeline2_zb_h1_zero2",
+       .data = 2,
+       .pipeline = 2,
+       .stage = 2,
+       .schedule = "zb-h1"});
+  result.push_back(
+      {.name = "pipeline4_zb_h1", .pipeline = 4, .schedule = "zb-h1"});
+  result.push_back(
+      {.name = "tensor2_pipeline2_zb_h1_sequence_recompute",
+       .tensor = 2,
+       .pipeline = 2,
+       .stage = 1,
+       .sequence_parallel = true,
+       .recompute = true,
+       .schedule = "zb-h1"});
+  result.push_back(
+      {.name = "t5_pipeline2_interleaved",
+       .model = "t5",
+       .pipeline = 2,
+       .schedule = "interleaved",
+       .virtual_layers = 1});
   result.push_back(
       {.name = "tensor2_pipeline2", .tensor = 2, .pipeline = 2, .stage = 1});
   result.push_back(
@@ -265,6 +307,14 @@ TEST_P(ParityOfCheckpoints, AnyLayoutLoadsWhatAnotherSaved) {
        .stage = 3,
        .sequence_parallel = true},
       {.name = "data2_pipeline2", .data = 2, .pipeline = 2, .stage = 2}};
+  if (model == "gpt") {
+    layouts.push_back(
+        {.name = "interleaved",
+         .pipeline = 2,
+         .stage = 1,
+         .schedule = "interleaved",
+         .virtual_layers = 1});
+  }
   for (Row& layout : layouts) {
     layout.model = model;
   }

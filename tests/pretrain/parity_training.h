@@ -44,6 +44,7 @@ struct Row {
   bool recompute = false;
   std::string schedule = "1f1b";
   std::string partition{}; ///< of the pipeline; none: the default
+  int virtual_layers = 0;  ///< of each virtual stage; 0: there are none
   int ranks() const { return tensor * data * pipeline; }
 };
 
@@ -172,6 +173,12 @@ inline config::Config config_of(const Row& row) {
       std::to_string(row.pipeline),
       "--pipeline-schedule",
       row.schedule};
+  if (row.virtual_layers > 0) {
+    flags.insert(
+        flags.end(),
+        {"--num-layers-per-virtual-pipeline-stage",
+         std::to_string(row.virtual_layers)});
+  }
   if (row.sequence_parallel) {
     flags.push_back("--sequence-parallel");
   }

@@ -8,7 +8,9 @@ namespace cairn::pipeline {
 
 /// What a schedule costs, by stage.
 struct ScheduleLoad {
-  /// Most micro batches that had their forward pass and wait for backward.
+  /// Most micro batches that had their forward pass and wait for backward, or
+  /// for the gradients of weights where those are a pass of their own; in each
+  /// chunk they count as one.
   std::vector<int> live_activations;
   /// Most buffers in use at once.
   std::vector<int> buffers;

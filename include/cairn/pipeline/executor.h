@@ -19,10 +19,12 @@ namespace cairn::pipeline {
 /// What surrounds the passes of a stage; each may be left out.
 struct Hooks {
   using Pass = std::function<void()>;
-  /// Calls `pass`, once for each micro batch, in training and evaluation.
+  /// Calls `pass`, once for each micro batch and chunk, in training and
+  /// evaluation.
   std::function<void(const Pass& pass)> forward{};
   /// Calls `pass`, which adds to the gradients of this stage's parameters;
-  /// `last`: they are complete afterwards.
+  /// `last`: they are complete afterwards. If the schedule splits backward,
+  /// this is called for each of its two passes.
   std::function<void(const Pass& pass, bool last)> backward{};
   /// On the last stage: what backward starts from. Left out: the loss divided
   /// by the number of micro batches.
@@ -82,7 +84,8 @@ class Executor {
   /// than train_batch() has changed them, such as loading a checkpoint.
   void share_tied_weights();
 
-  /// Most micro batches that waited for their backward at once, so far.
+  /// Most micro batches that waited for their last pass at once, so far; in
+  /// each chunk they count as one.
   int most_live_activations() const;
 
  private:

@@ -58,6 +58,9 @@ class Loss {
 struct PipelineModuleOptions {
   int stage = 0; ///< of this process: pipeline.rank()
   int stages = 1;
+  /// Of the model on each stage, for the interleaved schedule: chunk c of stage
+  /// s is part c x stages + s of the whole.
+  int chunks = 1;
   PartitionMethod partition{};
   Loss loss{};
   /// Names of what the loss function gives behind the loss, such as the terms
@@ -86,8 +89,8 @@ class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
       std::vector<LayerSpec> layers,
       PipelineModuleOptions options = {});
 
-  /// This stage's part.
-  Tensors forward(const Tensors& inputs);
+  /// This stage's part, or one chunk of it.
+  Tensors forward(const Tensors& inputs, int chunk = 0);
   /// Of the last stage: the loss, and its parts.
   Tensors losses(const Tensors& outputs, const Tensors& labels) const;
   at::Tensor loss(const Tensors& outputs, const Tensors& labels) const {
@@ -101,7 +104,12 @@ class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
   int stages() const { return options_.stages; }
   bool is_first() const { return stage() == 0; }
   bool is_last() const { return stage() + 1 == stages(); }
-  /// Stage s has the layers from cuts()[s] up to cuts()[s + 1].
+  int chunks() const { return options_.chunks; }
+  /// Whether a chunk is the beginning or the end of the model.
+  bool is_first(int chunk) const { return is_first() && chunk == 0; }
+  bool is_last(int chunk) const { return is_last() && chunk + 1 == chunks(); }
+  /// Part n of the model, which is stage n without chunks, has the layers from
+  /// cuts()[n] up to cuts()[n + 1].
   const std::vector<int>& cuts() const { return cuts_; }
 
   /// A module that several stages use. It belongs to the first of them: only
@@ -143,7 +151,8 @@ class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
 
   PipelineModuleOptions options_;
   std::vector<int> cuts_;
-  std::vector<Layer> layers_;
+  std::vector<Layer> layers_;       ///< of all chunks
+  std::vector<std::size_t> begins_; ///< of chunks in layers_, and its end
   std::vector<std::shared_ptr<torch::nn::Module>> nameless_; ///< in layers_
   std::vector<Tie> ties_;
 };
