@@ -144,12 +144,14 @@ bool GradientReducer::keep_rows(int parameter, Rows rows) {
 
 void GradientReducer::add_kept_rows(State& state, int parameter) {
   Parameter& entry = parameters_[parameter];
+  entry.lent = false;
+  if (entry.rows.empty()) {
+    return;
+  }
   const at::Tensor view = view_of(state, parameter);
-  for (const Rows& some : entry.rows) {
+  for (const Rows& some : std::exchange(entry.rows, {})) {
     kernels::add_rows(view, some.ids, some.values);
   }
-  entry.rows.clear();
-  entry.lent = false;
 }
 
 void GradientReducer::take(int parameter) {

@@ -1,0 +1,158 @@
+#include "kernels/cpu/product_tile.h"
+
+// 8 x 12 results stay in registers; in assembly, because compilers spill some
+// of them.
+
+namespace cairn::kernels::cpu {
+
+// clang-format off
+// One step along the depth: 8 values of the left matrix, in A0 and A1, times 12
+// of the right one in v26, v27, v28. Whatever the next step needs is loaded as
+// soon as its register is free, long before it is used: the left values into
+// the other pair of registers, the right ones where the old ones were.
+#define CAIRN_COLUMN(B, A0, A1, C0, C1, C2, C3, C4, C5, C6, C7) \
+  "fmla v" #C0 ".4s, v" #B ".4s, v" #A0 ".s[0]\n"               \
+  "fmla v" #C1 ".4s, v" #B ".4s, v" #A0 ".s[1]\n"               \
+  "fmla v" #C2 ".4s, v" #B ".4s, v" #A0 ".s[2]\n"               \
+  "fmla v" #C3 ".4s, v" #B ".4s, v" #A0 ".s[3]\n"               \
+  "fmla v" #C4 ".4s, v" #B ".4s, v" #A1 ".s[0]\n"               \
+  "fmla v" #C5 ".4s, v" #B ".4s, v" #A1 ".s[1]\n"               \
+  "fmla v" #C6 ".4s, v" #B ".4s, v" #A1 ".s[2]\n"               \
+  "fmla v" #C7 ".4s, v" #B ".4s, v" #A1 ".s[3]\n"
+#define CAIRN_COLUMN0(A0, A1) CAIRN_COLUMN(26, A0, A1, 0, 3, 6, 9, 12, 15, 18, 21)
+#define CAIRN_COLUMN1(A0, A1) CAIRN_COLUMN(27, A0, A1, 1, 4, 7, 10, 13, 16, 19, 22)
+#define CAIRN_COLUMN2(A0, A1) CAIRN_COLUMN(28, A0, A1, 2, 5, 8, 11, 14, 17, 20, 23)
+#define CAIRN_LOAD(Q, FROM, AT) "ldr q" #Q ", [%[" #FROM "], #" #AT "]\n"
+#define CAIRN_STEP(A0, A1, NEXT0, NEXT1, AT0, AT1, B_AT0, B_AT1, B_AT2) \
+  CAIRN_LOAD(NEXT0, a, AT0)                                             \
+  CAIRN_COLUMN0(A0, A1)                                                 \
+  CAIRN_LOAD(26, b, B_AT0)                                              \
+  CAIRN_LOAD(NEXT1, a, AT1)                                             \
+  CAIRN_COLUMN1(A0, A1)                                                 \
+  CAIRN_LOAD(27, b, B_AT1)                                              \
+  CAIRN_COLUMN2(A0, A1)                                                 \
+  CAIRN_LOAD(28, b, B_AT2)
+#define CAIRN_ZERO(C0, C1, C2) \
+  "movi v" #C0 ".4s, #0\n"     \
+  "movi v" #C1 ".4s, #0\n"     \
+  "movi v" #C2 ".4s, #0\n"
+#define CAIRN_ADD(C0, C1, C2)               \
+  "ldp q24, q25, [x17]\n"                   \
+  "ldr q26, [x17, #32]\n"                   \
+  "add x17, x17, %[step]\n"                 \
+  "fadd v" #C0 ".4s, v" #C0 ".4s, v24.4s\n" \
+  "fadd v" #C1 ".4s, v" #C1 ".4s, v25.4s\n" \
+  "fadd v" #C2 ".4s, v" #C2 ".4s, v26.4s\n"
+#define CAIRN_STORE(C0, C1, C2)      \
+  "stp q" #C0 ", q" #C1 ", [%[c]]\n" \
+  "str q" #C2 ", [%[c], #32]\n"      \
+  "add %[c], %[c], %[step]\n"
+#define CAIRN_ALL_ROWS(DO) \
+  DO(0, 1, 2)              \
+  DO(3, 4, 5)              \
+  DO(6, 7, 8)              \
+  DO(9, 10, 11)            \
+  DO(12, 13, 14)           \
+  DO(15, 16, 17)           \
+  DO(18, 19, 20)           \
+  DO(21, 22, 23)
+
+// clang-format on
+
+void multiply_tile(
+    std::int64_t depth,
+    const float* a,
+    const float* b,
+    float* c,
+    std::int64_t c_step,
+    bool add) {
+  std::int64_t quads = depth / 4;
+  std::int64_t rest = depth % 4;
+  for (std::int64_t i = 0; i < tile_rows; ++i) { // there when it is wanted
+    __builtin_prefetch(c + i * c_step, 1);
+    __builtin_prefetch(c + i * c_step + tile_columns - 1, 1);
+  }
+  asm volatile("ldp q24, q25, [%[a]]\n"
+               "ldp q26, q27, [%[b]]\n"
+               "ldr q28, [%[b], #32]\n"   //
+               CAIRN_ALL_ROWS(CAIRN_ZERO) //
+               "cbz %[quads], 2f\n"
+               "1:\n"                                              //
+               CAIRN_STEP(24, 25, 29, 30, 32, 48, 48, 64, 80)      //
+               CAIRN_STEP(29, 30, 24, 25, 64, 80, 96, 112, 128)    //
+               CAIRN_STEP(24, 25, 29, 30, 96, 112, 144, 160, 176)  //
+               CAIRN_STEP(29, 30, 24, 25, 128, 144, 192, 208, 224) //
+               "add %[a], %[a], #128\n"
+               "add %[b], %[b], #192\n"
+               "subs %[quads], %[quads], #1\n"
+               "bgt 1b\n"
+               "2:\n"
+               "cbz %[rest], 4f\n"
+               "3:\n"                                         //
+               CAIRN_STEP(24, 25, 29, 30, 32, 48, 48, 64, 80) //
+               "mov v24.16b, v29.16b\n"
+               "mov v25.16b, v30.16b\n"
+               "add %[a], %[a], #32\n"
+               "add %[b], %[b], #48\n"
+               "subs %[rest], %[rest], #1\n"
+               "bgt 3b\n"
+               "4:\n"
+               "cbz %w[add], 5f\n"
+               "mov x17, %[c]\n"         //
+               CAIRN_ALL_ROWS(CAIRN_ADD) //
+               "5:\n"                    //
+               CAIRN_ALL_ROWS(CAIRN_STORE)
+               : [quads] "+r"(quads),
+                 [rest] "+r"(rest),
+                 [a] "+r"(a),
+                 [b] "+r"(b),
+                 [c] "+r"(c)
+               : [step] "r"(c_step * 4), [add] "r"(static_cast<int>(add))
+               : "memory",
+                 "cc",
+                 "x17",
+                 "v0",
+                 "v1",
+                 "v2",
+                 "v3",
+                 "v4",
+                 "v5",
+                 "v6",
+                 "v7",
+                 "v8",
+                 "v9",
+                 "v10",
+                 "v11",
+                 "v12",
+                 "v13",
+                 "v14",
+                 "v15",
+                 "v16",
+                 "v17",
+                 "v18",
+                 "v19",
+                 "v20",
+                 "v21",
+                 "v22",
+                 "v23",
+                 "v24",
+                 "v25",
+                 "v26",
+                 "v27",
+                 "v28",
+                 "v29",
+                 "v30");
+}
+
+#undef CAIRN_COLUMN
+#undef CAIRN_COLUMN0
+#undef CAIRN_COLUMN1
+#undef CAIRN_COLUMN2
+#undef CAIRN_LOAD
+#undef CAIRN_STEP
+#undef CAIRN_ZERO
+#undef CAIRN_ADD
+#undef CAIRN_STORE
+#undef CAIRN_ALL_ROWS
+
+} // namespace cairn::kernels::cpu
