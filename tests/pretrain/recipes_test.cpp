@@ -157,7 +157,7 @@ TEST_P(Recipes, IsWhatPretrainTakesOnAWorldOfItsSize) {
       config::model_size(counted(kind), config.flags);
   const ModelDescription model =
       describe_model(kind, config.flags, size.vocabulary);
-  check_stages(model, config);
+  check_stages(model, config, pretraining_inputs(model, config.flags.data));
   expect_counted(kind, config.flags);
   EXPECT_LT(
       std::abs(static_cast<double>(size.parameters) - GetParam().parameters),
