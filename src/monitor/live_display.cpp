@@ -47,9 +47,9 @@ void LiveDisplay::draw(const TrainingView& view) {
   }
   text += clear_below; // more lines before, or wrapped by a narrower terminal
   text += fmt::format("\x1b[{}A\r", lines.size());
-  put_on_terminal(fd_, text);
   below_ = lines.size();
-  on_signals_.set_below(below_);
+  on_signals_.set_below(below_); // before a signal can come behind the drawing
+  put_on_terminal(fd_, text);
 }
 
 void LiveDisplay::say(std::string_view text, const TrainingView& view) {

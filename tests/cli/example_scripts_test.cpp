@@ -94,87 +94,111 @@ TEST(ExampleScripts, WriteASlurmJobForGpt3) {
                     "data-parallel, from 16 samples on\n")));
 }
 
-TEST(ExampleScripts, TrainASmallModel) {
-  const TemporaryFolder folder;
-  const auto path = [&](const char* name) { return (folder / name).string(); };
-  const std::string golden = CAIRN_GOLDEN_DIR "/tokenizers/gpt2/";
-  const auto succeed = [](const Result& result) {
+/// Stories as the scripts of one kind of model read them, and the run of one
+/// with a small model.
+class ExampleScriptsTrain : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const {
+    return (folder_ / name).string();
+  }
+  void make_stories(const Words& how) const {
+    succeed(run(
+        {program,
+         "data",
+         "sample-corpus",
+         "--output",
+         path("stories.jsonl"),
+         "--size",
+         "100KB",
+         "--workers",
+         "1"}));
+    Words words{
+        program,
+        "preprocess",
+        "--input",
+        path("stories.jsonl"),
+        "--output-prefix",
+        path("stories")};
+    words.insert(words.end(), how.begin(), how.end());
+    succeed(run(words));
+  }
+  Result train(const std::string& script, const std::string& data) const {
+    return run_script(
+        script,
+        {"--num-layers",
+         "2",
+         "--hidden-size",
+         "16",
+         "--num-attention-heads",
+         "2",
+         "--seq-length",
+         "32",
+         "--max-position-embeddings",
+         "32",
+         "--train-iters",
+         "2",
+         "--split",
+         "90,5,5",
+         "--eval-iters",
+         "1",
+         "--log-interval",
+         "1"},
+        {{"DATA_PATH", path(data)}, {"CHECKPOINT_PATH", path("trained")}});
+  }
+  static void succeed(const Result& result) {
     ASSERT_EQ(result.code, 0) << result.out << result.err;
-  };
-  succeed(run(
-      {program,
-       "data",
-       "sample-corpus",
-       "--output",
-       path("stories.jsonl"),
-       "--size",
-       "100KB",
-       "--workers",
-       "1"}));
-  succeed(run(
-      {program,
-       "preprocess",
-       "--input",
-       path("stories.jsonl"),
-       "--output-prefix",
-       path("stories"),
-       "--tokenizer-type",
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(ExampleScriptsTrain, AGpt) {
+  const std::string golden = CAIRN_GOLDEN_DIR "/tokenizers/gpt2/";
+  make_stories(
+      {"--tokenizer-type",
        "GPT2BPETokenizer",
        "--vocab-file",
        golden + "vocab.json",
        "--merge-file",
        golden + "merges.txt",
-       "--append-eod"}));
-  const Result trained = run_script(
-      "pretrain_gpt.sh",
-      {"--num-layers",
-       "1",
-       "--hidden-size",
-       "16",
-       "--num-attention-heads",
-       "2",
-       "--seq-length",
-       "32",
-       "--max-position-embeddings",
-       "32",
-       "--train-iters",
-       "2",
-       "--eval-iters",
-       "1",
-       "--log-interval",
-       "1"},
-      {{"DATA_PATH", path("stories_text_document")},
-       {"CHECKPOINT_PATH", path("checkpoints")}});
-  EXPECT_EQ(trained.code, 0) << trained.err;
-  EXPECT_THAT(trained.out, HasSubstr(" iteration        2/       2 |"));
-  EXPECT_TRUE(fs::exists(folder / "checkpoints/global_step2"));
+       "--append-eod"});
+  const Result result = train("pretrain_gpt.sh", "stories_text_document");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr(" iteration        2/       2 |"));
+  EXPECT_TRUE(fs::exists(path("trained/global_step2")));
 }
 
-TEST(ExampleScripts, MergeABert) {
-  const TemporaryFolder folder;
-  const std::string split = (folder / "bert").string();
-  const Result made = run(
+TEST_F(ExampleScriptsTrain, ABertThatIsMerged) {
+  make_stories(
+      {"--tokenizer-type",
+       "BertWordPieceLowerCase",
+       "--vocab-file",
+       CAIRN_GOLDEN_DIR "/tokenizers/bert/vocab-uncased.txt",
+       "--split-sentences"});
+  succeed(train("pretrain_bert.sh", "stories_text_sentence"));
+  succeed(run(
       {program,
        "convert",
        "--input",
-       CAIRN_GOLDEN_DIR "/models/bert",
+       path("trained"),
        "--output",
-       split,
+       path("bert"),
        "--to",
        "megatron",
+       "--weights-only",
        "--tensor-model-parallel-size",
-       "2"});
-  ASSERT_EQ(made.code, 0) << made.err;
+       "2"}));
   const Result merged = run_script(
       "merge_mp_bert.sh",
       {},
-      {{"CHECKPOINT_PATH", split},
+      {{"CHECKPOINT_PATH", path("bert")},
        {"NUM_LAYERS", "2"},
-       {"HIDDEN_SIZE", "64"},
-       {"NUM_ATTENTION_HEADS", "4"},
-       {"SEQ_LENGTH", "64"}});
+       {"HIDDEN_SIZE", "16"},
+       {"NUM_ATTENTION_HEADS", "2"},
+       {"SEQ_LENGTH", "32"}});
   EXPECT_EQ(merged.code, 0) << merged.err;
-  EXPECT_TRUE(fs::exists(split + "/merged/latest_checkpointed_iteration.txt"));
+  EXPECT_TRUE(
+      fs::exists(path("bert/merged/latest_checkpointed_iteration.txt")));
 }
 
 } // namespace
