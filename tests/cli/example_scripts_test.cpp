@@ -89,7 +89,11 @@ TEST(ExampleScripts, WriteASlurmJobForGpt3) {
   EXPECT_THAT(
       plan.out,
       AllOf(
+          HasSubstr(
+              "model:      gpt, 174604259328 parameters, vocabulary 50257 "
+              "padded to 51200\n"),
           HasSubstr("ranks:      1024 = 8 data x 16 pipeline x 8 tensor"),
+          HasSubstr("iterations: 111355, 146484832 samples of 2048 tokens\n"),
           HasSubstr("effective batch 1536 = 1 per rank x 192 accumulation x 8 "
                     "data-parallel, from 16 samples on\n")));
 }
