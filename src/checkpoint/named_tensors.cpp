@@ -43,7 +43,9 @@ class Collector {
 
 LazyTensor lazy_tensor(const PythonValue& tensor) {
   const StoredTensor& stored = tensor.stored();
-  return {stored.type, stored.sizes, [tensor] { return tensor.tensor(); }};
+  return {stored.type, stored.sizes, [tensor] {
+            return tensor.borrowed_tensor();
+          }};
 }
 
 NamedTensors named_tensors(const PythonValue& dict) {

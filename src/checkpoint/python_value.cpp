@@ -313,6 +313,10 @@ at::Tensor PythonValue::tensor() const {
   return node_->bytes ? load(*node_->bytes) : load(*node_->made);
 }
 
+at::Tensor PythonValue::borrowed_tensor() const {
+  return is(Kind::tensor) && node_->bytes ? borrowed(*node_->bytes) : tensor();
+}
+
 at::Tensor PythonValue::elements(std::int64_t begin, std::int64_t count) const {
   const StoredTensor& place = stored();
   const std::int64_t all = c10::multiply_integers(place.sizes);
@@ -327,7 +331,7 @@ at::Tensor PythonValue::elements(std::int64_t begin, std::int64_t count) const {
     part.place.offset += begin;
     part.place.sizes = {count};
     part.place.strides = {1};
-    return load(part);
+    return borrowed(part);
   }
   return tensor().contiguous().view({-1}).narrow(0, begin, count);
 }

@@ -1,9 +1,12 @@
 #include <cairn/checkpoint/safetensors.h>
 
 #include "checkpoint/little_endian.h"
+#include "checkpoint/python_node.h"
 #include "checkpoint/safetensors_header.h"
+#include "checkpoint/tensor_bytes.h"
 
 #include <ATen/Functions.h>
+#include <c10/util/strides.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -135,6 +138,20 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
     std::memcpy(copy.data_ptr(), entry.bytes.data(), entry.bytes.size());
   }
   return copy;
+}
+
+LazyTensor lazy_tensor(
+    const std::shared_ptr<const SafetensorsFile>& file,
+    const std::string& name) {
+  const SafetensorsFile::Entry& entry = file->at(name);
+  TensorBytes bytes;
+  bytes.place.type = entry.type;
+  bytes.place.sizes = entry.shape;
+  const auto strides = c10::contiguous_strides(entry.shape);
+  bytes.place.strides.assign(strides.begin(), strides.end());
+  bytes.storage = entry.bytes;
+  bytes.owner = file;
+  return {entry.type, entry.shape, [bytes] { return borrowed(bytes); }};
 }
 
 SafetensorsWriter::SafetensorsWriter(

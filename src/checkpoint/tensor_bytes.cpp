@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdint>
 #include <cstring>
 
 namespace cairn::checkpoints {
@@ -73,6 +74,23 @@ at::Tensor load(const TensorBytes& tensor) {
         static_cast<std::size_t>(elements * width));
   }
   return copy.as_strided(place.sizes, place.strides);
+}
+
+at::Tensor borrowed(const TensorBytes& tensor) {
+  const StoredTensor& place = tensor.place;
+  const std::size_t width = c10::elementSize(place.type);
+  const std::byte* const first =
+      tensor.storage.data() + static_cast<std::size_t>(place.offset) * width;
+  if (extent(place) == 0 ||
+      reinterpret_cast<std::uintptr_t>(first) % width != 0) {
+    return load(tensor);
+  }
+  return at::from_blob(
+      const_cast<std::byte*>(first),
+      place.sizes,
+      place.strides,
+      [owner = tensor.owner](void*) {},
+      at::TensorOptions(place.type));
 }
 
 at::Tensor load(const MadeTensor& tensor) {

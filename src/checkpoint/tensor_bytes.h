@@ -12,6 +12,10 @@ void check(const TensorBytes& tensor);
 /// A copy of its own, with the strides that were saved.
 at::Tensor load(const TensorBytes& tensor);
 
+/// The same in the file's own memory, which nobody may write to; a copy where
+/// elements do not lie as the machine wants them.
+at::Tensor borrowed(const TensorBytes& tensor);
+
 /// A copy of its own.
 at::Tensor load(const MadeTensor& tensor);
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 
 namespace cairn::checkpoints::safetensors_test {
 namespace {
@@ -38,6 +39,27 @@ TEST(Safetensors, ReadsWhatItWrote) {
     EXPECT_EQ(file.at(name).type, tensor.scalar_type());
   }
   EXPECT_THROW(file.tensor("c"), CheckpointError);
+}
+
+TEST(Safetensors, LendsTheFilesOwnMemory) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.path() / "x.safetensors";
+  write_safetensors(path, some());
+  std::map<std::string, at::Tensor> lent;
+  {
+    const auto file = std::make_shared<const SafetensorsFile>(path);
+    for (const auto& [name, tensor] : some()) {
+      lent[name] = lazy_tensor(file, name).load();
+    }
+    EXPECT_EQ(
+        lent.at("scalar").const_data_ptr(),
+        static_cast<const void*>(file->at("scalar").bytes.data()));
+    EXPECT_THROW(lazy_tensor(file, "c"), CheckpointError);
+  }
+  for (const auto& [name, tensor] : some()) { // the file stays for them
+    EXPECT_TRUE(lent.at(name).equal(tensor)) << name;
+    EXPECT_EQ(lent.at(name).scalar_type(), tensor.scalar_type());
+  }
 }
 
 TEST(Safetensors, ReadsHuggingFacesOwn) {

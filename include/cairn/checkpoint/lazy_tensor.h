@@ -15,7 +15,8 @@ namespace cairn::checkpoints {
 struct LazyTensor {
   at::ScalarType type = at::kFloat;
   std::vector<std::int64_t> shape;
-  /// On the CPU, of that type and shape; each call reads anew.
+  /// On the CPU, of that type and shape; each call reads anew. It may be the
+  /// file's own memory: not to be written to.
   std::function<at::Tensor()> load;
 };
 

@@ -101,7 +101,10 @@ class PythonValue {
   std::vector<Entry> entries() const; ///< of a dict, in its order
   /// A copy of its own.
   at::Tensor tensor() const;
-  /// Some of its elements, in order and flat; of a file, only those are read.
+  /// Of a file, its own memory where that can be: not to be written to.
+  at::Tensor borrowed_tensor() const;
+  /// Some of its elements, in order and flat; of a file, only those are read,
+  /// and not to be written to.
   at::Tensor elements(std::int64_t begin, std::int64_t count) const;
   /// Without reading the elements.
   const StoredTensor& stored() const;

@@ -3,11 +3,13 @@
 #include <ATen/core/Tensor.h>
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/mapped_file.h>
+#include <cairn/checkpoint/lazy_tensor.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +47,11 @@ class SafetensorsFile {
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> metadata_;
 };
+
+/// Read when asked for, in the file's own memory where that can be.
+LazyTensor lazy_tensor(
+    const std::shared_ptr<const SafetensorsFile>& file,
+    const std::string& name);
 
 /// Writes such a file: what is in it first, then the elements in that order.
 /// Appears under its name at commit(), whole.

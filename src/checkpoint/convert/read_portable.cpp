@@ -214,11 +214,7 @@ Portable from_safetensors(const fs::path& path) {
   for (const auto& [name, entry] : file->entries()) {
     auto& into =
         is_buffer(name, entry.type) ? portable.buffers : portable.parameters;
-    into.emplace_back(
-        name,
-        LazyTensor{entry.type, entry.shape, [file, name = name] {
-                     return file->tensor(name);
-                   }});
+    into.emplace_back(name, lazy_tensor(file, name));
   }
   return portable;
 }

@@ -39,9 +39,7 @@ void add(Tensors& tensors, const std::string& name, LazyTensor tensor) {
 void add_safetensors(const fs::path& path, Tensors& tensors) {
   const auto file = std::make_shared<const SafetensorsFile>(path);
   for (const auto& [name, entry] : file->entries()) {
-    add(tensors, name, {entry.type, entry.shape, [file, name = name] {
-                          return file->tensor(name);
-                        }});
+    add(tensors, name, lazy_tensor(file, name));
   }
 }
 

@@ -75,11 +75,7 @@ CheckpointView view_safetensors(const fs::path& path) {
     view.about["metadata"] = file->metadata();
   }
   for (const auto& [name, entry] : file->entries()) {
-    view.weights.emplace_back(
-        name,
-        LazyTensor{entry.type, entry.shape, [file, name = name] {
-                     return file->tensor(name);
-                   }});
+    view.weights.emplace_back(name, lazy_tensor(file, name));
   }
   return view;
 }
