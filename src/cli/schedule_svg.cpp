@@ -1,5 +1,7 @@
 #include "cli/schedule_chart.h"
 
+#include "base/markup_escaped.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,27 +37,6 @@ std::string fill_of(const Pass& pass, int chunks) {
       shade.hue,
       shade.saturation,
       shade.lightness - darker);
-}
-
-/// What XML gives a meaning.
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
 }
 
 std::string bar(const TimedPass& each, double unit, double y, int chunks) {
@@ -140,7 +121,7 @@ std::string schedule_svg(
       "<text x=\"12\" y=\"24\" font-size=\"14\">{2}</text>\n",
       width,
       height,
-      escaped(title));
+      markup_escaped(title));
   for (std::size_t stage = 0; stage < times.stages.size(); ++stage) {
     const double y = top + row_height * static_cast<double>(stage);
     svg += fmt::format(

@@ -4,6 +4,7 @@
 #include "kernels/cpu/score_row.h"
 #include "kernels/gradient_place.h"
 #include "kernels/in_parallel.h"
+#include "nn/column_sums.h"
 #include "nn/compute_type.h"
 #include "nn/group_capsule.h"
 #include "nn/product.h"
@@ -181,7 +182,7 @@ void add_gradients(
     gradients.weight.add_(product(in_type.t(), hidden));
   }
   if (head.bias.defined()) {
-    gradients.bias.add_(scores.sum(0));
+    gradients.bias.add_(column_sums(scores));
   }
 }
 

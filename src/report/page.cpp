@@ -1,5 +1,6 @@
 #include "report/page.h"
 
+#include "base/markup_escaped.h"
 #include "report/page_parts.h"
 
 #include <fmt/format.h>
@@ -15,41 +16,6 @@ constexpr std::string_view first_lines =
     "<meta name=\"generator\" content=\"cairn report\">\n";
 
 } // namespace
-
-std::string html_escaped(std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      case '\n':
-      case '\t':
-        result += c;
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-          result += "\xef\xbf\xbd";
-        } else {
-          result += c;
-        }
-    }
-  }
-  return result;
-}
 
 std::string html_page(std::string_view title, std::string_view data) {
   // The policy lets nothing in from elsewhere, whatever a run's values say.
@@ -74,7 +40,7 @@ std::string html_page(std::string_view title, std::string_view data) {
       "</body>\n"
       "</html>\n",
       first_lines,
-      html_escaped(title),
+      markup_escaped(title),
       page_style,
       data,
       page_script);

@@ -5,11 +5,6 @@
 
 namespace cairn::report {
 
-/// The text with what HTML gives a meaning replaced, for content and for
-/// attributes in quotes. Control characters become U+FFFD: HTML has no place
-/// for them.
-std::string html_escaped(std::string_view text);
-
 /// The whole page: style, script and `data` (of page_data()) in one file that
 /// needs nothing else.
 std::string html_page(std::string_view title, std::string_view data);

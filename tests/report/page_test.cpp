@@ -1,4 +1,5 @@
 #include "report/page.h"
+#include "base/markup_escaped.h"
 #include "report/browser.h"
 #include "report/page_data.h"
 #include "report/run_set.h"
@@ -82,7 +83,7 @@ nlohmann::json data_of(std::string_view page) {
 
 TEST(Page, EscapesHtml) {
   EXPECT_EQ(
-      html_escaped("<a href=\"x\" id='y'>&amp;\n\x1b\x7f é"),
+      markup_escaped("<a href=\"x\" id='y'>&amp;\n\x1b\x7f é"),
       "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;&amp;amp;\n"
       "\xef\xbf\xbd\xef\xbf\xbd é");
 }

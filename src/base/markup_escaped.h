@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cairn {
+
+/// The text with what HTML and SVG give a meaning replaced, for content and for
+/// attributes in quotes. Control characters become U+FFFD: there is no place
+/// for them.
+inline std::string markup_escaped(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      case '\'':
+        result += "&#39;";
+        break;
+      case '\n':
+      case '\t':
+        result += c;
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+          result += "\xef\xbf\xbd";
+        } else {
+          result += c;
+        }
+    }
+  }
+  return result;
+}
+
+} // namespace cairn
