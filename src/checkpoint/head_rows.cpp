@@ -2,43 +2,9 @@
 
 #include "checkpoint/lazy_operations.h"
 
-#include <ATen/Functions.h>
-
 #include <utility>
 
 namespace cairn::checkpoints {
-
-namespace {
-
-/// [groups, rows, …] of every part, in a tensor of either order.
-struct Views {
-  std::vector<at::Tensor> apart;
-  std::vector<at::Tensor> together;
-};
-
-Views views(
-    const at::Tensor& apart,
-    const at::Tensor& together,
-    const std::vector<std::int64_t>& rows,
-    std::int64_t groups) {
-  const auto grouped = [&](const at::Tensor& tensor) {
-    std::vector<std::int64_t> shape = tensor.sizes().vec();
-    shape[0] /= groups;
-    shape.insert(shape.begin(), groups);
-    return tensor.view(shape);
-  };
-  Views result;
-  std::int64_t at = 0;
-  for (const std::int64_t count : rows) {
-    result.apart.push_back(
-        grouped(apart.narrow(0, at * groups, count * groups)));
-    result.together.push_back(grouped(together).narrow(1, at, count));
-    at += count;
-  }
-  return result;
-}
-
-} // namespace
 
 std::vector<std::int64_t> query_key_value_rows(const ModelDescription& d) {
   return {d.heads / d.key_value_heads * d.head_size, d.head_size, d.head_size};
@@ -52,45 +18,47 @@ LazyTensor heads_together(
     LazyTensor tensor,
     const std::vector<std::int64_t>& rows,
     std::int64_t groups) {
-  tensor.load = [load = std::move(tensor.load), rows, groups] {
-    const at::Tensor apart = load().contiguous();
-    at::Tensor together = at::empty_like(apart);
-    const Views parts = views(apart, together, rows, groups);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      parts.together[i].copy_(parts.apart[i]);
+  std::vector<RowRun> runs;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    std::int64_t before = 0; // of a group, in the parts before
+    for (const std::int64_t count : rows) {
+      runs.push_back({0, before * groups + group * count, count});
+      before += count;
     }
-    return together;
-  };
-  return tensor;
+  }
+  return gathered({std::move(tensor)}, std::move(runs));
 }
 
 LazyTensor heads_apart(
     LazyTensor tensor,
     const std::vector<std::int64_t>& rows,
     std::int64_t groups) {
-  tensor.load = [load = std::move(tensor.load), rows, groups] {
-    const at::Tensor together = load().contiguous();
-    at::Tensor apart = at::empty_like(together);
-    const Views parts = views(apart, together, rows, groups);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      parts.apart[i].copy_(parts.together[i]);
+  const std::int64_t all = tensor.shape[0] / groups;
+  std::vector<RowRun> runs;
+  std::int64_t before = 0;
+  for (const std::int64_t count : rows) {
+    for (std::int64_t group = 0; group < groups; ++group) {
+      runs.push_back({0, group * all + before, count});
     }
-    return apart;
-  };
-  return tensor;
+    before += count;
+  }
+  return gathered({std::move(tensor)}, std::move(runs));
 }
 
 LazyTensor heads_from_turns(
     LazyTensor tensor,
     std::int64_t parts,
     std::int64_t head_size) {
-  std::vector<std::int64_t> shape = tensor.shape;
-  shape[0] /= parts * head_size;
-  shape.insert(shape.begin() + 1, {head_size, parts});
-  tensor.load = [load = std::move(tensor.load), whole = tensor.shape, shape] {
-    return load().reshape(shape).transpose(1, 2).reshape(whole);
-  };
-  return tensor;
+  std::vector<RowRun> runs;
+  for (std::int64_t head = 0; head < tensor.shape[0];
+       head += parts * head_size) {
+    for (std::int64_t part = 0; part < parts; ++part) {
+      for (std::int64_t row = 0; row < head_size; ++row) {
+        runs.push_back({0, head + row * parts + part, 1});
+      }
+    }
+  }
+  return gathered({std::move(tensor)}, std::move(runs));
 }
 
 } // namespace cairn::checkpoints

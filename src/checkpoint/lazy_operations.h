@@ -2,14 +2,32 @@
 
 #include <cairn/checkpoint/lazy_tensor.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
+#include <functional>
 #include <vector>
 
-// Tensors made of others when they are loaded. Shapes must fit: who calls has
-// checked what came from a file.
+// Tensors made of others while they are read, none of them held twice. Shapes
+// must fit: who calls has checked what came from a file.
 
 namespace cairn::checkpoints {
+
+/// Some rows of one of several tensors.
+struct RowRun {
+  std::size_t part = 0;
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+};
+
+/// Those, one run after the other.
+LazyTensor gathered(std::vector<LazyTensor> parts, std::vector<RowRun> runs);
+
+/// Every stretch of rows changed by a function that leaves their number.
+LazyTensor changed(
+    LazyTensor tensor,
+    at::ScalarType type,
+    std::vector<std::int64_t> shape,
+    std::function<at::Tensor(at::Tensor)> change);
 
 /// Of a matrix; a vector stays as it is.
 LazyTensor transposed(LazyTensor tensor);
@@ -20,6 +38,15 @@ LazyTensor sliced(
     std::int64_t dim,
     std::int64_t begin,
     std::int64_t end);
+
+/// Elements [begin, end), as a vector.
+LazyTensor elements(
+    const LazyTensor& tensor,
+    std::int64_t begin,
+    std::int64_t end);
+
+/// The same elements in another shape; `tensor` is a vector.
+LazyTensor reshaped(LazyTensor tensor, std::vector<std::int64_t> shape);
 
 /// Rows [begin, end), where rows past the last one repeat it.
 LazyTensor rows_repeating_last(
@@ -38,7 +65,7 @@ LazyTensor interleaved(std::vector<LazyTensor> parts, std::int64_t groups);
 LazyTensor deinterleaved(
     LazyTensor tensor,
     std::int64_t groups,
-    std::vector<std::int64_t> parts,
+    const std::vector<std::int64_t>& parts,
     std::size_t index);
 
 } // namespace cairn::checkpoints

@@ -1,5 +1,7 @@
 #include <cairn/checkpoint/named_tensors.h>
 
+#include "checkpoint/lazy_operations.h"
+
 #include <cairn/base/error.h>
 
 #include <string>
@@ -55,13 +57,15 @@ NamedTensors named_tensors(const PythonValue& dict) {
 }
 
 LazyTensor as_type(LazyTensor tensor, at::ScalarType type) {
-  if (tensor.type != type) {
-    tensor.type = type;
-    tensor.load = [load = std::move(tensor.load), type] {
-      return load().to(type);
-    };
+  if (tensor.type == type) {
+    return tensor;
   }
-  return tensor;
+  std::vector<std::int64_t> shape = tensor.shape;
+  return changed(
+      std::move(tensor),
+      type,
+      std::move(shape),
+      [type](const at::Tensor& rows) { return rows.to(type); });
 }
 
 PythonValue dict_of_tensors(const NamedTensors& tensors) {

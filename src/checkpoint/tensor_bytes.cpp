@@ -99,32 +99,16 @@ at::Tensor load(const MadeTensor& tensor) {
   }
   const StoredTensor& place = tensor.place;
   if (tensor.pieces.size() == 1 && tensor.pieces[0].shape == place.sizes) {
-    return load(tensor.pieces[0]);
+    return tensor.pieces[0].load();
   }
   at::Tensor whole = at::empty(place.sizes, place.type);
   std::int64_t begin = 0;
   for (const LazyTensor& lazy : tensor.pieces) {
-    const at::Tensor piece = load(lazy);
+    const at::Tensor piece = lazy.load();
     whole.narrow(0, begin, piece.numel()).copy_(piece.reshape({-1}));
     begin += piece.numel();
   }
   return whole;
-}
-
-at::Tensor load(const LazyTensor& tensor) {
-  at::Tensor loaded = tensor.load();
-  if (!loaded.is_cpu() || loaded.scalar_type() != tensor.type ||
-      loaded.sizes() != at::IntArrayRef(tensor.shape)) {
-    throw CheckpointError(
-        {.what = "a tensor was announced as another",
-         .values = fmt::format(
-             "{} [{}], loaded {} [{}]",
-             c10::toString(tensor.type),
-             fmt::join(tensor.shape, ", "),
-             c10::toString(loaded.scalar_type()),
-             fmt::join(loaded.sizes(), ", "))});
-  }
-  return loaded;
 }
 
 } // namespace cairn::checkpoints

@@ -19,7 +19,4 @@ at::Tensor borrowed(const TensorBytes& tensor);
 /// A copy of its own.
 at::Tensor load(const MadeTensor& tensor);
 
-/// Throws CheckpointError if what is loaded is not what was announced.
-at::Tensor load(const LazyTensor& tensor);
-
 } // namespace cairn::checkpoints

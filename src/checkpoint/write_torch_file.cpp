@@ -39,7 +39,7 @@ void add_storage(
     zip.write(bytes_of(bytes.cpu()));
   } else {
     for (const LazyTensor& piece : node.made->pieces) {
-      zip.write(bytes_of(load(piece).contiguous()));
+      piece.stream([&](std::span<const std::byte> part) { zip.write(part); });
     }
   }
 }

@@ -51,8 +51,9 @@ void FileStream::write(std::span<const std::byte> bytes) {
   });
 }
 
-std::uint32_t FileStream::write_summed(std::span<const std::byte> bytes) {
-  std::uint32_t sum = 0;
+std::uint32_t FileStream::write_summed(
+    std::span<const std::byte> bytes,
+    std::uint32_t sum) {
   write_by(bytes, [&](std::byte* to, std::span<const std::byte> from) {
     sum = crc32c_copy(to, from, sum);
   });

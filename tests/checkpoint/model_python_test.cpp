@@ -26,7 +26,9 @@ fs::path golden(const std::string& model) {
 NamedTensors random_weights(const ModelDescription& description) {
   NamedTensors tensors = numbered(description);
   for (auto& [name, tensor] : tensors) {
-    tensor.load = [load = tensor.load] { return load().sin().mul(0.05); };
+    tensor = {tensor.type, tensor.shape, [numbers = tensor.load()] {
+                return numbers.sin().mul(0.05);
+              }};
   }
   return tensors;
 }

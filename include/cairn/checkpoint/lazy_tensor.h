@@ -2,22 +2,43 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace cairn::checkpoints {
 
-/// A tensor that is read when asked for, and joined, cut or reordered on the
-/// way: files larger than memory are converted one tensor at a time.
+/// A tensor that is read when asked for, some rows at a time, and joined, cut
+/// or reordered on the way: files larger than memory are converted.
 struct LazyTensor {
+  /// Rows [begin, end) along the first dimension, on the CPU. A number without
+  /// dimensions is one row. They may be the file's own memory: not to be
+  /// written to.
+  using Rows = std::function<at::Tensor(std::int64_t begin, std::int64_t end)>;
+
+  LazyTensor() = default;
+  /// From what loads it whole, each time anew.
+  LazyTensor(
+      at::ScalarType element_type,
+      std::vector<std::int64_t> sizes,
+      std::function<at::Tensor()> load_whole);
+
   at::ScalarType type = at::kFloat;
   std::vector<std::int64_t> shape;
-  /// On the CPU, of that type and shape; each call reads anew. It may be the
-  /// file's own memory: not to be written to.
-  std::function<at::Tensor()> load;
+  /// Begins to read. Throws CheckpointError if what is there is another tensor
+  /// than was announced.
+  std::function<Rows()> open;
+
+  std::int64_t rows() const { return shape.empty() ? 1 : shape[0]; }
+  std::int64_t row_elements() const;
+  at::Tensor load() const { return open()(0, rows()); }
+  /// All its bytes in order, never many of them at once.
+  void stream(
+      const std::function<void(std::span<const std::byte>)>& take) const;
 };
 
 /// In the order in which they are written.

@@ -46,8 +46,11 @@ class FileStream {
   FileStream& operator=(const FileStream&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  /// The same, and returns their CRC-32C, which is taken during the copy.
-  std::uint32_t write_summed(std::span<const std::byte> bytes);
+  /// The same, and returns their CRC-32C, which is taken during the copy;
+  /// `sum` is that of the bytes before them, if it is to count those too.
+  std::uint32_t write_summed(
+      std::span<const std::byte> bytes,
+      std::uint32_t sum = 0);
 
   /// Memory for the next bytes, at least one: who makes them can do so in
   /// place, and say with advance() how many there are. Waits for the disk.

@@ -2,6 +2,7 @@
 
 #include "checkpoint/convert/output_place.h"
 #include "checkpoint/convert/portable.h"
+#include "checkpoint/lazy_operations.h"
 #include "checkpoint/megatron/rank_files.h"
 
 #include <c10/util/accumulate.h>
@@ -47,11 +48,16 @@ class Meter {
 
 void measure(NamedTensors& tensors, const std::shared_ptr<Meter>& meter) {
   for (auto& [name, tensor] : tensors) {
-    tensor.load = [meter, load = std::move(tensor.load)] {
-      at::Tensor values = load();
-      meter->add(values.nbytes());
-      return values;
-    };
+    const at::ScalarType type = tensor.type;
+    std::vector<std::int64_t> shape = tensor.shape;
+    tensor = changed(
+        std::move(tensor),
+        type,
+        std::move(shape),
+        [meter](at::Tensor rows) {
+          meter->add(rows.nbytes());
+          return rows;
+        });
   }
 }
 

@@ -39,18 +39,6 @@ fs::path place_of(const fs::path& folder, const std::string& tag) {
   return folder / tags.front();
 }
 
-LazyTensor lazy(
-    const std::shared_ptr<const NativeSource>& source,
-    const std::string& name) {
-  return {source->type(name), source->shape(name), [source, name] {
-            at::Tensor values =
-                at::empty(source->shape(name), source->type(name));
-            at::Tensor flat = values.view({-1});
-            source->read(name, 0, flat);
-            return values;
-          }};
-}
-
 /// In the order in which they were written: the model's, or near it.
 std::vector<std::string> names_as_written(const Manifest& manifest) {
   std::vector<std::tuple<std::size_t, std::uint64_t, std::string>> places;
@@ -189,17 +177,17 @@ Portable read_native(const fs::path& folder, const std::string& tag) {
     const std::string kind = name.substr(0, slash);
     const std::string of = slash < name.size() ? name.substr(slash + 1) : "";
     if (kind == "weight") {
-      portable.parameters.emplace_back(of, lazy(source, name));
+      portable.parameters.emplace_back(of, lazy_tensor(source, name));
       parameters.insert(of);
     } else if (kind == "buffer") {
-      portable.buffers.emplace_back(of, lazy(source, name));
+      portable.buffers.emplace_back(of, lazy_tensor(source, name));
     } else {
       states.emplace_back(name, of);
     }
   }
   for (const auto& [name, of] : states) { // others: generators, client tensors
     if (parameters.contains(of)) {
-      portable.optimizer_states.emplace_back(name, lazy(source, name));
+      portable.optimizer_states.emplace_back(name, lazy_tensor(source, name));
     }
   }
   portable.ties = manifest.ties;

@@ -172,26 +172,19 @@ NamedTensors tensors_of(const Portable& portable) {
   return all;
 }
 
-TensorSlice whole(
-    const std::string& name,
-    const LazyTensor& tensor,
-    const at::Tensor& values) {
-  return {.name = name, .shape = tensor.shape, .values = values};
-}
-
 WrittenFile write_tensors(const fs::path& path, const NamedTensors& tensors) {
   SlicePlan plan;
   for (const auto& [name, tensor] : tensors) {
-    plan.put(whole(
-        name,
-        tensor,
-        at::empty(
-            {c10::multiply_integers(tensor.shape)},
-            at::TensorOptions(tensor.type).device(at::kMeta))));
+    plan.put(
+        {.name = name,
+         .shape = tensor.shape,
+         .values = at::empty(
+             {c10::multiply_integers(tensor.shape)},
+             at::TensorOptions(tensor.type).device(at::kMeta))});
   }
   SliceFile file(path, plan.slices());
   for (const auto& [name, tensor] : tensors) {
-    file.put(whole(name, tensor, tensor.load().reshape({-1})));
+    file.put(name, tensor);
   }
   return file.finish();
 }

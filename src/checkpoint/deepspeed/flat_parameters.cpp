@@ -1,7 +1,10 @@
 #include "checkpoint/deepspeed/flat_parameters.h"
 
+#include "checkpoint/lazy_operations.h"
+
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
+#include <cairn/checkpoint/named_tensors.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -240,22 +243,19 @@ LazyTensor joined(
     }
     type = tensor.stored().type;
   }
-  return {
-      type.value_or(at::kFloat),
-      parameter.shape,
-      [parameter, tensors, type = type.value_or(at::kFloat)] {
-        at::Tensor whole = at::empty(parameter.shape, type);
-        at::Tensor flat = whole.view({-1});
-        std::int64_t begin = 0;
-        for (const FlatPiece& piece : parameter.pieces) {
-          flat.narrow(0, begin, piece.count)
-              .copy_((*tensors)[piece.rank][piece.group].elements(
-                  piece.offset,
-                  piece.count));
-          begin += piece.count;
-        }
-        return whole;
-      }};
+  std::vector<LazyTensor> pieces;
+  for (const FlatPiece& piece : parameter.pieces) {
+    pieces.push_back(elements(
+        lazy_tensor(tensors->at(piece.rank).at(piece.group)),
+        piece.offset,
+        piece.offset + piece.count));
+  }
+  if (pieces.empty()) {
+    return {at::kFloat, parameter.shape, [shape = parameter.shape] {
+              return at::empty(shape);
+            }};
+  }
+  return reshaped(checkpoints::joined(std::move(pieces), 0), parameter.shape);
 }
 
 } // namespace cairn::checkpoints::deepspeed

@@ -1,4 +1,5 @@
 #include "checkpoint/deepspeed/write_plan.h"
+#include "checkpoint/lazy_operations.h"
 #include "checkpoint/optimizer_state_dict.h"
 
 #include <ATen/Functions.h>
@@ -175,11 +176,7 @@ PythonValue flat_tensor(
           {type, {count}, [=] { return at::zeros({count}, type); }});
     } else {
       pieces.push_back(
-          {type,
-           {count},
-           [load = found->second.load, begin = segment.begin, count] {
-             return load().reshape({-1}).narrow(0, begin, count);
-           }});
+          elements(found->second, segment.begin, segment.begin + count));
     }
   }
   return PythonValue::flat_tensor(type, std::move(pieces));

@@ -112,10 +112,7 @@ void write_shard(const fs::path& path, const NamedTensors& tensors) {
   }
   SafetensorsWriter writer(path, entries, {{"format", "pt"}});
   for (const auto& [name, tensor] : tensors) {
-    const at::Tensor values = tensor.load().contiguous();
-    writer.write(
-        {static_cast<const std::byte*>(values.const_data_ptr()),
-         values.nbytes()});
+    tensor.stream([&](std::span<const std::byte> part) { writer.write(part); });
   }
   writer.commit();
 }

@@ -68,17 +68,9 @@ CheckpointView view_native(const fs::path& folder) {
   view.config = manifest.config;
   view.ties = manifest.ties;
   for (const auto& [stored, tensor] : manifest.tensors) {
-    LazyTensor lazy{tensor.type, tensor.shape, [source, stored = stored] {
-                      at::Tensor values = at::empty(
-                          source->shape(stored),
-                          source->type(stored));
-                      at::Tensor flat = values.view({-1});
-                      source->read(stored, 0, flat);
-                      return values;
-                    }};
     const std::string name(without_kind(stored));
     (name == stored ? view.states : view.weights)
-        .emplace_back(name, std::move(lazy));
+        .emplace_back(name, lazy_tensor(source, stored));
     view.slices[name] = tensor.slices.size();
   }
   return view;

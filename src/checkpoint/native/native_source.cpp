@@ -1,5 +1,6 @@
 #include "checkpoint/native/native_source.h"
 
+#include "checkpoint/lazy_operations.h"
 #include "checkpoint/native/damaged_checkpoint.h"
 
 #include <ATen/Functions.h>
@@ -318,6 +319,21 @@ void NativeSource::read(const std::vector<SliceToRead>& slices) const {
     }
   }
   finish();
+}
+
+LazyTensor lazy_tensor(
+    const std::shared_ptr<const NativeSource>& source,
+    const std::string& name) {
+  LazyTensor flat;
+  flat.type = source->type(name);
+  flat.open = [source, name]() -> LazyTensor::Rows {
+    return [source, name](std::int64_t begin, std::int64_t end) {
+      at::Tensor values = at::empty({end - begin}, source->type(name));
+      source->read(name, begin, values);
+      return values;
+    };
+  };
+  return reshaped(std::move(flat), source->shape(name));
 }
 
 } // namespace cairn::checkpoints

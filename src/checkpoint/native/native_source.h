@@ -5,11 +5,14 @@
 #include "checkpoint/native/read_stretches.h"
 #include "checkpoint/native/stored_file.h"
 
+#include <cairn/checkpoint/lazy_tensor.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -100,5 +103,10 @@ class NativeSource final : public Source {
   mutable std::map<const StoredSlice*, std::vector<char>> checked_;
   mutable std::atomic<std::uint64_t> bytes_checked_ = 0;
 };
+
+/// Read when asked for, only the rows that are wanted.
+LazyTensor lazy_tensor(
+    const std::shared_ptr<const NativeSource>& source,
+    const std::string& name);
 
 } // namespace cairn::checkpoints

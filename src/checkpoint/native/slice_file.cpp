@@ -3,6 +3,7 @@
 #include "checkpoint/native/box_runs.h"
 #include "checkpoint/safetensors_header.h"
 
+#include <c10/util/accumulate.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +17,32 @@ namespace {
 
 /// So that elements start where direct access to the disk can.
 constexpr std::size_t header_alignment = 4096;
+
+/// Writes a slice's bytes, in portions of any size, and notes the checksum of
+/// each of its blocks.
+class BlockSums {
+ public:
+  BlockSums(std::vector<std::uint32_t>& sums, io::FileStream& stream)
+      : sums_(sums), stream_(stream) {}
+
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      if (in_block_ == 0) {
+        sums_.push_back(0);
+      }
+      const auto part =
+          bytes.first(std::min(bytes.size(), checksum_block - in_block_));
+      sums_.back() = stream_.write_summed(part, sums_.back());
+      in_block_ = (in_block_ + part.size()) % checksum_block;
+      bytes = bytes.subspan(part.size());
+    }
+  }
+
+ private:
+  std::vector<std::uint32_t>& sums_;
+  io::FileStream& stream_;
+  std::size_t in_block_ = 0;
+};
 
 } // namespace
 
@@ -93,27 +120,39 @@ SliceFile::SliceFile(const std::filesystem::path& path, Planned planned)
   stream_.write(std::as_bytes(std::span(planned.header.bytes)));
 }
 
-void SliceFile::put(const TensorSlice& slice) {
+StoredSlice& SliceFile::next(
+    const std::string& name,
+    at::ScalarType type,
+    std::int64_t begin,
+    std::int64_t end) {
   if (next_ == written_.slices.size()) {
     throw InternalError({.what = "a slice more than planned"});
   }
   WrittenFile::Slice& planned = written_.slices[next_++];
-  if (planned.name != slice.name || planned.stored.begin != slice.begin ||
-      planned.stored.end != slice.end() ||
-      planned.type != slice.values.scalar_type()) {
+  if (planned.name != name || planned.stored.begin != begin ||
+      planned.stored.end != end || planned.type != type) {
     throw InternalError(
         {.what = "another slice than planned",
-         .values = fmt::format("{}, planned {}", slice.name, planned.name)});
+         .values = fmt::format("{}, planned {}", name, planned.name)});
   }
+  return planned.stored;
+}
+
+void SliceFile::put(const TensorSlice& slice) {
+  StoredSlice& stored =
+      next(slice.name, slice.values.scalar_type(), slice.begin, slice.end());
   const at::Tensor values = slice.values.cpu().contiguous();
-  std::span<const std::byte> left{
-      static_cast<const std::byte*>(values.const_data_ptr()),
-      values.nbytes()};
-  while (!left.empty()) {
-    const auto block = left.first(std::min(left.size(), checksum_block));
-    planned.stored.crc32c.push_back(stream_.write_summed(block));
-    left = left.subspan(block.size());
-  }
+  BlockSums sums(stored.crc32c, stream_);
+  sums.write(
+      {static_cast<const std::byte*>(values.const_data_ptr()),
+       values.nbytes()});
+}
+
+void SliceFile::put(const std::string& name, const LazyTensor& tensor) {
+  BlockSums sums(
+      next(name, tensor.type, 0, c10::multiply_integers(tensor.shape)).crc32c,
+      stream_);
+  tensor.stream([&](std::span<const std::byte> part) { sums.write(part); });
 }
 
 WrittenFile SliceFile::finish() {

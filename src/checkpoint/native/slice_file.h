@@ -36,6 +36,8 @@ class SliceFile final : public Sink {
 
   /// Values may be on any device.
   void put(const TensorSlice& slice) override;
+  /// A whole tensor, a portion at a time.
+  void put(const std::string& name, const LazyTensor& tensor);
   /// All of it is on the disk.
   WrittenFile finish();
 
@@ -45,6 +47,13 @@ class SliceFile final : public Sink {
   static Planned placed(
       std::vector<WrittenFile::Slice> slices,
       const std::filesystem::path& path);
+
+  /// The next planned slice, if it is that one.
+  StoredSlice& next(
+      const std::string& name,
+      at::ScalarType type,
+      std::int64_t begin,
+      std::int64_t end);
 
   WrittenFile written_;
   io::FileStream stream_;
