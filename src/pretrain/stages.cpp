@@ -107,13 +107,23 @@ pipeline::PartitionMethod partition_of(
   }
   pipeline::PartitionMethod method{
       .kind = pipeline::PartitionMethod::Kind::weights};
-  for (const models::ModelLayer& layer : layers) {
-    constexpr double decides_ties = 1e-3;
-    method.weights.push_back(
-        layer.type == "block"      ? 1
-            : layer.type == "head" ? decides_ties
-                                   : 0);
+  std::size_t last_block = 0;
+  double block = 1;
+  double heads = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto parameters = static_cast<double>(layers[i].parameters);
+    method.weights.push_back(layers[i].type == "block" ? 1 : 0);
+    if (layers[i].type == "block") {
+      last_block = i;
+      block = parameters;
+    } else if (layers[i].type == "head") {
+      heads += parameters;
+    }
   }
+  constexpr double decides_ties = 1e-3;
+  const bool equal = config.flags.distributed.layers_per_virtual_stage > 0;
+  // On the last block, so that no stage has heads alone.
+  method.weights[last_block] += equal ? decides_ties : heads / block;
   return method;
 }
 

@@ -18,8 +18,9 @@ namespace cairn::pretrain {
 
 bool is_pipelined(const config::DistributedFlags& flags);
 
-/// As many blocks on every stage, unless the JSON says otherwise; where some
-/// have one more, not the last, which has the heads besides.
+/// As much to compute on every stage, unless the JSON says otherwise: the heads
+/// of a large vocabulary weigh as several blocks. Virtual stages have as many
+/// blocks each.
 pipeline::PartitionMethod partition_of(
     const config::Config& config,
     const std::vector<models::ModelLayer>& layers);

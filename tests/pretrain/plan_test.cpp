@@ -156,10 +156,14 @@ TEST(Stages, HaveABlockEach) {
 }
 
 /// How many blocks each stage has.
-std::vector<std::int64_t> blocks(int layers, int stages) {
+std::vector<std::int64_t> blocks(
+    int layers,
+    int stages,
+    std::int64_t vocabulary = 8) {
   const config::Config config = config_of({});
-  auto model = describe_model(Kind::gpt, config.flags, 512);
+  auto model = describe_model(Kind::gpt, config.flags, vocabulary);
   model.layers = layers;
+  model.padded_vocabulary = model.vocabulary = vocabulary;
   const auto all = models::model_layers(model).layers;
   std::vector<pipeline::LayerFacts> facts;
   for (const models::ModelLayer& layer : all) {
@@ -184,6 +188,17 @@ TEST(Stages, NeedNotDivideTheBlocks) {
   const auto uneven = blocks(25, 4);
   EXPECT_EQ(std::ranges::max(uneven), 7);
   EXPECT_EQ(uneven.back(), 6);
+}
+
+/// A head weighs as many blocks as it has parameters, but never leaves its
+/// stage without one.
+TEST(Stages, AreEvenWithTheHead) {
+  const auto model = describe_model(Kind::gpt, config_of({}).flags, 512);
+  const std::int64_t block = 12 * model.hidden * model.hidden;
+  const std::int64_t as_five_blocks = 5 * block / model.hidden;
+  EXPECT_THAT(blocks(12, 2, as_five_blocks), ElementsAre(8, 4));
+  EXPECT_THAT(blocks(13, 3, as_five_blocks), ElementsAre(6, 6, 1));
+  EXPECT_THAT(blocks(12, 2, 20 * as_five_blocks), ElementsAre(11, 1));
 }
 
 TEST(Stages, AreCutAsTheConfigurationSays) {
