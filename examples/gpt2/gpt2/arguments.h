@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cairn/config/config.h>
+#include <cairn/distributed/process_mesh.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+namespace gpt2 {
+
+/// Megatron's flags, as typed values. A flag that the program does not act on
+/// is a ConfigError; `more` are flags that it acts on besides the usual ones.
+cairn::config::Config get_args(
+    int argc,
+    char** argv,
+    int ranks,
+    const std::set<std::string>& more = {});
+
+/// Whether a checkpoint is due: every --save-interval iterations, and at the
+/// end.
+bool saves_at(std::int64_t iteration, const cairn::config::Config& args);
+
+/// Who shares the model and who the data: Megatron's mpu.
+cairn::distributed::ProcessMesh make_mpu(
+    const cairn::config::Config& args,
+    const cairn::distributed::ProcessGroup& world);
+
+} // namespace gpt2
