@@ -136,7 +136,7 @@ void pretrain(const cairn::Config& args, const cairn::World& world) {
 int main(int argc, char** argv) {
   try {
     const cairn::World world = cairn::init_distributed();
-    pretrain(gpt2::get_args(argc, argv, world.size()), world);
+    pretrain(gpt2::get_args(argc, argv, world), world);
   } catch (const cairn::ConfigError& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;

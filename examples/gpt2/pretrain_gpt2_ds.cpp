@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
         gpt2::get_args(
             argc,
             argv,
-            world.size(),
+            world,
             {"--deepspeed", "--deepspeed_config", "--zero-stage"}),
         world);
   } catch (const cairn::ConfigError& error) {

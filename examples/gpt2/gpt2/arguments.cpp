@@ -1,6 +1,7 @@
 #include "gpt2/arguments.h"
 
 #include <cairn/base/error.h>
+#include <cairn/base/log.h>
 
 #include <set>
 #include <string>
@@ -62,11 +63,16 @@ const std::set<std::string> acted_on{
 cairn::config::Config get_args(
     int argc,
     char** argv,
-    int ranks,
+    const cairn::distributed::World& world,
     const std::set<std::string>& more) {
   auto args = cairn::config::Config::load(
       {.flags = std::vector<std::string>(argv + 1, argv + argc),
-       .world_size = ranks});
+       .world_size = world.size()});
+  for (const std::string& warning : args.warnings) {
+    if (world.rank() == 0) {
+      cairn::Logger().warning("{}", warning);
+    }
+  }
   for (const auto& [name, place] : args.given) {
     if (name.starts_with("--") && !acted_on.contains(name) &&
         !more.contains(name)) {

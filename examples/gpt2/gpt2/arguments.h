@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cairn/config/config.h>
+#include <cairn/distributed/init_distributed.h>
 #include <cairn/distributed/process_mesh.h>
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace gpt2 {
 cairn::config::Config get_args(
     int argc,
     char** argv,
-    int ranks,
+    const cairn::distributed::World& world,
     const std::set<std::string>& more = {});
 
 /// Whether a checkpoint is due: every --save-interval iterations, and at the

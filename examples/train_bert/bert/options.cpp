@@ -59,11 +59,9 @@ bool read_flags(std::vector<std::string> words, Options& options) {
   each_flag(
       options,
       [&](Kind, const std::string& name, auto& value, const char* help) {
-        auto* const flag = app.add_option("--" + name, value, help);
-        flag->capture_default_str()->take_last();
-        if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
-          flag->check(CLI::PositiveNumber);
-        }
+        app.add_option("--" + name, value, help)
+            ->capture_default_str()
+            ->take_last();
       });
   std::reverse(words.begin(), words.end()); // as CLI11 wants it
   try {
@@ -92,6 +90,22 @@ void read_json(const std::string& file, Options& options) {
          .remedy = "--load_checkpoint_dir takes what the first run made: "
                    "CHECKPOINT_DIR/bert_pretrain.DATE.ID"});
   }
+}
+
+/// Numbers of layers, lines and updates, wherever they come from.
+void require_counts(const Options& options) {
+  each_flag(
+      options,
+      [&](Kind, const char* name, const auto& value, const char*) {
+        if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
+          if (value < 1) {
+            throw cairn::ConfigError(
+                {.what = "needs a number above 0",
+                 .where = std::string("--") + name,
+                 .values = std::to_string(value)});
+          }
+        }
+      });
 }
 
 /// A model goes on as it is.
@@ -137,6 +151,7 @@ std::optional<Options> Options::parse(int argc, char** argv) {
          .remedy = "--checkpoint_dir FOLDER, or --load_checkpoint_dir FOLDER "
                    "to go on with one"});
   }
+  require_counts(options);
   return options;
 }
 

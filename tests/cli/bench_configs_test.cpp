@@ -1,0 +1,111 @@
+// bench/configs/run.py, with models that are small enough for a test.
+
+#include "support/command.h"
+#include "support/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace cairn::testing::bench_configs_test {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+class BenchConfigs : public ::testing::Test {
+ protected:
+  Result run_bench(const Words& more) const {
+    Words words{
+        "python3",
+        CAIRN_SOURCE_DIR "/bench/configs/run.py",
+        "--build",
+        CAIRN_BINARY_DIR,
+        "--out",
+        (folder_ / "out").string(),
+        "--ranks",
+        "2",
+        "--block",
+        "16",
+        "--batch",
+        "8",
+        "--steps",
+        "1",
+        "--warm-up",
+        "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    Result result = run(words);
+    EXPECT_EQ(result.code, 0) << result.out << result.err;
+    return result;
+  }
+  nlohmann::json rows(const std::string& model) const {
+    return nlohmann::json::parse(
+        read_text(folder_ / ("out/" + model + ".json")));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(BenchConfigs, TrainGptLiteInEveryConfiguration) {
+  const Result result =
+      run_bench({"--model", "gpt-lite", "--layers", "2", "--width", "16"});
+  EXPECT_EQ(result.out, read_text(folder_ / "out/table.md"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("| configuration | ranks | samples/s | memory, mean | memory, "
+                "most |"));
+  double loss = 0;
+  for (const auto& row : rows("gpt-lite")) {
+    const std::string name = row["config"];
+    EXPECT_THAT(
+        result.out,
+        ContainsRegex("\n\\| " + name + " \\| [12] \\| [0-9.e+]+ \\| "));
+    EXPECT_GT(row["samples_per_second"], 0) << name;
+    EXPECT_GT(row["memory_max"], 1e6) << name;
+    EXPECT_GE(row["memory_max"], row["memory_average"]) << name;
+    EXPECT_EQ(row["parameters"], rows("gpt-lite")[0]["parameters"]) << name;
+    EXPECT_NEAR(row["loss"], 3.5, 1) << name << ": about ln(vocabulary)";
+    loss = row["loss"];
+  }
+  EXPECT_GT(loss, 0);
+  EXPECT_EQ(rows("gpt-lite").size(), 8U);
+}
+
+TEST_F(BenchConfigs, TrainResNetToo) {
+  const Result result =
+      run_bench({"--model", "resnet18", "--channels", "4", "zero3"});
+  EXPECT_THAT(
+      result.out,
+      AllOf(
+          HasSubstr("resnet18: 0.0 million parameters, 4 channels"),
+          HasSubstr("\n| zero3 | 2 | ")));
+}
+
+TEST_F(BenchConfigs, FindTheLargestModelThatFits) {
+  const Result result = run_bench(
+      {"--model",
+       "gpt-lite",
+       "--layers",
+       "1",
+       "--width",
+       "512",
+       "--memory-limit",
+       "400MB",
+       "serial"});
+  EXPECT_THAT(
+      result.out,
+      ContainsRegex(" largest model in 400 MB a rank \\|\n.*\n\\| serial .* "
+                    "million, [0-9]+ layers \\|\n"));
+  const auto row = rows("gpt-lite").at(0);
+  const double layers = row["largest"]["layers"];
+  // A block of 12 x 512 x 512 fp32 parameters, with gradients and two moments.
+  const double block = 12.0 * 512 * 512 * 16;
+  EXPECT_GE(layers, 1);
+  EXPECT_LT(layers * block, 400e6) << "more than the limit has room for";
+  EXPECT_GT((layers + 2) * block, 400e6 - 350e6);
+}
+
+} // namespace
+} // namespace cairn::testing::bench_configs_test
