@@ -51,7 +51,7 @@ class Net : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& tokens, const at::Tensor& labels) {
     at::Tensor x = words_->forward(tokens);
     for (auto& block : blocks_) {
-      x = block->forward(x, {});
+      x = block->forward(x, {}).hidden;
     }
     head_.weight = words_->weight();
     return nn::linear_cross_entropy(x, head_, labels) / labels.numel();

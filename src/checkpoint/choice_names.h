@@ -54,6 +54,14 @@ struct ChoiceNames<ActivationKind> {
            {ActivationKind::silu, "silu"}}};
 };
 
+template <>
+struct ChoiceNames<RouterNoise> {
+  static constexpr std::array<std::pair<RouterNoise, std::string_view>, 3> all{
+      {{RouterNoise::none, "none"},
+       {RouterNoise::jitter, "jitter"},
+       {RouterNoise::sample, "sample"}}};
+};
+
 template <typename Choice>
 constexpr std::string_view choice_name(Choice choice) {
   for (const auto& [value, name] : ChoiceNames<Choice>::all) {

@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 
 // Far beyond any model; what a hostile file can make us allocate ends here.
 constexpr std::int64_t most_layers = 10'000;
+constexpr std::int64_t most_experts = 1 << 16;
 constexpr std::int64_t largest_size = std::int64_t{1} << 30;
 
 template <typename Description, typename Visitor>
@@ -70,6 +71,22 @@ void visit_scaling(Scaling& s, Visitor&& visit) {
   visit("original_positions", s.original_positions);
 }
 
+template <typename Experts, typename Visitor>
+void visit_experts(Experts& e, Visitor&& visit) {
+  visit("counts", e.counts);
+  visit("interval", e.interval);
+  visit("top_k", e.top_k);
+  visit("residual", e.residual);
+  visit("train_capacity_factor", e.train_capacity_factor);
+  visit("eval_capacity_factor", e.eval_capacity_factor);
+  visit("min_capacity", e.min_capacity);
+  visit("drop_tokens", e.drop_tokens);
+  visit("random_selection", e.random_selection);
+  visit("sample_second", e.sample_second);
+  visit("noise", e.noise);
+  visit("loss_coefficient", e.loss_coefficient);
+}
+
 template <typename Value>
 Json to_value(const Value& value) {
   if constexpr (std::is_enum_v<Value>) {
@@ -82,6 +99,14 @@ Json to_value(const Value& value) {
 Json to_value(const RopeScaling& scaling) {
   Json object = Json::object();
   visit_scaling(scaling, [&](const char* name, const auto& value) {
+    object[name] = to_value(value);
+  });
+  return object;
+}
+
+Json to_value(const ExpertsDescription& experts) {
+  Json object = Json::object();
+  visit_experts(experts, [&](const char* name, const auto& value) {
     object[name] = to_value(value);
   });
   return object;
@@ -109,6 +134,13 @@ class Members {
     }
     take(name, *found, value);
     object_.erase(found);
+  }
+
+  /// What need not be there.
+  void take_if_present(const char* name, auto& value) {
+    if (object_.contains(name)) {
+      (*this)(name, value);
+    }
   }
 
   void finish() const {
@@ -156,9 +188,60 @@ class Members {
     members.finish();
   }
 
+  void take(const char* name, const Json& json, ExpertsDescription& value)
+      const {
+    Members members(json, where_ + " (" + name + ")");
+    visit_experts(value, members);
+    members.finish();
+  }
+
   Json object_;
   std::string where_;
 };
+
+void check_experts(const ModelDescription& d, const std::string& where) {
+  const auto refuse = [&](std::string what) {
+    throw CheckpointError(
+        {.what = "not a possible model",
+         .where = where,
+         .values = std::move(what)});
+  };
+  const ExpertsDescription& e = *d.experts;
+  if (d.family != ModelFamily::gpt2 && d.family != ModelFamily::llama) {
+    refuse("experts are for models of the GPT family");
+  }
+  if (e.interval < 1 || e.interval > d.layers) {
+    refuse(
+        fmt::format("experts in every {} of {} layers", e.interval, d.layers));
+  }
+  const std::size_t layers = static_cast<std::size_t>(d.layers / e.interval);
+  if (e.counts.size() != 1 && e.counts.size() != layers) {
+    refuse(fmt::format(
+        "{} numbers of experts for {} layers that have some",
+        e.counts.size(),
+        layers));
+  }
+  for (const std::int64_t count : e.counts) {
+    if (count < 1 || count > most_experts) {
+      refuse(fmt::format("{} experts in a layer", count));
+    }
+  }
+  if (e.top_k < 1 || e.top_k > 2) {
+    refuse(fmt::format("{} experts for a token", e.top_k));
+  }
+  if (e.min_capacity < 0 || e.min_capacity > largest_size) {
+    refuse(fmt::format("room for {} tokens at least", e.min_capacity));
+  }
+  for (const double factor :
+       {e.train_capacity_factor, e.eval_capacity_factor}) {
+    if (!std::isfinite(factor) || factor <= 0) {
+      refuse(fmt::format("a capacity factor of {}", factor));
+    }
+  }
+  if (!std::isfinite(e.loss_coefficient) || e.loss_coefficient < 0) {
+    refuse(fmt::format("a loss coefficient of {}", e.loss_coefficient));
+  }
+}
 
 } // namespace
 
@@ -171,6 +254,9 @@ std::string to_json(const ModelDescription& description) {
   visit_fields(description, [&](const char* name, const auto& value) {
     object[name] = to_value(value);
   });
+  if (description.experts) {
+    object["experts"] = to_value(*description.experts);
+  }
   return object.dump(2);
 }
 
@@ -181,6 +267,7 @@ ModelDescription model_description_from_json(
   try {
     Members members(Json::parse(text), where);
     visit_fields(description, members);
+    members.take_if_present("experts", description.experts);
     members.finish();
   } catch (const Json::exception& error) {
     throw CheckpointError(
@@ -243,6 +330,20 @@ void check(const ModelDescription& d, const std::string& where) {
            .values = fmt::format("{}", number)});
     }
   }
+  if (d.experts) {
+    check_experts(d, where);
+  }
+}
+
+std::int64_t experts_in_layer(const ModelDescription& d, std::int64_t layer) {
+  if (!d.experts || (layer + 1) % d.experts->interval != 0) {
+    return 0;
+  }
+  const auto place = static_cast<std::size_t>(layer / d.experts->interval);
+  const std::int64_t count = d.experts->counts.size() == 1
+      ? d.experts->counts[0]
+      : d.experts->counts.at(place);
+  return count > 1 ? count : 0;
 }
 
 } // namespace cairn::checkpoints

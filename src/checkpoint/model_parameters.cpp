@@ -23,6 +23,7 @@ enum class Size {
   ffn,
   heads,
   relative_buckets,
+  experts,
   two
 };
 
@@ -31,6 +32,7 @@ struct Stack {
   std::string_view prefix;
   std::int64_t layers = 0;
   bool cross_attention = false;
+  std::int64_t experts = 0; ///< of the layer in question; 0: an MLP
 };
 
 bool always(const D&, const Stack&) {
@@ -56,6 +58,9 @@ bool attention_bias(const D& d, const Stack&) {
 }
 bool mlp_bias(const D& d, const Stack&) {
   return d.mlp_bias;
+}
+bool has_mlp(const D&, const Stack& stack) {
+  return stack.experts == 0;
 }
 
 using Condition = bool (*)(const D&, const Stack&);
@@ -102,10 +107,22 @@ constexpr Rule layer_rules[] = {
   {"cross_attention.dense.*", Size::hidden, Size::query, columns, crosses, attention_bias},
   {"post_cross_attention_norm.*", Size::hidden, {}, whole, crosses, norm_bias},
   {"mlp.gate.*", Size::ffn, Size::hidden, rows,
-   [](const D& d, const Stack&) { return d.gated; }, mlp_bias},
-  {"mlp.up.*", Size::ffn, Size::hidden, rows, always, mlp_bias},
-  {"mlp.down.*", Size::hidden, Size::ffn, columns, always, mlp_bias},
+   [](const D& d, const Stack& stack) { return d.gated && has_mlp(d, stack); }, mlp_bias},
+  {"mlp.up.*", Size::ffn, Size::hidden, rows, has_mlp, mlp_bias},
+  {"mlp.down.*", Size::hidden, Size::ffn, columns, has_mlp, mlp_bias},
   {"output_norm.*", Size::hidden, {}, whole, norms_after, norm_bias},
+};
+
+/// Of a layer with experts, beside theirs.
+constexpr bool (*has_residual)(const D&, const Stack&) =
+    [](const D& d, const Stack&) { return d.experts->residual; };
+constexpr Rule mixture_rules[] = {
+  {"mlp.router.weight", Size::experts, Size::hidden, whole},
+  {"mlp.residual.gate.*", Size::ffn, Size::hidden, rows,
+   [](const D& d, const Stack&) { return d.experts->residual && d.gated; }, mlp_bias},
+  {"mlp.residual.up.*", Size::ffn, Size::hidden, rows, has_residual, mlp_bias},
+  {"mlp.residual.down.*", Size::hidden, Size::ffn, columns, has_residual, mlp_bias},
+  {"mlp.coefficient.*", Size::two, Size::hidden, whole, has_residual, always},
 };
 
 constexpr Rule stack_end_rules[] = {
@@ -131,7 +148,7 @@ constexpr Rule head_rules[] = {
 };
 // clang-format on
 
-std::int64_t value_of(Size size, const D& d) {
+std::int64_t value_of(Size size, const D& d, const Stack& stack) {
   switch (size) {
     case Size::hidden:
       return d.hidden;
@@ -153,6 +170,8 @@ std::int64_t value_of(Size size, const D& d) {
       return d.heads;
     case Size::relative_buckets:
       return d.relative_buckets;
+    case Size::experts:
+      return stack.experts;
     case Size::two:
       return 2;
   }
@@ -169,10 +188,10 @@ void add(
     if (!rule.exists(d, stack)) {
       continue;
     }
-    const std::int64_t first = value_of(rule.rows, d);
+    const std::int64_t first = value_of(rule.rows, d, stack);
     std::vector<std::int64_t> shape{first};
     if (rule.columns) {
-      shape.push_back(value_of(*rule.columns, d));
+      shape.push_back(value_of(*rule.columns, d, stack));
     }
     if (!rule.name.ends_with(".*")) {
       parameters.push_back(
@@ -191,6 +210,36 @@ void add(
   }
 }
 
+/// The experts of a layer, stacked: [experts, out, in]. Tensor parallel ranks
+/// have a part of the MLP's size, which is not the first dimension here.
+void add_experts(
+    const D& d,
+    std::int64_t experts,
+    const std::string& prefix,
+    std::vector<ModelParameter>& parameters) {
+  const auto add_product = [&](const std::string& name,
+                               std::int64_t out,
+                               std::int64_t in,
+                               bool cuts_out) {
+    const std::string stem = prefix + "mlp.experts." + name;
+    parameters.push_back(
+        {stem + ".weight",
+         {experts, out, in},
+         cuts_out ? TensorCut::columns : TensorCut::third});
+    if (d.mlp_bias) {
+      parameters.push_back(
+          {stem + ".bias",
+           {experts, out},
+           cuts_out ? TensorCut::columns : TensorCut::whole});
+    }
+  };
+  if (d.gated) {
+    add_product("gate", d.ffn, d.hidden, true);
+  }
+  add_product("up", d.ffn, d.hidden, true);
+  add_product("down", d.hidden, d.ffn, false);
+}
+
 } // namespace
 
 std::vector<ModelParameter> model_parameters(const ModelDescription& d) {
@@ -205,7 +254,13 @@ std::vector<ModelParameter> model_parameters(const ModelDescription& d) {
     add(stack_rules, d, stack, prefix, parameters);
     for (std::int64_t layer = 0; layer < stack.layers; ++layer) {
       const std::string place = fmt::format("{}layers.{}.", prefix, layer);
-      add(layer_rules, d, stack, place, parameters);
+      Stack here = stack;
+      here.experts = experts_in_layer(d, layer);
+      add(layer_rules, d, here, place, parameters);
+      if (here.experts > 0) {
+        add(mixture_rules, d, here, place, parameters);
+        add_experts(d, here.experts, place, parameters);
+      }
     }
     add(stack_end_rules, d, stack, prefix, parameters);
   }

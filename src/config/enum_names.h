@@ -92,6 +92,14 @@ struct EnumNames<PositionEmbedding> {
 };
 
 template <>
+struct EnumNames<RouterNoise> {
+  static constexpr NameList<RouterNoise, 3> list{
+      {{RouterNoise::none, "None"},
+       {RouterNoise::jitter, "Jitter"},
+       {RouterNoise::sample, "RSample"}}};
+};
+
+template <>
 struct EnumNames<Normalization> {
   static constexpr NameList<Normalization, 2> list{
       {{Normalization::layer_norm, "LayerNorm"},

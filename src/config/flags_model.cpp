@@ -178,6 +178,17 @@ void add_model_flags(std::vector<Flag>& table) {
   moe.off<&F::moe, &E::token_dropping>(
       "--disable-moe-token-dropping",
       "Make room for every token instead of dropping the overflow.");
+  moe.off<&F::moe, &E::random_token_selection>(
+      "--disable-moe-random-token-selection",
+      "With top 1, drop the last tokens of an expert, not some that are "
+      "drawn.");
+  moe.off<&F::moe, &E::second_expert_sampling>(
+      "--disable-moe-top2-2nd-expert-sampling",
+      "With top 2, take the second best expert, not one that is drawn.");
+  moe.flag<&F::moe, &E::noise>(
+      "--moe-noisy-gate-policy",
+      "In training, what the router sees is jittered, or with top 1 the expert "
+      "is drawn by its probability (RSample).");
 }
 
 } // namespace cairn::config

@@ -284,13 +284,25 @@ double Core::reduced_norm() {
 /// Over all ranks that hold a part.
 double Core::reduced_sum_of_squares() const {
   double sum = 0;
+  double of_experts = 0;
+  bool any_experts = false;
   for (int b = 0; b < flat_->buckets() && layout_->buckets()[b].trainable;
        ++b) {
     const int first = layout_->buckets()[b].members.front().parameter;
+    const bool expert = layout_->buckets()[b].expert;
+    any_experts |= expert;
     if (speaks_for(shares_.parameters[first])) {
-      sum += zero::sum_of_squares(reducer_->gradient(b));
+      (expert ? of_experts : sum) +=
+          zero::sum_of_squares(reducer_->gradient(b));
     }
   }
+  if (any_experts && !reducer_->options().shards) { // others have other ones
+    of_experts = zero::sum_over(
+                     mesh_->along(distributed::Axis::expert),
+                     at::full({1}, of_experts, at::kDouble))
+                     .item<double>();
+  }
+  sum += of_experts;
   if (reducer_->options().shards) {
     sum =
         zero::sum_over(group_, at::full({1}, sum, at::kDouble)).item<double>();

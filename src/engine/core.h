@@ -8,6 +8,7 @@
 #include "engine/snapshot.h"
 #include "engine/step_log.h"
 #include "engine/step_monitor.h"
+#include "zero/bucket_groups.h"
 #include "zero/flat_parameters.h"
 #include "zero/gradient_reducer.h"
 #include "zero/nvme_tier.h"
@@ -185,6 +186,11 @@ class Core {
       std::string_view kind,
       at::Tensor& values,
       const VisitSlice& visit) const;
+  /// This rank, among those that share the bucket.
+  int rank_in(int bucket) const {
+    return sharing().of(layout_->buckets()[bucket]).rank();
+  }
+  zero::BucketGroups sharing() const;
   zero::Range saved_here(int bucket, zero::Range held) const;
   /// What of it this rank saves.
   void put_slices(

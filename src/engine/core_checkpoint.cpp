@@ -82,8 +82,10 @@ bool Core::speaks_for(int group) const {
     const zero::Range whole{0, layout_->buckets()[b].elements};
     for (const zero::Segment& segment : layout_->segments(b, whole)) {
       if (segment.group == group && layout_->buckets()[b].trainable) {
-        const zero::Range mine = layout_->shard(b, group_.rank());
-        return mine.begin <= segment.in_bucket.begin &&
+        const zero::Range mine = layout_->shard(b, rank_in(b));
+        const bool first_experts = !layout_->buckets()[b].expert ||
+            mesh_->coordinate(distributed::Axis::expert) == 0;
+        return first_experts && mine.begin <= segment.in_bucket.begin &&
             segment.in_bucket.begin < mine.end;
       }
     }
@@ -93,7 +95,7 @@ bool Core::speaks_for(int group) const {
 
 /// What of a stretch that several ranks may hold this one saves.
 zero::Range Core::saved_here(int bucket, zero::Range held) const {
-  const zero::Range mine = layout_->shard(bucket, group_.rank());
+  const zero::Range mine = layout_->shard(bucket, rank_in(bucket));
   const std::int64_t begin = std::max(held.begin, mine.begin);
   return {begin, std::max(begin, std::min(held.end, mine.end))};
 }
@@ -189,7 +191,7 @@ void Core::put_frozen(checkpoints::Sink& sink, bool describe) {
     if (layout_->buckets()[b].trainable) {
       continue;
     }
-    const zero::Range mine = layout_->shard(b, group_.rank());
+    const zero::Range mine = layout_->shard(b, rank_in(b));
     at::Tensor shard = describe
         ? at::empty(
               {mine.size()},

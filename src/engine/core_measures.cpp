@@ -73,7 +73,7 @@ std::int64_t Core::count_zeros() const {
        ++b) {
     at::Tensor gradient = reducer_->gradient(b);
     const zero::Range held = reducer_->options().shards
-        ? layout_->shard(b, group_.rank())
+        ? layout_->shard(b, rank_in(b))
         : zero::Range{0, layout_->buckets()[b].elements};
     put_slices(counter, b, held, "gradient", gradient);
   }

@@ -33,7 +33,7 @@ std::string Core::first_non_finite() const {
        ++b) {
     const at::Tensor gradient = reducer_->gradient(b).cpu();
     const zero::Range range = shards
-        ? layout_->shard(b, group_.rank())
+        ? layout_->shard(b, rank_in(b))
         : zero::Range{0, layout_->buckets()[b].elements};
     for (const zero::Slice& slice : layout_->slices(b, range)) {
       const at::Tensor part = gradient.narrow(

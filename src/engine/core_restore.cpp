@@ -285,7 +285,7 @@ void Core::restore_frozen(const checkpoints::Source& source) {
     if (layout_->buckets()[b].trainable) {
       continue;
     }
-    const zero::Range mine = layout_->shard(b, group_.rank());
+    const zero::Range mine = layout_->shard(b, rank_in(b));
     at::Tensor shard = flat_->acquire_shard(b);
     std::vector<checkpoints::SliceToRead> slices;
     for_each_slice(

@@ -239,6 +239,14 @@ void Core::prepare_model() {
   }
   shares_ = mesh_ ? share_model(module, parameters_, *mesh_)
                   : unshared(module, parameters_);
+  if (!mesh_ &&
+      std::ranges::any_of(shares_.parameters, &ParameterShare::expert)) {
+    throw ConfigError(
+        {.what = "the model's experts are shared out, but nobody says over "
+                 "which ranks",
+         .where = "initialize()",
+         .remedy = "pass .mesh, with the degree `expert`"});
+  }
 }
 
 void Core::plan(
@@ -264,7 +272,8 @@ void Core::plan(
          .shape = parameters_.tensors[i].sizes().vec(),
          .group = std::max(0, group[i]),
          .trainable = group[i] != not_trained,
-         .kind = kinds[i]});
+         .kind = kinds[i],
+         .expert = shares_.parameters[i].expert});
     if (rule != nullptr) { // so that no bucket has states that few need
       specs.back().kind +=
           most_shared_kinds *
@@ -280,6 +289,7 @@ void Core::plan(
   }
   zero::LayoutOptions options{
       .world = group_.size(),
+      .expert_world = sharing().experts().size(),
       .bucket_elements =
           zero::bucket_capacity(elements, config().zero.reduce_bucket_size)};
   if (policy_.partition_parameters) {
@@ -287,6 +297,13 @@ void Core::plan(
     options.persistent_total = config().zero.model_persistence_threshold;
   }
   layout_ = std::make_unique<zero::Layout>(std::move(specs), options);
+}
+
+/// Who shares the parameters.
+zero::BucketGroups Core::sharing() const {
+  return mesh_
+      ? zero::BucketGroups(group_, mesh_->along(distributed::Axis::expert_data))
+      : zero::BucketGroups(group_);
 }
 
 /// A disk tier for `bytes` of all ranks together.
@@ -331,7 +348,7 @@ void Core::make_flat_parameters() {
   flat_ = std::make_unique<zero::FlatParameters>(
       *layout_,
       parameters_.tensors,
-      group_,
+      sharing(),
       std::move(options));
 }
 
@@ -353,7 +370,7 @@ void Core::make_reducer() {
   reducer_ = std::make_unique<zero::GradientReducer>(
       *layout_,
       parameters_.tensors,
-      group_,
+      sharing(),
       zero::GradientReducer::Options{
           .shards = policy_.partition_optimizer,
           .transient = policy_.partition_gradients,
@@ -435,7 +452,7 @@ void Core::make_rule_optimizer(std::unique_ptr<optim::Rule> rule) {
       *layout_,
       *flat_,
       std::move(rule),
-      group_,
+      sharing(),
       zero::RuleOptimizer::Options{
           .partition = policy_.partition_optimizer,
           .on_cpu = policy_.optimizer_tier != zero::Tier::device,
@@ -461,7 +478,7 @@ void Core::make_client_optimizer(
       *layout_,
       *flat_,
       std::move(optimizer),
-      group_,
+      sharing(),
       policy_.partition_optimizer);
 }
 

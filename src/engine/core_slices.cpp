@@ -40,7 +40,7 @@ void Core::show_gradients() const {
   for (int b = 0; b < flat_->buckets() && layout_->buckets()[b].trainable;
        ++b) {
     const zero::Range held = shards
-        ? layout_->shard(b, group_.rank())
+        ? layout_->shard(b, rank_in(b))
         : zero::Range{0, layout_->buckets()[b].elements};
     at::Tensor values = reducer_->gradient(b);
     if (factor != 1) {

@@ -27,6 +27,7 @@ struct Held {
   Sizes begin; ///< empty: all of it
   Sizes size;
   bool partial_gradient = false;
+  bool expert = false; ///< the same on all ranks of the model
 };
 
 void to_json(json& out, const Held& held) {
@@ -75,6 +76,7 @@ std::vector<Held> held_here(
     slices.emplace(slice.name, slice);
   }
   const std::vector<std::string> partial = nn::partial_gradients(module);
+  const std::vector<std::string> expert = nn::expert_parameters(module);
   std::vector<Held> result;
   for (std::size_t i = 0; i < parameters.names.size(); ++i) {
     const std::string& name = parameters.names[i];
@@ -85,6 +87,7 @@ std::vector<Held> held_here(
                               : held_slice(name, slice->second, local));
     result.back().partial_gradient =
         std::ranges::find(partial, name) != partial.end();
+    result.back().expert = std::ranges::find(expert, name) != expert.end();
   }
   for (const auto& buffer : module.named_buffers()) {
     result.push_back(
@@ -103,7 +106,11 @@ std::int64_t product(const Sizes& sizes) {
 }
 
 ParameterShare share_of(const Held& held) {
-  ParameterShare share{.whole = held.whole, .holders = {0}, .summed = {0}};
+  ParameterShare share{
+      .whole = held.whole,
+      .holders = {0},
+      .summed = {0},
+      .expert = held.expert};
   share.elements = product(held.begin.empty() ? held.whole : held.size);
   if (!held.begin.empty()) {
     share.box = {held.begin, held.size};

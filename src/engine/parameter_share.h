@@ -25,7 +25,8 @@ struct ParameterShare {
   /// Those of them that each have a part of the gradient: the stages that a
   /// tied parameter is on, or ranks that each saw a part of the sequence.
   std::vector<int> summed;
-  bool tied = false; ///< on several pipeline stages
+  bool tied = false;   ///< on several pipeline stages
+  bool expert = false; ///< of experts that ranks with other batches share out
 };
 
 /// Of every parameter and buffer of a model, in their orders.

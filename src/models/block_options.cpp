@@ -28,6 +28,7 @@ std::shared_ptr<const nn::Rotary> rotary_of(const ModelDescription& d) {
 nn::LayerContext layer_context(const ModelOptions& options) {
   nn::LayerContext context{
       .group = options.tensor_group,
+      .expert_group = options.expert_group,
       .sequence_parallel = options.sequence_parallel,
       .dtype = options.dtype,
       .device = options.device,
@@ -92,6 +93,34 @@ nn::BlockOptions block_options(const ModelDescription& d, Role role) {
       : nn::NormPlace::after;
   options.cross_attention = role == Role::crossing_decoder;
   options.dropout = d.dropout;
+  return options;
+}
+
+nn::BlockOptions block_options(
+    const nn::BlockOptions& all,
+    const ModelDescription& d,
+    std::int64_t layer) {
+  nn::BlockOptions options = all;
+  const std::int64_t experts = checkpoints::experts_in_layer(d, layer);
+  if (experts == 0) {
+    return options;
+  }
+  const checkpoints::ExpertsDescription& e = *d.experts;
+  constexpr double jitter = 1e-2; // DeepSpeed's
+  options.mixture = nn::MixtureOptions{
+      .expert = options.mlp,
+      .experts = experts,
+      .routing =
+          {.top_k = e.top_k,
+           .capacity_factor = e.train_capacity_factor,
+           .min_capacity = e.min_capacity,
+           .drop_tokens = e.drop_tokens,
+           .random_selection = e.random_selection,
+           .sample_second = e.sample_second,
+           .sample_first = e.noise == checkpoints::RouterNoise::sample},
+      .eval_capacity_factor = e.eval_capacity_factor,
+      .jitter = e.noise == checkpoints::RouterNoise::jitter ? jitter : 0,
+      .residual = e.residual};
   return options;
 }
 

@@ -17,4 +17,10 @@ enum class Role { encoder, decoder, crossing_decoder };
 /// Blocks made of one value share their rotary tables.
 nn::BlockOptions block_options(const ModelDescription& description, Role role);
 
+/// Of all blocks to those of one, which may have experts.
+nn::BlockOptions block_options(
+    const nn::BlockOptions& all,
+    const ModelDescription& description,
+    std::int64_t layer);
+
 } // namespace cairn::models

@@ -15,18 +15,19 @@ class CausalModel : public Transformer {
 
   ModelOutput forward(const ModelInput& input) override {
     check_input(input, description());
-    at::Tensor x =
+    const at::Tensor x =
         embedding_->forward(input.tokens, {input.positions, input.token_types});
-    x = stack_.forward(
+    const nn::Block::Output stacked = stack_.forward(
         x,
         {.mask = attention_mask(input.mask, true),
          .positions = input.positions});
     ModelOutput output;
     add_language_output(
         output,
-        x,
+        stacked.hidden,
         head_of(head_, embedding_->word(), own_head_.get()),
         input);
+    add_balance_loss(output, description(), stacked.balance_loss);
     return output;
   }
 

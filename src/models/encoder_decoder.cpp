@@ -20,12 +20,15 @@ class EncoderDecoder : public Transformer {
     // Both of the encoder's uses: it sees its own text, the decoder sees it.
     const at::Tensor text = attention_mask(input.mask, false);
     const at::Tensor memory =
-        encoder_.forward(embedding_->forward(input.tokens, {}), {.mask = text});
-    at::Tensor x = decoder_.forward(
-        embedding_->forward(input.decoder_tokens, {}),
-        {.mask = attention_mask(input.decoder_mask, true),
-         .memory = memory,
-         .memory_mask = text});
+        encoder_.forward(embedding_->forward(input.tokens, {}), {.mask = text})
+            .hidden;
+    at::Tensor x = decoder_
+                       .forward(
+                           embedding_->forward(input.decoder_tokens, {}),
+                           {.mask = attention_mask(input.decoder_mask, true),
+                            .memory = memory,
+                            .memory_mask = text})
+                       .hidden;
     if (description().scaled_output) {
       x = x * (1 / std::sqrt(static_cast<double>(description().hidden)));
     }

@@ -2,6 +2,7 @@
 
 #include "models/block_options.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/where.h>
 
 namespace cairn::models {
@@ -84,6 +85,19 @@ void add_language_output(
   if (!input.labels.defined() || input.want_logits) {
     output.logits = nn::logits(hidden, head);
   }
+}
+
+void add_balance_loss(
+    ModelOutput& output,
+    const ModelDescription& d,
+    const at::Tensor& balance_loss) {
+  if (!balance_loss.defined() || !output.loss.defined()) {
+    return;
+  }
+  const at::Tensor weighed =
+      balance_loss.view({}) * d.experts->loss_coefficient;
+  output.loss = output.loss + weighed;
+  output.losses.emplace_back("moe loss", weighed);
 }
 
 } // namespace cairn::models

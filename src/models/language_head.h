@@ -50,4 +50,10 @@ void add_language_output(
     const nn::VocabularyHead& head,
     const ModelInput& input);
 
+/// Adds the load-balancing loss to one that is there; it may be undefined.
+void add_balance_loss(
+    ModelOutput& output,
+    const ModelDescription& description,
+    const at::Tensor& balance_loss);
+
 } // namespace cairn::models

@@ -148,17 +148,28 @@ void LayerBuilder::add_blocks(
       const std::int64_t sequence = stream.hidden.size(1) * parts;
       bias = nn::relative_bias(stream.relative, sequence, sequence, relative);
     }
-    stream.hidden = block.forward(
+    const nn::Block::Output output = block.forward(
         stream.hidden,
         block_input(stack_input(stream, role), bias, role));
+    stream.hidden = output.hidden;
+    if (output.balance_loss.defined()) {
+      stream.balance_loss =
+          with_balance_loss(stream.balance_loss, output.balance_loss.view({1}));
+    }
   };
   for (std::int64_t i = 0; i < stack.layers; ++i) {
     const std::string number = std::to_string(i);
     ModelLayer layer{
         .name = joined(place.name, "layers." + number),
         .type = "block"};
-    layer.build = maker<nn::Block>(context.in("layers").in(number), options);
+    layer.build = maker<nn::Block>(
+        context.in("layers").in(number),
+        block_options(options, d_, i));
     LayerList::Change change;
+    if (checkpoints::experts_in_layer(d_, i) > 0 &&
+        !list_.carries(&Stream::balance_loss)) {
+      change.adds = {&Stream::balance_loss};
+    }
     if (i + 1 == stack.layers) {
       change.drops = place.drops;
       change.drops.push_back(&Stream::relative);

@@ -9,6 +9,7 @@ namespace cairn::models {
 /// What goes from layer to layer: a batch, and what has been made of it.
 struct Stream : ModelInput {
   at::Tensor hidden{};
+  at::Tensor balance_loss{}; ///< of the blocks with experts so far, [1]
   /// The weights of relative positions, a few numbers for each head: every
   /// block makes its bias of them, and their gradients go back the same way.
   at::Tensor relative{};

@@ -29,7 +29,7 @@ class MaskedModel : public Transformer {
     at::Tensor x = embedding_->forward(
         input.tokens,
         {positions_of(input, description()), input.token_types});
-    x = stack_.forward(x, {.mask = attention_mask(input.mask, false)});
+    x = stack_.forward(x, {.mask = attention_mask(input.mask, false)}).hidden;
     if (split_tokens_) {
       x = nn::gather_tokens(x, group_);
     }

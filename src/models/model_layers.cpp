@@ -102,6 +102,7 @@ ModelOutput language_output(
           : stream.hidden,
       head,
       stream);
+  add_balance_loss(output, d, stream.balance_loss);
   return output;
 }
 
@@ -133,6 +134,15 @@ bool has(const LayerInputs::Fields& fields, at::Tensor ModelInput::*field) {
   return std::ranges::find(fields, field) != fields.end();
 }
 
+bool has_experts(const ModelDescription& d) {
+  for (std::int64_t i = 0; d.experts && i < d.layers; ++i) {
+    if (checkpoints::experts_in_layer(d, i) > 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::vector<std::string> losses_of(
     const ModelDescription& d,
     const LayerInputs& inputs) {
@@ -140,6 +150,9 @@ std::vector<std::string> losses_of(
   if (has(inputs.labels, &ModelInput::labels) &&
       (d.masked_head || !is_masked(d))) {
     losses.emplace_back("lm loss");
+    if (has_experts(d)) {
+      losses.emplace_back("moe loss");
+    }
   }
   if (has(inputs.labels, &ModelInput::next_sentence) && d.next_sentence_head) {
     losses.emplace_back("sop loss");

@@ -2,11 +2,15 @@
 
 #include "models/attention_mask.h"
 
+#include <ATen/TensorOperators.h>
 #include <cairn/nn/checkpoint.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace cairn::models {
 
@@ -78,7 +82,9 @@ Stack::Stack(
     const std::string name = std::to_string(i);
     blocks_.push_back(layers->register_module(
         name,
-        std::make_shared<nn::Block>(context.in("layers").in(name), block)));
+        std::make_shared<nn::Block>(
+            context.in("layers").in(name),
+            block_options(block, d, i))));
   }
   if (d.norm_place == checkpoints::NormPlace::before) {
     final_norm_ = owner.register_module(
@@ -90,30 +96,43 @@ Stack::Stack(
   }
 }
 
-at::Tensor Stack::blocks_from(
+at::Tensor with_balance_loss(const at::Tensor& sum, const at::Tensor& one) {
+  return !one.defined() ? sum : !sum.defined() ? one : sum + one;
+}
+
+nn::Block::Output Stack::blocks_from(
     std::size_t first,
     at::Tensor x,
     const nn::BlockInput& input) const {
+  nn::Block::Output all{std::move(x)};
   const std::size_t end = std::min(first + blocks_at_once_, blocks_.size());
   for (std::size_t i = first; i < end; ++i) {
-    x = blocks_[i]->forward(x, input);
+    const nn::Block::Output one = blocks_[i]->forward(all.hidden, input);
+    all.hidden = one.hidden;
+    all.balance_loss = with_balance_loss(all.balance_loss, one.balance_loss);
   }
-  return x;
+  return all;
 }
 
-at::Tensor Stack::forward(at::Tensor x, const StackInput& input) const {
+nn::Block::Output Stack::forward(at::Tensor x, const StackInput& input) const {
   at::Tensor bias;
   if (relative_bias_) {
     const std::int64_t sequence = x.size(1) * ranks_per_sequence_;
     bias = relative_bias_->forward(sequence, sequence);
   }
   const nn::BlockInput each = block_input(input, bias, role_);
+  nn::Block::Output all{std::move(x)};
+  const auto add = [&](const at::Tensor& hidden, const at::Tensor& loss) {
+    all.hidden = hidden;
+    all.balance_loss = with_balance_loss(all.balance_loss, loss);
+  };
   for (std::size_t i = 0; i < blocks_.size(); i += blocks_at_once_) {
     if (!recompute_) {
-      x = blocks_from(i, x, each);
+      const nn::Block::Output some = blocks_from(i, all.hidden, each);
+      add(some.hidden, some.balance_loss);
       continue;
     }
-    x = nn::checkpoint(
+    const std::vector<at::Tensor> some = nn::checkpoint(
         *recompute_,
         [this, i](
             const at::Tensor& from,
@@ -121,15 +140,25 @@ at::Tensor Stack::forward(at::Tensor x, const StackInput& input) const {
             const at::Tensor& positions,
             const at::Tensor& memory,
             const at::Tensor& memory_mask) {
-          return blocks_from(i, from, {mask, positions, memory, memory_mask});
+          const nn::Block::Output output =
+              blocks_from(i, from, {mask, positions, memory, memory_mask});
+          std::vector<at::Tensor> tensors{output.hidden};
+          if (output.balance_loss.defined()) {
+            tensors.push_back(output.balance_loss);
+          }
+          return tensors;
         },
-        x,
+        all.hidden,
         each.mask,
         each.positions,
         each.memory,
         each.memory_mask);
+    add(some[0], some.size() > 1 ? some[1] : at::Tensor());
   }
-  return final_norm_ ? final_norm_->forward(x) : x;
+  if (final_norm_) {
+    all.hidden = final_norm_->forward(all.hidden);
+  }
+  return all;
 }
 
 } // namespace cairn::models

@@ -47,10 +47,12 @@ class Stack {
       const ModelOptions& options,
       const StackOptions& stack);
 
-  at::Tensor forward(at::Tensor x, const StackInput& input) const;
+  /// The hidden states; the sum of the balance losses, undefined where no block
+  /// has one.
+  nn::Block::Output forward(at::Tensor x, const StackInput& input) const;
 
  private:
-  at::Tensor blocks_from(
+  nn::Block::Output blocks_from(
       std::size_t first,
       at::Tensor x,
       const nn::BlockInput& input) const;
@@ -63,6 +65,9 @@ class Stack {
   std::vector<std::shared_ptr<nn::Block>> blocks_;
   std::shared_ptr<nn::Norm> final_norm_;
 };
+
+/// A sum of balance losses with one more; both may be undefined.
+at::Tensor with_balance_loss(const at::Tensor& sum, const at::Tensor& one);
 
 /// The context of a stack's blocks: initial weights by its depth.
 nn::LayerContext stack_context(nn::LayerContext context, std::int64_t layers);

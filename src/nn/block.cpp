@@ -40,20 +40,27 @@ Block::Block(const LayerContext& context, const BlockOptions& options)
             options.attention));
     cross_attention_norm_ = norm("post_cross_attention_norm");
   }
-  mlp_ = register_module(
-      "mlp",
-      std::make_shared<Mlp>(context.in("mlp"), options.mlp));
+  if (options.mixture) {
+    mixture_ = register_module(
+        "mlp",
+        std::make_shared<Mixture>(context.in("mlp"), *options.mixture));
+  } else {
+    mlp_ = register_module(
+        "mlp",
+        std::make_shared<Mlp>(context.in("mlp"), options.mlp));
+  }
   if (!before) {
     output_norm_ = norm("output_norm");
   }
 }
 
-at::Tensor Block::forward(const at::Tensor& x, const BlockInput& input) const {
+Block::Output Block::forward(const at::Tensor& x, const BlockInput& input)
+    const {
   return options_.norm_place == NormPlace::before ? norms_before(x, input)
                                                   : norms_after(x, input);
 }
 
-at::Tensor Block::norms_before(const at::Tensor& x, const BlockInput& input)
+Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
     const {
   auto [sum, normal] = add_and_normalize(
       x,
@@ -65,21 +72,29 @@ at::Tensor Block::norms_before(const at::Tensor& x, const BlockInput& input)
         dropped(cross_attention_->forward(normal, input)),
         *cross_attention_norm_);
   }
-  return sum + dropped(mlp_->forward(normal));
+  const Output added = mlp(normal);
+  return {sum + dropped(added.hidden), added.balance_loss};
 }
 
-at::Tensor Block::norms_after(const at::Tensor& x, const BlockInput& input)
+Block::Output Block::norms_after(const at::Tensor& x, const BlockInput& input)
     const {
   const at::Tensor middle = add_and_normalize(
                                 x,
                                 dropped(attention_->forward(x, input)),
                                 *attention_norm_)
                                 .second;
-  return add_and_normalize(
-             middle,
-             dropped(mlp_->forward(middle)),
-             *output_norm_)
-      .second;
+  const Output added = mlp(middle);
+  return {
+      add_and_normalize(middle, dropped(added.hidden), *output_norm_).second,
+      added.balance_loss};
+}
+
+Block::Output Block::mlp(const at::Tensor& x) const {
+  if (!mixture_) {
+    return {mlp_->forward(x)};
+  }
+  const Mixture::Output mixed = mixture_->forward(x);
+  return {mixed.hidden, mixed.balance_loss};
 }
 
 at::Tensor Block::dropped(const at::Tensor& branch) const {

@@ -18,25 +18,37 @@ struct Run {
   std::int64_t length = 0;
 };
 
-/// A parameter has one or two dimensions. Rows beyond the whole one's end,
-/// which are padding, are in no run.
+/// Rows beyond the whole parameter's end, which are padding, are in no run.
 std::vector<Run> runs_of(const SlicedShape& shape) {
-  const std::int64_t rows = std::clamp<std::int64_t>(
+  const std::size_t dims = shape.whole.size();
+  std::vector<std::int64_t> size = shape.local;
+  size[0] = std::clamp<std::int64_t>(
       shape.whole[0] - shape.offset[0],
       0,
       shape.local[0]);
-  const std::int64_t width = shape.whole.size() > 1 ? shape.whole[1] : 1;
-  const std::int64_t columns = shape.local.size() > 1 ? shape.local[1] : 1;
-  const std::int64_t first = shape.offset.size() > 1 ? shape.offset[1] : 0;
-  std::vector<Run> runs;
-  if (columns == width) {
-    runs.push_back({0, shape.offset[0] * width, rows * width});
-    return runs;
+  // From `first` on the dimensions are whole, but for that one itself.
+  std::size_t first = dims - 1;
+  std::int64_t behind = 1; // elements for each step along it
+  while (first > 0 && shape.local[first] == shape.whole[first]) {
+    behind *= shape.whole[first--];
   }
-  runs.reserve(static_cast<std::size_t>(rows));
-  for (std::int64_t row = 0; row < rows; ++row) {
-    runs.push_back(
-        {row * columns, (shape.offset[0] + row) * width + first, columns});
+  std::int64_t count = 1;
+  for (std::size_t d = 0; d < first; ++d) {
+    count *= size[d];
+  }
+  const std::int64_t length = size[first] * behind;
+  std::vector<Run> runs;
+  runs.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t whole = shape.offset[first] * behind;
+    std::int64_t rest = i;
+    std::int64_t stride = shape.whole[first] * behind;
+    for (std::size_t d = first; d-- > 0;) {
+      whole += (shape.offset[d] + rest % size[d]) * stride;
+      rest /= size[d];
+      stride *= shape.whole[d];
+    }
+    runs.push_back({i * shape.local[first] * behind, whole, length});
   }
   return runs;
 }

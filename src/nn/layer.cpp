@@ -32,6 +32,9 @@ at::Tensor Layer::add_parameter(
   } else if (gradient == Gradient::of_own_tokens && context.splits_tokens()) {
     partial_.push_back(name);
   }
+  if (gradient == Gradient::of_experts && context.expert_group.size() > 1) {
+    expert_.push_back(name);
+  }
   return register_parameter(name, std::move(values));
 }
 

@@ -19,6 +19,20 @@ void visit_slice_holders(
   }
 }
 
+std::vector<std::string> full_names(
+    const torch::nn::Module& module,
+    std::vector<std::string> (HoldsSlices::*names)() const) {
+  std::vector<std::string> all;
+  visit_slice_holders(
+      module,
+      [&](const std::string& prefix, const HoldsSlices& holder) {
+        for (const std::string& name : (holder.*names)()) {
+          all.push_back(prefix + name);
+        }
+      });
+  return all;
+}
+
 } // namespace
 
 std::vector<ParameterSlice> parameter_slices(const torch::nn::Module& module) {
@@ -35,15 +49,11 @@ std::vector<ParameterSlice> parameter_slices(const torch::nn::Module& module) {
 }
 
 std::vector<std::string> partial_gradients(const torch::nn::Module& module) {
-  std::vector<std::string> all;
-  visit_slice_holders(
-      module,
-      [&](const std::string& prefix, const HoldsSlices& holder) {
-        for (const std::string& name : holder.partial_gradients()) {
-          all.push_back(prefix + name);
-        }
-      });
-  return all;
+  return full_names(module, &HoldsSlices::partial_gradients);
+}
+
+std::vector<std::string> expert_parameters(const torch::nn::Module& module) {
+  return full_names(module, &HoldsSlices::expert_parameters);
 }
 
 } // namespace cairn::nn

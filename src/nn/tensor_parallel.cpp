@@ -29,6 +29,40 @@ struct ReduceFromGroup : Function<ReduceFromGroup> {
   }
 };
 
+struct CopyToGroup : Function<CopyToGroup> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const ProcessGroup& group) {
+    keep_group(*context, group);
+    return x.view_as(x);
+  }
+  static variable_list backward(
+      AutogradContext* context,
+      variable_list gradients) {
+    at::Tensor sum = gradients[0].clone(at::MemoryFormat::Contiguous);
+    kept_group(*context).all_reduce(sum).wait();
+    return {sum, {}};
+  }
+};
+
+struct Exchange : Function<Exchange> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const ProcessGroup& group) {
+    keep_group(*context, group);
+    return group.all_to_all(x.contiguous()).wait();
+  }
+  static variable_list backward(
+      AutogradContext* context,
+      variable_list gradients) {
+    return {
+        kept_group(*context).all_to_all(gradients[0].contiguous()).wait(),
+        {}};
+  }
+};
+
 struct ScatterTokens : Function<ScatterTokens> {
   static at::Tensor forward(
       AutogradContext* context,
@@ -71,6 +105,28 @@ struct GatherTokens : Function<GatherTokens> {
   }
 };
 
+struct KeepOwnTokens : Function<KeepOwnTokens> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const ProcessGroup& group) {
+    keep_group(*context, group);
+    const at::Tensor all = flat_tokens(x);
+    const std::int64_t share = all.size(0) / group.size();
+    return as_share(all.narrow(0, share * group.rank(), share), x, group)
+        .clone();
+  }
+  static variable_list backward(
+      AutogradContext* context,
+      variable_list gradients) {
+    const ProcessGroup& group = kept_group(*context);
+    const at::Tensor& own = gradients[0];
+    return {
+        as_whole(group.all_gather(flat_tokens(own)).wait(), own, group),
+        {}};
+  }
+};
+
 struct GatherColumns : Function<GatherColumns> {
   static at::Tensor forward(
       AutogradContext* context,
@@ -100,6 +156,18 @@ struct GatherColumns : Function<GatherColumns> {
 
 at::Tensor reduce_from_group(const at::Tensor& x, const ProcessGroup& group) {
   return group.size() == 1 ? x : ReduceFromGroup::apply(x, group);
+}
+
+at::Tensor copy_to_group(const at::Tensor& x, const ProcessGroup& group) {
+  return group.size() == 1 ? x : CopyToGroup::apply(x, group);
+}
+
+at::Tensor keep_own_tokens(const at::Tensor& x, const ProcessGroup& group) {
+  return group.size() == 1 ? x : KeepOwnTokens::apply(x, group);
+}
+
+at::Tensor exchange(const at::Tensor& x, const ProcessGroup& group) {
+  return group.size() == 1 ? x : Exchange::apply(x, group);
 }
 
 at::Tensor scatter_tokens(const at::Tensor& x, const ProcessGroup& group) {

@@ -55,7 +55,8 @@ distributed::ProcessMesh mesh_of(
       distributed::MeshShape::infer(
           world.size(),
           {.pipeline = static_cast<int>(flags.pipeline_parallel),
-           .tensor = static_cast<int>(flags.tensor_parallel)}));
+           .tensor = static_cast<int>(flags.tensor_parallel),
+           .expert = static_cast<int>(flags.expert_parallel)}));
 }
 
 Model build_model(
@@ -68,6 +69,7 @@ Model build_model(
   const Recompute recompute = recompute_of(config, mesh, logger);
   models::ModelOptions options{
       .tensor_group = mesh.along(Axis::tensor),
+      .expert_group = mesh.along(Axis::expert),
       .sequence_parallel = config.flags.distributed.sequence_parallel,
       .device = device,
       .seed = build.seed,

@@ -9,13 +9,33 @@
 #include "pretrain/used_flags.h"
 
 #include <cairn/base/error.h>
+#include <cairn/optim/rule.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 namespace cairn::pretrain {
 
 namespace {
+
+/// Rules that look at whole parameters would take a stack of experts for one.
+void check_experts(const config::Config& config) {
+  const auto& counts = config.flags.moe.num_experts;
+  if (std::ranges::all_of(counts, [](auto count) { return count == 1; })) {
+    return;
+  }
+  const auto rule = optim::make_rule(config.deepspeed.optimizer);
+  if (rule->scope() != optim::Scope::elementwise) {
+    throw ConfigError(
+        {.what = "experts are stacked, and this optimizer looks at whole "
+                 "parameters",
+         .where = "--num-experts",
+         .values = std::string(rule->name()),
+         .remedy = "choose one that looks at elements, such as AdamW"});
+  }
+}
 
 /// Flags that contradict each other, or ask for what is not there.
 void check_flags(Kind kind, const config::Config& config) {
@@ -40,6 +60,7 @@ void check_flags(Kind kind, const config::Config& config) {
   if (flags.logging.optimizer_states_to_tensorboard) {
     require_moments(config.deepspeed.optimizer);
   }
+  check_experts(config);
   if (flags.data.reset_attention_mask && kind != Kind::gpt) {
     throw ConfigError(
         {.what = "documents are kept apart in GPT's samples only",

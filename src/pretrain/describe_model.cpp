@@ -2,6 +2,7 @@
 
 #include <cairn/base/error.h>
 #include <cairn/models/presets.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
@@ -110,6 +111,73 @@ void apply_mlp(const config::ModelFlags& flags, ModelDescription& model) {
       flags.swiglu ? model.hidden * 4 * 2 / 3 / 64 * 64 : 4 * model.hidden);
 }
 
+checkpoints::RouterNoise noise_of(config::RouterNoise noise) {
+  switch (noise) {
+    case config::RouterNoise::none:
+      return checkpoints::RouterNoise::none;
+    case config::RouterNoise::jitter:
+      return checkpoints::RouterNoise::jitter;
+    case config::RouterNoise::sample:
+      return checkpoints::RouterNoise::sample;
+  }
+  throw InternalError({.what = "no such noise"});
+}
+
+void refuse_experts(const std::string& flag, const std::string& what) {
+  throw ConfigError({.what = what, .where = flag});
+}
+
+void apply_experts(
+    Kind kind,
+    const config::MoeFlags& flags,
+    ModelDescription& model) {
+  const auto& counts = flags.num_experts;
+  if (std::ranges::all_of(counts, [](auto count) { return count == 1; })) {
+    return;
+  }
+  if (kind != Kind::gpt) {
+    refuse_experts("--num-experts", "only GPT has layers with experts");
+  }
+  const std::int64_t layers = model.layers / flags.expert_interval;
+  if (layers == 0) {
+    refuse_experts(
+        "--expert-interval",
+        fmt::format(
+            "none of {} layers would have experts: each {}th has",
+            model.layers,
+            flags.expert_interval));
+  }
+  if (counts.size() != 1 &&
+      static_cast<std::int64_t>(counts.size()) != layers) {
+    refuse_experts(
+        "--num-experts",
+        fmt::format(
+            "{} numbers, but {} of {} layers have experts; give one for all or "
+            "one for each of these",
+            counts.size(),
+            layers,
+            model.layers));
+  }
+  if (flags.noise == config::RouterNoise::sample && flags.topk != 1) {
+    refuse_experts(
+        "--moe-noisy-gate-policy RSample",
+        "the first expert is drawn with --topk 1 only");
+  }
+  model.experts = checkpoints::ExpertsDescription{
+      .counts = counts,
+      .interval = flags.expert_interval,
+      .top_k = flags.topk,
+      .residual = flags.mlp_type == "residual",
+      .train_capacity_factor = flags.train_capacity_factor,
+      .eval_capacity_factor = flags.eval_capacity_factor,
+      .min_capacity = flags.min_capacity,
+      .drop_tokens = flags.token_dropping,
+      .random_selection = flags.random_token_selection,
+      .sample_second = flags.second_expert_sampling,
+      .noise = noise_of(flags.noise),
+      .loss_coefficient = flags.loss_coeff};
+}
+
 } // namespace
 
 ModelDescription describe_model(
@@ -142,6 +210,7 @@ ModelDescription describe_model(
       model.position == checkpoints::PositionKind::rotary) {
     model.family = checkpoints::ModelFamily::llama;
   }
+  apply_experts(kind, flags.moe, model);
   checkpoints::check(model, "the model that the flags describe");
   return model;
 }

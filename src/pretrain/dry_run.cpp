@@ -30,9 +30,12 @@ std::string dry_run(Kind kind, const config::Config& config) {
       .data = static_cast<int>(config.data_parallel_size),
       .pipeline = static_cast<int>(flags.pipeline_parallel),
       .tensor = static_cast<int>(flags.tensor_parallel)};
+  const std::string experts = flags.expert_parallel == 1
+      ? ""
+      : fmt::format(", {} of them sharing out experts", flags.expert_parallel);
   return fmt::format(
       "model:      {}, {} parameters, vocabulary {} padded to {}\n"
-      "ranks:      {} = {} data x {} pipeline x {} tensor, ZeRO stage {}\n"
+      "ranks:      {} = {} data x {} pipeline x {} tensor{}, ZeRO stage {}\n"
       "batch:      {}\n"
       "iterations: {}, {} samples of {} tokens\n",
       name_of(kind),
@@ -43,6 +46,7 @@ std::string dry_run(Kind kind, const config::Config& config) {
       mesh.data,
       mesh.pipeline,
       mesh.tensor,
+      experts,
       static_cast<int>(config.deepspeed.zero.stage),
       batches_text(run.plan, config),
       run.plan.iterations,

@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 8> chosen_freely{
     "pad_token",
     "decoder_start_token"};
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 18>
+constexpr std::array<std::pair<std::string_view, std::string_view>, 19>
     flags_of{
         {{"layers", "--num-layers"},
          {"decoder_layers", "--decoder-num-layers"},
@@ -50,7 +50,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18>
          {"attention_bias", "--disable-bias-linear"},
          {"mlp_bias", "--disable-bias-linear"},
          {"tied_head", "--untie-embeddings-and-output-weights"},
-         {"next_sentence_head", "--bert-no-binary-head"}}};
+         {"next_sentence_head", "--bert-no-binary-head"},
+         {"experts", "--num-experts"}}};
 
 std::optional<CheckpointFormat> format_there(const std::string& place) {
   try {
@@ -69,6 +70,13 @@ nlohmann::json comparable(ModelDescription model) {
   for (const std::string_view name : chosen_freely) {
     members.erase(std::string(name));
   }
+  // How tokens are given to experts may change, the experts may not.
+  members["experts"] = !model.experts
+      ? nlohmann::json()
+      : nlohmann::json{
+            {"counts", model.experts->counts},
+            {"interval", model.experts->interval},
+            {"residual", model.experts->residual}};
   return members;
 }
 

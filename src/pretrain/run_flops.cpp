@@ -26,6 +26,22 @@ std::optional<double> peak_flops(const RunParts& parts) {
   return peak->flops;
 }
 
+namespace {
+
+/// The MLP's size, on average over the layers: a token passes through as many
+/// experts as it goes to, and what is beside them.
+std::int64_t active_feed_forward(const checkpoints::ModelDescription& model) {
+  std::int64_t passes = 0;
+  for (std::int64_t i = 0; i < model.layers; ++i) {
+    passes += checkpoints::experts_in_layer(model, i) == 0
+        ? 1
+        : model.experts->top_k + (model.experts->residual ? 1 : 0);
+  }
+  return model.ffn * passes / model.layers;
+}
+
+} // namespace
+
 double flops_per_sample(const RunParts& parts) {
   const checkpoints::ModelDescription& model = parts.model;
   const bool two_stacks = parts.kind == Kind::t5;
@@ -33,7 +49,7 @@ double flops_per_sample(const RunParts& parts) {
       .layers = two_stacks ? model.decoder_layers : model.layers,
       .encoder_layers = two_stacks ? model.layers : 0,
       .hidden = model.hidden,
-      .feed_forward = model.ffn,
+      .feed_forward = active_feed_forward(model),
       .heads = model.heads,
       .kv_heads = model.key_value_heads,
       .head_size = model.head_size,

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "zero/bucket_groups.h"
 #include "zero/bucket_shard.h"
 
-#include <cairn/distributed/process_group.h>
 #include <cairn/optim/rule.h>
 #include <cairn/zero/layout.h>
 
@@ -22,12 +22,12 @@ class BucketUpdate {
       const optim::StepValues& step) const = 0;
 };
 
-/// `owners`: the ranks that share each bucket; a group of one where every rank
+/// `owners`: the ranks that share each bucket; groups of one where every rank
 /// updates all of it. Layout and rule outlive the update.
 std::unique_ptr<BucketUpdate> make_bucket_update(
     const Layout& layout,
     const optim::Rule& rule,
-    const distributed::ProcessGroup& owners);
+    const BucketGroups& owners);
 
 // What it chooses from, by the rule's scope.
 std::unique_ptr<BucketUpdate> make_elementwise_update(
@@ -36,10 +36,10 @@ std::unique_ptr<BucketUpdate> make_elementwise_update(
 std::unique_ptr<BucketUpdate> make_lamb_update(
     const Layout& layout,
     const optim::Rule& rule,
-    const distributed::ProcessGroup& owners);
+    const BucketGroups& owners);
 std::unique_ptr<BucketUpdate> make_muon_update(
     const Layout& layout,
     const optim::Rule& rule,
-    const distributed::ProcessGroup& owners);
+    const BucketGroups& owners);
 
 } // namespace cairn::zero

@@ -27,13 +27,13 @@ ClientOptimizer::ClientOptimizer(
     const Layout& layout,
     FlatParameters& parameters,
     std::shared_ptr<torch::optim::Optimizer> optimizer,
-    distributed::ProcessGroup group,
+    BucketGroups owners,
     bool partition)
     : layout_(layout),
       parameters_(parameters),
       optimizer_(std::move(optimizer)),
-      group_(std::move(group)),
-      partition_(partition && group_.size() > 1) {
+      owners_(std::move(owners)),
+      partition_(partition && owners_.all().size() > 1) {
   const torch::autograd::AutoGradMode no_grad(false);
   auto& param_groups = optimizer_->param_groups();
   for (auto& theirs : param_groups) {
@@ -62,8 +62,9 @@ ClientOptimizer::ClientOptimizer(
 }
 
 Range ClientOptimizer::range(int bucket) const {
-  return partition_ ? layout_.shard(bucket, group_.rank())
-                    : Range{0, layout_.buckets()[bucket].elements};
+  const Bucket& plan = layout_.buckets()[bucket];
+  return partition_ ? layout_.shard(bucket, owners_.of(plan).rank())
+                    : Range{0, plan.elements};
 }
 
 at::Tensor ClientOptimizer::target(int bucket) const {

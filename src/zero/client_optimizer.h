@@ -1,9 +1,9 @@
 #pragma once
 
+#include "zero/bucket_groups.h"
 #include "zero/flat_parameters.h"
 #include "zero/sharded_optimizer.h"
 
-#include <cairn/distributed/process_group.h>
 #include <cairn/zero/layout.h>
 #include <torch/optim/optimizer.h>
 
@@ -23,7 +23,7 @@ class ClientOptimizer final : public ShardedOptimizer {
       const Layout& layout,
       FlatParameters& parameters,
       std::shared_ptr<torch::optim::Optimizer> optimizer,
-      distributed::ProcessGroup group,
+      BucketGroups owners,
       bool partition);
 
   std::string_view name() const override { return "client"; }
@@ -65,7 +65,7 @@ class ClientOptimizer final : public ShardedOptimizer {
   const Layout& layout_;
   FlatParameters& parameters_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
-  distributed::ProcessGroup group_;
+  BucketGroups owners_;
   bool partition_;
   bool in_place_ = false;
   std::vector<Shard> shards_;

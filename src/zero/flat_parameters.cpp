@@ -41,6 +41,20 @@ void check_alike(
   }
 }
 
+/// zero::Init cuts what it takes for the same on all ranks.
+void refuse_experts_of_nursery(
+    const Layout& layout,
+    const Bucket& bucket,
+    const Placement& member,
+    const at::Tensor& parameter) {
+  if (bucket.expert && Nursery::holds(parameter)) {
+    throw ConfigError(
+        {.what = "experts that ranks share out were built within zero::Init",
+         .where = layout.parameters()[member.parameter].name,
+         .remedy = "build the model outside of it"});
+  }
+}
+
 c10::StorageImpl& storage_of(const at::Tensor& tensor) {
   return *tensor.storage().unsafeGetStorageImpl();
 }
@@ -50,11 +64,11 @@ c10::StorageImpl& storage_of(const at::Tensor& tensor) {
 FlatParameters::FlatParameters(
     const Layout& layout,
     std::vector<at::Tensor> parameters,
-    distributed::ProcessGroup group,
+    BucketGroups groups,
     Options options)
     : layout_(&layout),
       parameters_(std::move(parameters)),
-      group_(std::move(group)),
+      groups_(std::move(groups)),
       options_(std::move(options)),
       copies_(parameters_.at(0).device()) {
   check_alike(layout, parameters_);
@@ -67,16 +81,17 @@ FlatParameters::FlatParameters(
     State state{
         .whole = at::zeros({bucket.elements}, first.options()),
         .partitioned = options_.partition && !bucket.persistent &&
-            (layout.world() > 1 || rests_elsewhere)};
+            (layout.world_of(bucket) > 1 || rests_elsewhere)};
     for (const Placement& member : bucket.members) {
       at::Tensor& parameter = parameters_[member.parameter];
       at::Tensor view = state.whole.narrow(0, member.offset, member.elements)
                             .view(parameter.sizes());
+      refuse_experts_of_nursery(layout, bucket, member, parameter);
       view.copy_(parameter.detach());
       Nursery::let_go(parameter);
       parameter.set_data(view);
     }
-    group_.broadcast(state.whole, 0).wait();
+    groups_.of(bucket).broadcast(state.whole, 0).wait();
     states_.push_back(std::move(state));
     if (states_.back().partitioned) {
       rest(b);
@@ -172,14 +187,15 @@ void FlatParameters::start(int bucket) {
   const Range range = mine(bucket);
   const at::Tensor part = fetch.fresh.narrow(0, range.begin, range.size());
   const at::Tensor from = acquire_shard(bucket);
-  if (group_.size() > 1 && !state.on_disk && from.device() == part.device()) {
-    fetch.gathered = group_.all_gather_into(fetch.fresh, from);
+  const distributed::ProcessGroup& group = group_of(bucket);
+  if (group.size() > 1 && !state.on_disk && from.device() == part.device()) {
+    fetch.gathered = group.all_gather_into(fetch.fresh, from);
     return;
   }
   fetch.copied = copies_.copy(part, from);
-  if (group_.size() > 1) {
+  if (group.size() > 1) {
     copies_.beside(
-        [&] { fetch.gathered = group_.all_gather_into(fetch.fresh, part); });
+        [&] { fetch.gathered = group.all_gather_into(fetch.fresh, part); });
   }
   if (state.on_disk) {
     copied_from_ = bucket;
@@ -273,7 +289,9 @@ void FlatParameters::keep(int bucket) {
 }
 
 distributed::Pending FlatParameters::publish(int bucket) {
-  return group_.all_gather_into(states_[bucket].whole, acquire_shard(bucket));
+  return group_of(bucket).all_gather_into(
+      states_[bucket].whole,
+      acquire_shard(bucket));
 }
 
 FlatParameters::Bytes FlatParameters::bytes() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "zero/bucket_groups.h"
 #include "zero/shard_tier.h"
 #include "zero/side_copies.h"
 
@@ -35,11 +36,12 @@ class FlatParameters {
   };
 
   /// Moves the data of `parameters`, which are in the layout's order, of one
-  /// type and on one device, into buckets. Rank 0's values count.
+  /// type and on one device, into buckets. The values of the first rank that
+  /// shares a bucket count.
   FlatParameters(
       const Layout& layout,
       std::vector<at::Tensor> parameters,
-      distributed::ProcessGroup group,
+      BucketGroups groups,
       Options options);
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
@@ -108,7 +110,12 @@ class FlatParameters {
     bool live = true;
   };
 
-  Range mine(int bucket) const { return layout_->shard(bucket, group_.rank()); }
+  const distributed::ProcessGroup& group_of(int bucket) const {
+    return groups_.of(layout_->buckets()[bucket]);
+  }
+  Range mine(int bucket) const {
+    return layout_->shard(bucket, group_of(bucket).rank());
+  }
   void rest(int bucket);
   void start(int bucket);
   void start_all_but(std::size_t waiting);
@@ -118,7 +125,7 @@ class FlatParameters {
 
   const Layout* layout_;
   std::vector<at::Tensor> parameters_;
-  distributed::ProcessGroup group_;
+  BucketGroups groups_;
   Options options_;
   SideCopies copies_;
   std::vector<State> states_;

@@ -38,19 +38,20 @@ struct GradientReducer::Hook : kernels::GradientPlace {
 GradientReducer::GradientReducer(
     const Layout& layout,
     std::vector<at::Tensor> parameters,
-    distributed::ProcessGroup group,
+    BucketGroups groups,
     const Options& options)
     : layout_(&layout),
-      group_(std::move(group)),
+      groups_(std::move(groups)),
       options_(options),
       copies_(parameters.at(0).device()) {
-  if (group_.size() == 1 && !options_.rest_on_cpu) {
+  const bool alone = groups_.all().size() == 1;
+  if (alone && !options_.rest_on_cpu) {
     // Nothing to reduce and nowhere to go: keep what appears.
     options_.shards = false;
     options_.transient = false;
     options_.overlap = false;
   }
-  if (group_.size() == 1 && !options_.transient) {
+  if (alone && !options_.transient) {
     options_.communicate = options_.accumulate; // nobody else to talk to
   }
   for (const Bucket& bucket : layout.buckets()) {
@@ -282,7 +283,7 @@ void GradientReducer::launch(int bucket) {
     state.whole.mul_(options_.before);
   }
   state.launched = true;
-  if (group_.size() == 1 && !options_.rest_on_cpu) {
+  if (groups_.all().size() == 1 && !options_.rest_on_cpu) {
     return;
   }
   if (options_.transient) {
@@ -291,7 +292,7 @@ void GradientReducer::launch(int bucket) {
   if (options_.transient || options_.communicate != options_.accumulate) {
     harvest_down_to(most_in_flight - 1); // what is sent is memory of its own
   }
-  state.in_flight.emplace(send(state.whole));
+  state.in_flight.emplace(send(bucket, state.whole));
   in_order_.push_back(bucket);
   if (options_.transient) { // the next pass starts from nothing
     state.whole.reset();
@@ -299,23 +300,26 @@ void GradientReducer::launch(int bucket) {
       parameters_[member.parameter].written = false;
     }
   }
-  if (group_.size() == 1) {
+  if (group_of(bucket).size() == 1) {
     harvest(bucket);
   }
 }
 
-GradientReducer::InFlight GradientReducer::send(const at::Tensor& whole) {
+GradientReducer::InFlight GradientReducer::send(
+    int bucket,
+    const at::Tensor& whole) {
+  const distributed::ProcessGroup& group = group_of(bucket);
   at::Tensor sent = whole.to(options_.communicate);
-  if (group_.size() == 1) {
+  if (group.size() == 1) {
     return {sent, sent};
   }
   if (!options_.shards) {
-    auto pending = group_.all_reduce(sent);
+    auto pending = group.all_reduce(sent);
     return {std::move(sent), {}, std::move(pending)};
   }
   at::Tensor received =
-      at::empty({sent.numel() / group_.size()}, sent.options());
-  auto pending = group_.reduce_scatter_into(received, sent);
+      at::empty({sent.numel() / group.size()}, sent.options());
+  auto pending = group.reduce_scatter_into(received, sent);
   return {std::move(sent), std::move(received), std::move(pending)};
 }
 
@@ -346,7 +350,7 @@ void GradientReducer::keep_on_device(int bucket, const at::Tensor& received) {
   } else if (options_.transient) {
     state.reduced = received.to(options_.accumulate);
   } else { // the whole bucket stays: its own part of it takes the sum
-    const Range mine = layout_->shard(bucket, group_.rank());
+    const Range mine = layout_->shard(bucket, group_of(bucket).rank());
     state.reduced = state.whole.narrow(0, mine.begin, mine.size());
     state.reduced.copy_(received);
   }
@@ -400,7 +404,7 @@ void GradientReducer::end() {
   for (Parameter& parameter : parameters_) {
     parameter.expected = parameter.seen;
   }
-  const bool leaves = group_.size() > 1 || options_.rest_on_cpu;
+  const bool leaves = groups_.all().size() > 1 || options_.rest_on_cpu;
   if (last_ && leaves && !states_.empty()) {
     std::vector<int> late(states_.size());
     std::ranges::transform(states_, late.begin(), [](const State& state) {
@@ -408,7 +412,7 @@ void GradientReducer::end() {
     });
     late_flags_ = at::tensor(late).to(parameters_[0].tensor.device());
     late_pending_.emplace(
-        group_.all_reduce(late_flags_, distributed::ReduceOp::max));
+        groups_.all().all_reduce(late_flags_, distributed::ReduceOp::max));
   }
 }
 
@@ -451,7 +455,7 @@ void GradientReducer::reduce_late(int bucket) {
         {layout_->buckets()[bucket].elements},
         late_flags_.options().dtype(options_.accumulate));
   }
-  InFlight round = send(state.latecomers.mul_(options_.before));
+  InFlight round = send(bucket, state.latecomers.mul_(options_.before));
   round.wait();
   if (options_.rest_on_cpu) { // its memory there may be the last arrival's
     state.reduced =

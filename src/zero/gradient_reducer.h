@@ -1,9 +1,10 @@
 #pragma once
 
+#include "zero/bucket_groups.h"
 #include "zero/side_copies.h"
 
 #include <ATen/core/Tensor.h>
-#include <cairn/distributed/process_group.h>
+#include <cairn/distributed/pending.h>
 #include <cairn/zero/layout.h>
 
 #include <atomic>
@@ -49,7 +50,7 @@ class GradientReducer {
   GradientReducer(
       const Layout& layout,
       std::vector<at::Tensor> parameters,
-      distributed::ProcessGroup group,
+      BucketGroups groups,
       const Options& options);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
@@ -134,7 +135,10 @@ class GradientReducer {
   void add_late(State& state, int parameter, const at::Tensor& gradient);
   void launch_ready(bool all);
   void launch(int bucket);
-  InFlight send(const at::Tensor& whole);
+  const distributed::ProcessGroup& group_of(int bucket) const {
+    return groups_.of(layout_->buckets()[bucket]);
+  }
+  InFlight send(int bucket, const at::Tensor& whole);
   void harvest(int bucket);
   void keep_on_device(int bucket, const at::Tensor& received);
   void send_to_host(State& state, const at::Tensor& received);
@@ -146,7 +150,7 @@ class GradientReducer {
   void reset_pass();
 
   const Layout* layout_;
-  distributed::ProcessGroup group_;
+  BucketGroups groups_;
   Options options_;
   SideCopies copies_;
   std::vector<Parameter> parameters_;

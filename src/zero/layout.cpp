@@ -17,8 +17,9 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
 }
 
 void check(const LayoutOptions& options) {
-  if (options.world < 1 || options.bucket_elements < 1 ||
-      options.alignment < 1 || options.persistent_below < 0) {
+  if (options.world < 1 || options.expert_world < 1 ||
+      options.bucket_elements < 1 || options.alignment < 1 ||
+      options.persistent_below < 0) {
     throw ConfigError(
         {.what = "a ZeRO layout needs positive numbers",
          .values = fmt::format(
@@ -57,17 +58,17 @@ Layout::Layout(
       persistent_elements += elements;
     }
   }
-  std::set<int> kinds;
+  std::set<std::pair<bool, int>> kinds;
   for (const ParameterSpec& parameter : parameters_) {
-    kinds.insert(parameter.kind);
+    kinds.emplace(parameter.expert, parameter.kind);
   }
   for (const bool trainable : {true, false}) {
     for (const bool stays : {false, true}) {
-      for (const int kind : kinds) {
+      for (const auto& [expert, kind] : kinds) {
         std::vector<int> order;
         for (int i = static_cast<int>(parameters_.size()) - 1; i >= 0; --i) {
           if (parameters_[i].trainable == trainable && persistent[i] == stays &&
-              parameters_[i].kind == kind) {
+              parameters_[i].expert == expert && parameters_[i].kind == kind) {
             order.push_back(i);
           }
         }
@@ -95,7 +96,10 @@ void Layout::place(
     std::ranges::stable_sort(members, {}, [&](int parameter) {
       return parameters_[parameter].group;
     });
-    Bucket bucket{.trainable = trainable, .persistent = persistent};
+    Bucket bucket{
+        .trainable = trainable,
+        .persistent = persistent,
+        .expert = parameters_[members.front()].expert};
     for (const int parameter : members) {
       homes_[parameter] = {
           static_cast<int>(buckets_.size()),
@@ -105,7 +109,7 @@ void Layout::place(
       bucket.elements += rounded_up(elements, options_.alignment);
     }
     bucket.elements =
-        rounded_up(bucket.elements, options_.world * options_.alignment);
+        rounded_up(bucket.elements, world_of(bucket) * options_.alignment);
     buckets_.push_back(std::move(bucket));
     first = last;
   }
@@ -121,7 +125,8 @@ const Placement& Layout::placement_of(int parameter) const {
 }
 
 Range Layout::shard(int bucket, int rank) const {
-  const std::int64_t size = buckets_.at(bucket).elements / options_.world;
+  const std::int64_t size =
+      buckets_.at(bucket).elements / world_of(buckets_.at(bucket));
   return {rank * size, (rank + 1) * size};
 }
 
@@ -204,7 +209,7 @@ std::string Layout::describe() const {
         "{:>6} {:>14} {:>14} {:>9}  {}{}{}\n",
         b,
         bucket.elements,
-        bucket.elements / world(),
+        bucket.elements / world_of(bucket),
         bucket.elements - used,
         bucket.members.size() == 1
             ? first

@@ -18,10 +18,7 @@ namespace {
 /// matrix within one part is computed once.
 class MuonUpdate final : public BucketUpdate {
  public:
-  MuonUpdate(
-      const Layout& layout,
-      const optim::Muon& muon,
-      distributed::ProcessGroup owners)
+  MuonUpdate(const Layout& layout, const optim::Muon& muon, BucketGroups owners)
       : layout_(layout), muon_(muon), owners_(std::move(owners)) {}
 
   void update(
@@ -57,7 +54,7 @@ class MuonUpdate final : public BucketUpdate {
     if (!any_matrix) {
       return;
     }
-    const at::Tensor all = whole_bucket(momentum);
+    const at::Tensor all = whole_bucket(shard.bucket, momentum);
     for (const Slice& slice : slices) {
       if (takes(slice.parameter)) {
         apply(shard, slice, all, values_of(slice, groups), place);
@@ -77,9 +74,11 @@ class MuonUpdate final : public BucketUpdate {
     return groups[layout_.parameters()[slice.parameter].group];
   }
 
-  at::Tensor whole_bucket(const at::Tensor& part) const {
-    const bool through_gpu = owners_.backend() == "nccl" && part.is_cpu();
-    return owners_.all_gather(through_gpu ? part.cuda() : part)
+  at::Tensor whole_bucket(int bucket, const at::Tensor& part) const {
+    const distributed::ProcessGroup& owners =
+        owners_.of(layout_.buckets()[bucket]);
+    const bool through_gpu = owners.backend() == "nccl" && part.is_cpu();
+    return owners.all_gather(through_gpu ? part.cuda() : part)
         .wait()
         .to(part.device());
   }
@@ -118,7 +117,7 @@ class MuonUpdate final : public BucketUpdate {
 
   const Layout& layout_;
   const optim::Muon& muon_;
-  distributed::ProcessGroup owners_;
+  BucketGroups owners_;
 };
 
 } // namespace
@@ -126,7 +125,7 @@ class MuonUpdate final : public BucketUpdate {
 std::unique_ptr<BucketUpdate> make_muon_update(
     const Layout& layout,
     const optim::Rule& rule,
-    const distributed::ProcessGroup& owners) {
+    const BucketGroups& owners) {
   return std::make_unique<MuonUpdate>(
       layout,
       dynamic_cast<const optim::Muon&>(rule),

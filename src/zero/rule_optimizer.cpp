@@ -15,21 +15,21 @@ RuleOptimizer::RuleOptimizer(
     const Layout& layout,
     FlatParameters& parameters,
     std::unique_ptr<optim::Rule> rule,
-    distributed::ProcessGroup group,
+    BucketGroups owners,
     Options options,
     std::unique_ptr<ShardTier> tier)
     : layout_(layout),
       parameters_(parameters),
       rule_(std::move(rule)),
-      group_(std::move(group)),
+      owners_(std::move(owners)),
       options_(std::move(options)),
       tier_(std::move(tier)),
       copies_(parameters.whole(0).device()) {
-  options_.partition = options_.partition && group_.size() > 1;
+  options_.partition = options_.partition && owners_.all().size() > 1;
   update_ = make_bucket_update(
       layout,
       *rule_,
-      options_.partition ? group_ : distributed::ProcessGroup());
+      options_.partition ? owners_ : distributed::ProcessGroup());
   const torch::autograd::AutoGradMode no_grad(false);
   for (int b = 0; b < parameters.buckets(); ++b) {
     if (!layout.buckets()[b].trainable) {
@@ -56,8 +56,9 @@ RuleOptimizer::RuleOptimizer(
 }
 
 Range RuleOptimizer::range(int bucket) const {
-  return options_.partition ? layout_.shard(bucket, group_.rank())
-                            : Range{0, layout_.buckets()[bucket].elements};
+  const Bucket& plan = layout_.buckets()[bucket];
+  return options_.partition ? layout_.shard(bucket, owners_.of(plan).rank())
+                            : Range{0, plan.elements};
 }
 
 bool RuleOptimizer::is_shard(int bucket) const {

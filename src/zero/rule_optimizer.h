@@ -1,5 +1,6 @@
 #pragma once
 
+#include "zero/bucket_groups.h"
 #include "zero/bucket_update.h"
 #include "zero/flat_parameters.h"
 #include "zero/gradient_reducer.h"
@@ -7,7 +8,6 @@
 #include "zero/sharded_optimizer.h"
 #include "zero/side_copies.h"
 
-#include <cairn/distributed/process_group.h>
 #include <cairn/optim/rule.h>
 #include <cairn/zero/layout.h>
 
@@ -34,7 +34,7 @@ class RuleOptimizer final : public ShardedOptimizer {
       const Layout& layout,
       FlatParameters& parameters,
       std::unique_ptr<optim::Rule> rule,
-      distributed::ProcessGroup group,
+      BucketGroups owners,
       Options options,
       std::unique_ptr<ShardTier> tier);
 
@@ -61,7 +61,7 @@ class RuleOptimizer final : public ShardedOptimizer {
   const Layout& layout_;
   FlatParameters& parameters_;
   std::unique_ptr<optim::Rule> rule_;
-  distributed::ProcessGroup group_;
+  BucketGroups owners_;
   Options options_;
   std::unique_ptr<ShardTier> tier_;
   std::unique_ptr<BucketUpdate> update_;

@@ -49,6 +49,61 @@ TEST(ModelDescription, GoesThroughJson) {
   EXPECT_THAT(to_json(description), HasSubstr("\"family\": \"llama\""));
 }
 
+ModelDescription llama_with_experts() {
+  ModelDescription description = small_llama();
+  description.layers = 4;
+  description.experts = ExpertsDescription{
+      .counts = {6, 1},
+      .residual = true,
+      .noise = RouterNoise::jitter};
+  return description;
+}
+
+TEST(ModelDescription, ExpertsGoThroughJson) {
+  const ModelDescription description = llama_with_experts();
+  EXPECT_EQ(parsed(to_json(description)), description);
+  EXPECT_THAT(to_json(description), HasSubstr("\"noise\": \"jitter\""));
+  EXPECT_THAT(
+      to_json(small_llama()),
+      ::testing::Not(HasSubstr("experts"))); // as before there were some
+  EXPECT_EQ(experts_in_layer(description, 0), 0);
+  EXPECT_EQ(experts_in_layer(description, 1), 6);
+  EXPECT_EQ(experts_in_layer(description, 2), 0);
+  EXPECT_EQ(experts_in_layer(description, 3), 0); // one is an MLP
+}
+
+TEST(ModelDescription, RefusesExpertsThatCannotBe) {
+  const auto error = [](const auto& change) {
+    ModelDescription description = llama_with_experts();
+    change(description);
+    return error_text<CheckpointError>([&] { check(description, "x"); });
+  };
+  using D = ModelDescription;
+  EXPECT_THAT(
+      error([](D& d) { d.family = ModelFamily::bert; }),
+      HasSubstr("of the GPT family"));
+  EXPECT_THAT(
+      error([](D& d) { d.experts->interval = 5; }),
+      HasSubstr("experts in every 5 of 4 layers"));
+  EXPECT_THAT(
+      error([](D& d) {
+        d.experts->counts = {2, 2, 2};
+      }),
+      HasSubstr("3 numbers of experts for 2 layers"));
+  EXPECT_THAT(
+      error([](D& d) { d.experts->counts = {1 << 20}; }),
+      HasSubstr("1048576 experts in a layer"));
+  EXPECT_THAT(
+      error([](D& d) { d.experts->top_k = 3; }),
+      HasSubstr("3 experts for a token"));
+  EXPECT_THAT(
+      error([](D& d) { d.experts->eval_capacity_factor = 0; }),
+      HasSubstr("a capacity factor of 0"));
+  EXPECT_THAT(
+      error([](D& d) { d.experts->loss_coefficient = -1; }),
+      HasSubstr("a loss coefficient of -1"));
+}
+
 TEST(ModelDescription, RefusesOtherJson) {
   const auto error = [](const std::string& text) {
     return error_text<CheckpointError>([&] { parsed(text); });
@@ -108,6 +163,41 @@ TEST(ModelParameters, OfLlama) {
           ModelParameter{"final_norm.weight", Shape{8}, whole},
           ModelParameter{"head.weight", Shape{10, 8}, vocabulary}));
   EXPECT_TRUE(model_ties(small_llama()).empty());
+}
+
+TEST(ModelParameters, ExpertsAreStacked) {
+  using Shape = std::vector<std::int64_t>;
+  std::vector<ModelParameter> second;
+  for (const ModelParameter& parameter :
+       model_parameters(llama_with_experts())) {
+    if (parameter.name.starts_with("layers.1.mlp.")) {
+      second.push_back(parameter);
+    }
+    EXPECT_FALSE(parameter.name.starts_with("layers.3.mlp.experts"));
+  }
+  const std::string mlp = "layers.1.mlp.";
+  const auto columns = TensorCut::columns;
+  EXPECT_THAT(
+      second,
+      ElementsAre(
+          ModelParameter{mlp + "router.weight", Shape{6, 8}},
+          ModelParameter{
+              mlp + "residual.gate.weight",
+              Shape{12, 8},
+              TensorCut::rows},
+          ModelParameter{
+              mlp + "residual.up.weight",
+              Shape{12, 8},
+              TensorCut::rows},
+          ModelParameter{mlp + "residual.down.weight", Shape{8, 12}, columns},
+          ModelParameter{mlp + "coefficient.weight", Shape{2, 8}},
+          ModelParameter{mlp + "coefficient.bias", Shape{2}},
+          ModelParameter{mlp + "experts.gate.weight", Shape{6, 12, 8}, columns},
+          ModelParameter{mlp + "experts.up.weight", Shape{6, 12, 8}, columns},
+          ModelParameter{
+              mlp + "experts.down.weight",
+              Shape{6, 8, 12},
+              TensorCut::third}));
 }
 
 TEST(ModelParameters, BiasesFollowTheirWeights) {

@@ -215,6 +215,29 @@ TEST_F(Pretrain, GoesOnWithOtherRanks) {
   }
 }
 
+TEST_F(Pretrain, SharesExpertsOutAndGoesOnWithOthers) {
+  const Words experts{"--num-experts", "4", "--topk", "2"};
+  const Result two = run(launched(
+      gpt(4) + experts + saving("experts") +
+      Words{"--expert-model-parallel-size", "2", "--zero-stage", "1"}));
+  ASSERT_EQ(two.code, 0) << two.err;
+  EXPECT_THAT(two.out + two.err, ContainsRegex("moe loss: [0-9]"));
+  const Result one = run(cairn(gpt(6) + experts + saving("experts")));
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_THAT(one.out + one.err, HasSubstr("saved by 2 ranks"));
+  EXPECT_THAT(one.out + one.err, ContainsRegex("moe loss: [0-9]"));
+  const Result converted = run(cairn(
+      {"convert",
+       "--input",
+       path("experts"),
+       "--output",
+       path("experts-hf"),
+       "--to",
+       "huggingface"}));
+  EXPECT_NE(converted.code, 0);
+  EXPECT_THAT(converted.err, HasSubstr("a model with experts has no place"));
+}
+
 TEST_F(Pretrain, CutsLayersThatStagesDoNotDivide) {
   Words words = gpt(2);
   *(std::ranges::find(words, "--num-layers") + 1) = "3";
@@ -533,6 +556,9 @@ TEST_F(Pretrain, RefusesWhatItCannotDo) {
   EXPECT_THAT(
       refusal(gpt(2) + Words{"--recompute-granularity", "selective"}),
       HasSubstr("attention is not recomputed by itself"));
+  EXPECT_THAT(
+      refusal(gpt(2) + Words{"--num-experts", "4", "--optimizer", "lamb"}),
+      HasSubstr("this optimizer looks at whole parameters"));
   EXPECT_THAT(
       refusal(gpt(2) + Words{"--log-timers-to-tensorboard"}),
       HasSubstr("needs --tensorboard-dir"));

@@ -39,6 +39,7 @@ struct Row {
   int tensor = 1;
   int data = 1;
   int pipeline = 1;
+  int expert = 1; ///< of the data parallel ranks
   int stage = 0;
   bool sequence_parallel = false;
   bool recompute = false;
@@ -62,18 +63,42 @@ struct Point {
 };
 using Curve = std::vector<Point>;
 
+inline bool has_experts(const std::string& model) {
+  return model.starts_with("gpt_experts");
+}
+
+/// Nothing is drawn, since ranks would draw differently.
+inline checkpoints::ExpertsDescription experts_of(const std::string& model) {
+  checkpoints::ExpertsDescription experts{
+      .counts = {4},
+      .min_capacity = 2,
+      .random_selection = false,
+      .sample_second = false};
+  if (model == "gpt_experts_top2") { // all the other choices
+    experts.counts = {4, 8};
+    experts.top_k = 2;
+    experts.residual = true;
+    experts.drop_tokens = false;
+  }
+  return experts;
+}
+
 inline checkpoints::ModelDescription describe(const std::string& model) {
   const models::ModelSizes sizes{
-      .layers = model == "gpt"  ? 4
-          : model == "gpt_of_5" ? 5
-                                : 2,
+      .layers = model == "gpt" || has_experts(model) ? 4
+          : model == "gpt_of_5"                      ? 5
+                                                     : 2,
       .hidden = hidden,
       .heads = 4,
       .sequence = sequence + unused_positions,
       .vocabulary = vocabulary,
       .padded_vocabulary = 64};
   if (model.starts_with("gpt")) {
-    return models::gpt_description(sizes);
+    auto d = models::gpt_description(sizes);
+    if (has_experts(model)) {
+      d.experts = experts_of(model);
+    }
+    return d;
   }
   if (model == "bert") {
     return models::bert_description(sizes);
@@ -173,6 +198,14 @@ inline config::Config config_of(const Row& row) {
       std::to_string(row.pipeline),
       "--pipeline-schedule",
       row.schedule};
+  if (row.expert > 1) {
+    flags.insert(
+        flags.end(),
+        {"--num-experts",
+         "4",
+         "--expert-model-parallel-size",
+         std::to_string(row.expert)});
+  }
   if (row.virtual_layers > 0) {
     flags.insert(
         flags.end(),
@@ -197,7 +230,8 @@ struct Training {
             world.group(),
             {.data = row.data,
              .pipeline = row.pipeline,
-             .tensor = row.tensor}) {
+             .tensor = row.tensor,
+             .expert = row.expert}) {
     const Logger logger({.least = LogLevel::error});
     const config::Config config = config_of(row);
     check_stages(

@@ -119,6 +119,53 @@ TEST(DescribeModel, IsALlamaWithItsFlags) {
   EXPECT_EQ(model.ffn, 172);
 }
 
+TEST(DescribeModel, HasExperts) {
+  const auto described = [](const Words& flags, Kind kind = Kind::gpt) {
+    return describe_model(kind, config_of(flags).flags, 100);
+  };
+  EXPECT_FALSE(described({"--num-experts", "1"}).experts);
+  const auto model = described(
+      {"--num-experts",
+       "4",
+       "--moe-router-topk",
+       "2",
+       "--mlp-type",
+       "residual",
+       "--moe-noisy-gate-policy",
+       "Jitter",
+       "--disable-moe-token-dropping"});
+  ASSERT_TRUE(model.experts);
+  EXPECT_EQ(
+      *model.experts,
+      (checkpoints::ExpertsDescription{
+          .counts = {4},
+          .top_k = 2,
+          .residual = true,
+          .drop_tokens = false,
+          .noise = checkpoints::RouterNoise::jitter}));
+  const auto error = [&](const Words& flags, Kind kind = Kind::gpt) {
+    return error_text<ConfigError>([&] { described(flags, kind); });
+  };
+  EXPECT_THAT(
+      error({"--num-experts", "4"}, Kind::bert),
+      HasSubstr("only GPT has layers with experts"));
+  EXPECT_THAT(
+      error({"--num-experts", "4", "--expert-interval", "3"}),
+      HasSubstr("none of 2 layers would have experts"));
+  EXPECT_THAT(
+      error({"--num-experts", "4", "4"}),
+      HasSubstr("--num-experts: 2 numbers, but 1 of 2 layers"));
+  EXPECT_THAT(
+      error(
+          {"--num-experts",
+           "4",
+           "--topk",
+           "2",
+           "--moe-noisy-gate-policy",
+           "RSample"}),
+      HasSubstr("--topk 1 only"));
+}
+
 TEST(DescribeModel, HasBertsHeads) {
   const auto with = describe_model(Kind::bert, config_of({}).flags, 512);
   EXPECT_TRUE(with.masked_head);

@@ -83,6 +83,22 @@ TEST(Layout, KindsDoNotShareBuckets) {
   EXPECT_THAT(layout.buckets()[1].members, ElementsAre(Placement{3, 0, 256}));
 }
 
+TEST(Layout, ExpertsAreSharedByFewerRanks) {
+  const Layout layout(
+      {{.name = "a", .shape = {100}},
+       {.name = "experts", .shape = {4, 100}, .expert = true},
+       {.name = "b", .shape = {100}}},
+      {.world = 4, .expert_world = 2});
+  ASSERT_EQ(layout.buckets().size(), 2U);
+  const int experts = layout.bucket_of(1);
+  EXPECT_EQ(layout.bucket_of(0), layout.bucket_of(2));
+  EXPECT_TRUE(layout.buckets()[experts].expert);
+  EXPECT_EQ(layout.buckets()[experts].elements, 512); // 448 in two even parts
+  EXPECT_EQ(layout.shard(experts, 1), (Range{256, 512}));
+  EXPECT_EQ(layout.shard(layout.bucket_of(0), 3).size(), 64);
+  EXPECT_THROW(Layout({}, {.expert_world = 0}), ConfigError);
+}
+
 TEST(Layout, EmptyRanksOwnOnlyPadding) {
   const Layout layout({{"w", {3}}}, {.world = 4, .alignment = 8});
   EXPECT_EQ(layout.padded_elements(), 32);

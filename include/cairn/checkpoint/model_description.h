@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cairn::checkpoints {
 
@@ -25,6 +26,31 @@ struct RopeScaling {
   std::int64_t original_positions = 0;
 
   bool operator==(const RopeScaling&) const = default;
+};
+
+/// What is drawn when a router chooses, in training: nothing more than the rest
+/// says, the numbers that it looks at ("Jitter"), or with top 1 the expert
+/// ("RSample").
+enum class RouterNoise { none, jitter, sample };
+
+/// Layers that have a mixture of experts instead of an MLP. See
+/// nn/routing.h for what the choices mean.
+struct ExpertsDescription {
+  /// Of every such layer, or of each in turn; a layer with one has an MLP.
+  std::vector<std::int64_t> counts;
+  std::int64_t interval = 2; ///< every so many layers is one
+  std::int64_t top_k = 1;
+  bool residual = false;
+  double train_capacity_factor = 1;
+  double eval_capacity_factor = 1;
+  std::int64_t min_capacity = 4;
+  bool drop_tokens = true;
+  bool random_selection = true;
+  bool sample_second = true;
+  RouterNoise noise = RouterNoise::none;
+  double loss_coefficient = 0.1; ///< of the load-balancing loss
+
+  bool operator==(const ExpertsDescription&) const = default;
 };
 
 /// What a model is made of, whoever saved it: with it and the names of
@@ -60,6 +86,8 @@ struct ModelDescription {
   bool attention_bias = true;
   bool mlp_bias = true;
 
+  std::optional<ExpertsDescription> experts; ///< GPT and Llama
+
   bool tied_head = true;      ///< the head's weights are the embedding's
   bool head_bias = false;     ///< Megatron's T5
   bool scaled_output = false; ///< T5: times hidden^-0.5 before the head
@@ -81,8 +109,13 @@ struct ModelDescription {
 /// are not positive or beyond reason, heads that do not divide.
 void check(const ModelDescription& description, const std::string& where);
 
+/// Of layers counted from 0: its experts, 0 where it has an MLP.
+std::int64_t experts_in_layer(
+    const ModelDescription& description,
+    std::int64_t layer);
+
 /// A JSON object with a key for every member, and back. Keys that are missing
-/// or unknown are a CheckpointError.
+/// or unknown are a CheckpointError. Without experts there is no key for them.
 std::string to_json(const ModelDescription& description);
 ModelDescription model_description_from_json(
     std::string_view text,

@@ -16,6 +16,7 @@ enum class TensorCut {
   whole,     ///< the same on every rank
   rows,      ///< cut along the first dimension
   columns,   ///< cut along the second
+  third,     ///< cut along the third: experts, stacked
   vocabulary ///< rows, of the padded vocabulary
 };
 

@@ -48,6 +48,8 @@ struct ModelFlags {
   bool init_method_xavier_uniform = false;
 };
 
+enum class RouterNoise { none, jitter, sample };
+
 struct MoeFlags {
   std::vector<std::int64_t> num_experts;
   std::int64_t topk = 1;
@@ -58,6 +60,9 @@ struct MoeFlags {
   std::int64_t min_capacity = 4;
   std::int64_t expert_interval = 2;
   bool token_dropping = true;
+  bool random_token_selection = true;
+  bool second_expert_sampling = true;
+  RouterNoise noise = RouterNoise::none;
 };
 
 enum class RecomputeGranularity { full, selective };

@@ -38,7 +38,7 @@ struct ModelInput {
 
 struct ModelOutput {
   at::Tensor loss; ///< with labels: the mean over what is asked, and the sum of
-  /// these, under Megatron's names ("lm loss", "sop loss").
+  /// these, under Megatron's names ("lm loss", "sop loss", "moe loss").
   std::vector<std::pair<std::string, at::Tensor>> losses{};
   at::Tensor logits{}; ///< [batch, sequence, vocabulary], without padding
   at::Tensor next_sentence_logits{}; ///< [batch, 2]
@@ -46,6 +46,8 @@ struct ModelOutput {
 
 struct ModelOptions {
   distributed::ProcessGroup tensor_group{}; ///< shares every layer
+  /// Shares out the experts; its ranks have other batches of the same size.
+  distributed::ProcessGroup expert_group{};
   bool sequence_parallel = false;
   at::ScalarType dtype = at::kFloat;
   at::Device device = at::kCPU;

@@ -2,10 +2,12 @@
 
 #include <cairn/nn/attention.h>
 #include <cairn/nn/dropout.h>
+#include <cairn/nn/mixture.h>
 #include <cairn/nn/mlp.h>
 #include <cairn/nn/norm.h>
 
 #include <memory>
+#include <optional>
 
 namespace cairn::nn {
 
@@ -15,6 +17,7 @@ enum class NormPlace { before, after };
 struct BlockOptions {
   AttentionOptions attention{};
   MlpOptions mlp{};
+  std::optional<MixtureOptions> mixture{}; ///< instead of the MLP
   NormOptions norm{};
   NormPlace norm_place = NormPlace::before;
   bool cross_attention = false; ///< with norms before only
@@ -22,17 +25,24 @@ struct BlockOptions {
 };
 
 /// One layer of a transformer, whichever: attention, perhaps attention to an
-/// encoder's output, and an MLP, each added to the residual stream.
+/// encoder's output, and an MLP or a mixture of experts, each added to the
+/// residual stream.
 class Block : public Layer {
  public:
   Block(const LayerContext& context, const BlockOptions& options);
+
+  struct Output {
+    at::Tensor hidden;
+    at::Tensor balance_loss{}; ///< of a mixture; undefined where there is none
+  };
   /// [batch, sequence, hidden] to the same; see LayerContext for a sequence
   /// that is split.
-  at::Tensor forward(const at::Tensor& x, const BlockInput& input) const;
+  Output forward(const at::Tensor& x, const BlockInput& input) const;
 
  private:
-  at::Tensor norms_before(const at::Tensor& x, const BlockInput& input) const;
-  at::Tensor norms_after(const at::Tensor& x, const BlockInput& input) const;
+  Output norms_before(const at::Tensor& x, const BlockInput& input) const;
+  Output norms_after(const at::Tensor& x, const BlockInput& input) const;
+  Output mlp(const at::Tensor& x) const;
   at::Tensor dropped(const at::Tensor& branch) const;
 
   BlockOptions options_;
@@ -44,6 +54,7 @@ class Block : public Layer {
   std::shared_ptr<CrossAttention> cross_attention_;
   std::shared_ptr<Norm> cross_attention_norm_;
   std::shared_ptr<Mlp> mlp_;
+  std::shared_ptr<Mixture> mixture_; ///< one of the two
   std::shared_ptr<Norm> output_norm_;
 };
 

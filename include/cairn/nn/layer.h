@@ -22,7 +22,8 @@ namespace cairn::nn {
 /// share, in a row, of all the batch's tokens. So tokens are gathered and
 /// scattered without a copy.
 struct LayerContext {
-  distributed::ProcessGroup group{}; ///< that shares the layer
+  distributed::ProcessGroup group{};        ///< that shares the layer
+  distributed::ProcessGroup expert_group{}; ///< that shares out its experts
   bool sequence_parallel = false;
   at::ScalarType dtype = at::kFloat;
   at::Device device = at::kCPU;
@@ -34,10 +35,11 @@ struct LayerContext {
   bool splits_tokens() const { return sequence_parallel && group.size() > 1; }
 };
 
-/// Of a whole parameter, whether this rank's gradient is all of it.
+/// Of a parameter, whether this rank's gradient is all of it.
 enum class Gradient {
   complete,
-  of_own_tokens ///< a part, where the sequence is split
+  of_own_tokens, ///< a part, where the sequence is split
+  of_experts     ///< all that the ranks of the expert group have for it
 };
 
 /// A module that knows which slices of its parameters it holds.
@@ -48,6 +50,9 @@ class Layer : public torch::nn::Module, public HoldsSlices {
   }
   std::vector<std::string> partial_gradients() const override {
     return partial_;
+  }
+  std::vector<std::string> expert_parameters() const override {
+    return expert_;
   }
 
  protected:
@@ -61,6 +66,7 @@ class Layer : public torch::nn::Module, public HoldsSlices {
  private:
   std::vector<ParameterSlice> slices_;
   std::vector<std::string> partial_;
+  std::vector<std::string> expert_;
 };
 
 } // namespace cairn::nn

@@ -47,6 +47,8 @@ class Linear : public Layer {
   Linear(const LayerContext& context, const LinearOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
 
+  const at::Tensor& weight() const { return weight_; }
+
  private:
   at::Tensor weight_;
   at::Tensor bias_;

@@ -39,10 +39,16 @@ class HoldsSlices {
   /// rank saw another part of the sequence: before it is used it has to be
   /// summed over the group, once per step.
   virtual std::vector<std::string> partial_gradients() const { return {}; }
+
+  /// Parameters of experts that ranks with other batches share out: other ranks
+  /// have other experts, and tokens come to them. Fewer ranks than the batch
+  /// hold the same one; the gradient is to be summed over those.
+  virtual std::vector<std::string> expert_parameters() const { return {}; }
 };
 
 /// Of the module and all modules in it, under the parameters' full names.
 std::vector<ParameterSlice> parameter_slices(const torch::nn::Module& module);
 std::vector<std::string> partial_gradients(const torch::nn::Module& module);
+std::vector<std::string> expert_parameters(const torch::nn::Module& module);
 
 } // namespace cairn::nn

@@ -15,6 +15,9 @@ using distributed::ProcessGroup;
 /// The gradient is already the same on every rank.
 at::Tensor reduce_from_group(const at::Tensor& x, const ProcessGroup& group);
 
+/// `x`, which is the same on every rank. The gradient is summed over the group.
+at::Tensor copy_to_group(const at::Tensor& x, const ProcessGroup& group);
+
 /// The sum over the group, of which each rank keeps its tokens: [batch,
 /// sequence, hidden] to [batch, sequence / ranks, hidden]. The gradient is
 /// gathered.
@@ -23,6 +26,14 @@ at::Tensor scatter_tokens(const at::Tensor& x, const ProcessGroup& group);
 /// The other way round, for what every rank then computes alike: of the
 /// gradient each rank takes its tokens' part.
 at::Tensor gather_tokens(const at::Tensor& x, const ProcessGroup& group);
+
+/// Back from that: each rank keeps its tokens of what all computed alike. The
+/// gradient is gathered.
+at::Tensor keep_own_tokens(const at::Tensor& x, const ProcessGroup& group);
+
+/// Part r of the first dimension goes to rank r; the parts that arrive are
+/// joined. The gradient goes back the same way.
+at::Tensor exchange(const at::Tensor& x, const ProcessGroup& group);
 
 /// Joins what the ranks have along the last dimension; of the gradient each
 /// takes its part.

@@ -15,11 +15,14 @@ struct ParameterSpec {
   bool trainable = true; ///< frozen ones have neither gradient nor state
   /// Parameters of different kinds do not share a bucket.
   int kind = 0;
+  /// Only `expert_world` ranks share it. Does not share a bucket with others.
+  bool expert = false;
   std::int64_t elements() const;
 };
 
 struct LayoutOptions {
-  int world = 1; ///< ranks that share the parameters
+  int world = 1;        ///< ranks that share the parameters
+  int expert_world = 1; ///< … that share those of experts
   /// A bucket takes no more than this, unless a single parameter is larger.
   std::int64_t bucket_elements = 16'000'000;
   /// Parameters with fewer elements go into buckets of their own kind, which
@@ -69,6 +72,7 @@ struct Bucket {
   std::int64_t elements = 0;      ///< with padding: shards are equal
   bool trainable = true;
   bool persistent = false;
+  bool expert = false;
 };
 
 /// Who owns what: parameters laid into flat buckets, each cut into one equal
@@ -86,10 +90,14 @@ class Layout {
   int world() const { return options_.world; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// Ranks that share a bucket.
+  int world_of(const Bucket& bucket) const {
+    return bucket.expert ? options_.expert_world : options_.world;
+  }
   int bucket_of(int parameter) const;
   const Placement& placement_of(int parameter) const;
 
-  /// What `rank` owns of a bucket.
+  /// What `rank`, of those that share it, owns of a bucket.
   Range shard(int bucket, int rank) const;
   /// The parameters in a stretch of a bucket; padding belongs to nobody.
   std::vector<Slice> slices(int bucket, Range range) const;

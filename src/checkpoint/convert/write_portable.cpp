@@ -54,6 +54,14 @@ const ModelDescription& description_of(
          .remedy = "write native, deepspeed or torch files, which take any "
                    "names"});
   }
+  if (portable.description->experts) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "a model with experts has no place in \"{}\" files",
+             name_of(format)),
+         .remedy = "write native, deepspeed or torch files, which take any "
+                   "names"});
+  }
   return *portable.description;
 }
 

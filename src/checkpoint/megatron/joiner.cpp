@@ -87,6 +87,8 @@ LazyTensor Joiner::join(const ModelParameter& parameter) {
       return joined(std::move(pieces), 0);
     case TensorCut::columns:
       return joined(std::move(pieces), 1);
+    case TensorCut::third:
+      return joined(std::move(pieces), 2);
     case TensorCut::vocabulary:
       return without_padding(std::move(pieces), parameter, dotted);
   }
@@ -162,6 +164,9 @@ std::vector<std::int64_t> Joiner::shape_of_piece(
       break;
     case TensorCut::columns:
       shape[1] /= ranks;
+      break;
+    case TensorCut::third:
+      shape[2] /= ranks;
       break;
     case TensorCut::vocabulary:
       shape[0] = d_.padded_vocabulary / ranks;

@@ -36,8 +36,11 @@ LazyTensor part_of(
     case TensorCut::whole:
       return tensor;
     case TensorCut::rows:
-    case TensorCut::columns: {
-      const std::int64_t dim = cut == TensorCut::rows ? 0 : 1;
+    case TensorCut::columns:
+    case TensorCut::third: {
+      const std::int64_t dim = cut == TensorCut::rows ? 0
+          : cut == TensorCut::columns                 ? 1
+                                                      : 2;
       const std::int64_t each =
           tensor.shape[static_cast<std::size_t>(dim)] / ranks;
       return sliced(tensor, dim, rank * each, (rank + 1) * each);
