@@ -139,6 +139,10 @@ class ExampleScriptsTrain : public ::testing::Test {
          "32",
          "--max-position-embeddings",
          "32",
+         "--micro-batch-size", // fp16 is slow on many CPUs
+         "1",
+         "--global-batch-size",
+         "2",
          "--train-iters",
          "2",
          "--split",

@@ -104,7 +104,9 @@ TEST(Routing, IsDeepSpeeds) {
       }
     }
     const std::string name = wanted.at("name");
-    EXPECT_EQ(any_dropped, name == "top1_random_selection" || name == "top2" ||
+    EXPECT_EQ(
+        any_dropped,
+        name == "top1_random_selection" || name == "top2" ||
             name == "top2_sampled");
     (weighed(routes.weights) + 3 * routes.balance_loss).backward();
     EXPECT_TRUE(at::allclose(

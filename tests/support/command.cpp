@@ -136,8 +136,8 @@ Command::~Command() {
 bool Command::read_some() {
   std::array<pollfd, 2> watched = {
       {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}}};
-  if (::poll(watched.data(), watched.size(), 20000) <= 0) {
-    ADD_FAILURE() << "no output for 20 s; so far:\n"
+  if (::poll(watched.data(), watched.size(), 60000) <= 0) {
+    ADD_FAILURE() << "no output for 60 s; so far:\n"
                   << result_.out << result_.err;
     for (const pid_t pid : living()) {
       ::kill(pid, SIGKILL); // else finish() would wait for them
