@@ -134,7 +134,11 @@ std::optional<StateBytes> states_of(
     return std::nullopt;
   }
   const auto share = [&](bool cut) {
-    return cut ? 1 / static_cast<double>(config.data_parallel_size) : 1.0;
+    return cut ? 1 /
+            static_cast<double>(
+                     config.data_parallel_size *
+                     config.flags.distributed.context_parallel)
+               : 1.0;
   };
   const auto held = static_cast<double>(stage.held);
   StateBytes bytes;

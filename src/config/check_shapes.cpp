@@ -99,8 +99,10 @@ void check_sequence(const Config& config) {
         config,
         "--seq-length",
         *data.seq_length,
-        "--tensor-model-parallel-size",
-        degrees.tensor_parallel);
+        degrees.context_parallel > 1
+            ? "--tensor-model-parallel-size x --context-parallel-size"
+            : "--tensor-model-parallel-size",
+        degrees.tensor_parallel * degrees.context_parallel);
   }
   if (degrees.context_parallel > 1) {
     // The ring gives every rank one early and one late piece, for balance.

@@ -46,8 +46,9 @@ config::ConfigSource source_of(
 Initialized initialize(InitializeOptions options) {
   distributed::World world =
       options.world ? *options.world : distributed::init_distributed();
-  distributed::ProcessGroup data_parallel =
-      options.mesh ? options.mesh->data_context() : world.group();
+  distributed::ProcessGroup data_parallel = options.mesh
+      ? options.mesh->along(distributed::Axis::data)
+      : world.group();
   const Logger logger = options.logger.value_or(
       Logger({.rank = world.rank(), .world_size = world.size()}));
   if (options.args) {

@@ -30,6 +30,7 @@ nn::LayerContext layer_context(const ModelOptions& options) {
       .group = options.tensor_group,
       .expert_group = options.expert_group,
       .sequence_parallel = options.sequence_parallel,
+      .sequence = options.sequence,
       .dtype = options.dtype,
       .device = options.device,
       .initial = std::nullopt};

@@ -4,6 +4,8 @@
 #include "models/language_head.h"
 #include "models/stack.h"
 
+#include <cairn/base/error.h>
+
 namespace cairn::models {
 namespace {
 
@@ -15,6 +17,11 @@ class CausalModel : public Transformer {
 
   ModelOutput forward(const ModelInput& input) override {
     check_input(input, description());
+    if (input.sequence_ranks != sequence_.group.size()) {
+      throw DataError(
+          {.what = "ranks share every sequence, but the batch is whole",
+           .remedy = "give the model own_sequence() of the batch"});
+    }
     const at::Tensor x =
         embedding_->forward(input.tokens, {input.positions, input.token_types});
     const nn::Block::Output stacked = stack_.forward(
@@ -26,7 +33,8 @@ class CausalModel : public Transformer {
         output,
         stacked.hidden,
         head_of(head_, embedding_->word(), own_head_.get()),
-        input);
+        input,
+        sequence_);
     add_balance_loss(output, description(), stacked.balance_loss);
     return output;
   }
@@ -37,6 +45,7 @@ class CausalModel : public Transformer {
       const ModelOptions& options,
       const nn::LayerContext& context)
       : Transformer(d),
+        sequence_(options.sequence),
         embedding_(register_module(
             "embedding",
             std::make_shared<Embedding>(
@@ -51,6 +60,7 @@ class CausalModel : public Transformer {
     }
   }
 
+  nn::ContextParallel sequence_;
   std::shared_ptr<Embedding> embedding_;
   Stack stack_;
   std::shared_ptr<LanguageHead> own_head_;

@@ -79,8 +79,9 @@ void check_input(const ModelInput& input, const ModelDescription& d) {
     check_ids(
         d.position_offset == 0 ? input.positions
                                : input.positions + d.position_offset,
-        d.position == checkpoints::PositionKind::learned ? d.positions
-                                                         : input.tokens.size(1),
+        d.position == checkpoints::PositionKind::learned
+            ? d.positions
+            : input.tokens.size(1) * input.sequence_ranks,
         "positions");
   }
   if (input.token_types.defined() && d.token_types > 0) {

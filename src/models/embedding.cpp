@@ -37,6 +37,7 @@ Embedding::Embedding(
     Words words)
     : group_(context.group),
       split_tokens_(context.splits_tokens()),
+      sequence_ranks_(context.sequence.group.size()),
       dropout_(d.dropout),
       position_offset_(d.position_offset) {
   if (words == Words::own) {
@@ -85,14 +86,20 @@ at::Tensor Embedding::with_positions(const at::Tensor& x, const at::Tensor& ids)
     const {
   const at::Tensor& weight = position_->weight();
   const std::int64_t sequence = x.size(1) * (split_tokens_ ? group_.size() : 1);
-  if (sequence + position_offset_ > weight.size(0)) {
+  const std::int64_t whole = sequence * sequence_ranks_;
+  if (whole + position_offset_ > weight.size(0)) {
     throw ConfigError(
         {.what = "a text longer than the model has positions",
          .values = fmt::format(
              "{} tokens, {} positions",
-             sequence,
+             whole,
              weight.size(0) - position_offset_),
          .remedy = "shorten it, or train with more --max-position-embeddings"});
+  }
+  if (!ids.defined() && sequence_ranks_ > 1) {
+    throw DataError(
+        {.what = "a part of a sequence comes with its positions",
+         .remedy = "cut the whole batch with own_sequence()"});
   }
   if (!ids.defined() && !split_tokens_) {
     return x + weight.narrow(0, position_offset_, sequence);

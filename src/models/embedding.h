@@ -53,6 +53,7 @@ class Embedding : public nn::Layer {
 
   distributed::ProcessGroup group_;
   bool split_tokens_;
+  int sequence_ranks_; ///< that share every sequence
   double dropout_;
   std::int64_t position_offset_;
   std::shared_ptr<nn::VocabularyEmbedding> word_;

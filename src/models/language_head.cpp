@@ -62,12 +62,15 @@ at::Tensor mean_loss(
     const at::Tensor& hidden,
     const nn::VocabularyHead& head,
     const at::Tensor& labels,
-    const at::Tensor& loss_mask) {
+    const at::Tensor& loss_mask,
+    const nn::ContextParallel& sequence) {
   at::Tensor count = labels.ge(0).to(at::kFloat);
   if (loss_mask.defined()) {
     count = count.mul_(loss_mask);
   }
-  const at::Tensor asked = count.sum();
+  const at::Tensor asked =
+      sequence.group.all_reduce(count.sum(), distributed::ReduceOp::mean)
+          .wait();
   // A batch that asks nothing has no loss, rather than none that is a number.
   return nn::linear_cross_entropy(hidden, head, labels, count) /
       asked.masked_fill(asked == 0, 1);
@@ -77,9 +80,11 @@ void add_language_output(
     ModelOutput& output,
     const at::Tensor& hidden,
     const nn::VocabularyHead& head,
-    const ModelInput& input) {
+    const ModelInput& input,
+    const nn::ContextParallel& sequence) {
   if (input.labels.defined()) {
-    output.loss = mean_loss(hidden, head, input.labels, input.loss_mask);
+    output.loss =
+        mean_loss(hidden, head, input.labels, input.loss_mask, sequence);
     output.losses.emplace_back("lm loss", output.loss);
   }
   if (!input.labels.defined() || input.want_logits) {

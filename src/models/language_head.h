@@ -37,18 +37,22 @@ nn::VocabularyHead head_of(
     const LanguageHead* own);
 
 /// Mean over what is asked: the sum, divided by the sum of what each counts.
+/// Where ranks have parts of the sequences, the mean of what they get is that
+/// of all.
 at::Tensor mean_loss(
     const at::Tensor& hidden,
     const nn::VocabularyHead& head,
     const at::Tensor& labels,
-    const at::Tensor& loss_mask);
+    const at::Tensor& loss_mask,
+    const nn::ContextParallel& sequence = {});
 
 /// What `input` wants of a model whose hidden states these are.
 void add_language_output(
     ModelOutput& output,
     const at::Tensor& hidden,
     const nn::VocabularyHead& head,
-    const ModelInput& input);
+    const ModelInput& input,
+    const nn::ContextParallel& sequence = {});
 
 /// Adds the load-balancing loss to one that is there; it may be undefined.
 void add_balance_loss(

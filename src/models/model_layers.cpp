@@ -93,7 +93,8 @@ void count_parameters(
 ModelOutput language_output(
     const ModelDescription& d,
     const nn::VocabularyHead& head,
-    const Stream& stream) {
+    const Stream& stream,
+    const nn::ContextParallel& sequence) {
   ModelOutput output;
   add_language_output(
       output,
@@ -101,7 +102,8 @@ ModelOutput language_output(
           ? stream.hidden * (1 / std::sqrt(static_cast<double>(d.hidden)))
           : stream.hidden,
       head,
-      stream);
+      stream,
+      sequence);
   add_balance_loss(output, d, stream.balance_loss);
   return output;
 }
@@ -190,6 +192,7 @@ LayeredModel model_layers(
   model.losses = losses_of(d, inputs);
   model.output = [d,
                   head = vocabulary_head(layer_context(options), d),
+                  sequence = options.sequence,
                   carried = builder.carried(),
                   asked = fields_of(inputs.labels)](
                      const Tensors& outputs,
@@ -203,7 +206,7 @@ LayeredModel model_layers(
     filled.weight = stream.head_weight;
     filled.bias = stream.head_bias;
     return is_masked(d) ? masked_output(d, filled, stream)
-                        : language_output(d, filled, stream);
+                        : language_output(d, filled, stream, sequence);
   };
   return model;
 }

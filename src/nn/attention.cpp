@@ -78,6 +78,36 @@ void shrink_queries(
       .div_(*options.scale * std::sqrt(static_cast<double>(options.head_size)));
 }
 
+double scale_of(const AttentionOptions& options) {
+  return options.scale.value_or(
+      1 / std::sqrt(static_cast<double>(options.head_size)));
+}
+
+/// Attention within a sequence that ranks share looks back, and at nothing
+/// that only all of it could tell.
+void check_shared(const AttentionOptions& options) {
+  if (!options.causal) {
+    throw ConfigError(
+        {.what = "ranks share sequences of left-to-right models only",
+         .where = "--context-parallel-size",
+         .remedy = "set it to 1"});
+  }
+}
+
+void check_shared(const BlockInput& input, const AttentionOptions& options) {
+  if (input.mask.defined()) {
+    throw ConfigError(
+        {.what = "a mask for a sequence that ranks share",
+         .where = "--context-parallel-size",
+         .remedy = "leave it out: they look back, and at no padding"});
+  }
+  if (options.rotary && !input.positions.defined()) {
+    throw ConfigError(
+        {.what = "a part of a sequence comes with its positions",
+         .remedy = "cut the whole batch with own_sequence()"});
+  }
+}
+
 /// Each rank drops scores of its own heads.
 at::Tensor attend_on_rank(
     const at::Tensor& query,
@@ -87,11 +117,21 @@ at::Tensor attend_on_rank(
     bool causal,
     const AttentionOptions& options,
     bool training,
-    const distributed::ProcessGroup& group) {
+    const distributed::ProcessGroup& group,
+    const ContextParallel& sequence = {}) {
   const double dropout = training ? options.dropout : 0;
   std::optional<RankRandom> own;
   if (dropout > 0) {
     own.emplace(group, query.device());
+  }
+  if (sequence.is_on()) {
+    return attend_in_context(
+        query,
+        key,
+        value,
+        scale_of(options),
+        dropout,
+        sequence);
   }
   return attend(query, key, value, mask, causal, options.scale, dropout);
 }
@@ -137,7 +177,13 @@ at::Tensor attend(
 SelfAttention::SelfAttention(
     const LayerContext& context,
     const AttentionOptions& options)
-    : options_(on_this_rank(options, context.group)), group_(context.group) {
+    : options_(on_this_rank(options, context.group)),
+      group_(context.group),
+      sequence_(context.sequence) {
+  if (sequence_.is_on()) {
+    check_shared(options_);
+    check_heads(options_.heads, options_.key_value_heads, sequence_);
+  }
   query_key_value_ = register_module(
       "query_key_value",
       column(
@@ -153,6 +199,9 @@ SelfAttention::SelfAttention(
 
 at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
     const {
+  if (sequence_.is_on()) {
+    check_shared(input, options_);
+  }
   const std::int64_t groups = options_.key_value_heads;
   const std::int64_t queries = options_.heads / groups;
   const at::Tensor all = query_key_value_->forward(x);
@@ -164,7 +213,7 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
   if (options_.rotary) {
     const auto [cosine, sine] = options_.rotary->angles(
         input.positions,
-        all.size(1),
+        all.size(1) * sequence_.group.size(),
         all.scalar_type(),
         all.device());
     query = rotate(query, cosine, sine);
@@ -178,7 +227,8 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
       options_.causal,
       options_,
       is_training(),
-      group_));
+      group_,
+      sequence_));
 }
 
 CrossAttention::CrossAttention(

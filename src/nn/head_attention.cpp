@@ -63,31 +63,8 @@ struct HeadAttention : torch::autograd::Function<HeadAttention> {
     const at::Tensor query = packed(given_query);
     const at::Tensor key = packed(given_key);
     const at::Tensor value = packed(given_value);
-    const std::int64_t batch = query.size(0);
-    const std::int64_t heads = query.size(2);
-    const std::int64_t shared = heads / key.size(2);
-    const at::Tensor output = at::empty(query.sizes(), query.options());
-    const at::Tensor log_sum =
-        at::empty({batch, heads, query.size(1)}, query.options());
-    if constexpr (cpu::has_matrix_product) {
-      const cpu::HeadShape shape = shape_of(query, key, causal, scale);
-      float* const sums = log_sum.mutable_data_ptr<float>();
-      kernels::in_parallel(
-          batch * heads,
-          [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin; i < end; ++i) {
-              const std::int64_t b = i / heads;
-              const std::int64_t h = i % heads;
-              cpu::attend_head(
-                  shape,
-                  {read(query, b, h),
-                   read(key, b, h / shared),
-                   read(value, b, h / shared)},
-                  write(output, b, h),
-                  sums + i * shape.queries);
-            }
-          });
-    }
+    const auto [output, log_sum] =
+        heads_forward(query, key, value, causal, scale);
     context->save_for_backward({query, key, value, output, log_sum});
     context->saved_data["causal"] = causal;
     context->saved_data["scale"] = scale;
@@ -96,51 +73,102 @@ struct HeadAttention : torch::autograd::Function<HeadAttention> {
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor& query = saved[0];
-    const at::Tensor& key = saved[1];
-    const at::Tensor& value = saved[2];
-    const at::Tensor& output = saved[3];
-    const at::Tensor& log_sum = saved[4];
-    const at::Tensor gradient = packed(outer[0]);
-    const at::Tensor of_query = at::empty(query.sizes(), query.options());
-    const at::Tensor of_key = at::zeros(key.sizes(), key.options());
-    const at::Tensor of_value = at::zeros(value.sizes(), value.options());
-    if constexpr (cpu::has_matrix_product) {
-      const cpu::HeadShape shape = shape_of(
-          query,
-          key,
-          context->saved_data["causal"].toBool(),
-          context->saved_data["scale"].toDouble());
-      const std::int64_t heads = query.size(2);
-      const std::int64_t groups = key.size(2);
-      const std::int64_t shared = heads / groups;
-      const float* const sums = log_sum.const_data_ptr<float>();
-      // A group at a time: its heads add to the same keys.
-      kernels::in_parallel(
-          query.size(0) * groups,
-          [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin; i < end; ++i) {
-              const std::int64_t b = i / groups;
-              const std::int64_t g = i % groups;
-              for (std::int64_t h = g * shared; h < (g + 1) * shared; ++h) {
-                cpu::attend_head_backward(
-                    shape,
-                    {read(query, b, h), read(key, b, g), read(value, b, g)},
-                    read(output, b, h),
-                    read(gradient, b, h),
-                    sums + (b * heads + h) * shape.queries,
-                    {write(of_query, b, h),
-                     write(of_key, b, g),
-                     write(of_value, b, g)});
-              }
-            }
-          });
-    }
-    return {of_query, of_key, of_value, {}, {}};
+    const AttentionGradients gradients = heads_backward(
+        outer[0],
+        saved[0],
+        saved[1],
+        saved[2],
+        {saved[3], saved[4]},
+        context->saved_data["causal"].toBool(),
+        context->saved_data["scale"].toDouble());
+    return {gradients.query, gradients.key, gradients.value, {}, {}};
   }
 };
 
 } // namespace
+
+PartialAttention heads_forward(
+    const at::Tensor& given_query,
+    const at::Tensor& given_key,
+    const at::Tensor& given_value,
+    bool causal,
+    double scale) {
+  const at::Tensor query = packed(given_query);
+  const at::Tensor key = packed(given_key);
+  const at::Tensor value = packed(given_value);
+  const std::int64_t batch = query.size(0);
+  const std::int64_t heads = query.size(2);
+  const std::int64_t shared = heads / key.size(2);
+  const at::Tensor output = at::empty(query.sizes(), query.options());
+  const at::Tensor log_sum =
+      at::empty({batch, heads, query.size(1)}, query.options());
+  if constexpr (cpu::has_matrix_product) {
+    const cpu::HeadShape shape = shape_of(query, key, causal, scale);
+    float* const sums = log_sum.mutable_data_ptr<float>();
+    kernels::in_parallel(
+        batch * heads,
+        [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t b = i / heads;
+            const std::int64_t h = i % heads;
+            cpu::attend_head(
+                shape,
+                {read(query, b, h),
+                 read(key, b, h / shared),
+                 read(value, b, h / shared)},
+                write(output, b, h),
+                sums + i * shape.queries);
+          }
+        });
+  }
+  return {output, log_sum};
+}
+
+AttentionGradients heads_backward(
+    const at::Tensor& given_gradient,
+    const at::Tensor& given_query,
+    const at::Tensor& given_key,
+    const at::Tensor& given_value,
+    const PartialAttention& whole,
+    bool causal,
+    double scale) {
+  const at::Tensor gradient = packed(given_gradient);
+  const at::Tensor query = packed(given_query);
+  const at::Tensor key = packed(given_key);
+  const at::Tensor value = packed(given_value);
+  const at::Tensor log_sum = whole.log_sum.contiguous();
+  const at::Tensor of_query = at::empty(query.sizes(), query.options());
+  const at::Tensor of_key = at::zeros(key.sizes(), key.options());
+  const at::Tensor of_value = at::zeros(value.sizes(), value.options());
+  if constexpr (cpu::has_matrix_product) {
+    const cpu::HeadShape shape = shape_of(query, key, causal, scale);
+    const std::int64_t heads = query.size(2);
+    const std::int64_t groups = key.size(2);
+    const std::int64_t shared = heads / groups;
+    const float* const sums = log_sum.const_data_ptr<float>();
+    // A group at a time: its heads add to the same keys.
+    kernels::in_parallel(
+        query.size(0) * groups,
+        [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t b = i / groups;
+            const std::int64_t g = i % groups;
+            for (std::int64_t h = g * shared; h < (g + 1) * shared; ++h) {
+              cpu::attend_head_backward(
+                  shape,
+                  {read(query, b, h), read(key, b, g), read(value, b, g)},
+                  read(whole.output, b, h),
+                  read(gradient, b, h),
+                  sums + (b * heads + h) * shape.queries,
+                  {write(of_query, b, h),
+                   write(of_key, b, g),
+                   write(of_value, b, g)});
+            }
+          }
+        });
+  }
+  return {of_query, of_key, of_value};
+}
 
 bool attends_by_heads(
     const at::Tensor& query,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "nn/partial_attention.h"
+
 #include <ATen/core/Tensor.h>
 
 namespace cairn::nn {
@@ -10,6 +12,22 @@ bool attends_by_heads(
     const at::Tensor& key,
     const at::Tensor& value,
     double dropout);
+
+/// attend_partly() and its way back.
+PartialAttention heads_forward(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    bool causal,
+    double scale);
+AttentionGradients heads_backward(
+    const at::Tensor& gradient,
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    const PartialAttention& whole,
+    bool causal,
+    double scale);
 
 /// [batch, queries, heads * size] from [batch, queries, heads, size] and
 /// [batch, keys, groups, size]: a group's keys and values serve several heads.

@@ -109,7 +109,7 @@ std::pair<at::Tensor, at::Tensor> Rotary::angles(
       return table.narrow(0, 0, sequence).view({1, sequence, 1, half});
     }
     return table.index_select(0, positions.reshape({-1}))
-        .view({positions.size(0), sequence, 1, half});
+        .view({positions.size(0), positions.size(1), 1, half});
   };
   return {chosen(cosine_), chosen(sine_)};
 }

@@ -1,5 +1,6 @@
 #include "pretrain/batch_feed.h"
 
+#include "pretrain/build_model.h"
 #include "pretrain/stages.h"
 
 #include <utility>
@@ -12,7 +13,8 @@ BatchFeed::BatchFeed(const RunParts& parts, std::int64_t consumed_validation)
 BatchStream BatchFeed::stream(data::Split split, std::int64_t consumed) const {
   const auto& data = parts_.data[split];
   const config::Flags& flags = parts_.config.flags;
-  const distributed::ProcessGroup& sharing = parts_.mesh.data_context();
+  const distributed::ProcessGroup& sharing =
+      parts_.mesh.along(distributed::Axis::data);
   return BatchStream(
       *data,
       {.micro_batch = parts_.engine.train_micro_batch_size_per_gpu(),
@@ -48,7 +50,9 @@ BatchStream& BatchFeed::evaluation_batches(data::Split split) {
 }
 
 models::ModelInput BatchFeed::input_of(const data::TensorBatch& batch) const {
-  return models::pretraining_input(parts_.model, batch, parts_.pretraining);
+  return models::own_sequence(
+      models::pretraining_input(parts_.model, batch, parts_.pretraining),
+      context_of(parts_.config.flags.distributed, parts_.mesh));
 }
 
 models::ModelInput BatchFeed::next_training() {
@@ -70,7 +74,7 @@ pipeline::NextMicroBatch BatchFeed::micro_batches_of(
     std::function<models::ModelInput()> next) const {
   return [this,
           next = std::move(next),
-          inputs = pretraining_inputs(parts_.model, parts_.config.flags.data)] {
+          inputs = pretraining_inputs(parts_.model, parts_.config.flags)] {
     return std::optional(micro_batch_of(parts_.model, inputs, next()));
   };
 }

@@ -44,7 +44,7 @@ BuildOptions build_options(
     const config::Flags& flags) {
   return {
       .seed = static_cast<std::uint64_t>(flags.training.seed),
-      .inputs = pretraining_inputs(description, flags.data)};
+      .inputs = pretraining_inputs(description, flags)};
 }
 
 distributed::ProcessMesh mesh_of(
@@ -56,7 +56,18 @@ distributed::ProcessMesh mesh_of(
           world.size(),
           {.pipeline = static_cast<int>(flags.pipeline_parallel),
            .tensor = static_cast<int>(flags.tensor_parallel),
-           .expert = static_cast<int>(flags.expert_parallel)}));
+           .expert = static_cast<int>(flags.expert_parallel),
+           .context = static_cast<int>(flags.context_parallel)}));
+}
+
+nn::ContextParallel context_of(
+    const config::DistributedFlags& flags,
+    const distributed::ProcessMesh& mesh) {
+  return {
+      .group = mesh.along(Axis::context),
+      .kind = flags.context_parallel_kind == config::ContextParallelKind::ring
+          ? nn::ContextKind::ring
+          : nn::ContextKind::ulysses};
 }
 
 Model build_model(
@@ -71,6 +82,7 @@ Model build_model(
       .tensor_group = mesh.along(Axis::tensor),
       .expert_group = mesh.along(Axis::expert),
       .sequence_parallel = config.flags.distributed.sequence_parallel,
+      .sequence = context_of(config.flags.distributed, mesh),
       .device = device,
       .seed = build.seed,
       .initial_std = config.flags.model.init_method_std};

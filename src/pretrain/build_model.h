@@ -6,6 +6,7 @@
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/model.h>
 #include <cairn/models/model_layers.h>
+#include <cairn/nn/context_parallel.h>
 #include <cairn/pipeline/pipeline_module.h>
 
 #include <cstdint>
@@ -36,6 +37,11 @@ Model build_model(
     at::Device device,
     const Logger& logger,
     const BuildOptions& options);
+
+/// How the ranks share sequences.
+nn::ContextParallel context_of(
+    const config::DistributedFlags& flags,
+    const distributed::ProcessMesh& mesh);
 
 /// How the flags spread a model over the ranks. Throws ConfigError.
 distributed::ProcessMesh mesh_of(

@@ -1,5 +1,6 @@
 #include "pretrain/checked_run.h"
 
+#include "pretrain/check_context.h"
 #include "pretrain/describe_model.h"
 #include "pretrain/flags_schedule.h"
 #include "pretrain/foreign_weights.h"
@@ -87,10 +88,11 @@ CheckedRun check_run(Kind kind, const config::Config& config) {
     run.description =
         describe_model(kind, config.flags, run.foreign->description.vocabulary);
   }
+  check_context(run.description, config.flags);
   check_stages(
       run.description,
       config,
-      pretraining_inputs(run.description, config.flags.data));
+      pretraining_inputs(run.description, config.flags));
   return run;
 }
 

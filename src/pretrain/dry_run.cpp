@@ -29,7 +29,8 @@ std::string dry_run(Kind kind, const config::Config& config) {
   const distributed::MeshShape mesh{
       .data = static_cast<int>(config.data_parallel_size),
       .pipeline = static_cast<int>(flags.pipeline_parallel),
-      .tensor = static_cast<int>(flags.tensor_parallel)};
+      .tensor = static_cast<int>(flags.tensor_parallel),
+      .context = static_cast<int>(flags.context_parallel)};
   const std::string experts = flags.expert_parallel == 1
       ? ""
       : fmt::format(", {} of them sharing out experts", flags.expert_parallel);
@@ -46,7 +47,8 @@ std::string dry_run(Kind kind, const config::Config& config) {
       mesh.data,
       mesh.pipeline,
       mesh.tensor,
-      experts,
+      (mesh.context > 1 ? fmt::format(" x {} context", mesh.context) : "") +
+          experts,
       static_cast<int>(config.deepspeed.zero.stage),
       batches_text(run.plan, config),
       run.plan.iterations,

@@ -60,16 +60,17 @@ std::string layer_counts(const ModelDescription& d) {
 
 models::LayerInputs pretraining_inputs(
     const ModelDescription& d,
-    const config::DataFlags& flags) {
+    const config::Flags& flags) {
   models::LayerInputs fields;
   fields.labels.push_back(&ModelInput::loss_mask);
   switch (d.family) {
     case ModelFamily::gpt2:
     case ModelFamily::llama:
-      if (flags.reset_position_ids) {
+      if (flags.data.reset_position_ids ||
+          flags.distributed.context_parallel > 1) {
         fields.inputs.push_back(&ModelInput::positions);
       }
-      if (flags.reset_attention_mask) {
+      if (flags.data.reset_attention_mask) {
         fields.inputs.push_back(&ModelInput::mask);
       }
       break;

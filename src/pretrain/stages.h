@@ -35,7 +35,7 @@ void check_stages(
 /// What pretraining_input() gives and the model has a use for.
 models::LayerInputs pretraining_inputs(
     const checkpoints::ModelDescription& description,
-    const config::DataFlags& flags);
+    const config::Flags& flags);
 
 /// Chunks of the model on each stage: one, or as many as virtual stages of
 /// --num-layers-per-virtual-pipeline-stage make. Throws ConfigError if they do

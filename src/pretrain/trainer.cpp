@@ -140,7 +140,7 @@ void Trainer::evaluate(Split split, const std::string& at) {
   Engine& engine = parts_.engine;
   const std::int64_t passes = parts_.plan.eval_batch /
       (engine.train_micro_batch_size_per_gpu() *
-       parts_.mesh.data_context().size());
+       parts_.mesh.degree(distributed::Axis::data));
   const auto next = [&] { return batches_->next(split); };
   RunLog::Evaluation evaluation{.split = split, .at = at};
   engine.eval();

@@ -27,6 +27,12 @@ using testing::TemporaryFolder;
 
 constexpr int chance_zeros = 3; ///< gradients that happen to cancel out
 
+/// A bias of keys changes no score's share, so its gradient is a sum that is
+/// nothing but rounding: of ranks that share a sequence it is often exactly 0.
+int chance_zeros_of(const Row& row) {
+  return row.context > 1 ? 24 : chance_zeros;
+}
+
 /// What one process gets; computed in a child, since tests fork.
 Curve reference(const std::string& model) {
   const TemporaryFolder folder;
@@ -63,7 +69,7 @@ Curve reference(const std::string& model) {
       curve.front().losses.size(),
       model == "bert" || parity::has_experts(model) ? 2U : 1U);
   EXPECT_GT(std::abs(curve.back().losses[0] - curve.front().losses[0]), 1e-3);
-  if (model.starts_with("gpt") && !parity::has_experts(model)) {
+  if (model == "gpt" || model == "gpt_of_5") {
     EXPECT_NEAR(
         curve.front().zeros,
         parity::unused_positions * parity::hidden,
@@ -80,15 +86,15 @@ const Curve& wanted(const std::string& model) {
       : curves.emplace(model, reference(model)).first->second;
 }
 
-void expect_near(const Point& got, const std::string& model, int step) {
-  const Point& there = wanted(model)[static_cast<std::size_t>(step)];
+void expect_near(const Point& got, const Row& row, int step) {
+  const Point& there = wanted(row.model)[static_cast<std::size_t>(step)];
   ASSERT_EQ(got.losses.size(), there.losses.size());
   for (std::size_t i = 0; i < got.losses.size(); ++i) {
     EXPECT_NEAR(got.losses[i], there.losses[i], 2e-5)
         << "step " << step << ", loss " << i;
   }
   EXPECT_NEAR(got.norm, there.norm, 2e-4) << "step " << step;
-  EXPECT_NEAR(got.zeros, there.zeros, chance_zeros) << "step " << step;
+  EXPECT_NEAR(got.zeros, there.zeros, chance_zeros_of(row)) << "step " << step;
   EXPECT_NEAR(got.weights, there.weights, 2e-3) << "step " << step;
   const auto expect_close = [&](double ElementSums::*sum) {
     const double wanted_sum = there.variance.*sum;
@@ -109,7 +115,7 @@ TEST_P(Parity, FollowsTheCurveOfOneProcess) {
   run_ranks({.ranks = row.ranks()}, [&](const distributed::World& world) {
     Training training(row, world);
     for (int i = 0; i < steps; ++i) {
-      expect_near(training.step(), row.model, i);
+      expect_near(training.step(), row, i);
     }
   });
 }
@@ -204,8 +210,55 @@ void add_expert_rows(std::vector<Row>& result) {
        .virtual_layers = 1});
 }
 
+/// Ranks that share sequences.
+void add_context_rows(std::vector<Row>& result) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    result.push_back(
+        {.name = fmt::format("ring2_zero{}", stage),
+         .context = 2,
+         .stage = stage});
+  }
+  result.push_back({.name = "ring4", .context = 4});
+  result.push_back(
+      {.name = "ring2_data2_zero3", .data = 2, .context = 2, .stage = 3});
+  result.push_back(
+      {.name = "ring2_tensor2_sequence_recompute",
+       .tensor = 2,
+       .context = 2,
+       .stage = 1,
+       .sequence_parallel = true,
+       .recompute = true});
+  result.push_back(
+      {.name = "ring2_pipeline2_zb_h1",
+       .pipeline = 2,
+       .context = 2,
+       .stage = 1,
+       .schedule = "zb-h1"});
+  result.push_back(
+      {.name = "ulysses2_data2_zero2",
+       .data = 2,
+       .context = 2,
+       .context_kind = "a2a",
+       .stage = 2});
+  result.push_back(
+      {.name = "ulysses2_tensor2_zero3",
+       .tensor = 2,
+       .context = 2,
+       .context_kind = "a2a",
+       .stage = 3});
+  for (const char* kind : {"p2p", "a2a"}) {
+    result.push_back(
+        {.name = fmt::format("rotary_pipeline2_{}", kind),
+         .model = "gpt_rotary",
+         .pipeline = 2,
+         .context = 2,
+         .context_kind = kind});
+  }
+}
+
 std::vector<Row> rows() {
   std::vector<Row> result;
+  add_context_rows(result);
   for (int stage = 0; stage <= 3; ++stage) {
     result.push_back(
         {.name = fmt::format("data2_zero{}", stage),
@@ -376,6 +429,7 @@ TEST_P(ParityOfCheckpoints, AnyLayoutLoadsWhatAnotherSaved) {
          .stage = 1,
          .schedule = "interleaved",
          .virtual_layers = 1});
+    layouts.push_back({.name = "ring2", .context = 2, .stage = 3});
   }
   if (parity::has_experts(model)) {
     layouts = {
@@ -411,7 +465,7 @@ TEST_P(ParityOfCheckpoints, AnyLayoutLoadsWhatAnotherSaved) {
             Training training(loader, world);
             training.engine->load_checkpoint(folder.path() / saver.name);
             for (int i = steps / 2; i < steps; ++i) {
-              expect_near(training.step(), model, i);
+              expect_near(training.step(), loader, i);
             }
           });
     }

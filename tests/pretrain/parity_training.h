@@ -40,13 +40,15 @@ struct Row {
   int data = 1;
   int pipeline = 1;
   int expert = 1; ///< of the data parallel ranks
+  int context = 1;
+  std::string context_kind = "p2p";
   int stage = 0;
   bool sequence_parallel = false;
   bool recompute = false;
   std::string schedule = "1f1b";
   std::string partition{}; ///< of the pipeline; none: the default
   int virtual_layers = 0;  ///< of each virtual stage; 0: there are none
-  int ranks() const { return tensor * data * pipeline; }
+  int ranks() const { return tensor * data * pipeline * context; }
 };
 
 inline void PrintTo(const Row& row, std::ostream* out) {
@@ -93,6 +95,12 @@ inline checkpoints::ModelDescription describe(const std::string& model) {
       .sequence = sequence + unused_positions,
       .vocabulary = vocabulary,
       .padded_vocabulary = 64};
+  if (model == "gpt_rotary") { // with fewer heads of keys, as Llamas have
+    auto d = models::gpt_description(sizes);
+    d.position = checkpoints::PositionKind::rotary;
+    d.key_value_heads = 2;
+    return d;
+  }
   if (model.starts_with("gpt")) {
     auto d = models::gpt_description(sizes);
     if (has_experts(model)) {
@@ -196,6 +204,10 @@ inline config::Config config_of(const Row& row) {
       std::to_string(row.tensor),
       "--pipeline-model-parallel-size",
       std::to_string(row.pipeline),
+      "--context-parallel-size",
+      std::to_string(row.context),
+      "--cp-comm-type",
+      row.context_kind,
       "--pipeline-schedule",
       row.schedule};
   if (row.expert > 1) {
@@ -226,18 +238,13 @@ struct Training {
   Training(const Row& the_row, const distributed::World& world)
       : row(the_row),
         description(describe(row.model)),
-        mesh(
-            world.group(),
-            {.data = row.data,
-             .pipeline = row.pipeline,
-             .tensor = row.tensor,
-             .expert = row.expert}) {
+        config(config_of(row)),
+        mesh(mesh_of(config.flags.distributed, world.group())) {
     const Logger logger({.least = LogLevel::error});
-    const config::Config config = config_of(row);
     check_stages(
         description,
         config,
-        pretraining_inputs(description, config.flags.data));
+        pretraining_inputs(description, config.flags));
     engine.emplace(initialize({.model = build_model(
                                    description,
                                    config,
@@ -254,14 +261,17 @@ struct Training {
   }
 
   Point step() {
-    const distributed::ProcessGroup& sharing = mesh.data_context();
+    const distributed::ProcessGroup& sharing =
+        mesh.along(distributed::Axis::data);
     const int passes = micro_batches / sharing.size();
     const int number = static_cast<int>(engine->global_steps());
     int pass = 0;
     const auto next = [&] {
-      return models::pretraining_input(
-          description,
-          batch_of(row.model, number, sharing.rank() * passes + pass++));
+      return models::own_sequence(
+          models::pretraining_input(
+              description,
+              batch_of(row.model, number, sharing.rank() * passes + pass++)),
+          context_of(config.flags.distributed, mesh));
     };
     std::map<std::string, double> sums;
     const auto add = [&](const auto& losses, int times) {
@@ -273,7 +283,7 @@ struct Training {
       engine->train_batch([&] {
         return std::optional(micro_batch_of(
             description,
-            pretraining_inputs(description, config::DataFlags{}),
+            pretraining_inputs(description, config.flags),
             next()));
       });
       add(engine->loss_parts(), passes);
@@ -294,16 +304,18 @@ struct Training {
         .variance = states[0]};
     for (const auto& [name, sum] : sums) {
       point.losses.push_back(
-          sharing.all_reduce(at::full({1}, sum, at::kDouble))
+          mesh.data_context()
+              .all_reduce(at::full({1}, sum, at::kDouble))
               .wait()
               .item<double>() /
-          micro_batches);
+          (micro_batches * row.context));
     }
     return point;
   }
 
   Row row;
   checkpoints::ModelDescription description;
+  config::Config config;
   distributed::ProcessMesh mesh;
   std::optional<Engine> engine;
 };

@@ -1,3 +1,4 @@
+#include "pretrain/check_context.h"
 #include "pretrain/describe_model.h"
 #include "pretrain/run_plan.h"
 #include "pretrain/stages.h"
@@ -39,6 +40,11 @@ config::Config config_of(const Words& more, std::int64_t world = 1) {
   }
   flags.insert(flags.end(), more.begin(), more.end());
   return config::Config::load({.flags = flags, .world_size = world});
+}
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
 }
 
 TEST(RunPlan, CountsIterationsSamplesAndTokens) {
@@ -177,6 +183,65 @@ TEST(DescribeModel, HasBertsHeads) {
   EXPECT_FALSE(without.next_sentence_head);
 }
 
+/// What two ranks that share sequences cannot do.
+std::string refused_in_context(Kind kind, const Words& more) {
+  const auto config =
+      config_of(Words{"--context-parallel-size", "2"} + more, 4);
+  const auto model = describe_model(kind, config.flags, 512);
+  return error_text([&] { check_context(model, config.flags); });
+}
+
+TEST(Context, RefusesWhatRanksThatShareSequencesCannotDo) {
+  const Words still{"--attention-dropout", "0"};
+  const Words exchange{"--cp-comm-type", "a2a"};
+  EXPECT_EQ(refused_in_context(Kind::gpt, still), "");
+  EXPECT_EQ(refused_in_context(Kind::gpt, exchange), "");
+  EXPECT_THAT(
+      refused_in_context(Kind::gpt, {}),
+      HasSubstr("--attention-dropout: ring attention drops no weights, 0.1 "
+                "are asked for; give --attention-dropout 0, or "
+                "--cp-comm-type a2a"));
+  EXPECT_THAT(
+      refused_in_context(Kind::bert, still),
+      HasSubstr("left-to-right models only"));
+  EXPECT_THAT(
+      refused_in_context(Kind::t5, still),
+      HasSubstr("left-to-right models only"));
+  EXPECT_THAT(
+      refused_in_context(
+          Kind::gpt,
+          still + Words{"--position-embedding-type", "relative"}),
+      HasSubstr("relative positions"));
+  EXPECT_THAT(
+      refused_in_context(Kind::gpt, still + Words{"--reset-attention-mask"}),
+      HasSubstr("--reset-attention-mask: documents are kept apart"));
+  EXPECT_THAT(
+      refused_in_context(
+          Kind::gpt,
+          exchange +
+              Words{"--group-query-attention", "--num-key-value-heads", "1"}),
+      HasSubstr("--num-key-value-heads: 1 heads cannot be exchanged among "
+                "context 2 x tensor 1 ranks"));
+  EXPECT_EQ(
+      refused_in_context(
+          Kind::gpt,
+          exchange + Words{"--tensor-model-parallel-size", "2"}),
+      "");
+  // What the flags alone contradict, `cairn config` says.
+  EXPECT_THAT(
+      error_text([&] {
+        config_of(
+            {"--context-parallel-size",
+             "8",
+             "--tensor-model-parallel-size",
+             "4",
+             "--sequence-parallel"},
+            32);
+      }),
+      HasSubstr("16 is not divisible by --tensor-model-parallel-size x "
+                "--context-parallel-size 32"));
+}
+
 /// Whether a model of two layers (T5: two and one) can be cut so.
 void cut(Kind kind, int stages, const std::string& partition = "") {
   config::Config config = config_of({"--decoder-num-layers", "1"});
@@ -186,7 +251,7 @@ void cut(Kind kind, int stages, const std::string& partition = "") {
     config.deepspeed.pipeline.partition = partition;
   }
   const auto model = describe_model(kind, config.flags, 512);
-  check_stages(model, config, pretraining_inputs(model, config.flags.data));
+  check_stages(model, config, pretraining_inputs(model, config.flags));
 }
 
 TEST(Stages, HaveABlockEach) {

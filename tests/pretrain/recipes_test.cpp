@@ -65,8 +65,7 @@ void expect_counted(Kind kind, const config::Flags& flags) {
   EXPECT_EQ(size.padded_vocabulary, model.padded_vocabulary);
   EXPECT_EQ(size.parameters, parameters_of(model, 1));
   const auto layers =
-      models::model_layers(model, {}, pretraining_inputs(model, flags.data))
-          .layers;
+      models::model_layers(model, {}, pretraining_inputs(model, flags)).layers;
   ASSERT_EQ(size.rank_layers.size(), layers.size());
   std::int64_t of_rank = 0;
   std::map<std::string, std::string> ties;
@@ -157,7 +156,7 @@ TEST_P(Recipes, IsWhatPretrainTakesOnAWorldOfItsSize) {
       config::model_size(counted(kind), config.flags);
   const ModelDescription model =
       describe_model(kind, config.flags, size.vocabulary);
-  check_stages(model, config, pretraining_inputs(model, config.flags.data));
+  check_stages(model, config, pretraining_inputs(model, config.flags));
   expect_counted(kind, config.flags);
   EXPECT_LT(
       std::abs(static_cast<double>(size.parameters) - GetParam().parameters),

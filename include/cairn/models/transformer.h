@@ -4,6 +4,7 @@
 #include <cairn/checkpoint/model_description.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/nn/checkpoint_options.h>
+#include <cairn/nn/context_parallel.h>
 #include <torch/nn/module.h>
 
 #include <cstdint>
@@ -34,6 +35,7 @@ struct ModelInput {
   at::Tensor loss_mask{};     ///< shaped as labels: how much each one counts
   at::Tensor next_sentence{}; ///< [batch], BERT: 1 where it is not the next
   bool want_logits = false;   ///< also where there are labels
+  int sequence_ranks = 1;     ///< that have parts of it; see own_sequence()
 };
 
 struct ModelOutput {
@@ -49,6 +51,9 @@ struct ModelOptions {
   /// Shares out the experts; its ranks have other batches of the same size.
   distributed::ProcessGroup expert_group{};
   bool sequence_parallel = false;
+  /// Ranks that share every sequence; each gives the model own_sequence() of
+  /// its batches. GPT and Llama.
+  nn::ContextParallel sequence{};
   at::ScalarType dtype = at::kFloat;
   at::Device device = at::kCPU;
   /// Of the initial weights, which depend on nothing else; none: parameters are
@@ -76,6 +81,12 @@ class Transformer : public torch::nn::Module {
  private:
   ModelDescription description_;
 };
+
+/// This rank's part of a batch whose sequences ranks share: its tokens with
+/// their labels and positions. Throws ConfigError for what cannot be shared.
+ModelInput own_sequence(
+    const ModelInput& whole,
+    const nn::ContextParallel& sequence);
 
 /// GPT, Llama, BERT, RoBERTa or T5. Throws ConfigError for what the ranks
 /// cannot share, CheckpointError for what no model can be.

@@ -53,6 +53,7 @@ class SelfAttention : public Layer {
  private:
   AttentionOptions options_;
   distributed::ProcessGroup group_;
+  ContextParallel sequence_;
   std::shared_ptr<ColumnLinear> query_key_value_;
   std::shared_ptr<RowLinear> dense_;
 };

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/process_group.h>
+#include <cairn/nn/context_parallel.h>
 #include <cairn/nn/initial_weights.h>
 #include <cairn/nn/parameter_slices.h>
 #include <cairn/nn/sliced_shape.h>
@@ -25,6 +26,8 @@ struct LayerContext {
   distributed::ProcessGroup group{};        ///< that shares the layer
   distributed::ProcessGroup expert_group{}; ///< that shares out its experts
   bool sequence_parallel = false;
+  /// Ranks that have a part of every sequence each; `group` then shares that.
+  ContextParallel sequence{};
   at::ScalarType dtype = at::kFloat;
   at::Device device = at::kCPU;
   /// None: parameters are left unset, for weights that are loaded.

@@ -35,7 +35,8 @@ class Rotary {
   explicit Rotary(const RotaryOptions& options);
 
   /// Cosine and sine, [batch or 1, sequence, 1, head_size / 2]; without
-  /// positions, which are [batch, sequence], those are 0, 1, ….
+  /// positions, which are [batch, sequence], those are 0, 1, …. Positions may
+  /// be of a part of the sequence: then so are the angles.
   std::pair<at::Tensor, at::Tensor> angles(
       const at::Tensor& positions,
       std::int64_t sequence,

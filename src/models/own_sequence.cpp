@@ -1,0 +1,37 @@
+#include <cairn/models/transformer.h>
+
+#include <ATen/ops/arange.h>
+#include <cairn/base/error.h>
+
+namespace cairn::models {
+
+ModelInput own_sequence(
+    const ModelInput& whole,
+    const nn::ContextParallel& sequence) {
+  if (!sequence.is_on()) {
+    return whole;
+  }
+  if (whole.mask.defined()) {
+    throw ConfigError(
+        {.what = "a mask for a sequence that ranks share",
+         .where = "--context-parallel-size",
+         .remedy = "leave it out: they look back, and at no padding"});
+  }
+  const auto part = [&](const at::Tensor& x) {
+    return x.defined() ? nn::own_sequence(x, sequence) : x;
+  };
+  ModelInput own = whole;
+  own.tokens = part(whole.tokens);
+  own.positions = part(
+      whole.positions.defined()
+          ? whole.positions
+          : at::arange(whole.tokens.size(1), whole.tokens.options())
+                .expand_as(whole.tokens));
+  own.token_types = part(whole.token_types);
+  own.labels = part(whole.labels);
+  own.loss_mask = part(whole.loss_mask);
+  own.sequence_ranks = sequence.group.size();
+  return own;
+}
+
+} // namespace cairn::models
