@@ -65,9 +65,12 @@ double number(const Tensors& tensors, const std::string& name) {
   return tensors.at(name).item<double>();
 }
 
-void expect_close(const at::Tensor& ours, const at::Tensor& theirs) {
+void expect_close(
+    const at::Tensor& ours,
+    const at::Tensor& theirs,
+    double tolerance = 1e-5) {
   ASSERT_EQ(ours.sizes(), theirs.sizes());
-  EXPECT_TRUE(at::allclose(ours, theirs, 1e-5, 1e-5))
+  EXPECT_TRUE(at::allclose(ours, theirs, 1e-5, tolerance))
       << (ours - theirs).abs().max().item<double>();
 }
 
@@ -205,7 +208,8 @@ TEST(Probe, CutsRoBertaWithoutAChange) {
     EXPECT_GT(whole.size(), 30U);
     for (const auto& [name, values] : cut) {
       SCOPED_TRACE(name);
-      expect_close(values, whole.at(name));
+      // Products of other sizes add up in another order.
+      expect_close(values, whole.at(name), 1e-4);
     }
   });
 }
