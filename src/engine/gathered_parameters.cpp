@@ -51,6 +51,13 @@ void GatheredParameters::open(const std::vector<int>& parameters) {
   const torch::autograd::AutoGradMode no_grad(false);
   for (const int parameter : parameters) {
     const int bucket = layout.bucket_of(parameter);
+    if (modifier_rank_ && layout.buckets()[bucket].expert) {
+      throw ConfigError(
+          {.what = "one rank cannot change experts for all: others have other "
+                   "ones",
+           .where = layout.parameters()[parameter].name,
+           .remedy = "load weights from a checkpoint instead"});
+    }
     if (std::ranges::find(buckets_, bucket) == buckets_.end()) {
       if (core_->gatherer() != nullptr) {
         core_->gatherer()->pin(bucket);

@@ -99,8 +99,7 @@ void add_balance_loss(
   if (!balance_loss.defined() || !output.loss.defined()) {
     return;
   }
-  const at::Tensor weighed =
-      balance_loss.view({}) * d.experts->loss_coefficient;
+  const at::Tensor weighed = balance_loss.sum() * d.experts->loss_coefficient;
   output.loss = output.loss + weighed;
   output.losses.emplace_back("moe loss", weighed);
 }
