@@ -1,6 +1,7 @@
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>
+#include <cairn/config/curriculum_length.h>
 #include <cairn/config/reference.h>
 #include "cli/command.h"
 #include "cli/run_shape.h"
@@ -112,6 +113,15 @@ int check(const Arguments& arguments) {
   }
   if (resolved.deepspeed.batch) {
     fmt::print(stderr, "{}\n", describe(*resolved.deepspeed.batch));
+  }
+  if (resolved.deepspeed.elasticity.enabled) {
+    fmt::print(stderr, "elastic batch {}\n", shown_elasticity(resolved));
+  }
+  if (resolved.deepspeed.curriculum.enabled) {
+    fmt::print(
+        stderr,
+        "curriculum {}\n",
+        describe(resolved.deepspeed.curriculum));
   }
   fmt::print("{}\n", resolved.json());
   return exit_ok;

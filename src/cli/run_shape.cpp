@@ -3,6 +3,8 @@
 #include "cli/byte_size.h"
 
 #include <cairn/base/error.h>
+#include <cairn/config/curriculum_length.h>
+#include <cairn/config/elastic_batch.h>
 #include <cairn/pipeline/partition.h>
 
 #include <fmt/format.h>
@@ -231,7 +233,11 @@ std::string shown_length(const RunShape& shape, const Config& config) {
   } else {
     return "not said";
   }
-  return fmt::format("{}, {} tokens", text, shown_count(samples * length));
+  return fmt::format(
+      "{}, {}{} tokens",
+      text,
+      config.deepspeed.curriculum.enabled ? "less than " : "",
+      shown_count(samples * length));
 }
 
 std::string shown_states(const RunShape& shape) {
@@ -250,6 +256,12 @@ std::string shown_states(const RunShape& shape) {
 }
 
 } // namespace
+
+std::string shown_elasticity(const Config& config) {
+  return config::describe(config::resolve_elastic_batch(
+      config.deepspeed.elasticity,
+      config.data_parallel_size));
+}
 
 RunShape shape_of(config::ModelKind kind, const Config& config) {
   if (!config.deepspeed.batch) {
@@ -303,7 +315,13 @@ std::string describe(const RunShape& shape, const Config& config) {
   if (!config.flags.training.rampup_batch_size.empty()) {
     line("ramp-up", shown_rampup(config));
   }
+  if (config.deepspeed.elasticity.enabled) {
+    line("elastic", shown_elasticity(config));
+  }
   line("length", shown_length(shape, config));
+  if (config.deepspeed.curriculum.enabled) {
+    line("curriculum", config::describe(config.deepspeed.curriculum));
+  }
   line("partition", zero::describe(shape.policy));
   const StageShape& largest = shape.stages[shape.largest];
   line(

@@ -44,4 +44,7 @@ RunShape shape_of(config::ModelKind kind, const config::Config& config);
 /// Lines for people.
 std::string describe(const RunShape& shape, const config::Config& config);
 
+/// With `elasticity`: the batch, and the ranks that can share it.
+std::string shown_elasticity(const config::Config& config);
+
 } // namespace cairn::cli

@@ -1,8 +1,12 @@
 #include "config/check.h"
 
+#include <cairn/config/curriculum_length.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 
 namespace cairn::config {
 namespace {
@@ -153,8 +157,16 @@ void check_curriculum(const Config& config) {
             *plan.min_difficulty,
             *plan.max_difficulty));
   }
+  constexpr std::int64_t longest = std::int64_t{1} << 40;
+  if (*plan.max_difficulty > longest) {
+    refuse(
+        config,
+        section + "max_difficulty",
+        fmt::format("{} is no length of a sequence", *plan.max_difficulty));
+  }
   if (*plan.schedule_type == CurriculumSchedule::fixed_discrete) {
     need("schedule_config.difficulty", !plan.difficulty.empty());
+    need("schedule_config.max_step", !plan.max_step.empty());
     if (plan.max_step.size() + 1 != plan.difficulty.size()) {
       refuse(
           config,
@@ -164,6 +176,14 @@ void check_curriculum(const Config& config) {
               plan.difficulty.size(),
               plan.difficulty.size() - 1,
               plan.max_step.size()));
+    }
+    if (std::ranges::adjacent_find(
+            plan.max_step,
+            std::ranges::greater_equal()) != plan.max_step.end()) {
+      refuse(
+          config,
+          section + "schedule_config.max_step",
+          "each step must be behind the one before");
     }
     return;
   }
@@ -175,6 +195,16 @@ void check_curriculum(const Config& config) {
       "schedule_config.root_degree",
       plan.root_degree.has_value() ||
           *plan.schedule_type != CurriculumSchedule::fixed_root);
+  if (curriculum_length(plan, 1) < 1) {
+    refuse(
+        config,
+        section + "schedule_config.difficulty_step",
+        fmt::format(
+            "{} tokens, rounded down to a multiple of {}, are none",
+            *plan.min_difficulty,
+            *plan.difficulty_step),
+        "raise min_difficulty, or lower difficulty_step");
+  }
 }
 
 void check_rest(const Config& config) {

@@ -1,6 +1,7 @@
 #include <cairn/config/config.h>
 
 #include <cairn/base/error.h>
+#include <cairn/config/elastic_batch.h>
 #include <cairn/config/hjson.h>
 #include "config/deepspeed_reader.h"
 #include "config/flag_file.h"
@@ -118,11 +119,22 @@ void resolve_batch_of(
       config.warnings.push_back(
           place_of(config.given, "elasticity") + " overrides the batch keys");
     }
-    deepspeed.batch = resolve_elastic_batch(
-                          deepspeed.elasticity,
-                          config.data_parallel_size,
-                          place_of(config.given, "elasticity"))
-                          .batch;
+    const std::string where = place_of(config.given, "elasticity");
+    const ElasticBatch elastic = resolve_elastic_batch(
+        deepspeed.elasticity,
+        config.data_parallel_size,
+        where);
+    deepspeed.batch = elastic.batch;
+    if (const auto common =
+            batch_of_others(deepspeed.elasticity, config.data_parallel_size)) {
+      config.warnings.push_back(fmt::format(
+          "{}: {} ranks cannot share the batch of {} that others have; theirs "
+          "is {}",
+          where,
+          config.data_parallel_size,
+          *common,
+          elastic.batch.train));
+    }
   } else {
     // The line of the first batch key, or of one that is wrong by itself.
     std::string where = file;

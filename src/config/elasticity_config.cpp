@@ -1,4 +1,4 @@
-#include <cairn/config/elasticity_config.h>
+#include <cairn/config/elastic_batch.h>
 
 #include <cairn/base/error.h>
 
@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 
 namespace cairn::config {
@@ -51,6 +52,10 @@ Integers ranks_for(
   return {ranks.begin(), ranks.end()};
 }
 
+bool contains(const Integers& numbers, Integer number) {
+  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+}
+
 class Elastic {
  public:
   Elastic(const ElasticityConfig& config, Integer world, std::string where)
@@ -59,8 +64,18 @@ class Elastic {
   ElasticBatch resolve() const {
     check();
     const Choice choice = config_.version > 0.15 ? by_node() : by_rank();
-    if (std::find(choice.ranks.begin(), choice.ranks.end(), world_) ==
-        choice.ranks.end()) {
+    if (!contains(choice.ranks, world_)) {
+      if (choice.ranks.empty()) {
+        fail(
+            "no elastic batch fits",
+            fmt::format(
+                "at most {} samples, micro batches of {}, {} to {} ranks",
+                config_.max_train_batch_size,
+                fmt::join(config_.micro_batch_sizes, ", "),
+                config_.min_gpus,
+                config_.max_gpus),
+            "raise max_train_batch_size, or add a smaller micro batch");
+      }
       fail(
           fmt::format("world size {} cannot run this elastic batch", world_),
           fmt::format("batch {}", choice.batch),
@@ -83,6 +98,16 @@ class Elastic {
         "no micro batch divides what one rank gets",
         fmt::format("batch {}, world size {}", choice.batch, world_),
         "add a micro batch size of 1");
+  }
+
+  std::optional<Integer> of_others() const {
+    if (config_.version < 0.15) {
+      return std::nullopt;
+    }
+    const Choice choice = common_of_nodes();
+    return choice.ranks.empty() || contains(choice.ranks, world_)
+        ? std::nullopt
+        : std::optional(choice.batch);
   }
 
  private:
@@ -171,7 +196,7 @@ class Elastic {
 
   // Version 0.2 counts nodes: all data-parallel ranks of a node come and go
   // together.
-  Choice by_node() const {
+  Choice common_of_nodes() const {
     const Integer per_node =
         config_.num_gpus_per_node / config_.model_parallel_size;
     const Integer most_batch = config_.max_train_batch_size / per_node;
@@ -191,31 +216,28 @@ class Elastic {
     for (Integer& ranks : choice.ranks) {
       ranks *= per_node;
     }
-    const Integer data_parallel = world_ / config_.model_parallel_size;
-    if (std::find(choice.ranks.begin(), choice.ranks.end(), data_parallel) !=
-        choice.ranks.end()) {
-      return choice;
-    }
-    return for_this_world(data_parallel);
+    return choice;
+  }
+
+  // `world_` counts copies of the model, as the choice does. DeepSpeed divides
+  // it by model_parallel_size once more, and then refuses worlds that fit.
+  Choice by_node() const {
+    const Choice choice = common_of_nodes();
+    return contains(choice.ranks, world_) ? choice : for_this_world();
   }
 
   // This world shares no factor with the common batch: the largest (or, when
   // smaller is preferred, the smallest) multiple that fits it alone.
-  Choice for_this_world(Integer ranks) const {
+  Choice for_this_world() const {
     Integers batches;
     for (const Integer micro : config_.micro_batch_sizes) {
-      if (ranks > 0) {
-        const Integer smallest = micro * ranks;
-        batches.push_back(config_.max_train_batch_size / smallest * smallest);
-      }
-    }
-    if (batches.empty()) {
-      return {};
+      const Integer smallest = micro * world_;
+      batches.push_back(config_.max_train_batch_size / smallest * smallest);
     }
     const auto [low, high] =
         std::minmax_element(batches.begin(), batches.end());
     const Integer batch = config_.prefer_larger_batch ? *high : *low;
-    return batch > 0 ? Choice{batch, {ranks}} : Choice{};
+    return batch > 0 ? Choice{batch, {world_}} : Choice{};
   }
 
   [[noreturn]] void fail(
@@ -241,6 +263,31 @@ ElasticBatch resolve_elastic_batch(
     std::int64_t world_size,
     const std::string& where) {
   return Elastic(config, world_size, where).resolve();
+}
+
+std::optional<std::int64_t> batch_of_others(
+    const ElasticityConfig& config,
+    std::int64_t world_size) {
+  return Elastic(config, world_size, "elasticity").of_others();
+}
+
+void require_model_ranks(const ElasticityConfig& config, std::int64_t ranks) {
+  const bool counts_nodes =
+      config.version > 0.15 && config.num_gpus_per_node > 1;
+  if (config.enabled && counts_nodes && config.model_parallel_size != ranks) {
+    throw ConfigError(
+        {.what = "another number of ranks shares one copy of the model",
+         .where = "elasticity.model_parallel_size",
+         .values = fmt::format("{}, not {}", ranks, config.model_parallel_size),
+         .remedy = fmt::format("set it to {}", ranks)});
+  }
+}
+
+std::string describe(const ElasticBatch& elastic) {
+  return fmt::format(
+      "{} at {} data-parallel ranks",
+      elastic.batch.train,
+      fmt::join(elastic.valid_world_sizes, ", "));
 }
 
 } // namespace cairn::config

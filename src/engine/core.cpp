@@ -7,6 +7,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <cairn/base/error.h>
+#include <cairn/config/curriculum_length.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -193,6 +194,21 @@ void Core::warn_of_unused_options() const {
         "activation_checkpointing is set, but the model does not use it; give "
         "engine.checkpoint_options() to its calls of cairn::checkpoint()");
   }
+  if (config().curriculum.enabled && !curriculum_used_ && world_.rank() == 0) {
+    logger_.warning(
+        "curriculum_learning is set, but nobody asks for its length; cut every "
+        "batch to engine.curriculum_seqlen()");
+  }
+}
+
+std::optional<std::int64_t> Core::curriculum_seqlen() {
+  curriculum_used_ = true;
+  if (!config().curriculum.enabled || !training_) {
+    return std::nullopt;
+  }
+  return config::curriculum_length(
+      config().curriculum,
+      counters_.global_steps + 1);
 }
 
 void Core::step() {

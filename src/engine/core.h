@@ -147,6 +147,7 @@ class Core {
   }
 
   const nn::CheckpointOptions& checkpoint_options();
+  std::optional<std::int64_t> curriculum_seqlen();
 
   MemoryReport memory_report() const;
   at::Tensor full_parameter(const std::string& name);
@@ -297,6 +298,7 @@ class Core {
   std::unique_ptr<pipeline::Executor> pipeline_; ///< none: one stage
   nn::CheckpointOptions checkpoint_options_;
   bool checkpoint_options_used_ = false;
+  bool curriculum_used_ = false;
   int optimizer_states_ = 2; ///< of a client's optimizer: a guess
   bool clients_optimizer_ = false;
   ActivationMeter activations_;

@@ -112,11 +112,11 @@ at::Tensor Core::train_batch(const pipeline::NextMicroBatch& next) {
         {.what = "train_batch() while evaluating",
          .remedy = "call engine.train() first"});
   }
+  at::Tensor loss =
+      pipeline_->train_batch(next, static_cast<int>(batch().accumulation));
   if (std::exchange(first_pass_, false)) {
     warn_of_unused_options();
   }
-  at::Tensor loss =
-      pipeline_->train_batch(next, static_cast<int>(batch().accumulation));
   monitor_.add_loss(loss);
   write_step();
   return loss;

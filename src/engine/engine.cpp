@@ -122,6 +122,9 @@ std::vector<std::pair<std::string, at::Tensor>> Engine::loss_parts() const {
 void Engine::set_train_batch_size(std::int64_t samples) {
   core_->set_train_batch_size(samples);
 }
+std::optional<std::int64_t> Engine::curriculum_seqlen() const {
+  return core_->curriculum_seqlen();
+}
 std::int64_t Engine::train_micro_batch_size_per_gpu() const {
   return core_->batch().micro;
 }

@@ -4,6 +4,7 @@
 
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>
+#include <cairn/config/elastic_batch.h>
 
 #include <utility>
 
@@ -59,6 +60,11 @@ Initialized initialize(InitializeOptions options) {
   config::Config config = options.settings
       ? std::move(*options.settings)
       : config::Config::load(source_of(options, data_parallel.size()));
+  if (!options.settings) {
+    config::require_model_ranks(
+        config.deepspeed.elasticity,
+        world.size() / data_parallel.size());
+  }
   const bool drop_last = config.deepspeed.dataloader.drop_last;
 
   auto core = std::make_shared<engine::Core>(engine::CoreOptions{

@@ -21,8 +21,10 @@ constexpr std::array used{
     "checkpoint.keep_last",
     "communication_data_type",
     "csv_monitor",
+    "curriculum_learning", // checked again with the first pass
     "data_types.grad_accum_dtype",
     "dataloader_drop_last",
+    "elasticity",
     "fp16.at_minimum_scale",
     "fp16.consecutive_hysteresis",
     "fp16.enabled",

@@ -58,6 +58,9 @@ std::string iteration_line(
   if (values.params_norm) {
     line.add("params norm: {:.3f}", *values.params_norm);
   }
+  if (values.curriculum_length) {
+    line.add("curriculum seqlen: {:5}", *values.curriculum_length);
+  }
   line.add("actual seqlen: {:5}", values.sequence_length);
   line.add("number of skipped iterations: {:3}", values.skipped);
   line.add("number of nan iterations: {:3}", values.nan);

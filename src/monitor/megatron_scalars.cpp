@@ -105,6 +105,11 @@ std::vector<Scalar> megatron_scalars(
   curves.over_all(
       "seqlen/actual_seq_length",
       static_cast<double>(values.sequence_length));
+  if (values.curriculum_length) {
+    curves.over_all(
+        "seqlen/curriculum_seqlen",
+        static_cast<double>(*values.curriculum_length));
+  }
   if (values.memory && choice.memory_to_tensorboard) {
     curves.over_iterations(
         "mem-allocated-bytes",

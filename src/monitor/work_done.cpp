@@ -9,7 +9,8 @@ void WorkDone::add(const IterationValues& values) {
   const double batch = count * static_cast<double>(values.batch_size);
   iterations += count;
   samples += batch;
-  tokens += batch * static_cast<double>(values.sequence_length);
+  tokens += values.tokens ? count * *values.tokens
+                          : batch * static_cast<double>(values.sequence_length);
   flops += count * values.flops;
 }
 

@@ -61,7 +61,7 @@ models::ModelInput BatchFeed::next_training() {
   BatchStream& batches = training_batches();
   const data::TensorBatch batch = [&] {
     const monitor::TimerScope loading(timers("data loader"));
-    return batches.next();
+    return batches.next(parts_.engine.curriculum_seqlen());
   }();
   return input_of(batch);
 }

@@ -21,6 +21,7 @@ class BatchFeed {
   /// Before the batches of a step: they come from where the engine stands,
   /// which a roll-back may have moved.
   void begin_step() { step_begins_ = true; }
+  /// As long as the curriculum has it.
   models::ModelInput next_training();
   /// Validation goes on where the last evaluation ended.
   models::ModelInput next(data::Split split);

@@ -3,6 +3,7 @@
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -47,8 +48,8 @@ BatchStream::BatchStream(SplitData data, const Options& options)
       data::Loader::Options{.workers = options.workers});
 }
 
-data::TensorBatch BatchStream::next() {
-  const std::optional<data::Batch> batch = loader_->next();
+data::TensorBatch BatchStream::next(std::optional<std::int64_t> length) {
+  std::optional<data::Batch> batch = loader_->next();
   if (!batch) {
     throw DataError(
         {.what = "the data is at its end",
@@ -58,6 +59,9 @@ data::TensorBatch BatchStream::next() {
              "train for fewer samples, or with --dataloader-type cyclic"});
   }
   consumed_ = batch->consumed_samples;
+  if (length) {
+    data::truncate(*batch, static_cast<std::size_t>(*length));
+  }
   return data::TensorBatch(*batch).to(device_);
 }
 

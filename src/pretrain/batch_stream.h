@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace cairn::pretrain {
 
@@ -27,8 +28,9 @@ class BatchStream {
   };
   BatchStream(SplitData data, const Options& options);
 
-  /// Throws DataError at the end of the data.
-  data::TensorBatch next();
+  /// Of no more than so many tokens, if given. Throws DataError at the end of
+  /// the data.
+  data::TensorBatch next(std::optional<std::int64_t> length = std::nullopt);
   /// By all ranks, with what next() has given.
   std::int64_t consumed_samples() const { return consumed_; }
 

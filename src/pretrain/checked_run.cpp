@@ -1,6 +1,7 @@
 #include "pretrain/checked_run.h"
 
 #include "pretrain/check_context.h"
+#include "pretrain/check_curriculum.h"
 #include "pretrain/describe_model.h"
 #include "pretrain/flags_schedule.h"
 #include "pretrain/foreign_weights.h"
@@ -10,6 +11,7 @@
 #include "pretrain/used_flags.h"
 
 #include <cairn/base/error.h>
+#include <cairn/config/elastic_batch.h>
 #include <cairn/optim/rule.h>
 
 #include <algorithm>
@@ -62,6 +64,9 @@ void check_flags(Kind kind, const config::Config& config) {
     require_moments(config.deepspeed.optimizer);
   }
   check_experts(config);
+  config::require_model_ranks(
+      config.deepspeed.elasticity,
+      config.world_size / config.data_parallel_size);
   if (flags.data.reset_attention_mask && kind != Kind::gpt) {
     throw ConfigError(
         {.what = "documents are kept apart in GPT's samples only",
@@ -75,10 +80,12 @@ CheckedRun check_run(Kind kind, const config::Config& config) {
   check_flags(kind, config);
   CheckedRun run{
       .plan = plan_run(config),
-      .schedule = flags_schedule(config),
+      .schedule = {},
       .tokenizer = open_tokenizer(kind, config.flags),
       .description = {},
       .foreign = {}};
+  check_curriculum(kind, config, run.plan);
+  run.schedule = flags_schedule(config, run.plan);
   run.description = describe_model(
       kind,
       config.flags,

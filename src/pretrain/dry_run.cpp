@@ -2,6 +2,7 @@
 #include "pretrain/count_parameters.h"
 
 #include <cairn/config/batch_config.h>
+#include <cairn/config/curriculum_length.h>
 #include <cairn/distributed/mesh_layout.h>
 #include <cairn/pretrain/pretrain.h>
 #include <fmt/format.h>
@@ -34,7 +35,7 @@ std::string dry_run(Kind kind, const config::Config& config) {
   const std::string experts = flags.expert_parallel == 1
       ? ""
       : fmt::format(", {} of them sharing out experts", flags.expert_parallel);
-  return fmt::format(
+  std::string text = fmt::format(
       "model:      {}, {} parameters, vocabulary {} padded to {}\n"
       "ranks:      {} = {} data x {} pipeline x {} tensor{}, ZeRO stage {}\n"
       "batch:      {}\n"
@@ -54,6 +55,13 @@ std::string dry_run(Kind kind, const config::Config& config) {
       run.plan.iterations,
       run.plan.samples,
       run.plan.sequence_length);
+  if (run.plan.curriculum) {
+    text += fmt::format(
+        "curriculum: {}, {} tokens in all\n",
+        config::describe(*run.plan.curriculum),
+        run.plan.tokens.at(run.plan.samples));
+  }
+  return text;
 }
 
 } // namespace cairn::pretrain

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "pretrain/run_plan.h"
+
 #include <cairn/config/config.h>
 #include <cairn/optim/schedule.h>
 
@@ -12,5 +14,10 @@ namespace cairn::pretrain {
 /// Throws ConfigError.
 std::shared_ptr<const optim::Schedule> flags_schedule(
     const config::Config& config);
+/// The same for samples as long as the plan has them: where lengths are in
+/// tokens, it follows those.
+std::shared_ptr<const optim::Schedule> flags_schedule(
+    const config::Config& config,
+    const RunPlan& plan);
 
 } // namespace cairn::pretrain

@@ -1,8 +1,11 @@
 #include "pretrain/restore_run.h"
 
+#include "pretrain/token_schedule.h"
+
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 #include <variant>
 
@@ -18,6 +21,36 @@ LoadOptions load_options(const config::CheckpointFlags& flags) {
       .optimizer = !flags.no_load_optim,
       .schedule = !flags.no_load_lr_state,
       .rng = !flags.no_load_rng};
+}
+
+/// Goes on counting from the tokens of the checkpoint, which another curriculum
+/// may have cut.
+void restore_tokens(RunParts& parts, const ClientState& state) {
+  RunPlan& plan = parts.plan;
+  const std::int64_t planned = parts.tokens();
+  const auto stored = state.find("consumed_train_tokens");
+  const auto* counted = stored == state.end()
+      ? nullptr
+      : std::get_if<std::int64_t>(&stored->second);
+  const std::int64_t tokens = counted == nullptr ? planned : *counted;
+  if (tokens != planned && counts_tokens(parts.config.flags)) {
+    throw ConfigError(
+        {.what = "the checkpoint was trained with another curriculum or other "
+                 "batches, so lengths in tokens do not hold",
+         .where = "consumed tokens",
+         .values = fmt::format(
+             "{} after {} samples; by these flags it would be {}",
+             tokens,
+             parts.engine.global_samples(),
+             planned),
+         .remedy = "give the lengths in iterations or samples, or begin anew "
+                   "from its weights with --finetune"});
+  }
+  plan.tokens = count_tokens(
+      plan,
+      {.steps = parts.iteration(),
+       .samples = parts.engine.global_samples(),
+       .tokens = tokens});
 }
 
 } // namespace
@@ -59,6 +92,9 @@ Restored restore_run(RunParts& parts) {
   }
   if (place) {
     restored.iteration = parts.iteration();
+    if (!flags.finetune) {
+      restore_tokens(parts, state);
+    }
     if (speaks) {
       parts.logger.info(
           "loaded {}: {} iteration {}, {} samples consumed",

@@ -42,7 +42,7 @@ std::int64_t active_feed_forward(const checkpoints::ModelDescription& model) {
 
 } // namespace
 
-double flops_per_sample(const RunParts& parts) {
+double flops_per_sample(const RunParts& parts, std::int64_t sequence) {
   const checkpoints::ModelDescription& model = parts.model;
   const bool two_stacks = parts.kind == Kind::t5;
   const monitor::TransformerShape shape{
@@ -56,7 +56,6 @@ double flops_per_sample(const RunParts& parts) {
       .vocabulary = model.padded_vocabulary,
       .gated = model.gated,
       .causal = parts.kind != Kind::bert};
-  const std::int64_t sequence = parts.plan.sequence_length;
   return two_stacks
       ? monitor::megatron_flops(
             shape,

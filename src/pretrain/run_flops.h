@@ -2,6 +2,7 @@
 
 #include "pretrain/run_parts.h"
 
+#include <cstdint>
 #include <optional>
 
 namespace cairn::pretrain {
@@ -9,7 +10,7 @@ namespace cairn::pretrain {
 /// What a rank's device can do at most in a second; none where nobody knows.
 std::optional<double> peak_flops(const RunParts& parts);
 
-/// Of forward and backward, by Megatron's formula.
-double flops_per_sample(const RunParts& parts);
+/// Of forward and backward of so many tokens, by Megatron's formula.
+double flops_per_sample(const RunParts& parts, std::int64_t sequence);
 
 } // namespace cairn::pretrain

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace cairn::pretrain {
@@ -38,6 +39,7 @@ RunLog::RunLog(RunParts& parts)
     : parts_(parts),
       times_(parts.config.flags.logging, parts.world.group(), parts.timers),
       reported_(parts.iteration()),
+      tokens_reported_(parts.tokens()),
       times_reported_(parts.iteration()),
       skipped_before_(parts.engine.skipped_steps()) {
   const config::LoggingFlags& flags = parts_.config.flags.logging;
@@ -100,6 +102,8 @@ std::vector<monitor::NamedValue> RunLog::mean(LossMeter& meter) const {
 
 void RunLog::after_step() {
   const std::int64_t iteration = parts_.iteration();
+  flops_ += flops_per_sample(parts_, parts_.plan.length_at(iteration)) *
+      static_cast<double>(parts_.engine.train_batch_size());
   if (iteration % report_every_ == 0 || iteration == parts_.plan.iterations) {
     report();
   }
@@ -110,21 +114,30 @@ monitor::IterationValues RunLog::values(std::int64_t iterations) {
   Engine& engine = parts_.engine;
   const config::LoggingFlags& flags = parts_.config.flags.logging;
   const std::int64_t skipped = engine.skipped_steps();
+  const std::int64_t length = parts_.plan.length_at(parts_.iteration());
   monitor::IterationValues values{
       .iteration = parts_.iteration(),
       .iterations = iterations,
       .consumed_samples = engine.global_samples(),
       .consumed_tokens = parts_.tokens(),
       .batch_size = engine.train_batch_size(),
-      .sequence_length = parts_.plan.sequence_length,
+      .sequence_length = length,
+      .curriculum_length =
+          parts_.plan.curriculum ? std::optional(length) : std::nullopt,
       .learning_rate = engine.get_lr().front(),
       .losses = mean(losses_),
       .grad_norm = engine.get_global_grad_norm(),
       .zeros_in_grad = engine.zeros_in_gradient(),
       .skipped = skipped - std::exchange(skipped_before_, skipped),
-      .flops = flops_per_sample(parts_) *
-          static_cast<double>(engine.train_batch_size()),
+      .flops = std::exchange(flops_, 0) /
+          static_cast<double>(std::max<std::int64_t>(1, iterations)),
       .timers = times_.take(std::max<std::int64_t>(1, iterations))};
+  const std::int64_t trained =
+      parts_.tokens() - std::exchange(tokens_reported_, parts_.tokens());
+  if (trained > 0 && iterations > 0) { // no roll-back in between
+    values.tokens =
+        static_cast<double>(trained) / static_cast<double>(iterations);
+  }
   values.nan = are_finite(values.losses) ? 0 : 1;
   if (engine.fp16_enabled()) {
     values.loss_scale = engine.cur_scale();

@@ -54,6 +54,8 @@ class RunLog {
   std::int64_t write_every_ = 1;
   std::int64_t report_every_ = 1;
   std::int64_t reported_; ///< the last iteration that was
+  std::int64_t tokens_reported_;
+  double flops_ = 0; ///< since then
   std::int64_t times_reported_;
   std::int64_t skipped_before_;
   bool memory_said_ = false; ///< once there is something to say of

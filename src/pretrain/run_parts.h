@@ -40,7 +40,7 @@ struct RunParts {
 
   std::int64_t iteration() const { return engine.global_steps(); }
   std::int64_t tokens() const {
-    return engine.global_samples() * plan.sequence_length;
+    return plan.tokens.at(engine.global_samples());
   }
 };
 

@@ -1,6 +1,7 @@
 #include "pretrain/run_plan.h"
 
 #include <cairn/base/error.h>
+#include <cairn/config/curriculum_length.h>
 
 #include <optional>
 
@@ -19,15 +20,6 @@ std::optional<optim::Rampup> rampup_of(const config::TrainingFlags& flags) {
       .samples = numbers.at(2)};
 }
 
-std::optional<std::int64_t> wanted_samples(
-    const config::TrainingFlags& flags,
-    std::int64_t sequence_length) {
-  if (flags.train_tokens) { // whole sequences
-    return (*flags.train_tokens + sequence_length - 1) / sequence_length;
-  }
-  return flags.train_samples;
-}
-
 } // namespace
 
 data::SampleCounts RunPlan::samples_needed() const {
@@ -36,6 +28,24 @@ data::SampleCounts RunPlan::samples_needed() const {
       samples,
       evaluations * eval_iterations * eval_batch,
       eval_iterations * eval_batch};
+}
+
+std::int64_t RunPlan::length_at(std::int64_t step) const {
+  return curriculum ? config::curriculum_length(*curriculum, step)
+                    : sequence_length;
+}
+
+TokenCount count_tokens(const RunPlan& plan, const RunStand& from) {
+  TokenCount count(from.samples, from.tokens, plan.length_at(from.steps + 1));
+  if (!plan.curriculum) {
+    return count;
+  }
+  std::int64_t samples = from.samples;
+  for (std::int64_t step = from.steps + 1; step <= plan.iterations; ++step) {
+    count.change(samples, plan.length_at(step));
+    samples += plan.batch_size.at(samples).running;
+  }
+  return count;
 }
 
 RunPlan plan_run(const config::Config& config) {
@@ -56,23 +66,32 @@ RunPlan plan_run(const config::Config& config) {
           batch.train,
           {.micro_batch_size = batch.micro,
            .data_parallel_size = batch.data_parallel}),
+      .tokens = TokenCount(sequence_length),
       .eval_iterations = flags.validation.eval_iters,
       .eval_interval = flags.validation.eval_interval,
       .eval_batch = batch.train};
-  const auto wanted = wanted_samples(flags.training, sequence_length);
-  if (!wanted && !flags.training.train_iters) {
+  if (config.deepspeed.curriculum.enabled) {
+    plan.curriculum = config.deepspeed.curriculum;
+    plan.tokens = TokenCount(plan.length_at(1));
+  }
+  const config::TrainingFlags& length = flags.training;
+  if (!length.train_iters && !length.train_samples && !length.train_tokens) {
     throw ConfigError(
         {.what = "the length of the run is not said",
          .where = "--train-iters",
          .remedy = "give --train-iters, --train-samples or --train-tokens"});
   }
   const auto goes_on = [&] {
-    return wanted ? plan.samples < *wanted
-                  : plan.iterations < *flags.training.train_iters;
+    if (length.train_tokens) {
+      return plan.tokens.at(plan.samples) < *length.train_tokens;
+    }
+    return length.train_samples ? plan.samples < *length.train_samples
+                                : plan.iterations < *length.train_iters;
   };
   while (goes_on()) {
-    plan.samples += plan.batch_size.at(plan.samples).running;
     ++plan.iterations;
+    plan.tokens.change(plan.samples, plan.length_at(plan.iterations));
+    plan.samples += plan.batch_size.at(plan.samples).running;
   }
   return plan;
 }

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "pretrain/token_count.h"
+
 #include <cairn/config/config.h>
 #include <cairn/data/blend.h>
 #include <cairn/optim/rampup_batch_size.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace cairn::pretrain {
 
@@ -14,6 +17,9 @@ struct RunPlan {
   std::int64_t samples = 0; ///< consumed when it is done
   std::int64_t sequence_length = 0;
   optim::RampupBatchSize batch_size;
+  /// Samples are shorter at first.
+  std::optional<config::CurriculumConfig> curriculum{};
+  TokenCount tokens; ///< that are trained on
 
   std::int64_t eval_iterations = 0;
   std::int64_t eval_interval = 0;
@@ -22,7 +28,18 @@ struct RunPlan {
 
   /// What the three splits have to offer.
   data::SampleCounts samples_needed() const;
+  /// Tokens of a sample in a step, the first being 1.
+  std::int64_t length_at(std::int64_t step) const;
 };
+
+/// Where a run stands.
+struct RunStand {
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  std::int64_t tokens = 0;
+};
+/// Of the plan's steps behind there.
+TokenCount count_tokens(const RunPlan& plan, const RunStand& from);
 
 /// Throws ConfigError if the length is not said.
 RunPlan plan_run(const config::Config& config);

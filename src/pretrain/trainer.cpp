@@ -178,7 +178,8 @@ void Trainer::save() {
   parts_.engine.save_checkpoint(
       *flags.save,
       std::nullopt,
-      {{"consumed_validation_samples", batches_->consumed_validation()}},
+      {{"consumed_train_tokens", parts_.tokens()},
+       {"consumed_validation_samples", batches_->consumed_validation()}},
       {.optimizer = !flags.no_save_optim, .rng = !flags.no_save_rng});
   saved_at_ = iteration();
 }

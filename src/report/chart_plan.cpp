@@ -75,8 +75,9 @@ constexpr std::array known_curves{
 };
 
 /// Axes and what others say already.
-constexpr std::array<std::string_view, 5> not_drawn{
+constexpr std::array<std::string_view, 6> not_drawn{
     "time",
+    "curriculum seqlen", // the sequence length
     "consumed samples",
     "consumed tokens",
     "samples per second",

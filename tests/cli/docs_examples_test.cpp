@@ -1,6 +1,7 @@
-// The commands of docs/converting.md, docs/inspecting-checkpoints.md and
-// docs/probe.md, run as they stand there, in a folder that has what they name;
-// and that the code of docs/models.md is that of its example.
+// The commands of docs/converting.md, docs/curriculum.md, docs/elasticity.md,
+// docs/inspecting-checkpoints.md and docs/probe.md, run as they stand there, in
+// a folder that has what they name; and that the code of docs/models.md is that
+// of its example.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -11,8 +12,10 @@
 #include <cctype>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cairn::testing::docs_examples_test {
@@ -108,6 +111,37 @@ TEST_F(DocsExamples, OfInspectingShowWhatThePageShows) {
        blocks_of("inspecting-checkpoints.md", "sh")) {
     const Result result = shell(block);
     EXPECT_EQ(result.code, 0) << block << result.out << result.err;
+  }
+}
+
+/// That what a page shows behind "$ command" is what it prints, for all its
+/// blocks of that kind; ds.json is the page's own.
+void expect_shown(
+    const std::string& page,
+    std::size_t count,
+    const std::function<Result(const std::string& line)>& shell) {
+  const auto blocks = blocks_of(page, "");
+  ASSERT_EQ(blocks.size(), count);
+  for (const std::string& block : blocks) {
+    const std::size_t end = block.find('\n');
+    ASSERT_TRUE(block.starts_with("$ cairn ")) << block;
+    const std::string shown = block.substr(end + 1);
+    const Result result = shell(block.substr(2, end - 2));
+    EXPECT_EQ(result.code, shown.starts_with("cairn: ") ? 2 : 0) << block;
+    EXPECT_THAT(result.out + result.err, HasSubstr(shown)) << block;
+  }
+}
+
+TEST_F(DocsExamples, OfCurriculaAndElasticBatchesShowWhatThePagesShow) {
+  for (const auto& [page, count] :
+       {std::pair{"curriculum.md", 1}, std::pair{"elasticity.md", 2}}) {
+    const auto settings = blocks_of(page, "json");
+    ASSERT_EQ(settings.size(), 1U);
+    folder_.write("ds.json", settings.front());
+    expect_shown(
+        page,
+        static_cast<std::size_t>(count),
+        [&](const std::string& line) { return shell(line); });
   }
 }
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
@@ -80,6 +81,11 @@ class Pretrain : public ::testing::Test {
     return (folder_->path() / name).string();
   }
 
+  static std::string written(const std::string& name, const std::string& text) {
+    folder_->write(name, text);
+    return path(name);
+  }
+
   static Words gpt(int iterations) {
     return {
         "pretrain",
@@ -117,6 +123,18 @@ class Pretrain : public ::testing::Test {
   }
   static Words launched(const Words& words, int ranks = 2) {
     return cairn(Words{"launch", "--num_gpus", std::to_string(ranks)} + words);
+  }
+  /// What differs from rank to rank.
+  static Words without_dropout(const Words& words) {
+    return words + Words{"--attention-dropout", "0", "--hidden-dropout", "0"};
+  }
+  static void expect_near(
+      const std::vector<double>& some,
+      const std::vector<double>& others) {
+    ASSERT_EQ(some.size(), others.size());
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      EXPECT_NEAR(some[i], others[i], 2e-5) << i;
+    }
   }
   static Words saving(const std::string& name) {
     return {"--save", path(name), "--load", path(name)};
@@ -364,6 +382,123 @@ TEST_F(Pretrain, RampsTheBatchUpAndCountsInSamples) {
   EXPECT_EQ(sizes.front(), 2);
   EXPECT_EQ(sizes.back(), 8);
   EXPECT_TRUE(std::ranges::is_sorted(sizes));
+}
+
+TEST_F(Pretrain, FollowsACurriculumOnAnyRanks) {
+  const std::string settings =
+      written("curriculum.json", R"({"curriculum_learning": {"enabled": true,
+      "curriculum_type": "seqlen", "min_difficulty": 8, "max_difficulty": 32,
+      "schedule_type": "fixed_linear", "schedule_config":
+      {"total_curriculum_step": 6, "difficulty_step": 8}}})");
+  const auto words = [&](const std::string& log, const Words& more) {
+    return without_dropout(gpt(8)) +
+        Words{
+            "--deepspeed_config",
+            settings,
+            "--log-interval",
+            "1",
+            "--log-jsonl",
+            path(log)} +
+        more;
+  };
+  const Result whole = run(cairn(words("lengths.jsonl", {})));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(
+      whole.out + whole.err,
+      AllOf(
+          HasSubstr("| curriculum seqlen:    24 | actual seqlen:    24 |"),
+          Not(HasSubstr("curriculum_learning is set"))));
+  EXPECT_THAT(
+      values("lengths.jsonl", "curriculum seqlen"),
+      ::testing::ElementsAre(8, 16, 16, 24, 24, 32, 32, 32));
+  EXPECT_EQ(values("lengths.jsonl", "consumed tokens").back(), 8 * 184);
+
+  const Words saved = saving("lengths");
+  succeed(launched(words(
+      "parts_of_lengths.jsonl",
+      saved +
+          Words{
+              "--pipeline-model-parallel-size",
+              "2",
+              "--exit-interval",
+              "3"})));
+  succeed(launched(words(
+      "parts_of_lengths.jsonl",
+      saved +
+          Words{
+              "--tensor-model-parallel-size",
+              "2",
+              "--sequence-parallel",
+              "--exit-interval",
+              "5"})));
+  succeed(launched(
+      words("parts_of_lengths.jsonl", saved + Words{"--zero-stage", "3"})));
+  for (const char* name : {"curriculum seqlen", "consumed tokens"}) {
+    EXPECT_EQ(
+        values("lengths.jsonl", name),
+        values("parts_of_lengths.jsonl", name));
+  }
+  expect_near(
+      values("lengths.jsonl", "lm loss"),
+      values("parts_of_lengths.jsonl", "lm loss"));
+  // The checkpoint knows how many tokens it has seen.
+  const Result without = run(cairn(
+      without_dropout(gpt(9)) + saved +
+      Words{"--log-interval", "1", "--log-jsonl", path("behind.jsonl")}));
+  EXPECT_EQ(without.code, 0) << without.err;
+  EXPECT_THAT(
+      values("behind.jsonl", "consumed tokens"),
+      ::testing::ElementsAre(8 * (184 + 32)));
+  Words tokens = without_dropout(gpt(9)) + saved;
+  const auto at = std::ranges::find(tokens, "--train-iters");
+  *at = "--train-tokens";
+  *(at + 1) = "5000";
+  const auto decay = std::ranges::find(tokens, "--lr-decay-iters");
+  tokens.erase(decay, decay + 2);
+  EXPECT_THAT(
+      run(cairn(tokens)).err,
+      HasSubstr("consumed tokens: the checkpoint was trained with another "
+                "curriculum or other batches, so lengths in tokens do not hold "
+                "(1728 after 72 samples; by these flags it would be 2304)"));
+}
+
+TEST_F(Pretrain, KeepsAnElasticBatchWhenRanksComeAndGo) {
+  const std::string settings =
+      written("elastic.json", R"({"elasticity": {"enabled": true,
+      "max_train_batch_size": 8, "micro_batch_sizes": [1, 2, 4], "version": 0.1}})");
+  const Words both = without_dropout(gpt(8)) +
+      Words{"--deepspeed_config", settings, "--log-interval", "1"};
+  EXPECT_THAT(
+      run(cairn(both)).err,
+      HasSubstr("elasticity chooses the batch, but batch keys are given"));
+  Words words = both;
+  words.erase(
+      std::ranges::find(words, "--micro-batch-size"),
+      std::ranges::find(words, "--train-iters"));
+  const auto logged = [&](const std::string& name) {
+    return words + Words{"--log-jsonl", path(name + ".jsonl")};
+  };
+  succeed(launched(logged("steady")));
+  const Words going = logged("elastic") + saving("elastic");
+  succeed(cairn(
+      Words{"launch", "--max-restarts", "1", "--num_gpus", "2"} + going +
+      Words{"--exit-interval", "3"}));
+  const Result alone = run(launched(going, 1));
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_THAT(
+      alone.out + alone.err,
+      HasSubstr("effective batch 8 = 4 per rank x 2 accumulation x 1"));
+  for (const char* name :
+       {"consumed samples", "global batch size", "learning rate"}) {
+    EXPECT_EQ(values("steady.jsonl", name), values("elastic.jsonl", name));
+  }
+  expect_near(
+      values("steady.jsonl", "lm loss"),
+      values("elastic.jsonl", "lm loss"));
+  EXPECT_THAT(
+      run(launched(words, 3)).err,
+      HasSubstr("world size 3 cannot run this elastic batch (batch 8); use one "
+                "of 1, 2, 4, 8"));
 }
 
 TEST_F(Pretrain, LogsWhatIsAskedFor) {

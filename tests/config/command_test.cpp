@@ -166,6 +166,42 @@ TEST_F(ConfigCommand, CheckOfAModelShowsItOnItsRanks) {
   EXPECT_NE(error_text([&] { run(more_stages); }), "");
 }
 
+TEST_F(ConfigCommand, CheckShowsElasticBatchesAndCurricula) {
+  const std::string settings = file(
+      "{elasticity: {enabled: true, max_train_batch_size: 100, "
+      "micro_batch_sizes: [3, 5], version: 0.1},\n"
+      "curriculum_learning: {enabled: true, min_difficulty: 8, "
+      "max_difficulty: 32, schedule_type: \"fixed_linear\", schedule_config: "
+      "{total_curriculum_step: 10, difficulty_step: 8}}}");
+  const Output alone = run({"check", settings, "--world-size", "6"});
+  EXPECT_TRUE(alone.err.ends_with(
+      "effective batch 90 = 5 per rank x 3 accumulation x 6 data-parallel\n"
+      "elastic batch 90 at 1, 2, 3, 5, 6, 9, 10, 15, 18, 30 data-parallel "
+      "ranks\n"
+      "curriculum 8 to 32 tokens over 10 steps (fixed_linear)\n"))
+      << alone.err;
+  const Output model = run(
+      {"check",
+       "gpt",
+       settings,
+       "--world-size=6",
+       "--num-layers=2",
+       "--hidden-size=64",
+       "--num-attention-heads=2",
+       "--seq-length=32",
+       "--vocab-size=1000",
+       "--train-iters=10",
+       "--lr=1e-3"});
+  EXPECT_NE(
+      model.out.find(
+          "\nelastic      90 at 1, 2, 3, 5, 6, 9, 10, 15, 18, 30 "
+          "data-parallel ranks\n"
+          "length       10 iterations, less than 28800 tokens\n"
+          "curriculum   8 to 32 tokens over 10 steps (fixed_linear)\n"),
+      std::string::npos)
+      << model.out;
+}
+
 TEST_F(ConfigCommand, StatesRestWhereTheyAreOffloadedTo) {
   const auto states = [&](const std::string& json) {
     const std::string out = run({"check",

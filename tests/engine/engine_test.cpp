@@ -11,7 +11,9 @@
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@ namespace cairn::engine_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::OddMlp;
 
 const Logger quiet({.least = LogLevel::error});
@@ -95,6 +98,74 @@ TEST(Engine, CountsStepsAndBoundaries) {
     EXPECT_EQ(engine.global_samples(), 12);
     EXPECT_TRUE(engine.get_global_grad_norm().has_value());
   });
+}
+
+TEST(Engine, SaysHowLongTheSamplesOfAStepAre) {
+  const std::string curriculum =
+      R"(, "curriculum_learning": {"enabled": true, "min_difficulty": 2,
+          "max_difficulty": 8, "schedule_type": "fixed_linear",
+          "schedule_config": {"total_curriculum_step": 3,
+            "difficulty_step": 2}}})";
+  const std::string config = plain.substr(0, plain.size() - 1) + curriculum;
+  const auto log_of = [&](bool asks) {
+    return testing::run_ranks(
+               {.ranks = 1},
+               [&](const distributed::World& world) {
+                 Engine engine =
+                     initialize(
+                         {.model = std::make_shared<OddMlp>(),
+                          .config = config,
+                          .world = world,
+                          .logger = Logger({.least = LogLevel::warning})})
+                         .engine;
+                 for (const std::int64_t length : {4, 6, 8, 8}) {
+                   at::Tensor tokens = some_tokens();
+                   if (asks) {
+                     ASSERT_EQ(engine.curriculum_seqlen(), length);
+                     tokens = tokens.narrow(1, 0, length);
+                   }
+                   engine.backward(testing::token_loss(engine(tokens), tokens));
+                   engine.step();
+                 }
+                 if (asks) {
+                   engine.eval();
+                   EXPECT_EQ(engine.curriculum_seqlen(), std::nullopt);
+                 }
+               })[0]
+        .log;
+  };
+  EXPECT_THAT(log_of(true), Not(HasSubstr("curriculum_learning")));
+  EXPECT_THAT(
+      log_of(false),
+      HasSubstr("curriculum_learning is set, but nobody asks for its length; "
+                "cut every batch to engine.curriculum_seqlen()"));
+  alone([](const distributed::World& world) {
+    EXPECT_EQ(
+        engine_for(world, std::make_shared<OddMlp>()).curriculum_seqlen(),
+        std::nullopt);
+  });
+}
+
+TEST(Engine, KeepsAnElasticBatchAtAnyNumberOfRanks) {
+  for (const int ranks : {1, 2}) {
+    const auto outcomes = testing::run_ranks(
+        {.ranks = ranks},
+        [&](const distributed::World& world) {
+          const Engine engine =
+              initialize({.model = std::make_shared<OddMlp>(),
+                          .config =
+                              R"({"elasticity": {"enabled": true,
+              "max_train_batch_size": 8, "micro_batch_sizes": [1, 2, 4]},
+              "optimizer": {"type": "SGD", "params": {"lr": 0.1}}})",
+                          .world = world,
+                          .logger = Logger({.least = LogLevel::warning})})
+                  .engine;
+          EXPECT_EQ(engine.train_batch_size(), 8);
+          EXPECT_EQ(engine.train_micro_batch_size_per_gpu(), 4);
+          EXPECT_EQ(engine.gradient_accumulation_steps(), 2 / ranks);
+        });
+    EXPECT_THAT(outcomes[0].log, Not(HasSubstr("elasticity")));
+  }
 }
 
 TEST(Engine, CastsFloatsAndNeverIntegers) {

@@ -64,6 +64,7 @@ TEST(IterationLine, LeavesOutWhatIsNotKnown) {
   values.loss_scale = 65536;
   values.params_norm = 12.5;
   values.zeros_in_grad = 17;
+  values.curriculum_length = 512;
   values.losses.push_back({"sop loss", 0.7});
   const std::string line = iteration_line(
       values,
@@ -73,7 +74,8 @@ TEST(IterationLine, LeavesOutWhatIsNotKnown) {
       line,
       HasSubstr(
           "| lm loss: 7.125000E+00 | sop loss: 7.000000E-01 | loss scale: "
-          "65536.0 | num zeros: 17 | params norm: 12.500 | actual"));
+          "65536.0 | num zeros: 17 | params norm: 12.500 | curriculum seqlen:  "
+          " 512 | actual"));
   EXPECT_THAT(line, HasSubstr("| TFLOPs: 0.0380 |"));
   EXPECT_THAT(line, Not(HasSubstr("grad norm")));
   EXPECT_THAT(line, Not(HasSubstr("MFU")));

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 // The parity table: however a small model is spread over ranks, it follows the
@@ -256,6 +257,27 @@ void add_context_rows(std::vector<Row>& result) {
   }
 }
 
+/// Where the length of samples changes from step to step.
+void add_curriculum_rows(std::vector<Row>& result) {
+  for (Row row :
+       {Row{.name = "data2_zero1", .data = 2, .stage = 1},
+        Row{.name = "data2_zero3", .data = 2, .stage = 3},
+        Row{.name = "pipeline2_zero2", .pipeline = 2, .stage = 2},
+        Row{.name = "pipeline2_zb_h1", .pipeline = 2, .schedule = "zb-h1"},
+        Row{.name = "tensor2_sequence_recompute",
+        .tensor = 2,
+        .sequence_parallel = true,
+        .recompute = true},
+        Row{.name = "tensor2_pipeline2",
+        .tensor = 2,
+        .pipeline = 2,
+        .sequence_parallel = true}}) {
+    row.model = "gpt_in_lengths";
+    row.name = "curriculum_" + row.name;
+    result.push_back(std::move(row));
+  }
+}
+
 std::vector<Row> rows() {
   std::vector<Row> result;
   add_context_rows(result);
@@ -351,6 +373,7 @@ std::vector<Row> rows() {
        .tensor = 2,
        .sequence_parallel = true,
        .recompute = true});
+  add_curriculum_rows(result);
   add_rows(result, "bert");
   add_rows(result, "t5");
   add_rows(result, "t5_relative");

@@ -1,5 +1,7 @@
 #include "pretrain/check_context.h"
+#include "pretrain/check_curriculum.h"
 #include "pretrain/describe_model.h"
+#include "pretrain/flags_schedule.h"
 #include "pretrain/run_plan.h"
 #include "pretrain/stages.h"
 #include "support/error_text.h"
@@ -15,13 +17,17 @@
 namespace cairn::pretrain::plan_test {
 namespace {
 
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
 using Words = std::vector<std::string>;
 
-config::Config config_of(const Words& more, std::int64_t world = 1) {
+config::Config config_of(
+    const Words& more,
+    std::int64_t world = 1,
+    const std::string& json = "{}") {
   Words flags{"--num-layers", "2", "--hidden-size", "64"};
   for (const char* word :
        {"--num-attention-heads",
@@ -39,7 +45,8 @@ config::Config config_of(const Words& more, std::int64_t world = 1) {
     flags.emplace_back(word);
   }
   flags.insert(flags.end(), more.begin(), more.end());
-  return config::Config::load({.flags = flags, .world_size = world});
+  return config::Config::load(
+      {.json = json, .flags = flags, .world_size = world});
 }
 
 Words operator+(Words left, const Words& right) {
@@ -70,6 +77,106 @@ TEST(RunPlan, FollowsTheRampUp) {
   EXPECT_EQ(static_cast<std::int64_t>(sizes.size()), plan.iterations);
   EXPECT_EQ(sizes.front(), 2);
   EXPECT_EQ(sizes.back(), 8);
+}
+
+/// Samples of 4 tokens, then 8, 12 and, from step 10 on, all 16.
+constexpr const char* four_lengths =
+    R"({"curriculum_learning": {"enabled": true, "min_difficulty": 4,
+        "max_difficulty": 16, "schedule_type": "fixed_discrete",
+        "schedule_config": {"difficulty": [4, 8, 12, 16],
+          "max_step": [3, 6, 9]}}})";
+
+TEST(RunPlan, CountsTokensOfACurriculum) {
+  const RunPlan plan =
+      plan_run(config_of({"--train-iters", "12"}, 1, four_lengths));
+  EXPECT_EQ(plan.samples, 96);
+  EXPECT_EQ(plan.length_at(6), 8);
+  EXPECT_EQ(plan.length_at(7), 12);
+  EXPECT_EQ(plan.tokens.at(8), 32);
+  EXPECT_EQ(plan.tokens.at(3 * 8 + 8), 3 * 8 * 4 + 8 * 8);
+  EXPECT_EQ(plan.tokens.at(96), 3 * 8 * (4 + 8 + 12 + 16));
+  // As many tokens take more steps, and the last one is whole.
+  const RunPlan by_tokens =
+      plan_run(config_of({"--train-tokens", "577"}, 1, four_lengths));
+  EXPECT_EQ(by_tokens.iterations, 10);
+  EXPECT_EQ(by_tokens.tokens.at(by_tokens.samples), 576 + 8 * 16);
+  // From another place on, whoever was there before.
+  const TokenCount behind =
+      count_tokens(plan, {.steps = 5, .samples = 100, .tokens = 1000});
+  EXPECT_EQ(behind.at(100), 1000);
+  EXPECT_EQ(behind.at(108), 1064);
+  EXPECT_EQ(behind.at(116), 1064 + 8 * 12);
+}
+
+TEST(RunPlan, LearningRatesFollowTheTokensOfACurriculum) {
+  const auto rates = [](const Words& lengths) {
+    const config::Config config = config_of(lengths, 1, four_lengths);
+    const RunPlan plan = plan_run(config);
+    const auto schedule = flags_schedule(config, plan);
+    std::vector<double> result;
+    for (std::int64_t step = 0; step <= 12; step += 3) {
+      result.push_back(schedule->at(step * 8)[0].lr.value());
+    }
+    return result;
+  };
+  const auto near = [](double value) { return DoubleNear(value, 1e-12); };
+  // After 0, 96, 288, 576 and 960 tokens of 960
+  EXPECT_THAT(
+      rates({"--train-tokens", "960"}),
+      ElementsAre(near(1e-3), near(9e-4), near(7e-4), near(4e-4), near(0)));
+  EXPECT_THAT(
+      rates({"--train-iters", "12", "--lr-decay-tokens", "960"}),
+      ElementsAre(near(1e-3), near(9e-4), near(7e-4), near(4e-4), near(0)));
+  EXPECT_THAT(
+      rates({"--train-iters", "12", "--lr-warmup-tokens", "192"}),
+      ElementsAre(near(0), near(5e-4), near(8.75e-4), near(5e-4), near(0)));
+  EXPECT_THAT(
+      rates({"--train-iters", "12"}),
+      ElementsAre(near(1e-3), near(7.5e-4), near(5e-4), near(2.5e-4), near(0)));
+  EXPECT_THAT(
+      error_text([&] {
+        rates(
+            {"--train-tokens",
+             "960",
+             "--lr-decay-style",
+             "WSD",
+             "--lr-wsd-decay-samples",
+             "8"});
+      }),
+      HasSubstr("the decay of WSD is not counted in tokens"));
+}
+
+TEST(RunPlan, RefusesACurriculumThatItCannotFollow) {
+  const auto check = [](Kind kind,
+                        const Words& flags,
+                        int ranks = 1,
+                        const std::string& json = four_lengths) {
+    const config::Config config = config_of(flags, ranks, json);
+    check_curriculum(kind, config, plan_run(config));
+  };
+  const Words iterations{"--train-iters", "12"};
+  check(Kind::gpt, iterations);
+  EXPECT_THAT(
+      error_text([&] { check(Kind::bert, iterations); }),
+      HasSubstr("curriculum_learning: only GPT's samples can be cut"));
+  EXPECT_THAT(
+      error_text([&] {
+        check(Kind::gpt, {"--train-iters", "12", "--seq-length", "12"});
+      }),
+      HasSubstr("above --seq-length (16 of 12 tokens)"));
+  const Words shared{
+      "--train-iters",
+      "12",
+      "--tensor-model-parallel-size",
+      "4",
+      "--sequence-parallel"};
+  check(Kind::gpt, shared, 4);
+  std::string odd = four_lengths;
+  odd.replace(odd.find("[4, 8"), 5, "[4, 6");
+  EXPECT_THAT(
+      error_text([&] { check(Kind::gpt, shared, 4, odd); }),
+      HasSubstr("--sequence-parallel: a length of the curriculum does not "
+                "divide over the ranks (6 tokens, 4 parts)"));
 }
 
 TEST(RunPlan, NeedsSamplesForEveryEvaluation) {

@@ -39,6 +39,7 @@ TEST(ChartPlan, ShowsWhatPretrainLogs) {
        {"learning rate", 2},
        {"global batch size", 1},
        {"sequence length", 2},
+       {"curriculum seqlen", 2},
        {"loss scale", 2},
        {"grad norm", 2},
        {"skipped iterations", 1},

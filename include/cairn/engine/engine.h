@@ -122,6 +122,9 @@ class Engine {
   /// Between updates: the next ones take so many samples, over all ranks, by
   /// accumulating more or fewer micro batches.
   void set_train_batch_size(std::int64_t samples);
+  /// With `curriculum_learning`: the tokens that samples of this step are to
+  /// be cut to. None without it, and while evaluating.
+  std::optional<std::int64_t> curriculum_seqlen() const;
   std::int64_t train_micro_batch_size_per_gpu() const;
   std::int64_t gradient_accumulation_steps() const;
   int zero_optimization_stage() const;

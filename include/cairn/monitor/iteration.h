@@ -30,6 +30,9 @@ struct IterationValues {
   std::int64_t consumed_tokens = 0;
   std::int64_t batch_size = 0; ///< over all ranks
   std::int64_t sequence_length = 0;
+  std::optional<std::int64_t> curriculum_length{}; ///< none: no curriculum
+  /// Of one iteration over all ranks; unset: batch times length.
+  std::optional<double> tokens{};
   double learning_rate = 0;
   std::vector<NamedValue> losses{};   ///< "lm loss", BERT's "sop loss" too
   std::optional<double> loss_scale{}; ///< none: the loss is not scaled
