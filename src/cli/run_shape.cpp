@@ -135,17 +135,19 @@ std::optional<StateBytes> states_of(
   if (!each) {
     return std::nullopt;
   }
-  const auto share = [&](bool cut) {
-    return cut ? 1 /
-            static_cast<double>(
-                     config.data_parallel_size *
-                     config.flags.distributed.context_parallel)
-               : 1.0;
-  };
+  const auto ranks = static_cast<double>(
+      policy.shard_ranks > 0 ? policy.shard_ranks
+                             : config.data_parallel_size *
+              config.flags.distributed.context_parallel);
+  const auto share = [&](bool cut) { return cut ? 1 / ranks : 1.0; };
   const auto held = static_cast<double>(stage.held);
   StateBytes bytes;
   tier_of(bytes, policy.parameter_tier) +=
       held * each->parameter * share(policy.partition_parameters);
+  if (policy.second_copy_ranks > 0) {
+    bytes.device += held / policy.second_copy_ranks *
+        (policy.weight_wire == zero::Wire::exact ? each->parameter : 1);
+  }
   bytes.device += held * each->gradient * share(policy.partition_gradients);
   tier_of(bytes, policy.optimizer_tier) += static_cast<double>(stage.owned) *
       each->optimizer * share(policy.partition_optimizer);

@@ -10,6 +10,8 @@ namespace cairn::config {
 void check_support(const Config& config);
 /// Refuses JSON settings that do not go together.
 void check_deepspeed(const Config& config);
+/// Refuses ZeRO's groups and packed communication where they cannot work.
+void check_zero_groups(const Config& config);
 /// Refuses shapes and degrees that cannot work; needs no allocation.
 void check_shapes(const Config& config);
 /// Refuses flags that contradict each other.

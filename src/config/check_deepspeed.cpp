@@ -112,22 +112,7 @@ void check_zero(const Config& config) {
   };
   need_path(zero.offload_param, "offload_param");
   need_path(zero.offload_optimizer, "offload_optimizer");
-  const auto need_divisor = [&](const char* name, std::int64_t size) {
-    // ZeRO works among all ranks with the same parameters.
-    const std::int64_t ranks =
-        config.data_parallel_size * config.flags.distributed.context_parallel;
-    if (size > 1 && ranks % size != 0) {
-      refuse(
-          config,
-          section + name,
-          fmt::format(
-              "groups of {} do not divide the data-parallel size {}",
-              size,
-              ranks));
-    }
-  };
-  need_divisor("zero_hpz_partition_size", zero.zero_hpz_partition_size);
-  need_divisor("mics_shard_size", zero.mics_shard_size);
+  check_zero_groups(config);
 }
 
 void check_curriculum(const Config& config) {

@@ -273,25 +273,25 @@ void add_zero_keys(std::vector<Key>& table) {
   add_stage3_keys(zero);
   zero.key<&D::zero, &Z::zero_hpz_partition_size>(
           "zero_hpz_partition_size",
-          "ZeRO++: ranks that share a second copy of the parameters; 1: off.")
+          "ZeRO++: ranks that share a second copy of the parameters, for the "
+          "gathers after the first; 1: off. Stage 3.")
       .at_least(0);
   zero.key<&D::zero, &Z::zero_quantized_weights>(
       "zero_quantized_weights",
-      "ZeRO++: gather weights quantised.");
+      "ZeRO++: gather weights in 8 bits. Stage 3.");
   zero.key<&D::zero, &Z::zero_quantized_gradients>(
       "zero_quantized_gradients",
-      "ZeRO++: reduce gradients quantised.");
+      "ZeRO++: reduce gradients in 4 bits. Stages 1 to 3.");
   zero.key<&D::zero, &Z::zero_quantized_nontrainable_weights>(
-          "zero_quantized_nontrainable_weights",
-          "Store frozen weights quantised.")
-      .refused("frozen weights keep their type");
+      "zero_quantized_nontrainable_weights",
+      "Keep and gather frozen weights in 8 bits. Stage 3.");
   zero.key<&D::zero, &Z::mics_shard_size>(
       "mics_shard_size",
-      "MiCS: ranks that share one copy of the model state; -1: all.");
+      "MiCS: ranks that share one copy of the model state; -1: all. Stages 1 "
+      "to 3.");
   zero.key<&D::zero, &Z::mics_hierarchical_params_gather>(
-          "mics_hierarchical_params_gather",
-          "MiCS: gather within a node first.")
-      .refused("parameters are gathered within the shard group only");
+      "mics_hierarchical_params_gather",
+      "MiCS: gather between nodes first, then within. Stage 3.");
   zero.key<&D::zero, &Z::save_muon_momentum_buffer_in_memory>(
           "save_muon_momentum_buffer_in_memory",
           "Keep Muon's momentum in memory when state goes to NVMe.")

@@ -198,7 +198,9 @@ CollectiveRecord CallCheck::record(
   record.group_key = core_.key;
   record.site = site_;
   record.sizes = counts;
+  std::int64_t bytes = 0;
   for (const at::Tensor& x : tensors) {
+    bytes += static_cast<std::int64_t>(x.nbytes());
     const std::string dtype = dtype_name(x.scalar_type());
     if (record.dtype.empty()) {
       record.dtype = dtype;
@@ -209,6 +211,7 @@ CollectiveRecord CallCheck::record(
       record.sizes.push_back(x.numel());
     }
   }
+  record.bytes = bytes_sent(operation_, bytes, core_.size());
   return record;
 }
 

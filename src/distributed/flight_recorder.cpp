@@ -69,6 +69,9 @@ CollectiveRecord FlightRecorder::schedule(CollectiveRecord record) {
   if (!record.peer) {
     reached_[record.group_key] = record.sequence;
   }
+  Traffic& moved = traffic_[record.group][record.operation];
+  ++moved.calls;
+  moved.bytes += record.bytes;
   const auto slot = static_cast<std::size_t>(record.id % capacity_);
   if (slot == ring_.size()) {
     ring_.push_back(record);
@@ -117,6 +120,17 @@ std::map<std::string, std::vector<int>> FlightRecorder::groups() const {
 std::map<std::string, std::uint64_t> FlightRecorder::reached() const {
   const std::lock_guard lock(mutex_);
   return reached_;
+}
+
+std::vector<Traffic> FlightRecorder::traffic() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Traffic> result;
+  for (const auto& [group, operations] : traffic_) {
+    for (const auto& [operation, moved] : operations) {
+      result.push_back({group, operation, moved.calls, moved.bytes});
+    }
+  }
+  return result;
 }
 
 } // namespace cairn::distributed

@@ -259,6 +259,11 @@ std::vector<CollectiveRecord> World::records() const {
                         : std::vector<CollectiveRecord>{};
 }
 
+std::vector<Traffic> World::traffic() const {
+  return job_->watchdog ? job_->watchdog->recorder().traffic()
+                        : std::vector<Traffic>{};
+}
+
 std::string device_name(int local_rank) {
   const int gpus = visible_gpus();
   if (gpus == 0) {

@@ -320,8 +320,8 @@ double Core::reduced_sum_of_squares() const {
   }
   sum += of_experts;
   if (reducer_->options().shards) {
-    sum =
-        zero::sum_over(group_, at::full({1}, sum, at::kDouble)).item<double>();
+    sum = zero::sum_over(groups_.shards, at::full({1}, sum, at::kDouble))
+              .item<double>();
   }
   if (mesh_) {
     sum =

@@ -8,11 +8,11 @@
 #include "engine/snapshot.h"
 #include "engine/step_log.h"
 #include "engine/step_monitor.h"
-#include "zero/bucket_groups.h"
 #include "zero/flat_parameters.h"
 #include "zero/gradient_reducer.h"
 #include "zero/nvme_tier.h"
 #include "zero/parameter_gatherer.h"
+#include "zero/rank_groups.h"
 #include "zero/sharded_optimizer.h"
 
 #include <cairn/base/log.h>
@@ -189,9 +189,8 @@ class Core {
       const VisitSlice& visit) const;
   /// This rank, among those that share the bucket.
   int rank_in(int bucket) const {
-    return sharing().of(layout_->buckets()[bucket]).rank();
+    return groups_.sharers(layout_->buckets()[bucket]).rank();
   }
-  zero::BucketGroups sharing() const;
   zero::Range saved_here(int bucket, zero::Range held) const;
   /// What of it this rank saves.
   void put_slices(
@@ -271,11 +270,12 @@ class Core {
   std::optional<checkpoints::ModelDescription> description_;
   distributed::World world_;
   std::optional<distributed::ProcessMesh> mesh_;
-  distributed::ProcessGroup group_; ///< that shares the parameters
+  distributed::ProcessGroup group_; ///< that trains the same parameters
   Logger logger_;
   at::Device device_;
   Precision precision_;
   zero::Policy policy_;
+  zero::RankGroups groups_; ///< who of group_ shares what
   ModelParameters parameters_;
   ModelShares shares_;
   std::vector<optim::GroupValues> group_values_;

@@ -75,7 +75,7 @@ bool Core::speaks_for(const ParameterShare& share) const {
 
 /// Whether this rank saves what is one for a parameter group.
 bool Core::speaks_for(int group) const {
-  if (group_speakers_[group] != model_rank()) {
+  if (group_speakers_[group] != model_rank() || groups_.replicas.rank() != 0) {
     return false;
   }
   for (int b = 0; b < flat_->buckets(); ++b) {
@@ -97,6 +97,9 @@ bool Core::speaks_for(int group) const {
 zero::Range Core::saved_here(int bucket, zero::Range held) const {
   const zero::Range mine = layout_->shard(bucket, rank_in(bucket));
   const std::int64_t begin = std::max(held.begin, mine.begin);
+  if (groups_.replicas.rank() != 0) { // the first copy is the one that counts
+    return {begin, begin};
+  }
   return {begin, std::max(begin, std::min(held.end, mine.end))};
 }
 

@@ -166,7 +166,7 @@ void Core::publish_restored() {
   optimizer_->publish_weights();
   for (int b = 0; b < flat_->buckets(); ++b) {
     if (!layout_->buckets()[b].trainable && !flat_->partitioned(b) &&
-        group_.size() > 1) {
+        groups_.shards.size() > 1) {
       flat_->publish(b).wait();
     }
   }

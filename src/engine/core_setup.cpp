@@ -97,6 +97,30 @@ void split_for_muon(
   }
 }
 
+/// The configuration's, with what only a running job knows.
+zero::Policy policy_for(
+    const config::ZeroConfig& config,
+    const distributed::ProcessGroup& group,
+    const distributed::Environment& environment) {
+  zero::Policy policy = zero::policy_of(config);
+  if (config.mics_hierarchical_params_gather) {
+    policy.gather_ranks = zero::gather_ranks(
+        group.global_ranks(),
+        policy.shard_ranks,
+        environment.local_world_size);
+  }
+  return policy;
+}
+
+/// All ranks share every bucket, whose numbers travel as they are.
+bool is_plain(const zero::Policy& policy) {
+  zero::Policy plain = policy;
+  plain.shard_ranks = plain.second_copy_ranks = plain.gather_ranks = 0;
+  plain.weight_wire = plain.frozen_wire = plain.gradient_wire =
+      zero::Wire::exact;
+  return plain == policy;
+}
+
 constexpr int most_shared_kinds = 1 << 20;
 
 /// Parameters that are shared with different ranks, or whose gradients are
@@ -127,7 +151,11 @@ Core::Core(CoreOptions options)
       logger_(options.logger),
       device_(world_.device_name()),
       precision_(precision_of(config(), device_.is_cuda())),
-      policy_(zero::policy_of(config().zero)),
+      policy_(policy_for(config().zero, group_, world_.environment())),
+      groups_(zero::make_rank_groups(
+          group_,
+          mesh_ ? mesh_->along(distributed::Axis::expert_data) : group_,
+          policy_)),
       schedule_counts_samples_(options.schedule_counts_samples),
       scaler_(optim::LossScaler::from(
           config().fp16,
@@ -239,8 +267,17 @@ void Core::prepare_model() {
   }
   shares_ = mesh_ ? share_model(module, parameters_, *mesh_)
                   : unshared(module, parameters_);
-  if (!mesh_ &&
-      std::ranges::any_of(shares_.parameters, &ParameterShare::expert)) {
+  const bool experts =
+      std::ranges::any_of(shares_.parameters, &ParameterShare::expert);
+  if (experts && !is_plain(policy_)) {
+    throw ConfigError(
+        {.what = "experts are shared out over ranks, which ZeRO++ and MiCS "
+                 "would share out in another way",
+         .where = "zero_optimization",
+         .remedy = "leave out mics_shard_size, zero_hpz_partition_size and "
+                   "zero_quantized_…"});
+  }
+  if (!mesh_ && experts) {
     throw ConfigError(
         {.what = "the model's experts are shared out, but nobody says over "
                  "which ranks",
@@ -288,8 +325,8 @@ void Core::plan(
          .remedy = "set requires_grad, or list some in model_parameters"});
   }
   zero::LayoutOptions options{
-      .world = group_.size(),
-      .expert_world = sharing().experts().size(),
+      .world = groups_.shards.size(),
+      .expert_world = groups_.experts.size(),
       .bucket_elements =
           zero::bucket_capacity(elements, config().zero.reduce_bucket_size)};
   if (policy_.partition_parameters) {
@@ -297,13 +334,6 @@ void Core::plan(
     options.persistent_total = config().zero.model_persistence_threshold;
   }
   layout_ = std::make_unique<zero::Layout>(std::move(specs), options);
-}
-
-/// Who shares the parameters.
-zero::BucketGroups Core::sharing() const {
-  return mesh_
-      ? zero::BucketGroups(group_, mesh_->along(distributed::Axis::expert_data))
-      : zero::BucketGroups(group_);
 }
 
 /// A disk tier for `bytes` of all ranks together.
@@ -327,7 +357,9 @@ std::unique_ptr<zero::ShardTier> Core::make_disk(
 void Core::make_flat_parameters() {
   zero::FlatParameters::Options options{
       .partition = policy_.partition_parameters,
-      .rest_on_cpu = policy_.parameter_tier != zero::Tier::device};
+      .rest_on_cpu = policy_.parameter_tier != zero::Tier::device,
+      .wire = policy_.weight_wire,
+      .frozen_wire = policy_.frozen_wire};
   if (config().zero.offload_param) {
     const config::OffloadParamConfig& offload = *config().zero.offload_param;
     options.pin = offload.pin_memory;
@@ -348,7 +380,7 @@ void Core::make_flat_parameters() {
   flat_ = std::make_unique<zero::FlatParameters>(
       *layout_,
       parameters_.tensors,
-      sharing(),
+      groups_,
       std::move(options));
 }
 
@@ -370,7 +402,7 @@ void Core::make_reducer() {
   reducer_ = std::make_unique<zero::GradientReducer>(
       *layout_,
       parameters_.tensors,
-      sharing(),
+      groups_,
       zero::GradientReducer::Options{
           .shards = policy_.partition_optimizer,
           .transient = policy_.partition_gradients,
@@ -381,7 +413,8 @@ void Core::make_reducer() {
               !overlap_given || config().zero.overlap_comm.value_or(true),
           .rest_on_cpu =
               policy_.optimizer_tier != zero::Tier::device && !device_.is_cpu(),
-          .pin = pins_optimizer()});
+          .pin = pins_optimizer(),
+          .wire = policy_.gradient_wire});
 }
 
 /// Groups for the buckets whose gradients are parts.
@@ -452,7 +485,7 @@ void Core::make_rule_optimizer(std::unique_ptr<optim::Rule> rule) {
       *layout_,
       *flat_,
       std::move(rule),
-      sharing(),
+      groups_,
       zero::RuleOptimizer::Options{
           .partition = policy_.partition_optimizer,
           .on_cpu = policy_.optimizer_tier != zero::Tier::device,
@@ -478,7 +511,7 @@ void Core::make_client_optimizer(
       *layout_,
       *flat_,
       std::move(optimizer),
-      sharing(),
+      groups_,
       policy_.partition_optimizer);
 }
 

@@ -56,7 +56,7 @@ struct DistributedDataParallel::Core {
         reducer(
             layout,
             parameters.tensors,
-            group,
+            {.all = group, .shards = group},
             {.accumulate = type_of(parameters),
              .communicate = type_of(parameters),
              .before = 1.0 / group.size(),

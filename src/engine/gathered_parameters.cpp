@@ -42,11 +42,12 @@ GatheredParameters::GatheredParameters(
 void GatheredParameters::open(const std::vector<int>& parameters) {
   const Layout& layout = core_->layout();
   if (modifier_rank_ &&
-      (*modifier_rank_ < 0 || *modifier_rank_ >= layout.world())) {
+      (*modifier_rank_ < 0 || *modifier_rank_ >= core_->group().size())) {
     throw ConfigError(
         {.what = "there is no such rank among those that share the parameters",
          .where = "GatheredParameters, modifier_rank",
-         .values = fmt::format("{} of {}", *modifier_rank_, layout.world())});
+         .values =
+             fmt::format("{} of {}", *modifier_rank_, core_->group().size())});
   }
   const torch::autograd::AutoGradMode no_grad(false);
   for (const int parameter : parameters) {

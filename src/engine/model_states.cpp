@@ -17,13 +17,20 @@ bool away(zero::Tier tier, bool on_gpu) {
 
 ModelStates model_states_of(const ModelStatesPlan& plan) {
   const zero::Policy& policy = plan.policy;
+  const int ranks = policy.shard_ranks > 0 ? policy.shard_ranks : plan.ranks;
   const auto share = [&](bool partitioned) {
-    return plan.elements / (partitioned ? plan.ranks : 1);
+    return plan.elements / (partitioned ? ranks : 1);
   };
   ModelStates states;
   if (!away(policy.parameter_tier, plan.on_gpu)) {
     states.parameters =
         share(policy.partition_parameters) * size_of(plan.precision.compute);
+  }
+  if (policy.second_copy_ranks > 0) {
+    states.parameters += zero::wire_bytes(
+        policy.weight_wire,
+        plan.elements / policy.second_copy_ranks,
+        size_of(plan.precision.compute));
   }
   // They leave the GPU with the optimizer, but at stage 1 whole ones stay.
   const bool gradients_leave = plan.on_gpu && policy.partition_gradients &&

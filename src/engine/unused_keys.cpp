@@ -46,6 +46,8 @@ constexpr std::array used{
     "wall_clock_breakdown",
     "zero_allow_untested_optimizer",        // all of ours are tested
     "zero_optimization.elastic_checkpoint", // all of ours are
+    "zero_optimization.mics_hierarchical_params_gather",
+    "zero_optimization.mics_shard_size",
     "zero_optimization.offload_optimizer.buffer_count",
     "zero_optimization.offload_optimizer.device",
     "zero_optimization.offload_optimizer.nvme_path",
@@ -62,7 +64,11 @@ constexpr std::array used{
     "zero_optimization.stage3_max_reuse_distance",
     "zero_optimization.stage3_model_persistence_threshold",
     "zero_optimization.stage3_param_persistence_threshold",
-    "zero_optimization.stage3_prefetch_bucket_size"};
+    "zero_optimization.stage3_prefetch_bucket_size",
+    "zero_optimization.zero_hpz_partition_size",
+    "zero_optimization.zero_quantized_gradients",
+    "zero_optimization.zero_quantized_nontrainable_weights",
+    "zero_optimization.zero_quantized_weights"};
 
 bool covers(std::string_view key, std::string_view path) {
   return path.starts_with(key) &&

@@ -7,7 +7,7 @@ namespace cairn::zero {
 std::unique_ptr<BucketUpdate> make_bucket_update(
     const Layout& layout,
     const optim::Rule& rule,
-    const BucketGroups& owners) {
+    const RankGroups& owners) {
   switch (rule.scope()) {
     case optim::Scope::elementwise:
       return make_elementwise_update(layout, rule);

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "zero/bucket_groups.h"
 #include "zero/bucket_shard.h"
+#include "zero/rank_groups.h"
 
 #include <cairn/optim/rule.h>
 #include <cairn/zero/layout.h>
@@ -27,7 +27,7 @@ class BucketUpdate {
 std::unique_ptr<BucketUpdate> make_bucket_update(
     const Layout& layout,
     const optim::Rule& rule,
-    const BucketGroups& owners);
+    const RankGroups& owners);
 
 // What it chooses from, by the rule's scope.
 std::unique_ptr<BucketUpdate> make_elementwise_update(
@@ -36,10 +36,10 @@ std::unique_ptr<BucketUpdate> make_elementwise_update(
 std::unique_ptr<BucketUpdate> make_lamb_update(
     const Layout& layout,
     const optim::Rule& rule,
-    const BucketGroups& owners);
+    const RankGroups& owners);
 std::unique_ptr<BucketUpdate> make_muon_update(
     const Layout& layout,
     const optim::Rule& rule,
-    const BucketGroups& owners);
+    const RankGroups& owners);
 
 } // namespace cairn::zero

@@ -27,13 +27,13 @@ ClientOptimizer::ClientOptimizer(
     const Layout& layout,
     FlatParameters& parameters,
     std::shared_ptr<torch::optim::Optimizer> optimizer,
-    BucketGroups owners,
+    RankGroups owners,
     bool partition)
     : layout_(layout),
       parameters_(parameters),
       optimizer_(std::move(optimizer)),
       owners_(std::move(owners)),
-      partition_(partition && owners_.all().size() > 1) {
+      partition_(partition && owners_.shards.size() > 1) {
   const torch::autograd::AutoGradMode no_grad(false);
   auto& param_groups = optimizer_->param_groups();
   for (auto& theirs : param_groups) {
@@ -63,7 +63,7 @@ ClientOptimizer::ClientOptimizer(
 
 Range ClientOptimizer::range(int bucket) const {
   const Bucket& plan = layout_.buckets()[bucket];
-  return partition_ ? layout_.shard(bucket, owners_.of(plan).rank())
+  return partition_ ? layout_.shard(bucket, owners_.sharers(plan).rank())
                     : Range{0, plan.elements};
 }
 

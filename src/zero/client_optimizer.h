@@ -1,7 +1,7 @@
 #pragma once
 
-#include "zero/bucket_groups.h"
 #include "zero/flat_parameters.h"
+#include "zero/rank_groups.h"
 #include "zero/sharded_optimizer.h"
 
 #include <cairn/zero/layout.h>
@@ -23,7 +23,7 @@ class ClientOptimizer final : public ShardedOptimizer {
       const Layout& layout,
       FlatParameters& parameters,
       std::shared_ptr<torch::optim::Optimizer> optimizer,
-      BucketGroups owners,
+      RankGroups owners,
       bool partition);
 
   std::string_view name() const override { return "client"; }
@@ -65,7 +65,7 @@ class ClientOptimizer final : public ShardedOptimizer {
   const Layout& layout_;
   FlatParameters& parameters_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
-  BucketGroups owners_;
+  RankGroups owners_;
   bool partition_;
   bool in_place_ = false;
   std::vector<Shard> shards_;

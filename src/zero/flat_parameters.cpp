@@ -2,6 +2,7 @@
 
 #include "zero/host_memory.h"
 #include "zero/nursery.h"
+#include "zero/packed.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
@@ -64,7 +65,7 @@ c10::StorageImpl& storage_of(const at::Tensor& tensor) {
 FlatParameters::FlatParameters(
     const Layout& layout,
     std::vector<at::Tensor> parameters,
-    BucketGroups groups,
+    RankGroups groups,
     Options options)
     : layout_(&layout),
       parameters_(std::move(parameters)),
@@ -91,7 +92,7 @@ FlatParameters::FlatParameters(
       Nursery::let_go(parameter);
       parameter.set_data(view);
     }
-    groups_.of(bucket).broadcast(state.whole, 0).wait();
+    groups_.trainers(bucket).broadcast(state.whole, 0).wait();
     states_.push_back(std::move(state));
     if (states_.back().partitioned) {
       rest(b);
@@ -111,12 +112,19 @@ void FlatParameters::rest(int bucket) {
     return;
   }
   in_memory_ += range.size();
-  if (options_.rest_on_cpu && !part.is_cpu()) {
+  if (!layout_->buckets()[bucket].trainable && wire_of(bucket) != Wire::exact) {
+    state.packed = packed_of(part, wire_of(bucket));
+  } else if (options_.rest_on_cpu && !part.is_cpu()) {
     state.resting = host_memory(range.size(), part.scalar_type(), options_.pin);
     state.resting.copy_(part);
   } else {
     state.resting = part.clone();
   }
+}
+
+Wire FlatParameters::wire_of(int bucket) const {
+  return layout_->buckets()[bucket].trainable ? options_.wire
+                                              : options_.frozen_wire;
 }
 
 bool FlatParameters::any_partitioned() const {
@@ -128,12 +136,19 @@ const c10::StorageImpl* FlatParameters::storage(int bucket) const {
 }
 
 at::Tensor FlatParameters::acquire_shard(int bucket) {
-  const State& state = states_[bucket];
+  State& state = states_[bucket];
   if (state.on_disk) {
     let_go_of_buffer();
     return options_.disk->acquire(bucket).weights;
   }
   const Range range = mine(bucket);
+  if (state.packed.defined()) {
+    if (!state.opened.defined()) {
+      state.opened = at::empty({range.size()}, state.whole.options());
+      unpack(state.packed, wire_of(bucket), state.opened);
+    }
+    return state.opened;
+  }
   return state.partitioned ? state.resting
                            : state.whole.narrow(0, range.begin, range.size());
 }
@@ -147,12 +162,18 @@ at::Tensor FlatParameters::acquire_blank_shard(int bucket) {
 }
 
 void FlatParameters::give_back_shard(int bucket, bool changed) {
-  if (states_[bucket].on_disk) {
+  State& state = states_[bucket];
+  if (state.on_disk) {
     options_.disk->give_back(bucket, changed);
+  } else if (state.packed.defined()) {
+    if (changed) {
+      pack(state.opened, wire_of(bucket), state.packed);
+    }
+    state.opened.reset();
   }
 }
 
-void FlatParameters::begin_gather(int bucket) {
+void FlatParameters::begin_gather(int bucket, bool exact) {
   State& state = states_[bucket];
   if (state.live || state.fetch) {
     return;
@@ -160,7 +181,8 @@ void FlatParameters::begin_gather(int bucket) {
   state.fetch.emplace(Fetch{
       .fresh = at::empty(
           {layout_->buckets()[bucket].elements},
-          state.whole.options())});
+          state.whole.options()),
+      .exact = exact || !rounds(bucket)});
   waiting_.push_back(bucket);
   if (state.on_disk) {
     options_.disk->prefetch(bucket);
@@ -184,24 +206,131 @@ void FlatParameters::start(int bucket) {
   State& state = states_[bucket];
   Fetch& fetch = *state.fetch;
   fetch.started = true;
+  if (start_from_second_copy(bucket) || start_packed(bucket)) {
+    return;
+  }
   const Range range = mine(bucket);
   const at::Tensor part = fetch.fresh.narrow(0, range.begin, range.size());
   const at::Tensor from = acquire_shard(bucket);
-  const distributed::ProcessGroup& group = group_of(bucket);
-  if (group.size() > 1 && !state.on_disk && from.device() == part.device()) {
-    fetch.gathered = group.all_gather_into(fetch.fresh, from);
+  const bool shared = group_of(bucket).size() > 1;
+  if (shared && !state.on_disk && from.device() == part.device()) {
+    gather_parts(bucket, fetch, from);
     return;
   }
   fetch.copied = copies_.copy(part, from);
-  if (group.size() > 1) {
-    copies_.beside(
-        [&] { fetch.gathered = group.all_gather_into(fetch.fresh, part); });
+  if (shared) {
+    copies_.beside([&] { gather_parts(bucket, fetch, part); });
   }
   if (state.on_disk) {
     copied_from_ = bucket;
     if (part.is_cpu()) {
       let_go_of_buffer();
     }
+  }
+}
+
+/// Within the small group, if its copy is there and is what is wanted.
+bool FlatParameters::start_from_second_copy(int bucket) {
+  State& state = states_[bucket];
+  Fetch& fetch = *state.fetch;
+  const at::Tensor& part = state.second_copy;
+  const bool is_packed = wire_of(bucket) != Wire::exact;
+  if (!part.defined() || (rounds(bucket) && fetch.exact)) {
+    return false;
+  }
+  fetch.from_second_copy = true;
+  if (is_packed) {
+    fetch.packed =
+        at::empty({part.numel() * groups_.inner.size()}, part.options());
+  }
+  fetch.gathered = groups_.inner.all_gather_into(
+      is_packed ? fetch.packed : fetch.fresh,
+      part);
+  return true;
+}
+
+/// Parts as small integers, unless the exact values are wanted and are there.
+bool FlatParameters::start_packed(int bucket) {
+  State& state = states_[bucket];
+  Fetch& fetch = *state.fetch;
+  if (wire_of(bucket) == Wire::exact || (rounds(bucket) && fetch.exact)) {
+    return false;
+  }
+  const at::Tensor part = state.packed.defined()
+      ? state.packed
+      : packed_of(state.resting, wire_of(bucket));
+  fetch.packed =
+      at::empty({part.numel() * groups_.shards.size()}, part.options());
+  gather_parts(bucket, fetch, part);
+  return true;
+}
+
+/// Everyone's, in the order of ranks.
+void FlatParameters::gather_parts(
+    int bucket,
+    Fetch& fetch,
+    const at::Tensor& part) {
+  if (groups_.gathers_twice) {
+    fetch.hop =
+        at::empty({part.numel() * groups_.outer.size()}, part.options());
+    fetch.gathered = groups_.outer.all_gather_into(fetch.hop, part);
+  } else {
+    fetch.gathered = group_of(bucket).all_gather_into(
+        fetch.packed.defined() ? fetch.packed : fetch.fresh,
+        part);
+  }
+}
+
+/// The second of two gathers. The first, over the slow wire, was under way
+/// while others computed; this one is quick.
+void FlatParameters::spread_in_node(const Fetch& fetch) {
+  const at::Tensor& whole = fetch.packed.defined() ? fetch.packed : fetch.fresh;
+  const at::Tensor by_place = at::empty_like(whole);
+  groups_.inner.all_gather_into(by_place, fetch.hop).wait();
+  const int nodes = groups_.outer.size();
+  const int places = groups_.inner.size();
+  whole.view({nodes, places, -1})
+      .copy_(by_place.view({places, nodes, -1}).transpose(0, 1));
+}
+
+/// All parts are there: makes numbers of them, and keeps the part of the second
+/// copy.
+void FlatParameters::land(int bucket, const Fetch& fetch) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  State& state = states_[bucket];
+  if (fetch.hop.defined()) {
+    spread_in_node(fetch);
+  }
+  if (fetch.packed.defined()) {
+    const int shards = groups_.shards.size();
+    const std::int64_t bytes = fetch.packed.numel() / shards;
+    for (int rank = 0; rank < shards; ++rank) {
+      const Range range = layout_->shard(bucket, rank);
+      unpack(
+          fetch.packed.narrow(0, rank * bytes, bytes),
+          wire_of(bucket),
+          fetch.fresh.narrow(0, range.begin, range.size()));
+    }
+  }
+  const bool as_it_travels =
+      fetch.packed.defined() || wire_of(bucket) == Wire::exact;
+  if (groups_.has_second_copy && !fetch.from_second_copy && as_it_travels) {
+    const at::Tensor& from =
+        fetch.packed.defined() ? fetch.packed : fetch.fresh;
+    const std::int64_t part = from.numel() / groups_.inner.size();
+    state.second_copy =
+        from.narrow(0, groups_.inner.rank() * part, part).clone();
+  }
+}
+
+bool FlatParameters::exact(int bucket) const {
+  const State& state = states_[bucket];
+  return state.fetch ? state.fetch->exact : state.exact;
+}
+
+void FlatParameters::forget_second_copies() {
+  for (State& state : states_) {
+    state.second_copy.reset();
   }
 }
 
@@ -230,6 +359,8 @@ void FlatParameters::finish_gather(int bucket) {
   if (copied_from_ == bucket) {
     let_go_of_buffer();
   }
+  land(bucket, *state.fetch);
+  state.exact = state.fetch->exact;
   adopt(state, std::exchange(state.fetch, std::nullopt)->fresh);
 }
 
@@ -313,6 +444,11 @@ FlatParameters::Bytes FlatParameters::bytes() const {
       (state.resting.device() == state.whole.device() ? result.shards
                                                       : result.on_cpu) +=
           static_cast<std::int64_t>(state.resting.nbytes());
+    }
+    for (const at::Tensor& part :
+         {state.packed, state.opened, state.second_copy}) {
+      result.shards +=
+          part.defined() ? static_cast<std::int64_t>(part.nbytes()) : 0;
     }
     if (state.live || state.fetch) {
       result.live += size;

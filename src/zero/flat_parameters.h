@@ -1,12 +1,13 @@
 #pragma once
 
-#include "zero/bucket_groups.h"
+#include "zero/rank_groups.h"
 #include "zero/shard_tier.h"
 #include "zero/side_copies.h"
 
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/zero/layout.h>
+#include <cairn/zero/wire.h>
 
 #include <cstdint>
 #include <deque>
@@ -33,15 +34,19 @@ class FlatParameters {
     std::int64_t most_in_memory = 0;
     /// With `disk`: shards that may be read ahead at a time.
     int reads_ahead = 1;
+    /// How parts of released buckets travel; those of frozen ones rest like
+    /// that as well. Not with rest_on_cpu.
+    Wire wire = Wire::exact;
+    Wire frozen_wire = Wire::exact;
   };
 
   /// Moves the data of `parameters`, which are in the layout's order, of one
-  /// type and on one device, into buckets. The values of the first rank that
-  /// shares a bucket count.
+  /// type and on one device, into buckets. The values of the first rank
+  /// count. The layout is that of `groups.shards`.
   FlatParameters(
       const Layout& layout,
       std::vector<at::Tensor> parameters,
-      BucketGroups groups,
+      RankGroups groups,
       Options options);
 
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
@@ -65,10 +70,19 @@ class FlatParameters {
 
   bool live(int bucket) const { return states_[bucket].live; }
   bool gathering(int bucket) const { return states_[bucket].fetch.has_value(); }
-  /// Starts to make a released bucket whole; every rank calls it.
-  void begin_gather(int bucket);
+  /// Starts to make a released bucket whole; every rank calls it. `exact`: not
+  /// as it comes out of small integers.
+  void begin_gather(int bucket, bool exact = false);
   /// Waits for that, starting it if need be.
   void finish_gather(int bucket);
+  /// Whether what is live or under way is what rests.
+  bool exact(int bucket) const;
+  /// Whether a gather that is not exact changes values.
+  bool rounds(int bucket) const {
+    return wire_of(bucket) != Wire::exact && !states_[bucket].packed.defined();
+  }
+  /// After the shards have changed: the second copies are old.
+  void forget_second_copies();
   /// Lets go of a partitioned bucket's elements.
   void release(int bucket);
 
@@ -87,7 +101,7 @@ class FlatParameters {
   /// Bytes of elements that are there now.
   struct Bytes {
     std::int64_t whole = 0;   ///< of buckets that stay whole
-    std::int64_t shards = 0;  ///< of the others, on the device
+    std::int64_t shards = 0;  ///< of the others, with second copies
     std::int64_t on_cpu = 0;  ///< of the others, with buffers for the disk
     std::int64_t on_disk = 0; ///< of the others
     std::int64_t live = 0;    ///< of the others, while gathered
@@ -97,27 +111,43 @@ class FlatParameters {
  private:
   struct Fetch {
     at::Tensor fresh;
+    bool exact = true;
     bool started = false; ///< else it waits for those before, and for the disk
-    CopyMark copied{};    ///< this rank's part is in `fresh`
+    bool from_second_copy = false;
+    at::Tensor packed{}; ///< everyone's parts, if they come so
+    at::Tensor hop{};    ///< one of each node's parts, in two gathers
+    CopyMark copied{};   ///< this rank's part is in `fresh`
     std::optional<distributed::Pending> gathered{};
   };
   struct State {
     at::Tensor whole;
     at::Tensor resting; ///< this rank's shard, if partitioned and in memory
+    at::Tensor packed;  ///< the same in small integers, instead
+    at::Tensor opened;  ///< what was packed, until it is given back
+    /// This rank's part of the copy that its inner group shares; undefined
+    /// until the first gather after an update. It rests as it travels.
+    at::Tensor second_copy;
     std::optional<Fetch> fetch;
     bool partitioned = false;
     bool on_disk = false;
     bool live = true;
+    bool exact = true; ///< while live
   };
 
   const distributed::ProcessGroup& group_of(int bucket) const {
-    return groups_.of(layout_->buckets()[bucket]);
+    return groups_.sharers(layout_->buckets()[bucket]);
   }
   Range mine(int bucket) const {
     return layout_->shard(bucket, group_of(bucket).rank());
   }
+  Wire wire_of(int bucket) const;
   void rest(int bucket);
   void start(int bucket);
+  bool start_from_second_copy(int bucket);
+  bool start_packed(int bucket);
+  void gather_parts(int bucket, Fetch& fetch, const at::Tensor& part);
+  void spread_in_node(const Fetch& fetch);
+  void land(int bucket, const Fetch& fetch);
   void start_all_but(std::size_t waiting);
   void let_go_of_buffer();
   static void adopt(State& state, const at::Tensor& fresh);
@@ -125,7 +155,7 @@ class FlatParameters {
 
   const Layout* layout_;
   std::vector<at::Tensor> parameters_;
-  BucketGroups groups_;
+  RankGroups groups_;
   Options options_;
   SideCopies copies_;
   std::vector<State> states_;

@@ -38,13 +38,13 @@ struct GradientReducer::Hook : kernels::GradientPlace {
 GradientReducer::GradientReducer(
     const Layout& layout,
     std::vector<at::Tensor> parameters,
-    BucketGroups groups,
+    RankGroups groups,
     const Options& options)
     : layout_(&layout),
       groups_(std::move(groups)),
       options_(options),
       copies_(parameters.at(0).device()) {
-  const bool alone = groups_.all().size() == 1;
+  const bool alone = groups_.all.size() == 1;
   if (alone && !options_.rest_on_cpu) {
     // Nothing to reduce and nowhere to go: keep what appears.
     options_.shards = false;
@@ -68,6 +68,16 @@ GradientReducer::GradientReducer(
           std::make_unique<Hook>(*this, i));
     }
     parameters_.push_back({.tensor = std::move(tensor)});
+  }
+}
+
+void GradientReducer::InFlight::wait() {
+  if (pending) {
+    pending->wait();
+  }
+  if (packed) {
+    received = packed->finish();
+    packed.reset();
   }
 }
 
@@ -283,16 +293,19 @@ void GradientReducer::launch(int bucket) {
     state.whole.mul_(options_.before);
   }
   state.launched = true;
-  if (groups_.all().size() == 1 && !options_.rest_on_cpu) {
+  if (groups_.all.size() == 1 && !options_.rest_on_cpu) {
     return;
   }
   if (options_.transient) {
     harvest(bucket); // of the pass before
   }
-  if (options_.transient || options_.communicate != options_.accumulate) {
-    harvest_down_to(most_in_flight - 1); // what is sent is memory of its own
+  // What is sent is memory of its own, or has a second way to go.
+  if (options_.transient || options_.communicate != options_.accumulate ||
+      has_copies()) {
+    harvest_down_to(most_in_flight - 1);
   }
   state.in_flight.emplace(send(bucket, state.whole));
+  state.in_flight->crosses = last_ && has_copies();
   in_order_.push_back(bucket);
   if (options_.transient) { // the next pass starts from nothing
     state.whole.reset();
@@ -300,7 +313,7 @@ void GradientReducer::launch(int bucket) {
       parameters_[member.parameter].written = false;
     }
   }
-  if (group_of(bucket).size() == 1) {
+  if (groups_.trainers(layout_->buckets()[bucket]).size() == 1) {
     harvest(bucket);
   }
 }
@@ -308,18 +321,24 @@ void GradientReducer::launch(int bucket) {
 GradientReducer::InFlight GradientReducer::send(
     int bucket,
     const at::Tensor& whole) {
-  const distributed::ProcessGroup& group = group_of(bucket);
+  const Bucket& plan = layout_->buckets()[bucket];
+  const distributed::ProcessGroup& sharers = groups_.sharers(plan);
+  if (options_.shards && options_.wire != Wire::exact && sharers.size() > 1) {
+    InFlight flight;
+    flight.packed.emplace(whole, groups_, options_.wire);
+    return flight;
+  }
   at::Tensor sent = whole.to(options_.communicate);
-  if (group.size() == 1) {
+  if (groups_.trainers(plan).size() == 1) {
     return {sent, sent};
   }
   if (!options_.shards) {
-    auto pending = group.all_reduce(sent);
+    auto pending = groups_.trainers(plan).all_reduce(sent);
     return {std::move(sent), {}, std::move(pending)};
   }
   at::Tensor received =
-      at::empty({sent.numel() / group.size()}, sent.options());
-  auto pending = group.reduce_scatter_into(received, sent);
+      at::empty({sent.numel() / sharers.size()}, sent.options());
+  auto pending = sharers.reduce_scatter_into(received, sent);
   return {std::move(sent), std::move(received), std::move(pending)};
 }
 
@@ -339,8 +358,29 @@ void GradientReducer::harvest(int bucket) {
   } else {
     keep_on_device(bucket, flight.received);
   }
+  if (flight.crosses) {
+    begin_crossing(state);
+  }
   state.in_flight.reset();
   std::erase(in_order_, bucket);
+}
+
+/// All copies start alike, in the order of buckets.
+void GradientReducer::begin_crossing(State& state) {
+  at::Tensor sent = state.reduced.to(options_.communicate);
+  auto pending = groups_.replicas.all_reduce(sent);
+  state.crossing.emplace(Crossing{std::move(sent), std::move(pending)});
+}
+
+void GradientReducer::finish_crossing(State& state) {
+  if (!state.crossing) {
+    return;
+  }
+  state.crossing->pending.wait();
+  if (!state.crossing->sent.is_same(state.reduced)) {
+    state.reduced.copy_(state.crossing->sent);
+  }
+  state.crossing.reset();
 }
 
 void GradientReducer::keep_on_device(int bucket, const at::Tensor& received) {
@@ -350,7 +390,9 @@ void GradientReducer::keep_on_device(int bucket, const at::Tensor& received) {
   } else if (options_.transient) {
     state.reduced = received.to(options_.accumulate);
   } else { // the whole bucket stays: its own part of it takes the sum
-    const Range mine = layout_->shard(bucket, group_of(bucket).rank());
+    const Range mine = layout_->shard(
+        bucket,
+        groups_.sharers(layout_->buckets()[bucket]).rank());
     state.reduced = state.whole.narrow(0, mine.begin, mine.size());
     state.reduced.copy_(received);
   }
@@ -404,7 +446,7 @@ void GradientReducer::end() {
   for (Parameter& parameter : parameters_) {
     parameter.expected = parameter.seen;
   }
-  const bool leaves = groups_.all().size() > 1 || options_.rest_on_cpu;
+  const bool leaves = groups_.all.size() > 1 || options_.rest_on_cpu;
   if (last_ && leaves && !states_.empty()) {
     std::vector<int> late(states_.size());
     std::ranges::transform(states_, late.begin(), [](const State& state) {
@@ -412,12 +454,17 @@ void GradientReducer::end() {
     });
     late_flags_ = at::tensor(late).to(parameters_[0].tensor.device());
     late_pending_.emplace(
-        groups_.all().all_reduce(late_flags_, distributed::ReduceOp::max));
+        groups_.all.all_reduce(late_flags_, distributed::ReduceOp::max));
   }
 }
 
 void GradientReducer::abandon() {
   const std::lock_guard lock(mutex_);
+  for (State& state : states_) {
+    if (state.in_flight) {
+      state.in_flight->crosses = false;
+    }
+  }
   harvest_down_to(0);
   in_pass_ = false;
   forget();
@@ -433,6 +480,7 @@ void GradientReducer::finish() {
   harvest_down_to(0);
   for (State& state : states_) {
     settle(state, false);
+    finish_crossing(state);
   }
   if (!late_pending_) {
     return;
@@ -457,6 +505,9 @@ void GradientReducer::reduce_late(int bucket) {
   }
   InFlight round = send(bucket, state.latecomers.mul_(options_.before));
   round.wait();
+  if (has_copies()) {
+    groups_.replicas.all_reduce(round.received).wait();
+  }
   if (options_.rest_on_cpu) { // its memory there may be the last arrival's
     state.reduced =
         state.reduced.to(options_.accumulate).add(round.received.cpu());
@@ -482,6 +533,7 @@ void GradientReducer::forget() {
   for (State& state : states_) {
     state.host.arrived.wait_on_host();
     state.host.under_way = false;
+    state.crossing.reset();
     state.reduced.reset();
     state.latecomers.reset();
   }
@@ -501,7 +553,11 @@ std::int64_t GradientReducer::bytes() const {
       count(state.reduced); // else it is part of the whole, or elsewhere
     }
     count(state.latecomers);
+    if (state.crossing && !state.crossing->sent.is_same(state.reduced)) {
+      count(state.crossing->sent);
+    }
     if (state.in_flight) {
+      sum += state.in_flight->packed ? state.in_flight->packed->bytes() : 0;
       count(state.in_flight->received);
       if (!state.in_flight->sent.is_same(state.whole)) {
         count(state.in_flight->sent);

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "zero/bucket_groups.h"
+#include "zero/packed_reduction.h"
+#include "zero/rank_groups.h"
 #include "zero/side_copies.h"
 
 #include <ATen/core/Tensor.h>
@@ -26,6 +27,10 @@ namespace cairn::zero {
 /// learnt from the pass before, and taken as once in the first; whatever comes
 /// after its bucket has left is summed in a second round, which the ranks agree
 /// on in finish().
+///
+/// Where several groups of ranks have a copy of the shards each, gradients are
+/// summed within the group in every pass and between the owners of the same
+/// shard in the last.
 class GradientReducer {
  public:
   struct Options {
@@ -42,6 +47,8 @@ class GradientReducer {
     /// The sums leave the device for host memory, while backward still runs.
     bool rest_on_cpu = false;
     bool pin = true; ///< that memory
+    /// With `shards`: how gradients travel to their owners.
+    Wire wire = Wire::exact;
     /// Asked when a gradient appears outside of a pass: true after it has begun
     /// one, false to leave the gradient to autograd. Unset: an error.
     std::function<bool()> outside_pass{};
@@ -50,7 +57,7 @@ class GradientReducer {
   GradientReducer(
       const Layout& layout,
       std::vector<at::Tensor> parameters,
-      BucketGroups groups,
+      RankGroups groups,
       const Options& options);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
@@ -85,11 +92,14 @@ class GradientReducer {
     at::Tensor sent;
     at::Tensor received; ///< with `shards`
     std::optional<distributed::Pending> pending{};
-    void wait() {
-      if (pending) {
-        pending->wait();
-      }
-    }
+    std::optional<PackedReduction> packed{}; ///< instead of the two before
+    bool crosses = false; ///< to the other copies, when it has arrived
+    void wait();
+  };
+  /// A shard's sum on its way over the copies.
+  struct Crossing {
+    at::Tensor sent;
+    distributed::Pending pending;
   };
   /// With rest_on_cpu: what one bucket has there, kept from step to step.
   struct HostPart {
@@ -103,6 +113,7 @@ class GradientReducer {
     at::Tensor reduced; ///< with `shards`
     at::Tensor latecomers;
     std::optional<InFlight> in_flight;
+    std::optional<Crossing> crossing;
     HostPart host;
     int missing = 0; ///< parameters that are to appear yet, in this pass
     bool launched = false;
@@ -125,6 +136,10 @@ class GradientReducer {
     return options_.transient ? options_.communicate : options_.accumulate;
   }
 
+  bool has_copies() const {
+    return options_.shards && groups_.replicas.size() > 1;
+  }
+
   bool begins_pass(int parameter);
   void take(int parameter);
   at::Tensor lend(int parameter);
@@ -135,22 +150,21 @@ class GradientReducer {
   void add_late(State& state, int parameter, const at::Tensor& gradient);
   void launch_ready(bool all);
   void launch(int bucket);
-  const distributed::ProcessGroup& group_of(int bucket) const {
-    return groups_.of(layout_->buckets()[bucket]);
-  }
   InFlight send(int bucket, const at::Tensor& whole);
   void harvest(int bucket);
   void keep_on_device(int bucket, const at::Tensor& received);
   void send_to_host(State& state, const at::Tensor& received);
   void settle(State& state, bool more_to_come);
   void harvest_down_to(int still_in_flight);
+  void begin_crossing(State& state);
+  void finish_crossing(State& state);
   void fill_gaps(int bucket);
   void reduce_late(int bucket);
   void forget();
   void reset_pass();
 
   const Layout* layout_;
-  BucketGroups groups_;
+  RankGroups groups_;
   Options options_;
   SideCopies copies_;
   std::vector<Parameter> parameters_;

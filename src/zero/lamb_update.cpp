@@ -17,7 +17,7 @@ namespace {
 /// once per bucket.
 class LambUpdate final : public BucketUpdate {
  public:
-  LambUpdate(const Layout& layout, const optim::Lamb& lamb, BucketGroups owners)
+  LambUpdate(const Layout& layout, const optim::Lamb& lamb, RankGroups owners)
       : layout_(layout), lamb_(lamb), owners_(std::move(owners)) {}
 
   void update(
@@ -88,12 +88,12 @@ class LambUpdate final : public BucketUpdate {
       sums[0] = sum_of_squares(shard.weights.narrow(0, begin, size));
       sums[1] = sum_of_squares(direction.narrow(0, begin, size));
     }
-    return sum_over(owners_.of(layout_.buckets()[shard.bucket]), squares);
+    return sum_over(owners_.sharers(layout_.buckets()[shard.bucket]), squares);
   }
 
   const Layout& layout_;
   const optim::Lamb& lamb_;
-  BucketGroups owners_;
+  RankGroups owners_;
 };
 
 } // namespace
@@ -101,7 +101,7 @@ class LambUpdate final : public BucketUpdate {
 std::unique_ptr<BucketUpdate> make_lamb_update(
     const Layout& layout,
     const optim::Rule& rule,
-    const BucketGroups& owners) {
+    const RankGroups& owners) {
   return std::make_unique<LambUpdate>(
       layout,
       dynamic_cast<const optim::Lamb&>(rule),

@@ -18,7 +18,7 @@ namespace {
 /// matrix within one part is computed once.
 class MuonUpdate final : public BucketUpdate {
  public:
-  MuonUpdate(const Layout& layout, const optim::Muon& muon, BucketGroups owners)
+  MuonUpdate(const Layout& layout, const optim::Muon& muon, RankGroups owners)
       : layout_(layout), muon_(muon), owners_(std::move(owners)) {}
 
   void update(
@@ -76,7 +76,7 @@ class MuonUpdate final : public BucketUpdate {
 
   at::Tensor whole_bucket(int bucket, const at::Tensor& part) const {
     const distributed::ProcessGroup& owners =
-        owners_.of(layout_.buckets()[bucket]);
+        owners_.sharers(layout_.buckets()[bucket]);
     const bool through_gpu = owners.backend() == "nccl" && part.is_cpu();
     return owners.all_gather(through_gpu ? part.cuda() : part)
         .wait()
@@ -117,7 +117,7 @@ class MuonUpdate final : public BucketUpdate {
 
   const Layout& layout_;
   const optim::Muon& muon_;
-  BucketGroups owners_;
+  RankGroups owners_;
 };
 
 } // namespace
@@ -125,7 +125,7 @@ class MuonUpdate final : public BucketUpdate {
 std::unique_ptr<BucketUpdate> make_muon_update(
     const Layout& layout,
     const optim::Rule& rule,
-    const BucketGroups& owners) {
+    const RankGroups& owners) {
   return std::make_unique<MuonUpdate>(
       layout,
       dynamic_cast<const optim::Muon&>(rule),

@@ -83,10 +83,10 @@ void ParameterGatherer::use(int bucket) {
   fetch_ahead();
 }
 
-void ParameterGatherer::begin(int bucket) {
+void ParameterGatherer::begin(int bucket, bool exact) {
   const std::int64_t elements = layout_.buckets()[bucket].elements;
   make_room(elements, bucket);
-  parameters_.begin_gather(bucket);
+  parameters_.begin_gather(bucket, exact);
   live_ += elements;
   ++counts_.gathers;
   counts_.most_live = std::max(counts_.most_live, live_);
@@ -170,6 +170,7 @@ void ParameterGatherer::set_mode(Mode mode) {
 
 void ParameterGatherer::release_all() {
   const std::lock_guard lock(mutex_);
+  parameters_.forget_second_copies();
   for (int b = 0; b < parameters_.buckets(); ++b) {
     if (parameters_.partitioned(b) && pins_[b] == 0 &&
         (parameters_.live(b) || parameters_.gathering(b))) {
@@ -180,10 +181,16 @@ void ParameterGatherer::release_all() {
 
 void ParameterGatherer::pin(int bucket) {
   const std::lock_guard lock(mutex_);
-  if (parameters_.partitioned(bucket) && pins_[bucket]++ == 0 &&
-      !parameters_.live(bucket)) {
+  if (!parameters_.partitioned(bucket) || pins_[bucket]++ > 0) {
+    return;
+  }
+  if ((parameters_.live(bucket) || parameters_.gathering(bucket)) &&
+      !parameters_.exact(bucket)) {
+    release(bucket);
+  }
+  if (!parameters_.live(bucket)) {
     if (!parameters_.gathering(bucket)) {
-      begin(bucket);
+      begin(bucket, /*exact=*/true);
     }
     parameters_.finish_gather(bucket);
     recent_.push_back(bucket);
@@ -192,8 +199,13 @@ void ParameterGatherer::pin(int bucket) {
 
 void ParameterGatherer::unpin(int bucket) {
   const std::lock_guard lock(mutex_);
-  if (parameters_.partitioned(bucket)) {
-    --pins_[bucket];
+  if (!parameters_.partitioned(bucket) || --pins_[bucket] > 0) {
+    return;
+  }
+  // Operators are to see the values that they see without a pin.
+  if (parameters_.rounds(bucket) && parameters_.exact(bucket) &&
+      parameters_.live(bucket)) {
+    release(bucket);
   }
 }
 

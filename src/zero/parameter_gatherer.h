@@ -41,7 +41,7 @@ class ParameterGatherer final : UseListener {
   /// The shards have changed: whatever was gathered is old.
   void release_all();
 
-  /// Keeps a bucket whole until unpin().
+  /// Keeps a bucket whole until unpin(), with the values that rest.
   void pin(int bucket);
   void unpin(int bucket);
 
@@ -63,7 +63,7 @@ class ParameterGatherer final : UseListener {
 
   UseTrace& trace() { return traces_[static_cast<int>(mode_)]; }
   void use(int bucket);
-  void begin(int bucket);
+  void begin(int bucket, bool exact = false);
   void make_room(std::int64_t elements, int for_bucket);
   void release_far(int current);
   void fetch_ahead();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,10 @@ Tier tier_of(config::OffloadDevice device) {
       break;
   }
   return Tier::device;
+}
+
+std::string_view shown(Wire wire) {
+  return wire == Wire::int4 ? "4 bits" : "8 bits";
 }
 
 std::string_view where(Tier tier) {
@@ -47,6 +52,19 @@ Policy policy_of(const config::ZeroConfig& config) {
   }
   if (config.offload_param) {
     policy.parameter_tier = tier_of(config.offload_param->device);
+  }
+  policy.shard_ranks = std::max(0, static_cast<int>(config.mics_shard_size));
+  policy.second_copy_ranks = config.zero_hpz_partition_size > 1
+      ? static_cast<int>(config.zero_hpz_partition_size)
+      : 0;
+  if (config.zero_quantized_weights) {
+    policy.weight_wire = Wire::int8;
+  }
+  if (config.zero_quantized_nontrainable_weights) {
+    policy.frozen_wire = Wire::int8;
+  }
+  if (config.zero_quantized_gradients) {
+    policy.gradient_wire = Wire::int4;
   }
   if (stage == 0 && policy.optimizer_tier != Tier::device) {
     throw ConfigError(
@@ -76,11 +94,28 @@ std::string describe(const Policy& policy) {
   if (policy.partition_parameters) {
     parts.push_back(fmt::format("parameters{}", where(policy.parameter_tier)));
   }
-  return fmt::format(
+  std::string text = fmt::format(
       "ZeRO stage {}: {}",
       parts.size(),
       parts.empty() ? "nothing partitioned"
                     : fmt::format("{} partitioned", fmt::join(parts, ", ")));
+  if (policy.shard_ranks > 0) {
+    text += fmt::format(" within groups of {}", policy.shard_ranks);
+  }
+  if (policy.second_copy_ranks > 0) {
+    text += fmt::format(
+        ", a second copy of parameters within groups of {}",
+        policy.second_copy_ranks);
+  }
+  const auto travels = [&](Wire wire, std::string_view what) {
+    if (wire != Wire::exact) {
+      text += fmt::format(", {} in {}", what, shown(wire));
+    }
+  };
+  travels(policy.weight_wire, "weights gathered");
+  travels(policy.frozen_wire, "frozen weights kept and gathered");
+  travels(policy.gradient_wire, "gradients reduced");
+  return text;
 }
 
 } // namespace cairn::zero

@@ -15,7 +15,7 @@ RuleOptimizer::RuleOptimizer(
     const Layout& layout,
     FlatParameters& parameters,
     std::unique_ptr<optim::Rule> rule,
-    BucketGroups owners,
+    RankGroups owners,
     Options options,
     std::unique_ptr<ShardTier> tier)
     : layout_(layout),
@@ -25,11 +25,11 @@ RuleOptimizer::RuleOptimizer(
       options_(std::move(options)),
       tier_(std::move(tier)),
       copies_(parameters.whole(0).device()) {
-  options_.partition = options_.partition && owners_.all().size() > 1;
+  options_.partition = options_.partition && owners_.shards.size() > 1;
   update_ = make_bucket_update(
       layout,
       *rule_,
-      options_.partition ? owners_ : distributed::ProcessGroup());
+      options_.partition ? owners_ : RankGroups());
   const torch::autograd::AutoGradMode no_grad(false);
   for (int b = 0; b < parameters.buckets(); ++b) {
     if (!layout.buckets()[b].trainable) {
@@ -57,8 +57,9 @@ RuleOptimizer::RuleOptimizer(
 
 Range RuleOptimizer::range(int bucket) const {
   const Bucket& plan = layout_.buckets()[bucket];
-  return options_.partition ? layout_.shard(bucket, owners_.of(plan).rank())
-                            : Range{0, plan.elements};
+  return options_.partition
+      ? layout_.shard(bucket, owners_.sharers(plan).rank())
+      : Range{0, plan.elements};
 }
 
 bool RuleOptimizer::is_shard(int bucket) const {

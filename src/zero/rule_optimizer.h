@@ -1,9 +1,9 @@
 #pragma once
 
-#include "zero/bucket_groups.h"
 #include "zero/bucket_update.h"
 #include "zero/flat_parameters.h"
 #include "zero/gradient_reducer.h"
+#include "zero/rank_groups.h"
 #include "zero/shard_tier.h"
 #include "zero/sharded_optimizer.h"
 #include "zero/side_copies.h"
@@ -34,7 +34,7 @@ class RuleOptimizer final : public ShardedOptimizer {
       const Layout& layout,
       FlatParameters& parameters,
       std::unique_ptr<optim::Rule> rule,
-      BucketGroups owners,
+      RankGroups owners,
       Options options,
       std::unique_ptr<ShardTier> tier);
 
@@ -61,7 +61,7 @@ class RuleOptimizer final : public ShardedOptimizer {
   const Layout& layout_;
   FlatParameters& parameters_;
   std::unique_ptr<optim::Rule> rule_;
-  BucketGroups owners_;
+  RankGroups owners_;
   Options options_;
   std::unique_ptr<ShardTier> tier_;
   std::unique_ptr<BucketUpdate> update_;

@@ -51,6 +51,25 @@ TEST(FlightRecorder, KnowsHowFarEachGroupIs) {
   EXPECT_EQ(recorder.reached(), expected);
 }
 
+TEST(FlightRecorder, CountsWhatWasSent) {
+  FlightRecorder recorder(1);
+  CollectiveRecord record = call(1);
+  record.bytes = bytes_sent("all_reduce", 80, 4);
+  recorder.schedule(record);
+  recorder.schedule(record);
+  record.operation = "all_gather";
+  record.bytes = bytes_sent("all_gather", 80, 4);
+  recorder.schedule(record);
+  const std::vector<Traffic> expected = {
+      {"world", "all_gather", 1, 240},
+      {"world", "all_reduce", 2, 240}};
+  EXPECT_EQ(recorder.traffic(), expected);
+  EXPECT_EQ(bytes_sent("reduce_scatter", 80, 4), 60);
+  EXPECT_EQ(bytes_sent("all_to_all", 80, 4), 60);
+  EXPECT_EQ(bytes_sent("send", 80, 4), 80);
+  EXPECT_EQ(bytes_sent("recv", 80, 4), 0);
+}
+
 TEST(FlightRecorder, FollowsACallToItsEnd) {
   FlightRecorder recorder(2);
   const std::uint64_t id = recorder.schedule(call(1)).id;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cairn/distributed/traffic.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +32,8 @@ struct CollectiveRecord {
   std::vector<std::int64_t> sizes; ///< elements of each tensor
   bool sizes_vary = false;         ///< each rank may rightly bring another size
   std::string dtype;
-  std::string site; ///< "train.cpp:88"
+  std::int64_t bytes = 0; ///< that this rank sends, see bytes_sent()
+  std::string site;       ///< "train.cpp:88"
   CollectiveState state = CollectiveState::scheduled;
   Clock::time_point called{};
   Clock::time_point ended{}; ///< once finished or failed
@@ -68,6 +71,8 @@ class FlightRecorder {
   std::map<std::string, std::vector<int>> groups() const;
   /// The last collective called on each group, long after the ring forgot it.
   std::map<std::string, std::uint64_t> reached() const;
+  /// Of all calls so far, by the names of groups and operations.
+  std::vector<Traffic> traffic() const;
 
  private:
   CollectiveRecord* find(std::uint64_t id);
@@ -78,6 +83,7 @@ class FlightRecorder {
   std::vector<CollectiveRecord> ring_; ///< record `id` is at id % capacity
   std::map<std::string, std::vector<int>> groups_;
   std::map<std::string, std::uint64_t> reached_;
+  std::map<std::string, std::map<std::string, Traffic>> traffic_;
 };
 
 } // namespace cairn::distributed

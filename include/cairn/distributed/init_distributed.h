@@ -4,6 +4,7 @@
 #include <cairn/distributed/environment.h>
 #include <cairn/distributed/flight_recorder.h>
 #include <cairn/distributed/process_group.h>
+#include <cairn/distributed/traffic.h>
 
 #include <chrono>
 #include <cstddef>
@@ -64,6 +65,8 @@ class World {
   std::string device_name() const;
   /// The last collectives of this rank, oldest first.
   std::vector<CollectiveRecord> records() const;
+  /// What its collectives have moved so far.
+  std::vector<Traffic> traffic() const;
 
  private:
   std::shared_ptr<Job> job_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cairn/config/zero_config.h>
+#include <cairn/zero/wire.h>
 
 #include <string>
 
@@ -9,14 +10,27 @@ namespace cairn::zero {
 /// Where something rests between its uses.
 enum class Tier { device, cpu, nvme };
 
-/// A ZeRO stage as plain data: what is cut into shards, and where it rests.
-/// Every stage runs through the same code, which asks only this.
+/// A ZeRO stage as plain data: what is cut into shards, between whom, where it
+/// rests and how it travels. Every stage runs through the same code, which asks
+/// only this.
 struct Policy {
   bool partition_optimizer = false;
   bool partition_gradients = false;
   bool partition_parameters = false;
   Tier optimizer_tier = Tier::device;
   Tier parameter_tier = Tier::device;
+  /// Ranks that share one copy of what is partitioned, each group of so many
+  /// has its own (MiCS, HSDP); 0: all that train.
+  int shard_ranks = 0;
+  /// Ranks that share a second copy of the parameters, made by the first gather
+  /// after an update (ZeRO++'s hpZ); 0: there is none.
+  int second_copy_ranks = 0;
+  /// Ranks of a group that are on one node: a gather brings every part to each
+  /// node once, then spreads it there; 0: in one go.
+  int gather_ranks = 0;
+  Wire weight_wire = Wire::exact;
+  Wire frozen_wire = Wire::exact; ///< frozen weights rest like this as well
+  Wire gradient_wire = Wire::exact;
   bool operator==(const Policy&) const = default;
 };
 

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "zero/rank_groups.h"
+
+#include <ATen/core/Tensor.h>
+#include <cairn/zero/wire.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace cairn::zero {
+
+/// The sum of a bucket over the ranks that share it, on its way in blocks of
+/// small integers: every rank sends each owner its part, and the owner adds
+/// them up in fp32, in the order of ranks. A sum inside the network would round
+/// once per rank; this rounds once per hop.
+///
+/// Where there is a second copy of the parameters its groups make two hops:
+/// within the group first, so that a group sends each part over the slow wire
+/// only once.
+class PackedReduction {
+ public:
+  /// Every rank makes it, in the same order.
+  PackedReduction(const at::Tensor& whole, const RankGroups& groups, Wire wire);
+
+  /// This rank's shard of the sum, fp32. Every rank calls it once.
+  at::Tensor finish();
+  std::int64_t bytes() const { return sent_bytes_; }
+
+ private:
+  const RankGroups* groups_;
+  Wire wire_;
+  int peers_; ///< of the first hop
+  int parts_; ///< that each of them gets
+  std::int64_t shard_;
+  std::int64_t sent_bytes_;
+  distributed::Pending pending_;
+};
+
+} // namespace cairn::zero
