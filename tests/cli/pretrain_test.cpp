@@ -233,6 +233,47 @@ TEST_F(Pretrain, GoesOnWithOtherRanks) {
   }
 }
 
+/// Ranks that share every sequence follow one that has them whole, in training
+/// and evaluation, and their checkpoints are no others.
+TEST_F(Pretrain, SharesSequences) {
+  const Words flags = gpt(8) +
+      Words{"--attention-dropout", "0", "--hidden-dropout", "0", "--log-jsonl"};
+  succeed(cairn(flags + Words{path("alone.jsonl")}));
+  const Words shared = flags + Words{path("shared.jsonl")} + saving("shared") +
+      Words{"--context-parallel-size", "2"};
+  succeed(launched(shared + Words{"--exit-interval", "4"}));
+  succeed(launched(
+      shared + Words{"--exit-interval", "6", "--cp-comm-type", "a2a"}));
+  succeed(cairn(flags + Words{path("shared.jsonl")} + saving("shared")));
+  for (const char* name :
+       {"lm loss", "validation lm loss", "test lm loss", "grad norm"}) {
+    const auto wanted = values("alone.jsonl", name);
+    const auto got = values("shared.jsonl", name);
+    ASSERT_EQ(got.size(), wanted.size()) << name;
+    EXPECT_GE(got.size(), 1U) << name;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i], wanted[i], 1e-4) << name << ' ' << i;
+    }
+  }
+  const Result plan = run(cairn(
+      gpt(4) +
+      Words{
+          "--dry-run=8",
+          "--context-parallel-size",
+          "4",
+          "--cp-comm-type",
+          "a2a",
+          "--num-attention-heads",
+          "4"}));
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(
+      plan.out,
+      AllOf(
+          HasSubstr("ranks:      8 = 2 data x 1 pipeline x 1 tensor x 4 "
+                    "context, ZeRO stage 0"),
+          HasSubstr("effective batch 8 = 2 per rank x 2 accumulation x 2")));
+}
+
 TEST_F(Pretrain, SharesExpertsOutAndGoesOnWithOthers) {
   const Words experts{"--num-experts", "4", "--topk", "2"};
   const Result two = run(launched(
