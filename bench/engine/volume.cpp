@@ -21,8 +21,8 @@ namespace {
 
 using namespace cairn;
 
-constexpr int steps = 24;
-constexpr std::int64_t length = 64;
+constexpr int steps = 16;
+constexpr std::int64_t length = 16;
 
 struct Policy {
   const char* name;
