@@ -27,8 +27,8 @@ class SetKey {
 
   void divides_ranks(std::int64_t size) const {
     // ZeRO works among all ranks with the same parameters.
-    const std::int64_t ranks = config_.data_parallel_size *
-        config_.flags.distributed.context_parallel;
+    const std::int64_t ranks =
+        config_.data_parallel_size * config_.flags.distributed.context_parallel;
     if (ranks % size != 0) {
       refuse_it(fmt::format(
           "groups of {} do not divide the data-parallel size {}",
