@@ -285,6 +285,19 @@ TEST_F(Pretrain, SharesExpertsOutAndGoesOnWithOthers) {
   ASSERT_EQ(one.code, 0) << one.err;
   EXPECT_THAT(one.out + one.err, HasSubstr("saved by 2 ranks"));
   EXPECT_THAT(one.out + one.err, ContainsRegex("moe loss: [0-9]"));
+  const std::string packed = written(
+      "packed.json",
+      R"({"zero_optimization": {"stage": 3, "zero_quantized_weights": true}})");
+  EXPECT_THAT(
+      run(launched(
+              gpt(2) + experts +
+              Words{
+                  "--expert-model-parallel-size",
+                  "2",
+                  "--deepspeed_config",
+                  packed}))
+          .err,
+      HasSubstr("zero_optimization: experts are shared out over ranks"));
   const Result converted = run(cairn(
       {"convert",
        "--input",
