@@ -263,6 +263,7 @@ void add_curriculum_rows(std::vector<Row>& result) {
        {Row{.name = "data2_zero1", .data = 2, .stage = 1},
         Row{.name = "data2_zero3", .data = 2, .stage = 3},
         Row{.name = "pipeline2_zero2", .pipeline = 2, .stage = 2},
+        Row{.name = "ring2", .context = 2},
         Row{.name = "pipeline2_zb_h1", .pipeline = 2, .schedule = "zb-h1"},
         Row{.name = "tensor2_sequence_recompute",
         .tensor = 2,
