@@ -142,7 +142,8 @@ Net deep() {
   const auto words = [] { return torch::nn::Embedding(11, 8); };
   const auto linear = [](const char* path) {
     return [path] {
-      nn::LayerContext context{.path = path};
+      nn::LayerContext context;
+      context.path = path;
       context.initial->std = 0.4;
       return std::make_shared<nn::Linear>(context, nn::LinearOptions{8, 8});
     };
