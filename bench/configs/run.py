@@ -71,6 +71,8 @@ def parse():
     for name in options.configs + (options.largest or []):
         if not (HERE / f"{name}.json").exists() or name == "base":
             arguments.error(f"there is no configuration {name}")
+    if not (options.build / "bin" / "configs_bench").exists():
+        arguments.error(f"build it first: ninja -C {options.build} configs_bench cairn cairn-torch")
     return options
 
 

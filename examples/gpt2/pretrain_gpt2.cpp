@@ -32,6 +32,16 @@ at::Generator random_generator(const torch::nn::Module& model) {
       model.parameters().front().device());
 }
 
+/// [ranks, bytes]: of the ranks that share the data.
+at::Tensor random_states(
+    const torch::nn::Module& model,
+    const ProcessMesh& mpu) {
+  const at::Tensor own = random_generator(model).get_state().unsqueeze(0);
+  return mpu.along(Axis::data)
+      .all_gather(own.to(model.parameters().front().device()))
+      .wait();
+}
+
 /// Each of the ranks that share the model has its own.
 fs::path file_of(
     const fs::path& folder,
@@ -50,6 +60,7 @@ void save_checkpoint(
     const ProcessMesh& mpu) {
   const fs::path folder = *args.flags.checkpointing.save;
   const auto name = std::to_string(iteration);
+  const at::Tensor random = random_states(model, mpu);
   if (mpu.coordinate(Axis::data) == 0) {
     OutputArchive sd;
     OutputArchive weights;
@@ -58,7 +69,7 @@ void save_checkpoint(
     optimizer.save(sd);
     sd.write("iteration", c10::IValue(iteration));
     if (!args.flags.checkpointing.no_save_rng) {
-      sd.write("torch_rng_state", random_generator(model).get_state());
+      sd.write("torch_rng_states", random);
     }
     const fs::path file = file_of(folder, name, mpu);
     fs::create_directories(file.parent_path());
@@ -94,8 +105,10 @@ std::int64_t load_checkpoint(
   sd.read("iteration", iteration);
   at::Tensor random;
   if (!args.flags.checkpointing.no_load_rng &&
-      sd.try_read("torch_rng_state", random)) {
-    random_generator(model).set_state(random.cpu());
+      sd.try_read("torch_rng_states", random) &&
+      random.size(0) == mpu.along(Axis::data).size()) {
+    random_generator(model).set_state(
+        random[mpu.coordinate(Axis::data)].contiguous().cpu());
   }
   return iteration.toInt();
 }

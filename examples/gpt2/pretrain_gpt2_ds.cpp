@@ -84,7 +84,10 @@ int main(int argc, char** argv) {
             argc,
             argv,
             world,
-            {"--deepspeed", "--deepspeed_config", "--zero-stage"}),
+            {"--deepspeed",
+             "--deepspeed_config",
+             "--zero-stage",
+             "--hysteresis"}),
         world);
   } catch (const cairn::ConfigError& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -1,6 +1,7 @@
 #include "checkpoint/lazy_operations.h"
 
 #include <ATen/Functions.h>
+#include <cairn/checkpoint/named_tensors.h>
 
 #include <algorithm>
 #include <memory>
@@ -13,6 +14,14 @@ namespace {
 
 std::size_t index(std::int64_t dim) {
   return static_cast<std::size_t>(dim);
+}
+
+/// The first one's.
+void give_one_type(std::vector<LazyTensor>& parts) {
+  const at::ScalarType type = parts.front().type;
+  for (LazyTensor& part : parts) {
+    part = as_type(std::move(part), type);
+  }
 }
 
 /// Reads runs of rows; a part is opened when its first row is wanted.
@@ -72,6 +81,7 @@ class RunReader {
 } // namespace
 
 LazyTensor gathered(std::vector<LazyTensor> parts, std::vector<RowRun> runs) {
+  give_one_type(parts);
   std::erase_if(runs, [](const RowRun& run) { return run.count == 0; });
   if (runs.empty()) {
     runs.emplace_back();
@@ -209,6 +219,7 @@ LazyTensor joined(std::vector<LazyTensor> parts, std::int64_t dim) {
     }
     return gathered(std::move(parts), std::move(runs));
   }
+  give_one_type(parts);
   LazyTensor whole;
   whole.type = parts.front().type;
   whole.shape = parts.front().shape;

@@ -19,7 +19,7 @@ struct RowRun {
   std::int64_t count = 0;
 };
 
-/// Those, one run after the other.
+/// Those, one run after the other, all of the first part's type.
 LazyTensor gathered(std::vector<LazyTensor> parts, std::vector<RowRun> runs);
 
 /// Every stretch of rows changed by a function that leaves their number.

@@ -232,12 +232,17 @@ class Elastic {
     Integers batches;
     for (const Integer micro : config_.micro_batch_sizes) {
       const Integer smallest = micro * world_;
-      batches.push_back(config_.max_train_batch_size / smallest * smallest);
+      if (smallest <= config_.max_train_batch_size) {
+        batches.push_back(config_.max_train_batch_size / smallest * smallest);
+      }
+    }
+    if (batches.empty()) {
+      return {};
     }
     const auto [low, high] =
         std::minmax_element(batches.begin(), batches.end());
     const Integer batch = config_.prefer_larger_batch ? *high : *low;
-    return batch > 0 ? Choice{batch, {world_}} : Choice{};
+    return Choice{batch, {world_}};
   }
 
   [[noreturn]] void fail(

@@ -7,6 +7,7 @@
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
+#include <cairn/nn/experts.h>
 #include <cairn/optim/decay_groups.h>
 #include <cairn/optim/muon.h>
 #include <fmt/format.h>
@@ -110,6 +111,12 @@ zero::Policy policy_for(
         environment.local_world_size);
   }
   return policy;
+}
+
+bool has_experts(const torch::nn::Module& model) {
+  return std::ranges::any_of(model.modules(), [](const auto& module) {
+    return dynamic_cast<const nn::Experts*>(module.get()) != nullptr;
+  });
 }
 
 /// All ranks share every bucket, whose numbers travel as they are.
@@ -465,6 +472,15 @@ bool Core::pins_optimizer() const {
 }
 
 void Core::make_rule_optimizer(std::unique_ptr<optim::Rule> rule) {
+  if (rule->scope() != optim::Scope::elementwise &&
+      has_experts(model_.module())) {
+    throw ConfigError(
+        {.what = "experts are stacked, and this optimizer looks at whole "
+                 "parameters",
+         .where = "optimizer.type",
+         .values = std::string(rule->name()),
+         .remedy = "choose one that looks at elements, such as AdamW"});
+  }
   std::unique_ptr<zero::ShardTier> tier;
   if (policy_.optimizer_tier == zero::Tier::nvme) {
     const config::OffloadOptimizerConfig& offload =

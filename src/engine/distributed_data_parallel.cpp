@@ -5,6 +5,8 @@
 #include "zero/gradient_reducer.h"
 
 #include <c10/util/strides.h>
+#include <cairn/base/error.h>
+#include <cairn/nn/parameter_slices.h>
 #include <cairn/zero/layout.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -61,6 +63,13 @@ struct DistributedDataParallel::Core {
              .communicate = type_of(parameters),
              .before = 1.0 / group.size(),
              .outside_pass = [this] { return begin(); }}) {
+    if (const auto experts = nn::expert_parameters(module); !experts.empty()) {
+      throw ConfigError(
+          {.what = "the model's experts are shared out over ranks, so they are "
+                   "not the same on all",
+           .where = experts.front(),
+           .remedy = "train it with initialize() and a mesh"});
+    }
     const torch::autograd::AutoGradMode no_grad(false);
     for (at::Tensor& parameter : parameters.tensors) {
       group.broadcast(parameter.detach(), 0).wait();

@@ -65,6 +65,9 @@ class Search {
 
   void offload_optimizer() {
     const zero::Policy& now = shortage_.plan.policy;
+    if (now.shard_ranks > 0) { // does not go with it
+      return;
+    }
     if (now.optimizer_tier == zero::Tier::nvme || shortage_.clients_optimizer ||
         (now.optimizer_tier == zero::Tier::cpu && shortage_.plan.on_gpu)) {
       return;
@@ -83,6 +86,10 @@ class Search {
   void offload_parameters() {
     const zero::Policy& now = shortage_.plan.policy;
     const bool on_gpu = shortage_.plan.on_gpu;
+    if (now.second_copy_ranks > 0 || now.weight_wire != zero::Wire::exact ||
+        now.frozen_wire != zero::Wire::exact) { // do not go with it
+      return;
+    }
     if (now.parameter_tier == zero::Tier::nvme || shortage_.clients_optimizer ||
         (now.parameter_tier == zero::Tier::cpu && on_gpu)) {
       return;

@@ -9,6 +9,7 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/softmax.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <cairn/nn/tensor_parallel.h>
 
 namespace cairn::nn {
@@ -54,6 +55,8 @@ Mixture::Mixture(const LayerContext& context, const MixtureOptions& options)
 
 /// [tokens, experts], in fp32 whatever the model computes in.
 at::Tensor Mixture::scores_of(const at::Tensor& tokens) const {
+  const c10::impl::ExcludeDispatchKeyGuard without_autocast(
+      c10::autocast_dispatch_keyset);
   at::Tensor seen = tokens.to(at::kFloat);
   if (options_.jitter > 0 && is_training()) {
     const auto least = static_cast<float>(1 - options_.jitter);

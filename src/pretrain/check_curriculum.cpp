@@ -54,7 +54,10 @@ void check_curriculum(
   }
   const config::DistributedFlags& flags = config.flags.distributed;
   if (flags.sequence_parallel) {
-    require_division(plan, flags.tensor_parallel, "--sequence-parallel");
+    require_division(
+        plan,
+        flags.tensor_parallel * flags.context_parallel,
+        "--sequence-parallel");
   }
   if (flags.context_parallel > 1) {
     const bool ring =

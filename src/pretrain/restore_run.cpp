@@ -35,8 +35,8 @@ void restore_tokens(RunParts& parts, const ClientState& state) {
   const std::int64_t tokens = counted == nullptr ? planned : *counted;
   if (tokens != planned && counts_tokens(parts.config.flags)) {
     throw ConfigError(
-        {.what = "the checkpoint was trained with another curriculum or other "
-                 "batches, so lengths in tokens do not hold",
+        {.what = "the checkpoint was trained with another --seq-length, "
+                 "curriculum or batch, so lengths in tokens do not hold",
          .where = "consumed tokens",
          .values = fmt::format(
              "{} after {} samples; by these flags it would be {}",

@@ -61,7 +61,9 @@ int gather_ranks(
     ++together;
   }
   const auto size = static_cast<std::size_t>(shard_ranks);
-  if (together == 1 || together >= size) {
+  const bool within = together >= size &&
+      (together % size == 0 || together == global_ranks.size());
+  if (together == 1 || within) {
     return 0;
   }
   bool even = size % together == 0;

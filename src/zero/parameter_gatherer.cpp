@@ -170,13 +170,14 @@ void ParameterGatherer::set_mode(Mode mode) {
 
 void ParameterGatherer::release_all() {
   const std::lock_guard lock(mutex_);
-  parameters_.forget_second_copies();
   for (int b = 0; b < parameters_.buckets(); ++b) {
     if (parameters_.partitioned(b) && pins_[b] == 0 &&
         (parameters_.live(b) || parameters_.gathering(b))) {
       release(b);
     }
   }
+  // Behind them: what was still under way left a copy as well.
+  parameters_.forget_second_copies();
 }
 
 void ParameterGatherer::pin(int bucket) {

@@ -15,8 +15,9 @@ class BucketVolume {
       : policy_(policy),
         options_(options),
         bucket_(layout.buckets()[bucket]),
-        shards_(layout.world()),
-        shard_(bucket_.elements / layout.world()) {}
+        ranks_(bucket_.expert ? layout.world_of(bucket_) : options.ranks),
+        shards_(layout.world_of(bucket_)),
+        shard_(bucket_.elements / shards_) {}
 
   void add_gathers(StepVolume& to, int times) const {
     if (policy_.partition_parameters && !bucket_.persistent) {
@@ -47,7 +48,7 @@ class BucketVolume {
     const std::int64_t shard_bytes = shard_ * options_.gradient_bytes;
     if (!policy_.partition_optimizer) {
       const std::int64_t whole = bucket_.elements * options_.gradient_bytes;
-      to.reduce += 2 * (options_.ranks - 1) * whole / options_.ranks;
+      to.reduce += 2 * (ranks_ - 1) * whole / ranks_;
       return;
     }
     const int rounds = policy_.partition_gradients ? options_.passes : 1;
@@ -56,7 +57,7 @@ class BucketVolume {
     } else {
       to.reduce += rounds * (shards_ - 1) * shard_bytes;
     }
-    const int copies = options_.ranks / shards_;
+    const int copies = ranks_ / shards_;
     to.reduce_replicas += 2 * (copies - 1) * shard_bytes / copies;
   }
 
@@ -77,6 +78,7 @@ class BucketVolume {
   const Policy& policy_;
   const VolumeOptions& options_;
   const Bucket& bucket_;
+  int ranks_;
   int shards_;
   std::int64_t shard_;
 };

@@ -511,9 +511,10 @@ TEST_F(Pretrain, FollowsACurriculumOnAnyRanks) {
   tokens.erase(decay, decay + 2);
   EXPECT_THAT(
       run(cairn(tokens)).err,
-      HasSubstr("consumed tokens: the checkpoint was trained with another "
-                "curriculum or other batches, so lengths in tokens do not hold "
-                "(1728 after 72 samples; by these flags it would be 2304)"));
+      HasSubstr(
+          "consumed tokens: the checkpoint was trained with another "
+          "--seq-length, curriculum or batch, so lengths in tokens do "
+          "not hold (1728 after 72 samples; by these flags it would be 2304)"));
 }
 
 TEST_F(Pretrain, KeepsAnElasticBatchWhenRanksComeAndGo) {

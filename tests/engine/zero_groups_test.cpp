@@ -128,6 +128,10 @@ TEST(ZeroGroups, SecondCopiesChangeNoBit) {
         expect_equal(trained<TinyGpt>(world, changes, 2), wanted);
       }
     }
+    // What was fetched for a branch that is not taken is no copy to keep.
+    expect_equal(
+        trained<testing::BranchingMlp>(world, with(3, hpz), 2),
+        trained<testing::BranchingMlp>(world, stage(3), 2));
   });
 }
 

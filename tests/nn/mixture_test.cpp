@@ -2,6 +2,7 @@
 #include "support/run_ranks.h"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <cairn/base/error.h>
 #include <cairn/nn/mixture.h>
 #include <cairn/nn/routing.h>
@@ -224,6 +225,17 @@ TEST(Mixture, IsDeepSpeeds) {
     expect_close(layer.gradient("router.weight"), wanted.at("router_gradient"));
     expect_close(layer.gradient("experts.up.weight"), wanted.at("up_gradient"));
   }
+}
+
+/// The router computes in fp32 there too.
+TEST(Mixture, ComputesUnderAutocast) {
+  const json& wanted = golden().at("layers").at(0);
+  Layer layer(wanted, {});
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  const Mixture::Output output = layer.mixture.forward(golden_input());
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  at::autocast::clear_cache();
+  EXPECT_NEAR(output.balance_loss.item<double>(), wanted.at("loss"), 1e-5);
 }
 
 /// Ranks with the same batch: each expert gets every rank's tokens, so its

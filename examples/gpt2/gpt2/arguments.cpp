@@ -42,7 +42,6 @@ const std::set<std::string> acted_on{
     "--initial-loss-scale",
     "--min-loss-scale",
     "--loss-scale-window",
-    "--hysteresis",
     "--save",
     "--load",
     "--save-interval",

@@ -1,5 +1,6 @@
 #include "gpt2/webtext.h"
 
+#include <cairn/base/error.h>
 #include <cairn/data/collate.h>
 #include <cairn/data/samplers.h>
 #include <cairn/data/tensor_batch.h>
@@ -48,6 +49,12 @@ WebText::WebText(
        .sequence_length = *flags.data.seq_length,
        .seed = static_cast<std::uint32_t>(flags.training.seed)},
       cairn::Logger({.least = cairn::LogLevel::warning}));
+  if (!samples_[data::Split::train]) {
+    throw cairn::ConfigError(
+        {.what = "nothing is left for training",
+         .where = "--split",
+         .values = flags.data.split});
+  }
 }
 
 cairn::models::ModelInput WebText::batch(std::int64_t iteration) const {

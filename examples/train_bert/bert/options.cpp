@@ -2,12 +2,14 @@
 
 #include <cairn/base/error.h>
 #include <cairn/config/args.h>
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -98,14 +100,27 @@ void require_counts(const Options& options) {
       options,
       [&](Kind, const char* name, const auto& value, const char*) {
         if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
-          if (value < 1) {
+          const int least = std::string_view(name) == "seed" ? 0 : 1;
+          if (value < least) {
             throw cairn::ConfigError(
-                {.what = "needs a number above 0",
+                {.what = fmt::format("needs a number from {} on", least),
                  .where = std::string("--") + name,
                  .values = std::to_string(value)});
           }
         }
       });
+}
+
+void require_whole_heads(const Options& options) {
+  if (options.h_dim % options.num_heads != 0) {
+    throw cairn::ConfigError(
+        {.what = "the heads do not divide the model's size",
+         .where = "--num_heads",
+         .values = fmt::format(
+             "{} heads, --h_dim {}",
+             options.num_heads,
+             options.h_dim)});
+  }
 }
 
 /// A model goes on as it is.
@@ -152,6 +167,7 @@ std::optional<Options> Options::parse(int argc, char** argv) {
                    "to go on with one"});
   }
   require_counts(options);
+  require_whole_heads(options);
   return options;
 }
 
