@@ -232,17 +232,12 @@ class Elastic {
     Integers batches;
     for (const Integer micro : config_.micro_batch_sizes) {
       const Integer smallest = micro * world_;
-      if (smallest <= config_.max_train_batch_size) {
-        batches.push_back(config_.max_train_batch_size / smallest * smallest);
-      }
-    }
-    if (batches.empty()) {
-      return {};
+      batches.push_back(config_.max_train_batch_size / smallest * smallest);
     }
     const auto [low, high] =
         std::minmax_element(batches.begin(), batches.end());
     const Integer batch = config_.prefer_larger_batch ? *high : *low;
-    return Choice{batch, {world_}};
+    return batch > 0 ? Choice{batch, {world_}} : Choice{};
   }
 
   [[noreturn]] void fail(
