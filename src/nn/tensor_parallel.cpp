@@ -63,6 +63,18 @@ struct Exchange : Function<Exchange> {
   }
 };
 
+/// The ranks' shares of tokens, joined.
+at::Tensor all_tokens(const at::Tensor& own, const ProcessGroup& group) {
+  return as_whole(group.all_gather(flat_tokens(own)).wait(), own, group);
+}
+
+/// This rank's share, a view.
+at::Tensor share_of_tokens(const at::Tensor& x, const ProcessGroup& group) {
+  const at::Tensor all = flat_tokens(x);
+  const std::int64_t share = all.size(0) / group.size();
+  return as_share(all.narrow(0, share * group.rank(), share), x, group);
+}
+
 struct ScatterTokens : Function<ScatterTokens> {
   static at::Tensor forward(
       AutogradContext* context,
@@ -74,11 +86,7 @@ struct ScatterTokens : Function<ScatterTokens> {
   static variable_list backward(
       AutogradContext* context,
       variable_list gradients) {
-    const ProcessGroup& group = kept_group(*context);
-    const at::Tensor& own = gradients[0];
-    return {
-        as_whole(group.all_gather(flat_tokens(own)).wait(), own, group),
-        {}};
+    return {all_tokens(gradients[0], kept_group(*context)), {}};
   }
 };
 
@@ -88,20 +96,12 @@ struct GatherTokens : Function<GatherTokens> {
       const at::Tensor& x,
       const ProcessGroup& group) {
     keep_group(*context, group);
-    return as_whole(group.all_gather(flat_tokens(x)).wait(), x, group);
+    return all_tokens(x, group);
   }
   static variable_list backward(
       AutogradContext* context,
       variable_list gradients) {
-    const ProcessGroup& group = kept_group(*context);
-    const at::Tensor all = flat_tokens(gradients[0]);
-    const std::int64_t share = all.size(0) / group.size();
-    return {
-        as_share(
-            all.narrow(0, share * group.rank(), share),
-            gradients[0],
-            group),
-        {}};
+    return {share_of_tokens(gradients[0], kept_group(*context)), {}};
   }
 };
 
@@ -111,19 +111,12 @@ struct KeepOwnTokens : Function<KeepOwnTokens> {
       const at::Tensor& x,
       const ProcessGroup& group) {
     keep_group(*context, group);
-    const at::Tensor all = flat_tokens(x);
-    const std::int64_t share = all.size(0) / group.size();
-    return as_share(all.narrow(0, share * group.rank(), share), x, group)
-        .clone();
+    return share_of_tokens(x, group).clone();
   }
   static variable_list backward(
       AutogradContext* context,
       variable_list gradients) {
-    const ProcessGroup& group = kept_group(*context);
-    const at::Tensor& own = gradients[0];
-    return {
-        as_whole(group.all_gather(flat_tokens(own)).wait(), own, group),
-        {}};
+    return {all_tokens(gradients[0], kept_group(*context)), {}};
   }
 };
 
