@@ -98,7 +98,7 @@ class Training {
       : case_(&c),
         description_(models::gpt_description(c.sizes)),
         mesh_(pretrain::mesh_of(config.flags.distributed, world.group())),
-        inputs_(pretrain::pretraining_inputs(description_, config.flags.data)),
+        inputs_(pretrain::pretraining_inputs(description_, config.flags)),
         pipelined_(pretrain::is_pipelined(config.flags.distributed)) {
     const Logger logger({.least = LogLevel::error});
     engine_.emplace(

@@ -48,26 +48,38 @@ Matrix transposed(const Matrix& x) {
   return {x.data, x.column_step, x.row_step};
 }
 
+Causal causal(const HeadShape& shape, const Block& block, Causal::Part part) {
+  return {shape.causal ? part : Causal::Part::none, block.first};
+}
+
 void multiply_all(
     const ProductShape& shape,
     const Matrix& left,
     const Matrix& right,
-    const ProductResult& result) {
-  multiply(shape, {0, shape.rows, 0, shape.columns}, left, right, result);
+    const ProductResult& result,
+    const Causal& causal) {
+  multiply(
+      shape,
+      {0, shape.rows, 0, shape.columns},
+      left,
+      right,
+      result,
+      causal);
 }
 
-/// into[queries][keys] = left x transposed right
+/// into[queries][keys] = left x transposed right, as far as keys are seen
 void products_of_rows(
+    const HeadShape& shape,
     const Block& block,
-    std::int64_t size,
     const Matrix& left,
     const Matrix& right,
     float* into) {
   multiply_all(
-      {block.queries, block.keys, size},
+      {block.queries, block.keys, shape.size},
       left,
       transposed(right),
-      {.data = into, .row_step = block.keys});
+      {.data = into, .row_step = block.keys},
+      causal(shape, block, Causal::Part::scores));
 }
 
 float dot(const float* a, const float* b, std::int64_t count) {
@@ -103,8 +115,8 @@ void attend_head(
   for (std::int64_t q = 0; q < shape.queries; q += block_queries) {
     const Block block = block_at(shape, q);
     products_of_rows(
+        shape,
         block,
-        shape.size,
         rows(input.query, q),
         rows(input.key),
         scores);
@@ -121,7 +133,8 @@ void attend_head(
         {block.queries, shape.size, block.keys},
         {scores, block.keys, 1},
         rows(input.value),
-        {.data = output.data + q * output.step, .row_step = output.step});
+        {.data = output.data + q * output.step, .row_step = output.step},
+        causal(shape, block, Causal::Part::left));
     for (std::int64_t i = 0; i < block.queries; ++i) {
       float* const row = output.data + (q + i) * output.step;
       for (std::int64_t j = 0; j < shape.size; ++j) {
@@ -144,29 +157,21 @@ void attend_head_backward(
     const Block block = block_at(shape, q);
     const Matrix query = rows(input.query, q);
     const Matrix outer = rows(output_gradient, q);
-    products_of_rows(block, shape.size, query, rows(input.key), shares);
-    products_of_rows(
-        block,
-        shape.size,
-        outer,
-        rows(input.value),
-        score_gradients);
+    products_of_rows(shape, block, query, rows(input.key), shares);
+    products_of_rows(shape, block, outer, rows(input.value), score_gradients);
     for (std::int64_t i = 0; i < block.queries; ++i) {
       float* const share = shares + i * block.keys;
       float* const gradient = score_gradients + i * block.keys;
-      exponentials(
-          share,
-          seen_by(shape, block, i),
-          block.keys,
-          shape.scale,
-          log_sum[q + i]);
+      const std::int64_t seen = seen_by(shape, block, i);
+      exponentials(share, seen, block.keys, shape.scale, log_sum[q + i]);
       const float mean =
           dot(output.data + (q + i) * output.step,
               output_gradient.data + (q + i) * output_gradient.step,
               shape.size);
-      for (std::int64_t j = 0; j < block.keys; ++j) {
+      for (std::int64_t j = 0; j < seen; ++j) {
         gradient[j] = share[j] * (gradient[j] - mean) * shape.scale;
       }
+      std::fill(gradient + seen, gradient + block.keys, 0.0F);
     }
     const Matrix of_scores{score_gradients, block.keys, 1};
     multiply_all(
@@ -174,21 +179,24 @@ void attend_head_backward(
         of_scores,
         rows(input.key),
         {.data = gradients.query.data + q * gradients.query.step,
-         .row_step = gradients.query.step});
+         .row_step = gradients.query.step},
+        causal(shape, block, Causal::Part::left));
     multiply_all(
         {block.keys, shape.size, block.queries},
         transposed(of_scores),
         query,
         {.data = gradients.key.data,
          .row_step = gradients.key.step,
-         .add = true});
+         .add = true},
+        causal(shape, block, Causal::Part::left_turned));
     multiply_all(
         {block.keys, shape.size, block.queries},
         transposed({shares, block.keys, 1}),
         outer,
         {.data = gradients.value.data,
          .row_step = gradients.value.step,
-         .add = true});
+         .add = true},
+        causal(shape, block, Causal::Part::left_turned));
   }
 }
 

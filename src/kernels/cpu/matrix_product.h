@@ -27,6 +27,20 @@ struct ProductShape {
   std::int64_t depth = 0;   ///< columns of the left one, rows of the right one
 };
 
+/// What a causal mask makes of a product. Query `first + i` sees no key behind
+/// it: tiles of which nothing is wanted, or in which the left matrix is zero,
+/// are not computed. (A tile that is cut is, as a whole.)
+struct Causal {
+  enum class Part {
+    none,
+    scores,      ///< the result is queries by keys
+    left,        ///< the left matrix is queries by keys
+    left_turned, ///< it is keys by queries
+  };
+  Part part = Part::none;
+  std::int64_t first = 0;
+};
+
 /// Rows that lie one after the other.
 struct ProductResult {
   float* data = nullptr;
@@ -55,6 +69,7 @@ void multiply(
     const ProductPart& part,
     const Matrix& left,
     const Matrix& right,
-    const ProductResult& result);
+    const ProductResult& result,
+    const Causal& causal = {});
 
 } // namespace cairn::kernels::cpu

@@ -15,43 +15,85 @@ namespace {
 
 constexpr std::int64_t block_rows = 128;
 constexpr std::int64_t block_columns = 768;
-constexpr std::int64_t block_depth = 384;
+constexpr std::int64_t block_depth = 512;
 
-/// A tile that the result's edge cuts.
-void multiply_edge(
-    std::int64_t depth,
-    const float* a,
-    const float* b,
-    float* c,
-    std::int64_t c_step,
-    std::int64_t rows,
-    std::int64_t columns,
-    bool add) {
-  float tile[tile_rows * tile_columns];
-  multiply_tile(depth, a, b, tile, tile_columns, false);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const float* const from = tile + i * tile_columns;
-    float* const to = c + i * c_step;
-    std::int64_t j = 0;
-    for (; j + 4 <= columns; j += 4) {
-      const float32x4_t x = vld1q_f32(from + j);
-      vst1q_f32(to + j, add ? vaddq_f32(vld1q_f32(to + j), x) : x);
-    }
-    for (; j < columns; ++j) {
-      to[j] = from[j] + (add ? to[j] : 0.0F);
+/// What one tile is made of.
+struct Tile {
+  const float* a = nullptr;
+  const float* b = nullptr;
+  std::int64_t depth = 0;
+  float* c = nullptr;
+  std::int64_t c_step = 0;
+  std::int64_t rows = tile_rows;
+  std::int64_t columns = tile_columns;
+  TileStart start;
+};
+
+/// A tile that an edge of the result cuts anywhere.
+void multiply_cut(const Tile& tile) {
+  float whole[tile_rows * tile_columns];
+  multiply_tile(tile.depth, tile.a, tile.b, whole, tile_columns, {});
+  for (std::int64_t i = 0; i < tile.rows; ++i) {
+    const float* const from = whole + i * tile_columns;
+    const float* const more = tile.start.data + i * tile.start.step;
+    float* const to = tile.c + i * tile.c_step;
+    for (std::int64_t j = 0; j < tile.columns; ++j) {
+      to[j] = from[j] + (tile.start.data != nullptr ? more[j] : 0.0F);
     }
   }
 }
 
-void fill_with_bias(
-    const float* bias,
-    float* c,
-    std::int64_t c_step,
-    std::int64_t rows,
-    std::int64_t columns) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    std::copy_n(bias, columns, c + i * c_step);
+void multiply(const Tile& tile) {
+  if (tile.rows != tile_rows || tile.columns % 4 != 0) {
+    multiply_cut(tile);
+  } else if (tile.columns == tile_columns) {
+    multiply_tile(tile.depth, tile.a, tile.b, tile.c, tile.c_step, tile.start);
+  } else {
+    multiply_narrow_tile(
+        static_cast<int>(tile.columns / 4),
+        tile.depth,
+        tile.a,
+        tile.b,
+        tile.c,
+        tile.c_step,
+        tile.start);
   }
+}
+
+/// From where to where along the depth the left matrix is not all zero, for a
+/// tile whose rows begin at `row`.
+struct Stretch {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+Stretch not_zero(
+    const Causal& causal,
+    std::int64_t row,
+    std::int64_t first_depth,
+    std::int64_t depth) {
+  switch (causal.part) {
+    case Causal::Part::left:
+      return {
+          0,
+          std::clamp<std::int64_t>(
+              causal.first + row + tile_rows - first_depth,
+              0,
+              depth)};
+    case Causal::Part::left_turned:
+      return {
+          std::clamp<std::int64_t>(row - causal.first - first_depth, 0, depth),
+          depth};
+    case Causal::Part::none:
+    case Causal::Part::scores:
+      break;
+  }
+  return {0, depth};
+}
+
+bool is_wanted(const Causal& causal, std::int64_t row, std::int64_t column) {
+  return causal.part != Causal::Part::scores ||
+      column < causal.first + row + tile_rows;
 }
 
 /// Each thread keeps its copies of blocks from one product to the next: taking
@@ -62,6 +104,12 @@ float* packed_blocks() {
   thread_local const auto blocks =
       std::make_unique_for_overwrite<float[]>(floats);
   return blocks.get();
+}
+
+/// As few equal parts as there can be of which none is over `most`.
+std::int64_t equal_part(std::int64_t whole, std::int64_t most) {
+  const std::int64_t parts = (whole + most - 1) / most;
+  return parts == 0 ? most : (whole + parts - 1) / parts;
 }
 
 static_assert(block_rows % tile_rows == 0);
@@ -105,18 +153,19 @@ void multiply(
     const ProductPart& part,
     const Matrix& left,
     const Matrix& right,
-    const ProductResult& result) {
+    const ProductResult& result,
+    const Causal& causal) {
   float* const packed_right = packed_blocks();
   float* const packed_left = packed_right + block_columns * block_depth;
+  const std::int64_t some_depth = equal_part(shape.depth, block_depth);
   const std::int64_t last_column = part.first_column + part.columns;
   const std::int64_t last_row = part.first_row + part.rows;
   for (std::int64_t j = part.first_column; j < last_column;
        j += block_columns) {
     const std::int64_t columns = std::min(block_columns, last_column - j);
-    for (std::int64_t d = 0; d < shape.depth; d += block_depth) {
-      const std::int64_t depth = std::min(block_depth, shape.depth - d);
-      const bool starts_from_bias = d == 0 && result.bias != nullptr;
-      const bool add = d > 0 || result.add || starts_from_bias;
+    for (std::int64_t d = 0; d < shape.depth; d += some_depth) {
+      const std::int64_t depth = std::min(some_depth, shape.depth - d);
+      const bool add = d > 0 || result.add;
       pack<tile_columns>(
           {right.data + d * right.row_step + j * right.column_step,
            right.column_step,
@@ -135,20 +184,23 @@ void multiply(
             packed_left);
         for (std::int64_t jj = 0; jj < columns; jj += tile_columns) {
           for (std::int64_t ii = 0; ii < rows; ii += tile_rows) {
-            const float* const a = packed_left + ii * depth;
-            const float* const b = packed_right + jj * depth;
+            if (!is_wanted(causal, i + ii, j + jj)) {
+              continue;
+            }
+            const Stretch along = not_zero(causal, i + ii, d, depth);
             float* const c = result.data + (i + ii) * result.row_step + j + jj;
-            const std::int64_t tall = std::min(tile_rows, rows - ii);
-            const std::int64_t wide = std::min(tile_columns, columns - jj);
-            const std::int64_t step = result.row_step;
-            if (starts_from_bias) {
-              fill_with_bias(result.bias + j + jj, c, step, tall, wide);
-            }
-            if (tall == tile_rows && wide == tile_columns) {
-              multiply_tile(depth, a, b, c, step, add);
-            } else {
-              multiply_edge(depth, a, b, c, step, tall, wide, add);
-            }
+            const float* const bias =
+                result.bias == nullptr ? nullptr : result.bias + j + jj;
+            multiply(Tile{
+                .a = packed_left + ii * depth + along.begin * tile_rows,
+                .b = packed_right + jj * depth + along.begin * tile_columns,
+                .depth = along.end - along.begin,
+                .c = c,
+                .c_step = result.row_step,
+                .rows = std::min(tile_rows, rows - ii),
+                .columns = std::min(tile_columns, columns - jj),
+                .start =
+                    add ? TileStart{c, result.row_step} : TileStart{bias, 0}});
           }
         }
       }

@@ -1,5 +1,7 @@
 #include "kernels/cpu/product_tile.h"
 
+#include <arm_neon.h>
+
 // 8 x 12 results stay in registers; in assembly, because compilers spill some
 // of them.
 
@@ -37,9 +39,9 @@ namespace cairn::kernels::cpu {
   "movi v" #C1 ".4s, #0\n"     \
   "movi v" #C2 ".4s, #0\n"
 #define CAIRN_ADD(C0, C1, C2)               \
-  "ldp q24, q25, [x17]\n"                   \
-  "ldr q26, [x17, #32]\n"                   \
-  "add x17, x17, %[step]\n"                 \
+  "ldp q24, q25, [%[start]]\n"              \
+  "ldr q26, [%[start], #32]\n"              \
+  "add %[start], %[start], %[start_step]\n" \
   "fadd v" #C0 ".4s, v" #C0 ".4s, v24.4s\n" \
   "fadd v" #C1 ".4s, v" #C1 ".4s, v25.4s\n" \
   "fadd v" #C2 ".4s, v" #C2 ".4s, v26.4s\n"
@@ -65,9 +67,10 @@ void multiply_tile(
     const float* b,
     float* c,
     std::int64_t c_step,
-    bool add) {
+    const TileStart& start) {
   std::int64_t quads = depth / 4;
   std::int64_t rest = depth % 4;
+  const float* from = start.data;
   for (std::int64_t i = 0; i < tile_rows; ++i) { // there when it is wanted
     __builtin_prefetch(c + i * c_step, 1);
     __builtin_prefetch(c + i * c_step + tile_columns - 1, 1);
@@ -97,8 +100,7 @@ void multiply_tile(
                "subs %[rest], %[rest], #1\n"
                "bgt 3b\n"
                "4:\n"
-               "cbz %w[add], 5f\n"
-               "mov x17, %[c]\n"         //
+               "cbz %[start], 5f\n"      //
                CAIRN_ALL_ROWS(CAIRN_ADD) //
                "5:\n"                    //
                CAIRN_ALL_ROWS(CAIRN_STORE)
@@ -106,11 +108,11 @@ void multiply_tile(
                  [rest] "+r"(rest),
                  [a] "+r"(a),
                  [b] "+r"(b),
-                 [c] "+r"(c)
-               : [step] "r"(c_step * 4), [add] "r"(static_cast<int>(add))
+                 [c] "+r"(c),
+                 [start] "+r"(from)
+               : [step] "r"(c_step * 4), [start_step] "r"(start.step * 4)
                : "memory",
                  "cc",
-                 "x17",
                  "v0",
                  "v1",
                  "v2",
@@ -154,5 +156,68 @@ void multiply_tile(
 #undef CAIRN_ADD
 #undef CAIRN_STORE
 #undef CAIRN_ALL_ROWS
+
+namespace {
+
+/// Few enough sums for a compiler to keep them in registers.
+template <int quarters>
+void multiply_quarters(
+    std::int64_t depth,
+    const float* a,
+    const float* b,
+    float* c,
+    std::int64_t c_step,
+    const TileStart& start) {
+  float32x4_t sums[tile_rows][quarters];
+#pragma GCC unroll 16
+  for (int i = 0; i < tile_rows * quarters; ++i) {
+    sums[i / quarters][i % quarters] = vdupq_n_f32(0);
+  }
+  for (std::int64_t d = 0; d < depth; ++d) {
+    const float32x4_t above = vld1q_f32(a);
+    const float32x4_t below = vld1q_f32(a + 4);
+#pragma GCC unroll 2
+    for (int j = 0; j < quarters; ++j) {
+      const float32x4_t right = vld1q_f32(b + 4 * j);
+      sums[0][j] = vfmaq_laneq_f32(sums[0][j], right, above, 0);
+      sums[1][j] = vfmaq_laneq_f32(sums[1][j], right, above, 1);
+      sums[2][j] = vfmaq_laneq_f32(sums[2][j], right, above, 2);
+      sums[3][j] = vfmaq_laneq_f32(sums[3][j], right, above, 3);
+      sums[4][j] = vfmaq_laneq_f32(sums[4][j], right, below, 0);
+      sums[5][j] = vfmaq_laneq_f32(sums[5][j], right, below, 1);
+      sums[6][j] = vfmaq_laneq_f32(sums[6][j], right, below, 2);
+      sums[7][j] = vfmaq_laneq_f32(sums[7][j], right, below, 3);
+    }
+    a += tile_rows;
+    b += tile_columns;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < tile_rows * quarters; ++i) {
+    const int row = i / quarters;
+    const int column = 4 * (i % quarters);
+    float32x4_t sum = sums[row][i % quarters];
+    if (start.data != nullptr) {
+      sum = vaddq_f32(sum, vld1q_f32(start.data + row * start.step + column));
+    }
+    vst1q_f32(c + row * c_step + column, sum);
+  }
+}
+
+} // namespace
+
+void multiply_narrow_tile(
+    int quarters,
+    std::int64_t depth,
+    const float* a,
+    const float* b,
+    float* c,
+    std::int64_t c_step,
+    const TileStart& start) {
+  if (quarters == 1) {
+    multiply_quarters<1>(depth, a, b, c, c_step, start);
+  } else {
+    multiply_quarters<2>(depth, a, b, c, c_step, start);
+  }
+}
 
 } // namespace cairn::kernels::cpu
