@@ -205,9 +205,15 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
   const std::int64_t groups = options_.key_value_heads;
   const std::int64_t queries = options_.heads / groups;
   const at::Tensor all = query_key_value_->forward(x);
-  const auto parts =
-      all.view({all.size(0), all.size(1), groups, -1, options_.head_size})
-          .split_with_sizes({queries, 1, 1}, 3);
+  const at::Tensor joined =
+      all.view({all.size(0), all.size(1), groups, -1, options_.head_size});
+  const double dropout = is_training() ? options_.dropout : 0;
+  if (!options_.rotary && !sequence_.is_on() && !input.mask.defined() &&
+      attends_joined(joined, dropout)) {
+    return dense_->forward(
+        attend_joined(joined, options_.causal, scale_of(options_)));
+  }
+  const auto parts = joined.split_with_sizes({queries, 1, 1}, 3);
   at::Tensor query = joined_heads(parts[0]);
   at::Tensor key = joined_heads(parts[1]);
   if (options_.rotary) {

@@ -38,4 +38,11 @@ at::Tensor attend_by_heads(
     bool causal,
     double scale);
 
+/// Whether attend_joined() can do it: a query's heads must lie in equal steps.
+bool attends_joined(const at::Tensor& joined, double dropout);
+
+/// As attend_by_heads(), of queries, keys and values that lie together in
+/// [batch, sequence, groups, heads of a group + 2, size].
+at::Tensor attend_joined(const at::Tensor& joined, bool causal, double scale);
+
 } // namespace cairn::nn
