@@ -14,6 +14,7 @@
 #include <ATen/ops/logaddexp.h>
 
 #include <array>
+#include <limits>
 #include <tuple>
 
 namespace cairn::nn {
@@ -143,7 +144,11 @@ std::array<at::Tensor, 3> by_libtorch_backward(
       value,
       {},
       whole.output,
-      at::constant_pad_nd(whole.log_sum, {0, missing}),
+      // As its forward fills them: so what is not there has no share.
+      at::constant_pad_nd(
+          whole.log_sum,
+          {0, missing},
+          std::numeric_limits<float>::infinity()),
       no_random(query),
       no_random(query),
       0,

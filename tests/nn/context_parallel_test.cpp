@@ -1,3 +1,4 @@
+#include "nn/context_parity.h"
 #include "nn/partial_attention.h"
 #include "nn/sequence_halves.h"
 #include "support/run_ranks.h"
@@ -9,13 +10,13 @@
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
-#include <cmath>
 #include <vector>
 
 namespace cairn::nn::context_parallel_test {
 namespace {
 
 using at::Tensor;
+using context_parity::compare;
 using distributed::ProcessGroup;
 
 TEST(SequenceHalves, GiveEveryRankAsMuchToDo) {
@@ -74,87 +75,6 @@ TEST(SequenceHalves, LetTokensSeeAllBeforeThem) {
           k <= q ? 1 : 0);
     }
   }
-}
-
-struct Case {
-  int ranks;
-  ContextKind kind;
-  std::int64_t heads;
-  std::int64_t key_value_heads;
-  at::ScalarType dtype = at::kFloat;
-};
-
-/// What attention gives, and its gradients, for an outer gradient that differs
-/// at every element.
-struct Results {
-  Tensor output;
-  Tensor query;
-  Tensor key;
-  Tensor value;
-};
-
-template <typename Attend>
-Results results_of(
-    const std::vector<Tensor>& inputs,
-    const Tensor& outer,
-    const Attend& attention) {
-  std::vector<Tensor> leaves;
-  for (const Tensor& each : inputs) {
-    leaves.push_back(each.detach().clone().requires_grad_());
-  }
-  const Tensor output = attention(leaves[0], leaves[1], leaves[2]);
-  output.backward(outer);
-  return {
-      output.detach(),
-      leaves[0].grad(),
-      leaves[1].grad(),
-      leaves[2].grad()};
-}
-
-void compare(const Case& test, const ProcessGroup& group) {
-  constexpr std::int64_t sequence = 48;
-  constexpr std::int64_t size = 16;
-  const ContextParallel context{group, test.kind};
-  torch::manual_seed(3);
-  const auto made = [&](std::int64_t heads) {
-    return at::randn({2, sequence, heads, size}).to(test.dtype);
-  };
-  const std::vector<Tensor> whole{
-      made(test.heads),
-      made(test.key_value_heads),
-      made(test.key_value_heads)};
-  const Tensor outer =
-      at::randn({2, sequence, test.heads * size}).to(test.dtype);
-  const double scale = 0.3;
-  const Results wanted = results_of(
-      whole,
-      outer,
-      [&](const auto& q, const auto& k, const auto& v) {
-        return attend(q, k, v, {}, true, scale, 0);
-      });
-  std::vector<Tensor> own;
-  for (const Tensor& each : whole) {
-    own.push_back(own_sequence(each, context));
-  }
-  const Results got = results_of(
-      own,
-      own_sequence(outer, context),
-      [&](const auto& q, const auto& k, const auto& v) {
-        return attend_in_context(q, k, v, scale, 0, context);
-      });
-  const double near = test.dtype == at::kFloat ? 2e-5 : 3e-2;
-  const auto expect_same = [&](const char* what, Tensor Results::*each) {
-    const Tensor there = own_sequence(wanted.*each, context);
-    ASSERT_EQ((got.*each).sizes(), there.sizes()) << what;
-    EXPECT_EQ((got.*each).scalar_type(), test.dtype) << what;
-    EXPECT_TRUE(at::allclose(got.*each, there, near, near))
-        << what << ": off by "
-        << (got.*each - there).abs().max().template item<double>();
-  };
-  expect_same("output", &Results::output);
-  expect_same("query", &Results::query);
-  expect_same("key", &Results::key);
-  expect_same("value", &Results::value);
 }
 
 TEST(ContextParallel, IsAttentionOfOneRank) {
