@@ -1,8 +1,8 @@
 #include <cairn/nn/experts.h>
 
+#include "nn/batch_linear.h"
+
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/baddbmm.h>
-#include <ATen/ops/bmm.h>
 #include <cairn/base/error.h>
 #include <cairn/nn/tensor_parallel.h>
 #include <fmt/format.h>
@@ -70,13 +70,12 @@ Experts::Product::Product(
 }
 
 at::Tensor Experts::Product::forward(const at::Tensor& x) const {
-  const at::Tensor across = weight_.transpose(1, 2);
-  if (summed_over_.size() > 1) {
-    const at::Tensor sum = reduce_from_group(at::bmm(x, across), summed_over_);
-    return bias_.defined() ? sum + bias_.unsqueeze(1) : sum;
+  if (summed_over_.size() == 1) {
+    return batch_linear(x, weight_, bias_);
   }
-  return bias_.defined() ? at::baddbmm(bias_.unsqueeze(1), x, across)
-                         : at::bmm(x, across);
+  const at::Tensor sum =
+      reduce_from_group(batch_linear(x, weight_, at::Tensor()), summed_over_);
+  return bias_.defined() ? sum + bias_.unsqueeze(1) : sum;
 }
 
 Experts::Experts(

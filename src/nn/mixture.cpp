@@ -93,15 +93,13 @@ Mixture::Output Mixture::forward(const at::Tensor& x) const {
   const at::Tensor given = picked_rows(tokens, sources, routes.slots);
   const at::Tensor answers =
       experts_->forward(given.view({options_.experts, -1, hidden}));
-  const at::Tensor collected = picked_rows(
-      answers.reshape({slots, hidden}),
-      routes.slots.view({-1}),
-      comers.unsqueeze(0));
-  at::Tensor mixed =
-      (collected.view({-1, count, hidden}) * routes.weights.unsqueeze(2))
-          .sum(0)
-          .to(x.scalar_type())
-          .view_as(all);
+  at::Tensor mixed = mixed_rows(
+                         answers.reshape({slots, hidden}),
+                         routes.slots,
+                         routes.weights,
+                         comers)
+                         .to(x.scalar_type())
+                         .view_as(all);
 
   if (residual_) {
     const at::Tensor parts =

@@ -22,6 +22,20 @@ void product_into(
     const at::Tensor& right,
     Into how);
 
+// The same for every matrix of a batch, [count, rows, columns].
+
+/// left x right (+ bias, [count, columns])
+at::Tensor batch_product(
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const at::Tensor& bias = {});
+
+/// into = left x right
+void batch_product_into(
+    const at::Tensor& into,
+    const at::Tensor& left,
+    const at::Tensor& right);
+
 /// Whether such a matrix is of our own kernel's kind.
 bool has_own_product(const at::Tensor& x);
 

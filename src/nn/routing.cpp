@@ -1,23 +1,27 @@
 #include <cairn/nn/routing.h>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/argmax.h>
+#include <ATen/ops/argsort.h>
 #include <ATen/ops/cumsum.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/log.h>
-#include <ATen/ops/one_hot.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/sort.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/zeros.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace cairn::nn {
 namespace {
@@ -67,6 +71,43 @@ std::int64_t capacity_for(
   return std::max<std::int64_t>(1, most.item<std::int64_t>());
 }
 
+/// How many chose each of `experts`.
+at::Tensor counts_of(const at::Tensor& chosen, std::int64_t experts) {
+  return at::zeros({experts}, chosen.options())
+      .scatter_add_(0, chosen, at::ones_like(chosen));
+}
+
+/// Of all tokens, the part that chose each expert.
+at::Tensor shares_of(const at::Tensor& counts, const at::Tensor& scores) {
+  return counts.to(at::kFloat) / scores.size(0);
+}
+
+/// For each, how many before it chose the same, of whom there are `counts`.
+/// Sorted, not counted in a table of tokens and experts: that grows with both.
+at::Tensor places_of(const at::Tensor& chosen, const at::Tensor& counts) {
+  const auto [sorted, order] =
+      at::sort(chosen, std::optional<bool>(true)); // stable
+  const at::Tensor begins = at::cumsum(counts, 0) - counts;
+  return at::empty_like(chosen).scatter_(
+      0,
+      order,
+      at::arange(chosen.numel(), chosen.options()) -
+          begins.index_select(0, sorted));
+}
+
+/// For each, how many of those that chose the same have a larger number.
+at::Tensor ranks_of(
+    const at::Tensor& numbers,
+    const at::Tensor& chosen,
+    const at::Tensor& counts) {
+  const at::Tensor order =
+      at::argsort(numbers, std::int64_t{0}, /*descending=*/true);
+  return at::empty_like(chosen).scatter_(
+      0,
+      order,
+      places_of(chosen.index_select(0, order), counts));
+}
+
 /// Choices of one kind: the first expert of every token, or the second.
 struct Choices {
   at::Tensor experts; ///< [tokens]
@@ -100,21 +141,22 @@ Routes route_to_one(
       options.sample_first ? scores.detach() + gumbel_noise(scores)
                            : gates.detach(),
       1);
-  at::Tensor mask = at::one_hot(choices.experts, experts);
-  Routes routes{.counts = mask.sum(0)};
+  Routes routes{.counts = counts_of(choices.experts, experts)};
   routes.capacity = capacity_for(scores, routes.counts, options, group);
   routes.balance_loss =
-      (gates.mean(0) * mask.to(at::kFloat).mean(0)).sum() * experts;
+      (gates.mean(0) * shares_of(routes.counts, scores)).sum() * experts;
   if (options.drop_tokens && options.random_selection) {
-    const at::Tensor drawn = mask * at::rand(mask.sizes(), scores.options());
-    const at::Tensor taken =
-        std::get<1>(at::topk(drawn, routes.capacity, /*dim=*/0));
-    mask = mask * at::zeros_like(mask).scatter_(0, taken, 1);
+    const at::Tensor drawn =
+        chosen_of(at::rand(scores.sizes(), scores.options()), choices.experts);
+    choices.kept =
+        ranks_of(drawn, choices.experts, routes.counts).lt(routes.capacity);
+    const at::Tensor nobody = at::full_like(choices.experts, experts);
+    const at::Tensor kept = at::where(choices.kept, choices.experts, nobody);
+    choices.places = places_of(kept, counts_of(kept, experts + 1));
+  } else {
+    choices.places = places_of(choices.experts, routes.counts);
+    choices.kept = choices.places.lt(routes.capacity);
   }
-  choices.places = chosen_of(at::cumsum(mask, 0) - 1, choices.experts);
-  choices.kept = chosen_of(mask, choices.experts)
-                     .gt(0)
-                     .logical_and(choices.places.lt(routes.capacity));
   routes.slots = slots_of(choices, routes.capacity, experts).unsqueeze(0);
   routes.weights = kept_gates(gates, choices).unsqueeze(0);
   return routes;
@@ -129,26 +171,25 @@ Routes route_to_two(
   Choices first;
   Choices second;
   first.experts = at::argmax(gates.detach(), 1);
-  const at::Tensor mask = at::one_hot(first.experts, experts);
-  at::Tensor others = scores.detach();
-  if (options.sample_second) {
-    others = others + gumbel_noise(scores);
-  }
-  second.experts = at::argmax(
-      others.masked_fill(
-          mask.to(at::kBool),
-          -std::numeric_limits<double>::infinity()),
-      1);
-  const at::Tensor second_mask = at::one_hot(second.experts, experts);
-  const at::Tensor first_counts = mask.sum(0);
-  Routes routes{.counts = first_counts + second_mask.sum(0)};
+  at::Tensor others = options.sample_second
+      ? scores.detach() + gumbel_noise(scores)
+      : scores.detach().clone();
+  others.scatter_(
+      1,
+      first.experts.unsqueeze(1),
+      -std::numeric_limits<double>::infinity());
+  second.experts = at::argmax(others, 1);
+  const at::Tensor first_counts = counts_of(first.experts, experts);
+  const at::Tensor second_counts = counts_of(second.experts, experts);
+  Routes routes{.counts = first_counts + second_counts};
   routes.capacity = capacity_for(scores, routes.counts, options, group);
-  routes.balance_loss = (gates.mean(0) * mask.to(at::kFloat).mean(0)).mean() *
+  routes.balance_loss =
+      (gates.mean(0) * shares_of(first_counts, scores)).mean() *
       (experts * experts);
   // Second choices come behind all first ones.
-  first.places = chosen_of(at::cumsum(mask, 0) - 1, first.experts);
-  second.places =
-      chosen_of(at::cumsum(second_mask, 0) - 1 + first_counts, second.experts);
+  first.places = places_of(first.experts, first_counts);
+  second.places = places_of(second.experts, second_counts) +
+      first_counts.index_select(0, second.experts);
   first.kept = first.places.lt(routes.capacity);
   second.kept = second.places.lt(routes.capacity);
   routes.slots = at::stack(

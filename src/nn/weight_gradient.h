@@ -11,4 +11,10 @@ at::Tensor weight_gradient(
     const at::Tensor& gradient,
     const at::Tensor& x);
 
+/// The same for weights of a batch_linear().
+at::Tensor batch_weight_gradient(
+    const at::Tensor& weight,
+    const at::Tensor& gradient,
+    const at::Tensor& x);
+
 } // namespace cairn::nn

@@ -1,3 +1,4 @@
+#include "nn/batch_linear.h"
 #include "nn/gelu.h"
 #include "nn/linear_product.h"
 #include "nn/product.h"
@@ -113,6 +114,57 @@ TEST(Product, IsTheSameWithAnyNumberOfThreads) {
     EXPECT_TRUE(at::equal(alone, shared));
   } else {
     expect_close(alone, shared);
+  }
+}
+
+TEST(BatchProduct, IsLibtorchs) {
+  torch::manual_seed(4);
+  for (const auto& [count, rows, columns, depth] :
+       std::vector<std::tuple<int, int, int, int>>{
+           {1, 130, 77, 39},
+           {3, 7, 11, 5},
+           {4, 64, 48, 100},
+           {40, 9, 13, 8},
+           {3, 130, 70, 90},
+           {2, 0, 5, 4},
+           {0, 5, 4, 3}}) {
+    SCOPED_TRACE(
+        ::testing::Message()
+        << count << " " << rows << " " << columns << " " << depth);
+    const Tensor left = at::randn({count, rows, depth});
+    const Tensor right = at::randn({count, depth, columns});
+    const Tensor bias = at::randn({count, columns});
+    expect_close(batch_product(left, right), at::bmm(left, right));
+    // Transposed in memory, and the same matrix many times.
+    const Tensor across = right.transpose(1, 2).contiguous().transpose(1, 2);
+    expect_close(
+        batch_product(left, across, bias),
+        at::baddbmm(bias.unsqueeze(1), left, right));
+    const Tensor same = at::randn({rows, depth}).expand({count, rows, depth});
+    expect_close(batch_product(same, right), at::bmm(same, right));
+    const Tensor into = at::randn({count, rows, columns});
+    batch_product_into(into, left, across);
+    expect_close(into, at::bmm(left, right));
+  }
+  EXPECT_THROW(
+      batch_product(at::ones({2, 3, 4}), at::ones({3, 4, 5})),
+      c10::Error);
+}
+
+TEST(BatchLinear, IsLibtorchs) {
+  torch::manual_seed(5);
+  for (const bool biased : {false, true}) {
+    expect_same(
+        {at::randn({6, 20, 16}),
+         at::randn({6, 24, 16}),
+         biased ? at::randn({6, 24}) : Tensor()},
+        [](const std::vector<Tensor>& x) {
+          return batch_linear(x[0], x[1], x[2]);
+        },
+        [](const std::vector<Tensor>& x) {
+          const Tensor product = at::bmm(x[0], x[1].transpose(1, 2));
+          return x[2].defined() ? product + x[2].unsqueeze(1) : product;
+        });
   }
 }
 

@@ -1,0 +1,242 @@
+#include "../best_seconds.h"
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/randn_like.h>
+#include <cairn/base/keep_freed_memory.h>
+#include <cairn/nn/mixture.h>
+#include <fmt/format.h>
+#include <torch/utils.h>
+
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// moe_bench [--device cpu|cuda] [--type fp32|bf16] [--threads N] [--hidden N]
+//           [--ffn N] [--tokens N] [--seconds S]
+//
+// Many small experts beside one dense MLP of the same arithmetic, forward and
+// backward, in turns. A table in Markdown: experts alone, which get their
+// tokens laid out; then the mixture as it is used, with its router and room
+// for 1.25 times an even share.
+
+namespace {
+
+using namespace cairn;
+
+struct Settings {
+  std::string device = "cpu";
+  std::string type = "fp32";
+  std::int64_t threads = 2;
+  std::int64_t hidden = 256;
+  std::int64_t ffn = 1024;
+  std::int64_t tokens = 4096;
+  std::int64_t seconds = 3; ///< for each row
+};
+
+constexpr double capacity_factor = 1.25;
+constexpr std::int64_t tokens_of_an_expert = 8; ///< an eighth of all
+
+struct Meter {
+  Settings settings;
+  nn::LayerContext context;
+
+  explicit Meter(const Settings& given) : settings(given) {
+    context.device = at::Device(settings.device);
+    context.dtype = settings.type == "bf16" ? at::kBFloat16 : at::kFloat;
+    context.initial = nn::InitialWeights{};
+  }
+
+  at::Tensor input(std::int64_t rows) const {
+    return at::randn({1, rows, settings.hidden})
+        .to(context.dtype)
+        .to(context.device)
+        .requires_grad_();
+  }
+
+  nn::MlpOptions mlp(std::int64_t ffn) const {
+    return {.hidden = settings.hidden, .ffn = ffn};
+  }
+
+  void finish() const {
+    if (context.device.is_cuda()) {
+      at::accelerator::synchronizeDevice(context.device.index());
+    }
+  }
+
+  /// Of one forward and backward pass, the quickest.
+  template <typename Forward>
+  double seconds(
+      const torch::nn::Module& layer,
+      at::Tensor& x,
+      const Forward& forward) const {
+    const at::Tensor outer = at::randn_like(forward());
+    const auto pass = [&] {
+      forward().backward(outer);
+      x.mutable_grad().reset();
+      for (at::Tensor parameter : layer.parameters()) {
+        parameter.mutable_grad().reset();
+      }
+      finish();
+    };
+    pass();
+    pass();
+    return bench::best_seconds(static_cast<double>(settings.seconds), pass);
+  }
+};
+
+/// In turns with the dense MLP, so that both see the same machine.
+struct Row {
+  std::string name;
+  double seconds = 0;
+  double dense = 0;   ///< seconds
+  double padding = 1; ///< rows computed for each that has a token
+};
+
+void print(const Row& row, const Settings& settings) {
+  const double ratio = row.dense / row.seconds;
+  fmt::print(
+      "| {} | {:.0f} | {:.2f} | {:.2f} |\n",
+      row.name,
+      static_cast<double>(settings.tokens) / row.seconds,
+      ratio,
+      ratio * row.padding);
+  std::fflush(stdout);
+}
+
+class Rows {
+ public:
+  explicit Rows(const Meter& meter)
+      : meter_(meter),
+        dense_(meter.context.in("dense"), meter.mlp(meter.settings.ffn)),
+        input_(meter.input(meter.settings.tokens)) {}
+
+  double dense() {
+    return meter_.seconds(dense_, input_, [&] {
+      return dense_.forward(input_);
+    });
+  }
+
+  /// Every expert has an eighth of the tokens, and so many times fewer columns
+  /// that the products come to the dense ones. One expert has all tokens.
+  Row experts_alone(std::int64_t count) {
+    const Settings& s = meter_.settings;
+    const std::int64_t share = count == 1 ? 1 : tokens_of_an_expert;
+    const std::int64_t ffn = s.ffn * share / count;
+    const nn::Experts experts(
+        meter_.context.in("experts"),
+        meter_.mlp(ffn),
+        count);
+    at::Tensor x = at::randn({count, s.tokens / share, s.hidden})
+                       .to(meter_.context.dtype)
+                       .to(meter_.context.device)
+                       .requires_grad_();
+    Row row{fmt::format("{} x {} columns", count, ffn)};
+    row.dense = dense();
+    row.seconds =
+        meter_.seconds(experts, x, [&] { return experts.forward(x); });
+    return row;
+  }
+
+  /// With top 2, experts have half the columns.
+  Row mixture(std::int64_t count, std::int64_t top_k) {
+    const Settings& s = meter_.settings;
+    const nn::MixtureOptions options{
+        .expert = meter_.mlp(s.ffn / top_k),
+        .experts = count,
+        .routing = {.top_k = top_k, .capacity_factor = capacity_factor}};
+    const nn::Mixture mixture(meter_.context.in("mixture"), options);
+    Row row{
+        fmt::format("{} of {} x {} columns", top_k, count, options.expert.ffn)};
+    row.dense = dense();
+    row.seconds = meter_.seconds(mixture, input_, [&] {
+      const nn::Mixture::Output output = mixture.forward(input_);
+      return output.hidden + output.balance_loss.to(meter_.context.dtype);
+    });
+    row.padding = count == 1 ? 1 : capacity_factor;
+    return row;
+  }
+
+ private:
+  const Meter& meter_;
+  nn::Mlp dense_;
+  at::Tensor input_;
+};
+
+void head(const char* what) {
+  fmt::print("\n| {} | tokens/s | of dense | less padding |\n", what);
+  fmt::print("|---|---|---|---|\n");
+}
+
+bool read(std::string_view text, std::int64_t& number) {
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number > 0;
+}
+
+bool read(int argc, char** argv, Settings& settings) {
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string_view name = argv[i];
+    const std::string_view value = argv[i + 1];
+    if (name == "--device" && (value == "cpu" || value == "cuda")) {
+      settings.device = value;
+    } else if (name == "--type" && (value == "fp32" || value == "bf16")) {
+      settings.type = value;
+    } else if (
+        (name == "--threads" && read(value, settings.threads)) ||
+        (name == "--hidden" && read(value, settings.hidden)) ||
+        (name == "--ffn" && read(value, settings.ffn)) ||
+        (name == "--tokens" && read(value, settings.tokens)) ||
+        (name == "--seconds" && read(value, settings.seconds))) {
+      continue;
+    } else {
+      return false;
+    }
+  }
+  // The most experts divide the work.
+  return argc % 2 == 1 && settings.ffn % 16 == 0 && settings.tokens % 128 == 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  if (!read(argc, argv, settings)) {
+    fmt::print(
+        stderr,
+        "usage: moe_bench [--device cpu|cuda] [--type fp32|bf16] [--threads N] "
+        "[--hidden N] [--ffn N (a multiple of 16)] [--tokens N (of 128)] "
+        "[--seconds N]\n");
+    return 2;
+  }
+  keep_freed_memory();
+  at::set_num_threads(static_cast<int>(settings.threads));
+  torch::manual_seed(0);
+  const Meter meter(settings);
+  fmt::print(
+      "{} tokens, hidden size {}, a dense MLP of {} columns, {} on {}{}\n",
+      settings.tokens,
+      settings.hidden,
+      settings.ffn,
+      settings.type,
+      settings.device,
+      settings.device == "cpu" ? fmt::format(", {} threads", settings.threads)
+                               : "");
+  Rows rows(meter);
+  head("experts alone");
+  for (const std::int64_t count : {1, 8, 32, 64, 128}) {
+    print(rows.experts_alone(count), settings);
+  }
+  head("mixture");
+  for (const std::int64_t top_k : {1, 2}) {
+    for (const std::int64_t count : {8, 32, 64, 128}) {
+      print(rows.mixture(count, top_k), settings);
+    }
+  }
+  return 0;
+}
