@@ -65,7 +65,7 @@ struct Meter {
 
   void finish() const {
     if (context.device.is_cuda()) {
-      at::accelerator::synchronizeDevice(context.device.index());
+      at::accelerator::synchronizeDevice(0);
     }
   }
 
