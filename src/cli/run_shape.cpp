@@ -238,7 +238,9 @@ std::string shown_length(const RunShape& shape, const Config& config) {
   return fmt::format(
       "{}, {}{} tokens",
       text,
-      config.deepspeed.curriculum.enabled ? "less than " : "",
+      config.deepspeed.curriculum.enabled || config.flags.data.random_ltd
+          ? "less than "
+          : "",
       shown_count(samples * length));
 }
 

@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <iterator>
+#include <set>
+#include <utility>
 
 namespace cairn::config {
 namespace {
@@ -192,6 +196,62 @@ void check_curriculum(const Config& config) {
   }
 }
 
+/// What the first of the rules that are broken says.
+void check_random_ltd(const Config& config) {
+  const RandomLtdConfig& ltd = config.deepspeed.random_ltd;
+  if (!ltd.enabled && !config.flags.data.random_ltd) {
+    return;
+  }
+  const CurriculumConfig& plan = ltd.schedule;
+  const DistributedFlags& ranks = config.flags.distributed;
+  const ModelFlags& model = config.flags.model;
+  const std::int64_t total = ltd.total_layers.value_or(0);
+  const auto listed = static_cast<std::int64_t>(ltd.layers.size());
+  const std::set<std::int64_t> layers(ltd.layers.begin(), ltd.layers.end());
+  const std::int64_t least = plan.min_difficulty.value_or(0);
+  for (const auto& [broken, what] :
+       std::initializer_list<std::pair<bool, const char*>>{
+           {!config.flags.data.random_ltd,
+            "`cairn pretrain gpt` drops tokens, and asks for --random-ltd"},
+           {!ltd.enabled || !ltd.data_efficiency || !ltd.data_routing,
+            "not enabled in data_efficiency, data_routing and random_ltd"},
+           {!ltd.total_layers || !plan.min_difficulty || !plan.max_difficulty ||
+                !plan.total_curriculum_step || !plan.difficulty_step,
+            "needs total_layer_num, min_value, max_value, require_steps and "
+            "seq_per_step"},
+           {model.num_layers.value_or(total) != total,
+            "total_layer_num is not --num-layers"},
+           {layers.empty() || std::ssize(layers) != listed ||
+                *layers.rbegin() >= total,
+            "random_ltd_layer_id has no layer, one that is not there, or one "
+            "twice"},
+           {ltd.layer_count.value_or(listed) != listed,
+            "random_ltd_layer_num is not the number of random_ltd_layer_id"},
+           {least > plan.max_difficulty, "min_value is above max_value"},
+           {least < plan.difficulty_step && least != plan.max_difficulty,
+            "min_value is below seq_per_step, so that no token would be left"},
+           {config.deepspeed.curriculum.enabled,
+            "not with curriculum_learning: both say what a step's tokens are"},
+           {config.flags.data.reset_attention_mask ||
+                model.position_embedding == PositionEmbedding::relative,
+            "not with --reset-attention-mask or --position-embedding-type "
+            "relative: masks are of whole sequences"},
+           {ranks.sequence_parallel || ranks.context_parallel > 1,
+            "not with --sequence-parallel or --context-parallel-size: ranks "
+            "share whole sequences evenly"},
+           {ranks.pipeline_parallel > 1,
+            "not with --pipeline-model-parallel-size: stages do not tell each "
+            "other which tokens are left"},
+           {std::ranges::any_of(
+                config.flags.moe.num_experts,
+                [](std::int64_t count) { return count > 1; }),
+            "not with --num-experts: experts have room for whole sequences"}}) {
+    if (broken) {
+      refuse(config, "data_efficiency.data_routing.random_ltd", what);
+    }
+  }
+}
+
 void check_rest(const Config& config) {
   const AutotuningConfig& tuning = config.deepspeed.autotuning;
   if (tuning.end_profile_step < tuning.start_profile_step) {
@@ -228,6 +288,7 @@ void check_deepspeed(const Config& config) {
   check_precision(config);
   check_zero(config);
   check_curriculum(config);
+  check_random_ltd(config);
   check_rest(config);
 }
 

@@ -125,6 +125,9 @@ void add_data_flags(std::vector<Flag>& table) {
   data.flag<&F::data, &D::eod_mask_loss>(
       "--eod-mask-loss",
       "Leave ends of documents out of the loss.");
+  data.flag<&F::data, &D::random_ltd>(
+      "--random-ltd",
+      "Drop tokens in some layers, as data_efficiency of the JSON file says.");
 
   using P = PreprocessFlags;
   FlagGroup preprocess(table, "preprocessing");

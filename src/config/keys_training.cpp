@@ -229,6 +229,73 @@ void add_training_keys(std::vector<Key>& table) {
           "The last step of each length but the last.")
       .at_least(1)
       .by_default("required for fixed_discrete");
+
+  using L = RandomLtdConfig;
+  constexpr auto ltd = &D::random_ltd;
+  const std::string name = "data_efficiency";
+  KeySection data(table, name, "Random token dropping.");
+  data.key<ltd, &L::data_efficiency>("enabled", "Whether it is used.");
+  data.key<ltd, &L::seed>("seed", "Of the choice of tokens.").at_least(0);
+  data.opaque(
+      "data_sampling",
+      "Samples by their difficulty.",
+      "use curriculum_learning for sequence-length curricula");
+  KeySection routing(table, name + ".data_routing", "Where tokens go.");
+  routing.key<ltd, &L::data_routing>("enabled", "Whether it is used.");
+  const std::string path = name + ".data_routing.random_ltd";
+  KeySection random(table, path, "Layers that compute some of the tokens.");
+  random.key<ltd, &L::enabled>("enabled", "Drop tokens, with --random-ltd.");
+  random.key<ltd, &L::total_layers>("total_layer_num", "Layers in all.")
+      .by_default("required");
+  random
+      .key<ltd, &L::layer_count>(
+          "random_ltd_layer_num",
+          "How many drop tokens.")
+      .by_default("as many as listed");
+  random.key<ltd, &L::layers>("random_ltd_layer_id", "Which ones, from 0 on.")
+      .at_least(0)
+      .by_default("required");
+  random
+      .key<ltd, &L::mask_name>("model_mask_name", "The mask's name in a layer.")
+      .without_effect("a layer's mask is known");
+  random
+      .key<ltd, &L::model_type>("model_type", "Of the model; GPT is a decoder.")
+      .one_of({"decoder"});
+  random
+      .key<ltd, &L::hidden_state_order>(
+          "hidden_state_order",
+          "Of the dimensions.")
+      .one_of({"batch_seq_dim", "seq_batch_dim"})
+      .without_effect("the order of dimensions is known");
+  random.opaque(
+      "layer_token_lr_schedule",
+      "A learning rate by the tokens of layers.",
+      "DeepSpeed has not built it either; --lr-decay-tokens counts them");
+  constexpr auto plan = &L::schedule;
+  const std::string growth = path + ".random_ltd_schedule";
+  KeySection kept(table, growth, "How many tokens these layers compute.");
+  kept.key<ltd, plan, &U::min_difficulty>("min_value", "At the start.")
+      .at_least(1)
+      .by_default("required");
+  kept.key<ltd, plan, &U::max_difficulty>("max_value", "At the end.")
+      .at_least(1)
+      .at_most(1e12)
+      .by_default("required");
+  kept.key<ltd, &L::schedule_type>("schedule_type", "How they become more.")
+      .one_of({"fixed_linear"});
+  KeySection shape(table, growth + ".schedule_config", "The growth's shape.");
+  shape
+      .key<ltd, plan, &U::total_curriculum_step>(
+          "require_steps",
+          "Steps to the end.")
+      .at_least(1)
+      .by_default("required");
+  shape
+      .key<ltd, plan, &U::difficulty_step>(
+          "seq_per_step",
+          "They are multiples of it.")
+      .at_least(1)
+      .by_default("required");
 }
 
 } // namespace cairn::config

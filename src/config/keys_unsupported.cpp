@@ -23,10 +23,6 @@ void add_unsupported_keys(std::vector<Key>& table) {
       "Quantisation and pruning while training.",
       "model compression is not built");
   top.opaque(
-      "data_efficiency",
-      "Data sampling and random token dropping.",
-      "use curriculum_learning for sequence-length curricula");
-  top.opaque(
       "datastates_ckpt",
       "A checkpoint library.",
       "checkpoints are always written in the background");

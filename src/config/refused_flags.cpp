@@ -330,10 +330,9 @@ const std::vector<RefusedFlags>& refused_flags() {
        "moe-upcycling-granularity moe-use-grouped-tensor "
        "moe-use-upcycling moe-z-loss-coeff num-experts-switch "
        "use-grouped-gemm-for-shared-expert use-tutel"},
-      {"random token dropping and data sampling are not built; set "
-       "curriculum_learning in the JSON file",
-       "data-efficiency-curriculum-learning random-ltd "
-       "repeated-dataloader return-data-index "
+      {"data sampling is not built; set curriculum_learning in the JSON file",
+       "data-efficiency-curriculum-learning repeated-dataloader "
+       "return-data-index "
        "train-data-exact-num-epochs train-doc-idx-path "
        "train-idx-path train-sample-idx-path train-shuffle-idx-path"},
       {"fine-tuning on instructions and fill-in-the-middle are not built",

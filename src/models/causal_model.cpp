@@ -27,7 +27,8 @@ class CausalModel : public Transformer {
     const nn::Block::Output stacked = stack_.forward(
         x,
         {.mask = attention_mask(input.mask, true),
-         .positions = input.positions});
+         .positions = input.positions,
+         .kept = input.kept});
     ModelOutput output;
     add_language_output(
         output,

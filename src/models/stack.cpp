@@ -1,6 +1,7 @@
 #include "models/stack.h"
 
 #include "models/attention_mask.h"
+#include "models/token_dropping.h"
 
 #include <ATen/TensorOperators.h>
 #include <cairn/nn/checkpoint.h>
@@ -66,7 +67,8 @@ Stack::Stack(
     : role_(stack.role),
       ranks_per_sequence_(given.splits_tokens() ? given.group.size() : 1),
       recompute_(options.recompute),
-      blocks_at_once_(static_cast<std::size_t>(options.recompute_layers)) {
+      blocks_at_once_(static_cast<std::size_t>(options.recompute_layers)),
+      dropping_layers_(options.dropping_layers) {
   const nn::LayerContext context = stack_context(given, stack.layers);
   if (d.position == checkpoints::PositionKind::relative) {
     relative_bias_ = owner.register_module(
@@ -103,11 +105,21 @@ at::Tensor with_balance_loss(const at::Tensor& sum, const at::Tensor& one) {
 nn::Block::Output Stack::blocks_from(
     std::size_t first,
     at::Tensor x,
-    const nn::BlockInput& input) const {
+    const nn::BlockInput& input,
+    const at::Tensor& kept) const {
   nn::Block::Output all{std::move(x)};
   const std::size_t end = std::min(first + blocks_at_once_, blocks_.size());
   for (std::size_t i = first; i < end; ++i) {
-    const nn::Block::Output one = blocks_[i]->forward(all.hidden, input);
+    const auto drops =
+        std::ranges::find(dropping_layers_, static_cast<std::int64_t>(i));
+    const nn::Block::Output one =
+        kept.defined() && drops != dropping_layers_.end()
+        ? forward_kept(
+              *blocks_[i],
+              all.hidden,
+              input,
+              kept.select(0, drops - dropping_layers_.begin()))
+        : blocks_[i]->forward(all.hidden, input);
     all.hidden = one.hidden;
     all.balance_loss = with_balance_loss(all.balance_loss, one.balance_loss);
   }
@@ -128,7 +140,8 @@ nn::Block::Output Stack::forward(at::Tensor x, const StackInput& input) const {
   };
   for (std::size_t i = 0; i < blocks_.size(); i += blocks_at_once_) {
     if (!recompute_) {
-      const nn::Block::Output some = blocks_from(i, all.hidden, each);
+      const nn::Block::Output some =
+          blocks_from(i, all.hidden, each, input.kept);
       add(some.hidden, some.balance_loss);
       continue;
     }
@@ -139,9 +152,13 @@ nn::Block::Output Stack::forward(at::Tensor x, const StackInput& input) const {
             const at::Tensor& mask,
             const at::Tensor& positions,
             const at::Tensor& memory,
-            const at::Tensor& memory_mask) {
-          const nn::Block::Output output =
-              blocks_from(i, from, {mask, positions, memory, memory_mask});
+            const at::Tensor& memory_mask,
+            const at::Tensor& kept) {
+          const nn::Block::Output output = blocks_from(
+              i,
+              from,
+              {mask, positions, memory, memory_mask},
+              kept);
           std::vector<at::Tensor> tensors{output.hidden};
           if (output.balance_loss.defined()) {
             tensors.push_back(output.balance_loss);
@@ -152,7 +169,8 @@ nn::Block::Output Stack::forward(at::Tensor x, const StackInput& input) const {
         each.mask,
         each.positions,
         each.memory,
-        each.memory_mask);
+        each.memory_mask,
+        input.kept);
     add(some[0], some.size() > 1 ? some[1] : at::Tensor());
   }
   if (final_norm_) {

@@ -17,6 +17,7 @@ struct StackInput {
   at::Tensor positions{};
   at::Tensor memory{};
   at::Tensor memory_mask{};
+  at::Tensor kept{}; ///< as ModelInput has it
 };
 
 /// What each block of a stack takes. `bias`: of relative positions; undefined
@@ -55,12 +56,14 @@ class Stack {
   nn::Block::Output blocks_from(
       std::size_t first,
       at::Tensor x,
-      const nn::BlockInput& input) const;
+      const nn::BlockInput& input,
+      const at::Tensor& kept) const;
 
   Role role_;
   std::int64_t ranks_per_sequence_;
   std::optional<nn::CheckpointOptions> recompute_;
   std::size_t blocks_at_once_;
+  std::vector<std::int64_t> dropping_layers_;
   std::shared_ptr<nn::RelativeBias> relative_bias_;
   std::vector<std::shared_ptr<nn::Block>> blocks_;
   std::shared_ptr<nn::Norm> final_norm_;

@@ -61,6 +61,9 @@ std::string iteration_line(
   if (values.curriculum_length) {
     line.add("curriculum seqlen: {:5}", *values.curriculum_length);
   }
+  if (values.kept_length) {
+    line.add("random ltd reserved length: {:5}", *values.kept_length);
+  }
   line.add("actual seqlen: {:5}", values.sequence_length);
   line.add("number of skipped iterations: {:3}", values.skipped);
   line.add("number of nan iterations: {:3}", values.nan);

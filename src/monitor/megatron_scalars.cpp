@@ -110,6 +110,11 @@ std::vector<Scalar> megatron_scalars(
         "seqlen/curriculum_seqlen",
         static_cast<double>(*values.curriculum_length));
   }
+  if (values.kept_length) {
+    curves.over_all(
+        "seqlen/random_ltd_reserved_length",
+        static_cast<double>(*values.kept_length));
+  }
   if (values.memory && choice.memory_to_tensorboard) {
     curves.over_iterations(
         "mem-allocated-bytes",

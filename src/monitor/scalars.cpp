@@ -74,6 +74,7 @@ std::vector<Scalar> plain_scalars(const IterationRecord& record) {
   curves.add("global batch size", static_cast<double>(values.batch_size));
   curves.add("sequence length", static_cast<double>(values.sequence_length));
   curves.add("curriculum seqlen", values.curriculum_length);
+  curves.add("random ltd reserved length", values.kept_length);
   curves.add("loss scale", values.loss_scale);
   curves.add("grad norm", values.grad_norm);
   curves.add("params norm", values.params_norm);

@@ -8,6 +8,7 @@
 #include <cairn/nn/dropout.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace cairn::nn {
@@ -219,7 +220,7 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
   if (options_.rotary) {
     const auto [cosine, sine] = options_.rotary->angles(
         input.positions,
-        all.size(1) * sequence_.group.size(),
+        std::max(input.sequence, all.size(1) * sequence_.group.size()),
         all.scalar_type(),
         all.device());
     query = rotate(query, cosine, sine);

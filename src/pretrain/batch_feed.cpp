@@ -1,11 +1,36 @@
 #include "pretrain/batch_feed.h"
 
+#include "models/token_dropping.h"
 #include "pretrain/build_model.h"
 #include "pretrain/stages.h"
+
+#include <cairn/config/curriculum_length.h>
 
 #include <utility>
 
 namespace cairn::pretrain {
+
+models::ModelInput with_kept_tokens(
+    models::ModelInput input,
+    const config::RandomLtdConfig& ltd,
+    std::int64_t step,
+    std::int64_t first_sample) {
+  const std::int64_t sequence = input.tokens.size(1);
+  const std::int64_t kept = ltd.enabled
+      ? config::curriculum_length(ltd.schedule, step - 1)
+      : sequence;
+  if (kept < sequence) {
+    input.kept =
+        models::chosen_tokens({.seed = static_cast<std::uint64_t>(ltd.seed),
+                               .layers = ltd.layers,
+                               .first_sample = first_sample,
+                               .batch = input.tokens.size(0),
+                               .sequence = sequence,
+                               .kept = kept})
+            .to(input.tokens.device());
+  }
+  return input;
+}
 
 BatchFeed::BatchFeed(const RunParts& parts, std::int64_t consumed_validation)
     : parts_(parts), consumed_validation_(consumed_validation) {}
@@ -59,11 +84,18 @@ models::ModelInput BatchFeed::next_training() {
   monitor::Timers& timers = *parts_.timers;
   const monitor::TimerScope generating(timers("batch generator"));
   BatchStream& batches = training_batches();
+  const std::int64_t consumed = batches.consumed_samples();
   const data::TensorBatch batch = [&] {
     const monitor::TimerScope loading(timers("data loader"));
     return batches.next(parts_.engine.curriculum_seqlen());
   }();
-  return input_of(batch);
+  return with_kept_tokens(
+      input_of(batch),
+      parts_.config.deepspeed.random_ltd,
+      parts_.iteration() + 1,
+      consumed +
+          parts_.mesh.coordinate(distributed::Axis::data) *
+              parts_.engine.train_micro_batch_size_per_gpu());
 }
 
 models::ModelInput BatchFeed::next(data::Split split) {

@@ -12,6 +12,14 @@
 
 namespace cairn::pretrain {
 
+/// A training batch with the tokens that dropping layers compute in this step,
+/// the first being 1, if they drop any. The samples are counted over the run.
+models::ModelInput with_kept_tokens(
+    models::ModelInput input,
+    const config::RandomLtdConfig& ltd,
+    std::int64_t step,
+    std::int64_t first_sample);
+
 /// The batches of a run, as its model takes them. Data are opened when the
 /// first one is asked for, so stages that need none open none.
 class BatchFeed {

@@ -85,7 +85,8 @@ Model build_model(
       .sequence = context_of(config.flags.distributed, mesh),
       .device = device,
       .seed = build.seed,
-      .initial_std = config.flags.model.init_method_std};
+      .initial_std = config.flags.model.init_method_std,
+      .dropping_layers = config.deepspeed.random_ltd.layers};
   if (is_pipelined(config.flags.distributed)) {
     pipeline::PipelineModuleOptions place{
         .stage = mesh.coordinate(Axis::pipeline),

@@ -31,6 +31,13 @@ void check_curriculum(
     Kind kind,
     const config::Config& config,
     const RunPlan& plan) {
+  if (plan.random_ltd && kind != Kind::gpt) {
+    throw ConfigError(
+        {.what = "tokens are dropped in GPT's layers only",
+         .where = "--random-ltd",
+         .values = fmt::format("pretrain {}", name_of(kind)),
+         .remedy = "leave it out: the others have masks of whole sequences"});
+  }
   if (!plan.curriculum) {
     return;
   }

@@ -29,8 +29,8 @@ std::shared_ptr<const optim::Schedule> flags_schedule(
 std::shared_ptr<const optim::Schedule> flags_schedule(
     const config::Config& config,
     const RunPlan& plan) {
-  if (config.deepspeed.scheduler.type || !plan.curriculum ||
-      !counts_tokens(config.flags)) {
+  if (config.deepspeed.scheduler.type || !counts_tokens(config.flags) ||
+      (!plan.curriculum && !plan.random_ltd)) {
     return flags_schedule(config);
   }
   return asked_for_samples(

@@ -138,6 +138,7 @@ Outcome run(
        .keys_acted_on =
            {"tensorboard",
             "csv_monitor",
+            "data_efficiency",
             "pipeline.partition",
             "pipeline.stages"},
        .timers = timers,

@@ -124,6 +124,7 @@ monitor::IterationValues RunLog::values(std::int64_t iterations) {
       .sequence_length = length,
       .curriculum_length =
           parts_.plan.curriculum ? std::optional(length) : std::nullopt,
+      .kept_length = parts_.plan.kept_at(parts_.iteration()),
       .learning_rate = engine.get_lr().front(),
       .losses = mean(losses_),
       .grad_norm = engine.get_global_grad_norm(),

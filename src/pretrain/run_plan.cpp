@@ -3,6 +3,8 @@
 #include <cairn/base/error.h>
 #include <cairn/config/curriculum_length.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 namespace cairn::pretrain {
@@ -30,14 +32,28 @@ data::SampleCounts RunPlan::samples_needed() const {
       eval_iterations * eval_batch};
 }
 
+std::optional<std::int64_t> RunPlan::kept_at(std::int64_t step) const {
+  return !random_ltd
+      ? std::nullopt
+      : std::optional(std::min(
+            config::curriculum_length(random_ltd->schedule, step - 1),
+            sequence_length));
+}
+
 std::int64_t RunPlan::length_at(std::int64_t step) const {
+  if (random_ltd) {
+    const std::int64_t layers = *random_ltd->total_layers;
+    const std::int64_t dropping = std::ssize(random_ltd->layers);
+    const std::int64_t whole = sequence_length * (layers - dropping);
+    return (whole + *kept_at(step) * dropping) / layers;
+  }
   return curriculum ? config::curriculum_length(*curriculum, step)
                     : sequence_length;
 }
 
 TokenCount count_tokens(const RunPlan& plan, const RunStand& from) {
   TokenCount count(from.samples, from.tokens, plan.length_at(from.steps + 1));
-  if (!plan.curriculum) {
+  if (!plan.curriculum && !plan.random_ltd) {
     return count;
   }
   std::int64_t samples = from.samples;
@@ -72,8 +88,11 @@ RunPlan plan_run(const config::Config& config) {
       .eval_batch = batch.train};
   if (config.deepspeed.curriculum.enabled) {
     plan.curriculum = config.deepspeed.curriculum;
-    plan.tokens = TokenCount(plan.length_at(1));
   }
+  if (config.deepspeed.random_ltd.enabled) {
+    plan.random_ltd = config.deepspeed.random_ltd;
+  }
+  plan.tokens = TokenCount(plan.length_at(1));
   const config::TrainingFlags& length = flags.training;
   if (!length.train_iters && !length.train_samples && !length.train_tokens) {
     throw ConfigError(

@@ -19,6 +19,8 @@ struct RunPlan {
   optim::RampupBatchSize batch_size;
   /// Samples are shorter at first.
   std::optional<config::CurriculumConfig> curriculum{};
+  /// Some layers compute fewer tokens at first; not beside a curriculum.
+  std::optional<config::RandomLtdConfig> random_ltd{};
   TokenCount tokens; ///< that are trained on
 
   std::int64_t eval_iterations = 0;
@@ -28,8 +30,11 @@ struct RunPlan {
 
   /// What the three splits have to offer.
   data::SampleCounts samples_needed() const;
-  /// Tokens of a sample in a step, the first being 1.
+  /// Tokens of a sample in a step, the first being 1; where layers drop some,
+  /// those of an average layer, as Megatron-DeepSpeed counts them.
   std::int64_t length_at(std::int64_t step) const;
+  /// What layers that drop tokens compute of a sample.
+  std::optional<std::int64_t> kept_at(std::int64_t step) const;
 };
 
 /// Where a run stands.

@@ -163,6 +163,7 @@ const std::set<std::string_view> used_by_pretrain{
     "--reset-position-ids",
     "--reset-attention-mask",
     "--eod-mask-loss",
+    "--random-ltd",
     "--tokenizer-type",
     "--vocab-file",
     "--merge-file",

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
@@ -515,6 +516,70 @@ TEST_F(Pretrain, FollowsACurriculumOnAnyRanks) {
           "consumed tokens: the checkpoint was trained with another "
           "--seq-length, curriculum or batch, so lengths in tokens do "
           "not hold (1728 after 72 samples; by these flags it would be 2304)"));
+}
+
+TEST_F(Pretrain, DropsTokensOfLayersOnAnyRanks) {
+  const auto settings = [](const std::string& least) {
+    return written(
+        "random_ltd" + least + ".json",
+        R"({"data_efficiency": {
+        "enabled": true, "data_routing": {"enabled": true, "random_ltd": {
+        "enabled": true, "total_layer_num": 2, "random_ltd_layer_id": [1],
+        "random_ltd_schedule": {"max_value": 32, "schedule_type":
+        "fixed_linear", "schedule_config": {"require_steps": 6,
+        "seq_per_step": 8}, "min_value": )" +
+            least + "}}}}}");
+  };
+  const auto words = [&](const std::string& log, const Words& more) {
+    return without_dropout(gpt(8)) +
+        Words{"--log-interval", "1", "--log-jsonl", path(log)} + more;
+  };
+  const Words dropping{"--random-ltd", "--deepspeed_config", settings("8")};
+  const Result whole = run(cairn(words("dropping.jsonl", dropping)));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(
+      whole.out + whole.err,
+      AllOf(
+          HasSubstr("| random ltd reserved length:    24 | actual seqlen:    "
+                    "28 |"),
+          Not(HasSubstr("does not act on it"))));
+  EXPECT_THAT(
+      values("dropping.jsonl", "random ltd reserved length"),
+      ::testing::ElementsAre(8, 8, 16, 16, 24, 24, 32, 32));
+  EXPECT_EQ(values("dropping.jsonl", "consumed tokens").back(), 8 * 208);
+
+  const Words saved = dropping + saving("dropping");
+  succeed(launched(words(
+      "parts_of_dropping.jsonl",
+      saved +
+          Words{"--tensor-model-parallel-size", "2", "--exit-interval", "3"})));
+  succeed(launched(
+      words("parts_of_dropping.jsonl", saved + Words{"--zero-stage", "3"})));
+  for (const char* name : {"random ltd reserved length", "consumed tokens"}) {
+    EXPECT_EQ(
+        values("dropping.jsonl", name),
+        values("parts_of_dropping.jsonl", name));
+  }
+  for (const char* name : {"lm loss", "validation lm loss"}) {
+    expect_near(
+        values("dropping.jsonl", name),
+        values("parts_of_dropping.jsonl", name));
+  }
+
+  EXPECT_THAT(
+      run(cairn(words("none.jsonl", {"--deepspeed_config", settings("8")})))
+          .err,
+      HasSubstr("asks for --random-ltd"));
+  // Where all tokens are left, nothing changes; before, something does.
+  succeed(cairn(words("plain.jsonl", {})));
+  succeed(cairn(words(
+      "all_left.jsonl",
+      {"--random-ltd", "--deepspeed_config", settings("32")})));
+  const auto plain = values("plain.jsonl", "lm loss");
+  EXPECT_EQ(plain, values("all_left.jsonl", "lm loss"));
+  EXPECT_GT(
+      std::abs(plain.front() - values("dropping.jsonl", "lm loss").front()),
+      1e-4);
 }
 
 TEST_F(Pretrain, KeepsAnElasticBatchWhenRanksComeAndGo) {

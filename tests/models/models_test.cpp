@@ -1,4 +1,5 @@
 #include "models/small_models.h"
+#include "models/token_dropping.h"
 #include "models/whole_gradients.h"
 #include "support/error_text.h"
 #include "support/run_ranks.h"
@@ -14,6 +15,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -201,6 +203,72 @@ TEST(Models, DropOnlyWhileTraining) {
           model->forward(input).loss.item<double>(),
           model->forward(input).loss.item<double>());
     }
+  });
+}
+
+TEST(TokenDropping, ChoosesBySeedLayerAndSample) {
+  const TokenChoice choice{
+      .seed = 3,
+      .layers = {1, 5},
+      .first_sample = 40,
+      .batch = 300,
+      .sequence = 16,
+      .kept = 6};
+  const at::Tensor all = chosen_tokens(choice);
+  ASSERT_EQ(all.sizes(), (at::IntArrayRef{2, 300, 6}));
+  EXPECT_TRUE(all.diff().gt(0).all().item<bool>()); // ascending, none twice
+  EXPECT_GE(all.min().item<std::int64_t>(), 0);
+  EXPECT_LT(all.max().item<std::int64_t>(), 16);
+  // Each token as often as any other: 225 times, give or take 5 deviations.
+  const at::Tensor times = all.flatten().bincount({}, 16);
+  EXPECT_LT((times - 225).abs().max().item<std::int64_t>(), 60);
+  EXPECT_FALSE(at::equal(all[0], all[1]));
+  TokenChoice part = choice;
+  part.layers = {5};
+  part.first_sample = 47;
+  part.batch = 2;
+  EXPECT_TRUE(at::equal(chosen_tokens(part)[0], all[1].narrow(0, 7, 2)));
+  part.seed = 4;
+  EXPECT_FALSE(at::equal(chosen_tokens(part)[0], all[1].narrow(0, 7, 2)));
+}
+
+TEST(TokenDropping, LetsTheOthersPassUnchanged) {
+  on_one_rank([] {
+    const nn::Block block(
+        {},
+        {.attention =
+             {.hidden = 32,
+              .heads = 4,
+              .key_value_heads = 4,
+              .head_size = 8,
+              .rotary = std::make_shared<nn::Rotary>(
+                  nn::RotaryOptions{.head_size = 8})},
+         .mlp = {.hidden = 32, .ffn = 64}});
+    torch::manual_seed(1);
+    const at::Tensor x = at::randn({2, 9, 32}).requires_grad_();
+    const at::Tensor kept =
+        at::tensor({0, 3, 4, 8, 1, 2, 6, 7}, at::kLong).view({2, 4});
+    const at::Tensor all = forward_kept(block, x, {}, kept).hidden;
+    const at::Tensor chosen =
+        kept.unsqueeze(2).eq(at::arange(9)).any(1); // [2, 9]
+    EXPECT_TRUE(at::equal(all.index({~chosen}), x.index({~chosen})));
+    // Those that are left see each other from where they were.
+    const at::Tensor alone = block
+                                 .forward(
+                                     x.index({chosen}).view({2, 4, 32}),
+                                     {.positions = kept, .sequence = 9})
+                                 .hidden;
+    EXPECT_TRUE(at::equal(all.index({chosen}), alone.flatten(0, 1)));
+    // No token hears of one behind it, or of one that was dropped.
+    all[0][4].sum().backward();
+    const at::Tensor heard = x.grad()[0].ne(0).any(1);
+    EXPECT_TRUE(at::equal(
+        heard,
+        at::tensor({1, 0, 0, 1, 1, 0, 0, 0, 0}).to(at::kBool)));
+    // All of them are the whole sequence, bit for bit.
+    EXPECT_TRUE(at::equal(
+        forward_kept(block, x, {}, at::arange(9).expand({2, 9})).hidden,
+        block.forward(x, {}).hidden));
   });
 }
 

@@ -279,6 +279,22 @@ void add_curriculum_rows(std::vector<Row>& result) {
   }
 }
 
+/// Where layers drop tokens.
+void add_dropping_rows(std::vector<Row>& result) {
+  for (Row row :
+       {Row{.name = "recompute", .recompute = true},
+        Row{.name = "data2_zero1", .data = 2, .stage = 1},
+        Row{.name = "tensor2_recompute", .tensor = 2, .recompute = true},
+        Row{.name = "tensor2_data2_zero3",
+        .tensor = 2,
+        .data = 2,
+        .stage = 3}}) {
+    row.model = "gpt_dropping";
+    row.name = "random_ltd_" + row.name;
+    result.push_back(std::move(row));
+  }
+}
+
 std::vector<Row> rows() {
   std::vector<Row> result;
   add_context_rows(result);
@@ -375,6 +391,7 @@ std::vector<Row> rows() {
        .sequence_parallel = true,
        .recompute = true});
   add_curriculum_rows(result);
+  add_dropping_rows(result);
   add_rows(result, "bert");
   add_rows(result, "t5");
   add_rows(result, "t5_relative");

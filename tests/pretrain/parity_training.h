@@ -1,5 +1,6 @@
 #pragma once
 
+#include "pretrain/batch_feed.h"
 #include "pretrain/build_model.h"
 #include "pretrain/stages.h"
 
@@ -60,6 +61,11 @@ inline bool has_curriculum(const std::string& model) {
   return model == "gpt_in_lengths";
 }
 
+/// Two layers of this one compute 4 tokens, then 8, 12, and all.
+inline bool drops_tokens(const std::string& model) {
+  return model == "gpt_dropping";
+}
+
 struct Point {
   std::vector<double> losses;
   double norm = 0;
@@ -92,15 +98,16 @@ inline checkpoints::ExpertsDescription experts_of(const std::string& model) {
 
 inline checkpoints::ModelDescription describe(const std::string& model) {
   const models::ModelSizes sizes{
-      .layers = model == "gpt" || has_experts(model) ? 4
-          : model == "gpt_of_5"                      ? 5
-                                                     : 2,
+      .layers = model == "gpt" || has_experts(model) || drops_tokens(model) ? 4
+          : model == "gpt_of_5"                                             ? 5
+                                                                            : 2,
       .hidden = hidden,
       .heads = 4,
       .sequence = sequence + unused_positions,
       .vocabulary = vocabulary,
       .padded_vocabulary = 64};
-  if (model == "gpt_rotary") { // with fewer heads of keys, as Llamas have
+  if (model == "gpt_rotary" ||
+      drops_tokens(model)) { // with fewer heads of keys, as Llamas have
     auto d = models::gpt_description(sizes);
     d.position = checkpoints::PositionKind::rotary;
     d.key_value_heads = 2;
@@ -210,6 +217,21 @@ inline config::Config config_of(const Row& row) {
         {"schedule_config",
          {{"total_curriculum_step", steps - 1}, {"difficulty_step", 4}}}};
   }
+  if (drops_tokens(row.model)) {
+    settings["data_efficiency"] = {
+        {"enabled", true},
+        {"data_routing",
+         {{"enabled", true},
+          {"random_ltd",
+           {{"enabled", true},
+            {"total_layer_num", 4},
+            {"random_ltd_layer_id", {1, 2}},
+            {"random_ltd_schedule",
+             {{"min_value", sequence / 4},
+              {"max_value", sequence},
+              {"schedule_config",
+               {{"require_steps", steps - 1}, {"seq_per_step", 4}}}}}}}}}};
+  }
   if (!row.partition.empty()) {
     settings["pipeline"] = {{"partition", row.partition}};
   }
@@ -240,6 +262,9 @@ inline config::Config config_of(const Row& row) {
   }
   if (row.sequence_parallel) {
     flags.push_back("--sequence-parallel");
+  }
+  if (drops_tokens(row.model)) {
+    flags.push_back("--random-ltd");
   }
   if (row.recompute) {
     flags.push_back("--checkpoint-activations");
@@ -281,16 +306,20 @@ struct Training {
     const int number = static_cast<int>(engine->global_steps());
     int pass = 0;
     const auto next = [&] {
-      data::TensorBatch batch =
-          batch_of(row.model, number, sharing.rank() * passes + pass++);
+      const int in_step = sharing.rank() * passes + pass++;
+      data::TensorBatch batch = batch_of(row.model, number, in_step);
       if (const auto length = engine->curriculum_seqlen()) {
         for (auto& [name, tensor] : batch.tensors) {
           tensor = tensor.narrow(1, 0, *length).contiguous();
         }
       }
-      return models::own_sequence(
-          models::pretraining_input(description, batch),
-          context_of(config.flags.distributed, mesh));
+      return with_kept_tokens(
+          models::own_sequence(
+              models::pretraining_input(description, batch),
+              context_of(config.flags.distributed, mesh)),
+          config.deepspeed.random_ltd,
+          number + 1,
+          2 * (number * micro_batches + in_step));
     };
     std::map<std::string, double> sums;
     const auto add = [&](const auto& losses, int times) {

@@ -179,6 +179,39 @@ TEST(RunPlan, RefusesACurriculumThatItCannotFollow) {
                 "divide over the ranks (6 tokens, 4 parts)"));
 }
 
+/// One layer of two computes 4 tokens, 8 from step 4 on, 12, and 16 from 10 on.
+constexpr const char* one_layer_drops =
+    R"({"data_efficiency": {"enabled": true, "data_routing": {"enabled": true,
+        "random_ltd": {"enabled": true, "total_layer_num": 2,
+        "random_ltd_layer_id": [1], "random_ltd_schedule": {"min_value": 4,
+        "max_value": 20, "schedule_config": {"require_steps": 12,
+        "seq_per_step": 4}}}}}})";
+
+TEST(RunPlan, CountsTheTokensOfAnAverageLayer) {
+  const Words flags{"--train-iters", "12", "--random-ltd"};
+  const config::Config config =
+      config_of(flags + Words{"--lr-decay-tokens", "1248"}, 1, one_layer_drops);
+  const RunPlan plan = plan_run(config);
+  check_curriculum(Kind::gpt, config, plan);
+  EXPECT_EQ(plan.kept_at(3), 4);
+  EXPECT_EQ(plan.kept_at(4), 8);
+  EXPECT_EQ(plan.kept_at(12), 16);
+  EXPECT_EQ(plan.kept_at(100), 16); // a sample has no more
+  EXPECT_EQ(plan.length_at(3), 10);
+  EXPECT_EQ(plan.length_at(10), 16);
+  EXPECT_EQ(plan.tokens.at(96), 3 * 8 * (10 + 12 + 14 + 16));
+  EXPECT_THAT(
+      flags_schedule(config, plan)->at(48)[0].lr.value(),
+      DoubleNear(1e-3 * (1248 - 3 * 8 * (10 + 12)) / 1248, 1e-12));
+  const TokenCount behind =
+      count_tokens(plan, {.steps = 8, .samples = 64, .tokens = 1000});
+  EXPECT_EQ(behind.at(80), 1000 + 8 * (14 + 16));
+  EXPECT_THAT(
+      error_text([&] { check_curriculum(Kind::bert, config, plan); }),
+      HasSubstr("--random-ltd: tokens are dropped in GPT's layers only "
+                "(pretrain bert)"));
+}
+
 TEST(RunPlan, NeedsSamplesForEveryEvaluation) {
   const RunPlan plan = plan_run(config_of(
       {"--train-iters", "10", "--eval-interval", "4", "--eval-iters", "3"}));

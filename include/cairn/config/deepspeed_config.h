@@ -44,6 +44,7 @@ struct DeepSpeedConfig {
   ElasticityConfig elasticity;
   AutotuningConfig autotuning;
   CurriculumConfig curriculum;
+  RandomLtdConfig random_ltd;
   DataLoaderConfig dataloader;
   bool disable_allgather = false;
   std::optional<std::int64_t> vocabulary_size;

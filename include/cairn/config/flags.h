@@ -220,6 +220,7 @@ struct DataFlags {
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
   bool eod_mask_loss = false;
+  bool random_ltd = false;
 };
 
 struct PreprocessFlags {

@@ -69,6 +69,24 @@ struct CurriculumConfig {
   std::vector<std::int64_t> max_step;
 };
 
+/// Some layers compute a random part of every sequence's tokens, which grows;
+/// the rest passes them by. The section data_efficiency.
+struct RandomLtdConfig {
+  bool data_efficiency = false; ///< the sections that it is in are enabled
+  bool data_routing = false;
+  bool enabled = false;
+  std::int64_t seed = 1234;
+  std::optional<std::int64_t> total_layers;
+  std::optional<std::int64_t> layer_count;
+  std::vector<std::int64_t> layers; ///< random_ltd_layer_id
+  std::optional<std::string> mask_name;
+  std::string model_type = "decoder";
+  std::string hidden_state_order = "batch_seq_dim";
+  std::string schedule_type = "fixed_linear";
+  /// Of the tokens that are computed; its first step is 0.
+  CurriculumConfig schedule{.schedule_type = CurriculumSchedule::fixed_linear};
+};
+
 struct DataLoaderConfig {
   bool drop_last = false;
 };

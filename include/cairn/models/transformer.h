@@ -34,8 +34,11 @@ struct ModelInput {
   at::Tensor labels{};
   at::Tensor loss_mask{};     ///< shaped as labels: how much each one counts
   at::Tensor next_sentence{}; ///< [batch], BERT: 1 where it is not the next
-  bool want_logits = false;   ///< also where there are labels
-  int sequence_ranks = 1;     ///< that have parts of it; see own_sequence()
+  /// [dropping layers, batch, kept], GPT and Llama: which tokens each of these
+  /// layers computes, ascending; else all.
+  at::Tensor kept{};
+  bool want_logits = false; ///< also where there are labels
+  int sequence_ranks = 1;   ///< that have parts of it; see own_sequence()
 };
 
 struct ModelOutput {
@@ -63,6 +66,9 @@ struct ModelOptions {
   /// Blocks are computed again in backward, that many at a time.
   std::optional<nn::CheckpointOptions> recompute{};
   std::int64_t recompute_layers = 1;
+  /// That compute ModelInput::kept, in its order; of models without a mask, on
+  /// ranks that have whole sequences.
+  std::vector<std::int64_t> dropping_layers{};
 };
 
 /// A model that is made from its description, so that every checkpoint that

@@ -31,6 +31,7 @@ struct IterationValues {
   std::int64_t batch_size = 0; ///< over all ranks
   std::int64_t sequence_length = 0;
   std::optional<std::int64_t> curriculum_length{}; ///< none: no curriculum
+  std::optional<std::int64_t> kept_length{};       ///< none: no random-LTD
   /// Of one iteration over all ranks; unset: batch times length.
   std::optional<double> tokens{};
   double learning_rate = 0;

@@ -30,6 +30,7 @@ struct BlockInput {
   at::Tensor positions{}; ///< [batch, sequence], for rotary positions
   at::Tensor memory{};    ///< the encoder's output, for cross attention
   at::Tensor memory_mask{};
+  std::int64_t sequence = 0; ///< that positions are of; 0: as long as x
 };
 
 /// query [batch, sequence, heads, head_size], key and value likewise with any
