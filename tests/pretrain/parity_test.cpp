@@ -1,3 +1,4 @@
+#include "pretrain/parity_reference.h"
 #include "pretrain/parity_training.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
@@ -5,9 +6,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <fstream>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,73 +16,19 @@
 namespace cairn::pretrain::parity_test {
 namespace {
 
-using parity::Curve;
+using parity::chance_zeros;
 using parity::Point;
 using parity::Row;
 using parity::steps;
 using parity::Training;
+using parity::wanted;
 using testing::run_ranks;
 using testing::TemporaryFolder;
-
-constexpr int chance_zeros = 3; ///< gradients that happen to cancel out
 
 /// A bias of keys changes no score's share, so its gradient is a sum that is
 /// nothing but rounding: of ranks that share a sequence it is often exactly 0.
 int chance_zeros_of(const Row& row) {
   return row.context > 1 ? 24 : chance_zeros;
-}
-
-/// What one process gets; computed in a child, since tests fork.
-Curve reference(const std::string& model) {
-  const TemporaryFolder folder;
-  run_ranks({.ranks = 1}, [&](const distributed::World& world) {
-    Training training({.name = "one process", .model = model}, world);
-    std::ofstream out(folder.path() / "curve");
-    out.precision(17);
-    for (int i = 0; i < steps; ++i) {
-      const Point point = training.step();
-      out << point.losses.size() << ' ';
-      for (const double loss : point.losses) {
-        out << loss << ' ';
-      }
-      out << point.norm << ' ' << point.zeros << ' ' << point.weights << ' '
-          << point.variance.squares << ' ' << point.variance.absolutes << ' '
-          << point.variance.roots << ' ' << point.variance.largest << '\n';
-    }
-  });
-  Curve curve(steps);
-  std::ifstream in(folder.path() / "curve");
-  for (Point& point : curve) {
-    std::size_t losses = 0;
-    in >> losses;
-    point.losses.resize(losses);
-    for (double& loss : point.losses) {
-      in >> loss;
-    }
-    in >> point.norm >> point.zeros >> point.weights >>
-        point.variance.squares >> point.variance.absolutes >>
-        point.variance.roots >> point.variance.largest;
-  }
-  EXPECT_TRUE(in);
-  EXPECT_EQ(
-      curve.front().losses.size(),
-      model == "bert" || parity::has_experts(model) ? 2U : 1U);
-  EXPECT_GT(std::abs(curve.back().losses[0] - curve.front().losses[0]), 1e-3);
-  if (model == "gpt" || model == "gpt_of_5") {
-    EXPECT_NEAR(
-        curve.front().zeros,
-        parity::unused_positions * parity::hidden,
-        chance_zeros);
-  }
-  return curve;
-}
-
-const Curve& wanted(const std::string& model) {
-  static std::map<std::string, Curve> curves;
-  const auto known = curves.find(model);
-  return known != curves.end()
-      ? known->second
-      : curves.emplace(model, reference(model)).first->second;
 }
 
 void expect_near(const Point& got, const Row& row, int step) {

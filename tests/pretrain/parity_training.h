@@ -44,6 +44,7 @@ struct Row {
   int context = 1;
   std::string context_kind = "p2p";
   int stage = 0;
+  json zero = json::object(); ///< zero_optimization's keys besides
   bool sequence_parallel = false;
   bool recompute = false;
   std::string schedule = "1f1b";
@@ -208,6 +209,7 @@ inline config::Config config_of(const Row& row) {
        {{"stage", row.stage},
         {"reduce_bucket_size", 8000},
         {"stage3_param_persistence_threshold", 40}}}};
+  settings["zero_optimization"].update(row.zero);
   if (has_curriculum(row.model)) {
     settings["curriculum_learning"] = {
         {"enabled", true},
@@ -288,7 +290,7 @@ struct Training {
                                    description,
                                    config,
                                    mesh,
-                                   at::kCPU,
+                                   at::Device(world.device_name()),
                                    logger,
                                    build_options(description, config.flags)),
                                .mesh = mesh,
@@ -307,7 +309,8 @@ struct Training {
     int pass = 0;
     const auto next = [&] {
       const int in_step = sharing.rank() * passes + pass++;
-      data::TensorBatch batch = batch_of(row.model, number, in_step);
+      data::TensorBatch batch =
+          batch_of(row.model, number, in_step).to(engine->device());
       if (const auto length = engine->curriculum_seqlen()) {
         for (auto& [name, tensor] : batch.tensors) {
           tensor = tensor.narrow(1, 0, *length).contiguous();

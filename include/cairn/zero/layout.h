@@ -80,8 +80,9 @@ struct Bucket {
 /// reducer, the optimizer, checkpoints and the planner all read it, so a
 /// simulated world of 1024 ranks and a real one of two cannot disagree.
 ///
-/// Buckets come in the order in which backward finishes them: the last
-/// parameters first.
+/// Buckets of one kind come in the order in which backward finishes them: the
+/// last parameters first. Kinds come one after the other, experts behind the
+/// rest, so that ranks which share only some of them agree on the order.
 class Layout {
  public:
   /// Throws ConfigError for options that make no sense.
