@@ -76,6 +76,26 @@ Layout::Layout(
       }
     }
   }
+  sort_buckets();
+}
+
+/// A bucket is complete with the first of its parameters, which is the last
+/// that backward comes to. Those that are trained come first.
+void Layout::sort_buckets() {
+  const auto first_of = [](const Bucket& bucket) {
+    return std::ranges::min(bucket.members, {}, &Placement::parameter)
+        .parameter;
+  };
+  std::ranges::stable_sort(buckets_, [&](const Bucket& a, const Bucket& b) {
+    return a.trainable != b.trainable ? a.trainable : first_of(a) > first_of(b);
+  });
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    for (std::size_t i = 0; i < buckets_[b].members.size(); ++i) {
+      homes_[buckets_[b].members[i].parameter] = {
+          static_cast<int>(b),
+          static_cast<int>(i)};
+    }
+  }
 }
 
 void Layout::place(
@@ -101,9 +121,6 @@ void Layout::place(
         .persistent = persistent,
         .expert = parameters_[members.front()].expert};
     for (const int parameter : members) {
-      homes_[parameter] = {
-          static_cast<int>(buckets_.size()),
-          static_cast<int>(bucket.members.size())};
       const std::int64_t elements = parameters_[parameter].elements();
       bucket.members.push_back({parameter, bucket.elements, elements});
       bucket.elements += rounded_up(elements, options_.alignment);

@@ -79,8 +79,45 @@ TEST(Layout, KindsDoNotShareBuckets) {
   parameters[3].kind = 1;
   const Layout layout(parameters, {.bucket_elements = 2000, .alignment = 8});
   ASSERT_EQ(layout.buckets().size(), 3U);
-  EXPECT_EQ(layout.buckets()[0].members.size(), 4U);
-  EXPECT_THAT(layout.buckets()[1].members, ElementsAre(Placement{3, 0, 256}));
+  EXPECT_THAT(layout.buckets()[0].members, ElementsAre(Placement{3, 0, 256}));
+  EXPECT_EQ(layout.buckets()[1].members.size(), 4U);
+}
+
+/// So that each leaves as soon as it is complete: none waits for the end
+/// because of what it is.
+TEST(Layout, BucketsOfAllKindsComeInBackwardOrder) {
+  std::vector<ParameterSpec> parameters{{.name = "frozen", .shape = {64}}};
+  parameters[0].trainable = false;
+  for (int layer = 0; layer < 4; ++layer) {
+    parameters.push_back({.name = "attention", .shape = {64}});
+    parameters.push_back({.name = "norm", .shape = {8}});
+    parameters.push_back({.name = "experts", .shape = {64}, .expert = true});
+    parameters.push_back({.name = "tied", .shape = {64}, .kind = 9 - layer});
+  }
+  const Layout layout(
+      parameters,
+      {.world = 4,
+       .expert_world = 2,
+       .bucket_elements = 64,
+       .persistent_below = 10});
+  int complete = static_cast<int>(parameters.size());
+  std::vector<bool> seen(parameters.size(), false);
+  for (std::size_t b = 0; b < layout.buckets().size(); ++b) {
+    const Bucket& bucket = layout.buckets()[b];
+    EXPECT_EQ(bucket.trainable, b + 1 < layout.buckets().size());
+    int first = complete;
+    for (std::size_t i = 0; i < bucket.members.size(); ++i) {
+      const int parameter = bucket.members[i].parameter;
+      seen[static_cast<std::size_t>(parameter)] = true;
+      first = std::min(first, parameter);
+      EXPECT_EQ(layout.bucket_of(parameter), static_cast<int>(b));
+      EXPECT_EQ(layout.placement_of(parameter), bucket.members[i]);
+    }
+    EXPECT_LT(first, complete);
+    complete = first;
+  }
+  EXPECT_THAT(seen, ::testing::Each(true));
+  EXPECT_TRUE(layout.buckets()[1].expert);
 }
 
 TEST(Layout, ExpertsAreSharedByFewerRanks) {

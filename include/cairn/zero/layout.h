@@ -80,9 +80,9 @@ struct Bucket {
 /// reducer, the optimizer, checkpoints and the planner all read it, so a
 /// simulated world of 1024 ranks and a real one of two cannot disagree.
 ///
-/// Buckets of one kind come in the order in which backward finishes them: the
-/// last parameters first. Kinds come one after the other, experts behind the
-/// rest, so that ranks which share only some of them agree on the order.
+/// Buckets come in the order in which backward finishes them, whatever is in
+/// them: the last parameters first, and those that are not trained at the end.
+/// Ranks that share parameters, experts or not, have the same order.
 class Layout {
  public:
   /// Throws ConfigError for options that make no sense.
@@ -121,6 +121,7 @@ class Layout {
     int member = 0;
   };
   void place(const std::vector<int>& order, bool trainable, bool persistent);
+  void sort_buckets();
 
   std::vector<ParameterSpec> parameters_;
   LayoutOptions options_;
