@@ -3,9 +3,13 @@
 #include "engine/out_of_memory.h"
 
 #include <cairn/base/error.h>
+#include <cairn/nn/parameter_slices.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
 #include <string_view>
+#include <vector>
 
 // What the engine holds, and what it says when there is no more.
 
@@ -66,6 +70,7 @@ void Core::explain_shortage(std::string_view doing, const std::string& cause)
   Shortage shortage{
       .plan =
           {.ranks = group_.size(),
+           .expert_ranks = groups_.experts.size(),
            .on_gpu = device_.is_cuda(),
            .optimizer_states = optimizer_states_,
            .precision = precision_,
@@ -76,8 +81,14 @@ void Core::explain_shortage(std::string_view doing, const std::string& cause)
       .checkpoints_activations = checkpoint_options_used_,
       .clients_optimizer = clients_optimizer_,
       .before_training = !optimizer_};
-  for (const at::Tensor& parameter : model_.module().parameters()) {
-    shortage.plan.elements += parameter.numel();
+  const std::vector<std::string> experts =
+      nn::expert_parameters(model_.module());
+  for (const auto& parameter : model_.module().named_parameters()) {
+    const std::int64_t elements = parameter.value().numel();
+    shortage.plan.elements += elements;
+    if (std::ranges::find(experts, parameter.key()) != experts.end()) {
+      shortage.plan.expert_elements += elements;
+    }
   }
   const auto ways = remedies(shortage);
   const ModelStates states = model_states_of(shortage.plan);

@@ -19,7 +19,9 @@ ModelStates model_states_of(const ModelStatesPlan& plan) {
   const zero::Policy& policy = plan.policy;
   const int ranks = policy.shard_ranks > 0 ? policy.shard_ranks : plan.ranks;
   const auto share = [&](bool partitioned) {
-    return plan.elements / (partitioned ? ranks : 1);
+    return partitioned ? (plan.elements - plan.expert_elements) / ranks +
+            plan.expert_elements / plan.expert_ranks
+                       : plan.elements;
   };
   ModelStates states;
   if (!away(policy.parameter_tier, plan.on_gpu)) {

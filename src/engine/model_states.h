@@ -10,8 +10,11 @@ namespace cairn::engine {
 
 /// All that decides what parameters, gradients and optimizer take.
 struct ModelStatesPlan {
-  std::int64_t elements = 0;
+  std::int64_t elements = 0;        ///< of this rank, before they are cut
+  std::int64_t expert_elements = 0; ///< of these: in experts that it has a part
+                                    ///< of
   int ranks = 1;
+  int expert_ranks = 1; ///< that have the same experts
   bool on_gpu = false;
   int optimizer_states = 0; ///< fp32 numbers per parameter, weights not counted
   Precision precision;

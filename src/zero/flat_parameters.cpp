@@ -453,6 +453,12 @@ FlatParameters::Bytes FlatParameters::bytes() const {
     if (state.live || state.fetch) {
       result.live += size;
     }
+    if (state.fetch) {
+      for (const at::Tensor& part : {state.fetch->packed, state.fetch->hop}) {
+        result.live +=
+            part.defined() ? static_cast<std::int64_t>(part.nbytes()) : 0;
+      }
+    }
   }
   return result;
 }

@@ -104,7 +104,8 @@ class FlatParameters {
     std::int64_t shards = 0;  ///< of the others, with second copies
     std::int64_t on_cpu = 0;  ///< of the others, with buffers for the disk
     std::int64_t on_disk = 0; ///< of the others
-    std::int64_t live = 0;    ///< of the others, while gathered
+    std::int64_t live = 0; ///< of the others, while gathered; on the way there
+                           ///< also as they travel
   };
   Bytes bytes() const;
 

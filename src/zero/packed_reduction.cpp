@@ -65,18 +65,27 @@ at::Tensor summed(
 
 } // namespace
 
+at::Tensor PackedReduction::packed_for(
+    const at::Tensor& whole,
+    const RankGroups& groups,
+    Wire wire) {
+  const int peers = first_hop(groups).size();
+  return packed_for_peers(whole, peers, groups.shards.size() / peers, wire);
+}
+
 PackedReduction::PackedReduction(
     const at::Tensor& whole,
     const RankGroups& groups,
-    Wire wire)
+    Wire wire,
+    const at::Tensor& packed)
     : groups_(&groups),
       wire_(wire),
       peers_(first_hop(groups).size()),
       parts_(groups.shards.size() / peers_),
       shard_(whole.numel() / groups.shards.size()),
       sent_bytes_(wire_bytes(wire, shard_, 0) * groups.shards.size()),
-      pending_(first_hop(groups).all_to_all(
-          packed_for_peers(whole, peers_, parts_, wire))) {}
+      sent_(packed.storage().getWeakStorageImpl()),
+      pending_(first_hop(groups).all_to_all(packed)) {}
 
 at::Tensor PackedReduction::finish() {
   at::Tensor sums = summed(pending_.wait(), peers_, parts_, shard_, wire_);

@@ -21,19 +21,35 @@ namespace cairn::zero {
 class PackedReduction {
  public:
   /// Every rank makes it, in the same order.
-  PackedReduction(const at::Tensor& whole, const RankGroups& groups, Wire wire);
+  PackedReduction(const at::Tensor& whole, const RankGroups& groups, Wire wire)
+      : PackedReduction(whole, groups, wire, packed_for(whole, groups, wire)) {}
 
   /// This rank's shard of the sum, fp32. Every rank calls it once.
   at::Tensor finish();
-  std::int64_t bytes() const { return sent_bytes_; }
+  /// Held until then: what comes, and as much that is sent, as long as those
+  /// who send it keep it.
+  std::int64_t bytes() const {
+    return sent_.expired() ? sent_bytes_ : 2 * sent_bytes_;
+  }
 
  private:
+  PackedReduction(
+      const at::Tensor& whole,
+      const RankGroups& groups,
+      Wire wire,
+      const at::Tensor& packed);
+  static at::Tensor packed_for(
+      const at::Tensor& whole,
+      const RankGroups& groups,
+      Wire wire);
+
   const RankGroups* groups_;
   Wire wire_;
   int peers_; ///< of the first hop
   int parts_; ///< that each of them gets
   std::int64_t shard_;
   std::int64_t sent_bytes_;
+  c10::weak_intrusive_ptr<c10::StorageImpl> sent_;
   distributed::Pending pending_;
 };
 

@@ -52,6 +52,24 @@ class GreedyOptimizer final : public torch::optim::Optimizer {
   at::Tensor step(LossClosure = nullptr) override { return too_large(); }
 };
 
+/// Fewer ranks have the same experts: what a stage cuts is cut into fewer.
+TEST(ModelStates, ExpertsAreCutOverThoseThatHaveThem) {
+  engine::ModelStatesPlan plan{
+      .elements = 1000,
+      .expert_elements = 600,
+      .ranks = 8,
+      .expert_ranks = 2,
+      .optimizer_states = 2};
+  plan.policy.partition_optimizer = true;
+  plan.policy.partition_gradients = true;
+  const engine::ModelStates states = engine::model_states_of(plan);
+  EXPECT_EQ(states.parameters, 1000 * 4);
+  EXPECT_EQ(states.gradients, (400 / 8 + 600 / 2) * 4);
+  EXPECT_EQ(states.optimizer, (400 / 8 + 600 / 2) * 4 * 2);
+  plan.policy.partition_parameters = true;
+  EXPECT_EQ(engine::model_states_of(plan).parameters, (400 / 8 + 600 / 2) * 4);
+}
+
 TEST(OutOfMemory, SaysWhatItHoldsAndWhatToDo) {
   const auto log =
       testing::run_ranks(
