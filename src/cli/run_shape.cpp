@@ -64,11 +64,16 @@ std::vector<StageShape> stages_of(
       const LayerSize& layer = layers[static_cast<std::size_t>(at)];
       stage.blocks += layer.type == "block" ? 1 : 0;
       const bool tied = !layer.tie.empty();
+      const std::int64_t experts =
+          layer.experts / config.flags.distributed.expert_parallel;
+      const std::int64_t parameters =
+          layer.parameters - layer.experts + experts;
+      stage.experts += experts;
       if (!tied || here.insert(layer.tie).second) {
-        stage.held += layer.parameters;
+        stage.held += parameters;
       }
       if (!tied || owned.insert(layer.tie).second) {
-        stage.owned += layer.parameters;
+        stage.owned += parameters;
       }
     }
     stages.push_back(stage);
@@ -139,18 +144,25 @@ std::optional<StateBytes> states_of(
       policy.shard_ranks > 0 ? policy.shard_ranks
                              : config.data_parallel_size *
               config.flags.distributed.context_parallel);
-  const auto share = [&](bool cut) { return cut ? 1 / ranks : 1.0; };
-  const auto held = static_cast<double>(stage.held);
+  // Fewer ranks have the same experts.
+  const double same_experts =
+      ranks / static_cast<double>(config.flags.distributed.expert_parallel);
+  const auto share = [&](std::int64_t parameters, bool cut) {
+    const auto all = static_cast<double>(parameters);
+    const auto experts = static_cast<double>(stage.experts);
+    return cut ? (all - experts) / ranks + experts / same_experts : all;
+  };
   StateBytes bytes;
   tier_of(bytes, policy.parameter_tier) +=
-      held * each->parameter * share(policy.partition_parameters);
+      each->parameter * share(stage.held, policy.partition_parameters);
   if (policy.second_copy_ranks > 0) {
-    bytes.device += held / policy.second_copy_ranks *
+    bytes.device += static_cast<double>(stage.held) / policy.second_copy_ranks *
         (policy.weight_wire == zero::Wire::exact ? each->parameter : 1);
   }
-  bytes.device += held * each->gradient * share(policy.partition_gradients);
-  tier_of(bytes, policy.optimizer_tier) += static_cast<double>(stage.owned) *
-      each->optimizer * share(policy.partition_optimizer);
+  bytes.device +=
+      each->gradient * share(stage.held, policy.partition_gradients);
+  tier_of(bytes, policy.optimizer_tier) +=
+      each->optimizer * share(stage.owned, policy.partition_optimizer);
   return bytes;
 }
 
@@ -201,6 +213,11 @@ std::string shown_mesh(const Config& config) {
       degrees.pipeline_parallel);
   if (degrees.context_parallel > 1) {
     text += fmt::format(" x {} context", degrees.context_parallel);
+  }
+  if (degrees.expert_parallel > 1) {
+    text += fmt::format(
+        ", {} of them sharing out experts",
+        degrees.expert_parallel);
   }
   return text;
 }
@@ -306,12 +323,18 @@ std::string describe(const RunShape& shape, const Config& config) {
           "{}, padded to {}",
           model.vocabulary,
           model.padded_vocabulary));
+  const auto counted = [](std::int64_t parameters) {
+    return fmt::format(
+        "{} ({})",
+        parameters,
+        shown_count(static_cast<double>(parameters)));
+  };
   line(
       "parameters",
-      fmt::format(
-          "{} ({})",
-          model.parameters,
-          shown_count(static_cast<double>(model.parameters))));
+      counted(model.parameters) +
+          (model.active_parameters < model.parameters
+               ? ", a token passes through " + counted(model.active_parameters)
+               : ""));
   line("mesh", shown_mesh(config));
   line("stages", shown_stages(shape.stages));
   const std::string batch = config::describe(*config.deepspeed.batch);

@@ -14,8 +14,9 @@ namespace cairn::cli {
 /// What every rank of a stage has of the model, before ZeRO cuts it.
 struct StageShape {
   std::int64_t blocks = 0;
-  std::int64_t held = 0;  ///< parameters
-  std::int64_t owned = 0; ///< without copies of other stages' weights
+  std::int64_t held = 0;    ///< parameters
+  std::int64_t owned = 0;   ///< without copies of other stages' weights
+  std::int64_t experts = 0; ///< of both: parameters of the experts it has
 };
 
 /// Bytes of parameters, gradients and optimizer on one rank, by where they

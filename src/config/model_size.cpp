@@ -1,6 +1,7 @@
 #include <cairn/config/model_size.h>
 
 #include <cairn/base/error.h>
+#include <cairn/config/expert_layers.h>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,7 @@ using Integer = std::int64_t;
 constexpr Integer largest_width = Integer{1} << 22;
 constexpr Integer largest_table = Integer{1} << 30;
 constexpr Integer most_layers = 1000;
+constexpr Integer most_in_experts = Integer{1} << 52; // of a layer
 
 Integer said(
     const std::optional<Integer>& value,
@@ -90,8 +92,12 @@ Integer divided(
 /// Counts what the first of so many tensor parallel ranks has.
 class Counter {
  public:
-  Counter(ModelKind kind, const Flags& flags, Integer ranks)
-      : kind_(kind), flags_(flags.model), ranks_(ranks) {
+  Counter(
+      ModelKind kind,
+      const Flags& flags,
+      Integer ranks,
+      std::optional<Integer> vocabulary)
+      : kind_(kind), flags_(flags.model), moe_(flags.moe), ranks_(ranks) {
     const ModelFlags& model = flags.model;
     size_.layers = said(
         model.num_layers ? model.num_layers : model.encoder_num_layers,
@@ -130,7 +136,13 @@ class Counter {
         ranks,
         "--ffn-hidden-size",
         "columns of the feed-forward part");
-    count_tables(flags);
+    if (has_experts(moe_) && kind != ModelKind::gpt) {
+      throw ConfigError(
+          {.what = "only GPT has layers with experts",
+           .where = "--num-experts"});
+    }
+    experts_ = experts_of_layers(moe_, size_.layers);
+    count_tables(flags, vocabulary);
   }
 
   ModelSize size() && {
@@ -153,13 +165,15 @@ class Counter {
     return said(value, flag, largest_width);
   }
 
-  void count_tables(const Flags& flags) {
+  void count_tables(const Flags& flags, std::optional<Integer> vocabulary) {
     const Integer step = said(
         flags_.make_vocab_size_divisible_by,
         "--make-vocab-size-divisible-by",
         largest_width);
     const Integer rows = step * flags.distributed.tensor_parallel;
-    size_.vocabulary = vocabulary_of(kind_, flags.tokenizer);
+    size_.vocabulary = vocabulary
+        ? said(vocabulary, "--vocab-size", largest_table)
+        : vocabulary_of(kind_, flags.tokenizer);
     size_.padded_vocabulary = said(
         (size_.vocabulary + rows - 1) / rows * rows,
         "--make-vocab-size-divisible-by",
@@ -207,17 +221,38 @@ class Counter {
     return in * size_.hidden + (bias ? size_.hidden : 0);
   }
 
-  Integer block(bool crosses) const {
-    const bool mlp_bias = !flags_.disable_bias_linear;
-    const bool bias = mlp_bias || flags_.add_qkv_bias;
+  Integer mlp() const {
+    const bool bias = !flags_.disable_bias_linear;
+    const Integer ups = flags_.swiglu ? 2 : 1;
+    return ups * rows(ffn_, bias) + columns(ffn_, bias);
+  }
+
+  /// A block but for its MLP.
+  Integer attention(bool crosses) const {
+    const bool bias = !flags_.disable_bias_linear || flags_.add_qkv_bias;
     Integer count = 2 * norm();
     count += rows(query_ + 2 * key_value_, bias) + columns(query_, bias);
     if (crosses) {
       count += norm() + rows(query_, bias) + rows(2 * key_value_, bias) +
           columns(query_, bias);
     }
-    const Integer ups = flags_.swiglu ? 2 : 1;
-    return count + ups * rows(ffn_, mlp_bias) + columns(ffn_, mlp_bias);
+    return count;
+  }
+
+  LayerSize block(bool crosses, Integer experts) const {
+    LayerSize layer{"block", attention(crosses) + mlp()};
+    if (experts > 0) {
+      said(experts, "--num-experts", most_in_experts / mlp());
+      layer.experts = experts * mlp();
+      layer.untouched =
+          (experts - std::min(experts, std::max<Integer>(0, moe_.topk))) *
+          mlp();
+      const bool residual = moe_.mlp_type == "residual"; // and how much it is
+      layer.parameters = attention(crosses) + layer.experts +
+          experts * size_.hidden + // the router
+          (residual ? mlp() + 2 * size_.hidden + 2 : 0);
+    }
+    return layer;
   }
 
   void add(const char* type, Integer parameters, std::string tie = "") {
@@ -233,7 +268,9 @@ class Counter {
                   "--relative-attention-num-buckets"));
     }
     for (Integer i = 0; i < layers; ++i) {
-      add("block", block(crosses));
+      const Integer experts =
+          crosses ? 0 : experts_[static_cast<std::size_t>(i)];
+      size_.rank_layers.push_back(block(crosses, experts));
     }
     add("norm", norm());
   }
@@ -259,6 +296,8 @@ class Counter {
 
   ModelKind kind_;
   const ModelFlags& flags_;
+  const MoeFlags& moe_;
+  std::vector<Integer> experts_; ///< of the layers
   Integer ranks_;
   ModelSize size_;
   // What a rank has:
@@ -271,15 +310,6 @@ class Counter {
   Integer token_types_ = 0;
   bool relative_ = false;
 };
-
-void refuse_experts(const MoeFlags& flags) {
-  if (std::ranges::any_of(flags.num_experts, [](Integer n) { return n > 1; })) {
-    throw ConfigError(
-        {.what = "models with experts are not counted",
-         .where = "--num-experts",
-         .remedy = "check the flags without the name of the model"});
-  }
-}
 
 } // namespace
 
@@ -296,16 +326,21 @@ std::optional<ModelKind> model_kind_named(std::string_view name) {
   return std::nullopt;
 }
 
-ModelSize model_size(ModelKind kind, const Flags& flags) {
-  refuse_experts(flags.moe);
-  ModelSize size =
-      Counter(kind, flags, flags.distributed.tensor_parallel).size();
+ModelSize model_size(
+    ModelKind kind,
+    const Flags& flags,
+    std::optional<std::int64_t> vocabulary) {
+  const auto counted = [&](Integer ranks) {
+    return Counter(kind, flags, ranks, vocabulary).size();
+  };
+  ModelSize size = counted(flags.distributed.tensor_parallel);
   std::vector<std::string> seen;
-  for (const LayerSize& layer : Counter(kind, flags, 1).size().rank_layers) {
+  for (const LayerSize& layer : counted(1).rank_layers) {
     const bool again =
         !layer.tie.empty() && std::ranges::find(seen, layer.tie) != seen.end();
     seen.push_back(layer.tie);
     size.parameters += again ? 0 : layer.parameters;
+    size.active_parameters += again ? 0 : layer.parameters - layer.untouched;
   }
   return size;
 }

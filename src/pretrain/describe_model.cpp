@@ -1,6 +1,7 @@
 #include "pretrain/describe_model.h"
 
 #include <cairn/base/error.h>
+#include <cairn/config/expert_layers.h>
 #include <cairn/models/presets.h>
 #include <fmt/format.h>
 
@@ -131,40 +132,20 @@ void apply_experts(
     Kind kind,
     const config::MoeFlags& flags,
     ModelDescription& model) {
-  const auto& counts = flags.num_experts;
-  if (std::ranges::all_of(counts, [](auto count) { return count == 1; })) {
+  if (!config::has_experts(flags)) {
     return;
   }
   if (kind != Kind::gpt) {
     refuse_experts("--num-experts", "only GPT has layers with experts");
   }
-  const std::int64_t layers = model.layers / flags.expert_interval;
-  if (layers == 0) {
-    refuse_experts(
-        "--expert-interval",
-        fmt::format(
-            "none of {} layers would have experts: each {}th has",
-            model.layers,
-            flags.expert_interval));
-  }
-  if (counts.size() != 1 &&
-      static_cast<std::int64_t>(counts.size()) != layers) {
-    refuse_experts(
-        "--num-experts",
-        fmt::format(
-            "{} numbers, but {} of {} layers have experts; give one for all or "
-            "one for each of these",
-            counts.size(),
-            layers,
-            model.layers));
-  }
+  config::experts_of_layers(flags, model.layers); // checks them
   if (flags.noise == config::RouterNoise::sample && flags.topk != 1) {
     refuse_experts(
         "--moe-noisy-gate-policy RSample",
         "the first expert is drawn with --topk 1 only");
   }
   model.experts = checkpoints::ExpertsDescription{
-      .counts = counts,
+      .counts = flags.num_experts,
       .interval = flags.expert_interval,
       .top_k = flags.topk,
       .residual = flags.mlp_type == "residual",

@@ -1,8 +1,8 @@
 #include "pretrain/checked_run.h"
-#include "pretrain/count_parameters.h"
 
 #include <cairn/config/batch_config.h>
 #include <cairn/config/curriculum_length.h>
+#include <cairn/config/model_size.h>
 #include <cairn/distributed/mesh_layout.h>
 #include <cairn/pretrain/pretrain.h>
 #include <fmt/format.h>
@@ -17,6 +17,22 @@ std::string batches_text(const RunPlan& plan, const config::Config& config) {
   const std::int64_t first = plan.batch_size.at(0).running;
   if (first != batch.train) {
     text += fmt::format(", from {} samples on", first);
+  }
+  return text;
+}
+
+/// As `cairn config check` counts them.
+std::string parameters_text(
+    Kind kind,
+    const config::Flags& flags,
+    std::int64_t vocabulary) {
+  const config::ModelSize size = config::model_size(
+      config::model_kind_named(name_of(kind)).value(),
+      flags,
+      vocabulary);
+  std::string text = fmt::format("{} parameters", size.parameters);
+  if (size.active_parameters < size.parameters) {
+    text += fmt::format(" ({} for a token)", size.active_parameters);
   }
   return text;
 }
@@ -36,12 +52,12 @@ std::string dry_run(Kind kind, const config::Config& config) {
       ? ""
       : fmt::format(", {} of them sharing out experts", flags.expert_parallel);
   std::string text = fmt::format(
-      "model:      {}, {} parameters, vocabulary {} padded to {}\n"
+      "model:      {}, {}, vocabulary {} padded to {}\n"
       "ranks:      {} = {} data x {} pipeline x {} tensor{}, ZeRO stage {}\n"
       "batch:      {}\n"
       "iterations: {}, {} samples of {} tokens\n",
       name_of(kind),
-      count_parameters(model),
+      parameters_text(kind, config.flags, model.vocabulary),
       model.vocabulary,
       model.padded_vocabulary,
       mesh.world_size(),

@@ -90,7 +90,7 @@ TEST(ExampleScripts, WriteASlurmJobForGpt3) {
       plan.out,
       AllOf(
           HasSubstr(
-              "model:      gpt, 174604259328 parameters, vocabulary 50257 "
+              "model:      gpt, 174615846912 parameters, vocabulary 50257 "
               "padded to 51200\n"),
           HasSubstr("ranks:      1024 = 8 data x 16 pipeline x 8 tensor"),
           HasSubstr("iterations: 111355, 146484832 samples of 2048 tokens\n"),

@@ -387,7 +387,7 @@ TEST_F(Pretrain, SaysWhatItWouldTrain) {
   EXPECT_THAT(
       here.out,
       AllOf(
-          HasSubstr("[0] model:      gpt, 36096 parameters, vocabulary 300 "
+          HasSubstr("[0] model:      gpt, 38784 parameters, vocabulary 300 "
                     "padded to 384\n"),
           HasSubstr("[0] ranks:      2 = 2 data x 1 pipeline x 1 tensor, ZeRO "
                     "stage 0\n"),

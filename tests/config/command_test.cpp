@@ -166,6 +166,32 @@ TEST_F(ConfigCommand, CheckOfAModelShowsItOnItsRanks) {
   EXPECT_NE(error_text([&] { run(more_stages); }), "");
 }
 
+/// Each of four ranks has two of eight experts, and shares their states with
+/// one other rank.
+TEST_F(ConfigCommand, CheckOfAModelWithExperts) {
+  const std::string out = run({"check",
+                               "gpt",
+                               file("{zero_optimization: {stage: 1}}"),
+                               "--world-size=8",
+                               "--num-layers=4",
+                               "--hidden-size=64",
+                               "--num-attention-heads=8",
+                               "--seq-length=32",
+                               "--vocab-size=1000",
+                               "--micro-batch-size=1",
+                               "--lr=1e-3",
+                               "--num-experts=8",
+                               "--topk=2",
+                               "--expert-model-parallel-size=4"})
+                              .out;
+  for (const char* part :
+       {"731904 (731904), a token passes through 334848 (334848)\n",
+        "8 data x 1 tensor x 1 pipeline, 4 of them sharing out experts\n",
+        "334848 parameters at most (stage 0); model states 3.41 MB\n"}) {
+    EXPECT_NE(out.find(part), std::string::npos) << part << out;
+  }
+}
+
 TEST_F(ConfigCommand, CheckShowsElasticBatchesAndCurricula) {
   const std::string settings = file(
       "{elasticity: {enabled: true, max_train_batch_size: 100, "

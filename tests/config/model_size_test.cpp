@@ -122,7 +122,40 @@ TEST(ModelSize, WhatCannotBeIsRefused) {
   EXPECT_THAT(
       refusal({"--make-vocab-size-divisible-by", "9000000000000000000"}),
       HasSubstr("--make-vocab-size-divisible-by"));
-  EXPECT_THAT(refusal({"--num-experts", "8"}), HasSubstr("experts"));
+  EXPECT_THAT(
+      refusal({"--num-experts", "4000000000000000000"}),
+      HasSubstr("--num-experts"));
+  EXPECT_THAT(
+      refusal({"--num-experts", "8", "4", "2"}),
+      HasSubstr("3 numbers, but 2 of 4 layers have experts"));
+  EXPECT_THAT(
+      refusal({"--num-experts", "8", "--expert-interval", "5"}),
+      HasSubstr("none of 4 layers"));
+  EXPECT_THAT(
+      error_text([] {
+        model_size(ModelKind::bert, flags_of({"--num-experts", "8"}));
+      }),
+      HasSubstr("only GPT"));
+}
+
+TEST(ModelSize, CountsExperts) {
+  const ModelSize dense = model_size(ModelKind::gpt, flags_of({}));
+  EXPECT_EQ(dense.active_parameters, dense.parameters);
+  constexpr std::int64_t mlp = 2 * 64 * 256 + 256 + 64;
+  const ModelSize one = model_size(
+      ModelKind::gpt,
+      flags_of({"--num-experts", "8", "--topk", "2"}));
+  EXPECT_EQ(one.parameters, dense.parameters + 2 * (7 * mlp + 8 * 64));
+  EXPECT_EQ(one.active_parameters, dense.parameters + 2 * (mlp + 8 * 64));
+  EXPECT_EQ(one.rank_layers[2].experts, 0);
+  EXPECT_EQ(one.rank_layers[3].experts, 8 * mlp);
+  const ModelSize residual = model_size(
+      ModelKind::gpt,
+      flags_of({"--num-experts", "1", "4", "--mlp-type", "residual"}));
+  EXPECT_EQ(
+      residual.parameters,
+      dense.parameters + 4 * mlp + 4 * 64 + 2 * 64 + 2);
+  EXPECT_EQ(residual.active_parameters, residual.parameters - 3 * mlp);
 }
 
 } // namespace

@@ -246,6 +246,17 @@ INSTANTIATE_TEST_SUITE_P(
     Counting,
     ::testing::Values(
         Variant{"gpt", Kind::gpt, {}},
+        Variant{"experts", Kind::gpt, {"--num-experts", "4"}},
+        Variant{
+            "residual_experts",
+            Kind::gpt,
+            {"--num-experts",
+             "4",
+             "--expert-interval",
+             "1",
+             "--mlp-type",
+             "residual",
+             "--swiglu"}},
         Variant{
             "untied",
             Kind::gpt,

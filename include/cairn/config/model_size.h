@@ -21,7 +21,9 @@ std::optional<ModelKind> model_kind_named(std::string_view name);
 struct LayerSize {
   std::string type; ///< "embedding", "block", "norm" or "head"
   std::int64_t parameters = 0;
-  std::string tie{}; ///< layers with the same name here are one
+  std::string tie{};          ///< layers with the same name here are one
+  std::int64_t experts = 0;   ///< parameters of all of its experts, of these
+  std::int64_t untouched = 0; ///< … of those that a token does not go to
 };
 
 struct ModelSize {
@@ -34,13 +36,19 @@ struct ModelSize {
   std::int64_t padded_vocabulary = 0;
   /// Of the whole model, each once, with the vocabulary's padding.
   std::int64_t parameters = 0;
-  /// What one tensor parallel rank has of them, in the order of a forward pass.
+  /// That a token passes through: of the experts of a layer, those it goes to.
+  std::int64_t active_parameters = 0;
+  /// What one tensor parallel rank has of them, in the order of a forward pass;
+  /// experts before they are shared out.
   std::vector<LayerSize> rank_layers;
 };
 
-/// The vocabulary is --vocab-size, or else that of the tokenizer type's
-/// published files. Throws ConfigError for sizes that are missing, do not
-/// divide or are beyond reason, and for models with experts.
-ModelSize model_size(ModelKind kind, const Flags& flags);
+/// The vocabulary is the one given, --vocab-size, or else that of the tokenizer
+/// type's published files. Throws ConfigError for sizes that are missing, do
+/// not divide or are beyond reason.
+ModelSize model_size(
+    ModelKind kind,
+    const Flags& flags,
+    std::optional<std::int64_t> vocabulary = std::nullopt);
 
 } // namespace cairn::config

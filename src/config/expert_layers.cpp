@@ -1,0 +1,53 @@
+#include <cairn/config/expert_layers.h>
+
+#include <cairn/base/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cairn::config {
+
+bool has_experts(const MoeFlags& flags) {
+  return std::ranges::any_of(flags.num_experts, [](std::int64_t count) {
+    return count > 1;
+  });
+}
+
+std::vector<std::int64_t> experts_of_layers(
+    const MoeFlags& flags,
+    std::int64_t layers) {
+  std::vector<std::int64_t> result(static_cast<std::size_t>(layers), 0);
+  if (!has_experts(flags)) {
+    return result;
+  }
+  const std::int64_t with = layers / flags.expert_interval;
+  if (with == 0) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "none of {} layers would have experts: each {}th has",
+             layers,
+             flags.expert_interval),
+         .where = "--expert-interval"});
+  }
+  const std::vector<std::int64_t>& counts = flags.num_experts;
+  if (counts.size() != 1 && static_cast<std::int64_t>(counts.size()) != with) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "{} numbers, but {} of {} layers have experts; give one for all "
+             "or one for each of these",
+             counts.size(),
+             with,
+             layers),
+         .where = "--num-experts"});
+  }
+  for (std::int64_t i = 0; i < with; ++i) {
+    const std::int64_t count =
+        counts.size() == 1 ? counts[0] : counts[static_cast<std::size_t>(i)];
+    result[static_cast<std::size_t>((i + 1) * flags.expert_interval - 1)] =
+        count > 1 ? count : 0;
+  }
+  return result;
+}
+
+} // namespace cairn::config
