@@ -206,6 +206,8 @@ void check_random_ltd(const Config& config) {
   const DistributedFlags& ranks = config.flags.distributed;
   const ModelFlags& model = config.flags.model;
   const std::int64_t total = ltd.total_layers.value_or(0);
+  const auto layers_said =
+      model.num_layers ? model.num_layers : model.encoder_num_layers;
   const auto listed = static_cast<std::int64_t>(ltd.layers.size());
   const std::set<std::int64_t> layers(ltd.layers.begin(), ltd.layers.end());
   const std::int64_t least = plan.min_difficulty.value_or(0);
@@ -219,7 +221,7 @@ void check_random_ltd(const Config& config) {
                 !plan.total_curriculum_step || !plan.difficulty_step,
             "needs total_layer_num, min_value, max_value, require_steps and "
             "seq_per_step"},
-           {model.num_layers.value_or(total) != total,
+           {layers_said.value_or(total) != total,
             "total_layer_num is not --num-layers"},
            {layers.empty() || std::ssize(layers) != listed ||
                 *layers.rbegin() >= total,

@@ -52,11 +52,14 @@ struct MixedRows : Function<MixedRows> {
       const at::Tensor& weights,
       const at::Tensor& comers) {
     context->save_for_backward({x, rows, weights, comers});
-    at::Tensor sum = rows_or_any(x, rows[0]).mul_(weights[0].unsqueeze(1));
+    // Summed in the weights' type and rounded once.
+    at::Tensor sum = rows_or_any(x, rows[0])
+                         .to(weights.scalar_type())
+                         .mul_(weights[0].unsqueeze(1));
     for (std::int64_t i = 1; i < rows.size(0); ++i) {
       sum.addcmul_(rows_or_any(x, rows[i]), weights[i].unsqueeze(1));
     }
-    return sum;
+    return sum.to(x.scalar_type());
   }
   static variable_list backward(
       AutogradContext* context,
@@ -74,7 +77,7 @@ struct MixedRows : Function<MixedRows> {
     std::vector<at::Tensor> of_weights;
     for (std::int64_t i = 0; i < rows.size(0); ++i) {
       of_weights.push_back(
-          (rows_or_any(x, rows[i]).mul_(outer)).sum(1, false, at::kFloat));
+          rows_or_any(x, rows[i]).to(at::kFloat).mul_(outer).sum(1));
     }
     return {of_x, {}, at::stack(of_weights), {}};
   }
