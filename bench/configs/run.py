@@ -139,16 +139,18 @@ def run(options, model, name, more):
     sys.exit(f"{' '.join(line)}\n{result.stdout}{result.stderr}")
 
 
-def sizes(options, model, layers=None, channels=None):
-    if model == "gpt-lite":
-        return ["--layers", str(layers or options.layers), "--width", str(options.width),
-                "--block", str(options.block)]
-    return ["--width", str(channels or options.channels)]
+def width_of(options, model):
+    return options.width if model == "gpt-lite" else options.channels
+
+
+def sizes(options, model, width):
+    depth = ["--layers", str(options.layers), "--block", str(options.block)]
+    return ["--width", str(width)] + (depth if model == "gpt-lite" else [])
 
 
 def measure(options, model, name):
-    with Gpus() as gpus:
-        row = run(options, model, name, sizes(options, model) +
+    with Gpus(ranks_of(options, name)) as gpus:
+        row = run(options, model, name, sizes(options, model, width_of(options, model)) +
                   ["--steps", str(options.steps), "--warm-up", str(options.warm_up)])
     if row is None:
         sys.exit(f"{name}: this model does not fit into memory; give a smaller one")
@@ -156,25 +158,24 @@ def measure(options, model, name):
 
 
 def largest(options, model, name):
-    """The most layers (ResNet: first channels) that train within the limit."""
-    key, step = ("layers", 1) if model == "gpt-lite" else ("channels", 8)
-    least = options.ranks if name == "pipeline" else 1
+    """The widest model that trains within the limit."""
+    step = 64 if model == "gpt-lite" else 8  # a head's width; a few channels
 
     def fits(count):
-        return run(options, model, name, sizes(options, model, **{key: count * step}) +
+        return run(options, model, name, sizes(options, model, count * step) +
                    ["--steps", "2", "--warm-up", "0", "--memory-limit", str(int(options.memory_limit))])
 
-    good, best, bad = 0, None, least
+    good, best, bad = 0, None, max(1, width_of(options, model) // step)
     while (row := fits(bad)) is not None:
         good, best, bad = bad, row, 2 * bad
-    while good and bad - good > max(1, good // 16):
+    while bad - good > max(1, good // 16):
         middle = (good + bad) // 2
         row = fits(middle)
         if row is None:
             bad = middle
         else:
             good, best = middle, row
-    return {key: good * step, "parameters": best["parameters"] if best else 0}
+    return {"width": good * step, "parameters": best["parameters"] if best else 0}
 
 
 def gpu_readings():
@@ -186,11 +187,22 @@ def gpu_readings():
         text=True, capture_output=True)
     if read.returncode != 0:
         return []
-    return [tuple(float(x) for x in line.split(",")) for line in read.stdout.splitlines()]
+    return [tuple(number(x) for x in line.split(",")) for line in read.stdout.splitlines()]
+
+
+def number(text):
+    """Not a number where a GPU does not tell, such as a part of one: [N/A]."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 class Gpus:
-    """What nvidia-smi reads while something runs, twice a second."""
+    """What nvidia-smi reads of the first GPUs while something runs, twice a second."""
+
+    def __init__(self, count):
+        self.count = count
 
     def __enter__(self):
         self.readings = []
@@ -204,7 +216,7 @@ class Gpus:
             read = gpu_readings()
             if not read:
                 return
-            self.readings += read
+            self.readings += read[:self.count]
             if self.done.wait(0.5):
                 return
 
@@ -215,7 +227,9 @@ class Gpus:
     def summary(self):
         if not self.readings:
             return {}
-        memory, busy = zip(*self.readings)
+        memory, busy = ([x for x in column if x == x] for column in zip(*self.readings))
+        if not memory or not busy:
+            return {}
         return {"gpu_memory_max": max(memory) * 2**20, "gpu_busy": sum(busy) / len(busy)}
 
 
@@ -247,8 +261,7 @@ def largest_text(found):
         return ""
     if not found["parameters"]:
         return "none"
-    kind = "layers" if "layers" in found else "channels"
-    return f"{found['parameters'] / 1e6:.1f} million, {found[kind]} {kind}"
+    return f"{found['parameters'] / 1e6:.1f} million, {found['width']} wide"
 
 
 def megabytes(value):

@@ -37,8 +37,8 @@ std::string configuration(const bert::Options& options, bool gpu) {
 
 void train(const bert::Options& options) {
   const cairn::World world = cairn::init_distributed();
-  bert::RunFolder run(options, world);
   const bert::MaskedText text(options, world);
+  bert::RunFolder run(options, world);
   const at::Device device(world.device_name());
   torch::manual_seed(options.seed + world.rank());
   auto model = cairn::models::make_model(text.model(), {.device = device});

@@ -2,6 +2,7 @@
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>
 #include <cairn/config/curriculum_length.h>
+#include <cairn/config/model_kind.h>
 #include <cairn/config/reference.h>
 #include "cli/command.h"
 #include "cli/run_shape.h"
@@ -108,6 +109,7 @@ int check(const Arguments& arguments) {
   resolved.check();
   fmt::print(stderr, "note: {}\n", config::check_note);
   if (request.kind) {
+    config::check_kind(*request.kind, resolved);
     fmt::print("{}", describe(shape_of(*request.kind, resolved), resolved));
     return exit_ok;
   }

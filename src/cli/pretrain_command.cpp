@@ -57,11 +57,11 @@ void print_help() {
 }
 
 Kind kind_named(std::string_view name) {
+  if (const auto kind = config::model_kind_named(name)) {
+    return *kind;
+  }
   std::vector<std::string_view> names;
   for (const Kind kind : kinds) {
-    if (name_of(kind) == name) {
-      return kind;
-    }
     names.push_back(name_of(kind));
   }
   const auto closest = nearest(name, names);
@@ -122,6 +122,16 @@ Versions versions_of(const distributed::World& world) {
   return versions;
 }
 
+/// A run that keeps checkpoints keeps its log beside them; an empty name is
+/// none.
+std::optional<std::string> log_file(const config::Flags& flags) {
+  const auto& given = flags.logging.jsonl;
+  if (!given && flags.checkpointing.save) {
+    return *flags.checkpointing.save + "/log.jsonl";
+  }
+  return given && given->empty() ? std::nullopt : given;
+}
+
 /// A page of the run beside its log; what stands in the way is only said.
 void write_page(const std::string& log, const Logger& logger) {
   try {
@@ -148,8 +158,9 @@ int run_pretrain(const Arguments& arguments) {
   Arguments flags(arguments.begin() + 1, arguments.end());
   const distributed::Environment here = distributed::read_environment();
   const auto dry = take_dry_run(flags, here.world_size);
-  const config::Config config = config::Config::load(
+  config::Config config = config::Config::load(
       {.flags = flags, .world_size = dry.value_or(here.world_size)});
+  config.flags.logging.jsonl = log_file(config.flags);
   if (dry) {
     const std::string plan = pretrain::dry_run(kind, config);
     if (here.rank == 0) {

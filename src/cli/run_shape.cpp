@@ -22,14 +22,6 @@ namespace {
 using config::Config;
 using config::LayerSize;
 
-/// As many blocks on every stage, unless the JSON says otherwise.
-pipeline::PartitionMethod cut_of(const Config& config) {
-  return pipeline::PartitionMethod::parse(
-      config.given.contains("pipeline.partition")
-          ? config.deepspeed.pipeline.partition
-          : "type:block");
-}
-
 std::vector<int> cuts_of(
     const std::vector<LayerSize>& layers,
     const Config& config) {
@@ -46,9 +38,19 @@ std::vector<int> cuts_of(
   }
   std::vector<pipeline::LayerFacts> facts;
   for (const LayerSize& layer : layers) {
-    facts.push_back({layer.type, static_cast<double>(layer.parameters)});
+    facts.push_back(
+        {layer.type, static_cast<double>(layer.parameters - layer.untouched)});
   }
-  return pipeline::partition(facts, static_cast<int>(stages), cut_of(config));
+  // As pretrain cuts them.
+  return pipeline::partition(
+      facts,
+      static_cast<int>(stages),
+      config.given.contains("pipeline.partition")
+          ? pipeline::PartitionMethod::parse(
+                config.deepspeed.pipeline.partition)
+          : pipeline::by_work(
+                facts,
+                config.flags.distributed.has_virtual_stages()));
 }
 
 std::vector<StageShape> stages_of(
@@ -348,6 +350,9 @@ std::string describe(const RunShape& shape, const Config& config) {
   line("length", shown_length(shape, config));
   if (config.deepspeed.curriculum.enabled) {
     line("curriculum", config::describe(config.deepspeed.curriculum));
+  }
+  if (config.flags.data.random_ltd) {
+    line("random-LTD", config::describe(config.deepspeed.random_ltd));
   }
   line("partition", zero::describe(shape.policy));
   const StageShape& largest = shape.stages[shape.largest];

@@ -1,6 +1,7 @@
 #include "config/check.h"
 
 #include <cairn/config/curriculum_length.h>
+#include <cairn/config/expert_layers.h>
 
 #include <fmt/format.h>
 
@@ -199,7 +200,7 @@ void check_curriculum(const Config& config) {
 /// What the first of the rules that are broken says.
 void check_random_ltd(const Config& config) {
   const RandomLtdConfig& ltd = config.deepspeed.random_ltd;
-  if (!ltd.enabled && !config.flags.data.random_ltd) {
+  if (!ltd.is_on() && !config.flags.data.random_ltd) {
     return;
   }
   const CurriculumConfig& plan = ltd.schedule;
@@ -215,7 +216,7 @@ void check_random_ltd(const Config& config) {
        std::initializer_list<std::pair<bool, const char*>>{
            {!config.flags.data.random_ltd,
             "`cairn pretrain gpt` drops tokens, and asks for --random-ltd"},
-           {!ltd.enabled || !ltd.data_efficiency || !ltd.data_routing,
+           {!ltd.is_on(),
             "not enabled in data_efficiency, data_routing and random_ltd"},
            {!ltd.total_layers || !plan.min_difficulty || !plan.max_difficulty ||
                 !plan.total_curriculum_step || !plan.difficulty_step,
@@ -244,9 +245,7 @@ void check_random_ltd(const Config& config) {
            {ranks.pipeline_parallel > 1,
             "not with --pipeline-model-parallel-size: stages do not tell each "
             "other which tokens are left"},
-           {std::ranges::any_of(
-                config.flags.moe.num_experts,
-                [](std::int64_t count) { return count > 1; }),
+           {has_experts(config.flags.moe),
             "not with --num-experts: experts have room for whole sequences"}}) {
     if (broken) {
       refuse(config, "data_efficiency.data_routing.random_ltd", what);

@@ -1,5 +1,6 @@
 #include "config/check.h"
 
+#include <cairn/config/expert_layers.h>
 #include <fmt/format.h>
 
 namespace cairn::config {
@@ -130,18 +131,28 @@ void check_layers(const Config& config) {
   }
   const bool interleaved =
       degrees.pipeline_schedule == PipelineSchedule::interleaved;
-  if (interleaved && !degrees.layers_per_virtual_stage) {
+  if (interleaved && !degrees.has_virtual_stages()) {
     refuse(
         config,
         "--pipeline-schedule",
         "the interleaved schedule needs virtual stages",
         "set --num-layers-per-virtual-pipeline-stage");
   }
-  if (degrees.layers_per_virtual_stage) {
+  if (degrees.has_virtual_stages()) {
+    const std::string by_layers = "--num-layers-per-virtual-pipeline-stage";
+    const std::string by_number = "--num-virtual-stages-per-pipeline-rank";
+    const std::string flag = degrees.virtual_stages ? by_number : by_layers;
+    if (degrees.virtual_stages && degrees.layers_per_virtual_stage) {
+      refuse(
+          config,
+          by_number,
+          "not with " + by_layers + ": both say how many virtual stages",
+          "drop one of the two");
+    }
     if (!interleaved) {
       refuse(
           config,
-          "--num-layers-per-virtual-pipeline-stage",
+          flag,
           "contradicts --pipeline-schedule: only the interleaved schedule has "
           "virtual stages",
           "drop one of the two");
@@ -149,22 +160,33 @@ void check_layers(const Config& config) {
     if (degrees.pipeline_parallel < 2) {
       refuse(
           config,
-          "--num-layers-per-virtual-pipeline-stage",
+          flag,
           "virtual stages need --pipeline-model-parallel-size of 2 or more");
     }
-    if (model.num_layers) {
+    // T5 has as many once more: its stages are counted when they are cut.
+    const bool t5 = model.encoder_num_layers || model.decoder_num_layers ||
+        config.flags.data.decoder_seq_length;
+    if (model.num_layers && !t5) {
       divides(
           config,
           "--num-layers",
           *model.num_layers,
           "--pipeline-model-parallel-size",
           degrees.pipeline_parallel);
-      divides(
-          config,
-          "--num-layers",
-          *model.num_layers / degrees.pipeline_parallel,
-          "--num-layers-per-virtual-pipeline-stage",
-          *degrees.layers_per_virtual_stage);
+      const std::int64_t on_stage =
+          *model.num_layers / degrees.pipeline_parallel;
+      const std::int64_t count = degrees.virtual_stages
+          ? *degrees.virtual_stages
+          : *degrees.layers_per_virtual_stage;
+      if (on_stage % count != 0) {
+        refuse(
+            config,
+            flag,
+            fmt::format(
+                "{} does not divide the {} layers of a stage",
+                count,
+                on_stage));
+      }
     }
   }
 }
@@ -174,7 +196,7 @@ void check_experts(const Config& config) {
   if (degrees.expert_parallel == 1) {
     return;
   }
-  if (config.flags.moe.num_experts.empty()) {
+  if (!has_experts(config.flags.moe)) {
     refuse(
         config,
         "--expert-model-parallel-size",
@@ -189,6 +211,18 @@ void check_experts(const Config& config) {
             "{} does not divide the data-parallel size {}",
             degrees.expert_parallel,
             config.data_parallel_size));
+  }
+  const ZeroConfig& zero = config.deepspeed.zero;
+  if (zero.mics_shard_size > 0 || zero.zero_hpz_partition_size > 1 ||
+      zero.zero_quantized_weights || zero.zero_quantized_nontrainable_weights ||
+      zero.zero_quantized_gradients) {
+    refuse(
+        config,
+        "zero_optimization",
+        "experts are shared out over ranks, which ZeRO++ and MiCS would share "
+        "out in another way",
+        "leave out mics_shard_size, zero_hpz_partition_size and "
+        "zero_quantized_…");
   }
   for (const std::int64_t experts : config.flags.moe.num_experts) {
     if (experts > 1) {

@@ -181,8 +181,22 @@ Config Config::resolve(const ConfigSource& source) {
       read.warnings.begin(),
       read.warnings.end());
   DistributedFlags& degrees = config.flags.distributed;
+  if (const auto ranks = degrees.ds_sequence_parallel) {
+    if (config.given.contains("--context-parallel-size") &&
+        degrees.context_parallel != *ranks) {
+      throw ConfigError(
+          {.what = "contradicts --context-parallel-size",
+           .where = "--ds-sequence-parallel-size",
+           .values = fmt::format("{} and {}", *ranks, degrees.context_parallel),
+           .remedy = "drop one of the two"});
+    }
+    degrees.context_parallel = *ranks;
+    if (!config.given.contains("--cp-comm-type")) {
+      degrees.context_parallel_kind = ContextParallelKind::ulysses;
+    }
+  }
   // Virtual stages ask, as in Megatron, for the schedule that has them.
-  if (degrees.layers_per_virtual_stage &&
+  if (degrees.has_virtual_stages() &&
       !config.given.contains("--pipeline-schedule")) {
     degrees.pipeline_schedule = PipelineSchedule::interleaved;
   }

@@ -71,4 +71,15 @@ std::string describe(const CurriculumConfig& c) {
       shape);
 }
 
+std::string describe(const RandomLtdConfig& ltd) {
+  const CurriculumConfig& tokens = ltd.schedule;
+  return fmt::format(
+      "{} to {} tokens over {} steps in {} of {} layers",
+      curriculum_length(tokens, 0),
+      *tokens.max_difficulty,
+      *tokens.total_curriculum_step,
+      ltd.layers.size(),
+      *ltd.total_layers);
+}
+
 } // namespace cairn::config

@@ -24,8 +24,12 @@ void add_distributed_flags(std::vector<Flag>& table) {
       .flag<&F::distributed, &D::context_parallel>(
           "--context-parallel-size",
           "Ranks that share one sequence.")
-      .at_least(1)
-      .also("--ds-sequence-parallel-size");
+      .at_least(1);
+  group
+      .flag<&F::distributed, &D::ds_sequence_parallel>(
+          "--ds-sequence-parallel-size",
+          "The same by exchange of heads, as DeepSpeed's.")
+      .at_least(1);
   group.flag<&F::distributed, &D::context_parallel_kind>(
       "--cp-comm-type",
       "Ring attention (p2p), or exchange of heads as Ulysses (a2a).");
@@ -44,6 +48,11 @@ void add_distributed_flags(std::vector<Flag>& table) {
           "--num-layers-per-virtual-pipeline-stage",
           "Layers per virtual stage of the interleaved schedule, which this "
           "chooses.")
+      .at_least(1);
+  group
+      .flag<&F::distributed, &D::virtual_stages>(
+          "--num-virtual-stages-per-pipeline-rank",
+          "The same by their number.")
       .at_least(1);
   group.flag<&F::distributed, &D::pipeline_schedule>(
       "--pipeline-schedule",

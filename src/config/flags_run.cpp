@@ -12,9 +12,12 @@ void add_run_flags(std::vector<Flag>& table) {
           "Steps (or documents) between log lines.")
       .at_least(1)
       .also("--log_every");
-  logging.flag<&F::logging, &L::jsonl>(
-      "--log-jsonl",
-      "File that gets one JSON object per logged step.");
+  logging
+      .flag<&F::logging, &L::jsonl>(
+          "--log-jsonl",
+          "File that gets one JSON object per logged step, for `cairn report`; "
+          "\"\" for none.")
+      .by_default("log.jsonl in the folder of --save");
   logging
       .flag<&F::logging, &L::peak_tflops>(
           "--peak-tflops",

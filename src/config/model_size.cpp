@@ -17,7 +17,7 @@ using Integer = std::int64_t;
 // So that nothing overflows: a layer has at most 2^50 parameters.
 constexpr Integer largest_width = Integer{1} << 22;
 constexpr Integer largest_table = Integer{1} << 30;
-constexpr Integer most_layers = 1000;
+constexpr Integer most_layers = 10'000;
 constexpr Integer most_in_experts = Integer{1} << 52; // of a layer
 
 Integer said(
@@ -312,19 +312,6 @@ class Counter {
 };
 
 } // namespace
-
-std::optional<ModelKind> model_kind_named(std::string_view name) {
-  constexpr std::array names{
-      std::pair{std::string_view("gpt"), ModelKind::gpt},
-      std::pair{std::string_view("bert"), ModelKind::bert},
-      std::pair{std::string_view("t5"), ModelKind::t5}};
-  for (const auto& [known, kind] : names) {
-    if (known == name) {
-      return kind;
-    }
-  }
-  return std::nullopt;
-}
 
 ModelSize model_size(
     ModelKind kind,

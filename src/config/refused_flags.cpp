@@ -411,7 +411,6 @@ const std::vector<RefusedFlags>& refused_flags() {
        "num-layers-in-first-pipeline-stage "
        "num-layers-in-last-pipeline-stage "
        "num-microbatches-with-partial-activation-checkpoints "
-       "num-virtual-stages-per-pipeline-rank "
        "object-storage-cache-path onnx-safe "
        "original-max-position-embeddings output-logit-dtype "
        "per-dataset-sequences-path per-split-data-args-path "

@@ -13,6 +13,7 @@
 //     which are the same bytes under their first names.
 //   bert: NVIDIA's BERT recipe lists them for vocab.txt of Google's
 //     uncased_L-24_H-1024_A-16 and cased_L-24_H-1024_A-16.
+//   roberta-base: Julia's KeemenaSubwords and others; its merges are GPT-2's.
 //   cifar-10: Julia's MLDatasets and others; its MD5 is on the authors' page.
 //   wikitext: Julia's CorpusLoaders and others.
 // Nobody publishes any for the other files.
@@ -28,6 +29,10 @@ constexpr char hub[] = "https://huggingface.co/";
 constexpr char openai[] =
     "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/";
 constexpr char ngc[] = "https://api.ngc.nvidia.com/v2/models/nvidia/";
+
+constexpr char gpt2_merges_sha256[] =
+    "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5";
+constexpr std::uint64_t gpt2_merges_size = 456'318;
 
 CatalogueEntry gpt2() {
   return {
@@ -47,9 +52,31 @@ CatalogueEntry gpt2() {
                {vocabularies + "gpt2-merges.txt"s,
                 hub + "openai-community/gpt2/resolve/main/merges.txt"s,
                 openai + "vocab.bpe"s},
-           .sha256 = "1ce1664773c50f3e0cc8842619a93edc"
-                     "4624525b728b188a9e0be33b7726adc5",
-           .size = 456'318}}};
+           .sha256 = gpt2_merges_sha256,
+           .size = gpt2_merges_size}}};
+}
+
+/// In a folder that `--tokenizer-model` and `train_bert --tokenizer` take.
+CatalogueEntry roberta() {
+  const std::string base = hub + "FacebookAI/roberta-base/resolve/main/"s;
+  return {
+      .name = "roberta-base",
+      .summary = "RoBERTa's vocabulary and merges",
+      .files =
+          {{.name = "vocab.json",
+            .addresses =
+                {base + "vocab.json",
+                 vocabularies + "roberta-base-vocab.json"s},
+            .sha256 = "9e7f63c2d15d666b52e21d250d2e513b"
+                      "87c9b713cfa6987a82ed89e5e6e50655",
+            .size = 898'823},
+           {.name = "merges.txt",
+            .addresses =
+                {base + "merges.txt",
+                 vocabularies + "roberta-base-merges.txt"s},
+            .sha256 = gpt2_merges_sha256,
+            .size = gpt2_merges_size}},
+      .folder = "roberta-base"};
 }
 
 CatalogueEntry bert(
@@ -200,6 +227,7 @@ std::vector<CatalogueEntry> download_catalogue(const std::string& language) {
           "eeaa9875b23b04b4c54ef759d03db9d1"
           "ba1554838f8fb26c5d96fa551df93d02",
           213'450),
+      roberta(),
       wikipedia(language),
       wikitext(
           "2",

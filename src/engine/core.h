@@ -212,6 +212,7 @@ class Core {
   void put_numbers(checkpoints::Sink& sink);
   void put_generators(checkpoints::Sink& sink) const;
   void put_frozen(checkpoints::Sink& sink, bool describe);
+  nlohmann::json mesh_degrees() const;
   nlohmann::json saved_state(const SaveOptions& options) const;
   std::string why_not_loaded(
       const std::filesystem::path& place,

@@ -219,9 +219,23 @@ void Core::put_frozen(checkpoints::Sink& sink, bool describe) {
   }
 }
 
+/// How a model is cut over the ranks: degrees above 1.
+json Core::mesh_degrees() const {
+  using distributed::Axis;
+  json degrees = json::object();
+  for (const Axis axis :
+       {Axis::tensor, Axis::context, Axis::pipeline, Axis::expert}) {
+    if (mesh_ && mesh_->degree(axis) > 1) {
+      degrees[distributed::axis_name(axis)] = mesh_->degree(axis);
+    }
+  }
+  return degrees;
+}
+
 json Core::saved_state(const SaveOptions& options) const {
   json state{
       {"ranks", world_.size()},
+      {"mesh", mesh_degrees()},
       {"zero_stage", static_cast<int>(config().zero.stage)},
       {"micro_steps", counters_.micro_steps - counters_.since_update},
       {"global_steps", counters_.global_steps},

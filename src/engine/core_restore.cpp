@@ -316,13 +316,18 @@ void Core::restore_frozen(const checkpoints::Source& source) {
 void Core::restore_generators(
     const checkpoints::Source& source,
     const json& state) {
-  if (state.at("ranks") != world_.size()) {
+  // Ranks of a tensor group must draw alike, which those of another layout
+  // did not.
+  const json cut = state.value("mesh", json::object());
+  if (state.at("ranks") != world_.size() || cut != mesh_degrees()) {
     if (world_.rank() == 0) {
       logger_.info(
-          "saved by {} ranks, loaded by {}: random generators go on as they "
-          "are",
+          "saved by {} ranks {}, loaded by {} {}: random generators go on as "
+          "they are",
           state.at("ranks").get<int>(),
-          world_.size());
+          cut.dump(),
+          world_.size(),
+          mesh_degrees().dump());
     }
     return;
   }

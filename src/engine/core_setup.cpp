@@ -291,6 +291,26 @@ void Core::prepare_model() {
          .where = "initialize()",
          .remedy = "pass .mesh, with the degree `expert`"});
   }
+  for (std::size_t i = 0; i < shares_.parameters.size(); ++i) {
+    const ParameterShare& share = shares_.parameters[i];
+    if (!share.expert) {
+      continue;
+    }
+    const std::int64_t here = parameters_.tensors[i].size(0);
+    if (here * mesh_->degree(distributed::Axis::expert) != share.whole[0]) {
+      throw ConfigError(
+          {.what =
+               "the mesh shares out experts over other ranks than the model",
+           .where = parameters_.names[i],
+           .values = fmt::format(
+               "{} of {} experts here, expert degree {}",
+               here,
+               share.whole[0],
+               mesh_->degree(distributed::Axis::expert)),
+           .remedy =
+               "build the model with the group of the mesh's expert axis"});
+    }
+  }
 }
 
 void Core::plan(

@@ -71,6 +71,16 @@ void check_input(const ModelInput& input, const ModelDescription& d) {
   check_shape(input.loss_mask, asked, "loss masks");
   check_shape(input.positions, input.tokens, "positions");
   check_shape(input.token_types, input.tokens, "token types");
+  const at::Tensor& kept = input.kept;
+  if (kept.defined() &&
+      (kept.dim() != 3 || kept.scalar_type() != at::kLong ||
+       kept.size(1) != input.tokens.size(0) ||
+       kept.size(2) > input.tokens.size(1) || input.sequence_ranks > 1)) {
+    throw DataError(
+        {.what = "kept tokens are 64-bit integers, [layers, batch, kept], of "
+                 "whole sequences",
+         .values = fmt::format("[{}]", fmt::join(kept.sizes(), ", "))});
+  }
   if (input.labels.defined()) {
     check_ids(input.labels, d.vocabulary, "labels", true);
   }

@@ -81,9 +81,15 @@ void count_parameters(
     for (const std::int64_t size : parameter.shape) {
       elements *= size;
     }
+    const bool stacked =
+        d.experts && parameter.name.find(".experts.") != std::string::npos;
+    const std::int64_t used =
+        stacked ? std::min(parameter.shape[0], d.experts->top_k) : 1;
     for (ModelLayer& layer : layers) {
       if (layer.name == owner) {
         layer.parameters += elements;
+        layer.untouched +=
+            stacked ? elements - elements / parameter.shape[0] * used : 0;
       }
     }
   }

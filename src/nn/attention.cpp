@@ -1,9 +1,11 @@
 #include <cairn/nn/attention.h>
 
 #include "nn/head_attention.h"
+#include "nn/wide_compute.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <cairn/base/error.h>
 #include <cairn/nn/dropout.h>
 #include <fmt/format.h>
@@ -147,6 +149,19 @@ at::Tensor attend(
     bool causal,
     std::optional<double> scale,
     double dropout) {
+  if (computes_wide(query)) {
+    const c10::impl::ExcludeDispatchKeyGuard without_autocast(
+        c10::autocast_dispatch_keyset);
+    return attend(
+               widened(query),
+               widened(key),
+               widened(value),
+               widened(mask),
+               causal,
+               scale,
+               dropout)
+        .to(query.scalar_type());
+  }
   if (!mask.defined() && attends_by_heads(query, key, value, dropout)) {
     const double given =
         scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));

@@ -1,6 +1,6 @@
 #include <cairn/nn/experts.h>
 
-#include "nn/batch_linear.h"
+#include "nn/linear_product.h"
 
 #include <ATen/TensorOperators.h>
 #include <cairn/base/error.h>
@@ -71,10 +71,10 @@ Experts::Product::Product(
 
 at::Tensor Experts::Product::forward(const at::Tensor& x) const {
   if (summed_over_.size() == 1) {
-    return batch_linear(x, weight_, bias_);
+    return linear(x, weight_, bias_);
   }
   const at::Tensor sum =
-      reduce_from_group(batch_linear(x, weight_, at::Tensor()), summed_over_);
+      reduce_from_group(linear(x, weight_, at::Tensor()), summed_over_);
   return bias_.defined() ? sum + bias_.unsqueeze(1) : sum;
 }
 

@@ -5,8 +5,8 @@
 #include "nn/deferral_capsule.h"
 #include "nn/product.h"
 #include "nn/weight_gradient.h"
+#include "nn/wide_compute.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -20,8 +20,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-at::Tensor rows_of(const at::Tensor& x) {
-  return x.reshape({-1, x.size(-1)});
+/// Whether there is one weight for each matrix of a batch.
+bool is_batch(const at::Tensor& weight) {
+  return weight.dim() == 3;
+}
+
+/// What one weight multiplies.
+at::Tensor rows_for(const at::Tensor& weight, const at::Tensor& x) {
+  return is_batch(weight) ? x : x.reshape({-1, x.size(-1)});
 }
 
 struct LinearProduct : torch::autograd::Function<LinearProduct> {
@@ -33,9 +39,11 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
     context->save_for_backward({x, weight});
     context->saved_data["biased"] = bias.has_value();
     keep_deferral(*context);
-    const at::Tensor rows =
-        product(rows_of(x), weight.t(), bias.value_or(at::Tensor()));
-    if (x.dim() == 2) {
+    const at::Tensor rows = product(
+        rows_for(weight, x),
+        weight.transpose(-2, -1),
+        bias.value_or(at::Tensor()));
+    if (is_batch(weight) || x.dim() == 2) {
       return rows; // not a view: it may be written into
     }
     std::vector<std::int64_t> shape = x.sizes().vec();
@@ -47,26 +55,26 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
       AutogradContext* context,
       variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor& x = saved[0];
     const at::Tensor& weight = saved[1];
-    const at::Tensor gradient = rows_of(gradients[0]);
+    const at::Tensor x = rows_for(weight, saved[0]);
+    const at::Tensor gradient = rows_for(weight, gradients[0]);
     variable_list results(3);
     if (context->needs_input_grad(0)) {
-      results[0] = product(gradient, weight).view(x.sizes());
+      results[0] = product(gradient, weight).view(saved[0].sizes());
     }
     if (context->needs_input_grad(1)) {
       const auto later = kept_deferral(*context);
       if (later && DeferredGradients::takes(weight)) {
-        later->add({weight}, [gradient, rows = rows_of(x)] {
-          return std::vector{product(gradient.t(), rows)};
+        later->add({weight}, [gradient, x] {
+          return std::vector{product(gradient.transpose(-2, -1), x)};
         });
       } else {
-        results[1] = weight_gradient(weight, gradient, rows_of(x));
+        results[1] = weight_gradient(weight, gradient, x);
       }
     }
     if (context->saved_data["biased"].toBool() &&
         context->needs_input_grad(2)) {
-      results[2] = column_sums(gradient);
+      results[2] = is_batch(weight) ? gradient.sum(1) : column_sums(gradient);
     }
     return results;
   }
@@ -78,17 +86,15 @@ at::Tensor linear(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& bias) {
-  const auto given = bias.defined() ? std::optional(bias) : std::nullopt;
-  if (DeferWeightGradients::current()) {
-    return LinearProduct::apply(
-        in_compute_type(x),
-        in_compute_type(weight),
-        given ? std::optional(in_compute_type(bias)) : std::nullopt);
-  }
-  const bool ours = has_own_product(x) && has_own_product(weight) &&
-      !at::autocast::is_autocast_enabled(at::kCPU);
-  return ours ? LinearProduct::apply(x, weight, given)
-              : at::linear(x, weight, given);
+  const at::Tensor left = in_compute_type(x);
+  const at::Tensor right = in_compute_type(weight);
+  const auto given =
+      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt;
+  const bool ours = is_batch(weight) || DeferWeightGradients::current() ||
+      (has_own_product(left) && has_own_product(right)) ||
+      (computes_wide(left) && computes_wide(right));
+  return ours ? LinearProduct::apply(left, right, given)
+              : at::linear(left, right, given);
 }
 
 } // namespace cairn::nn

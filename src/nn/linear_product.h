@@ -6,6 +6,9 @@ namespace cairn::nn {
 
 /// x times the transposed weight, plus the bias if it is defined, with
 /// autograd: at::linear, or our own products where they are faster.
+///
+/// Or many such layers of one shape: [count, rows, in] by weights of [count,
+/// out, in] and biases of [count, out].
 at::Tensor linear(
     const at::Tensor& x,
     const at::Tensor& weight,

@@ -1,6 +1,7 @@
 #include "nn/partial_attention.h"
 
 #include "nn/head_attention.h"
+#include "nn/wide_compute.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention.h>
@@ -165,6 +166,14 @@ PartialAttention attend_partly(
     const at::Tensor& value,
     bool causal,
     double scale) {
+  if (computes_wide(query)) {
+    return attend_partly(
+        widened(query),
+        widened(key),
+        widened(value),
+        causal,
+        scale);
+  }
   if (attends_by_heads(query, key, value, 0)) {
     return heads_forward(query, key, value, causal, scale);
   }
@@ -195,6 +204,16 @@ AttentionGradients attend_partly_backward(
     const PartialAttention& whole,
     bool causal,
     double scale) {
+  if (computes_wide(query)) {
+    return attend_partly_backward(
+        widened(gradient),
+        widened(query),
+        widened(key),
+        widened(value),
+        {widened(whole.output), whole.log_sum},
+        causal,
+        scale);
+  }
   if (attends_by_heads(query, key, value, 0)) {
     return heads_backward(gradient, query, key, value, whole, causal, scale);
   }

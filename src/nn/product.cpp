@@ -2,8 +2,10 @@
 
 #include "kernels/cpu/matrix_product.h"
 #include "kernels/in_parallel.h"
+#include "nn/wide_compute.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/DimVector.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
@@ -18,56 +20,33 @@ namespace {
 
 namespace cpu = kernels::cpu;
 
-cpu::Matrix matrix(const at::Tensor& x) {
-  return {x.const_data_ptr<float>(), x.stride(0), x.stride(1)};
-}
-
-/// Of a batch.
+/// One matrix, or that one of a batch.
 cpu::Matrix matrix(const at::Tensor& x, std::int64_t number) {
-  return {
-      x.const_data_ptr<float>() + number * x.stride(0),
-      x.stride(1),
-      x.stride(2)};
+  const std::int64_t first = x.dim() == 3 ? number * x.stride(0) : 0;
+  return {x.const_data_ptr<float>() + first, x.stride(-2), x.stride(-1)};
 }
 
-// Too small to share: below, waking the others takes longer.
-constexpr std::int64_t worth_sharing = 1 << 18;
-
+/// `result`: of the first; the others' lie behind it, and so do biases.
 void multiply(
     const at::Tensor& left,
     const at::Tensor& right,
     const cpu::ProductResult& result) {
-  const cpu::ProductShape shape{left.size(0), right.size(1), left.size(1)};
-  const cpu::Matrix a = matrix(left);
-  const cpu::Matrix b = matrix(right);
-  const std::int64_t parts =
-      shape.rows * shape.columns * shape.depth < worth_sharing
-      ? 1
-      : at::get_num_threads();
-  kernels::in_parallel(parts, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      cpu::multiply(shape, cpu::product_part(shape, i, parts), a, b, result);
-    }
-  });
-}
-
-/// `result`: of the first; the others' lie behind it, and so do biases.
-void multiply_each(
-    const at::Tensor& left,
-    const at::Tensor& right,
-    const cpu::ProductResult& result) {
-  const cpu::ProductShape shape{left.size(1), right.size(2), left.size(2)};
-  const std::int64_t count = left.size(0);
+  const cpu::ProductShape shape{left.size(-2), right.size(-1), left.size(-1)};
+  const std::int64_t count = left.dim() == 3 ? left.size(0) : 1;
   const std::int64_t threads = at::get_num_threads();
+  // Too small to share: below, waking the others takes longer.
+  constexpr std::int64_t worth_sharing = 1 << 18;
+  const bool shared =
+      count * shape.rows * shape.columns * shape.depth >= worth_sharing;
   // Matrices are dealt out whole, unless there are too few to do so evenly.
-  const std::int64_t parts =
-      count % threads == 0 || count >= 8 * threads ? 1 : threads;
+  const bool whole = !shared || count % threads == 0 || count >= 8 * threads;
+  const std::int64_t parts = whole ? 1 : threads;
   const auto multiply_some = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t n = i / parts;
       cpu::ProductResult one = result;
       one.data += n * shape.rows * shape.columns;
-      one.bias += one.bias ? n * shape.columns : 0;
+      one.bias += one.bias != nullptr ? n * shape.columns : 0;
       cpu::multiply(
           shape,
           cpu::product_part(shape, i % parts, parts),
@@ -76,24 +55,34 @@ void multiply_each(
           one);
     }
   };
-  if (count * shape.rows * shape.columns * shape.depth < worth_sharing) {
-    multiply_some(0, count * parts);
-  } else {
+  if (shared) {
     kernels::in_parallel(count * parts, multiply_some);
+  } else {
+    multiply_some(0, count);
   }
 }
 
 /// Whether our kernel takes them. What does not fit together is left to
 /// libtorch, which says so.
 bool are_ours(const at::Tensor& left, const at::Tensor& right) {
-  return has_own_product(left) && has_own_product(right) && left.dim() == 2 &&
-      right.dim() == 2 && left.size(1) == right.size(0);
+  const bool batches =
+      left.dim() == 3 && right.dim() == 3 && left.size(0) == right.size(0);
+  return has_own_product(left) && has_own_product(right) &&
+      (batches || (left.dim() == 2 && right.dim() == 2)) &&
+      left.size(-1) == right.size(-2);
 }
 
-bool are_our_batches(const at::Tensor& left, const at::Tensor& right) {
-  return has_own_product(left) && has_own_product(right) && left.dim() == 3 &&
-      right.dim() == 3 && left.size(0) == right.size(0) &&
-      left.size(2) == right.size(1);
+at::DimVector result_shape(const at::Tensor& left, const at::Tensor& right) {
+  at::DimVector shape(left.sizes());
+  shape.back() = right.size(-1);
+  return shape;
+}
+
+/// One value for each column of each matrix.
+bool is_bias(const at::Tensor& bias, const at::Tensor& right) {
+  const std::int64_t count = right.dim() == 3 ? right.size(0) : 1;
+  return has_own_product(bias) && bias.is_contiguous() &&
+      bias.numel() == count * right.size(-1);
 }
 
 } // namespace
@@ -107,22 +96,27 @@ at::Tensor product(
     const at::Tensor& right,
     const at::Tensor& bias) {
   if constexpr (cpu::has_matrix_product) {
-    const bool bias_fits = !bias.defined() ||
-        (has_own_product(bias) && bias.is_contiguous() &&
-         bias.numel() == right.size(-1));
-    if (are_ours(left, right) && bias_fits) {
+    if (are_ours(left, right) && (!bias.defined() || is_bias(bias, right))) {
       const std::array<c10::IValue, 3> inputs{left, right, bias};
       RECORD_FUNCTION("cairn::product", inputs);
       const at::Tensor result =
-          at::empty({left.size(0), right.size(1)}, left.options());
+          at::empty(result_shape(left, right), left.options());
       multiply(
           left,
           right,
           {.data = result.mutable_data_ptr<float>(),
-           .row_step = result.size(1),
+           .row_step = result.size(-1),
            .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr});
       return result;
     }
+  }
+  if (computes_wide(left)) {
+    return product(widened(left), widened(right), widened(bias))
+        .to(left.scalar_type());
+  }
+  if (left.dim() == 3) {
+    return bias.defined() ? at::baddbmm(bias.unsqueeze(1), left, right)
+                          : at::bmm(left, right);
   }
   return bias.defined() ? at::addmm(bias, left, right) : at::mm(left, right);
 }
@@ -134,74 +128,31 @@ void product_into(
     Into how) {
   if constexpr (cpu::has_matrix_product) {
     if (are_ours(left, right) && has_own_product(into) &&
-        into.sizes() == at::IntArrayRef({left.size(0), right.size(1)}) &&
-        into.stride(1) == 1) {
+        into.sizes() == at::IntArrayRef(result_shape(left, right)) &&
+        into.stride(-1) == 1 && (into.dim() == 2 || into.is_contiguous())) {
       const std::array<c10::IValue, 3> inputs{into, left, right};
       RECORD_FUNCTION("cairn::product_into", inputs);
       multiply(
           left,
           right,
           {.data = into.mutable_data_ptr<float>(),
-           .row_step = into.stride(0),
+           .row_step = into.stride(-2),
            .add = how == Into::add});
       return;
     }
   }
   at::Tensor result = into;
-  if (how == Into::add) {
-    result.addmm_(left, right);
+  if (computes_wide(left)) {
+    const at::Tensor wide = product(widened(left), widened(right));
+    how == Into::add ? result.add_(wide) : result.copy_(wide);
+    return;
+  }
+  const double kept = how == Into::add ? 1 : 0; // of what is there
+  if (left.dim() == 3) {
+    result.baddbmm_(left, right, kept);
   } else {
-    at::mm_out(result, left, right);
+    result.addmm_(left, right, kept);
   }
-}
-
-at::Tensor batch_product(
-    const at::Tensor& left,
-    const at::Tensor& right,
-    const at::Tensor& bias) {
-  if constexpr (cpu::has_matrix_product) {
-    const bool bias_fits = !bias.defined() ||
-        (has_own_product(bias) && bias.is_contiguous() &&
-         bias.sizes() == at::IntArrayRef({right.size(0), right.size(-1)}));
-    if (are_our_batches(left, right) && bias_fits) {
-      const std::array<c10::IValue, 3> inputs{left, right, bias};
-      RECORD_FUNCTION("cairn::batch_product", inputs);
-      const at::Tensor result = at::empty(
-          {left.size(0), left.size(1), right.size(2)},
-          left.options());
-      multiply_each(
-          left,
-          right,
-          {.data = result.mutable_data_ptr<float>(),
-           .row_step = result.size(2),
-           .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr});
-      return result;
-    }
-  }
-  return bias.defined() ? at::baddbmm(bias.unsqueeze(1), left, right)
-                        : at::bmm(left, right);
-}
-
-void batch_product_into(
-    const at::Tensor& into,
-    const at::Tensor& left,
-    const at::Tensor& right) {
-  if constexpr (cpu::has_matrix_product) {
-    if (are_our_batches(left, right) && has_own_product(into) &&
-        into.is_contiguous() &&
-        into.sizes() ==
-            at::IntArrayRef({left.size(0), left.size(1), right.size(2)})) {
-      const std::array<c10::IValue, 3> inputs{into, left, right};
-      RECORD_FUNCTION("cairn::batch_product_into", inputs);
-      multiply_each(
-          left,
-          right,
-          {.data = into.mutable_data_ptr<float>(), .row_step = into.size(2)});
-      return;
-    }
-  }
-  at::Tensor result = into;
-  at::bmm_out(result, left, right);
 }
 
 } // namespace cairn::nn

@@ -4,10 +4,11 @@
 
 namespace cairn::nn {
 
-// Products of matrices, by our own kernel where it is faster than libtorch's.
-// They look like any operator to a profiler and to ZeRO-3. Without autograd.
+// Products of matrices, [rows, columns], or of every matrix of a batch, [count,
+// rows, columns], by our own kernel where it is faster than libtorch's. They
+// look like any operator to a profiler and to ZeRO-3. Without autograd.
 
-/// left x right (+ bias)
+/// left x right (+ bias: [columns], or [count, columns])
 at::Tensor product(
     const at::Tensor& left,
     const at::Tensor& right,
@@ -21,20 +22,6 @@ void product_into(
     const at::Tensor& left,
     const at::Tensor& right,
     Into how);
-
-// The same for every matrix of a batch, [count, rows, columns].
-
-/// left x right (+ bias, [count, columns])
-at::Tensor batch_product(
-    const at::Tensor& left,
-    const at::Tensor& right,
-    const at::Tensor& bias = {});
-
-/// into = left x right
-void batch_product_into(
-    const at::Tensor& into,
-    const at::Tensor& left,
-    const at::Tensor& right);
 
 /// Whether such a matrix is of our own kernel's kind.
 bool has_own_product(const at::Tensor& x);

@@ -50,8 +50,11 @@ std::int64_t even_capacity(
       static_cast<double>(scores.size(1)));
   const auto factor = static_cast<float>(
       options.capacity_factor * static_cast<double>(options.top_k));
-  const auto wanted = static_cast<std::int64_t>(std::ceil(share * factor));
-  return std::max(wanted, options.min_capacity);
+  // No expert gets a token twice: more room than tokens is for nothing.
+  const auto tokens = static_cast<float>(scores.size(0));
+  const auto wanted =
+      static_cast<std::int64_t>(std::min(tokens, std::ceil(share * factor)));
+  return std::min(std::max(wanted, options.min_capacity), scores.size(0));
 }
 
 /// What all ranks of the group have room for.
@@ -60,9 +63,8 @@ std::int64_t capacity_for(
     const at::Tensor& counts,
     const RoutingOptions& options,
     const distributed::ProcessGroup& group) {
-  const std::int64_t tokens = scores.size(0); // no expert gets one twice
   if (options.drop_tokens) {
-    return std::min(even_capacity(scores, options), tokens);
+    return even_capacity(scores, options);
   }
   at::Tensor most = counts.max().view({1});
   if (group.size() > 1) {

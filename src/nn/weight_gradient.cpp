@@ -4,37 +4,17 @@
 #include "nn/product.h"
 
 namespace cairn::nn {
-namespace {
-
-/// Undefined where none is wanted.
-at::Tensor wanted_place(const at::Tensor& weight) {
-  kernels::GradientPlace* const wanted = kernels::gradient_place(weight);
-  return wanted ? wanted->take() : at::Tensor();
-}
-
-} // namespace
 
 at::Tensor weight_gradient(
     const at::Tensor& weight,
     const at::Tensor& gradient,
     const at::Tensor& x) {
-  const at::Tensor place = wanted_place(weight);
+  kernels::GradientPlace* const wanted = kernels::gradient_place(weight);
+  at::Tensor place = wanted ? wanted->take() : at::Tensor();
   if (!place.defined()) {
-    return product(gradient.t(), x);
+    return product(gradient.transpose(-2, -1), x);
   }
-  product_into(place, gradient.t(), x, Into::overwrite);
-  return place;
-}
-
-at::Tensor batch_weight_gradient(
-    const at::Tensor& weight,
-    const at::Tensor& gradient,
-    const at::Tensor& x) {
-  const at::Tensor place = wanted_place(weight);
-  if (!place.defined()) {
-    return batch_product(gradient.transpose(1, 2), x);
-  }
-  batch_product_into(place, gradient.transpose(1, 2), x);
+  product_into(place, gradient.transpose(-2, -1), x, Into::overwrite);
   return place;
 }
 

@@ -11,10 +11,4 @@ at::Tensor weight_gradient(
     const at::Tensor& gradient,
     const at::Tensor& x);
 
-/// The same for weights of a batch_linear().
-at::Tensor batch_weight_gradient(
-    const at::Tensor& weight,
-    const at::Tensor& gradient,
-    const at::Tensor& x);
-
 } // namespace cairn::nn

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <regex>
 
 namespace cairn::pipeline {
@@ -113,6 +114,24 @@ PartitionMethod PartitionMethod::parse(std::string_view text) {
       {.what = fmt::format("no way to share out layers: \"{}\"", text),
        .remedy =
            "use \"best\", \"uniform\", \"parameters\" or \"type:REGEX\""});
+}
+
+PartitionMethod by_work(std::span<const LayerFacts> layers, bool equal_blocks) {
+  PartitionMethod method{.kind = PartitionMethod::Kind::weights};
+  std::optional<std::size_t> last_block;
+  double heads = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const bool block = layers[i].type == "block";
+    method.weights.push_back(block ? 1 : 0);
+    last_block = block ? i : last_block;
+    heads += layers[i].type == "head" ? layers[i].parameters : 0;
+  }
+  if (last_block) {
+    constexpr double decides_ties = 1e-3;
+    const double block = std::max(1.0, layers[*last_block].parameters);
+    method.weights[*last_block] += equal_blocks ? decides_ties : heads / block;
+  }
+  return method;
 }
 
 std::vector<int> partition(

@@ -16,7 +16,7 @@ models::ModelInput with_kept_tokens(
     std::int64_t step,
     std::int64_t first_sample) {
   const std::int64_t sequence = input.tokens.size(1);
-  const std::int64_t kept = ltd.enabled
+  const std::int64_t kept = ltd.is_on()
       ? config::curriculum_length(ltd.schedule, step - 1)
       : sequence;
   if (kept < sequence) {

@@ -27,27 +27,9 @@ void require_division(
 
 } // namespace
 
-void check_curriculum(
-    Kind kind,
-    const config::Config& config,
-    const RunPlan& plan) {
-  if (plan.random_ltd && kind != Kind::gpt) {
-    throw ConfigError(
-        {.what = "tokens are dropped in GPT's layers only",
-         .where = "--random-ltd",
-         .values = fmt::format("pretrain {}", name_of(kind)),
-         .remedy = "leave it out: the others have masks of whole sequences"});
-  }
+void check_curriculum(const config::Config& config, const RunPlan& plan) {
   if (!plan.curriculum) {
     return;
-  }
-  if (kind != Kind::gpt) {
-    throw ConfigError(
-        {.what = "only GPT's samples can be cut",
-         .where = "curriculum_learning",
-         .values = fmt::format("pretrain {}", name_of(kind)),
-         .remedy = "leave it out: what is masked, and where a sentence ends, "
-                   "is chosen for the whole sample"});
   }
   if (plan.tokens.longest() > plan.sequence_length) {
     throw ConfigError(

@@ -3,14 +3,10 @@
 #include "pretrain/run_plan.h"
 
 #include <cairn/config/config.h>
-#include <cairn/pretrain/pretrain.h>
 
 namespace cairn::pretrain {
 
 /// Throws ConfigError for a curriculum that this run cannot follow.
-void check_curriculum(
-    Kind kind,
-    const config::Config& config,
-    const RunPlan& plan);
+void check_curriculum(const config::Config& config, const RunPlan& plan);
 
 } // namespace cairn::pretrain

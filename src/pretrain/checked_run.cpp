@@ -1,6 +1,5 @@
 #include "pretrain/checked_run.h"
 
-#include "pretrain/check_context.h"
 #include "pretrain/check_curriculum.h"
 #include "pretrain/describe_model.h"
 #include "pretrain/flags_schedule.h"
@@ -11,10 +10,9 @@
 #include "pretrain/used_flags.h"
 
 #include <cairn/base/error.h>
-#include <cairn/config/elastic_batch.h>
+#include <cairn/config/expert_layers.h>
 #include <cairn/optim/rule.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -25,8 +23,7 @@ namespace {
 
 /// Rules that look at whole parameters would take a stack of experts for one.
 void check_experts(const config::Config& config) {
-  const auto& counts = config.flags.moe.num_experts;
-  if (std::ranges::all_of(counts, [](auto count) { return count == 1; })) {
+  if (!config::has_experts(config.flags.moe)) {
     return;
   }
   const auto rule = optim::make_rule(config.deepspeed.optimizer);
@@ -64,14 +61,7 @@ void check_flags(Kind kind, const config::Config& config) {
     require_moments(config.deepspeed.optimizer);
   }
   check_experts(config);
-  config::require_model_ranks(
-      config.deepspeed.elasticity,
-      config.world_size / config.data_parallel_size);
-  if (flags.data.reset_attention_mask && kind != Kind::gpt) {
-    throw ConfigError(
-        {.what = "documents are kept apart in GPT's samples only",
-         .where = "--reset-attention-mask"});
-  }
+  config::check_kind(kind, config);
 }
 
 } // namespace
@@ -84,7 +74,7 @@ CheckedRun check_run(Kind kind, const config::Config& config) {
       .tokenizer = open_tokenizer(kind, config.flags),
       .description = {},
       .foreign = {}};
-  check_curriculum(kind, config, run.plan);
+  check_curriculum(config, run.plan);
   run.schedule = flags_schedule(config, run.plan);
   run.description = describe_model(
       kind,
@@ -95,7 +85,6 @@ CheckedRun check_run(Kind kind, const config::Config& config) {
     run.description =
         describe_model(kind, config.flags, run.foreign->description.vocabulary);
   }
-  check_context(run.description, config.flags);
   check_stages(
       run.description,
       config,

@@ -124,26 +124,11 @@ checkpoints::RouterNoise noise_of(config::RouterNoise noise) {
   throw InternalError({.what = "no such noise"});
 }
 
-void refuse_experts(const std::string& flag, const std::string& what) {
-  throw ConfigError({.what = what, .where = flag});
-}
-
-void apply_experts(
-    Kind kind,
-    const config::MoeFlags& flags,
-    ModelDescription& model) {
+void apply_experts(const config::MoeFlags& flags, ModelDescription& model) {
   if (!config::has_experts(flags)) {
     return;
   }
-  if (kind != Kind::gpt) {
-    refuse_experts("--num-experts", "only GPT has layers with experts");
-  }
   config::experts_of_layers(flags, model.layers); // checks them
-  if (flags.noise == config::RouterNoise::sample && flags.topk != 1) {
-    refuse_experts(
-        "--moe-noisy-gate-policy RSample",
-        "the first expert is drawn with --topk 1 only");
-  }
   model.experts = checkpoints::ExpertsDescription{
       .counts = flags.num_experts,
       .interval = flags.expert_interval,
@@ -191,7 +176,7 @@ ModelDescription describe_model(
       model.position == checkpoints::PositionKind::rotary) {
     model.family = checkpoints::ModelFamily::llama;
   }
-  apply_experts(kind, flags.moe, model);
+  apply_experts(flags.moe, model);
   checkpoints::check(model, "the model that the flags describe");
   return model;
 }

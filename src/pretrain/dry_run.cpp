@@ -26,10 +26,7 @@ std::string parameters_text(
     Kind kind,
     const config::Flags& flags,
     std::int64_t vocabulary) {
-  const config::ModelSize size = config::model_size(
-      config::model_kind_named(name_of(kind)).value(),
-      flags,
-      vocabulary);
+  const config::ModelSize size = config::model_size(kind, flags, vocabulary);
   std::string text = fmt::format("{} parameters", size.parameters);
   if (size.active_parameters < size.parameters) {
     text += fmt::format(" ({} for a token)", size.active_parameters);
@@ -76,6 +73,10 @@ std::string dry_run(Kind kind, const config::Config& config) {
         "curriculum: {}, {} tokens in all\n",
         config::describe(*run.plan.curriculum),
         run.plan.tokens.at(run.plan.samples));
+  }
+  if (run.plan.random_ltd) {
+    text +=
+        fmt::format("random-LTD: {}\n", config::describe(*run.plan.random_ltd));
   }
   return text;
 }

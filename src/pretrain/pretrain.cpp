@@ -59,18 +59,6 @@ void require_same_order(
 
 } // namespace
 
-std::string_view name_of(Kind kind) {
-  switch (kind) {
-    case Kind::gpt:
-      return "gpt";
-    case Kind::bert:
-      return "bert";
-    case Kind::t5:
-      return "t5";
-  }
-  throw InternalError({.what = "no such model"});
-}
-
 std::string_view words_for(Ended ended) {
   switch (ended) {
     case Ended::done:

@@ -25,6 +25,7 @@ const std::set<std::string_view> layout_flags{
     "--sequence-parallel",
     "--pipeline-schedule",
     "--num-layers-per-virtual-pipeline-stage",
+    "--num-virtual-stages-per-pipeline-rank",
     "--no-pipeline-parallel",
     "--distributed-backend",
     "--distributed-timeout-minutes",

@@ -89,7 +89,7 @@ RunPlan plan_run(const config::Config& config) {
   if (config.deepspeed.curriculum.enabled) {
     plan.curriculum = config.deepspeed.curriculum;
   }
-  if (config.deepspeed.random_ltd.enabled) {
+  if (config.deepspeed.random_ltd.is_on()) {
     plan.random_ltd = config.deepspeed.random_ltd;
   }
   plan.tokens = TokenCount(plan.length_at(1));

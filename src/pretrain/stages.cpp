@@ -106,50 +106,44 @@ pipeline::PartitionMethod partition_of(
     return pipeline::PartitionMethod::parse(
         config.deepspeed.pipeline.partition);
   }
-  pipeline::PartitionMethod method{
-      .kind = pipeline::PartitionMethod::Kind::weights};
-  std::size_t last_block = 0;
-  double block = 1;
-  double heads = 0;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const auto parameters = static_cast<double>(layers[i].parameters);
-    method.weights.push_back(layers[i].type == "block" ? 1 : 0);
-    if (layers[i].type == "block") {
-      last_block = i;
-      block = parameters;
-    } else if (layers[i].type == "head") {
-      heads += parameters;
-    }
+  std::vector<pipeline::LayerFacts> facts;
+  for (const models::ModelLayer& layer : layers) {
+    facts.push_back(
+        {layer.type, static_cast<double>(layer.parameters - layer.untouched)});
   }
-  constexpr double decides_ties = 1e-3;
-  const bool equal = config.flags.distributed.layers_per_virtual_stage > 0;
-  // On the last block, so that no stage has heads alone.
-  method.weights[last_block] += equal ? decides_ties : heads / block;
-  return method;
+  return pipeline::by_work(
+      facts,
+      config.flags.distributed.has_virtual_stages());
 }
 
 int chunks_of(
     const ModelDescription& d,
     const config::DistributedFlags& flags) {
-  if (!flags.layers_per_virtual_stage) {
+  if (!flags.has_virtual_stages()) {
     return 1;
   }
   const std::int64_t layers = block_count(d);
-  const std::int64_t each = *flags.layers_per_virtual_stage;
-  const std::int64_t on_stage = layers / flags.pipeline_parallel;
-  if (on_stage * flags.pipeline_parallel != layers || on_stage % each != 0 ||
-      on_stage == 0) {
+  const std::int64_t stages = flags.pipeline_parallel;
+  const std::int64_t each = flags.layers_per_virtual_stage.value_or(
+      layers / stages / flags.virtual_stages.value_or(1));
+  const std::int64_t chunks =
+      each > 0 ? flags.virtual_stages.value_or(layers / stages / each) : 0;
+  if (chunks == 0 || chunks * each * stages != layers) {
     throw ConfigError(
         {.what = "the layers do not fill the virtual stages",
-         .where = "--num-layers-per-virtual-pipeline-stage",
+         .where = flags.virtual_stages
+             ? "--num-virtual-stages-per-pipeline-rank"
+             : "--num-layers-per-virtual-pipeline-stage",
          .values = fmt::format(
-             "{} layers, {} on each virtual stage, {} stages",
+             "{} layers, {} {}, {} stages",
              layer_counts(d),
-             each,
-             flags.pipeline_parallel),
+             flags.virtual_stages.value_or(each),
+             flags.virtual_stages ? "virtual stages on each rank"
+                                  : "on each virtual stage",
+             stages),
          .remedy = "let the layers be a multiple of the other two together"});
   }
-  return static_cast<int>(on_stage / each);
+  return static_cast<int>(chunks);
 }
 
 void check_stages(

@@ -37,9 +37,8 @@ models::LayerInputs pretraining_inputs(
     const checkpoints::ModelDescription& description,
     const config::Flags& flags);
 
-/// Chunks of the model on each stage: one, or as many as virtual stages of
-/// --num-layers-per-virtual-pipeline-stage make. Throws ConfigError if they do
-/// not come out even.
+/// Chunks of the model on each stage: one, or as many as virtual stages are
+/// asked for. Throws ConfigError if they do not come out even.
 int chunks_of(
     const checkpoints::ModelDescription& description,
     const config::DistributedFlags& flags);

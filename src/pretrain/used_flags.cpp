@@ -135,6 +135,7 @@ const std::set<std::string_view> used_by_pretrain{
     "--sequence-parallel",
     "--pipeline-schedule",
     "--num-layers-per-virtual-pipeline-stage",
+    "--num-virtual-stages-per-pipeline-rank",
     "--no-pipeline-parallel", // one stage is not run as a pipeline anyway
     "--DDP-impl",
     "--overlap-grad-reduce",
@@ -220,10 +221,13 @@ void refuse_unused_flags(
     }
   }
   if (!unused.empty()) {
+    const bool corpora = config.given.contains("--train-data") ||
+        config.given.contains("--valid-data");
     throw ConfigError(
         {.what = fmt::format("{} does not act on these flags", command),
          .values = fmt::format("{}", fmt::join(unused, ", ")),
-         .remedy = "leave them out"});
+         .remedy = corpora ? "name preprocessed corpora by --data-path"
+                           : "leave them out"});
   }
 }
 

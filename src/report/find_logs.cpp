@@ -43,26 +43,21 @@ bool looks_like_a_log(const fs::path& path) {
   return false;
 }
 
-std::vector<fs::path> sorted_entries(const fs::path& folder) {
+std::vector<fs::path> sorted_entries(
+    const fs::path& folder,
+    std::error_code& error) {
   std::vector<fs::path> entries;
-  std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
     entries.push_back(at->path());
-  }
-  if (error) {
-    throw DataError(
-        {.what = "cannot list the folder",
-         .where = folder.string(),
-         .values = error.message()});
   }
   std::ranges::sort(entries);
   return entries;
 }
 
-std::vector<fs::path> logs_in(const fs::path& folder) {
+std::vector<fs::path> logs_of(const std::vector<fs::path>& entries) {
   std::vector<fs::path> logs;
-  for (const fs::path& entry : sorted_entries(folder)) {
+  for (const fs::path& entry : entries) {
     std::error_code ignored;
     if (entry.extension() == ".jsonl" && fs::is_regular_file(entry, ignored) &&
         looks_like_a_log(entry)) {
@@ -86,12 +81,19 @@ std::vector<fs::path> logs_at(const fs::path& place) {
     throw DataError(
         {.what = "is neither a folder nor a log", .where = place.string()});
   }
-  std::vector<fs::path> logs = logs_in(place);
+  const auto entries = sorted_entries(place, error);
+  if (error) {
+    throw DataError(
+        {.what = "cannot list the folder",
+         .where = place.string(),
+         .values = error.message()});
+  }
+  std::vector<fs::path> logs = logs_of(entries);
   if (logs.empty()) {
-    for (const fs::path& entry : sorted_entries(place)) {
-      std::error_code ignored;
+    for (const fs::path& entry : entries) {
+      std::error_code ignored; // a folder that is not ours, such as lost+found
       if (fs::is_directory(entry, ignored)) {
-        const auto more = logs_in(entry);
+        const auto more = logs_of(sorted_entries(entry, ignored));
         logs.insert(logs.end(), more.begin(), more.end());
       }
     }

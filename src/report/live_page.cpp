@@ -57,7 +57,11 @@ struct LivePage::State {
 
   RunSet runs;
   double refresh;
-  std::uint64_t version = 0;
+  /// From the clock, so that a page of an earlier process knows none of these.
+  std::uint64_t version = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(
+          std::chrono::system_clock::now().time_since_epoch())
+          .count());
   LoopbackServer server;
 };
 

@@ -204,6 +204,9 @@ void take_value(
   }
   if (!curve->empty() && curve->last_step() > step) {
     // It went back, and the log has no record of a start.
+    if (log.starts.empty()) {
+      log.starts.push_back({.time = log.first_time});
+    }
     add_start(log, {.step = step - 1, .time = time});
   } else if (!curve->empty() && curve->last_step() == step) {
     curve->cut_after(step - 1);

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace cairn::report {
 
 bool RunSet::update() {
-  bool changed = false;
   std::vector<FoundLog> found = find_logs(places_);
   if (found != found_) {
     std::vector<LogReader> readers;
@@ -21,12 +21,12 @@ bool RunSet::update() {
     }
     readers_ = std::move(readers);
     found_ = std::move(found);
-    changed = true;
+    changed_ = true;
   }
   for (LogReader& reader : readers_) {
-    changed = reader.update() || changed;
+    changed_ = reader.update() || changed_;
   }
-  return changed;
+  return std::exchange(changed_, false);
 }
 
 std::vector<Run> RunSet::runs() const {
@@ -52,7 +52,9 @@ void RunSet::refuse_empty() const {
     throw DataError(
         {.what = "no log of a run is there",
          .where = joined(places_, [](const auto& place) { return place; }),
-         .remedy = "`cairn pretrain` writes one with --log-jsonl FILE"});
+         .remedy =
+             "`cairn pretrain` writes one with --save FOLDER or --log-jsonl "
+             "FILE"});
   }
   std::int64_t broken = 0;
   for (const LogReader& reader : readers_) {

@@ -31,6 +31,7 @@ class RunSet {
   std::vector<std::filesystem::path> places_;
   std::vector<FoundLog> found_;
   std::vector<LogReader> readers_;
+  bool changed_ = false; ///< kept where one of them throws
 };
 
 } // namespace cairn::report

@@ -75,12 +75,13 @@ TEST_F(BenchConfigs, TrainGptLiteInEveryConfiguration) {
 
 TEST_F(BenchConfigs, TrainResNetToo) {
   const Result result =
-      run_bench({"--model", "resnet18", "--channels", "4", "zero3"});
+      run_bench({"--model", "resnet18", "--channels", "4", "zero3", "fp16"});
   EXPECT_THAT(
       result.out,
       AllOf(
           HasSubstr("resnet18: 0.0 million parameters, 4 channels"),
-          HasSubstr("\n| zero3 | 2 | ")));
+          HasSubstr("\n| zero3 | 2 | "),
+          HasSubstr("\n| fp16 | 2 | ")));
 }
 
 TEST_F(BenchConfigs, FindTheLargestModelThatFits) {
@@ -97,14 +98,14 @@ TEST_F(BenchConfigs, FindTheLargestModelThatFits) {
   EXPECT_THAT(
       result.out,
       ContainsRegex(" largest model in 400 MB a rank \\|\n.*\n\\| serial .* "
-                    "million, [0-9]+ layers \\|\n"));
+                    "million, [0-9]+ wide \\|\n"));
   const auto row = rows("gpt-lite").at(0);
-  const double layers = row["largest"]["layers"];
-  // A block of 12 x 512 x 512 fp32 parameters, with gradients and two moments.
-  const double block = 12.0 * 512 * 512 * 16;
-  EXPECT_GE(layers, 1);
-  EXPECT_LT(layers * block, 400e6) << "more than the limit has room for";
-  EXPECT_GT((layers + 2) * block, 400e6 - 350e6);
+  const double width = row["largest"]["width"];
+  // A block's fp32 parameters, with gradients and two moments.
+  const auto bytes = [](double wide) { return 12 * wide * wide * 16; };
+  EXPECT_GE(width, 64);
+  EXPECT_LT(bytes(width), 400e6) << "more than the limit has room for";
+  EXPECT_GT(bytes(width + 128), 400e6 - 350e6);
 }
 
 } // namespace

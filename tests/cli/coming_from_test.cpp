@@ -75,7 +75,22 @@ bool has(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-/// The lines to run for a command.
+/// What stands behind a launcher's flag; 1 where it does not stand there.
+int number_behind(const std::string& command, const std::string& flag) {
+  const auto at = command.find(flag + " ");
+  return at == std::string::npos
+      ? 1
+      : std::stoi(command.substr(at + flag.size() + 1));
+}
+
+int ranks_of(const std::string& command) {
+  return number_behind(command, "--num_gpus") *
+      number_behind(command, "--nproc_per_node") *
+      number_behind(command, "--nnodes");
+}
+
+/// The lines to run for a command. A training is checked as it stands, on as
+/// many ranks as it asks for, and then run small on one.
 Words lines_for(const std::string& command) {
   const std::string launcher = "cairn launch ";
   Words lines;
@@ -93,7 +108,11 @@ Words lines_for(const std::string& command) {
     }
     rest = "cairn" + command.substr(command.find(" pretrain "));
   }
-  if (rest.starts_with("cairn pretrain ")) {
+  const std::string pretrain = "cairn pretrain ";
+  if (rest.starts_with(pretrain)) {
+    lines.push_back(
+        "cairn config check " + rest.substr(pretrain.size()) +
+        " --world-size " + std::to_string(ranks_of(command)));
     rest += " --num-layers 2 --hidden-size 64 --num-attention-heads 4 "
             "--micro-batch-size 2 --global-batch-size 2 --train-iters 1 "
             "--lr-decay-iters 2 --eval-iters 1 --tensor-model-parallel-size 1 "

@@ -2,6 +2,7 @@
 
 #include <cairn/config/config.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace cairn::config::check_test {
@@ -68,6 +69,26 @@ TEST(Check, Shapes) {
   accept({"--seq-length", "128", "--context-parallel-size", "8"});
 }
 
+TEST(Check, DeepSpeedsSequenceParallelismExchangesHeads) {
+  const auto degrees = [](const Words& flags) {
+    return Config::load({.flags = flags, .world_size = 2}).flags.distributed;
+  };
+  const Words theirs{"--ds-sequence-parallel-size", "2"};
+  EXPECT_EQ(degrees(theirs).context_parallel, 2);
+  EXPECT_EQ(
+      degrees(theirs).context_parallel_kind,
+      ContextParallelKind::ulysses);
+  Words ring = theirs;
+  ring.insert(ring.end(), {"--cp-comm-type", "p2p"});
+  EXPECT_EQ(degrees(ring).context_parallel_kind, ContextParallelKind::ring);
+  Words both = theirs;
+  both.insert(both.end(), {"--context-parallel-size", "4"});
+  EXPECT_EQ(
+      error_of(both),
+      "--ds-sequence-parallel-size: contradicts --context-parallel-size (2 and "
+      "4); drop one of the two");
+}
+
 TEST(Check, Pipelines) {
   EXPECT_NE(error_of({"--pipeline-schedule", "interleaved"}), "");
   EXPECT_NE(error_of({"--num-layers-per-virtual-pipeline-stage", "2"}), "");
@@ -94,6 +115,30 @@ TEST(Check, Pipelines) {
       "--num-layers-per-virtual-pipeline-stage: contradicts "
       "--pipeline-schedule: only the interleaved schedule has virtual stages; "
       "drop one of the two");
+  Words by_number{
+      "--num-layers",
+      "12",
+      "--pipeline-model-parallel-size",
+      "2",
+      "--num-virtual-stages-per-pipeline-rank",
+      "3"};
+  EXPECT_EQ(
+      Config::load({.flags = by_number, .world_size = 2})
+          .flags.distributed.pipeline_schedule,
+      PipelineSchedule::interleaved);
+  by_number[1] = "14";
+  EXPECT_EQ(
+      error_of(by_number),
+      "--num-virtual-stages-per-pipeline-rank: 3 does not divide the 7 layers "
+      "of a stage");
+  by_number.insert(
+      by_number.end(),
+      {"--num-layers-per-virtual-pipeline-stage", "2"});
+  EXPECT_EQ(
+      error_of(by_number),
+      "--num-virtual-stages-per-pipeline-rank: not with "
+      "--num-layers-per-virtual-pipeline-stage: both say how many virtual "
+      "stages; drop one of the two");
   EXPECT_EQ(
       error_of(
           {"--no-pipeline-parallel", "--pipeline-model-parallel-size", "2"}),
@@ -105,7 +150,25 @@ TEST(Check, Experts) {
   EXPECT_NE(
       error_of({"--num-experts", "6", "--expert-model-parallel-size", "4"}),
       "");
-  accept({"--num-experts", "8", "--expert-model-parallel-size", "4"});
+  const Words shared{"--num-experts", "8", "--expert-model-parallel-size", "4"};
+  accept(shared);
+  for (const char* key :
+       {R"("mics_shard_size": 2)",
+        R"("zero_hpz_partition_size": 2)",
+        R"("zero_quantized_weights": true)"}) {
+    EXPECT_NE(
+        error_text([&] {
+          Config::load(
+              {.json = fmt::format(
+                   R"({{"train_micro_batch_size_per_gpu": 1,
+                       "zero_optimization": {{"stage": 3, {}}}}})",
+                   key),
+               .flags = shared,
+               .world_size = 8});
+        }).find("ZeRO++ and MiCS"),
+        std::string::npos)
+        << key;
+  }
 }
 
 TEST(Check, RampUp) {

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -13,6 +14,8 @@
 
 namespace cairn::cli::command_test {
 namespace {
+
+using ::testing::HasSubstr;
 
 class ConfigCommand : public ::testing::Test {
  protected:
@@ -52,6 +55,38 @@ Output run(const Arguments& arguments) {
   output.out = ::testing::internal::GetCapturedStdout();
   output.err = ::testing::internal::GetCapturedStderr();
   return output;
+}
+
+/// As `cairn pretrain` does before it starts.
+TEST_F(ConfigCommand, CheckKnowsWhatAModelCannotDo) {
+  const std::vector<std::string> sizes{
+      "--num-layers",
+      "2",
+      "--hidden-size",
+      "64",
+      "--num-attention-heads",
+      "4",
+      "--seq-length",
+      "64",
+      "--max-position-embeddings",
+      "64",
+      "--micro-batch-size",
+      "1",
+      "--vocab-size",
+      "512",
+      "--context-parallel-size",
+      "2",
+      "--world-size",
+      "2"};
+  const auto check = [&](const char* kind) {
+    std::vector<std::string> words{"check", kind};
+    words.insert(words.end(), sizes.begin(), sizes.end());
+    return error_text([&] { run(words); });
+  };
+  EXPECT_THAT(
+      check("gpt"),
+      HasSubstr("--attention-dropout: ring attention drops no weights"));
+  EXPECT_THAT(check("bert"), HasSubstr("left-to-right models only"));
 }
 
 TEST_F(ConfigCommand, CheckPrintsWhatIsResolved) {

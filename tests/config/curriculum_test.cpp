@@ -155,6 +155,12 @@ TEST(RandomLtd, RefusesWhatCannotBe) {
   EXPECT_THAT(
       error_of("enabled: true, seed", "enabled: false, seed"),
       HasSubstr("not enabled in data_efficiency"));
+  // Switched off as a whole, what is inside does not count.
+  EXPECT_FALSE(Config::load({.json = R"({"train_batch_size": 1,
+                   "data_efficiency": {"enabled": false,
+                   "data_routing": {"enabled": true,
+                   "random_ltd": {"enabled": true}}}})"})
+                   .deepspeed.random_ltd.is_on());
   EXPECT_THAT(
       error_of("min_value: 8, ", ""),
       HasSubstr("needs total_layer_num"));

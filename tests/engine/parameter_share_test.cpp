@@ -1,7 +1,9 @@
+#include "support/error_text.h"
 #include "support/run_ranks.h"
 
 #include <ATen/Functions.h>
 #include <cairn/engine/initialize.h>
+#include <cairn/nn/mixture.h>
 #include <cairn/pipeline/pipeline_module.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -194,6 +196,39 @@ TEST(ParameterShare, StagesMustAgreeOnAShape) {
           error.what(),
           ::testing::HasSubstr("ranks of one model disagree"));
     }
+  });
+}
+
+struct WithExperts : torch::nn::Module {
+  explicit WithExperts(const distributed::ProcessGroup& owners)
+      : mixture(register_module(
+            "mixture",
+            std::make_shared<nn::Mixture>(
+                nn::LayerContext{.expert_group = owners},
+                nn::MixtureOptions{
+                    .expert = {.hidden = 4, .ffn = 8},
+                    .experts = 2}))) {}
+  at::Tensor forward(const at::Tensor& x) { return mixture->forward(x).hidden; }
+  std::shared_ptr<nn::Mixture> mixture;
+};
+
+TEST(ParameterShare, ExpertsAreSharedOutAsTheMeshSays) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    const auto begin = [&](const distributed::MeshShape& shape) {
+      initialize(
+          {.model = std::make_shared<WithExperts>(world.group()),
+           .mesh = distributed::ProcessMesh(world.group(), shape),
+           .config = settings(1, 2).dump(),
+           .world = world,
+           .logger = Logger({.least = LogLevel::error})});
+    };
+    begin({.data = 2, .expert = 2});
+    EXPECT_THAT(
+        error_text<ConfigError>([&] { begin({.data = 2}); }),
+        ::testing::HasSubstr(
+            "mixture.experts.up.weight: the mesh shares out experts "
+            "over other ranks than the model (1 of 2 experts "
+            "here, expert degree 1)"));
   });
 }
 

@@ -302,6 +302,12 @@ TEST(Models, RefuseWhatCannotWork) {
         }),
         HasSubstr("not shaped as the tokens"));
     EXPECT_THAT(
+        error_text<DataError>([&] {
+          model->forward(
+              {.tokens = some_tokens(), .kept = at::arange(9).view({1, 1, 9})});
+        }),
+        HasSubstr("kept tokens are 64-bit integers"));
+    EXPECT_THAT(
         error_text<CheckpointError>([&] { load_weights(*model, d, {}); }),
         HasSubstr("no tensor for a parameter"));
     const checkpoints::LazyTensor one{at::kFloat, {1}, [] {

@@ -134,6 +134,7 @@ TEST(Routing, HasNoMoreRoomThanTokens) {
   const Routes routes =
       route(at::rand({3, 4}), {.top_k = 2, .min_capacity = 64}, {});
   EXPECT_EQ(routes.capacity, 3);
+  EXPECT_EQ(route(at::rand({3, 4}), {.capacity_factor = 1e30}, {}).capacity, 3);
 }
 
 TEST(Routing, RefusesThreeExperts) {
@@ -150,23 +151,28 @@ constexpr std::int64_t hidden = 6;
 constexpr std::int64_t ffn = 8;
 constexpr std::int64_t experts = 4;
 
+MixtureOptions golden_options(const json& wanted) {
+  return {
+      .expert =
+          {.hidden = hidden,
+           .ffn = ffn,
+           .activation = Activation::relu,
+           .bias = false},
+      .experts = experts,
+      .routing =
+          {.top_k = wanted.at("top_k"),
+           .capacity_factor = 0.75,
+           .min_capacity = 2,
+           .drop_tokens = wanted.at("top_k") == 2},
+      .residual = wanted.at("residual")};
+}
+
 /// A layer as the golden ones were: weights are waves.
 struct Layer {
   Layer(const json& wanted, const LayerContext& context)
-      : mixture(
-            context,
-            {.expert =
-                 {.hidden = hidden,
-                  .ffn = ffn,
-                  .activation = Activation::relu,
-                  .bias = false},
-             .experts = experts,
-             .routing =
-                 {.top_k = wanted.at("top_k"),
-                  .capacity_factor = 0.75,
-                  .min_capacity = 2,
-                  .drop_tokens = wanted.at("top_k") == 2},
-             .residual = wanted.at("residual")}) {
+      : Layer(golden_options(wanted), context) {}
+  Layer(const MixtureOptions& options, const LayerContext& context)
+      : mixture(context, options) {
     const std::map<std::string, Tensor> whole{
         {"router.weight", waves({experts, hidden}, 2.1)},
         {"experts.up.weight", waves({experts, ffn, hidden}, 0.9)},
@@ -311,6 +317,29 @@ TEST(Mixture, IsTheSameWithPartsOfExperts) {
             1e-5));
       });
     }
+  }
+}
+
+/// Tensor parallel ranks draw from equal generators, and send the same tokens
+/// the same way.
+TEST(Mixture, IsTheSameWithPartsOfExpertsWhereMuchIsDrawn) {
+  for (const std::int64_t top_k : {1, 2}) {
+    MixtureOptions options =
+        golden_options({{"top_k", top_k}, {"residual", false}});
+    options.jitter = 0.1;
+    options.routing.drop_tokens = true;
+    options.routing.random_selection = true;
+    options.routing.sample_first = top_k == 1;
+    options.routing.sample_second = true;
+    const auto output = [&](const distributed::ProcessGroup& group) {
+      torch::manual_seed(5);
+      const Layer layer(options, {.group = group});
+      return layer.mixture.forward(golden_input()).hidden.detach();
+    };
+    const Tensor alone = output({});
+    run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+      EXPECT_TRUE(at::allclose(output(world.group()), alone, 1e-4, 1e-5));
+    });
   }
 }
 

@@ -1,4 +1,3 @@
-#include "nn/batch_linear.h"
 #include "nn/gelu.h"
 #include "nn/linear_product.h"
 #include "nn/product.h"
@@ -9,6 +8,7 @@
 #include <torch/utils.h>
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 // Our own kernels beside libtorch's operators: the same values and gradients.
@@ -19,12 +19,15 @@ namespace {
 
 using at::Tensor;
 
-void expect_close(const Tensor& ours, const Tensor& theirs) {
+void expect_close(
+    const Tensor& ours,
+    const Tensor& theirs,
+    double precision = 1e-5) {
   ASSERT_EQ(ours.sizes(), theirs.sizes());
   const double scale = theirs.numel() > 0
       ? std::max(1.0, theirs.abs().max().item<double>())
       : 1.0;
-  EXPECT_TRUE(at::allclose(ours, theirs, 1e-5, 2e-6 * scale))
+  EXPECT_TRUE(at::allclose(ours, theirs, precision, precision / 5 * scale))
       << "largest difference " << (ours - theirs).abs().max().item<double>();
 }
 
@@ -32,7 +35,8 @@ void expect_close(const Tensor& ours, const Tensor& theirs) {
 void expect_same(
     const std::vector<Tensor>& inputs,
     const std::function<Tensor(const std::vector<Tensor>&)>& ours,
-    const std::function<Tensor(const std::vector<Tensor>&)>& theirs) {
+    const std::function<Tensor(const std::vector<Tensor>&)>& theirs,
+    double precision = 1e-5) {
   std::vector<Tensor> results;
   std::vector<std::vector<Tensor>> gradients;
   for (const auto& function : {ours, theirs}) {
@@ -42,19 +46,20 @@ void expect_same(
           input.defined() ? input.detach().clone().requires_grad_() : input);
     }
     const Tensor result = function(own);
+    // Numbers that 16 bits hold exactly.
     const Tensor weights =
-        at::sin(at::arange(result.numel(), at::kFloat)).view(result.sizes());
-    (result * weights).sum().backward();
+        (at::sin(at::arange(result.numel(), at::kFloat)) * 64).round() / 64;
+    (result * weights.view(result.sizes())).sum().backward();
     results.push_back(result.detach());
     gradients.emplace_back();
     for (const Tensor& input : own) {
       gradients.back().push_back(input.defined() ? input.grad() : Tensor());
     }
   }
-  expect_close(results[0], results[1]);
+  expect_close(results[0], results[1], precision);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) {
-      expect_close(gradients[0][i], gradients[1][i]);
+      expect_close(gradients[0][i], gradients[1][i], precision);
     }
   }
 }
@@ -134,21 +139,21 @@ TEST(BatchProduct, IsLibtorchs) {
     const Tensor left = at::randn({count, rows, depth});
     const Tensor right = at::randn({count, depth, columns});
     const Tensor bias = at::randn({count, columns});
-    expect_close(batch_product(left, right), at::bmm(left, right));
+    expect_close(product(left, right), at::bmm(left, right));
     // Transposed in memory, and the same matrix many times.
     const Tensor across = right.transpose(1, 2).contiguous().transpose(1, 2);
     expect_close(
-        batch_product(left, across, bias),
+        product(left, across, bias),
         at::baddbmm(bias.unsqueeze(1), left, right));
     const Tensor same = at::randn({rows, depth}).expand({count, rows, depth});
-    expect_close(batch_product(same, right), at::bmm(same, right));
+    expect_close(product(same, right), at::bmm(same, right));
     const Tensor into = at::randn({count, rows, columns});
-    batch_product_into(into, left, across);
+    product_into(into, left, across, Into::overwrite);
     expect_close(into, at::bmm(left, right));
+    product_into(into, left, right, Into::add);
+    expect_close(into, 2 * at::bmm(left, right));
   }
-  EXPECT_THROW(
-      batch_product(at::ones({2, 3, 4}), at::ones({3, 4, 5})),
-      c10::Error);
+  EXPECT_THROW(product(at::ones({2, 3, 4}), at::ones({3, 4, 5})), c10::Error);
 }
 
 TEST(BatchLinear, IsLibtorchs) {
@@ -158,9 +163,7 @@ TEST(BatchLinear, IsLibtorchs) {
         {at::randn({6, 20, 16}),
          at::randn({6, 24, 16}),
          biased ? at::randn({6, 24}) : Tensor()},
-        [](const std::vector<Tensor>& x) {
-          return batch_linear(x[0], x[1], x[2]);
-        },
+        [](const std::vector<Tensor>& x) { return linear(x[0], x[1], x[2]); },
         [](const std::vector<Tensor>& x) {
           const Tensor product = at::bmm(x[0], x[1].transpose(1, 2));
           return x[2].defined() ? product + x[2].unsqueeze(1) : product;
@@ -259,6 +262,59 @@ TEST(Attention, IsLibtorchs) {
               .transpose(1, 2)
               .flatten(2, 3);
         });
+  }
+}
+
+/// In 16 bits: what fp32 gives, rounded at the end.
+TEST(SixteenBits, AreComputedAsPreciselyAsTheyAreStored) {
+  torch::manual_seed(5);
+  for (const auto& [type, precision] :
+       {std::pair(at::kBFloat16, 0x1p-7), std::pair(at::kHalf, 0x1p-10)}) {
+    const auto narrow = [type = type](const Tensor& x) { return x.to(type); };
+    const auto rounded = [&](const Tensor& x) {
+      return narrow(x).to(at::kFloat);
+    };
+    const auto in_type = [&](const auto& function) {
+      return [&](const std::vector<Tensor>& in) {
+        std::vector<Tensor> own;
+        for (const Tensor& x : in) {
+          own.push_back(narrow(x));
+        }
+        const Tensor result = function(own);
+        EXPECT_EQ(result.scalar_type(), type);
+        return result.to(at::kFloat);
+      };
+    };
+    expect_same(
+        {rounded(at::randn({3, 50, 64})),
+         rounded(at::randn({40, 64})),
+         rounded(at::randn({40}))},
+        in_type([](const auto& in) { return linear(in[0], in[1], in[2]); }),
+        [](const auto& in) { return at::linear(in[0], in[1], in[2]); },
+        precision);
+    expect_same(
+        {rounded(at::randn({3, 50, 64})), rounded(at::randn({3, 40, 64}))},
+        in_type([](const auto& in) { return linear(in[0], in[1], Tensor()); }),
+        [](const auto& in) { return at::bmm(in[0], in[1].transpose(1, 2)); },
+        precision);
+    const Tensor mask = at::randn({1, 1, 30, 30}).gt(-1);
+    for (const Tensor& seen : {Tensor(), mask}) {
+      const auto attention = [&](const auto& in) {
+        return attend(in[0], in[1], in[2], seen, !seen.defined(), {}, 0);
+      };
+      std::vector<Tensor> heads;
+      for (int i = 0; i < 3; ++i) {
+        heads.push_back(rounded(at::randn({2, 30, 4, 16})));
+      }
+      expect_same(heads, in_type(attention), attention, 8 * precision);
+    }
+    const Tensor left = narrow(at::randn({20, 30}));
+    const Tensor right = narrow(at::randn({30, 25}));
+    const Tensor into = narrow(at::randn({20, 25}));
+    const Tensor sum =
+        into.to(at::kFloat) + at::mm(left.to(at::kFloat), right.to(at::kFloat));
+    product_into(into, left, right, Into::add);
+    expect_close(into.to(at::kFloat), sum, precision);
   }
 }
 

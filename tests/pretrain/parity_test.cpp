@@ -146,6 +146,14 @@ void add_expert_rows(std::vector<Row>& result) {
        .recompute = true});
   add({.name = "pipeline4_zb_h1", .pipeline = 4, .schedule = "zb-h1"});
   add(
+      {.name = "top2_data2_pipeline2_expert2_recompute",
+       .model = "gpt_experts_top2",
+       .data = 2,
+       .pipeline = 2,
+       .expert = 2,
+       .stage = 1,
+       .recompute = true});
+  add(
       {.name = "data2_pipeline2_interleaved_expert2",
        .data = 2,
        .pipeline = 2,
@@ -153,6 +161,36 @@ void add_expert_rows(std::vector<Row>& result) {
        .stage = 1,
        .schedule = "interleaved",
        .virtual_layers = 1});
+}
+
+/// Groups of ranks that hold what others hold as well.
+void add_group_rows(std::vector<Row>& result) {
+  const nlohmann::json second_copy{{"zero_hpz_partition_size", 2}};
+  const nlohmann::json mics{{"mics_shard_size", 2}};
+  result.push_back(
+      {.name = "tensor2_data2_zero3_hpz2",
+       .tensor = 2,
+       .data = 2,
+       .stage = 3,
+       .zero = second_copy});
+  result.push_back(
+      {.name = "data2_pipeline2_zero3_hpz2",
+       .data = 2,
+       .pipeline = 2,
+       .stage = 3,
+       .zero = second_copy});
+  result.push_back(
+      {.name = "data2_context2_zero3_mics2",
+       .data = 2,
+       .context = 2,
+       .stage = 3,
+       .zero = mics});
+  result.push_back(
+      {.name = "tensor2_data2_zero3_mics2",
+       .tensor = 2,
+       .data = 2,
+       .stage = 3,
+       .zero = mics});
 }
 
 /// Ranks that share sequences.
@@ -241,6 +279,7 @@ void add_dropping_rows(std::vector<Row>& result) {
 
 std::vector<Row> rows() {
   std::vector<Row> result;
+  add_group_rows(result);
   add_context_rows(result);
   for (int stage = 0; stage <= 3; ++stage) {
     result.push_back(

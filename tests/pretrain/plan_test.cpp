@@ -1,4 +1,3 @@
-#include "pretrain/check_context.h"
 #include "pretrain/check_curriculum.h"
 #include "pretrain/describe_model.h"
 #include "pretrain/flags_schedule.h"
@@ -152,13 +151,14 @@ TEST(RunPlan, RefusesACurriculumThatItCannotFollow) {
                         int ranks = 1,
                         const std::string& json = four_lengths) {
     const config::Config config = config_of(flags, ranks, json);
-    check_curriculum(kind, config, plan_run(config));
+    config::check_kind(kind, config);
+    check_curriculum(config, plan_run(config));
   };
   const Words iterations{"--train-iters", "12"};
   check(Kind::gpt, iterations);
   EXPECT_THAT(
       error_text([&] { check(Kind::bert, iterations); }),
-      HasSubstr("curriculum_learning: only GPT's samples can be cut"));
+      HasSubstr("(curriculum_learning): only GPT's samples can be cut"));
   EXPECT_THAT(
       error_text([&] {
         check(Kind::gpt, {"--train-iters", "12", "--seq-length", "12"});
@@ -192,7 +192,7 @@ TEST(RunPlan, CountsTheTokensOfAnAverageLayer) {
   const config::Config config =
       config_of(flags + Words{"--lr-decay-tokens", "1248"}, 1, one_layer_drops);
   const RunPlan plan = plan_run(config);
-  check_curriculum(Kind::gpt, config, plan);
+  check_curriculum(config, plan);
   EXPECT_EQ(plan.kept_at(3), 4);
   EXPECT_EQ(plan.kept_at(4), 8);
   EXPECT_EQ(plan.kept_at(12), 16);
@@ -207,7 +207,7 @@ TEST(RunPlan, CountsTheTokensOfAnAverageLayer) {
       count_tokens(plan, {.steps = 8, .samples = 64, .tokens = 1000});
   EXPECT_EQ(behind.at(80), 1000 + 8 * (14 + 16));
   EXPECT_THAT(
-      error_text([&] { check_curriculum(Kind::bert, config, plan); }),
+      error_text([&] { config::check_kind(Kind::bert, config); }),
       HasSubstr("--random-ltd: tokens are dropped in GPT's layers only "
                 "(pretrain bert)"));
 }
@@ -267,7 +267,9 @@ TEST(DescribeModel, IsALlamaWithItsFlags) {
 
 TEST(DescribeModel, HasExperts) {
   const auto described = [](const Words& flags, Kind kind = Kind::gpt) {
-    return describe_model(kind, config_of(flags).flags, 100);
+    const config::Config config = config_of(flags);
+    config::check_kind(kind, config);
+    return describe_model(kind, config.flags, 100);
   };
   EXPECT_FALSE(described({"--num-experts", "1"}).experts);
   const auto model = described(
@@ -327,7 +329,7 @@ TEST(DescribeModel, HasBertsHeads) {
 void check_in_context(Kind kind, const Words& more) {
   const auto config =
       config_of(Words{"--context-parallel-size", "2"} + more, 4);
-  check_context(describe_model(kind, config.flags, 512), config.flags);
+  config::check_kind(kind, config);
 }
 
 std::string refused_in_context(Kind kind, const Words& more) {
@@ -415,8 +417,9 @@ TEST(Stages, HaveABlockEach) {
 std::vector<std::int64_t> blocks(
     int layers,
     int stages,
-    std::int64_t vocabulary = 8) {
-  const config::Config config = config_of({});
+    std::int64_t vocabulary = 8,
+    const Words& flags = {}) {
+  const config::Config config = config_of(flags);
   auto model = describe_model(Kind::gpt, config.flags, vocabulary);
   model.layers = layers;
   model.padded_vocabulary = model.vocabulary = vocabulary;
@@ -455,6 +458,28 @@ TEST(Stages, AreEvenWithTheHead) {
   EXPECT_THAT(blocks(12, 2, as_five_blocks), ElementsAre(8, 4));
   EXPECT_THAT(blocks(13, 3, as_five_blocks), ElementsAre(6, 6, 1));
   EXPECT_THAT(blocks(12, 2, 20 * as_five_blocks), ElementsAre(11, 1));
+  // A token passes through one of the experts only.
+  EXPECT_THAT(
+      blocks(12, 2, as_five_blocks, {"--num-experts", "64"}),
+      ElementsAre(8, 4));
+}
+
+TEST(Stages, HaveVirtualStagesByNumberOrByLayers) {
+  auto model = describe_model(Kind::gpt, config_of({}).flags, 512);
+  model.layers = 12;
+  config::DistributedFlags flags{.pipeline_parallel = 2};
+  EXPECT_EQ(chunks_of(model, flags), 1);
+  flags.layers_per_virtual_stage = 2;
+  EXPECT_EQ(chunks_of(model, flags), 3);
+  flags.layers_per_virtual_stage.reset();
+  flags.virtual_stages = 3;
+  EXPECT_EQ(chunks_of(model, flags), 3);
+  flags.virtual_stages = 7;
+  EXPECT_THAT(
+      error_text([&] { chunks_of(model, flags); }),
+      HasSubstr("--num-virtual-stages-per-pipeline-rank: the layers do not "
+                "fill the virtual stages (12 layers, 7 virtual stages on each "
+                "rank, 2 stages)"));
 }
 
 TEST(Stages, AreCutAsTheConfigurationSays) {

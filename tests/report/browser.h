@@ -3,6 +3,7 @@
 #include "support/command.h"
 #include "support/temporary_folder.h"
 
+#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -69,6 +70,21 @@ class Browser {
 
  private:
   TemporaryFolder folder_;
+};
+
+/// Skipped where there is no browser, but never where changes are judged.
+class BrowserTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (Browser::find()) {
+      return;
+    }
+    const char* missing = "no Chromium here: install the package chromium";
+    if (::getenv("CI") != nullptr) {
+      FAIL() << missing;
+    }
+    GTEST_SKIP() << missing;
+  }
 };
 
 } // namespace cairn::testing

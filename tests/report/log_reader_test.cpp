@@ -93,6 +93,9 @@ TEST(LogReader, KnowsARestartWithoutARecordOfIt) {
              "{\"step\":2,\"validation lm loss\":4}\n"
              "{\"step\":3,\"lm loss\":3}\n{\"step\":2,\"lm loss\":4.5}\n");
   EXPECT_EQ(log.restarts, 1);
+  ASSERT_EQ(log.starts.size(), 2U);
+  EXPECT_EQ(log.starts[1].step, 1);
+  EXPECT_EQ(log.starts[1].reached, 3);
   EXPECT_THAT(steps(log, "lm loss"), ElementsAre(1, 2));
   EXPECT_EQ(log.curve("lm loss")->last(), 4.5);
   EXPECT_EQ(log.curve("validation lm loss"), nullptr);

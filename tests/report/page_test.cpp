@@ -173,10 +173,9 @@ TEST(Page, WhatStandsInTheWayIsSaid) {
   EXPECT_EQ(default_page({folder.path()}), folder / "report.html");
 }
 
-TEST(Page, ABrowserDrawsIt) {
-  if (!Browser::find()) {
-    GTEST_SKIP() << "no Chromium here: install the package chromium";
-  }
+class PageInABrowser : public testing::BrowserTest {};
+
+TEST_F(PageInABrowser, ABrowserDrawsIt) {
   const TemporaryFolder folder;
   for (const char* run : {"one", "two"}) {
     std::filesystem::create_directories(folder / run);
@@ -217,10 +216,7 @@ TEST(Page, ABrowserDrawsIt) {
   }
 }
 
-TEST(Page, ShowsValuesAndZooms) {
-  if (!Browser::find()) {
-    GTEST_SKIP() << "no Chromium here: install the package chromium";
-  }
+TEST_F(PageInABrowser, ShowsValuesAndZooms) {
   const TemporaryFolder folder;
   const auto log = folder.write("log.jsonl", log_text(60, 0.3));
   write_report({log}, folder / "log.html");
@@ -261,10 +257,7 @@ TEST(Page, ShowsValuesAndZooms) {
           HasSubstr("class=\"curve raw\"")));
 }
 
-TEST(Page, LooksAgainAndKeepsTheZoom) {
-  if (!Browser::find()) {
-    GTEST_SKIP() << "no Chromium here: install the package chromium";
-  }
+TEST_F(PageInABrowser, LooksAgainAndKeepsTheZoom) {
   const TemporaryFolder folder;
   const auto data_after = [&](int steps, std::uint64_t version) {
     RunSet runs({folder.write("log.jsonl", log_text(steps, 0.3))});
@@ -294,6 +287,29 @@ TEST(Page, LooksAgainAndKeepsTheZoom) {
           HasSubstr(">25</text>"),
           Not(HasSubstr(">50</text>")),
           HasSubstr("<span class=\"live right\">live</span>")));
+}
+
+TEST_F(PageInABrowser, SaysWhenARunFallsSilent) {
+  const TemporaryFolder folder;
+  RunSet runs({folder.write("log.jsonl", log_text(40, 0.3))});
+  runs.update();
+  const double last = *runs.runs().front().log.last_time;
+  testing::HttpServer server;
+  server.answer(
+      "/",
+      {{.body = html_page(
+            "run",
+            page_data(
+                runs.runs(),
+                {.made = last + 119, .refresh = 0.5, .version = 1}))}});
+  server.answer("/data.json?after=1", {{.status = 204}});
+  const auto now = Browser().look(server.address("/"), 700, 10);
+  EXPECT_THAT(now.document, HasSubstr(">running<"));
+  const auto later = Browser().look(server.address("/"), 700);
+  EXPECT_EQ(later.console, "");
+  EXPECT_THAT(
+      later.document,
+      AllOf(HasSubstr(">no end<"), HasSubstr("last line 2 min ")));
 }
 
 } // namespace

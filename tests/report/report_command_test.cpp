@@ -135,10 +135,9 @@ TEST(ReportCommand, FollowsARunUntilCtrlC) {
   EXPECT_EQ(ended.err, "");
 }
 
-TEST(ReportCommand, TheLivePageFollowsInABrowser) {
-  if (!testing::Browser::find()) {
-    GTEST_SKIP() << "no Chromium here: install the package chromium";
-  }
+class ReportInABrowser : public testing::BrowserTest {};
+
+TEST_F(ReportInABrowser, TheLivePageFollowsInABrowser) {
   const TemporaryFolder folder;
   const auto log = folder.write("log.jsonl", "{\"step\":1,\"lm loss\":5}\n");
   Command watching(report({folder.path().string(), "--watch", "--port", "0"}));

@@ -23,7 +23,7 @@ MaskedText::MaskedText(
         {.what = "there is no such folder with a tokenizer",
          .where = options.tokenizer,
          .remedy = "--tokenizer FOLDER, with RoBERTa's vocab.json and "
-                   "merges.txt"});
+                   "merges.txt: `cairn data download roberta-base`"});
   }
   tokenizer_ = cairn::text::load_tokenizer(
       {.type = "RobertaTokenizer",

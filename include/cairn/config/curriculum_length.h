@@ -15,5 +15,7 @@ std::int64_t curriculum_length(
 
 /// "64 to 1024 tokens over 15000 steps (fixed_linear)"
 std::string describe(const CurriculumConfig& curriculum);
+/// "128 to 1024 tokens over 15000 steps in 22 of 24 layers"
+std::string describe(const RandomLtdConfig& dropping);
 
 } // namespace cairn::config

@@ -170,10 +170,12 @@ struct DistributedFlags {
   std::int64_t tensor_parallel = 1;
   std::int64_t pipeline_parallel = 1;
   std::int64_t context_parallel = 1;
+  std::optional<std::int64_t> ds_sequence_parallel; ///< context_parallel has it
   std::int64_t expert_parallel = 1;
   ContextParallelKind context_parallel_kind = ContextParallelKind::ring;
   bool sequence_parallel = false;
   std::optional<std::int64_t> layers_per_virtual_stage;
+  std::optional<std::int64_t> virtual_stages; ///< of a rank
   PipelineSchedule pipeline_schedule = PipelineSchedule::one_f_one_b;
   bool no_pipeline_parallel = false;
   DdpImpl ddp_impl = DdpImpl::torch;
@@ -183,6 +185,10 @@ struct DistributedFlags {
   std::optional<Backend> backend; ///< absent: nccl on GPUs, gloo on CPUs
   std::int64_t timeout_minutes = 10;
   std::int64_t local_rank = -1; ///< -1: not started by a launcher
+
+  bool has_virtual_stages() const {
+    return layers_per_virtual_stage || virtual_stages;
+  }
 };
 
 struct ValidationFlags {

@@ -1,21 +1,16 @@
 #pragma once
 
 #include <cairn/config/flags.h>
+#include <cairn/config/model_kind.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 // How large the model is that flags describe. It is counted; nothing is built.
 
 namespace cairn::config {
-
-enum class ModelKind { gpt, bert, t5 };
-
-/// Of "gpt", "bert" and "t5".
-std::optional<ModelKind> model_kind_named(std::string_view name);
 
 /// A layer as pipelines are cut: `type` is what pipeline.partition may name.
 struct LayerSize {

@@ -75,6 +75,7 @@ struct RandomLtdConfig {
   bool data_efficiency = false; ///< the sections that it is in are enabled
   bool data_routing = false;
   bool enabled = false;
+  bool is_on() const { return data_efficiency && data_routing && enabled; }
   std::int64_t seed = 1234;
   std::optional<std::int64_t> total_layers;
   std::optional<std::int64_t> layer_count;

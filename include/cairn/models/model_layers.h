@@ -23,6 +23,7 @@ struct ModelLayer {
   /// Layers with the same key are one module, on all stages that have it.
   std::string tied_key{};
   std::int64_t parameters = 0; ///< elements, of the whole layer
+  std::int64_t untouched = 0;  ///< … of experts that a token does not go to
   std::function<std::shared_ptr<torch::nn::Module>()> build{};
   std::function<Tensors(torch::nn::Module&, const Tensors&)> forward{};
 };

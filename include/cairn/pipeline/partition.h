@@ -30,6 +30,12 @@ struct LayerFacts {
   double parameters = 0;
 };
 
+/// As even in work as can be: layers of the type "block" weigh one each, those
+/// of the type "head" as many as have their parameters, others nothing.
+/// `equal_blocks`: heads only decide where blocks are left over. Heads weigh on
+/// the last block, so that no stage has heads alone.
+PartitionMethod by_work(std::span<const LayerFacts> layers, bool equal_blocks);
+
 /// Where to cut: stage s has the layers from cuts[s] up to cuts[s + 1], at
 /// least one. The same on every rank. Throws ConfigError if there are fewer
 /// layers than stages, or no layer matches.

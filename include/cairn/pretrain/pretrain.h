@@ -2,6 +2,7 @@
 
 #include <cairn/base/log.h>
 #include <cairn/config/config.h>
+#include <cairn/config/model_kind.h>
 #include <cairn/distributed/init_distributed.h>
 
 #include <cstdint>
@@ -12,8 +13,7 @@
 
 namespace cairn::pretrain {
 
-enum class Kind { gpt, bert, t5 };
-std::string_view name_of(Kind kind);
+using Kind = config::ModelKind;
 
 /// Why a run came to its end.
 enum class Ended {

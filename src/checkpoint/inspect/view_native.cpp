@@ -56,7 +56,7 @@ CheckpointView view_native(const fs::path& folder) {
   view.state = {{"step", manifest.step}};
   view.about = {{"tag", manifest.tag}, {"saved", utc_time(manifest.saved_at)}};
   for (const auto& [key, value] : manifest.state.items()) {
-    const bool layout = key == "ranks" || key == "zero_stage";
+    const bool layout = key == "ranks" || key == "zero_stage" || key == "mesh";
     (layout ? view.about : view.state)[key] = value;
   }
   std::uint64_t bytes = 0;

@@ -7,6 +7,15 @@
 
 namespace cairn::kernels::cpu {
 
+bool multiplies_bf16() {
+#if defined(__aarch64__)
+  static const bool known = (::getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+  return known;
+#else
+  return false;
+#endif
+}
+
 std::vector<const Table*> runnable_tables() {
   std::vector<const Table*> tables{&portable_table};
 #if defined(__x86_64__)
@@ -19,7 +28,7 @@ std::vector<const Table*> runnable_tables() {
   }
 #elif defined(__aarch64__)
   tables.push_back(&neon_table); // every such CPU has it
-  if ((::getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0) {
+  if (multiplies_bf16()) {
     tables.push_back(&neon_bf16_table);
   }
 #endif

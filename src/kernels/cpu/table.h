@@ -46,4 +46,7 @@ std::vector<const Table*> runnable_tables();
 /// The quickest.
 const Table& table();
 
+/// Whether it is an Arm CPU that multiplies matrices of bf16.
+bool multiplies_bf16();
+
 } // namespace cairn::kernels::cpu

@@ -59,8 +59,9 @@ function duration(seconds) {
   if (!finite(seconds) || seconds < 0) return "";
   if (seconds < 10) return `${trimmed(seconds.toFixed(seconds < 1 ? 2 : 1))} s`;
   if (seconds < 99.5) return `${Math.round(seconds)} s`;
-  if (seconds < 5970) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  const whole = Math.round(seconds), minutes = Math.round(seconds / 60);
+  if (seconds < 5970) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  if (seconds < 172800) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
   return `${trimmed((seconds / 86400).toFixed(1))} days`;
 }
 function moment(seconds) {
@@ -136,6 +137,8 @@ function received(json) {
   return json;
 }
 let data = received(JSON.parse(document.getElementById("data").textContent));
+let receivedAt = performance.now();
+let stale = false, shownStates = "";
 const state = {
   axis: "iterations", // or tokens, hours
   smoothing: 0,
@@ -534,10 +537,14 @@ function lossName(run) {
   const names = Object.keys(run.curves).map((n) => n.replace(/^(validation|test) /, ""));
   return names.find((n) => n === "lm loss") || names.find((n) => n.endsWith("loss")) || "lm loss";
 }
+/// By the clock of the machine that the data is from; a page that is not live stays at its time.
+function now() {
+  return data.made + (data.refresh ? (performance.now() - receivedAt) / 1000 : 0);
+}
 function stateOf(run) {
   const complete = finite(run.iterations) && run.last_step >= run.iterations;
   if (run.end) return { text: complete ? "done" : "stopped", note: run.end.reason, good: true };
-  const silent = data.made - run.last_time;
+  const silent = now() - run.last_time;
   const pace = (run.last_time - run.first_time) / Math.max(1, run.records);
   if (finite(silent) && silent < Math.max(120, 10 * pace)) return { text: "running", good: true };
   if (complete) return { text: "done", good: true };
@@ -764,7 +771,14 @@ function chartSections() {
   }
 }
 
+/// What time alone changes, to the minute.
+function states() {
+  return data.runs.map((run) => `${stateOf(run).text} ${run.end ? 0 : Math.floor((now() - run.last_time) / 60)}`).join();
+}
+
 function render() {
+  stale = false;
+  shownStates = states();
   const scroll = window.scrollY;
   const open = [...document.querySelectorAll("details")].map((node) => node.open);
   head();
@@ -784,11 +798,13 @@ async function follow() {
     const reply = await fetch(`data.json?after=${data.version}`, { cache: "no-store" });
     if (reply.status === 200) {
       data = received(await reply.json());
-      stale = pointing;
-      if (!stale) render();
+      receivedAt = performance.now();
+      stale = true;
     } else if (reply.status !== 204) {
       throw new Error(await reply.text());
     }
+    stale = stale || states() !== shownStates; // a run may have fallen silent
+    if (stale && !pointing) render();
     if (parts.live) { parts.live.className = "live right"; parts.live.textContent = "live"; }
   } catch (error) {
     if (parts.live) {
@@ -800,12 +816,12 @@ async function follow() {
 }
 
 // While a range is dragged nothing is replaced.
-let pointing = false, stale = false;
+let pointing = false;
 document.addEventListener("pointerdown", () => { pointing = true; });
 for (const name of ["pointerup", "pointercancel"]) {
   document.addEventListener(name, () => {
     pointing = false;
-    if (stale) { stale = false; render(); }
+    if (stale) render();
   });
 }
 
