@@ -283,11 +283,12 @@ void run(const Options& options) {
       options.memory_limit > 0
           ? std::optional(static_cast<std::uint64_t>(options.memory_limit))
           : std::nullopt);
+  std::vector<std::string> flags;
+  if (options.stages > 1) {
+    flags = {"--pipeline-model-parallel-size", std::to_string(options.stages)};
+  }
   const auto config = config::Config::load(
-      {.file = options.config,
-       .flags =
-           {"--pipeline-model-parallel-size", std::to_string(options.stages)},
-       .world_size = world.size()});
+      {.file = options.config, .flags = flags, .world_size = world.size()});
   const Setting setting{
       options,
       config,

@@ -23,6 +23,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -122,14 +123,22 @@ Versions versions_of(const distributed::World& world) {
   return versions;
 }
 
-/// A run that keeps checkpoints keeps its log beside them; an empty name is
-/// none.
-std::optional<std::string> log_file(const config::Flags& flags) {
-  const auto& given = flags.logging.jsonl;
-  if (!given && flags.checkpointing.save) {
-    return *flags.checkpointing.save + "/log.jsonl";
+/// A training that keeps checkpoints keeps its log beside them, a line where
+/// the terminal gets one. An empty name is none.
+void set_log_file(config::Config& config) {
+  config::LoggingFlags& logging = config.flags.logging;
+  const auto& save = config.flags.checkpointing.save;
+  if (!logging.jsonl && save && !config.flags.validation.skip_train) {
+    logging.jsonl = (std::filesystem::path(*save) / "log.jsonl").string();
+    const bool others = logging.tensorboard_dir ||
+        config.deepspeed.tensorboard.enabled ||
+        config.deepspeed.csv_monitor.enabled;
+    if (!others && !config.given.contains("--tensorboard-log-interval")) {
+      logging.tensorboard_log_interval = logging.log_interval;
+    }
+  } else if (logging.jsonl && logging.jsonl->empty()) {
+    logging.jsonl.reset();
   }
-  return given && given->empty() ? std::nullopt : given;
 }
 
 /// A page of the run beside its log; what stands in the way is only said.
@@ -160,7 +169,7 @@ int run_pretrain(const Arguments& arguments) {
   const auto dry = take_dry_run(flags, here.world_size);
   config::Config config = config::Config::load(
       {.flags = flags, .world_size = dry.value_or(here.world_size)});
-  config.flags.logging.jsonl = log_file(config.flags);
+  set_log_file(config);
   if (dry) {
     const std::string plan = pretrain::dry_run(kind, config);
     if (here.rank == 0) {

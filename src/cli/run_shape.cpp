@@ -5,6 +5,7 @@
 #include <cairn/base/error.h>
 #include <cairn/config/curriculum_length.h>
 #include <cairn/config/elastic_batch.h>
+#include <cairn/config/virtual_stages.h>
 #include <cairn/pipeline/partition.h>
 
 #include <fmt/format.h>
@@ -22,46 +23,52 @@ namespace {
 using config::Config;
 using config::LayerSize;
 
+/// Where pretrain cuts, which looks at whole layers: those of one tensor
+/// parallel rank.
 std::vector<int> cuts_of(
     const std::vector<LayerSize>& layers,
     const Config& config) {
-  const std::int64_t stages = config.flags.distributed.pipeline_parallel;
-  if (stages == 1) {
-    return {0, static_cast<int>(layers.size())};
-  }
+  const config::DistributedFlags& flags = config.flags.distributed;
   const auto blocks = std::ranges::count(layers, "block", &LayerSize::type);
-  if (stages > blocks) {
+  if (flags.pipeline_parallel > blocks) {
     throw ConfigError(
-        {.what = fmt::format("{} stages for {} layers", stages, blocks),
+        {.what = fmt::format(
+             "{} stages for {} layers",
+             flags.pipeline_parallel,
+             blocks),
          .where = "--pipeline-model-parallel-size",
          .remedy = fmt::format("use at most {} stages", blocks)});
   }
-  std::vector<pipeline::LayerFacts> facts;
+  std::vector<pipeline::LayerFacts> all;
+  std::vector<pipeline::LayerFacts> passed; // by a token
   for (const LayerSize& layer : layers) {
-    facts.push_back(
+    all.push_back({layer.type, static_cast<double>(layer.parameters)});
+    passed.push_back(
         {layer.type, static_cast<double>(layer.parameters - layer.untouched)});
   }
-  // As pretrain cuts them.
+  const int parts = static_cast<int>(flags.pipeline_parallel) *
+      config::virtual_stages(flags, blocks);
   return pipeline::partition(
-      facts,
-      static_cast<int>(stages),
+      all,
+      parts,
       config.given.contains("pipeline.partition")
           ? pipeline::PartitionMethod::parse(
                 config.deepspeed.pipeline.partition)
-          : pipeline::by_work(
-                facts,
-                config.flags.distributed.has_virtual_stages()));
+          : pipeline::by_work(passed, flags.has_virtual_stages()));
 }
 
+/// `layers`: what a rank has of them.
 std::vector<StageShape> stages_of(
     const std::vector<LayerSize>& layers,
+    const std::vector<int>& cuts,
     const Config& config) {
-  const std::vector<int> cuts = cuts_of(layers, config);
-  std::vector<StageShape> stages;
+  std::vector<StageShape> stages(
+      static_cast<std::size_t>(config.flags.distributed.pipeline_parallel));
   std::set<std::string> owned; // tied layers belong to their first stage
+  std::vector<std::set<std::string>> here(stages.size());
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-    StageShape stage;
-    std::set<std::string> here;
+    const std::size_t place = i % stages.size();
+    StageShape& stage = stages[place];
     for (int at = cuts[i]; at < cuts[i + 1]; ++at) {
       const LayerSize& layer = layers[static_cast<std::size_t>(at)];
       stage.blocks += layer.type == "block" ? 1 : 0;
@@ -71,14 +78,13 @@ std::vector<StageShape> stages_of(
       const std::int64_t parameters =
           layer.parameters - layer.experts + experts;
       stage.experts += experts;
-      if (!tied || here.insert(layer.tie).second) {
+      if (!tied || here[place].insert(layer.tie).second) {
         stage.held += parameters;
       }
       if (!tied || owned.insert(layer.tie).second) {
         stage.owned += parameters;
       }
     }
-    stages.push_back(stage);
   }
   return stages;
 }
@@ -297,7 +303,12 @@ RunShape shape_of(config::ModelKind kind, const Config& config) {
       .kind = kind,
       .model = config::model_size(kind, config.flags),
       .policy = zero::policy_of(config.deepspeed.zero)};
-  shape.stages = stages_of(shape.model.rank_layers, config);
+  config::Flags whole = config.flags;
+  whole.distributed.tensor_parallel = 1;
+  shape.stages = stages_of(
+      shape.model.rank_layers,
+      cuts_of(config::model_size(kind, whole).rank_layers, config),
+      config);
   shape.largest = static_cast<std::size_t>(
       std::ranges::max_element(shape.stages, {}, &StageShape::held) -
       shape.stages.begin());

@@ -118,8 +118,7 @@ void check_sequence(const Config& config) {
   }
 }
 
-void check_layers(const Config& config) {
-  const ModelFlags& model = config.flags.model;
+void check_pipeline(const Config& config) {
   const DistributedFlags& degrees = config.flags.distributed;
   if (degrees.no_pipeline_parallel && degrees.pipeline_parallel > 1) {
     refuse(
@@ -136,7 +135,8 @@ void check_layers(const Config& config) {
         config,
         "--pipeline-schedule",
         "the interleaved schedule needs virtual stages",
-        "set --num-layers-per-virtual-pipeline-stage");
+        "set --num-layers-per-virtual-pipeline-stage or "
+        "--num-virtual-stages-per-pipeline-rank");
   }
   if (degrees.has_virtual_stages()) {
     const std::string by_layers = "--num-layers-per-virtual-pipeline-stage";
@@ -162,31 +162,6 @@ void check_layers(const Config& config) {
           config,
           flag,
           "virtual stages need --pipeline-model-parallel-size of 2 or more");
-    }
-    // T5 has as many once more: its stages are counted when they are cut.
-    const bool t5 = model.encoder_num_layers || model.decoder_num_layers ||
-        config.flags.data.decoder_seq_length;
-    if (model.num_layers && !t5) {
-      divides(
-          config,
-          "--num-layers",
-          *model.num_layers,
-          "--pipeline-model-parallel-size",
-          degrees.pipeline_parallel);
-      const std::int64_t on_stage =
-          *model.num_layers / degrees.pipeline_parallel;
-      const std::int64_t count = degrees.virtual_stages
-          ? *degrees.virtual_stages
-          : *degrees.layers_per_virtual_stage;
-      if (on_stage % count != 0) {
-        refuse(
-            config,
-            flag,
-            fmt::format(
-                "{} does not divide the {} layers of a stage",
-                count,
-                on_stage));
-      }
     }
   }
 }
@@ -294,7 +269,7 @@ void check_rampup(const Config& config) {
 void check_shapes(const Config& config) {
   check_model(config);
   check_sequence(config);
-  check_layers(config);
+  check_pipeline(config);
   check_experts(config);
   check_rampup(config);
 }

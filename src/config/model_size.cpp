@@ -17,7 +17,7 @@ using Integer = std::int64_t;
 // So that nothing overflows: a layer has at most 2^50 parameters.
 constexpr Integer largest_width = Integer{1} << 22;
 constexpr Integer largest_table = Integer{1} << 30;
-constexpr Integer most_layers = 10'000;
+constexpr Integer most_layers = 3'000;
 constexpr Integer most_in_experts = Integer{1} << 52; // of a layer
 
 Integer said(

@@ -318,7 +318,7 @@ void Core::restore_generators(
     const json& state) {
   // Ranks of a tensor group must draw alike, which those of another layout
   // did not.
-  const json cut = state.value("mesh", json::object());
+  const json cut = state.value("mesh", mesh_degrees()); // older: not told
   if (state.at("ranks") != world_.size() || cut != mesh_degrees()) {
     if (world_.rank() == 0) {
       logger_.info(

@@ -5,8 +5,6 @@
 #include "nn/token_shares.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/mm.h>
-#include <cairn/nn/deferred_gradients.h>
 
 namespace cairn::nn {
 namespace {
@@ -195,10 +193,8 @@ at::Tensor row_linear(
   if (group.size() == 1) {
     return linear(x, weight, bias);
   }
-  // A product of its own rather than a view of one: it is summed in place.
-  const at::Tensor part = DeferWeightGradients::current()
-      ? nn::linear(flat_tokens(x), weight, at::Tensor())
-      : at::mm(flat_tokens(x), weight.t());
+  // Of a matrix, linear() gives no view: it is summed in place.
+  const at::Tensor part = linear(flat_tokens(x), weight, at::Tensor());
   const std::vector<std::int64_t> shape{x.size(0), x.size(1), weight.size(0)};
   const at::Tensor sum = split_tokens
       ? scatter_tokens(part.view(shape), group)

@@ -1,6 +1,7 @@
 #include "pretrain/stages.h"
 
 #include <cairn/base/error.h>
+#include <cairn/config/virtual_stages.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -116,36 +117,6 @@ pipeline::PartitionMethod partition_of(
       config.flags.distributed.has_virtual_stages());
 }
 
-int chunks_of(
-    const ModelDescription& d,
-    const config::DistributedFlags& flags) {
-  if (!flags.has_virtual_stages()) {
-    return 1;
-  }
-  const std::int64_t layers = block_count(d);
-  const std::int64_t stages = flags.pipeline_parallel;
-  const std::int64_t each = flags.layers_per_virtual_stage.value_or(
-      layers / stages / flags.virtual_stages.value_or(1));
-  const std::int64_t chunks =
-      each > 0 ? flags.virtual_stages.value_or(layers / stages / each) : 0;
-  if (chunks == 0 || chunks * each * stages != layers) {
-    throw ConfigError(
-        {.what = "the layers do not fill the virtual stages",
-         .where = flags.virtual_stages
-             ? "--num-virtual-stages-per-pipeline-rank"
-             : "--num-layers-per-virtual-pipeline-stage",
-         .values = fmt::format(
-             "{} layers, {} {}, {} stages",
-             layer_counts(d),
-             flags.virtual_stages.value_or(each),
-             flags.virtual_stages ? "virtual stages on each rank"
-                                  : "on each virtual stage",
-             stages),
-         .remedy = "let the layers be a multiple of the other two together"});
-  }
-  return static_cast<int>(chunks);
-}
-
 void check_stages(
     const ModelDescription& d,
     const config::Config& config,
@@ -172,7 +143,7 @@ void check_stages(
   }
   const std::vector<int> cuts = pipeline::partition(
       facts,
-      stages * chunks_of(d, config.flags.distributed),
+      stages * config::virtual_stages(config.flags.distributed, block_count(d)),
       partition_of(config, layers));
   const auto stage_of = [&](std::size_t part) {
     return static_cast<int>(part) % stages;
@@ -226,7 +197,8 @@ std::shared_ptr<pipeline::PipelineModule> build_stage(
   for (const models::ModelLayer& layer : model.layers) {
     layers.push_back(spec_of(layer));
   }
-  place.chunks = chunks_of(d, config.flags.distributed);
+  place.chunks =
+      config::virtual_stages(config.flags.distributed, block_count(d));
   place.partition = partition_of(config, model.layers);
   if (build.loss) {
     place.loss = build.loss(model);

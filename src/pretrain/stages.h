@@ -37,12 +37,6 @@ models::LayerInputs pretraining_inputs(
     const checkpoints::ModelDescription& description,
     const config::Flags& flags);
 
-/// Chunks of the model on each stage: one, or as many as virtual stages are
-/// asked for. Throws ConfigError if they do not come out even.
-int chunks_of(
-    const checkpoints::ModelDescription& description,
-    const config::DistributedFlags& flags);
-
 /// The layers that one stage has: `place` says which; its chunks, partition and
 /// loss are set here.
 std::shared_ptr<pipeline::PipelineModule> build_stage(

@@ -105,8 +105,13 @@ TEST_F(Pretrain, GoesOnWithOtherRanks) {
             HasSubstr(
                 "going on after iteration " + std::to_string(iterations - 2)),
             // Ranks of a tensor group draw alike, those that saved did not.
-            HasSubstr("random generators go on as they are")));
+            HasSubstr("random generators go on as they are"),
+            HasSubstr("the run as a page: " + path("spread/log.html"))));
   }
+  // The log of all three, beside the checkpoints.
+  EXPECT_EQ(values("spread/log.jsonl", "lm loss").size(), 4U);
+  succeed(cairn(gpt(2) + saving("without") + Words{"--log-jsonl", ""}));
+  EXPECT_FALSE(std::filesystem::exists(path("without/log.jsonl")));
 }
 
 /// Ranks that share every sequence follow one that has them whole, in training

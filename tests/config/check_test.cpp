@@ -1,6 +1,7 @@
 #include "support/error_text.h"
 
 #include <cairn/config/config.h>
+#include <cairn/config/virtual_stages.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -53,16 +54,6 @@ TEST(Check, Shapes) {
       "--seq-length: 2048 tokens, but --max-position-embeddings is 1024; raise "
       "--max-position-embeddings");
   accept({"--num-layers", "25", "--pipeline-model-parallel-size", "4"});
-  EXPECT_EQ(
-      error_of(
-          {"--num-layers",
-           "25",
-           "--pipeline-model-parallel-size",
-           "4",
-           "--num-layers-per-virtual-pipeline-stage",
-           "2"}),
-      "--num-layers: 25 is not divisible by --pipeline-model-parallel-size 4; "
-      "make it a multiple of 4, or change --pipeline-model-parallel-size");
   EXPECT_NE(
       error_of({"--seq-length", "100", "--context-parallel-size", "8"}),
       "");
@@ -126,11 +117,6 @@ TEST(Check, Pipelines) {
       Config::load({.flags = by_number, .world_size = 2})
           .flags.distributed.pipeline_schedule,
       PipelineSchedule::interleaved);
-  by_number[1] = "14";
-  EXPECT_EQ(
-      error_of(by_number),
-      "--num-virtual-stages-per-pipeline-rank: 3 does not divide the 7 layers "
-      "of a stage");
   by_number.insert(
       by_number.end(),
       {"--num-layers-per-virtual-pipeline-stage", "2"});
@@ -143,6 +129,28 @@ TEST(Check, Pipelines) {
       error_of(
           {"--no-pipeline-parallel", "--pipeline-model-parallel-size", "2"}),
       "--no-pipeline-parallel: contradicts --pipeline-model-parallel-size 2");
+}
+
+TEST(VirtualStages, ByNumberOrByLayers) {
+  DistributedFlags flags{.pipeline_parallel = 2};
+  EXPECT_EQ(virtual_stages(flags, 12), 1);
+  flags.layers_per_virtual_stage = 2;
+  EXPECT_EQ(virtual_stages(flags, 12), 3);
+  EXPECT_EQ(
+      error_text([&] { virtual_stages(flags, 25); }),
+      "--num-layers-per-virtual-pipeline-stage: the layers do not fill the "
+      "virtual stages (25 layers, 2 on each virtual stage, 2 stages); let the "
+      "layers be a multiple of the other two together");
+  flags.layers_per_virtual_stage.reset();
+  flags.virtual_stages = 3;
+  EXPECT_EQ(virtual_stages(flags, 12), 3);
+  flags.virtual_stages = 7;
+  EXPECT_EQ(
+      error_text([&] { virtual_stages(flags, 12); }),
+      "--num-virtual-stages-per-pipeline-rank: the layers do not fill the "
+      "virtual stages (12 layers, 7 virtual stages on each rank, 2 stages); "
+      "let "
+      "the layers be a multiple of the other two together");
 }
 
 TEST(Check, Experts) {

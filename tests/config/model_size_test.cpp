@@ -112,7 +112,7 @@ TEST(ModelSize, WhatCannotBeIsRefused) {
   EXPECT_THAT(
       refusal({"--tensor-model-parallel-size", "3"}, 3),
       HasSubstr("8 do not divide over 3"));
-  EXPECT_THAT(refusal({"--num-layers", "10001"}), HasSubstr("use 1 to 10000"));
+  EXPECT_THAT(refusal({"--num-layers", "3001"}), HasSubstr("use 1 to 3000"));
   EXPECT_THAT(
       refusal({"--hidden-size", "4611686018427387904"}),
       HasSubstr("--hidden-size"));

@@ -464,24 +464,6 @@ TEST(Stages, AreEvenWithTheHead) {
       ElementsAre(8, 4));
 }
 
-TEST(Stages, HaveVirtualStagesByNumberOrByLayers) {
-  auto model = describe_model(Kind::gpt, config_of({}).flags, 512);
-  model.layers = 12;
-  config::DistributedFlags flags{.pipeline_parallel = 2};
-  EXPECT_EQ(chunks_of(model, flags), 1);
-  flags.layers_per_virtual_stage = 2;
-  EXPECT_EQ(chunks_of(model, flags), 3);
-  flags.layers_per_virtual_stage.reset();
-  flags.virtual_stages = 3;
-  EXPECT_EQ(chunks_of(model, flags), 3);
-  flags.virtual_stages = 7;
-  EXPECT_THAT(
-      error_text([&] { chunks_of(model, flags); }),
-      HasSubstr("--num-virtual-stages-per-pipeline-rank: the layers do not "
-                "fill the virtual stages (12 layers, 7 virtual stages on each "
-                "rank, 2 stages)"));
-}
-
 TEST(Stages, AreCutAsTheConfigurationSays) {
   for (const Kind kind : {Kind::gpt, Kind::bert, Kind::t5}) {
     for (const char* partition :

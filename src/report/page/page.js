@@ -773,7 +773,10 @@ function chartSections() {
 
 /// What time alone changes, to the minute.
 function states() {
-  return data.runs.map((run) => `${stateOf(run).text} ${run.end ? 0 : Math.floor((now() - run.last_time) / 60)}`).join();
+  return data.runs.map((run) => {
+    const state = stateOf(run);
+    return state.bad ? `silent ${Math.floor((now() - run.last_time) / 60)}` : state.text;
+  }).join();
 }
 
 function render() {
