@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
 #include <string>
 
 namespace cairn::testing::bench_configs_test {
@@ -17,8 +18,9 @@ using ::testing::HasSubstr;
 
 class BenchConfigs : public ::testing::Test {
  protected:
-  Result run_bench(const Words& more) const {
-    Words words{
+  /// `line` begins with what runs it, such as `env`.
+  Result run_bench(const Words& more, Words line = {}) const {
+    const Words small{
         "python3",
         CAIRN_SOURCE_DIR "/bench/configs/run.py",
         "--build",
@@ -35,8 +37,9 @@ class BenchConfigs : public ::testing::Test {
         "1",
         "--warm-up",
         "1"};
-    words.insert(words.end(), more.begin(), more.end());
-    Result result = run(words);
+    line.insert(line.end(), small.begin(), small.end());
+    line.insert(line.end(), more.begin(), more.end());
+    Result result = run(line);
     EXPECT_EQ(result.code, 0) << result.out << result.err;
     return result;
   }
@@ -82,6 +85,22 @@ TEST_F(BenchConfigs, TrainResNetToo) {
           HasSubstr("resnet18: 0.0 million parameters, 4 channels"),
           HasSubstr("\n| zero3 | 2 | "),
           HasSubstr("\n| fp16 | 2 | ")));
+}
+
+/// A program that answers as nvidia-smi does, on a machine with two GPUs, of
+/// which one rank has the first.
+TEST_F(BenchConfigs, TellWhatNvidiaSmiReads) {
+  folder_.write_script(
+      "nvidia-smi",
+      "#!/bin/sh\nprintf '1234, 50\\n77, [N/A]\\n'\n");
+  const Result result = run_bench(
+      {"--model", "gpt-lite", "--layers", "1", "--width", "16", "serial"},
+      {"env", "PATH=" + folder_.path().string() + ":" + ::getenv("PATH")});
+  EXPECT_THAT(
+      result.out,
+      AllOf(
+          HasSubstr(" | nvidia-smi: memory | GPU busy |"),
+          HasSubstr(" | 1.29 GB | 50 % |\n")));
 }
 
 TEST_F(BenchConfigs, FindTheLargestModelThatFits) {
