@@ -178,7 +178,7 @@ TEST_F(Pretrain, SharesExpertsOutAndGoesOnWithOthers) {
                   "--deepspeed_config",
                   packed}))
           .err,
-      HasSubstr("zero_optimization: experts are shared out over ranks"));
+      HasSubstr("(zero_optimization): experts are shared out over ranks"));
   const Result converted = run(cairn(
       {"convert",
        "--input",
