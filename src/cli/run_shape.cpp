@@ -29,6 +29,9 @@ std::vector<int> cuts_of(
     const std::vector<LayerSize>& layers,
     const Config& config) {
   const config::DistributedFlags& flags = config.flags.distributed;
+  if (flags.pipeline_parallel == 1) { // and pipeline.partition cuts nothing
+    return {0, static_cast<int>(layers.size())};
+  }
   const auto blocks = std::ranges::count(layers, "block", &LayerSize::type);
   if (flags.pipeline_parallel > blocks) {
     throw ConfigError(
