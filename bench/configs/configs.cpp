@@ -278,6 +278,8 @@ void run(const Options& options) {
         static_cast<std::uint64_t>(options.pictures));
   }
   world.group().barrier();
+  // The meter's thread reads the device's allocator, which begins with this.
+  const at::Tensor first = at::zeros({1}, at::TensorOptions().device(device));
   MemoryMeter meter(
       device,
       options.memory_limit > 0
@@ -300,6 +302,7 @@ void run(const Options& options) {
 
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin;
+  double began = 0; // the same moment, for who watches from outside
   at::Tensor loss;
   for (int i = -options.warm_up; i < options.steps; ++i) {
     if (i == 0) {
@@ -307,6 +310,9 @@ void run(const Options& options) {
       world.group().barrier();
       meter.reset();
       begin = Clock::now();
+      began = std::chrono::duration<double>(
+                  std::chrono::system_clock::now().time_since_epoch())
+                  .count();
     }
     loss = training->step();
   }
@@ -327,7 +333,7 @@ void run(const Options& options) {
     fmt::print(
         R"({{"parameters": {}, "ranks": {}, "samples_per_second": {:.4f}, )"
         R"("memory_average": {:.0f}, "memory_max": {:.0f}, "loss": {:.4f}, )"
-        R"("device": "{}"}})"
+        R"("began": {:.3f}, "device": "{}"}})"
         "\n",
         parameters,
         world.size(),
@@ -335,6 +341,7 @@ void run(const Options& options) {
         averages.mean().item<double>(),
         peaks.max().item<double>(),
         loss.item<double>(),
+        began,
         device.is_cuda() ? engine::hardware_name(device) : "cpu");
   }
 }

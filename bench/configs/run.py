@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = ["gpt-lite", "resnet18"]
@@ -154,7 +155,7 @@ def measure(options, model, name):
                   ["--steps", str(options.steps), "--warm-up", str(options.warm_up)])
     if row is None:
         sys.exit(f"{name}: this model does not fit into memory; give a smaller one")
-    return {"config": name, **row, **gpus.summary()}
+    return {"config": name, **row, **gpus.summary(since=row["began"])}
 
 
 def largest(options, model, name):
@@ -216,7 +217,7 @@ class Gpus:
             read = gpu_readings()
             if not read:
                 return
-            self.readings += read[:self.count]
+            self.readings += [(time.time(), *each) for each in read[:self.count]]
             if self.done.wait(0.5):
                 return
 
@@ -224,12 +225,13 @@ class Gpus:
         self.done.set()
         self.thread.join()
 
-    def summary(self):
-        if not self.readings:
-            return {}
-        memory, busy = ([x for x in column if x == x] for column in zip(*self.readings))
+    def summary(self, since):
+        """The most memory; and how busy since then, or at all where nothing was read since."""
+        memory = [used for _, used, _ in self.readings if used == used]
+        busy = [(when, percent) for when, _, percent in self.readings if percent == percent]
         if not memory or not busy:
             return {}
+        busy = [percent for when, percent in busy if when >= since] or [x for _, x in busy]
         return {"gpu_memory_max": max(memory) * 2**20, "gpu_busy": sum(busy) / len(busy)}
 
 
@@ -245,7 +247,7 @@ def table(options, model, rows):
              f"{options.batch}, on {rows[0]['device']}.", "",
              "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
-        cells = [row["config"], str(row["ranks"]), f"{row['samples_per_second']:.3g}",
+        cells = [row["config"], str(row["ranks"]), speed(row["samples_per_second"]),
                  megabytes(row["memory_average"]), megabytes(row["memory_max"])]
         if "nvidia-smi: memory" in head:
             cells += ([megabytes(row["gpu_memory_max"]), f"{row['gpu_busy']:.0f} %"]
@@ -262,6 +264,10 @@ def largest_text(found):
     if not found["parameters"]:
         return "none"
     return f"{found['parameters'] / 1e6:.1f} million, {found['width']} wide"
+
+
+def speed(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def megabytes(value):

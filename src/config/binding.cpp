@@ -164,6 +164,25 @@ void read_value(
   value = static_cast<ZeroStage>(stage);
 }
 
+void read_value(
+    AmpLossScale& value,
+    const Node& node,
+    const Place& place,
+    const Rules&) {
+  const auto* text = node.as<std::string>();
+  if (text && lower_case(*text) == "dynamic") {
+    value.fixed.reset();
+  } else if (text && !parse_real(*text)) {
+    fail_type(node, place, TypeWords<AmpLossScale>::get());
+  } else {
+    read_value(
+        value.fixed.emplace(),
+        node,
+        place,
+        {.least = 0, .least_excluded = true});
+  }
+}
+
 int read_spelling(
     const Node& node,
     const Place& place,

@@ -37,6 +37,7 @@ void read_value(std::int64_t&, const Node&, const Place&, const Rules&);
 void read_value(double&, const Node&, const Place&, const Rules&);
 void read_value(std::string&, const Node&, const Place&, const Rules&);
 void read_value(ZeroStage&, const Node&, const Place&, const Rules&);
+void read_value(AmpLossScale&, const Node&, const Place&, const Rules&);
 
 struct Spelling {
   int value = 0;
@@ -130,6 +131,8 @@ Json write_value(const T& value) {
     return nullptr;
   } else if constexpr (std::is_same_v<T, ZeroStage>) {
     return static_cast<int>(value);
+  } else if constexpr (std::is_same_v<T, AmpLossScale>) {
+    return value.fixed ? Json(*value.fixed) : Json("dynamic");
   } else {
     return value;
   }
@@ -161,6 +164,10 @@ struct TypeWords<std::string> {
 template <>
 struct TypeWords<ZeroStage> {
   static std::string get() { return "0, 1, 2 or 3"; }
+};
+template <>
+struct TypeWords<AmpLossScale> {
+  static std::string get() { return "\"dynamic\" or number"; }
 };
 std::string words_of(const std::vector<Spelling>& spellings);
 template <typename E>

@@ -81,6 +81,16 @@ void check_precision(const Config& config) {
   exclude(deepspeed.fp16.enabled, "fp16");
   exclude(deepspeed.bf16.enabled, "bf16");
   exclude(deepspeed.zero.stage != ZeroStage::disabled, "zero_optimization");
+  if (deepspeed.amp.min_loss_scale > deepspeed.amp.max_loss_scale) {
+    refuse(
+        config,
+        "amp.min_loss_scale",
+        fmt::format(
+            "the smallest loss scale {} is above the largest {}",
+            deepspeed.amp.min_loss_scale,
+            deepspeed.amp.max_loss_scale),
+        "lower it, or raise max_loss_scale");
+  }
 }
 
 void check_zero(const Config& config) {

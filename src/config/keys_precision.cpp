@@ -84,16 +84,25 @@ void add_precision_keys(std::vector<Key>& table) {
          "Apex's level; O1 is autocast.")
       .one_of({"O0", "O1", "O2", "O3"})
       .refused("only O1, which is autocast");
+  amp.key<&D::amp, &AmpConfig::loss_scale>(
+      "loss_scale",
+      "Factor of the loss; \"dynamic\" adapts it where autocast is to fp16, "
+      "which is on GPUs.");
+  amp.key<&D::amp, &AmpConfig::min_loss_scale>(
+         "min_loss_scale",
+         "The adapting scale never falls below this.")
+      .above(0);
+  amp.key<&D::amp, &AmpConfig::max_loss_scale>(
+         "max_loss_scale",
+         "The adapting scale never rises above this.")
+      .above(0);
   for (const char* setting :
        {"cast_model_type",
         "patch_torch_functions",
         "keep_batchnorm_fp32",
         "master_weights",
-        "loss_scale",
         "num_losses",
-        "verbosity",
-        "min_loss_scale",
-        "max_loss_scale"}) {
+        "verbosity"}) {
     amp.opaque(
         setting,
         "A setting of Apex's amp.initialize.",

@@ -237,7 +237,7 @@ void Core::write_step() {
       .global_step = counters_.global_steps,
       .samples = counters_.samples,
       .learning_rate = learning_rates().front()};
-  if (config().fp16.enabled) {
+  if (loss_is_scaled()) {
     step.loss_scale = scaler_.scale();
   }
   monitor_.end_step(step);

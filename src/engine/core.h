@@ -112,6 +112,9 @@ class Core {
   const Logger& logger() const { return logger_; }
   at::Device device() const { return device_; }
   double loss_scale() const { return scaler_.scale(); }
+  bool loss_is_scaled() const {
+    return config().fp16.enabled || scaler_ != optim::LossScaler();
+  }
   std::optional<double> gradient_norm() const { return gradient_norm_; }
   void count_zeros_in_gradient(bool on) { counts_zeros_ = on; }
   std::optional<std::int64_t> zeros_in_gradient() const { return zeros_; }

@@ -19,8 +19,23 @@
 
 namespace cairn::engine {
 
+namespace {
+
+/// Looked at where it is: gradients of billions are not carried to the CPU.
+bool is_finite(const at::Tensor& part) {
+  if (!part.is_cpu()) {
+    return at::isfinite(part).all().item<bool>();
+  }
+  return kernels::cpu::first_non_finite(
+             part.const_data_ptr(),
+             zero::element_of(part.scalar_type()),
+             part.numel()) < 0;
+}
+
+} // namespace
+
 bool Core::overflows(double norm) const {
-  const bool checked = config().fp16.enabled ||
+  const bool checked = config().fp16.enabled || config().amp.enabled ||
       (config().bf16.enabled && config().bf16.check_grad_overflow);
   return checked && !std::isfinite(norm);
 }
@@ -31,7 +46,7 @@ std::string Core::first_non_finite() const {
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   for (int b = 0; b < flat_->buckets() && layout_->buckets()[b].trainable;
        ++b) {
-    const at::Tensor gradient = reducer_->gradient(b).cpu();
+    const at::Tensor gradient = reducer_->gradient(b);
     const zero::Range range = shards
         ? layout_->shard(b, rank_in(b))
         : zero::Range{0, layout_->buckets()[b].elements};
@@ -40,11 +55,8 @@ std::string Core::first_non_finite() const {
           0,
           slice.offset - range.begin,
           slice.in_parameter.size());
-      if (kernels::cpu::first_non_finite(
-              part.const_data_ptr(),
-              zero::element_of(part.scalar_type()),
-              part.numel()) >= 0) {
-        first = std::min<std::int64_t>(first, slice.parameter);
+      if (slice.parameter < first && !is_finite(part)) {
+        first = slice.parameter;
       }
     }
   }

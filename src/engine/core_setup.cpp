@@ -164,9 +164,13 @@ Core::Core(CoreOptions options)
           mesh_ ? mesh_->along(distributed::Axis::expert_data) : group_,
           policy_)),
       schedule_counts_samples_(options.schedule_counts_samples),
-      scaler_(optim::LossScaler::from(
-          config().fp16,
-          static_cast<int>(config().zero.stage))),
+      scaler_(
+          precision_.autocast ? optim::LossScaler::from(
+                                    config().amp,
+                                    precision_.autocast_type == at::kHalf)
+                              : optim::LossScaler::from(
+                                    config().fp16,
+                                    static_cast<int>(config().zero.stage))),
       checkpoint_options_(nn::CheckpointOptions::from(
           config().activation_checkpointing,
           mesh_ ? mesh_->along(distributed::Axis::tensor)

@@ -14,8 +14,11 @@ monitor::AllocatedMemory allocated(at::Device device) {
     const auto memory = monitor::ProcessMemory::read();
     return {.bytes = memory.resident, .peak_bytes = memory.peak_resident};
   }
-  const auto stats =
-      c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  auto& allocator = *c10::cuda::CUDACachingAllocator::get();
+  if (!allocator.initialized()) {
+    return {}; // nothing was ever put there
+  }
+  const auto stats = allocator.getDeviceStats(device.index());
   const auto& bytes = stats.allocated_bytes[0]; // of all pools
   return {
       .bytes = static_cast<std::uint64_t>(bytes.current),

@@ -98,6 +98,10 @@ double Engine::cur_scale() const {
   return core_->loss_scale();
 }
 
+bool Engine::loss_is_scaled() const {
+  return core_->loss_is_scaled();
+}
+
 std::vector<double> Engine::get_lr() const {
   return core_->learning_rates();
 }

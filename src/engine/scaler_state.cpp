@@ -37,6 +37,12 @@ void fields(optim::MegatronScale& state, const Visit& visit) {
   visit("clean_steps", state.clean_steps);
 }
 
+template <typename Visit>
+void fields(optim::AmpScale& state, const Visit& visit) {
+  visit("scale", state.scale);
+  visit("clean_steps", state.clean_steps);
+}
+
 } // namespace
 
 json to_json(const optim::LossScaler& scaler) {

@@ -89,6 +89,26 @@ ScaleChange MegatronScale::update(bool overflow) {
   return ScaleChange::lowered;
 }
 
+ScaleChange AmpScale::update(bool overflow) {
+  if (!overflow) {
+    if (++clean_steps != window) {
+      return ScaleChange::none;
+    }
+    clean_steps = 0;
+    if (scale >= maximum) {
+      return ScaleChange::none;
+    }
+    scale = std::min(scale * factor, maximum);
+    return ScaleChange::raised;
+  }
+  clean_steps = 0;
+  if (scale <= minimum) {
+    return ScaleChange::at_minimum;
+  }
+  scale = std::max(scale / factor, minimum);
+  return ScaleChange::lowered;
+}
+
 LossScaler LossScaler::from(const config::Fp16Config& config, int zero_stage) {
   if (!config.enabled) {
     return LossScaler();
@@ -122,6 +142,19 @@ LossScaler LossScaler::from(const config::Fp16Config& config, int zero_stage) {
       .minimum = minimum,
       .scale = start,
       .hysteresis = config.hysteresis});
+}
+
+LossScaler LossScaler::from(const config::AmpConfig& config, bool in_fp16) {
+  if (config.loss_scale.fixed || !in_fp16) {
+    return LossScaler(
+        StaticScale{.scale = config.loss_scale.fixed.value_or(1)});
+  }
+  AmpScale dynamic{
+      .minimum = config.min_loss_scale,
+      .maximum = config.max_loss_scale};
+  dynamic.scale =
+      std::max(std::min(dynamic.scale, dynamic.maximum), dynamic.minimum);
+  return LossScaler(dynamic);
 }
 
 double LossScaler::scale() const {

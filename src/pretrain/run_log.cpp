@@ -140,7 +140,7 @@ monitor::IterationValues RunLog::values(std::int64_t iterations) {
         static_cast<double>(trained) / static_cast<double>(iterations);
   }
   values.nan = are_finite(values.losses) ? 0 : 1;
-  if (engine.fp16_enabled()) {
+  if (engine.loss_is_scaled()) {
     values.loss_scale = engine.cur_scale();
   }
   if (shows(values.iteration) && flags.params_norm) {
@@ -170,9 +170,9 @@ void RunLog::report() {
   if (iteration % parts_.config.flags.logging.log_interval == 0) {
     say_times();
   }
-  // With fp16 the loss scaler deals with what overflows.
+  // The loss scaler deals with what overflows in fp16.
   if (now.nan != 0 && parts_.config.flags.training.check_for_nan &&
-      !engine.fp16_enabled()) {
+      !engine.loss_is_scaled()) {
     throw DataError(
         {.what = "the loss is not finite",
          .where = fmt::format("iteration {}", iteration),

@@ -224,6 +224,31 @@ TEST(Keys, FilesFromTutorialsLoad) {
   }
 }
 
+TEST(Keys, AmpsLossScaleIsAWordOrANumber) {
+  const auto amp = [](const std::string& settings) {
+    return Config::load({.json = "{train_batch_size: 2, amp: {enabled: true" +
+                             settings + "}}"})
+        .deepspeed.amp;
+  };
+  EXPECT_FALSE(amp("").loss_scale.fixed);
+  EXPECT_FALSE(amp(", loss_scale: 'dynamic'").loss_scale.fixed);
+  EXPECT_EQ(amp(", loss_scale: 128").loss_scale.fixed, 128);
+  EXPECT_EQ(amp(", loss_scale: '128.0'").loss_scale.fixed, 128);
+  EXPECT_EQ(amp(", max_loss_scale: 1024").max_loss_scale, 1024);
+  EXPECT_EQ(
+      error_of("amp: {loss_scale: 'dynamc'}"),
+      "config:2:7 (amp.loss_scale): expected \"dynamic\" or number, got "
+      "\"dynamc\"");
+  EXPECT_EQ(
+      error_of("amp: {loss_scale: 0}"),
+      "config:2:7 (amp.loss_scale): 0 is out of range; it must be greater than "
+      "0");
+  EXPECT_EQ(
+      error_of("amp: {enabled: true, min_loss_scale: 8, max_loss_scale: 4}"),
+      "config:2:22 (amp.min_loss_scale): the smallest loss scale 8 is above "
+      "the largest 4; lower it, or raise max_loss_scale");
+}
+
 TEST(Keys, OneMeaningTwiceIsAnError) {
   EXPECT_EQ(
       error_of("bf16: {}\nbfloat16: {}"),

@@ -2,7 +2,10 @@
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
+#include <ATen/Functions.h>
+#include <cairn/engine/initialize.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
 #include <string>
 
@@ -87,6 +90,41 @@ TEST(EngineGpu, SixteenBitsStayNear) {
         EXPECT_NEAR(got.losses[step], wanted.losses[step], 0.03) << step;
       }
     }
+  });
+}
+
+/// fp16 has no room for gradients as small as these; the loss scale lifts them.
+TEST(EngineGpu, AmpKeepsSmallGradients) {
+  on_gpu([](const distributed::World& world) {
+    const auto norm = [&](bool amp) {
+      torch::manual_seed(3);
+      const Initialized all = initialize(
+          {.model = torch::nn::Linear(8, 8),
+           .config =
+               json{
+                   {"train_batch_size", 4},
+                   {"optimizer", {{"type", "Adam"}}},
+                   {"amp", {{"enabled", amp}}}}
+                   .dump(),
+           .world = world});
+      Engine engine = all.engine;
+      EXPECT_EQ(engine.cur_scale(), amp ? 65536 : 1);
+      const at::Tensor ones = at::ones({4, 8}, engine.device());
+      engine.backward(engine(ones).to(at::kFloat).sum() * 1e-9);
+      engine.step();
+      EXPECT_EQ(engine.skipped_steps(), 0);
+      const double norm = engine.get_global_grad_norm().value();
+      if (amp) { // and what is too large is skipped
+        engine.backward(engine(ones).to(at::kFloat).sum() * 1e30);
+        engine.step();
+        EXPECT_EQ(engine.skipped_steps(), 1);
+        EXPECT_EQ(engine.cur_scale(), 32768);
+      }
+      return norm;
+    };
+    const double wanted = norm(false);
+    EXPECT_GT(wanted, 0);
+    EXPECT_NEAR(norm(true) / wanted, 1, 0.01);
   });
 }
 

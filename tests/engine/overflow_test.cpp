@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -79,6 +80,33 @@ TEST(Overflow, StopsAndNamesTheParameter) {
         run.error_of_overflow(),
         HasSubstr("step 1, scale: gradients overflow at the smallest loss "
                   "scale (loss scale 1)"));
+  });
+}
+
+/// Of one scale for all, in the range of fp32: nothing that could be lowered.
+TEST(Overflow, OfAmpIsSkipped) {
+  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
+    torch::manual_seed(5);
+    auto net = std::make_shared<OddMlp>();
+    Training run{
+        net,
+        initialize(
+            {.model = net,
+             .config = R"({"train_micro_batch_size_per_gpu": 2,
+                 "optimizer": {"type": "Adam"},
+                 "amp": {"enabled": true, "loss_scale": 128}})",
+             .world = world,
+             .logger = Logger({.least = LogLevel::error})})};
+    Engine& engine = run.all.engine;
+    EXPECT_TRUE(engine.loss_is_scaled());
+    const at::Tensor before = engine.full_parameter("head.weight");
+    run.step(std::numeric_limits<double>::infinity());
+    EXPECT_EQ(engine.skipped_steps(), 1);
+    EXPECT_TRUE(at::equal(engine.full_parameter("head.weight"), before));
+    run.step();
+    EXPECT_EQ(engine.skipped_steps(), 1);
+    EXPECT_EQ(engine.cur_scale(), 128);
+    EXPECT_FALSE(at::equal(engine.full_parameter("head.weight"), before));
   });
 }
 

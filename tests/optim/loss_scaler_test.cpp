@@ -4,6 +4,8 @@
 
 #include "optim/golden_file.h"
 
+#include <vector>
+
 namespace cairn::optim::loss_scaler_test {
 namespace {
 
@@ -91,6 +93,41 @@ TEST(LossScaler, StaticStays) {
   EXPECT_FALSE(scaler.dynamic());
   EXPECT_EQ(scaler.update(true), ScaleChange::none);
   EXPECT_EQ(scaler.scale(), 128);
+}
+
+TEST(LossScaler, AmpsIsApexs) {
+  const config::AmpConfig apex;
+  EXPECT_EQ(LossScaler::from(apex, false), LossScaler()) << "bf16 needs none";
+  LossScaler scaler = LossScaler::from(apex, true);
+  EXPECT_EQ(scaler.scale(), 65536);
+  EXPECT_EQ(scaler.update(true), ScaleChange::lowered);
+  for (int step = 1; step < 2000; ++step) {
+    ASSERT_EQ(scaler.update(false), ScaleChange::none);
+  }
+  EXPECT_EQ(scaler.scale(), 32768);
+  EXPECT_EQ(scaler.update(false), ScaleChange::raised);
+  EXPECT_EQ(scaler.scale(), 65536);
+
+  EXPECT_EQ(
+      LossScaler::from(config::AmpConfig{.loss_scale = {.fixed = 128}}, true),
+      LossScaler(StaticScale{.scale = 128}));
+}
+
+TEST(LossScaler, AmpsHasTwoEnds) {
+  const config::AmpConfig narrow{.min_loss_scale = 3, .max_loss_scale = 10};
+  LossScaler scaler = LossScaler::from(narrow, true);
+  EXPECT_EQ(scaler.scale(), 10);
+  EXPECT_EQ(scaler.update(true), ScaleChange::lowered);
+  EXPECT_EQ(scaler.update(true), ScaleChange::lowered);
+  EXPECT_EQ(scaler.scale(), 3);
+  EXPECT_EQ(scaler.update(true), ScaleChange::at_minimum);
+  std::vector<double> raised;
+  for (int step = 0; step < 8000; ++step) {
+    if (scaler.update(false) == ScaleChange::raised) {
+      raised.push_back(scaler.scale());
+    }
+  }
+  EXPECT_EQ(raised, (std::vector<double>{6, 10}));
 }
 
 TEST(LossScaler, GoesOnFromItsState) {

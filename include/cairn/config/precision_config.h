@@ -32,10 +32,18 @@ struct Bf16Config {
   bool bf16_optimizer_states = false;
 };
 
+/// Apex's: a number that stays, or "dynamic".
+struct AmpLossScale {
+  std::optional<double> fixed;
+};
+
 /// Autocast-style mixed precision.
 struct AmpConfig {
   bool enabled = false;
   std::string opt_level = "O1";
+  AmpLossScale loss_scale;
+  double min_loss_scale = 1;
+  double max_loss_scale = 16777216;
 };
 
 struct DataTypesConfig {

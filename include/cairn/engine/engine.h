@@ -116,7 +116,8 @@ class Engine {
   /// ("exp_avg"), by these names, over all ranks, which all call it. Zero for
   /// states that it does not have.
   std::vector<ElementSums> state_sums(const std::vector<std::string>& names);
-  double cur_scale() const; ///< of the loss
+  double cur_scale() const;    ///< of the loss
+  bool loss_is_scaled() const; ///< as fp16 and amp may want it
   std::vector<double> get_lr() const;
   std::int64_t train_batch_size() const;
   /// Between updates: the next ones take so many samples, over all ranks, by

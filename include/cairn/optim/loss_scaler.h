@@ -71,6 +71,19 @@ struct MegatronScale {
   bool operator==(const MegatronScale&) const = default;
 };
 
+/// Apex's, for amp: no hysteresis, and an upper end.
+struct AmpScale {
+  std::int64_t window = 2000;
+  double minimum = 1;
+  double maximum = 16777216;
+
+  double scale = 65536;
+  std::int64_t clean_steps = 0;
+
+  ScaleChange update(bool overflow);
+  bool operator==(const AmpScale&) const = default;
+};
+
 /// Keeps gradients inside fp16's range: multiply the loss by scale(), divide
 /// the gradients by it, and tell update() whether any was inf or nan (then
 /// the step must be skipped). A value: copy it, compare it, save its state().
@@ -80,12 +93,16 @@ struct MegatronScale {
 ///   if (scaler.update(overflow) == ScaleChange::at_minimum) …
 class LossScaler {
  public:
-  using State = std::variant<StaticScale, ZeroScale, FusedScale, MegatronScale>;
+  using State =
+      std::variant<StaticScale, ZeroScale, FusedScale, MegatronScale, AmpScale>;
 
   explicit LossScaler(State state = StaticScale{}) : state_(state) {}
   /// As DeepSpeed chooses by its `fp16` section and ZeRO stage; 1 where fp16
   /// is off. Throws ConfigError.
   static LossScaler from(const config::Fp16Config& config, int zero_stage);
+  /// As Apex chooses by the settings of amp; bf16 has fp32's range and needs
+  /// no scale.
+  static LossScaler from(const config::AmpConfig& config, bool in_fp16);
 
   double scale() const;
   bool dynamic() const { return !std::holds_alternative<StaticScale>(state_); }
