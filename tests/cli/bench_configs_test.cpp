@@ -64,7 +64,7 @@ TEST_F(BenchConfigs, TrainGptLiteInEveryConfiguration) {
     const std::string name = row["config"];
     EXPECT_THAT(
         result.out,
-        ContainsRegex("\n\\| " + name + " \\| [12] \\| [0-9.e+]+ \\| "));
+        ContainsRegex("\n\\| " + name + " \\| [12] \\| [0-9.,e+]+ \\| "));
     EXPECT_GT(row["samples_per_second"], 0) << name;
     EXPECT_GT(row["memory_max"], 1e6) << name;
     EXPECT_GE(row["memory_max"], row["memory_average"]) << name;
