@@ -56,7 +56,7 @@ void add_training(std::vector<Flag>& table) {
       .at_least(0);
   training.flag<&F::training, &T::exit_signal_handler>(
       "--exit-signal-handler",
-      "Save and stop on SIGTERM.");
+      "Save and stop on SIGTERM and Ctrl-C.");
   training.flag<&F::training, &T::seed>("--seed", "Seed of all randomness.")
       .at_least(0);
   training

@@ -6,7 +6,8 @@ namespace cairn::config {
 // a script brought from there is told why instead of "unknown flag".
 const std::vector<RefusedFlags>& refused_flags() {
   static const std::vector<RefusedFlags> table{
-      {"a flag of `cairn launch`; put it before the program",
+      {"a flag of `cairn launch`; put it before the program, as in `cairn "
+       "launch --num_gpus 8 pretrain gpt`",
        "autotuning bind-cores-to-rank exclude hostfile include "
        "log-dir master-addr master-port max-restarts nnodes "
        "node-rank nproc-per-node num-gpus num-nodes",

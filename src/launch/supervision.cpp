@@ -417,7 +417,11 @@ void Supervision::told_to_stop(int signal) {
   if (phase_ == Phase::running) {
     outcome_.stop_signal = signal;
     if (can_log()) {
-      logger_.info("{}: stopping all ranks", signal_name(signal));
+      logger_.info(
+          "{}: stopping all ranks; they have {} s to end, and none if it comes "
+          "twice",
+          signal_name(signal),
+          std::chrono::duration<double>(options_.grace).count());
     }
     stop_all(signal, nullptr);
   } else if (phase_ == Phase::stopping && signal != SIGPIPE) {

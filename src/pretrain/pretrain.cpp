@@ -68,7 +68,7 @@ std::string_view words_for(Ended ended) {
     case Ended::duration:
       return "stopped by --exit-duration-in-mins";
     case Ended::by_signal:
-      return "stopped by SIGTERM";
+      return "stopped by a signal, as --exit-signal-handler asks";
     case Ended::nothing_to_do:
       return "nothing to do: the checkpoint is of the end of the run";
   }

@@ -4,17 +4,27 @@
 
 #include <ATen/ops/full.h>
 
-#include <csignal>
+#include <signal.h>
+
+#include <array>
 #include <utility>
 
 namespace cairn::pretrain {
 
 namespace {
 
-volatile std::sig_atomic_t terminated = 0;
+constexpr std::array stopping_signals{SIGTERM, SIGINT};
+volatile sig_atomic_t received = 0;
 
-void remember_signal(int) {
-  terminated = 1;
+extern "C" void cairn_remember_signal(int signal) {
+  received = signal;
+}
+
+void set_handler(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = static_cast<int>(SA_RESETHAND); // the second one ends it
+  ::sigaction(signal, &action, nullptr);
 }
 
 constexpr std::int64_t go_on = 0;
@@ -34,14 +44,18 @@ StopConditions::StopConditions(
         std::chrono::minutes(*flags.exit_duration_in_mins);
   }
   if (on_signal_) {
-    terminated = 0;
-    std::signal(SIGTERM, remember_signal);
+    received = 0;
+    for (const int signal : stopping_signals) {
+      set_handler(signal, cairn_remember_signal);
+    }
   }
 }
 
 StopConditions::~StopConditions() {
   if (on_signal_) {
-    std::signal(SIGTERM, SIG_DFL);
+    for (const int signal : stopping_signals) {
+      set_handler(signal, SIG_DFL);
+    }
   }
 }
 
@@ -51,7 +65,7 @@ std::optional<Ended> StopConditions::after(std::int64_t iteration) const {
     if (deadline_ && std::chrono::steady_clock::now() > *deadline_) {
       mine = out_of_time;
     }
-    if (on_signal_ && terminated != 0) {
+    if (on_signal_ && received != 0) {
       mine = got_signal;
     }
     const std::int64_t worst = zero::sum_over(

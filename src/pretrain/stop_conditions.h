@@ -15,7 +15,8 @@ namespace cairn::pretrain {
 /// reasons nothing is exchanged.
 class StopConditions {
  public:
-  /// With --exit-signal-handler SIGTERM is caught from here to the end.
+  /// With --exit-signal-handler SIGTERM and SIGINT are caught from here to the
+  /// end, once each.
   StopConditions(
       const config::TrainingFlags& flags,
       distributed::ProcessGroup world);

@@ -205,14 +205,19 @@ TEST_F(Pretrain, CutsLayersThatStagesDoNotDivide) {
                 "stages"));
 }
 
-TEST_F(Pretrain, SavesOnSigtermIfAsked) {
-  Command command(launched(
-      gpt(100000) + saving("signal") + Words{"--exit-signal-handler"}));
-  command.wait_for("iteration        2/");
-  command.send(SIGTERM);
-  const Result result = command.finish();
-  EXPECT_THAT(result.out + result.err, HasSubstr("stopped by SIGTERM"));
-  EXPECT_FALSE(fs::is_empty(path("signal")));
+TEST_F(Pretrain, SavesOnSignalsIfAsked) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const std::string folder = "signal" + std::to_string(signal);
+    Command command(launched(
+        gpt(100000) + saving(folder) + Words{"--exit-signal-handler"}));
+    command.wait_for("iteration        2/");
+    command.send(signal);
+    const Result result = command.finish();
+    EXPECT_THAT(
+        result.out + result.err,
+        HasSubstr("stopped by a signal, as --exit-signal-handler asks"));
+    EXPECT_TRUE(fs::exists(path(folder + "/latest")));
+  }
 }
 
 /// Where the cursor stands, in lines from where it began, and the lowest line

@@ -189,7 +189,8 @@ TEST(Flags, Mistakes) {
       "training are not built");
   EXPECT_EQ(
       error_of({"--num_gpus", "8"}),
-      "--num_gpus: a flag of `cairn launch`; put it before the program");
+      "--num_gpus: a flag of `cairn launch`; put it before the program, as in "
+      "`cairn launch --num_gpus 8 pretrain gpt`");
 }
 
 // Every flag that the capability list names must be in the table.

@@ -20,7 +20,7 @@ enum class Ended {
   done,         ///< it is as long as it was to be
   interval,     ///< --exit-interval
   duration,     ///< --exit-duration-in-mins
-  by_signal,    ///< --exit-signal-handler: SIGTERM
+  by_signal,    ///< --exit-signal-handler
   nothing_to_do ///< the checkpoint is of its end already
 };
 
