@@ -23,7 +23,9 @@ extern "C" void cairn_remember_signal(int signal) {
 void set_handler(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
-  action.sa_flags = static_cast<int>(SA_RESETHAND); // the second one ends it
+  // Who presses Ctrl-C twice means now. SIGTERM comes more than once by itself:
+  // from a scheduler to every process, and from the launcher that got it too.
+  action.sa_flags = signal == SIGINT ? static_cast<int>(SA_RESETHAND) : 0;
   ::sigaction(signal, &action, nullptr);
 }
 

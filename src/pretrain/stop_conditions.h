@@ -16,7 +16,7 @@ namespace cairn::pretrain {
 class StopConditions {
  public:
   /// With --exit-signal-handler SIGTERM and SIGINT are caught from here to the
-  /// end, once each.
+  /// end, a second SIGINT not.
   StopConditions(
       const config::TrainingFlags& flags,
       distributed::ProcessGroup world);

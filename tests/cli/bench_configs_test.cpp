@@ -103,6 +103,28 @@ TEST_F(BenchConfigs, TellWhatNvidiaSmiReads) {
           HasSubstr(" | 1.29 GB | 50 % |\n")));
 }
 
+/// How busy a GPU was is told of the timed steps, its memory of all the time.
+TEST_F(BenchConfigs, CountReadingsOfTheTimedSteps) {
+  const auto summary = [](int since) {
+    return run({"python3",
+                "-c",
+                "import sys; sys.path.insert(0, sys.argv[1]); import run\n"
+                "gpus = run.Gpus(1)\n"
+                "nan = float('nan')\n"
+                "gpus.readings = [(1, 30, 0), (2, 10, 80), (3, nan, nan), "
+                "(4, 20, 60)]\n"
+                "print(gpus.summary(int(sys.argv[2])))",
+                CAIRN_SOURCE_DIR "/bench/configs",
+                std::to_string(since)})
+        .out;
+  };
+  EXPECT_EQ(summary(2), "{'gpu_memory_max': 31457280, 'gpu_busy': 70.0}\n");
+  EXPECT_EQ(
+      summary(5),
+      "{'gpu_memory_max': 31457280, 'gpu_busy': 46.666666666666664}\n")
+      << "too short a run to be seen";
+}
+
 TEST_F(BenchConfigs, FindTheLargestModelThatFits) {
   const Result result = run_bench(
       {"--model",

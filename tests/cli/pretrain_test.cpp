@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -218,6 +220,20 @@ TEST_F(Pretrain, SavesOnSignalsIfAsked) {
         HasSubstr("stopped by a signal, as --exit-signal-handler asks"));
     EXPECT_TRUE(fs::exists(path(folder + "/latest")));
   }
+}
+
+/// A scheduler sends it to every process, and the launcher passes it on.
+TEST_F(Pretrain, SavesAfterManySigterms) {
+  Command command(
+      cairn(gpt(100000) + saving("many") + Words{"--exit-signal-handler"}));
+  command.wait_for("iteration        2/");
+  for (int i = 0; i < 5; ++i) { // those that wait together count as one
+    command.send(SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const Result result = command.finish();
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_TRUE(fs::exists(path("many/latest")));
 }
 
 /// Where the cursor stands, in lines from where it began, and the lowest line
