@@ -158,4 +158,32 @@ inline void append_utf8(std::string& text, char32_t c) {
   text.append(bytes, put_utf8(bytes, c));
 }
 
+/// The text with U+FFFD for every byte that belongs to no character.
+inline std::string well_formed_utf8(std::string_view text) {
+  std::string result;
+  for_each_utf8_run(
+      text,
+      [&](std::string_view good) { result += good; },
+      [&](std::string_view bad) {
+        for (std::size_t i = 0; i < bad.size(); ++i) {
+          append_utf8(result, U'\ufffd');
+        }
+      });
+  return result;
+}
+
+/// Where a character at the end of a text begins that lacks its last bytes; the
+/// text's end if none does.
+inline std::size_t unfinished_utf8(std::string_view text) {
+  for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xc0) == 0x80) {
+      continue;
+    }
+    const std::size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
+    return byte >= 0xc0 && back < length ? text.size() - back : text.size();
+  }
+  return text.size();
+}
+
 } // namespace cairn

@@ -17,6 +17,7 @@ constexpr Command commands[] = {
     {"schedule", "what the stages of a pipeline do when", run_schedule},
     {"quickstart", "from nothing to a trained model", nullptr},
     {"pretrain", "train GPT, BERT or T5", nullptr},
+    {"generate", "let a trained model write", nullptr},
     {"report", "draw what runs have logged, as a page", run_report},
     {"probe", "run given batches through a checkpoint, to compare", nullptr},
     {"checkpoint", "list, inspect, verify and compare checkpoints", nullptr},

@@ -6,18 +6,17 @@
 #include "cli/metrics_file.h"
 #include "cli/quickstart_plan.h"
 #include "monitor/live_display.h"
-#include "pretrain/minimal_sampler.h"
 
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 #include <cairn/corpus/story_corpus.h>
 #include <cairn/data/indexed_dataset.h>
-#include <cairn/models/load_model.h>
 #include <cairn/monitor/training_view.h>
 #include <cairn/report/report.h>
-#include <cairn/text/load_tokenizer.h>
 
 #include <fmt/core.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -25,9 +24,9 @@
 #include <filesystem>
 #include <numbers>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace cairn::cli {
 namespace {
@@ -167,27 +166,20 @@ std::optional<double> train(const QuickstartPlan& plan, double entropy) {
   return show.validation_loss();
 }
 
-void tell_stories(const QuickstartPlan& plan) {
-  const auto tokenizer = text::load_tokenizer({.model_file = plan.tokenizer()});
-  const auto model = models::load_model(plan.checkpoints());
-  const std::int64_t end = tokenizer->special().end_of_document.value_or(0);
-  int told = 0;
-  for (std::uint64_t seed = 1; told < 3 && seed <= 20; ++seed) {
-    const auto tokens = pretrain::sample_tokens(
-        *model,
-        {end},
-        {.most_tokens = 120, .end = end, .seed = seed});
-    std::vector<text::TokenId> ids;
-    for (std::size_t i = 1; i < tokens.size() && tokens[i] != end; ++i) {
-      ids.push_back(static_cast<text::TokenId>(tokens[i]));
+/// Three of the texts that the model wrote; a young one may have ended some
+/// before they began.
+void show_stories(const QuickstartPlan& plan) {
+  constexpr std::uint64_t most = 1 << 20;
+  std::istringstream lines(read_file(plan.told(), most));
+  int shown = 0;
+  for (std::string line; shown < 3 && std::getline(lines, line);) {
+    const std::string story = nlohmann::json::parse(line).at("text");
+    if (!story.empty()) {
+      ++shown;
+      fmt::print("\n   “{}”\n", story);
     }
-    if (ids.empty()) { // a young model may end before it begins
-      continue;
-    }
-    ++told;
-    fmt::print("\n   “{}”\n", tokenizer->decode(ids));
-    std::fflush(stdout);
   }
+  std::fflush(stdout);
 }
 
 /// Iterations that fit into the time, after trying some out.
@@ -279,8 +271,9 @@ int run_quickstart(const Arguments& arguments) {
       "   the run as a page, for a browser: {}\n",
       report::default_page({plan.metrics()}).string());
 
-  fmt::print("\n5. Stories that it tells\n");
-  tell_stories(plan);
+  headline(5, "Stories that it tells", plan.tell_stories());
+  run_step(plan.tell_stories(), plan.log());
+  show_stories(plan);
   fmt::print(
       "\nDone in {:.1f} minutes. Everything is in {}; its training.log has "
       "what the\ncommands said. With text of your own, start at command 2.\n",

@@ -116,4 +116,19 @@ Arguments QuickstartPlan::train() const {
   return arguments;
 }
 
+Arguments QuickstartPlan::tell_stories() const {
+  return {
+      "generate",
+      "--load",
+      checkpoints().string(),
+      "--tokenizer-model",
+      tokenizer().string(),
+      "--num-samples",
+      "4",
+      "--temperature",
+      "0.8",
+      "--genfile",
+      told().string()};
+}
+
 } // namespace cairn::cli

@@ -24,6 +24,7 @@ struct QuickstartPlan {
   }
   std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
   std::filesystem::path metrics() const { return folder / "metrics.jsonl"; }
+  std::filesystem::path told() const { return folder / "told.jsonl"; }
   std::filesystem::path log() const { return folder / "training.log"; }
 
   Arguments make_stories() const;
@@ -32,6 +33,7 @@ struct QuickstartPlan {
   /// So many iterations without a trace, to see how long they take.
   Arguments try_out(std::int64_t trial) const;
   Arguments train() const;
+  Arguments tell_stories() const;
 
  private:
   Arguments pretrain(std::int64_t length) const;

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
        run_checkpoint},
       {"quickstart", "from nothing to a trained model", run_quickstart},
       {"pretrain", "train GPT, BERT or T5", run_pretrain},
+      {"generate", "let a trained model write", run_generate},
       {"probe",
        "run given batches through a checkpoint, to compare",
        run_probe},

@@ -138,6 +138,17 @@ void check_generation(const Config& config) {
   if (flags.greedy && flags.top_p > 0) {
     exclude(config, "--greedy", "--top_p");
   }
+  if (flags.num_samples > 0) {
+    exclude(config, "--num-samples", "--sample-input-file");
+  }
+  if (flags.genfile && flags.num_samples == 0) {
+    refuse(
+        config,
+        "--genfile",
+        "is for texts without a prompt, and none is asked for",
+        "say how many with --num-samples");
+  }
+  need(config, "--sample-output-file", "--sample-input-file");
 }
 
 void check_split(const Config& config) {

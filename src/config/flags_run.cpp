@@ -115,12 +115,12 @@ void add_run_flags(std::vector<Flag>& table) {
   generation
       .flag<&F::generation, &G::out_seq_length>(
           "--out-seq-length",
-          "Longest text, prompt included, in tokens.")
+          "Tokens to write at most, after the prompt.")
       .at_least(1);
   generation
       .flag<&F::generation, &G::temperature>(
           "--temperature",
-          "Sharpness of sampling.")
+          "Below 1 likely tokens become likelier, above 1 less so.")
       .above(0);
   generation.flag<&F::generation, &G::greedy>(
       "--greedy",
@@ -143,18 +143,18 @@ void add_run_flags(std::vector<Flag>& table) {
       .at_least(0);
   generation.flag<&F::generation, &G::genfile>(
       "--genfile",
-      "File for those texts.");
+      "File for those texts, in lines of JSON.");
   generation.flag<&F::generation, &G::sample_input_file>(
       "--sample-input-file",
       "File with one prompt per line.");
   generation
       .flag<&F::generation, &G::sample_output_file>(
           "--sample-output-file",
-          "File for what follows them.")
+          "File for what follows them, in lines of JSON.")
       .by_default("the input file's name + .out");
   generation.flag<&F::generation, &G::recompute>(
       "--recompute",
-      "Recompute attention instead of keeping keys and values.");
+      "Compute the whole text anew for every token; always so today.");
   generation.flag<&F::generation, &G::port>("--port", "Port of the server.")
       .at_least(0)
       .at_most(65535);

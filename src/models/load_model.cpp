@@ -12,11 +12,14 @@ namespace cairn::models {
 
 StoredModel open_model(
     const std::filesystem::path& checkpoint,
-    std::optional<std::int64_t> step) {
+    std::optional<std::int64_t> step,
+    const checkpoints::MegatronReadOptions& megatron) {
   using checkpoints::CheckpointFormat;
   const CheckpointFormat format =
       checkpoints::detect_checkpoint_format(checkpoint);
-  checkpoints::ConvertOptions options{.input = checkpoint};
+  checkpoints::ConvertOptions options{
+      .input = checkpoint,
+      .megatron = megatron};
   options.weights_only = true;
   if (step && format == CheckpointFormat::megatron) {
     options.iteration = step;
@@ -38,13 +41,18 @@ StoredModel open_model(
 }
 
 std::shared_ptr<Transformer> load_model(
-    const std::filesystem::path& checkpoint,
+    const StoredModel& stored,
     ModelOptions options) {
-  const StoredModel stored = open_model(checkpoint);
   options.seed.reset(); // all weights are loaded
   auto model = make_model(stored.description, options);
   load_weights(*model, stored.description, stored.tensors);
   return model;
+}
+
+std::shared_ptr<Transformer> load_model(
+    const std::filesystem::path& checkpoint,
+    ModelOptions options) {
+  return load_model(open_model(checkpoint), std::move(options));
 }
 
 } // namespace cairn::models

@@ -80,7 +80,7 @@ CheckedRun check_run(Kind kind, const config::Config& config) {
       kind,
       config.flags,
       static_cast<std::int64_t>(run.tokenizer->vocab_size()));
-  run.foreign = foreign_weights(config.flags.checkpointing, run.description);
+  run.foreign = foreign_weights(config.flags, run.description);
   if (run.foreign) {
     run.description =
         describe_model(kind, config.flags, run.foreign->description.vocabulary);

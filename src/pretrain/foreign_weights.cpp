@@ -1,17 +1,14 @@
 #include "pretrain/foreign_weights.h"
 
+#include "pretrain/megatron_reading.h"
+#include "pretrain/same_model.h"
+
 #include <cairn/base/error.h>
 #include <cairn/checkpoint/checkpoint_format.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <array>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 namespace cairn::pretrain {
 
@@ -19,39 +16,6 @@ namespace {
 
 using checkpoints::CheckpointFormat;
 using checkpoints::ModelDescription;
-
-/// Members of a description that do not change what weights mean.
-constexpr std::array<std::string_view, 8> chosen_freely{
-    "vocabulary", // may have more rows than the tokenizer has tokens
-    "padded_vocabulary",
-    "dropout",
-    "attention_dropout",
-    "begin_token",
-    "end_token",
-    "pad_token",
-    "decoder_start_token"};
-
-constexpr std::array<std::pair<std::string_view, std::string_view>, 19>
-    flags_of{
-        {{"layers", "--num-layers"},
-         {"decoder_layers", "--decoder-num-layers"},
-         {"hidden", "--hidden-size"},
-         {"heads", "--num-attention-heads"},
-         {"key_value_heads", "--num-key-value-heads"},
-         {"head_size", "--kv-channels"},
-         {"ffn", "--ffn-hidden-size"},
-         {"positions", "--max-position-embeddings"},
-         {"position", "--position-embedding-type"},
-         {"rope_theta", "--rotary-base"},
-         {"norm", "--normalization"},
-         {"norm_epsilon", "--norm-epsilon"},
-         {"activation", "--openai-gelu or --swiglu"},
-         {"gated", "--swiglu"},
-         {"attention_bias", "--disable-bias-linear"},
-         {"mlp_bias", "--disable-bias-linear"},
-         {"tied_head", "--untie-embeddings-and-output-weights"},
-         {"next_sentence_head", "--bert-no-binary-head"},
-         {"experts", "--num-experts"}}};
 
 std::optional<CheckpointFormat> format_there(const std::string& place) {
   try {
@@ -61,74 +25,12 @@ std::optional<CheckpointFormat> format_there(const std::string& place) {
   }
 }
 
-/// Positions that are computed have no longest one.
-nlohmann::json comparable(ModelDescription model) {
-  if (model.position != checkpoints::PositionKind::learned) {
-    model.positions = 0;
-  }
-  auto members = nlohmann::json::parse(checkpoints::to_json(model));
-  for (const std::string_view name : chosen_freely) {
-    members.erase(std::string(name));
-  }
-  // How tokens are given to experts may change, the experts may not.
-  members["experts"] = !model.experts
-      ? nlohmann::json()
-      : nlohmann::json{
-            {"counts", model.experts->counts},
-            {"interval", model.experts->interval},
-            {"residual", model.experts->residual}};
-  return members;
-}
-
-void require_same_model(
-    const std::string& place,
-    const ModelDescription& stored,
-    const ModelDescription& described) {
-  const nlohmann::json theirs = comparable(stored);
-  const nlohmann::json ours = comparable(described);
-  std::vector<std::string> differences;
-  std::vector<std::string_view> flags;
-  for (const auto& [name, value] : theirs.items()) {
-    if (ours.at(name) == value) {
-      continue;
-    }
-    differences.push_back(fmt::format(
-        "{} {} there, {} here",
-        name,
-        value.dump(),
-        ours.at(name).dump()));
-    const auto flag = std::ranges::find(
-        flags_of,
-        std::string_view(name),
-        &decltype(flags_of)::value_type::first);
-    if (flag != flags_of.end() &&
-        std::ranges::find(flags, flag->second) == flags.end()) {
-      flags.push_back(flag->second);
-    }
-  }
-  if (stored.vocabulary < described.vocabulary) {
-    differences.push_back(fmt::format(
-        "{} words there, {} in the tokenizer",
-        stored.vocabulary,
-        described.vocabulary));
-    flags.push_back("the tokenizer that the model was made for");
-  }
-  if (!differences.empty()) {
-    throw ConfigError(
-        {.what = "the checkpoint's model is another than the flags describe",
-         .where = "--load " + place,
-         .values = fmt::format("{}", fmt::join(differences, "; ")),
-         .remedy = flags.empty()
-             ? std::string("no flags describe such a model")
-             : fmt::format("look at {}", fmt::join(flags, ", "))});
-  }
-}
-
 } // namespace
 
 std::optional<models::StoredModel> foreign_weights(
-    const config::CheckpointFlags& flags,
+    const config::Flags& all_flags,
     const ModelDescription& described) {
+  const config::CheckpointFlags& flags = all_flags.checkpointing;
   if (!flags.load) {
     return std::nullopt;
   }
@@ -147,7 +49,10 @@ std::optional<models::StoredModel> foreign_weights(
              "the optimizer's states where it has them",
              *flags.load)});
   }
-  models::StoredModel stored = models::open_model(*flags.load, flags.ckpt_step);
+  models::StoredModel stored = models::open_model(
+      *flags.load,
+      flags.ckpt_step,
+      megatron_reading(all_flags.model));
   require_same_model(*flags.load, stored.description, described);
   return stored;
 }

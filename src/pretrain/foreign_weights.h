@@ -14,7 +14,7 @@ namespace cairn::pretrain {
 /// `described` (but for a larger vocabulary); CheckpointError for what cannot
 /// be read.
 std::optional<models::StoredModel> foreign_weights(
-    const config::CheckpointFlags& flags,
+    const config::Flags& flags,
     const checkpoints::ModelDescription& described);
 
 } // namespace cairn::pretrain

@@ -49,5 +49,24 @@ TEST(Utf8, FindsWhereACharacterStarts) {
   EXPECT_EQ(character_start("\x80\x80\x80\x80\x80", 4), 4U); // no character
 }
 
+TEST(Utf8, MakesTextOfAnything) {
+  EXPECT_EQ(well_formed_utf8("aé中"), "aé中");
+  EXPECT_EQ(
+      well_formed_utf8("a\xff\xc3z\xe4\xb8"),
+      "a\ufffd\ufffdz\ufffd\ufffd");
+}
+
+TEST(Utf8, FindsACharacterThatLacksItsEnd) {
+  const std::string text = "é中\U0001f600";
+  const std::vector<std::size_t> starts{0, 0, 2, 2, 2, 5, 5, 5, 5, 9};
+  for (std::size_t end = 0; end < starts.size(); ++end) {
+    const bool whole = end == 0 || end == 2 || end == 5 || end == 9;
+    EXPECT_EQ(unfinished_utf8(text.substr(0, end)), whole ? end : starts[end])
+        << end;
+  }
+  EXPECT_EQ(unfinished_utf8("a\x80\x80\x80"), 4U);
+  EXPECT_EQ(unfinished_utf8("\x80\x80\x80\x80"), 4U);
+}
+
 } // namespace
 } // namespace cairn::utf8_test

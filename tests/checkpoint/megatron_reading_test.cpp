@@ -167,6 +167,19 @@ TEST(Megatron, ReadsWithoutArgsWhenToldTheModel) {
   expect_same(
       loaded(read_megatron(files.path(), {.description = d}).tensors),
       golden_gpt2());
+
+  // Or in Megatron's words; what such old files leave out was always so.
+  MegatronReadOptions told;
+  told.args = PythonValue::object(
+      "argparse",
+      "Namespace",
+      {{"num_layers", PythonValue::integer(d.layers)},
+       {"hidden_size", PythonValue::integer(d.hidden)},
+       {"num_attention_heads", PythonValue::integer(d.heads)},
+       {"max_position_embeddings", PythonValue::integer(d.positions)}});
+  const MegatronCheckpoint old = read_megatron(files.path(), told);
+  EXPECT_EQ(old.description.activation, ActivationKind::gelu_tanh);
+  expect_same(loaded(old.tensors), golden_gpt2());
 }
 
 TEST(Megatron, ReadsDeepSpeedsFiles) {

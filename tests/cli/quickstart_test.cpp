@@ -36,7 +36,8 @@ TEST(Quickstart, GoesFromNothingToStories) {
           HasSubstr("$ cairn launch --num_gpus 2 pretrain gpt"),
           HasSubstr("kill -9 of all ranks after iteration"),
           HasSubstr("loss on stories it has not seen: "),
-          HasSubstr("5. Stories that it tells\n\n   “")));
+          HasSubstr("5. Stories that it tells\n   $ cairn generate --load "),
+          HasSubstr("\n\n   “")));
   EXPECT_TRUE(std::filesystem::exists(output + "/checkpoints/latest"));
   EXPECT_THAT(
       result.out,

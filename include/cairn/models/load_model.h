@@ -2,6 +2,7 @@
 
 #include <cairn/checkpoint/checkpoint_format.h>
 #include <cairn/checkpoint/lazy_tensor.h>
+#include <cairn/checkpoint/megatron.h>
 #include <cairn/models/transformer.h>
 
 #include <cstdint>
@@ -21,12 +22,17 @@ struct StoredModel {
 
 /// Of a checkpoint in any format that Cairn reads and that says what its model
 /// is: Hugging Face's, Megatron's, or what `cairn pretrain` and `cairn convert`
-/// wrote. `step`: another than the newest. Throws CheckpointError.
+/// wrote. `step`: another than the newest. `megatron`: how its files are read;
+/// the iteration is not looked at. Throws CheckpointError.
 StoredModel open_model(
     const std::filesystem::path& checkpoint,
-    std::optional<std::int64_t> step = std::nullopt);
+    std::optional<std::int64_t> step = std::nullopt,
+    const checkpoints::MegatronReadOptions& megatron = {});
 
 /// The same as a model with its weights.
+std::shared_ptr<Transformer> load_model(
+    const StoredModel& stored,
+    ModelOptions options = {});
 std::shared_ptr<Transformer> load_model(
     const std::filesystem::path& checkpoint,
     ModelOptions options = {});

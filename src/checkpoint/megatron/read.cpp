@@ -161,7 +161,8 @@ ModelDescription description_of(
     throw CheckpointError(
         {.what = "the file has no args, so the model is unknown",
          .where = where,
-         .remedy = "give the model's description"});
+         .remedy = "say what it is: --num-layers, --hidden-size, "
+                   "--num-attention-heads, --max-position-embeddings"});
   } else {
     d = in_file(where, [&] {
       return megatron::description_from_args(args, facts, where);

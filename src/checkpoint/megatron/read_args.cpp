@@ -132,9 +132,10 @@ void read_positions(const ArgsReader& args, ModelDescription& d) {
 
 void read_mlp(const ArgsReader& args, ModelDescription& d) {
   d.gated = args.boolean("swiglu", false);
-  // Its fused gelu is the tanh one, its plain gelu is not.
+  // Its fused gelu is the tanh one, its plain gelu is not. Before it saved
+  // args, it had the former.
   const bool tanh = args.boolean("openai_gelu", false) ||
-      args.boolean("bias_gelu_fusion", false);
+      args.boolean("bias_gelu_fusion", true);
   d.activation = d.gated ? ActivationKind::silu
       : tanh             ? ActivationKind::gelu_tanh
                          : ActivationKind::gelu;

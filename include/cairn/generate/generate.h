@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cairn/models/transformer.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace cairn::generate {
+
+/// How a token is chosen from what the model says of each.
+struct Sampling {
+  bool greedy = false;    ///< the likeliest; the rest does not matter
+  double temperature = 1; ///< below 1 the likely ones are likelier still
+  std::int64_t top_k = 0; ///< one of so many likeliest; 0: of all
+  /// One of the likeliest that together have this probability; 0: of all.
+  double top_p = 0;
+};
+
+struct GenerateOptions {
+  Sampling sampling{};
+  std::int64_t most_tokens = 1024; ///< after the prompt
+  /// Of prompt and continuation, where the model has more positions.
+  std::optional<std::int64_t> longest{};
+  std::optional<std::int64_t> end{};        ///< the token that ends a text
+  std::optional<std::int64_t> vocabulary{}; ///< choose among so many ids only
+  std::uint64_t seed = 1234;
+  std::uint64_t first_text = 0; ///< number of the first of these texts
+  /// Hears of every token as it is chosen, `end` left out.
+  std::function<void(std::size_t text, std::int64_t token)> on_token{};
+};
+
+struct Continuation {
+  std::vector<std::int64_t> tokens; ///< after the prompt, without `end`
+  bool finished = false;            ///< by `end`
+};
+
+/// Goes on after each prompt, a token at a time, with GPT and Llama. A text
+/// depends on its prompt, the seed and its number, and but for rounding not on
+/// the texts beside it.
+/// Every token computes the whole text anew. Leaves the model in eval().
+///
+/// Throws DataError for a prompt that is empty or leaves no room for a token,
+/// ConfigError for models that do not go from left to right.
+std::vector<Continuation> generate(
+    models::Transformer& model,
+    const std::vector<std::vector<std::int64_t>>& prompts,
+    const GenerateOptions& options);
+
+} // namespace cairn::generate

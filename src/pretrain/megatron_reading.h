@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cairn/checkpoint/megatron.h>
+#include <cairn/config/flags.h>
+
+namespace cairn::pretrain {
+
+/// For files of Megatron's from before it wrote down what a model is: what the
+/// flags say of it.
+checkpoints::MegatronReadOptions megatron_reading(
+    const config::ModelFlags& flags);
+
+} // namespace cairn::pretrain
