@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numeric>
+#include <vector>
 
 namespace cairn::generate {
 namespace {
@@ -37,6 +37,36 @@ float least_of(std::span<const float> logits, std::size_t count) {
   return *last;
 }
 
+struct Weighed {
+  double weight;
+  std::int64_t id;
+};
+
+/// The heaviest up to the first that takes their sum above `limit`, in this
+/// order. They are mostly few: no more are sorted than it needs.
+void keep_sum(std::vector<Weighed>& all, double limit) {
+  const auto heavier = [](const Weighed& a, const Weighed& b) {
+    return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
+  };
+  double sum = 0;
+  std::size_t sorted = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i == sorted) {
+      sorted = std::min(all.size(), std::max<std::size_t>(64, 8 * sorted));
+      std::partial_sort(
+          all.begin() + static_cast<std::ptrdiff_t>(i),
+          all.begin() + static_cast<std::ptrdiff_t>(sorted),
+          all.end(),
+          heavier);
+    }
+    sum += all[i].weight;
+    if (sum > limit) {
+      all.resize(i + 1);
+      return;
+    }
+  }
+}
+
 } // namespace
 
 Candidates candidates(std::span<const float> logits, const Sampling& sampling) {
@@ -47,38 +77,27 @@ Candidates candidates(std::span<const float> logits, const Sampling& sampling) {
   }
   const float least =
       most > 0 && most < logits.size() ? least_of(logits, most) : -INFINITY;
-  Candidates kept;
+  std::vector<Weighed> kept;
+  double sum = 0;
+  const double top = logits[best];
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (logits[i] >= least) {
-      kept.ids.push_back(static_cast<std::int64_t>(i));
+      kept.push_back(
+          {std::exp((logits[i] - top) / sampling.temperature),
+           static_cast<std::int64_t>(i)});
+      sum += kept.back().weight;
     }
   }
-  const auto logit = [&](std::int64_t id) {
-    return logits[static_cast<std::size_t>(id)];
-  };
-  const bool by_sum = sampling.top_p > 0 && sampling.top_p < 1;
-  if (by_sum) {
-    std::ranges::stable_sort(kept.ids, std::greater<>(), logit);
+  if (sampling.top_p > 0 && sampling.top_p < 1) {
+    keep_sum(kept, sampling.top_p * sum);
   }
-  const double top = logits[best];
-  kept.sums.resize(kept.ids.size());
-  std::transform_inclusive_scan(
-      kept.ids.begin(),
-      kept.ids.end(),
-      kept.sums.begin(),
-      std::plus<>(),
-      [&](std::int64_t id) {
-        return std::exp((logit(id) - top) / sampling.temperature);
-      });
-  if (by_sum) {
-    const auto above =
-        std::ranges::upper_bound(kept.sums, sampling.top_p * kept.sums.back());
-    if (above != kept.sums.end()) {
-      kept.sums.erase(above + 1, kept.sums.end());
-      kept.ids.resize(kept.sums.size());
-    }
+  Candidates result;
+  sum = 0;
+  for (const Weighed& each : kept) {
+    result.ids.push_back(each.id);
+    result.sums.push_back(sum += each.weight);
   }
-  return kept;
+  return result;
 }
 
 std::int64_t choose_token(
