@@ -1,7 +1,7 @@
 // The commands of docs/converting.md, docs/curriculum.md, docs/elasticity.md,
-// docs/inspecting-checkpoints.md and docs/probe.md, run as they stand there, in
-// a folder that has what they name; and that the code of docs/models.md is that
-// of its example.
+// docs/generating.md, docs/inspecting-checkpoints.md and docs/probe.md, run as
+// they stand there, in a folder that has what they name; and that the code of
+// docs/models.md is that of its example.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdint>
 #include <filesystem>
@@ -180,6 +181,34 @@ TEST_F(DocsExamples, OfProbeWork) {
   EXPECT_THAT(
       trained.out,
       HasSubstr("\n[0] wrote run.safetensors, 60 tensors\n"));
+}
+
+TEST_F(DocsExamples, OfGeneratingWork) {
+  prepare(
+      "cairn data sample-corpus --output s.jsonl --size 100KB --workers 1\n"
+      "cairn train-tokenizer s.jsonl bpe --vocab-size 300\n"
+      "cp bpe/tokenizer.json .\n"
+      "cairn preprocess --input s.jsonl --output-prefix s --tokenizer-model "
+      "tokenizer.json --append-eod\n"
+      "cairn pretrain gpt --num-layers 1 --hidden-size 16 "
+      "--num-attention-heads 2 --seq-length 32 --micro-batch-size 1 "
+      "--train-iters 1 --eval-iters 0 --split 1,0,0 --lr 1e-3 --data-path "
+      "s_text_document --tokenizer-model tokenizer.json --save checkpoints\n"
+      "printf 'Once upon a time\\nThe king\\n' > prompts.txt");
+  const auto blocks = blocks_of("generating.md", "sh");
+  ASSERT_EQ(blocks.size(), 3U);
+  std::string out;
+  for (const std::string& block : blocks) {
+    const Result result = shell(block);
+    EXPECT_EQ(result.code, 0) << block << result.err;
+    out += result.out;
+  }
+  EXPECT_TRUE(out.starts_with("Once upon a time")) << out;
+  const auto lines = [&](const char* name) {
+    return std::ranges::count(read_text(folder_.path() / name), '\n');
+  };
+  EXPECT_EQ(lines("samples.json"), 2);
+  EXPECT_EQ(lines("prompts.txt.out"), 2);
 }
 
 std::string without_blanks(std::string text) {
