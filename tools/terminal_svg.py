@@ -50,18 +50,17 @@ def main():
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'width="{width:.0f}" height="{height:.0f}">\n'
         f'<rect width="100%" height="100%" rx="8" fill="#23272e"/>\n'
-        '<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14" fill="#dcdfe4" '
-        'xml:space="preserve">'
+        '<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14" fill="#dcdfe4">'
     )
     for row, line in enumerate(lines):
         column = 0
         for text, colour, bold, dim in spans(line):
             style = (f' fill="{colour}"' if colour else "") + (' font-weight="bold"' if bold else "")
             style += ' fill-opacity="0.6"' if dim else ""
-            if text.strip():
+            for run in re.finditer(r"\S+(?: \S+)*", text):  # some browsers drop further blanks
                 print(
-                    f'<text x="{MARGIN + column * WIDTH:.1f}" y="{MARGIN + (row + 0.75) * HEIGHT:.1f}" '
-                    f'textLength="{len(text) * WIDTH:.1f}"{style}>{escape(text)}</text>'
+                    f'<text x="{MARGIN + (column + run.start()) * WIDTH:.1f}" y="{MARGIN + (row + 0.75) * HEIGHT:.1f}" '
+                    f'textLength="{len(run[0]) * WIDTH:.1f}"{style}>{escape(run[0])}</text>'
                 )
             column += len(text)
     print("</g>\n</svg>")

@@ -1,6 +1,7 @@
 #include "cli/help_formatter.h"
 
 #include "base/terminal.h"
+#include "base/wrapped_text.h"
 
 #include <fmt/format.h>
 
@@ -18,30 +19,6 @@ constexpr std::size_t description_column = 28;
 std::string with_dashes(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
-}
-
-/// Breaks a line between words where it would grow too long, and goes on at
-/// `indent`.
-std::string wrapped(
-    const std::string& text,
-    std::size_t column,
-    std::size_t indent) {
-  std::string out;
-  std::size_t start = 0;
-  while (start < text.size()) {
-    const std::size_t end = std::min(text.find(' ', start), text.size());
-    if (column + (end - start) > line_width && column > indent) {
-      out.erase(out.find_last_not_of(' ') + 1);
-      out += "\n" + std::string(indent, ' ');
-      column = indent;
-    }
-    out.append(text, start, end - start);
-    out += ' ';
-    column += end - start + 1;
-    start = end + 1;
-  }
-  out.erase(out.find_last_not_of(' ') + 1);
-  return out;
 }
 
 /// With the default behind it, where the option shows one.
@@ -90,7 +67,7 @@ std::string HelpFormatter::make_option(
       ? "\n" + std::string(description_column, ' ')
       : std::string(description_column - width, ' ');
   return name + gap +
-      wrapped(description_of(option), description_column, description_column) +
+      wrapped_text(description_of(option), description_column, line_width) +
       "\n";
 }
 

@@ -1,6 +1,7 @@
 // `cairn quickstart`: from nothing to a trained model in a few minutes, with
 // the commands that anyone would type.
 
+#include "base/wrapped_text.h"
 #include "cli/child_command.h"
 #include "cli/command_line.h"
 #include "cli/metrics_file.h"
@@ -176,7 +177,7 @@ void show_stories(const QuickstartPlan& plan) {
     const std::string story = nlohmann::json::parse(line).at("text");
     if (!story.empty()) {
       ++shown;
-      fmt::print("\n   “{}”\n", story);
+      fmt::print("\n   {}\n", wrapped_text("“" + story + "”", 3, 92));
     }
   }
   std::fflush(stdout);

@@ -2,6 +2,7 @@
 
 #include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
+#include "base/wrapped_text.h"
 #include "config/flag.h"
 #include "config/key.h"
 
@@ -43,33 +44,10 @@ std::string support_word(const Key& key) {
   return "";
 }
 
-// Breaks text at spaces; later lines start with `indent` spaces.
-std::string wrapped(
-    std::string_view text,
-    std::size_t indent,
-    std::size_t width = 78) {
-  std::string result;
-  std::size_t column = indent;
-  while (!text.empty()) {
-    const std::size_t space = std::min(text.find(' '), text.size());
-    const std::string_view word = text.substr(0, space);
-    if (column > indent && column + 1 + word.size() > width) {
-      result += "\n" + std::string(indent, ' ');
-      column = indent;
-    } else if (column > indent) {
-      result += ' ';
-      ++column;
-    }
-    result += word;
-    column += word.size();
-    text.remove_prefix(std::min(space + 1, text.size()));
-  }
-  return result;
-}
-
 std::string line(std::string_view label, const std::string& text) {
-  return text.empty() ? ""
-                      : fmt::format("  {:<10} {}\n", label, wrapped(text, 13));
+  return text.empty()
+      ? ""
+      : fmt::format("  {:<10} {}\n", label, wrapped_text(text, 13));
 }
 
 const Flag* flag_of(const Key& key) {
@@ -93,7 +71,7 @@ std::vector<const Key*> children_of(const Key& section) {
 
 std::string explain_key(const Key& key) {
   std::string text =
-      fmt::format("{}\n  {}\n\n", key.path, wrapped(key.help, 2));
+      fmt::format("{}\n  {}\n\n", key.path, wrapped_text(key.help, 2));
   text += line("type", type_text(key));
   text += line("default", default_text(key));
   std::vector<std::string> aliases;
@@ -128,7 +106,8 @@ std::string explain_flag(const Flag& flag) {
   if (const std::string value = value_text(flag); !value.empty()) {
     usage += " " + value;
   }
-  std::string text = fmt::format("{}\n  {}\n\n", usage, wrapped(flag.help, 2));
+  std::string text =
+      fmt::format("{}\n  {}\n\n", usage, wrapped_text(flag.help, 2));
   text += line("group", flag.group);
   text += line("type", type_text(flag));
   text += line("default", default_text(flag));
@@ -162,7 +141,7 @@ std::string one_line(const Flag& flag) {
   if (!flag.json.empty()) {
     help += fmt::format(" JSON: {}.", flag.json);
   }
-  return fmt::format("  {}\n      {}\n", usage, wrapped(help, 6));
+  return fmt::format("  {}\n      {}\n", usage, wrapped_text(help, 6));
 }
 
 // Names a person may have meant by a last part such as "stage".
