@@ -60,6 +60,20 @@ void check_room(const Tokens& prompt, std::size_t longest) {
   }
 }
 
+/// How long the rows are that the model computes. A GPU prepares its kernels
+/// anew for lengths that it has not seen, which takes longer than a few more
+/// tokens do. Experts would give these places that the text needs.
+std::int64_t row_length(
+    std::size_t longest,
+    const models::ModelDescription& model,
+    at::Device device) {
+  constexpr std::int64_t step = 64;
+  const auto length = static_cast<std::int64_t>(longest);
+  return device.is_cuda() && !model.experts
+      ? std::min(model.positions, (length + step - 1) / step * step)
+      : length;
+}
+
 /// What the model says of the token after each text, [texts, vocabulary] on the
 /// CPU. Shorter texts are filled up behind: nothing looks there.
 at::Tensor next_logits(
@@ -73,8 +87,10 @@ at::Tensor next_logits(
     last.push_back(static_cast<std::int64_t>(text.tokens.size()) - 1);
   }
   const auto count = static_cast<std::int64_t>(texts.size());
-  at::Tensor rows =
-      at::full({count, static_cast<std::int64_t>(longest)}, 0, at::kLong);
+  at::Tensor rows = at::full(
+      {count, row_length(longest, model.description(), device)},
+      0,
+      at::kLong);
   for (std::int64_t i = 0; i < count; ++i) {
     std::ranges::copy(
         texts[static_cast<std::size_t>(i)].tokens,
