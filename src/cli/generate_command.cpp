@@ -1,14 +1,14 @@
 // `cairn generate`: Megatron's tools/generate_samples_gpt.py, with its flags.
 
-#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/generate_flags.h"
 #include "cli/generated_file.h"
 #include "cli/join_job.h"
 #include "cli/load_generator.h"
+#include "cli/prompt_lines.h"
+#include "cli/typist.h"
 
 #include <cairn/base/error.h>
-#include <cairn/base/file.h>
 #include <cairn/base/log.h>
 #include <cairn/base/progress.h>
 #include <cairn/config/config.h>
@@ -24,7 +24,6 @@
 #include <functional>
 #include <iostream>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -49,9 +48,9 @@ void print_help() {
       "  neither                  asks for prompts, until Ctrl-D or "
       "\"stop\"\n\n"
       "The files hold a JSON object per line. The checkpoint says what its "
-      "model is;\nif the flags say so too, they must agree. Flags about "
-      "training are taken as well,\nso that those of `cairn pretrain` may "
-      "stay, and change nothing.\n\n"
+      "model is;\nflags that describe it must agree. Flags about training are "
+      "taken as well, so\nthat those of `cairn pretrain` may stay, and change "
+      "nothing.\n\n"
       "Examples:\n"
       "  cairn generate --load checkpoints --tokenizer-model tokenizer.json "
       "\\\n      --num-samples 2 --top_p 0.9 --genfile samples.json\n"
@@ -59,134 +58,95 @@ void print_help() {
       config::flags_text(generate_acts_on));
 }
 
-/// For the eye: what could steer a terminal is left out.
-std::string shown(std::string_view text) {
-  std::string kept = well_formed_utf8(text);
-  std::erase_if(kept, [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
-  });
-  return kept;
-}
-
-void print_text(std::string_view text) {
-  fmt::print(
-      "{}",
-      ::isatty(STDOUT_FILENO) == 1 ? shown(text) : well_formed_utf8(text));
-  std::fflush(stdout);
-}
-
-/// Prints a text as it grows. A character of several tokens waits for the last
-/// of them.
-class Typist {
- public:
-  void grow(std::string text) {
-    text_ = std::move(text);
-    print_up_to(unfinished_utf8(text_));
-  }
-  void finish() {
-    print_up_to(text_.size());
-    fmt::print("\n");
-  }
-
- private:
-  void print_up_to(std::size_t end) {
-    if (end <= printed_) {
-      return;
-    }
-    print_text(std::string_view(text_).substr(printed_, end - printed_));
-    printed_ = end;
-  }
-
-  std::string text_;
-  std::size_t printed_ = 0;
-};
-
-/// Makes `count` texts, so many at a time, and shows how far it is.
+/// Makes `count` texts, so many at a time, and gives them to `take` in order.
 void make_texts(
     TextGenerator& generator,
     std::size_t count,
     std::size_t at_once,
-    const std::function<TextGenerator::Tokens(std::size_t)>& prompt,
-    const std::function<void(std::size_t, const GeneratedText&)>& take) {
-  Progress bar(
-      {.label = "generating",
-       .total = count,
-       .unit = "texts",
-       .second_unit = "tokens"});
+    const std::function<const TextGenerator::Tokens&(std::size_t)>& prompt,
+    const std::function<void(std::size_t, const GeneratedText&)>& take,
+    const TextGenerator::OnGrowth& on_growth = {}) {
   for (std::size_t done = 0; done < count;) {
     std::vector<TextGenerator::Tokens> prompts;
     while (prompts.size() < at_once && done + prompts.size() < count) {
       prompts.push_back(prompt(done + prompts.size()));
     }
-    const auto texts = generator.after(prompts, [&](std::size_t, const auto&) {
-      bar.advance(0, 1);
-    });
-    for (const GeneratedText& text : texts) {
+    for (const GeneratedText& text : generator.after(prompts, on_growth)) {
       take(done++, text);
-      bar.advance();
     }
   }
+}
+
+/// The same into a file, with what each prompt was.
+void write_texts(
+    TextGenerator& generator,
+    std::size_t count,
+    std::size_t at_once,
+    const std::function<const TextGenerator::Tokens&(std::size_t)>& prompt,
+    const std::function<std::optional<std::string>(std::size_t)>& prompt_text,
+    GeneratedFile& file) {
+  Progress bar(
+      {.label = "generating",
+       .total = count,
+       .unit = "texts",
+       .second_unit = "tokens"});
+  make_texts(
+      generator,
+      count,
+      at_once,
+      prompt,
+      [&](std::size_t i, const GeneratedText& text) {
+        file.add(text, prompt_text(i));
+        bar.advance();
+      },
+      [&](std::size_t, const auto&) { bar.advance(0, 1); });
   bar.done();
 }
 
 void make_samples(
     TextGenerator& generator,
-    const config::GenerationFlags& flags,
+    std::size_t count,
     std::size_t at_once,
-    std::optional<GeneratedFile> file) {
-  const auto nothing = generator.no_prompt();
-  if (file) {
-    file->clear();
+    GeneratedFile* file) {
+  const TextGenerator::Tokens nothing = generator.no_prompt();
+  if (generator.longest() <= static_cast<std::int64_t>(nothing.size())) {
+    throw ConfigError(
+        {.what = "leaves no room for a text",
+         .where = "--seq-length",
+         .values = fmt::format("{}", generator.longest())});
+  }
+  const auto prompt = [&](std::size_t) -> const TextGenerator::Tokens& {
+    return nothing;
+  };
+  if (file != nullptr) {
+    const auto no_text = [](std::size_t) { return std::nullopt; };
+    write_texts(generator, count, at_once, prompt, no_text, *file);
+    return;
   }
   make_texts(
       generator,
-      static_cast<std::size_t>(flags.num_samples),
+      count,
       at_once,
-      [&](std::size_t) { return nothing; },
-      [&](std::size_t number, const GeneratedText& text) {
-        if (file) {
-          file->add(text);
-        } else {
-          fmt::print("{}", number == 0 ? "" : "\n---\n");
-          print_text(text.text);
-          fmt::print("\n");
-        }
+      prompt,
+      [](std::size_t number, const GeneratedText& text) {
+        fmt::print("{}", number == 0 ? "" : "\n---\n");
+        print_text(text.text);
+        fmt::print("\n");
       });
 }
 
-struct Line {
-  std::size_t number;
-  std::string text;
-};
-
-/// Those that are not empty.
-std::vector<Line> lines_of(const std::string& path) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 30;
-  std::istringstream text(read_file(path, most));
-  std::vector<Line> lines;
-  std::size_t number = 0;
-  for (std::string line; std::getline(text, line);) {
-    ++number;
-    if (line.ends_with('\r')) {
-      line.pop_back();
-    }
-    if (!line.empty()) {
-      lines.push_back({number, line});
-    }
-  }
-  if (lines.empty()) {
-    throw DataError({.what = "no line holds a prompt", .where = path});
-  }
-  return lines;
-}
-
-/// Throws DataError for a prompt that nothing can follow.
+/// Throws DataError, with the place, for a prompt that nothing can follow.
 TextGenerator::Tokens prompt_tokens(
-    const TextGenerator& generator,
-    const std::string& text,
-    const std::string& where) {
-  TextGenerator::Tokens prompt = generator.prompt(text);
+    TextGenerator& generator,
+    const PromptLine& line,
+    const std::string& source) {
+  const std::string where = fmt::format("{}:{}", source, line.number);
+  TextGenerator::Tokens prompt;
+  try {
+    prompt = generator.prompt(line.text);
+  } catch (const DataError& error) {
+    throw DataError({.what = error.what(), .where = where});
+  }
   if (prompt.empty()) {
     throw DataError(
         {.what = "the tokenizer makes no token of the prompt", .where = where});
@@ -207,27 +167,36 @@ TextGenerator::Tokens prompt_tokens(
 void continue_lines(
     TextGenerator& generator,
     const std::string& input,
-    const std::vector<Line>& lines,
+    const std::vector<PromptLine>& lines,
     std::size_t at_once,
-    GeneratedFile file) {
-  const auto prompt = [&](std::size_t i) {
-    return prompt_tokens(
-        generator,
-        lines[i].text,
-        fmt::format("{}:{}", input, lines[i].number));
-  };
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    prompt(i); // all of them can be continued
+    GeneratedFile& file) {
+  std::vector<TextGenerator::Tokens> prompts;
+  for (const PromptLine& line : lines) {
+    prompts.push_back(prompt_tokens(generator, line, input));
   }
-  file.clear();
-  make_texts(
+  write_texts(
       generator,
       lines.size(),
       at_once,
-      prompt,
-      [&](std::size_t i, const GeneratedText& text) {
-        file.add(text, lines[i].text);
+      [&](std::size_t i) -> const TextGenerator::Tokens& { return prompts[i]; },
+      [&](std::size_t i) { return lines[i].text; },
+      file);
+}
+
+/// A prompt and its continuation, as it comes.
+void answer(
+    TextGenerator& generator,
+    const PromptLine& line,
+    const std::string& source) {
+  const auto prompt = prompt_tokens(generator, line, source);
+  print_text(line.text);
+  Typist typist;
+  generator.after(
+      {prompt},
+      [&](std::size_t, const TextGenerator::Tokens& so_far) {
+        typist.grow(generator.decode(prompt, so_far));
       });
+  typist.finish();
 }
 
 void converse(TextGenerator& generator, const Logger& logger) {
@@ -235,45 +204,34 @@ void converse(TextGenerator& generator, const Logger& logger) {
   if (person) {
     fmt::print("A prompt per line; \"stop\" or Ctrl-D ends.\n");
   }
-  for (std::string line;;) {
+  std::size_t number = 0;
+  while (true) {
     if (person) {
       fmt::print("\nprompt> ");
       std::fflush(stdout);
     }
-    if (!std::getline(std::cin, line) || line == "stop") {
+    const auto line = next_prompt_line(std::cin, number);
+    if (!line || line->text == "stop") {
       break;
     }
-    if (line.empty()) {
-      continue;
-    }
-    TextGenerator::Tokens prompt;
     try {
-      prompt = prompt_tokens(generator, line, "");
+      answer(generator, *line, "prompt");
     } catch (const DataError& error) {
       if (!person) {
         throw;
       }
       logger.error("{}", error.what());
-      continue;
     }
-    print_text(line);
-    Typist typist;
-    generator.after(
-        {prompt},
-        [&](std::size_t, const TextGenerator::Tokens& so_far) {
-          typist.grow(generator.decode(prompt, so_far));
-        });
-    typist.finish();
   }
   if (person) {
     fmt::print("\n");
   }
 }
 
-std::optional<GeneratedFile> output_of(const config::GenerationFlags& flags) {
+/// Where texts go, if to a file.
+std::optional<std::string> output_of(const config::GenerationFlags& flags) {
   if (!flags.sample_input_file) {
-    return flags.genfile ? std::optional<GeneratedFile>(*flags.genfile)
-                         : std::nullopt;
+    return flags.genfile;
   }
   const std::string& input = *flags.sample_input_file;
   const std::string output = flags.sample_output_file.value_or(input + ".out");
@@ -284,7 +242,7 @@ std::optional<GeneratedFile> output_of(const config::GenerationFlags& flags) {
          .where = "--sample-output-file",
          .values = output});
   }
-  return std::optional<GeneratedFile>(output);
+  return output;
 }
 
 } // namespace
@@ -305,28 +263,33 @@ int run_generate(const Arguments& arguments) {
          .remedy = "run `cairn generate` without the launcher; it loads what "
                    "any number of ranks saved"});
   }
-  const config::Config config = config::Config::load({.flags = arguments});
+  const config::Config config =
+      config::Config::load({.flags = arguments, .fewest_ranks = true});
   const Logger logger;
   check_generate_flags(config, logger);
   const config::GenerationFlags& flags = config.flags.generation;
-  std::vector<Line> lines;
+  std::vector<PromptLine> lines;
   if (flags.sample_input_file) {
-    lines = lines_of(*flags.sample_input_file);
+    lines = read_prompt_lines(*flags.sample_input_file);
   }
-  std::optional<GeneratedFile> file = output_of(flags);
+  std::optional<GeneratedFile> file;
+  if (const auto output = output_of(flags)) {
+    file.emplace(*output);
+  }
   const distributed::World world = join_job(config.flags.distributed);
   TextGenerator generator = load_generator(config, world);
   const auto at_once = static_cast<std::size_t>(
-      config.deepspeed.batch ? config.deepspeed.batch->micro : 8);
+      config.given.contains("--micro-batch-size")
+          ? config.deepspeed.batch->micro
+          : 8);
   if (flags.sample_input_file) {
-    continue_lines(
-        generator,
-        *flags.sample_input_file,
-        lines,
-        at_once,
-        std::move(*file));
+    continue_lines(generator, *flags.sample_input_file, lines, at_once, *file);
   } else if (flags.num_samples > 0) {
-    make_samples(generator, flags, at_once, std::move(file));
+    make_samples(
+        generator,
+        static_cast<std::size_t>(flags.num_samples),
+        at_once,
+        file ? &*file : nullptr);
   } else {
     converse(generator, logger);
   }

@@ -52,6 +52,8 @@ const std::set<std::string_view> used_by_generate{
     "--seed",
     "--fp16",
     "--bf16",
+    "--deepspeed",
+    "--deepspeed_config", // for the precision
     "--distributed-backend",
     "--local_rank",
     "--out-seq-length",
@@ -69,12 +71,6 @@ const std::set<std::string_view> used_by_generate{
 
 bool generate_acts_on(std::string_view flag) {
   return describe_the_model.contains(flag) || used_by_generate.contains(flag);
-}
-
-bool flags_describe_model(const config::Config& config) {
-  return std::ranges::any_of(describe_the_model, [&](std::string_view flag) {
-    return config.given.contains(std::string(flag));
-  });
 }
 
 void check_generate_flags(const config::Config& config, const Logger& logger) {

@@ -10,9 +10,6 @@ namespace cairn::cli {
 /// Whether `cairn generate` does something with the flag.
 bool generate_acts_on(std::string_view flag);
 
-/// Whether the flags say what the model is, at least in part.
-bool flags_describe_model(const config::Config& config);
-
 /// Throws ConfigError for flags that neither generation nor training acts on,
 /// and without a checkpoint; names those that are about training.
 void check_generate_flags(const config::Config& config, const Logger& logger);

@@ -10,13 +10,29 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
+#include <system_error>
 #include <utility>
 
 namespace cairn::cli {
+namespace {
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+} // namespace
 
 GeneratedFile::GeneratedFile(std::filesystem::path path)
     : path_(std::move(path)),
+      was_there_(is_there(path_)),
       file_(open_file(path_, O_WRONLY | O_CREAT | O_APPEND)) {}
+
+GeneratedFile::~GeneratedFile() {
+  if (empty_ && !was_there_) {
+    ::unlink(path_.c_str());
+  }
+}
 
 void GeneratedFile::clear() {
   if (::ftruncate(file_.get(), 0) != 0 && errno != EINVAL) { // a pipe
@@ -30,6 +46,9 @@ void GeneratedFile::clear() {
 void GeneratedFile::add(
     const generate::GeneratedText& text,
     const std::optional<std::string>& prompt) {
+  if (std::exchange(empty_, false)) {
+    clear();
+  }
   using Json = nlohmann::ordered_json;
   Json object = Json::object();
   if (prompt) {

@@ -9,22 +9,28 @@
 
 namespace cairn::cli {
 
-/// A line of JSON for every text, written as soon as it is there: what was made
-/// before a kill stays.
+/// A line of JSON for every text, written when add() is called: what was made
+/// before a kill stays. What the file held before stays until the first text,
+/// and a new one without any is removed.
 class GeneratedFile {
  public:
-  /// Throws DataError if it cannot be written. What is there stays until
-  /// clear().
+  /// Throws DataError if it cannot be written.
   explicit GeneratedFile(std::filesystem::path path);
+  ~GeneratedFile();
+  GeneratedFile(const GeneratedFile&) = delete;
+  GeneratedFile& operator=(const GeneratedFile&) = delete;
 
-  void clear();
   void add(
       const generate::GeneratedText& text,
       const std::optional<std::string>& prompt = std::nullopt);
 
  private:
+  void clear();
+
   std::filesystem::path path_;
+  bool was_there_;
   UniqueFd file_;
+  bool empty_ = true; ///< of our texts
 };
 
 } // namespace cairn::cli

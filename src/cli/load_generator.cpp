@@ -1,6 +1,5 @@
 #include "cli/load_generator.h"
 
-#include "cli/generate_flags.h"
 #include "pretrain/describe_model.h"
 #include "pretrain/megatron_reading.h"
 #include "pretrain/pretraining_data.h"
@@ -9,8 +8,14 @@
 #include <cairn/base/error.h>
 #include <cairn/models/load_model.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 namespace cairn::cli {
@@ -19,26 +24,63 @@ namespace {
 namespace fs = std::filesystem;
 using pretrain::Kind;
 
+constexpr std::array tokenizer_flags{
+    "--tokenizer-type",
+    "--vocab-file",
+    "--merge-file",
+    "--tokenizer-model",
+    "--vocab-size"};
+
+constexpr std::array tokenizer_files{
+    "tokenizer.json",
+    "tokenizer.model",
+    "spiece.model",
+    "vocab.json",
+    "vocab.txt"};
+
 /// As the flags say; without any, the one that lies beside the weights.
 std::shared_ptr<const text::Tokenizer> tokenizer_for(
     const config::Config& config) {
-  config::Flags flags = config.flags;
-  const config::TokenizerFlags& given = flags.tokenizer;
-  const fs::path beside =
-      fs::path(*flags.checkpointing.load) / "tokenizer.json";
-  if (!given.type && !given.vocab_file && !given.model) {
-    std::error_code error;
-    if (!fs::exists(beside, error)) {
-      throw ConfigError(
-          {.what = "no tokenizer is named, and none lies beside the weights",
-           .where = "--tokenizer-model",
-           .values = beside.string() + " is not there",
-           .remedy = "name the one that the model was trained with, or give "
-                     "--vocab-file and --merge-file"});
-    }
-    flags.tokenizer.model = beside.string();
+  const auto names_one = [&](const char* flag) {
+    return config.given.contains(flag);
+  };
+  if (std::ranges::any_of(tokenizer_flags, names_one)) {
+    return pretrain::open_tokenizer(Kind::gpt, config.flags);
   }
+  const fs::path folder = *config.flags.checkpointing.load;
+  const auto is_there = [&](const char* name) {
+    std::error_code error;
+    return fs::exists(folder / name, error);
+  };
+  if (std::ranges::none_of(tokenizer_files, is_there)) {
+    throw ConfigError(
+        {.what = "no tokenizer is named, and none lies beside the weights",
+         .where = "--tokenizer-model",
+         .values = folder.string() + " has no tokenizer.json, for one",
+         .remedy = "name the one that the model was trained with, or give "
+                   "--vocab-file and --merge-file"});
+  }
+  config::Flags flags = config.flags;
+  flags.tokenizer.model = folder.string();
   return pretrain::open_tokenizer(Kind::gpt, flags);
+}
+
+/// The model that the flags describe; where they are silent, the checkpoint's.
+checkpoints::ModelDescription described(
+    config::Flags flags,
+    const checkpoints::ModelDescription& stored,
+    const text::Tokenizer& tokenizer) {
+  const auto fill = [](std::optional<std::int64_t>& flag, std::int64_t value) {
+    flag = flag.value_or(value);
+  };
+  fill(flags.model.num_layers, stored.layers);
+  fill(flags.model.hidden_size, stored.hidden);
+  fill(flags.model.num_attention_heads, stored.heads);
+  fill(flags.model.max_position_embeddings, stored.positions);
+  return pretrain::describe_model(
+      Kind::gpt,
+      flags,
+      static_cast<std::int64_t>(tokenizer.vocab_size()));
 }
 
 models::StoredModel open_checkpoint(
@@ -49,15 +91,17 @@ models::StoredModel open_checkpoint(
       *from.load,
       from.ckpt_step,
       pretrain::megatron_reading(config.flags.model));
-  if (flags_describe_model(config)) {
-    pretrain::require_same_model(
-        *from.load,
-        stored.description,
-        pretrain::describe_model(
-            Kind::gpt,
-            config.flags,
-            static_cast<std::int64_t>(tokenizer.vocab_size())));
-  }
+  generate::require_left_to_right(stored.description);
+  auto differences = pretrain::model_differences(
+      stored.description,
+      described(config.flags, stored.description, tokenizer));
+  const auto not_said = [&](std::string_view flag) {
+    return flag.starts_with("--") && !config.given.contains(std::string(flag));
+  };
+  std::erase_if(differences, [&](const pretrain::ModelDifference& difference) {
+    return std::ranges::all_of(difference.flags, not_said);
+  });
+  pretrain::refuse_differences(*from.load, differences);
   return stored;
 }
 

@@ -40,6 +40,30 @@ DeepSpeedRead read_source(const ConfigSource& source, const Flags& flags) {
   return {};
 }
 
+/// 0: more than can be counted.
+std::int64_t ranks_of_a_model(const DistributedFlags& degrees) {
+  std::int64_t ranks = 1;
+  for (const std::int64_t degree :
+       {degrees.tensor_parallel,
+        degrees.pipeline_parallel,
+        degrees.context_parallel}) {
+    if (__builtin_mul_overflow(ranks, degree, &ranks)) {
+      return 0;
+    }
+  }
+  return ranks;
+}
+
+std::int64_t fewest_ranks(const DistributedFlags& degrees) {
+  std::int64_t ranks = 0;
+  return __builtin_mul_overflow(
+             ranks_of_a_model(degrees),
+             degrees.expert_parallel,
+             &ranks)
+      ? 0
+      : ranks;
+}
+
 // world = data x tensor x pipeline x context.
 std::int64_t data_parallel_size(
     const DistributedFlags& degrees,
@@ -50,16 +74,7 @@ std::int64_t data_parallel_size(
          .where = "--world-size",
          .remedy = "it must be at least 1"});
   }
-  std::int64_t model = 1;
-  for (const std::int64_t degree :
-       {degrees.tensor_parallel,
-        degrees.pipeline_parallel,
-        degrees.context_parallel}) {
-    if (__builtin_mul_overflow(model, degree, &model)) {
-      model = 0; // more ranks than can be counted: divides no world
-      break;
-    }
-  }
+  const std::int64_t model = ranks_of_a_model(degrees);
   if (model < 1 || world % model != 0) {
     throw ConfigError(
         {.what = fmt::format(
@@ -200,10 +215,11 @@ Config Config::resolve(const ConfigSource& source) {
       !config.given.contains("--pipeline-schedule")) {
     degrees.pipeline_schedule = PipelineSchedule::interleaved;
   }
-  config.world_size = source.world_size;
+  config.world_size =
+      source.fewest_ranks ? fewest_ranks(degrees) : source.world_size;
   config.data_parallel_size = cairn::config::data_parallel_size(
       config.flags.distributed,
-      source.world_size);
+      config.world_size);
 
   if (const auto lr = read.automatic.find("optimizer.params.lr");
       lr != read.automatic.end()) {

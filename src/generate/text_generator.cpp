@@ -21,33 +21,61 @@ TextGenerator::TextGenerator(
     std::shared_ptr<models::Transformer> model,
     GenerateOptions options)
     : tokenizer_(std::move(tokenizer)),
+      encoder_(tokenizer_->make_encoder()),
       model_(std::move(model)),
       options_(std::move(options)) {
+  require_left_to_right(model_->description());
   const text::SpecialIds& special = tokenizer_->special();
-  if (const auto end =
-          special.end_of_document ? special.end_of_document : special.end) {
-    options_.end = *end;
+  if (!options_.end) {
+    options_.end = model_->description().end_token;
   }
-  options_.vocabulary = static_cast<std::int64_t>(tokenizer_->vocab_size());
+  if (!options_.end) {
+    options_.end =
+        special.end_of_document ? special.end_of_document : special.end;
+  }
+  const auto known = static_cast<std::int64_t>(tokenizer_->vocab_size());
+  options_.vocabulary = std::min(known, options_.vocabulary.value_or(known));
 }
 
-TextGenerator::Tokens TextGenerator::prompt(std::string_view text) const {
-  const auto ids = tokenizer_->encode(text);
-  return {ids.begin(), ids.end()};
+/// The model's, where the tokenizer has it.
+std::optional<std::int64_t> TextGenerator::begin_token() const {
+  const auto begin = model_->description().begin_token;
+  return begin && *begin < *options_.vocabulary ? begin : std::nullopt;
+}
+
+TextGenerator::Tokens TextGenerator::prompt(std::string_view text) {
+  std::vector<text::TokenId> ids;
+  encoder_->encode(text, ids);
+  Tokens tokens(ids.begin(), ids.end());
+  const text::SpecialIds& special = tokenizer_->special();
+  while (!tokens.empty() &&
+         (tokens.back() == options_.end ||
+          tokens.back() == special.end_of_document ||
+          tokens.back() == special.separator)) {
+    tokens.pop_back();
+  }
+  const bool llama =
+      model_->description().family == checkpoints::ModelFamily::llama;
+  if (const auto begin = begin_token();
+      llama && begin && !tokens.empty() && tokens.front() != *begin) {
+    tokens.insert(tokens.begin(), *begin);
+  }
+  return tokens;
 }
 
 TextGenerator::Tokens TextGenerator::no_prompt() const {
-  if (const auto begin = tokenizer_->special().begin;
-      begin && !tokenizer_->special().end_of_document) {
+  if (const auto begin = begin_token()) {
     return {*begin};
   }
-  if (!options_.end) {
-    throw DataError(
-        {.what = "the tokenizer has no end of document for a text to begin "
-                 "after",
-         .remedy = "give a prompt"});
+  const text::SpecialIds& special = tokenizer_->special();
+  for (const auto& id : {special.end_of_document, special.begin, special.end}) {
+    if (id) {
+      return {*id};
+    }
   }
-  return {*options_.end};
+  throw DataError(
+      {.what = "the tokenizer has no end of document for a text to begin after",
+       .remedy = "give a prompt"});
 }
 
 std::int64_t TextGenerator::longest() const {

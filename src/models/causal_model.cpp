@@ -4,6 +4,7 @@
 #include "models/language_head.h"
 #include "models/stack.h"
 
+#include <ATen/ops/arange.h>
 #include <cairn/base/error.h>
 
 namespace cairn::models {
@@ -32,7 +33,8 @@ class CausalModel : public Transformer {
     ModelOutput output;
     add_language_output(
         output,
-        stacked.hidden,
+        input.logits_at.defined() ? rows_at(stacked.hidden, input)
+                                  : stacked.hidden,
         head_of(head_, embedding_->word(), own_head_.get()),
         input,
         sequence_);
@@ -47,6 +49,7 @@ class CausalModel : public Transformer {
       const nn::LayerContext& context)
       : Transformer(d),
         sequence_(options.sequence),
+        splits_tokens_(context.splits_tokens()),
         embedding_(register_module(
             "embedding",
             std::make_shared<Embedding>(
@@ -61,7 +64,20 @@ class CausalModel : public Transformer {
     }
   }
 
+  /// The hidden state of each row's token that the input names.
+  at::Tensor rows_at(const at::Tensor& hidden, const ModelInput& input) const {
+    if (input.labels.defined() || splits_tokens_ || sequence_.is_on()) {
+      throw ConfigError(
+          {.what = "logits of single tokens, where there are labels or ranks "
+                   "share the sequence"});
+    }
+    const at::Tensor rows =
+        at::arange(hidden.size(0), input.logits_at.options());
+    return hidden.index({rows, input.logits_at}).unsqueeze(1);
+  }
+
   nn::ContextParallel sequence_;
+  bool splits_tokens_;
   std::shared_ptr<Embedding> embedding_;
   Stack stack_;
   std::shared_ptr<LanguageHead> own_head_;

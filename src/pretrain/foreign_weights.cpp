@@ -53,7 +53,9 @@ std::optional<models::StoredModel> foreign_weights(
       *flags.load,
       flags.ckpt_step,
       megatron_reading(all_flags.model));
-  require_same_model(*flags.load, stored.description, described);
+  refuse_differences(
+      *flags.load,
+      model_differences(stored.description, described));
   return stored;
 }
 

@@ -26,6 +26,7 @@ checkpoints::MegatronReadOptions megatron_reading(
     }
   }
   checkpoints::MegatronReadOptions options;
+  options.compare_args = false;
   if (!args.empty()) {
     options.args =
         PythonValue::object("argparse", "Namespace", std::move(args));

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 8> chosen_freely{
     "pad_token",
     "decoder_start_token"};
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 19>
+constexpr std::array<std::pair<std::string_view, std::string_view>, 21>
     flags_of{
         {{"layers", "--num-layers"},
          {"decoder_layers", "--decoder-num-layers"},
@@ -39,10 +39,12 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19>
          {"ffn", "--ffn-hidden-size"},
          {"positions", "--max-position-embeddings"},
          {"position", "--position-embedding-type"},
+         {"position", "--use-rotary-position-embeddings"},
          {"rope_theta", "--rotary-base"},
          {"norm", "--normalization"},
          {"norm_epsilon", "--norm-epsilon"},
-         {"activation", "--openai-gelu or --swiglu"},
+         {"activation", "--openai-gelu"},
+         {"activation", "--swiglu"},
          {"gated", "--swiglu"},
          {"attention_bias", "--disable-bias-linear"},
          {"mlp_bias", "--disable-bias-linear"},
@@ -71,48 +73,62 @@ nlohmann::json comparable(ModelDescription model) {
 
 } // namespace
 
-void require_same_model(
-    const std::string& place,
+std::vector<ModelDifference> model_differences(
     const ModelDescription& stored,
     const ModelDescription& described) {
   const nlohmann::json theirs = comparable(stored);
   const nlohmann::json ours = comparable(described);
-  std::vector<std::string> differences;
-  std::vector<std::string_view> flags;
+  std::vector<ModelDifference> differences;
   for (const auto& [name, value] : theirs.items()) {
     if (ours.at(name) == value) {
       continue;
     }
-    differences.push_back(fmt::format(
+    ModelDifference difference{fmt::format(
         "{} {} there, {} here",
         name,
         value.dump(),
-        ours.at(name).dump()));
-    const auto flag = std::ranges::find(
-        flags_of,
-        std::string_view(name),
-        &decltype(flags_of)::value_type::first);
-    if (flag != flags_of.end() &&
-        std::ranges::find(flags, flag->second) == flags.end()) {
-      flags.push_back(flag->second);
+        ours.at(name).dump())};
+    for (const auto& [member, flag] : flags_of) {
+      if (member == name) {
+        difference.flags.push_back(flag);
+      }
     }
+    differences.push_back(std::move(difference));
   }
   if (stored.vocabulary < described.vocabulary) {
-    differences.push_back(fmt::format(
-        "{} words there, {} in the tokenizer",
-        stored.vocabulary,
-        described.vocabulary));
-    flags.push_back("the tokenizer that the model was made for");
+    differences.push_back(
+        {fmt::format(
+             "{} words there, {} in the tokenizer",
+             stored.vocabulary,
+             described.vocabulary),
+         {"the tokenizer that the model was made for"}});
   }
-  if (!differences.empty()) {
-    throw ConfigError(
-        {.what = "the checkpoint's model is another than the flags describe",
-         .where = "--load " + place,
-         .values = fmt::format("{}", fmt::join(differences, "; ")),
-         .remedy = flags.empty()
-             ? std::string("no flags describe such a model")
-             : fmt::format("look at {}", fmt::join(flags, ", "))});
+  return differences;
+}
+
+void refuse_differences(
+    const std::string& place,
+    const std::vector<ModelDifference>& differences) {
+  if (differences.empty()) {
+    return;
   }
+  std::vector<std::string_view> texts;
+  std::vector<std::string_view> flags;
+  for (const ModelDifference& difference : differences) {
+    texts.push_back(difference.text);
+    for (const std::string_view flag : difference.flags) {
+      if (std::ranges::find(flags, flag) == flags.end()) {
+        flags.push_back(flag);
+      }
+    }
+  }
+  throw ConfigError(
+      {.what = "the checkpoint's model is another than the flags describe",
+       .where = "--load " + place,
+       .values = fmt::format("{}", fmt::join(texts, "; ")),
+       .remedy = flags.empty()
+           ? std::string("no flags describe such a model")
+           : fmt::format("look at {}", fmt::join(flags, ", "))});
 }
 
 } // namespace cairn::pretrain

@@ -126,37 +126,113 @@ TEST_F(Generate, GoesOnWithTheLinesOfAFile) {
   EXPECT_EQ(objects("prompts.txt.out").size(), 2U) << "kept";
 }
 
+/// With a file as its standard input.
+Result fed(const Words& words, const std::string& file) {
+  std::string line;
+  for (const std::string& word : words) {
+    line += "'" + word + "' ";
+  }
+  return run({"bash", "-c", line + "< '" + file + "'"});
+}
+
+/// Prompts with what follows them, as a conversation shows them.
+std::string conversation(const std::vector<nlohmann::json>& texts) {
+  std::string all;
+  for (const auto& text : texts) {
+    all += text.at("prompt").get<std::string>() +
+        text.at("text").get<std::string>() + "\n";
+  }
+  return all;
+}
+
+TEST_F(Generate, AConversationSaysWhatAFileGets) {
+  const std::string prompts =
+      written("ask.txt", "\xef\xbb\xbfOnce upon\r\n\nThe king\nA\n");
+  for (const Words& tokenizer : std::vector<Words>{
+           {},
+           // Its bytes become characters in the end only.
+           {"--tokenizer-model",
+            CAIRN_GOLDEN_DIR "/tokenizers/sentencepiece/bpe.model",
+            "--load",
+            path("bytes")}}) {
+    if (!tokenizer.empty()) {
+      Words training = gpt(1);
+      training = training +
+          Words{"--save", path("bytes"), "--eval-iters", "0"} + tokenizer;
+      training.resize(training.size() - 2); // without --load
+      pretrain_test::succeed(pretrain_test::cairn(
+          {"preprocess",
+           "--input",
+           path("stories.jsonl"),
+           "--output-prefix",
+           path("gpt"),
+           "--tokenizer-model",
+           tokenizer[1],
+           "--append-eod",
+           "--overwrite"}));
+      pretrain_test::succeed(pretrain_test::cairn(training));
+    }
+    const Words how = tokenizer + Words{"--temperature", "20"};
+    ASSERT_EQ(generate(how + Words{"--sample-input-file", prompts}).code, 0);
+    const auto texts = objects("ask.txt.out");
+    ASSERT_EQ(texts.size(), 3U);
+    const Result said = fed(words(how), prompts);
+    EXPECT_EQ(said.code, 0) << said.err;
+    EXPECT_EQ(said.out, conversation(texts));
+  }
+}
+
+/// With the golden model, whose texts are the same on every machine.
 TEST_F(Generate, AsksForPromptsOnATerminal) {
   Command command(
-      words({"--out-seq-length", "4"}),
+      pretrain_test::cairn(
+          {"generate",
+           "--load",
+           CAIRN_GOLDEN_DIR "/models/gpt2",
+           "--tokenizer-type",
+           "NullTokenizer",
+           "--vocab-size",
+           "511",
+           "--out-seq-length",
+           "4",
+           "--greedy"}),
       {},
       Command::Streams::terminal);
   command.wait_for("prompt> ");
-  command.type("\n" + std::string(400, 'x') + "\n");
-  command.wait_for("leaves no room for a continuation");
-  command.type("Once upon\n");
-  command.wait_for("\nOnce upon");
+  command.type("\nwords\n");
+  command.wait_for("prompt:2: ");
+  command.type("63 218 33 184 481\n");
+  command.wait_for("63 218 33 184 481 67 1 1 1\r\n");
   command.type("stop\n");
   EXPECT_EQ(command.finish().code, 0);
 }
 
-TEST_F(Generate, ReadsPromptsFromAPipe) {
-  const std::string line = [] {
-    std::string quoted;
-    for (const std::string& word : words({"--out-seq-length", "3"})) {
-      quoted += "'" + word + "' ";
-    }
-    return quoted;
-  }();
-  const Result result =
-      run({"bash", "-c", "printf 'Once upon\\nThe king' | " + line});
-  EXPECT_EQ(result.code, 0) << result.err;
+TEST_F(Generate, NamesTheLineOfAPromptThatNothingCanFollow) {
+  const std::string prompts =
+      written("pipe.txt", "short\n" + std::string(400, 'x') + "\n");
+  const Result result = fed(words({"--out-seq-length", "2"}), prompts);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("prompt:2: the prompt leaves no room"));
+  EXPECT_THAT(result.out, StartsWith("short"));
+}
+
+TEST_F(Generate, WhatFailsLeavesFilesAsTheyWere) {
+  written("kept.json", "something\n");
+  const Words one{"--num-samples", "1", "--genfile"};
   EXPECT_THAT(
-      result.out,
-      AllOf(
-          StartsWith("Once upon"),
-          HasSubstr("\nThe king"),
-          Not(HasSubstr("prompt>"))));
+      generate(one + Words{path("kept.json"), "--seq-length", "1"}).err,
+      HasSubstr("--seq-length: leaves no room for a text (1)"));
+  EXPECT_EQ(text_of("kept.json"), "something\n");
+  EXPECT_THAT(
+      generate(one + Words{path("new.json"), "--load", path("nothing")}).err,
+      HasSubstr("nothing"));
+  EXPECT_FALSE(fs::exists(path("new.json")));
+  const Result bert = generate(
+      one +
+      Words{path("kept.json"), "--load", CAIRN_GOLDEN_DIR "/models/bert"});
+  EXPECT_EQ(bert.code, 2);
+  EXPECT_THAT(bert.err, HasSubstr("from left to right (bert)"));
+  EXPECT_EQ(text_of("kept.json"), "something\n");
 }
 
 TEST_F(Generate, TakesTheFlagsOfTheTrainingAndHoldsThemAgainstTheModel) {
@@ -171,7 +247,21 @@ TEST_F(Generate, TakesTheFlagsOfTheTrainingAndHoldsThemAgainstTheModel) {
           HasSubstr("about training, and without effect here: "),
           HasSubstr("--train-iters"),
           Not(HasSubstr("--num-layers"))));
-  const Result other = generate(flags + two + Words{"--num-layers", "3"});
+  EXPECT_EQ(
+      generate(
+          two +
+          Words{
+              "--max-position-embeddings",
+              "32",
+              "--tensor-model-parallel-size",
+              "2",
+              "--pipeline-model-parallel-size",
+              "2",
+              "--sequence-parallel"})
+          .code,
+      0)
+      << "a part of the flags, and those of four ranks";
+  const Result other = generate(two + Words{"--num-layers", "3"});
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(
       other.err,
@@ -233,6 +323,17 @@ TEST_F(Generate, RefusesWhatCannotBe) {
   EXPECT_THAT(
       bare({"--load", path("trained")}),
       HasSubstr("no tokenizer is named, and none lies beside the weights"));
+  EXPECT_THAT(
+      run(pretrain_test::cairn(
+              {"generate",
+               "--load",
+               path("trained"),
+               "--vocab-file",
+               CAIRN_GOLDEN_DIR "/tokenizers/bert/vocab-uncased.txt",
+               "--num-samples",
+               "1"}))
+          .err,
+      HasSubstr("words there, 30522 in the tokenizer"));
   const Result ranks = run(launched({"generate", "--load", "x"}));
   EXPECT_THAT(ranks.err, HasSubstr("text is generated by one rank (2 ranks)"));
 }

@@ -135,5 +135,17 @@ TEST(Generate, RefusesPromptsWithoutRoomAndOtherModels) {
   EXPECT_TRUE(generate(*model, {}, {}).empty());
 }
 
+TEST(Generate, RefusesOptionsThatSayNothing) {
+  const auto model = golden_model();
+  const auto refusal = [&](const GenerateOptions& options) {
+    return error_text([&] { generate(*model, {{1}}, options); });
+  };
+  EXPECT_THAT(refusal({.sampling = {.temperature = 0}}), HasSubstr("above 0"));
+  EXPECT_THAT(refusal({.sampling = {.top_k = -1}}), HasSubstr("top_k"));
+  EXPECT_THAT(refusal({.sampling = {.top_p = 1.5}}), HasSubstr("top_p"));
+  EXPECT_THAT(refusal({.most_tokens = 0}), HasSubstr("one token"));
+  EXPECT_THAT(refusal({.longest = -1}), HasSubstr("one token"));
+}
+
 } // namespace
 } // namespace cairn::generate::generate_test

@@ -7,7 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,19 @@ std::shared_ptr<const text::Tokenizer> numbers(
   text::TokenizerOptions options{.type = "NullTokenizer", .vocab_size = count};
   options.null_eod = end;
   return text::load_tokenizer(options);
+}
+
+/// A model of that family whose checkpoint names these tokens.
+std::shared_ptr<models::Transformer> model_with_tokens(
+    const std::string& name,
+    std::optional<std::int64_t> begin,
+    std::optional<std::int64_t> end) {
+  const auto stored = models::open_model(
+      std::filesystem::path(CAIRN_GOLDEN_DIR) / "models" / name);
+  models::ModelDescription d = stored.description;
+  d.begin_token = begin;
+  d.end_token = end;
+  return models::load_model({stored.format, d, stored.tensors});
 }
 
 TEST(TextGenerator, GoesFromTextToText) {
@@ -47,12 +62,33 @@ TEST(TextGenerator, GoesFromTextToText) {
 TEST(TextGenerator, EndsAndBeginsAtTheEndOfADocument) {
   TextGenerator generator(
       numbers(512, 1),
-      golden_model(),
+      model_with_tokens("gpt2", std::nullopt, std::nullopt),
       {.sampling = {.greedy = true}});
   EXPECT_EQ(generator.no_prompt(), TextGenerator::Tokens{1});
   const auto texts = generator.after({generator.prompt("63 218 33 184 481")});
   EXPECT_EQ(texts[0].text, " 67");
   EXPECT_TRUE(texts[0].finished);
+}
+
+TEST(TextGenerator, TakesTheTokensThatTheCheckpointNames) {
+  const auto tokenizer = numbers(512);
+  TextGenerator llama(tokenizer, model_with_tokens("llama", 3, 4), {});
+  EXPECT_EQ(llama.no_prompt(), TextGenerator::Tokens{3});
+  EXPECT_EQ(llama.prompt("7 8"), (TextGenerator::Tokens{3, 7, 8}));
+  EXPECT_EQ(llama.prompt("3 7 8"), (TextGenerator::Tokens{3, 7, 8}));
+  EXPECT_EQ(llama.prompt("7 8 4"), (TextGenerator::Tokens{3, 7, 8}))
+      << "an end behind it";
+  TextGenerator gpt(
+      tokenizer,
+      model_with_tokens("gpt2", 3, 1),
+      {.sampling = {.greedy = true}});
+  EXPECT_EQ(gpt.no_prompt(), TextGenerator::Tokens{3});
+  const auto prompt = gpt.prompt("63 218 33 184 481");
+  EXPECT_EQ(prompt.size(), 5U);
+  EXPECT_TRUE(gpt.after({prompt})[0].finished);
+  EXPECT_THAT(
+      error_text([&] { TextGenerator(tokenizer, golden_model("bert"), {}); }),
+      HasSubstr("from left to right (bert)"));
 }
 
 TEST(TextGenerator, ChoosesWhatTheTokenizerHas) {

@@ -47,8 +47,9 @@ struct MegatronReadOptions {
   /// In place of the file's args: old files have none.
   std::optional<ModelDescription> description;
   /// Args that the file may lack, in an argparse.Namespace; or None. A number
-  /// that the file has as well must be the same there.
+  /// that the file has as well must be the same there,
   PythonValue args;
+  bool compare_args = true; ///< unless this says that the file's counts
 };
 
 struct MegatronCheckpoint {

@@ -20,6 +20,9 @@ struct ConfigSource {
   std::optional<std::string> json;
   std::vector<std::string> flags;
   std::int64_t world_size = 1; ///< number of ranks
+  /// As many ranks as the flags' degrees of parallelism need instead, for what
+  /// does not run on them.
+  bool fewest_ranks = false;
 };
 
 /// Everything a run is told, read once and consistent. Past this point nobody

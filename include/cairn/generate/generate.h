@@ -43,10 +43,13 @@ struct Continuation {
 /// Every token computes the whole text anew. Leaves the model in eval().
 ///
 /// Throws DataError for a prompt that is empty or leaves no room for a token,
-/// ConfigError for models that do not go from left to right.
+/// ConfigError for options that say nothing and other models.
 std::vector<Continuation> generate(
     models::Transformer& model,
     const std::vector<std::vector<std::int64_t>>& prompts,
     const GenerateOptions& options);
+
+/// Throws ConfigError for models that do not go from left to right.
+void require_left_to_right(const models::ModelDescription& model);
 
 } // namespace cairn::generate

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,22 +25,26 @@ struct GeneratedText {
 ///   TextGenerator storyteller(tokenizer, model, {.sampling = {.top_p = 0.9}});
 ///   storyteller.after({storyteller.prompt("Once upon a time")})[0].text
 ///
-/// Ids that the tokenizer does not have are never chosen, and its end of
-/// document ends a text.
+/// Ids that the tokenizer does not have are never chosen. A text ends where the
+/// options say, else at the model's end token, else at the tokenizer's end of
+/// document.
 class TextGenerator {
  public:
   using Tokens = std::vector<std::int64_t>;
   /// `text` of the texts asked for has grown by a token.
   using OnGrowth = std::function<void(std::size_t text, const Tokens& so_far)>;
 
+  /// Throws ConfigError for models that do not go from left to right.
   TextGenerator(
       std::shared_ptr<const text::Tokenizer> tokenizer,
       std::shared_ptr<models::Transformer> model,
       GenerateOptions options);
 
-  Tokens prompt(std::string_view text) const;
-  /// For a text from nothing: what stands between documents. Throws DataError
-  /// if the tokenizer has no such token.
+  /// The text's tokens, without an end that the tokenizer puts behind every
+  /// text, and with the begin token that a Llama was trained with.
+  Tokens prompt(std::string_view text);
+  /// For a text from nothing: the model's begin token, or what stands between
+  /// documents. Throws DataError if there is neither.
   Tokens no_prompt() const;
   /// What `more` tokens are after a prompt; their last character may lack
   /// bytes.
@@ -54,7 +59,10 @@ class TextGenerator {
       const OnGrowth& on_growth = {});
 
  private:
+  std::optional<std::int64_t> begin_token() const;
+
   std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::unique_ptr<text::Encoder> encoder_;
   std::shared_ptr<models::Transformer> model_;
   GenerateOptions options_;
 };

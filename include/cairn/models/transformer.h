@@ -37,6 +37,9 @@ struct ModelInput {
   /// [dropping layers, batch, kept], GPT and Llama: which tokens each of these
   /// layers computes, ascending; else all.
   at::Tensor kept{};
+  /// [batch], GPT and Llama without labels: the token of each row whose logits
+  /// are wanted, [batch, 1, vocabulary]; else those of all.
+  at::Tensor logits_at{};
   bool want_logits = false; ///< also where there are labels
   int sequence_ranks = 1;   ///< that have parts of it; see own_sequence()
 };

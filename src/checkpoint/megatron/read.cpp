@@ -68,8 +68,9 @@ void expect_split(
 /// The file's, and those of ours that it lacks.
 PythonValue merged_args(
     const PythonValue& saved,
-    const PythonValue& ours,
+    const MegatronReadOptions& options,
     const fs::path& where) {
+  const PythonValue& ours = options.args;
   if (saved.is_none() || ours.is_none()) {
     return saved.is_none() ? ours : saved;
   }
@@ -81,7 +82,8 @@ PythonValue merged_args(
   }
   for (const auto& [key, value] : ours.state().entries()) {
     const auto there = saved.find(key.text());
-    const bool number = there && there->is(PythonValue::Kind::integer) &&
+    const bool number = options.compare_args && there &&
+        there->is(PythonValue::Kind::integer) &&
         value.is(PythonValue::Kind::integer);
     if (number && there->integer() != value.integer()) {
       throw CheckpointError(
@@ -128,14 +130,16 @@ std::vector<PythonValue::Member> others_of(const PythonValue& content) {
 MegatronCheckpoint without_model(
     const PythonValue& first,
     const RankFiles& files,
-    const PythonValue& args) {
+    const MegatronReadOptions& options) {
   const fs::path& where = files.paths.front();
   MegatronCheckpoint checkpoint{
       .split = {files.tensor, files.pipeline},
       .version = version_of(first, where),
       .iteration = files.iteration,
-      .args =
-          merged_args(first.find("args").value_or(PythonValue()), args, where),
+      .args = merged_args(
+          first.find("args").value_or(PythonValue()),
+          options,
+          where),
       .others = others_of(first)};
   expect_split(checkpoint.args, files, where);
   if (const auto iteration = first.find("iteration");
@@ -182,7 +186,7 @@ MegatronCheckpoint read_megatron(
   megatron::Contents contents = megatron::read_contents(files);
   const fs::path& where = files.paths.front();
   MegatronCheckpoint checkpoint = in_file(where, [&] {
-    return without_model(contents.first, files, options.args);
+    return without_model(contents.first, files, options);
   });
   const ModelDescription& d = checkpoint.description = description_of(
       checkpoint.args,
