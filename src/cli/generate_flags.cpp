@@ -84,6 +84,9 @@ void check_generate_flags(const config::Config& config, const Logger& logger) {
     }
   }
   pretrain::refuse_unused_flags(config, "generate", known);
+  for (const std::string& warning : config.warnings) {
+    logger.warning("{}", warning);
+  }
   if (!of_training.empty()) {
     logger.info(
         "about training, and without effect here: {}",

@@ -11,7 +11,7 @@ namespace cairn::cli {
 bool generate_acts_on(std::string_view flag);
 
 /// Throws ConfigError for flags that neither generation nor training acts on,
-/// and without a checkpoint; names those that are about training.
+/// and without a checkpoint; logs warnings, and those that are about training.
 void check_generate_flags(const config::Config& config, const Logger& logger);
 
 } // namespace cairn::cli

@@ -110,6 +110,7 @@ models::StoredModel open_checkpoint(
 generate::TextGenerator load_generator(
     const config::Config& config,
     const distributed::World& world) {
+  checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
   const auto tokenizer = tokenizer_for(config);
   const models::StoredModel stored = open_checkpoint(config, *tokenizer);
   models::ModelOptions model;

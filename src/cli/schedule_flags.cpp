@@ -20,6 +20,21 @@ CLI::Validator between(int least, int most) {
   return range;
 }
 
+/// A chart has a column for each unit.
+CLI::Validator cost() {
+  CLI::Validator range(
+      [](const std::string& text) {
+        return CLI::Range(0, most_cost)(text).empty()
+            ? std::string()
+            : fmt::format(
+                  "costs are whole numbers from 0 to {}, in any unit; not {}",
+                  most_cost,
+                  text);
+      },
+      "");
+  return range;
+}
+
 std::string counted(int number, const char* one, const char* several) {
   return fmt::format("{} {}", number, number == 1 ? one : several);
 }
@@ -50,7 +65,7 @@ void ScheduleFlags::add_to(CommandLine& line) {
       ->type_name("F,B,W")
       ->delimiter(',')
       ->expected(1, 3)
-      ->check(between(0, most_cost));
+      ->check(cost());
 }
 
 void ScheduleFlags::check() const {

@@ -155,6 +155,7 @@ const std::set<std::string_view> used_by_pretrain{
     "--split",
     "--data-cache-path",
     "--num-workers",
+    "--lazy-loader", // data is always mapped
     "--dataloader-type",
     "--seq-length",
     "--encoder-seq-length",

@@ -283,7 +283,8 @@ TEST_F(Pretrain, LeavesTheTerminalInOrderAfterCtrlC) {
 }
 
 TEST_F(Pretrain, SaysWhatItWouldTrain) {
-  const Result here = run(launched(gpt(4) + Words{"--dry-run"}));
+  const Result here = run(launched(
+      gpt(4) + Words{"--dry-run", "--lazy-loader"})); // of older scripts
   EXPECT_EQ(here.code, 0) << here.err;
   EXPECT_THAT(
       here.out,

@@ -129,7 +129,11 @@ TEST(ScheduleCommand, RefusesWhatItCannotDraw) {
   EXPECT_THAT(
       error({"show", "--costs", "1,2"}),
       HasSubstr("takes three costs"));
-  EXPECT_NE(error({"show", "--costs", "1,2,x"}), "");
+  for (const char* costs : {"1,2,x", "1,1.5,1", "1,101,1"}) {
+    EXPECT_THAT(
+        error({"show", "--costs", costs}),
+        HasSubstr("costs are whole numbers from 0 to 100"));
+  }
   EXPECT_NE(error({"show", "--costs", "0,0,0"}), "");
   EXPECT_EQ(
       schedule({"show", "--stages", "0", "--micro-batches", "1"}).code,

@@ -391,6 +391,11 @@ TEST_F(TwinPrograms, Gpt2SaysWhatIsWrong) {
   refused(size, "--data-path");
   refused(size + Words{"--bf16"}, "--bf16");
   refused(size + Words{"--zero-stage", "2"}, "--zero-stage");
+  const Result help = run({bin + "pretrain_gpt2", "--help"});
+  EXPECT_EQ(help.code, 0) << help.err;
+  EXPECT_THAT(
+      help.out,
+      AllOf(HasSubstr("--num-layers N"), Not(HasSubstr("--zero-stage"))));
 }
 
 TEST(TwinPages, OfGpt2ShowsWhatDiffers) {

@@ -2,9 +2,15 @@
 
 #include <cairn/base/error.h>
 #include <cairn/base/log.h>
+#include <cairn/config/reference.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gpt2 {
@@ -57,6 +63,22 @@ const std::set<std::string> acted_on{
     "--vocab-file",
     "--merge-file"};
 
+void help_if_asked(
+    const std::vector<std::string>& words,
+    const std::function<bool(std::string_view)>& takes,
+    int rank) {
+  const auto asks = [](const std::string& word) {
+    return word == "--help" || word == "-h";
+  };
+  if (std::ranges::none_of(words, asks)) {
+    return;
+  }
+  if (rank == 0) {
+    std::fputs(cairn::config::flags_text(takes).c_str(), stdout);
+  }
+  std::exit(EXIT_SUCCESS);
+}
+
 } // namespace
 
 cairn::config::Config get_args(
@@ -64,17 +86,21 @@ cairn::config::Config get_args(
     char** argv,
     const cairn::distributed::World& world,
     const std::set<std::string>& more) {
-  auto args = cairn::config::Config::load(
-      {.flags = std::vector<std::string>(argv + 1, argv + argc),
-       .world_size = world.size()});
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto takes = [&](std::string_view flag) {
+    return acted_on.contains(std::string(flag)) ||
+        more.contains(std::string(flag));
+  };
+  help_if_asked(words, takes, world.rank());
+  auto args =
+      cairn::config::Config::load({.flags = words, .world_size = world.size()});
   for (const std::string& warning : args.warnings) {
     if (world.rank() == 0) {
       cairn::Logger().warning("{}", warning);
     }
   }
   for (const auto& [name, place] : args.given) {
-    if (name.starts_with("--") && !acted_on.contains(name) &&
-        !more.contains(name)) {
+    if (name.starts_with("--") && !takes(name)) {
       throw cairn::ConfigError(
           {.what = "this program does not act on that flag",
            .where = name,
