@@ -58,6 +58,8 @@ void print_help() {
       config::flags_text(generate_acts_on));
 }
 
+enum class ShowProgress { no, yes };
+
 /// Makes `count` texts, so many at a time, and gives them to `take` in order.
 void make_texts(
     TextGenerator& generator,
@@ -65,42 +67,42 @@ void make_texts(
     std::size_t at_once,
     const std::function<const TextGenerator::Tokens&(std::size_t)>& prompt,
     const std::function<void(std::size_t, const GeneratedText&)>& take,
-    const TextGenerator::OnGrowth& on_growth = {}) {
+    ShowProgress show) {
+  std::optional<Progress> bar;
+  if (show == ShowProgress::yes) {
+    bar.emplace(Progress::Options{
+        .label = "generating",
+        .total = count,
+        .unit = "texts",
+        .second_unit = "tokens"});
+  }
+  const auto advance = [&](std::uint64_t texts, std::uint64_t tokens) {
+    if (bar) {
+      bar->advance(texts, tokens);
+    }
+  };
   for (std::size_t done = 0; done < count;) {
     std::vector<TextGenerator::Tokens> prompts;
     while (prompts.size() < at_once && done + prompts.size() < count) {
       prompts.push_back(prompt(done + prompts.size()));
     }
-    for (const GeneratedText& text : generator.after(prompts, on_growth)) {
+    const auto texts = generator.after(prompts, [&](std::size_t, const auto&) {
+      advance(0, 1);
+    });
+    for (const GeneratedText& text : texts) {
       take(done++, text);
+      advance(1, 0);
     }
+  }
+  if (bar) {
+    bar->done();
   }
 }
 
-/// The same into a file, with what each prompt was.
-void write_texts(
-    TextGenerator& generator,
-    std::size_t count,
-    std::size_t at_once,
-    const std::function<const TextGenerator::Tokens&(std::size_t)>& prompt,
-    const std::function<std::optional<std::string>(std::size_t)>& prompt_text,
-    GeneratedFile& file) {
-  Progress bar(
-      {.label = "generating",
-       .total = count,
-       .unit = "texts",
-       .second_unit = "tokens"});
-  make_texts(
-      generator,
-      count,
-      at_once,
-      prompt,
-      [&](std::size_t i, const GeneratedText& text) {
-        file.add(text, prompt_text(i));
-        bar.advance();
-      },
-      [&](std::size_t, const auto&) { bar.advance(0, 1); });
-  bar.done();
+void print_sample(std::size_t number, const GeneratedText& text) {
+  fmt::print("{}", number == 0 ? "" : "\n---\n");
+  print_text(text.text);
+  fmt::print("\n");
 }
 
 void make_samples(
@@ -115,24 +117,21 @@ void make_samples(
          .where = "--seq-length",
          .values = fmt::format("{}", generator.longest())});
   }
-  const auto prompt = [&](std::size_t) -> const TextGenerator::Tokens& {
-    return nothing;
-  };
-  if (file != nullptr) {
-    const auto no_text = [](std::size_t) { return std::nullopt; };
-    write_texts(generator, count, at_once, prompt, no_text, *file);
-    return;
-  }
+  // Texts on a terminal show by themselves how far it is.
+  const bool seen = file == nullptr && ::isatty(STDOUT_FILENO) == 1;
   make_texts(
       generator,
       count,
       at_once,
-      prompt,
-      [](std::size_t number, const GeneratedText& text) {
-        fmt::print("{}", number == 0 ? "" : "\n---\n");
-        print_text(text.text);
-        fmt::print("\n");
-      });
+      [&](std::size_t) -> const TextGenerator::Tokens& { return nothing; },
+      [&](std::size_t number, const GeneratedText& text) {
+        if (file != nullptr) {
+          file->add(text);
+        } else {
+          print_sample(number, text);
+        }
+      },
+      seen ? ShowProgress::no : ShowProgress::yes);
 }
 
 /// Throws DataError, with the place, for a prompt that nothing can follow.
@@ -141,27 +140,11 @@ TextGenerator::Tokens prompt_tokens(
     const PromptLine& line,
     const std::string& source) {
   const std::string where = fmt::format("{}:{}", source, line.number);
-  TextGenerator::Tokens prompt;
   try {
-    prompt = generator.prompt(line.text);
+    return generator.prompt(line.text);
   } catch (const DataError& error) {
     throw DataError({.what = error.what(), .where = where});
   }
-  if (prompt.empty()) {
-    throw DataError(
-        {.what = "the tokenizer makes no token of the prompt", .where = where});
-  }
-  if (static_cast<std::int64_t>(prompt.size()) >= generator.longest()) {
-    throw DataError(
-        {.what = "the prompt leaves no room for a continuation",
-         .where = where,
-         .values = fmt::format(
-             "{} tokens, and a text has at most {}",
-             prompt.size(),
-             generator.longest()),
-         .remedy = "shorten it"});
-  }
-  return prompt;
 }
 
 void continue_lines(
@@ -174,13 +157,15 @@ void continue_lines(
   for (const PromptLine& line : lines) {
     prompts.push_back(prompt_tokens(generator, line, input));
   }
-  write_texts(
+  make_texts(
       generator,
       lines.size(),
       at_once,
       [&](std::size_t i) -> const TextGenerator::Tokens& { return prompts[i]; },
-      [&](std::size_t i) { return lines[i].text; },
-      file);
+      [&](std::size_t i, const GeneratedText& text) {
+        file.add(text, lines[i].text);
+      },
+      ShowProgress::yes);
 }
 
 /// A prompt and its continuation, as it comes.

@@ -1,14 +1,11 @@
 #include "cli/generated_file.h"
 
-#include <cairn/base/error.h>
+#include <cairn/base/atomic_file.h>
 #include <cairn/base/file.h>
 
 #include <fcntl.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
-#include <cstring>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -16,38 +13,28 @@
 namespace cairn::cli {
 namespace {
 
-bool is_there(const std::filesystem::path& path) {
+/// Throws DataError. A pipe's reader would take a trial for the end.
+void require_writable(const std::filesystem::path& path) {
   std::error_code error;
-  return std::filesystem::exists(path, error);
+  if (!std::filesystem::exists(path, error)) {
+    const AtomicFile trial(path);
+  } else if (!std::filesystem::is_fifo(path, error)) {
+    open_file(path, O_WRONLY | O_APPEND);
+  }
 }
 
 } // namespace
 
 GeneratedFile::GeneratedFile(std::filesystem::path path)
-    : path_(std::move(path)),
-      was_there_(is_there(path_)),
-      file_(open_file(path_, O_WRONLY | O_CREAT | O_APPEND)) {}
-
-GeneratedFile::~GeneratedFile() {
-  if (empty_ && !was_there_) {
-    ::unlink(path_.c_str());
-  }
-}
-
-void GeneratedFile::clear() {
-  if (::ftruncate(file_.get(), 0) != 0 && errno != EINVAL) { // a pipe
-    throw DataError(
-        {.what = "cannot be emptied",
-         .where = path_.string(),
-         .values = std::strerror(errno)});
-  }
+    : path_(std::move(path)) {
+  require_writable(path_);
 }
 
 void GeneratedFile::add(
     const generate::GeneratedText& text,
     const std::optional<std::string>& prompt) {
-  if (std::exchange(empty_, false)) {
-    clear();
+  if (file_.get() < 0) {
+    file_ = open_file(path_, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
   }
   using Json = nlohmann::ordered_json;
   Json object = Json::object();

@@ -67,9 +67,10 @@ std::shared_ptr<const text::Tokenizer> tokenizer_for(
 
 /// The model that the flags describe; where they are silent, the checkpoint's.
 checkpoints::ModelDescription described(
-    config::Flags flags,
+    const config::Config& config,
     const checkpoints::ModelDescription& stored,
     const text::Tokenizer& tokenizer) {
+  config::Flags flags = config.flags;
   const auto fill = [](std::optional<std::int64_t>& flag, std::int64_t value) {
     flag = flag.value_or(value);
   };
@@ -77,6 +78,15 @@ checkpoints::ModelDescription described(
   fill(flags.model.hidden_size, stored.hidden);
   fill(flags.model.num_attention_heads, stored.heads);
   fill(flags.model.max_position_embeddings, stored.positions);
+  if (stored.experts && !config.given.contains("--num-experts")) {
+    flags.moe.num_experts = stored.experts->counts;
+  }
+  if (stored.experts && !config.given.contains("--expert-interval")) {
+    flags.moe.expert_interval = stored.experts->interval;
+  }
+  if (stored.experts && !config.given.contains("--mlp-type")) {
+    flags.moe.mlp_type = stored.experts->residual ? "residual" : "standard";
+  }
   return pretrain::describe_model(
       Kind::gpt,
       flags,
@@ -94,7 +104,7 @@ models::StoredModel open_checkpoint(
   generate::require_left_to_right(stored.description);
   auto differences = pretrain::model_differences(
       stored.description,
-      described(config.flags, stored.description, tokenizer));
+      described(config, stored.description, tokenizer));
   const auto not_said = [&](std::string_view flag) {
     return flag.starts_with("--") && !config.given.contains(std::string(flag));
   };

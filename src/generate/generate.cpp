@@ -45,28 +45,6 @@ void check_options(const GenerateOptions& options) {
       "a token is chosen among one at least");
 }
 
-std::size_t longest_text(
-    const models::ModelDescription& model,
-    const GenerateOptions& options) {
-  return static_cast<std::size_t>(
-      std::min(model.positions, options.longest.value_or(model.positions)));
-}
-
-void check_room(const Tokens& prompt, std::size_t longest) {
-  if (prompt.empty()) {
-    throw DataError({.what = "a prompt without a token"});
-  }
-  if (prompt.size() >= longest) {
-    throw DataError(
-        {.what = "a prompt leaves no room for a continuation",
-         .values = fmt::format(
-             "{} tokens, and a text has at most {}",
-             prompt.size(),
-             longest),
-         .remedy = "shorten it"});
-  }
-}
-
 /// How long the rows are that the model computes. A GPU prepares its kernels
 /// anew for lengths that it has not seen, which takes longer than a few more
 /// tokens do. Experts would give these places that the text needs.
@@ -126,7 +104,7 @@ class Generation {
 
   std::vector<Continuation> run(const std::vector<Tokens>& prompts) {
     for (const Tokens& prompt : prompts) {
-      check_room(prompt, longest_);
+      require_room(prompt, longest_);
     }
     results_.resize(prompts.size());
     std::vector<Unfinished> texts;
@@ -175,28 +153,49 @@ class Generation {
   /// Keeps a text that has come to its end.
   bool ended(Unfinished& text) {
     const bool finished = text.tokens.back() == options_.end;
-    const auto made =
-        static_cast<std::int64_t>(text.tokens.size() - text.prompt);
-    if (!finished && text.tokens.size() < longest_ &&
-        made < options_.most_tokens) {
+    const auto length = static_cast<std::int64_t>(text.tokens.size());
+    const auto prompt = static_cast<std::int64_t>(text.prompt);
+    if (!finished && length < longest_ &&
+        length - prompt < options_.most_tokens) {
       return false;
     }
     Continuation& result = results_[text.index];
     result.finished = finished;
     result.tokens.assign(
-        text.tokens.begin() + static_cast<std::ptrdiff_t>(text.prompt),
+        text.tokens.begin() + prompt,
         text.tokens.end() - (finished ? 1 : 0));
     return true;
   }
 
   models::Transformer& model_;
   const GenerateOptions& options_;
-  std::size_t longest_;
+  std::int64_t longest_;
   at::Device device_;
   std::vector<Continuation> results_;
 };
 
 } // namespace
+
+std::int64_t longest_text(
+    const models::ModelDescription& model,
+    const GenerateOptions& options) {
+  return std::min(model.positions, options.longest.value_or(model.positions));
+}
+
+void require_room(const Tokens& prompt, std::int64_t longest) {
+  if (prompt.empty()) {
+    throw DataError({.what = "a prompt without a token"});
+  }
+  if (static_cast<std::int64_t>(prompt.size()) >= longest) {
+    throw DataError(
+        {.what = "the prompt leaves no room for a continuation",
+         .values = fmt::format(
+             "{} tokens, and a text has at most {}",
+             prompt.size(),
+             longest),
+         .remedy = "shorten it"});
+  }
+}
 
 void require_left_to_right(const models::ModelDescription& model) {
   if (model.family != ModelFamily::gpt2 && model.family != ModelFamily::llama) {

@@ -60,6 +60,7 @@ TextGenerator::Tokens TextGenerator::prompt(std::string_view text) {
       llama && begin && !tokens.empty() && tokens.front() != *begin) {
     tokens.insert(tokens.begin(), *begin);
   }
+  require_room(tokens, longest());
   return tokens;
 }
 
@@ -79,8 +80,7 @@ TextGenerator::Tokens TextGenerator::no_prompt() const {
 }
 
 std::int64_t TextGenerator::longest() const {
-  const std::int64_t positions = model_->description().positions;
-  return std::min(positions, options_.longest.value_or(positions));
+  return longest_text(model_->description(), options_);
 }
 
 std::vector<GeneratedText> TextGenerator::after(

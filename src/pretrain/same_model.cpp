@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 8> chosen_freely{
     "pad_token",
     "decoder_start_token"};
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 21>
+constexpr std::array<std::pair<std::string_view, std::string_view>, 24>
     flags_of{
         {{"layers", "--num-layers"},
          {"decoder_layers", "--decoder-num-layers"},
@@ -47,10 +47,13 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 21>
          {"activation", "--swiglu"},
          {"gated", "--swiglu"},
          {"attention_bias", "--disable-bias-linear"},
+         {"attention_bias", "--add-qkv-bias"},
          {"mlp_bias", "--disable-bias-linear"},
          {"tied_head", "--untie-embeddings-and-output-weights"},
          {"next_sentence_head", "--bert-no-binary-head"},
-         {"experts", "--num-experts"}}};
+         {"experts", "--num-experts"},
+         {"experts", "--expert-interval"},
+         {"experts", "--mlp-type"}}};
 
 /// Positions that are computed have no longest one.
 nlohmann::json comparable(ModelDescription model) {

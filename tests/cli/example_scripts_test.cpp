@@ -155,6 +155,21 @@ class ExampleScriptsTrain : public ::testing::Test {
          "1"},
         {{"DATA_PATH", path(data)}, {"CHECKPOINT_PATH", path("trained")}});
   }
+  /// What was trained, for so many tensor parallel ranks.
+  void convert_to_megatron(const std::string& name, int ranks) const {
+    succeed(run(
+        {program,
+         "convert",
+         "--input",
+         path("trained"),
+         "--output",
+         path(name),
+         "--to",
+         "megatron",
+         "--weights-only",
+         "--tensor-model-parallel-size",
+         std::to_string(ranks)}));
+  }
   static void succeed(const Result& result) {
     ASSERT_EQ(result.code, 0) << result.out << result.err;
   }
@@ -178,16 +193,7 @@ TEST_F(ExampleScriptsTrain, AGpt) {
   EXPECT_TRUE(fs::exists(path("trained/global_step2")));
 
   // What Cairn saved, and the same as Megatron would.
-  succeed(run(
-      {program,
-       "convert",
-       "--input",
-       path("trained"),
-       "--output",
-       path("megatron"),
-       "--to",
-       "megatron",
-       "--weights-only"}));
+  convert_to_megatron("megatron", 1);
   for (const char* checkpoint : {"trained", "megatron"}) {
     succeed(run_script(
         "generate_text.sh",
@@ -218,18 +224,7 @@ TEST_F(ExampleScriptsTrain, ABertThatIsMerged) {
        CAIRN_GOLDEN_DIR "/tokenizers/bert/vocab-uncased.txt",
        "--split-sentences"});
   succeed(train("pretrain_bert.sh", "stories_text_sentence"));
-  succeed(run(
-      {program,
-       "convert",
-       "--input",
-       path("trained"),
-       "--output",
-       path("bert"),
-       "--to",
-       "megatron",
-       "--weights-only",
-       "--tensor-model-parallel-size",
-       "2"}));
+  convert_to_megatron("bert", 2);
   const Result merged = run_script(
       "merge_mp_bert.sh",
       {},

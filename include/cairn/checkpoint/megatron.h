@@ -46,10 +46,10 @@ struct MegatronReadOptions {
   std::optional<std::int64_t> vocabulary;
   /// In place of the file's args: old files have none.
   std::optional<ModelDescription> description;
-  /// Args that the file may lack, in an argparse.Namespace; or None. A number
-  /// that the file has as well must be the same there,
+  /// Args that the file may lack, in an argparse.Namespace; or None. Where the
+  /// file has a number as well, that counts,
   PythonValue args;
-  bool compare_args = true; ///< unless this says that the file's counts
+  bool compare_args = true; ///< and another here is a CheckpointError
 };
 
 struct MegatronCheckpoint {

@@ -49,6 +49,16 @@ std::vector<Continuation> generate(
     const std::vector<std::vector<std::int64_t>>& prompts,
     const GenerateOptions& options);
 
+/// Tokens of the longest text, prompt included.
+std::int64_t longest_text(
+    const models::ModelDescription& model,
+    const GenerateOptions& options);
+
+/// Throws DataError for a prompt that is empty or leaves no room for a token.
+void require_room(
+    const std::vector<std::int64_t>& prompt,
+    std::int64_t longest);
+
 /// Throws ConfigError for models that do not go from left to right.
 void require_left_to_right(const models::ModelDescription& model);
 

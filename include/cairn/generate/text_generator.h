@@ -41,7 +41,8 @@ class TextGenerator {
       GenerateOptions options);
 
   /// The text's tokens, without an end that the tokenizer puts behind every
-  /// text, and with the begin token that a Llama was trained with.
+  /// text, and with the begin token that a Llama was trained with. Throws
+  /// DataError if nothing can follow them.
   Tokens prompt(std::string_view text);
   /// For a text from nothing: the model's begin token, or what stands between
   /// documents. Throws DataError if there is neither.
