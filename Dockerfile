@@ -12,8 +12,7 @@ ARG GPU
 ENV CAIRN_GPU=${GPU} CAIRN_CACHE_DIR=/opt/cairn/cache
 COPY . /cairn
 WORKDIR /cairn
-RUN ./cairn --version && cmake --install build/* --prefix /opt/cairn && \
-    tools/runtime_packages.sh /opt/cairn /opt/cairn/bin/* > /opt/cairn/packages
+RUN tools/install.sh /opt/cairn
 
 FROM ${BASE}
 COPY --from=build /opt/cairn /opt/cairn

@@ -8,8 +8,8 @@
 
 #include "best_seconds.h"
 
-#include "text/gpt2_splitter.h"
-#include "text/regex_splitter.h"
+#include "text/schemes/gpt2_splitter.h"
+#include "text/schemes/regex_splitter.h"
 
 #include <cairn/base/file.h>
 #include <cairn/text/load_tokenizer.h>

@@ -1,13 +1,16 @@
 # What can be chosen when configuring, and the compiler settings that follow from it.
 option(CAIRN_TESTS "Build the tests" ON)
-option(CAIRN_CUDA "Build the GPU parts (NCCL, CUDA kernels)" OFF)
+option(CAIRN_CUDA "Also build the GPU parts: cairn-cuda, cairn::gpu, gpu_test" OFF)
 option(CAIRN_WERROR "Treat warnings in our own code as errors (on under CI)" $ENV{CI})
+option(CAIRN_PRECOMPILE "Parse the most used headers once, for faster builds" OFF)
 set(CAIRN_SANITIZE "" CACHE STRING "Sanitizers for our own code, e.g. address,undefined")
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# Programs too, which need no more than -fPIE: with the same flag everywhere, all can
+# share the precompiled headers.
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fPIC> $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC>)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_VERIFY_INTERFACE_HEADER_SETS ON)
 
@@ -21,7 +24,8 @@ set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g -DNDEBUG")
 
 find_program(CAIRN_CCACHE ccache)
 if(CAIRN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CAIRN_CCACHE})
+  # Without these ccache does not serve files with precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CAIRN_CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CAIRN_CCACHE})
 endif()
 

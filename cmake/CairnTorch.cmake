@@ -5,7 +5,7 @@
 # nvidia/), the per-user cache that ./cairn fills, python3's own torch.
 #
 #   cairn::torch        libtorch on the CPU
-#   cairn::torch_cuda   its GPU half (only with CAIRN_CUDA)
+#   cairn::torch_cuda   its GPU half (only with CAIRN_CUDA; cairn::gpu links it)
 
 set(CAIRN_TORCH_VERSION 2.11.0)
 
@@ -21,9 +21,6 @@ if(NOT CAIRN_TORCH_DIR)
       set(_cache $ENV{HOME}/.cache/cairn)
     endif()
     set(_candidate ${_cache}/wheels-${_pins})
-    if(EXISTS ${_candidate}-gpu)
-      set(_candidate ${_candidate}-gpu)
-    endif()
   endif()
   if(NOT EXISTS "${_candidate}/torch/lib/libtorch_cpu.so")
     execute_process(
@@ -49,7 +46,10 @@ file(GLOB _nvidia ${CAIRN_TORCH_DIR}/nvidia/*/lib)
 # torch's own library folder first, then the CUDA run-time libraries it needs even without a GPU.
 set(CAIRN_TORCH_RPATH ${_lib} ${_nvidia})
 list(APPEND CMAKE_BUILD_RPATH ${CAIRN_TORCH_RPATH})
-list(APPEND CMAKE_INSTALL_RPATH ${CAIRN_TORCH_RPATH})
+# An installed program looks beside itself first: ../lib/cairn is where a package puts
+# what it brings along, ../../torch/lib is libtorch where the program is part of a wheel.
+list(APPEND CMAKE_INSTALL_RPATH $ORIGIN/../lib/cairn $ORIGIN/../../torch/lib $ORIGIN/../../nvidia/cu13/lib
+  ${CAIRN_TORCH_RPATH})
 set(_rpath_link "")
 foreach(_dir IN LISTS _nvidia)
   list(APPEND _rpath_link "LINKER:-rpath-link,${_dir}")
@@ -71,7 +71,8 @@ if(NOT TARGET cairn::torch)
   # After the system's folders: the wheel brings a fmt of its own, another than
   # the one we link.
   target_compile_options(cairn::torch INTERFACE
-    "SHELL:-idirafter \"${_include}\"" "SHELL:-idirafter \"${_include}/torch/csrc/api/include\"")
+    "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-idirafter \"${_include}\">"
+    "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-idirafter \"${_include}/torch/csrc/api/include\">")
   target_link_options(cairn::torch INTERFACE ${_rpath_link})
 endif()
 
@@ -101,4 +102,12 @@ if(CAIRN_CUDA AND NOT TARGET cairn::torch_cuda)
   # The wheel's GPU half names libraries (cuDNN, NCCL, …) that need not be there to link.
   target_link_options(cairn::torch_cuda INTERFACE
     LINKER:--unresolved-symbols=ignore-in-shared-libs LINKER:--no-as-needed)
+endif()
+
+# Whether a GPU program could start here: the libraries that libtorch's GPU half loads
+# are beside it.
+if(CAIRN_CUDA AND EXISTS ${CAIRN_TORCH_DIR}/nvidia/cudnn/lib AND EXISTS ${CAIRN_TORCH_DIR}/nvidia/nccl/lib)
+  set(CAIRN_CUDA_RUNS ON)
+else()
+  set(CAIRN_CUDA_RUNS OFF)
 endif()

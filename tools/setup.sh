@@ -6,9 +6,10 @@
 #   cairn_build [TARGET…]
 #
 # Sets CAIRN_BUILD_DIR. Settings, all optional:
-#   CAIRN_GPU         1 where Cairn is to run on NVIDIA GPUs, else 0 (default:
-#                     whether there is one); 1 fetches the GPU libraries as well
-#   CAIRN_PRESET      what to build: cuda for GPUs, else release
+#   CAIRN_GPU         1: build for NVIDIA GPUs and fetch the libraries that a GPU
+#                     program loads (default where there is a GPU); 0: do not;
+#                     compile: build for GPUs on a machine that has none
+#   CAIRN_PRESET      what to build, a preset of CMakePresets.json (default release)
 #   CAIRN_CACHE_DIR   where unpacked wheels are kept (default ~/.cache/cairn)
 #   CAIRN_TORCH_DIR   a folder that contains torch/ already; nothing is downloaded
 
@@ -16,7 +17,7 @@ CAIRN_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CAIRN_PINS=$CAIRN_ROOT/dependencies.txt
 
 CAIRN_GPU=${CAIRN_GPU:-$([[ -e /dev/nvidiactl ]] && echo 1 || echo 0)}
-CAIRN_PRESET=${CAIRN_PRESET:-$( ((CAIRN_GPU)) && echo cuda || echo release)}
+CAIRN_PRESET=${CAIRN_PRESET:-release}
 CAIRN_BUILD_DIR=$CAIRN_ROOT/build/$CAIRN_PRESET
 
 _say() { printf 'cairn: %s\n' "$*" >&2; }
@@ -131,28 +132,46 @@ _wheel_requirements() { # pip's lines for this architecture, of the kinds named
   done
 }
 
+_in_toolkit() { # FILE: whether a CUDA toolkit is here that has it
+  local toolkit
+  for toolkit in ${CUDA_HOME:-} ${CUDA_PATH:-} /usr/local/cuda; do
+    [[ -e $toolkit/$1 ]] && return
+  done
+  return 1
+}
+
+# The kinds of wheels that this machine needs. To compile, a CUDA toolkit serves too.
+_wheel_kinds() {
+  echo wheel
+  [[ $CAIRN_GPU == 0 ]] && return
+  [[ $CAIRN_GPU == 1 ]] || ! _in_toolkit include/nccl.h && echo gpu
+  _present "nvcc --version" || _in_toolkit bin/nvcc || echo nvcc
+}
+
 # Unpacks the pinned wheels into the cache, once per content of dependencies.txt.
-# A wheel is a zip: one and the same file serves whatever Python is installed.
+# A wheel is a zip: one and the same file serves whatever Python is installed. All
+# kinds share one folder, so that objects compiled before a GPU was there still fit;
+# a file .KIND in it says that a kind is whole.
 _fetch_wheels() {
   local cache=${CAIRN_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:?set it, or CAIRN_CACHE_DIR}/.cache}/cairn}
-  local kinds=(wheel) name
-  name=wheels-$(_pins_hash)
-  if ((CAIRN_GPU)); then
-    kinds+=(gpu)
-    name=$name-gpu
-  fi
-  CAIRN_TORCH_DIR=$cache/$name
-  [[ -d $CAIRN_TORCH_DIR ]] && return
-  local requirements
-  requirements=$(_wheel_requirements "${kinds[@]}")
+  local kind
+  CAIRN_TORCH_DIR=$cache/wheels-$(_pins_hash)
+  for kind in $(_wheel_kinds); do
+    [[ -e $CAIRN_TORCH_DIR/.$kind ]] || _fetch_kind "$cache" "$kind"
+  done
+}
+
+_fetch_kind() { # CACHE KIND
+  local cache=$1 kind=$2 requirements
+  requirements=$(_wheel_requirements "$kind")
   [[ $requirements ]] || _stop "no libtorch wheel is pinned for $(uname -m); x86_64 and aarch64 are supported"
 
   mkdir -p "$cache"
   # Two clones may come here at once: the second waits and finds the folder made.
   exec {wheel_lock}>"$cache/.lock"
   flock "$wheel_lock"
-  if [[ ! -d $CAIRN_TORCH_DIR ]]; then
-    _say "[2/4] libtorch: $(awk '{ printf "%s ", $1 }' <<<"$requirements")"
+  if [[ ! -e $CAIRN_TORCH_DIR/.$kind ]]; then
+    _say "[2/4] libtorch ($kind): $(awk '{ printf "%s ", $1 }' <<<"$requirements")"
     local work platforms=() minor progress=off
     [[ -t 2 ]] && progress=on
     work=$(mktemp -d "$cache/.unpack.XXXXXX")
@@ -174,25 +193,36 @@ _fetch_wheels() {
     fi
     local wheel
     for wheel in "$work"/wheels/*.whl; do
-      unzip -q -o "$wheel" -d "$work/tree"
+      unzip -q -o "$wheel" -d "$CAIRN_TORCH_DIR"
     done
-    mv "$work/tree" "$CAIRN_TORCH_DIR"
+    # The wheels say lib, and their nvcc looks into lib64.
+    [[ $kind == nvcc ]] && ln -sfn lib "$CAIRN_TORCH_DIR/nvidia/cu13/lib64"
+    touch "$CAIRN_TORCH_DIR/.$kind"
     rm -rf "$work"
     trap - EXIT
   fi
   exec {wheel_lock}>&-
 }
 
-# What was set up before is still there: the same pins, and the libtorch that
-# CMake was told of.
-_is_set_up() { # STAMP
-  [[ -e $1 && $(<"$1") == "$(_pins_hash)" && -e $CAIRN_BUILD_DIR/build.ninja ]] &&
-    [[ -d $(sed -n 's/^CAIRN_TORCH_DIR:[A-Z]*=//p' "$CAIRN_BUILD_DIR/CMakeCache.txt")/torch ]]
+# What was set up before is still there: the same pins, the GPU parts where they are
+# wanted, and the libtorch that CMake was told of.
+_is_set_up() { # build|test
+  local stamp=$CAIRN_BUILD_DIR/.setup-$1
+  [[ -e $stamp && -e $CAIRN_BUILD_DIR/build.ninja && -d $(cairn_torch_dir)/torch ]] || return
+  [[ $(<"$stamp") == "$(_setup_stamp)" || ($CAIRN_GPU == 0 && $(<"$stamp") == "$(_pins_hash) "*) ]]
 }
+
+# The program that computes on this machine.
+cairn_torch_program() { [[ $CAIRN_GPU == 1 ]] && echo cairn-cuda || echo cairn-torch; }
+
+# The folder with torch/ and nvidia/ that the build uses.
+cairn_torch_dir() { sed -n 's/^CAIRN_TORCH_DIR:[A-Z]*=//p' "$CAIRN_BUILD_DIR/CMakeCache.txt"; }
+
+_setup_stamp() { echo "$(_pins_hash) gpu=$CAIRN_GPU"; }
 
 cairn_setup() { # build|test
   local stamp=$CAIRN_BUILD_DIR/.setup-$1
-  _is_set_up "$stamp" && return
+  _is_set_up "$1" || _is_set_up test && return
   local kinds=(build) extras=(speed) required optional old
   [[ $1 == test ]] && kinds+=(test) && extras+=(look)
   old=$(_check_tool_versions)
@@ -214,38 +244,36 @@ cairn_setup() { # build|test
   mkdir -p "$CAIRN_BUILD_DIR"
   _lock_build_dir
   if ! cmake -S "$CAIRN_ROOT" --preset "$CAIRN_PRESET" -DCAIRN_TORCH_DIR="$CAIRN_TORCH_DIR" \
+    -DCAIRN_CUDA="$([[ $CAIRN_GPU == 0 ]] && echo OFF || echo ON)" \
     -DCAIRN_TESTS="$([[ $1 == test || -e $CAIRN_BUILD_DIR/.setup-test ]] && echo ON || echo OFF)" \
     >"$CAIRN_BUILD_DIR/configure.log" 2>&1; then
     cat "$CAIRN_BUILD_DIR/configure.log" >&2
     _stop "CMake failed (above, and in $CAIRN_BUILD_DIR/configure.log)"
   fi
-  _pins_hash >"$stamp"
+  _setup_stamp >"$stamp"
   _unlock_build_dir
 }
 
 # Two calls must not configure or build in one folder at a time.
 _lock_build_dir() {
   exec {build_lock}>"$CAIRN_BUILD_DIR/.lock"
-  flock "$build_lock"
+  if ! flock --nonblock "$build_lock"; then
+    _say "another build is under way in $CAIRN_BUILD_DIR; waiting for it"
+    flock "$build_lock"
+  fi
 }
 _unlock_build_dir() { exec {build_lock}>&-; }
 
+_is_built() { # [TARGET…]: asked without the lock, for ninja only looks
+  [[ $(ninja -C "$CAIRN_BUILD_DIR" -n "$@" 2>/dev/null) == *"no work to do"* ]]
+}
+
 cairn_build() { # [TARGET…]
+  _is_built "$@" && return
   _lock_build_dir
   local log=$CAIRN_BUILD_DIR/build.log
-  pushd "$CAIRN_BUILD_DIR" >/dev/null # `ninja -C` would announce the folder
-  if ! ninja -n "$@" >"$log" 2>&1 || ! grep -q "no work to do" "$log"; then
-    if [[ -t 2 ]]; then
-      NINJA_STATUS='cairn: [4/4] building %f/%t ' ninja "$@" >&2 {build_lock}>&- || _stop "the build failed (above)"
-    else
-      # Not on a terminal: one line, and the first failure when it fails.
-      _say "[4/4] building"
-      if ! ninja "$@" >"$log" 2>&1 {build_lock}>&-; then
-        grep -A 40 -m 1 '^FAILED' "$log" >&2 || tail -n 20 "$log" >&2
-        _stop "the build failed (above; everything is in $log)"
-      fi
-    fi
-  fi
-  popd >/dev/null
+  [[ -t 2 ]] || _say "[4/4] building (what the compiler says: $log)"
+  (cd "$CAIRN_BUILD_DIR" && "$CAIRN_ROOT/tools/build_progress.py" "$log" "$@" {build_lock}>&-) ||
+    _stop "the build failed (above; everything is in $log)"
   _unlock_build_dir
 }

@@ -9,14 +9,14 @@
 #include "memory_meter.h"
 #include "resnet18_cifar10/synthetic_cifar10.h"
 
-#include "engine/device_memory.h"
-#include "pretrain/build_model.h"
-#include "pretrain/stages.h"
+#include "engine/memory/device_memory.h"
+#include "pretrain/model/build_model.h"
+#include "pretrain/plan/stages.h"
 
 #include <cairn/cairn.h>
 #include <cairn/data/character_text_dataset.h>
 #include <cairn/data/cifar10_dataset.h>
-#include <cairn/models/presets.h>
+#include <cairn/model/presets.h>
 #include <cairn/models/resnet18.h>
 #include <cairn/text/load_tokenizer.h>
 #include <fmt/format.h>
@@ -182,7 +182,7 @@ class GptLite : public Training {
         options.data,
         *tokenizer,
         {.block_size = static_cast<std::size_t>(options.block)});
-    auto description = models::gpt_lite_description(
+    auto description = model::gpt_lite_description(
         static_cast<std::int64_t>(tokenizer->vocab_size()));
     description.layers = options.layers;
     description.hidden = options.width;

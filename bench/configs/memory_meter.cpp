@@ -1,6 +1,6 @@
 #include "memory_meter.h"
 
-#include "engine/device_memory.h"
+#include "engine/memory/device_memory.h"
 
 #include <cairn/monitor/process_memory.h>
 

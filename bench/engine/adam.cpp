@@ -9,7 +9,7 @@
 // KINDS: the types of gradients and of the copy written along, such as
 // fp32-none, fp32-bf16, bf16-bf16. N: millions (2^20) of elements, 32 if not
 // given.
-#include "zero/over_threads.h"
+#include "zero/optimizer/over_threads.h"
 
 #include <ATen/Parallel.h>
 #include <cairn/optim/rule.h>

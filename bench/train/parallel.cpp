@@ -1,5 +1,5 @@
-#include "pretrain/build_model.h"
-#include "pretrain/stages.h"
+#include "pretrain/model/build_model.h"
+#include "pretrain/plan/stages.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/ones.h>
@@ -7,7 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <cairn/base/keep_freed_memory.h>
 #include <cairn/engine/initialize.h>
-#include <cairn/models/presets.h>
+#include <cairn/model/presets.h>
 #include <fmt/format.h>
 #include <torch/utils.h>
 
@@ -37,7 +37,7 @@ namespace {
 using namespace cairn;
 
 struct Case {
-  models::ModelSizes sizes;
+  model::ModelSizes sizes;
   std::int64_t micro_batch;
   std::int64_t length;
   int micro_batches; ///< of a step
@@ -96,7 +96,7 @@ class Training {
       const config::Config& config,
       const distributed::World& world)
       : case_(&c),
-        description_(models::gpt_description(c.sizes)),
+        description_(model::gpt_description(c.sizes)),
         mesh_(pretrain::mesh_of(config.flags.distributed, world.group())),
         inputs_(pretrain::pretraining_inputs(description_, config.flags)),
         pipelined_(pretrain::is_pipelined(config.flags.distributed)) {
@@ -145,7 +145,7 @@ class Training {
   }
 
   const Case* case_;
-  checkpoints::ModelDescription description_;
+  model::ModelDescription description_;
   distributed::ProcessMesh mesh_;
   models::LayerInputs inputs_;
   bool pipelined_;

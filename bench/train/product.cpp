@@ -1,4 +1,4 @@
-#include "nn/product.h"
+#include "nn/linear/product.h"
 
 #include "../best_seconds.h"
 

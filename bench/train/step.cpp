@@ -2,7 +2,7 @@
 #include <ATen/ops/randint.h>
 #include <cairn/base/keep_freed_memory.h>
 #include <cairn/engine/initialize.h>
-#include <cairn/models/presets.h>
+#include <cairn/model/presets.h>
 #include <cairn/models/transformer.h>
 #include <fmt/format.h>
 #include <torch/utils.h>
@@ -22,7 +22,7 @@
 namespace {
 
 struct Case {
-  cairn::models::ModelSizes sizes;
+  cairn::model::ModelSizes sizes;
   std::int64_t batch;
   std::int64_t length;
   int warm_up;
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
     at::set_num_threads(std::atoi(threads));
   }
   const auto net =
-      cairn::models::make_model(cairn::models::gpt_description(c.sizes), {});
+      cairn::models::make_model(cairn::model::gpt_description(c.sizes), {});
   std::string json = config;
   json.replace(json.find('%'), 1, std::to_string(c.batch));
   auto [engine, optimizer, loader, schedule] = cairn::initialize(

@@ -6,8 +6,8 @@
 #include <cairn/cairn.h>
 
 #include <ATen/Functions.h>
+#include <cairn/model/presets.h>
 #include <cairn/models/load_model.h>
-#include <cairn/models/presets.h>
 #include <cairn/models/pretraining.h>
 #include <cairn/nn/block.h>
 #include <cairn/nn/linear_cross_entropy.h>
@@ -86,7 +86,7 @@ double run_stored() {
 }
 
 double train_described() {
-  auto description = cairn::models::gpt_description(
+  auto description = cairn::model::gpt_description(
       {.layers = 6,
        .hidden = 384,
        .heads = 6,

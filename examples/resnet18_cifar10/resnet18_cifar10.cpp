@@ -133,7 +133,7 @@ void run(int argc, char** argv) {
   cairn::TrainingLoader test_loader(
       test,
       {.sampler =
-           {.batch_size = engine.train_micro_batch_size_per_gpu(),
+           {.batch_size = engine.settings().train_micro_batch_size_per_gpu,
             .parallel = {.rank = world.rank(), .size = world.size()},
             .shuffle = false},
        .device = engine.device()});

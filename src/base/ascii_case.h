@@ -5,7 +5,7 @@
 
 namespace cairn {
 
-/// Lower case for A to Z only, whatever the locale.
+/// Lower-cases A to Z only, whatever the locale.
 constexpr char lower_case(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }

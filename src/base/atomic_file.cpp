@@ -40,7 +40,7 @@ std::string random_name(const std::string& name) {
   if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
     throw std::system_error(errno, std::generic_category(), "getrandom");
   }
-  // Names may have 255 bytes; the temporary of such a file must fit as well.
+  // A file name has at most 255 bytes, and the temporary's name must fit too.
   return fmt::format(".{}.{:016x}.tmp", name.substr(0, 200), bits);
 }
 
@@ -58,9 +58,9 @@ std::string take_name(const std::filesystem::path& path, Make&& make) {
   }
 }
 
-/// A file that no name leads to yet, so that nothing of it is left when the
-/// process ends, however that happens. Not every file system has such, and it
-/// takes /proc to give it a name later.
+/// Opens a file without a name, so that nothing is left of it however the
+/// process ends. Not every file system has nameless files, and giving one a
+/// name later needs /proc.
 UniqueFd open_nameless(int folder) {
   return UniqueFd(
       ::access("/proc/self/fd", X_OK) == 0

@@ -10,8 +10,8 @@
 namespace cairn {
 namespace {
 
-/// The number `text` starts with, and what follows it; `max` and -1, which mean
-/// "no limit", give none.
+/// Removes the leading number from `text` and returns it; none for `max` and
+/// -1, which mean "no limit".
 std::optional<std::uint64_t> number(std::string_view& text) {
   std::uint64_t value = 0;
   const auto [end, error] =
@@ -82,8 +82,8 @@ ControlGroupLimits ControlGroupLimits::read(const std::filesystem::path& root) {
     }
     const std::filesystem::path mount =
         mounts / line.substr(first + 1, second - first - 1);
-    // A limit holds for all that is below it. Inside a container the path may
-    // be the host's, of which only the mount's own folder is visible here.
+    // A limit holds for all groups below it. Inside a container the path may be
+    // the host's, of which only the mount's own folder is visible.
     std::filesystem::path group =
         std::filesystem::path(line.substr(second + 1)).relative_path();
     for (; !group.empty(); group = group.parent_path()) {

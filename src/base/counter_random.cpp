@@ -83,8 +83,8 @@ void CounterRandom::fill_uniform(std::uint64_t first, std::span<float> out)
 
 void CounterRandom::fill_normal(std::uint64_t first, std::span<float> out)
     const {
-  // In stages over a block, so that the compiler can work on several numbers
-  // at once within each stage. That changes no result.
+  // Works in stages over a block, so that the compiler can vectorise each
+  // stage. This changes no result.
   constexpr std::size_t block = 64;
   std::array<double, block> u;
   std::array<double, block> turn;

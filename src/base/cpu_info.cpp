@@ -43,8 +43,8 @@ std::uint64_t built_in_memory() {
 } // namespace
 
 std::vector<int> allowed_cpus() {
-  // The kernel refuses a set that is smaller than its own, whose size it does
-  // not tell.
+  // The kernel refuses a mask smaller than its own and does not say how large
+  // its own is, so the size is doubled until it fits.
   constexpr std::size_t most_words = 1 << 12;
   for (std::size_t words = 16; words <= most_words; words *= 2) {
     std::vector<unsigned long> mask(words);

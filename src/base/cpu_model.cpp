@@ -33,7 +33,7 @@ std::optional<std::string_view> field(
   return std::nullopt;
 }
 
-/// ARM's kernel gives numbers where x86's gives a name.
+/// Names for the numbers that /proc/cpuinfo shows on ARM, where x86 has a name.
 constexpr std::pair<std::string_view, std::string_view> arm_models[] = {
     {"0x41/0xd03", "Cortex-A53"},
     {"0x41/0xd08", "Cortex-A72"},

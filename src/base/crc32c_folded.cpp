@@ -28,9 +28,9 @@ Vector product_of_high(Vector a, Vector b) {
   return product;
 }
 
-/// What the two words of a vector are multiplied by to stand `bytes` further
-/// back. Words are reflected like checksums, and so is their product, which
-/// comes out one x too high.
+/// The factors that move the two words of a vector `bytes` further back. Words
+/// are reflected like checksums, and so is their product, which comes out one
+/// power of x too high.
 constexpr Vector steps_back(std::size_t bytes) {
   constexpr std::uint32_t x7 = one >> 7;
   const std::uint64_t low = times(zero_bytes(bytes + 7), x7);
@@ -48,10 +48,10 @@ Vector load_vector(const std::byte* bytes) {
   return vector;
 }
 
-/// Bytes that have the same remainder as all before them are carried along in
-/// eight vectors: enough for the multiplications not to wait for each other.
-/// `also` gets every vector and where it was. Takes a multiple of `stretch`, at
-/// least one of them.
+/// Folds the bytes into eight vectors that have the same remainder as all bytes
+/// so far; eight are enough for the multiplications not to wait for each other.
+/// `also` gets every vector and its offset. `size` must be a multiple of
+/// `stretch` and not 0.
 constexpr std::size_t lanes = 8;
 constexpr std::size_t stretch = lanes * sizeof(Vector);
 

@@ -6,8 +6,8 @@
 namespace cairn::crc32c_detail {
 namespace {
 
-// Assembly rather than intrinsics: those need the file, or every function down
-// to here, compiled for a CPU that the machine may not have.
+// Assembly rather than intrinsics: an intrinsic needs this file, or every
+// function down to here, compiled for a CPU that the machine may not have.
 #if defined(__x86_64__)
 
 std::uint32_t add_word(std::uint32_t state, std::uint64_t word) {
@@ -45,9 +45,9 @@ std::uint64_t load(const std::byte* bytes) {
   return word;
 }
 
-/// The instruction has a latency of two or three cycles but one may start in
-/// each, so three stretches of `stride` bytes are summed at the same time and
-/// then joined. `also` gets every word and where it was.
+/// Sums three stretches of `stride` bytes at the same time and joins the sums:
+/// the instruction has a latency of two or three cycles, but one can start in
+/// each cycle. `also` gets every word and its address.
 template <std::size_t stride, typename Also>
 std::uint32_t in_threes(
     std::uint32_t state,
@@ -106,7 +106,7 @@ std::uint32_t hardware_copy(
     std::memcpy(to + (at - from), &word, sizeof word);
   };
   const std::byte* at = from;
-  // With the copy, stretches of 512 bytes are faster than those of 4096.
+  // When copying, stretches of 512 bytes are faster than stretches of 4096.
   state = in_threes<512>(state, at, size, copy);
   if (size > 0) {
     std::memcpy(to + (at - from), at, size);

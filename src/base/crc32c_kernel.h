@@ -5,7 +5,8 @@
 
 namespace cairn::crc32c_detail {
 
-// All take and return the register, that is the complement of a checksum.
+// All these functions take and return the CRC register, which is the complement
+// of a checksum.
 
 /// Slicing by eight: plain C++, for CPUs without the instruction.
 std::uint32_t sliced(
@@ -18,7 +19,7 @@ std::uint32_t sliced_copy(
     const std::byte* from,
     std::size_t size);
 
-/// With SSE 4.2's or ARMv8's instruction; only where CpuFeatures has crc32c.
+/// Uses the instruction of SSE 4.2 or ARMv8; only where CpuFeatures has crc32c.
 std::uint32_t hardware(
     std::uint32_t state,
     const std::byte* bytes,
@@ -30,9 +31,9 @@ std::uint32_t hardware_copy(
     std::size_t size);
 
 #if defined(__aarch64__)
-/// With carry-less multiplications: 16 bytes a cycle where the instruction
-/// above takes 8. Only where CpuFeatures has crc32c and pmull. (Intel's
-/// multiplier is no faster than its CRC unit.)
+/// Uses carry-less multiplications: 16 bytes a cycle, where the CRC instruction
+/// takes 8. Only where CpuFeatures has crc32c and pmull. (Intel's multiplier is
+/// no faster than its CRC unit.)
 std::uint32_t folded(
     std::uint32_t state,
     const std::byte* bytes,

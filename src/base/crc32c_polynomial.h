@@ -43,7 +43,7 @@ constexpr std::uint32_t zero_bytes(std::uint64_t bytes) {
 /// table[k][b] is a fixed polynomial times byte b at position k of a word.
 using Table = std::array<std::array<std::uint32_t, 256>, 4>;
 
-/// Multiplies by `factor` with four look-ups instead of 32 steps.
+/// A table that multiplies by `factor` in four look-ups instead of 32 steps.
 constexpr Table multiplication_table(std::uint32_t factor) {
   Table table{};
   for (std::size_t byte = 0; byte < 4; ++byte) {

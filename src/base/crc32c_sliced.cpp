@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little);
 
 using SlicingTable = std::array<std::array<std::uint32_t, 256>, 8>;
 
-/// slices[k][b]: byte b followed by k zero bytes.
+/// Fills slices[k][b], the state after byte b and k zero bytes.
 constexpr SlicingTable slicing_table() {
   SlicingTable table{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {

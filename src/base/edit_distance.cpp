@@ -11,7 +11,7 @@
 namespace cairn {
 namespace {
 
-/// Folds what people mix up without meaning another name.
+/// Removes the differences that people make without meaning another name.
 std::string folded(std::string_view name) {
   std::string text(name);
   for (char& c : text) {
@@ -20,15 +20,15 @@ std::string folded(std::string_view name) {
   return text;
 }
 
-/// The most edits that still count as a slip: one in three characters, and one
-/// in a name of two.
+/// The most edits that still count as a slip: one in three characters, but one
+/// in a name of two characters.
 std::size_t largest_slip(std::size_t a, std::size_t b) {
   const std::size_t longer = std::max(a, b);
   return longer < 3 ? longer / 2 : longer / 3;
 }
 
-/// A name that stops early is worth as much as two slips, however much is
-/// missing: `zero` for `zero_optimization`.
+/// The distance of a name that stops early, however much is missing (`zero` for
+/// `zero_optimization`): the same as two slips.
 constexpr std::size_t unfinished = 2;
 constexpr std::size_t shortest_start = 4;
 
@@ -62,7 +62,7 @@ std::optional<std::string_view> nearest(
   for (const std::string_view candidate : candidates) {
     longest = std::max(longest, candidate.size());
   }
-  // `name` may be anything a file holds: a key of a megabyte costs nothing.
+  // `name` may be anything a file holds: a key of a megabyte must cost nothing.
   if (name.size() > 2 * longest) {
     return std::nullopt;
   }

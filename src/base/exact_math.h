@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-// Good to about an ulp, and the same to the last bit on every machine, given a
-// file compiled with -ffp-contract=off: no C library's function, none of which
-// promises the last bit, and every sum in one order. Include it nowhere else.
+// Functions that are good to about an ulp and give the same bits on every
+// machine. They call no function of a C library, none of which promises the
+// last bit, and every sum has one order. Include this header only in files
+// compiled with -ffp-contract=off.
 namespace cairn::exact_math {
 
 /// coefficients[0] + coefficients[1] x + coefficients[2] x^2 + ...
@@ -43,7 +44,8 @@ inline double log(double x) {
       1.0 / 21};
   const double s = (m - 1.0) / (m + 1.0);
   const double t = s * s;
-  // log 2 in two parts: the first has so few bits that its product is exact.
+  // log 2 in two parts: the first has so few bits that its product with the
+  // exponent is exact.
   constexpr double log2_high = 0x1.62e42fefa38p-1;
   constexpr double log2_low = 0x1.ef35793c7673p-45;
   const double small =
@@ -56,17 +58,17 @@ struct SineCosine {
   double cosine;
 };
 
-/// Of 2 pi times `turn`, which lies in [0, 1).
+/// Sine and cosine of 2 pi times `turn`, which lies in [0, 1).
 inline SineCosine sine_cosine_of_turn(double turn) {
   constexpr double half_pi = 1.57079632679489661923;
-  // Quarter turns are taken off before pi comes in, so nothing is lost.
+  // Quarter turns are subtracted before pi comes in, so no bit is lost.
   const double quarters = 4.0 * turn;
-  // At a tie, or a rounding away from it, either neighbour does.
+  // At a tie, or when rounding crosses one, either neighbour is right.
   // NOLINTNEXTLINE(bugprone-incorrect-roundings)
   const int nearest = static_cast<int>(quarters + 0.5);
   const double x = (quarters - nearest) * half_pi; // |x| <= pi / 4
   const double t = x * x;
-  // Taylor's: -1/3!, 1/5!, ... and -1/2!, 1/4!, ...
+  // Taylor coefficients: -1/3!, 1/5!, ... and -1/2!, 1/4!, ...
   constexpr std::array<double, 8> sines = {
       -1.0 / 6,
       1.0 / 120,
@@ -88,7 +90,7 @@ inline SineCosine sine_cosine_of_turn(double turn) {
       -1.0 / 6402373705728000};
   const double sine = x + x * (t * polynomial(sines, t));
   const double cosine = 1.0 + t * polynomial(cosines, t);
-  // Odd quarters swap the two; selections instead of branches, which would be
+  // Odd quarters swap the two. Selections are used because branches would be
   // mispredicted half the time.
   const bool odd = (nearest & 1) != 0;
   const double s = odd ? cosine : sine;

@@ -14,12 +14,12 @@
 namespace cairn {
 namespace {
 
-/// What to make room for: the file's size where it has one, else a first guess.
+/// Size of the first buffer: the file's size where it has one, else a guess.
 std::size_t first_room(int fd, std::uint64_t limit) {
   constexpr std::uint64_t guess = 16 << 10;
   struct stat status {};
   const bool sized = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-  // One byte more than the size, so that the last read(2) says "end".
+  // One byte more than the size, so that one more read(2) sees the end.
   const std::uint64_t wanted =
       sized ? static_cast<std::uint64_t>(status.st_size) + 1 : guess;
   return static_cast<std::size_t>(std::min(std::max(wanted, guess), limit + 1));
@@ -44,7 +44,7 @@ UniqueFd open_file(
 }
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
-  // limit + 1 bytes are asked for, to tell "exactly" from "more than".
+  // At most limit + 1 bytes are read, to tell "exactly the limit" from "more".
   limit = std::min<std::uint64_t>(limit, std::string().max_size() - 1);
   const UniqueFd fd = open_file(path, O_RDONLY);
   std::string text(first_room(fd.get(), limit), '\0');

@@ -7,8 +7,8 @@
 namespace cairn {
 
 /// The system calls by which Cairn changes files, in one place so that tests
-/// can make any of them fail. Each takes, returns and sets errno as the
-/// kernel's own does.
+/// can make any of them fail. Arguments, results and errno are those of the
+/// kernel's calls.
 class FileCalls {
  public:
   FileCalls() = default;
@@ -42,11 +42,11 @@ class FileCalls {
   virtual int unlinkat(int folder, const char* path, int flags);
 };
 
-/// The calls in use: the kernel's, unless a ReplacedFileCalls lives.
+/// The calls in use: the kernel's, unless a ReplacedFileCalls exists.
 FileCalls& file_calls();
 
-/// Puts `calls` in the place of those in use, in all threads, to the end of the
-/// scope. Files that are being written then must be done before it ends.
+/// Replaces the calls in use by `calls`, in all threads, until the end of the
+/// scope. Files being written must be finished before the scope ends.
 class ReplacedFileCalls {
  public:
   explicit ReplacedFileCalls(FileCalls& calls);

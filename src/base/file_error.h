@@ -8,6 +8,7 @@
 
 namespace cairn {
 
+/// An error that reads
 /// `path: cannot ACTION: No space left on device (values); free some space …`
 DataError file_error(
     std::string_view action,

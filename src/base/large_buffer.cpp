@@ -16,8 +16,8 @@ LargeBuffer::LargeBuffer(std::size_t size) : size_(size) {
   if (size == 0) {
     return;
   }
-  // One page more, since the kernel makes huge pages of aligned stretches only;
-  // what is never touched costs nothing.
+  // One huge page more than asked for, since the kernel makes huge pages only
+  // of aligned stretches. Pages that are never touched cost nothing.
   const std::size_t mapped = size + huge_page;
   void* const memory = ::mmap(
       nullptr,
@@ -40,7 +40,7 @@ LargeBuffer::LargeBuffer(std::size_t size) : size_(size) {
 
 void LargeBuffer::shrink(std::size_t size) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  // The address stays ours until all is released.
+  // Only the memory is given back; the addresses stay reserved until the end.
   const std::size_t kept = (size + page - 1) / page * page;
   if (kept < size_) {
     ::madvise(memory_.get() + kept, size_ - kept, MADV_DONTNEED);

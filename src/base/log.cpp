@@ -60,8 +60,8 @@ void Logger::line(LogLevel level, std::string_view text) const {
   out += prefix(level);
   out += text;
   out += '\n';
-  // Usually one write(2). A line that cannot be written has nowhere to be
-  // reported.
+  // Usually one write(2). There is nowhere to report a line that cannot be
+  // written.
   std::string_view rest = out;
   while (!rest.empty()) {
     const ssize_t written = ::write(options_.fd, rest.data(), rest.size());

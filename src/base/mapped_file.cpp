@@ -33,7 +33,8 @@ int kernel_advice(MappedFile::Advice advice) {
 } // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path, Advice advice) {
-  // Not blocked by a pipe without a writer: it is refused below.
+  // O_NONBLOCK, so that a pipe without a writer does not block here; a pipe is
+  // refused below.
   const UniqueFd fd = open_file(path, O_RDONLY | O_NONBLOCK);
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) {
@@ -76,7 +77,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 void MappedFile::advise(Advice advice) const noexcept {
   if (!bytes_.empty()) {
-    // Only a hint: a kernel that does not take it reads correctly all the same.
+    // Only a hint: the reads are correct even if the kernel ignores it.
     ::madvise(
         const_cast<std::byte*>(bytes_.data()),
         bytes_.size(),

@@ -5,9 +5,9 @@
 
 namespace cairn {
 
-/// The text with what HTML and SVG give a meaning replaced, for content and for
-/// attributes in quotes. Control characters become U+FFFD: there is no place
-/// for them.
+/// The text with the characters that have a meaning in HTML and SVG escaped,
+/// for content and for quoted attributes. Control characters, which markup
+/// cannot hold, become U+FFFD.
 inline std::string markup_escaped(std::string_view text) {
   std::string result;
   result.reserve(text.size());

@@ -85,7 +85,8 @@ void NumpyRandom::next_key() {
     const std::uint32_t y = (a & 0x80000000) | (b & 0x7fffffff);
     return far ^ (y >> 1) ^ ((0 - (y & 1)) & 0x9908b0df);
   };
-  // Three stretches, since without a remainder the compiler vectorises them.
+  // Three loops instead of one with an index modulo `length`: the compiler
+  // vectorises these.
   std::size_t i = 0;
   for (; i < length - middle; ++i) {
     key[i] = twist(key[i], key[i + 1], key[i + middle]);
@@ -141,7 +142,8 @@ void NumpyRandom::draw_partners(
     const auto position = static_cast<std::size_t>(state_.position);
     const auto most = static_cast<std::uint32_t>(first - done);
     const std::uint32_t half = std::bit_floor(most);
-    // So few that all are used up and one mask serves them all.
+    // The count of words is limited so that all of them are used up and the
+    // same mask holds for all.
     const std::size_t count = std::min(
         {out.size() - done,
          words.size(),
@@ -152,7 +154,8 @@ void NumpyRandom::draw_partners(
       words[i] = temper(state_.key[position + i]) & mask;
     }
     state_.position += static_cast<int>(count);
-    // Whether a word is taken cannot be foreseen: count, do not branch.
+    // Whether a word is accepted is unpredictable, so this counts instead of
+    // branching.
     for (std::size_t i = 0; i < count; ++i) {
       out[done] = words[i];
       done += words[i] <= first - done ? 1 : 0;
@@ -192,7 +195,7 @@ double NumpyRandom::standard_normal() {
     state_.cached_gauss = 0.0;
     return value;
   }
-  // Marsaglia's polar method gives two at once.
+  // Marsaglia's polar method gives two samples at once.
   for (;;) {
     const double x = 2.0 * random_sample() - 1.0;
     const double y = 2.0 * random_sample() - 1.0;
@@ -245,8 +248,8 @@ std::size_t NumpyRandom::choice(std::span<const double> probabilities) {
   for (const double probability : probabilities) {
     total += probability;
   }
-  // numpy divides the running sums before it looks for the drawn number, and
-  // rounding makes that another answer than multiplying the number.
+  // Divides the running sum as numpy does. Multiplying `drawn` by the total
+  // instead would round differently and sometimes give another answer.
   const double drawn = random_sample();
   double sum = 0.0;
   std::size_t place = 0;
@@ -271,7 +274,8 @@ std::int64_t NumpyRandom::geometric(double probability) {
     double term = probability;
     double sum = probability;
     std::int64_t trial = 1;
-    // `sum` stops growing once the terms vanish, below the largest `drawn`.
+    // `sum` stops growing once the terms vanish, which may be below the largest
+    // `drawn`.
     for (; drawn > sum && term > 0.0; ++trial) {
       term *= 1.0 - probability;
       sum += term;
@@ -280,7 +284,8 @@ std::int64_t NumpyRandom::geometric(double probability) {
   }
   const double trial =
       std::ceil(std::log1p(-drawn) / std::log(1.0 - probability));
-  // Where 1 - p rounds to 1 numpy's cast overflows; the limit is our answer.
+  // Where 1 - p rounds to 1, numpy's cast overflows; we return the largest
+  // integer.
   constexpr double limit = 9.2e18;
   return std::isfinite(trial) && trial < limit
       ? std::max<std::int64_t>(1, static_cast<std::int64_t>(trial))

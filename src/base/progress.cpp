@@ -41,7 +41,7 @@ void Progress::advance(std::uint64_t count, std::uint64_t second_count) {
       next_draw_.load(std::memory_order_relaxed)) {
     return;
   }
-  // Whoever comes while another thread draws has nothing to add.
+  // A thread that comes while another one draws has nothing to add.
   const std::unique_lock lock(drawing_, std::try_to_lock);
   if (!lock || done_ ||
       now.time_since_epoch().count() <

@@ -21,7 +21,7 @@ Scaled scaled(double count) {
   constexpr std::array<std::string_view, 7> prefixes =
       {"", "k", "M", "G", "T", "P", "E"};
   std::size_t step = 0;
-  // 999.5 would be shown as 1000.
+  // 999.5 would be printed as 1000.
   while (count >= 999.5 && step + 1 < prefixes.size()) {
     count /= 1000.0;
     ++step;
@@ -52,11 +52,11 @@ double share(const ProgressMoment& moment) {
 }
 
 std::string percent(const ProgressMoment& moment) {
-  // Rounded down: 100% is for when it is all done.
+  // Rounded down, so that 100% appears only when all is done.
   return fmt::format("{:3.0f}%", std::floor(share(moment) * 100.0));
 }
 
-/// Empty while nothing can be foretold.
+/// Empty while the time left cannot be estimated.
 std::string time_left(const ProgressMoment& moment) {
   const double speed = rate(moment.count, moment);
   if (speed <= 0.0 || moment.count >= moment.total) {
@@ -66,8 +66,8 @@ std::string time_left(const ProgressMoment& moment) {
   return clock_time(std::chrono::duration<double>(left)) + " left";
 }
 
-/// A label may hold a file's name, and that may hold anything: no byte of it
-/// may move the cursor.
+/// The label with control characters replaced: it may hold a file name, whose
+/// bytes could move the cursor.
 std::string printable(std::string_view label) {
   std::string text(label);
   for (char& c : text) {
@@ -139,7 +139,7 @@ std::string bar_line(const ProgressMoment& moment, std::size_t width) {
   const std::string of_all = done + "/" + all;
   const std::string without_bar =
       joined({label, percent(moment), of_all, speed, left});
-  // Two brackets and two blanks.
+  // The two brackets and two blanks that an empty bar takes.
   const std::size_t with_empty_bar = text_columns(without_bar) + 4;
   if (with_empty_bar + shortest_bar <= width) {
     const std::size_t room = std::min(longest_bar, width - with_empty_bar);
@@ -162,7 +162,7 @@ std::string bar_line(const ProgressMoment& moment, std::size_t width) {
       return line;
     }
   }
-  // The label gives way last, from its end.
+  // The label is cut last, from its end.
   const std::string number = percent(moment);
   const std::size_t taken = text_columns(number) + 2;
   return cut_text(

@@ -43,7 +43,7 @@ void discard_tree(const fs::path& path) noexcept {
   try {
     remove_tree(path);
   } catch (const std::exception&) {
-    // The disk may be full or gone.
+    // The disk may be full or gone; the caller does not need to know.
   }
 }
 

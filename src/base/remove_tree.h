@@ -4,12 +4,13 @@
 
 namespace cairn {
 
-/// Deletes a folder with all in it, or a file; nothing if it is not there.
-/// Links are deleted, not followed. Throws DataError for the first thing that
-/// cannot be deleted; what came before it is gone.
+/// Deletes a folder with everything in it, or a file; does nothing if the path
+/// does not exist. Links are deleted, not followed. Throws DataError at the
+/// first entry that cannot be deleted; the entries before it are gone.
 void remove_tree(const std::filesystem::path& path);
 
-/// The same, as far as it goes: for what is in nobody's way.
+/// Deletes like remove_tree() but ignores failures: for leftovers that are in
+/// nobody's way.
 void discard_tree(const std::filesystem::path& path) noexcept;
 
 } // namespace cairn

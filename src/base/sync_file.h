@@ -4,10 +4,11 @@
 
 namespace cairn {
 
-/// What was written to `fd` is on the disk; else a DataError about `path`.
+/// Makes what was written to `fd` durable; throws a DataError about `path` if
+/// that fails.
 void sync_file(int fd, const std::filesystem::path& path);
 
-/// Makes names that were changed in the folder of `path` durable.
+/// Makes created, renamed and deleted names in the folder of `path` durable.
 void sync_folder_of(const std::filesystem::path& path);
 
 } // namespace cairn

@@ -5,7 +5,7 @@
 
 namespace cairn {
 
-/// What the kernel says under /proc or /sys; empty where this kernel or
+/// The content of a file under /proc or /sys; empty where this kernel or
 /// container has no such file.
 std::string system_text(const std::filesystem::path& path);
 

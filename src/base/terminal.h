@@ -5,43 +5,44 @@
 #include <string>
 #include <string_view>
 
-// What is needed to draw on a terminal.
+// Helpers for drawing on a terminal.
 
 namespace cairn {
 
-/// Whether `fd` is a terminal on which a line can be drawn again.
+/// True when `fd` is a terminal on which a line can be redrawn.
 bool can_redraw(int fd);
 
 struct TerminalSize {
-  std::size_t columns = 80; ///< that can be written without a line break
+  std::size_t columns = 80; ///< columns that do not cause a line break
   std::size_t rows = 24;
 };
 TerminalSize terminal_size(int fd);
 
-/// The launcher's terminal, lent to the one rank that draws: what the rank
-/// writes to its own output takes its way through the launcher, as lines.
+/// The launcher's terminal, lent to the one rank that draws. A rank cannot draw
+/// on its own output, because the launcher passes that on line by line.
 struct LentTerminal {
   int fd = -1;
-  bool logged = false; ///< those lines are kept in a file
+  bool logged = false; ///< the launcher also keeps the rank's lines in a file
 };
-/// The variable in which the launcher says so.
+/// The environment variable through which the launcher lends its terminal.
 inline constexpr const char* lent_terminal_variable = "CAIRN_TERMINAL";
 std::string to_variable(const LentTerminal& terminal);
-/// None where nothing is lent, or it cannot be drawn on.
+/// The terminal lent to this process; none where there is none or it cannot be
+/// drawn on.
 std::optional<LentTerminal> lent_terminal();
 
-/// Clears what is right of the cursor.
+/// Clears the line to the right of the cursor.
 inline constexpr std::string_view clear_to_end = "\x1b[K";
-/// … and below it.
+/// Clears everything to the right of and below the cursor.
 inline constexpr std::string_view clear_below = "\x1b[J";
 
-/// In one write(2) where the system takes it whole, so that other output does
-/// not land inside; what cannot be written has nowhere to be reported.
+/// Writes `text` in one write(2) if the system takes it whole, so that other
+/// output does not land inside. There is nowhere to report a failure.
 void put_on_terminal(int fd, std::string_view text);
 
-/// How many columns UTF-8 text takes, if each of its characters takes one.
+/// The number of columns of UTF-8 text, if each character takes one.
 std::size_t text_columns(std::string_view text);
-/// At most its first `width` columns.
+/// The first `width` columns of `text`, or all of it if it is shorter.
 std::string cut_text(std::string text, std::size_t width);
 
 } // namespace cairn

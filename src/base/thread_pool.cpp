@@ -8,8 +8,9 @@
 namespace cairn {
 namespace {
 
-/// One parallel_for. Shared with its helpers: one that gets its turn only after
-/// the call has returned finds nothing left and must still find this.
+/// The state of one parallel_for. Shared with the helper jobs: a helper that
+/// starts only after the call has returned must still find this object, and
+/// finds no work in it.
 class Loop {
  public:
   Loop(
@@ -18,7 +19,7 @@ class Loop {
       const std::function<void(std::size_t, std::size_t)>& body)
       : count_(count), grain_(grain), body_(body) {}
 
-  /// Takes stretches until none is left.
+  /// Works off stretches until none is left.
   void work() {
     std::unique_lock lock(mutex_);
     while (next_ < count_) {
@@ -47,13 +48,14 @@ class Loop {
     }
   }
 
-  /// After work() in the caller: only stretches that others have begun remain.
+  /// Waits for the stretches that other threads have begun. Called after
+  /// work(), when no others remain.
   void wait() {
     std::unique_lock lock(mutex_);
     finished_.wait(lock, [&] { return running_ == 0; });
     if (error_) {
-      // Moved out, so that the exception dies with the caller's handler and not
-      // on a late helper's thread.
+      // Moved out, so that the exception is destroyed in the caller's handler
+      // and not on a late helper's thread.
       std::rethrow_exception(std::exchange(error_, nullptr));
     }
   }
@@ -61,7 +63,8 @@ class Loop {
  private:
   const std::size_t count_;
   const std::size_t grain_;
-  /// The caller's; touched only by who has a stretch, while the caller waits.
+  /// Belongs to the caller. Only a thread that holds a stretch touches it, and
+  /// the caller waits for that thread.
   const std::function<void(std::size_t, std::size_t)>& body_;
   std::mutex mutex_;
   std::condition_variable finished_;
@@ -94,8 +97,8 @@ void ThreadPool::parallel_for(
   const auto loop = std::make_shared<Loop>(count, grain, body);
   const std::size_t stretches = (count - 1) / grain + 1;
   const std::size_t helpers = std::min(size(), stretches - 1);
-  // A full queue means that the threads have enough to do: then there is less
-  // help, and waiting for room inside a job could last for ever.
+  // A full queue means that the threads have enough to do, so fewer helpers
+  // will do. Waiting for room inside a job could block for ever.
   for (std::size_t i = 0; i < helpers; ++i) {
     if (!try_push([loop] { loop->work(); })) {
       break;
@@ -131,7 +134,8 @@ void ThreadPool::work(const std::stop_token& stop) {
     std::function<void()> job;
     {
       std::unique_lock lock(mutex_);
-      // After a stop it waits no more, but still says whether there is a job.
+      // After a stop request this no longer waits, but it still returns whether
+      // there is a job.
       if (!not_empty_.wait(lock, stop, [&] { return !queue_.empty(); })) {
         return;
       }

@@ -7,8 +7,8 @@ namespace cairn {
 void UniqueFd::reset(int fd) noexcept {
   const int old = std::exchange(fd_, fd);
   if (old >= 0 && old != fd) {
-    // Not tried again after EINTR: Linux has freed the number by then, and
-    // another thread may hold it already.
+    // Not repeated after EINTR: Linux has freed the number by then, and another
+    // thread may hold it already.
     ::close(old);
   }
 }

@@ -54,8 +54,9 @@ inline Utf8Char decode_utf8(const char* at, const char* end) {
   return {};
 }
 
-/// The last place at or before `at` where a character starts, or the end of a
-/// text that is shorter. Never 0 for a text that is not empty and `at` above 3.
+/// The last place at or before `at` where a character starts; the text's end if
+/// the text is shorter than `at`. Never 0 for a text that is not empty and `at`
+/// above 3.
 inline std::size_t character_start(std::string_view text, std::size_t at) {
   if (at >= text.size()) {
     return text.size();
@@ -67,7 +68,8 @@ inline std::size_t character_start(std::string_view text, std::size_t at) {
   while (start > 0 && at - start < 3 && continues(start)) {
     --start;
   }
-  // Three before it go on as well, so a character that has them ends here.
+  // The three bytes before `at` continue a character as well, so a character
+  // that holds them all ends here.
   return continues(start) ? at : start;
 }
 
@@ -84,7 +86,7 @@ inline Utf8Char last_utf8(std::string_view text) {
   return {};
 }
 
-/// Where the well-formed text that starts at `from` ends.
+/// The end of the well-formed text that starts at `from`.
 inline std::size_t valid_utf8_end(std::string_view text, std::size_t from = 0) {
   const char* const end = text.data() + text.size();
   const char* at = text.data() + from;
@@ -106,8 +108,8 @@ inline std::size_t valid_utf8_end(std::string_view text, std::size_t from = 0) {
   return static_cast<std::size_t>(at - text.data());
 }
 
-/// Calls `valid(view)` for well-formed stretches of the text and
-/// `invalid(view)` for what lies between, in order; none is empty.
+/// Calls `valid(view)` for the well-formed stretches of the text and
+/// `invalid(view)` for the bytes between them, in order; no view is empty.
 template <class Valid, class Invalid>
 void for_each_utf8_run(
     std::string_view text,
@@ -131,8 +133,8 @@ void for_each_utf8_run(
   }
 }
 
-/// Writes a code point that is no surrogate, at most four bytes; returns their
-/// end.
+/// Writes a code point that is no surrogate as at most four bytes and returns
+/// their end.
 inline char* put_utf8(char* to, char32_t c) {
   const auto put = [&](std::uint32_t byte) { *to++ = static_cast<char>(byte); };
   if (c < 0x80) {
@@ -172,8 +174,8 @@ inline std::string well_formed_utf8(std::string_view text) {
   return result;
 }
 
-/// Where a character at the end of a text begins that lacks its last bytes; the
-/// text's end if none does.
+/// The start of a last character that lacks its final bytes; the text's end if
+/// the last character is complete.
 inline std::size_t unfinished_utf8(std::string_view text) {
   for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);

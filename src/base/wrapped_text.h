@@ -6,9 +6,9 @@
 
 namespace cairn {
 
-/// Text that begins at column `indent`, broken between words so that no line
-/// grows beyond `width`; later lines begin at `indent` too. Its own line breaks
-/// stay.
+/// Wraps text that begins at column `indent` between words, so that no line
+/// grows beyond `width`. Later lines are indented to `indent` too. Existing
+/// line breaks stay.
 std::string wrapped_text(
     std::string_view text,
     std::size_t indent,

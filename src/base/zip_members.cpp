@@ -39,7 +39,7 @@ class Directory {
       count = get<std::uint64_t>(end64 + 32);
       at = get<std::uint64_t>(end64 + 48);
     }
-    std::vector<ZipMember> found; // grows with the bytes, not with count
+    std::vector<ZipMember> found; // no reserve(count): a broken file may lie
     for (std::uint64_t i = 0; i < count; ++i) {
       found.push_back(record(at));
     }
@@ -73,7 +73,7 @@ class Directory {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 
-  /// The end record is at the end, before a comment of up to 64 KB.
+  /// Finds the end record, which a comment of up to 64 KB may follow.
   std::uint64_t find_end() const {
     constexpr std::uint64_t record = 22;
     constexpr std::uint64_t most_comment = 0xffff;
@@ -91,7 +91,7 @@ class Directory {
     broken(last);
   }
 
-  /// Moves `at` behind the record.
+  /// Reads the record at `at` and moves `at` behind it.
   ZipMember record(std::uint64_t& at) const {
     if (get<std::uint32_t>(at) != central_mark) {
       broken(at);
@@ -117,7 +117,7 @@ class Directory {
     return member;
   }
 
-  /// Takes the 64-bit numbers for those that do not fit in the record.
+  /// Reads the 64-bit values of the numbers that do not fit in the record.
   void read_extra(
       std::uint64_t at,
       std::uint64_t size,

@@ -3,11 +3,11 @@
 #include <cairn/base/error.h>
 #include <cairn/config/elastic_batch.h>
 #include <cairn/config/hjson.h>
-#include "config/deepspeed_reader.h"
-#include "config/flag_file.h"
-#include "config/flag_parser.h"
-#include "config/json_tree.h"
-#include "config/merge.h"
+#include "config/checks/merge.h"
+#include "config/flags/flag_file.h"
+#include "config/flags/flag_parser.h"
+#include "config/keys/deepspeed_reader.h"
+#include "config/keys/json_tree.h"
 
 #include <fmt/format.h>
 
@@ -40,7 +40,7 @@ DeepSpeedRead read_source(const ConfigSource& source, const Flags& flags) {
   return {};
 }
 
-/// 0: more than can be counted.
+/// Ranks that share one copy of the model; 0 when they are too many to count.
 std::int64_t ranks_of_a_model(const DistributedFlags& degrees) {
   std::int64_t ranks = 1;
   for (const std::int64_t degree :
@@ -109,7 +109,8 @@ void resolve_batch_of(
     const std::string& file) {
   DeepSpeedConfig& deepspeed = config.deepspeed;
   const BatchRequest& request = deepspeed.batch_request;
-  // What says "auto" is derived like what is left out, if there is what from.
+  // A key that says "auto" is derived as if it were left out, where the other
+  // keys suffice for that.
   const bool known = request.train_batch_size ||
       request.train_micro_batch_size_per_gpu || deepspeed.elasticity.enabled;
   for (const char* key : batch_keys) {
@@ -151,7 +152,8 @@ void resolve_batch_of(
           elastic.batch.train));
     }
   } else {
-    // The line of the first batch key, or of one that is wrong by itself.
+    // `where` is the line of the first batch key, or of a key that is wrong by
+    // itself.
     std::string where = file;
     const std::array values{
         request.train_batch_size,
@@ -249,10 +251,10 @@ Config Config::load(const ConfigSource& source) {
 std::string Config::json() const {
   Json flags_json = Json::object();
   for (const Flag& flag : flag_table()) {
-    if (!given.contains(flag.name)) {
-      continue;
+    std::string name(flag.name);
+    if (given.contains(name)) {
+      flags_json[std::move(name)] = flag.binding.get(flags);
     }
-    flags_json[flag.name] = flag.binding.get(flags);
   }
   Json root = Json::object();
   root["world_size"] = world_size;

@@ -1,10 +1,10 @@
 #include <cairn/distributed/process_group.h>
 
-#include "call_check.h"
-#include "group_core.h"
-#include "handshake.h"
-#include "library_text.h"
-#include "timeout.h"
+#include "distributed/backends/call_check.h"
+#include "distributed/backends/group_core.h"
+#include "distributed/backends/library_text.h"
+#include "distributed/start/handshake.h"
+#include "distributed/start/timeout.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -31,7 +31,7 @@ Pending over(std::shared_ptr<GroupCore> core, TensorList results) {
   return Pending(std::move(state));
 }
 
-/// Numbers the call, has it recorded and hands it to the backend.
+/// Numbers the call, has it recorded, and hands it to the backend.
 template <typename Launch>
 Pending start(
     const std::shared_ptr<GroupCore>& core,
@@ -59,7 +59,7 @@ Pending start(
     state->landing = launch(state->operation);
     watchdog.recorder().running(operation.record().id);
   } catch (const std::exception& error) {
-    // The others wait for this rank: it tells them before it throws.
+    // The others wait for this rank, so it tells them before it throws.
     operation.expect(1);
     operation.part_ended(library_text(error));
     operation.wait();
@@ -86,7 +86,7 @@ TensorList without_empty(const TensorList& tensors) {
   return result;
 }
 
-/// The shape of `x` with another number of rows.
+/// An empty tensor with the shape of `x`, but another number of rows.
 at::Tensor empty_rows(const at::Tensor& x, std::int64_t rows) {
   std::vector<std::int64_t> shape = x.sizes().vec();
   if (shape.empty()) {
@@ -101,7 +101,7 @@ std::int64_t rows_of(const at::Tensor& x) {
   return x.dim() == 0 ? 1 : x.size(0);
 }
 
-/// Rows into elements.
+/// Converts counts of rows into counts of elements.
 GroupBackend::Counts elements(
     const ProcessGroup::Counts& rows,
     const at::Tensor& x) {
@@ -432,7 +432,8 @@ void meet_at_barrier(
     std::optional<Milliseconds> timeout,
     std::source_location site) {
   const CallCheck check(*core, "barrier", site);
-  // The library's own limit, far above ours: the watchdog is to speak first.
+  // The library's own limit is far above ours, because the watchdog is to speak
+  // first.
   const Milliseconds limit =
       bounded(timeout.value_or(Milliseconds(0))) + std::chrono::hours(24);
   start(
@@ -498,7 +499,8 @@ void ProcessGroup::require_all(
          .remedy =
              fmt::format("all {} ranks of the group must call it", size())});
   }
-  // All have come here, so nobody still looks at where they met before.
+  // All members have come here, so nobody still looks at the place where they
+  // met before.
   const std::string before = std::exchange(core_->last_meeting, key);
   if (rank() == 0 && !before.empty()) {
     forget_meeting(store, before, core_->ranks());
@@ -513,7 +515,8 @@ void ProcessGroup::fail(
     return;
   }
   try {
-    // A call of this rank alone, so that nobody else is to blame for it.
+    // The record has this rank as its only member, so that no other rank is
+    // blamed.
     const auto alone = std::make_shared<const std::vector<int>>(
         1,
         core_->job->environment.rank);
@@ -523,7 +526,7 @@ void ProcessGroup::fail(
     operation->part_ended(why.empty() ? "no reason given" : why);
     operation->wait();
   } catch (const std::exception&) {
-    // What was to happen: the job has failed, now or before.
+    // This is expected: the job has failed, now or before.
   }
 }
 

@@ -1,8 +1,8 @@
 #include <ATen/Functions.h>
 #include <cairn/engine/distributed_data_parallel.h>
 
-#include "engine/model_parameters.h"
-#include "zero/gradient_reducer.h"
+#include "engine/build/model_parameters.h"
+#include "zero/reduce/gradient_reducer.h"
 
 #include <c10/util/strides.h>
 #include <cairn/base/error.h>
@@ -64,7 +64,7 @@ struct DistributedDataParallel::Core {
              .before = 1.0 / group.size(),
              .outside_pass = [this] { return begin(); }}) {
     if (const auto experts = nn::expert_parameters(module); !experts.empty()) {
-      throw ConfigError(
+      throw UsageError(
           {.what = "the model's experts are shared out over ranks, so they are "
                    "not the same on all",
            .where = experts.front(),

@@ -1,6 +1,8 @@
 #include <cairn/engine/engine.h>
 
 #include "engine/core.h"
+#include "engine/memory/memory_use.h"
+#include "engine/step/measures.h"
 
 #include <utility>
 
@@ -9,168 +11,141 @@ namespace cairn {
 Engine::Engine(std::shared_ptr<engine::Core> core) : core_(std::move(core)) {}
 
 void Engine::begin_forward() {
-  core_->begin_forward();
+  core_->steps.begin_forward();
 }
 
 void Engine::end_forward() {
-  core_->end_forward();
+  core_->steps.end_forward();
 }
 
 void Engine::fail_forward() {
-  core_->fail_forward();
+  core_->steps.fail_forward();
+}
+
+Model& Engine::model() {
+  return core_->trained.model;
+}
+
+at::Tensor Engine::prepared_tensor(const at::Tensor& input) const {
+  return core_->steps.prepared(input);
+}
+
+void Engine::backward(const at::Tensor& loss) {
+  core_->steps.backward(loss);
+}
+
+void Engine::step() {
+  core_->steps.step();
+}
+
+bool Engine::is_gradient_accumulation_boundary() const {
+  return core_->steps.at_boundary();
+}
+
+at::Tensor Engine::train_batch(const pipeline::NextMicroBatch& next) {
+  return core_->steps.train_batch(next);
+}
+
+at::Tensor Engine::eval_batch(
+    const pipeline::NextMicroBatch& next,
+    std::optional<std::int64_t> micro_batches) {
+  return core_->steps.eval_batch(
+      next,
+      micro_batches.value_or(core_->job.batch().accumulation));
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Engine::loss_parts() const {
+  return core_->steps.loss_parts();
 }
 
 Engine::NoSync::NoSync(std::shared_ptr<engine::Core> core)
     : core_(std::move(core)) {
-  core_->set_sync(false);
+  core_->steps.set_sync(false);
 }
 
 Engine::NoSync::~NoSync() {
-  core_->set_sync(true);
+  core_->steps.set_sync(true);
 }
 
 Engine::NoSync Engine::no_sync() {
   return NoSync(core_);
 }
 
-Model& Engine::model() {
-  return core_->model();
-}
-
-at::Tensor Engine::prepared_tensor(const at::Tensor& input) const {
-  return core_->prepared(input);
-}
-
-void Engine::backward(const at::Tensor& loss) {
-  core_->backward(loss);
-}
-
-void Engine::step() {
-  core_->step();
-}
-
-bool Engine::is_gradient_accumulation_boundary() const {
-  return core_->at_boundary();
-}
-
 void Engine::train(bool on) {
-  core_->train(on);
+  core_->steps.train(on);
 }
 
-std::int64_t Engine::global_steps() const {
-  return core_->counters().global_steps;
+EngineSettings Engine::settings() const {
+  const config::DeepSpeedConfig& config = core_->job.deepspeed();
+  const config::BatchConfig& batch = core_->job.batch();
+  return {
+      .train_batch_size = batch.train,
+      .train_micro_batch_size_per_gpu = batch.micro,
+      .gradient_accumulation_steps = batch.accumulation,
+      .zero_optimization_stage = static_cast<int>(config.zero.stage),
+      .fp16_enabled = config.fp16.enabled,
+      .bfloat16_enabled = config.bf16.enabled,
+      .loss_is_scaled = core_->steps.loss_is_scaled()};
 }
 
-std::int64_t Engine::micro_steps() const {
-  return core_->counters().micro_steps;
+EngineProgress Engine::progress() const {
+  const engine::Progress& progress = core_->progress;
+  return {
+      .global_steps = progress.global_steps,
+      .micro_steps = progress.micro_steps,
+      .global_samples = progress.samples,
+      .skipped_steps = progress.skipped_steps,
+      .loss_scale = progress.scaler.scale(),
+      .learning_rates = core_->trained.learning_rates(),
+      .gradient_norm = core_->updater.gradient_norm(),
+      .zeros_in_gradient = core_->updater.zeros()};
 }
 
-std::int64_t Engine::global_samples() const {
-  return core_->counters().samples;
+int Engine::rank() const {
+  return core_->job.world.rank();
 }
 
-std::int64_t Engine::skipped_steps() const {
-  return core_->counters().skipped_steps;
+int Engine::local_rank() const {
+  return core_->job.world.local_rank();
 }
 
-std::optional<double> Engine::get_global_grad_norm() const {
-  return core_->gradient_norm();
+at::Device Engine::device() const {
+  return core_->job.device;
+}
+
+torch::nn::Module& Engine::module() {
+  return core_->trained.model.module();
+}
+
+void Engine::set_train_batch_size(std::int64_t samples) {
+  core_->steps.set_train_batch_size(samples);
+}
+
+std::optional<std::int64_t> Engine::curriculum_seqlen() const {
+  const auto length =
+      core_->offered.curriculum_length(core_->progress.global_steps + 1);
+  return core_->steps.training() ? length : std::nullopt;
 }
 
 void Engine::count_zeros_in_gradient(bool on) {
-  core_->count_zeros_in_gradient(on);
-}
-
-std::optional<std::int64_t> Engine::zeros_in_gradient() const {
-  return core_->zeros_in_gradient();
+  core_->updater.count_zeros(on);
 }
 
 double Engine::parameter_norm() {
-  return core_->parameter_norm();
+  return engine::parameter_norm(core_->state, core_->job.world.group());
 }
 
 std::vector<ElementSums> Engine::state_sums(
     const std::vector<std::string>& names) {
-  return core_->state_sums(names);
-}
-
-double Engine::cur_scale() const {
-  return core_->loss_scale();
-}
-
-bool Engine::loss_is_scaled() const {
-  return core_->loss_is_scaled();
-}
-
-std::vector<double> Engine::get_lr() const {
-  return core_->learning_rates();
-}
-
-std::int64_t Engine::train_batch_size() const {
-  return core_->batch().train;
-}
-
-at::Tensor Engine::train_batch(const pipeline::NextMicroBatch& next) {
-  return core_->train_batch(next);
-}
-at::Tensor Engine::eval_batch(
-    const pipeline::NextMicroBatch& next,
-    std::optional<std::int64_t> micro_batches) {
-  return core_->eval_batch(
-      next,
-      micro_batches.value_or(gradient_accumulation_steps()));
-}
-std::vector<std::pair<std::string, at::Tensor>> Engine::loss_parts() const {
-  return core_->loss_parts();
-}
-void Engine::set_train_batch_size(std::int64_t samples) {
-  core_->set_train_batch_size(samples);
-}
-std::optional<std::int64_t> Engine::curriculum_seqlen() const {
-  return core_->curriculum_seqlen();
-}
-std::int64_t Engine::train_micro_batch_size_per_gpu() const {
-  return core_->batch().micro;
-}
-
-std::int64_t Engine::gradient_accumulation_steps() const {
-  return core_->batch().accumulation;
-}
-
-int Engine::zero_optimization_stage() const {
-  return static_cast<int>(core_->config().zero.stage);
-}
-
-bool Engine::fp16_enabled() const {
-  return core_->config().fp16.enabled;
-}
-
-bool Engine::bfloat16_enabled() const {
-  return core_->config().bf16.enabled;
-}
-
-int Engine::rank() const {
-  return core_->world().rank();
-}
-
-int Engine::local_rank() const {
-  return core_->world().local_rank();
-}
-
-at::Device Engine::device() const {
-  return core_->device();
-}
-
-torch::nn::Module& Engine::module() {
-  return core_->model().module();
+  return engine::state_sums(core_->state, core_->job.world.group(), names);
 }
 
 void Engine::watch_gradients(VisitSlice watch) {
-  core_->watch_gradients(std::move(watch));
+  core_->updater.watch_gradients(std::move(watch));
 }
 
 void Engine::visit_weights(const VisitSlice& visit) {
-  core_->visit_weights(visit);
+  engine::visit_weights(core_->state, visit);
 }
 
 void Engine::save_checkpoint(
@@ -178,11 +153,11 @@ void Engine::save_checkpoint(
     const std::optional<std::string>& tag,
     const ClientState& client_state,
     const SaveOptions& options) {
-  core_->save_checkpoint(folder, tag, client_state, options);
+  core_->checkpoints.save(folder, tag, client_state, options);
 }
 
 void Engine::finish_checkpoint() {
-  core_->finish_checkpoint();
+  core_->checkpoints.finish();
 }
 
 std::pair<std::optional<std::filesystem::path>, ClientState> Engine::
@@ -190,19 +165,22 @@ std::pair<std::optional<std::filesystem::path>, ClientState> Engine::
         const std::filesystem::path& folder,
         const std::optional<std::string>& tag,
         const LoadOptions& options) {
-  return core_->load_checkpoint(folder, tag, options);
+  return core_->checkpoints.load(folder, tag, options);
 }
 
 const nn::CheckpointOptions& Engine::checkpoint_options() const {
-  return core_->checkpoint_options();
+  return core_->offered.checkpointing();
 }
 
 MemoryReport Engine::memory_report() const {
-  return core_->memory_report();
+  return engine::memory_report(
+      core_->job,
+      core_->trained,
+      core_->steps.activations());
 }
 
 at::Tensor Engine::full_parameter(const std::string& name) {
-  return core_->full_parameter(name);
+  return core_->trained.full_parameter(name);
 }
 
 } // namespace cairn

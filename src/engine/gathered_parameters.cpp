@@ -20,7 +20,7 @@ GatheredParameters::GatheredParameters(
       exceptions_(std::uncaught_exceptions()) {
   std::vector<int> numbers;
   for (const at::Tensor& parameter : parameters) {
-    numbers.push_back(core_->named_parameters().number_of(parameter));
+    numbers.push_back(core_->trained.parameters.number_of(parameter));
   }
   open(numbers);
 }
@@ -34,40 +34,42 @@ GatheredParameters::GatheredParameters(
       exceptions_(std::uncaught_exceptions()) {
   std::vector<int> numbers;
   for (const std::string& name : names) {
-    numbers.push_back(core_->named_parameters().number_of(name));
+    numbers.push_back(core_->trained.parameters.number_of(name));
   }
   open(numbers);
 }
 
 void GatheredParameters::open(const std::vector<int>& parameters) {
-  const Layout& layout = core_->layout();
+  const Layout& layout = *core_->trained.layout;
   if (modifier_rank_ &&
-      (*modifier_rank_ < 0 || *modifier_rank_ >= core_->group().size())) {
-    throw ConfigError(
+      (*modifier_rank_ < 0 || *modifier_rank_ >= core_->job.group.size())) {
+    throw UsageError(
         {.what = "there is no such rank among those that share the parameters",
          .where = "GatheredParameters, modifier_rank",
-         .values =
-             fmt::format("{} of {}", *modifier_rank_, core_->group().size())});
+         .values = fmt::format(
+             "{} of {}",
+             *modifier_rank_,
+             core_->job.group.size())});
   }
   const torch::autograd::AutoGradMode no_grad(false);
   for (const int parameter : parameters) {
     const int bucket = layout.bucket_of(parameter);
     if (modifier_rank_ && layout.buckets()[bucket].expert) {
-      throw ConfigError(
+      throw UsageError(
           {.what = "one rank cannot change experts for all: others have other "
                    "ones",
            .where = layout.parameters()[parameter].name,
            .remedy = "load weights from a checkpoint instead"});
     }
     if (std::ranges::find(buckets_, bucket) == buckets_.end()) {
-      if (core_->gatherer() != nullptr) {
-        core_->gatherer()->pin(bucket);
+      if (core_->trained.gatherer) {
+        core_->trained.gatherer->pin(bucket);
       }
       buckets_.push_back(bucket);
     }
-    if (!modifier_rank_ && !core_->parameters().partitioned(bucket)) {
+    if (!modifier_rank_ && !core_->trained.flat->partitioned(bucket)) {
       const at::Tensor tensor =
-          core_->named_parameters().tensors[parameter].detach();
+          core_->trained.parameters.tensors[parameter].detach();
       before_.emplace_back(tensor, tensor.clone());
     }
   }
@@ -77,11 +79,11 @@ void GatheredParameters::open(const std::vector<int>& parameters) {
 void GatheredParameters::keep() {
   const torch::autograd::AutoGradMode no_grad(false);
   for (const int bucket : buckets_) {
-    core_->group()
-        .broadcast(core_->parameters().whole(bucket), *modifier_rank_)
+    core_->job.group
+        .broadcast(core_->trained.flat->whole(bucket), *modifier_rank_)
         .wait();
-    core_->parameters().keep(bucket);
-    core_->optimizer().refresh_weights(bucket);
+    core_->trained.flat->keep(bucket);
+    core_->trained.optimizer->refresh_weights(bucket);
   }
 }
 
@@ -90,11 +92,12 @@ void GatheredParameters::close() {
   for (auto& [tensor, values] : before_) {
     tensor.copy_(values);
   }
-  if (core_->gatherer() != nullptr) {
+  if (core_->trained.gatherer) {
     for (const int bucket : buckets_) {
-      core_->gatherer()->unpin(bucket);
+      core_->trained.gatherer->unpin(bucket);
     }
-    core_->gatherer()->release_all(); // and with it what nobody is to keep
+    core_->trained.gatherer
+        ->release_all(); // and with it what nobody is to keep
   }
 }
 

@@ -73,7 +73,9 @@ Initialized initialize(InitializeOptions options) {
       .groups = std::move(options.model_parameters),
       .client_optimizer = std::move(options.optimizer),
       .client_schedule = std::move(options.lr_scheduler),
-      .schedule_counts_samples = options.lr_scheduler_counts_samples,
+      .schedule_counts = options.lr_scheduler_counts_samples
+          ? engine::RateSchedule::Counts::samples
+          : engine::RateSchedule::Counts::updates,
       .world = std::move(world),
       .mesh = options.mesh,
       .keys_acted_on = std::move(options.keys_acted_on),
@@ -86,13 +88,13 @@ Initialized initialize(InitializeOptions options) {
     loader = TrainingLoader(
         std::move(options.training_data),
         {.sampler =
-             {.batch_size = core->batch().micro,
+             {.batch_size = core->job.batch().micro,
               .parallel =
                   {.rank = data_parallel.rank(), .size = data_parallel.size()},
               .drop_last_batch = drop_last},
          .collate = std::move(options.collate),
-         .device = core->device()});
-    core->set_loader(loader.place());
+         .device = core->job.device});
+    core->checkpoints.set_loader(loader.place());
   }
   return {Engine(core), Optimizer(core), std::move(loader), LearningRate(core)};
 }

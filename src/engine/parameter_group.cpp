@@ -1,6 +1,6 @@
 #include <cairn/engine/parameter_group.h>
 
-#include "engine/model_parameters.h"
+#include "engine/build/model_parameters.h"
 
 #include <cairn/optim/decay_groups.h>
 

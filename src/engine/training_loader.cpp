@@ -53,7 +53,7 @@ void TrainingLoader::set_epoch(
     std::int64_t epoch,
     std::int64_t consumed_samples) {
   if (!sampler_) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "there is no loader",
          .remedy = "pass .training_data to initialize()"});
   }

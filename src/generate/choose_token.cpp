@@ -29,7 +29,7 @@ std::size_t likeliest(std::span<const float> logits) {
   return best;
 }
 
-/// The least logit of the `count` largest.
+/// The smallest of the `count` largest logits.
 float least_of(std::span<const float> logits, std::size_t count) {
   std::vector<float> sorted(logits.begin(), logits.end());
   const auto last = sorted.begin() + static_cast<std::ptrdiff_t>(count) - 1;
@@ -42,8 +42,8 @@ struct Weighed {
   std::int64_t id;
 };
 
-/// The heaviest up to the first that takes their sum above `limit`, in this
-/// order. They are mostly few: no more are sorted than it needs.
+/// Keeps the heaviest up to the first that takes their sum above `limit`,
+/// sorted. They are mostly few, so no more are sorted than needed.
 void keep_sum(std::vector<Weighed>& all, double limit) {
   const auto heavier = [](const Weighed& a, const Weighed& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
@@ -107,7 +107,7 @@ std::int64_t choose_token(
   const Candidates kept = candidates(logits, sampling);
   const auto chosen =
       std::ranges::upper_bound(kept.sums, chance * kept.sums.back());
-  // Rounding may give the whole sum, which nothing is above.
+  // Rounding may give the whole sum, which no entry is above.
   const auto index = std::min<std::size_t>(
       static_cast<std::size_t>(chosen - kept.sums.begin()),
       kept.ids.size() - 1);

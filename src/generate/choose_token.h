@@ -8,21 +8,21 @@
 
 namespace cairn::generate {
 
-/// Ids that may be chosen, with the sums of their probabilities up to each, as
-/// far as a common factor.
+/// Ids that may be chosen, with the sum of the probabilities up to each, up to
+/// a common factor.
 struct Candidates {
   std::vector<std::int64_t> ids;
   std::vector<double> sums;
 };
 
-/// After the temperature: those that are no less likely than the k-th, and of
-/// these the likeliest up to the first that takes their sum above top_p. (As in
-/// Megatron-LM, which allows one of the two; of several that are alike the
-/// lower ids come first.) Throws Error if the logits have no largest: all are
-/// minus infinity, or one is no number.
+/// The candidates after the temperature: tokens that are no less likely than
+/// the k-th, and of these the likeliest up to the first that takes their sum
+/// above top_p. (Megatron-LM does the same, but allows only one of the two; of
+/// equally likely tokens the lower ids come first.) Throws Error if the logits
+/// have no largest value: all are minus infinity, or one is NaN.
 Candidates candidates(std::span<const float> logits, const Sampling& sampling);
 
-/// The id that is chosen where `chance`, in [0, 1), was drawn.
+/// The id that is chosen when `chance`, in [0, 1), was drawn.
 std::int64_t choose_token(
     std::span<const float> logits,
     const Sampling& sampling,

@@ -37,7 +37,7 @@ TextGenerator::TextGenerator(
   options_.vocabulary = std::min(known, options_.vocabulary.value_or(known));
 }
 
-/// The model's, where the tokenizer has it.
+/// The model's begin token, where the tokenizer has it.
 std::optional<std::int64_t> TextGenerator::begin_token() const {
   const auto begin = model_->description().begin_token;
   return begin && *begin < *options_.vocabulary ? begin : std::nullopt;
@@ -54,8 +54,7 @@ TextGenerator::Tokens TextGenerator::prompt(std::string_view text) {
           tokens.back() == special.separator)) {
     tokens.pop_back();
   }
-  const bool llama =
-      model_->description().family == checkpoints::ModelFamily::llama;
+  const bool llama = model_->description().family == model::ModelFamily::llama;
   if (const auto begin = begin_token();
       llama && begin && !tokens.empty() && tokens.front() != *begin) {
     tokens.insert(tokens.begin(), *begin);
@@ -106,7 +105,8 @@ std::vector<GeneratedText> TextGenerator::after(
   return texts;
 }
 
-/// Some tokenizers write a token otherwise where a text begins with it.
+/// Decodes `more` behind its prompt, because some tokenizers write a token
+/// differently where a text begins with it.
 std::string TextGenerator::decode(const Tokens& prompt, const Tokens& more)
     const {
   Tokens both = prompt;

@@ -21,7 +21,8 @@ namespace cairn::io {
 namespace {
 
 std::shared_ptr<detail::OpenFile> open_twice(UniqueFd buffered, int flags) {
-  // Not by the path again: it may be gone by now, or lead to another file.
+  // Not opened by its path again, which may be gone by now or lead to another
+  // file.
   const std::string same = fmt::format("/proc/self/fd/{}", buffered.get());
   UniqueFd direct(file_calls().openat(
       AT_FDCWD,

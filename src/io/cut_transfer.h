@@ -12,9 +12,9 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
-/// A transfer as requests of at most `block` bytes, a multiple of
-/// `direct_alignment`. As much of it as memory and file allow lies in pieces
-/// that are aligned in both; what sticks out at the ends has its own.
+/// Cuts a transfer into requests of at most `block` bytes, a multiple of
+/// `direct_alignment`. As much as memory and file allow is in pieces that are
+/// aligned in both; the ends that are not aligned get their own pieces.
 std::vector<Piece> cut_transfer(
     std::uintptr_t address,
     std::uint64_t offset,

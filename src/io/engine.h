@@ -10,7 +10,7 @@
 
 namespace cairn::io::detail {
 
-/// Works off requests. The destructor finishes all of them.
+/// Executes requests. The destructor finishes all of them.
 class Engine {
  public:
   Engine() = default;
@@ -18,14 +18,15 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Returns before they are done; begins them in this order.
+  /// Queues the requests and returns before they are done; they begin in this
+  /// order.
   virtual void submit(std::vector<Request> requests) = 0;
 };
 
 std::unique_ptr<Engine> make_thread_engine(const config::AioConfig& config);
 
 struct UringOrReason {
-  std::unique_ptr<Engine> engine; ///< none where the kernel refuses
+  std::unique_ptr<Engine> engine; ///< null if the kernel refuses
   std::string why_not;
 };
 UringOrReason make_uring_engine(const config::AioConfig& config);

@@ -27,8 +27,8 @@ FileStream::Name::~Name() {
   }
 }
 
-// Threads rather than io_uring: as fast here, allowed everywhere, and their
-// calls can be made to fail in tests.
+// Uses threads and not io_uring: they are as fast here, allowed everywhere, and
+// tests can make their calls fail.
 FileStream::FileStream(
     const std::filesystem::path& path,
     const Options& options)

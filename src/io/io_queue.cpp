@@ -83,7 +83,8 @@ Pending IoQueue::write(
     const AsyncFile& file,
     std::uint64_t offset,
     std::span<const std::byte> from) {
-  // Requests of both directions are alike; this one only ever reads from it.
+  // Requests of both directions have the same type; a write only reads from the
+  // memory.
   return start(
       detail::Direction::write,
       file,

@@ -24,7 +24,7 @@ void NvmeStore::create(const std::string& name, std::uint64_t bytes) {
          .where = folder_.string()});
   }
   const std::uint64_t room = round_up_to_alignment(bytes);
-  // As if it were a file of that name, which is what errors should speak of.
+  // Errors should name the array, so the slice gets a path of its own.
   AsyncFile part = file_.slice(folder_.string() + "/" + name, end_, bytes);
   part.reserve(0, room);
   arrays_.emplace(name, Array{std::move(part), bytes});

@@ -7,7 +7,8 @@
 
 namespace cairn::io::detail {
 
-/// One file, opened twice: O_DIRECT belongs to the opening, not to the call.
+/// One file, opened twice: O_DIRECT is a property of the opening, not of a
+/// call.
 struct OpenFile {
   OpenFile(UniqueFd through_cache, UniqueFd straight)
       : buffered(std::move(through_cache)),
@@ -17,8 +18,9 @@ struct OpenFile {
   int fd(bool straight) const { return (straight ? direct : buffered).get(); }
 
   UniqueFd buffered;
-  UniqueFd direct; ///< none where the file system refuses
-  /// Some file systems take O_DIRECT when opening and refuse every transfer.
+  UniqueFd direct; ///< empty if the file system refuses
+  /// False once a direct transfer was refused: some file systems accept
+  /// O_DIRECT when opening and refuse every transfer.
   std::atomic<bool> direct_works;
 };
 

@@ -42,7 +42,7 @@ double seconds(const std::function<void()>& work) {
       .count();
 }
 
-// Not zeros, nor anything else that a disk could shrink.
+// Data that is neither zeros nor anything else that a disk could compress.
 std::uint64_t pattern(std::uint64_t index) {
   index = (index ^ (index >> 30)) * 0xbf58476d1ce4e5b9U;
   index = (index ^ (index >> 27)) * 0x94d049bb133111ebU;
@@ -136,7 +136,7 @@ Preflight check_nvme_folder(
   try {
     return check(folder, needed_bytes, config, probe_bytes);
   } catch (const DataError& error) {
-    // Before training it is the choice of the folder that was wrong.
+    // Before training, the error is the choice of the folder.
     Problem wrong = error.problem();
     if (wrong.remedy.empty()) {
       wrong.remedy = another_folder;

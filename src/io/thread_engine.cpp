@@ -13,8 +13,8 @@
 namespace cairn::io::detail {
 namespace {
 
-// A thread has one request in flight, so there are as many as io_uring would
-// have requests; more than this only take turns.
+// A thread has one request in flight, so there are as many threads as io_uring
+// would have requests. More than this number would only take turns.
 constexpr std::int64_t most_threads = 32;
 
 std::int64_t call(const Request& request, bool direct) {
@@ -32,7 +32,7 @@ class ThreadEngine : public Engine {
 
   void submit(std::vector<Request> requests) override {
     for (Request& request : requests) {
-      // Its transfer tells when it is done.
+      // The transfer tells when the request is done, so the future is dropped.
       static_cast<void>(pool_.submit([request = std::move(request)]() mutable {
         bool direct = request.can_be_direct();
         while (request.needs_more(call(request, direct), direct)) {

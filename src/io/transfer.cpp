@@ -100,7 +100,7 @@ bool Request::needs_more(std::int64_t result, bool was_direct) {
   }
   if (result == 0) {
     if (transfer->direction() == Direction::write) {
-      fail(EIO); // no kernel does that, and trying for ever would be worse
+      fail(EIO); // no kernel does this; do not try for ever
     } else {
       transfer->request_failed(
           {.what = "the file ends too early",

@@ -17,7 +17,7 @@ namespace cairn::io::detail {
 
 enum class Direction : bool { read, write };
 
-/// The first error that nobody waited for, until the queue's next call.
+/// The first error that nobody waited for, kept for the queue's next call.
 class LostError {
  public:
   void keep(Problem problem);
@@ -28,7 +28,7 @@ class LostError {
   std::optional<Problem> problem_;
 };
 
-/// One read or write as its caller sees it; made of requests.
+/// One read or write as its caller sees it; it consists of requests.
 class Transfer {
  public:
   struct Target {
@@ -63,23 +63,24 @@ class Transfer {
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   std::size_t requests_left_;
-  std::optional<Problem> problem_; ///< the first
+  std::optional<Problem> problem_; ///< the first problem
   bool problem_thrown_ = false;
 };
 
-/// A part of a transfer, for one system call if that does all of it.
+/// A part of a transfer, small enough for one system call if that moves all
+/// bytes.
 struct Request {
   std::shared_ptr<Transfer> transfer;
   std::byte* data = nullptr;
   std::size_t size = 0;
   std::uint64_t offset = 0; ///< in the file
 
-  /// Whether it may go past the page cache.
+  /// True when it may bypass the page cache.
   bool can_be_direct() const;
 
-  /// Given what the system call returned, a count or -errno: true when the
-  /// request has to be made again, for what is left of it. Else it is over and
-  /// its transfer knows.
+  /// Handles the result of a system call, a count or -errno. True when the
+  /// request must be repeated for its remaining bytes; otherwise the request is
+  /// over and its transfer has been told.
   bool needs_more(std::int64_t result, bool was_direct);
 
  private:

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view prefix = ".cairn-nvme-";
 
-// Another process may be between its two steps: that its name goes before it
-// removes it itself does no harm.
+// Removes files that a killed process left. Another process may be between its
+// create and its unlink: removing its name early does no harm.
 void remove_leftovers(const std::filesystem::path& folder) {
   std::error_code stop;
   for (std::filesystem::directory_iterator entry(folder, stop), end;

@@ -6,12 +6,12 @@
 
 namespace cairn::io::detail {
 
-/// A new file that has no name in `folder`, only room there.
+/// Creates a file in `folder` that has no name.
 UniqueFd open_unnamed(const std::filesystem::path& folder);
 
-/// The same on file systems that must give it a name for a moment. What a
-/// process left that was killed in that moment, an empty file, the next call
-/// removes.
+/// Creates a file without a name on file systems where it needs a name for a
+/// moment. If a process is killed in that moment, an empty file stays; the next
+/// call removes it.
 UniqueFd create_and_unlink(const std::filesystem::path& folder);
 
 } // namespace cairn::io::detail

@@ -14,11 +14,12 @@
 namespace cairn::io::detail {
 namespace {
 
-// Marks the completion that says "there are new requests"; others carry the
-// number of their slot.
+// Marks the completion that means "there are new requests"; all other
+// completions carry the number of their slot.
 constexpr std::uint64_t wake_mark = ~std::uint64_t{0};
 
-// Counts are 32 bits wide; a short transfer is continued anyway.
+// Limit of a request: counts have 32 bits. A short transfer is continued
+// anyway.
 constexpr std::size_t most_bytes = 1 << 30;
 
 [[noreturn]] void refuse(int error_number, const char* what) {
@@ -32,7 +33,7 @@ void Uring::Close::operator()(io_uring* ring) const noexcept {
 }
 
 Uring::Uring(Options options) : options_(options) {
-  // One more than the requests, for the wake-up.
+  // One entry more than requests, for the wake-up.
   const int error = io_uring_queue_init(options_.depth + 1, &ring_storage_, 0);
   if (error < 0) {
     refuse(-error, "io_uring_setup");
@@ -60,7 +61,7 @@ Uring::~Uring() {
 }
 
 void Uring::require_operations() {
-  // Kernels before 5.6 have rings, but not these.
+  // Kernels before 5.6 have rings, but not these operations.
   const std::unique_ptr<io_uring_probe, decltype(&io_uring_free_probe)> probe(
       io_uring_get_probe_ring(ring_.get()),
       io_uring_free_probe);
@@ -82,7 +83,8 @@ void Uring::submit(std::vector<Request> requests) {
 
 void Uring::wake() {
   const std::uint64_t one = 1;
-  // Fails only when the count is full, and then the thread is awake anyway.
+  // This fails only when the counter is full, and then the thread is awake
+  // anyway.
   static_cast<void>(::write(wake_.get(), &one, sizeof one) == sizeof one);
 }
 
@@ -116,8 +118,8 @@ void Uring::fill() {
 }
 
 void Uring::start(std::size_t index) {
-  // There is always an entry: at most one for each slot and the wake-up are
-  // filled in before the kernel takes them.
+  // There is always a free entry: at most one per slot and one for the wake-up
+  // are filled in before the kernel takes them.
   io_uring_sqe* entry = io_uring_get_sqe(ring_.get());
   Slot& slot = slots_[index];
   const Request& request = slot.request;
@@ -137,9 +139,9 @@ void Uring::start(std::size_t index) {
 
 void Uring::enter_kernel(unsigned wait_for) {
   const int error = io_uring_submit_and_wait(ring_.get(), wait_for);
-  // The first is a signal, the others ask to take completions off first.
+  // EINTR is a signal; the others ask us to take completions first.
   if (error < 0 && error != -EINTR && error != -EAGAIN && error != -EBUSY) {
-    // Nobody could tell what the kernel still does with the callers' memory:
+    // We cannot know what the kernel still does with the callers' memory, so
     // this ends the process, with the reason.
     throw InternalError(
         {.what = fmt::format(

@@ -16,19 +16,18 @@
 
 namespace cairn::io::detail {
 
-/// An io_uring and the thread that feeds it: requests go on being handed to the
-/// kernel while the caller computes, however many more there are than the ring
-/// holds.
+/// An io_uring and the thread that feeds it: requests are handed to the kernel
+/// while the caller computes, even if there are more than the ring holds.
 class Uring {
  public:
   struct Options {
     unsigned depth = 8; ///< requests in flight
     bool submit_one_by_one = false;
-    /// Whether a new request may join those in flight; else the ring empties
-    /// first.
+    /// Lets new requests join those in flight; when false the ring must be
+    /// empty first.
     bool overlap = true;
   };
-  /// Throws std::system_error where the kernel refuses.
+  /// Throws std::system_error when the kernel refuses.
   explicit Uring(Options options);
   ~Uring(); ///< finishes what was submitted
 
@@ -49,7 +48,7 @@ class Uring {
   void require_operations();
   void wake();
   void run();
-  bool take_new(); ///< false when there is nothing to come any more
+  bool take_new(); ///< false when there is no more work
   void fill();
   void start(std::size_t slot);
   void enter_kernel(unsigned wait_for);
@@ -65,7 +64,7 @@ class Uring {
   std::vector<Request> new_;
   bool stop_ = false;
 
-  // The thread's own.
+  // Used by the thread only.
   std::deque<Request> waiting_;
   std::vector<Slot> slots_;
   std::vector<std::size_t> free_slots_;

@@ -9,13 +9,14 @@
 
 namespace cairn::kernels {
 
-/// table[ids[i]] += rows[i], one after the other, of CPU matrices of floats.
-/// Each thread has some of the columns, so that the sums' order is one.
+/// Adds rows: table[ids[i]] += rows[i] for each i in turn, on CPU matrices of
+/// floats. Each thread handles some of the columns, so the order of additions
+/// is fixed.
 inline void add_rows(
     const at::Tensor& table,
     const at::Tensor& ids,
     const at::Tensor& rows) {
-  constexpr std::int64_t block = 64; // columns that a thread has at least
+  constexpr std::int64_t block = 64; // columns per thread, at least
   const std::int64_t columns = table.size(1);
   const at::Tensor numbers = ids.to(at::kLong).contiguous();
   const at::Tensor values = rows.contiguous();

@@ -10,7 +10,7 @@
 
 namespace cairn::kernels {
 
-/// Every formula, for what is to be made of each.
+/// The list of all formulas, passed to the template `List`.
 template <template <class...> class List>
 using Formulas = List<
     Adagrad,

@@ -6,23 +6,24 @@
 
 namespace cairn::kernels {
 
-/// Where a parameter's gradient is wanted. Whoever collects gradients hangs it
-/// on the parameter; operators of ours ask for it in backward and write there,
-/// so that nothing is copied. Those who do not ask lose nothing.
+/// The place where a parameter's gradient is wanted. The code that collects
+/// gradients attaches it to the parameter; our operators ask for it in backward
+/// and write there, so that nothing is copied. Operators that do not ask work
+/// as usual.
 class GradientPlace : public torch::autograd::PostAccumulateGradHook {
  public:
-  /// Memory in the parameter's shape and type, to be overwritten and then
-  /// returned as the gradient. Undefined if there is none to give: the
-  /// gradient is then memory of its own, as usual.
+  /// Memory in the parameter's shape and type, to be overwritten and returned
+  /// as the gradient. Undefined if there is none; the operator then allocates
+  /// its gradient as usual.
   virtual at::Tensor take() = 0;
 
-  /// Adds rows[i] to row ids[i] of the gradient, later, if a gradient is on its
-  /// way from another operator that took the place. False: nothing is done,
-  /// they are a gradient of their own.
+  /// Adds rows[i] to row ids[i] of the gradient later, if another operator has
+  /// taken the place and its gradient is on the way. False when nothing was
+  /// done; the rows are then a gradient of their own.
   virtual bool add_rows(const at::Tensor& ids, const at::Tensor& rows) = 0;
 };
 
-/// nullptr where there is none.
+/// The place of a parameter's gradient; nullptr if it has none.
 inline GradientPlace* gradient_place(const at::Tensor& parameter) {
   if (!parameter.is_leaf() || !parameter.requires_grad()) {
     return nullptr;

@@ -8,12 +8,12 @@
 
 namespace cairn::kernels {
 
-/// Calls body(begin, end) on parts that together are [0, count), on the threads
-/// of libtorch's own operators: as many as at::get_num_threads(), and none of
-/// them beside others that still spin after the last operator.
+/// Calls body(begin, end) on parts that together cover [0, count), on the
+/// threads of libtorch's own operators. These are at::get_num_threads()
+/// threads, and no others spin beside them after the last operator.
 ///
-/// (at::parallel_for does so only in code compiled with OpenMP, which would
-/// bring a second runtime along wherever libtorch has its own.)
+/// (at::parallel_for does this only in code compiled with OpenMP, which would
+/// bring a second runtime where libtorch has its own.)
 template <typename Body>
 void in_parallel(std::int64_t count, const Body& body) {
   if (count <= 1) {
@@ -22,12 +22,12 @@ void in_parallel(std::int64_t count, const Body& body) {
     }
     return;
   }
-  // An operator on `count` bytes, whose addresses are all that is wanted.
+  // An operator on `count` bytes, of which only the addresses are used.
   const at::Tensor numbers = at::detail::empty_cpu({count}, at::kByte);
   const auto* first = static_cast<const char*>(numbers.const_data_ptr());
   at::TensorIteratorConfig()
       .add_output(numbers)
-      .add_const_input(numbers) // whose type and shape the output's must be
+      .add_const_input(numbers) // sets the output's type and shape
       .set_check_mem_overlap(false)
       .build()
       .for_each(

@@ -36,8 +36,8 @@ struct Pipe {
        .remedy = "see the limits on processes and open files (ulimit -u -n)"});
 }
 
-/// Moves a descriptor out of the way of 0, 1 and 2, where it lands when the
-/// launcher itself was started with those closed.
+/// Moves a descriptor above 2. It lands on 0, 1 or 2 when the launcher itself
+/// was started with those closed.
 UniqueFd above_standard(UniqueFd fd) {
   if (fd.get() > 2) {
     return fd;
@@ -74,14 +74,14 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 enum class Step { bind, exec };
 
-/// What a child that could not become the program tells its parent.
+/// What a child that could not become the program reports to its parent.
 struct StartError {
   Step step;
   int error;
 };
 
-/// All that runs between fork and exec. Everything was allocated before: only
-/// system calls are safe here.
+/// Everything that runs between fork and exec. All memory was allocated before:
+/// only system calls are safe here.
 struct ChildSetup {
   const char* path;
   char* const* arguments;
@@ -95,7 +95,8 @@ struct ChildSetup {
 
   [[noreturn]] void fail(Step step) const {
     const StartError problem{step, errno};
-    // The parent has no other way to learn; when it is gone nobody asks.
+    // This is the parent's only way to learn of it; if the parent is gone,
+    // nobody needs to know.
     [[maybe_unused]] const auto written =
         ::write(report, &problem, sizeof problem);
     ::_exit(127);
@@ -105,7 +106,7 @@ struct ChildSetup {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) {
-      ::_exit(127); // it died before the line above took effect
+      ::_exit(127); // the parent died before the line above
     }
     ::signal(SIGPIPE, SIG_DFL); // the launcher ignores it
     ::sigprocmask(SIG_SETMASK, signal_mask, nullptr);
@@ -116,7 +117,7 @@ struct ChildSetup {
     ::dup2(output, 1);
     ::dup2(error, 2);
     if (terminal >= 0) {
-      ::fcntl(terminal, F_SETFD, 0); // it outlives exec
+      ::fcntl(terminal, F_SETFD, 0); // keep it open across exec
     }
     ::execve(path, arguments, environment);
     fail(Step::exec);
@@ -198,7 +199,7 @@ ChildProcess start_process(
       ? 0
       : *std::max_element(spec.cores.begin(), spec.cores.end());
   const auto bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(most) + 1);
-  // cpu_set_t's own alignment, in as many words as the highest core needs.
+  // Has cpu_set_t's alignment, and as many words as the highest core needs.
   std::vector<unsigned long> words(bytes / sizeof(unsigned long));
   auto* cores = reinterpret_cast<cpu_set_t*>(words.data());
   for (const int core : spec.cores) {
@@ -240,7 +241,8 @@ ChildProcess start_process(
   if (pid < 0) {
     system_refuses("start a process");
   }
-  // Both sides do it: whoever comes first, the group exists before it is used.
+  // Parent and child both do this: whichever comes first, the group exists
+  // before it is used.
   ::setpgid(pid, pid);
 
   report.write.reset();

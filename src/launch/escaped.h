@@ -5,9 +5,9 @@
 
 namespace cairn::launch {
 
-/// `text` in quotes, for a message, with control bytes and bytes outside ASCII
-/// written as escapes and anything very long cut short: what a stranger's file
-/// says must not be able to garble a terminal.
+/// `text` in quotes, for a message. Control bytes and bytes outside ASCII are
+/// escaped and very long text is cut, so that the content of an unknown file
+/// cannot garble a terminal.
 std::string escaped(std::string_view text);
 
 } // namespace cairn::launch

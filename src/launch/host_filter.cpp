@@ -47,7 +47,7 @@ void split(std::string_view text, char separator, const Use& use) {
   }
 }
 
-/// What the filter names; no slots stands for all of them.
+/// The hosts that the filter names; an empty list of slots means all slots.
 std::vector<Host> parse(std::string_view filter) {
   std::vector<Host> named;
   split(filter, '@', [&](std::string_view part) {

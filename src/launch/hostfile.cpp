@@ -22,7 +22,7 @@ constexpr std::string_view blanks = " \t\r\v\f";
 constexpr int most_slots = 4096;
 constexpr std::uint64_t largest_file = 16 << 20;
 
-/// Takes the first word off `line`; empty at its end.
+/// Removes the first word from `line` and returns it; empty at the end.
 std::string_view next_word(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size()));
   const auto word = line.substr(0, line.find_first_of(blanks));
@@ -65,7 +65,7 @@ Host host_with_slots(std::string name, int count) {
 
 std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
   std::vector<Host> hosts;
-  std::vector<int> lines; // where each host was named
+  std::vector<int> lines; // line number of each host
   for (int number = 1; !text.empty(); ++number) {
     auto line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));

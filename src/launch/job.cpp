@@ -32,8 +32,8 @@ std::string this_host() {
   return name.data();
 }
 
-/// Whoever started us with stdin, stdout or stderr closed must not have the
-/// first files that we open take their place.
+/// Opens 0, 1 and 2 if they are closed. Otherwise the first files that we open
+/// would take their place.
 void open_standard_descriptors() {
   int fd = 0;
   do {
@@ -42,8 +42,8 @@ void open_standard_descriptors() {
   ::close(fd);
 }
 
-/// Our terminal, where a rank can draw on it. Ranks run in the background,
-/// where `stty tostop` would stop them for writing.
+/// Our terminal, if a rank can draw on it. Ranks run in the background, where
+/// `stty tostop` would stop them for writing.
 UniqueFd terminal_to_lend(const JobOptions& options) {
   termios settings{};
   if (options.is_node_launcher || !can_redraw(1) ||
@@ -53,14 +53,14 @@ UniqueFd terminal_to_lend(const JobOptions& options) {
   return UniqueFd(::fcntl(1, F_DUPFD_CLOEXEC, 3));
 }
 
-/// Shows why the job failed, as the last thing it says.
+/// Prints why the job failed, as its last message.
 void report(
     const Failure& failure,
     const JobOptions& options,
     const Logger& logger) {
   OutputStream error(2, "stderr", logger);
   if (options.is_node_launcher) {
-    // What happened was sent when it happened.
+    // The failure itself was sent when it happened.
     for (const std::string& line : failure.last_lines) {
       error.write(encode({.kind = NodeRecord::Kind::last_line, .text = line}));
     }
@@ -75,7 +75,7 @@ void report(
   }
 }
 
-/// Waits, unless a signal to stop comes first; returns that.
+/// Waits for `delay`, or until a stop signal comes, which it returns.
 std::optional<int> pause(
     std::chrono::milliseconds delay,
     SignalWatch& signals) {

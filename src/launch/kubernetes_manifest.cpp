@@ -19,7 +19,8 @@
 namespace cairn::launch {
 namespace {
 
-/// A name of a Kubernetes object, as RFC 1123 has labels.
+/// Throws unless `name` is a valid name of a Kubernetes object (RFC 1123
+/// label).
 void check_name(std::string_view name, const char* flag) {
   const auto is_edge = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
@@ -36,7 +37,8 @@ void check_name(std::string_view name, const char* flag) {
   }
 }
 
-/// Kubernetes replaces $(NAME) in commands and variables; $$ stands for $.
+/// Escapes `text`: Kubernetes replaces $(NAME) in commands and variables, and
+/// $$ stands for $.
 std::string literal(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -66,8 +68,7 @@ Yaml::Map resources(const ClusterJob& job) {
       {"limits", amounts(cpus.most, memory.most)}};
 }
 
-/// What both kinds put into their pods. `command` may be empty: then it is up
-/// to the operator.
+/// The pod that both kinds use. If `command` is empty, the operator decides.
 Yaml::Map pod(
     const ClusterJob& job,
     const KubernetesOptions& options,
@@ -80,7 +81,7 @@ Yaml::Map pod(
   if (!command.empty()) {
     container.emplace_back("command", std::move(command));
   }
-  // Pinned memory, and RDMA where the network has it.
+  // IPC_LOCK is for pinned memory, and for RDMA where the network has it.
   container.emplace_back(
       "securityContext",
       Yaml::Map{{"capabilities", Yaml::Map{{"add", Yaml::List{"IPC_LOCK"}}}}});
@@ -103,7 +104,8 @@ Yaml::Map pod(
         {"name", name},
         {"persistentVolumeClaim", Yaml::Map{{"claimName", volume.claim}}}});
   }
-  // A pod's own /dev/shm has 64 MiB, too little for ranks that share memory.
+  // By default a pod's /dev/shm has 64 MiB, too little for ranks that share
+  // memory.
   Yaml::Map memory = {{"medium", "Memory"}};
   if (options.shm_gib) {
     memory.emplace_back("sizeLimit", fmt::format("{}Gi", *options.shm_gib));
@@ -126,8 +128,8 @@ Yaml::Map metadata(const ClusterJob& job, const KubernetesOptions& options) {
 }
 
 Yaml::List launch_command(const ClusterJob& job) {
-  // The operator sets RANK to the number of the pod, MASTER_ADDR and
-  // MASTER_PORT; these are left for Kubernetes to fill in.
+  // The operator sets RANK (the number of the pod), MASTER_ADDR and
+  // MASTER_PORT; Kubernetes fills them in here.
   Yaml::List command = {
       "cairn",
       "launch",
@@ -258,7 +260,7 @@ std::string kubernetes_manifest(
   if (!options.name_space.empty()) {
     check_name(options.name_space, "--namespace");
   }
-  std::vector<std::string> taken = {"/dev/shm"}; // in memory, see pod()
+  std::vector<std::string> taken = {"/dev/shm"}; // mounted by pod()
   for (const VolumeMount& volume : options.volumes) {
     check_name(volume.claim, "--pvc");
     auto path = std::filesystem::path(volume.path + "/")

@@ -9,13 +9,13 @@
 
 namespace cairn::launch {
 
-/// Cuts what a process writes into lines. A line that is not ended within half
-/// a second is given out as it stands, so that a prompt or a progress bar is
-/// seen, and so is one of a megabyte.
+/// Cuts the output of a process into lines. A line that is not ended within
+/// half a second is passed on as it is, so that prompts and progress bars are
+/// seen; so is a line of a megabyte.
 class LineSplitter {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Gets the bytes of a line, with its newline where it has one.
+  /// Called with the bytes of a line, including its newline if it has one.
   using Use = std::function<void(std::string_view)>;
 
   static constexpr std::chrono::milliseconds patience{500};
@@ -23,10 +23,10 @@ class LineSplitter {
 
   void feed(std::string_view bytes, Clock::time_point now, const Use& use);
 
-  /// Gives out an unfinished line, if there is one.
+  /// Passes on an unfinished line, if there is one.
   void flush(const Use& use);
 
-  /// When an unfinished line is due to be flushed.
+  /// The time at which an unfinished line must be flushed.
   std::optional<Clock::time_point> due() const;
 
  private:

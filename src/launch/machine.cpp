@@ -62,8 +62,8 @@ std::vector<std::string> find_gpus(
     return gpus;
   }
   if (!visible) {
-    // CUDA counts devices from 0 even where a container has been given only,
-    // say, /dev/nvidia3.
+    // CUDA counts devices from 0 even if a container has only, say,
+    // /dev/nvidia3.
     for (std::size_t i = 0; i < present.size(); ++i) {
       gpus.push_back(std::to_string(i));
     }
@@ -71,7 +71,7 @@ std::vector<std::string> find_gpus(
   }
   for (auto name : split(*visible, ',')) {
     name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
-    // CUDA ignores the list from the first entry on that it does not know.
+    // CUDA ignores the rest of the list from the first unknown entry on.
     if (!parse_number(name) && !name.starts_with("GPU-") &&
         !name.starts_with("MIG-")) {
       break;

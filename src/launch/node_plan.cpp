@@ -33,8 +33,8 @@ std::string gpu_list(const Host& host, const Machine& machine) {
   return fmt::format("{}", fmt::join(gpus, ","));
 }
 
-/// An equal share of neighbouring cores for each rank; a remainder stays idle,
-/// since ranks of unequal speed wait for the slowest anyway.
+/// An equal share of neighbouring cores for each rank. A remainder stays idle,
+/// since faster ranks would wait for the slowest anyway.
 std::vector<int> core_share(
     const std::vector<int>& cores,
     std::size_t local_rank,

@@ -15,7 +15,7 @@ void OutputStream::write(std::string_view line) {
     if (wait_ && !wait_(fd_)) {
       return;
     }
-    // A pipe that can be written to takes so much without waiting.
+    // A pipe that is ready for writing takes this much without blocking.
     const auto piece = wait_ ? line.substr(0, PIPE_BUF) : line;
     const auto written = ::write(fd_, piece.data(), piece.size());
     if (written >= 0) {
@@ -26,7 +26,7 @@ void OutputStream::write(std::string_view line) {
     } else if (errno == EPIPE) {
       closed_ = true;
     } else if (errno != EINTR) {
-      // A full disk under a log is no reason to end a training run.
+      // A full disk under a log must not end a training run.
       if (!complained_) {
         complained_ = true;
         logger_.warning(

@@ -9,15 +9,15 @@
 
 namespace cairn::launch {
 
-/// A descriptor to which lines of ranks go, each in one piece.
+/// A descriptor for the lines of ranks; each line is written in one piece.
 class OutputStream {
  public:
-  /// `name` is what a warning calls it.
+  /// `name` is used in warnings.
   OutputStream(int fd, std::string name, Logger logger)
       : fd_(fd), name_(std::move(name)), logger_(logger) {}
 
-  /// `wait` returns when the descriptor can be written to; false when the line
-  /// is to be given up.
+  /// `wait` returns when the descriptor can be written to; false means that the
+  /// line must be dropped.
   OutputStream(
       int fd,
       std::string name,
@@ -28,17 +28,17 @@ class OutputStream {
         logger_(logger),
         wait_(std::move(wait)) {}
 
-  /// Writes `line`, waiting where the reader is slow.
+  /// Writes `line`; waits if the reader is slow.
   void write(std::string_view line);
 
-  /// Nobody reads any more (the reader of a pipe has gone).
+  /// True when the reader of a pipe has gone.
   bool closed() const { return closed_; }
 
  private:
   int fd_;
   std::string name_;
   Logger logger_;
-  std::function<bool(int fd)> wait_; // none: writing itself waits
+  std::function<bool(int fd)> wait_; // empty: write(2) blocks
   bool closed_ = false;
   bool complained_ = false;
 };

@@ -19,11 +19,11 @@ std::vector<std::string> own_environment(const Variables& changes) {
       variables.emplace(text.substr(0, equals), text.substr(equals + 1));
     }
   }
-  variables.erase(lent_terminal_variable); // to us, not to our ranks
+  variables.erase(lent_terminal_variable); // it was lent to us only
   for (const auto& [name, value] : changes) {
     variables.insert_or_assign(name, value);
   }
-  // A launcher among the ranks of another job gives its own ranks a new one.
+  // A launcher that runs as a rank of another job gives its own ranks a new id.
   variables.erase(launch_id_variable);
   std::vector<std::string> result;
   for (const auto& [name, value] : variables) {

@@ -7,7 +7,7 @@
 
 namespace cairn::launch {
 
-/// This process's environment as NAME=VALUE, with `changes` made to it.
+/// The environment of this process as NAME=VALUE, with `changes` applied.
 std::vector<std::string> own_environment(const Variables& changes);
 
 } // namespace cairn::launch

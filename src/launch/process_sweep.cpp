@@ -39,8 +39,8 @@ std::vector<pid_t> all_processes() {
   return pids;
 }
 
-/// Empty when the process is gone, which may be in the midst of reading: no
-/// stream, since those throw then.
+/// The content of a file under /proc; empty when the process is gone. That may
+/// happen while reading, when a C++ stream would throw.
 std::string read_proc(pid_t pid, const char* file) {
   const UniqueFd fd(::open(
       fmt::format("/proc/{}/{}", pid, file).c_str(),
@@ -54,7 +54,7 @@ std::string read_proc(pid_t pid, const char* file) {
   return text;
 }
 
-/// None when it is gone or a zombie.
+/// The parent of a process; empty when the process is gone or a zombie.
 std::optional<pid_t> parent_of(pid_t pid) {
   // `pid (name) state ppid …`, where the name may hold blanks and brackets.
   const auto stat = read_proc(pid, "stat");
@@ -135,7 +135,7 @@ std::vector<pid_t> sweep_processes(
       }
     }
     if (victims.empty() || std::chrono::steady_clock::now() > deadline) {
-      for (const pid_t pid : killed) { // zombies by now, those that ended
+      for (const pid_t pid : killed) { // reap the zombies among them
         ::waitpid(pid, nullptr, WNOHANG);
       }
       return victims;
@@ -144,8 +144,8 @@ std::vector<pid_t> sweep_processes(
       ::kill(pid, SIGKILL);
       killed.push_back(pid);
     }
-    // Nothing tells when a process that is not our child has ended; a killed
-    // one takes well under a millisecond.
+    // Nothing reports the end of a process that is not our child; a killed one
+    // ends in well under a millisecond.
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }

@@ -89,7 +89,8 @@ bool is_this_machine(std::string_view host) {
   const auto first_label = [](std::string_view name) {
     return name.substr(0, name.find('.'));
   };
-  // Either may lack the domain, but two different domains are two machines.
+  // Either name may lack the domain, but two different domains mean two
+  // machines.
   const bool one_is_short = host.find('.') == std::string_view::npos ||
       own.find('.') == std::string_view::npos;
   return host == own || (one_is_short && first_label(host) == first_label(own));
@@ -101,7 +102,7 @@ Variables exported_variables(const std::vector<std::string>& environment) {
     const auto equals = entry.find('=');
     const auto name = entry.substr(0, equals);
     // Exported shell functions have names such as BASH_FUNC_x%%; `env` would
-    // take them, but nothing on the other side needs them.
+    // accept them, but nothing on the other host needs them.
     if (equals != std::string::npos && is_variable_name(name) &&
         is_exported(name)) {
       exported.emplace_back(name, entry.substr(equals + 1));

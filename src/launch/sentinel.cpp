@@ -22,7 +22,8 @@
 namespace cairn::launch {
 namespace {
 
-/// An open pipe of the launcher's would keep its readers waiting after its end.
+/// Closes all descriptors but one. An inherited pipe of the launcher would keep
+/// its readers waiting after the launcher's end.
 void close_all_but(int kept) {
   std::vector<int> open;
   std::error_code error;
@@ -89,8 +90,8 @@ Sentinel::Sentinel(std::string_view launch_id) {
 }
 
 Sentinel::~Sentinel() {
-  // Without this byte it would take our end for a death. Should the sentinel be
-  // gone, SIGPIPE is ignored while a job runs.
+  // Without this byte the sentinel would take our end for a crash. If the
+  // sentinel is gone, SIGPIPE does no harm: it is ignored while a job runs.
   [[maybe_unused]] const auto written = ::write(line_.get(), "", 1);
   line_.reset();
   ::waitpid(pid_, nullptr, 0);

@@ -8,12 +8,12 @@
 
 namespace cairn::launch {
 
-/// A process beside the launcher that does nothing but wait for its end. When
-/// the launcher is killed before it could clean up, the kernel kills the ranks
-/// (PDEATHSIG) and the sentinel what the ranks have started.
+/// A process beside the launcher that only waits for the launcher's end. When
+/// the launcher is killed before it can clean up, the kernel kills the ranks
+/// (PDEATHSIG), and the sentinel kills what the ranks have started.
 class Sentinel {
  public:
-  /// Watches over the job of this launch id, from here until destruction.
+  /// Watches over the job with this launch id until destruction.
   explicit Sentinel(std::string_view launch_id);
   ~Sentinel();
   Sentinel(const Sentinel&) = delete;
@@ -22,7 +22,7 @@ class Sentinel {
   pid_t pid() const { return pid_; }
 
  private:
-  UniqueFd line_; ///< its end here closes when we die
+  UniqueFd line_; ///< closes when we die
   pid_t pid_ = -1;
 };
 

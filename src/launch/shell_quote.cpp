@@ -13,7 +13,7 @@ std::string shell_quote(std::string_view word) {
   std::string result = "'";
   for (const char c : word) {
     if (c == '\'') {
-      result += "'\\''"; // nothing escapes a quote within single quotes
+      result += "'\\''"; // no escapes inside single quotes
     } else {
       result += c;
     }

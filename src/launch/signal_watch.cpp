@@ -36,7 +36,7 @@ SignalWatch::SignalWatch() {
 }
 
 SignalWatch::~SignalWatch() {
-  // What nobody took is answered already: the job is over.
+  // Discards signals that nobody took: the job is over.
   const timespec now{};
   while (::sigtimedwait(&watched_, nullptr, &now) > 0) {
   }

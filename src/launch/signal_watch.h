@@ -8,10 +8,10 @@
 
 namespace cairn::launch {
 
-/// While one exists, SIGCHLD and the signals that ask a launcher to stop (INT,
-/// TERM, HUP) come out of a descriptor instead of interrupting, and SIGPIPE is
-/// ignored. A stop signal that was ignored before stays so: that is how nohup
-/// and `&` work.
+/// Reads signals from a descriptor. While one exists, SIGCHLD and the signals
+/// that ask a launcher to stop (INT, TERM, HUP) arrive at the descriptor
+/// instead of interrupting, and SIGPIPE is ignored. A stop signal that was
+/// ignored before stays ignored: nohup and `&` rely on that.
 class SignalWatch {
  public:
   SignalWatch();
@@ -19,7 +19,7 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  int fd() const { return fd_.get(); } ///< readable when `take` has something
+  int fd() const { return fd_.get(); } ///< readable when `take` has signals
   const sigset_t& previous_mask() const { return previous_mask_; }
 
   /// The signals that have arrived since the last call.

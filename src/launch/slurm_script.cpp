@@ -28,8 +28,8 @@ mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 export MASTER_ADDR=${hosts[0]}
 )";
 
-/// A value in a directive: sbatch knows quotes and backslashes as a shell does,
-/// but ends it at the end of the line.
+/// A directive with its value. sbatch reads quotes and backslashes as a shell
+/// does, but a value ends at the end of the line.
 std::string directive(const char* name, std::string_view value) {
   if (value.find_first_of(std::string_view("\n\r\0", 3)) !=
       std::string_view::npos) {
@@ -58,7 +58,7 @@ bool is_number(std::string_view text) {
       text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// M, M:S, H:M:S, D-H, D-H:M or D-H:M:S.
+/// True for M, M:S, H:M:S, D-H, D-H:M and D-H:M:S.
 bool is_time_limit(std::string_view text) {
   if (const auto dash = text.find('-'); dash != std::string_view::npos) {
     if (!is_number(text.substr(0, dash))) {
@@ -108,9 +108,9 @@ std::vector<std::string> srun(
   std::vector<std::string> words = {
       "srun",
       "--kill-on-bad-exit=1",
-      // srun has not taken it from the directive since Slurm 22.05.
+      // Since Slurm 22.05 srun does not take this from the directive.
       fmt::format("--cpus-per-task={}", cpus_of(job).most)};
-  if (!job.image.empty()) { // pyxis
+  if (!job.image.empty()) { // for pyxis
     words.push_back(fmt::format("--container-image={}", job.image));
     if (!job.working_dir.empty()) {
       words.push_back(fmt::format("--container-workdir={}", job.working_dir));
@@ -164,7 +164,7 @@ std::string slurm_script(const ClusterJob& job, const SlurmOptions& options) {
       job.launch_flags.begin(),
       job.launch_flags.end());
   launcher.insert(launcher.end(), job.command.begin(), job.command.end());
-  // SLURM_NODEID differs from node to node, so a shell there has to read it.
+  // SLURM_NODEID differs between nodes, so a shell on the node must expand it.
   const auto step = fmt::format(
       "{} \\\n  bash -c 'exec \"$0\" launch --node_rank=\"$SLURM_NODEID\" "
       "--master_addr=\"$MASTER_ADDR\" --master_port=\"$MASTER_PORT\" \"$@\"' "
@@ -174,7 +174,7 @@ std::string slurm_script(const ClusterJob& job, const SlurmOptions& options) {
   if (job.max_restarts == 0) {
     return text + "\n" + step + "\n";
   }
-  // All nodes start again together.
+  // On a restart all nodes start again together.
   return text +
       fmt::format(
              "\nfor ((restart = 0;; ++restart)); do\n"

@@ -4,8 +4,8 @@
 
 namespace cairn::launch {
 
-/// While one exists, processes whose parents end become our children, however
-/// they detached themselves.
+/// Makes this process the parent of orphans: while one exists, processes whose
+/// parents end become our children, however they detached themselves.
 class Subreaper {
  public:
   Subreaper() {

@@ -42,7 +42,7 @@ SupervisedChild::SupervisedChild(
 
 void SupervisedChild::ended(int status) {
   status_ = status;
-  // Should only ssh have died, its launcher must learn of it.
+  // If only ssh has died, the launcher at its other end must learn of it.
   input_.reset();
 }
 
@@ -51,7 +51,7 @@ void SupervisedChild::ask_to_stop(int signal) {
     ::kill(-pid_, signal);
   } else if (input_) {
     const char byte = static_cast<char>(signal);
-    // Should its launcher be gone, the closed pipe says the same.
+    // If its launcher is gone, the closed pipe says the same.
     [[maybe_unused]] const auto written = ::write(input_.get(), &byte, 1);
     input_.reset();
   }
@@ -63,7 +63,8 @@ void SupervisedChild::kill() {
 
 void SupervisedChild::remember(std::string_view line) {
   if (log_) {
-    // Whole lines, or those of its two streams would run into each other.
+    // Writes whole lines, since the lines of the two streams would mix
+    // otherwise.
     log_->write(
         line.ends_with('\n') ? std::string(line) : std::string(line) + "\n");
   }
@@ -88,8 +89,8 @@ Failure SupervisedChild::failure() const {
   const std::chrono::duration<double> age =
       std::chrono::steady_clock::now() - started_;
   const int status = status_.value_or(0);
-  // A failing rank is reported by its launcher before that ends; these are the
-  // launcher's own exit code for a ConfigError, and a shell's when it finds no
+  // A launcher reports a failing rank before it ends itself. These codes are
+  // the launcher's own for a ConfigError, and a shell's when it finds no
   // launcher.
   const int code = exit_code_of(status);
   const bool before_start = spec_->kind == ChildSpec::Kind::launcher &&

@@ -17,12 +17,12 @@ namespace cairn::launch {
 
 /// One of a child's two output streams.
 struct ChildStream {
-  UniqueFd fd;         ///< none once it has ended
-  int destination = 1; ///< the descriptor of ours that its lines go to
+  UniqueFd fd;         ///< empty once the stream has ended
+  int destination = 1; ///< our descriptor for its lines
   LineSplitter lines;
 };
 
-/// A child that has been started, with what has been seen of it.
+/// A started child and what is known about it.
 class SupervisedChild {
  public:
   SupervisedChild(
@@ -38,11 +38,12 @@ class SupervisedChild {
 
   void ended(int status);
 
-  /// Asks it to end, with `signal` where it is a process of ours.
+  /// Asks the child to end: a rank by `signal`, a launcher through its stdin.
   void ask_to_stop(int signal);
   void kill();
 
-  /// Keeps `line` for its log file and, labelled, for its last lines.
+  /// Writes `line` to the log file and keeps it, labelled, among the last
+  /// lines.
   void remember(std::string_view line);
   void keep_last_line(std::string labelled_line);
   void forget_last_lines() { last_lines_.clear(); }
@@ -58,7 +59,7 @@ class SupervisedChild {
   UniqueFd input_;
   std::vector<ChildStream> streams_;
   UniqueFd log_file_;
-  std::optional<OutputStream> log_; ///< writes to it
+  std::optional<OutputStream> log_; ///< writes to log_file_
   std::deque<std::string> last_lines_;
   std::optional<int> status_;
 };

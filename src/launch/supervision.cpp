@@ -43,7 +43,7 @@ class Supervision {
   }
 
   ~Supervision() {
-    if (!swept_) { // an exception is on its way
+    if (!swept_) { // an exception is being thrown
       sweep();
     }
   }
@@ -81,7 +81,7 @@ class Supervision {
   SignalWatch& signals_;
   const Logger& logger_;
   const std::string launch_id_ = make_launch_id();
-  std::vector<pid_t> spared_; // were there before us, or are our sentinel
+  std::vector<pid_t> spared_; // existed before us, or is our sentinel
   Subreaper subreaper_;
   Sentinel sentinel_;
   std::vector<ChildSpec> specs_;
@@ -93,12 +93,12 @@ class Supervision {
                         return wait_for_reader(fd);
                       }};
   Phase phase_ = Phase::running;
-  Clock::time_point deadline_; // of the phase, unless running
+  Clock::time_point deadline_; // end of the phase, unless running
   bool swept_ = false;
-  bool reap_due_ = false; // children have ended while we waited for a reader
-  bool reader_given_up_ = false; // it stalled for too long
+  bool reap_due_ = false;        // children ended while a reader blocked us
+  bool reader_given_up_ = false; // it blocked us for too long
   bool asked_to_end_ = false;    // by a signal or an order, in any phase
-  bool orders_ended_ = false;    // nothing more to read from stdin
+  bool orders_ended_ = false;    // stdin is at its end
   const SupervisedChild* culprit_ = nullptr;
   Outcome outcome_;
 };
@@ -123,10 +123,10 @@ Outcome Supervision::run() {
     keep_deadline();
   }
   sweep();
-  reap(); // what ranks had left to be reaped is ours now
+  reap(); // orphans of ranks are our children now
   drain();
   if (culprit_ != nullptr) {
-    // Complete only now that everything it wrote has been read.
+    // Complete only now, when everything it wrote has been read.
     outcome_.failure->last_lines = culprit_->last_lines();
   }
   return outcome_;
@@ -161,7 +161,8 @@ void Supervision::wait_for_something() {
   if (::poll(watched.data(), watched.size(), timeout) < 0) {
     return; // EINTR
   }
-  // Output first: a failing child's words before the report of its end.
+  // Output is read first, so that a failing child's words come before the
+  // report of its end.
   for (std::size_t i = 0; i < streams.size(); ++i) {
     if (watched[i + 1].revents != 0) {
       read(*streams[i].first, *streams[i].second);
@@ -218,7 +219,7 @@ void Supervision::reap() {
       if (child->pid() == pid) {
         child->ended(status);
         if (child->spec().process.terminal >= 0) {
-          // It may have been killed with the cursor above its drawing.
+          // The child may have been killed with the cursor above its drawing.
           show(1, fmt::format("\r{}", clear_below));
         }
         if (child->failed()) {
@@ -227,8 +228,9 @@ void Supervision::reap() {
       }
     }
   }
-  // Of those that ended since we last looked nobody knows the order. A rank
-  // killed from outside makes others fail with an error; seldom vice versa.
+  // The order of children that ended since the last look is unknown. A rank
+  // killed from outside makes other ranks fail with an error, rarely vice
+  // versa.
   std::stable_partition(failed.begin(), failed.end(), [](const auto* child) {
     return child->killed_by_signal();
   });
@@ -284,7 +286,7 @@ void Supervision::line(
   child.remember(text);
   auto shown = labelled(child.spec(), text, options_.colour);
   if (options_.lends_terminal) {
-    // Nothing of the drawing below shall show beside the line.
+    // Erases the part of the drawing that would show to the right of the line.
     shown.insert(shown.size() - 1, clear_to_end);
   }
   if (options_.is_node_launcher) {
@@ -308,7 +310,7 @@ void Supervision::record(
       return;
     case NodeRecord::Kind::failure:
       if (phase_ == Phase::running) {
-        child.forget_last_lines(); // the rank's own follow
+        child.forget_last_lines(); // those of the rank follow
         fail(child, {.what = record.text, .exit_code = record.exit_code});
       }
       return;
@@ -322,9 +324,9 @@ void Supervision::show(int destination, std::string_view text) {
   (destination == 1 ? output_ : error_).write(text);
 }
 
-/// Waits until `fd` can be written to, and meanwhile heeds whoever wants us to
-/// stop: false when they have waited long enough and output is to be dropped.
-/// What else would write (the end of a child) is put off.
+/// Waits until `fd` can be written to, and meanwhile obeys requests to stop.
+/// False when a stop was requested and its time is over: output is then
+/// dropped. Handling the end of a child, which writes too, is postponed.
 bool Supervision::wait_for_reader(int fd) {
   bool killed = false;
   while (true) {
@@ -365,8 +367,8 @@ bool Supervision::wait_for_reader(int fd) {
         reader_given_up_ = true;
         return false;
       }
-      // A rank has failed: the grace of the others does not depend on our
-      // reader, who may still want to see why.
+      // A rank has failed. The grace period of the other ranks does not depend
+      // on our reader, who may still want to see why.
       for (const auto& child : children_) {
         if (child->running()) {
           child->kill();
@@ -377,7 +379,7 @@ bool Supervision::wait_for_reader(int fd) {
   }
 }
 
-/// Whether a word on stderr would not have to wait for its reader.
+/// True when stderr can be written to without waiting for its reader.
 bool Supervision::can_log() const {
   pollfd ready{2, POLLOUT, 0};
   return ::poll(&ready, 1, 0) != 0;
@@ -408,7 +410,7 @@ void Supervision::fail(SupervisedChild& child, Failure failure) {
     logger_.error("{}; stopping the others", failure.what);
   }
   outcome_.failure = std::move(failure);
-  // A launcher that reports a failure is stopping its own ranks already.
+  // A launcher that reports a failure is already stopping its own ranks.
   stop_all(SIGTERM, &child);
 }
 
@@ -425,7 +427,7 @@ void Supervision::told_to_stop(int signal) {
     }
     stop_all(signal, nullptr);
   } else if (phase_ == Phase::stopping && signal != SIGPIPE) {
-    deadline_ = Clock::now(); // asked twice: at once
+    deadline_ = Clock::now(); // asked twice: stop at once
   }
 }
 
@@ -436,7 +438,8 @@ void Supervision::stop_all(int signal, const SupervisedChild* except) {
       child->ask_to_stop(signal);
     }
     if (child->spec().kind == ChildSpec::Kind::launcher) {
-      // It gives its own ranks that long, and then has to tell us.
+      // A launcher gives its own ranks that long, and then needs time to
+      // report.
       grace = options_.grace + std::chrono::seconds(5);
     }
   }
@@ -481,12 +484,12 @@ void Supervision::sweep() {
 }
 
 void Supervision::drain() {
-  // More than that no pipe holds; what still writes was not found by the sweep.
+  // No pipe holds more; anything that still writes was not found by the sweep.
   constexpr std::size_t most = 1 << 20;
   for (const auto& child : children_) {
     for (ChildStream& stream : child->streams()) {
-      // Until it ends, or holds nothing more because some process that we could
-      // not find keeps it open.
+      // Reads until the end of the stream, or until it is empty but kept open
+      // by a process that we could not find.
       std::size_t got = 0;
       for (pollfd ready{stream.fd.get(), POLLIN, 0};
            stream.fd && got<most&& ::poll(&ready, 1, 0)> 0;) {

@@ -20,45 +20,46 @@ struct ChildSpec {
   Kind kind = Kind::rank;
   std::string name; ///< `rank 3`
   std::string host;
-  std::string label; ///< stands in brackets before each of its lines
-  int colour = 0;    ///< which of the label colours
+  std::string label; ///< shown in brackets before each line
+  int colour = 0;    ///< index of the label's colour
   ProcessSpec process;
-  std::filesystem::path log_file; ///< its lines, unlabelled; empty: none
+  std::filesystem::path log_file; ///< unlabelled lines; empty: no log
   bool append_to_log = false;
 };
 
 struct SupervisionOptions {
-  /// How long a process that was asked to stop may take before SIGKILL.
+  /// Time that a process gets to stop before it is killed with SIGKILL.
   std::chrono::milliseconds grace{5000};
   bool colour = false;
-  /// We are a launcher that another one started: write records, and stop when
-  /// stdin ends, since that is how it says stop, and how its death shows.
+  /// True when another launcher started this one: it writes records, and stops
+  /// when stdin ends, which is the order to stop and also the sign of the other
+  /// launcher's death.
   bool is_node_launcher = false;
   bool lends_terminal = false; ///< a child draws on the terminal
 };
 
-/// Why a job went wrong: the process that failed first.
+/// Why a job failed: the process that failed first.
 struct Failure {
   std::string
       what; ///< `rank 3 (pid 77, host a) exited with code 1 after 2.0 s`
   int exit_code = 1;
   std::vector<std::string> last_lines; ///< of that process, labelled
-  /// A launcher could not run, or could not run its program: no use in trying
-  /// again.
+  /// True when a launcher could not run, or could not run its program: a
+  /// restart would not help.
   bool before_start = false;
 };
 
 struct Outcome {
   std::optional<Failure> failure;
-  std::optional<int> stop_signal; ///< we were told to stop
+  std::optional<int> stop_signal; ///< set if we were told to stop
   int exit_code() const;
 };
 
-/// Starts the children, passes their output on, and returns when none of them
-/// and nothing they have started runs any more. The first failure stops all.
+/// Starts the children, passes their output on, and returns when neither they
+/// nor anything they have started is running. The first failure stops all.
 /// Reaps every child of this process, and kills its descendants except those
-/// that were there before. Throws, with nothing left running, when a child
-/// cannot be started.
+/// that existed before. If a child cannot be started, throws with nothing left
+/// running.
 Outcome supervise(
     const std::vector<ChildSpec>& children,
     const SupervisionOptions& options,

@@ -73,7 +73,7 @@ void check_filters(const WorldOptions& options) {
   }
 }
 
-/// Every host there is, before any flag makes it fewer.
+/// All hosts, before any flag reduces their number.
 std::vector<Host> find_pool(
     const WorldOptions& options,
     const Machine& machine) {

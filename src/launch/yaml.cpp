@@ -20,7 +20,7 @@ struct CodePoint {
   std::size_t bytes = 1;
 };
 
-/// The first character of `text`; none when it is not UTF-8.
+/// The first character of `text`; empty when it is not UTF-8.
 std::optional<CodePoint> first_code_point(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return static_cast<unsigned char>(text[i]);
@@ -47,8 +47,8 @@ std::optional<CodePoint> first_code_point(std::string_view text) {
   return CodePoint{value, bytes};
 }
 
-/// Control characters, and those that some YAML reader takes for line ends or
-/// refuses.
+/// True for control characters, and for characters that some YAML readers take
+/// for line ends or refuse.
 bool needs_escape(char32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
       c == 0xfeff || c == 0xfffe || c == 0xffff;
@@ -78,8 +78,8 @@ std::string in_quotes(std::string_view text) {
   return result + "\"";
 }
 
-/// Whether every YAML reader takes it for a string as it stands. Words such as
-/// `no`, and numbers, are other things to them.
+/// True when every YAML reader takes the text for a string without quotes.
+/// Words such as `no`, and numbers, are not strings to them.
 bool is_plain(std::string_view text) {
   constexpr std::array words =
       {"true", "false", "yes", "no", "on", "off", "null", "y", "n"};
@@ -114,8 +114,8 @@ std::string scalar(std::string_view text) {
 struct Writer {
   std::string text;
 
-  /// Writes a value that follows `key:` or `-` on its line; maps and lists go
-  /// on below, at `indent`.
+  /// Writes a value after `key:` or `-` on the same line; maps and lists
+  /// continue below, at `indent`.
   void value(const Yaml& node, std::size_t indent) {
     if (const auto* string = std::get_if<std::string>(&node.value)) {
       text += " " + scalar(*string) + "\n";

@@ -9,11 +9,10 @@
 
 namespace cairn::launch {
 
-/// A YAML document as a value, so that writing one cannot go wrong in its
-/// indentation or its quoting.
+/// A YAML document as a value, so that indentation and quoting cannot go wrong.
 struct Yaml {
   using List = std::vector<Yaml>;
-  using Map = std::vector<std::pair<std::string, Yaml>>; ///< in this order
+  using Map = std::vector<std::pair<std::string, Yaml>>; ///< keeps this order
 
   std::variant<std::string, std::int64_t, bool, List, Map> value;
 
@@ -27,8 +26,7 @@ struct Yaml {
 };
 
 /// The document in block style. Strings are quoted unless they are plain words.
-/// Throws ConfigError for a string that is not UTF-8: YAML has no way to hold
-/// it.
+/// Throws ConfigError for a string that is not UTF-8, which YAML cannot hold.
 std::string to_yaml(const Yaml& document);
 
 } // namespace cairn::launch

@@ -1,26 +1,16 @@
 #include "models/block_options.h"
 
-#include <cairn/base/error.h>
-
 namespace cairn::models {
 namespace {
 
 std::shared_ptr<const nn::Rotary> rotary_of(const ModelDescription& d) {
-  if (d.position != checkpoints::PositionKind::rotary) {
+  if (d.position != model::PositionKind::rotary) {
     return nullptr;
   }
-  nn::RotaryOptions options{.head_size = d.head_size, .theta = d.rope_theta};
-  if (d.rope_scaling) {
-    options.scaling = nn::RotaryScaling{
-        .kind = d.rope_scaling->kind == "llama3"
-            ? nn::RotaryScaling::Kind::llama3
-            : nn::RotaryScaling::Kind::linear,
-        .factor = d.rope_scaling->factor,
-        .low_frequency_factor = d.rope_scaling->low_frequency_factor,
-        .high_frequency_factor = d.rope_scaling->high_frequency_factor,
-        .original_positions = d.rope_scaling->original_positions};
-  }
-  return std::make_shared<const nn::Rotary>(options);
+  return std::make_shared<const nn::Rotary>(nn::RotaryOptions{
+      .head_size = d.head_size,
+      .theta = d.rope_theta,
+      .scaling = d.rope_scaling});
 }
 
 } // namespace
@@ -44,24 +34,7 @@ nn::LayerContext layer_context(const ModelOptions& options) {
 }
 
 nn::NormOptions norm_options(const ModelDescription& d) {
-  return {
-      d.norm == checkpoints::NormKind::layer_norm ? nn::NormKind::layer_norm
-                                                  : nn::NormKind::rms_norm,
-      d.norm_epsilon};
-}
-
-nn::Activation activation_of(const ModelDescription& d) {
-  switch (d.activation) {
-    case checkpoints::ActivationKind::gelu:
-      return nn::Activation::gelu;
-    case checkpoints::ActivationKind::gelu_tanh:
-      return nn::Activation::gelu_tanh;
-    case checkpoints::ActivationKind::relu:
-      return nn::Activation::relu;
-    case checkpoints::ActivationKind::silu:
-      return nn::Activation::silu;
-  }
-  throw InternalError({.what = "an unknown activation"});
+  return {d.norm, d.norm_epsilon};
 }
 
 nn::VocabularyOptions vocabulary_of(const ModelDescription& d) {
@@ -79,19 +52,17 @@ nn::BlockOptions block_options(const ModelDescription& d, Role role) {
       .causal = role != Role::encoder,
       .dropout = d.attention_dropout,
       .rotary = rotary_of(d)};
-  if (d.position == checkpoints::PositionKind::relative) {
+  if (d.position == model::PositionKind::relative) {
     options.attention.scale = 1; // T5 has it in its initial weights
   }
   options.mlp = {
       .hidden = d.hidden,
       .ffn = d.ffn,
-      .activation = activation_of(d),
+      .activation = d.activation,
       .gated = d.gated,
       .bias = d.mlp_bias};
   options.norm = norm_options(d);
-  options.norm_place = d.norm_place == checkpoints::NormPlace::before
-      ? nn::NormPlace::before
-      : nn::NormPlace::after;
+  options.norm_place = d.norm_place;
   options.cross_attention = role == Role::crossing_decoder;
   options.dropout = d.dropout;
   return options;
@@ -102,11 +73,11 @@ nn::BlockOptions block_options(
     const ModelDescription& d,
     std::int64_t layer) {
   nn::BlockOptions options = all;
-  const std::int64_t experts = checkpoints::experts_in_layer(d, layer);
+  const std::int64_t experts = model::experts_in_layer(d, layer);
   if (experts == 0) {
     return options;
   }
-  const checkpoints::ExpertsDescription& e = *d.experts;
+  const model::ExpertsDescription& e = *d.experts;
   constexpr double jitter = 1e-2; // DeepSpeed's
   options.mixture = nn::MixtureOptions{
       .expert = options.mlp,
@@ -118,9 +89,9 @@ nn::BlockOptions block_options(
            .drop_tokens = e.drop_tokens,
            .random_selection = e.random_selection,
            .sample_second = e.sample_second,
-           .sample_first = e.noise == checkpoints::RouterNoise::sample},
+           .sample_first = e.noise == model::RouterNoise::sample},
       .eval_capacity_factor = e.eval_capacity_factor,
-      .jitter = e.noise == checkpoints::RouterNoise::jitter ? jitter : 0,
+      .jitter = e.noise == model::RouterNoise::jitter ? jitter : 0,
       .residual = e.residual};
   return options;
 }

@@ -6,10 +6,10 @@
 
 namespace cairn::models {
 
-/// From what a checkpoint says of a model to what layers are built with.
+// From the description of a model to the options that layers are built with.
+
 nn::LayerContext layer_context(const ModelOptions& options);
 nn::NormOptions norm_options(const ModelDescription& description);
-nn::Activation activation_of(const ModelDescription& description);
 nn::VocabularyOptions vocabulary_of(const ModelDescription& description);
 
 enum class Role { encoder, decoder, crossing_decoder };
@@ -17,7 +17,8 @@ enum class Role { encoder, decoder, crossing_decoder };
 /// Blocks made of one value share their rotary tables.
 nn::BlockOptions block_options(const ModelDescription& description, Role role);
 
-/// Of all blocks to those of one, which may have experts.
+/// Options of block `layer`, derived from the options of all blocks (some
+/// blocks have experts).
 nn::BlockOptions block_options(
     const nn::BlockOptions& all,
     const ModelDescription& description,

@@ -59,7 +59,7 @@ void check_input(const ModelInput& input, const ModelDescription& d) {
     throw DataError({.what = "a model needs tokens"});
   }
   check_ids(input.tokens, d.vocabulary, "tokens");
-  const bool t5 = d.family == checkpoints::ModelFamily::t5;
+  const bool t5 = d.family == model::ModelFamily::t5;
   if (t5 && !input.decoder_tokens.defined()) {
     throw DataError({.what = "a T5 needs tokens for its decoder"});
   }
@@ -89,7 +89,7 @@ void check_input(const ModelInput& input, const ModelDescription& d) {
     check_ids(
         d.position_offset == 0 ? input.positions
                                : input.positions + d.position_offset,
-        d.position == checkpoints::PositionKind::learned
+        d.position == model::PositionKind::learned
             ? d.positions
             : input.tokens.size(1) * input.sequence_ranks,
         "positions");

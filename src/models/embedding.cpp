@@ -18,7 +18,7 @@ EmbeddingTable::EmbeddingTable(
       context,
       "weight",
       nn::SlicedShape::all_of({rows, hidden}),
-      nn::StartValue::normal,
+      model::InitialLaw::normal,
       nn::Gradient::of_own_tokens);
 }
 
@@ -31,30 +31,24 @@ std::shared_ptr<nn::VocabularyEmbedding> make_word_embedding(
       d.hidden);
 }
 
-Embedding::Embedding(
-    const nn::LayerContext& context,
-    const ModelDescription& d,
-    Words words)
+Embedding::Embedding(const nn::LayerContext& context, const ModelDescription& d)
     : group_(context.group),
       split_tokens_(context.splits_tokens()),
       sequence_ranks_(context.sequence.group.size()),
       dropout_(d.dropout),
       position_offset_(d.position_offset) {
-  if (words == Words::own) {
-    word_ = register_module("word", make_word_embedding(context.in("word"), d));
-  }
   const auto table = [&](const char* name, std::int64_t rows) {
     return register_module(
         name,
         std::make_shared<EmbeddingTable>(context.in(name), rows, d.hidden));
   };
-  if (d.position == checkpoints::PositionKind::learned) {
+  if (d.position == model::PositionKind::learned) {
     position_ = table("position", d.positions);
   }
   if (d.token_types > 0) {
     token_type_ = table("token_type", d.token_types);
   }
-  if (d.norm_place == checkpoints::NormPlace::after) {
+  if (d.norm_place == model::NormPlace::after) {
     norm_ = register_module(
         "norm",
         std::make_shared<nn::Norm>(
@@ -64,11 +58,7 @@ Embedding::Embedding(
   }
 }
 
-at::Tensor Embedding::forward(const at::Tensor& tokens, const Ids& ids) const {
-  return finish(word_->forward(tokens), ids);
-}
-
-at::Tensor Embedding::finish(at::Tensor x, const Ids& ids) const {
+at::Tensor Embedding::forward(at::Tensor x, const Ids& ids) const {
   if (position_) {
     x = with_positions(x, ids.positions);
   }

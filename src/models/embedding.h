@@ -30,22 +30,16 @@ std::shared_ptr<nn::VocabularyEmbedding> make_word_embedding(
 /// positions, token types, BERT's norm, dropout.
 class Embedding : public nn::Layer {
  public:
-  /// `word`: made along as the child of that name, or not.
-  enum class Words { own, elsewhere };
   Embedding(
       const nn::LayerContext& context,
-      const ModelDescription& description,
-      Words words);
+      const ModelDescription& description);
 
   struct Ids {
     at::Tensor positions{};   ///< [batch, sequence]; else 0, 1, …
     at::Tensor token_types{}; ///< [batch, sequence]; else 0
   };
-  at::Tensor forward(const at::Tensor& tokens, const Ids& ids) const;
-  /// From the words' vectors on.
-  at::Tensor finish(at::Tensor words, const Ids& ids) const;
-
-  const nn::VocabularyEmbedding& word() const { return *word_; }
+  /// From the words' vectors to what the first block takes.
+  at::Tensor forward(at::Tensor words, const Ids& ids) const;
 
  private:
   at::Tensor with_positions(const at::Tensor& x, const at::Tensor& ids) const;
@@ -56,7 +50,6 @@ class Embedding : public nn::Layer {
   int sequence_ranks_; ///< that share every sequence
   double dropout_;
   std::int64_t position_offset_;
-  std::shared_ptr<nn::VocabularyEmbedding> word_;
   std::shared_ptr<EmbeddingTable> position_;
   std::shared_ptr<EmbeddingTable> token_type_;
   std::shared_ptr<nn::Norm> norm_;

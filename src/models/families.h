@@ -1,24 +1,52 @@
 #pragma once
 
-#include <cairn/models/transformer.h>
+#include "models/language_head.h"
+#include "models/layer_builder.h"
 
-#include <memory>
+#include <functional>
+#include <vector>
 
 namespace cairn::models {
 
-/// GPT and Llama.
-std::shared_ptr<Transformer> make_causal_model(
+/// A model as its list of layers, before anything is built.
+struct ModelParts {
+  std::vector<StreamLayer> layers;
+  /// What the stream behind the last layer comes to: losses where it has
+  /// labels, logits where they are wanted.
+  std::function<ModelOutput(const Stream&)> output;
+};
+
+/// Parts of the description's model. `inputs`: what every batch brings.
+ModelParts model_parts(
     const ModelDescription& description,
-    const ModelOptions& options);
+    const ModelOptions& options,
+    const Fields& inputs);
+
+// One file each: the layers of a family of models, and its output. `head` has
+// its weights already.
+
+/// GPT and Llama.
+void add_gpt_layers(LayerBuilder& builder, const ModelDescription& description);
+ModelOutput gpt_output(
+    const ModelDescription& description,
+    const nn::VocabularyHead& head,
+    const Stream& stream,
+    const nn::ContextParallel& sequence);
 
 /// BERT and RoBERTa.
-std::shared_ptr<Transformer> make_masked_model(
+void add_bert_layers(
+    LayerBuilder& builder,
+    const ModelDescription& description);
+ModelOutput bert_output(
     const ModelDescription& description,
-    const ModelOptions& options);
+    nn::VocabularyHead head,
+    const Stream& stream);
 
 /// T5.
-std::shared_ptr<Transformer> make_encoder_decoder(
+void add_t5_layers(LayerBuilder& builder, const ModelDescription& description);
+ModelOutput t5_output(
     const ModelDescription& description,
-    const ModelOptions& options);
+    const nn::VocabularyHead& head,
+    const Stream& stream);
 
 } // namespace cairn::models

@@ -16,23 +16,15 @@ LanguageHead::LanguageHead(
         context,
         "weight",
         vocabulary.shape(context.group, d.hidden),
-        nn::StartValue::normal);
+        model::InitialLaw::normal);
   }
   if (d.head_bias) {
     bias_ = add_parameter(
         context,
         "bias",
         vocabulary.shape(context.group, std::nullopt),
-        nn::StartValue::zero);
+        model::InitialLaw::zero);
   }
-}
-
-std::shared_ptr<LanguageHead> make_language_head(
-    const nn::LayerContext& context,
-    const ModelDescription& d) {
-  return d.tied_head && !d.head_bias
-      ? nullptr
-      : std::make_shared<LanguageHead>(context, d);
 }
 
 nn::VocabularyHead vocabulary_head(
@@ -44,17 +36,6 @@ nn::VocabularyHead vocabulary_head(
   head.vocabulary = d.vocabulary;
   head.group = context.group;
   head.split_tokens = context.splits_tokens();
-  return head;
-}
-
-nn::VocabularyHead head_of(
-    nn::VocabularyHead head,
-    const nn::VocabularyEmbedding& word,
-    const LanguageHead* own) {
-  head.weight = own && own->weight().defined() ? own->weight() : word.weight();
-  if (own) {
-    head.bias = own->bias();
-  }
   return head;
 }
 

@@ -20,21 +20,10 @@ class LanguageHead : public nn::Layer {
   at::Tensor bias_;
 };
 
-/// Null where it would have no parameter.
-std::shared_ptr<LanguageHead> make_language_head(
-    const nn::LayerContext& context,
-    const ModelDescription& description);
-
 /// The head without its weights.
 nn::VocabularyHead vocabulary_head(
     const nn::LayerContext& context,
     const ModelDescription& description);
-
-/// The head of a model with that embedding; `own` may be null.
-nn::VocabularyHead head_of(
-    nn::VocabularyHead head,
-    const nn::VocabularyEmbedding& word,
-    const LanguageHead* own);
 
 /// Mean over what is asked: the sum, divided by the sum of what each counts.
 /// Where ranks have parts of the sequences, the mean of what they get is that

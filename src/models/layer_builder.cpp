@@ -4,10 +4,17 @@
 #include "models/language_head.h"
 #include "models/masked_head.h"
 #include "models/text_positions.h"
+#include "models/token_dropping.h"
 
+#include <cairn/base/error.h>
+#include <cairn/model/initial_law.h>
+#include <cairn/nn/relative_bias.h>
 #include <cairn/nn/tensor_parallel.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -18,7 +25,18 @@ std::string joined(const std::string& name, const std::string& last) {
   return name.empty() ? last : name + "." + last;
 }
 
-StackInput stack_input(const Stream& stream, Role role) {
+nn::RelativeBiasOptions relative_bias_options(
+    const ModelDescription& d,
+    Role role) {
+  return {
+      .heads = d.heads,
+      .buckets = d.relative_buckets,
+      .distance = d.relative_distance,
+      .bidirectional = role == Role::encoder};
+}
+
+/// Whom a token sees, and where it is.
+nn::BlockInput seen_by_blocks(const Stream& stream, Role role) {
   switch (role) {
     case Role::encoder:
       return {.mask = attention_mask(stream.mask, false)};
@@ -33,6 +51,32 @@ StackInput stack_input(const Stream& stream, Role role) {
       .mask = attention_mask(stream.decoder_mask, true),
       .memory = stream.memory,
       .memory_mask = attention_mask(stream.mask, false)};
+}
+
+/// Adds the bias of relative positions to what blocks take.
+void add_bias(nn::BlockInput& input, const at::Tensor& bias, Role role) {
+  at::Tensor visible = input.mask;
+  if (!visible.defined() && role != Role::encoder) {
+    visible = causal_mask(bias.size(2), bias.device());
+  }
+  input.mask = visible.defined() ? bias.masked_fill(
+                                       visible.logical_not(),
+                                       -std::numeric_limits<double>::infinity())
+                                 : bias;
+}
+
+/// A sum of balance losses with one more; both may be undefined.
+at::Tensor with_balance_loss(const at::Tensor& sum, const at::Tensor& one) {
+  return !one.defined() ? sum : !sum.defined() ? one : sum + one;
+}
+
+/// The context of a stack's blocks: initial weights by its depth.
+nn::LayerContext stack_context(nn::LayerContext context, std::int64_t layers) {
+  if (context.initial) {
+    context.initial->output_std =
+        model::output_deviation(context.initial->std, layers);
+  }
+  return context;
 }
 
 /// build() of a layer that is made from a context and other values.
@@ -51,13 +95,24 @@ LayerBuilder::LayerBuilder(
     const ModelDescription& d,
     const ModelOptions& options,
     Fields inputs)
-    : d_(d), context_(layer_context(options)), list_(std::move(inputs)) {}
+    : d_(d),
+      layers_(model::layers_of(d)),
+      context_(layer_context(options)),
+      dropping_layers_(options.dropping_layers),
+      list_(std::move(inputs)) {}
 
-ModelLayer LayerBuilder::words(const char* type) const {
-  ModelLayer layer{.name = "embedding.word", .type = type};
-  if (d_.tied_head || d_.family == checkpoints::ModelFamily::t5) {
-    layer.tied_key = layer.name;
+StreamLayer LayerBuilder::next(const std::string& name) {
+  model::Layer& layer = layers_.at(list_.layers().size());
+  if (layer.name != name) {
+    throw InternalError(
+        {.what = "layers are built in another order than the model's",
+         .values = fmt::format("{}, not {}", name, layer.name)});
   }
+  return {std::move(layer)};
+}
+
+StreamLayer LayerBuilder::next_words() {
+  StreamLayer layer = next("embedding.word");
   layer.build = [d = d_, context = context_.in("embedding").in("word")] {
     return make_word_embedding(context, d);
   };
@@ -66,64 +121,57 @@ ModelLayer LayerBuilder::words(const char* type) const {
 
 void LayerBuilder::add_embedding(Field tokens) {
   LayerList::Change beside_words{.drops = {tokens}, .adds = {&Stream::hidden}};
-  const bool counts = counts_text(d_) && !list_.carries(&Stream::positions);
-  if (counts) { // of tokens, which go no further
+  const bool counts = counts_text(d_);
+  if (counts && !list_.carries(&Stream::positions)) {
     beside_words.adds.push_back(&Stream::positions);
   }
   list_.add<nn::VocabularyEmbedding>(
-      words("embedding"),
+      next_words(),
       [tokens,
        counts,
        d = d_](const nn::VocabularyEmbedding& word, Stream& stream) {
         stream.hidden = word.forward(stream.*tokens);
-        if (counts) {
+        if (counts && !stream.positions.defined()) {
           stream.positions = text_positions(stream.*tokens, d);
         }
       },
       beside_words);
-  ModelLayer rest{.name = "embedding", .type = "embedding"};
-  if (d_.family == checkpoints::ModelFamily::t5) { // its stacks have one
-    rest.tied_key = rest.name;
-  }
-  rest.build = maker<Embedding>(
-      context_.in("embedding"),
-      d_,
-      Embedding::Words::elsewhere);
+  StreamLayer rest = next("embedding");
+  rest.build = maker<Embedding>(context_.in("embedding"), d_);
   LayerList::Change change{.drops = {&Stream::token_types}};
-  if (d_.position != checkpoints::PositionKind::rotary) {
+  if (d_.position != model::PositionKind::rotary) {
     change.drops.push_back(&Stream::positions);
   }
   list_.add<Embedding>(
       std::move(rest),
       [](const Embedding& embedding, Stream& stream) {
-        stream.hidden = embedding.finish(
+        stream.hidden = embedding.forward(
             stream.hidden,
             {stream.positions, stream.token_types});
       },
       change);
 }
 
-void LayerBuilder::add_stack(const StackOptions& stack, const Place& place) {
+void LayerBuilder::add_stack(const Stack& stack) {
   const nn::LayerContext context = stack_context(
-      place.name.empty() ? context_ : context_.in(place.name),
+      stack.name.empty() ? context_ : context_.in(stack.name),
       stack.layers);
-  if (d_.position == checkpoints::PositionKind::relative) {
-    add_relative_positions(context, place.name, stack.role);
+  if (d_.position == model::PositionKind::relative) {
+    add_relative_positions(context, stack);
   }
-  add_blocks(context, stack, place);
-  if (d_.norm_place == checkpoints::NormPlace::before) {
-    add_final_norm(context, place);
+  add_blocks(context, stack);
+  if (d_.norm_place == model::NormPlace::before) {
+    add_final_norm(context, stack);
   }
 }
 
 void LayerBuilder::add_relative_positions(
     const nn::LayerContext& context,
-    const std::string& name,
-    Role role) {
-  ModelLayer layer{.name = joined(name, "relative_bias"), .type = "embedding"};
+    const Stack& stack) {
+  StreamLayer layer = next(joined(stack.name, "relative_bias"));
   layer.build = maker<nn::RelativeBias>(
       context.in("relative_bias"),
-      relative_bias_options(d_, role));
+      relative_bias_options(d_, stack.role));
   list_.add<nn::RelativeBias>(
       std::move(layer),
       [](const nn::RelativeBias& bias, Stream& stream) {
@@ -135,61 +183,81 @@ void LayerBuilder::add_relative_positions(
 
 void LayerBuilder::add_blocks(
     const nn::LayerContext& context,
-    const StackOptions& stack,
-    const Place& place) {
+    const Stack& stack) {
   const nn::BlockOptions options = block_options(d_, stack.role);
-  const auto forward = [role = stack.role,
+  const auto prepare = [role = stack.role,
                         relative = relative_bias_options(d_, stack.role),
-                        parts = context.splits_tokens()
-                            ? context.group.size()
-                            : 1](const nn::Block& block, Stream& stream) {
-    at::Tensor bias;
+                        parts = context.splits_tokens() ? context.group.size()
+                                                        : 1](Stream& stream) {
+    stream.block_input = seen_by_blocks(stream, role);
     if (stream.relative.defined()) {
       const std::int64_t sequence = stream.hidden.size(1) * parts;
-      bias = nn::relative_bias(stream.relative, sequence, sequence, relative);
-    }
-    const nn::Block::Output output = block.forward(
-        stream.hidden,
-        block_input(stack_input(stream, role), bias, role));
-    stream.hidden = output.hidden;
-    if (output.balance_loss.defined()) {
-      stream.balance_loss =
-          with_balance_loss(stream.balance_loss, output.balance_loss.view({1}));
+      add_bias(
+          *stream.block_input,
+          nn::relative_bias(stream.relative, sequence, sequence, relative),
+          role);
     }
   };
   for (std::int64_t i = 0; i < stack.layers; ++i) {
     const std::string number = std::to_string(i);
-    ModelLayer layer{
-        .name = joined(place.name, "layers." + number),
-        .type = "block"};
+    StreamLayer layer = next(joined(stack.name, "layers." + number));
     layer.build = maker<nn::Block>(
         context.in("layers").in(number),
         block_options(options, d_, i));
+    layer.prepare = prepare;
     LayerList::Change change;
-    if (checkpoints::experts_in_layer(d_, i) > 0 &&
+    if (model::experts_in_layer(d_, i) > 0 &&
         !list_.carries(&Stream::balance_loss)) {
       change.adds = {&Stream::balance_loss};
     }
-    if (i + 1 == stack.layers) {
-      change.drops = place.drops;
+    const bool last = i + 1 == stack.layers;
+    if (last) {
+      change.drops = stack.drops;
       change.drops.push_back(&Stream::relative);
     }
-    list_.add<nn::Block>(std::move(layer), forward, change);
+    const auto dropping = std::ranges::find(dropping_layers_, i);
+    const std::int64_t row = dropping == dropping_layers_.end()
+        ? -1
+        : dropping - dropping_layers_.begin();
+    list_.add<nn::Block>(
+        std::move(layer),
+        [prepare, last, row](const nn::Block& block, Stream& stream) {
+          if (!stream.block_input) {
+            prepare(stream);
+          }
+          const nn::Block::Output output = row >= 0 && stream.kept.defined()
+              ? forward_kept(
+                    block,
+                    stream.hidden,
+                    *stream.block_input,
+                    stream.kept.select(0, row))
+              : block.forward(stream.hidden, *stream.block_input);
+          stream.hidden = output.hidden;
+          if (output.balance_loss.defined()) {
+            stream.balance_loss = with_balance_loss(
+                stream.balance_loss,
+                output.balance_loss.view({1}));
+          }
+          if (last) {
+            stream.block_input.reset();
+          }
+        },
+        change);
   }
 }
 
 void LayerBuilder::add_final_norm(
     const nn::LayerContext& context,
-    const Place& place) {
-  ModelLayer layer{.name = joined(place.name, "final_norm"), .type = "norm"};
+    const Stack& stack) {
+  StreamLayer layer = next(joined(stack.name, "final_norm"));
   layer.build =
       maker<nn::Norm>(context.in("final_norm"), d_.hidden, norm_options(d_));
   list_.add<nn::Norm>(
       std::move(layer),
-      [result = place.result](const nn::Norm& norm, Stream& stream) {
+      [result = stack.result](const nn::Norm& norm, Stream& stream) {
         stream.*result = norm.forward(stream.hidden);
       },
-      {.drops = {&Stream::hidden}, .adds = {place.result}});
+      {.drops = {&Stream::hidden}, .adds = {stack.result}});
 }
 
 void LayerBuilder::add_masked_heads() {
@@ -202,7 +270,7 @@ void LayerBuilder::add_masked_heads() {
     };
   };
   if (d_.pooler) {
-    ModelLayer layer{.name = "pooler", .type = "head"};
+    StreamLayer layer = next("pooler");
     layer.build = maker<nn::Linear>(
         context_.in("pooler"),
         nn::LinearOptions{d_.hidden, d_.hidden});
@@ -219,7 +287,7 @@ void LayerBuilder::add_masked_heads() {
         {.adds = used ? Fields{&Stream::sentences} : Fields{}});
   }
   if (d_.next_sentence_head) {
-    ModelLayer layer{.name = "next_sentence", .type = "head"};
+    StreamLayer layer = next("next_sentence");
     layer.build = maker<nn::Linear>(
         context_.in("next_sentence"),
         nn::LinearOptions{d_.hidden, 2});
@@ -230,12 +298,19 @@ void LayerBuilder::add_masked_heads() {
         });
   }
   if (d_.masked_head) {
-    ModelLayer layer{.name = "mlm", .type = "head"};
+    StreamLayer layer = next("mlm");
     layer.build = maker<MaskedHead>(context_.in("mlm"), d_);
     list_.add<MaskedHead>(
         std::move(layer),
         [join = joined_tokens()](const MaskedHead& head, Stream& stream) {
-          stream.hidden = head.forward(join(stream));
+          stream.hidden = join(stream);
+          if (stream.labels.defined() && !stream.want_logits) {
+            Asked asked(stream.hidden, stream);
+            stream.hidden = std::move(asked.hidden);
+            stream.labels = std::move(asked.labels);
+            stream.loss_mask = std::move(asked.loss_mask);
+          }
+          stream.hidden = head.forward(stream.hidden);
           stream.head_bias = head.bias().clone(); // as relative positions are
         },
         {.adds = {&Stream::head_bias}});
@@ -243,9 +318,8 @@ void LayerBuilder::add_masked_heads() {
 }
 
 void LayerBuilder::add_head() {
-  // The bias first, which is small: a stage may end behind it.
   if (!d_.tied_head || d_.head_bias) {
-    ModelLayer layer{.name = "head", .type = "head"};
+    StreamLayer layer = next("head");
     layer.build = maker<LanguageHead>(context_.in("head"), d_);
     LayerList::Change change;
     if (!d_.tied_head) {
@@ -267,7 +341,7 @@ void LayerBuilder::add_head() {
   }
   if (d_.tied_head) {
     list_.add<nn::VocabularyEmbedding>(
-        words("head"),
+        next_words(),
         [](const nn::VocabularyEmbedding& word, Stream& stream) {
           stream.head_weight = word.weight();
         },

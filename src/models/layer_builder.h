@@ -1,13 +1,18 @@
 #pragma once
 
+#include "models/block_options.h"
 #include "models/layer_list.h"
-#include "models/stack.h"
 
+#include <cairn/model/layers.h>
+
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace cairn::models {
 
-/// Adds the layers that models are made of to a list.
+/// Adds the layers that models are made of to a list, in the order of
+/// model::layers_of().
 class LayerBuilder {
  public:
   LayerBuilder(
@@ -15,41 +20,42 @@ class LayerBuilder {
       const ModelOptions& options,
       Fields inputs);
 
-  /// Words, and what comes between them and the first block.
+  /// Adds the words, and what comes between them and the first block.
   void add_embedding(Field tokens);
 
-  struct Place {
+  struct Stack {
+    std::int64_t layers = 0;
+    Role role = Role::decoder;
     std::string name{}; ///< before its parameters' names, such as "encoder"
     Field result = &Stream::hidden;
     Fields drops{}; ///< what nobody needs after the blocks
   };
-  void add_stack(const StackOptions& stack, const Place& place);
+  /// Adds blocks, with relative positions before them and a norm behind.
+  void add_stack(const Stack& stack);
 
-  /// BERT's, before the words' scores.
+  /// Adds BERT's heads, before the words' scores.
   void add_masked_heads();
 
-  /// Gives the head's parameters, so that the loss can do with the scores what
-  /// it wants. A tied head is the words' layer once more.
+  /// Adds layers that give the head's parameters, so that the loss can do with
+  /// the scores what it wants. A tied head is the words' layer once more.
   void add_head();
 
-  /// What the last layer gives.
-  const Fields& carried() const { return list_.carried(); }
-  std::vector<ModelLayer> take() { return list_.take(); }
+  const std::vector<StreamLayer>& layers() const { return list_.layers(); }
 
  private:
-  ModelLayer words(const char* type) const;
+  /// The next layer of the model, which has this name.
+  StreamLayer next(const std::string& name);
+  StreamLayer next_words();
   void add_relative_positions(
       const nn::LayerContext& context,
-      const std::string& name,
-      Role role);
-  void add_blocks(
-      const nn::LayerContext& context,
-      const StackOptions& stack,
-      const Place& place);
-  void add_final_norm(const nn::LayerContext& context, const Place& place);
+      const Stack& stack);
+  void add_blocks(const nn::LayerContext& context, const Stack& stack);
+  void add_final_norm(const nn::LayerContext& context, const Stack& stack);
 
   ModelDescription d_;
+  std::vector<model::Layer> layers_;
   nn::LayerContext context_;
+  std::vector<std::int64_t> dropping_layers_;
   LayerList list_;
 };
 

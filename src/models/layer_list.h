@@ -1,8 +1,12 @@
 #pragma once
 
 #include <cairn/models/model_layers.h>
+#include <cairn/nn/block.h>
 
+#include <functional>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace cairn::models {
 
@@ -10,60 +14,76 @@ namespace cairn::models {
 struct Stream : ModelInput {
   at::Tensor hidden{};
   at::Tensor balance_loss{}; ///< of the blocks with experts so far, [1]
-  /// The weights of relative positions, a few numbers for each head: every
-  /// block makes its bias of them, and their gradients go back the same way.
+  /// The weights of relative positions, a few numbers for each head: blocks
+  /// make their bias of them, and their gradients go back the same way.
   at::Tensor relative{};
   at::Tensor memory{};    ///< T5: what the encoder has made of its text
   at::Tensor sentences{}; ///< BERT: of the binary head
   at::Tensor head_weight{};
   at::Tensor head_bias{};
+  /// What all blocks of a stack take, made by the first of them on a stage. It
+  /// does not travel between stages.
+  std::optional<nn::BlockInput> block_input{};
 };
 
 using Field = at::Tensor Stream::*;
-/// Which of them there are, in the order in which they travel.
+/// Fields of a stream, in the order in which they travel.
 using Fields = std::vector<Field>;
 
 void read(Stream& stream, const Fields& fields, const Tensors& tensors);
 Tensors written(const Stream& stream, const Fields& fields);
+
+/// A layer that works on a stream.
+struct StreamLayer : model::Layer {
+  std::function<std::shared_ptr<torch::nn::Module>()> build{};
+  /// Changes the stream, with the module that build() made.
+  std::function<void(torch::nn::Module&, Stream&)> forward{};
+  /// Blocks: makes Stream::block_input.
+  std::function<void(Stream&)> prepare{};
+  Fields takes{}; ///< fields that are there before it
+  Fields gives{}; ///< fields that are there after it
+};
 
 /// Layers one after the other, each with what it changes in the stream.
 class LayerList {
  public:
   explicit LayerList(Fields first) : carried_(std::move(first)) {}
 
-  /// What is no longer needed afterwards, and what is there then.
+  /// Fields that are no longer needed afterwards, and that are there then.
   struct Change {
     Fields drops{};
     Fields adds{};
   };
 
-  /// `forward(module, stream)` of what `layer.build` makes.
+  /// Adds a layer that calls `forward(module, stream)` with the `Module` that
+  /// `layer.build` makes.
   template <typename Module, typename Forward>
-  void add(ModelLayer layer, Forward forward, const Change& change = {}) {
-    const Fields before = carried_;
+  void add(StreamLayer layer, Forward forward, const Change& change = {}) {
+    layer.takes = carried_;
     apply(change);
-    layer.forward = [before,
-                     after = carried_,
-                     forward](torch::nn::Module& module, const Tensors& given) {
-      Stream stream;
-      read(stream, before, given);
+    layer.gives = carried_;
+    layer.forward = [forward, drops = change.drops, adds = change.adds](
+                        torch::nn::Module& module,
+                        Stream& stream) {
       forward(dynamic_cast<Module&>(module), stream);
-      return written(stream, after);
+      drop(stream, drops, adds);
     };
     layers_.push_back(std::move(layer));
   }
 
-  /// Whether the last layer gives that.
+  /// True if the last layer gives that field.
   bool carries(Field field) const;
-  /// What the last layer gives.
-  const Fields& carried() const { return carried_; }
-  std::vector<ModelLayer> take() { return std::move(layers_); }
+  const std::vector<StreamLayer>& layers() const { return layers_; }
 
  private:
   void apply(const Change& change);
+  static void drop(Stream& stream, const Fields& drops, const Fields& adds);
 
   Fields carried_;
-  std::vector<ModelLayer> layers_;
+  std::vector<StreamLayer> layers_;
 };
+
+/// The layer as a stage of a pipeline runs it, whose streams are tensors.
+ModelLayer pipeline_layer(StreamLayer layer);
 
 } // namespace cairn::models

@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <cairn/base/error.h>
-#include <cairn/checkpoint/model_parameters.h>
+#include <cairn/model/parameters.h>
 #include <cairn/nn/parameter_slices.h>
 #include <fmt/format.h>
 #include <torch/nn/module.h>
@@ -17,10 +17,10 @@ namespace cairn::models {
 namespace {
 
 void check_known(
-    const checkpoints::ModelDescription& description,
+    const model::ModelDescription& description,
     const checkpoints::NamedTensors& tensors) {
   std::set<std::string> known;
-  for (const auto& parameter : checkpoints::model_parameters(description)) {
+  for (const auto& parameter : model::model_parameters(description)) {
     known.insert(parameter.name);
   }
   for (const auto& [name, tensor] : tensors) {
@@ -52,7 +52,7 @@ void copy_slice(
 
 void load_weights(
     torch::nn::Module& model,
-    const checkpoints::ModelDescription& description,
+    const model::ModelDescription& description,
     const checkpoints::NamedTensors& tensors) {
   const at::NoGradGuard no_grad;
   check_known(description, tensors);

@@ -21,7 +21,7 @@ void check_masked_heads(const ModelDescription& d) {
 MaskedHead::MaskedHead(
     const nn::LayerContext& context,
     const ModelDescription& d)
-    : activation_(activation_of(d)) {
+    : activation_(d.activation) {
   dense_ = register_module(
       "dense",
       std::make_shared<nn::Linear>(
@@ -38,7 +38,7 @@ MaskedHead::MaskedHead(
       context,
       "bias",
       vocabulary_of(d).shape(context.group, std::nullopt),
-      nn::StartValue::zero);
+      model::InitialLaw::zero);
 }
 
 at::Tensor MaskedHead::forward(const at::Tensor& x) const {

@@ -21,7 +21,7 @@ class MaskedHead : public nn::Layer {
   const at::Tensor& bias() const { return bias_; }
 
  private:
-  nn::Activation activation_;
+  model::ActivationKind activation_;
   std::shared_ptr<nn::Linear> dense_;
   std::shared_ptr<nn::Norm> norm_;
   at::Tensor bias_;

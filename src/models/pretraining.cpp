@@ -81,14 +81,14 @@ ModelInput pretraining_input(
     const data::TensorBatch& batch,
     const PretrainingOptions& options) {
   switch (d.family) {
-    case checkpoints::ModelFamily::gpt2:
-    case checkpoints::ModelFamily::llama:
+    case model::ModelFamily::gpt2:
+    case model::ModelFamily::llama:
       return gpt_input(batch, options);
-    case checkpoints::ModelFamily::bert:
-    case checkpoints::ModelFamily::roberta:
+    case model::ModelFamily::bert:
+    case model::ModelFamily::roberta:
       return has_field(batch, "text") ? bert_input(d, batch)
                                       : mlm_input(d, batch);
-    case checkpoints::ModelFamily::t5:
+    case model::ModelFamily::t5:
       return t5_input(batch);
   }
   throw InternalError({.what = "a model family without a pretraining loss"});

@@ -3,8 +3,8 @@
 namespace cairn::models {
 
 bool counts_text(const ModelDescription& d) {
-  return d.family == checkpoints::ModelFamily::roberta &&
-      d.position_offset > 0 && d.pad_token.has_value();
+  return d.family == model::ModelFamily::roberta && d.position_offset > 0 &&
+      d.pad_token.has_value();
 }
 
 at::Tensor text_positions(const at::Tensor& tokens, const ModelDescription& d) {

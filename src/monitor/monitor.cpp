@@ -67,7 +67,7 @@ void Monitor::iteration(const IterationRecord& record) {
 
 void Monitor::validation(const ValidationValues& values) {
   write(values);
-  flush(); // seldom, and waited for
+  flush(); // rare, and people wait for it
 }
 
 void Monitor::event(const RunEvent& event) {
@@ -108,7 +108,7 @@ void Monitor::attempt(Channel& channel, const Action& action) {
   try {
     action(*channel.sink);
     if (channel.lost > 0) {
-      channel.sink->flush(); // or nothing shows that it can be written to
+      channel.sink->flush(); // shows whether writing works again
       logger_.warning("{}: written again, with a gap", channel.what);
       channel.lost = 0;
     }

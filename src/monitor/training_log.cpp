@@ -1,9 +1,9 @@
 #include <cairn/monitor/training_log.h>
 
 #include "base/terminal.h"
-#include "monitor/iteration_interval.h"
-#include "monitor/live_display.h"
-#include "monitor/work_done.h"
+#include "monitor/display/live_display.h"
+#include "monitor/measures/iteration_interval.h"
+#include "monitor/measures/work_done.h"
 
 #include <algorithm>
 #include <chrono>
@@ -15,7 +15,7 @@ namespace cairn::monitor {
 namespace {
 
 constexpr std::chrono::milliseconds redraw_pause{100};
-/// Over which the live display averages its speed.
+/// The time over which the live display averages its speed.
 constexpr double recent_milliseconds = 10'000;
 
 } // namespace
@@ -24,20 +24,21 @@ struct TrainingLog::State {
   Options options;
   Monitor monitor;
   SpeedOptions speed_options;
-  Timer training; ///< runs, but for pauses
+  Timer training; ///< runs, except in pauses
   IterationInterval interval{};
-  double interval_begin = 0; ///< of `training`, in milliseconds
+  double interval_begin = 0; ///< value of `training`, in milliseconds
 
-  /// None: lines are written instead.
+  /// Null when lines are written instead.
   std::unique_ptr<LiveDisplay> display{};
-  /// Lines take another way to the terminal than the drawing.
+  /// Set when the launcher lends its terminal: lines then reach the terminal by
+  /// another way than the drawing.
   std::optional<LentTerminal> lent{};
   TrainingView view;
   TrainingMoment moment{};
   Clock::time_point next_draw{};
   WorkDone work{};
   struct Mark {
-    double time = 0; ///< of `training`, in milliseconds
+    double time = 0; ///< value of `training`, in milliseconds
     WorkDone work{};
   };
   std::deque<Mark> recent{Mark{}};

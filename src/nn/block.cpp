@@ -10,9 +10,9 @@ Block::Block(const LayerContext& context, const BlockOptions& options)
     : options_(options),
       group_(context.group),
       held_(context.splits_tokens() ? Held::split : Held::replicated) {
-  const bool before = options.norm_place == NormPlace::before;
+  const bool before = options.norm_place == model::NormPlace::before;
   if (options.cross_attention && !before) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "cross attention goes with norms before it, not after"});
   }
   const auto norm = [&](const std::string& name) {
@@ -56,8 +56,9 @@ Block::Block(const LayerContext& context, const BlockOptions& options)
 
 Block::Output Block::forward(const at::Tensor& x, const BlockInput& input)
     const {
-  return options_.norm_place == NormPlace::before ? norms_before(x, input)
-                                                  : norms_after(x, input);
+  return options_.norm_place == model::NormPlace::before
+      ? norms_before(x, input)
+      : norms_after(x, input);
 }
 
 Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)

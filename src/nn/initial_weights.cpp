@@ -11,14 +11,15 @@
 namespace cairn::nn {
 namespace {
 
-/// Elements that lie in a row both here and in the whole parameter.
+/// Elements that are contiguous both here and in the whole parameter.
 struct Run {
-  std::int64_t local = 0; ///< first element, here
-  std::int64_t whole = 0; ///< the same element there
+  std::int64_t local = 0; ///< first element, in the local part
+  std::int64_t whole = 0; ///< the same element, in the whole
   std::int64_t length = 0;
 };
 
-/// Rows beyond the whole parameter's end, which are padding, are in no run.
+/// The runs of a shape. Rows beyond the end of the whole parameter are padding
+/// and in no run.
 std::vector<Run> runs_of(const SlicedShape& shape) {
   const std::size_t dims = shape.whole.size();
   std::vector<std::int64_t> size = shape.local;
@@ -26,9 +27,9 @@ std::vector<Run> runs_of(const SlicedShape& shape) {
       shape.whole[0] - shape.offset[0],
       0,
       shape.local[0]);
-  // From `first` on the dimensions are whole, but for that one itself.
+  // All dimensions after `first` are whole.
   std::size_t first = dims - 1;
-  std::int64_t behind = 1; // elements for each step along it
+  std::int64_t behind = 1; // elements per step along `first`
   while (first > 0 && shape.local[first] == shape.whole[first]) {
     behind *= shape.whole[first--];
   }
@@ -76,22 +77,22 @@ void InitialWeights::fill(
     at::Tensor& local,
     const std::string& name,
     const SlicedShape& shape,
-    StartValue start) const {
+    model::InitialLaw law) const {
   const at::NoGradGuard no_grad;
-  if (start == StartValue::zero) {
+  if (law == model::InitialLaw::zero) {
     local.zero_();
     return;
   }
-  if (start == StartValue::one) {
+  if (law == model::InitialLaw::one) {
     local.fill_(1);
     return;
   }
-  const double chosen = start == StartValue::normal ? std : output_std;
+  const double chosen = law == model::InitialLaw::normal ? std : output_std;
   const CounterRandom random(seed, name);
   const at::Tensor values = local.is_cpu() && local.scalar_type() == at::kFloat
       ? local
       : at::empty(shape.local, at::kFloat);
-  values.zero_(); // padding stays so
+  values.zero_(); // padding stays zero
   for (const Run& run : runs_of(shape)) {
     fill_run(
         values.mutable_data_ptr<float>(),

@@ -17,15 +17,15 @@ at::Tensor Layer::add_parameter(
     const LayerContext& context,
     const std::string& name,
     const SlicedShape& shape,
-    StartValue start,
+    model::InitialLaw law,
     Gradient gradient) {
   at::Tensor values = at::empty(
       shape.local,
       at::TensorOptions(context.dtype).device(context.device));
   if (context.initial) {
-    context.initial->fill(values, context.in(name).path, shape, start);
+    context.initial->fill(values, context.in(name).path, shape, law);
   } else if (!shape.is_whole()) {
-    values.zero_(); // padding stays so
+    values.zero_(); // padding stays zero
   }
   if (!shape.is_whole()) {
     slices_.push_back({name, shape.whole, shape.offset});

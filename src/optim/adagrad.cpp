@@ -15,7 +15,8 @@ void Adagrad::update(
     const Stretch& stretch,
     const GroupValues& values,
     const StepValues& step,
-    Place place) const {
+    Place place,
+    float*) const {
   const double slowed =
       1 + static_cast<double>(step.step - 1) * options_.lr_decay;
   const kernels::Adagrad formula{

@@ -9,7 +9,7 @@ struct AdagradOptions {
   double initial_accumulator = 0;
 };
 
-/// As torch.optim.Adagrad.
+/// Adagrad with the formula of torch.optim.Adagrad.
 class Adagrad final : public Rule {
  public:
   explicit Adagrad(AdagradOptions options) : options_(options) {}
@@ -23,7 +23,8 @@ class Adagrad final : public Rule {
       const Stretch& stretch,
       const GroupValues& values,
       const StepValues& step,
-      Place place) const override;
+      Place place,
+      float* direction) const override;
 
  private:
   AdagradOptions options_;

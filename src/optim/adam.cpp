@@ -18,7 +18,8 @@ void Adam::update(
     const Stretch& stretch,
     const GroupValues& values,
     const StepValues& step,
-    Place place) const {
+    Place place,
+    float*) const {
   const double beta1 = values.betas[0];
   const double beta2 = values.betas[1];
   double first = 1;

@@ -21,7 +21,8 @@ class Adam final : public Rule {
       const Stretch& stretch,
       const GroupValues& values,
       const StepValues& step,
-      Place place) const override;
+      Place place,
+      float* direction) const override;
 
  private:
   AdamOptions options_;

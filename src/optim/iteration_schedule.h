@@ -9,8 +9,8 @@
 
 namespace cairn::optim {
 
-/// What DeepSpeed's schedules have in common: they count iterations, and are
-/// at `last_batch_iteration` before their first step.
+/// Base of DeepSpeed's schedules, which count iterations and are at
+/// `last_batch_iteration` before their first step.
 class IterationSchedule : public Schedule {
  public:
   std::vector<GroupValuesPatch> at(std::int64_t done) const final;
@@ -22,7 +22,7 @@ class IterationSchedule : public Schedule {
   std::size_t groups() const { return groups_; }
 
  private:
-  /// What holds once `iteration` is the last one done; -1 is the start.
+  /// Values once `iteration` is the last one done; -1 is the start.
   virtual GroupValuesPatch values(std::size_t group, std::int64_t iteration)
       const = 0;
 
@@ -30,8 +30,8 @@ class IterationSchedule : public Schedule {
   std::int64_t last_batch_iteration_;
 };
 
-/// One number for each of `groups`. Throws ConfigError where there are neither
-/// one nor as many.
+/// One number for each of `groups`. Throws ConfigError unless `values` has one
+/// number, or one for each group.
 std::vector<double> spread(
     const PerGroup& values,
     std::size_t groups,

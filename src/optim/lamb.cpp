@@ -1,4 +1,4 @@
-#include <cairn/optim/lamb.h>
+#include "optim/lamb.h"
 
 #include <algorithm>
 #include <array>
@@ -15,12 +15,12 @@ std::span<const std::string_view> Lamb::state_names() const {
   return names;
 }
 
-void Lamb::direction(
+void Lamb::update(
     const Stretch& stretch,
     const GroupValues& values,
     const StepValues& step,
     Place place,
-    float* out) const {
+    float* direction) const {
   const auto [beta1, beta2] = values.betas;
   const kernels::LambDirection formula{
       .gradient_factor = rounded(step.gradient_factor),
@@ -30,39 +30,30 @@ void Lamb::direction(
       .one_minus_beta2 = rounded(1 - beta2),
       .eps = rounded(values.eps),
       .weight_decay = rounded(values.weight_decay)};
-  run_formula(stretch, formula, place, out);
+  run_formula(stretch, formula, place, direction);
 }
 
-double Lamb::trust_ratio(double weight_squares, double direction_squares)
-    const {
-  if (weight_squares == 0 || direction_squares == 0) {
+double Lamb::trust_ratio(const WholeParameter& whole) const {
+  if (whole.weight_squares == 0 || whole.direction_squares == 0) {
     return 1;
   }
   return std::clamp(
-      std::sqrt(weight_squares) / std::sqrt(direction_squares),
+      std::sqrt(whole.weight_squares) / std::sqrt(whole.direction_squares),
       options_.min_coefficient,
       options_.max_coefficient);
 }
 
-void Lamb::apply(
-    const Stretch& stretch,
-    const float* direction,
-    double trust_ratio,
+Descent Lamb::descent(
+    const WholeParameter& whole,
     const GroupValues& values,
-    const StepValues& step,
-    Place place) const {
+    const StepValues& step) const {
   double correction = 1;
   if (options_.bias_correction) {
     const auto power = static_cast<double>(step.step);
     correction = std::sqrt(1 - std::pow(values.betas[1], power)) /
         (1 - std::pow(values.betas[0], power));
   }
-  Stretch along = stretch;
-  along.gradients = direction;
-  along.gradient_type = Element::fp32;
-  const kernels::Descent formula{
-      .step_size = rounded(values.lr * correction * trust_ratio)};
-  run_formula(along, formula, place);
+  return {.step_size = values.lr * correction * trust_ratio(whole)};
 }
 
 } // namespace cairn::optim

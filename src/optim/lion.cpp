@@ -15,7 +15,8 @@ void Lion::update(
     const Stretch& stretch,
     const GroupValues& values,
     const StepValues& step,
-    Place place) const {
+    Place place,
+    float*) const {
   const auto [beta1, beta2] = values.betas;
   const kernels::Lion formula{
       .gradient_factor = rounded(step.gradient_factor),

@@ -12,7 +12,8 @@ class Lion final : public Rule {
       const Stretch& stretch,
       const GroupValues& values,
       const StepValues& step,
-      Place place) const override;
+      Place place,
+      float* direction) const override;
 };
 
 } // namespace cairn::optim

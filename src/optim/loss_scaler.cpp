@@ -10,8 +10,8 @@ namespace {
 
 constexpr double factor = 2;
 
-/// DeepSpeed grows when this many clean steps lie behind, not counting the
-/// one that just ended.
+/// True when DeepSpeed's scale grows: after this many clean steps, not counting
+/// the one that just ended.
 bool grows(
     std::int64_t iteration,
     std::int64_t last_overflow,

@@ -1,6 +1,4 @@
 #include <cairn/base/error.h>
-#include <cairn/optim/lamb.h>
-#include <cairn/optim/muon.h>
 #include <cairn/optim/rule.h>
 #include <fmt/format.h>
 
@@ -11,7 +9,9 @@
 
 #include "optim/adagrad.h"
 #include "optim/adam.h"
+#include "optim/lamb.h"
 #include "optim/lion.h"
+#include "optim/muon.h"
 #include "optim/sgd.h"
 
 namespace cairn::optim {
@@ -27,7 +27,8 @@ struct Kind {
   std::unique_ptr<Rule> (*make)(const OptimizerParams&);
 };
 
-/// As DeepSpeed: AdamW always, and Adam unless it is told not to.
+/// True when weight decay is decoupled, by DeepSpeed's rule: always for AdamW,
+/// and for Adam unless it is told not to.
 bool decoupled(std::string_view type, const OptimizerParams& params) {
   return type == "adamw" || params.adam_w_mode.value_or(true);
 }
@@ -99,7 +100,7 @@ std::unique_ptr<Rule> make_muon(const OptimizerParams& params) {
 }
 
 const std::array<Kind, 7>& kinds() {
-  // Adam, Adagrad, Lamb, Lion and Muon: DeepSpeed's defaults; SGD: PyTorch's.
+  // The defaults are PyTorch's for SGD, DeepSpeed's for the others.
   static const std::array<Kind, 7> all{{
       {"adam", {}, make_adam<false>},
       {"adamw", {}, make_adam<true>},
@@ -159,7 +160,7 @@ GroupValues default_values(const OptimizerConfig& config) {
   const bool adam = kind.name == "adam" || kind.name == "adamw";
   if (adam && params.torch_adam.value_or(false) &&
       decoupled(kind.name, params)) {
-    values.weight_decay = 0.01; // torch.optim.AdamW's
+    values.weight_decay = 0.01; // the default of torch.optim.AdamW
   }
   const auto lr =
       kind.name == "muon" && params.muon_lr ? params.muon_lr : params.lr;

@@ -36,13 +36,14 @@ void require(bool present, std::string_view key) {
 Warmup warmup_of(const SchedulerParams& params) {
   Warmup warmup;
   take(warmup.steps, params.warmup_num_steps);
-  if (params.warmup_type == "linear") { // anything else is log, as DeepSpeed's
+  if (params.warmup_type == "linear") {
+    // Any other value means log, as in DeepSpeed.
     warmup.shape = WarmupShape::linear;
   }
   return warmup;
 }
 
-/// WarmupLR's and WarmupDecayLR's.
+/// Fills in the options of WarmupLR and WarmupDecayLR.
 template <typename Options>
 requires requires(Options options) {
   options.warmup;
@@ -84,7 +85,7 @@ template <typename Options>
 using Maker =
     std::unique_ptr<Schedule>(const Options&, std::span<const double>);
 
-/// What several schedules have is filled in here.
+/// Makes a schedule. Options that several schedules have are filled in here.
 template <typename Options, Maker<Options> maker>
 std::unique_ptr<Schedule> make(
     const SchedulerParams& params,

@@ -4,7 +4,7 @@
 namespace cairn::optim {
 namespace {
 
-/// Lengths that people give in iterations, samples or tokens.
+/// Converts lengths that people give in iterations, samples or tokens.
 class Samples {
  public:
   Samples(const config::Flags& flags, std::int64_t batch)

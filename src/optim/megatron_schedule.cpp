@@ -9,7 +9,7 @@
 namespace cairn::optim {
 namespace {
 
-/// Half a cosine from 1 at 0 to 0 at 1.
+/// Half a cosine, from 1 at ratio 0 to 0 at ratio 1.
 double cosine(double ratio) {
   return 0.5 * (std::cos(std::numbers::pi * ratio) + 1.0);
 }
@@ -71,7 +71,8 @@ class MegatronSchedule final : public Schedule {
     return min_lr + height(done) * (max_lr - min_lr);
   }
 
-  /// From 1 at the end of the warm-up to 0 at the end of the decay.
+  /// Height of the curve, from 1 at the end of the warm-up to 0 at the end of
+  /// the decay.
   double height(std::int64_t done) const {
     const double warmup = options_.warmup_samples;
     const double ratio = (static_cast<double>(done) - warmup) /

@@ -1,4 +1,4 @@
-#include <cairn/optim/muon.h>
+#include "optim/muon.h"
 
 #include <algorithm>
 #include <array>
@@ -9,27 +9,11 @@
 
 namespace cairn::optim {
 
-Muon::Muon(MuonOptions options)
-    : options_(options), rest_(std::make_unique<Adam>(AdamOptions{})) {}
+namespace {
 
-Muon::~Muon() = default;
-
-std::span<const std::string_view> Muon::state_names() const {
-  // The second is Adam's alone, of the parameters that Muon leaves to it; Adam
-  // keeps its first average where matrices keep their momentum.
-  static constexpr std::array<std::string_view, 2> names{
-      "momentum_buffer",
-      "exp_avg_sq"};
-  return names;
-}
-
-std::size_t Muon::states_of(
+bool is_hidden_matrix(
     std::string_view name,
-    std::span<const std::int64_t> shape) const {
-  return takes(name, shape) ? 1 : state_names().size();
-}
-
-bool Muon::takes(std::string_view name, std::span<const std::int64_t> shape) {
+    std::span<const std::int64_t> shape) {
   // Names of embeddings and output layers in GPT-2, Megatron, Llama and BERT.
   static constexpr std::array<std::string_view, 6>
       outer{"embed", "wte", "wpe", "lm_head", "output_layer", "classifier"};
@@ -39,12 +23,39 @@ bool Muon::takes(std::string_view name, std::span<const std::int64_t> shape) {
          });
 }
 
-void Muon::momentum(
+} // namespace
+
+Muon::Muon(MuonOptions options)
+    : options_(options), rest_(std::make_unique<Adam>(AdamOptions{})) {}
+
+std::span<const std::string_view> Muon::state_names() const {
+  // The second state is only for the parameters that Muon leaves to Adam. Their
+  // first average is kept where matrices keep their momentum.
+  static constexpr std::array<std::string_view, 2> names{
+      "momentum_buffer",
+      "exp_avg_sq"};
+  return names;
+}
+
+std::size_t Muon::states_of(
+    std::string_view name,
+    std::span<const std::int64_t> shape) const {
+  return is_hidden_matrix(name, shape) ? 1 : state_names().size();
+}
+
+const Rule& Muon::rule_for(
+    std::string_view name,
+    std::span<const std::int64_t> shape) const {
+  return is_hidden_matrix(name, shape) ? static_cast<const Rule&>(*this)
+                                       : *rest_;
+}
+
+void Muon::update(
     const Stretch& stretch,
     const GroupValues& values,
     const StepValues& step,
     Place place,
-    float* out) const {
+    float* direction) const {
   const double beta = values.momentum;
   const bool nesterov = options_.nesterov;
   const kernels::MuonMomentum formula{
@@ -53,24 +64,18 @@ void Muon::momentum(
       .one_minus_beta = rounded(1 - beta),
       .momentum_part = rounded(nesterov ? beta : 1),
       .gradient_part = rounded(nesterov ? 1 - beta : 0)};
-  run_formula(stretch, formula, place, out);
+  run_formula(stretch, formula, place, direction);
 }
 
-void Muon::apply(
-    const Stretch& stretch,
-    const float* direction,
-    std::int64_t rows,
-    std::int64_t columns,
+Descent Muon::descent(
+    const WholeParameter& whole,
     const GroupValues& values,
-    Place place) const {
-  const double tall = static_cast<double>(rows) / static_cast<double>(columns);
-  Stretch along = stretch;
-  along.gradients = direction;
-  along.gradient_type = Element::fp32;
-  const kernels::Descent formula{
-      .decay = rounded(values.lr * values.weight_decay),
-      .step_size = rounded(values.lr * std::sqrt(std::max(1.0, tall)))};
-  run_formula(along, formula, place);
+    const StepValues&) const {
+  const double tall =
+      static_cast<double>(whole.rows) / static_cast<double>(whole.columns);
+  return {
+      .decay = values.lr * values.weight_decay,
+      .step_size = values.lr * std::sqrt(std::max(1.0, tall))};
 }
 
 } // namespace cairn::optim

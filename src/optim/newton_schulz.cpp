@@ -10,7 +10,7 @@
 namespace cairn::optim {
 namespace {
 
-/// The little that orthogonal() asks of a matrix.
+/// A matrix with the few operations that orthogonal() needs.
 class Matrix {
  public:
   Matrix(std::int64_t rows, std::int64_t columns)
@@ -41,7 +41,8 @@ class Matrix {
     return result;
   }
 
-  /// Row by row as sums of the other's rows, in blocks that stay in the cache.
+  /// Computes each row as a sum of the other matrix's rows, in blocks that stay
+  /// in the cache.
   Matrix matmul(const Matrix& other) const {
     constexpr std::int64_t block = 128;
     Matrix result(rows_, other.columns_);

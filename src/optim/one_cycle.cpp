@@ -77,7 +77,8 @@ class OneCycle final : public IterationSchedule {
     return static_cast<double>(iteration) < total_;
   }
 
-  /// From 0 up to 1 and back, in stairs where there are any.
+  /// Height of the cycle, from 0 up to 1 and back, in stairs where there are
+  /// any.
   double height(std::int64_t iteration) const {
     const auto now = static_cast<double>(iteration + 1);
     const double cycle = std::floor(1 + now / total_);

@@ -1,16 +1,33 @@
-#include <cairn/base/error.h>
 #include <cairn/optim/rule.h>
-#include <fmt/format.h>
+
+#include "optim/run_formula.h"
 
 namespace cairn::optim {
 
 Rule::~Rule() = default;
 
-void Rule::update(const Stretch&, const GroupValues&, const StepValues&, Place)
-    const {
-  throw InternalError(
-      {.what = fmt::format("{} cannot be updated element by element", name()),
-       .remedy = "see its own header"});
+Descent Rule::descent(
+    const WholeParameter&,
+    const GroupValues& values,
+    const StepValues&) const {
+  return {.step_size = values.lr};
+}
+
+void Rule::apply(
+    const Stretch& stretch,
+    const float* direction,
+    const WholeParameter& whole,
+    const GroupValues& values,
+    const StepValues& step,
+    Place place) const {
+  const Descent how = descent(whole, values, step);
+  Stretch along = stretch;
+  along.gradients = direction;
+  along.gradient_type = Element::fp32;
+  const kernels::Descent formula{
+      .decay = rounded(how.decay),
+      .step_size = rounded(how.step_size)};
+  run_formula(along, formula, place);
 }
 
 } // namespace cairn::optim

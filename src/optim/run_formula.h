@@ -8,7 +8,8 @@
 
 namespace cairn::optim {
 
-/// Applies a kernel's formula where the stretch lies; see kernels/cpu/cpu.h.
+/// Applies a kernel's formula on the device of the stretch; see
+/// kernels/cpu/cpu.h.
 template <class Formula>
 void run_formula(
     const Stretch& stretch,

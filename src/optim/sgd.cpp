@@ -15,7 +15,8 @@ void Sgd::update(
     const Stretch& stretch,
     const GroupValues& values,
     const StepValues& step,
-    Place place) const {
+    Place place,
+    float*) const {
   const float factor = rounded(step.gradient_factor);
   const float l2 = rounded(values.weight_decay);
   const float step_size = rounded(values.lr);
@@ -27,7 +28,7 @@ void Sgd::update(
     run_formula(stretch, formula, place);
     return;
   }
-  // The first gradient is the momentum, without dampening.
+  // The momentum starts as the first gradient, without dampening.
   const bool first = step.step == 1;
   const bool nesterov = options_.nesterov;
   const kernels::Sgd formula{

@@ -5,12 +5,12 @@
 namespace cairn::optim {
 
 struct SgdOptions {
-  bool momentum = false; ///< whether there is one; the groups say how much
+  bool momentum = false; ///< there is momentum; the groups say how much
   bool nesterov = false;
   double dampening = 0;
 };
 
-/// Gradient descent as torch.optim.SGD.
+/// Gradient descent with the formula of torch.optim.SGD.
 class Sgd final : public Rule {
  public:
   explicit Sgd(SgdOptions options) : options_(options) {}
@@ -21,7 +21,8 @@ class Sgd final : public Rule {
       const Stretch& stretch,
       const GroupValues& values,
       const StepValues& step,
-      Place place) const override;
+      Place place,
+      float* direction) const override;
 
  private:
   SgdOptions options_;

@@ -18,7 +18,7 @@ namespace {
        .remedy = "write it like \"0:768 250B:1536\""});
 }
 
-/// `250B`, `0.1K`, `768`.
+/// Reads numbers such as `250B`, `0.1K` and `768`.
 std::int64_t parse_number(std::string_view text, std::string_view entry) {
   static constexpr std::string_view suffixes = "KMBT";
   double multiplier = 1;
@@ -36,7 +36,7 @@ std::int64_t parse_number(std::string_view text, std::string_view entry) {
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), value);
   value *= multiplier;
-  // Up to 2^53 samples; also refuses inf and nan.
+  // At most 2^53 samples; the test also refuses inf and nan.
   if (error != std::errc() || end != digits.data() + digits.size() ||
       !(value >= 0 && value <= 0x1p53)) {
     refuse(

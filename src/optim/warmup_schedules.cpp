@@ -11,8 +11,8 @@
 namespace cairn::optim {
 namespace {
 
-/// The way up, from 0 to 1. One step is taken for two, since a logarithm of
-/// one cannot be divided by.
+/// The warm-up, from 0 to 1. A length of one step is taken as two, since one
+/// cannot divide by the logarithm of one.
 class WarmupCurve {
  public:
   explicit WarmupCurve(const Warmup& warmup)
@@ -39,7 +39,7 @@ class WarmupCurve {
   WarmupShape shape_;
 };
 
-/// WarmupLR, and with a total WarmupDecayLR.
+/// WarmupLR; with `total_steps` it is WarmupDecayLR.
 class WarmupLr final : public IterationSchedule {
  public:
   WarmupLr(

@@ -148,7 +148,7 @@ void BatchRun::keep(const Tensors& losses) {
   const at::Tensor& loss = losses.front();
   const bool trainable = !schedule_.trains || loss.requires_grad();
   if (!loss.defined() || loss.numel() != 1 || !trainable) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "a pipeline's loss has one element and, in training, a "
                  "gradient",
          .values = !loss.defined() ? "undefined"
@@ -227,7 +227,7 @@ void BatchRun::weight_gradients(Buffer& buffer) {
 void BatchRun::run_backward(Roots roots, const Hooks::Pass& before) {
   const bool last = ++passes_done_ == passes_;
   if (last) {
-    // As if the copies were part of this graph.
+    // The copies' gradients count as if the copies were part of this graph.
     for (const auto& [parameter, gradient] : tied_gradients_) {
       roots.edges.push_back(gradient_edge(parameter));
       roots.gradients.push_back(gradient);

@@ -23,12 +23,12 @@ struct Links {
 /// One stage's way through the instructions for one batch.
 class BatchRun {
  public:
-  /// What it works with.
+  /// What the run works with.
   struct Parts {
     PipelineModule& module;
     const Hooks& hooks;
     at::Device device;
-    std::vector<Links>& links; ///< of each chunk
+    std::vector<Links>& links; ///< one for each chunk
     TiedWeights& ties;
   };
   enum class Wanted { losses, outputs };
@@ -41,8 +41,7 @@ class BatchRun {
 
   void run();
 
-  /// The mean of the losses and of their parts, on the last stage; zeros
-  /// elsewhere.
+  /// Means of the loss and of its parts on the last stage; zeros elsewhere.
   at::Tensor losses() const;
   std::vector<Tensors> take_outputs() { return std::move(outputs_); }
   int most_live_activations() const { return most_live_; }
@@ -55,12 +54,13 @@ class BatchRun {
     Tensors labels;
     Tensors outputs; ///< until they are sent
     Layouts gradients_expected;
-    /// Where backward begins. Not the outputs: their values are not needed.
+    /// Edges where backward begins. Not the outputs, whose values are not
+    /// needed.
     std::vector<torch::autograd::Edge> roots;
     std::optional<Arriving> gradient;
     at::Tensor loss;
     Tensors input_gradients; ///< until they are sent
-    /// Of weights, if the schedule splits backward.
+    /// Gradients of weights that were put off, if the schedule splits backward.
     std::shared_ptr<nn::DeferredGradients> deferred;
   };
 
@@ -71,7 +71,7 @@ class BatchRun {
   void backward(Buffer& buffer, int chunk);
   void send_gradient(Buffer& buffer, Channel& previous);
   void weight_gradients(Buffer& buffer);
-  /// A pass that adds to gradients; `roots` are where it begins.
+  /// Where a pass that adds to gradients begins.
   struct Roots {
     std::vector<torch::autograd::Edge> edges;
     Tensors gradients;
@@ -85,9 +85,9 @@ class BatchRun {
   const Wanted wanted_;
   std::vector<Buffer> buffers_;
   std::vector<std::pair<at::Tensor, at::Tensor>> tied_gradients_;
-  at::Tensor loss_sums_; ///< of the loss and of its parts
+  at::Tensor loss_sums_; ///< sums of the loss and of its parts
   std::vector<Tensors> outputs_;
-  const int passes_; ///< that add to gradients
+  const int passes_; ///< passes that add to gradients
   int passes_done_ = 0;
   int live_ = 0;
   int most_live_ = 0;

@@ -71,7 +71,7 @@ Layouts layouts_of(const Tensors& tensors) {
   Layouts layouts;
   for (const at::Tensor& each : tensors) {
     if (!each.defined()) {
-      throw ConfigError(
+      throw UsageError(
           {.what = "a pipeline stage cannot send an undefined tensor",
            .remedy = "let its last layer give only tensors that are there"});
     }
@@ -116,7 +116,7 @@ void Channel::announce(const Layouts& layouts) {
     return;
   }
   if (sent_ && announce_ == Announce::once) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "the activations between two pipeline stages changed",
          .where = fmt::format("to stage {}", peer_),
          .values =

@@ -12,7 +12,7 @@
 
 namespace cairn::pipeline {
 
-/// What the receiver of a tensor has to know before it comes.
+/// What the receiver of a tensor has to know before the tensor arrives.
 struct TensorLayout {
   at::ScalarType dtype{};
   bool requires_grad = false;
@@ -35,18 +35,18 @@ class Arriving {
   std::vector<distributed::Pending> pending_;
 };
 
-/// Messages that are leaving: keeps what they carry until it is gone.
+/// Messages that are leaving; keeps what they carry until it is gone.
 class Outbox {
  public:
   void add(distributed::Pending pending);
-  /// Waits for all.
+  /// Waits for all messages.
   void finish();
 
  private:
   std::deque<distributed::Pending> pending_;
 };
 
-/// Lists of tensors between this stage and another.
+/// Carries lists of tensors between this stage and another.
 class Channel {
  public:
   Channel(
@@ -61,13 +61,15 @@ class Channel {
         announce_(announce),
         outbox_(&outbox) {}
 
-  /// Returns at once.
+  /// Sends tensors, announcing them first where needed. Returns at once.
   void send(const Tensors& tensors);
-  /// Waits until the sender has said what comes, if it has to, but not until
-  /// it comes. Tensors that required a gradient there do here.
+  /// Starts to receive. Waits until the sender has announced the tensors, if it
+  /// has to, but not for the tensors themselves. Tensors that required a
+  /// gradient on the sender do so here.
   Arriving receive();
 
-  /// The same for what the other side knows without being told.
+  /// send() and receive() without an announcement: the receiver knows what
+  /// comes.
   void send_expected(const Tensors& tensors);
   Arriving receive_expected(const Layouts& layouts);
 
@@ -82,8 +84,8 @@ class Channel {
   at::Device device_;
   Announce announce_;
   Outbox* outbox_;
-  std::optional<Layouts> sent_;     ///< as the other side knows
-  std::optional<Layouts> received_; ///< as the other side has said
+  std::optional<Layouts> sent_;     ///< as the other side knows them
+  std::optional<Layouts> received_; ///< as the other side announced them
 };
 
 } // namespace cairn::pipeline

@@ -12,7 +12,7 @@ namespace cairn::pipeline {
 
 namespace {
 
-/// How far a micro batch is in a chunk of a stage.
+/// Progress of a micro batch in a chunk of a stage.
 struct Progress {
   bool loaded = false;
   bool received = false;
@@ -60,7 +60,7 @@ class StageCheck {
   int buffers() const { return most_buffers_; }
 
  private:
-  /// Whether a part of the model is the first or the last one of all.
+  /// Says whether a part of the model is the first or the last of all.
   struct Ends {
     bool first = false;
     bool last = false;
@@ -86,7 +86,7 @@ class StageCheck {
       return;
     }
     const auto& program = schedule_.stages[stage_];
-    throw ConfigError(
+    throw UsageError(
         {.what = what,
          .where = at_ < program.size()
              ? fmt::format(
@@ -215,8 +215,8 @@ class StageCheck {
     }
   }
 
-  /// A buffer belongs to one micro batch from its first instruction to its
-  /// last.
+  /// Takes a buffer, which belongs to one micro batch from its first
+  /// instruction to its last.
   void claim(int buffer, int item) {
     require(
         buffer >= 0 && buffer < schedule_.buffers[stage_],
@@ -243,10 +243,10 @@ class StageCheck {
   const std::size_t stage_;
   std::size_t at_ = 0;
   std::vector<Progress> progress_; ///< by chunk and micro batch
-  const int passes_;               ///< that give gradients
+  const int passes_;               ///< passes that give gradients
   int passes_done_ = 0;
   std::vector<int> buffer_of_; ///< by chunk and micro batch
-  std::vector<int> occupants_; ///< of the buffers
+  std::vector<int> occupants_; ///< item in each buffer
   int used_ = 0;
   int live_ = 0;
   int most_live_ = 0;
@@ -263,7 +263,7 @@ ScheduleLoad check(const Schedule& schedule) {
   if (schedule.stages.empty() || schedule.micro_batches < 1 ||
       schedule.chunks < 1 ||
       schedule.buffers.size() != schedule.stages.size()) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "a schedule without stages, micro batches or buffers",
          .where = schedule.name});
   }

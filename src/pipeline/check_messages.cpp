@@ -17,7 +17,7 @@ struct Message {
   int micro_batch = 0;
   int from = 0;
   int to = 0;
-  int part = 0; ///< of the model, that it comes from
+  int part = 0; ///< part of the model that it comes from
   bool operator==(const Message&) const = default;
 
   std::string text() const {
@@ -36,14 +36,14 @@ struct Message {
   }
 };
 
-/// In the order in which a stage takes part in them.
+/// Messages of a stage, in the order in which it takes part in them.
 std::vector<Message> messages_of(const Schedule& schedule, int stage) {
   const int stages = static_cast<int>(schedule.stages.size());
   std::vector<Message> result;
   const auto add_tied = [&](Cargo cargo, int from, int to) {
     result.push_back({cargo, 0, from, to, from});
   };
-  /// From one part of the model to the one after or before it.
+  /// Adds a message from one part of the model to the part after or before it.
   const auto add =
       [&](Cargo cargo, const Instruction& each, int from_part, int to_part) {
         result.push_back(
@@ -102,7 +102,8 @@ std::vector<Message> messages_of(const Schedule& schedule, int stage) {
 
 void check_messages(const Schedule& schedule) {
   const int stages = static_cast<int>(schedule.stages.size());
-  std::vector<std::vector<Message>> waiting; // the next one last
+  // In reverse: the next one is last.
+  std::vector<std::vector<Message>> waiting;
   std::vector<int> moving;
   for (int stage = 0; stage < stages; ++stage) {
     auto& mine = waiting.emplace_back(messages_of(schedule, stage));
@@ -134,7 +135,7 @@ void check_messages(const Schedule& schedule) {
     }
   }
   if (!stuck.empty()) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "stages wait for each other for ever",
          .where = fmt::format("schedule {}", schedule.name),
          .values = fmt::format("{}", fmt::join(stuck, "; ")),

@@ -4,9 +4,9 @@
 
 namespace cairn::pipeline {
 
-/// Throws ConfigError unless all messages of a schedule meet their other end
-/// although each blocks the stages that send and receive it. Every stage is
-/// taken to share a weight with every other.
+/// Throws UsageError unless all messages of a schedule meet their other end
+/// although each blocks the stages that send and receive it. The check assumes
+/// that every stage shares a weight with every other.
 void check_messages(const Schedule& schedule);
 
 } // namespace cairn::pipeline

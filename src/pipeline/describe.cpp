@@ -10,7 +10,7 @@
 namespace cairn::pipeline {
 namespace {
 
-/// "F3", "B3", "W3"; in a chunk "F3.1".
+/// Label of a pass: "F3", "B3" or "W3"; with chunks "F3.1".
 std::string label_of(const Pass& pass, int chunks) {
   constexpr char letters[] = {'F', 'B', 'W'};
   const char letter = letters[static_cast<int>(pass.kind)];
@@ -22,7 +22,7 @@ std::string label_of(const Pass& pass, int chunks) {
 } // namespace
 
 std::string describe(const Schedule& schedule) {
-  // Each pass one column, whatever it does.
+  // Every pass takes one column, whatever it does.
   const double column = schedule.chunks;
   const Timeline times = timeline(
       schedule,

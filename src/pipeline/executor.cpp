@@ -14,7 +14,7 @@
 namespace cairn::pipeline {
 namespace {
 
-/// Evaluation mode for as long as it lives.
+/// Keeps a module in evaluation mode for as long as it lives.
 class Evaluating {
  public:
   explicit Evaluating(torch::nn::Module& module)
@@ -52,7 +52,8 @@ struct Executor::State {
   Channel channel_to(int stage) {
     return Channel(group, stage, options.device, options.announce, outbox);
   }
-  /// Of each chunk. The first stage has another chunk behind the last stage's.
+  /// Neighbours of each chunk. The last stage's chunk is followed by the first
+  /// stage's next one.
   std::vector<Links> links() {
     const int stages = module.stages();
     std::vector<Links> result;
@@ -90,7 +91,7 @@ struct Executor::State {
     Schedule schedule = make(module.stages(), micro_batches);
     check(schedule);
     if (static_cast<int>(schedule.stages.size()) != module.stages()) {
-      throw ConfigError(
+      throw UsageError(
           {.what = "a schedule for another number of stages",
            .where = fmt::format("schedule {}", schedule.name),
            .values = fmt::format(
@@ -99,7 +100,7 @@ struct Executor::State {
                module.stages())});
     }
     if (schedule.chunks != module.chunks()) {
-      throw ConfigError(
+      throw UsageError(
           {.what = "a schedule for another number of chunks on each stage",
            .where = fmt::format("schedule {}", schedule.name),
            .values =
@@ -110,14 +111,15 @@ struct Executor::State {
     return schedules.emplace(micro_batches, std::move(schedule)).first->second;
   }
 
-  /// What others wait for must not be lost: they hear of a failure at once.
+  /// Runs `work`. If it fails, the other stages hear of it at once instead of
+  /// waiting for messages that never come.
   template <typename Work>
   void together(const char* what, const Work& work) {
     try {
       work();
       outbox.finish();
     } catch (const CommError&) {
-      throw; // they know
+      throw; // the others know
     } catch (const std::exception& error) {
       group.fail(what, reason_in(error));
       throw;
@@ -127,7 +129,7 @@ struct Executor::State {
     }
   }
 
-  /// The last stage's, for all.
+  /// Gives all stages the last stage's losses.
   at::Tensor agree_on(at::Tensor losses) {
     group.broadcast(losses, module.stages() - 1).wait();
     loss_parts.clear();
@@ -156,7 +158,7 @@ Executor::Executor(
     distributed::ProcessGroup pipeline,
     ExecutorOptions options) {
   if (pipeline.size() != module.stages() || pipeline.rank() != module.stage()) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "a pipeline module was made for another place",
          .values = fmt::format(
              "stage {} of {}; the group has rank {} of {}",

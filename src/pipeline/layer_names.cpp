@@ -12,7 +12,8 @@ struct LayerFolder : torch::nn::Module {
   using torch::nn::Module::Module;
 };
 
-/// A folder, or a layer that takes others in: "embedding" and "embedding.word".
+/// A folder, or a layer that holds other layers, as "embedding" holds
+/// "embedding.word".
 torch::nn::Module& parent_in(
     torch::nn::Module& parent,
     const std::string& name) {
@@ -74,7 +75,7 @@ void register_layer(
     }
     place(*parent, name.substr(begin), layer);
   } catch (const c10::Error& error) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "a layer's name does not do",
          .where = fmt::format("layer \"{}\"", name),
          .values = error.what_without_backtrace(),

@@ -7,9 +7,9 @@
 
 namespace cairn::pipeline {
 
-/// Makes `layer` a part of `root` so that its parameters are called
-/// `name`.parameter there; a name may have dots. With an empty name what is in
-/// the layer becomes part of `root` itself. Throws ConfigError if something of
+/// Makes `layer` a part of `root`, where its parameters are called
+/// `name`.parameter; a name may have dots. With an empty name, the content of
+/// the layer becomes part of `root` itself. Throws UsageError if something of
 /// that name is there.
 void register_layer(
     torch::nn::Module& root,

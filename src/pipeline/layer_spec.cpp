@@ -9,14 +9,14 @@ namespace cairn::pipeline {
 namespace detail {
 
 void refuse_tensors(std::size_t count) {
-  throw ConfigError(
+  throw UsageError(
       {.what = "a layer does not take as many tensors as the one before gives",
        .values = fmt::format("{} tensors", count),
        .remedy = "let its forward take that many, or a std::vector of them"});
 }
 
 std::string type_name(const std::type_info& type) {
-  // The holder's name is the one people know.
+  // Cut "Impl": people know the name of the holder.
   constexpr std::string_view suffix = "Impl";
   std::string name = c10::demangle(type.name());
   if (name.ends_with(suffix)) {
@@ -28,7 +28,7 @@ std::string type_name(const std::type_info& type) {
 void refuse_module(
     const std::type_info& wanted,
     const torch::nn::Module* given) {
-  throw ConfigError(
+  throw UsageError(
       {.what = "tied layers of one key are not of one type",
        .values = fmt::format(
            "{} and {}",
@@ -49,7 +49,7 @@ Tensors unpacked(torch::nn::AnyValue& value) {
     return held != nullptr;
   }() || ...);
   if (!found) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "a layer's forward has to return tensors",
          .values = c10::demangle(value.type_info().name())});
   }

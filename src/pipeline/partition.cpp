@@ -36,15 +36,15 @@ void check_stages(std::size_t layers, int stages) {
   }
 }
 
-/// The cheapest cuts where a stage costs cost(begin, end) and the whole what
-/// `combine` makes of its stages.
+/// The cheapest cuts, where a stage costs cost(begin, end) and `combine` makes
+/// the cost of the whole from those of its stages.
 template <typename Cost, typename Combine>
 struct Cheapest {
   std::vector<int> cuts;
   double cost = impossible;
 
   Cheapest(int layers, int stages, Cost stage_cost, Combine combine) {
-    // best[s][n]: of the first n layers on s stages.
+    // best[s][n] is the lowest cost of the first n layers on s stages.
     const auto at = [](int i) { return static_cast<std::size_t>(i); };
     std::vector<std::vector<double>> best(
         at(stages) + 1,
@@ -198,7 +198,7 @@ std::vector<int> partition_balanced(
       Cheapest(layers, stages, weight, [](double a, double b) {
         return std::max(a, b);
       }).cost;
-  // In units of the heaviest, so that squares stay in range.
+  // In units of the heaviest stage, so that squares stay in range.
   const double unit = heaviest > 0 ? heaviest : 1;
   const auto square = [&](int begin, int end) {
     const double share = weight(begin, end) / unit;

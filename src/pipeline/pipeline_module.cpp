@@ -15,8 +15,8 @@
 namespace cairn::pipeline {
 namespace {
 
-/// The number whose seed a layer is built with: that of the first one tied to
-/// it.
+/// The numbers that are added to the seed, one for each layer: its own number,
+/// or for a tied layer that of the first one tied to it.
 std::vector<std::size_t> seed_numbers(const std::vector<LayerSpec>& specs) {
   std::map<std::string, std::size_t> first;
   std::vector<std::size_t> numbers;
@@ -34,7 +34,7 @@ double count_parameters(const LayerSpec& spec) {
   }
   double count = 0;
   if (spec.build) {
-    const SeedScope unchanged; // for whoever draws random numbers next
+    const SeedScope unchanged; // leaves random numbers as they were
     for (const at::Tensor& each : spec.build()->parameters()) {
       count += static_cast<double>(each.numel());
     }
@@ -82,7 +82,8 @@ std::vector<PipelineModule::Tie> ties_of(
     const auto doubled = std::ranges::unique(tie.stages);
     tie.stages.erase(doubled.begin(), doubled.end());
   }
-  // With chunks, a layer further on may be on an earlier stage.
+  // Sorted by owner, because with chunks a later layer may be on an earlier
+  // stage.
   std::ranges::stable_sort(ties, {}, &PipelineModule::Tie::owner);
   return ties;
 }
@@ -90,12 +91,12 @@ std::vector<PipelineModule::Tie> ties_of(
 void check_options(const PipelineModuleOptions& options) {
   if (options.stages < 1 || options.stage < 0 ||
       options.stage >= options.stages) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "no such pipeline stage",
          .values = fmt::format("{} of {}", options.stage, options.stages)});
   }
   if (options.chunks < 1 || (options.chunks > 1 && options.stages == 1)) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "a stage has at least one chunk of the model, and several "
                  "only where there are other stages",
          .values = fmt::format(
@@ -104,12 +105,12 @@ void check_options(const PipelineModuleOptions& options) {
              options.stages)});
   }
   if (options.activation_checkpoint_interval < 0) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "activation_checkpoint_interval counts layers",
          .values = fmt::format("{}", options.activation_checkpoint_interval)});
   }
   if (!options.loss && !options.loss_parts.empty()) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "parts of a loss need a loss function that gives them",
          .where = "loss_parts"});
   }
@@ -129,7 +130,7 @@ PipelineModule::PipelineModule(
   cuts_ = cuts_of(layers, options_);
   ties_ = ties_of(layers, cuts_, options_.stages);
   build(layers);
-  // What one stage has for itself needs no care.
+  // A module that only one stage uses needs no care.
   std::erase_if(ties_, [](const Tie& tie) { return tie.stages.size() == 1; });
 }
 
@@ -171,7 +172,8 @@ void PipelineModule::build(const std::vector<LayerSpec>& specs) {
         continue; // a copy
       }
     }
-    // The name of the first of those that are tied, which may be elsewhere.
+    // The name is that of the first of the tied layers, which may be on another
+    // stage.
     const std::string name =
         specs[numbers[i]].name.value_or(fmt::format("layers.{}", numbers[i]));
     register_layer(*this, name, layer.module);
@@ -223,7 +225,7 @@ Tensors PipelineModule::losses(const Tensors& outputs, const Tensors& labels)
         std::any_of(losses.begin() + 1, losses.end(), [](const at::Tensor& t) {
           return !t.defined() || t.numel() != 1;
         })) {
-      throw ConfigError(
+      throw UsageError(
           {.what = "a pipeline's loss function gives the loss and, as one "
                    "element each, the parts of it that have names",
            .where = "loss_parts",
@@ -235,7 +237,7 @@ Tensors PipelineModule::losses(const Tensors& outputs, const Tensors& labels)
     return losses;
   }
   if (outputs.size() != 1 || outputs[0].numel() != 1) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "the last layer of a pipeline without a loss function gives "
                  "the loss",
          .values = fmt::format(
@@ -247,7 +249,7 @@ Tensors PipelineModule::losses(const Tensors& outputs, const Tensors& labels)
   return {outputs[0]};
 }
 
-/// Modules that are not among this one's children.
+/// Visits the modules that are not among this one's children.
 template <typename Visit>
 void PipelineModule::for_each_copy(const Visit& visit) const {
   for (const Tie& tie : ties_) {

@@ -37,7 +37,7 @@ void check_chunks(int stages, int chunks) {
   }
 }
 
-/// Those of micro batches that do not exist.
+/// Removes the passes of micro batches that do not exist.
 void drop_beyond(Order& order, int micro_batches) {
   std::erase_if(order, [&](const Pass& pass) {
     return pass.micro_batch >= micro_batches;
@@ -45,8 +45,9 @@ void drop_beyond(Order& order, int micro_batches) {
 }
 
 /// All passes of one kind in the order of the interleaved schedule: chunk by
-/// chunk for as many micro batches as there are stages, then for the next. The
-/// last group is as large as the others, even if it goes beyond the end.
+/// chunk for as many micro batches as there are stages, then for the next
+/// group. The last group is as large as the others, even if it goes beyond the
+/// end.
 Order by_groups(Pass::Kind kind, int stages, int micro_batches, int chunks) {
   Order order;
   for (int group = 0; group < micro_batches; group += stages) {
@@ -108,7 +109,7 @@ Schedule one_forward_one_backward(int stages, int micro_batches) {
   check_sizes(stages, micro_batches);
   std::vector<Order> orders;
   for (int stage = 0; stage < stages; ++stage) {
-    // As many as are under way to the last stage and back.
+    // Micro batches that are on their way to the last stage and back.
     const int ahead = std::min(stages - stage - 1, micro_batches);
     Order& order = orders.emplace_back();
     add(order, Pass::Kind::forward, 0, ahead);
@@ -134,8 +135,9 @@ Schedule interleaved(int stages, int micro_batches, int chunks) {
   const std::size_t passes = forwards.size();
   std::vector<Order> orders;
   for (int stage = 0; stage < stages; ++stage) {
-    // Until the first micro batch is back: through the other chunks, and twice
-    // the way to the last stage, since half of the passes on it are backward.
+    // Passes until the first micro batch is back: through the other chunks, and
+    // twice the way to the last stage, since half of the passes on the way are
+    // backward.
     const std::size_t ahead = std::min(
         passes,
         static_cast<std::size_t>(
@@ -159,10 +161,11 @@ Schedule zero_bubble_h1(int stages, int micro_batches) {
   std::vector<Order> orders;
   for (int stage = 0; stage < stages; ++stage) {
     const int ahead = std::min(stages - stage - 1, micro_batches);
-    // The weights of a micro batch wait for so many more backward passes: the
-    // later a stage, the fewer forward passes it is ahead, so that with these
-    // every stage keeps the same number. What is put off fills the gaps between
-    // the last backward passes of the stages before.
+    // The weight gradients of a micro batch wait for this many more backward
+    // passes. The later a stage, the fewer forward passes it is ahead; with
+    // these waits every stage keeps the same number of micro batches live. The
+    // passes that were put off fill the gaps between the last backward passes
+    // of the stages before.
     const int behind = stage;
     Order& order = orders.emplace_back();
     add(order, Pass::Kind::forward, 0, ahead);

@@ -6,11 +6,11 @@
 
 namespace cairn::pipeline {
 
-/// What torch::manual_seed() was given.
+/// The seed that torch::manual_seed() was given.
 std::uint64_t current_seed();
 
-/// Within the scope random numbers (of the CPU, where layers are built) start
-/// from `seed`; after it they go on as if nothing had been drawn.
+/// Makes random numbers (of the CPU, where layers are built) start from `seed`
+/// within the scope. After it they go on as if nothing had been drawn.
 class SeedScope {
  public:
   SeedScope();

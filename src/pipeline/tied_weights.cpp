@@ -12,7 +12,8 @@ TiedWeights::TiedWeights(
     const PipelineModule& module,
     const MakeChannel& channel_to) {
   for (const PipelineModule::Tie& tie : module.ties()) {
-    if (tie.parameters.empty()) { // not used here, or nothing to share
+    // Not used on this stage, or nothing to share.
+    if (tie.parameters.empty()) {
       continue;
     }
     Shared& shared = shared_.emplace_back();
@@ -40,8 +41,8 @@ void TiedWeights::share() {
     }
     Tensors values;
     for (const Copy& each : shared.parameters) {
-      // Not the parameter itself, which may change before it is sent, or live
-      // as slices until an operator touches it.
+      // A copy, because the parameter may change before it is sent, or live as
+      // slices until an operator touches it.
       values.push_back(each.parameter.detach().clone());
     }
     for (Channel& copy : shared.peers) {
@@ -68,8 +69,8 @@ void TiedWeights::collect() {
   }
 }
 
-// A stage sends to the nearest owner first, which needs it first: the one
-// further down cannot go on before that.
+// A stage sends to the nearest owner first, which needs the gradients first: an
+// owner further down cannot go on before that.
 void TiedWeights::send_gradients() {
   for (Shared& shared : std::views::reverse(shared_)) {
     if (shared.owned) {

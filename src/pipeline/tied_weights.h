@@ -10,23 +10,22 @@
 
 namespace cairn::pipeline {
 
-/// Keeps the copies of a weight that several stages use equal to their owner,
-/// and brings their gradients to it.
+/// Keeps the copies of a weight that several stages use equal to the owner's,
+/// and brings their gradients to the owner.
 class TiedWeights {
  public:
   using MakeChannel = std::function<Channel(int stage)>;
 
   TiedWeights(const PipelineModule& module, const MakeChannel& channel_to);
 
-  /// Every stage calls it: copies take the owner's values.
+  /// Gives copies the owner's values. Every stage calls it.
   void share();
 
-  /// After each backward: adds up what the copies got, in fp32.
+  /// Adds up what the copies got, in fp32. Called after each backward.
   void collect();
-  /// To the owners; what has been collected is gone then.
+  /// Sends the collected gradients to the owners, and forgets them.
   void send_gradients();
-  /// Parameters of which this stage is the owner, and what to add to their
-  /// gradients.
+  /// Parameters that this stage owns, each with what to add to its gradient.
   std::vector<std::pair<at::Tensor, at::Tensor>> receive_gradients();
 
  private:
@@ -36,11 +35,11 @@ class TiedWeights {
   };
   struct Shared {
     bool owned = false;
-    std::vector<Channel> peers; ///< the stages with copies, or the owner
+    std::vector<Channel> peers; ///< stages with copies, or the owner
     std::vector<Copy> parameters;
   };
 
-  std::vector<Shared> shared_; ///< of this stage, owners ascending
+  std::vector<Shared> shared_; ///< on this stage, owners ascending
 };
 
 } // namespace cairn::pipeline

@@ -66,7 +66,7 @@ class Clock {
     }
     for (std::size_t stage = 0; stage < stages_; ++stage) {
       if (next_[stage] < schedule_.stages[stage].size()) {
-        throw ConfigError(
+        throw UsageError(
             {.what = "the passes of a schedule wait for each other",
              .where =
                  fmt::format("schedule {}, stage {}", schedule_.name, stage),
@@ -93,7 +93,7 @@ class Clock {
                 [static_cast<std::size_t>(each.micro_batch)];
   }
 
-  /// When what the pass needs is there; `not_yet` if that is not known.
+  /// Time when what the pass needs is there; `not_yet` if that is unknown.
   double ready_at(Kind kind, std::size_t part, const Instruction& each) {
     const auto after = [&](Kind needed, std::size_t there, double message) {
       const double end = end_of(needed, there, each);
@@ -112,7 +112,8 @@ class Clock {
     return not_yet;
   }
 
-  /// False at the end, or if the next pass waits for one not seen yet.
+  /// Runs the stage's next instruction. False at the end, or if its next pass
+  /// waits for one that was not timed yet.
   bool advance(std::size_t stage) {
     const auto& program = schedule_.stages[stage];
     if (next_[stage] == program.size()) {
@@ -140,9 +141,9 @@ class Clock {
   const Schedule& schedule_;
   const PassCosts& costs_;
   std::size_t stages_;
-  std::vector<std::size_t> next_; ///< instruction of each stage
+  std::vector<std::size_t> next_; ///< next instruction of each stage
   std::vector<double> free_at_;
-  /// By kind, part of the model and micro batch.
+  /// End of each pass, by kind, part of the model and micro batch.
   std::vector<std::vector<double>> ends_[3];
   Timeline result_;
 };

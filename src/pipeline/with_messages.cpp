@@ -13,12 +13,12 @@ namespace {
 using Orders = std::vector<std::vector<Pass>>;
 
 struct Transfer {
-  Pass pass; ///< of which it is the result
+  Pass pass; ///< the pass whose result it is
   std::size_t from;
   std::size_t to;
 
   bool of_forward() const { return pass.kind == Pass::Kind::forward; }
-  /// The pass that waits for it.
+  /// The pass that waits for this transfer.
   Pass wanted_by() const {
     Pass result = pass;
     if (of_forward() && to < from) { // from the last stage to the first
@@ -29,13 +29,14 @@ struct Transfer {
     return result;
   }
 
-  /// Gradients first: they free the buffer that the next activation takes. Then
-  /// every other stage, so that blocking messages go over all links at once,
-  /// not down the line one after the other.
+  /// Order of transfers after the same round. Gradients come first: they free
+  /// the buffer that the next activation takes. Then every other stage, so that
+  /// blocking messages go over all links at once, not down the line one after
+  /// the other.
   std::pair<bool, std::size_t> rank() const { return {of_forward(), from % 2}; }
 };
 
-/// One stage while its instructions are written.
+/// Writes the instructions of one stage.
 class StageWriter {
  public:
   StageWriter(const Schedule& schedule, const Orders& orders, std::size_t stage)
@@ -60,7 +61,7 @@ class StageWriter {
     return !done() && ready_[index(next().kind)][at(next())];
   }
 
-  /// What then has to travel, if anything has.
+  /// Runs the next pass and returns what then has to travel, if anything has.
   std::optional<Transfer> run() {
     const Pass pass = next();
     if (++next_ == order_->size() && schedule_->trains) {
@@ -172,7 +173,8 @@ class StageWriter {
   std::size_t stage_;
   std::size_t stages_;
   std::size_t next_ = 0;
-  /// By kind of pass, chunk and micro batch: what it needs is there.
+  /// True where what a pass needs is there, by kind of pass, chunk and micro
+  /// batch.
   std::vector<bool> ready_[3];
   std::vector<int> buffer_of_;
   std::set<int> free_;
@@ -192,7 +194,7 @@ void check_passes(const Schedule& schedule, const Orders& orders) {
   for (std::size_t stage = 0; stage < orders.size(); ++stage) {
     for (const Pass& pass : orders[stage]) {
       if (pass.micro_batch < 0 || pass.micro_batch >= schedule.micro_batches) {
-        throw ConfigError(
+        throw UsageError(
             {.what = "a pass of a micro batch that does not exist",
              .where =
                  fmt::format("schedule {}, stage {}", schedule.name, stage),
@@ -202,7 +204,7 @@ void check_passes(const Schedule& schedule, const Orders& orders) {
                  schedule.micro_batches)});
       }
       if (pass.chunk < 0 || pass.chunk >= schedule.chunks) {
-        throw ConfigError(
+        throw UsageError(
             {.what = "a pass of a chunk that does not exist",
              .where =
                  fmt::format("schedule {}, stage {}", schedule.name, stage),
@@ -212,7 +214,8 @@ void check_passes(const Schedule& schedule, const Orders& orders) {
   }
 }
 
-/// Every stage that can makes a pass; what then has to travel, in order.
+/// Lets every stage that can make a pass do so; returns what then has to
+/// travel, in order.
 std::vector<Transfer> run_round(std::vector<StageWriter>& writers) {
   std::vector<std::size_t> ready;
   for (std::size_t stage = 0; stage < writers.size(); ++stage) {
@@ -227,7 +230,7 @@ std::vector<Transfer> run_round(std::vector<StageWriter>& writers) {
     }
   }
   if (ready.empty()) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "the stages of a pipeline wait for each other",
          .remedy = "order the passes so that each comes after those it needs "
                    "on the neighbouring stages"});

@@ -20,8 +20,8 @@ struct Known {
   std::string_view title;
   Unit unit = Unit::number;
   bool noisy = false;
-  bool wide_range = false; ///< a spike would flatten everything else
-  /// Of no interest while it is the same at every step.
+  bool wide_range = false; ///< a spike would flatten the rest
+  /// Hides the curve if it is the same at every step.
   bool only_if_it_changes = false;
 };
 
@@ -74,10 +74,10 @@ constexpr std::array known_curves{
         true},
 };
 
-/// Axes and what others say already.
+/// Curves that are axes, or that other charts already show.
 constexpr std::array<std::string_view, 6> not_drawn{
     "time",
-    "curriculum seqlen", // the sequence length
+    "curriculum seqlen", // same as the sequence length
     "consumed samples",
     "consumed tokens",
     "samples per second",
@@ -110,7 +110,8 @@ class Planner {
     }
     add_timers();
     add_others();
-    // Charts of a section together, sections in the order they came up.
+    // Groups the charts by section; sections are in the order of their first
+    // chart.
     std::vector<std::string> order;
     for (const Chart& chart : charts_) {
       if (std::ranges::find(order, chart.section) == order.end()) {
@@ -209,7 +210,7 @@ class Planner {
       return;
     }
     if (known.unit == Unit::bytes && !has_points(name, 3)) {
-      return; // said once per start: the bar of components says more
+      return; // logged once per start; the bar shows more
     }
     Chart chart{
         .section = std::string(known.section),
@@ -253,7 +254,7 @@ class Planner {
   }
 
   const std::vector<Run>& runs_;
-  std::vector<std::string> names_; ///< of all curves, as they came up
+  std::vector<std::string> names_; ///< of all curves, in order of appearance
   std::set<std::string, std::less<>> done_;
   std::set<std::string> loss_done_;
   std::vector<Chart> charts_;

@@ -8,7 +8,7 @@
 
 namespace cairn::report {
 
-/// One run of a page.
+/// One run on a page.
 struct Run {
   std::string name;
   std::string path;
@@ -18,21 +18,21 @@ struct Run {
 enum class Unit { number, count, bytes, milliseconds, share, flops };
 std::string_view name_of(Unit unit);
 
-/// One chart: which curves it shows, of all runs, and how.
+/// One chart: the curves it shows, for all runs, and how it shows them.
 struct Chart {
   std::string section; ///< "Learning", "Speed", …
   std::string title;
   Unit unit = Unit::number;
-  bool logarithmic = false; ///< at first; the reader may choose
-  bool noisy = false;       ///< worth smoothing
+  bool logarithmic = false; ///< initially; the reader may change it
+  bool noisy = false;       ///< smoothing helps
   bool wide = false;
   std::vector<std::string> curves{}; ///< the first is drawn as a line
-  std::vector<std::string> labels{}; ///< of the curves; "" is the run alone
+  std::vector<std::string> labels{}; ///< of the curves; "" shows only the run
 
   bool operator==(const Chart&) const = default;
 };
 
-/// The charts that show what the runs have, in the order to read them. What
+/// The charts for the values that the runs have, in reading order. A value that
 /// is not known by name gets a chart of its own.
 std::vector<Chart> chart_plan(const std::vector<Run>& runs);
 

@@ -55,7 +55,7 @@ void Curve::add(std::int64_t step, double value) {
 
 void Curve::make_room() {
   while (buckets_.size() > most_buckets_) {
-    width_ *= 2; // steps are below 2^53, so this ends
+    width_ *= 2; // ends, since steps are below 2^53
     std::size_t kept = 0;
     for (std::size_t i = 1; i < buckets_.size(); ++i) {
       if (buckets_[kept].first.step / width_ ==
@@ -76,7 +76,8 @@ void Curve::cut_after(std::int64_t step) {
   if (buckets_.empty() || buckets_.back().last.step <= step) {
     return;
   }
-  // A bucket of both: what of it is known to be from before stays.
+  // This bucket has points from before and after; those known to be from before
+  // stay.
   Bucket& bucket = buckets_.back();
   Bucket before = Bucket::of(bucket.first);
   for (const auto& point : {bucket.low, bucket.high, bucket.not_finite}) {

@@ -8,32 +8,33 @@
 namespace cairn::report {
 
 /// One value over the steps of a run, in bounded memory however long the log
-/// is: steps share a bucket once there are too many, and a bucket keeps its
-/// lowest and highest value, so that no spike is lost.
+/// is. When there are too many steps, several share a bucket; a bucket keeps
+/// its lowest and highest value, so that no spike is lost.
 class Curve {
  public:
   struct Point {
     std::int64_t step = 0;
-    double value = 0; ///< what is not finite is NaN
+    double value = 0; ///< NaN if it is not finite
 
     bool operator==(const Point&) const = default;
   };
 
   explicit Curve(std::size_t most_buckets = 2048);
 
-  /// Steps must grow; one that does not is replaced by cut_after() before.
+  /// Adds a point. Steps must grow; to go back, call cut_after() first.
   void add(std::int64_t step, double value);
-  /// Forgets what came after `step`: a run that went back goes another way.
+  /// Removes the points after `step`, for a run that resumed from an earlier
+  /// step.
   void cut_after(std::int64_t step);
 
   bool empty() const noexcept { return buckets_.empty(); }
-  /// Of a curve that is not empty.
+  /// The last step; the curve must not be empty.
   std::int64_t last_step() const { return buckets_.back().last.step; }
-  /// The first and the last point, and of every bucket the lowest and the
-  /// highest and one that is not finite, where there is one; by their steps.
+  /// The first and the last point, and of every bucket the lowest, the highest
+  /// and one that is not finite, if there is one; ordered by step.
   std::vector<Point> points() const;
 
-  // Of finite values; none where there are none.
+  // Statistics of the finite values; empty if there are none.
   std::optional<double> last() const;
   std::optional<double> lowest() const;
   std::optional<double> highest() const;

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t most_runs = 64;
 
-/// Whether one of the first lines is a record.
+/// True when one of the first lines is a record.
 bool looks_like_a_log(const fs::path& path) {
   constexpr std::size_t enough = 2 << 20;
   constexpr int lines = 8;
@@ -91,7 +91,7 @@ std::vector<fs::path> logs_at(const fs::path& place) {
   std::vector<fs::path> logs = logs_of(entries);
   if (logs.empty()) {
     for (const fs::path& entry : entries) {
-      std::error_code ignored; // a folder that is not ours, such as lost+found
+      std::error_code ignored; // a folder may be unreadable, as lost+found
       if (fs::is_directory(entry, ignored)) {
         const auto more = logs_of(sorted_entries(entry, ignored));
         logs.insert(logs.end(), more.begin(), more.end());
@@ -101,8 +101,8 @@ std::vector<fs::path> logs_at(const fs::path& place) {
   return logs;
 }
 
-/// The name of its folder says more than that of a log, which is often the
-/// same.
+/// Names for the logs. The name of a log's folder says more than the name of
+/// the log, which is often the same for all runs.
 std::vector<std::string> names_of(const std::vector<fs::path>& logs) {
   std::vector<fs::path> whole;
   std::map<fs::path, int> in_folder;

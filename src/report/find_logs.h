@@ -7,15 +7,15 @@
 namespace cairn::report {
 
 struct FoundLog {
-  std::string name; ///< for people, another for each
+  std::string name; ///< for people; unique
   std::filesystem::path path;
 
   bool operator==(const FoundLog&) const = default;
 };
 
-/// The logs of runs that `--log-jsonl` wrote: of each place, which is a log, or
-/// a folder with logs, or a folder of such folders. Other .jsonl files in them,
-/// such as texts, are left out. A place that is not there is a DataError.
+/// Finds logs that `--log-jsonl` wrote. A place is a log, a folder with logs,
+/// or a folder of such folders. Other .jsonl files, such as texts, are ignored.
+/// Throws DataError for a place that does not exist.
 std::vector<FoundLog> find_logs(
     const std::vector<std::filesystem::path>& places);
 

@@ -57,7 +57,8 @@ struct LivePage::State {
 
   RunSet runs;
   double refresh;
-  /// From the clock, so that a page of an earlier process knows none of these.
+  /// Starts from the clock, so that a page of an earlier process has none of
+  /// these versions.
   std::uint64_t version = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(
           std::chrono::system_clock::now().time_since_epoch())

@@ -10,14 +10,15 @@
 
 namespace cairn::report {
 
-/// Reads the log of a run, also while it is written. Half a line at its end is
-/// left until the rest is there.
+/// Reads the log of a run, also while it is being written. An unfinished line
+/// at its end is kept until the rest arrives.
 class LogReader {
  public:
   explicit LogReader(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Takes what was added since the last time; whether there was anything. A
-  /// file that became another, or shorter, is read anew. Throws DataError.
+  /// Reads what was added since the last call; true when there was something. A
+  /// file that was replaced or became shorter is read from the start. Throws
+  /// DataError.
   bool update();
 
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -30,8 +31,8 @@ class LogReader {
   dev_t device_ = 0;
   ino_t inode_ = 0;
   std::uint64_t read_ = 0;
-  std::string partial_;   ///< of the line that has no end yet
-  bool too_long_ = false; ///< that line is
+  std::string partial_;   ///< the unfinished last line
+  bool too_long_ = false; ///< that line is too long
   LogRecords records_;
 };
 

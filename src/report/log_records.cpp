@@ -13,7 +13,7 @@ namespace dom = simdjson::dom;
 
 namespace {
 
-// No honest log comes near them.
+// Limits that no honest log comes near.
 constexpr std::size_t most_curves = 256;
 constexpr std::size_t most_starts = 1000;
 constexpr std::size_t most_texts = 2000;
@@ -26,7 +26,7 @@ std::string cut(std::string_view text, std::size_t longest) {
   if (text.size() <= longest) {
     return std::string(text);
   }
-  // Not inside a character: the text is valid UTF-8.
+  // Does not cut inside a character: the text is valid UTF-8.
   while (longest > 0 &&
          (static_cast<unsigned char>(text[longest]) & 0xc0) == 0x80) {
     --longest;
@@ -69,7 +69,7 @@ std::string text(const dom::object& record, std::string_view name) {
   return cut(value, longest_text);
 }
 
-/// Texts as they are, anything else as JSON.
+/// The members of an object: texts as they are, anything else as JSON.
 NamedTexts texts(const dom::object& record, std::string_view name) {
   NamedTexts result;
   dom::object object;
@@ -89,7 +89,8 @@ NamedTexts texts(const dom::object& record, std::string_view name) {
   return result;
 }
 
-/// Python's json module writes names for what JSON has none for.
+/// The line with Python's NaN, Infinity and -Infinity, which JSON does not
+/// have, replaced.
 std::string without_python_names(std::string_view line) {
   std::string result;
   result.reserve(line.size());
@@ -203,7 +204,7 @@ void take_value(
     return;
   }
   if (!curve->empty() && curve->last_step() > step) {
-    // It went back, and the log has no record of a start.
+    // The run went back, and the log has no record of a restart.
     if (log.starts.empty()) {
       log.starts.push_back({.time = log.first_time});
     }
@@ -245,7 +246,7 @@ const Curve* RunLog::curve(std::string_view name) const {
 struct LogRecords::Parser {
   dom::parser json;
 
-  /// The line as an object with a step. It is good until the next line.
+  /// Parses a line into an object with a step, valid until the next line.
   std::optional<std::pair<dom::object, std::int64_t>> record(
       std::string_view line) {
     dom::object object;

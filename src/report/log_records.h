@@ -7,9 +7,9 @@
 
 namespace cairn::report {
 
-/// Takes the lines of a log one by one. They may be anything: what is no record
-/// is counted and left out, and no line can make it hold more than a few
-/// megabytes.
+/// Takes the lines of a log one by one. Lines may be anything: a line that is
+/// no record is counted and ignored, and no line can make the memory grow
+/// beyond a few megabytes.
 class LogRecords {
  public:
   LogRecords();
@@ -27,7 +27,7 @@ class LogRecords {
   RunLog log_;
 };
 
-/// Whether the line is a record of such a log.
+/// True when the line is a record of such a log.
 bool is_log_record(std::string_view line);
 
 } // namespace cairn::report

@@ -72,7 +72,7 @@ bool same_name(std::string_view a, std::string_view b) {
   });
 }
 
-/// The value of the header, without the spaces around it.
+/// The value of a header, without surrounding spaces.
 std::optional<std::string_view> header(
     std::string_view question,
     std::string_view name) {
@@ -92,7 +92,8 @@ std::optional<std::string_view> header(
   return std::nullopt;
 }
 
-/// Another port is fine: ssh -L may have made it so.
+/// True for names of this machine, with any port: ssh -L may have changed the
+/// port.
 bool is_this_machine(std::string_view host) {
   const auto colon = host.rfind(':');
   if (colon != host.npos && host.find(']', colon) == host.npos) {
@@ -101,7 +102,7 @@ bool is_this_machine(std::string_view host) {
   return host == "127.0.0.1" || same_name(host, "localhost") || host == "[::1]";
 }
 
-/// `question` is whole, up to the empty line.
+/// The reply to a complete request, which ends with an empty line.
 std::string reply_text(
     std::string_view question,
     const LoopbackServer::Answer& answer) {
@@ -234,7 +235,7 @@ void LoopbackServer::serve(
            0});
     }
     if (::poll(waits.data(), waits.size(), look_milliseconds) < 0) {
-      continue; // a signal: asks `ended` again
+      continue; // a signal: check `ended` again
     }
     auto wait = waits.begin() + 1;
     for (auto at = connections_.begin(); at != connections_.end(); ++wait) {

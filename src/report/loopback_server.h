@@ -16,20 +16,20 @@ struct HttpReply {
   std::string body{};
 };
 
-/// A small HTTP server for one person on this machine: it listens on 127.0.0.1
-/// alone, answers GET and HEAD, one question per connection, and refuses
-/// questions that were meant for another host, so that no web page elsewhere
-/// can read what it serves. One thread; nobody can make it wait.
+/// A small HTTP server for one person on this machine. It listens on 127.0.0.1
+/// only, answers GET and HEAD, one request per connection, and refuses requests
+/// that were meant for another host, so that no web page elsewhere can read
+/// what it serves. It has one thread, and no client can block it.
 class LoopbackServer {
  public:
-  /// Gets the target ("/data.json?after=3") of each question.
+  /// Called with the target ("/data.json?after=3") of each request.
   using Answer = std::function<HttpReply(std::string_view target)>;
 
-  /// Throws ConfigError where the port cannot be had; 0 takes any.
+  /// Throws ConfigError when the port cannot be used; 0 takes any free port.
   explicit LoopbackServer(int port);
 
   int port() const noexcept { return port_; }
-  /// Until `ended`, which is asked a few times a second.
+  /// Serves until `ended` returns true; it is called a few times a second.
   void serve(const Answer& answer, const std::function<bool()>& ended);
 
  private:
@@ -38,10 +38,10 @@ class LoopbackServer {
     UniqueFd socket;
     Clock::time_point deadline{};
     std::string question{};
-    std::string reply{}; ///< what is left of it
+    std::string reply{}; ///< the part not yet sent
   };
   void accept_some();
-  /// False when it is over.
+  /// Both return false when the connection is over.
   static bool read_some(Connection& connection, const Answer& answer);
   static bool write_some(Connection& connection);
 

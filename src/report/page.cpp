@@ -18,7 +18,7 @@ constexpr std::string_view first_lines =
 } // namespace
 
 std::string html_page(std::string_view title, std::string_view data) {
-  // The policy lets nothing in from elsewhere, whatever a run's values say.
+  // The policy loads nothing from elsewhere, whatever a run's values contain.
   return fmt::format(
       "{}"
       "<meta name=\"viewport\" content=\"width=device-width, "

@@ -5,11 +5,11 @@
 
 namespace cairn::report {
 
-/// The whole page: style, script and `data` (of page_data()) in one file that
+/// The whole page: style, script and `data` (from page_data()) in one file that
 /// needs nothing else.
 std::string html_page(std::string_view title, std::string_view data);
 
-/// Whether the text begins as such a page does.
+/// True when the text begins as such a page does.
 bool is_report_page(std::string_view text);
 
 } // namespace cairn::report

@@ -45,7 +45,7 @@ class JsonText {
       text_ += "null";
     }
   }
-  /// With all its digits.
+  /// Writes all digits of the value.
   void exact(double value) {
     if (std::isfinite(value)) {
       fmt::format_to(std::back_inserter(text_), "{}", value);
@@ -58,7 +58,7 @@ class JsonText {
   }
   void boolean(bool value) { text_ += value ? "true" : "false"; }
 
-  /// `write` makes the value behind the name.
+  /// Writes a name, and calls `write` for its value.
   template <typename Write>
   void field(std::string_view name, const Write& write) {
     comma();
@@ -112,7 +112,7 @@ void write_texts(JsonText& json, const NamedTexts& texts) {
   });
 }
 
-/// Fewer points where many runs share the page.
+/// The points of a curve; fewer when many runs share the page.
 std::vector<Curve::Point> thinned(const Curve& curve, std::size_t buckets) {
   auto points = curve.points();
   if (points.size() <= 2 * buckets) {
@@ -147,7 +147,8 @@ void write_curve(
   });
 }
 
-/// For people. What is no JSON cannot come here; were it to, it stays as it is.
+/// The configuration indented for people. Text that is not JSON, which should
+/// not occur, stays as it is.
 std::string pretty(const std::string& configuration) {
   using Json = nlohmann::ordered_json;
   const Json parsed = Json::parse(configuration, nullptr, false);

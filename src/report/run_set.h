@@ -10,19 +10,19 @@
 
 namespace cairn::report {
 
-/// The runs of some places, followed while they go on.
+/// The runs at some places, followed while they go on.
 class RunSet {
  public:
   explicit RunSet(std::vector<std::filesystem::path> places)
       : places_(std::move(places)) {}
 
-  /// Looks for new logs and new lines; whether there was anything. Throws
+  /// Looks for new logs and new lines; true when there were any. Throws
   /// DataError.
   bool update();
 
-  /// Those that have records.
+  /// The runs that have records.
   std::vector<Run> runs() const;
-  /// The DataError of a set that has none.
+  /// Throws the DataError for a set without runs.
   [[noreturn]] void refuse_empty() const;
   /// "quickstart", or "3 runs"
   std::string title() const;
@@ -31,7 +31,7 @@ class RunSet {
   std::vector<std::filesystem::path> places_;
   std::vector<FoundLog> found_;
   std::vector<LogReader> readers_;
-  bool changed_ = false; ///< kept where one of them throws
+  bool changed_ = false; ///< kept if a reader throws
 };
 
 } // namespace cairn::report

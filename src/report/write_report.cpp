@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A page may be replaced, anything else not: a slip of the hand would cost a
-/// log.
+/// Throws unless `page` is a report or does not exist: a typing error must not
+/// cost a log.
 void require_replaceable(const fs::path& page) {
   std::error_code error;
   const fs::file_status status = fs::status(page, error);

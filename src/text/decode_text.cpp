@@ -21,7 +21,7 @@ std::vector<TokenId> without_special(
 
 std::string clean_up_spaces(std::string_view text) {
   using Rule = std::pair<std::string_view, std::string_view>;
-  // In this order, as in Hugging Face's libraries.
+  // The order is that of Hugging Face's libraries.
   static constexpr std::array rules{
       Rule{" .", "."},
       Rule{" ?", "?"},

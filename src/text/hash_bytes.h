@@ -7,8 +7,9 @@
 
 namespace cairn::text {
 
-/// For tables in memory: fast, not stored, not safe against who looks for
-/// collisions, so tables bound how far they probe or compare whole keys.
+/// A hash for tables in memory: fast, never stored, and not safe against
+/// deliberate collisions. Tables therefore bound how far they probe, or compare
+/// whole keys.
 inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = static_cast<Wide>(a ^ 0x9e3779b97f4a7c15) *

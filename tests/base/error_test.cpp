@@ -33,6 +33,7 @@ TEST(Error, LeavesOutWhatIsEmpty) {
 TEST(Error, KindsAreCaughtApart) {
   EXPECT_THROW(throw CommError({.what = "lost"}), CommError);
   EXPECT_THROW(throw CommError({.what = "lost"}), Error);
+  EXPECT_THROW(throw UsageError({.what = "out of order"}), UsageError);
   try {
     throw DataError({.what = "short"});
   } catch (const ConfigError&) {

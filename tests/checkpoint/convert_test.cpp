@@ -378,7 +378,7 @@ TEST(Convert, FlagsThatChooseNothingAreRefused) {
       error_text<ConfigError>([&] {
         convert(
             {.input = golden("checkpoints/megatron_tp2"),
-             .family = ModelFamily::bert,
+             .family = model::ModelFamily::bert,
              .output = folder / "a"});
       }),
       HasSubstr("another model (gpt2, not bert)"));
@@ -409,7 +409,8 @@ TEST(Convert, HoldsOneTensorAtATime) {
 #endif
   constexpr std::uint64_t largest = 64 << 20;
   constexpr std::uint64_t buffers = 48 << 20;
-  ModelDescription d = read_huggingface(golden("models/gpt2")).description;
+  model::ModelDescription d =
+      read_huggingface(golden("models/gpt2")).description;
   d.layers = 1;
   d.hidden = 1024;
   d.ffn = 16384; // two matrices of the largest size
@@ -418,7 +419,7 @@ TEST(Convert, HoldsOneTensorAtATime) {
   d.vocabulary = d.padded_vocabulary = 300;
   d.positions = 64;
   NamedTensors tensors;
-  for (const ModelParameter& parameter : model_parameters(d)) {
+  for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     const at::Tensor one = at::full({}, 0.5F);
     tensors.emplace_back(
         parameter.name,

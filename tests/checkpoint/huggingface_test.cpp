@@ -253,8 +253,8 @@ TEST(HuggingFaceFiles, BertWithoutHeads) {
 
 TEST(HuggingFaceFiles, Roberta) {
   const testing::TemporaryFolder folder;
-  ModelDescription d = read_huggingface(golden("bert")).description;
-  d.family = ModelFamily::roberta;
+  model::ModelDescription d = read_huggingface(golden("bert")).description;
+  d.family = model::ModelFamily::roberta;
   d.next_sentence_head = false;
   d.pooler = false;
   d.pad_token = 1;
@@ -369,19 +369,19 @@ TEST(HuggingFaceConfig, Fuzz) {
   testing::fuzz(options, [](const std::string& text) {
     const auto d = model_description_from_huggingface(text, "config.json");
     if (d.layers < 100) {
-      model_parameters(d);
+      model::model_parameters(d);
     }
   });
 }
 
 TEST(HuggingFaceConfig, KeepsRopeScaling) {
-  const ModelDescription d = model_description_from_huggingface(
+  const model::ModelDescription d = model_description_from_huggingface(
       R"({"model_type": "llama", "num_key_value_heads": 8,
           "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3",
           "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 8192}})",
       "config.json");
-  EXPECT_EQ(d.rope_scaling, (RopeScaling{"llama3", 8, 1, 4, 8192}));
+  EXPECT_EQ(d.rope_scaling, (model::RopeScaling{"llama3", 8, 1, 4, 8192}));
   EXPECT_EQ(
       to_json(model_description_from_huggingface(
           huggingface_config(d, at::kFloat),

@@ -1,4 +1,4 @@
-#include "checkpoint/lazy_operations.h"
+#include "checkpoint/tensors/lazy_operations.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>

@@ -26,7 +26,7 @@ inline const std::map<std::string, at::Tensor>& golden_gpt2() {
   return tensors;
 }
 
-inline ModelDescription small_gpt() {
+inline model::ModelDescription small_gpt() {
   return {
       .layers = 4,
       .hidden = 16,
@@ -37,7 +37,7 @@ inline ModelDescription small_gpt() {
       .vocabulary = 100,
       .padded_vocabulary = 128,
       .positions = 32,
-      .activation = ActivationKind::gelu_tanh};
+      .activation = model::ActivationKind::gelu_tanh};
 }
 
 } // namespace cairn::checkpoints

@@ -162,7 +162,7 @@ TEST(Megatron, ReadsWithoutArgsWhenToldTheModel) {
   EXPECT_THAT(
       error_text<CheckpointError>([&] { read_megatron(files.path()); }),
       HasSubstr("the file has no args, so the model is unknown"));
-  const ModelDescription d =
+  const model::ModelDescription d =
       read_huggingface(golden_path("models/gpt2")).description;
   expect_same(
       loaded(read_megatron(files.path(), {.description = d}).tensors),
@@ -178,7 +178,7 @@ TEST(Megatron, ReadsWithoutArgsWhenToldTheModel) {
        {"num_attention_heads", PythonValue::integer(d.heads)},
        {"max_position_embeddings", PythonValue::integer(d.positions)}});
   const MegatronCheckpoint old = read_megatron(files.path(), told);
-  EXPECT_EQ(old.description.activation, ActivationKind::gelu_tanh);
+  EXPECT_EQ(old.description.activation, model::ActivationKind::gelu_tanh);
   expect_same(loaded(old.tensors), golden_gpt2());
 }
 
@@ -209,7 +209,7 @@ TEST(Megatron, ReadsDeepSpeedsFiles) {
 
 TEST(Megatron, ReadsTheInterleavedSchedule) {
   const testing::TemporaryFolder folder;
-  const ModelDescription d = small_gpt();
+  const model::ModelDescription d = small_gpt();
   write_megatron(
       folder / "four",
       d,

@@ -31,9 +31,9 @@ Tensors model_of(const fs::path& file) {
 }
 
 /// GPT as Megatron and Llama have it in common, of four layers.
-ModelDescription small_llama() {
+model::ModelDescription small_llama() {
   return {
-      .family = ModelFamily::llama,
+      .family = model::ModelFamily::llama,
       .layers = 4,
       .hidden = 16,
       .heads = 8,
@@ -43,18 +43,18 @@ ModelDescription small_llama() {
       .vocabulary = 100,
       .padded_vocabulary = 128,
       .positions = 32,
-      .position = PositionKind::rotary,
-      .norm = NormKind::rms_norm,
-      .activation = ActivationKind::silu,
+      .position = model::PositionKind::rotary,
+      .norm = model::NormKind::rms_norm,
+      .activation = model::ActivationKind::silu,
       .gated = true,
       .attention_bias = false,
       .mlp_bias = false,
       .tied_head = false};
 }
 
-ModelDescription small_bert() {
-  ModelDescription d = small_gpt();
-  d.family = ModelFamily::bert;
+model::ModelDescription small_bert() {
+  model::ModelDescription d = small_gpt();
+  d.family = model::ModelFamily::bert;
   d.token_types = 2;
   d.pooler = true;
   d.masked_head = true;
@@ -62,9 +62,9 @@ ModelDescription small_bert() {
   return d;
 }
 
-ModelDescription small_t5() {
-  ModelDescription d = small_gpt();
-  d.family = ModelFamily::t5;
+model::ModelDescription small_t5() {
+  model::ModelDescription d = small_gpt();
+  d.family = model::ModelFamily::t5;
   d.layers = 2;
   d.decoder_layers = 4;
   d.head_bias = true;
@@ -83,7 +83,9 @@ TEST_P(MegatronGolden, IsGpt2) {
   }
   expect_same(loaded(checkpoint.tensors), wanted);
   EXPECT_EQ(checkpoint.version, 3);
-  EXPECT_EQ(checkpoint.description.activation, ActivationKind::gelu_tanh);
+  EXPECT_EQ(
+      checkpoint.description.activation,
+      model::ActivationKind::gelu_tanh);
   EXPECT_EQ(checkpoint.description.ffn, 256);
   if (half) {
     EXPECT_EQ(checkpoint.iteration, std::nullopt);
@@ -147,10 +149,10 @@ class MegatronSplits
 
 TEST_P(MegatronSplits, ReadBackAsWritten) {
   const auto& [model, tensor, pipeline] = GetParam();
-  const ModelDescription d = model == 0 ? small_gpt()
-      : model == 1                      ? small_llama()
-      : model == 2                      ? small_bert()
-                                        : small_t5();
+  const model::ModelDescription d = model == 0 ? small_gpt()
+      : model == 1                             ? small_llama()
+      : model == 2                             ? small_bert()
+                                               : small_t5();
   const testing::TemporaryFolder folder;
   write_megatron(
       folder.path(),
@@ -232,7 +234,8 @@ TEST(Megatron, WhatEachRankHas) {
 
 TEST(Megatron, RefusesWhatCannotBeCut) {
   const testing::TemporaryFolder folder;
-  const auto error = [&](const ModelDescription& d, MegatronSplit split) {
+  const auto error = [&](const model::ModelDescription& d,
+                         MegatronSplit split) {
     return error_text([&] {
       write_megatron(folder / "x", d, numbered(d), {.split = split});
     });
@@ -274,7 +277,7 @@ TEST(Megatron, RefusesWhatCannotBeCut) {
 
 TEST(Megatron, Fuzz) {
   const testing::TemporaryFolder folder;
-  ModelDescription d = small_gpt();
+  model::ModelDescription d = small_gpt();
   d.layers = 1;
   write_megatron(folder.path(), d, numbered(d), {.vocabulary_multiple = 4});
   const fs::path file = rank_file(folder / "release", "mp_rank_00");
@@ -312,7 +315,7 @@ TEST(Megatron, LlamaGoesThroughItsFiles) {
 
 TEST(Megatron, ItsBertIsTransformersMegatronBert) {
   const testing::TemporaryFolder folder;
-  const ModelDescription d = small_bert();
+  const model::ModelDescription d = small_bert();
   write_huggingface(folder / "hf", d, numbered(d));
   EXPECT_THAT(
       read_file(folder / "hf/config.json", 10'000),

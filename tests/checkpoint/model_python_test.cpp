@@ -23,7 +23,7 @@ fs::path golden(const std::string& model) {
 }
 
 /// Random, small numbers: the models can compute with them.
-NamedTensors random_weights(const ModelDescription& description) {
+NamedTensors random_weights(const model::ModelDescription& description) {
   NamedTensors tensors = numbered(description);
   for (auto& [name, tensor] : tensors) {
     tensor = {tensor.type, tensor.shape, [numbers = tensor.load()] {
@@ -53,14 +53,14 @@ TEST(RealPython, TransformersLoadsOurFolders) {
       golden("llama") / "io.safetensors",
       folder / "llama_shards/io.safetensors");
 
-  ModelDescription d = read_huggingface(golden("bert")).description;
-  d.norm_place = NormPlace::before;
+  model::ModelDescription d = read_huggingface(golden("bert")).description;
+  d.norm_place = model::NormPlace::before;
   write_huggingface(folder / "megatron_bert", d, random_weights(d));
-  d.norm_place = NormPlace::after;
+  d.norm_place = model::NormPlace::after;
   d.masked_head = false;
   d.next_sentence_head = false;
   write_huggingface(folder / "bert_bare", d, random_weights(d));
-  d.family = ModelFamily::roberta;
+  d.family = model::ModelFamily::roberta;
   d.masked_head = true;
   d.pooler = false;
   d.pad_token = 1;
@@ -71,7 +71,7 @@ TEST(RealPython, TransformersLoadsOurFolders) {
   d.mlp_bias = true;
   d.tied_head = true;
   d.rope_theta = 500000;
-  d.rope_scaling = RopeScaling{"llama3", 8, 1, 4, 32};
+  d.rope_scaling = model::RopeScaling{"llama3", 8, 1, 4, 32};
   write_huggingface(folder / "llama_biases", d, random_weights(d));
   testing::run_python_tool(
       "check_models.py",

@@ -3,7 +3,7 @@
 #include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
 #include <cairn/checkpoint/lazy_tensor.h>
-#include <cairn/checkpoint/model_parameters.h>
+#include <cairn/model/parameters.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -41,10 +41,11 @@ inline void expect_same(
 }
 
 /// Every element of every parameter another number.
-inline NamedTensors numbered(const ModelDescription& description) {
+inline NamedTensors numbered(const model::ModelDescription& description) {
   NamedTensors tensors;
   std::int64_t at = 0;
-  for (const ModelParameter& parameter : model_parameters(description)) {
+  for (const model::ModelParameter& parameter :
+       model::model_parameters(description)) {
     std::int64_t count = 1;
     for (const std::int64_t size : parameter.shape) {
       count *= size;

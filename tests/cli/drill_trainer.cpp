@@ -66,17 +66,19 @@ void train(const std::string& folder, int steps, const std::string& weights) {
        .logger = cairn::Logger({.least = cairn::LogLevel::warning})});
   engine.load_checkpoint(folder);
   if (engine.rank() == 0) {
-    std::printf("goes on from %d\n", static_cast<int>(engine.global_steps()));
+    std::printf(
+        "goes on from %d\n",
+        static_cast<int>(engine.progress().global_steps));
     std::fflush(stdout);
   }
-  while (engine.global_steps() < steps) {
+  while (engine.progress().global_steps < steps) {
     for (auto& batch : loader) {
       engine.backward(torch::nn::functional::cross_entropy(
           engine(batch.input).to(at::kFloat),
           batch.target));
       engine.step();
       engine.save_checkpoint(folder);
-      if (engine.global_steps() == steps) {
+      if (engine.progress().global_steps == steps) {
         break;
       }
     }

@@ -1,5 +1,5 @@
-#include "cli/command.h"
-#include "config/flag.h"
+#include "cli/program/command.h"
+#include "config/flags/flag.h"
 #include "support/error_text.h"
 
 #include <cairn/base/edit_distance.h>

@@ -1,4 +1,4 @@
-#include "config/key.h"
+#include "config/keys/key.h"
 #include "support/error_text.h"
 
 #include <cairn/config/config.h>

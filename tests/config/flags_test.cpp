@@ -1,5 +1,5 @@
-#include "config/flag_parser.h"
-#include "config/key.h"
+#include "config/flags/flag_parser.h"
+#include "config/keys/key.h"
 #include "support/error_text.h"
 
 #include <gtest/gtest.h>
@@ -20,14 +20,15 @@ std::string error_of(const std::vector<std::string>& arguments) {
 
 TEST(Flags, TheTableIsSound) {
   std::set<std::string> seen;
-  const auto normal = [](std::string name) {
+  const auto normal = [](std::string_view view) {
+    std::string name(view);
     std::replace(name.begin(), name.end(), '_', '-');
     return name;
   };
   for (const Flag& flag : flag_table()) {
     EXPECT_TRUE(seen.insert(normal(flag.name)).second) << flag.name;
-    for (const FlagAlias& alias : flag.aliases) {
-      EXPECT_TRUE(seen.insert(normal(alias.name)).second) << alias.name;
+    for (const std::string_view alias : words_in(flag.aliases)) {
+      EXPECT_TRUE(seen.insert(normal(alias)).second) << alias;
     }
     EXPECT_TRUE(flag.help.ends_with(".")) << flag.name;
     if (!flag.json.empty()) {
@@ -38,6 +39,9 @@ TEST(Flags, TheTableIsSound) {
   for (const RefusedFlags& row : refused_flags()) {
     EXPECT_EQ(row.names.find("--"), std::string_view::npos);
     EXPECT_EQ(row.names.find("  "), std::string_view::npos) << row.names;
+    for (const std::string_view name : words_in(row.names)) {
+      EXPECT_TRUE(seen.insert("--" + normal(name)).second) << name;
+    }
   }
 }
 

@@ -1,4 +1,5 @@
-#include "config/key.h"
+#include "config/keys/json_tree.h"
+#include "config/keys/key.h"
 
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>
@@ -38,7 +39,7 @@ Json section(
     } else if (key->kind == Key::Kind::opaque) {
       result[field] = nullptr;
     } else if (key->kind == Key::Kind::section) {
-      result[field] = section(config, key->path, value);
+      result[field] = section(config, std::string(key->name), value);
     } else {
       result[field] = key->binding.get(config);
     }
@@ -102,7 +103,7 @@ Json whole_fields(const DeepSpeedConfig& config, const Json& like) {
     for (const Key& key : key_table()) {
       if (key.parent() == path) {
         if (Json each = key.binding.get(config); !each.is_null()) {
-          result[std::string(key.name())] = each;
+          result[std::string(key.last_name())] = each;
         }
       }
     }

@@ -1,4 +1,4 @@
-#include "config/json_tree.h"
+#include "config/keys/json_tree.h"
 #include "support/error_text.h"
 
 #include <cairn/config/hjson.h>

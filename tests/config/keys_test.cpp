@@ -1,4 +1,5 @@
-#include "config/key.h"
+#include "config/keys/json_tree.h"
+#include "config/keys/key.h"
 #include "support/error_text.h"
 
 #include <cairn/config/config.h>
@@ -22,28 +23,22 @@ std::string error_of(const std::string& inside) {
 TEST(Keys, TheTableIsSound) {
   std::set<std::string> seen;
   for (const Key& key : key_table()) {
-    EXPECT_TRUE(seen.insert(key.path).second) << key.path;
-    for (const Alias& alias : key.aliases) {
-      const std::string parent(key.parent());
-      EXPECT_TRUE(
-          seen.insert(parent.empty() ? alias.name : parent + "." + alias.name)
-              .second)
-          << alias.name;
+    EXPECT_TRUE(seen.emplace(key.name).second) << key.name;
+    for (const std::string_view alias : words_in(key.aliases)) {
+      EXPECT_TRUE(seen.insert(join_path(key.parent(), alias)).second) << alias;
     }
-    EXPECT_FALSE(key.help.empty()) << key.path;
-    EXPECT_TRUE(key.help.ends_with(".")) << key.path;
+    EXPECT_FALSE(key.help.empty()) << key.name;
+    EXPECT_TRUE(key.help.ends_with(".")) << key.name;
     if (!key.parent().empty()) {
       const Key* section = find_key(key.parent());
-      ASSERT_NE(section, nullptr) << key.path;
-      EXPECT_EQ(section->kind, Key::Kind::section) << key.path;
+      ASSERT_NE(section, nullptr) << key.name;
+      EXPECT_EQ(section->kind, Key::Kind::section) << key.name;
     }
     if (key.support.kind != Support::Kind::honoured) {
-      EXPECT_FALSE(key.support.reason.empty()) << key.path;
+      EXPECT_FALSE(key.support.reason.empty()) << key.name;
     }
     if (!key.moved_to.empty()) {
-      EXPECT_NE(
-          find_key(std::string(key.parent()) + "." + key.moved_to),
-          nullptr);
+      EXPECT_NE(find_key(join_path(key.parent(), key.moved_to)), nullptr);
     }
   }
 }

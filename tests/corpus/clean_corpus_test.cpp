@@ -3,7 +3,7 @@
 #include <cairn/corpus/story_corpus.h>
 #include <cairn/data/line_reader.h>
 
-#include "corpus/document_line.h"
+#include "corpus/clean/document_line.h"
 #include "support/command.h"
 #include "support/fuzz.h"
 #include "support/temporary_folder.h"

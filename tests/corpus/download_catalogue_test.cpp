@@ -3,7 +3,7 @@
 #include <cairn/base/error.h>
 #include <cairn/corpus/download.h>
 
-#include "corpus/web_address.h"
+#include "corpus/download/web_address.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
+#include "corpus/download/message_digest.h"
 #include "corpus/handmade_archive.h"
-#include "corpus/message_digest.h"
 #include "support/command.h"
 #include "support/http_server.h"
 #include "support/temporary_folder.h"

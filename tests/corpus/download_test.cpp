@@ -2,8 +2,8 @@
 
 #include <cairn/base/error.h>
 
-#include "corpus/message_digest.h"
-#include "corpus/web_address.h"
+#include "corpus/download/message_digest.h"
+#include "corpus/download/web_address.h"
 #include "support/command.h"
 #include "support/http_server.h"
 #include "support/temporary_folder.h"

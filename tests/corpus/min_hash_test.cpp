@@ -1,4 +1,4 @@
-#include "corpus/min_hash.h"
+#include "corpus/clean/min_hash.h"
 
 #include <gtest/gtest.h>
 

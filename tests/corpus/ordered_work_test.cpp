@@ -1,4 +1,4 @@
-#include "corpus/ordered_work.h"
+#include "corpus/output/ordered_work.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include <cairn/base/stable_hash.h>
 #include <cairn/corpus/story_corpus.h>
 
-#include "corpus/story_writer.h"
+#include "corpus/stories/story_writer.h"
 #include "support/command.h"
 #include "support/temporary_folder.h"
 

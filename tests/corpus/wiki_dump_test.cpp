@@ -1,8 +1,8 @@
 #include <cairn/base/error.h>
 #include <cairn/corpus/wiki_dump.h>
 
-#include "corpus/wiki_page.h"
-#include "corpus/wiki_page_reader.h"
+#include "corpus/wiki/wiki_page.h"
+#include "corpus/wiki/wiki_page_reader.h"
 #include "support/command.h"
 #include "support/fuzz.h"
 #include "support/temporary_folder.h"

@@ -1,7 +1,7 @@
 #include <cairn/data/index_cache.h>
 
 #include "data/gpt_golden.h"
-#include "data/index_description.h"
+#include "data/samples/index_description.h"
 #include "support/fuzz.h"
 #include "support/temporary_folder.h"
 

@@ -1,7 +1,7 @@
 #include <cairn/data/npy_file.h>
 
 #include "data/gpt_golden.h"
-#include "data/npy_header.h"
+#include "data/indexed/npy_header.h"
 #include "support/fuzz.h"
 #include "support/temporary_folder.h"
 

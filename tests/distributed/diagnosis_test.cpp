@@ -1,4 +1,4 @@
-#include "distributed/diagnosis.h"
+#include "distributed/watch/diagnosis.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "distributed/slurm_nodelist.h"
+#include "distributed/start/slurm_nodelist.h"
 
 #include <cairn/base/error.h>
 #include <cairn/distributed/environment.h>

@@ -1,4 +1,4 @@
-#include "distributed/notes.h"
+#include "distributed/watch/notes.h"
 
 #include <cairn/base/error.h>
 #include <cairn/distributed/flight_recorder.h>
@@ -91,7 +91,7 @@ TEST(FlightRecorder, FollowsACallToItsEnd) {
 }
 
 TEST(FlightRecorder, RefusesToKeepNothing) {
-  EXPECT_THROW(FlightRecorder(0), ConfigError);
+  EXPECT_THROW(FlightRecorder(0), UsageError);
 }
 
 TEST(FlightRecorder, NamesCalls) {

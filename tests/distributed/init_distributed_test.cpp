@@ -1,5 +1,5 @@
-#include "distributed/handshake.h"
-#include "distributed/tcp_store.h"
+#include "distributed/start/handshake.h"
+#include "distributed/start/tcp_store.h"
 #include "support/run_ranks.h"
 
 #include <ATen/ATen.h>

@@ -167,14 +167,14 @@ TEST(MeshLayout, InfersTheDataDegree) {
 TEST(MeshLayout, RefusesRanksAndAxesThatMakeNoSense) {
   const MeshLayout layout({.data = 2});
   EXPECT_THAT(
-      error_text([&] { layout.coordinate(2, Axis::data); }),
+      error_text<UsageError>([&] { layout.coordinate(2, Axis::data); }),
       HasSubstr("no rank 2"));
   EXPECT_THAT(
-      error_text([&] { layout.group_of(-1, Axis::data); }),
+      error_text<UsageError>([&] { layout.group_of(-1, Axis::data); }),
       HasSubstr("no rank -1"));
   const Axis both[] = {Axis::data, Axis::expert};
   EXPECT_THAT(
-      error_text([&] { layout.groups(both); }),
+      error_text<UsageError>([&] { layout.groups(both); }),
       HasSubstr("cut the same ranks"));
 }
 

@@ -15,7 +15,7 @@ TEST(NoNccl, SaysHowToBuildIt) {
     init_distributed(options);
     FAIL() << "not refused";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("--preset cuda"));
+    EXPECT_THAT(error.what(), HasSubstr("-DCAIRN_CUDA=ON"));
   }
 }
 

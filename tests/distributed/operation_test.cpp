@@ -1,4 +1,4 @@
-#include "distributed/operation.h"
+#include "distributed/backends/operation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // What the group suite cannot see: which way a group goes, the bits of sums,
 // the edges of slots and rounds, and what a killed process leaves behind.
 
-#include "distributed/shared_memory_channel.h"
-#include "distributed/shared_memory_reduce.h"
-#include "distributed/shared_memory_segment.h"
-#include "distributed/shared_memory_spans.h"
+#include "distributed/shared_memory/shared_memory_channel.h"
+#include "distributed/shared_memory/shared_memory_reduce.h"
+#include "distributed/shared_memory/shared_memory_segment.h"
+#include "distributed/shared_memory/shared_memory_spans.h"
 #include "support/run_ranks.h"
 
 #include <ATen/ATen.h>

@@ -194,7 +194,7 @@ TEST(CheckpointFaults, DamagedOnesAreNamedAndTheNewestWholeOneIsLoaded) {
         EXPECT_EQ(
             run.engine().load_checkpoint(folder.path()).first,
             folder / "global_step1");
-        EXPECT_EQ(run.engine().global_steps(), 1);
+        EXPECT_EQ(run.engine().progress().global_steps, 1);
         for (int i = 0; i < 3; ++i) {
           run.step();
         }

@@ -41,7 +41,7 @@ TEST(EngineCheckpoint, GoesOnBitByBit) {
             place,
             std::nullopt,
             {{"epoch", 3}, {"name", "x"}, {"rng", at::arange(3, at::kByte)}});
-        const auto rates = whole.engine().get_lr();
+        const auto rates = whole.engine().progress().learning_rates;
         const auto rest = whole.curve(4);
 
         whole.engine().finish_checkpoint();
@@ -53,8 +53,8 @@ TEST(EngineCheckpoint, GoesOnBitByBit) {
         EXPECT_TRUE(at::equal(
             std::get<at::Tensor>(client.at("rng")),
             at::arange(3, at::kByte)));
-        EXPECT_EQ(again.engine().global_steps(), 3);
-        EXPECT_EQ(again.engine().get_lr(), rates);
+        EXPECT_EQ(again.engine().progress().global_steps, 3);
+        EXPECT_EQ(again.engine().progress().learning_rates, rates);
         EXPECT_EQ(again.curve(4), rest);
       });
     }
@@ -231,7 +231,7 @@ TEST(EngineCheckpoint, FineTunes) {
           folder.path(),
           "weights",
           LoadOptions::weights_only());
-      EXPECT_EQ(tuned.engine().global_steps(), 0);
+      EXPECT_EQ(tuned.engine().progress().global_steps, 0);
       for (const auto& parameter : run.net->named_parameters()) {
         EXPECT_TRUE(at::equal(
             tuned.engine().full_parameter(parameter.key()),

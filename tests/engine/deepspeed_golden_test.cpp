@@ -87,32 +87,36 @@ void train(
        .logger = Logger({.least = LogLevel::error})});
 
   const auto data = testing::golden_tensors(folder + "data.safetensors");
-  const bool full = !engine.fp16_enabled() && !engine.bfloat16_enabled();
+  const EngineSettings settings = engine.settings();
+  const bool full = !settings.fp16_enabled && !settings.bfloat16_enabled;
   // At stage 0 DeepSpeed's 16-bit optimizers round where no other does.
-  const bool stage0 = engine.zero_optimization_stage() == 0;
+  const bool stage0 = settings.zero_optimization_stage == 0;
   const double tolerance = full ? 2e-5
       : stage0                  ? 6e-2
-      : engine.fp16_enabled()   ? 3e-3
+      : settings.fp16_enabled   ? 3e-3
                                 : 2e-2;
-  const std::int64_t micro = engine.train_micro_batch_size_per_gpu();
-  const std::int64_t accumulation = engine.gradient_accumulation_steps();
+  const std::int64_t micro = settings.train_micro_batch_size_per_gpu;
+  const std::int64_t accumulation = settings.gradient_accumulation_steps;
   std::int64_t s = 0;
   if (!checkpoint.empty()) {
     engine.load_checkpoint(checkpoint);
     s = 10;
-    EXPECT_EQ(engine.global_steps(), s);
-    EXPECT_EQ(engine.skipped_steps(), run["skipped_steps"][s - 1]);
+    EXPECT_EQ(engine.progress().global_steps, s);
+    EXPECT_EQ(engine.progress().skipped_steps, run["skipped_steps"][s - 1]);
   }
   for (; s < 12; ++s) {
-    EXPECT_NEAR(engine.get_lr()[0], run["lr"][s].get<double>(), 1e-12);
-    const double scale = engine.cur_scale();
+    EXPECT_NEAR(
+        engine.progress().learning_rates[0],
+        run["lr"][s].get<double>(),
+        1e-12);
+    const double scale = engine.progress().loss_scale;
     double loss_sum = 0;
     for (std::int64_t m = 0; m < accumulation; ++m) {
       const std::int64_t first = (world.rank() * accumulation + m) * micro;
       const at::Tensor x = data.at("x")[s].narrow(0, first, micro);
       const at::Tensor y = data.at("y")[s].narrow(0, first, micro);
       at::Tensor loss = at::mse_loss(engine(x).to(at::kFloat), y);
-      if (engine.fp16_enabled() && s == 5) {
+      if (settings.fp16_enabled && s == 5) {
         loss = loss * 1e6;
       }
       loss_sum += loss.item<double>();
@@ -128,14 +132,15 @@ void train(
     EXPECT_NEAR(loss, expected, tolerance * std::abs(expected)) << "step " << s;
     // Absent at stage 0 in fp32; at stage 3 divided by the scale of the step
     // after, so not to be compared where that changed.
-    const bool scale_changed = engine.cur_scale() != scale;
+    const bool scale_changed = engine.progress().loss_scale != scale;
     if (!run["grad_norm"][s].is_null() && !scale_changed) {
       const double norm = run["grad_norm"][s];
-      EXPECT_NEAR(*engine.get_global_grad_norm(), norm, 2 * tolerance * norm)
+      EXPECT_NEAR(*engine.progress().gradient_norm, norm, 2 * tolerance * norm)
           << "step " << s;
     }
-    EXPECT_EQ(engine.skipped_steps(), run["skipped_steps"][s]) << "step " << s;
-    if (engine.fp16_enabled()) {
+    EXPECT_EQ(engine.progress().skipped_steps, run["skipped_steps"][s])
+        << "step " << s;
+    if (settings.fp16_enabled) {
       EXPECT_EQ(optimizer.cur_scale(), run["loss_scale"][s]) << "step " << s;
     }
   }

@@ -108,17 +108,17 @@ TEST(EngineGpu, AmpKeepsSmallGradients) {
                    .dump(),
            .world = world});
       Engine engine = all.engine;
-      EXPECT_EQ(engine.cur_scale(), amp ? 65536 : 1);
+      EXPECT_EQ(engine.progress().loss_scale, amp ? 65536 : 1);
       const at::Tensor ones = at::ones({4, 8}, engine.device());
       engine.backward(engine(ones).to(at::kFloat).sum() * 1e-9);
       engine.step();
-      EXPECT_EQ(engine.skipped_steps(), 0);
-      const double norm = engine.get_global_grad_norm().value();
+      EXPECT_EQ(engine.progress().skipped_steps, 0);
+      const double norm = engine.progress().gradient_norm.value();
       if (amp) { // and what is too large is skipped
         engine.backward(engine(ones).to(at::kFloat).sum() * 1e30);
         engine.step();
-        EXPECT_EQ(engine.skipped_steps(), 1);
-        EXPECT_EQ(engine.cur_scale(), 32768);
+        EXPECT_EQ(engine.progress().skipped_steps, 1);
+        EXPECT_EQ(engine.progress().loss_scale, 32768);
       }
       return norm;
     };

@@ -55,26 +55,29 @@ TEST(Engine, SaysWhichVerbIsMissing) {
   alone([](const distributed::World& world) {
     Engine engine = engine_for(world, std::make_shared<OddMlp>());
     EXPECT_THAT(
-        error_text([&] { engine.step(); }),
+        error_text<UsageError>([&] { engine.step(); }),
         HasSubstr("step() without backward()"));
     engine.backward(loss_of(engine(some_tokens())));
     EXPECT_THAT(
-        error_text([&] { engine.backward(loss_of(engine(some_tokens()))); }),
+        error_text<UsageError>(
+            [&] { engine.backward(loss_of(engine(some_tokens()))); }),
         HasSubstr("backward() was called twice"));
     engine.step();
     engine.eval();
     EXPECT_THAT(
-        error_text([&] { engine.backward(loss_of(engine(some_tokens()))); }),
+        error_text<UsageError>(
+            [&] { engine.backward(loss_of(engine(some_tokens()))); }),
         HasSubstr("while evaluating"));
     engine.train();
     EXPECT_THAT(
-        error_text([&] { engine.backward(engine(some_tokens())); }),
+        error_text<UsageError>([&] { engine.backward(engine(some_tokens())); }),
         HasSubstr("a loss of one element"));
     EXPECT_THAT(
-        error_text([&] { engine.backward(at::ones({})); }),
+        error_text<UsageError>([&] { engine.backward(at::ones({})); }),
         HasSubstr("requires_grad false"));
     EXPECT_THAT(
-        error_text([&] { loss_of(engine(some_tokens())).backward(); }),
+        error_text<UsageError>(
+            [&] { loss_of(engine(some_tokens())).backward(); }),
         HasSubstr("call engine.backward(loss) instead"));
   });
 }
@@ -86,17 +89,17 @@ TEST(Engine, CountsStepsAndBoundaries) {
         std::make_shared<OddMlp>(),
         R"({"train_batch_size": 6, "train_micro_batch_size_per_gpu": 2,
           "optimizer": {"type": "SGD", "params": {"lr": 0.1}}})");
-    EXPECT_EQ(engine.gradient_accumulation_steps(), 3);
-    EXPECT_EQ(engine.get_global_grad_norm(), std::nullopt);
+    EXPECT_EQ(engine.settings().gradient_accumulation_steps, 3);
+    EXPECT_EQ(engine.progress().gradient_norm, std::nullopt);
     for (int i = 0; i < 7; ++i) {
       EXPECT_EQ(engine.is_gradient_accumulation_boundary(), i % 3 == 2) << i;
       engine.backward(loss_of(engine(some_tokens())));
       engine.step();
     }
-    EXPECT_EQ(engine.micro_steps(), 7);
-    EXPECT_EQ(engine.global_steps(), 2);
-    EXPECT_EQ(engine.global_samples(), 12);
-    EXPECT_TRUE(engine.get_global_grad_norm().has_value());
+    EXPECT_EQ(engine.progress().micro_steps, 7);
+    EXPECT_EQ(engine.progress().global_steps, 2);
+    EXPECT_EQ(engine.progress().global_samples, 12);
+    EXPECT_TRUE(engine.progress().gradient_norm.has_value());
   });
 }
 
@@ -160,9 +163,9 @@ TEST(Engine, KeepsAnElasticBatchAtAnyNumberOfRanks) {
                           .world = world,
                           .logger = Logger({.least = LogLevel::warning})})
                   .engine;
-          EXPECT_EQ(engine.train_batch_size(), 8);
-          EXPECT_EQ(engine.train_micro_batch_size_per_gpu(), 4);
-          EXPECT_EQ(engine.gradient_accumulation_steps(), 2 / ranks);
+          EXPECT_EQ(engine.settings().train_batch_size, 8);
+          EXPECT_EQ(engine.settings().train_micro_batch_size_per_gpu, 4);
+          EXPECT_EQ(engine.settings().gradient_accumulation_steps, 2 / ranks);
         });
     EXPECT_THAT(outcomes[0].log, Not(HasSubstr("elasticity")));
   }
@@ -189,8 +192,8 @@ TEST(Engine, CastsFloatsAndNeverIntegers) {
     const at::Tensor out =
         engine(at::full({1}, 257, at::kLong), at::full({1}, 2.0, at::kDouble));
     EXPECT_EQ(out.scalar_type(), at::kBFloat16);
-    EXPECT_TRUE(engine.bfloat16_enabled());
-    EXPECT_FALSE(engine.fp16_enabled());
+    EXPECT_TRUE(engine.settings().bfloat16_enabled);
+    EXPECT_FALSE(engine.settings().fp16_enabled);
   });
 }
 
@@ -211,7 +214,8 @@ TEST(Engine, RefusesWhatCannotBe) {
                "offload_param": {"device": "cpu"}}})"),
         HasSubstr("stage 3"));
     EXPECT_THAT(
-        error_text([] { initialize({.config = plain, .logger = quiet}); }),
+        error_text<UsageError>(
+            [] { initialize({.config = plain, .logger = quiet}); }),
         HasSubstr("needs a model"));
     EXPECT_THAT(
         error_text([] {
@@ -288,7 +292,9 @@ TEST(Engine, TakesAnOptimizerOfTorch) {
                std::to_string(stage) + "}}",
            .world = world,
            .logger = quiet});
-      EXPECT_EQ(engine.get_lr(), (std::vector<double>{0.1, 0.05}));
+      EXPECT_EQ(
+          engine.progress().learning_rates,
+          (std::vector<double>{0.1, 0.05}));
       for (int i = 0; i < 3; ++i) {
         engine.backward(loss_of(engine(some_tokens() + world.rank())));
         engine.step();
@@ -326,12 +332,12 @@ TEST(Engine, NoSyncAddsUp) {
       engine.backward(loss_of(engine(some_tokens() + world.rank())));
       engine.backward(loss_of(engine(some_tokens() + world.rank())));
       EXPECT_THAT(
-          error_text([&] { engine.step(); }),
+          error_text<UsageError>([&] { engine.step(); }),
           HasSubstr("inside no_sync()"));
     }
     engine.backward(loss_of(engine(some_tokens() + world.rank())));
     engine.step();
-    const double three = *engine.get_global_grad_norm();
+    const double three = *engine.progress().gradient_norm;
 
     torch::manual_seed(5);
     auto again = std::make_shared<OddMlp>();
@@ -339,7 +345,7 @@ TEST(Engine, NoSyncAddsUp) {
         {.model = again, .config = plain, .world = world, .logger = quiet});
     once.engine.backward(loss_of(once.engine(some_tokens() + world.rank())));
     once.engine.step();
-    EXPECT_NEAR(three, 3 * *once.engine.get_global_grad_norm(), 1e-5);
+    EXPECT_NEAR(three, 3 * *once.engine.progress().gradient_norm, 1e-5);
   });
 }
 

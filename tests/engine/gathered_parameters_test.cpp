@@ -198,13 +198,13 @@ TEST(GatheredParameters, SaysWhatIsWrong) {
     const Engine& engine = training.engine;
     EXPECT_THROW(
         const GatheredParameters whole(engine, {"no.such"}),
-        ConfigError);
+        UsageError);
     EXPECT_THROW(
         const GatheredParameters whole(engine, std::vector{at::ones({2})}),
-        ConfigError);
+        UsageError);
     EXPECT_THROW(
         const GatheredParameters whole(engine, {"scale"}, {.modifier_rank = 2}),
-        ConfigError);
+        UsageError);
   });
 }
 

@@ -1,8 +1,8 @@
 #include "kernels/gradient_place.h"
 #include "engine/parity.h"
-#include "nn/linear_product.h"
-#include "nn/product.h"
-#include "nn/word_rows.h"
+#include "nn/linear/linear_product.h"
+#include "nn/linear/product.h"
+#include "nn/loss/word_rows.h"
 #include "support/run_ranks.h"
 
 #include <ATen/ops/embedding.h>

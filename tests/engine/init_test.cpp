@@ -213,11 +213,11 @@ TEST(Init, SaysWhatIsWrong) {
   testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
     {
       const zero::Init scope({.world = world});
-      EXPECT_THROW(const zero::Init inner({.world = world}), ConfigError);
+      EXPECT_THROW(const zero::Init inner({.world = world}), UsageError);
     }
     EXPECT_THROW(
         const zero::Init inner({.world = world, .dtype = at::kLong}),
-        ConfigError);
+        UsageError);
     const zero::Init off({.world = world, .enabled = false});
     const zero::Init another({.world = world, .enabled = false});
   });

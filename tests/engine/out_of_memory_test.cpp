@@ -1,4 +1,4 @@
-#include "engine/out_of_memory.h"
+#include "engine/memory/out_of_memory.h"
 #include "engine/nets.h"
 #include "support/error_text.h"
 #include "support/run_ranks.h"
@@ -105,7 +105,7 @@ TEST(OutOfMemory, SaysWhatItHoldsAndWhatToDo) {
                 HasSubstr("out of memory in backward"));
             net->fails_in_backward = false;
             pass(); // with less of an appetite it goes on
-            EXPECT_EQ(engine.global_steps(), 2);
+            EXPECT_EQ(engine.progress().global_steps, 2);
           })[0]
           .log;
   EXPECT_THAT(log, HasSubstr("error: out of memory in forward on cpu: "));

@@ -74,7 +74,7 @@ TEST(Overflow, StopsAndNamesTheParameter) {
     const at::Tensor before = engine.full_parameter("head.weight");
     run.overflow();
     EXPECT_EQ(run.all.optimizer.cur_scale(), 1);
-    EXPECT_EQ(engine.skipped_steps(), 1);
+    EXPECT_EQ(engine.progress().skipped_steps, 1);
     EXPECT_TRUE(at::equal(engine.full_parameter("head.weight"), before));
     EXPECT_THAT(
         run.error_of_overflow(),
@@ -98,14 +98,14 @@ TEST(Overflow, OfAmpIsSkipped) {
              .world = world,
              .logger = Logger({.least = LogLevel::error})})};
     Engine& engine = run.all.engine;
-    EXPECT_TRUE(engine.loss_is_scaled());
+    EXPECT_TRUE(engine.settings().loss_is_scaled);
     const at::Tensor before = engine.full_parameter("head.weight");
     run.step(std::numeric_limits<double>::infinity());
-    EXPECT_EQ(engine.skipped_steps(), 1);
+    EXPECT_EQ(engine.progress().skipped_steps, 1);
     EXPECT_TRUE(at::equal(engine.full_parameter("head.weight"), before));
     run.step();
-    EXPECT_EQ(engine.skipped_steps(), 1);
-    EXPECT_EQ(engine.cur_scale(), 128);
+    EXPECT_EQ(engine.progress().skipped_steps, 1);
+    EXPECT_EQ(engine.progress().loss_scale, 128);
     EXPECT_FALSE(at::equal(engine.full_parameter("head.weight"), before));
   });
 }
@@ -118,12 +118,12 @@ TEST(Overflow, HoldsAndSkips) {
         for (int i = 0; i < 6; ++i) {
           run.overflow();
         }
-        EXPECT_EQ(engine.skipped_steps(), 6);
-        EXPECT_EQ(engine.global_steps(), 6);
+        EXPECT_EQ(engine.progress().skipped_steps, 6);
+        EXPECT_EQ(engine.progress().global_steps, 6);
         EXPECT_EQ(run.all.optimizer.cur_scale(), 1);
         const at::Tensor before = engine.full_parameter("head.weight");
         run.step();
-        EXPECT_EQ(engine.skipped_steps(), 6);
+        EXPECT_EQ(engine.progress().skipped_steps, 6);
         EXPECT_FALSE(at::equal(engine.full_parameter("head.weight"), before));
       });
   const std::string& log = outcomes[0].log;
@@ -154,10 +154,10 @@ TEST(Overflow, RollsBackToTheLastCheckpoint) {
         const at::Tensor saved = engine.full_parameter("head.weight");
         run.step();
         run.overflow(); // lowers the scale
-        EXPECT_EQ(engine.global_steps(), 4);
+        EXPECT_EQ(engine.progress().global_steps, 4);
         run.overflow();
-        EXPECT_EQ(engine.global_steps(), 2);
-        EXPECT_EQ(engine.skipped_steps(), 0);
+        EXPECT_EQ(engine.progress().global_steps, 2);
+        EXPECT_EQ(engine.progress().skipped_steps, 0);
         EXPECT_EQ(run.all.optimizer.cur_scale(), 2) << "as it was saved";
         EXPECT_TRUE(at::equal(engine.full_parameter("head.weight"), saved));
 
@@ -168,7 +168,7 @@ TEST(Overflow, RollsBackToTheLastCheckpoint) {
         }
         run.overflow();
         run.overflow();
-        EXPECT_EQ(engine.global_steps(), 2);
+        EXPECT_EQ(engine.progress().global_steps, 2);
         run.step();
         run.step();
         run.step();

@@ -153,7 +153,7 @@ void expect_one_parameter(const distributed::World& world, int zero) {
         data;
     EXPECT_NEAR(mean, wanted.loss, 1e-5) << "step " << i;
     // Counted once, with what both stages add to it.
-    EXPECT_NEAR(engine.get_global_grad_norm().value(), wanted.norm, 1e-4)
+    EXPECT_NEAR(engine.progress().gradient_norm.value(), wanted.norm, 1e-4)
         << "step " << i;
   }
   EXPECT_TRUE(at::allclose(
@@ -224,7 +224,7 @@ TEST(ParameterShare, ExpertsAreSharedOutAsTheMeshSays) {
     };
     begin({.data = 2, .expert = 2});
     EXPECT_THAT(
-        error_text<ConfigError>([&] { begin({.data = 2}); }),
+        error_text<UsageError>([&] { begin({.data = 2}); }),
         ::testing::HasSubstr(
             "mixture.experts.up.weight: the mesh shares out experts "
             "over other ranks than the model (1 of 2 experts "

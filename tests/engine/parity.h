@@ -168,13 +168,13 @@ Curve trained(
     sum =
         group.all_reduce(at::full({1}, sum, at::kDouble)).wait().item<double>();
     curve.losses.push_back(sum / (group.size() * accumulation));
-    curve.norms.push_back(*engine.get_global_grad_norm());
+    curve.norms.push_back(*engine.progress().gradient_norm);
   }
   for (const auto& parameter : net->named_parameters()) {
     try {
       curve.weights[parameter.key()] =
           engine.full_parameter(parameter.key()).cpu();
-    } catch (const ConfigError&) { // another name of one that is listed
+    } catch (const UsageError&) { // another name of one that is listed
     }
   }
   return curve;

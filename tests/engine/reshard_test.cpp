@@ -57,7 +57,7 @@ class Reshard : public ::testing::Test {
             SCOPED_TRACE(tag + ", loaded at " + tag_of(ranks, stage));
             TrainingRun run = start_run(world, stage, more);
             run.engine().load_checkpoint(folder_.path(), tag);
-            EXPECT_EQ(run.engine().global_steps(), before);
+            EXPECT_EQ(run.engine().progress().global_steps, before);
             const auto got = run.curve(after);
             for (std::size_t i = 0; i < wanted.size(); ++i) {
               EXPECT_NEAR(got[i], wanted[i], tolerance) << i;

@@ -118,20 +118,20 @@ class Training {
   std::vector<double> go_on(std::int64_t until, std::int64_t unseen = 0) {
     std::vector<double> seen;
     Engine& engine = all_.engine;
-    while (engine.global_steps() < until) {
+    while (engine.progress().global_steps < until) {
       for (auto& batch : all_.loader) {
         const at::Tensor loss = torch::nn::functional::cross_entropy(
             engine(batch.input).to(at::kFloat),
             batch.target);
         engine.backward(loss);
         engine.step();
-        if (engine.micro_steps() <= 2 * unseen) {
+        if (engine.progress().micro_steps <= 2 * unseen) {
           continue;
         }
         seen.push_back(loss.item<double>());
-        seen.push_back(engine.cur_scale());
-        seen.push_back(engine.get_lr()[0]);
-        if (engine.global_steps() == until) {
+        seen.push_back(engine.progress().loss_scale);
+        seen.push_back(engine.progress().learning_rates[0]);
+        if (engine.progress().global_steps == until) {
           break;
         }
       }
@@ -201,7 +201,7 @@ inline void expect_same_bits(const RanksOptions& ranks) {
       torch::manual_seed(99);
       Training second(world, way.config);
       second.engine().load_checkpoint(folder / way.name);
-      EXPECT_EQ(second.engine().global_steps(), half);
+      EXPECT_EQ(second.engine().progress().global_steps, half);
       std::ifstream file(place(way, world.rank()));
       EXPECT_EQ(
           second.go_on(2 * half),

@@ -163,7 +163,7 @@ TEST(Step, GoesToTheFilesOfTheJson) {
           engine.backward(loss);
           engine.step();
         }
-        losses[engine.global_samples()] = sum / 2;
+        losses[engine.progress().global_samples] = sum / 2;
       }
     }
     if (world.rank() != 0) {

@@ -28,7 +28,7 @@ struct TrainingRun {
     const std::int64_t mine = rows / world.size();
     const at::Tensor tokens = at::remainder(
         at::arange(rows * 8, at::kLong).view({rows, 8}) * 5 +
-            engine().global_steps() * 3,
+            engine().progress().global_steps * 3,
         64);
     const at::Tensor own = tokens.narrow(0, world.rank() * mine, mine);
     const at::Tensor loss = token_loss(engine()(own), own);

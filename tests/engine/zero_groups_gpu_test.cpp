@@ -1,6 +1,6 @@
 #include "engine/parity.h"
 #include "support/run_ranks.h"
-#include "zero/packed.h"
+#include "zero/reduce/packed.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>

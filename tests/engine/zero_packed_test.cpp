@@ -1,5 +1,5 @@
-#include "zero/packed.h"
-#include "zero/packed_by_operators.h"
+#include "zero/reduce/packed.h"
+#include "zero/reduce/packed_by_operators.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>

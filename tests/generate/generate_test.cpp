@@ -2,7 +2,7 @@
 #include "support/error_text.h"
 
 #include <cairn/generate/generate.h>
-#include <cairn/models/presets.h>
+#include <cairn/model/presets.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,14 +77,14 @@ TEST(Generate, OtherSeedsAndNumbersWriteOtherTexts) {
 }
 
 TEST(Generate, ExpertsSeeOneTextAtATime) {
-  models::ModelDescription d = models::gpt_description(
+  models::ModelDescription d = model::gpt_description(
       {.layers = 2,
        .hidden = 32,
        .heads = 2,
        .sequence = 32,
        .vocabulary = 64,
        .padded_vocabulary = 64});
-  d.experts = checkpoints::ExpertsDescription{.counts = {4}, .interval = 1};
+  d.experts = model::ExpertsDescription{.counts = {4}, .interval = 1};
   d.experts->min_capacity = 1;
   const auto model = models::make_model(d);
   const std::vector<Tokens> some{{1, 2, 3}, {4}, {5, 6}};

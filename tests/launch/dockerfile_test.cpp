@@ -125,7 +125,7 @@ TEST(Dockerfile, InstallsThePackagesOfTheLibrariesThatProgramsLoad) {
   bool installed = false;
   for (const auto& instruction : instructions()) {
     const std::string& words = instruction[1];
-    listed = listed || words.find("runtime_packages.sh") != std::string::npos;
+    listed = listed || words.find("tools/install.sh") != std::string::npos;
     copied = copied || words.starts_with("--from=build");
     installed = installed ||
         (copied && words.find("$(cat /opt/cairn/packages)") != words.npos);

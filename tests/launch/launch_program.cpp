@@ -1,4 +1,4 @@
-#include "cli/command.h"
+#include "cli/program/command.h"
 
 #include <fmt/core.h>
 

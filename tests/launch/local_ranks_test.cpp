@@ -199,6 +199,7 @@ std::string launched_on_a_terminal(Words words) {
   }
   arguments.push_back(nullptr);
   ::setenv("TERM", "xterm", 1);
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1); // as on a machine without a GPU
   const pid_t pid = ::fork();
   if (pid == 0) {
     for (const int fd : {0, 1, 2}) {

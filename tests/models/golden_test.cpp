@@ -48,17 +48,17 @@ ModelInput input_of(const ModelDescription& d, const Tensors& io) {
   ModelInput input{.tokens = io.at("input_ids"), .want_logits = true};
   input.labels = io.at("labels");
   switch (d.family) {
-    case checkpoints::ModelFamily::gpt2:
-    case checkpoints::ModelFamily::llama:
+    case model::ModelFamily::gpt2:
+    case model::ModelFamily::llama:
       input.labels = next_tokens(input.labels);
       break;
-    case checkpoints::ModelFamily::bert:
-    case checkpoints::ModelFamily::roberta:
+    case model::ModelFamily::bert:
+    case model::ModelFamily::roberta:
       input.mask = io.at("attention_mask");
       input.token_types = io.at("token_type_ids");
       input.next_sentence = io.at("next_sentence_label");
       break;
-    case checkpoints::ModelFamily::t5:
+    case model::ModelFamily::t5:
       input.mask = io.at("attention_mask");
       input.decoder_tokens = decoder_inputs(input.labels);
       break;

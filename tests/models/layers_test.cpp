@@ -1,7 +1,7 @@
 #include "models/small_models.h"
 #include "support/error_text.h"
 
-#include <cairn/checkpoint/model_description.h>
+#include <cairn/model/description.h>
 #include <cairn/models/model_layers.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ struct Layers {
   explicit Layers(LayeredModel given) : model(std::move(given)) {
     for (const ModelLayer& layer : model.layers) {
       std::shared_ptr<torch::nn::Module> module;
-      if (!layer.tied_key.empty()) {
-        auto& shared = tied[layer.tied_key];
+      if (!layer.tie.empty()) {
+        auto& shared = tied[layer.tie];
         shared = shared ? shared : layer.build();
         module = shared;
       } else {
@@ -64,7 +64,7 @@ struct Layers {
 
 /// A batch with all that a model can take, and the list of it.
 std::pair<ModelInput, LayerInputs> full_input(const ModelDescription& d) {
-  using checkpoints::ModelFamily;
+  using model::ModelFamily;
   ModelInput input = some_input(d);
   LayerInputs fields{.inputs = {&ModelInput::mask, &ModelInput::tokens}};
   input.mask = at::ones({2, 8}, at::kLong);
@@ -91,7 +91,7 @@ std::pair<ModelInput, LayerInputs> full_input(const ModelDescription& d) {
 }
 
 void expect_sum_of_layers(const ModelDescription& d) {
-  SCOPED_TRACE(checkpoints::to_json(d));
+  SCOPED_TRACE(model::to_json(d));
   const auto close = [](const at::Tensor& a, const at::Tensor& b) {
     return at::allclose(a, b, 1e-5, 1e-6);
   };
@@ -142,13 +142,13 @@ TEST(Models, AreTheSumOfTheirLayers) {
     for (const ModelDescription& d : all_kinds()) {
       expect_sum_of_layers(d);
     }
-    ModelDescription with_bias = gpt_description(tiny);
+    ModelDescription with_bias = model::gpt_description(tiny);
     with_bias.head_bias = true;
     expect_sum_of_layers(with_bias);
-    ModelDescription lite = gpt_lite_description(61);
+    ModelDescription lite = model::gpt_lite_description(61);
     lite.layers = 1;
     expect_sum_of_layers(lite);
-    ModelDescription untied = bert_description(tiny);
+    ModelDescription untied = model::bert_description(tiny);
     untied.tied_head = false;
     expect_sum_of_layers(untied);
     untied = small::t5_with_relative_positions();
@@ -158,9 +158,42 @@ TEST(Models, AreTheSumOfTheirLayers) {
   });
 }
 
+TEST(Models, LayersDropTokensAndScoreSingleOnes) {
+  on_one_rank([] {
+    const ModelDescription d = model::gpt_description(tiny);
+    ModelOptions options;
+    options.dropping_layers = {1};
+    const auto whole = make_model(d, options);
+    whole->eval();
+    ModelInput input = some_input(d);
+    input.kept = at::arange(0, 8, 2, at::kLong).expand({1, 2, 4}).clone();
+    const Layers dropping(model_layers(
+        d,
+        options,
+        {.inputs = {&ModelInput::tokens, &ModelInput::kept}}));
+    EXPECT_TRUE(at::allclose(
+        dropping.model
+            .output(
+                dropping.outputs({input.tokens, input.kept}),
+                {input.labels})
+            .loss,
+        whole->forward(input).loss));
+    const ModelInput asked{
+        .tokens = input.tokens,
+        .logits_at = at::arange(3, 5, at::kLong)};
+    const Layers scoring(
+        model_layers(d, options, {.labels = {&ModelInput::logits_at}}));
+    const at::Tensor logits =
+        scoring.model.output(scoring.outputs({asked.tokens}), {asked.logits_at})
+            .logits;
+    EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{2, 1, 61}));
+    EXPECT_TRUE(at::allclose(logits, whole->forward(asked).logits));
+  });
+}
+
 TEST(Models, LayersSayWhatTheyTake) {
   on_one_rank([] {
-    const ModelDescription t5 = t5_description(tiny);
+    const ModelDescription t5 = model::t5_description(tiny);
     EXPECT_THAT(
         error_text([&] { model_layers(t5); }),
         HasSubstr("T5's layers need tokens and a decoder's tokens"));
@@ -182,7 +215,7 @@ TEST(Models, LayersSayWhatTheyTake) {
 
 TEST(RoBerta, CountsPositionsWithoutPadding) {
   on_one_rank([] {
-    ModelDescription roberta = roberta_small_description();
+    ModelDescription roberta = model::roberta_small_description();
     roberta.layers = 1;
     const auto model = make_model(roberta);
     model->eval();

@@ -5,9 +5,10 @@
 #include "support/run_ranks.h"
 
 #include <ATen/autocast_mode.h>
-#include <cairn/checkpoint/model_parameters.h>
+#include <cairn/model/layers.h>
+#include <cairn/model/parameters.h>
+#include <cairn/model/presets.h>
 #include <cairn/models/load_weights.h>
-#include <cairn/models/presets.h>
 #include <cairn/models/resnet18.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,14 +37,88 @@ TEST(Models, HaveTheParametersOfTheirDescription) {
     for (const ModelDescription& d : all_kinds()) {
       const auto model = make_model(d);
       std::map<std::string, std::vector<std::int64_t>> wanted;
-      for (const auto& parameter : checkpoints::model_parameters(d)) {
+      for (const auto& parameter : model::model_parameters(d)) {
         wanted[parameter.name] = parameter.shape;
       }
       std::map<std::string, std::vector<std::int64_t>> had;
       for (const auto& parameter : model->named_parameters()) {
         had[parameter.key()] = parameter.value().sizes().vec();
       }
-      EXPECT_EQ(had, wanted) << checkpoints::name_of(d.family);
+      EXPECT_EQ(had, wanted) << model::name_of(d.family);
+    }
+  });
+}
+
+TEST(Models, StartByTheirLaws) {
+  on_one_rank([] {
+    for (const ModelDescription& d : all_kinds()) {
+      const auto model = make_model(d);
+      const auto parameters = model->named_parameters();
+      const bool smaller_queries = d.position == model::PositionKind::relative;
+      for (const auto& parameter : model::model_parameters(d)) {
+        if (smaller_queries &&
+            parameter.name.find("attention.query") != std::string::npos) {
+          continue;
+        }
+        const nn::InitialWeights start{
+            .output_std = model::output_deviation(
+                0.02,
+                parameter.name.starts_with("decoder.") ? d.decoder_layers
+                                                       : d.layers)};
+        at::Tensor expected = at::empty(parameter.shape);
+        start.fill(
+            expected,
+            parameter.name,
+            nn::SlicedShape::all_of(parameter.shape),
+            parameter.initial);
+        EXPECT_TRUE(at::equal(parameters[parameter.name], expected))
+            << parameter.name;
+      }
+    }
+  });
+}
+
+/// Dimension along which ranks cut a parameter; -1: they have all of it.
+std::int64_t cut_dimension(model::TensorCut cut) {
+  switch (cut) {
+    case model::TensorCut::whole:
+      return -1;
+    case model::TensorCut::rows:
+    case model::TensorCut::vocabulary:
+      return 0;
+    case model::TensorCut::columns:
+      return 1;
+    case model::TensorCut::third:
+      return 2;
+  }
+  return -1;
+}
+
+TEST(Models, AreCutAsTheListSays) {
+  testing::run_ranks(2, [](const distributed::ProcessGroup& group) {
+    for (ModelDescription d : all_kinds()) {
+      d.padded_vocabulary = 70;
+      const auto shared = make_model(d, {.tensor_group = group});
+      const auto parameters = shared->named_parameters();
+      std::int64_t held = 0;
+      for (const auto& parameter : model::model_parameters(d)) {
+        const at::Tensor local = parameters[parameter.name];
+        held += local.numel();
+        const std::int64_t cut = cut_dimension(parameter.cut);
+        for (std::int64_t dim = 0; dim < local.dim(); ++dim) {
+          const auto whole = parameter.shape[static_cast<std::size_t>(dim)];
+          EXPECT_EQ(local.size(dim) != whole, dim == cut) << parameter.name;
+        }
+      }
+      std::int64_t counted = 0;
+      std::set<std::string> ties;
+      for (const model::Layer& layer :
+           model::layers_of(model::with_padding(d), group.size())) {
+        if (layer.tie.empty() || ties.insert(layer.tie).second) {
+          counted += layer.parameters;
+        }
+      }
+      EXPECT_EQ(held, counted) << model::name_of(d.family);
     }
   });
 }
@@ -78,7 +154,7 @@ TEST(Models, StartAlikeHoweverTheyAreShared) {
 
 TEST(Models, StartFromMegatronsSpread) {
   on_one_rank([] {
-    ModelDescription d = gpt_description(
+    ModelDescription d = model::gpt_description(
         {.layers = 8,
          .hidden = 64,
          .heads = 4,
@@ -124,7 +200,7 @@ TEST(Models, GiveTheSameSharedOrNot) {
         for (const auto& [name, gradient] :
              testing::whole_gradients(*shared, group)) {
           EXPECT_TRUE(at::allclose(gradient, expected.at(name), 1e-4, 1e-6))
-              << checkpoints::name_of(d.family) << " " << name
+              << model::name_of(d.family) << " " << name
               << (sequence ? " with" : " without") << " sequence parallelism";
         }
       }
@@ -162,7 +238,7 @@ TEST(Models, ComputeInSixteenBits) {
 
 TEST(Models, LoseNothingWhenComputedAgain) {
   on_one_rank([] {
-    ModelDescription d = gpt_description(tiny);
+    ModelDescription d = model::gpt_description(tiny);
     d.dropout = d.attention_dropout = 0.2;
     const auto gradients = [&](const ModelOptions& options) {
       const auto model = make_model(d, options);
@@ -182,7 +258,7 @@ TEST(Models, LoseNothingWhenComputedAgain) {
 
 TEST(Models, DropOnlyWhileTraining) {
   testing::run_ranks(2, [](const distributed::ProcessGroup& group) {
-    ModelDescription d = gpt_description(tiny);
+    ModelDescription d = model::gpt_description(tiny);
     d.dropout = d.attention_dropout = 0.5;
     const ModelInput input = some_input(d);
     for (const bool sequence : {false, true}) {
@@ -276,12 +352,12 @@ TEST(Models, RefuseWhatCannotWork) {
   testing::run_ranks(3, [](const distributed::ProcessGroup& group) {
     EXPECT_THAT(
         error_text([&] {
-          make_model(gpt_description(tiny), {.tensor_group = group});
+          make_model(model::gpt_description(tiny), {.tensor_group = group});
         }),
         HasSubstr("4 over 3 ranks"));
   });
   on_one_rank([] {
-    const ModelDescription d = gpt_description(tiny);
+    const ModelDescription d = model::gpt_description(tiny);
     const auto model = make_model(d);
     EXPECT_THAT(
         error_text<DataError>(

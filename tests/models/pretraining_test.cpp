@@ -29,7 +29,7 @@ data::TensorBatch batch_of(
 
 TEST(Pretraining, TakesAGptBatch) {
   on_one_rank([] {
-    const ModelDescription d = gpt_description(tiny);
+    const ModelDescription d = model::gpt_description(tiny);
     const at::Tensor tokens = some_tokens(1, 8);
     at::Tensor loss_mask = at::zeros({1, 8});
     loss_mask[0][6] = 1;
@@ -67,7 +67,7 @@ TEST(Pretraining, KeepsDocumentsApart) {
     EXPECT_THAT(row(2), ElementsAre(1, 1, 1, 0, 0, 0));
     EXPECT_THAT(row(4), ElementsAre(0, 0, 0, 1, 1, 0));
 
-    const ModelDescription d = gpt_description(tiny);
+    const ModelDescription d = model::gpt_description(tiny);
     const auto model = make_model(d);
     const at::Tensor positions =
         at::tensor({0, 1, 2, 0, 1, 2}, at::kLong).unsqueeze(0);
@@ -100,14 +100,15 @@ TEST(Pretraining, TakesBatchesOfTheOthers) {
          {"padding_mask", ones},
          {"loss_mask", asked},
          {"truncated", at::zeros({2, 1}, at::kLong)}});
-    for (const BinaryHead head : {BinaryHead::with, BinaryHead::without}) {
-      const ModelDescription d = bert_description(tiny, head);
+    for (const model::BinaryHead head :
+         {model::BinaryHead::with, model::BinaryHead::without}) {
+      const ModelDescription d = model::bert_description(tiny, head);
       const ModelOutput output =
           make_model(d)->forward(pretraining_input(d, bert));
-      ASSERT_EQ(output.losses.size(), head == BinaryHead::with ? 2 : 1);
+      ASSERT_EQ(output.losses.size(), head == model::BinaryHead::with ? 2 : 1);
       EXPECT_EQ(output.losses[0].first, "lm loss");
       EXPECT_NEAR(output.losses[0].second.item<double>(), std::log(61), 0.2);
-      if (head == BinaryHead::with) {
+      if (head == model::BinaryHead::with) {
         EXPECT_EQ(output.losses[1].first, "sop loss");
         EXPECT_NEAR(output.losses[1].second.item<double>(), std::log(2), 0.2);
       }
@@ -120,13 +121,13 @@ TEST(Pretraining, TakesBatchesOfTheOthers) {
          {"enc_mask", ones},
          {"dec_mask", ones.narrow(1, 0, 6)}});
     for (const ModelDescription& d :
-         {t5_description(tiny), small::t5_with_relative_positions()}) {
+         {model::t5_description(tiny), small::t5_with_relative_positions()}) {
       EXPECT_NEAR(
           make_model(d)->forward(pretraining_input(d, t5)).loss.item<double>(),
           std::log(61),
           0.2);
     }
-    ModelDescription roberta = roberta_small_description();
+    ModelDescription roberta = model::roberta_small_description();
     roberta.layers = 1;
     at::Tensor to_fill = at::full({2, 8}, 1, at::kLong);
     to_fill[0][2] = 5;

@@ -3,7 +3,7 @@
 #include "support/run_ranks.h"
 
 #include <ATen/Functions.h>
-#include <cairn/models/presets.h>
+#include <cairn/model/presets.h>
 #include <cairn/models/transformer.h>
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace cairn::models::small {
 
-constexpr ModelSizes tiny{
+constexpr model::ModelSizes tiny{
     .layers = 2,
     .hidden = 32,
     .heads = 4,
@@ -22,24 +22,24 @@ constexpr ModelSizes tiny{
     .vocabulary = 61};
 
 inline ModelDescription t5_with_relative_positions() {
-  ModelDescription d = t5_description(tiny);
-  d.position = checkpoints::PositionKind::relative;
+  ModelDescription d = model::t5_description(tiny);
+  d.position = model::PositionKind::relative;
   d.relative_buckets = 8;
   d.relative_distance = 20;
   return d;
 }
 
 inline std::vector<ModelDescription> all_kinds() {
-  ModelDescription roberta = roberta_small_description();
+  ModelDescription roberta = model::roberta_small_description();
   roberta.layers = 1;
   roberta.vocabulary = roberta.padded_vocabulary = 61;
   roberta.dropout = roberta.attention_dropout = 0;
   return {
-      gpt_description(tiny),
-      llama_description(tiny, 2, 48),
-      bert_description(tiny),
-      bert_description(tiny, BinaryHead::without),
-      t5_description(tiny),
+      model::gpt_description(tiny),
+      model::llama_description(tiny, 2, 48),
+      model::bert_description(tiny),
+      model::bert_description(tiny, model::BinaryHead::without),
+      model::t5_description(tiny),
       t5_with_relative_positions(),
       roberta};
 }
@@ -55,7 +55,7 @@ inline at::Tensor some_tokens(std::int64_t rows = 2, std::int64_t columns = 8) {
 inline ModelInput some_input(const ModelDescription& d) {
   ModelInput input{.tokens = some_tokens()};
   input.labels = some_tokens().add(5).remainder_(61);
-  if (d.family == checkpoints::ModelFamily::t5) {
+  if (d.family == model::ModelFamily::t5) {
     input.decoder_tokens = some_tokens().add(3).remainder_(61);
   }
   if (d.next_sentence_head) {

@@ -1,5 +1,5 @@
 #include "monitor/event_reader.h"
-#include "monitor/event_record.h"
+#include "monitor/files/event_record.h"
 #include "support/error_text.h"
 #include "support/faulty_files.h"
 #include "support/python.h"

@@ -1,4 +1,4 @@
-#include "monitor/python_number.h"
+#include "monitor/files/python_number.h"
 
 #include <gtest/gtest.h>
 

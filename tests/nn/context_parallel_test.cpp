@@ -1,6 +1,6 @@
+#include "nn/attention/partial_attention.h"
+#include "nn/attention/sequence_halves.h"
 #include "nn/context_parity.h"
-#include "nn/partial_attention.h"
-#include "nn/sequence_halves.h"
 #include "support/run_ranks.h"
 
 #include <ATen/ATen.h>
@@ -144,7 +144,7 @@ TEST(ContextParallel, RefusesWhatCannotBeShared) {
         attention.forward(
             at::ones({1, 4, 16}),
             {.mask = at::ones({1, 1, 4, 4}, at::kBool)}),
-        ConfigError);
+        UsageError);
     options.causal = false;
     EXPECT_THROW(SelfAttention(context, options), ConfigError);
   });

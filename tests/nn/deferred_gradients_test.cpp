@@ -1,4 +1,4 @@
-#include "nn/linear_product.h"
+#include "nn/linear/linear_product.h"
 #include "support/run_ranks.h"
 
 #include <ATen/ATen.h>

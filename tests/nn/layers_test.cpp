@@ -197,8 +197,8 @@ TEST(Layers, RotaryScalingIsLlama3s) {
     const Rotary rotary(
         {.head_size = 8,
          .theta = 100,
-         .scaling = RotaryScaling{
-             .kind = RotaryScaling::Kind::llama3,
+         .scaling = model::RopeScaling{
+             .kind = "llama3",
              .factor = 8,
              .low_frequency_factor = 1,
              .high_frequency_factor = 4,

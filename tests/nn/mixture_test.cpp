@@ -143,8 +143,8 @@ TEST(Routing, RefusesThreeExperts) {
         route(at::rand({4, 4}), {.top_k = 3}, {});
       }),
       HasSubstr("1 or 2 experts"));
-  EXPECT_THROW(route(at::rand({4}), {}, {}), ConfigError);
-  EXPECT_THROW(route(at::rand({4, 4}, at::kDouble), {}, {}), ConfigError);
+  EXPECT_THROW(route(at::rand({4}), {}, {}), UsageError);
+  EXPECT_THROW(route(at::rand({4, 4}, at::kDouble), {}, {}), UsageError);
 }
 
 constexpr std::int64_t hidden = 6;
@@ -156,7 +156,7 @@ MixtureOptions golden_options(const json& wanted) {
       .expert =
           {.hidden = hidden,
            .ffn = ffn,
-           .activation = Activation::relu,
+           .activation = model::ActivationKind::relu,
            .bias = false},
       .experts = experts,
       .routing =

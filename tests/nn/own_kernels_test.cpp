@@ -1,6 +1,6 @@
-#include "nn/gelu.h"
-#include "nn/linear_product.h"
-#include "nn/product.h"
+#include "nn/linear/gelu.h"
+#include "nn/linear/linear_product.h"
+#include "nn/linear/product.h"
 
 #include <ATen/ATen.h>
 #include <cairn/nn/attention.h>

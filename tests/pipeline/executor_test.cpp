@@ -436,7 +436,7 @@ TEST(PipelineExecutor, EvaluatesThroughSeveralChunks) {
       EXPECT_TRUE(at::allclose(outputs[i][0], wanted[0], 1e-5, 1e-6));
     }
     // Its schedule has no chunks.
-    EXPECT_THROW(executor.train_batch(feed(net, next), 2), ConfigError);
+    EXPECT_THROW(executor.train_batch(feed(net, next), 2), UsageError);
   });
 }
 
@@ -562,11 +562,9 @@ TEST(PipelineExecutor, MissingDataAndWrongPlacesAreErrors) {
     Executor other(module, ProcessGroup(), {.schedule = [](int, int count) {
                      return gpipe(2, count);
                    }});
-    EXPECT_THROW(
-        other.train_batch([] { return std::nullopt; }, 1),
-        ConfigError);
+    EXPECT_THROW(other.train_batch([] { return std::nullopt; }, 1), UsageError);
     PipelineModule half(net.layers, {.stages = 2, .loss = net.loss});
-    EXPECT_THROW(Executor(half, ProcessGroup()), ConfigError);
+    EXPECT_THROW(Executor(half, ProcessGroup()), UsageError);
   });
 }
 

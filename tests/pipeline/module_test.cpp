@@ -35,6 +35,7 @@ std::vector<std::string> names_in(const torch::nn::Module& module) {
   return module.named_parameters().keys();
 }
 
+template <typename Expected = UsageError>
 std::string complaint(
     const std::vector<LayerSpec>& layers,
     const PipelineModuleOptions& options = {}) {
@@ -42,7 +43,7 @@ std::string complaint(
     PipelineModule module(layers, options);
     module.forward({at::ones({1, 2})});
     return "";
-  } catch (const ConfigError& error) {
+  } catch (const Expected& error) {
     return error.what();
   }
 }
@@ -295,7 +296,7 @@ TEST(PipelineModule, SaysWhatIsWrong) {
   alone([] {
     const auto linear = LayerSpec::of<Linear>(2, 2);
     EXPECT_THAT(
-        complaint({linear}, {.stages = 2}),
+        complaint<ConfigError>({linear}, {.stages = 2}), // by its flags
         HasSubstr("1 layers, 2 stages"));
     EXPECT_THAT(
         complaint({linear}, {.stage = 3, .stages = 2}),
@@ -326,18 +327,18 @@ TEST(PipelineModule, SaysWhatIsWrong) {
         HasSubstr("-1"));
     EXPECT_THROW(
         PipelineModule({linear}).loss({at::ones({2})}, {}),
-        ConfigError);
+        UsageError);
     EXPECT_THAT(
         complaint({linear}, {.loss_parts = {"error"}}),
         HasSubstr("loss_parts"));
     const auto sum = [](const at::Tensor& y) { return std::pair(y.sum(), y); };
     EXPECT_THROW(
         PipelineModule({linear}, {.loss = sum}).loss({at::ones({2})}, {}),
-        ConfigError);
+        UsageError);
     EXPECT_THROW(
         PipelineModule({linear}, {.loss = sum, .loss_parts = {"all"}})
             .loss({at::ones({2})}, {}),
-        ConfigError);
+        UsageError);
   });
 }
 

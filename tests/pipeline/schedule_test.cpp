@@ -19,7 +19,7 @@ std::string complaint(const Schedule& schedule) {
   try {
     check(schedule);
     return "";
-  } catch (const ConfigError& error) {
+  } catch (const UsageError& error) {
     return error.what();
   }
 }
@@ -254,13 +254,11 @@ TEST(Schedule, RefusesWhatCannotRun) {
   }
   const Pass f0{Pass::Kind::forward, 0};
   const Pass b0{Pass::Kind::backward, 0};
-  EXPECT_THROW(with_messages("x", 1, {{b0, f0}, {f0, b0}}), ConfigError);
-  EXPECT_THROW(
-      with_messages("x", 1, {{{Pass::Kind::forward, 1}}}),
-      ConfigError);
+  EXPECT_THROW(with_messages("x", 1, {{b0, f0}, {f0, b0}}), UsageError);
+  EXPECT_THROW(with_messages("x", 1, {{{Pass::Kind::forward, 1}}}), UsageError);
   EXPECT_THROW(
       with_messages("x", 1, {{{Pass::Kind::forward, 0, 1}}}),
-      ConfigError);
+      UsageError);
 }
 
 } // namespace

@@ -153,7 +153,7 @@ TEST(Timeline, RefusesWhatCannotBe) {
   std::erase_if(stuck.stages[0], [](const Instruction& each) {
     return each.op == Op::forward;
   });
-  EXPECT_THROW(timeline(stuck), ConfigError);
+  EXPECT_THROW(timeline(stuck), UsageError);
 }
 
 } // namespace

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "pretrain/batch_feed.h"
-#include "pretrain/build_model.h"
-#include "pretrain/stages.h"
+#include "pretrain/model/build_model.h"
+#include "pretrain/plan/stages.h"
+#include "pretrain/run/batch_feed.h"
 
 #include <ATen/Functions.h>
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/initialize.h>
-#include <cairn/models/presets.h>
+#include <cairn/model/presets.h>
 #include <cairn/models/pretraining.h>
 #include <cairn/models/transformer.h>
 #include <gtest/gtest.h>
@@ -82,8 +82,8 @@ inline bool has_experts(const std::string& model) {
 }
 
 /// Nothing is drawn, since ranks would draw differently.
-inline checkpoints::ExpertsDescription experts_of(const std::string& model) {
-  checkpoints::ExpertsDescription experts{
+inline model::ExpertsDescription experts_of(const std::string& model) {
+  model::ExpertsDescription experts{
       .counts = {4},
       .min_capacity = 2,
       .random_selection = false,
@@ -97,8 +97,8 @@ inline checkpoints::ExpertsDescription experts_of(const std::string& model) {
   return experts;
 }
 
-inline checkpoints::ModelDescription describe(const std::string& model) {
-  const models::ModelSizes sizes{
+inline model::ModelDescription describe(const std::string& model) {
+  const model::ModelSizes sizes{
       .layers = model == "gpt" || has_experts(model) || drops_tokens(model) ? 4
           : model == "gpt_of_5"                                             ? 5
                                                                             : 2,
@@ -109,32 +109,32 @@ inline checkpoints::ModelDescription describe(const std::string& model) {
       .padded_vocabulary = 64};
   if (model == "gpt_rotary" ||
       drops_tokens(model)) { // with fewer heads of keys, as Llamas have
-    auto d = models::gpt_description(sizes);
-    d.position = checkpoints::PositionKind::rotary;
+    auto d = model::gpt_description(sizes);
+    d.position = model::PositionKind::rotary;
     d.key_value_heads = 2;
     return d;
   }
   if (model.starts_with("gpt")) {
-    auto d = models::gpt_description(sizes);
+    auto d = model::gpt_description(sizes);
     if (has_experts(model)) {
       d.experts = experts_of(model);
     }
     return d;
   }
   if (model == "bert") {
-    return models::bert_description(sizes);
+    return model::bert_description(sizes);
   }
   if (model == "bert_of_words") { // as Hugging Face's, without a binary head
-    auto d = models::bert_description(sizes, models::BinaryHead::without);
-    d.norm_place = checkpoints::NormPlace::after;
+    auto d = model::bert_description(sizes, model::BinaryHead::without);
+    d.norm_place = model::NormPlace::after;
     return d;
   }
-  auto d = models::t5_description(sizes);
+  auto d = model::t5_description(sizes);
   if (model == "t5_relative") { // as Google's
-    d.position = checkpoints::PositionKind::relative;
+    d.position = model::PositionKind::relative;
     d.relative_buckets = 8;
     d.relative_distance = 12;
-    d.norm = checkpoints::NormKind::rms_norm;
+    d.norm = model::NormKind::rms_norm;
     d.attention_bias = d.mlp_bias = d.head_bias = false;
     d.scaled_output = true;
   }
@@ -305,7 +305,7 @@ struct Training {
     const distributed::ProcessGroup& sharing =
         mesh.along(distributed::Axis::data);
     const int passes = micro_batches / sharing.size();
-    const int number = static_cast<int>(engine->global_steps());
+    const int number = static_cast<int>(engine->progress().global_steps);
     int pass = 0;
     const auto next = [&] {
       const int in_step = sharing.rank() * passes + pass++;
@@ -349,8 +349,9 @@ struct Training {
     const auto states = engine->state_sums({"exp_avg_sq", "weight"});
     EXPECT_NEAR(states[1].norm(), engine->parameter_norm(), 1e-6);
     Point point{
-        .norm = engine->get_global_grad_norm().value(),
-        .zeros = static_cast<double>(engine->zeros_in_gradient().value()),
+        .norm = engine->progress().gradient_norm.value(),
+        .zeros =
+            static_cast<double>(engine->progress().zeros_in_gradient.value()),
         .weights = engine->parameter_norm(),
         .variance = states[0]};
     for (const auto& [name, sum] : sums) {
@@ -365,7 +366,7 @@ struct Training {
   }
 
   Row row;
-  checkpoints::ModelDescription description;
+  model::ModelDescription description;
   config::Config config;
   distributed::ProcessMesh mesh;
   std::optional<Engine> engine;

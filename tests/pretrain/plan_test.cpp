@@ -1,10 +1,11 @@
-#include "pretrain/check_curriculum.h"
-#include "pretrain/describe_model.h"
-#include "pretrain/flags_schedule.h"
-#include "pretrain/run_plan.h"
-#include "pretrain/stages.h"
+#include "pretrain/plan/check_curriculum.h"
+#include "pretrain/plan/flags_schedule.h"
+#include "pretrain/plan/run_plan.h"
+#include "pretrain/plan/stages.h"
 #include "support/error_text.h"
 
+#include <cairn/config/check_kind.h>
+#include <cairn/config/describe_model.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -226,73 +227,13 @@ TEST(RunPlan, AsksForALength) {
       HasSubstr("--train-iters"));
 }
 
-TEST(DescribeModel, IsMegatronsGptByDefault) {
-  const auto model = describe_model(Kind::gpt, config_of({}).flags, 50257);
-  EXPECT_EQ(model.family, checkpoints::ModelFamily::gpt2);
-  EXPECT_EQ(model.layers, 2);
-  EXPECT_EQ(model.ffn, 256);
-  EXPECT_EQ(model.vocabulary, 50257);
-  EXPECT_EQ(model.padded_vocabulary, 50304);
-  EXPECT_TRUE(model.tied_head);
-  EXPECT_EQ(model.dropout, 0.1);
-}
-
-TEST(DescribeModel, PadsForTensorParallelRanks) {
-  const auto config = config_of({"--tensor-model-parallel-size", "2"}, 2);
-  EXPECT_EQ(
-      describe_model(Kind::gpt, config.flags, 50257).padded_vocabulary,
-      50432);
-}
-
-TEST(DescribeModel, IsALlamaWithItsFlags) {
-  const auto config = config_of(
-      {"--normalization",
-       "RMSNorm",
-       "--use-rotary-position-embeddings",
-       "--swiglu",
-       "--disable-bias-linear",
-       "--untie-embeddings-and-output-weights",
-       "--ffn-hidden-size",
-       "172"});
-  const auto model = describe_model(Kind::gpt, config.flags, 512);
-  EXPECT_EQ(model.family, checkpoints::ModelFamily::llama);
-  EXPECT_EQ(model.norm, checkpoints::NormKind::rms_norm);
-  EXPECT_EQ(model.position, checkpoints::PositionKind::rotary);
-  EXPECT_TRUE(model.gated);
-  EXPECT_EQ(model.activation, checkpoints::ActivationKind::silu);
-  EXPECT_FALSE(model.attention_bias);
-  EXPECT_FALSE(model.tied_head);
-  EXPECT_EQ(model.ffn, 172);
-}
-
-TEST(DescribeModel, HasExperts) {
-  const auto described = [](const Words& flags, Kind kind = Kind::gpt) {
-    const config::Config config = config_of(flags);
-    config::check_kind(kind, config);
-    return describe_model(kind, config.flags, 100);
-  };
-  EXPECT_FALSE(described({"--num-experts", "1"}).experts);
-  const auto model = described(
-      {"--num-experts",
-       "4",
-       "--moe-router-topk",
-       "2",
-       "--mlp-type",
-       "residual",
-       "--moe-noisy-gate-policy",
-       "Jitter",
-       "--disable-moe-token-dropping"});
-  ASSERT_TRUE(model.experts);
-  EXPECT_EQ(
-      *model.experts,
-      (checkpoints::ExpertsDescription{
-          .counts = {4},
-          .top_k = 2,
-          .residual = true,
-          .drop_tokens = false,
-          .noise = checkpoints::RouterNoise::jitter}));
-  const auto error = [&](const Words& flags, Kind kind = Kind::gpt) {
-    return error_text<ConfigError>([&] { described(flags, kind); });
+TEST(RunPlan, RefusesExpertsThatCannotBe) {
+  const auto error = [](const Words& flags, Kind kind = Kind::gpt) {
+    return error_text<ConfigError>([&] {
+      const config::Config config = config_of(flags);
+      config::check_kind(kind, config);
+      config::describe_model(kind, config.flags, 100);
+    });
   };
   EXPECT_THAT(
       error({"--num-experts", "4"}, Kind::bert),
@@ -312,17 +253,6 @@ TEST(DescribeModel, HasExperts) {
            "--moe-noisy-gate-policy",
            "RSample"}),
       HasSubstr("--topk 1 only"));
-}
-
-TEST(DescribeModel, HasBertsHeads) {
-  const auto with = describe_model(Kind::bert, config_of({}).flags, 512);
-  EXPECT_TRUE(with.masked_head);
-  EXPECT_TRUE(with.next_sentence_head);
-  const auto without = describe_model(
-      Kind::bert,
-      config_of({"--bert-no-binary-head"}).flags,
-      512);
-  EXPECT_FALSE(without.next_sentence_head);
 }
 
 /// Whether two ranks can share sequences so.
@@ -396,7 +326,7 @@ void cut(Kind kind, int stages, const std::string& partition = "") {
     config.given.emplace("pipeline.partition", config::Place{});
     config.deepspeed.pipeline.partition = partition;
   }
-  const auto model = describe_model(kind, config.flags, 512);
+  const auto model = config::describe_model(kind, config.flags, 512);
   check_stages(model, config, pretraining_inputs(model, config.flags));
 }
 
@@ -420,7 +350,7 @@ std::vector<std::int64_t> blocks(
     std::int64_t vocabulary = 8,
     const Words& flags = {}) {
   const config::Config config = config_of(flags);
-  auto model = describe_model(Kind::gpt, config.flags, vocabulary);
+  auto model = config::describe_model(Kind::gpt, config.flags, vocabulary);
   model.layers = layers;
   model.padded_vocabulary = model.vocabulary = vocabulary;
   const auto all = models::model_layers(model).layers;
@@ -452,7 +382,8 @@ TEST(Stages, NeedNotDivideTheBlocks) {
 /// A head weighs as many blocks as it has parameters, but never leaves its
 /// stage without one.
 TEST(Stages, AreEvenWithTheHead) {
-  const auto model = describe_model(Kind::gpt, config_of({}).flags, 512);
+  const auto model =
+      config::describe_model(Kind::gpt, config_of({}).flags, 512);
   const std::int64_t block = 12 * model.hidden * model.hidden;
   const std::int64_t as_five_blocks = 5 * block / model.hidden;
   EXPECT_THAT(blocks(12, 2, as_five_blocks), ElementsAre(8, 4));
@@ -478,13 +409,6 @@ TEST(Stages, AreCutAsTheConfigurationSays) {
   EXPECT_THAT(
       error_text([] { cut(Kind::gpt, 2, "type:norm|head"); }),
       HasSubstr("stage 1 of 2 would have layers 5 to 5 of 6"));
-}
-
-TEST(DescribeModel, SaysWhichSizeIsMissing) {
-  config::Flags flags;
-  EXPECT_THAT(
-      error_text([&] { describe_model(Kind::gpt, flags, 512); }),
-      HasSubstr("--num-layers"));
 }
 
 } // namespace

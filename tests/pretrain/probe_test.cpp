@@ -2,8 +2,8 @@
 // model of tests/golden/models and every run of tests/golden/training, on one
 // rank and on several.
 
-#include "pretrain/named_norms.h"
 #include "pretrain/probing.h"
+#include "pretrain/run/named_norms.h"
 #include "support/golden_tensors.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
@@ -13,9 +13,9 @@
 #include <cairn/base/file.h>
 #include <cairn/checkpoint/convert.h>
 #include <cairn/checkpoint/huggingface.h>
-#include <cairn/checkpoint/model_parameters.h>
 #include <cairn/checkpoint/safetensors.h>
-#include <cairn/models/presets.h>
+#include <cairn/model/parameters.h>
+#include <cairn/model/presets.h>
 #include <cairn/models/transformer.h>
 #include <cairn/pretrain/probe.h>
 #include <fmt/format.h>
@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 /// A small RoBERTa as Hugging Face saves it, and a batch with padding.
 void write_roberta(const fs::path& folder) {
-  auto d = cairn::models::roberta_small_description();
+  auto d = cairn::model::roberta_small_description();
   d.layers = 2;
   d.vocabulary = d.padded_vocabulary = 96;
   const auto model = cairn::models::make_model(d, {.initial_std = 0.3});
@@ -433,15 +433,14 @@ TEST(Probe, TrainsOnHuggingFacesNamesToo) {
 }
 
 TEST(NamedNorms, HaveCairnsNamesWhereHuggingFaceHasNoSuchModel) {
-  const auto megatrons = models::t5_description(
+  const auto megatrons = model::t5_description(
       {.layers = 1, .hidden = 8, .heads = 2, .sequence = 4, .vocabulary = 16});
   const NamedNorms norms(megatrons);
   EXPECT_FALSE(norms.names_are_hugging_faces());
-  const auto parameters = checkpoints::model_parameters(megatrons);
+  const auto parameters = model::model_parameters(megatrons);
   ASSERT_EQ(norms.names().size(), parameters.size());
   EXPECT_EQ(norms.names().front(), parameters.front().name);
-  EXPECT_TRUE(
-      NamedNorms(models::gpt_description({})).names_are_hugging_faces());
+  EXPECT_TRUE(NamedNorms(model::gpt_description({})).names_are_hugging_faces());
 }
 
 } // namespace

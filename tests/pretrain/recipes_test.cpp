@@ -2,14 +2,13 @@
 // up to where the first process would be needed; and that what `cairn config
 // check` counts without libtorch is what the models are made of.
 
-#include "pretrain/describe_model.h"
-#include "pretrain/run_plan.h"
-#include "pretrain/stages.h"
-#include "pretrain/used_flags.h"
+#include "pretrain/plan/run_plan.h"
+#include "pretrain/plan/stages.h"
 
 #include <cairn/base/file.h>
-#include <cairn/checkpoint/model_parameters.h>
-#include <cairn/config/model_size.h>
+#include <cairn/config/actors.h>
+#include <cairn/config/describe_model.h>
+#include <cairn/model/parameters.h>
 #include <cairn/models/model_layers.h>
 
 #include <gmock/gmock.h>
@@ -18,8 +17,9 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <map>
+#include <optional>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,64 +27,40 @@ namespace cairn::pretrain::recipes_test {
 namespace {
 
 namespace fs = std::filesystem;
-using checkpoints::ModelDescription;
-using checkpoints::TensorCut;
+using model::ModelDescription;
 using ::testing::UnorderedElementsAreArray;
 using Words = std::vector<std::string>;
 
-config::ModelKind counted(Kind kind) {
-  return config::model_kind_named(name_of(kind)).value();
+ModelDescription described(Kind kind, const config::Flags& flags) {
+  return config::describe_model(
+      kind,
+      flags,
+      config::expected_vocabulary(kind, flags.tokenizer));
 }
 
-/// With the padding as part of the vocabulary, as memory has it.
-ModelDescription padded_model(
-    Kind kind,
-    const config::Flags& flags,
-    std::int64_t vocabulary) {
-  ModelDescription model = describe_model(kind, flags, vocabulary);
-  model.vocabulary = model.padded_vocabulary;
-  return model;
-}
-
-std::int64_t parameters_of(const ModelDescription& model, std::int64_t ranks) {
-  std::int64_t total = 0;
-  for (const auto& parameter : checkpoints::model_parameters(model)) {
-    std::int64_t elements = 1;
-    for (const std::int64_t size : parameter.shape) {
-      elements *= size;
+/// Compares the layers that are counted with those that would be built, which
+/// have padding, but no memory here.
+void expect_counted(const ModelDescription& model, const config::Flags& flags) {
+  const ModelDescription padded = model::with_padding(model);
+  const auto layers = models::model_layers(
+                          padded,
+                          {.device = at::kMeta, .seed = std::nullopt},
+                          pretraining_inputs(padded, flags))
+                          .layers;
+  std::int64_t sum = 0;
+  std::set<std::string> ties;
+  for (const models::ModelLayer& layer : layers) {
+    const auto module = layer.build();
+    std::int64_t held = 0;
+    for (const at::Tensor& parameter : module->parameters()) {
+      held += parameter.numel();
     }
-    total += parameter.cut == TensorCut::whole ? elements : elements / ranks;
-  }
-  return total;
-}
-
-void expect_counted(Kind kind, const config::Flags& flags) {
-  const config::ModelSize size = config::model_size(counted(kind), flags);
-  const std::int64_t ranks = flags.distributed.tensor_parallel;
-  const ModelDescription model = padded_model(kind, flags, size.vocabulary);
-  EXPECT_EQ(size.padded_vocabulary, model.padded_vocabulary);
-  EXPECT_EQ(size.parameters, parameters_of(model, 1));
-  const auto layers =
-      models::model_layers(model, {}, pretraining_inputs(model, flags)).layers;
-  ASSERT_EQ(size.rank_layers.size(), layers.size());
-  std::int64_t of_rank = 0;
-  std::map<std::string, std::string> ties;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const config::LayerSize& mine = size.rank_layers[i];
-    EXPECT_EQ(mine.type, layers[i].type) << i;
-    if (ranks == 1) {
-      EXPECT_EQ(mine.parameters, layers[i].parameters) << layers[i].name;
-    }
-    if (!layers[i].tied_key.empty()) {
-      const auto [at, first] = ties.try_emplace(mine.tie, layers[i].tied_key);
-      EXPECT_EQ(at->second, layers[i].tied_key);
-      EXPECT_NE(mine.tie, "") << layers[i].name;
-      of_rank += first ? mine.parameters : 0;
-    } else {
-      of_rank += mine.parameters;
+    EXPECT_EQ(layer.parameters, held) << layer.name;
+    if (layer.tie.empty() || ties.insert(layer.tie).second) {
+      sum += held;
     }
   }
-  EXPECT_EQ(of_rank, parameters_of(model, ranks));
+  EXPECT_EQ(model::count_parameters(padded).all, sum);
 }
 
 struct Recipe {
@@ -146,20 +122,19 @@ TEST_P(Recipes, IsWhatPretrainTakesOnAWorldOfItsSize) {
   config::Config config = config::Config::load(
       {.flags = {"@" + folder + "/flags"}, .world_size = world});
   EXPECT_THAT(config.warnings, ::testing::IsEmpty());
-  refuse_unused_flags(config);
+  config::refuse_unused_flags(config, config::Actor::pretrain);
   const RunPlan plan = plan_run(config);
   EXPECT_GT(plan.iterations, 0);
   if (GetParam().vocabulary > 0) {
     config.flags.tokenizer.vocab_size = GetParam().vocabulary;
   }
-  const config::ModelSize size =
-      config::model_size(counted(kind), config.flags);
-  const ModelDescription model =
-      describe_model(kind, config.flags, size.vocabulary);
+  const ModelDescription model = described(kind, config.flags);
   check_stages(model, config, pretraining_inputs(model, config.flags));
-  expect_counted(kind, config.flags);
+  expect_counted(model, config.flags);
+  const auto parameters = static_cast<double>(
+      model::count_parameters(model::with_padding(model)).all);
   EXPECT_LT(
-      std::abs(static_cast<double>(size.parameters) - GetParam().parameters),
+      std::abs(parameters - GetParam().parameters),
       GetParam().parameters * 0.05);
 }
 
@@ -206,8 +181,8 @@ TEST_F(InSourceFolder, TheRecipeOf345MAlsoRunsOnTheDocumentsMesh) {
             "torch"},
        .world_size = 8});
   EXPECT_EQ(config.data_parallel_size, 2);
-  refuse_unused_flags(config);
-  expect_counted(Kind::gpt, config.flags);
+  config::refuse_unused_flags(config, config::Actor::pretrain);
+  expect_counted(described(Kind::gpt, config.flags), config.flags);
 }
 
 struct Variant {
@@ -237,7 +212,7 @@ TEST_P(Counting, IsThatOfTheModel) {
     const config::Config config =
         config::Config::load({.flags = flags, .world_size = ranks});
     SCOPED_TRACE(ranks);
-    expect_counted(GetParam().kind, config.flags);
+    expect_counted(described(GetParam().kind, config.flags), config.flags);
   }
 }
 

@@ -1,6 +1,6 @@
-#include "text/bpe_model.h"
+#include "text/schemes/bpe_model.h"
 
-#include "text/word_cache.h"
+#include "text/schemes/word_cache.h"
 
 #include <gtest/gtest.h>
 

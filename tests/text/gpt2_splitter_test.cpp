@@ -1,6 +1,6 @@
-#include "text/gpt2_splitter.h"
+#include "text/schemes/gpt2_splitter.h"
 
-#include "text/regex_splitter.h"
+#include "text/schemes/regex_splitter.h"
 
 #include <gtest/gtest.h>
 #include <unicode/uchar.h>

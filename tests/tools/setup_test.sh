@@ -8,7 +8,8 @@ trap 'rm -rf "$work"' EXIT
 failures=0
 
 # A clone with the scripts alone: if setup went on to CMake, it would fail loudly.
-mkdir -p "$work/clone/tools" "$work/home"
+mkdir -p "$work/clone/tools" "$work/clone/share" "$work/home"
+cp "$root/share/help.txt" "$work/clone/share/"
 cp "$root/cairn" "$root/dependencies.txt" "$work/clone/"
 cp "$root/tools/setup.sh" "$work/clone/tools/"
 
@@ -16,7 +17,7 @@ machine() { # makes $work/bin, a PATH with everything but the tools named
   rm -rf "$work/bin"
   mkdir "$work/bin"
   local tool
-  for tool in bash env dirname uname sha256sum cut sort head awk sed grep tail mktemp rm mkdir cat flock \
+  for tool in bash env cat dirname uname sha256sum cut sort head awk sed grep tail mktemp rm mkdir flock \
     g++ cmake ninja python3 unzip apt-get apt-cache dpkg; do
     [[ " $* " == *" $tool "* ]] || ln -s "$(command -v "$tool" || echo /missing)" "$work/bin/$tool"
   done
@@ -37,7 +38,12 @@ run() { # LABEL PATTERN… : what the message must contain
   fi
 }
 
+# Help needs no build: not on a bare machine, and not while another build is under way.
 as_user=()
+machine apt-get ninja g++ cmake
+help=$(cd "$work/clone" && env -i PATH="$work/bin" bash ./cairn --help) || { echo "--help failed"; failures=1; }
+[[ $help == "$(<"$root/share/help.txt")" ]] || { echo "--help printed something else: $help"; failures=1; }
+
 machine apt-get ninja
 run "no apt-get" "no apt-get" "ninja-build >= 1.11"
 
@@ -63,6 +69,19 @@ else
   ln -s "$(command -v unshare)" "$work/bin/unshare"
   ln -s "$(command -v rmdir)" "$work/bin/rmdir"
   run "no network" "wheels could not be downloaded" "torch==2.11.0"
+fi
+
+# What is built answers while another build holds the lock.
+if [[ -e $root/build/release/.setup-test ]] &&
+  [[ $(ninja -C "$root/build/release" -n cairn cairn-torch) == *"no work to do"* ]]; then
+  exec {lock}>"$root/build/release/.lock"
+  flock --shared "$lock"
+  timeout 60 "$root/cairn" --version >"$work/out" 2>&1 {lock}>&- || {
+    echo "no answer while another build is under way:"
+    cat "$work/out"
+    failures=1
+  }
+  exec {lock}>&-
 fi
 
 ((failures == 0)) && echo "setup: clear messages, nothing changed"

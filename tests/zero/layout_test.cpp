@@ -133,7 +133,7 @@ TEST(Layout, ExpertsAreSharedByFewerRanks) {
   EXPECT_EQ(layout.buckets()[experts].elements, 512); // 448 in two even parts
   EXPECT_EQ(layout.shard(experts, 1), (Range{256, 512}));
   EXPECT_EQ(layout.shard(layout.bucket_of(0), 3).size(), 64);
-  EXPECT_THROW(Layout({}, {.expert_world = 0}), ConfigError);
+  EXPECT_THROW(Layout({}, {.expert_world = 0}), UsageError);
 }
 
 TEST(Layout, EmptyRanksOwnOnlyPadding) {
@@ -220,8 +220,8 @@ TEST(Layout, DescribesItselfAndRefusesNonsense) {
   const Layout layout(small_model(), {.world = 2, .bucket_elements = 400});
   EXPECT_THAT(layout.describe(), HasSubstr("mlp.weight … norm.weight (4)"));
   EXPECT_THAT(layout.describe(), HasSubstr("frozen, frozen"));
-  EXPECT_THROW(Layout({}, {.world = 0}), ConfigError);
-  EXPECT_THROW(Layout({}, {.bucket_elements = 0}), ConfigError);
+  EXPECT_THROW(Layout({}, {.world = 0}), UsageError);
+  EXPECT_THROW(Layout({}, {.bucket_elements = 0}), UsageError);
 }
 
 TEST(BucketCapacity, IsAnEighthWithinLimits) {

@@ -4,7 +4,7 @@
 #include <cairn/data/collate.h>
 #include <cairn/data/samplers.h>
 #include <cairn/data/tensor_batch.h>
-#include <cairn/models/presets.h>
+#include <cairn/model/presets.h>
 #include <cairn/models/pretraining.h>
 #include <cairn/text/load_tokenizer.h>
 
@@ -27,7 +27,7 @@ WebText::WebText(
   const auto words = static_cast<std::int64_t>(tokenizer->vocab_size());
   const std::int64_t unit = flags.model.make_vocab_size_divisible_by *
       flags.distributed.tensor_parallel;
-  model_ = cairn::models::gpt_description(
+  model_ = cairn::model::gpt_description(
       {.layers = *flags.model.num_layers,
        .hidden = *flags.model.hidden_size,
        .heads = *flags.model.num_attention_heads,

@@ -4,7 +4,7 @@
 #include <cairn/data/samplers.h>
 #include <cairn/data/tensor_batch.h>
 #include <cairn/data/wikitext.h>
-#include <cairn/models/presets.h>
+#include <cairn/model/presets.h>
 #include <cairn/models/pretraining.h>
 #include <cairn/text/load_tokenizer.h>
 
@@ -41,7 +41,7 @@ MaskedText::MaskedText(
 }
 
 cairn::models::ModelDescription MaskedText::model() const {
-  auto description = cairn::models::roberta_small_description();
+  auto description = cairn::model::roberta_small_description();
   description.layers = options_.num_layers;
   description.heads = options_.num_heads;
   description.key_value_heads = options_.num_heads;

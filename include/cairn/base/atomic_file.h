@@ -19,13 +19,13 @@ namespace cairn {
 ///   file.write(text);
 ///   file.commit();
 ///
-/// It writes to a temporary in the same folder, which gets a name at commit(),
-/// so that a process that is killed leaves nothing behind. (Where the file
-/// system has no files without a name, the temporary has one from the start,
-/// and only the destructor removes it.) A symbolic link is followed, and an
-/// existing file's permissions are kept. What cannot be done (full disk, no
-/// permission, no such folder) is a DataError, after which the object can only
-/// be destroyed and the old file is as it was.
+/// The bytes go to a temporary file in the same folder that gets a name only at
+/// commit(), so a killed process leaves nothing behind. (On a file system
+/// without nameless files the temporary has a name from the start, and only the
+/// destructor removes it.) A symbolic link is followed, and an existing file's
+/// permissions are kept. A failure (full disk, no permission, no such folder)
+/// is a DataError; the old file is then untouched and this object can only be
+/// destroyed.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -36,12 +36,12 @@ class AtomicFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
 
-  /// Bytes taken so far.
+  /// Bytes written so far.
   std::uint64_t size() const noexcept { return size_; }
 
-  /// Makes the content durable and visible: file to disk, rename, folder to
-  /// disk. An error after the rename (only the folder's fsync can give one)
-  /// leaves the new content in place, not yet known to be durable.
+  /// Makes the content durable and visible: syncs the file, renames it, syncs
+  /// the folder. If the folder's fsync fails, which is the only error possible
+  /// after the rename, the new content is in place but not known to be durable.
   void commit();
 
  private:
@@ -52,7 +52,7 @@ class AtomicFile {
   std::filesystem::path path_;
   std::string name_;
   std::string temporary_name_; ///< empty once there is no temporary to remove
-  UniqueFd folder_; ///< held, so that a folder moved meanwhile is still right
+  UniqueFd folder_;            ///< keeps meaning the same folder if it is moved
   UniqueFd file_;
   std::vector<std::byte> buffer_;
   std::uint64_t size_ = 0;

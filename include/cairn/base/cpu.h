@@ -6,8 +6,8 @@
 
 namespace cairn {
 
-/// What this machine's CPU can do and its kernel lets us use, asked at run
-/// time.
+/// Instructions that this machine's CPU has and its kernel lets us use, found
+/// at run time.
 struct CpuFeatures {
   // x86_64
   bool sse42 = false;
@@ -26,18 +26,18 @@ struct CpuFeatures {
   bool sve = false;
   bool sve2 = false;
   bool pmull = false; ///< carry-less multiplication
-  // either
+  // both
   bool crc32c = false;
 
   static CpuFeatures detect();
   bool operator==(const CpuFeatures&) const = default;
 };
 
-/// The names of what is there, e.g. `neon bf16 sve crc32c`.
+/// The names of the features that are present, e.g. `neon bf16 sve crc32c`.
 std::string to_string(const CpuFeatures& features);
 
-/// What this process may use of the machine: its share by affinity and by
-/// control group, not all that is built in.
+/// The part of the machine that this process may use: limited by CPU affinity
+/// and control group, not everything that is built in.
 struct CpuInfo {
   std::string model; ///< e.g. `Neoverse-V1`
   CpuFeatures features;

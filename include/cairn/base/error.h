@@ -5,14 +5,15 @@
 
 namespace cairn {
 
-/// What a person needs to know to get on: thrown with designated initialisers,
+/// The parts of an error message, for a person who has to get on. Thrown with
+/// designated initialisers,
 ///
 ///   throw ConfigError({.what = "unknown key \"stge\"",
 ///                      .where = "ds.json:3:5 (zero_optimization.stge)",
 ///                      .remedy = "did you mean \"stage\"?"});
 ///
 /// and shown as `where: what (values); remedy`. Empty parts are left out. (The
-/// braces keep -Wextra from asking for all of them.)
+/// braces after the members keep -Wextra from asking for all of them.)
 struct Problem {
   std::string what;
   std::string where{};
@@ -33,6 +34,14 @@ class Error : public std::runtime_error {
 
 /// The user's configuration or command line asks for something impossible.
 class ConfigError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A program calls the library in the wrong order or with arguments that cannot
+/// be: step() before backward(), a tensor that is no parameter of the model.
+/// The program has to change; its configuration is not to blame.
+class UsageError : public Error {
  public:
   using Error::Error;
 };

@@ -10,20 +10,20 @@
 
 namespace cairn {
 
-/// open(2) with O_CLOEXEC, tried again after a signal; throws DataError with
-/// the path and the reason. `mode` counts only where `flags` has O_CREAT.
+/// Calls open(2) with O_CLOEXEC, again after a signal; throws DataError with
+/// the path and the reason. `mode` matters only when `flags` has O_CREAT.
 UniqueFd open_file(
     const std::filesystem::path& path,
     int flags,
     unsigned mode = 0666);
 
-/// The whole file. One of more than `limit` bytes is a DataError, found before
-/// more than that is in memory: also for pipes and /proc, whose size is
-/// unknown.
+/// Returns the whole file. A file of more than `limit` bytes is a DataError,
+/// raised before more than that is in memory; this holds also for pipes and
+/// /proc, whose size is unknown.
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit);
 
-/// Writes everything, whatever write(2) splits it into. `path` is for the
-/// message of the DataError only.
+/// Writes all bytes, however many write(2) calls that takes. `path` is only for
+/// the message of the DataError.
 void write_all(
     int fd,
     std::span<const std::byte> bytes,

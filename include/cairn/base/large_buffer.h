@@ -6,15 +6,16 @@
 
 namespace cairn {
 
-/// Memory on huge pages where the system grants them, for arrays that are
-/// touched all over (with small pages, finding one costs as much as the access)
-/// and for what goes straight to a disk (which then gets few long stretches).
-/// Zero to begin with. Released when the last copy goes.
+/// Memory on huge pages where the system grants them. Two uses: arrays that are
+/// accessed at random (with small pages, finding a page costs as much as the
+/// access) and data that goes straight to a disk (which then gets few long
+/// stretches). The content is zero at first. The memory is released when the
+/// last copy goes.
 class LargeBuffer {
  public:
   explicit LargeBuffer(std::size_t size);
 
-  /// Gives back what lies beyond `size`, for this copy and all others.
+  /// Returns the memory beyond `size` to the system; all copies share it.
   void shrink(std::size_t size);
 
   template <typename T>

@@ -11,14 +11,14 @@ enum class LogLevel { debug, info, warning, error };
 
 /// Writes whole lines such as `12:04:31.022 [3/8] warning: …`, one write(2) per
 /// line, so that the output of several ranks never mixes within a line. A
-/// value, held by whoever has something to say: nothing in Cairn logs through a
-/// global.
+/// Logger is a value, passed to the code that logs: nothing in Cairn logs
+/// through a global.
 class Logger {
  public:
   struct Options {
     int fd = 2;
     int rank = 0;
-    int world_size = 1; ///< with one rank the rank is not printed
+    int world_size = 1; ///< with 1 the rank is not printed
     LogLevel least = LogLevel::info;
   };
 
@@ -44,7 +44,7 @@ class Logger {
 
   void line(LogLevel level, std::string_view text) const;
 
-  /// Whether lines of that level are written at all.
+  /// True when lines of that level are written.
   bool says(LogLevel level) const noexcept { return level >= options_.least; }
 
  private:

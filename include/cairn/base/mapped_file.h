@@ -11,12 +11,12 @@ namespace cairn {
 ///
 /// A file replaced by renaming (AtomicFile) is safe: the old content stays
 /// mapped. A file truncated in place is not: touching a page past its new end
-/// raises SIGBUS, and the rest of the last page reads as zero. So Cairn maps
-/// only files that are written once, and no format check can make up for a
-/// writer that shrinks one under us.
+/// raises SIGBUS, and the rest of the last page reads as zero. No format check
+/// can protect against a writer that shrinks a mapped file, so Cairn maps only
+/// files that are written once.
 class MappedFile {
  public:
-  /// How the pages will be read, for the kernel's read-ahead.
+  /// How the pages will be read; the kernel adapts its read-ahead.
   enum class Advice { normal, sequential, random, will_need };
 
   explicit MappedFile(
@@ -28,7 +28,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
-  /// For the whole file; may be called again when the reading changes.
+  /// Advises the kernel about the whole file; may be called again when the way
+  /// of reading changes.
   void advise(Advice advice) const noexcept;
 
  private:

@@ -12,18 +12,20 @@
 namespace cairn {
 
 /// numpy.random.RandomState, number for number: MT19937 with numpy's legacy
-/// ways of turning its words into samples and orders. The peers' data order
-/// comes from it, so ours must too; for anything new use CounterRandom.
+/// ways of turning its words into samples and permutations. Megatron's data
+/// order comes from it, so ours must too; for anything new use CounterRandom.
 ///
 /// The normal and geometric samples take their logarithm from the C library, as
-/// numpy's do, so they are exact as far as both run with the same one; all else
-/// is exact.
+/// numpy's do, so they are exact only when both run with the same C library.
+/// Everything else is exact.
 class NumpyRandom {
  public:
-  /// What get_state() returns.
+  /// The state that numpy's get_state() returns.
   struct State {
     std::array<std::uint32_t, 624> key{};
-    int position = 624; ///< in key, of the next word; 624: make new ones first
+    /// Index in `key` of the next word; 624 means that new words must be made
+    /// first.
+    int position = 624;
     bool has_gauss = false;
     double cached_gauss = 0.0;
     bool operator==(const State&) const = default;
@@ -38,17 +40,17 @@ class NumpyRandom {
   explicit NumpyRandom(const State& state) { set_state(state); }
 
   const State& state() const noexcept { return state_; }
-  /// Throws CheckpointError for a state that cannot be one.
+  /// Throws CheckpointError for a state that numpy cannot produce.
   void set_state(const State& state);
 
   std::uint32_t bits32();
   std::uint64_t bits64();
 
-  /// In [0, 1), with 53 bits.
+  /// Uniform in [0, 1), with 53 bits.
   double random_sample();
 
-  /// In [low, high), which must hold a number; the same draws for numpy's int32
-  /// and int64.
+  /// Uniform in [low, high), which must not be empty. Equals numpy's result for
+  /// int32 and for int64.
   std::int64_t randint(std::int64_t low, std::int64_t high);
   template <typename Int>
   std::vector<Int> randint(Int low, Int high, std::size_t count) {
@@ -62,8 +64,8 @@ class NumpyRandom {
   double standard_normal();
   double normal(double mean, double deviation);
 
-  /// In place. A large array is worth huge pages: most of the time goes into
-  /// finding its pages.
+  /// Shuffles in place. Put a large array on huge pages (LargeBuffer): most of
+  /// the time goes into finding its pages.
   template <typename T>
   void shuffle(std::span<T> values) {
     using std::swap;
@@ -72,8 +74,8 @@ class NumpyRandom {
     for (; last > narrow; --last) {
       swap(values[last], values[interval(last)]);
     }
-    // Partners are drawn ahead of the swaps, so that those of a large array are
-    // on their way from memory when their turn comes.
+    // Partners are drawn ahead of the swaps, so that the prefetched elements of
+    // a large array have arrived from memory when their swap comes.
     constexpr std::size_t ahead = 32;
     std::array<std::uint32_t, 256 + ahead> partners;
     std::size_t waiting = 0;    // partners drawn and not yet used
@@ -86,8 +88,8 @@ class NumpyRandom {
       const std::size_t ready = undrawn == 0 ? waiting : waiting - ahead;
       for (std::size_t k = 0; k < ready; ++k) {
         T* coming = &values[partners[std::min(k + ahead, waiting - 1)]];
-        // Neoverse cores do not follow a prefetch whose address is the sum of
-        // two registers, so there must be one that holds it.
+        // Neoverse cores ignore a prefetch whose address is the sum of two
+        // registers; this forces the address into one register.
         asm("" : "+r"(coming));
         __builtin_prefetch(coming, 1);
         swap(values[last--], values[partners[k]]);
@@ -100,8 +102,8 @@ class NumpyRandom {
     }
   }
 
-  /// Draws what shuffling so many values draws, and no more: the state is then
-  /// the one after it, long before the values are in order.
+  /// Draws exactly what shuffle() of `count` values would draw. Gives the state
+  /// after a shuffle without waiting for the shuffle itself.
   void skip_shuffle(std::size_t count);
 
   /// permutation(count): 0 to count - 1 in random order.
@@ -113,18 +115,18 @@ class NumpyRandom {
       std::size_t count,
       Replacement replacement);
 
-  /// choice(len(p), p=p): a place in `probabilities`, which must not be empty
-  /// and are taken to sum to 1, give or take their rounding.
+  /// choice(len(p), p=p): an index into `probabilities`, which must not be
+  /// empty and must sum to 1 except for rounding.
   std::size_t choice(std::span<const double> probabilities);
 
-  /// geometric(p): the first success, counted from 1, of trials that succeed
-  /// with `probability`, which must be above 0 and at most 1.
+  /// geometric(p): the number of trials up to and including the first success.
+  /// `probability` of a success must be above 0 and at most 1.
   std::int64_t geometric(double probability);
 
  private:
-  /// In [0, most].
+  /// Uniform in [0, most].
   std::uint64_t interval(std::uint64_t most);
-  /// out[k] = interval(first - k), for `first` of 32 bits and at least
+  /// out[k] = interval(first - k). `first` must fit in 32 bits and be at least
   /// out.size().
   void draw_partners(std::size_t first, std::span<std::uint32_t> out);
   void seed_key(std::uint32_t seed);

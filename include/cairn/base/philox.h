@@ -6,10 +6,10 @@ namespace cairn {
 
 /// Philox4x32-10 of "Parallel random numbers: as easy as 1, 2, 3" (Salmon et
 /// al., 2011): a function from a counter and a key to four random words, so any
-/// element of a sequence can be had without those before it.
+/// element of a sequence can be computed without the elements before it.
 ///
-/// Only constexpr functions on plain types, so that device code may call it
-/// (nvcc: --expt-relaxed-constexpr) and draws the same numbers.
+/// Has only constexpr functions on plain types, so that device code can call it
+/// (nvcc: --expt-relaxed-constexpr) and draw the same numbers.
 struct Philox4x32 {
   std::uint32_t words[4];
 

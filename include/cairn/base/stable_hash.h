@@ -5,9 +5,9 @@
 
 namespace cairn {
 
-/// FNV-1a of 64 bits: the same for a name on every machine and in every
-/// version, so it may be stored and may choose random streams. Not for hostile
-/// input: who wants two names with one hash can make them.
+/// FNV-1a of 64 bits. A name has the same hash on every machine and in every
+/// version, so the hash may be stored and may choose random streams. It is not
+/// safe against hostile input: anyone can construct two names with one hash.
 constexpr std::uint64_t stable_hash(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : name) {

@@ -17,12 +17,12 @@
 namespace cairn {
 
 /// A fixed number of threads that work off a queue in order. The destructor
-/// finishes what was submitted, so no future is left without an answer.
+/// finishes the submitted jobs, so every future gets an answer.
 class ThreadPool {
  public:
   struct Options {
     std::size_t threads = 1; ///< at least one
-    /// submit() waits while this many jobs wait for a thread, so that a fast
+    /// The number of queued jobs at which submit() blocks, so that a fast
     /// producer cannot fill the memory.
     std::size_t queue_limit = std::numeric_limits<std::size_t>::max();
   };
@@ -35,12 +35,13 @@ class ThreadPool {
 
   std::size_t size() const noexcept { return threads_.size(); }
 
-  /// Runs `job` on a thread of the pool; the future has its result or what it
-  /// threw. With a queue limit a job must not submit to its own pool: when all
-  /// threads wait for room, nobody makes any.
+  /// Runs `job` on a thread of the pool; the future holds its result or its
+  /// exception. With a queue limit a job must not submit to its own pool: if
+  /// all threads waited for room in the queue, none would make any.
   template <typename Job>
   [[nodiscard]] std::future<std::invoke_result_t<Job>> submit(Job job) {
-    // Shared, since std::function wants to copy and a packaged_task cannot be.
+    // Shared, because std::function needs a copyable target and a packaged_task
+    // is not copyable.
     auto task =
         std::make_shared<std::packaged_task<std::invoke_result_t<Job>()>>(
             std::move(job));
@@ -50,9 +51,9 @@ class ThreadPool {
   }
 
   /// Calls body(begin, end) over [0, count) in stretches of `grain` (the last
-  /// may be shorter) and returns when all are done. The caller works too, so it
-  /// may be called from a job of the same pool. When a body throws, stretches
-  /// not yet begun are left out and the first exception is thrown here.
+  /// may be shorter) and returns when all are done. The caller works too, so a
+  /// job of the same pool may call this. When a body throws, stretches not yet
+  /// begun are skipped and the first exception is rethrown here.
   void parallel_for(
       std::size_t count,
       std::size_t grain,
@@ -68,7 +69,8 @@ class ThreadPool {
   std::condition_variable_any not_empty_;
   std::condition_variable not_full_;
   std::deque<std::function<void()>> queue_;
-  /// Last, so that they are joined before what they use goes away.
+  /// Declared last, so that the threads are joined before the members they use
+  /// are destroyed.
   std::vector<std::jthread> threads_;
 };
 

@@ -6,23 +6,24 @@
 
 namespace cairn::checkpoints {
 
-/// Whose files.
+/// The program whose files a checkpoint has.
 enum class CheckpointFormat {
   native,
   deepspeed,
   megatron,
   huggingface,
   torch,      ///< a file of torch.save
-  safetensors ///< a file without anything beside it
+  safetensors ///< a single file, with nothing beside it
 };
 
-/// "native", "deepspeed", … and back.
+/// Name of a format: "native", "deepspeed", …
 std::string_view name_of(CheckpointFormat format);
+/// The format of that name; nullopt for an unknown name.
 std::optional<CheckpointFormat> checkpoint_format_from(std::string_view name);
 
-/// Whose a file or folder is: a run's folder with many checkpoints, or one
-/// checkpoint's. Throws CheckpointError, with what was looked for, where that
-/// is nobody's or may be several's.
+/// Finds out the format of a file or folder: a run's folder with many
+/// checkpoints, or the folder of one. Throws CheckpointError, with what was
+/// looked for, where it is of no format or could be of several.
 CheckpointFormat detect_checkpoint_format(const std::filesystem::path& input);
 
 } // namespace cairn::checkpoints

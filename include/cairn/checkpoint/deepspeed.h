@@ -16,17 +16,19 @@ namespace cairn::checkpoints {
 
 struct DeepSpeedSource {
   std::filesystem::path folder;
-  std::string tag{}; ///< empty: what `latest` names, or the folder itself
-  /// With model parallelism, every rank has a checkpoint of its own.
+  /// Empty: the one that `latest` names, or the folder itself.
+  std::string tag{};
+  /// Rank to read. With model parallelism, every rank has a checkpoint of its
+  /// own.
   int model_parallel_rank = 0;
-  /// Names of the parameters in the optimizer's order. Wanted at stage 0 where
+  /// Names of the parameters in the optimizer's order. Needed at stage 0 where
   /// the file leaves open which state belongs to which parameter.
   std::vector<std::string> optimizer_order{};
 };
 
-/// Reads one. Tensors are put together from the ranks' shards when they are
-/// loaded. Files that are missing, torn or contradict each other are
-/// CheckpointErrors that name them.
+/// Reads a checkpoint of DeepSpeed. Tensors are put together from the ranks'
+/// shards when they are loaded. Files that are missing, torn or contradict each
+/// other are CheckpointErrors that name them.
 ///
 ///   DeepSpeedCheckpoint checkpoint({.folder = "run/checkpoints"});
 ///   for (const auto& [name, tensor] : checkpoint.fp32_weights()) {
@@ -40,17 +42,21 @@ class DeepSpeedCheckpoint {
 
   const std::string& tag() const;
   int stage() const;
-  std::int64_t ranks() const; ///< data-parallel
+  /// Number of data-parallel ranks.
+  std::int64_t ranks() const;
   int model_parallel_size() const;
 
-  /// All parameters and buffers, tied names as well: what DeepSpeed's own
-  /// zero_to_fp32 gives, and at stage 0 the weights as they are, in fp32.
+  /// All parameters and buffers in fp32, tied names included. This is what
+  /// DeepSpeed's own zero_to_fp32 gives; at stage 0 it is the saved weights,
+  /// converted.
   NamedTensors fp32_weights() const;
-  /// The same in the type that was trained in.
+  /// All parameters and buffers in the type that was trained in, tied names
+  /// included.
   NamedTensors weights() const;
-  /// What the optimizer steps on, in fp32; empty at stage 0 in fp32.
+  /// The fp32 copies that the optimizer updates; empty at stage 0 in fp32.
   NamedTensors masters() const;
-  /// "exp_avg/fc1.weight", "step/fc1.weight" and whatever else there is.
+  /// States of the optimizer: "exp_avg/fc1.weight", "step/fc1.weight" and
+  /// whatever else there is.
   NamedTensors optimizer_states() const;
   std::vector<ParameterGroup> groups() const;
 
@@ -60,51 +66,52 @@ class DeepSpeedCheckpoint {
   std::int64_t global_steps() const;
   std::int64_t skipped_steps() const;
   std::int64_t global_samples() const;
-  PythonValue lr_scheduler() const; ///< None without
-  PythonValue loss_scaler() const;  ///< an object or a dict; None without
-  PythonValue config() const;       ///< of DeepSpeed, a dict; None without
-  PythonValue client_state() const; ///< a dict: what the user gave
+  PythonValue lr_scheduler() const; ///< None if absent
+  PythonValue loss_scaler() const;  ///< an object or a dict; None if absent
+  PythonValue config() const;       ///< DeepSpeed's, a dict; None if absent
+  PythonValue client_state() const; ///< a dict of what the user gave
 
  private:
   struct Files;
   std::unique_ptr<const Files> files_;
 };
 
-/// The weights of a pipeline's layer files: "3.weight" of layer 3. The source's
-/// rank is the tensor-parallel one.
+/// The weights in a pipeline's layer files: "3.weight" is of layer 3. The rank
+/// in `source` is the tensor-parallel one.
 NamedTensors read_deepspeed_layers(const DeepSpeedSource& source);
 
-/// What is written. Tensors are asked for when their turn comes.
+/// Content of a checkpoint to write. Tensors are loaded when their turn comes.
 struct DeepSpeedState {
-  NamedTensors parameters; ///< trained, in the model's order
+  NamedTensors parameters; ///< trained ones, in the model's order
   NamedTensors frozen{};
   NamedTensors buffers{};
   std::vector<Tie> ties{};
-  /// fp32 copies of the parameters; without, the parameters themselves.
+  /// fp32 copies of the parameters. Empty: the parameters themselves.
   NamedTensors masters{};
-  NamedTensors optimizer_states{}; ///< named as above
-  /// Without any, all parameters are one.
+  NamedTensors optimizer_states{}; ///< named as optimizer_states() names them
+  /// Parameter groups. Empty: all parameters are one group.
   std::vector<ParameterGroup> groups{};
   std::int64_t global_steps = 0;
   std::int64_t skipped_steps = 0;
   std::int64_t global_samples = 0;
   PythonValue lr_scheduler{};
-  PythonValue loss_scaler{};                        ///< None: DeepSpeed's own
-  PythonValue config = PythonValue::dict({});       ///< of DeepSpeed
-  PythonValue client_state = PythonValue::dict({}); ///< beside the rest
+  PythonValue loss_scaler{};                  ///< None: DeepSpeed's own default
+  PythonValue config = PythonValue::dict({}); ///< DeepSpeed's
+  PythonValue client_state = PythonValue::dict({}); ///< the user's own values
 };
 
 struct DeepSpeedLayout {
   int stage = 2;
-  int ranks = 1;                       ///< data-parallel
+  int ranks = 1;                       ///< number of data-parallel ranks
   at::ScalarType type = at::kBFloat16; ///< or fp16 or fp32
   std::string tag{};                   ///< empty: global_stepN
-  /// Elements of a rank in one flat tensor of stage 3; DeepSpeed's default.
+  /// Elements of one rank in one flat tensor of stage 3; the default is
+  /// DeepSpeed's.
   std::int64_t sub_group_size = 1'000'000'000;
 };
 
-/// Writes a folder that DeepSpeed's load_checkpoint and zero_to_fp32 read; the
-/// file `latest` comes last.
+/// Writes a folder that DeepSpeed's load_checkpoint and zero_to_fp32 read. The
+/// file `latest` is written last.
 void write_deepspeed(
     const std::filesystem::path& folder,
     const DeepSpeedState& state,

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cairn/checkpoint/lazy_tensor.h>
-#include <cairn/checkpoint/model_description.h>
+#include <cairn/model/description.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -15,39 +15,40 @@
 namespace cairn::checkpoints {
 
 struct HuggingFaceModel {
-  ModelDescription description;
-  NamedTensors tensors; ///< under Cairn's names; see model_parameters.h
+  model::ModelDescription description;
+  NamedTensors tensors; ///< under Cairn's names; see model/parameters.h
 };
 
 /// Reads model.safetensors or pytorch_model.bin, in one file or many. A folder
-/// without a model, tensors that are missing, unknown or of another shape than
-/// config.json says are a CheckpointError.
+/// without a model, and tensors that are missing, unknown or of another shape
+/// than config.json says, are a CheckpointError.
 HuggingFaceModel read_huggingface(const std::filesystem::path& folder);
 
 struct HuggingFaceOptions {
-  std::optional<at::ScalarType> type; ///< else as the tensors are
-  /// Weights beyond that go into several files.
+  std::optional<at::ScalarType> type; ///< unset: as the tensors are
+  /// Size of a file. Larger weights go into several files.
   std::uint64_t largest_file = 5'000'000'000;
-  /// A folder whose tokenizer files are copied along.
+  /// A folder whose tokenizer files are copied as well.
   std::filesystem::path tokenizer;
 };
 
-/// Writes a folder that `AutoModel.from_pretrained` loads. It must not hold
-/// weights already. Tensors are loaded one at a time.
+/// Writes a folder that `AutoModel.from_pretrained` loads. The folder must not
+/// hold weights already. Tensors are loaded one at a time.
 void write_huggingface(
     const std::filesystem::path& folder,
-    const ModelDescription& description,
+    const model::ModelDescription& description,
     const NamedTensors& tensors,
     const HuggingFaceOptions& options = {});
 
-/// What config.json says; of any version of transformers. Which heads a BERT
-/// has, only its weights tell.
-ModelDescription model_description_from_huggingface(
+/// The model that a config.json of any version of transformers describes. The
+/// heads of a BERT are not in it: only the weights tell which there are.
+model::ModelDescription model_description_from_huggingface(
     std::string_view config,
     const std::string& where);
 
+/// The text of config.json for a model.
 std::string huggingface_config(
-    const ModelDescription& description,
+    const model::ModelDescription& description,
     at::ScalarType type);
 
 } // namespace cairn::checkpoints

@@ -13,15 +13,15 @@
 namespace cairn::checkpoints {
 
 /// A tensor that is read when asked for, some rows at a time, and joined, cut
-/// or reordered on the way: files larger than memory are converted.
+/// or reordered on the way. Files larger than memory can be converted with it.
 struct LazyTensor {
-  /// Rows [begin, end) along the first dimension, on the CPU. A number without
-  /// dimensions is one row. They may be the file's own memory: not to be
-  /// written to.
+  /// Reads rows [begin, end) along the first dimension, on the CPU. A number
+  /// without dimensions is one row. The result may be the file's own memory,
+  /// which must not be written to.
   using Rows = std::function<at::Tensor(std::int64_t begin, std::int64_t end)>;
 
   LazyTensor() = default;
-  /// From what loads it whole, each time anew.
+  /// A tensor made from a function that loads it whole, each time anew.
   LazyTensor(
       at::ScalarType element_type,
       std::vector<std::int64_t> sizes,
@@ -29,19 +29,19 @@ struct LazyTensor {
 
   at::ScalarType type = at::kFloat;
   std::vector<std::int64_t> shape;
-  /// Begins to read. Throws CheckpointError if what is there is another tensor
-  /// than was announced.
+  /// Begins to read. Throws CheckpointError if the tensor that is there differs
+  /// from the announced one.
   std::function<Rows()> open;
 
   std::int64_t rows() const { return shape.empty() ? 1 : shape[0]; }
   std::int64_t row_elements() const;
   at::Tensor load() const { return open()(0, rows()); }
-  /// All its bytes in order, never many of them at once.
+  /// Passes all bytes in order to `take`, never many of them at once.
   void stream(
       const std::function<void(std::span<const std::byte>)>& take) const;
 };
 
-/// In the order in which they are written.
+/// Tensors in the order in which they are written.
 using NamedTensors = std::vector<std::pair<std::string, LazyTensor>>;
 
 } // namespace cairn::checkpoints

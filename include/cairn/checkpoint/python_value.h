@@ -23,8 +23,8 @@ struct StoredTensor {
   std::string storage;     ///< tensors of one storage share memory in Python
 };
 
-/// What Python's pickle can hold, as data: nothing of it was ever run. A class
-/// that we do not know is a record of its name, arguments and state.
+/// A value of Python's pickle, as data: none of it is ever run. An instance of
+/// an unknown class is a record of its name, arguments and state.
 ///
 /// A value is immutable and cheap to copy. Containers may contain themselves.
 ///
@@ -66,11 +66,12 @@ class PythonValue {
   using Member = std::pair<std::string, PythonValue>;
   static PythonValue dict_of(std::vector<Member> members);
   static PythonValue tensor(const at::Tensor& value);
-  /// Loaded when it is read or written. Where the same value stands twice in
-  /// another one, Python sees two names of one tensor.
+  /// A tensor that is loaded when it is read or written. Where this value
+  /// occurs twice in another value, Python sees two names of one tensor.
   static PythonValue tensor(LazyTensor value);
-  /// Of one dimension: the elements of all pieces, which are of that type, one
-  /// after the other. It may be larger than memory: pieces are written singly.
+  /// A tensor of one dimension: the elements of all pieces (of that type), one
+  /// after the other. It may be larger than memory: pieces are written one by
+  /// one.
   static PythonValue flat_tensor(
       at::ScalarType type,
       std::vector<LazyTensor> pieces);
@@ -80,7 +81,7 @@ class PythonValue {
       std::string module,
       std::string name,
       std::vector<Member> members);
-  /// What a call gives, for example `torch.Size((2, 3))`.
+  /// The result of a call, for example `torch.Size((2, 3))`.
   static PythonValue call(
       std::string module,
       std::string name,
@@ -96,32 +97,33 @@ class PythonValue {
   double real() const;             ///< an integer counts as well
   const std::string& text() const; ///< UTF-8
   const std::string& bytes() const;
-  /// Of a list, tuple, set, or of an object's arguments.
+  /// Items of a list, tuple or set, or arguments of an object.
   std::vector<PythonValue> items() const;
-  std::vector<Entry> entries() const; ///< of a dict, in its order
-  /// A copy of its own.
+  std::vector<Entry> entries() const; ///< a dict's, in its order
+  /// A copy of the tensor.
   at::Tensor tensor() const;
-  /// Of a file, its own memory where that can be: not to be written to.
+  /// The tensor, in the file's own memory where possible: not to be written to.
   at::Tensor borrowed_tensor() const;
-  /// Some of its elements, in order and flat; of a file, only those are read,
-  /// and not to be written to.
+  /// Some elements of a tensor, in order and flat. Only these are read from a
+  /// file; they must not be written to.
   at::Tensor elements(std::int64_t begin, std::int64_t count) const;
-  /// Without reading the elements.
+  /// Place of the tensor's elements, without reading them.
   const StoredTensor& stored() const;
   /// "module.name" of a global or of an object's class.
   std::string type_name() const;
-  /// Of an object, as it was given to __setstate__; None without.
+  /// State of an object, as it was given to __setstate__; None without one.
   PythonValue state() const;
   /// A big integer in decimal.
   std::string decimal() const;
 
-  std::size_t size() const; ///< of items() or entries()
-  /// Of a dict with text keys, or an object whose state is one.
+  std::size_t size() const; ///< number of items() or entries()
+  /// Value of a key in a dict with text keys, or in an object whose state is a
+  /// dict.
   std::optional<PythonValue> find(std::string_view key) const;
-  /// The same; a missing key is a CheckpointError that lists what is there.
+  /// find() where a missing key is a CheckpointError that lists the keys.
   PythonValue at(std::string_view key) const;
 
-  /// For people: one line per value, to some depth.
+  /// Text for people: one line per value, to some depth.
   std::string describe(int depth = 4) const;
 
   const Node& node() const { return *node_; }

@@ -21,24 +21,24 @@ namespace cairn::checkpoints {
 
 class SafetensorsFile {
  public:
-  /// Maps the file and checks its header: a CheckpointError if it is torn or
-  /// says what cannot be. Elements are read when asked for.
+  /// Maps the file and checks its header: a CheckpointError if the file is torn
+  /// or its header is impossible. Elements are read when asked for.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   struct Entry {
     at::ScalarType type = at::kFloat;
     std::vector<std::int64_t> shape;
     std::span<const std::byte> bytes;
-    std::uint64_t at = 0; ///< where in the file those begin
+    std::uint64_t at = 0; ///< offset of `bytes` in the file
   };
   const std::map<std::string, Entry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const {
     return metadata_;
   }
 
-  /// Throws CheckpointError if there is none.
+  /// Throws CheckpointError for an unknown name.
   const Entry& at(const std::string& name) const;
-  /// A copy of its own.
+  /// A copy of the tensor.
   at::Tensor tensor(const std::string& name) const;
 
  private:
@@ -48,13 +48,15 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-/// Read when asked for, in the file's own memory where that can be.
+/// A tensor that is read when asked for, in the file's own memory where
+/// possible.
 LazyTensor lazy_tensor(
     const std::shared_ptr<const SafetensorsFile>& file,
     const std::string& name);
 
-/// Writes such a file: what is in it first, then the elements in that order.
-/// Appears under its name at commit(), whole.
+/// Writes a safetensors file: first the list of its tensors, then their
+/// elements in that order. The file gets its name at commit(), when it is
+/// complete.
 class SafetensorsWriter {
  public:
   struct Entry {
@@ -68,7 +70,7 @@ class SafetensorsWriter {
       const std::vector<Entry>& entries,
       const std::map<std::string, std::string>& metadata = {});
 
-  /// The next bytes of the elements; portions of any size.
+  /// Writes the next bytes of the elements, in portions of any size.
   void write(std::span<const std::byte> bytes);
   void commit();
 
@@ -77,7 +79,7 @@ class SafetensorsWriter {
   std::uint64_t missing_ = 0;
 };
 
-/// All at once.
+/// Writes a file of tensors in memory.
 void write_safetensors(
     const std::filesystem::path& path,
     const std::map<std::string, at::Tensor>& tensors,

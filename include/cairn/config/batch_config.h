@@ -6,7 +6,7 @@
 
 namespace cairn::config {
 
-/// What the user said about the batch: any of the three may be missing.
+/// The batch as the user gave it: any of the three may be missing.
 struct BatchRequest {
   std::optional<std::int64_t> train_batch_size;
   std::optional<std::int64_t> train_micro_batch_size_per_gpu;

@@ -12,16 +12,16 @@
 
 namespace cairn::config {
 
-/// Where a configuration comes from. A file or a JSON text, not both; flags
-/// (which may name a file with --deepspeed_config) beside either. A flag
-/// `@FILE` stands for those in a file.
+/// Sources of a configuration: a file or a JSON text, not both, and flags.
+/// Flags may name the file with --deepspeed_config. A flag `@FILE` stands for
+/// the flags in a file.
 struct ConfigSource {
   std::optional<std::string> file;
   std::optional<std::string> json;
   std::vector<std::string> flags;
   std::int64_t world_size = 1; ///< number of ranks
-  /// As many ranks as the flags' degrees of parallelism need instead, for what
-  /// does not run on them.
+  /// True: instead of `world_size`, the fewest ranks that the flags' degrees of
+  /// parallelism need. Meant for commands that do not run on these ranks.
   bool fewest_ranks = false;
 };
 

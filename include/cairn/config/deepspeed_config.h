@@ -16,8 +16,9 @@
 
 namespace cairn::config {
 
-/// A DeepSpeed JSON file as typed values. The table in src/config/keys*.cpp
-/// binds every key to its member here and is the only list of key names.
+/// A DeepSpeed JSON file as typed values. The table in
+/// src/config/key_rows.cpp binds every key to its member here and is the only
+/// list of key names.
 struct DeepSpeedConfig {
   BatchRequest batch_request;
   std::optional<BatchConfig> batch; ///< filled by resolution

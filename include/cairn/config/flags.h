@@ -1,19 +1,20 @@
 #pragma once
 
+#include <cairn/model/description.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 // The command line as typed values, one struct per group of `--help`. The table
-// in src/config/flags_*.cpp binds every flag to its member here and is the only
-// list of flag names. Flags with a JSON counterpart are optional here and, once
-// a Config is resolved, hold what both agree on.
+// in src/config/flag_rows.cpp binds every flag to its member here and is the
+// only list of flag names. Flags with a JSON counterpart are optional here and,
+// once a Config is resolved, hold what both agree on.
 
 namespace cairn::config {
 
 enum class PositionEmbedding { learned_absolute, rope, relative, none };
-enum class Normalization { layer_norm, rms_norm };
 
 struct ModelFlags {
   std::optional<std::int64_t> num_layers;
@@ -32,7 +33,7 @@ struct ModelFlags {
   double rotary_percent = 1.0;
   std::int64_t relative_attention_num_buckets = 32;
   std::int64_t relative_attention_max_distance = 128;
-  Normalization normalization = Normalization::layer_norm;
+  model::NormKind normalization = model::NormKind::layer_norm;
   double norm_epsilon = 1e-5;
   bool post_layer_norm = false;
   bool swiglu = false;
@@ -48,8 +49,6 @@ struct ModelFlags {
   bool init_method_xavier_uniform = false;
 };
 
-enum class RouterNoise { none, jitter, sample };
-
 struct MoeFlags {
   std::vector<std::int64_t> num_experts;
   std::int64_t topk = 1;
@@ -62,7 +61,7 @@ struct MoeFlags {
   bool token_dropping = true;
   bool random_token_selection = true;
   bool second_expert_sampling = true;
-  RouterNoise noise = RouterNoise::none;
+  model::RouterNoise noise = model::RouterNoise::none;
 };
 
 enum class RecomputeGranularity { full, selective };

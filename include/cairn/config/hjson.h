@@ -17,7 +17,7 @@ namespace cairn::config {
 /// 16 MiB of text. `name` is only used in messages.
 Node parse_hjson(std::string_view text, std::string_view name);
 
-/// The same for a file.
+/// Reads a file in the same way.
 Node read_hjson_file(const std::string& path);
 
 } // namespace cairn::config

@@ -8,7 +8,7 @@
 
 namespace cairn::config {
 
-/// Where something stands in a text; both count from 1, columns in characters.
+/// A position in a text. Both count from 1, columns in characters.
 /// Line 0 means "not from a text".
 struct Position {
   int line = 0;

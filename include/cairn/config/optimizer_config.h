@@ -7,7 +7,7 @@
 
 namespace cairn::config {
 
-/// What stood in `optimizer.params`. Absent values take the default of the
+/// The content of `optimizer.params`. Absent values take the default of the
 /// chosen rule, which its own file in `optim/` knows.
 struct OptimizerParams {
   std::optional<double> lr;
@@ -49,7 +49,7 @@ struct OptimizerConfig {
   bool legacy_fusion = false;
 };
 
-/// What stood in `scheduler.params`; the schedules know their defaults.
+/// The content of `scheduler.params`; the schedules know their defaults.
 struct SchedulerParams {
   std::optional<double> warmup_min_lr;
   std::optional<double> warmup_max_lr;

@@ -6,7 +6,7 @@
 
 namespace cairn::config {
 
-/// Where a setting was given: in a file, or on the command line.
+/// The place where a setting was given: a file, or the command line.
 struct Place {
   std::string file; ///< empty for a flag
   Position position;

@@ -8,7 +8,7 @@ namespace cairn::config {
 
 enum class DataType { fp32, fp16, bf16 };
 
-/// What an overflow at the smallest loss scale leads to.
+/// The reaction to an overflow at the smallest loss scale.
 enum class AtMinimumScale { stop, hold, roll_back };
 
 struct Fp16Config {

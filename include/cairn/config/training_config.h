@@ -11,7 +11,7 @@ namespace cairn::config {
 
 enum class ReduceOp { mean, sum };
 
-/// How gradients are scaled, reduced and clipped.
+/// Settings of scaling, reducing and clipping gradients.
 struct GradientConfig {
   double clipping = 1.0; ///< 0: off
   bool prescale = false;
@@ -84,7 +84,7 @@ struct RandomLtdConfig {
   std::string model_type = "decoder";
   std::string hidden_state_order = "batch_seq_dim";
   std::string schedule_type = "fixed_linear";
-  /// Of the tokens that are computed; its first step is 0.
+  /// Schedule of the tokens that are computed; its first step is 0.
   CurriculumConfig schedule{.schedule_type = CurriculumSchedule::fixed_linear};
 };
 

@@ -8,7 +8,8 @@
 
 namespace cairn::config {
 
-/// What is partitioned over the data-parallel ranks; each stage adds one.
+/// The part of the training state that is partitioned over the data-parallel
+/// ranks; each stage adds one.
 enum class ZeroStage {
   disabled = 0,
   optimizer_states = 1,
@@ -62,6 +63,15 @@ struct LeafModuleConfig {
   std::vector<std::string> name_suffixes;
 };
 
+/// Old spellings. The reader moves what they say to the members that have it
+/// today, so that they are unset in a Config.
+struct OldZeroKeys {
+  std::optional<bool> cpu_offload;
+  std::optional<bool> cpu_offload_param;
+  std::optional<bool> cpu_offload_use_pin_memory;
+  bool gather_fp16_weights_on_model_save = false;
+};
+
 /// Sizes count elements, not bytes.
 struct ZeroConfig {
   ZeroStage stage = ZeroStage::disabled;
@@ -104,6 +114,7 @@ struct ZeroConfig {
   bool save_muon_momentum_buffer_in_memory = false;
   bool grad_hooks = true;
   LeafModuleConfig leaf_module;
+  OldZeroKeys old;
 };
 
 } // namespace cairn::config

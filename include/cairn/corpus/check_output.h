@@ -5,10 +5,10 @@
 
 namespace cairn::corpus {
 
-/// Before the work begins: an output that is one of the inputs, and so would
-/// replace it, is a ConfigError; another file that is there is a DataError
-/// unless it may be replaced. Standard input and output are "-"; pipes, devices
-/// and folders may always be written to.
+/// Checks an output before the work begins. Throws ConfigError if the output is
+/// one of the inputs and would replace it, and DataError if another file exists
+/// there and `overwrite` is false. Standard input and output are "-"; pipes,
+/// devices and folders may always be written to.
 void check_output(
     std::span<const std::filesystem::path> inputs,
     const std::filesystem::path& output,

@@ -14,7 +14,7 @@
 
 namespace cairn::corpus {
 
-/// Why a document was left out, in the order in which it is asked.
+/// Why a document was dropped, in the order of the checks.
 enum class CleanReason {
   broken_line,
   blocked_domain,
@@ -29,21 +29,22 @@ enum class CleanReason {
 };
 inline constexpr std::size_t clean_reasons = 10;
 
-/// "blacklisted domain", …
+/// A name for people, such as "blacklisted domain".
 std::string_view name_of(CleanReason reason);
 
 enum class Deduplication { none, exact, near };
 
-/// What near duplicates are; the defaults are the recipe's.
+/// Criteria for near duplicates; the defaults are those of the OpenWebText
+/// recipe.
 struct NearDuplicateOptions {
   std::size_t values = 100; ///< MinHash values, a multiple of `bands`
   std::size_t bands = 10;
   enum class Measure { union_, min, max } measure = Measure::union_;
-  /// Documents with at least this much in common are one.
+  /// Similarity from which on two documents count as one.
   double threshold = 0.7;
-  /// Of the documents that agree in a band, the first is compared with the
-  /// others; then the first of those unlike it with the rest, and so on for
-  /// this many rounds. -1: until all are done, which may take long.
+  /// Rounds of comparison among the documents that agree in a band. In a round
+  /// the first document is compared with the others; the documents unlike it go
+  /// to the next round. -1 compares until none is left, which may take long.
   int rounds = 1;
 };
 
@@ -58,20 +59,21 @@ struct CleanOptions {
   bool standardize_punctuation = false; ///< after fixing
   std::string language = "en";          ///< empty: any
   std::size_t min_tokens = 128;
-  /// Counts tokens; without it runs of letters, of digits and of signs count.
+  /// Counts tokens. If null, runs of letters, of digits and of other signs are
+  /// counted.
   std::shared_ptr<const text::Tokenizer> tokenizer{};
   Deduplication deduplication = Deduplication::near;
   NearDuplicateOptions near{};
-  bool skip_broken_lines = false; ///< else they are a DataError
+  bool skip_broken_lines = false; ///< if false, they are a DataError
   std::size_t workers = 1;
-  /// Told of bytes of the inputs, as they lie on disk, when they have been
+  /// Called with the number of input bytes, as stored on disk, that have been
   /// read.
   std::function<void(std::uint64_t)> on_progress{};
 };
 
 struct CleanCount {
   std::uint64_t documents = 0;
-  std::uint64_t bytes = 0; ///< of text; of the line where it is broken
+  std::uint64_t bytes = 0; ///< of the text; for a broken line, of the line
 };
 
 struct CleanReport {
@@ -79,7 +81,7 @@ struct CleanReport {
   CleanCount kept;
   std::array<CleanCount, clean_reasons> dropped{};
   std::uint64_t fixed = 0;                 ///< documents whose text was changed
-  std::uint64_t compared = 0;              ///< pairs of texts
+  std::uint64_t compared = 0;              ///< pairs of texts compared
   std::vector<std::string> broken_lines{}; ///< the first few: where and what
 
   CleanCount& of(CleanReason reason) {
@@ -87,13 +89,13 @@ struct CleanReport {
   }
 };
 
-/// The OpenWebText recipe in one go: drops what comes from unwanted addresses,
-/// repairs text, drops other languages and short documents, and of equal and
-/// nearly equal documents keeps the first. The order stays, other fields stay,
-/// and the result is the same for any number of workers.
+/// Runs the whole OpenWebText recipe: drops documents from unwanted addresses,
+/// repairs text, drops other languages and short documents, and keeps only the
+/// first of equal and nearly equal documents. The order and all other fields
+/// stay, and the result is the same for any number of workers.
 ///
-/// Texts are not kept in memory but in a temporary file beside the output; in
-/// memory are less than 200 bytes per document.
+/// Texts are kept in a temporary file beside the output; memory holds less than
+/// 200 bytes per document.
 CleanReport clean_corpus(const CleanOptions& options);
 
 } // namespace cairn::corpus

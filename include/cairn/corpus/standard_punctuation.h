@@ -5,12 +5,13 @@
 
 namespace cairn::corpus {
 
-/// One way to write each sign, so that sentence splitters and vocabularies meet
-/// no other: quotation marks of every kind, also `` and '', become " or ';
-/// dashes become "-", long ones " - "; an ellipsis "..."; blanks of every kind
-/// " ". Blanks in front of ,.;:!?) and behind ( go. Everything else stays, also
-/// the signs of Chinese and Japanese. Doing it again changes nothing more, and
-/// time is proportional to the length.
+/// Writes each sign in one way only, so that sentence splitters and
+/// vocabularies meet no variants. Quotation marks of every kind, `` and ''
+/// included, become " or '; dashes become "-", long ones " - "; an ellipsis
+/// becomes "..."; blanks of every kind become " ". Blanks before ,.;:!?) and
+/// after ( are removed. Everything else stays, including the signs of Chinese
+/// and Japanese. Applying it twice changes nothing more. Time is proportional
+/// to the length.
 std::string standard_punctuation(std::string_view text);
 
 } // namespace cairn::corpus

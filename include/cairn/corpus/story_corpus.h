@@ -9,14 +9,13 @@
 
 namespace cairn::corpus {
 
-/// How much there is to learn in the stories, exactly: worked out from the
-/// probabilities of every choice that the generator makes, which the finished
-/// text determines in turn. Per document; a corpus is that many independent
-/// ones.
+/// The exact entropy of the stories, computed from the probabilities of every
+/// choice that the generator makes. (The finished text determines all choices.)
+/// Values are per document; the documents of a corpus are independent.
 struct StoryEntropy {
   double bits_per_document = 0;
-  double words_per_document = 0;      ///< expected; words are parted by blanks
-  double characters_per_document = 0; ///< expected; the end mark not counted
+  double words_per_document = 0;      ///< expected; blanks separate words
+  double characters_per_document = 0; ///< expected, without the end mark
 
   double bits_per_word() const {
     return bits_per_document / words_per_document;
@@ -33,18 +32,19 @@ std::string story(std::uint64_t seed, std::uint64_t document);
 
 enum class StoryFormat {
   jsonl, ///< {"id": 0, "text": "…"}
-  text,  ///< stories parted by an empty line
+  text,  ///< stories separated by an empty line
 };
 
 struct StoryCorpusOptions {
   std::filesystem::path output = "-"; ///< "-" is standard output
   StoryFormat format = StoryFormat::jsonl;
   std::uint64_t seed = 1234;
-  /// Either this many stories, or as many as it takes to reach `bytes`.
+  /// The number of stories; empty: as many as it takes to reach `bytes`.
   std::optional<std::uint64_t> documents{};
   std::uint64_t bytes = 0;
   std::size_t workers = 1;
-  /// Told of bytes (stories, when their number is given) as they are written.
+  /// Called with the number of bytes (of stories, when `documents` is set) that
+  /// have been written.
   std::function<void(std::uint64_t)> on_progress{};
 };
 
@@ -52,11 +52,11 @@ struct StoryCorpusReport {
   std::uint64_t documents = 0;
   std::uint64_t bytes = 0;
   std::uint64_t words = 0;
-  std::uint64_t characters = 0; ///< of the stories alone
+  std::uint64_t characters = 0; ///< in the stories alone
 };
 
-/// Writes the same bytes whatever the number of workers; a file appears under
-/// its name when it is complete.
+/// Writes the corpus; the bytes do not depend on the number of workers. The
+/// file appears under its name when it is complete.
 StoryCorpusReport write_story_corpus(const StoryCorpusOptions& options);
 
 } // namespace cairn::corpus

@@ -12,9 +12,10 @@ struct UnpackLimits {
 };
 
 /// Unpacks a zip, or a tar that may be compressed, into `folder`, and returns
-/// the files' paths. Each appears only when it is complete; one that is there
-/// is replaced. Refused with a DataError: names that lead out of the folder,
-/// links and devices, wrong checksums, encrypted members, more than `limits`.
+/// the paths of the files. Each file appears only when it is complete; an
+/// existing file is replaced. Throws DataError for names that lead out of the
+/// folder, links and devices, wrong checksums, encrypted members, and more than
+/// `limits`.
 std::vector<std::filesystem::path> unpack_archive(
     const std::filesystem::path& archive,
     const std::filesystem::path& folder,

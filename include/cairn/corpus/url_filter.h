@@ -16,14 +16,14 @@ enum class UrlVerdict {
   malformed,
 };
 
-/// The name that somebody registered: "bbc" of "https://news.bbc.co.uk/x".
-/// Empty when the URL has none, as with a number for a host.
+/// The registered name in a URL: "bbc" for "https://news.bbc.co.uk/x". Empty
+/// when there is none, as with a number for a host.
 std::string registered_name(std::string_view url);
 
-/// The rules of the OpenWebText recipe: sites that are not worth reading as
-/// text (pictures, videos, shops, social networks), files that are no pages,
-/// and what is no web address at all. In that order, which decides what is
-/// counted.
+/// The rules of the OpenWebText recipe. They drop sites that are not worth
+/// reading as text (pictures, videos, shops, social networks), files that are
+/// no pages, and URLs that are no web address. The rules apply in that order,
+/// which decides under which reason a URL is counted.
 class UrlFilter {
  public:
   /// `more_domains` are blocked as well: "example" is a registered name below

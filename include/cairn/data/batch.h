@@ -14,13 +14,13 @@ namespace cairn::data {
 enum class ElementType : std::uint8_t { int64, float32 };
 std::size_t size_of(ElementType type);
 
-/// Gives memory of so many bytes, aligned to 64. A GPU build hands in one that
-/// gives pinned memory.
+/// Returns memory of that many bytes, aligned to 64. A GPU build passes one
+/// that returns pinned memory.
 using HostAllocator =
     std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
 std::shared_ptr<std::byte> allocate_host(std::size_t bytes);
 
-/// One array of a batch: a row for each sample.
+/// One array of a batch, with a row for each sample.
 struct BatchField {
   std::string name;
   ElementType type = ElementType::int64;
@@ -33,14 +33,15 @@ struct BatchField {
   std::size_t bytes() const { return rows * columns * size_of(type); }
 };
 
-/// Samples of equal shape, one below the other.
+/// Samples of equal shape, stacked row by row.
 struct Batch {
-  std::vector<std::int64_t> indices; ///< of the samples, in the dataset
-  /// By all ranks, this batch included: where to go on after it.
+  std::vector<std::int64_t> indices; ///< of the samples in the dataset
+  /// Samples consumed by all ranks up to and including this batch: where to
+  /// resume after it.
   std::int64_t consumed_samples = 0;
   std::vector<BatchField> fields;
 
-  /// Throws InternalError when there is none of this name.
+  /// Throws InternalError when no field has this name.
   const BatchField& operator[](std::string_view name) const;
   void add(
       std::string name,
@@ -50,14 +51,14 @@ struct Batch {
       const HostAllocator& allocate);
 };
 
-/// Curriculum by sequence length: cuts every field that is longer to `length`
-/// columns, in place; the rest of each sample is left out.
+/// Curriculum by sequence length: cuts every longer field to `length` columns,
+/// in place. The rest of each sample is dropped.
 void truncate(Batch& batch, std::size_t length);
 
-/// Curriculum by sequence length: turns rows of S columns into S / length rows
-/// each, in place; what is left at the end of a row is left out. Position ids
-/// (the field of that name) begin at 0 in each row. All fields must have the
-/// same number of columns, else it is an InternalError.
+/// Curriculum by sequence length: turns each row of S columns into S / length
+/// rows, in place; a remainder at the end of a row is dropped. Position ids
+/// (the field of that name) begin at 0 in each row. Throws InternalError unless
+/// all fields have the same number of columns.
 void reshape(Batch& batch, std::size_t length);
 
 } // namespace cairn::data

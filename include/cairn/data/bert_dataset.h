@@ -13,22 +13,22 @@ namespace cairn::data {
 struct BertOptions {
   std::uint32_t seed = 1234;
   std::int64_t sequence_length = 512;
-  /// Samples are pairs of text, half of them swapped, for the task of telling
-  /// which (off: --bert-no-binary-head).
+  /// Makes samples of two texts, half of them swapped; the model learns to tell
+  /// which ones. False is --bert-no-binary-head.
   bool classification_head = true;
   double short_sequence_probability = 0.1; ///< --short-seq-prob
   MaskingOptions masking{};
-  /// Whole epochs until there are at least so many; absent: one epoch.
+  /// Minimum number of samples, made of whole epochs; empty: one epoch.
   std::optional<std::int64_t> samples{};
 
-  MaskedIndex::Options index() const; ///< of these, what counts for it
+  MaskedIndex::Options index() const; ///< the options that matter to the index
 };
 
-/// Arrays of sequence_length each.
+/// One sample; every array has sequence_length elements.
 struct BertSample {
   std::vector<std::int64_t> text;   ///< [CLS] A [SEP] B [SEP], some masked
   std::vector<std::int64_t> types;  ///< 0 for A, 1 for B
-  std::vector<std::int64_t> labels; ///< the tokens that were masked, else -1
+  std::vector<std::int64_t> labels; ///< the masked tokens, -1 elsewhere
   std::vector<std::int64_t> padding_mask; ///< 1 where there is text
   std::vector<std::int64_t> loss_mask;    ///< 1 where there is a label
   bool is_random = false;                 ///< A and B were swapped
@@ -39,8 +39,8 @@ struct BertSample {
 
 /// BERT's masked words and sentence pairs over files that were preprocessed
 /// with --split-sentences; sample for sample Megatron's
-/// BERTMaskedWordPieceDataset. A sample depends on (seed, index) alone, and any
-/// number of threads may read, each into a sample of its own.
+/// BERTMaskedWordPieceDataset. A sample depends on (seed, index) alone. Any
+/// number of threads may read, each into its own sample.
 class BertDataset : public MaskedDataset {
  public:
   using Sample = BertSample;
@@ -51,7 +51,7 @@ class BertDataset : public MaskedDataset {
       MaskedVocabulary vocabulary,
       const BertOptions& options);
 
-  /// Allocates nothing once `sample` has been used.
+  /// Reads a sample; allocates nothing when `sample` has been used before.
   void read(std::size_t index, Sample& sample) const;
 
  private:

@@ -10,32 +10,32 @@
 namespace cairn::data {
 
 /// Datasets to be mixed, as --data-path gives them: `A`, `A B C`, or weights
-/// and prefixes in turn, `0.3 A 0.7 B`. Without weights datasets count by
-/// their size.
+/// and prefixes in turn, `0.3 A 0.7 B`. Without weights, datasets are weighted
+/// by their size.
 struct Blend {
   std::vector<std::string> prefixes;
   std::optional<std::vector<double>> weights{}; ///< as given, not normalized
 
-  /// Each word may itself hold several, separated by spaces, so that a quoted
-  /// list works as well. Throws ConfigError.
+  /// Parses the words of --data-path. A word may itself hold several, separated
+  /// by spaces, so that a quoted list works too. Throws ConfigError.
   static Blend parse(std::span<const std::string> words);
   bool operator==(const Blend&) const = default;
 };
 
-/// The number of samples wanted of a split; none: what one epoch gives.
+/// The number of samples wanted from a split; empty: those of one epoch.
 using SampleCount = std::optional<std::int64_t>;
 using SampleCounts = std::array<SampleCount, 3>; ///< by Split
 
-/// Divided by their sum, in numpy's order of summation.
+/// The weights divided by their sum, which is taken in numpy's order.
 std::vector<double> normalized(std::span<const double> weights);
 
-/// Samples to take of a dataset with this (normalized) weight, with some
-/// surplus: rounded up twice, as Megatron does.
+/// The number of samples to take from a dataset with this (normalized) weight,
+/// with some surplus: rounded up twice, as Megatron does.
 std::int64_t share_of_samples(
     std::int64_t samples,
     double weight,
     double surplus);
-/// Rounded up once, as Megatron-DeepSpeed does.
+/// The number of samples as Megatron-DeepSpeed computes it: rounded up once.
 std::int64_t deepspeed_share_of_samples(
     std::int64_t samples,
     double weight,

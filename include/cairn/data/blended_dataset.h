@@ -11,8 +11,8 @@
 
 namespace cairn::data {
 
-/// Several datasets read as one, sample by sample as a BlendIndex says; or one
-/// as it is.
+/// Several datasets read as one, in the order of a BlendIndex; or a single
+/// dataset unchanged.
 template <typename Dataset>
 class BlendedDataset {
  public:
@@ -27,7 +27,7 @@ class BlendedDataset {
     datasets_.push_back(std::move(dataset));
   }
 
-  /// For each sample its dataset, and which sample of that (int16 and int64).
+  /// Takes, for each sample, its dataset (int16) and its index in that (int64).
   BlendedDataset(
       std::vector<Dataset> datasets,
       IndexArray dataset_index,
@@ -63,7 +63,7 @@ class BlendedDataset {
          .remedy = "remove the index files: they will be built again"});
   }
 
-  /// `target` is whatever the datasets read into.
+  /// Reads a sample into `target`, which is whatever the datasets read into.
   template <typename Target>
   void read(std::size_t index, Target&& target) const {
     const Place place = locate(index);

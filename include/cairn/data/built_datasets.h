@@ -14,18 +14,18 @@
 
 namespace cairn::data {
 
-/// One dataset of one split: what was made, and how long it took.
+/// One dataset of one split: what was built, and how long it took.
 struct DatasetPart {
   std::string prefix;
   Split split = Split::train;
   ElementRange documents{};
-  std::int64_t tokens = 0;              ///< of an epoch
-  std::optional<std::int64_t> epochs{}; ///< none where files do not say
+  std::int64_t tokens = 0;              ///< in one epoch
+  std::optional<std::int64_t> epochs{}; ///< empty if the files do not say
   std::int64_t samples = 0;
-  std::size_t bytes = 0; ///< of its index
+  std::size_t bytes = 0; ///< size of its index
   double seconds = 0.0;
   IndexCache::Origin origin = IndexCache::Origin::built_in_memory;
-  std::filesystem::path file{}; ///< of its index, without the last part
+  std::filesystem::path file{}; ///< its index, without the last part
 };
 
 /// Training, validation and test data.
@@ -34,13 +34,13 @@ struct BuiltDatasets {
   std::array<std::optional<BlendedDataset<Dataset>>, 3> splits{};
   std::vector<DatasetPart> parts{};
   double blend_seconds = 0.0;
-  bool blends_kept = true; ///< no file of a blend that was to be kept failed
+  bool blends_kept = true; ///< false: a blend file could not be stored
 
   const std::optional<BlendedDataset<Dataset>>& operator[](Split split) const {
     return splits[index_of(split)];
   }
 
-  /// Of all orders, reading them whole; see require_agreement().
+  /// Checksum of all sample orders, for require_agreement(); reads them whole.
   std::uint64_t checksum() const {
     std::uint64_t sum = 0;
     const auto add = [&](std::uint64_t part) {

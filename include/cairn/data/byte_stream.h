@@ -13,19 +13,20 @@ class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  /// Fills `out` from the front and returns how much; 0 only at the end.
+  /// Fills `out` from the front and returns the number of bytes; 0 only at the
+  /// end.
   virtual std::size_t read(std::span<char> out) = 0;
 
-  /// Of the file as it lies on disk, for progress; 0 when it is not known.
+  /// Size of the file on disk and position in it, for progress; 0 when unknown.
   virtual std::uint64_t stored_size() const = 0;
   virtual std::uint64_t stored_position() const = 0;
 };
 
-/// A file, or standard input for "-". What is compressed with gzip, zstd, xz or
-/// bzip2 is recognised by its first bytes, whatever its name, and unpacked on
-/// the way. A file that cannot be read or unpacked is a DataError. Once
-/// `interrupt`, a descriptor, can be read from, nobody waits for a pipe any
-/// longer: the input ends where it is.
+/// Opens a file, or standard input for "-". Data compressed with gzip, zstd, xz
+/// or bzip2 is recognised by its first bytes, whatever the file name, and
+/// unpacked on the fly. Throws DataError for a file that cannot be read or
+/// unpacked. Once the descriptor `interrupt` becomes readable, reads no longer
+/// wait for a pipe: the input ends there.
 std::unique_ptr<ByteStream> open_input(
     const std::filesystem::path& path,
     int interrupt = -1);

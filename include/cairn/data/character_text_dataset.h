@@ -21,10 +21,10 @@ struct CharacterTextOptions {
 
 struct CharacterTextSample {
   std::vector<std::int64_t> tokens;
-  std::vector<std::int64_t> labels; ///< the tokens one further
+  std::vector<std::int64_t> labels; ///< the tokens shifted by one
 };
 
-/// For collate().
+/// Names the fields for collate().
 template <typename Visitor>
 void visit_fields(const CharacterTextSample& sample, Visitor&& visit) {
   visit("tokens", sample.tokens);
@@ -32,13 +32,13 @@ void visit_fields(const CharacterTextSample& sample, Visitor&& visit) {
 }
 
 /// Windows of a plain text, such as Tiny Shakespeare, that begin at random
-/// places. Which place depends on (seed, index) alone, and any number of
-/// threads may read, each into a sample of its own.
+/// places. The place depends on (seed, index) alone. Any number of threads may
+/// read, each into its own sample.
 class CharacterTextDataset {
  public:
   using Sample = CharacterTextSample;
 
-  /// `stream` names the random places: parts of one text want different ones.
+  /// `stream` names the random stream; parts of one text need different names.
   CharacterTextDataset(
       std::shared_ptr<const std::vector<text::TokenId>> text,
       std::size_t begin,
@@ -46,12 +46,12 @@ class CharacterTextDataset {
       std::string_view stream,
       const CharacterTextOptions& options);
 
-  /// As many as the text has tokens. Indices may go on from there, as they do
-  /// in later epochs, and begin at other places.
+  /// The number of samples in an epoch, equal to the number of tokens. Indices
+  /// beyond it are allowed: they are later epochs and begin at other places.
   std::size_t size() const noexcept { return tokens_.size(); }
   std::span<const text::TokenId> tokens() const noexcept { return tokens_; }
 
-  /// Allocates nothing once `sample` has been used.
+  /// Reads a sample; allocates nothing when `sample` has been used before.
   void read(std::size_t index, Sample& sample) const;
 
  private:
@@ -66,8 +66,8 @@ struct CharacterTextParts {
   CharacterTextDataset valid;
 };
 
-/// Encodes a whole file, in practice with a character tokenizer, and parts it.
-/// A file too short for one sample of each part is a DataError.
+/// Encodes a whole file, in practice with a character tokenizer, and divides
+/// it. Throws DataError for a file too short for one sample of each part.
 CharacterTextParts open_character_text(
     const std::filesystem::path& file,
     const text::Tokenizer& tokenizer,

@@ -8,7 +8,7 @@
 
 namespace cairn::data {
 
-/// Size and CRC-32C of a file, under its name without folders.
+/// Size and CRC-32C of a file, with its name without folders.
 struct FileChecksum {
   std::string name;
   std::uint64_t size = 0;
@@ -20,7 +20,7 @@ FileChecksum checksum_of(
     const std::filesystem::path& file,
     const std::function<void(std::uint64_t bytes)>& progress);
 
-/// A text file with a line `CRC SIZE NAME` for each.
+/// Writes a text file with a line `CRC SIZE NAME` for each file.
 void write_checksums(
     const std::filesystem::path& file,
     const std::vector<FileChecksum>& checksums);

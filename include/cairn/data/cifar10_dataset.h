@@ -15,7 +15,7 @@
 namespace cairn::data {
 
 struct Cifar10Options {
-  bool train = true; ///< data_batch_1.bin to _5.bin; otherwise test_batch.bin
+  bool train = true; ///< data_batch_1.bin to _5.bin; false: test_batch.bin
   std::uint64_t seed = 1234;
   ImageTransformOptions transform{};
 };
@@ -26,8 +26,8 @@ struct ImageSample {
 };
 
 /// CIFAR-10 in its binary version: records of a label and 3 x 32 x 32 bytes.
-/// Crops and flips depend on (seed, index) alone, and any number of threads may
-/// read, each into a sample of its own.
+/// Crops and flips depend on (seed, index) alone. Any number of threads may
+/// read, each into its own sample.
 class Cifar10Dataset {
  public:
   using Sample = ImageSample;
@@ -44,34 +44,34 @@ class Cifar10Dataset {
       "ship",
       "truck"};
 
-  /// `path` is the folder of the .bin files, or one that holds it as
-  /// cifar-10-batches-bin, or a single .bin file. A file that is missing or not
-  /// whole records long is a DataError.
+  /// Opens the dataset. `path` is the folder of the .bin files, a folder that
+  /// holds it as cifar-10-batches-bin, or a single .bin file. Throws DataError
+  /// for a file that is missing or does not consist of whole records.
   explicit Cifar10Dataset(
       const std::filesystem::path& path,
       const Cifar10Options& options = {});
 
-  /// Images: the samples of one epoch.
+  /// The number of images, which are the samples of one epoch.
   std::size_t size() const noexcept;
 
-  /// As stored.
+  /// The bytes of an image as stored.
   std::span<const std::byte> image(std::size_t index) const;
-  /// A label above 9 is a DataError.
+  /// The label of an image; throws DataError if it is above 9.
   std::int64_t label(std::size_t index) const;
 
-  /// Image i of epoch e is e * size() + i. Allocates nothing once `sample` has
-  /// been used.
+  /// Reads a sample; image i of epoch e has the index e * size() + i. Allocates
+  /// nothing when `sample` has been used before.
   void read(std::size_t index, Sample& sample) const;
 
  private:
   struct Batch {
     std::filesystem::path path;
     MappedFile file;
-    std::size_t end = 0; ///< images in this and all before
+    std::size_t end = 0; ///< images up to the end of this batch
   };
   struct Record {
     const Batch& batch;
-    std::size_t number = 0; ///< in the batch
+    std::size_t number = 0; ///< index in the batch
     std::span<const std::byte> bytes;
   };
   void open(const std::filesystem::path& file);

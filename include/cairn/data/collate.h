@@ -19,9 +19,9 @@
 
 namespace cairn::data {
 
-// What of a sample goes into a batch, under the names that Megatron's batches
-// have. A dataset of your own needs such a function for its sample, beside it,
-// and read(index, Sample&); with size() also an empty batch has its columns.
+// The fields of a sample that go into a batch, under the names of Megatron's
+// batches. Your own dataset needs such a function beside its sample type, and
+// read(index, Sample&). With size() as well, an empty batch has its columns.
 
 template <typename Visitor>
 void visit_fields(const GptSample& sample, Visitor&& visit) {
@@ -106,7 +106,7 @@ void put_row(
 
 } // namespace detail
 
-/// Reads the samples, all of one shape, into the batch.
+/// Reads the samples, which must have one shape, into the batch.
 template <typename Dataset>
 void collate(
     const Dataset& dataset,
@@ -117,7 +117,7 @@ void collate(
   if (indices.empty()) {
     if constexpr (requires { dataset.size(); }) {
       if (dataset.size() > 0) {
-        dataset.read(0, sample); // for its shape
+        dataset.read(0, sample); // to learn the shape
       }
     }
     visit_fields(sample, [&](std::string_view name, const auto& value) {
@@ -141,7 +141,7 @@ void collate(
   }
 }
 
-/// GPT samples go from the mapped file straight into the batch.
+/// Reads GPT samples from the mapped file straight into the batch.
 void collate(
     const BlendedDataset<GptDataset>& dataset,
     std::span<const std::int64_t> indices,

@@ -12,31 +12,35 @@
 
 namespace cairn::data {
 
-/// Which data a run trains, validates and tests on, how much of each, and where
-/// the order of it is kept: the same for every kind of dataset.
+/// The data that a run trains, validates and tests on, the amount of each, and
+/// where their order is kept. Common to all kinds of datasets.
 struct DataSelection {
-  /// --data-path, divided by `split`; or, when there is none, the next.
+  /// Datasets divided by `split` (--data-path); empty when `blend_per_split` is
+  /// given.
   std::optional<Blend> blend{};
-  /// Part of the names of index files, so written as Megatron has it.
+  /// Shares of training, validation and test. They are part of index file
+  /// names, so the default is spelled as Megatron spells it.
   std::string split = "969, 30, 1";
-  /// --train-data-path, --valid-data-path, --test-data-path
+  /// Datasets of each split: --train-data-path, --valid-data-path and
+  /// --test-data-path.
   std::array<std::optional<Blend>, 3> blend_per_split{};
 
-  /// At least so many are made; with 0 there is no dataset for the split.
+  /// Samples to make at least; 0: the split has no dataset.
   SampleCounts samples{};
-  /// Datasets of a blend are made that much larger than their share
+  /// Extra samples, relative to its share, that each dataset of a blend gets
   /// (--mid-level-dataset-surplus).
   double surplus = 0.005;
   BlendRounding blend_rounding = native_blend_rounding();
 
-  /// Where index files are kept (--data-cache-path); none: the peer's place for
-  /// each dataset, and blends are not kept.
+  /// Folder for index files (--data-cache-path). Empty: default_index_folder()
+  /// of each dataset, and blends are not stored.
   std::optional<std::filesystem::path> cache_path{};
-  /// Whose names and places index files have. With Megatron-DeepSpeed's, splits
-  /// and blends are counted out as there; GPT only.
+  /// Naming scheme and folders of index files. With Megatron-DeepSpeed's,
+  /// splits and blends are counted as in Megatron-DeepSpeed; GPT only.
   IndexNaming index_naming = IndexNaming::megatron;
-  /// Megatron's account of its tokenizer (JSON), or a whole description.txt of
-  /// its making: new files then have the names that Megatron looks for.
+  /// Megatron's description of its tokenizer (JSON), or a whole description.txt
+  /// that Megatron wrote. New files then have the names that Megatron looks
+  /// for.
   std::string tokenizer_description = "null";
 };
 

@@ -12,12 +12,12 @@
 namespace cairn::data {
 
 /// Samples of equal length cut from a stream of shuffled documents, in the
-/// order of Megatron's GPTDataset. May be read by any number of threads.
+/// order of Megatron's GPTDataset. Any number of threads may read.
 class GptDataset {
  public:
   using Sample = GptSample;
 
-  /// `where` names the index files in messages.
+  /// `where` is the name of the index files in messages.
   GptDataset(
       std::shared_ptr<const IndexedDataset> documents,
       GptIndex index,
@@ -30,10 +30,11 @@ class GptDataset {
   const GptIndex& index() const noexcept { return index_; }
   const IndexedDataset& documents() const noexcept { return *documents_; }
 
-  /// Straight from the mapped file into the row, nothing allocated. Index files
-  /// that do not belong to the documents are a DataError.
+  /// Reads a sample from the mapped file straight into the row; allocates
+  /// nothing. Throws DataError when the index files do not belong to the
+  /// documents.
   void read(std::size_t index, const GptRow& row) const;
-  /// Allocates nothing once `sample` has been used.
+  /// Reads a sample; allocates nothing when `sample` has been used before.
   void read(std::size_t index, Sample& sample) const {
     read(index, sample.row(sequence_length_));
   }
@@ -49,11 +50,12 @@ class GptDataset {
   std::string where_;
 };
 
-/// Lengths of a dataset's sequences, which GPT takes for documents.
+/// A reader of the lengths of a dataset's sequences, which GPT treats as
+/// documents.
 LengthReader lengths_of(const IndexedDataset& documents);
 
-/// Whether the arrays can be those of the plan; what is wrong with them, else
-/// empty. Looks at shapes and at some samples, not at everything.
+/// Says why the arrays cannot be those of the plan; empty when they can. Checks
+/// the shapes and some samples, not everything.
 std::string misfit(
     const GptIndex& index,
     const GptIndexRequest& request,

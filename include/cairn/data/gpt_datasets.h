@@ -21,8 +21,8 @@ struct GptDataOptions {
 using BlendedGptDataset = BlendedDataset<GptDataset>;
 using GptDatasets = BuiltDatasets<GptDataset>;
 
-/// Training, validation and test data, each sample as Megatron's
-/// BlendedMegatronDatasetBuilder would give it.
+/// Builds training, validation and test data, sample for sample as Megatron's
+/// BlendedMegatronDatasetBuilder does.
 GptDatasets build_gpt_datasets(
     const GptDataOptions& options,
     const Logger& logger);

@@ -8,7 +8,7 @@
 
 namespace cairn::data {
 
-/// Bytes and floats of an image lie channel by channel, row by row.
+/// Size of an image, whose values are stored channel by channel, row by row.
 struct ImageShape {
   std::size_t channels = 3;
   std::size_t height = 32;
@@ -20,26 +20,28 @@ struct ImageShape {
 };
 
 struct ImageTransformOptions {
-  /// For each channel: (byte / 255 - mean) / deviation, which is what
-  /// torchvision's ToTensor and Normalize give, bit for bit.
+  /// Per channel: pixels become (byte / 255 - mean) / deviation, which equals
+  /// torchvision's ToTensor and Normalize bit for bit.
   std::array<float, 3> mean = {0.5F, 0.5F, 0.5F};
   std::array<float, 3> deviation = {0.5F, 0.5F, 0.5F};
-  /// Cut from an image with so many black pixels around it, at a random place.
+  /// Black pixels added on each side before the image is cut out at a random
+  /// place.
   std::size_t crop_padding = 0;
-  bool flip = false; ///< left to right, every second image
+  bool flip = false; ///< mirrors half of the images, left to right
 };
 
-/// Where an image is cut and whether it is flipped.
+/// Position of the part cut out of an image, and whether it is flipped.
 struct ImageView {
-  std::size_t top = 0; ///< with the padding
+  std::size_t top = 0; ///< counted from the padded edge
   std::size_t left = 0;
   bool flipped = false;
 };
 
-/// From the bytes of an image to the numbers that a model takes.
+/// Turns the bytes of an image into the numbers that a model takes.
 class ImageTransform {
  public:
-  /// At most three channels; a deviation of zero is a ConfigError.
+  /// Throws ConfigError for more than three channels and for a deviation of
+  /// zero.
   ImageTransform(ImageShape shape, const ImageTransformOptions& options);
 
   const ImageTransformOptions& options() const noexcept { return options_; }
@@ -52,7 +54,7 @@ class ImageTransform {
  private:
   ImageShape shape_;
   ImageTransformOptions options_;
-  std::array<std::array<float, 256>, 3> value_{}; ///< of a byte, by channel
+  std::array<std::array<float, 256>, 3> value_{}; ///< by channel and byte
 };
 
 } // namespace cairn::data

@@ -32,13 +32,13 @@ constexpr IndexType index_type_of() {
 
 std::size_t size_of(IndexType type);
 
-/// A read-only array of whole numbers, in memory or in a mapped file; copies
-/// share it.
+/// A read-only array of integers, in memory or in a mapped file; copies share
+/// it.
 class IndexArray {
  public:
   IndexArray() = default;
 
-  /// `values` stay valid as long as `owner` lives.
+  /// `values` must stay valid as long as `owner` lives.
   template <typename T>
   IndexArray(
       std::span<const T> values,
@@ -60,7 +60,7 @@ class IndexArray {
         shape_(std::move(shape)),
         owner_(std::move(owner)) {}
 
-  /// One dimension, owned.
+  /// An array of one dimension that owns its values.
   template <typename T>
   static IndexArray of(std::vector<T> values) {
     auto owner = std::make_shared<const std::vector<T>>(std::move(values));
@@ -73,7 +73,7 @@ class IndexArray {
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
   std::size_t size() const noexcept { return bytes_.size() / size_of(type_); }
 
-  /// T must be the type of the array.
+  /// The values; T must be the type of the array.
   template <typename T>
   std::span<const T> values() const {
     if (index_type_of<T>() != type_) {
@@ -84,8 +84,8 @@ class IndexArray {
         bytes_.size() / sizeof(T)};
   }
 
-  /// Whatever the type; the index is not checked. What int64 does not hold is
-  /// negative.
+  /// The value at `index` as int64, whatever the type. The index is not
+  /// checked, and a uint64 too large for int64 comes out negative.
   std::int64_t operator[](std::size_t index) const noexcept {
     switch (type_) {
       case IndexType::int16:
@@ -101,7 +101,7 @@ class IndexArray {
     return get<std::int64_t>(index);
   }
 
-  /// CRC-32C of type, shape and values: the same on every machine.
+  /// CRC-32C of type, shape and values; the same on every machine.
   std::uint32_t checksum() const;
 
  private:

@@ -27,40 +27,41 @@ enum class IndexNaming {
 /// A folder with index arrays, under Megatron's or Megatron-DeepSpeed's names.
 ///
 /// Files appear as a whole, and one process of a machine makes them while the
-/// others wait, so no rank needs another one to be there. May be used by
-/// several threads.
+/// other processes wait, so no rank depends on another rank. Several threads
+/// may use one cache.
 class IndexCache {
  public:
   struct Key {
-    std::string class_name; ///< Megatron's: "GPTDataset"
-    /// Part of the names; Megatron leaves it out for masked datasets.
+    std::string class_name; ///< Megatron's, as "GPTDataset"
+    /// Part of the file names; Megatron leaves it out for masked datasets.
     std::optional<Split> split = Split::train;
-    std::string description{};         ///< the text that is hashed
+    std::string description{};         ///< the text whose MD5 names the files
     std::vector<std::string> arrays{}; ///< "document_index", …
     IndexNaming naming = IndexNaming::megatron;
   };
-  /// In the order of the key.
+  /// One array for each name in Key::arrays, in that order.
   using Arrays = std::vector<IndexArray>;
 
   enum class Origin { file, built, built_in_memory };
   struct Result {
     Arrays arrays;
     Origin origin = Origin::built_in_memory;
-    std::filesystem::path file{}; ///< without what comes after the stem
+    std::filesystem::path file{}; ///< the path up to the stem
   };
 
   IndexCache(std::filesystem::path folder, Logger logger);
 
-  /// The arrays of the key's files, or of files that another's tokenizer was
-  /// noted in; else what `build` gives, which is then stored. `misfit` says
-  /// what is wrong with arrays from a file, empty when nothing is: such files
-  /// are replaced. A folder that cannot be written is no error.
+  /// Returns the arrays from the key's files, or from files whose description
+  /// differs only in the tokenizer. Otherwise returns the arrays that `build`
+  /// makes, after storing them. `misfit` says what is wrong with arrays from a
+  /// file, or returns an empty text; files that do not fit are replaced. A
+  /// folder that cannot be written is no error.
   Result get(
       const Key& key,
       const std::function<std::string(const Arrays&)>& misfit,
       const std::function<Arrays()>& build);
 
-  /// Whether all files of the key are there.
+  /// True when all files of the key exist.
   bool has(const Key& key) const;
 
  private:
@@ -85,14 +86,14 @@ class IndexCache {
   std::filesystem::path folder_;
   Logger logger_;
   std::mutex mutex_;
-  /// What each description in the folder amounts to, and its files' stem; read
-  /// once, since a blend may have thousands.
+  /// The stem of every description in the folder, by its comparable() text.
+  /// Read once, since a blend may have thousands.
   std::optional<std::map<std::string, std::string>> known_;
 };
 
-/// Where Megatron puts a dataset's indices unless told otherwise:
+/// Megatron's default folder for a dataset's indices:
 /// PREFIX/cache/GPTDataset_indices. Megatron-DeepSpeed has one folder for all
-/// datasets beside each other: index-cache.
+/// datasets in a folder: index-cache.
 std::filesystem::path default_index_folder(
     const std::filesystem::path& prefix,
     std::string_view class_name,

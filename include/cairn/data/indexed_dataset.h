@@ -11,11 +11,11 @@
 
 namespace cairn::data {
 
-/// The two index formats: `mmap` (MMIDIDX) is today's, `classic` (TNTIDX) is
-/// what --dataset-impl lazy and cached write and read.
+/// The two index formats: `mmap` (MMIDIDX) is the current one; `classic`
+/// (TNTIDX) is what --dataset-impl lazy and cached use.
 enum class IndexFormat { mmap, classic };
 
-/// An array inside a mapped file, which need not be aligned.
+/// An array inside a mapped file, possibly unaligned.
 template <typename T>
 class PackedArray {
  public:
@@ -36,9 +36,9 @@ class PackedArray {
 };
 
 /// PREFIX.bin and PREFIX.idx as Megatron writes them, mapped and checked when
-/// opened: a torn, truncated or hostile pair is a DataError, never a crash.
-/// A sequence is a document, or a sentence of one; documents are runs of
-/// sequences. May be read by any number of threads.
+/// opened: a torn, truncated or hostile pair is a DataError, never a crash. A
+/// sequence is a document or a sentence of one; documents are runs of
+/// sequences. Any number of threads may read.
 class IndexedDataset {
  public:
   explicit IndexedDataset(std::filesystem::path prefix);
@@ -46,31 +46,33 @@ class IndexedDataset {
   const std::filesystem::path& prefix() const noexcept { return prefix_; }
   IndexFormat format() const noexcept { return format_; }
   TokenType type() const noexcept { return type_; }
-  /// Whether the sequences have modes, as Megatron's multimodal files do; they
-  /// are not read.
+  /// True when the sequences have modes, as in Megatron's multimodal files. The
+  /// modes are not read.
   bool multimodal() const noexcept { return multimodal_; }
 
   std::size_t sequence_count() const noexcept { return sequence_count_; }
   std::size_t document_count() const noexcept { return documents_.size() - 1; }
   std::uint64_t token_count() const noexcept { return token_count_; }
 
-  /// Tokens in a sequence.
+  /// The number of tokens in a sequence.
   std::size_t length(std::size_t sequence) const {
     require(sequence);
     return static_cast<std::size_t>(
         format_ == IndexFormat::mmap ? lengths_[sequence] : sizes_[sequence]);
   }
-  /// First sequence of each document, and the end of the last: documents + 1.
+  /// The first sequence of each document, and the end of the last document:
+  /// documents + 1 values.
   PackedArray<std::int64_t> document_indices() const noexcept {
     return documents_;
   }
 
-  /// The tokens as stored, in place.
+  /// The stored bytes of a sequence, in place.
   std::span<const std::byte> bytes(std::size_t sequence) const;
 
-  /// Copies tokens [offset, offset + out.size()) of a sequence; asking for more
-  /// than it has is an InternalError. Files of floating-point numbers open, but
-  /// reading ids from them is a DataError, and so is an id that does not fit.
+  /// Copies tokens [offset, offset + out.size()) of a sequence. Throws
+  /// InternalError when the sequence has fewer tokens. Throws DataError for a
+  /// file of floating-point numbers, which can be opened but has no ids, and
+  /// for an id that does not fit.
   void read(
       std::size_t sequence,
       std::size_t offset,
@@ -104,14 +106,14 @@ class IndexedDataset {
   std::size_t token_size_ = 4;
   std::size_t sequence_count_ = 0;
   std::uint64_t token_count_ = 0;
-  PackedArray<std::int32_t> lengths_; ///< mmap's
-  PackedArray<std::int64_t> sizes_;   ///< classic's lengths
-  /// Where a sequence begins: in bytes for mmap, in tokens for classic.
+  PackedArray<std::int32_t> lengths_; ///< in an mmap index
+  PackedArray<std::int64_t> sizes_;   ///< lengths in a classic index
+  /// Start of each sequence: in bytes for mmap, in tokens for classic.
   PackedArray<std::int64_t> offsets_;
   PackedArray<std::int64_t> documents_;
 };
 
-/// PREFIX.idx and PREFIX.bin.
+/// The paths PREFIX.idx and PREFIX.bin.
 std::filesystem::path index_path(const std::filesystem::path& prefix);
 std::filesystem::path tokens_path(const std::filesystem::path& prefix);
 

@@ -11,9 +11,9 @@
 namespace cairn::data {
 
 /// Writes PREFIX.bin and PREFIX.idx, byte for byte as Megatron does. Nothing
-/// appears under these names before commit(); without it nothing is left, not
-/// even PREFIX.bin.partial and PREFIX.idx.partial. Its memory does not grow
-/// with what is written.
+/// appears under these names before commit(). Without commit() nothing is left,
+/// not even PREFIX.bin.partial and PREFIX.idx.partial. Memory does not grow
+/// with the amount written.
 class IndexedWriter {
  public:
   struct Options {
@@ -28,24 +28,25 @@ class IndexedWriter {
   const std::filesystem::path& prefix() const noexcept;
   TokenType type() const noexcept;
 
-  /// Ids that do not fit the type are a DataError.
+  /// Adds a sequence to the current document. Throws DataError for ids that do
+  /// not fit the type.
   void add_sequence(std::span<const std::int32_t> ids);
   void end_document();
 
-  /// The same for whole documents whose tokens are stored as `type()`.
+  /// Adds whole documents, whose tokens are stored as `type()`.
   void append(const SequenceBlock& block);
 
   std::uint64_t sequence_count() const noexcept;
   std::uint64_t document_count() const noexcept;
   std::uint64_t token_count() const noexcept;
 
-  /// Writes the index and puts all on disk, still under temporary names.
+  /// Writes the index and syncs both files, still under temporary names.
   void finish();
   void commit();
 
-  /// Several pairs that belong together appear together: all are on disk before
-  /// the first is renamed, and indices come last. Pairs that were there are
-  /// replaced and never mixed with the new.
+  /// Publishes several pairs that belong together: all are on disk before the
+  /// first is renamed, and indices are renamed last. Existing pairs are
+  /// replaced and never mixed with the new ones.
   static void commit(std::span<IndexedWriter> writers);
 
  private:

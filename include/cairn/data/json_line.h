@@ -9,8 +9,8 @@
 
 namespace cairn::data {
 
-/// Strings that follow each other in memory, each with a byte behind it that no
-/// UTF-8 has: so that a list of any length takes no more room than its line.
+/// Strings that follow each other in memory, each ended by a byte that UTF-8
+/// never contains. A list of any length thus takes no more room than its line.
 class TextParts {
  public:
   class iterator {
@@ -46,25 +46,26 @@ class TextParts {
   std::string_view bytes_;
 };
 
-/// Takes the texts under some keys out of lines that each hold a JSON object. A
-/// text may be written as one string or as a list of strings, its sentences.
-/// One parser serves one thread.
+/// Extracts the texts under some keys from lines that each hold a JSON object.
+/// A text may be one string or a list of strings, its sentences. A parser
+/// belongs to one thread.
 class JsonLineParser {
  public:
   explicit JsonLineParser(std::vector<std::string> keys);
   ~JsonLineParser();
   JsonLineParser(JsonLineParser&&) noexcept;
 
-  /// `line` must be followed by LineBlock::padding readable bytes. Nothing is
-  /// copied: escapes are resolved within the line, which is no JSON afterwards.
-  /// A DataError says what is wrong, but not where: that only the caller knows.
+  /// Parses a line, which must be followed by LineBlock::padding readable
+  /// bytes. Nothing is copied: escapes are resolved within the line, which is
+  /// no longer JSON afterwards. Throws DataError that says what is wrong but
+  /// not where, which only the caller knows.
   void parse(std::span<char> line);
 
   struct Text {
-    TextParts parts; ///< of a list; else one
+    TextParts parts; ///< the strings of a list, or one text
     bool is_list = false;
   };
-  /// Of the last line, in the order of the keys; views of the line itself.
+  /// The texts of the last line, in the order of the keys; views into the line.
   std::span<const Text> texts() const noexcept;
 
  private:
@@ -72,10 +73,9 @@ class JsonLineParser {
   std::unique_ptr<State> state_;
 };
 
-/// Writes what the escapes of a JSON string stand for to `to`, and all else as
-/// it is. The result is never longer, so `to` may be where `text` begins or
-/// before it. Returns the end of it. An escape that stands for nothing is a
-/// DataError.
+/// Writes `text` to `to` with the escapes of a JSON string resolved, and
+/// returns the end. The result is never longer, so `to` may be at or before the
+/// start of `text`. Throws DataError for an invalid escape.
 char* unescape(std::string_view text, char* to);
 
 } // namespace cairn::data

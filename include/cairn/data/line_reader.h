@@ -13,8 +13,8 @@
 
 namespace cairn::data {
 
-/// Memory for the bytes of a block. Unlike a vector's, it is neither set to
-/// zero nor copied when a long line makes it grow.
+/// Memory for the bytes of a block. Unlike a vector's memory, it is neither
+/// zeroed nor copied when a long line makes it grow.
 class BlockBuffer {
  public:
   BlockBuffer() = default;
@@ -34,46 +34,46 @@ class BlockBuffer {
 
 /// Some whole lines of an input.
 struct LineBlock {
-  /// Readable bytes behind the last line, which fast parsers ask for.
+  /// Readable bytes after the last line, which fast parsers need.
   static constexpr std::size_t padding = 64;
 
   std::string file;             ///< for messages
   std::uint64_t first_line = 1; ///< number of the first line in the file
-  std::uint64_t lines = 0;      ///< how many
+  std::uint64_t lines = 0;      ///< number of lines
   BlockBuffer buffer;           ///< at least size + padding bytes
   std::size_t size = 0;
-  std::uint64_t stored = 0; ///< bytes of the file that were read for it
+  std::uint64_t stored = 0; ///< bytes of the file read for it
 
   std::string_view text() const { return {buffer.data(), size}; }
 };
 
-/// Cuts an input into blocks of whole lines: about `block_size` bytes each, and
-/// more only where one line is longer.
+/// Cuts an input into blocks of whole lines, of about `block_size` bytes each.
+/// A block is larger only when a single line is.
 class BlockReader {
  public:
   struct Options {
     std::size_t block_size = 1 << 20;
-    /// A longer line is a DataError.
+    /// Longest line allowed, in bytes; a longer one is a DataError.
     std::uint64_t longest_line = (std::uint64_t{1} << 32) - (1 << 20);
-    int interrupt = -1; ///< as open_input() takes it
+    int interrupt = -1; ///< passed to open_input()
   };
 
   BlockReader(const std::filesystem::path& path, Options options);
 
-  /// Fills `block` with what comes next; false at the end.
+  /// Fills `block` with the next lines; false at the end.
   bool next(LineBlock& block);
 
  private:
   Options options_;
   std::string file_;
   std::unique_ptr<ByteStream> stream_;
-  std::string rest_; ///< the beginning of a line, left over by the last block
+  std::string rest_; ///< start of a line, left over from the last block
   std::uint64_t next_line_ = 1;
   std::uint64_t stored_ = 0;
   bool ended_ = false;
 };
 
-/// The lines of an input, one by one, with "\n" or "\r\n" taken off.
+/// Reads the lines of an input one by one, without their "\n" or "\r\n".
 ///
 ///   LineReader lines("corpus.jsonl.gz");
 ///   while (const auto line = lines.next()) { … }
@@ -81,8 +81,8 @@ class LineReader {
  public:
   explicit LineReader(const std::filesystem::path& path);
 
-  /// Valid until the next call and followed by LineBlock::padding bytes; empty
-  /// at the end.
+  /// The next line, valid until the next call and followed by
+  /// LineBlock::padding bytes; empty at the end.
   std::optional<std::string_view> next();
 
   std::uint64_t number() const noexcept { return number_; }
@@ -95,7 +95,7 @@ class LineReader {
   std::uint64_t number_ = 0;
 };
 
-/// Takes the first line off `text`, without its end.
+/// Removes the first line from `text` and returns it without its line end.
 std::string_view take_line(std::string_view& text);
 
 } // namespace cairn::data

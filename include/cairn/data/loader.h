@@ -19,8 +19,8 @@
 
 namespace cairn::data {
 
-/// Makes batches ahead of the one who trains on them (--num-workers), and hands
-/// them out in the sampler's order, whatever the number of threads.
+/// Makes batches ahead of the training loop (--num-workers), and returns them
+/// in the sampler's order, whatever the number of threads.
 ///
 ///   Loader loader(
 ///       [sampler]() mutable { return sampler.next(); },
@@ -31,19 +31,19 @@ namespace cairn::data {
 ///   while (auto batch = loader.next()) …
 ///
 /// At most workers * prefetch batches exist before they are asked for. The
-/// destructor stops at once, also in the middle of an epoch; where to go on is
-/// in the last batch that was handed out.
+/// destructor stops at once, also in the middle of an epoch; the last batch
+/// returned says where to resume.
 class Loader {
  public:
-  /// Called by one thread at a time; none: the data is at its end.
+  /// Called by one thread at a time; returns nothing at the end of the data.
   using Sampler = std::function<std::optional<IndexBatch>()>;
-  /// Called by several threads at a time.
+  /// Called by several threads at the same time.
   using Collate =
       std::function<void(std::span<const std::int64_t> indices, Batch& batch)>;
 
   struct Options {
-    std::size_t workers = 2;  ///< 0: batches are made when they are asked for
-    std::size_t prefetch = 2; ///< batches ahead, for each worker
+    std::size_t workers = 2;  ///< 0: batches are made on demand
+    std::size_t prefetch = 2; ///< batches ahead per worker
   };
 
   Loader(Sampler sampler, Collate collate, Options options);
@@ -51,14 +51,15 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// The next batch, none at the end. Throws what making it threw; that batch
-  /// is lost, and the next call goes on with the one after it.
+  /// The next batch, or nothing at the end. Rethrows what making the batch
+  /// threw; that batch is lost, and the next call continues with the one after
+  /// it.
   std::optional<Batch> next();
 
  private:
   struct Slot {
     bool ready = false;
-    std::optional<Batch> batch; ///< none: the end, or `error`
+    std::optional<Batch> batch; ///< empty: the end, or `error` is set
     std::exception_ptr error;
   };
 
@@ -74,7 +75,8 @@ class Loader {
   std::uint64_t begun_ = 0;
   std::uint64_t handed_out_ = 0;
   bool at_end_ = false;
-  /// Last, so that they are joined before what they use goes away.
+  /// Declared last, so that the threads are joined before the members they use
+  /// are destroyed.
   std::vector<std::jthread> workers_;
 };
 

@@ -14,18 +14,18 @@
 
 namespace cairn::data {
 
-/// Documents to make an index of (those of one split: SplitShares::elements()),
-/// or an index that is there already.
+/// Documents to build an index from (those of one split:
+/// SplitShares::elements()), or an existing index.
 using MaskedSource = std::variant<ElementRange, MaskedIndex>;
 
-/// Memory that reading a sample uses again.
+/// Memory reused from one sample to the next.
 struct MaskedScratch {
   std::vector<std::int64_t> sentences;
   MaskedTokens masked;
 };
 
-/// What BERT and T5 datasets have in common: sentences, which of them make up
-/// which sample, and a vocabulary to mask them with.
+/// The common base of BERT and T5 datasets: sentences, the index of sentences
+/// in each sample, and the masker with its vocabulary.
 class MaskedDataset {
  public:
   std::size_t size() const noexcept { return index_.size(); }

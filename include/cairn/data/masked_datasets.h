@@ -13,8 +13,8 @@
 
 namespace cairn::data {
 
-/// Which sentences make up each sample, without their text: what there is of a
-/// masked dataset before a vocabulary.
+/// The sentences of each sample as indices, without their text: all that a
+/// masked dataset has before it gets a vocabulary.
 class MaskedRows {
  public:
   using Sample = MaskedIndex::Row;
@@ -33,9 +33,9 @@ using BertDatasets = BuiltDatasets<BertDataset>;
 using T5Datasets = BuiltDatasets<T5Dataset>;
 using MaskedIndices = BuiltDatasets<MaskedRows>;
 
-// Training, validation and test data of BERT and T5, single or blended, as
-// Megatron's BlendedMegatronDatasetBuilder would give them. How many samples
-// there are is up to `data`; options with a number of their own are refused.
+// Builds training, validation and test data of BERT and T5, single or blended,
+// as Megatron's BlendedMegatronDatasetBuilder does. `data` decides the number
+// of samples; options that set their own number are refused.
 
 BertDatasets build_masked_datasets(
     const DataSelection& data,
@@ -48,8 +48,8 @@ T5Datasets build_masked_datasets(
     const MaskedVocabulary& vocabulary,
     const Logger& logger);
 
-/// Only the indices, which need no vocabulary. Options are BertOptions or
-/// T5Options.
+/// Builds only the indices, which need no vocabulary. `Options` is BertOptions
+/// or T5Options.
 template <typename Options>
 MaskedIndices build_masked_indices(
     const DataSelection& data,

@@ -16,10 +16,10 @@ struct MaskedIndexFile {
   MaskedIndex index;
   IndexCache::Origin origin = IndexCache::Origin::built_in_memory;
   std::filesystem::path file{}; ///< without "-sample_index.npy"
-  std::string description{};    ///< what the file is named after
+  std::string description{};    ///< the text that names the file
 };
 
-/// Megatron's name of the dataset with such options.
+/// Megatron's class name of the dataset with these options.
 inline std::string class_of(const BertOptions&) {
   return "BERTMaskedWordPieceDataset";
 }
@@ -27,10 +27,11 @@ inline std::string class_of(const T5Options&) {
   return "T5MaskedWordPieceDataset";
 }
 
-/// The index of a split from the file that it was kept in, which may be
-/// Megatron's, or built and kept there: all processes of a machine share it.
-/// `tokenizer_description` is Megatron's account of its tokenizer (JSON), for
-/// the names of new files. Options are BertOptions or T5Options.
+/// Opens the index of a split from its file, which Megatron may have written,
+/// or builds and stores it; all processes of a machine share it.
+/// `tokenizer_description` is Megatron's description of its tokenizer (JSON),
+/// which is part of the names of new files. `Options` is BertOptions or
+/// T5Options.
 template <typename Options>
 MaskedIndexFile open_masked_index(
     IndexCache& cache,

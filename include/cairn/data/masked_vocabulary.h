@@ -8,10 +8,10 @@
 
 namespace cairn::data {
 
-/// What masking asks of a vocabulary, as plain data.
+/// The facts about a vocabulary that masking needs, as plain data.
 struct MaskedVocabulary {
   text::SpecialIds special;
-  /// For each id, 1 where the token continues a word: WordPiece's "##ing".
+  /// 1 for each id whose token continues a word, such as WordPiece's "##ing".
   std::vector<std::uint8_t> continues_word;
 
   std::size_t size() const noexcept { return continues_word.size(); }

@@ -10,13 +10,13 @@
 
 namespace cairn::data {
 
-/// The prefixes of all pairs in a folder, sorted by name, as Megatron's
-/// tools/merge_datasets.py takes them. Half a pair is a DataError.
+/// The prefixes of all pairs in a folder, sorted by name, as in Megatron's
+/// tools/merge_datasets.py. Throws DataError if half of a pair is missing.
 std::vector<std::filesystem::path> datasets_in(
     const std::filesystem::path& folder);
 
-/// Writes one dataset after another into a new pair, in the format and type
-/// that all of them must share. `progress` gets the bytes of tokens copied.
+/// Writes the datasets one after another into a new pair. All must have the
+/// same format and type. `progress` gets the number of token bytes copied.
 void merge_datasets(
     std::span<const std::filesystem::path> prefixes,
     const std::filesystem::path& output_prefix,

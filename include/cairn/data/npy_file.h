@@ -8,12 +8,13 @@
 
 namespace cairn::data {
 
-/// An array that numpy.save wrote, mapped. Only the whole numbers of IndexType,
-/// little endian, rows first. Anything else, a torn or a hostile file is a
-/// DataError.
+/// Maps an array that numpy.save wrote. Takes only the integers of IndexType,
+/// little endian, in row-major order. Throws DataError for anything else and
+/// for a torn or hostile file.
 IndexArray load_npy(const std::filesystem::path& path);
 
-/// Writes what numpy.save writes, byte for byte, as a whole or not at all.
+/// Writes the array byte for byte as numpy.save does; the file appears as a
+/// whole or not at all.
 void save_npy(const std::filesystem::path& path, const IndexArray& array);
 
 } // namespace cairn::data

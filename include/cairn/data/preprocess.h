@@ -16,21 +16,22 @@
 
 namespace cairn::data {
 
-enum class OnError { fail, skip };     ///< what a line that is broken does
+enum class OnError { fail, skip };     ///< of a broken line
 enum class Existing { keep, replace }; ///< `keep` refuses to replace outputs
 
 struct PreprocessOptions {
-  std::vector<std::filesystem::path> inputs; ///< as open_input() takes them
+  std::vector<std::filesystem::path> inputs; ///< paths for open_input()
   std::vector<std::string> keys{"text"};
   std::filesystem::path output_prefix;
   std::shared_ptr<const text::Tokenizer> tokenizer;
   IndexFormat format = IndexFormat::mmap;
   bool append_eod = false;
-  /// Sentences become sequences of their own, and files end in _sentence.
+  /// Splits texts into sentences, which become sequences of their own; the
+  /// files then end in _sentence.
   std::optional<text::SentenceSplitter> splitter;
   bool keep_newlines = false;
   std::size_t workers = 1;
-  /// Lines are dealt to that many piles, which are then put one after another:
+  /// Deals the lines to this many piles and writes the piles one after another:
   /// the order that Megatron's --partitions gives.
   std::size_t partitions = 1;
   OnError on_error = OnError::fail;
@@ -38,14 +39,14 @@ struct PreprocessOptions {
 };
 
 struct PreprocessReport {
-  std::uint64_t documents = 0; ///< lines; a key's files have one for each
+  std::uint64_t documents = 0; ///< lines, and documents in each key's files
   std::uint64_t skipped = 0;
   std::uint64_t tokens = 0;
   std::uint64_t text_bytes = 0; ///< of the lines, unpacked
-  std::uint64_t bytes_read = 0; ///< as the inputs are stored
+  std::uint64_t bytes_read = 0; ///< of the inputs as stored
   std::uint64_t bytes_written = 0;
   TokenType type = TokenType::int32;
-  std::vector<std::filesystem::path> outputs; ///< prefixes, one for each key
+  std::vector<std::filesystem::path> outputs; ///< prefixes, one per key
 };
 
 /// PREFIX_KEY_document or PREFIX_KEY_sentence, without .bin and .idx.
@@ -53,13 +54,13 @@ std::filesystem::path output_of(
     const PreprocessOptions& options,
     const std::string& key);
 
-/// Size of all inputs as they are stored; 0 when one of them is a pipe.
+/// The size of all inputs as stored; 0 when one of them is a pipe.
 std::uint64_t stored_size(const PreprocessOptions& options);
 
-/// JSON lines in, token files out, byte for byte as Megatron's
-/// tools/preprocess_data.py has them. All pairs appear together at the end, or
-/// none does. Memory is bounded whatever the inputs are. `progress` is called
-/// on the calling thread, after some documents have been written.
+/// Turns JSON lines into token files, byte for byte as Megatron's
+/// tools/preprocess_data.py does. All pairs appear together at the end, or none
+/// does. Memory is bounded whatever the inputs are. `progress` is called on the
+/// calling thread after some documents have been written.
 PreprocessReport preprocess(
     const PreprocessOptions& options,
     const Logger& log,

@@ -7,11 +7,12 @@
 
 namespace cairn::data {
 
-// Samplers say which samples a rank reads next. They are plain values without
-// threads, and start anywhere: at the number of samples that all ranks together
-// have consumed, which is all that a checkpoint has to keep of them.
+// Samplers decide which samples a rank reads next. They are plain values
+// without threads. A sampler can start anywhere: its only state is the number
+// of samples that all ranks together have consumed, which is all that a
+// checkpoint needs to keep.
 
-/// Which of the ranks that share the data this one is.
+/// This rank among the ranks that share the data.
 struct DataParallel {
   std::int64_t rank = 0;
   std::int64_t size = 1;
@@ -19,14 +20,15 @@ struct DataParallel {
 
 struct IndexBatch {
   std::vector<std::int64_t> indices;
-  /// By all ranks, this batch included: where to go on after it.
+  /// Samples consumed by all ranks up to and including this batch: where to
+  /// resume after it.
   std::int64_t consumed_samples = 0;
   bool operator==(const IndexBatch&) const = default;
 };
 
-/// One pass, in the dataset's order (--dataloader-type single): Megatron's
-/// MegatronPretrainingSampler. A micro batch of each rank in turn, so with
-/// another number of ranks the order of samples stays.
+/// One pass in the dataset's order (--dataloader-type single): Megatron's
+/// MegatronPretrainingSampler. Each rank takes a micro batch in turn, so the
+/// order of samples does not depend on the number of ranks.
 class SequentialSampler {
  public:
   struct Options {
@@ -34,11 +36,12 @@ class SequentialSampler {
     std::int64_t consumed_samples = 0;
     std::int64_t micro_batch_size = 1;
     DataParallel parallel{};
-    /// Otherwise the last batch is shorter, on some ranks perhaps empty.
+    /// Drops an incomplete last batch. When false the last batch is shorter,
+    /// and on some ranks perhaps empty.
     bool drop_last = true;
   };
 
-  /// Throws ConfigError when nothing is left to consume.
+  /// Throws ConfigError when no samples are left to consume.
   explicit SequentialSampler(const Options& options);
   std::optional<IndexBatch> next();
 
@@ -46,15 +49,16 @@ class SequentialSampler {
   Options options_;
 };
 
-/// Pass after pass without end, each in another order (--dataloader-type
-/// cyclic), after Megatron's MegatronPretrainingRandomSampler. The orders are
-/// not Megatron's: it asks torch.randperm, ours come from IndexPermutation.
+/// Endless passes, each in another order (--dataloader-type cyclic), after
+/// Megatron's MegatronPretrainingRandomSampler. The orders are not Megatron's:
+/// Megatron uses torch.randperm, Cairn IndexPermutation.
 ///
-/// Passes follow each other without a gap, and consumed samples count in
-/// that stream, so another number of ranks or another batch size goes on at the
-/// very sample. With `sharding` (Megatron's --data-sharding) each rank keeps to
-/// a part of the data, and passes end with whole batches, as there; then the
-/// order belongs to the number of ranks.
+/// Passes follow each other without a gap, and consumed samples are counted in
+/// that stream, so a run with another number of ranks or another batch size
+/// resumes at the very next sample. With `sharding` (Megatron's
+/// --data-sharding) each rank keeps to its own part of the data and passes end
+/// with whole batches, as in Megatron; the order then depends on the number of
+/// ranks.
 class CyclicSampler {
  public:
   struct Options {
@@ -64,8 +68,8 @@ class CyclicSampler {
     DataParallel parallel{};
     std::uint64_t seed = 1234;
     bool sharding = false;
-    /// Sample i of pass e is e * total_samples + i, for datasets that change
-    /// their samples from pass to pass.
+    /// Numbers sample i of pass e as e * total_samples + i, for datasets whose
+    /// samples change from pass to pass.
     bool number_passes = false;
   };
 
@@ -79,10 +83,10 @@ class CyclicSampler {
   Options options_;
 };
 
-/// torch's DistributedSampler with a batch size: every rank gets as many
-/// samples as the others, some twice if need be (or, with drop_last, some not
-/// at all), rank r taking places r, r + size, …; the order of a shuffled epoch
-/// is ours.
+/// torch's DistributedSampler with a batch size. Every rank gets the same
+/// number of samples: some samples are used twice if necessary, or, with
+/// drop_last, some are left out. Rank r takes places r, r + size, …. The order
+/// of a shuffled epoch is Cairn's own.
 class DistributedSampler {
  public:
   struct Options {
@@ -91,17 +95,17 @@ class DistributedSampler {
     DataParallel parallel{};
     bool shuffle = true;
     std::uint64_t seed = 0;
-    bool drop_last = false;       ///< samples, to be equal on all ranks
-    bool drop_last_batch = false; ///< when it is not full
+    bool drop_last = false;       ///< drop samples to make ranks equal
+    bool drop_last_batch = false; ///< drop an incomplete last batch
   };
 
   explicit DistributedSampler(const Options& options);
 
   std::int64_t size() const noexcept { return size_; } ///< of this rank
-  std::int64_t batches() const noexcept;               ///< of an epoch
-  /// Begins an epoch, after so many samples of it (of all ranks).
+  std::int64_t batches() const noexcept;               ///< in an epoch
+  /// Begins an epoch, after `consumed_samples` of it (counted over all ranks).
   void set_epoch(std::int64_t epoch, std::int64_t consumed_samples = 0);
-  /// None at the end of the epoch.
+  /// The next batch, or nothing at the end of the epoch.
   std::optional<IndexBatch> next();
   bool at_end() const noexcept { return next_size() == 0; }
 
@@ -111,7 +115,7 @@ class DistributedSampler {
   Options options_;
   std::int64_t size_ = 0;
   std::int64_t epoch_ = 0;
-  std::int64_t position_ = 0; ///< among this rank's samples
+  std::int64_t position_ = 0; ///< in this rank's samples
 };
 
 } // namespace cairn::data

@@ -13,8 +13,8 @@ namespace cairn::data {
 /// another.
 struct SequenceBlock {
   std::vector<std::byte> tokens;
-  std::vector<std::int32_t> lengths; ///< tokens in each sequence
-  /// For each document the sequences in this block up to its end.
+  std::vector<std::int32_t> lengths; ///< tokens of each sequence
+  /// For each document, the number of sequences in this block up to its end.
   std::vector<std::int64_t> document_ends;
 
   void add_sequence(TokenType type, std::span<const std::int32_t> ids);
@@ -22,14 +22,15 @@ struct SequenceBlock {
   void clear();
 };
 
-/// Appends ids as `type` stores them; one that does not fit is a DataError.
+/// Appends ids as `type` stores them. Throws DataError for an id that does not
+/// fit.
 void append_ids(
     TokenType type,
     std::span<const std::int32_t> ids,
     std::vector<std::byte>& out);
 
-/// The length of a sequence as index files hold it: 2^31 tokens or more are a
-/// DataError.
+/// The length of a sequence in the type of index files. Throws DataError for
+/// 2^31 tokens or more.
 std::int32_t sequence_length(std::uint64_t tokens);
 
 } // namespace cairn::data

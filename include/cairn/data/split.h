@@ -26,39 +26,40 @@ struct ElementRange {
   bool operator==(const ElementRange&) const = default;
 };
 
-/// Which part of the data is for training, validation and test, as --split
-/// says it: `949,50,1`, in any unit. Rounded to elements as Megatron does, so
-/// that both train on the same documents.
+/// The parts of the data for training, validation and test, as in --split:
+/// `949,50,1`, in any unit. Rounded to elements as in Megatron, so that both
+/// train on the same documents.
 class SplitShares {
  public:
-  struct Range { ///< in parts of the whole
+  struct Range { ///< fractions of the whole
     double begin = 0.0;
     double end = 0.0;
     bool operator==(const Range&) const = default;
   };
 
-  /// Throws ConfigError for anything but one to three numbers, not all zero.
+  /// Throws ConfigError unless the text is one to three numbers, not all zero.
   static SplitShares parse(std::string_view text);
-  /// Everything for one split (--train-data-path and its like).
+  /// Gives everything to one split (--train-data-path and its like).
   static SplitShares only(Split split);
 
-  /// As given to parse(); none for only().
+  /// The text given to parse(); empty after only().
   const std::optional<std::string>& text() const noexcept { return text_; }
-  /// None when the share is zero.
+  /// The range of a split; empty when its share is zero.
   const std::optional<Range>& range(Split split) const {
     return ranges_[index_of(split)];
   }
-  /// The elements of `count` that fall to the split; perhaps none.
+  /// The elements, out of `count`, of a split; empty when its share is zero.
   std::optional<ElementRange> elements(Split split, std::size_t count) const;
-  /// As Megatron-DeepSpeed counts them, which rounds each share by itself and
-  /// lets training make up for the rest: sometimes an element more or less.
+  /// The elements of a split as Megatron-DeepSpeed counts them, which is
+  /// sometimes one more or less: it rounds each share by itself and lets
+  /// training absorb the difference.
   std::optional<ElementRange> deepspeed_elements(Split split, std::size_t count)
       const;
 
  private:
   std::optional<std::string> text_;
   std::array<std::optional<Range>, 3> ranges_;
-  std::array<double, 3> parts_{}; ///< sum up to 1
+  std::array<double, 3> parts_{}; ///< their sum is 1
 };
 
 } // namespace cairn::data

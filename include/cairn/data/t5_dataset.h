@@ -16,20 +16,20 @@ struct T5Options {
   std::int64_t decoder_sequence_length = 128; ///< --decoder-seq-length
   double short_sequence_probability = 0.1;    ///< --short-seq-prob
   MaskingOptions masking{.max_ngram = 10, .geometric = true};
-  /// Whole epochs until there are at least so many; absent: one epoch.
+  /// Minimum number of samples, made of whole epochs; empty: one epoch.
   std::optional<std::int64_t> samples{};
 
-  MaskedIndex::Options index() const; ///< of these, what counts for it
+  MaskedIndex::Options index() const; ///< the options that matter to the index
 };
 
-/// The attention masks that a model makes of `encoder_mask` and `decoder_mask`
-/// are outer products of the two, and are not stored.
+/// One sample. Attention masks are not stored: a model makes them as outer
+/// products of `encoder_mask` and `decoder_mask`.
 struct T5Sample {
-  /// The text, with a sentinel for each span that was taken out.
+  /// The text, with a sentinel in place of each removed span.
   std::vector<std::int64_t> encoder_text;
-  /// After a begin token, each sentinel and what it stands for.
+  /// A begin token, then each sentinel and the span it stands for.
   std::vector<std::int64_t> decoder_text;
-  /// decoder_text one further, with an end token; -1 after that.
+  /// decoder_text shifted by one, with an end token; -1 after that.
   std::vector<std::int64_t> labels;
   std::vector<std::int64_t> loss_mask;    ///< 1 where there is a label
   std::vector<std::int64_t> encoder_mask; ///< 1 where there is text
@@ -41,8 +41,8 @@ struct T5Sample {
 
 /// T5's span corruption over files that were preprocessed with
 /// --split-sentences; sample for sample Megatron's T5MaskedWordPieceDataset. A
-/// sample depends on (seed, index) alone, and any number of threads may read,
-/// each into a sample of its own.
+/// sample depends on (seed, index) alone. Any number of threads may read, each
+/// into its own sample.
 class T5Dataset : public MaskedDataset {
  public:
   using Sample = T5Sample;
@@ -53,8 +53,9 @@ class T5Dataset : public MaskedDataset {
       MaskedVocabulary vocabulary,
       const T5Options& options);
 
-  /// Allocates nothing once `sample` has been used. More spans than sentinels,
-  /// or than the decoder has room for, are a DataError.
+  /// Reads a sample; allocates nothing when `sample` has been used before.
+  /// Throws DataError for more spans than there are sentinels, or than the
+  /// decoder has room for.
   void read(std::size_t index, Sample& sample) const;
 
  private:

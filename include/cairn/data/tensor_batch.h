@@ -9,11 +9,13 @@
 #include <utility>
 #include <vector>
 
-// Library cairn::data_tensors: the only part of data that needs libtorch.
+// Belongs to the library cairn::data_tensors, the only part of data that needs
+// libtorch.
 
 namespace cairn::data {
 
-/// [rows, columns], the batch's own memory, which lives as long as the tensor.
+/// A tensor [rows, columns] on the batch's own memory, which lives as long as
+/// the tensor.
 at::Tensor to_tensor(const BatchField& field);
 
 /// A batch as tensors, under the names of its fields.
@@ -22,19 +24,19 @@ struct TensorBatch {
   std::int64_t consumed_samples = 0;
   std::vector<std::pair<std::string, at::Tensor>> tensors;
 
-  /// Nothing is copied.
+  /// Shares the batch's memory; copies nothing.
   explicit TensorBatch(const Batch& batch);
   TensorBatch() = default;
 
-  /// Throws InternalError when there is none of this name.
+  /// Throws InternalError when no tensor has this name.
   const at::Tensor& operator[](std::string_view name) const;
-  /// On that device. From pinned memory the copy runs while the host goes on.
+  /// The batch on that device. From pinned memory the copy runs asynchronously.
   TensorBatch to(at::Device device) const;
 };
 
-/// For Loader and collate(): page-locked memory, which GPUs read without a copy
-/// in between, from libtorch's cache of it. Without GPU support built in, or
-/// without a GPU, it is a ConfigError.
+/// Allocator of page-locked memory for Loader and collate(), from libtorch's
+/// cache. GPUs read this memory without a copy in between. Throws ConfigError
+/// without GPU support in the build or without a GPU.
 HostAllocator pinned_allocator();
 
 } // namespace cairn::data

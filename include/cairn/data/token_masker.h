@@ -12,53 +12,54 @@ namespace cairn::data {
 
 struct MaskingOptions {
   double probability = 0.15; ///< --mask-prob
-  int max_ngram = 3;         ///< words that may be masked in one go
-  bool whole_words = true;   ///< the pieces of a word together
-  /// Words masked in one go are drawn from a geometric distribution with p 0.2,
-  /// as in SpanBERT; otherwise n has a weight of 1/n.
+  int max_ngram = 3;         ///< most words masked together
+  bool whole_words = true;   ///< masks all pieces of a word together
+  /// Draws the number of words masked together from a geometric distribution
+  /// with p 0.2, as in SpanBERT. When false, n words have the weight 1/n.
   bool geometric = false;
-  bool favor_longer = false; ///< the weights of 1 to max_ngram reversed
-  /// As many tokens again change places among themselves.
+  bool favor_longer = false; ///< reverses the weights of 1 to max_ngram
+  /// Lets as many tokens again change places among themselves.
   bool permute = false;
 
-  /// Throws ConfigError for what cannot be done.
+  /// Throws ConfigError for options out of range or in conflict.
   void check() const;
 };
 
-/// What a token that was chosen becomes.
+/// The replacement of a chosen token.
 enum class MaskReplacement {
   always_mask,
-  bert, ///< the mask in 80%, a random token in 10%, itself in 10%
+  bert, ///< 80% the mask, 10% a random token, 10% unchanged
 };
 
-/// A sequence after masking, and the memory for making it: kept from sample to
-/// sample, so that masking allocates nothing.
+/// A sequence after masking, and the scratch memory for it. Reused from sample
+/// to sample, so that masking allocates nothing.
 struct MaskedTokens {
-  /// Chosen together: places [begin, end) of `positions`.
+  /// Tokens chosen together: [begin, end) in `positions`.
   struct Span {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
   };
 
   std::vector<std::int64_t> tokens;
-  /// Where tokens were chosen, span after span; after them those that were
-  /// permuted.
+  /// Positions of the chosen tokens, span after span, followed by the positions
+  /// of permuted tokens.
   std::vector<std::uint32_t> positions;
   std::vector<Span> spans; ///< in the order of the text
 
   struct Scratch {
     std::vector<std::uint32_t> pieces;   ///< positions that may be masked
     std::vector<std::uint32_t> words;    ///< first piece of each, and the end
-    std::vector<std::uint32_t> order;    ///< of the words, shuffled
-    std::vector<std::uint32_t> permuted; ///< positions
-    std::vector<std::int64_t> displaced; ///< the tokens that were there
-    std::vector<std::uint8_t> taken;     ///< for each position
+    std::vector<std::uint32_t> order;    ///< the words in shuffled order
+    std::vector<std::uint32_t> permuted; ///< permuted positions
+    std::vector<std::int64_t> displaced; ///< tokens before the permutation
+    std::vector<std::uint8_t> taken;     ///< per position
   } scratch;
 };
 
-/// Chooses tokens to be predicted, draw for draw as Megatron's masked datasets.
-/// One difference: Megatron permutes with numpy's global generator, so that a
-/// sample depends on what was read before; here all draws are the sample's own.
+/// Chooses the tokens to be predicted, draw for draw as Megatron's masked
+/// datasets do. One difference: Megatron permutes with numpy's global
+/// generator, so its samples depend on what was read before; here all draws
+/// belong to the sample.
 class TokenMasker {
  public:
   TokenMasker(
@@ -68,9 +69,9 @@ class TokenMasker {
 
   const MaskedVocabulary& vocabulary() const noexcept { return vocabulary_; }
 
-  /// `tokens` are left as they are; [CLS] and [SEP] among them are never
-  /// chosen. At most probability * target_length tokens are. An id outside the
-  /// vocabulary is a DataError.
+  /// Masks a copy of `tokens` into `out`. Never chooses [CLS] or [SEP], and
+  /// chooses at most probability * target_length tokens. Throws DataError for
+  /// an id outside the vocabulary.
   void mask(
       std::span<const std::int64_t> tokens,
       std::int64_t target_length,

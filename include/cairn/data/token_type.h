@@ -21,7 +21,7 @@ enum class TokenType : std::uint8_t {
 std::size_t size_of(TokenType type);
 std::string_view name_of(TokenType type);
 
-/// Megatron's rule: uint16 below 65500 entries, int32 from there on.
+/// The type by Megatron's rule: uint16 below 65500 entries, else int32.
 TokenType token_type_for(std::size_t vocab_size);
 
 } // namespace cairn::data

@@ -13,12 +13,13 @@ struct WikiTextOptions {
   bool headings = true; ///< keep lines like " = = Career = = "
 };
 
-/// 1 for " = Title = ", 2 for " = = Section = = " and so on; 0 for a paragraph.
+/// The level of a heading: 1 for " = Title = ", 2 for " = = Section = = " and
+/// so on; 0 for a paragraph.
 int wikitext_heading_level(std::string_view line);
 
-/// The lines of a WikiText file that are not blank, without their ends; they
-/// point into `text`. Bytes that are not UTF-8 are a DataError, with `name` and
-/// the line.
+/// The non-blank lines of a WikiText file without their line ends, as views
+/// into `text`. Throws DataError, with `name` and the line, for bytes that are
+/// not UTF-8.
 std::vector<std::string_view> wikitext_lines(
     std::string_view text,
     std::string_view name,

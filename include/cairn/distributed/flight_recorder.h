@@ -20,23 +20,24 @@ enum class CollectiveState { scheduled, running, finished, failed };
 struct CollectiveRecord {
   using Clock = std::chrono::steady_clock;
 
-  std::uint64_t id = 0; ///< counts all calls of this process
-  /// Counts the collectives of its group, so that the same number means the
-  /// same call on every rank; for send and recv, the messages to this peer.
+  std::uint64_t id = 0; ///< number among all calls of this process
+  /// Number of the call among the collectives of its group: the same number
+  /// means the same call on every rank. For send and recv, the number of the
+  /// message among those to the same peer.
   std::uint64_t sequence = 0;
   std::string operation; ///< "all_reduce"
-  std::string detail;    ///< what else must agree: "sum", "root 2"
+  std::string detail; ///< what else must agree between ranks: "sum", "root 2"
   std::string group;
-  std::string group_key;           ///< two groups may share a name, not this
+  std::string group_key;           ///< unique, unlike the name of a group
   std::optional<int> peer;         ///< the other rank of a send or recv
   std::vector<std::int64_t> sizes; ///< elements of each tensor
-  bool sizes_vary = false;         ///< each rank may rightly bring another size
+  bool sizes_vary = false; ///< true when each rank may bring another size
   std::string dtype;
-  std::int64_t bytes = 0; ///< that this rank sends, see bytes_sent()
+  std::int64_t bytes = 0; ///< sent by this rank, see bytes_sent()
   std::string site;       ///< "train.cpp:88"
   CollectiveState state = CollectiveState::scheduled;
   Clock::time_point called{};
-  Clock::time_point ended{}; ///< once finished or failed
+  Clock::time_point ended{}; ///< set once finished or failed
 
   bool pending() const {
     return state == CollectiveState::scheduled ||
@@ -46,32 +47,34 @@ struct CollectiveRecord {
 
 /// `all_reduce #14 of group "world"`, or `send #3 to rank 1 in group "world"`.
 std::string name_of(const CollectiveRecord& record);
-/// `all_reduce(float32 [1024], sum)`: what has to agree between ranks.
+/// `all_reduce(float32 [1024], sum)`: what has to agree between the ranks.
 std::string signature_of(const CollectiveRecord& record);
 
-/// The last collectives of this rank, in a ring: cheap enough to be always on,
-/// so that a hang can be explained after the fact. Safe to use from any thread.
+/// Keeps the last collectives of this rank in a ring: cheap enough to be always
+/// on, so that a hang can be explained after the fact. Safe to use from any
+/// thread.
 class FlightRecorder {
  public:
   explicit FlightRecorder(std::size_t capacity = 256);
 
-  /// Groups are noted with their members, so that ranks comparing notes know
-  /// who was expected where.
+  /// Notes a group with its members, so that ranks that compare notes know who
+  /// was expected where.
   void add_group(const std::string& key, std::vector<int> ranks);
   void remove_group(const std::string& key);
 
-  /// Fills id and time of call, keeps the record and returns it.
+  /// Fills in id and time of the call, keeps the record and returns it.
   CollectiveRecord schedule(CollectiveRecord record);
   void running(std::uint64_t id);
   void ended(std::uint64_t id, CollectiveState state);
 
-  /// Oldest first.
+  /// Records still in the ring, oldest first.
   std::vector<CollectiveRecord> records() const;
-  /// Members by group key.
+  /// Members of each group, by group key.
   std::map<std::string, std::vector<int>> groups() const;
-  /// The last collective called on each group, long after the ring forgot it.
+  /// Number of the last collective called on each group, known long after the
+  /// ring has forgotten the call itself.
   std::map<std::string, std::uint64_t> reached() const;
-  /// Of all calls so far, by the names of groups and operations.
+  /// Totals of all calls so far, by the names of groups and operations.
   std::vector<Traffic> traffic() const;
 
  private:

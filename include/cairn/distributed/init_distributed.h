@@ -20,36 +20,37 @@ enum class BackendChoice {
   automatic, ///< local for one rank, nccl where there are GPUs, else gloo
   gloo,
   nccl,
-  /// GPU tensors that travel through host memory: slow, but several ranks may
-  /// share a GPU.
+  /// Gloo for tensors on GPUs, which travel through host memory: slow, but
+  /// several ranks may share a GPU.
   gloo_on_gpu
 };
 
 struct InitOptions {
   Environment environment = read_environment();
   BackendChoice backend = BackendChoice::automatic;
-  /// How long ranks wait for each other when the job or a group starts:
+  /// Time that ranks wait for each other when the job or a group starts:
   /// CAIRN_START_TIMEOUT, else five minutes.
   std::chrono::milliseconds start_timeout =
       read_start_timeout().value_or(std::chrono::minutes(5));
-  /// After this a collective counts as hung.
+  /// Time after which a collective counts as hung: CAIRN_COLLECTIVE_TIMEOUT,
+  /// else ten minutes.
   std::chrono::milliseconds collective_timeout =
       read_collective_timeout().value_or(std::chrono::minutes(10));
-  /// How long a rank has for its notes before the others call it gone.
+  /// Time that a rank has for its notes before the others call it gone.
   std::chrono::milliseconds notes_grace = std::chrono::seconds(3);
   std::size_t recorder_capacity = 256;
-  /// Whether gloo groups of ranks on one machine exchange data through shared
-  /// memory: CAIRN_SHARED_MEMORY, else yes.
+  /// True when gloo groups of ranks on one machine exchange data through shared
+  /// memory: CAIRN_SHARED_MEMORY, else true.
   bool shared_memory = read_shared_memory().value_or(true);
-  /// A socket that listens on the master's port already, for rank 0 to take
-  /// over: whoever starts a job can so pick a free port without a race.
+  /// A socket that already listens on the master's port, for rank 0 to take
+  /// over. With it, whoever starts a job can pick a free port without a race.
   std::optional<int> listen_fd;
-  /// Unset: to stderr, with the rank.
+  /// Receiver of messages; unset: stderr, with the rank.
   std::optional<Logger> logger;
 };
 
-/// This process's place in the job. A value; copies share the connections,
-/// which close with the last copy and the last group made from it.
+/// This process's place in the job. Copies share the connections, which close
+/// with the last copy and the last group made from it.
 class World {
  public:
   World(std::shared_ptr<Job> job, ProcessGroup group);
@@ -58,14 +59,14 @@ class World {
   int size() const { return group_.size(); }
   int local_rank() const { return environment().local_rank; }
   const Environment& environment() const;
-  /// All ranks.
+  /// The group of all ranks.
   const ProcessGroup& group() const { return group_; }
-  /// Where this rank's tensors go: "cuda:N" if it has a GPU that its backend
-  /// can use, else "cpu".
+  /// Device of this rank's tensors: "cuda:N" if the rank has a GPU that its
+  /// backend can use, else "cpu".
   std::string device_name() const;
   /// The last collectives of this rank, oldest first.
   std::vector<CollectiveRecord> records() const;
-  /// What its collectives have moved so far.
+  /// Traffic of the collectives of this rank so far.
   std::vector<Traffic> traffic() const;
 
  private:
@@ -73,13 +74,14 @@ class World {
   ProcessGroup group_;
 };
 
-/// Joins the job that the environment describes; without one, a world of one.
-/// Called again while a World of the same job is alive, it returns that one.
-/// Throws CommError naming the ranks that did not come.
+/// Joins the job that the environment describes; without one, makes a world of
+/// one. While a World of the same job and backend is alive, returns that World
+/// again. Throws CommError naming the ranks that did not come.
 World init_distributed(const InitOptions& options = {});
 
 /// "cuda:N" where GPUs are built in and visible, else "cpu". Throws ConfigError
-/// when there are fewer GPUs than ranks on this machine.
+/// when `local_rank` has no GPU: there are fewer GPUs than ranks on this
+/// machine.
 std::string device_name(int local_rank);
 
 } // namespace cairn::distributed

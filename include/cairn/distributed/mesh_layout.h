@@ -7,14 +7,14 @@
 namespace cairn::distributed {
 
 /// The ways a job is divided. `expert` and `expert_data` cut the same ranks a
-/// second time, for the layers of a mixture of experts: there, the ranks that
-/// other layers see as data x context become expert_data x expert.
+/// second time, for the layers of a mixture of experts: the ranks that other
+/// layers see as data x context are expert_data x expert for those layers.
 enum class Axis { tensor, context, data, pipeline, expert, expert_data };
 
 std::string_view axis_name(Axis axis);
 
-/// How many ways each axis is cut. The world has
-/// tensor x context x data x pipeline ranks; `expert` divides data x context.
+/// Number of parts along each axis. The world has tensor x context x data x
+/// pipeline ranks; `expert` divides data x context.
 struct MeshShape {
   int data = 1;
   int pipeline = 1;
@@ -22,7 +22,7 @@ struct MeshShape {
   int expert = 1;
   int context = 1;
 
-  /// `degrees` with `data` worked out so that the mesh fills `world_size`
+  /// Returns `degrees` with `data` chosen to make the mesh fill `world_size`
   /// ranks. Throws ConfigError when the other degrees do not divide it.
   static MeshShape infer(int world_size, MeshShape degrees);
 
@@ -47,13 +47,13 @@ class MeshLayout {
   const MeshShape& shape() const { return shape_; }
   int world_size() const { return shape_.world_size(); }
 
-  /// In how many parts `axis` is cut.
+  /// Number of parts that `axis` is cut into.
   int degree(Axis axis) const;
-  /// Where on `axis` a rank sits.
+  /// Position of a rank on `axis`.
   int coordinate(int rank, Axis axis) const;
 
-  /// Every group of ranks that differ only in `axes`: all world_size() ranks,
-  /// each exactly once.
+  /// Every group of ranks that differ only in `axes`. Together the groups hold
+  /// all world_size() ranks, each exactly once.
   std::vector<std::vector<int>> groups(Axes axes) const;
   std::vector<std::vector<int>> groups(Axis axis) const {
     return groups(Axes(&axis, 1));
@@ -65,24 +65,25 @@ class MeshLayout {
     return group_of(rank, Axes(&axis, 1));
   }
 
-  /// Position of that group in groups(axes).
+  /// Position in groups(axes) of the group that contains `rank`.
   int group_index(int rank, Axes axes) const;
 
   bool is_first_stage(int rank) const;
   bool is_last_stage(int rank) const;
-  /// The rank at the same place of the next or previous stage, round the ends.
+  /// The rank at the same place of the next or previous stage; the last stage
+  /// is followed by the first.
   int next_stage(int rank) const;
   int previous_stage(int rank) const;
 
   /// The ranks of this rank's pipeline that hold the word embedding: the first
-  /// stage, and the last where the output layer shares it.
+  /// stage, and the last stage when its output layer shares the embedding.
   std::vector<int> embedding_group_of(int rank) const;
 
  private:
   struct Cut {
     int degree;
     int stride;
-    bool inside; ///< do the ranks of one group differ here?
+    bool inside; ///< true when the ranks of one group differ here
   };
   std::vector<Cut> cuts(Axes axes) const;
   int stride(Axis axis) const;

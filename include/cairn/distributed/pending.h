@@ -11,8 +11,8 @@ namespace detail {
 struct PendingState;
 } // namespace detail
 
-/// A collective under way. Its tensors must not be touched before wait().
-/// Dropping one waits as well; an error met there is thrown by the next call on
+/// A collective under way. Its tensors must not be touched before wait(). The
+/// destructor waits as well; an error met there is thrown by the next call on
 /// the group.
 class [[nodiscard]] Pending {
  public:
@@ -23,11 +23,11 @@ class [[nodiscard]] Pending {
 
   /// Blocks until the result is there and returns it; on a GPU, makes the
   /// current stream wait instead of the host. Throws CommError. May be called
-  /// again.
+  /// more than once.
   at::Tensor wait();
-  /// The same for calls that were given several tensors.
+  /// wait() for calls that were given several tensors.
   std::vector<at::Tensor> wait_all();
-  /// Whether wait() would return at once.
+  /// True when wait() would return at once.
   bool done() const;
 
  private:

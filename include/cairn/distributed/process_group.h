@@ -19,12 +19,12 @@ struct GroupCore;
 } // namespace detail
 
 /// Some ranks of the job that talk to each other. Cheap to copy: copies share
-/// one backend. With one rank every call returns its input untouched, so
-/// callers never ask "are we distributed?".
+/// one backend. In a group of one rank every call returns its input untouched,
+/// so callers never ask "are we distributed?".
 ///
 /// Every rank of a group makes the same calls in the same order. Tensors are
-/// contiguous and on the backend's device; ranks in arguments count within the
-/// group. The call site is kept by the flight recorder.
+/// contiguous and on the backend's device. Ranks in arguments count within the
+/// group. `site` is the place of the call, kept by the flight recorder.
 class ProcessGroup {
  public:
   using Site = std::source_location;
@@ -38,26 +38,26 @@ class ProcessGroup {
   int rank() const;
   int size() const;
   const std::string& name() const;
-  /// "local", "gloo" or "nccl".
+  /// "local", "gloo", "gloo on gpu" or "nccl".
   std::string_view backend() const;
   /// The members as ranks of the world, in the order of the group.
   const std::vector<int>& global_ranks() const;
 
-  /// In place.
+  /// Reduces `x` in place.
   Pending all_reduce(
       at::Tensor x,
       ReduceOp op = ReduceOp::sum,
       Site site = Site::current()) const;
-  /// Many tensors for the price of one call.
+  /// Reduces many tensors in place for the price of one call.
   Pending all_reduce(
       Tensors xs,
       ReduceOp op = ReduceOp::sum,
       Site site = Site::current()) const;
 
-  /// Everyone's `x` on dim 0, in the order of ranks.
+  /// Every rank's `x`, joined on dim 0 in the order of ranks.
   Pending all_gather(at::Tensor x, Site site = Site::current()) const;
   Pending all_gather(Tensors xs, Site site = Site::current()) const;
-  /// Rank r brings counts[r] rows.
+  /// all_gather() of parts of different length: rank r brings counts[r] rows.
   Pending all_gather(
       at::Tensor x,
       const Counts& counts,
@@ -67,7 +67,7 @@ class ProcessGroup {
       at::Tensor x,
       Site site = Site::current()) const;
 
-  /// This rank's part, along dim 0, of what all_reduce would give.
+  /// This rank's part, along dim 0, of what all_reduce() would give.
   Pending reduce_scatter(
       at::Tensor x,
       ReduceOp op = ReduceOp::sum,
@@ -76,7 +76,8 @@ class ProcessGroup {
       Tensors xs,
       ReduceOp op = ReduceOp::sum,
       Site site = Site::current()) const;
-  /// Rank r gets counts[r] rows.
+  /// reduce_scatter() into parts of different length: rank r gets counts[r]
+  /// rows.
   Pending reduce_scatter(
       at::Tensor x,
       const Counts& counts,
@@ -88,50 +89,52 @@ class ProcessGroup {
       ReduceOp op = ReduceOp::sum,
       Site site = Site::current()) const;
 
-  /// In place: everyone gets what `root` has.
+  /// Overwrites `x` in place with what `root` has.
   Pending broadcast(at::Tensor x, int root, Site site = Site::current()) const;
   Pending broadcast(Tensors xs, int root, Site site = Site::current()) const;
 
-  /// Part r of dim 0 goes to rank r; the parts that arrive are joined.
+  /// Sends part r of dim 0 to rank r and joins the parts that arrive.
   Pending all_to_all(at::Tensor x, Site site = Site::current()) const;
-  /// Sends send_counts[r] rows to rank r and gets receive_counts[r] from it.
+  /// Sends send_counts[r] rows to rank r and gets receive_counts[r] rows from
+  /// it.
   Pending all_to_all(
       at::Tensor x,
       const Counts& send_counts,
       const Counts& receive_counts,
       Site site = Site::current()) const;
 
-  /// Messages between two ranks arrive in the order in which they were sent.
+  /// Sends a message. Messages between two ranks arrive in the order in which
+  /// they were sent.
   Pending send(at::Tensor x, int to, Site site = Site::current()) const;
   Pending recv(at::Tensor x, int from, Site site = Site::current()) const;
 
-  /// Returns when every rank has come here; gives up after `timeout`.
+  /// Returns when every rank has come to the barrier; throws after `timeout`.
   void barrier(std::chrono::milliseconds timeout, Site site = Site::current())
       const;
-  /// With the job's collective timeout.
+  /// barrier() with the job's collective timeout.
   void barrier(Site site = Site::current()) const;
 
   /// Guards work that all ranks must enter together (saving a checkpoint): if
-  /// some do not come within `timeout`, CommError names them.
+  /// some ranks do not come within `timeout`, throws CommError naming them.
   void require_all(
       const std::string& what,
       std::chrono::milliseconds timeout = std::chrono::seconds(30),
       Site site = Site::current()) const;
 
-  /// This rank cannot go on with `what` they do together: the others, who wait
-  /// for it or soon will, end with `why` instead of a timeout, and so do the
-  /// calls of this rank that are under way. The job is over.
+  /// Ends the job because this rank cannot go on with `what` the group does
+  /// together. The ranks that wait for this one, now or later, fail with `why`
+  /// instead of a timeout; so do the calls of this rank that are under way.
   void fail(
       const std::string& what,
       const std::string& why,
       Site site = Site::current()) const noexcept;
 
-  /// A group of some members, in the given order. Only they call it, each with
-  /// the same ranks and name.
+  /// A group of some members, in the given order. Only those members call it,
+  /// each with the same ranks and name.
   ProcessGroup subgroup(
       const std::vector<int>& ranks,
       const std::string& name = "") const;
-  /// Ranks that give the same color form a group; every rank calls it.
+  /// A group of the ranks that give the same color. Every rank calls it.
   ProcessGroup split(std::int64_t color, Site site = Site::current()) const;
 
  private:

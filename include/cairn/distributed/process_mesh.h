@@ -10,7 +10,7 @@
 namespace cairn::distributed {
 
 /// A MeshLayout bound to real groups: where this rank sits and whom it talks to
-/// along each axis. A value, passed to whoever needs a group; there is no
+/// along each axis. A mesh is passed to whoever needs a group; there is no
 /// global "parallel state". For people who know Megatron's mpu:
 ///
 ///   get_tensor_model_parallel_group/rank/world_size
@@ -22,8 +22,8 @@ namespace cairn::distributed {
 ///   is_pipeline_first_stage               is_first_stage()
 class ProcessMesh {
  public:
-  /// Every rank of `world` makes it, with the same shape. Throws ConfigError
-  /// unless the degrees fill the world.
+  /// Every rank of `world` makes the mesh, with the same shape. Throws
+  /// ConfigError unless the degrees fill the world.
   ProcessMesh(ProcessGroup world, MeshShape shape);
 
   const MeshLayout& layout() const { return layout_; }
@@ -37,21 +37,22 @@ class ProcessMesh {
 
   /// The ranks that together hold one copy of the model: tensor x pipeline.
   const ProcessGroup& model_parallel() const { return model_parallel_; }
-  /// The ranks that hold the same dense parameters: data x context. Gradients
-  /// are summed over it.
+  /// The ranks that hold the same dense parameters: data x context. Dense
+  /// gradients are summed over this group.
   const ProcessGroup& data_context() const { return data_context_; }
-  /// First and last stage of this pipeline, which may share an embedding;
-  /// of size 1 on the stages between.
+  /// First and last stage of this pipeline, which may share an embedding; a
+  /// group of size 1 on the stages between.
   const ProcessGroup& embedding() const { return embedding_; }
 
   bool is_first_stage() const { return layout_.is_first_stage(rank()); }
   bool is_last_stage() const { return layout_.is_last_stage(rank()); }
-  /// Ranks of the world, round the ends.
+  /// The neighbouring stages as ranks of the world; the last stage is followed
+  /// by the first.
   int next_stage() const { return layout_.next_stage(rank()); }
   int previous_stage() const { return layout_.previous_stage(rank()); }
 
-  /// Any other combination, such as tensor x data; made anew at each call, by
-  /// every rank of the mesh.
+  /// A group along any other combination of axes, such as tensor x data. Every
+  /// rank of the mesh calls it; each call makes a new group.
   ProcessGroup make_group(MeshLayout::Axes axes) const;
 
  private:
@@ -59,7 +60,8 @@ class ProcessMesh {
 
   MeshLayout layout_;
   ProcessGroup world_;
-  std::map<std::vector<int>, ProcessGroup> bound_; ///< axes may coincide
+  /// Groups already made, by their ranks: axes may coincide.
+  std::map<std::vector<int>, ProcessGroup> bound_;
   std::map<Axis, ProcessGroup> along_;
   ProcessGroup model_parallel_;
   ProcessGroup data_context_;

@@ -4,8 +4,9 @@
 
 namespace cairn::distributed {
 
-/// How the values of the ranks become one. `mean` is for floating-point tensors
-/// only; on booleans `sum` and `max` say "any", `product` and `min` say "all".
+/// How the values of the ranks become one value. `mean` is for floating-point
+/// tensors only. On booleans `sum` and `max` mean "any", `product` and `min`
+/// mean "all".
 enum class ReduceOp { sum, mean, max, min, product };
 
 constexpr std::string_view reduce_op_name(ReduceOp op) {

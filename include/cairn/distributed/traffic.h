@@ -6,18 +6,19 @@
 
 namespace cairn::distributed {
 
-/// What the calls of one kind on one group have moved so far.
+/// Totals of the calls of one kind on one group so far.
 struct Traffic {
   std::string group;
   std::string operation; ///< "all_gather"
   std::int64_t calls = 0;
-  std::int64_t bytes = 0; ///< that this rank sent
+  std::int64_t bytes = 0; ///< sent by this rank
   bool operator==(const Traffic&) const = default;
 };
 
-/// What one rank sends in a call on tensors of `bytes`, if no algorithm sends
-/// less: the same number whatever the backend does, so that runs compare. A
-/// broadcast counts for every rank alike.
+/// Bytes that one rank has to send in a call on tensors of `bytes`, by the
+/// algorithm that sends least. The number does not depend on what the backend
+/// really does, so runs can be compared. A broadcast counts the same for every
+/// rank.
 std::int64_t bytes_sent(
     std::string_view operation,
     std::int64_t bytes,

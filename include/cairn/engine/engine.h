@@ -4,6 +4,8 @@
 #include <cairn/checkpoint/slices.h>
 #include <cairn/engine/client_state.h>
 #include <cairn/engine/element_sums.h>
+#include <cairn/engine/engine_progress.h>
+#include <cairn/engine/engine_settings.h>
 #include <cairn/engine/memory_report.h>
 #include <cairn/engine/model.h>
 #include <cairn/engine/save_options.h>
@@ -23,7 +25,7 @@
 namespace cairn {
 
 namespace engine {
-class Core;
+struct Core;
 } // namespace engine
 namespace zero {
 class GatheredParameters;
@@ -36,7 +38,7 @@ class GatheredParameters;
 ///   engine.step();
 ///
 /// Every rank makes the same calls. Called out of order (step before backward,
-/// backward twice) it throws ConfigError and says what is missing.
+/// backward twice) it throws UsageError and says what is missing.
 class Engine {
  public:
   explicit Engine(std::shared_ptr<engine::Core> core);
@@ -60,25 +62,25 @@ class Engine {
     }
   }
 
-  /// Scales the loss, divides it by the accumulation steps, and runs autograd;
-  /// at the end of an accumulation gradients are averaged over the ranks.
+  /// Scales the loss, divides it by the accumulation steps, and runs autograd.
+  /// At the end of an accumulation gradients are averaged over the ranks.
   void backward(const at::Tensor& loss);
-  /// At the end of an accumulation: clips, updates, forgets the gradients and
-  /// moves the schedule on, unless they overflowed. Otherwise only counts.
+  /// Counts a micro batch. At the end of an accumulation it clips, updates,
+  /// forgets the gradients and moves the schedule on, unless they overflowed.
   void step();
-  /// Whether the next step() updates the weights.
+  /// True when the next step() updates the weights.
   bool is_gradient_accumulation_boundary() const;
 
-  /// With a pipeline::PipelineModule, instead of the calls above: all passes of
-  /// a batch, over all stages, and the update. Returns the mean loss of this
-  /// rank's micro batches, on every stage.
+  /// Runs all passes of a batch, over all stages, and the update. For a
+  /// pipeline::PipelineModule, instead of the calls above. Returns the mean
+  /// loss of this rank's micro batches, on every stage.
   at::Tensor train_batch(const pipeline::NextMicroBatch& next);
   /// The loss alone, of so many micro batches; unset: as many as in training.
   at::Tensor eval_batch(
       const pipeline::NextMicroBatch& next,
       std::optional<std::int64_t> micro_batches = std::nullopt);
-  /// Of the last of these two calls, by the names that the PipelineModule's
-  /// loss_parts give.
+  /// Parts of the loss of the last train_batch() or eval_batch(), by the names
+  /// that the PipelineModule's loss_parts give.
   std::vector<std::pair<std::string, at::Tensor>> loss_parts() const;
 
   /// Passes within the scope add gradients up without averaging them; not with
@@ -98,49 +100,36 @@ class Engine {
   void train(bool on = true);
   void eval() { train(false); }
 
-  std::int64_t global_steps() const; ///< updates, skipped ones included
-  std::int64_t micro_steps() const;
-  std::int64_t global_samples() const;
-  std::int64_t skipped_steps() const;
-  /// Of the last update, over all parameters and ranks, before clipping; none
-  /// before the first.
-  std::optional<double> get_global_grad_norm() const;
-  /// Updates from now on count the elements of the gradient that are zero,
-  /// which takes a look at each.
-  void count_zeros_in_gradient(bool on = true);
-  /// Of the last update, over all ranks; none if it did not count.
-  std::optional<std::int64_t> zeros_in_gradient() const;
-  /// Of all parameters, over all ranks, which all call it.
-  double parameter_norm();
-  /// Of the fp32 weights ("weight") and of states of the optimizer
-  /// ("exp_avg"), by these names, over all ranks, which all call it. Zero for
-  /// states that it does not have.
-  std::vector<ElementSums> state_sums(const std::vector<std::string>& names);
-  double cur_scale() const;    ///< of the loss
-  bool loss_is_scaled() const; ///< as fp16 and amp may want it
-  std::vector<double> get_lr() const;
-  std::int64_t train_batch_size() const;
-  /// Between updates: the next ones take so many samples, over all ranks, by
-  /// accumulating more or fewer micro batches.
-  void set_train_batch_size(std::int64_t samples);
-  /// With `curriculum_learning`: the tokens that samples of this step are to
-  /// be cut to. None without it, and while evaluating.
-  std::optional<std::int64_t> curriculum_seqlen() const;
-  std::int64_t train_micro_batch_size_per_gpu() const;
-  std::int64_t gradient_accumulation_steps() const;
-  int zero_optimization_stage() const;
-
-  bool fp16_enabled() const;
-  bool bfloat16_enabled() const;
+  /// Batch sizes, ZeRO stage and precision, as configured.
+  EngineSettings settings() const;
+  /// Steps, samples, learning rates and the gradient's norm so far.
+  EngineProgress progress() const;
   int rank() const;
   int local_rank() const;
   at::Device device() const;
   torch::nn::Module& module();
 
+  /// Makes the next updates take so many samples, over all ranks, by
+  /// accumulating more or fewer micro batches. Called between updates.
+  void set_train_batch_size(std::int64_t samples);
+  /// Tokens that samples of this step are to be cut to, with
+  /// `curriculum_learning`. Unset without it, and while evaluating.
+  std::optional<std::int64_t> curriculum_seqlen() const;
+
+  /// Makes updates count the elements of the gradient that are zero, which
+  /// takes a look at each. See progress().
+  void count_zeros_in_gradient(bool on = true);
+  /// Norm of all parameters, over all ranks, which all call it.
+  double parameter_norm();
+  /// Sums over the fp32 weights ("weight") and over states of the optimizer
+  /// ("exp_avg"), by these names, over all ranks, which all call it. Zero for
+  /// states that it does not have.
+  std::vector<ElementSums> state_sums(const std::vector<std::string>& names);
+
   /// Takes what this rank has of a parameter; the ranks together give every
   /// element of the model once.
   using VisitSlice = std::function<void(const checkpoints::TensorSlice& slice)>;
-  /// From now on every update, within step() or train_batch(), first shows the
+  /// Makes every update, within step() or train_batch(), first show the
   /// gradients: averaged over the ranks, without the loss scale, not clipped.
   void watch_gradients(VisitSlice watch);
   /// The weights, as exact as the optimizer has them. All ranks call it.

@@ -13,8 +13,9 @@
 namespace cairn::zero {
 
 struct GatheredParametersOptions {
-  /// Whose changes count, on every rank, for the optimizer too; it counts
-  /// within the ranks that share the parameters. Unset: changes are discarded.
+  /// Rank whose changes count, on every rank and for the optimizer too. The
+  /// number is within the ranks that share the parameters. Unset: changes are
+  /// discarded.
   std::optional<int> modifier_rank{};
 };
 
@@ -34,7 +35,7 @@ class [[nodiscard]] GatheredParameters {
  public:
   using Options = GatheredParametersOptions;
 
-  /// By tensors of the module's; ConfigError for any other.
+  /// By tensors of the module's; UsageError for any other.
   GatheredParameters(
       const Engine& engine,
       const std::vector<at::Tensor>& parameters,

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cairn/base/log.h>
-#include <cairn/checkpoint/model_description.h>
 #include <cairn/config/args.h>
 #include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
@@ -12,6 +11,7 @@
 #include <cairn/engine/parameter_group.h>
 #include <cairn/engine/training_data.h>
 #include <cairn/engine/training_loader.h>
+#include <cairn/model/description.h>
 #include <cairn/monitor/timers.h>
 #include <cairn/optim/schedule.h>
 #include <torch/optim/optimizer.h>
@@ -54,7 +54,7 @@ struct InitializeOptions {
   std::shared_ptr<monitor::Timers> timers{};
   /// What the model is, for those who load its checkpoints elsewhere: `cairn
   /// convert` needs it for other formats than DeepSpeed's.
-  std::optional<checkpoints::ModelDescription> description{};
+  std::optional<model::ModelDescription> description{};
   /// The job, if it is joined already.
   std::optional<distributed::World> world{};
   std::optional<Logger> logger{};

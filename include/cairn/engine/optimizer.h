@@ -10,7 +10,7 @@
 namespace cairn {
 
 namespace engine {
-class Core;
+struct Core;
 } // namespace engine
 
 /// The engine's optimizer, to look at and to adjust; the engine steps it.
@@ -19,8 +19,8 @@ class Optimizer {
   explicit Optimizer(std::shared_ptr<engine::Core> core);
 
   std::string name() const;
-  /// Of each parameter group; changes count from the next step (a schedule may
-  /// overwrite them).
+  /// Values of each parameter group. Changes count from the next step (a
+  /// schedule may overwrite them).
   std::vector<optim::GroupValues>& param_groups();
   double cur_scale() const; ///< of the loss
   double loss_scale() const { return cur_scale(); }
@@ -34,9 +34,10 @@ class LearningRate {
  public:
   explicit LearningRate(std::shared_ptr<engine::Core> core);
 
-  /// That the next step uses, of each parameter group.
+  /// Learning rates that the next step uses, of each parameter group.
   std::vector<double> get_last_lr() const;
-  /// Updates that it has seen: skipped steps do not count.
+  /// Updates so far, or samples if the schedule counts those. Skipped steps do
+  /// not count.
   std::int64_t steps() const;
 
  private:

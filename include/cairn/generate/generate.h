@@ -10,46 +10,48 @@
 
 namespace cairn::generate {
 
-/// How a token is chosen from what the model says of each.
+/// How a token is chosen from the model's scores.
 struct Sampling {
-  bool greedy = false;    ///< the likeliest; the rest does not matter
-  double temperature = 1; ///< below 1 the likely ones are likelier still
-  std::int64_t top_k = 0; ///< one of so many likeliest; 0: of all
-  /// One of the likeliest that together have this probability; 0: of all.
+  bool greedy = false;    ///< the likeliest; the other members are ignored
+  double temperature = 1; ///< below 1, likely tokens become likelier still
+  std::int64_t top_k = 0; ///< choose among this many likeliest; 0: all
+  /// Choose among the likeliest that together have this probability; 0: all.
   double top_p = 0;
 };
 
 struct GenerateOptions {
   Sampling sampling{};
   std::int64_t most_tokens = 1024; ///< after the prompt
-  /// Of prompt and continuation, where the model has more positions.
+  /// Most tokens of prompt and continuation, where the model has more
+  /// positions.
   std::optional<std::int64_t> longest{};
-  std::optional<std::int64_t> end{};        ///< the token that ends a text
-  std::optional<std::int64_t> vocabulary{}; ///< choose among so many ids only
+  std::optional<std::int64_t> end{}; ///< the token that ends a text
+  /// Choose among the ids below this only.
+  std::optional<std::int64_t> vocabulary{};
   std::uint64_t seed = 1234;
   std::uint64_t first_text = 0; ///< number of the first of these texts
-  /// Hears of every token as it is chosen, `end` left out.
+  /// Called with every token as it is chosen, except `end`.
   std::function<void(std::size_t text, std::int64_t token)> on_token{};
 };
 
 struct Continuation {
   std::vector<std::int64_t> tokens; ///< after the prompt, without `end`
-  bool finished = false;            ///< by `end`
+  bool finished = false;            ///< true when `end` was chosen
 };
 
-/// Goes on after each prompt, a token at a time, with GPT and Llama. A text
-/// depends on its prompt, the seed and its number, and but for rounding not on
-/// the texts beside it.
-/// Every token computes the whole text anew. Leaves the model in eval().
+/// Continues each prompt, one token at a time, with GPT and Llama. A text
+/// depends on its prompt, the seed and its number, and except for rounding not
+/// on the texts beside it. Every token computes the whole text anew. Leaves the
+/// model in eval().
 ///
 /// Throws DataError for a prompt that is empty or leaves no room for a token,
-/// ConfigError for options that say nothing and other models.
+/// ConfigError for options that make no sense and for other models.
 std::vector<Continuation> generate(
     models::Transformer& model,
     const std::vector<std::vector<std::int64_t>>& prompts,
     const GenerateOptions& options);
 
-/// Tokens of the longest text, prompt included.
+/// Length of the longest text in tokens, prompt included.
 std::int64_t longest_text(
     const models::ModelDescription& model,
     const GenerateOptions& options);

@@ -17,21 +17,21 @@ namespace cairn::generate {
 struct GeneratedText {
   std::string text;        ///< what follows the prompt, in UTF-8
   std::int64_t length = 0; ///< in tokens
-  bool finished = false;   ///< the model came to its end
+  bool finished = false;   ///< the model chose its end token
 };
 
-/// Text in, text out.
+/// Generates text from text.
 ///
 ///   TextGenerator storyteller(tokenizer, model, {.sampling = {.top_p = 0.9}});
 ///   storyteller.after({storyteller.prompt("Once upon a time")})[0].text
 ///
-/// Ids that the tokenizer does not have are never chosen. A text ends where the
-/// options say, else at the model's end token, else at the tokenizer's end of
-/// document.
+/// Ids that the tokenizer does not have are never chosen. A text ends at the
+/// token that the options name, else at the model's end token, else at the
+/// tokenizer's end of document.
 class TextGenerator {
  public:
   using Tokens = std::vector<std::int64_t>;
-  /// `text` of the texts asked for has grown by a token.
+  /// Called when text number `text` has grown by a token.
   using OnGrowth = std::function<void(std::size_t text, const Tokens& so_far)>;
 
   /// Throws ConfigError for models that do not go from left to right.
@@ -40,21 +40,22 @@ class TextGenerator {
       std::shared_ptr<models::Transformer> model,
       GenerateOptions options);
 
-  /// The text's tokens, without an end that the tokenizer puts behind every
+  /// The tokens of a text, without the end that some tokenizers put after every
   /// text, and with the begin token that a Llama was trained with. Throws
   /// DataError if nothing can follow them.
   Tokens prompt(std::string_view text);
-  /// For a text from nothing: the model's begin token, or what stands between
-  /// documents. Throws DataError if there is neither.
+  /// The prompt of a text from nothing: the model's begin token, or the token
+  /// between documents. Throws DataError if there is neither.
   Tokens no_prompt() const;
-  /// What `more` tokens are after a prompt; their last character may lack
+  /// The text of `more` tokens after a prompt. Its last character may lack
   /// bytes.
   std::string decode(const Tokens& prompt, const Tokens& more) const;
-  /// Of the longest text, prompt included, in tokens.
+  /// Length of the longest text in tokens, prompt included.
   std::int64_t longest() const;
 
-  /// One after each prompt, computed together. Calls count their texts on, so
-  /// that a text is the same however the calls divide them.
+  /// Generates one text after each prompt, computed together. The texts of all
+  /// calls are numbered in sequence, so a text is the same however the calls
+  /// divide them.
   std::vector<GeneratedText> after(
       const std::vector<Tokens>& prompts,
       const OnGrowth& on_growth = {});

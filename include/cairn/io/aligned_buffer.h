@@ -8,17 +8,17 @@
 
 namespace cairn::io {
 
-/// What memory addresses, file offsets and sizes are multiples of where the
-/// kernel moves bytes straight between disk and memory. Every disk takes 4096,
-/// also those that would take 512.
+/// Alignment of memory addresses, file offsets and sizes for transfers straight
+/// between disk and memory. Every disk accepts 4096, also those that would
+/// accept 512.
 inline constexpr std::size_t direct_alignment = 4096;
 
 constexpr std::uint64_t round_up_to_alignment(std::uint64_t bytes) {
   return (bytes + direct_alignment - 1) / direct_alignment * direct_alignment;
 }
 
-/// Memory that direct transfers can use. Its size is the one asked for; behind
-/// it there is room up to the next multiple of the alignment. Not cleared.
+/// Memory for direct transfers. Its size is the one asked for; the allocation
+/// extends to the next multiple of the alignment. Not cleared.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

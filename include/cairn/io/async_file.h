@@ -22,25 +22,25 @@ const char* to_string(Access access);
 /// copies and slices share the open file, which stays open while transfers on
 /// it are under way.
 ///
-/// It is opened for direct access where the file system has that (tmpfs has
-/// not), and always for buffered access too: whatever part of a transfer is not
-/// aligned to `direct_alignment` in memory and in the file goes through the
-/// page cache. So any transfer is right, files have their exact size, and
-/// aligned ones are fast.
+/// The file is opened for direct access where the file system supports it
+/// (tmpfs does not), and always for buffered access too: any part of a transfer
+/// that is not aligned to `direct_alignment` in memory and in the file goes
+/// through the page cache. Thus any transfer works, aligned transfers are fast,
+/// and files have their exact size.
 class AsyncFile {
  public:
-  /// An existing file.
+  /// Opens an existing file.
   static AsyncFile open_for_reading(const std::filesystem::path& path);
-  /// A new file; one that is there already is emptied.
+  /// Creates a file; an existing one is emptied.
   static AsyncFile create(const std::filesystem::path& path);
-  /// The same where one that is there already is an error.
+  /// Creates a file; an existing one is an error.
   static AsyncFile create_new(const std::filesystem::path& path);
-  /// A file without a name in that folder: nobody else can open it, and the
-  /// kernel frees its space when the process ends, however that happens.
+  /// Creates a file without a name in that folder: nobody else can open it, and
+  /// the kernel frees its space when the process ends, however that happens.
   static AsyncFile create_unnamed(const std::filesystem::path& folder);
 
-  /// Bytes [offset, offset + size) as a file of their own, called `path` in
-  /// error messages. Transfers beyond its end are refused.
+  /// Bytes [offset, offset + size) as a separate file, called `path` in error
+  /// messages. Transfers beyond its end are refused.
   AsyncFile slice(
       std::filesystem::path path,
       std::uint64_t offset,
@@ -49,17 +49,17 @@ class AsyncFile {
   const std::filesystem::path& path() const { return *path_; }
   Access access() const;
 
-  /// Makes the file reach to offset + size and takes that space on disk now, so
-  /// that no later write finds the disk full. Where the file system cannot do
-  /// that in advance, only the length is set. What was never written reads as
-  /// zero.
+  /// Extends the file to offset + size and allocates that space on disk now, so
+  /// that no later write finds the disk full. Where the file system cannot
+  /// allocate in advance, only the length is set. Bytes that were never written
+  /// read as zero.
   void reserve(std::uint64_t offset, std::uint64_t size);
-  /// Makes the file end there. Not for slices.
+  /// Truncates the file to `size` bytes. Not for slices.
   void cut(std::uint64_t size);
-  /// Returns when what was written is on the disk.
+  /// Returns when everything written is on the disk.
   void sync();
-  /// Makes the kernel forget what it holds of the file in memory, so that the
-  /// next read measures the disk. Only after sync().
+  /// Makes the kernel drop its cached pages of the file, so that the next read
+  /// measures the disk. Call it only after sync().
   void drop_cache();
 
  private:
@@ -69,7 +69,7 @@ class AsyncFile {
   std::shared_ptr<detail::OpenFile> file_;
   std::shared_ptr<const std::filesystem::path> path_;
   std::uint64_t offset_ = 0;
-  std::optional<std::uint64_t> size_; ///< of a slice
+  std::optional<std::uint64_t> size_; ///< set for a slice
 };
 
 } // namespace cairn::io

@@ -19,30 +19,32 @@ enum class Direction : bool;
 class LostError;
 } // namespace detail
 
-/// What moves the bytes: the kernel's io_uring, or threads that call pread(2)
-/// and pwrite(2). Same results, another speed.
+/// The mechanism that moves the bytes: the kernel's io_uring, or threads that
+/// call pread(2) and pwrite(2). Both give the same results, at different
+/// speeds.
 enum class EngineKind { uring, threads };
 
 const char* to_string(EngineKind kind);
 
-/// Reads and writes of files that go on while the caller does something else.
+/// Reads and writes files while the caller does something else.
 ///
 ///   IoQueue queue(config.aio);
 ///   Pending next = queue.read(file, offset, buffer.bytes());
 ///   …                                  // compute on another buffer meanwhile
 ///   next.wait();
 ///
-/// A transfer is cut into requests of `block_size` bytes, of which
-/// `queue_depth` are in flight at a time, on each of `intra_op_parallelism`
-/// rings with a thread of its own. Short transfers are continued. Transfers
-/// start in order but may end in any: two that touch the same bytes need a
-/// wait() between. One thread at a time may start transfers. The destructor
-/// finishes them all.
+/// A transfer is cut into requests of `block_size` bytes. `queue_depth`
+/// requests are in flight at a time on each of `intra_op_parallelism` rings,
+/// which have a thread each. Short transfers are continued. Transfers start in
+/// order but may end in any order: two that touch the same bytes need a wait()
+/// in between. One thread at a time may start transfers. The destructor
+/// finishes all of them.
 class IoQueue {
  public:
-  /// Without a `kind`, io_uring where the kernel has it and lets us use it,
-  /// else threads: then why_not_uring() tells the reason. With one, that or
-  /// nothing. Throws ConfigError, also for settings that cannot be.
+  /// Without a `kind`, uses io_uring if the kernel has it and lets us use it,
+  /// else threads; why_not_uring() then tells the reason. With a `kind`, uses
+  /// that or throws ConfigError. Also throws ConfigError for impossible
+  /// settings.
   explicit IoQueue(
       const config::AioConfig& config = {},
       std::optional<EngineKind> kind = std::nullopt);
@@ -51,7 +53,8 @@ class IoQueue {
   IoQueue& operator=(const IoQueue&) = delete;
 
   EngineKind engine() const noexcept { return kind_; }
-  /// Empty where io_uring is used or was not asked for.
+  /// The reason why io_uring is not used; empty if it is used or was not asked
+  /// for.
   const std::string& why_not_uring() const noexcept { return why_not_uring_; }
 
   Pending read(

@@ -21,11 +21,11 @@ namespace cairn::io {
 ///   store.create("exp_avg", bytes);
 ///   store.write("exp_avg", 0, buffer.bytes()).wait();
 ///
-/// All arrays lie in one file without a name, so nothing is left behind and
-/// several ranks and jobs may share the folder. Each array starts on a multiple
+/// All arrays are in one file without a name, so nothing is left behind and
+/// several ranks and jobs may share the folder. Each array starts at a multiple
 /// of `direct_alignment`; transfers of aligned memory at aligned offsets are
-/// the fast ones. Not a place for results: the store ends with the object. One
-/// thread at a time may call it; any may wait.
+/// fast. Do not store results here: the arrays disappear with the object. One
+/// thread at a time may call it; any thread may wait.
 class NvmeStore {
  public:
   /// Throws DataError when no file can be made in `folder`.
@@ -34,8 +34,8 @@ class NvmeStore {
       const config::AioConfig& config = {},
       std::optional<EngineKind> kind = std::nullopt);
 
-  /// A new array of zeros. Takes the space on disk at once: a full disk is a
-  /// DataError here, not in the middle of training.
+  /// Creates an array of zeros and allocates its space on disk at once: a full
+  /// disk is a DataError here, not in the middle of training.
   void create(const std::string& name, std::uint64_t bytes);
 
   Pending read(
@@ -48,7 +48,7 @@ class NvmeStore {
       std::span<const std::byte> from);
 
   std::uint64_t size(const std::string& name) const;
-  /// Of all arrays, with what aligns them.
+  /// The size of all arrays, including the padding between them.
   std::uint64_t bytes_on_disk() const noexcept { return end_; }
   Access access() const { return file_.access(); }
   const IoQueue& queue() const noexcept { return queue_; }

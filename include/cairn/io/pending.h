@@ -8,9 +8,9 @@ namespace detail {
 class Transfer;
 } // namespace detail
 
-/// A transfer under way. Its memory must stay, and what is being read must not
-/// be touched, before wait(). Dropping one waits as well; an error met there is
-/// thrown by the next call on the queue.
+/// A transfer under way. Until wait() its memory must stay valid, and memory
+/// that is being read into must not be touched. The destructor waits too; the
+/// next call on the queue throws an error found there.
 class [[nodiscard]] Pending {
  public:
   Pending() = default; ///< nothing under way
@@ -19,11 +19,11 @@ class [[nodiscard]] Pending {
   Pending& operator=(Pending&& other) noexcept;
   ~Pending();
 
-  /// Blocks until all bytes have moved; any thread may. Throws DataError with
-  /// path, offset and the system's reason. May be called again, and says the
-  /// same again.
+  /// Blocks until all bytes have moved. Any thread may call it. Throws
+  /// DataError with path, offset and the system's reason. Further calls give
+  /// the same result.
   void wait();
-  /// Whether wait() would return (or throw) at once.
+  /// True when wait() would return or throw at once.
   bool done() const;
 
  private:

@@ -10,7 +10,7 @@
 
 namespace cairn::io {
 
-/// What a folder for the NVMe tier turned out to be.
+/// Findings about a folder for the NVMe tier.
 struct Preflight {
   std::filesystem::path folder;
   std::uint64_t needed_bytes = 0;
@@ -23,9 +23,9 @@ struct Preflight {
   double read_rate = 0;
 };
 
-/// Before training: the folder exists, is writable, has room for
-/// `needed_bytes` (of all ranks that store there), and this is how fast it is.
-/// The probe writes and reads up to `probe_bytes`, less where there is little
+/// Checks, before training, that the folder exists, is writable and has room
+/// for `needed_bytes` (of all ranks that store there), and measures its speed.
+/// The probe writes and reads up to `probe_bytes`, less if there is little
 /// room. Throws ConfigError with the path, the numbers and what to do.
 Preflight check_nvme_folder(
     const std::filesystem::path& folder,

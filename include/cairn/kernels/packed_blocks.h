@@ -5,16 +5,15 @@
 
 namespace cairn::kernels {
 
-/// Numbers as blocks of small signed integers, each block with one fp32 scale:
-/// first all scales, then all integers. A number differs from what comes out by
-/// at most half a scale, which is the block's largest magnitude divided by
-/// 2 * most(); blocks below `smallest` come out as zeros, and an inf or nan
-/// makes all of its block nan.
+/// Layout of numbers packed as blocks of small signed integers, each block with
+/// one fp32 scale: first all scales, then all integers. Unpacking gives each
+/// number back to within half a scale, which is the block's largest magnitude
+/// divided by 2 * most(). A block whose numbers are all below `smallest`
+/// unpacks to zeros, and an inf or nan makes its whole block nan.
 struct PackedBlocks {
   int bits = 8;             ///< 8 or 4
-  std::int64_t block = 256; ///< elements that share a scale; the last may be
-                            ///< fewer
-  std::int64_t count = 0;   ///< of elements; even for 4 bits
+  std::int64_t block = 256; ///< elements per scale; the last block may be short
+  std::int64_t count = 0;   ///< number of elements; even for 4 bits
 
   static constexpr float smallest = 1e-30F;
 

@@ -12,20 +12,20 @@ constexpr std::int64_t bytes_of(Element element) {
 }
 
 /// Part of a flat shard whose elements share a parameter group. All pointers
-/// are on one device; none overlap, and none need more than the alignment of
-/// their element.
+/// are on one device, do not overlap, and need only the alignment of their
+/// element.
 struct Stretch {
   float* weights = nullptr; ///< fp32 master
   const void* gradients = nullptr;
   Element gradient_type = Element::fp32;
-  void* copy = nullptr; ///< the weights once more, written along; may be null
+  void* copy = nullptr; ///< also gets the new weights; may be null
   Element copy_type = Element::bf16;
-  std::array<float*, 2> states{}; ///< as many as the rule has
+  std::array<float*, 2> states{}; ///< as many as the formula has
   std::int64_t count = 0;
 };
 
-/// `stretch` without its first `offset` elements, at most `count` of the rest:
-/// how a caller splits one over threads.
+/// `stretch` without its first `offset` elements, and at most `count` of the
+/// rest. Callers use it to split a stretch over threads.
 Stretch part_of(
     const Stretch& stretch,
     std::int64_t offset,

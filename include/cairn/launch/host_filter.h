@@ -7,24 +7,24 @@
 
 namespace cairn::launch {
 
-/// The part of `pool` that `filter` names, as DeepSpeed's --include does:
+/// The part of `pool` that `filter` names, as in DeepSpeed's --include:
 /// `worker-0@worker-1:0,2` is every slot of worker-0 and slots 0 and 2 of
-/// worker-1. Hosts keep the order of the pool. A host or slot that the pool
-/// does not have is a ConfigError.
+/// worker-1. Hosts keep the order of the pool. Throws ConfigError for a host or
+/// slot that the pool does not have.
 std::vector<Host> include_hosts(
     const std::vector<Host>& pool,
     std::string_view filter);
 
-/// The part of `pool` that `filter` does not name, as DeepSpeed's --exclude
-/// does. It is a ConfigError when nothing is left.
+/// The part of `pool` that `filter` does not name, as in DeepSpeed's --exclude.
+/// Throws ConfigError when nothing is left.
 std::vector<Host> exclude_hosts(
     const std::vector<Host>& pool,
     std::string_view filter);
 
-/// Writes hosts and slots as a filter that includes just them.
+/// A filter that includes exactly these hosts and slots.
 std::string to_filter(const std::vector<Host>& hosts);
 
-/// Reads what `to_filter` wrote, where there is no pool to check against.
+/// Parses a filter that to_filter() wrote, without a pool to check against.
 std::vector<Host> parse_hosts(std::string_view filter);
 
 } // namespace cairn::launch

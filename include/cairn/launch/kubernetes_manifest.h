@@ -19,12 +19,13 @@ struct KubernetesOptions {
   std::string queue;    ///< of the batch scheduler
   std::string priority; ///< a PyTorchJob's class, a DeepSpeedJob's number
   std::vector<VolumeMount> volumes;
-  std::optional<int> shm_gib; ///< size of /dev/shm; none: as memory allows
-  bool debug = false; ///< pods that idle, to be entered with kubectl exec
+  std::optional<int> shm_gib; ///< of /dev/shm; empty: as memory allows
+  bool debug = false;         ///< idle pods, to be entered with kubectl exec
 };
 
 /// A manifest for `kubectl create -f`. Throws ConfigError for a name that
-/// Kubernetes would refuse, and where the kind needs what the job lacks.
+/// Kubernetes would refuse, and when the job lacks something that the kind
+/// needs.
 std::string kubernetes_manifest(
     const ClusterJob& job,
     const KubernetesOptions& options);

@@ -12,21 +12,21 @@ namespace cairn::launch {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// What every rank runs.
+/// The program that every rank runs.
 struct Program {
   std::vector<std::string> command;
-  /// DeepSpeed's launcher tells a program its place with `--local_rank=N` as
-  /// well as through the environment. It goes behind the program's own
+  /// Passes `--local_rank=N` to the program, as DeepSpeed's launcher does in
+  /// addition to the environment. The flag comes after the program's own
   /// arguments, so that `python3 train.py` and other wrappers work too.
   bool takes_local_rank = true;
 };
 
-/// One process to be: nothing runs yet.
+/// A process to be started.
 struct RankPlan {
   int rank = 0;
   int local_rank = 0;
   std::vector<std::string> command;
-  Variables environment;  ///< set on top of the launcher's own
+  Variables environment;  ///< added to the launcher's own
   std::vector<int> cores; ///< to bind to; empty: any
 };
 
@@ -34,20 +34,21 @@ struct RankPlan {
 struct NodePlan {
   std::string host;
   int node_rank = 0;
-  int restart_count = 0; ///< how often the job has been started before
+  int restart_count = 0; ///< number of earlier starts of the job
   std::vector<RankPlan> ranks;
 };
 
 struct NodeOptions {
   int master_port = default_master_port;
   int restart_count = 0;
-  std::vector<int> bind_cores; ///< shared out among the ranks; empty: not bound
-  bool omp_threads_chosen = false; ///< by the user, in OMP_NUM_THREADS
+  /// Cores that are divided among the ranks; empty: ranks are not bound.
+  std::vector<int> bind_cores;
+  bool omp_threads_chosen = false; ///< the user set OMP_NUM_THREADS
   Variables environment;           ///< set for every rank
 };
 
-/// Throws ConfigError where the node has fewer GPUs than slots are used, or
-/// fewer cores than ranks are to be bound to.
+/// Plans the ranks of a node. Throws ConfigError if the node has fewer GPUs
+/// than slots are used, or fewer cores than ranks to bind.
 NodePlan plan_node(
     const World& world,
     int node_rank,
@@ -55,8 +56,8 @@ NodePlan plan_node(
     const Program& program,
     const NodeOptions& options);
 
-/// Whether ranks find this variable as the launcher sets it, whatever it was.
-/// (OMP_NUM_THREADS is the user's where it is set.)
+/// True for a variable that the launcher sets for the ranks, replacing any
+/// value the user gave it. (OMP_NUM_THREADS keeps the user's value.)
 bool is_set_by_launcher(std::string_view variable);
 
 } // namespace cairn::launch

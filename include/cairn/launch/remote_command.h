@@ -9,42 +9,42 @@
 
 namespace cairn::launch {
 
-/// ssh as it is run when nothing else is asked for: it never waits for a
-/// password that nobody will type, and it notices a dead host within 30 s.
+/// The ssh command used by default: it never waits for a password that nobody
+/// will type, and notices a dead host within 30 s.
 inline constexpr const char* default_ssh_command =
     "ssh -o BatchMode=yes -o ServerAliveInterval=10 -o ServerAliveCountMax=3";
 
-/// The launcher that is to run on another host.
+/// A launcher that will run on another host.
 struct RemoteLauncher {
   std::filesystem::path executable;
-  std::filesystem::path directory; ///< to run in
-  Variables environment;           ///< that it needs from here
+  std::filesystem::path directory; ///< working directory
+  Variables environment;           ///< variables it needs from here
   std::vector<std::string> arguments;
 };
 
-/// One line for the remote user's shell.
+/// One line for the remote user's shell that starts the launcher.
 std::string remote_command(const RemoteLauncher& launcher);
 
-/// The local command that runs `command` on `host`. `ssh_command` is the user's
-/// and is read by a shell, so it may have arguments of its own.
+/// The local command that runs `command` on `host`. `ssh_command` comes from
+/// the user and is read by a shell, so it may have arguments.
 std::vector<std::string> over_ssh(
     const std::string& ssh_command,
     const std::string& host,
     const std::string& command);
 
-/// Whether `host` is a name of the machine we run on, where ssh is not needed.
+/// True when `host` is a name of this machine, so that ssh is not needed.
 bool is_this_machine(std::string_view host);
 
-/// Of the launcher's own variables those which ranks on other hosts need too,
-/// as DeepSpeed picks them: PATH, LD_LIBRARY_PATH and whole families such as
-/// NCCL_* and PYTHON*.
+/// The launcher's variables that ranks on other hosts need too, chosen as
+/// DeepSpeed does: PATH, LD_LIBRARY_PATH and whole families such as NCCL_* and
+/// PYTHON*.
 Variables exported_variables(const std::vector<std::string>& environment);
 
-/// Reads lines `NAME=VALUE`, blank lines and `#` comments: DeepSpeed's
-/// `.deepspeed_env`. Throws ConfigError with the line number.
+/// Parses DeepSpeed's `.deepspeed_env`: lines `NAME=VALUE`, blank lines and `#`
+/// comments. Throws ConfigError with the line number.
 Variables parse_environment_file(std::string_view text, std::string_view file);
 
-/// Whether a shell would take `name` as the name of a variable.
+/// True when a shell would accept `name` as the name of a variable.
 bool is_variable_name(std::string_view name);
 
 } // namespace cairn::launch

@@ -6,10 +6,10 @@
 
 namespace cairn::launch {
 
-/// `word` such that a POSIX shell reads it back as one and the same word.
+/// `word` quoted so that a POSIX shell reads it back as the same single word.
 std::string shell_quote(std::string_view word);
 
-/// The words with spaces between, each quoted.
+/// The words, each quoted, with spaces in between.
 std::string shell_join(const std::vector<std::string>& words);
 
 } // namespace cairn::launch

@@ -9,26 +9,26 @@
 
 namespace cairn::launch {
 
-/// Which ranks there are and where they meet. Ranks are counted host by host,
+/// The ranks of a job and where they meet. Ranks are numbered host by host,
 /// slot by slot.
 struct World {
   std::vector<Host> hosts;
   std::string master_addr;
-  /// None: whoever starts the job picks a free port, which is only possible
-  /// while all ranks are on one host.
+  /// The port to meet at. If empty, the process that starts the job picks a
+  /// free one, which is possible only while all ranks are on one host.
   std::optional<int> master_port;
 
   int size() const;
   int first_rank_of(int node) const;
 };
 
-/// The port where several hosts meet when none is asked for, as DeepSpeed's.
+/// The default port where several hosts meet, which is also DeepSpeed's.
 inline constexpr int default_master_port = 29500;
 inline constexpr const char* default_hostfile = "/job/hostfile";
 
-/// What the command line says about hosts and ranks.
+/// The flags of the command line about hosts and ranks.
 struct WorldOptions {
-  std::string hostfile; ///< empty: /job/hostfile where that exists
+  std::string hostfile; ///< empty: /job/hostfile if it exists
   std::string include;
   std::string exclude;
   std::optional<int> nodes;
@@ -38,9 +38,9 @@ struct WorldOptions {
   std::optional<int> master_port;
 };
 
-/// Puts the options together; a ConfigError when they contradict each other or
-/// ask for more than there is. `machine` is this one, on which everything runs
-/// when no host is named.
+/// Combines the options. Throws ConfigError when they contradict each other or
+/// ask for more than there is. `machine` is this machine, on which everything
+/// runs when no host is named.
 World choose_world(const WorldOptions& options, const Machine& machine);
 
 } // namespace cairn::launch

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cairn/checkpoint/lazy_tensor.h>
-#include <cairn/checkpoint/model_description.h>
+#include <cairn/model/description.h>
 
 namespace torch::nn {
 class Module;
@@ -15,7 +15,7 @@ namespace cairn::models {
 /// CheckpointError.
 void load_weights(
     torch::nn::Module& model,
-    const checkpoints::ModelDescription& description,
+    const model::ModelDescription& description,
     const checkpoints::NamedTensors& tensors);
 
 } // namespace cairn::models

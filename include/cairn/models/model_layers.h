@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <cairn/model/layers.h>
 #include <cairn/models/transformer.h>
 
 #include <cstdint>
@@ -13,17 +14,10 @@ namespace cairn::models {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// A piece of a model that a pipeline may cut off. Nothing is built before
-/// build() is called, so a stage builds its own pieces only.
-struct ModelLayer {
-  /// What stands before its parameters' names.
-  std::string name;
-  /// "embedding", "block", "norm" or "head".
-  std::string type;
-  /// Layers with the same key are one module, on all stages that have it.
-  std::string tied_key{};
-  std::int64_t parameters = 0; ///< elements, of the whole layer
-  std::int64_t untouched = 0;  ///< … of experts that a token does not go to
+/// A layer of model::layers_of() that can be computed. Nothing is built
+/// before build() is called, so a stage of a pipeline builds its own layers
+/// only.
+struct ModelLayer : model::Layer {
   std::function<std::shared_ptr<torch::nn::Module>()> build{};
   std::function<Tensors(torch::nn::Module&, const Tensors&)> forward{};
 };

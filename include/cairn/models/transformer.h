@@ -1,8 +1,8 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <cairn/checkpoint/model_description.h>
 #include <cairn/distributed/process_group.h>
+#include <cairn/model/description.h>
 #include <cairn/nn/checkpoint_options.h>
 #include <cairn/nn/context_parallel.h>
 #include <torch/nn/module.h>
@@ -16,7 +16,7 @@
 
 namespace cairn::models {
 
-using checkpoints::ModelDescription;
+using model::ModelDescription;
 
 /// A batch, as every model takes it. Undefined tensors say nothing; a model
 /// leaves alone what it has no use for.
@@ -76,7 +76,7 @@ struct ModelOptions {
 
 /// A model that is made from its description, so that every checkpoint that
 /// Cairn reads becomes one. Its parameters have the names of
-/// checkpoint/model_parameters.h; which slices of them a rank holds,
+/// model/parameters.h; which slices of them a rank holds,
 /// nn/parameter_slices.h tells.
 class Transformer : public torch::nn::Module {
  public:

@@ -13,10 +13,10 @@ namespace cairn::monitor {
 class AppendFile;
 
 /// DeepSpeed's CSV files: one per curve, `FOLDER/Train_Samples_lr.csv`, with
-/// the lines `step,lr`, `32,0.001`, … A file that is there is continued.
+/// the lines `step,lr`, `32,0.001`, … An existing file is continued.
 class CsvFiles : public ScalarSink {
  public:
-  /// Throws DataError where the folder cannot be made.
+  /// Throws DataError when the folder cannot be made.
   explicit CsvFiles(std::filesystem::path folder);
   ~CsvFiles() override;
 

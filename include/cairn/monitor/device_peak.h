@@ -11,19 +11,20 @@ enum class Arithmetic {
   full, ///< fp32
 };
 
-/// What a device can do at most.
+/// The peak performance of a device.
 struct DevicePeak {
   double flops = 0;     ///< per second
   std::string source{}; ///< "989.5 TFLOP/s of H200 (dense, 16 bits)"
 };
 
-/// From the makers' data sheets, without sparsity, by the name that CUDA gives
-/// the device ("NVIDIA H100 80GB HBM3"). None for what is not in the table.
+/// The peak from the makers' data sheets, without sparsity, by CUDA's name for
+/// the device ("NVIDIA H100 80GB HBM3"). Empty for a device that is not in the
+/// table.
 std::optional<DevicePeak> known_peak(
     std::string_view device,
     Arithmetic arithmetic);
 
-/// What the user says instead (`--peak-tflops`), or a benchmark measured.
+/// The peak that the user states (`--peak-tflops`) or a benchmark has measured.
 DevicePeak stated_peak(double teraflops);
 
 } // namespace cairn::monitor

@@ -15,19 +15,19 @@ namespace cairn::monitor {
 class AppendFile;
 
 /// A TensorBoard event file, `FOLDER/events.out.tfevents.TIME.HOST.PID.N`. Each
-/// run writes a new one; TensorBoard joins those of a folder, and where a run
-/// was resumed from an earlier step takes the newer points.
+/// run writes a new file; TensorBoard joins the files of a folder, and where a
+/// run was resumed from an earlier step it takes the newer points.
 class EventFile : public ScalarSink {
  public:
   struct Options {
     std::filesystem::path folder;
-    std::int64_t queue_size = 1000; ///< entries held before they are written
+    std::int64_t queue_size = 1000; ///< entries held before writing
     std::chrono::seconds longest_hold{30};
     std::function<std::chrono::system_clock::time_point()> clock =
         std::chrono::system_clock::now;
   };
   explicit EventFile(Options options);
-  ~EventFile() override; ///< writes what is held, if it can
+  ~EventFile() override; ///< writes the held entries, if possible
 
   void write(std::span<const Scalar> scalars) override;
   void text(std::int64_t step, std::string_view name, std::string_view text);

@@ -10,7 +10,7 @@
 
 namespace cairn::monitor {
 
-/// Norms of all elements of one of the optimizer's states, over all ranks.
+/// Norms over all elements of one optimizer state, on all ranks together.
 struct StateNorms {
   double l2 = 0;
   double l1 = 0;
@@ -21,35 +21,36 @@ struct OptimizerNorms {
   StateNorms variance, variance_sqrt, momentum, weight;
 };
 
-/// What is known after an iteration. Of one, unless values cost something (a
-/// GPU has to be waited for): then of all since the last time, as their mean.
+/// Values after an iteration. They describe one iteration; where reading values
+/// is expensive (a GPU must be waited for), they are means over all iterations
+/// since the last report.
 struct IterationValues {
-  std::int64_t iteration = 0; ///< the last of them, counted from 1
+  std::int64_t iteration = 0; ///< the last one, counted from 1
   std::int64_t iterations = 1;
   std::int64_t consumed_samples = 0;
   std::int64_t consumed_tokens = 0;
   std::int64_t batch_size = 0; ///< over all ranks
   std::int64_t sequence_length = 0;
-  std::optional<std::int64_t> curriculum_length{}; ///< none: no curriculum
-  std::optional<std::int64_t> kept_length{};       ///< none: no random-LTD
-  /// Of one iteration over all ranks; unset: batch times length.
+  std::optional<std::int64_t> curriculum_length{}; ///< empty: no curriculum
+  std::optional<std::int64_t> kept_length{};       ///< empty: no random-LTD
+  /// Tokens of one iteration over all ranks; unset: batch size times length.
   std::optional<double> tokens{};
   double learning_rate = 0;
-  std::vector<NamedValue> losses{};   ///< "lm loss", BERT's "sop loss" too
-  std::optional<double> loss_scale{}; ///< none: the loss is not scaled
+  std::vector<NamedValue> losses{};   ///< "lm loss"; for BERT also "sop loss"
+  std::optional<double> loss_scale{}; ///< empty: the loss is not scaled
   std::optional<double> grad_norm{};
   std::optional<double> params_norm{};
   std::optional<std::int64_t> zeros_in_grad{};
-  std::int64_t skipped = 0; ///< of the iterations: overflowed, so no update
-  std::int64_t nan = 0;     ///< of those: the loss was not finite
-  /// Operations of one iteration over all ranks (flops.h); 0: not known.
+  std::int64_t skipped = 0; ///< iterations without update (overflow)
+  std::int64_t nan = 0;     ///< iterations whose loss was not finite
+  /// Operations of one iteration over all ranks (model/flops.h); 0: not known.
   double flops = 0;
   std::vector<NamedValue> timers{}; ///< milliseconds of one iteration
   std::optional<AllocatedMemory> memory{};
   std::optional<OptimizerNorms> optimizer{};
 };
 
-/// How fast the iterations of an interval went.
+/// The speed of the iterations of an interval.
 struct IterationSpeed {
   double seconds = 0; ///< of one iteration
   double samples_per_second = 0;
@@ -59,14 +60,14 @@ struct IterationSpeed {
   std::optional<double> seconds_left{};
 };
 
-/// What one line says beside the values.
+/// Facts about the run that a line shows beside the values.
 struct RunSize {
   std::int64_t iterations = 0; ///< of the whole run
   std::int64_t ranks = 1;
 };
 
-/// Megatron-DeepSpeed's line, with utilisation, tokens per second and the time
-/// left at its end:
+/// Megatron-DeepSpeed's log line, with utilisation, tokens per second and the
+/// time left at its end:
 ///
 ///   ` iteration       20/    1000 | consumed samples:          640 | …`
 std::string iteration_line(
@@ -78,7 +79,7 @@ enum class Evaluated { validation, test };
 
 struct ValidationValues {
   Evaluated data = Evaluated::validation;
-  /// "iteration 100", "the end of training for test data"
+  /// Place in the run: "iteration 100", or "the end of training for test data".
   std::string at;
   std::int64_t iteration = 0;
   std::int64_t consumed_samples = 0;
@@ -86,17 +87,18 @@ struct ValidationValues {
   std::vector<NamedValue> losses{};
 };
 
-/// As Megatron has it; e^20 at most, so that a young model has one too.
+/// Perplexity as in Megatron: at most e^20, so that an untrained model has one
+/// too.
 double perplexity(double loss);
 
 /// ` validation loss at iteration 100 | lm loss value: 5.712340E+00 |
 /// lm loss PPL: 3.025781E+02 | `
 std::string validation_line(const ValidationValues& values);
-/// The same between two lines of dashes, as Megatron prints it.
+/// The validation line between two lines of dashes, as Megatron prints it.
 std::string validation_lines(const ValidationValues& values);
 
 /// `[Rank 0] (after 20 iterations) memory (MB) | allocated: 4350.21 | max
-/// allocated: 10020.50`, as Megatron has it: a MB of 2^20 bytes.
+/// allocated: 10020.50`, as Megatron prints it: a MB is 2^20 bytes.
 std::string memory_line(
     std::int64_t rank,
     std::int64_t iteration,

@@ -12,18 +12,18 @@ namespace cairn::monitor {
 
 class AppendFile;
 
-/// One JSON object per line and moment:
+/// Writes one JSON object per line. Each moment has a line:
 ///
 ///   {"step":20,"lm loss":5.71,"learning rate":0.0003,"time":1753600000.125}
 ///
-/// and one per event, which names its kind and then what there is to say:
+/// and each event has a line that names its kind, followed by its details:
 ///
 ///   {"step":0,"event":"start","iterations":500,…,"time":1753600000.125}
 ///
-/// `time` is in seconds since 1970, UTC. Scalars of one write() share the step
-/// of the first. What is not finite is null, as JSON has no name for it. A file
-/// that is there is continued; a run that was resumed has the steps it went
-/// back by twice, the newer last.
+/// `time` is in seconds since 1970, UTC. The scalars of one write() share the
+/// step of the first. A value that is not finite becomes null, since JSON has
+/// no name for it. An existing file is continued. When a run is resumed from an
+/// earlier step, the steps it repeats occur twice, the newer ones last.
 class JsonLines : public ScalarSink {
  public:
   using Clock = std::function<std::chrono::system_clock::time_point()>;

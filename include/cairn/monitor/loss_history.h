@@ -6,21 +6,21 @@
 
 namespace cairn::monitor {
 
-/// The losses of a whole run in bounded memory, fine enough for a plot: when
-/// it is full, neighbours are averaged and from then on twice as many losses
-/// make a point.
+/// The losses of a whole run in bounded memory, detailed enough for a plot.
+/// When the memory is full, neighbouring points are averaged, and from then on
+/// twice as many losses make a point.
 class LossHistory {
  public:
   explicit LossHistory(std::size_t capacity = 1024);
 
-  /// Steps must grow; losses that are not finite are left out.
+  /// Adds a loss. Steps must grow; losses that are not finite are ignored.
   void add(std::int64_t step, double loss);
 
   struct Point {
     double step = 0; ///< mean of its steps
     double loss = 0;
   };
-  /// With the unfinished last one.
+  /// All points, including the unfinished last one.
   std::vector<Point> points() const;
   bool empty() const noexcept { return sums_.empty(); }
 

@@ -10,7 +10,7 @@
 
 namespace cairn::monitor {
 
-/// A value that the loss is to come near to, drawn as a dotted line.
+/// A value that the loss should approach, drawn as a dotted line.
 struct LossTarget {
   double loss = 0;
   std::string label{}; ///< "entropy of the corpus"
@@ -23,8 +23,8 @@ struct PlotSize {
   std::size_t rows = 8; ///< of the curve; the axis below takes two more
 };
 
-/// The curve in braille dots, with the range of losses on its left and of steps
-/// below; one string per line, none longer than the columns:
+/// The curve in braille dots, with the range of losses on its left and the
+/// range of steps below it; one string per line, none longer than the columns:
 ///
 ///   10.8 ┤⢣
 ///        │ ⠑⢄
@@ -33,16 +33,15 @@ struct PlotSize {
 ///        └────────────
 ///         1        240
 ///
-/// The first steps may stand out above, unseen, so that the rest is seen in
-/// detail. Empty for less than two points, or less than 24 columns or 2
-/// rows.
+/// The first steps may lie above the plot, so that the rest is shown in detail.
+/// Empty for fewer than two points, 24 columns or 2 rows.
 std::vector<std::string> loss_plot(
     std::span<const LossHistory::Point> points,
     const std::optional<LossTarget>& target,
     const PlotSize& size,
     Colour colour = Colour::none);
 
-/// One line of eight heights, `▇▆▄▃▂▂▁▁`, where there is room for no more.
+/// One line of eight heights, `▇▆▄▃▂▂▁▁`, for when there is no room for a plot.
 std::string loss_spark(
     std::span<const LossHistory::Point> points,
     std::size_t columns);

@@ -20,7 +20,7 @@ namespace cairn::monitor {
 /// `--tensorboard-dir` (Megatron-DeepSpeed's names), the JSON's `tensorboard`
 /// and `csv_monitor` (DeepSpeed's names), `--log-jsonl`.
 ///
-/// A file that cannot be made is an error at once. Later troubles, such as a
+/// A file that cannot be created is an error at once. Later problems, such as a
 /// full disk, do not stop the training: they are reported when they begin and
 /// when they end.
 class Monitor {
@@ -29,19 +29,19 @@ class Monitor {
     config::LoggingFlags flags{};
     config::MonitorConfig tensorboard{};
     config::MonitorConfig csv{};
-    /// Of the run, for TensorBoard's page of texts.
+    /// Arguments of the run, for TensorBoard's page of texts.
     std::vector<std::pair<std::string, std::string>> arguments{};
-    std::int64_t iteration = 0; ///< at which the run starts, or goes on
-    /// For files that hold more than numbers: --log-jsonl's first line.
+    std::int64_t iteration = 0; ///< where the run starts or resumes
+    /// First line of --log-jsonl, whose file can hold more than numbers.
     std::optional<RunStart> start{};
   };
 
-  /// Without options it writes nothing.
+  /// A monitor that writes nothing.
   Monitor() = default;
   Monitor(const Options& options, const Logger& logger);
 
   bool writes() const noexcept { return !channels_.empty(); }
-  /// Whether values of that iteration go anywhere.
+  /// True when the values of that iteration are written anywhere.
   bool wants(std::int64_t iteration) const;
   void iteration(const IterationRecord& record);
   void validation(const ValidationValues& values);
@@ -54,7 +54,7 @@ class Monitor {
     std::string what; ///< "the event file /tmp/…"
     Names names;
     std::unique_ptr<ScalarSink> sink;
-    std::int64_t lost = 0; ///< writes that failed since the last that did not
+    std::int64_t lost = 0; ///< writes that have failed in a row
   };
   template <typename Record>
   std::vector<Scalar> scalars(Names names, const Record& record) const;

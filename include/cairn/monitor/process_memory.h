@@ -11,22 +11,24 @@ namespace cairn::monitor {
 struct ProcessMemory {
   std::uint64_t resident = 0;
   std::uint64_t peak_resident = 0;
-  /// With its share of what several processes map: this adds up over ranks,
-  /// where `resident` counts libraries and shared buffers again for each. None
-  /// where the kernel does not tell (before 4.14, or with a hardened /proc).
+  /// Resident memory in which pages shared with other processes count in
+  /// proportion. These numbers add up over ranks, whereas `resident` counts
+  /// libraries and shared buffers again for each rank. Empty if the kernel does
+  /// not tell (before 4.14, or with a hardened /proc).
   std::optional<std::uint64_t> proportional{};
-  /// Pages that nobody else maps: what ending the process would free.
+  /// Pages that no other process maps: what ending this process would free.
   std::optional<std::uint64_t> own{};
-  /// What may be used here at most: the control group's limit, or the
-  /// machine's memory.
+  /// The most that may be used: the control group's limit, or the machine's
+  /// memory.
   std::uint64_t limit = 0;
 
-  /// `root` stands for `/`, so that tests can bring their own /proc and /sys.
+  /// Reads the values. `root` stands for `/`, so that tests can bring their own
+  /// /proc and /sys.
   static ProcessMemory read(const std::filesystem::path& root = "/");
 };
 
-/// Bytes of resident pages that belong to no file: what the process has
-/// allocated and touched. Cheap enough for every pass of a training.
+/// Bytes of resident pages that belong to no file: memory that the process has
+/// allocated and touched. Cheap enough to call in every training step.
 std::uint64_t anonymous_resident(const std::filesystem::path& root = "/");
 
 /// `1.20 GB resident (peak 3.40 GB) of 25.2 GB`

@@ -26,21 +26,22 @@ class ProfilerTraces {
  public:
   enum class Devices { cpu, cpu_and_gpu };
   struct Options {
-    std::vector<StepRange> steps{}; ///< as profiled_steps() gives them
+    std::vector<StepRange> steps{}; ///< from profiled_steps()
     std::filesystem::path folder{};
     std::int64_t rank = 0;
     Devices devices = Devices::cpu;
   };
-  /// Makes the folder if there are steps; throws DataError if it cannot.
+  /// Makes the folder if there are steps to trace; throws DataError if it
+  /// cannot.
   explicit ProfilerTraces(Options options);
-  /// Steps that were begun and not ended are given up.
+  /// Discards steps that were begun and not ended.
   ~ProfilerTraces();
   ProfilerTraces(ProfilerTraces&&) noexcept;
   ProfilerTraces& operator=(ProfilerTraces&&) noexcept;
 
   void begin(std::int64_t iteration);
-  /// The file, after the last step of a range. Throws DataError where it cannot
-  /// be written.
+  /// Ends a step; after the last step of a range returns the file. Throws
+  /// DataError when the file cannot be written.
   std::optional<std::filesystem::path> end(std::int64_t iteration);
 
  private:

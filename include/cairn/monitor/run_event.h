@@ -8,31 +8,32 @@
 #include <variant>
 #include <vector>
 
-// What happens to a run beside its iterations, for files that can hold it.
+// Events of a run other than iterations, for files that can hold them.
 
 namespace cairn::monitor {
 
 using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 
-/// It starts, or goes on after `step`. A second one in a file is a restart.
+/// The run starts, or resumes after `step`. A second one in a file is a
+/// restart.
 struct RunStart {
   std::int64_t step = 0;
   std::int64_t iterations = 0; ///< of the whole run
   std::int64_t ranks = 1;
   std::string model{};       ///< "gpt"
-  NamedTexts versions{};     ///< of the program and what it stands on
-  NamedTexts given{};        ///< flags and keys that were given, with values
-  std::string configuration; ///< everything that is in force, as JSON
+  NamedTexts versions{};     ///< of the program and its libraries
+  NamedTexts given{};        ///< flags and keys given, with their values
+  std::string configuration; ///< all settings in force, as JSON
 };
 
-/// What one rank holds.
+/// The memory that one rank holds.
 struct RunMemory {
   std::int64_t step = 0;
   std::string device{};
   std::vector<NamedValue> bytes{}; ///< "parameters", "gradients", …
 };
 
-/// It ended as it was meant to. A run that is killed has none.
+/// The run ended as planned. A killed run has no such event.
 struct RunEnd {
   std::int64_t step = 0;
   std::string reason{};

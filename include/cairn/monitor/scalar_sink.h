@@ -17,18 +17,17 @@ struct Scalar {
   bool operator==(const Scalar&) const = default;
 };
 
-/// Where scalars are written: event files, CSV files, JSON lines.
+/// A destination for scalars: event files, CSV files, JSON lines.
 class ScalarSink {
  public:
   virtual ~ScalarSink() = default;
 
-  /// Takes what is known at one moment; it may be held back until flush().
-  /// Throws DataError where it cannot be written: what was handed over is lost
-  /// then, and the file ends with a whole record, so that later calls may
-  /// succeed again.
+  /// Takes the values of one moment; they may be held back until flush().
+  /// Throws DataError when they cannot be written. They are then lost, but the
+  /// file ends with a whole record, so that later calls may succeed.
   virtual void write(std::span<const Scalar> scalars) = 0;
   virtual void flush() = 0;
-  /// Sinks that hold numbers only have no place for it.
+  /// Takes an event; sinks that hold only numbers ignore it.
   virtual void event(const RunEvent&) {}
 };
 

@@ -8,20 +8,21 @@
 #include <optional>
 #include <vector>
 
-// What an iteration's values are called in each of the files that they go to.
+// The names of an iteration's values in each kind of file.
 
 namespace cairn::monitor {
 
-/// Values with what the log knows beside them. `speed` only where a log line
-/// is due.
+/// The values of an iteration with their context. `speed` is set only when a
+/// log line is due.
 struct IterationRecord {
   const IterationValues& values;
   const RunSize& run;
   std::optional<IterationSpeed> speed{};
 };
 
-/// Megatron-DeepSpeed's: `lm-loss-training/lm loss` over iterations, and again
-/// as `… vs samples` and `… vs tokens`. The flags choose what is written.
+/// Scalars with Megatron-DeepSpeed's names: `lm-loss-training/lm loss` over
+/// iterations, and again as `… vs samples` and `… vs tokens`. The flags choose
+/// what is written.
 std::vector<Scalar> megatron_scalars(
     const IterationRecord& record,
     const config::LoggingFlags& choice);
@@ -29,11 +30,11 @@ std::vector<Scalar> megatron_scalars(
     const ValidationValues& values,
     const config::LoggingFlags& choice);
 
-/// DeepSpeed's: `Train/Samples/lr`, over samples.
+/// Scalars with DeepSpeed's names: `Train/Samples/lr`, over samples.
 std::vector<Scalar> deepspeed_scalars(const IterationRecord& record);
 std::vector<Scalar> deepspeed_scalars(const ValidationValues& values);
 
-/// As the log line calls them, over iterations: everything that is known.
+/// All known values under the names of the log line, over iterations.
 std::vector<Scalar> plain_scalars(const IterationRecord& record);
 std::vector<Scalar> plain_scalars(const ValidationValues& values);
 

@@ -9,19 +9,19 @@ namespace cairn::monitor {
 /// One parameter group of the optimizer.
 struct GroupProgress {
   double learning_rate = 0;
-  /// Adam's two betas, SGD's one momentum.
+  /// Adam's two betas, or SGD's one momentum.
   std::vector<double> momentum{};
 };
 
 struct StepProgress {
   std::int64_t step = 0;
-  std::int64_t skipped = 0; ///< steps left out after an overflow
+  std::int64_t skipped = 0; ///< steps skipped after an overflow
   std::vector<GroupProgress> groups;
 };
 
 /// `step=10, skipped=0, lr=[0.001, 0.0005], mom=[(0.9, 0.999), (0.9, 0.999)]`,
-/// as DeepSpeed has it: one number as such, several in brackets, no momentum as
-/// 0.0.
+/// as DeepSpeed prints it: one number alone, several in parentheses, no
+/// momentum as 0.0.
 std::string to_string(const StepProgress& progress);
 
 } // namespace cairn::monitor

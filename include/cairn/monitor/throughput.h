@@ -8,16 +8,16 @@
 
 namespace cairn::monitor {
 
-/// How fast training was up to one step.
+/// The speed of training up to one step.
 struct Throughput {
   std::int64_t epoch = 0;
   std::int64_t micro_step = 0;
   std::int64_t global_step = 0;
-  double running_samples_per_second = 0; ///< since the steps that warm up
+  double running_samples_per_second = 0; ///< without the warm-up
   double current_samples_per_second = 0; ///< of this step alone
 };
 
-/// What the device's allocator holds, and the most it has held.
+/// The memory that the device's allocator holds, and the most it has held.
 struct AllocatedMemory {
   std::uint64_t bytes = 0;
   std::uint64_t peak_bytes = 0;
@@ -25,19 +25,19 @@ struct AllocatedMemory {
 
 /// `epoch=0/micro_step=20/global_step=20, RunningAvgSamplesPerSec=…,
 /// CurrSamplesPerSec=…, MemAllocated=4.35GB, MaxMemAllocated=10.02GB`, as
-/// DeepSpeed has it: numbers as Python prints them, a GB of 2^30 bytes.
+/// DeepSpeed prints it: numbers as in Python, a GB is 2^30 bytes.
 std::string throughput_line(
     const Throughput& throughput,
     const AllocatedMemory& memory);
 
-/// Samples per second, counted as DeepSpeed does. start() and stop() stand
-/// around every micro step; what lies between a stop() and the next start()
-/// does not count.
+/// Samples per second, counted as DeepSpeed does. start() and stop() surround
+/// every micro step; the time between a stop() and the next start() does not
+/// count.
 class ThroughputTimer {
  public:
   struct Options {
-    std::int64_t batch_size = 1;       ///< samples of one global step
-    std::int64_t start_step = 2;       ///< global steps that are not timed
+    std::int64_t batch_size = 1;       ///< samples per global step
+    std::int64_t start_step = 2;       ///< first global steps, not timed
     std::int64_t steps_per_output = 0; ///< 0: never
     TimeSource time{};
   };
@@ -46,17 +46,17 @@ class ThroughputTimer {
   enum class Ends { micro_step, global_step };
 
   void start();
-  /// After a global step that is to be reported, its figures. Without a
-  /// start() it does nothing.
+  /// Ends a micro step. Returns figures after a global step that is due for a
+  /// report. Does nothing without a start().
   std::optional<Throughput> stop(Ends ends);
 
-  /// Micro steps are counted from zero in each epoch.
+  /// Begins an epoch; micro steps are counted from zero in each.
   void next_epoch();
 
  private:
   Options options_;
   bool started_ = false;
-  std::optional<Clock::time_point> begin_; ///< none while warming up
+  std::optional<Clock::time_point> begin_; ///< empty while warming up
   double total_seconds_ = 0;
   double step_seconds_ = 0;
   std::int64_t epoch_ = 0;

@@ -15,17 +15,17 @@ namespace cairn::monitor {
 
 using Clock = std::chrono::steady_clock;
 
-/// How a timer tells the time.
+/// Source of the time for a timer.
 struct TimeSource {
-  /// Called before the clock is read; on a GPU it waits for the device, so that
-  /// a time holds the work that was begun in it.
+  /// Called before the clock is read. On a GPU it waits for the device, so that
+  /// a time includes the work that was started in it.
   std::function<void()> synchronize{};
   std::function<Clock::time_point()> clock = Clock::now;
 
   Clock::time_point now() const;
 };
 
-/// A stopwatch that adds up what lies between start() and stop().
+/// A stopwatch that adds up the time between start() and stop().
 class Timer {
  public:
   Timer(std::string name, TimeSource source);
@@ -33,13 +33,13 @@ class Timer {
   void start();
   void stop();
   bool running() const noexcept { return running_; }
-  /// So far, in milliseconds, with what is running.
+  /// Milliseconds so far, including a running measurement.
   double elapsed() const;
-  /// How often it was stopped.
+  /// The number of stops.
   std::int64_t count() const noexcept { return count_; }
-  /// Of one start() to stop(), in milliseconds; 0 before the first stop().
+  /// The mean of one measurement in milliseconds; 0 before the first stop().
   double mean() const;
-  /// From zero again. A running timer runs on.
+  /// Sets the time to zero. A running timer keeps running.
   void reset();
 
  private:
@@ -51,35 +51,35 @@ class Timer {
   std::int64_t count_ = 0;
 };
 
-/// `time (ms) | forward: 12.34 | backward: 23.45`; empty for no times.
+/// `time (ms) | forward: 12.34 | backward: 23.45`; empty without times.
 std::string time_line(std::span<const NamedValue> times);
 
-/// Timers by name, made when first asked for:
+/// Timers by name, created on first use:
 ///
 ///   timers("forward").start(); … timers("forward").stop();
 ///   const TimerScope scope(timers("backward"));
 ///   log.info("{}", timers.line({"forward", "backward"}, steps));
 ///
-/// Different names may run inside each other; a name runs once at a time. For
-/// one thread.
+/// Timers with different names may be nested; a timer can run only once at a
+/// time. For one thread.
 class Timers {
  public:
   explicit Timers(TimeSource source = {});
 
   Timer& operator()(std::string_view name);
 
-  /// `time (ms) | forward: 12.34 | backward: 23.45`, each divided by `divisor`
-  /// (the steps since the last line, say). Names that were never timed are left
-  /// out. Empty when nothing is left.
+  /// `time (ms) | forward: 12.34 | backward: 23.45`, each time divided by
+  /// `divisor` (such as the number of steps since the last line). Names that
+  /// were never timed are left out. Empty when nothing is left.
   std::string line(const std::vector<std::string>& names, double divisor = 1.0)
       const;
-  /// All of them, in the order in which they were first asked for.
+  /// The line for all timers, in the order of their first use.
   std::string line(double divisor = 1.0) const;
 
-  /// The same times as values.
+  /// The times of all timers as values.
   std::vector<NamedValue> elapsed() const;
 
-  void reset(); ///< all of them
+  void reset(); ///< resets all timers
 
  private:
   TimeSource source_;
@@ -87,11 +87,11 @@ class Timers {
   std::vector<std::string> order_;
 };
 
-/// What timers have added since they were last read: each of several readers
-/// has one, and none resets them for the others.
+/// Reads what timers have added since the last reading. Several readers can
+/// read the same timers, since a reader does not reset them.
 class TimerReader {
  public:
-  /// Milliseconds by name, each divided by `divisor`.
+  /// Milliseconds by name since the last call, each divided by `divisor`.
   std::vector<NamedValue> take(const Timers& timers, double divisor = 1.0);
 
  private:

@@ -7,8 +7,7 @@
 
 namespace cairn::monitor {
 
-/// What a timer of that name says on each rank, in milliseconds; 0 where it
-/// never ran.
+/// The times of one timer on all ranks, in milliseconds; 0 where it never ran.
 struct RankTimes {
   std::string name;
   std::vector<double> times; ///< by rank
@@ -19,7 +18,8 @@ struct RankTimes {
 ///   (min, max) time across ranks (ms):
 ///       forward-backward ...............................: (101.20, 103.44)
 ///
-/// Ranks where a timer never ran do not count; empty where none ran.
+/// Ranks where a timer never ran do not count; a timer that ran nowhere is left
+/// out. Empty when none ran.
 std::string timing_report(
     std::string_view option,
     std::span<const RankTimes> timers);

@@ -12,7 +12,7 @@
 
 namespace cairn::monitor {
 
-/// Everything that a training shows and writes, on the one rank that does:
+/// Shows and writes everything about a training, on the one rank that does so:
 ///
 ///   TrainingLog log({.run = {.iterations = 1000, .ranks = 8}}, monitor);
 ///   for (…) {
@@ -30,15 +30,15 @@ namespace cairn::monitor {
 class TrainingLog {
  public:
   enum class Display {
-    automatic, ///< live where it is possible
+    automatic, ///< live if possible
     live,
     lines,
   };
   struct Options {
     RunSize run{};
-    std::int64_t first_iteration = 0; ///< after which the run goes on
+    std::int64_t first_iteration = 0; ///< the run resumes after it
     std::int64_t log_interval = 100;
-    bool times_line = true; ///< with the log line, where there are timers
+    bool times_line = true; ///< with the log line, if there are timers
     std::optional<double> peak_flops{}; ///< per second, of one device
     std::optional<LossTarget> target{};
     Display display = Display::automatic;
@@ -50,21 +50,22 @@ class TrainingLog {
   TrainingLog(TrainingLog&&) noexcept;
   TrainingLog& operator=(TrainingLog&&) noexcept;
 
-  /// Whether it draws; so for display `automatic` whether it can.
+  /// True when it draws. With display `automatic` that means that it can draw.
   bool live() const;
 
-  /// Whether it has a use for the values of that iteration. Who leaves out
-  /// those for which it has none hands over means (IterationValues).
+  /// True when the values of that iteration are used. A caller that skips the
+  /// other iterations passes means instead (IterationValues).
   bool wants(std::int64_t iteration) const;
   void iteration(const IterationValues& values);
   void validation(const ValidationValues& values);
-  /// For the files that hold such things; nothing is shown.
+  /// Passes an event to the files that can hold it; shows nothing.
   void event(const RunEvent& event);
 
-  /// A line of someone else's, on the same output.
+  /// Prints a line of the caller on the same output.
   void say(std::string_view text);
 
-  /// Until it ends, time does not count as training: evaluations, saves.
+  /// Excludes the time until its destruction from training: for evaluations and
+  /// saves.
   class [[nodiscard]] Pause {
    public:
     explicit Pause(TrainingLog& log);
@@ -76,7 +77,7 @@ class TrainingLog {
     TrainingLog& log_;
   };
 
-  /// Shows the last state and writes what is held back.
+  /// Shows the last state and writes everything that is held back.
   void finish();
 
  private:

@@ -11,7 +11,7 @@
 
 namespace cairn::monitor {
 
-/// What there is to see of a training at one moment.
+/// The state of a training at one moment.
 struct TrainingMoment {
   std::int64_t iteration = 0;
   std::int64_t iterations = 0; ///< of the whole run
@@ -24,15 +24,15 @@ struct TrainingMoment {
 };
 
 /// ` 240/1000 ━━━━╸──────────────  24%  loss 2.914  lr 3.0e-04  12.4k tokens/s
-/// 3:21 left`, in at most `columns`: the bar shrinks first, then parts go,
-/// least needed first.
+/// 3:21 left`, in at most `columns`: the bar shrinks first, then parts are left
+/// out, the least needed first.
 std::string status_line(
     const TrainingMoment& moment,
     std::size_t columns,
     Colour colour = Colour::none);
 
-/// A training as lines of text, drawn anew whenever asked: the plot of the
-/// loss, and the status line below it.
+/// A training as lines of text: the plot of the loss, and the status line below
+/// it.
 class TrainingView {
  public:
   explicit TrainingView(std::optional<LossTarget> target = {});
@@ -41,9 +41,10 @@ class TrainingView {
 
   struct Size {
     std::size_t columns = 80;
-    std::size_t rows = 24; ///< of the terminal; it takes at most half of them
+    std::size_t rows = 24; ///< of the terminal; uses at most half
   };
-  /// Where there is no room for the plot, the status line has a small one.
+  /// The lines to draw. Without room for the plot, the status line gets a small
+  /// one.
   std::vector<std::string> lines(const Size& size, Colour colour) const;
 
  private:

@@ -12,29 +12,31 @@ namespace cairn::nn {
 struct AttentionOptions {
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
-  std::int64_t key_value_heads = 0; ///< fewer than heads: grouped queries
+  std::int64_t key_value_heads = 0; ///< fewer than `heads`: grouped queries
   std::int64_t head_size = 0;
   bool bias = true;
-  bool causal = true;            ///< where there is no mask
-  std::optional<double> scale{}; ///< of the scores; else 1 / sqrt(head_size)
+  bool causal = true; ///< used where there is no mask
+  /// Scale of the scores; unset: 1 / sqrt(head_size).
+  std::optional<double> scale{};
   double dropout = 0;
   std::shared_ptr<const Rotary> rotary{};
 };
 
-/// What a block needs to know of the batch. Undefined tensors say nothing.
+/// Facts of the batch that a block needs. Undefined tensors are not used.
 struct BlockInput {
-  /// Whom each token sees, [batch or 1, heads or 1, sequence, sequence]: bool,
-  /// or numbers that are added to the scores. It then says all: a causal mask
-  /// has to be in it.
+  /// Which tokens each token sees, [batch or 1, heads or 1, sequence,
+  /// sequence]: bool, or numbers that are added to the scores. The mask is
+  /// complete: for causal attention it must be causal itself.
   at::Tensor mask{};
   at::Tensor positions{}; ///< [batch, sequence], for rotary positions
   at::Tensor memory{};    ///< the encoder's output, for cross attention
   at::Tensor memory_mask{};
-  std::int64_t sequence = 0; ///< that positions are of; 0: as long as x
+  std::int64_t sequence = 0; ///< length that `positions` are of; 0: that of x
 };
 
-/// query [batch, sequence, heads, head_size], key and value likewise with any
-/// divisor of the heads; returns [batch, sequence, heads * head_size].
+/// Attention of query [batch, sequence, heads, head_size] to key and value,
+/// which have the same shape with any divisor of the heads. Returns [batch,
+/// sequence, heads * head_size].
 at::Tensor attend(
     const at::Tensor& query,
     const at::Tensor& key,
@@ -44,8 +46,9 @@ at::Tensor attend(
     std::optional<double> scale,
     double dropout);
 
-/// Parameters query_key_value and dense; the rows of the former are, for each
-/// key/value head, its query heads, the key and the value.
+/// Self attention with the parameters query_key_value and dense. The rows of
+/// query_key_value are, for each key/value head, its query heads, the key and
+/// the value.
 class SelfAttention : public Layer {
  public:
   SelfAttention(const LayerContext& context, const AttentionOptions& options);
@@ -59,7 +62,7 @@ class SelfAttention : public Layer {
   std::shared_ptr<RowLinear> dense_;
 };
 
-/// Parameters query, key_value and dense.
+/// Cross attention with the parameters query, key_value and dense.
 class CrossAttention : public Layer {
  public:
   CrossAttention(const LayerContext& context, const AttentionOptions& options);

@@ -11,32 +11,29 @@
 
 namespace cairn::nn {
 
-/// Before attention and MLP (GPT-2, Llama, T5), or after each (BERT).
-enum class NormPlace { before, after };
-
 struct BlockOptions {
   AttentionOptions attention{};
   MlpOptions mlp{};
-  std::optional<MixtureOptions> mixture{}; ///< instead of the MLP
+  std::optional<MixtureOptions> mixture{}; ///< used instead of the MLP
   NormOptions norm{};
-  NormPlace norm_place = NormPlace::before;
-  bool cross_attention = false; ///< with norms before only
-  double dropout = 0;           ///< of what is added to the residual stream
+  model::NormPlace norm_place = model::NormPlace::before;
+  bool cross_attention = false; ///< only with norms before
+  double dropout = 0;           ///< on what is added to the residual stream
 };
 
-/// One layer of a transformer, whichever: attention, perhaps attention to an
-/// encoder's output, and an MLP or a mixture of experts, each added to the
-/// residual stream.
+/// One layer of any transformer: attention, perhaps attention to an encoder's
+/// output, and an MLP or a mixture of experts, each added to the residual
+/// stream.
 class Block : public Layer {
  public:
   Block(const LayerContext& context, const BlockOptions& options);
 
   struct Output {
     at::Tensor hidden;
-    at::Tensor balance_loss{}; ///< of a mixture; undefined where there is none
+    at::Tensor balance_loss{}; ///< undefined without a mixture
   };
-  /// [batch, sequence, hidden] to the same; see LayerContext for a sequence
-  /// that is split.
+  /// Maps [batch, sequence, hidden] to the same shape. LayerContext says what a
+  /// rank has of a split sequence.
   Output forward(const at::Tensor& x, const BlockInput& input) const;
 
  private:
@@ -54,7 +51,7 @@ class Block : public Layer {
   std::shared_ptr<CrossAttention> cross_attention_;
   std::shared_ptr<Norm> cross_attention_norm_;
   std::shared_ptr<Mlp> mlp_;
-  std::shared_ptr<Mixture> mixture_; ///< one of the two
+  std::shared_ptr<Mixture> mixture_; ///< null if there is an MLP
   std::shared_ptr<Norm> output_norm_;
 };
 

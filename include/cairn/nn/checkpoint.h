@@ -23,7 +23,7 @@ using Tensors = std::vector<at::Tensor>;
 using TensorFunction = std::function<Tensors(const Tensors&)>;
 
 /// Calls `first` now, without grad, and `again` with the same inputs in
-/// backward. The outputs are those of `first`, with a history.
+/// backward. Returns the outputs of `first`, with a history.
 Tensors run_checkpointed(
     const CheckpointOptions& options,
     const Tensors& inputs,
@@ -35,8 +35,8 @@ inline constexpr bool never = false;
 
 template <typename Function, typename... Values>
 decltype(auto) call(Function& function, const Values&... values) {
-  // A module first: the call operator of torch::nn::Sequential's holder does
-  // not compile.
+  // A module is tried first: the call operator of torch::nn::Sequential's
+  // holder does not compile.
   if constexpr (requires { function->forward(values...); }) {
     return function->forward(values...);
   } else if constexpr (std::is_invocable_v<Function&, const Values&...>) {
@@ -56,19 +56,20 @@ inline constexpr bool is_array_ref<c10::ArrayRef<T>> = true;
 
 } // namespace detail
 
-/// `function(inputs…)`, keeping only the inputs: what the function computes on
-/// the way is thrown away and computed again in backward, with the same random
-/// numbers and autocast. Less memory for about a third more computation.
+/// Calls `function(inputs…)` and keeps only the inputs. What the function
+/// computes on the way is thrown away and computed again in backward, with the
+/// same random numbers and autocast. This takes less memory for about a third
+/// more computation.
 ///
 ///   x = cairn::checkpoint(block, x, mask);
 ///   auto [y, z] = cairn::checkpoint([&](const Tensor& x) { … }, x);
 ///
 /// The function is anything that can be called, or a module by its holder or
-/// pointer; it is kept until backward is over and must do the same again. Its
+/// pointer. It is kept until backward is over and must do the same again. Its
 /// result is tensors, in any nesting of tuple, pair, vector, array, optional.
-/// Inputs are tensors, such nestings, or other values, which are copied.
-/// Tensors with a history have to be inputs rather than captured. All
-/// floating-point outputs require grad. Without grad mode it is a plain call.
+/// Inputs are tensors, such nestings of tensors, or other values, which are
+/// copied. Tensors with a history must be inputs, not captured. All
+/// floating-point outputs require grad. Without grad mode this is a plain call.
 template <typename Function, typename... Inputs>
 auto checkpoint(
     const CheckpointOptions& options,
@@ -107,7 +108,8 @@ auto checkpoint(
   if (!at::GradMode::is_enabled()) {
     return (*call)(tensors);
   }
-  // The call outlives forward, the tensors are kept elsewhere.
+  // The call outlives forward, so it must not keep the tensors: they are kept
+  // elsewhere.
   for_each_tensor(call->values, [](at::Tensor& t) { t = at::Tensor(); });
 
   std::optional<Result> result;

@@ -14,27 +14,27 @@ namespace cairn::nn {
 
 class ActivationBuffer;
 
-/// How checkpoint() keeps its inputs from forward to backward. As it stands it
-/// keeps them where they are, by reference; the rest says otherwise for
-/// floating-point activations. Integers and leaves that require grad, which
-/// live on anyway, are always kept by reference.
+/// How checkpoint() keeps its inputs from forward to backward. By default it
+/// keeps them where they are, by reference; the options change that for
+/// floating-point activations. Integers, and leaves that require grad and live
+/// on anyway, are always kept by reference.
 struct CheckpointOptions {
-  /// They rest in CPU memory, pinned and copied beside the computation when
-  /// they come from a GPU.
+  /// True: inputs rest in CPU memory. Those from a GPU are in pinned memory and
+  /// are copied beside the computation.
   bool on_cpu = false;
-  /// Every rank of this group has the same inputs and makes the same calls:
-  /// each keeps its part of them, and backward gathers the parts.
+  /// Group whose ranks all have the same inputs and make the same calls. Each
+  /// rank keeps its part of the inputs, and backward gathers the parts.
   std::optional<distributed::ProcessGroup> partition_over{};
-  /// Room reserved at once for what is copied; see from().
+  /// Memory reserved at once for what is copied; see from().
   std::shared_ptr<ActivationBuffer> buffer{};
-  /// Wait for the GPU at the beginning and the end of both passes.
+  /// True: wait for the GPU at the beginning and the end of both passes.
   bool synchronize = false;
-  /// Log how long both passes took, which waits for the GPU as well.
+  /// Logs how long both passes took, which waits for the GPU as well.
   std::optional<Logger> profile{};
 
-  /// What `activation_checkpointing` of a DeepSpeed configuration asks for.
-  /// Throws ConfigError for keys that could have no effect. Copies share one
-  /// buffer; make one set of options for a model and pass it everywhere.
+  /// Options that `activation_checkpointing` of a DeepSpeed configuration asks
+  /// for. Throws ConfigError for keys that could have no effect. Copies share
+  /// one buffer, so make one set of options for a model and pass it everywhere.
   static CheckpointOptions from(
       const config::ActivationCheckpointingConfig& config,
       const distributed::ProcessGroup& tensor_parallel,

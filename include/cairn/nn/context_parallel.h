@@ -5,22 +5,23 @@
 
 #include <cstdint>
 
-// Ranks that share one sequence: each has some of its tokens.
+// Context parallelism: ranks share one sequence, and each has some of its
+// tokens.
 
 namespace cairn::nn {
 
-/// How a token sees those that other ranks have.
+/// How a token sees the tokens of other ranks.
 enum class ContextKind {
   /// Keys and values go round the ranks. A rank has an early and a late piece
-  /// of the sequence, so that all have as much to do.
+  /// of the sequence, so that all ranks have the same amount of work.
   ring,
-  /// Around attention, tokens are exchanged for heads: a rank then has some
-  /// heads of all tokens. Its own tokens lie in a row.
+  /// Tokens are exchanged for heads around attention: within it a rank has some
+  /// heads of all tokens. The tokens of a rank are contiguous.
   ulysses
 };
 
 struct ContextParallel {
-  distributed::ProcessGroup group{}; ///< of one: nothing is shared
+  distributed::ProcessGroup group{}; ///< group of one: nothing is shared
   ContextKind kind = ContextKind::ring;
 
   bool is_on() const { return group.size() > 1; }
@@ -32,8 +33,9 @@ at::Tensor own_sequence(
     const at::Tensor& whole,
     const ContextParallel& context);
 
-/// Causal attention of this rank's tokens to all that come before them, on any
-/// rank: shapes as for attend(). Throws ConfigError for what cannot be shared.
+/// Causal attention of this rank's tokens to all tokens before them, on any
+/// rank. Shapes are those of attend(). Throws ConfigError for attention that
+/// cannot be shared.
 at::Tensor attend_in_context(
     const at::Tensor& query,
     const at::Tensor& key,
@@ -42,8 +44,8 @@ at::Tensor attend_in_context(
     double dropout,
     const ContextParallel& context);
 
-/// Throws ConfigError unless heads of a rank can be shared by these ranks; the
-/// ring can do with any.
+/// Throws ConfigError unless these ranks can share the heads of a tensor
+/// parallel rank. The ring takes any number of heads.
 void check_heads(
     std::int64_t heads,
     std::int64_t key_value_heads,

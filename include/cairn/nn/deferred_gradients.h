@@ -10,8 +10,8 @@
 
 namespace cairn::nn {
 
-/// Gradients of weights that backward has put off, to be computed later: what
-/// the gradients of the inputs need is then over sooner.
+/// Gradients of weights that backward has put off, to be computed later. The
+/// gradients of the inputs are then ready sooner.
 ///
 ///   auto later = std::make_shared<DeferredGradients>();
 ///   {
@@ -21,49 +21,51 @@ namespace cairn::nn {
 ///   loss.backward();  // gradients of x, norms, biases…
 ///   later->run();     // of the weights of this library's linear layers
 ///
-/// The linear layers of this library put theirs off; whatever else a model has
-/// gets its gradients in backward, as always.
+/// Only the linear layers of this library put their gradients off; everything
+/// else in a model gets its gradients in backward, as always.
 class DeferredGradients {
  public:
   using Compute = std::function<std::vector<at::Tensor>()>;
 
-  /// `weights` get what `compute` returns, one for each. For functions of
-  /// autograd, in their backward.
+  /// Puts off the gradients of `weights`, which `compute` will return, one for
+  /// each. Called by autograd functions in their backward.
   void add(const std::vector<at::Tensor>& weights, Compute compute);
 
-  /// Computes what has been put off so far, in that order, and adds each to the
-  /// gradients of its weight, with whatever hooks there are. Forgets what it
-  /// keeps for that as it goes.
+  /// Computes what has been put off so far, in that order, and adds each
+  /// gradient to that of its weight, with whatever hooks there are. Frees what
+  /// it keeps for that as it goes.
   void run();
 
   bool empty() const;
 
-  /// Whether the gradient of such a weight can be put off: a parameter, or one
-  /// in the type of autocast. What other operators have made of parameters may
-  /// no longer know how when backward is over.
+  /// True when the gradient of this weight can be put off: the weight is a
+  /// parameter, or a parameter cast to the type of autocast. For what other
+  /// operators have made of parameters, the graph may be gone when backward is
+  /// over.
   static bool takes(const at::Tensor& weight);
 
  private:
   struct Item {
-    std::vector<torch::autograd::Edge> weights; ///< not their values
+    /// Edges to the weights, not their values.
+    std::vector<torch::autograd::Edge> weights;
     Compute compute;
   };
   mutable std::mutex mutex_; ///< backward may run on threads of its own
   std::vector<Item> items_;
 };
 
-/// Forward passes of this thread put the gradients of their weights off, as
-/// long as the scope lasts. Activation checkpoints do as their first forward
-/// did.
+/// Makes forward passes of this thread put off the gradients of their weights,
+/// for as long as the scope lasts. Activation checkpoints do what their first
+/// forward did.
 class [[nodiscard]] DeferWeightGradients {
  public:
-  /// Null: nothing is put off.
+  /// `later` may be null: nothing is put off.
   explicit DeferWeightGradients(std::shared_ptr<DeferredGradients> later);
   ~DeferWeightGradients();
   DeferWeightGradients(const DeferWeightGradients&) = delete;
   DeferWeightGradients& operator=(const DeferWeightGradients&) = delete;
 
-  /// Of the innermost scope; null: none.
+  /// The gradients of the innermost scope; null without one.
   static const std::shared_ptr<DeferredGradients>& current();
 
  private:

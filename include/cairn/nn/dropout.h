@@ -6,10 +6,11 @@
 
 namespace cairn::nn {
 
-/// Within the scope the device's default generator draws other numbers on every
-/// rank of the group; afterwards all ranks go on alike. What the ranks draw is
-/// a function of where the generator stood, so that activations which are
-/// computed again come out the same. A group of one is left alone.
+/// Makes the device's default generator draw other numbers on every rank of the
+/// group, within the scope. Afterwards all ranks continue with the same
+/// numbers. What a rank draws is a function of the generator's state before the
+/// scope, so activations that are computed again come out the same. A group of
+/// one is left alone.
 ///
 /// All ranks of a tensor parallel group start from the same seed.
 class [[nodiscard]] RankRandom {
@@ -21,14 +22,15 @@ class [[nodiscard]] RankRandom {
 
  private:
   at::Generator generator_;
-  at::Tensor after_; ///< the state to go on from
+  at::Tensor after_; ///< state to continue from
 };
 
-/// What a rank has of a tensor: all, like the others, or a part of its own.
+/// What a rank holds of a tensor: all of it, like the other ranks, or a part of
+/// its own.
 enum class Held { replicated, split };
 
-/// Zeroes elements with that probability while training, the same ones on every
-/// rank unless each holds a part of its own.
+/// Zeroes elements with that probability while training. They are the same on
+/// every rank unless each rank holds a part of its own.
 at::Tensor dropout(
     const at::Tensor& x,
     double probability,

@@ -8,32 +8,32 @@
 namespace cairn::nn {
 
 /// Many MLPs of one shape. Their weights are stacked, [experts, out, in], so
-/// that all of them are one product of batches of matrices. The expert group
-/// shares the experts out; its ranks send each other what is for theirs. A
-/// tensor parallel group has a part of each.
+/// that all of them are one batched matrix product. The ranks of the expert
+/// group have some experts each and send each other the tokens for these. The
+/// ranks of a tensor parallel group have a part of each expert.
 ///
-/// Parameters are "up.weight", "up.bias" and so on, as an Mlp's.
+/// The parameters are called "up.weight", "up.bias" and so on, as in an Mlp.
 class Experts : public Layer {
  public:
   Experts(
       const LayerContext& context,
       const MlpOptions& options,
       std::int64_t experts);
-  /// [experts, slots, hidden] to the same: slots of the same number on every
-  /// rank of the expert group.
+  /// Maps [experts, slots, hidden] to the same shape. The number of slots is
+  /// the same on every rank of the expert group.
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
-  /// One of the products of all experts.
+  /// One product of all experts.
   class Product : public Layer {
    public:
-    enum class Cut { out, in }; ///< what tensor parallel ranks have a part of
+    enum class Cut { out, in }; ///< dimension that tensor parallel ranks cut
     Product(
         const LayerContext& context,
         std::int64_t experts,
         const LinearOptions& options,
         Cut cut);
-    /// [experts here, tokens, in] to [experts here, tokens, out]
+    /// Maps [experts here, tokens, in] to [experts here, tokens, out].
     at::Tensor forward(const at::Tensor& x) const;
 
    private:
@@ -44,7 +44,7 @@ class Experts : public Layer {
 
   distributed::ProcessGroup group_;
   distributed::ProcessGroup expert_group_;
-  Activation activation_;
+  model::ActivationKind activation_;
   std::shared_ptr<Product> gate_; ///< null: not gated
   std::shared_ptr<Product> up_;
   std::shared_ptr<Product> down_;

@@ -15,34 +15,39 @@
 
 namespace cairn::nn {
 
-/// What every layer is built with. Layers know no mesh: with a group of one
-/// they are ordinary layers.
+/// What every layer is built with. Layers do not know the mesh: with a group of
+/// one they are ordinary layers.
 ///
-/// Activations are [batch, sequence, hidden]. Where the sequence is split each
-/// rank has [batch, sequence / ranks, hidden] between the parallel parts: its
-/// share, in a row, of all the batch's tokens. So tokens are gathered and
-/// scattered without a copy.
+/// Activations are [batch, sequence, hidden]. Where the sequence is split, each
+/// rank has [batch, sequence / ranks, hidden] between the parallel parts: a
+/// contiguous share of all tokens of the batch. Tokens are therefore gathered
+/// and scattered without a copy.
 struct LayerContext {
-  distributed::ProcessGroup group{};        ///< that shares the layer
-  distributed::ProcessGroup expert_group{}; ///< that shares out its experts
+  distributed::ProcessGroup group{}; ///< ranks that share the layer
+  /// Ranks that share out its experts.
+  distributed::ProcessGroup expert_group{};
   bool sequence_parallel = false;
-  /// Ranks that have a part of every sequence each; `group` then shares that.
+  /// Ranks that have a part of every sequence each; `group` then shares that
+  /// part.
   ContextParallel sequence{};
   at::ScalarType dtype = at::kFloat;
   at::Device device = at::kCPU;
-  /// None: parameters are left unset, for weights that are loaded.
+  /// How parameters law. Unset: they are not filled, because weights will be
+  /// loaded.
   std::optional<InitialWeights> initial = InitialWeights{};
-  std::string path{}; ///< of the layer in the whole model: "layers.3.mlp"
+  std::string path{}; ///< path in the whole model: "layers.3.mlp"
 
   LayerContext in(std::string_view child) const;
   bool splits_tokens() const { return sequence_parallel && group.size() > 1; }
 };
 
-/// Of a parameter, whether this rank's gradient is all of it.
+/// What this rank's gradient of a parameter is.
 enum class Gradient {
+  /// The whole gradient.
   complete,
-  of_own_tokens, ///< a part, where the sequence is split
-  of_experts     ///< all that the ranks of the expert group have for it
+  of_own_tokens, ///< a part of it, where the sequence is split
+  /// Everything that the ranks of the expert group contribute to it.
+  of_experts
 };
 
 /// A module that knows which slices of its parameters it holds.
@@ -63,7 +68,7 @@ class Layer : public torch::nn::Module, public HoldsSlices {
       const LayerContext& context,
       const std::string& name,
       const SlicedShape& shape,
-      StartValue start,
+      model::InitialLaw law,
       Gradient gradient = Gradient::complete);
 
  private:

@@ -12,14 +12,14 @@ struct LinearOptions {
   bool bias = true;
 };
 
-/// Each rank has a part of the outputs.
+/// A linear layer of which each rank has a part of the outputs.
 class ColumnLinear : public Layer {
  public:
   ColumnLinear(const LayerContext& context, const LinearOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
 
   const at::Tensor& weight() const { return weight_; }
-  const at::Tensor& bias() const { return bias_; } ///< undefined: none
+  const at::Tensor& bias() const { return bias_; } ///< undefined without bias
 
  private:
   distributed::ProcessGroup group_;
@@ -28,7 +28,8 @@ class ColumnLinear : public Layer {
   at::Tensor bias_;
 };
 
-/// Each rank has a part of the inputs, and all get the sum.
+/// A linear layer of which each rank has a part of the inputs. All ranks get
+/// the sum.
 class RowLinear : public Layer {
  public:
   RowLinear(const LayerContext& context, const LinearOptions& options);
@@ -41,7 +42,7 @@ class RowLinear : public Layer {
   at::Tensor bias_;
 };
 
-/// The same on every rank, for inputs that are.
+/// A linear layer that is the same on every rank, for inputs that are.
 class Linear : public Layer {
  public:
   Linear(const LayerContext& context, const LinearOptions& options);

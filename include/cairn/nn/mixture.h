@@ -13,22 +13,24 @@ namespace cairn::nn {
 struct MixtureOptions {
   MlpOptions expert{};
   std::int64_t experts = 0;
-  RoutingOptions routing{};        ///< in training
-  double eval_capacity_factor = 1; ///< in evaluation, where nothing is drawn
-  /// In training the router sees every number times one between 1 - this and
-  /// 1 + this ("Jitter").
+  RoutingOptions routing{}; ///< used in training
+  /// Capacity factor in evaluation, where nothing is drawn at random.
+  double eval_capacity_factor = 1;
+  /// Noise in training ("Jitter"): every number that the router sees is
+  /// multiplied by a random one between 1 - jitter and 1 + jitter.
   double jitter = 0;
-  /// An MLP for every token beside the experts; how much each counts is learnt
-  /// (Residual MoE).
+  /// True: every token also passes an MLP beside the experts. How much each
+  /// counts is learnt (Residual MoE).
   bool residual = false;
 };
 
-/// A mixture of experts in place of an Mlp: a router gives each token to one or
-/// two experts, and what they answer is added up by the router's weights. A
-/// token that was dropped gets zeros.
+/// A mixture of experts in place of an Mlp. A router gives each token to one or
+/// two experts, and their answers are added up by the router's weights. A token
+/// that was dropped gets zeros.
 ///
-/// Parameters: "router.weight"; "experts.…" as Experts has them; with
-/// `residual` "residual.…" of an Mlp, and "coefficient.weight" and ".bias".
+/// Parameters are "router.weight" and "experts.…" as in Experts; with
+/// `residual` also "residual.…" as in an Mlp, "coefficient.weight" and
+/// "coefficient.bias".
 class Mixture : public Layer {
  public:
   Mixture(const LayerContext& context, const MixtureOptions& options);
@@ -50,7 +52,7 @@ class Mixture : public Layer {
   std::shared_ptr<Linear> router_;
   std::shared_ptr<Experts> experts_;
   std::shared_ptr<Mlp> residual_;       ///< may be null
-  std::shared_ptr<Linear> coefficient_; ///< likewise
+  std::shared_ptr<Linear> coefficient_; ///< null without `residual_`
 };
 
 } // namespace cairn::nn

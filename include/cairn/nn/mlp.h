@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cairn/model/description.h>
 #include <cairn/nn/linear.h>
 
 #include <cstdint>
@@ -7,20 +8,18 @@
 
 namespace cairn::nn {
 
-enum class Activation { gelu, gelu_tanh, relu, silu };
+at::Tensor activate(const at::Tensor& x, model::ActivationKind activation);
 
-at::Tensor activate(const at::Tensor& x, Activation activation);
-
-/// activation(gate) * up, as in SwiGLU.
+/// Computes activation(gate) * up, as in SwiGLU.
 at::Tensor activate_gated(
     const at::Tensor& gate,
     const at::Tensor& up,
-    Activation activation);
+    model::ActivationKind activation);
 
 struct MlpOptions {
   std::int64_t hidden = 0;
   std::int64_t ffn = 0;
-  Activation activation = Activation::gelu;
+  model::ActivationKind activation = model::ActivationKind::gelu;
   bool gated = false;
   bool bias = true;
 };
@@ -33,7 +32,7 @@ class Mlp : public Layer {
  private:
   distributed::ProcessGroup group_;
   bool split_tokens_;
-  Activation activation_;
+  model::ActivationKind activation_;
   std::shared_ptr<ColumnLinear> gate_; ///< null: not gated
   std::shared_ptr<ColumnLinear> up_;
   std::shared_ptr<RowLinear> down_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cairn/model/description.h>
 #include <cairn/nn/layer.h>
 
 #include <cstdint>
@@ -7,17 +8,15 @@
 
 namespace cairn::nn {
 
-enum class NormKind { layer_norm, rms_norm };
-
 struct NormOptions {
-  NormKind kind = NormKind::layer_norm;
+  model::NormKind kind = model::NormKind::layer_norm;
   double epsilon = 1e-5;
 };
 
-/// Over the last dimension. The parameters are the same on every rank.
+/// A norm over the last dimension. The parameters are the same on every rank.
 class Norm : public Layer {
  public:
-  /// `gradient`: whether each rank puts in its own tokens only.
+  /// `gradient` says whether each rank contributes only its own tokens.
   Norm(
       const LayerContext& context,
       std::int64_t size,
@@ -31,7 +30,7 @@ class Norm : public Layer {
   at::Tensor bias_; ///< undefined for rms_norm
 };
 
-/// x + branch, and its norm.
+/// Returns x + branch, and the norm of it.
 std::pair<at::Tensor, at::Tensor> add_and_normalize(
     const at::Tensor& x,
     const at::Tensor& branch,

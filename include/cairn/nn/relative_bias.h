@@ -9,25 +9,25 @@ namespace cairn::nn {
 struct RelativeBiasOptions {
   std::int64_t heads = 0;
   std::int64_t buckets = 32;
-  std::int64_t distance = 128; ///< from here on all is one bucket
+  std::int64_t distance = 128; ///< from here on all distances are one bucket
   bool bidirectional = true;
 };
 
-/// What each head adds to its scores, [1, heads, queries, keys], from the
-/// weights, [buckets, heads].
+/// What each head adds to its scores, [1, heads, queries, keys]. The weights
+/// are [buckets, heads].
 at::Tensor relative_bias(
     const at::Tensor& weight,
     std::int64_t queries,
     std::int64_t keys,
     const RelativeBiasOptions& options);
 
-/// T5's positions: what each head adds to its scores by how far a key is from
-/// the query. Each rank has its heads.
+/// T5's positions: each head adds a learnt value to its scores, by the distance
+/// of a key from the query. Each rank has its own heads.
 class RelativeBias : public Layer {
  public:
   RelativeBias(const LayerContext& context, const RelativeBiasOptions& options);
 
-  /// [1, heads of this rank, queries, keys]
+  /// Returns [1, heads of this rank, queries, keys].
   at::Tensor forward(std::int64_t queries, std::int64_t keys) const;
   const at::Tensor& weight() const { return weight_; }
 
@@ -36,7 +36,7 @@ class RelativeBias : public Layer {
   at::Tensor weight_; ///< [buckets, heads of this rank]
 };
 
-/// The bucket of every (query, key), as in T5's original code: [queries, keys].
+/// The bucket of every (query, key) as in T5's original code, [queries, keys].
 at::Tensor relative_buckets(
     std::int64_t queries,
     std::int64_t keys,

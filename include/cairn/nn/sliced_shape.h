@@ -15,15 +15,15 @@ struct SlicedShape {
   std::vector<std::int64_t> local;
 
   static SlicedShape all_of(std::vector<std::int64_t> whole);
-  /// An equal share of `dim` for each rank. Throws ConfigError, naming `what`,
-  /// where it does not divide.
+  /// Gives each rank an equal share of `dim`. Throws ConfigError, naming
+  /// `what`, where `dim` does not divide.
   static SlicedShape cut(
       std::vector<std::int64_t> whole,
       std::size_t dim,
       const distributed::ProcessGroup& group,
       const std::string& what);
-  /// Shares of the first dimension once it is padded to `padded` rows: of the
-  /// last ranks' some or all are padding.
+  /// Gives each rank a share of the first dimension, padded to `padded` rows.
+  /// The shares of the last ranks may be padding, in part or wholly.
   static SlicedShape cut_padded(
       std::vector<std::int64_t> whole,
       std::int64_t padded,

@@ -11,42 +11,42 @@ namespace cairn::nn {
 
 using distributed::ProcessGroup;
 
-/// The sum over the group, in place of `x`, which nothing else may have kept.
-/// The gradient is already the same on every rank.
+/// Sums `x` over the group, in place: nothing else may have kept `x`. The
+/// gradient is already the same on every rank.
 at::Tensor reduce_from_group(const at::Tensor& x, const ProcessGroup& group);
 
-/// `x`, which is the same on every rank. The gradient is summed over the group.
+/// Returns `x`, which is the same on every rank. The gradient is summed over
+/// the group.
 at::Tensor copy_to_group(const at::Tensor& x, const ProcessGroup& group);
 
-/// The sum over the group, of which each rank keeps its tokens: [batch,
-/// sequence, hidden] to [batch, sequence / ranks, hidden]. The gradient is
-/// gathered.
+/// Sums `x` over the group; each rank keeps its tokens: [batch, sequence,
+/// hidden] to [batch, sequence / ranks, hidden]. The gradient is gathered.
 at::Tensor scatter_tokens(const at::Tensor& x, const ProcessGroup& group);
 
-/// The other way round, for what every rank then computes alike: of the
-/// gradient each rank takes its tokens' part.
+/// Gathers the tokens of all ranks, for what every rank then computes alike.
+/// Each rank takes the gradient of its own tokens.
 at::Tensor gather_tokens(const at::Tensor& x, const ProcessGroup& group);
 
-/// Back from that: each rank keeps its tokens of what all computed alike. The
-/// gradient is gathered.
+/// The reverse of gather_tokens(): each rank keeps its own tokens of what all
+/// ranks computed alike. The gradient is gathered.
 at::Tensor keep_own_tokens(const at::Tensor& x, const ProcessGroup& group);
 
-/// Part r of the first dimension goes to rank r; the parts that arrive are
-/// joined. The gradient goes back the same way.
+/// Sends part r of the first dimension to rank r and joins the parts that
+/// arrive. The gradient goes back the same way.
 at::Tensor exchange(const at::Tensor& x, const ProcessGroup& group);
 
-/// Joins what the ranks have along the last dimension; of the gradient each
-/// takes its part.
+/// Joins the ranks' parts along the last dimension. Each rank takes its part of
+/// the gradient.
 at::Tensor gather_columns(const at::Tensor& x, const ProcessGroup& group);
 
-/// This rank's share of [batch, sequence] integers: [batch, sequence / ranks].
+/// This rank's share of [batch, sequence] integers, [batch, sequence / ranks].
 at::Tensor own_tokens(const at::Tensor& ids, const ProcessGroup& group);
 
-/// x times each weight's transpose plus its bias, where the group has the
-/// weights' rows in parts; biases may all be undefined. With `split_tokens`
-/// the tokens of `x` are gathered first. The sum of the input's gradient over
-/// the group runs beside the products for the weights' gradients, once for all
-/// weights.
+/// Computes x times each weight's transpose plus its bias, where each rank of
+/// the group has some of the weights' rows. The biases may all be undefined.
+/// With `split_tokens` the tokens of `x` are gathered first. The sum of the
+/// input's gradient over the group, one for all weights, runs beside the
+/// products for the weights' gradients.
 std::vector<at::Tensor> column_linear(
     const at::Tensor& x,
     const std::vector<at::Tensor>& weights,
@@ -54,8 +54,8 @@ std::vector<at::Tensor> column_linear(
     const ProcessGroup& group,
     bool split_tokens);
 
-/// x times the weight's transpose plus bias, where the group has the weight's
-/// columns, and the columns of `x`, in parts.
+/// Computes x times the weight's transpose plus bias, where each rank of the
+/// group has some of the weight's columns and the same columns of `x`.
 at::Tensor row_linear(
     const at::Tensor& x,
     const at::Tensor& weight,

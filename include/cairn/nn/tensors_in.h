@@ -12,8 +12,8 @@
 
 namespace cairn::nn {
 
-/// Whether tensors are seen in values of this type: a tensor, or any nesting of
-/// optional, vector, array, pair and tuple with tensors in it.
+/// True for types in whose values tensors are found: a tensor, or any nesting
+/// of optional, vector, array, pair and tuple with tensors in it.
 template <typename T>
 inline constexpr bool holds_tensors = false;
 template <>
@@ -31,14 +31,14 @@ template <typename... T>
 inline constexpr bool holds_tensors<std::tuple<T...>> =
     (holds_tensors<T> || ...);
 
-/// Calls `visit(at::Tensor&)` for every tensor in `value`, in order. Undefined
-/// ones count.
+/// Calls `visit(at::Tensor&)` for every tensor in `value`, in order, undefined
+/// ones included.
 template <typename T, typename Visit>
 void for_each_tensor(T& value, Visit&& visit) {
   if constexpr (std::is_same_v<T, at::Tensor>) {
     visit(value);
   } else if constexpr (!holds_tensors<T>) {
-    // Nothing to see.
+    // There are no tensors in this type.
   } else if constexpr (requires { std::tuple_size<T>::value; }) {
     std::apply(
         [&](auto&... each) { (for_each_tensor(each, visit), ...); },
@@ -54,6 +54,7 @@ void for_each_tensor(T& value, Visit&& visit) {
   }
 }
 
+/// The tensors in `value`, in order.
 template <typename T>
 std::vector<at::Tensor> tensors_in(T& value) {
   std::vector<at::Tensor> tensors;
@@ -61,7 +62,7 @@ std::vector<at::Tensor> tensors_in(T& value) {
   return tensors;
 }
 
-/// Puts `tensors`, as many as tensors_in() gave, in their places.
+/// Replaces the tensors in `value` by `tensors`, as many as tensors_in() gave.
 template <typename T>
 void replace_tensors(T& value, const std::vector<at::Tensor>& tensors) {
   std::size_t next = 0;

@@ -6,22 +6,22 @@
 
 namespace cairn::nn {
 
-/// The rows of an embedding or columns of logits that a rank has, the last of
-/// which may be padding.
+/// The rows of an embedding, or columns of logits, that a rank has. The last
+/// ones may be padding.
 struct VocabularyPart {
   std::int64_t begin = 0;
-  std::int64_t rows = 0; ///< with padding
-  std::int64_t used = 0; ///< without
+  std::int64_t rows = 0; ///< padding included
+  std::int64_t used = 0; ///< without padding
 
   static VocabularyPart of(const SlicedShape& shape);
 };
 
 struct VocabularyOptions {
   std::int64_t size = 0;
-  std::int64_t padded = 0; ///< at least; rounded up to divide by the ranks
+  std::int64_t padded = 0; ///< least size; rounded up to divide by the ranks
 
-  /// How a parameter with one row (of `columns`, or one value) for each word is
-  /// shared.
+  /// How the ranks share a parameter with one row for each word. A row has
+  /// `columns` values, or one without it.
   SlicedShape shape(
       const distributed::ProcessGroup& group,
       std::optional<std::int64_t> columns) const;
@@ -34,8 +34,8 @@ class VocabularyEmbedding : public Layer {
       const LayerContext& context,
       const VocabularyOptions& vocabulary,
       std::int64_t hidden);
-  /// [batch, sequence] to [batch, sequence, hidden], or a part of the tokens
-  /// where the sequence is split.
+  /// Maps [batch, sequence] to [batch, sequence, hidden], or to this rank's
+  /// part of the tokens where the sequence is split.
   at::Tensor forward(const at::Tensor& tokens) const;
 
   const at::Tensor& weight() const { return weight_; }

@@ -4,10 +4,10 @@
 
 namespace cairn::optim {
 
-/// What one training step takes.
+/// Samples of one training step.
 struct BatchSize {
-  std::int64_t global = 0;  ///< as the schedule says
-  std::int64_t running = 0; ///< what the ranks can share evenly of it
+  std::int64_t global = 0;  ///< what the schedule says
+  std::int64_t running = 0; ///< the part of it that the ranks can share evenly
   std::int64_t microbatches = 0;
 
   bool operator==(const BatchSize&) const = default;
@@ -20,10 +20,11 @@ struct BatchShare {
 
   /// Samples of one microbatch on all ranks. Throws ConfigError.
   std::int64_t per_microbatch() const;
-  /// Throws ConfigError where `global` does not divide evenly.
+  /// The batch of exactly `global` samples. Throws ConfigError where `global`
+  /// does not divide evenly.
   BatchSize whole(std::int64_t global) const;
-  /// As much of `global` as divides evenly: nothing, where it is smaller than
-  /// one microbatch.
+  /// The batch of as much of `global` as divides evenly: nothing where `global`
+  /// is smaller than one microbatch.
   BatchSize rounded_down(std::int64_t global) const;
 };
 

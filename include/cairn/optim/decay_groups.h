@@ -17,7 +17,7 @@ struct NamedShape {
   std::vector<std::int64_t> shape;
 };
 
-/// Which parameters a group takes, and what it changes for them.
+/// Says which parameters a group takes, and what it changes for them.
 struct GroupRule {
   std::string name; ///< for people: "no-decay"
   std::function<bool(const NamedShape&)> takes;
@@ -30,14 +30,15 @@ struct ParameterGroup {
   std::vector<std::size_t> members; ///< ascending positions
 };
 
-/// Every parameter goes to the first rule that takes it, or to the group
-/// "default", which comes first. Groups without members are left out.
+/// Groups parameters. Every parameter goes to the first rule that takes it, or
+/// to the group "default", which comes first. Groups without members are left
+/// out.
 std::vector<ParameterGroup> group_parameters(
     std::span<const NamedShape> parameters,
     const GroupValues& values,
     std::span<const GroupRule> rules);
 
-/// Megatron's: no weight decay on biases and one-dimensional parameters.
+/// Megatron's rule: no weight decay on biases and one-dimensional parameters.
 GroupRule no_decay_rule();
 
 } // namespace cairn::optim

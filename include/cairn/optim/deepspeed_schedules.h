@@ -8,7 +8,7 @@
 
 namespace cairn::optim {
 
-/// A number for all groups, or one for each.
+/// One number for all groups, or one for each.
 using PerGroup = std::vector<double>;
 
 enum class WarmupShape { log, linear };
@@ -18,17 +18,17 @@ struct Warmup {
   WarmupShape shape = WarmupShape::log;
 };
 
-// Each of these is made for as many groups as `group_lrs` names. With
+// Each of these schedules is made for as many groups as `group_lrs` has. With
 // `last_batch_iteration` k, at(n) is what at(k + 1 + n) would be without it,
-// and at(0) leaves the groups as they are. All throw ConfigError.
+// and at(0) leaves the groups as they are. All functions throw ConfigError.
 
 struct WarmupLrOptions {
   PerGroup min_lr{0.0};
-  PerGroup max_lr{}; ///< empty: the groups' own
+  PerGroup max_lr{}; ///< empty: the groups' own learning rates
   Warmup warmup{};
   std::int64_t last_batch_iteration = -1;
 };
-/// From min_lr to max_lr, and stays there.
+/// Rises from min_lr to max_lr and stays there.
 std::unique_ptr<Schedule> warmup_lr(
     const WarmupLrOptions& options,
     std::span<const double> group_lrs);
@@ -40,7 +40,8 @@ struct WarmupDecayLrOptions {
   Warmup warmup{};
   std::int64_t last_batch_iteration = -1;
 };
-/// From min_lr to max_lr, then in a line down to min_lr at `total_steps`.
+/// Rises from min_lr to max_lr, then falls in a line to min_lr at
+/// `total_steps`.
 std::unique_ptr<Schedule> warmup_decay_lr(
     const WarmupDecayLrOptions& options,
     std::span<const double> group_lrs);
@@ -52,8 +53,8 @@ struct WarmupCosineLrOptions {
   Warmup warmup{};
   std::int64_t last_batch_iteration = -1;
 };
-/// From a part of the groups' learning rates to all of them, then half a
-/// cosine down to another part at `total_steps`.
+/// Rises from a part of the groups' learning rates to all of them, then falls
+/// in half a cosine to another part at `total_steps`.
 std::unique_ptr<Schedule> warmup_cosine_lr(
     const WarmupCosineLrOptions& options,
     std::span<const double> group_lrs);
@@ -63,7 +64,7 @@ struct OneCycleOptions {
   PerGroup max_lr{};
   double decay_lr_rate = 0;
   std::int64_t first_steps = 2000;
-  std::optional<std::int64_t> second_steps{}; ///< absent: as the first
+  std::optional<std::int64_t> second_steps{}; ///< unset: as `first_steps`
   std::int64_t first_stairs = 0;              ///< 0: smooth
   std::optional<std::int64_t> second_stairs{};
   std::int64_t decay_steps = 0; ///< 0: no decay
@@ -73,7 +74,8 @@ struct OneCycleOptions {
   double decay_momentum_rate = 0;
   std::int64_t last_batch_iteration = -1;
 };
-/// Up and down once, then decay; momentum (the first beta) the other way.
+/// Rises and falls once, then decays. Momentum (the first beta) goes the other
+/// way.
 std::unique_ptr<Schedule> one_cycle(
     const OneCycleOptions& options,
     std::span<const double> group_lrs);
@@ -85,7 +87,7 @@ struct LrRangeTestOptions {
   bool staircase = false;
   std::int64_t last_batch_iteration = -1;
 };
-/// Ever upwards, to see which learning rate breaks the training.
+/// Rises without end, to see which learning rate breaks the training.
 std::unique_ptr<Schedule> lr_range_test(
     const LrRangeTestOptions& options,
     std::span<const double> group_lrs);

@@ -5,8 +5,9 @@
 
 namespace cairn::optim {
 
-/// What may differ between parameter groups and, through a schedule, from step
-/// to step. A rule reads what its formula has and leaves the rest.
+/// Values that may differ between parameter groups and, through a schedule,
+/// from step to step. A rule reads those that its formula has and ignores the
+/// rest.
 struct GroupValues {
   double lr = 1e-3;
   double weight_decay = 0;
@@ -17,7 +18,7 @@ struct GroupValues {
   bool operator==(const GroupValues&) const = default;
 };
 
-/// Changes to a group's values; what is absent stays.
+/// Changes to a group's values; a value that is unset stays.
 struct GroupValuesPatch {
   std::optional<double> lr{};
   std::optional<double> weight_decay{};

@@ -12,7 +12,7 @@ enum class ScaleChange {
   none,
   raised,
   lowered,
-  tolerated,  ///< an overflow, but hysteresis is not used up
+  tolerated,  ///< an overflow, but hysteresis allows more of them
   at_minimum, ///< an overflow, and the scale cannot go lower
 };
 
@@ -23,10 +23,10 @@ struct StaticScale {
   bool operator==(const StaticScale&) const = default;
 };
 
-// The dynamic ones hold options first, then what a checkpoint keeps.
+// The dynamic scales hold their options first, then what a checkpoint keeps.
 
-/// DeepSpeed's, with ZeRO stages 1 to 3. The first growth comes a step late
-/// (window + 1 clean steps), as theirs does.
+/// DeepSpeed's scale with ZeRO stages 1 to 3. The first growth comes a step
+/// late (window + 1 clean steps), as DeepSpeed's does.
 struct ZeroScale {
   std::int64_t window = 1000;
   std::int64_t full_hysteresis = 2;
@@ -42,7 +42,7 @@ struct ZeroScale {
   bool operator==(const ZeroScale&) const = default;
 };
 
-/// DeepSpeed's with stage 0: no hysteresis.
+/// DeepSpeed's scale with stage 0: no hysteresis.
 struct FusedScale {
   std::int64_t window = 1000;
   double minimum = 1;
@@ -55,7 +55,7 @@ struct FusedScale {
   bool operator==(const FusedScale&) const = default;
 };
 
-/// Megatron's: hysteresis comes back only with a growth.
+/// Megatron's scale: hysteresis comes back only with a growth.
 struct MegatronScale {
   float growth_factor = 2;
   float backoff_factor = 0.5;
@@ -71,7 +71,7 @@ struct MegatronScale {
   bool operator==(const MegatronScale&) const = default;
 };
 
-/// Apex's, for amp: no hysteresis, and an upper end.
+/// Apex's scale for amp: no hysteresis, and an upper limit.
 struct AmpScale {
   std::int64_t window = 2000;
   double minimum = 1;
@@ -84,9 +84,10 @@ struct AmpScale {
   bool operator==(const AmpScale&) const = default;
 };
 
-/// Keeps gradients inside fp16's range: multiply the loss by scale(), divide
-/// the gradients by it, and tell update() whether any was inf or nan (then
-/// the step must be skipped). A value: copy it, compare it, save its state().
+/// Keeps gradients inside fp16's range. Multiply the loss by scale(), divide
+/// the gradients by it, and tell update() whether any gradient was inf or nan
+/// (the step must then be skipped). A scaler can be copied and compared; save
+/// its state().
 ///
 ///   LossScaler scaler(ZeroScale{});
 ///   (loss * scaler.scale()).backward();
@@ -97,11 +98,11 @@ class LossScaler {
       std::variant<StaticScale, ZeroScale, FusedScale, MegatronScale, AmpScale>;
 
   explicit LossScaler(State state = StaticScale{}) : state_(state) {}
-  /// As DeepSpeed chooses by its `fp16` section and ZeRO stage; 1 where fp16
-  /// is off. Throws ConfigError.
+  /// The scaler that DeepSpeed chooses for its `fp16` section and ZeRO stage; a
+  /// scale of 1 where fp16 is off. Throws ConfigError.
   static LossScaler from(const config::Fp16Config& config, int zero_stage);
-  /// As Apex chooses by the settings of amp; bf16 has fp32's range and needs
-  /// no scale.
+  /// The scaler that Apex chooses for the settings of amp. bf16 has fp32's
+  /// range and needs no scale.
   static LossScaler from(const config::AmpConfig& config, bool in_fp16);
 
   double scale() const;

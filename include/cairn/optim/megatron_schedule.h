@@ -12,7 +12,7 @@ using config::LrDecayStyle;
 using config::WeightDecayStyle;
 using config::WsdDecayStyle;
 
-/// What one group has otherwise than the rest.
+/// Values in which one group differs from the rest.
 struct MegatronGroup {
   std::optional<double> max_lr{};
   std::optional<double> min_lr{};
@@ -25,25 +25,28 @@ struct MegatronScheduleOptions {
   double init_lr = 0; ///< where the warm-up starts
   double max_lr = 0;
   double min_lr = 0;
-  double warmup_samples = 0; ///< a fraction of the decay need not be whole
+  /// Not always whole: may be a fraction of the decay.
+  double warmup_samples = 0;
   std::int64_t decay_samples = 0;
   LrDecayStyle decay_style = LrDecayStyle::linear;
-  /// With LrDecayStyle::wsd: how long before the end the decay starts, and how.
+  /// Samples before the end at which the decay starts, with LrDecayStyle::wsd.
   std::optional<std::int64_t> wsd_decay_samples{};
+  /// Shape of that decay.
   WsdDecayStyle wsd_decay_style = WsdDecayStyle::exponential;
   double start_weight_decay = 0;
   double end_weight_decay = 0;
-  std::int64_t weight_decay_samples = 0; ///< until it reaches its end
+  /// Samples until the weight decay reaches `end_weight_decay`.
+  std::int64_t weight_decay_samples = 0;
   WeightDecayStyle weight_decay_style = WeightDecayStyle::constant;
 };
 
-/// From Megatron's flags, `global_batch_size` being the one after any ramp-up.
-/// Lengths in tokens count whole sequences. Throws ConfigError.
+/// Options from Megatron's flags; `global_batch_size` is the one after any
+/// ramp-up. Lengths in tokens count whole sequences. Throws ConfigError.
 MegatronScheduleOptions megatron_schedule_options(
     const config::Flags& flags,
     std::int64_t global_batch_size);
 
-/// `at` takes consumed samples. Throws ConfigError.
+/// Megatron's schedule, whose at() takes consumed samples. Throws ConfigError.
 std::unique_ptr<Schedule> megatron_schedule(
     const MegatronScheduleOptions& options,
     std::vector<MegatronGroup> groups);

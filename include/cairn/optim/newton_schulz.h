@@ -4,21 +4,21 @@
 
 namespace cairn::optim {
 
-/// Two orders of the same products: `gram` iterates on the small square matrix
-/// X Xt and touches the large one only at the start, once between and at the
-/// end, which is quicker where a matrix is far from square.
+/// Two orders of the same products. `gram` iterates on the small square matrix
+/// X Xt and touches the large one only at the start, once in the middle and at
+/// the end, which is faster where a matrix is far from square.
 enum class OrthogonalMethod { standard, gram };
 
 namespace newton_schulz_detail {
 
-// Keller Jordan's quintic. One step makes a + b s^2 + c s^4 times s of every
-// singular value s: steep at zero rather than exact at one, so that five steps
-// bring nearly all of them between 0.7 and 1.2.
+// Coefficients of Keller Jordan's quintic. One step multiplies every singular
+// value s by a + b s^2 + c s^4: steep at zero rather than exact at one, so that
+// five steps bring nearly all of them between 0.7 and 1.2.
 inline constexpr double a = 3.4445;
 inline constexpr double b = -4.7750;
 inline constexpr double c = 2.0315;
 
-/// With R = X Xt, a step goes from X to a X + Z X; this is Z.
+/// The Z of a step from X to a X + Z X, where R = X Xt.
 template <class Matrix>
 Matrix step_of(const Matrix& r) {
   return b * r + c * r.matmul(r);
@@ -35,7 +35,7 @@ Matrix standard(Matrix x) {
 
 template <class Matrix>
 Matrix gram(Matrix x) {
-  // Five steps in two goes: R is computed anew between them, because in 16
+  // Five steps in two rounds: R is computed anew between them, because in 16
   // bits the R that is carried along drifts.
   for (const int steps : {2, 3}) {
     Matrix r = x.matmul(x.t());
@@ -72,8 +72,8 @@ Matrix orthogonal(const Matrix& matrix, OrthogonalMethod method) {
   return tall ? Matrix(x.t()) : x;
 }
 
-/// The same in place, in fp32 on the CPU and on one thread: small matrices, and
-/// programs without libtorch.
+/// orthogonal() in place, in fp32 on one thread of the CPU: for small matrices,
+/// and for programs without libtorch.
 void orthogonalise(
     float* matrix,
     std::int64_t rows,

@@ -16,9 +16,9 @@ struct Rampup {
 
 class RampupBatchSize {
  public:
-  /// Without a ramp-up the batch is `global_batch_size` throughout. Where a
-  /// batch does not divide evenly, at() throws ConfigError, or takes the
-  /// largest part that does if `decrease_if_needed`.
+  /// Without a ramp-up the batch is always `global_batch_size`. Where a batch
+  /// does not divide evenly, at() throws ConfigError; with `decrease_if_needed`
+  /// it takes the largest part that divides.
   RampupBatchSize(
       std::optional<Rampup> rampup,
       std::int64_t global_batch_size,

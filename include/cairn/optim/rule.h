@@ -3,10 +3,12 @@
 #include <cairn/config/optimizer_config.h>
 #include <cairn/kernels/stretch.h>
 #include <cairn/optim/group_values.h>
+#include <cairn/optim/newton_schulz.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -17,13 +19,13 @@ using kernels::Stretch;
 
 struct StepValues {
   std::int64_t step = 1; ///< number of this update, from 1
-  /// Every gradient is multiplied by it first: unscaling, averaging and
+  /// Factor of every gradient before anything else: unscaling, averaging and
   /// clipping in one.
   double gradient_factor = 1;
 };
 
-/// Where a stretch lies: on the CPU, or on the GPU that `stream` (a
-/// cudaStream_t) belongs to.
+/// The device of a stretch: the CPU, or the GPU that `stream` (a cudaStream_t)
+/// belongs to.
 struct Place {
   bool cuda = false;
   void* stream = nullptr;
@@ -31,38 +33,97 @@ struct Place {
 
 /// How much of a parameter the formula must see at once.
 enum class Scope {
-  elementwise,     ///< nothing: update() takes any stretch
-  parameter_norms, ///< see lamb.h
-  whole_matrices,  ///< see muon.h
+  elementwise,     ///< one element: update() moves the weights
+  parameter_norms, ///< the norms of the whole parameter: LAMB
+  whole_matrices,  ///< the whole matrix, made orthogonal: Muon
 };
 
-/// The formula of an optimizer, on flat fp32 shards. It holds what is fixed
+/// A whole parameter, known once the direction of its step is.
+struct WholeParameter {
+  std::int64_t rows = 1; ///< first dimension
+  std::int64_t columns = 1;
+  /// Sums of squares; only for Scope::parameter_norms.
+  double weight_squares = 0;
+  double direction_squares = 0;
+};
+
+/// A step along a direction: weight -= decay * weight + step_size * direction.
+struct Descent {
+  double decay = 0;
+  double step_size = 0;
+};
+
+/// The formula of an optimizer, on flat fp32 shards. A rule holds what is fixed
 /// for a run and no state: the caller owns weights, states and step count.
 ///
 ///   const auto rule = make_rule(config);
 ///   auto values = default_values(config);
 ///   rule->update(stretch, values, {.step = 1}, {});
+///
+/// A rule of another scope than elementwise takes two passes, because it needs
+/// more of a parameter than a stretch, which may be spread over ranks:
+///
+///   rule->update(stretch, values, step, {}, direction);
+///   // the caller completes `whole` (norms), or makes the direction of the
+///   // whole matrix orthogonal, as scope() says
+///   rule->apply(stretch, direction, whole, values, step, {});
 class Rule {
  public:
   virtual ~Rule();
-  /// "adam", "lion", …
+  /// Name of the rule: "adam", "lion", …
   virtual std::string_view name() const = 0;
-  /// PyTorch's names of what is kept per element: `exp_avg`, …
+  /// PyTorch's names of the states that are kept per element: `exp_avg`, …
   virtual std::span<const std::string_view> state_names() const = 0;
-  /// How many of those a parameter needs: the first ones.
+  /// Number of those states that a parameter needs: the first ones.
   virtual std::size_t states_of(
       std::string_view /*name*/,
       std::span<const std::int64_t> /*shape*/) const {
     return state_names().size();
   }
-  /// What every state starts from.
+  /// Initial value of every state.
   virtual float initial_state() const { return 0; }
   virtual Scope scope() const { return Scope::elementwise; }
-  /// One step, in one pass over memory. On the CPU it is done when it returns
-  /// and uses one thread: the caller splits the stretch. Results are the same
-  /// bits for every split, instruction set and device.
+  /// How a direction is made orthogonal, for Scope::whole_matrices.
+  virtual OrthogonalMethod orthogonal_method() const {
+    return OrthogonalMethod::gram;
+  }
+
+  /// The rule that updates a parameter: this one, or the one that it leaves the
+  /// parameter to (Muon leaves vectors and embeddings to Adam).
+  virtual const Rule& rule_for(
+      std::string_view /*name*/,
+      std::span<const std::int64_t> /*shape*/) const {
+    return *this;
+  }
+  /// Values of the parameters that rule_for() leaves to another rule. Unset:
+  /// this rule updates all of them.
+  virtual std::optional<GroupValues> rest_values() const {
+    return std::nullopt;
+  }
+
+  /// Makes one pass over memory. An elementwise rule moves the weights. Other
+  /// rules update their states and write the direction of the step to
+  /// `direction`, which is as long as the stretch. On the CPU the pass is done
+  /// on return and uses one thread: the caller splits the stretch. Results are
+  /// the same bits for every split, instruction set and device.
   virtual void update(
       const Stretch& stretch,
+      const GroupValues& values,
+      const StepValues& step,
+      Place place,
+      float* direction = nullptr) const = 0;
+
+  /// How far apply() goes. Plain descent unless a rule says otherwise.
+  virtual Descent descent(
+      const WholeParameter& whole,
+      const GroupValues& values,
+      const StepValues& step) const;
+
+  /// Moves the weights of a stretch along a direction, and writes their copy.
+  void apply(
+      const Stretch& stretch,
+      const float* direction,
+      const WholeParameter& whole,
       const GroupValues& values,
       const StepValues& step,
       Place place) const;
@@ -73,11 +134,12 @@ class Rule {
   Rule& operator=(const Rule&) = default;
 };
 
-/// From DeepSpeed's `optimizer` section, as DeepSpeed resolves it: Adam decays
-/// as AdamW unless `adam_w_mode` is false. Throws ConfigError.
+/// The rule of DeepSpeed's `optimizer` section, as DeepSpeed resolves it: Adam
+/// decays as AdamW unless `adam_w_mode` is false. Throws ConfigError.
 std::unique_ptr<Rule> make_rule(const config::OptimizerConfig& config);
 
-/// What the section says of every group, the rule's defaults for the rest.
+/// Values that the section sets for every group, with the rule's defaults for
+/// the rest.
 GroupValues default_values(const config::OptimizerConfig& config);
 
 } // namespace cairn::optim

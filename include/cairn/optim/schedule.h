@@ -10,14 +10,14 @@
 
 namespace cairn::optim {
 
-/// Values of the parameter groups as a function of progress. It holds no
-/// state: what a checkpoint keeps is the number to ask for.
+/// Values of the parameter groups as a function of progress. A schedule holds
+/// no state: a checkpoint keeps the progress, which is the argument of at().
 class Schedule {
  public:
   virtual ~Schedule();
-  /// One patch per group, for the update that follows `done`: completed
-  /// (not skipped) updates with DeepSpeed's schedules, consumed samples with
-  /// Megatron's.
+  /// One patch per group, for the update that follows `done`. DeepSpeed's
+  /// schedules count completed (not skipped) updates, Megatron's consumed
+  /// samples.
   virtual std::vector<GroupValuesPatch> at(std::int64_t done) const = 0;
 
  protected:
@@ -26,8 +26,8 @@ class Schedule {
   Schedule& operator=(const Schedule&) = default;
 };
 
-/// From DeepSpeed's `scheduler` section, for an optimizer whose groups have
-/// these learning rates. Throws ConfigError.
+/// The schedule of DeepSpeed's `scheduler` section, for an optimizer whose
+/// groups have these learning rates. Throws ConfigError.
 std::unique_ptr<Schedule> make_schedule(
     const config::SchedulerConfig& config,
     std::span<const double> group_lrs);

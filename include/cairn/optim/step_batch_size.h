@@ -8,9 +8,9 @@
 
 namespace cairn::optim {
 
-/// Megatron's `--step-batch-size-schedule "0:768 250B:1536"`: from so many
-/// tokens on (samples, without a sequence length) this global batch size. K,
-/// M, B and T stand for powers of a thousand.
+/// Megatron's `--step-batch-size-schedule "0:768 250B:1536"`: each entry is a
+/// number of tokens (of samples, without a sequence length) and the global
+/// batch size from then on. K, M, B and T stand for powers of a thousand.
 class StepBatchSize {
  public:
   struct Step {

@@ -68,15 +68,17 @@ Tensors call_with(
 
 } // namespace detail
 
-/// A function of tensors: of one to eight, or of a vector of them; its result
-/// is a tensor, or any nesting of tuple, pair and vector of tensors.
+/// True for a function of tensors. It takes one to eight tensors, or a vector
+/// of them. Its result is a tensor, or any nesting of tuple, pair and vector of
+/// tensors.
 template <typename Function>
 inline constexpr bool is_tensor_function =
     detail::takes_some<Function>(
         std::make_index_sequence<detail::most_arguments>()) ||
     std::is_invocable_v<Function&, const Tensors&>;
 
-/// Throws ConfigError if it does not take as many.
+/// Calls the function with `inputs`. Throws UsageError if it does not take
+/// that many tensors.
 template <typename Function>
 Tensors call_with_tensors(Function& function, const Tensors& inputs) {
   using Counts = std::make_index_sequence<detail::most_arguments>;

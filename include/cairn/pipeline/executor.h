@@ -16,31 +16,31 @@
 
 namespace cairn::pipeline {
 
-/// What surrounds the passes of a stage; each may be left out.
+/// Functions around the passes of a stage; each may be left out.
 struct Hooks {
   using Pass = std::function<void()>;
   /// Calls `pass`, once for each micro batch and chunk, in training and
   /// evaluation.
   std::function<void(const Pass& pass)> forward{};
-  /// Calls `pass`, which adds to the gradients of this stage's parameters;
-  /// `last`: they are complete afterwards. If the schedule splits backward,
-  /// this is called for each of its two passes.
+  /// Calls `pass`, which adds to the gradients of this stage's parameters. With
+  /// `last`, the gradients are complete afterwards. If the schedule splits
+  /// backward, the hook is called for each of the two passes.
   std::function<void(const Pass& pass, bool last)> backward{};
-  /// On the last stage: what backward starts from. Left out: the loss divided
-  /// by the number of micro batches.
+  /// Gives the tensor that backward starts from, on the last stage. Left out:
+  /// the loss divided by the number of micro batches.
   std::function<at::Tensor(const at::Tensor& loss)> scale{};
-  /// Inputs of the first layer, on the device already.
+  /// Prepares an input of the first layer, which is on the device already.
   std::function<at::Tensor(const at::Tensor& input)> prepare{};
-  /// All gradients are there: update the parameters.
+  /// Updates the parameters; all gradients are there.
   std::function<void()> step{};
 };
 
 /// When a stage tells the next one the shapes and types of its activations.
 enum class Announce {
-  /// A word with every message says whether they are as before. On a GPU the
-  /// receiver has to wait for it.
+  /// A word with every message says whether shapes and types are as before. On
+  /// a GPU the receiver has to wait for that word.
   when_changed,
-  /// With the first; that they change is then an error.
+  /// Shapes and types come with the first message. A later change is an error.
   once
 };
 
@@ -52,15 +52,16 @@ struct ExecutorOptions {
   Hooks hooks{};
 };
 
-/// Runs a schedule: this stage's part of it, with the other stages in processes
-/// of their own. All stages make the same calls.
+/// Runs this stage's part of a schedule; the other stages are in processes of
+/// their own. All stages make the same calls.
 ///
-/// If one stage fails, it tells the others, which end with its reason as a
+/// If one stage fails, it tells the others, which fail with its reason as a
 /// CommError.
 class Executor {
  public:
-  /// Gives every stage the owner's values of tied weights. `module` must live
-  /// as long. Throws ConfigError if it was not made for this pipeline.
+  /// Gives every stage the owner's values of tied weights. `module` must
+  /// outlive the executor. Throws UsageError if it was not made for this
+  /// pipeline.
   Executor(
       PipelineModule& module,
       distributed::ProcessGroup pipeline,
@@ -69,23 +70,24 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// Forward and backward of so many micro batches, and the step. Returns the
-  /// mean of their losses, on every stage.
+  /// Runs forward and backward of `micro_batches` micro batches, and the step.
+  /// Returns the mean of their losses, on every stage.
   at::Tensor train_batch(const NextMicroBatch& next, int micro_batches);
-  /// The same without gradients, with the module in evaluation mode.
+  /// Runs forward only, without gradients and with the module in evaluation
+  /// mode. Returns the mean of the losses, on every stage.
   at::Tensor eval_batch(const NextMicroBatch& next, int micro_batches);
-  /// The parts of the last batch's loss by their names, the mean of each over
-  /// its micro batches, on every stage.
+  /// The parts of the last batch's loss by their names, on every stage. Each is
+  /// the mean over the micro batches.
   const std::vector<std::pair<std::string, at::Tensor>>& loss_parts() const;
-  /// What the last layer gives for each micro batch; nothing on other stages.
+  /// Outputs of the last layer for each micro batch; empty on other stages.
   std::vector<Tensors> infer(const NextMicroBatch& next, int micro_batches);
 
-  /// Copies of tied weights take their owner's values: after something else
-  /// than train_batch() has changed them, such as loading a checkpoint.
+  /// Gives copies of tied weights their owner's values. Call it after anything
+  /// but train_batch() has changed them, such as loading a checkpoint.
   void share_tied_weights();
 
-  /// Most micro batches that waited for their last pass at once, so far; in
-  /// each chunk they count as one.
+  /// Most micro batches that waited for their last pass at once, so far. A
+  /// micro batch counts once in each chunk.
   int most_live_activations() const;
 
  private:

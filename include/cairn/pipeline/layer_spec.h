@@ -65,22 +65,21 @@ Net& as(torch::nn::Module* module) {
 
 } // namespace detail
 
-/// A layer of a pipeline: what it takes to make it, and to call it. Only the
-/// stage that has it makes it.
+/// A layer of a pipeline: how to make it and how to call it. Only the stage
+/// that has the layer makes it.
 ///
 ///   std::vector<LayerSpec> layers = {
 ///       LayerSpec::of<torch::nn::Linear>(8, 16),
 ///       [](const at::Tensor& x) { return at::relu(x); },
-///       net->head};                            // a module that is there
-///       already
+///       net->head};  // a module that exists already
 ///
-/// It takes the tensors that the layer before gives, and gives one or several:
-/// see is_tensor_function.
+/// A layer takes the tensors that the layer before it gives, and gives one or
+/// several: see is_tensor_function.
 struct LayerSpec {
   using Build = std::function<std::shared_ptr<torch::nn::Module>()>;
   using Call = std::function<Tensors(torch::nn::Module*, const Tensors&)>;
 
-  /// A function without parameters of its own.
+  /// Layer of a function without parameters of its own.
   template <typename Function>
   requires(
       !std::same_as<Function, LayerSpec> && !detail::is_holder<Function> &&
@@ -92,7 +91,7 @@ struct LayerSpec {
           return call_with_tensors(function, inputs);
         }) {}
 
-  /// Modules that exist.
+  /// Layer of a module that exists already.
   template <std::derived_from<torch::nn::Module> Net>
   LayerSpec(std::shared_ptr<Net> net)
       : LayerSpec(built_by([net = std::move(net)] { return net; })) {
@@ -102,7 +101,7 @@ struct LayerSpec {
   LayerSpec(const torch::nn::ModuleHolder<Net>& holder)
       : LayerSpec(holder.ptr()) {}
 
-  /// Of<Net>(arguments): a module or its holder, made from copies of them.
+  /// Layer of a module `Net` (or its holder), made from copies of `arguments`.
   template <typename Net, typename... Arguments>
   static LayerSpec of(Arguments... arguments) {
     using Module = typename detail::Contained<Net>::Type;
@@ -113,7 +112,8 @@ struct LayerSpec {
     });
   }
 
-  /// `builder()` gives a holder or shared_ptr of a module with a forward().
+  /// Layer of the module that `builder()` makes: a holder or shared_ptr of a
+  /// module with a forward().
   template <typename Builder>
   static LayerSpec built_by(Builder builder) {
     using Net = detail::Built<Builder>;
@@ -124,7 +124,8 @@ struct LayerSpec {
           return net.forward(inputs...);
         });
   }
-  /// … and forward(module, tensors…) calls it.
+  /// Layer of the module that `builder()` makes, called by forward(module,
+  /// tensors…).
   template <typename Builder, typename Forward>
   static LayerSpec built_by(Builder builder, Forward forward) {
     using Net = detail::Built<Builder>;
@@ -149,8 +150,9 @@ struct LayerSpec {
     return result;
   }
 
-  /// Layers of one key are the same module, with the same weights, wherever
-  /// they are; each may be called in a way of its own:
+  /// Layer of a shared module. Layers of one key are the same module, with the
+  /// same weights, on whichever stages they are. Each may be called in a way of
+  /// its own:
   ///
   ///   const auto words = [] { return torch::nn::Embedding(1000, 64); };
   ///   LayerSpec::tied("words", words),
@@ -166,7 +168,7 @@ struct LayerSpec {
     return result;
   }
 
-  /// The same, its parameters under another name; see `name`.
+  /// This layer with its parameters under another name; see `name`.
   LayerSpec named(std::string new_name) && {
     name = std::move(new_name);
     return std::move(*this);
@@ -175,15 +177,16 @@ struct LayerSpec {
     return LayerSpec(*this).named(std::move(new_name));
   }
 
-  /// Before the names of its parameters, with a dot; empty: nothing. Unset:
-  /// "layers." and its number among all layers.
+  /// Prefix of the names of its parameters, followed by a dot. Empty: no
+  /// prefix. Unset: "layers." and the layer's number among all layers.
   std::optional<std::string> name{};
   std::string type{}; ///< for PartitionMethod's `type`
-  std::string tie{};  ///< its key; empty: none
+  std::string tie{};  ///< key of a shared module; empty: not shared
   Build build{};      ///< unset for a function
   Call call{};
-  bool exists = false; ///< build() costs nothing
-  /// Unset: counted, where it matters, by building the layer.
+  bool exists = false; ///< true when build() costs nothing
+  /// Number of parameters. Unset: counted by building the layer, where it
+  /// matters.
   std::optional<std::int64_t> parameters{};
 
  private:

@@ -13,8 +13,9 @@ struct MicroBatch {
   std::vector<at::Tensor> labels; ///< for the loss
 };
 
-/// The next one; none: there are no more. Only the first and the last stage
-/// ask, as often as each other: the first uses the inputs, the last the labels.
+/// Gives the next micro batch; nullopt: there are no more. Only the first and
+/// the last stage ask, equally often: the first uses the inputs, the last the
+/// labels.
 using NextMicroBatch = std::function<std::optional<MicroBatch>()>;
 
 } // namespace cairn::pipeline

@@ -11,16 +11,16 @@ namespace cairn::pipeline {
 struct PartitionMethod {
   enum class Kind {
     uniform,    ///< the same number of layers each
-    parameters, ///< as even in parameters as can be
-    type,       ///< … in layers whose type matches `pattern`
-    weights     ///< … in the given `weights`, one for each layer
+    parameters, ///< as even in parameters as possible
+    type,       ///< as even as possible in layers whose type matches `pattern`
+    weights     ///< as even as possible in `weights`, one for each layer
   };
   Kind kind = Kind::parameters;
   std::string pattern{}; ///< a regular expression, found anywhere, in any case
   std::vector<double> weights{};
 
-  /// DeepSpeed's names: "uniform", "parameters" (or "best"), "type:REGEX".
-  /// Throws ConfigError.
+  /// Reads DeepSpeed's names: "uniform", "parameters" (or "best"),
+  /// "type:REGEX". Throws ConfigError.
   static PartitionMethod parse(std::string_view text);
 };
 
@@ -30,24 +30,26 @@ struct LayerFacts {
   double parameters = 0;
 };
 
-/// As even in work as can be: layers of the type "block" weigh one each, those
-/// of the type "head" as many as have their parameters, others nothing.
-/// `equal_blocks`: heads only decide where blocks are left over. Heads weigh on
-/// the last block, so that no stage has heads alone.
+/// A method that makes the work of the stages as even as possible. Layers of
+/// the type "block" weigh one each. Layers of the type "head" weigh as many
+/// blocks as have the same number of parameters. Other layers weigh nothing.
+/// With `equal_blocks`, heads only decide where blocks are left over. The
+/// weight of heads is put on the last block, so that no stage has heads alone.
 PartitionMethod by_work(std::span<const LayerFacts> layers, bool equal_blocks);
 
 /// Where to cut: stage s has the layers from cuts[s] up to cuts[s + 1], at
-/// least one. The same on every rank. Throws ConfigError if there are fewer
-/// layers than stages, or no layer matches.
+/// least one. The cuts are the same on every rank. Throws ConfigError if there
+/// are fewer layers than stages, or if no layer matches.
 std::vector<int> partition(
     std::span<const LayerFacts> layers,
     int stages,
     const PartitionMethod& method);
 
-/// The first stages get one more if it does not come out even.
+/// Cuts into equal numbers of layers. The first stages get one more if the
+/// numbers do not come out even.
 std::vector<int> partition_uniform(int layers, int stages);
-/// The heaviest stage is as light as it can be, and among those cuts the stages
-/// are as even as they can be.
+/// Cuts so that the heaviest stage is as light as possible and, among those
+/// cuts, the stages are as even as possible.
 std::vector<int> partition_balanced(
     std::span<const double> weights,
     int stages);

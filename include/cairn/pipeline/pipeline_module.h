@@ -18,9 +18,9 @@
 namespace cairn::pipeline {
 
 /// What the last stage computes from its outputs and the labels: a tensor of
-/// one element, or several (see PipelineModuleOptions::loss_parts). Takes
-/// (output, label), any number of tensors in that order, or (outputs, labels)
-/// as two vectors.
+/// one element, or several (see PipelineModuleOptions::loss_parts). The
+/// function takes (output, label), any number of tensors in that order, or
+/// (outputs, labels) as two vectors.
 class Loss {
  public:
   Loss() = default; ///< the last layer gives the loss itself
@@ -56,27 +56,28 @@ class Loss {
 };
 
 struct PipelineModuleOptions {
-  int stage = 0; ///< of this process: pipeline.rank()
+  int stage = 0; ///< stage of this process: pipeline.rank()
   int stages = 1;
-  /// Of the model on each stage, for the interleaved schedule: chunk c of stage
-  /// s is part c x stages + s of the whole.
+  /// Number of chunks of the model on each stage, for the interleaved schedule.
+  /// Chunk c of stage s is part c x stages + s of the whole.
   int chunks = 1;
   PartitionMethod partition{};
   Loss loss{};
-  /// Names of what the loss function gives behind the loss, such as the terms
-  /// that it is the sum of: see Executor::loss_parts().
+  /// Names of the tensors that the loss function gives after the loss, such as
+  /// the terms of its sum: see Executor::loss_parts().
   std::vector<std::string> loss_parts{};
-  /// Activations are kept for every so many layers, the rest computed again in
-  /// backward; 0: all are kept.
+  /// Number of layers between kept activations; the rest is computed again in
+  /// backward. 0: all are kept.
   std::int64_t activation_checkpoint_interval = 0;
   nn::CheckpointOptions checkpoint{};
   /// Layer n is built with the random numbers of seed + n, so that every number
-  /// of stages starts from the same weights. Unset: torch::manual_seed()'s.
+  /// of stages starts from the same weights. Unset: the seed of
+  /// torch::manual_seed().
   std::optional<std::uint64_t> seed{};
 };
 
-/// The layers of one stage, as a module. Its parameters have the names they
-/// have in the whole model.
+/// The layers of one stage, as a module. Its parameters have the names that
+/// they have in the whole model.
 ///
 ///   const auto pipeline = mesh.along(Axis::pipeline);
 ///   auto net = std::make_shared<PipelineModule>(
@@ -84,14 +85,14 @@ struct PipelineModuleOptions {
 ///       {.stage = pipeline.rank(), .stages = pipeline.size(), .loss = …});
 class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
  public:
-  /// Throws ConfigError.
+  /// Throws UsageError.
   explicit PipelineModule(
       std::vector<LayerSpec> layers,
       PipelineModuleOptions options = {});
 
-  /// This stage's part, or one chunk of it.
+  /// Runs this stage's part, or one chunk of it.
   Tensors forward(const Tensors& inputs, int chunk = 0);
-  /// Of the last stage: the loss, and its parts.
+  /// The loss and its parts. Only on the last stage.
   Tensors losses(const Tensors& outputs, const Tensors& labels) const;
   at::Tensor loss(const Tensors& outputs, const Tensors& labels) const {
     return losses(outputs, labels).front();
@@ -105,30 +106,32 @@ class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
   bool is_first() const { return stage() == 0; }
   bool is_last() const { return stage() + 1 == stages(); }
   int chunks() const { return options_.chunks; }
-  /// Whether a chunk is the beginning or the end of the model.
+  /// True when a chunk is the beginning (or the end) of the model.
   bool is_first(int chunk) const { return is_first() && chunk == 0; }
   bool is_last(int chunk) const { return is_last() && chunk + 1 == chunks(); }
-  /// Part n of the model, which is stage n without chunks, has the layers from
-  /// cuts()[n] up to cuts()[n + 1].
+  /// Limits of the parts: part n of the model (stage n, without chunks) has the
+  /// layers from cuts()[n] up to cuts()[n + 1].
   const std::vector<int>& cuts() const { return cuts_; }
 
-  /// A module that several stages use. It belongs to the first of them: only
-  /// there its parameters are the model's, so that they are updated, counted
-  /// and saved once. The others have copies, which the executor keeps equal.
+  /// A module that several stages use. It belongs to the first of those stages:
+  /// only there its parameters are the model's, so that they are updated,
+  /// counted and saved once. The other stages have copies, which the executor
+  /// keeps equal.
   struct Tie {
     std::string key;
     std::vector<int> stages; ///< ascending
-    /// Unset on stages that do not use it.
+    /// The module or its copy; null on stages that do not use it.
     std::shared_ptr<torch::nn::Module> module;
-    /// Its own: layers named "embedding" and "embedding.word" are nested.
+    /// The module's own parameters, without those of nested layers: layers
+    /// named "embedding" and "embedding.word" are nested.
     std::vector<at::Tensor> parameters;
 
     int owner() const { return stages.front(); }
   };
-  /// In the same order on all stages, owners ascending.
+  /// Shared modules, in the same order on all stages, owners ascending.
   const std::vector<Tie>& ties() const { return ties_; }
 
-  /// Of the layers whose parameters are directly in this module.
+  /// Slices of the layers whose parameters are directly in this module.
   std::vector<nn::ParameterSlice> parameter_slices() const override;
   std::vector<std::string> partial_gradients() const override;
 
@@ -140,7 +143,7 @@ class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
 
  private:
   struct Layer {
-    std::shared_ptr<torch::nn::Module> module; ///< none for a function
+    std::shared_ptr<torch::nn::Module> module; ///< null for a function
     LayerSpec::Call call;
   };
 
@@ -151,9 +154,11 @@ class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
 
   PipelineModuleOptions options_;
   std::vector<int> cuts_;
-  std::vector<Layer> layers_;       ///< of all chunks
-  std::vector<std::size_t> begins_; ///< of chunks in layers_, and its end
-  std::vector<std::shared_ptr<torch::nn::Module>> nameless_; ///< in layers_
+  std::vector<Layer> layers_; ///< layers of all chunks
+  /// Where each chunk begins in layers_, and the end of layers_.
+  std::vector<std::size_t> begins_;
+  /// Modules in layers_ with an empty name.
+  std::vector<std::shared_ptr<torch::nn::Module>> nameless_;
   std::vector<Tie> ties_;
 };
 

@@ -15,79 +15,83 @@ enum class Op {
   forward,
   send_activation,
   receive_gradient,
-  /// Of a schedule that splits it: what the gradients of the inputs need.
+  /// The whole backward pass. In a schedule that splits it, only what the
+  /// gradients of the inputs need.
   backward,
   send_gradient,
-  /// The products for the gradients of weights that backward has put off.
+  /// The products for the gradients of weights, which backward has put off.
   weight_gradients,
-  /// A weight that several stages use belongs to the first of them. Just before
-  /// its last gradients that stage gets what the others have added up…
+  /// Gradients of a weight that several stages use. The weight belongs to the
+  /// first of these stages, which receives what the others have added up just
+  /// before its own last gradients.
   receive_tied_gradients,
   send_tied_gradients,
   step,
-  /// …and after the step it gives them the new values.
+  /// New values of shared weights, which their owner gives the other stages
+  /// after the step.
   share_tied_weights
 };
 
 std::string_view op_name(Op op);
 
-/// Buffers hold what belongs to a micro batch in a chunk of a stage, from its
-/// arrival to the end of its last pass there.
+/// One step of a stage. Its buffer holds what belongs to a micro batch in a
+/// chunk of a stage, from its arrival to the end of its last pass there.
 struct Instruction {
   Op op{};
-  int micro_batch = 0; ///< 0 for those that concern none
-  int buffer = 0;      ///< 0 for those that concern none
-  int chunk = 0;       ///< 0 for those that concern none
+  int micro_batch = 0; ///< 0 where the step concerns none
+  int buffer = 0;      ///< 0 where the step concerns none
+  int chunk = 0;       ///< 0 where the step concerns none
   bool operator==(const Instruction&) const = default;
 };
 
-/// What every stage does, in its order. Plain data: made, printed, checked and
-/// timed without a process.
+/// What every stage does, in its order. It is made, printed, checked and timed
+/// without a process.
 ///
-/// A stage may have several chunks of the model, its virtual stages: chunk c of
-/// stage s of S is part c S + s of the whole, so that what leaves the last
-/// stage comes back to the first one until it has been through all chunks.
+/// A stage may have several chunks of the model, its virtual stages. Chunk c of
+/// stage s of S is part c S + s of the whole: what leaves the last stage comes
+/// back to the first one until it has been through all chunks.
 struct Schedule {
   std::string name;
   int micro_batches = 0;
-  int chunks = 1;               ///< of each stage
+  int chunks = 1;               ///< on each stage
   bool trains = true;           ///< false: forward only
   bool splits_backward = false; ///< weight_gradients are passes of their own
   std::vector<std::vector<Instruction>> stages;
-  std::vector<int> buffers; ///< of each stage
+  std::vector<int> buffers; ///< number on each stage
   bool operator==(const Schedule&) const = default;
 };
 
-/// All forward passes, then all backward passes: every micro batch is live at
-/// once.
+/// Runs all forward passes, then all backward passes: every micro batch is live
+/// at once.
 Schedule gpipe(int stages, int micro_batches);
-/// Backward passes as early as they can be: stage s of S keeps S - s micro
-/// batches live, however many there are.
+/// 1F1B: runs backward passes as early as possible. Stage s of S keeps S - s
+/// micro batches live, however many there are.
 Schedule one_forward_one_backward(int stages, int micro_batches);
-/// The same with several chunks on each stage, taken in turns by groups of as
-/// many micro batches as there are stages, in Megatron's order: the idle time
-/// is divided by the number of chunks, more messages are sent and more is live.
-/// If micro batches are no multiple of stages, the last group leaves gaps. With
-/// one chunk it is 1F1B.
+/// 1F1B with several chunks on each stage, in Megatron's order: the chunks take
+/// turns, each with a group of as many micro batches as there are stages. The
+/// idle time is divided by the number of chunks; more messages are sent and
+/// more is live. If the micro batches are no multiple of the stages, the last
+/// group leaves gaps. With one chunk this is 1F1B.
 Schedule interleaved(int stages, int micro_batches, int chunks);
 /// ZB-H1 of "Zero Bubble Pipeline Parallelism" (Qi et al., 2023): 1F1B whose
 /// backward hands the gradients of inputs on at once and leaves those of
 /// weights for when there is nothing else to do. No stage has more than S micro
-/// batches live, as the first one of 1F1B has.
+/// batches live, which is what the first stage of 1F1B has.
 Schedule zero_bubble_h1(int stages, int micro_batches);
-/// Forward only.
+/// Runs forward passes only.
 Schedule inference(int stages, int micro_batches, int chunks = 1);
 
-/// Of the names that make_schedule() knows: gpipe, 1f1b, interleaved, zb-h1.
+/// The names that make_schedule() knows: gpipe, 1f1b, interleaved, zb-h1.
 const std::vector<std::string_view>& schedule_names();
-/// Throws ConfigError if there is none of that name, or it has no chunks.
+/// Makes a schedule by its name. Throws ConfigError for an unknown name, or for
+/// several chunks where the schedule has none.
 Schedule make_schedule(
     std::string_view name,
     int stages,
     int micro_batches,
     int chunks = 1);
 
-/// The computing part of an order.
+/// A computing step in the order of a stage.
 struct Pass {
   enum class Kind { forward, backward, weights };
   Kind kind{};
@@ -96,11 +100,11 @@ struct Pass {
   bool operator==(const Pass&) const = default;
 };
 
-/// Completes an order of passes for each stage: puts in the messages, each
-/// right after the pass that it comes from in one order for all stages, so that
-/// even a sender that blocks until it is heard waits for nobody in a circle;
-/// and numbers the buffers. If there are passes for weights, backward is split.
-/// Throws ConfigError if the passes wait for each other in a circle.
+/// Completes an order of passes for each stage with messages and buffer
+/// numbers. Each message comes right after the pass that it comes from, in one
+/// order for all stages, so that even a sender that blocks until it is heard
+/// waits for nobody in a circle. If there are passes for weights, backward is
+/// split. Throws UsageError if the passes wait for each other in a circle.
 Schedule with_messages(
     std::string name,
     int micro_batches,

@@ -2,8 +2,8 @@
 
 #include <cairn/base/log.h>
 #include <cairn/config/config.h>
-#include <cairn/config/model_kind.h>
 #include <cairn/distributed/init_distributed.h>
+#include <cairn/model/family.h>
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace cairn::pretrain {
 
-using Kind = config::ModelKind;
+using Kind = model::ModelKind;
 
 /// Why a run came to its end.
 enum class Ended {
@@ -28,9 +28,6 @@ struct Outcome {
   Ended ended = Ended::done;
   std::int64_t iteration = 0;
 };
-
-/// Whether run() takes the flag; it refuses the others.
-bool acts_on(std::string_view flag);
 
 /// Trains a model as Megatron's flags and DeepSpeed's JSON say: what
 /// `cairn pretrain gpt …` does on every rank.

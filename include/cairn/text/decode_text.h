@@ -9,13 +9,14 @@
 
 namespace cairn::text {
 
-/// The ids without those of special tokens, to be decoded for a reader.
+/// The ids that are not special tokens, for text shown to a reader.
 std::vector<TokenId> without_special(
     const Tokenizer& tokenizer,
     std::span<const TokenId> ids);
 
-/// English text as it is written: no space before .?!, and before the n't, 'm,
-/// 's, 've and 're that a scheme has cut off.
+/// Removes spaces as Hugging Face's libraries do for English text: before . ? !
+/// and the comma, around a lone apostrophe, and before the n't, 'm, 's, 've and
+/// 're that a scheme has cut off. Also turns "do not" into "don't".
 std::string clean_up_spaces(std::string_view text);
 
 } // namespace cairn::text

@@ -9,7 +9,7 @@
 
 namespace cairn::text {
 
-/// Two texts as BERT takes them: [CLS] a [SEP] b [SEP].
+/// Two texts in BERT's form: [CLS] a [SEP] b [SEP].
 struct PairEncoding {
   std::vector<TokenId> ids;
   std::vector<TokenId> token_types;    ///< 0 for a, 1 for b, 0 for padding
@@ -17,14 +17,15 @@ struct PairEncoding {
 };
 
 struct PairOptions {
-  /// The most ids; the longer of the two texts loses its end first.
+  /// The largest number of ids. The longer of the two texts is cut first, at
+  /// its end.
   std::optional<std::size_t> max_length{};
-  bool pad = false; ///< up to max_length
+  bool pad = false; ///< pads up to max_length
 };
 
 /// Joins the ids of two texts that were encoded without special tokens around
-/// them. Throws ConfigError when the tokenizer lacks what it takes, or
-/// max_length leaves no room for the special tokens.
+/// them. Throws ConfigError when the tokenizer lacks [CLS], [SEP] or, for
+/// padding, [PAD], and when max_length leaves no room for the special tokens.
 PairEncoding encode_pair(
     const Tokenizer& tokenizer,
     std::span<const TokenId> a,

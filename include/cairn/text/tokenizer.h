@@ -14,8 +14,8 @@ namespace cairn::text {
 
 using TokenId = std::int32_t;
 
-/// The ids that datasets and models ask for by role; absent where a scheme has
-/// none.
+/// Ids that datasets and models ask for by role; empty where a scheme has no
+/// such token.
 struct SpecialIds {
   std::optional<TokenId> unknown;
   std::optional<TokenId> pad;
@@ -28,15 +28,15 @@ struct SpecialIds {
   std::vector<TokenId> sentinels; ///< T5's <extra_id_N>
 };
 
-/// How a text of any length is encoded in bounded memory: bit by bit, and with
-/// its ids taken away in between.
+/// Encodes a text of any length in bounded memory: the text is processed bit by
+/// bit, and the ids are taken away in between.
 struct Portions {
-  /// Called when there are about `size` ids, to take them out of the vector.
-  /// Without it all are there in the end.
+  /// Called when there are about `size` ids, to take them out of the vector. If
+  /// empty, all ids stay in the vector.
   std::function<void()> take{};
-  std::size_t size = std::size_t{1} << 18; ///< ids, or bytes of text, at a time
+  std::size_t size = std::size_t{1} << 18; ///< ids, or bytes of text
 
-  /// For encoders, wherever they have put some ids.
+  /// Called by encoders after they have appended some ids.
   void offer(const std::vector<TokenId>& ids) const {
     if (ids.size() >= size && take) {
       take();
@@ -44,8 +44,8 @@ struct Portions {
   }
 };
 
-/// One thread's way to turn text into ids: it owns the cache and the scratch
-/// memory, so that encoding neither locks nor allocates per token. Must not
+/// Turns text into ids, for one thread. It owns the cache and the scratch
+/// memory, so that encoding neither locks nor allocates per token. It must not
 /// outlive the tokenizer that made it.
 class Encoder {
  public:
@@ -56,7 +56,7 @@ class Encoder {
     encode(text, ids, {});
   }
 
-  /// The same, in portions; what they are does not change the ids.
+  /// Appends the ids of `text` in portions. The portions do not change the ids.
   virtual void encode(
       std::string_view text,
       std::vector<TokenId>& ids,
@@ -64,31 +64,32 @@ class Encoder {
 };
 
 /// A vocabulary and its rules. Immutable once loaded: any number of threads may
-/// use one, each with an encoder of its own.
+/// use one, each with its own encoder.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
   virtual std::unique_ptr<Encoder> make_encoder() const = 0;
 
-  /// For a text or two; with many, keep an encoder.
+  /// Encodes one text. For many texts, keep an encoder.
   std::vector<TokenId> encode(std::string_view text) const;
 
-  /// The text of the ids; for byte-level schemes exactly the bytes encoded. An
-  /// id outside the vocabulary is a DataError.
+  /// The text of the ids; for byte-level schemes exactly the bytes encoded.
+  /// Throws DataError for an id outside the vocabulary.
   virtual std::string decode(std::span<const TokenId> ids) const = 0;
 
-  /// Number of ids; the largest is one less.
+  /// The number of ids, which is the largest id plus one.
   virtual std::size_t vocab_size() const = 0;
 
-  /// A token as its vocabulary file writes it. An id outside is a DataError.
+  /// The token as its vocabulary file spells it. Throws DataError for an id
+  /// outside the vocabulary.
   virtual std::string token(TokenId id) const = 0;
   virtual std::optional<TokenId> find(std::string_view token) const = 0;
 
   virtual const SpecialIds& special() const = 0;
 
-  /// Whether the id is no part of what a reader should see: those of special()
-  /// and what else the vocabulary marks as such.
+  /// True for an id that a reader should not see: the ids in special(), and
+  /// others that the vocabulary marks as special.
   virtual bool is_special(TokenId id) const;
 };
 

@@ -12,9 +12,9 @@ namespace cairn::text {
 
 class Gpt2Splitter;
 
-/// How often each word occurs, where words are the pieces that GPT-2's pattern
-/// cuts text into. One counter serves one thread; counters of several threads
-/// are put together in the end.
+/// Counts words, where words are the pieces that GPT-2's pattern cuts text
+/// into. A counter belongs to one thread; add() joins the counters of several
+/// threads at the end.
 class WordCounter {
  public:
   WordCounter();
@@ -25,31 +25,32 @@ class WordCounter {
   /// An empty counter that shares this one's character tables.
   WordCounter fresh() const;
 
-  /// Counts the words of a text, which may be any bytes. The pattern sees no
-  /// further than its ends.
+  /// Counts the words of a text, which may be any bytes. Words do not continue
+  /// from one text to the next.
   void add(std::string_view text);
 
-  /// Adds what the other has counted.
+  /// Adds the counts of `other`.
   void add(const WordCounter& other);
 
   std::size_t distinct() const noexcept { return used_; }
   std::uint64_t total() const noexcept { return total_; }
 
-  /// Calls `visit` for every word, in an order that means nothing.
+  /// Calls `visit` for every word, in no particular order.
   void visit(
       const std::function<void(std::string_view word, std::uint64_t count)>&
           visit) const;
 
  private:
   /// A word of up to 15 bytes lies in the key itself, with its length in the
-  /// last byte. Of a longer one the key has the hash and the place in `long_`.
+  /// last byte. For a longer word the key holds the hash and the index in
+  /// `long_`.
   struct Key {
     std::uint64_t low = 0;
     std::uint64_t high = 0;
   };
   struct Slot {
     Key key;
-    std::uint64_t count = 0; ///< 0 where the slot is free
+    std::uint64_t count = 0; ///< 0: the slot is free
   };
 
   explicit WordCounter(std::shared_ptr<const Gpt2Splitter> splitter);
@@ -60,7 +61,7 @@ class WordCounter {
   void grow();
 
   std::shared_ptr<const Gpt2Splitter> splitter_;
-  std::vector<Slot> slots_; ///< a power of two, never full
+  std::vector<Slot> slots_; ///< their number is a power of two; never full
   std::size_t used_ = 0;
   std::uint64_t total_ = 0;
   std::vector<std::string> long_;

@@ -11,21 +11,23 @@
 namespace cairn::zero {
 
 struct InitOptions {
-  /// As initialize() takes them: the job, if it is joined already, and who
-  /// shares the parameters; unset: all ranks.
+  /// The job, if it is joined already, as initialize() takes it.
   std::optional<distributed::World> world{};
+  /// The mesh, as initialize() takes it: its data_context() group shares the
+  /// parameters. Unset: all ranks share them.
   std::optional<distributed::ProcessMesh> mesh{};
-  /// What floating-point parameters rest in; unset: what they were made in.
+  /// Type in which floating-point parameters rest; unset: the type they were
+  /// made in.
   std::optional<at::ScalarType> dtype{};
-  /// Elements that may be whole at a time; the one in use always is.
+  /// Elements that may be whole at a time. A parameter in use is always whole.
   std::int64_t max_live_parameters = 32'000'000;
   bool enabled = true; ///< false: the scope changes nothing
 };
 
-/// Within the scope parameters are born sliced: once a module has made a few
-/// more, a rank keeps its slice of the earlier ones, so that a model larger
-/// than its memory can be built. Every rank builds the same model; rank 0's
-/// values count.
+/// A scope in which parameters are born sliced. Once a module has made a few
+/// more parameters, a rank keeps only its slice of the earlier ones, so that a
+/// model larger than its memory can be built. Every rank builds the same model;
+/// rank 0's values count.
 ///
 ///   std::shared_ptr<Net> net;
 ///   {
@@ -34,13 +36,14 @@ struct InitOptions {
 ///   }
 ///   auto [engine, …] = cairn::initialize({.model = net, …});
 ///
-/// A parameter is what requires a gradient. An operator that touches one makes
-/// it whole again, in the scope and after it. initialize() moves the slices
-/// into its own, bucket by bucket.
+/// A tensor counts as a parameter when it requires a gradient. An operator that
+/// touches a parameter makes it whole again, in the scope and after it.
+/// initialize() moves the slices into its own, bucket by bucket.
 class [[nodiscard]] Init {
  public:
   explicit Init(InitOptions options = {});
-  /// Throws what went wrong between the ranks in the scope.
+  /// Slices what is still whole. Throws what went wrong between the ranks in
+  /// the scope.
   ~Init() noexcept(false);
   Init(const Init&) = delete;
   Init& operator=(const Init&) = delete;

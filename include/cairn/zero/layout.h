@@ -11,30 +11,31 @@ namespace cairn::zero {
 struct ParameterSpec {
   std::string name;
   std::vector<std::int64_t> shape;
-  int group = 0;         ///< of the optimizer: lr, weight decay
-  bool trainable = true; ///< frozen ones have neither gradient nor state
-  /// Parameters of different kinds do not share a bucket.
+  int group = 0;         ///< optimizer group: sets lr and weight decay
+  bool trainable = true; ///< false: has neither gradient nor optimizer state
+  /// Kind of the parameter: different kinds do not share a bucket.
   int kind = 0;
-  /// Only `expert_world` ranks share it. Does not share a bucket with others.
+  /// True for a parameter that only `expert_world` ranks share. It does not
+  /// share a bucket with the parameters of all ranks.
   bool expert = false;
   std::int64_t elements() const;
 };
 
 struct LayoutOptions {
   int world = 1;        ///< ranks that share the parameters
-  int expert_world = 1; ///< … that share those of experts
-  /// A bucket takes no more than this, unless a single parameter is larger.
+  int expert_world = 1; ///< ranks that share the parameters of experts
+  /// Most elements of a bucket, unless a single parameter is larger.
   std::int64_t bucket_elements = 16'000'000;
-  /// Parameters with fewer elements go into buckets of their own kind, which
-  /// stay whole on every rank (stage 3's persistence threshold).
+  /// Size below which parameters go into buckets of their own, which stay whole
+  /// on every rank (stage 3's persistence threshold).
   std::int64_t persistent_below = 0;
-  /// … as long as all of them together have no more than this.
+  /// Most elements that the persistent parameters may have together.
   std::int64_t persistent_total = std::numeric_limits<std::int64_t>::max();
-  /// Parameters and shards begin at multiples of it.
+  /// Parameters and shards begin at multiples of this number of elements.
   std::int64_t alignment = 64;
 };
 
-/// [begin, end) of something flat.
+/// The stretch [begin, end) of something flat.
 struct Range {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -50,7 +51,7 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-/// Part of a parameter that one rank owns.
+/// The part of a parameter that one rank owns.
 struct Slice {
   int parameter = 0;
   Range in_parameter;
@@ -59,7 +60,7 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// Elements of one parameter group that lie together in a shard.
+/// Elements of one parameter group that lie next to each other in a shard.
 struct Segment {
   int group = 0;
   Range in_bucket;
@@ -69,48 +70,51 @@ struct Segment {
 /// Parameters that travel together: reduced, updated and gathered at once.
 struct Bucket {
   std::vector<Placement> members; ///< by offset; those of a group adjoin
-  std::int64_t elements = 0;      ///< with padding: shards are equal
+  std::int64_t elements = 0;      ///< padding included: shards are equal
   bool trainable = true;
   bool persistent = false;
   bool expert = false;
 };
 
 /// Who owns what: parameters laid into flat buckets, each cut into one equal
-/// shard per rank. A plain value made from names, shapes and numbers; the
-/// reducer, the optimizer, checkpoints and the planner all read it, so a
-/// simulated world of 1024 ranks and a real one of two cannot disagree.
+/// shard per rank. It is made from names, shapes and numbers only. The reducer,
+/// the optimizer, checkpoints and the planner all read it, so a simulated world
+/// of 1024 ranks and a real one of two cannot disagree.
 ///
-/// Buckets come in the order in which backward finishes them, whatever is in
-/// them: the last parameters first, and those that are not trained at the end.
-/// Ranks that share parameters, experts or not, have the same order.
+/// Buckets come in the order in which backward finishes them, of whatever kind
+/// they are: the last parameters first, the untrained ones at the end. Ranks
+/// that share parameters (of experts or not) have the same order.
 class Layout {
  public:
-  /// Throws ConfigError for options that make no sense.
+  /// Throws UsageError for options that make no sense.
   Layout(std::vector<ParameterSpec> parameters, const LayoutOptions& options);
 
   int world() const { return options_.world; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
-  /// Ranks that share a bucket.
+  /// Number of ranks that share a bucket.
   int world_of(const Bucket& bucket) const {
     return bucket.expert ? options_.expert_world : options_.world;
   }
   int bucket_of(int parameter) const;
   const Placement& placement_of(int parameter) const;
 
-  /// What `rank`, of those that share it, owns of a bucket.
+  /// What `rank` owns of a bucket; it counts among the ranks that share the
+  /// bucket.
   Range shard(int bucket, int rank) const;
-  /// The parameters in a stretch of a bucket; padding belongs to nobody.
+  /// The parameters in a stretch of a bucket. Padding belongs to none of them.
   std::vector<Slice> slices(int bucket, Range range) const;
   std::vector<Slice> slices(int bucket, int rank) const {
     return slices(bucket, shard(bucket, rank));
   }
-  /// The same stretch by parameter groups. Padding inside counts to the group
-  /// before it, since it is harmless to update.
+  /// A stretch of a bucket, cut by parameter groups. Padding inside counts to
+  /// the group before it, since it is harmless to update.
   std::vector<Segment> segments(int bucket, Range range) const;
 
-  std::int64_t elements() const;        ///< of parameters
-  std::int64_t padded_elements() const; ///< of buckets
+  /// Elements of all parameters.
+  std::int64_t elements() const;
+  /// Elements of all buckets, padding included.
+  std::int64_t padded_elements() const;
 
   /// A table for people: buckets, sizes, members, padding.
   std::string describe() const;
@@ -126,13 +130,13 @@ class Layout {
   std::vector<ParameterSpec> parameters_;
   LayoutOptions options_;
   std::vector<Bucket> buckets_;
-  std::vector<Home> homes_; ///< of parameters
+  std::vector<Home> homes_; ///< by parameter
 };
 
-/// Large enough to use the wire well, small enough that the first reduction
-/// starts while backward still runs and that few parameters are live at once:
-/// an eighth of the model, between 1 and 16 million elements, and no more than
-/// the user's limit.
+/// Bucket size: large enough to use the wire well, small enough that the first
+/// reduction starts while backward still runs and that few parameters are live
+/// at once. It is an eighth of the model, between 1 and 16 million elements,
+/// and no more than the user's limit.
 std::int64_t bucket_capacity(std::int64_t model_elements, std::int64_t limit);
 
 } // namespace cairn::zero

@@ -19,25 +19,28 @@ struct Policy {
   bool partition_parameters = false;
   Tier optimizer_tier = Tier::device;
   Tier parameter_tier = Tier::device;
-  /// Ranks that share one copy of what is partitioned, each group of so many
-  /// has its own (MiCS, HSDP); 0: all that train.
+  /// Number of ranks that share one copy of what is partitioned; each group of
+  /// that size has its own copy (MiCS, HSDP). 0: all ranks that train share
+  /// one.
   int shard_ranks = 0;
-  /// Ranks that share a second copy of the parameters, made by the first gather
-  /// after an update (ZeRO++'s hpZ); 0: there is none.
+  /// Number of ranks that share a second copy of the parameters, which the
+  /// first gather after an update makes (ZeRO++'s hpZ). 0: no second copy.
   int second_copy_ranks = 0;
-  /// Ranks of a group that are on one node: a gather brings every part to each
-  /// node once, then spreads it there; 0: in one go.
+  /// Number of a group's ranks on one node: a gather brings every part to each
+  /// node once, then spreads it within the node. 0: a gather is one call.
   int gather_ranks = 0;
   Wire weight_wire = Wire::exact;
-  Wire frozen_wire = Wire::exact; ///< frozen weights rest like this as well
+  Wire frozen_wire = Wire::exact; ///< frozen weights rest like this, too
   Wire gradient_wire = Wire::exact;
   bool operator==(const Policy&) const = default;
 };
 
-/// Throws ConfigError for tiers that the stage has no use for.
+/// The policy of a stage. Throws ConfigError for tiers that the stage has no
+/// use for.
 Policy policy_of(const config::ZeroConfig& config);
 
-/// Such as `stage 2: optimizer (cpu) and gradients partitioned`.
+/// Describes a policy for people: `stage 2: optimizer (cpu) and gradients
+/// partitioned`.
 std::string describe(const Policy& policy);
 
 } // namespace cairn::zero

@@ -6,28 +6,28 @@
 
 namespace cairn::zero {
 
-/// The order in which a pass uses the buckets. What is noted in one pass
-/// predicts the next; where the next goes another way, the prediction waits
-/// until it meets the old way again.
+/// The order in which a pass uses the buckets. The order noted in one pass
+/// predicts the next pass. Where the next pass goes another way, the prediction
+/// waits until it meets the old way again.
 class UseTrace {
  public:
-  /// `elements` of each bucket: distances are counted in them.
+  /// `elements` has the size of each bucket, in which distances are counted.
   explicit UseTrace(std::vector<std::int64_t> elements);
 
-  /// Uses of the bucket that was used last are not noted again.
+  /// Notes a use. Repeated uses of the bucket that was used last are not noted.
   void note(int bucket);
-  /// The pass is over: what it noted is the prediction from now on.
+  /// Ends the pass: what it noted is the prediction from now on.
   void finish_pass();
 
   bool predicts() const { return !predicted_.empty(); }
-  /// Whether this pass went another way than predicted.
+  /// True when this pass went another way than predicted.
   bool strayed() const { return strayed_; }
 
   /// Elements of other buckets that are used before this one is used again;
-  /// none: not in this pass, or not known.
+  /// nullopt when it is not used in this pass, or when that is not known.
   std::optional<std::int64_t> distance_to(int bucket) const;
 
-  /// Buckets to be used next, each once, soonest first, whose elements together
+  /// Buckets to be used next, each once, soonest first. Their elements together
   /// stay within `limit`.
   std::vector<int> upcoming(std::int64_t limit) const;
 
@@ -35,9 +35,10 @@ class UseTrace {
   std::vector<std::int64_t> elements_;
   std::vector<int> noted_;
   std::vector<int> predicted_;
-  std::vector<std::int64_t> elements_before_;   ///< of each predicted use
-  std::vector<std::vector<std::int64_t>> uses_; ///< of each bucket, as places
-  std::int64_t place_ = 0;                      ///< in predicted_: the next use
+  std::vector<std::int64_t> elements_before_; ///< before each predicted use
+  /// Places in predicted_ of each bucket's uses.
+  std::vector<std::vector<std::int64_t>> uses_;
+  std::int64_t place_ = 0; ///< next use in predicted_
   bool strayed_ = false;
 };
 

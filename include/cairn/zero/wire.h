@@ -6,18 +6,19 @@
 
 namespace cairn::zero {
 
-/// How numbers travel between ranks: as they are, or in blocks of small whole
-/// numbers with one scale each.
+/// How numbers travel between ranks: as they are, or as blocks of small
+/// integers with one scale each.
 enum class Wire { exact, int8, int4 };
 
-/// The blocks of so many elements; not for Wire::exact.
+/// The blocks of `elements` numbers; not for Wire::exact.
 constexpr kernels::PackedBlocks blocks_of(Wire wire, std::int64_t elements) {
   return wire == Wire::int4
       ? kernels::PackedBlocks{.bits = 4, .block = 128, .count = elements}
       : kernels::PackedBlocks{.bits = 8, .block = 256, .count = elements};
 }
 
-/// What so many elements take on the wire; `element_bytes` if they are exact.
+/// Bytes of `elements` numbers on the wire. Each has `element_bytes` if the
+/// wire is exact.
 constexpr std::int64_t wire_bytes(
     Wire wire,
     std::int64_t elements,

@@ -30,7 +30,8 @@ constexpr std::array<std::string_view, 6> names{
     "torch",
     "safetensors"};
 
-/// ZIP archives, and pickles as torch wrote them before 1.6.
+/// The format of a file. torch writes ZIP archives, and wrote pickles before
+/// 1.6.
 CheckpointFormat format_of_file(const fs::path& file) {
   std::array<char, 9> begin{};
   std::ifstream stream(file, std::ios::binary);
@@ -71,7 +72,8 @@ bool is_deepspeed(const fs::path& folder) {
   }
 }
 
-/// DeepSpeed's files of a model of Megatron's are DeepSpeed's.
+/// True for Megatron's own files. A model of Megatron's in DeepSpeed's files
+/// counts as DeepSpeed's.
 bool is_megatron(const fs::path& folder) {
   try {
     const auto files = megatron::find_rank_files(folder, std::nullopt);

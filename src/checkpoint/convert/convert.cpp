@@ -2,8 +2,8 @@
 
 #include "checkpoint/convert/output_place.h"
 #include "checkpoint/convert/portable.h"
-#include "checkpoint/lazy_operations.h"
 #include "checkpoint/megatron/rank_files.h"
+#include "checkpoint/tensors/lazy_operations.h"
 
 #include <c10/util/accumulate.h>
 #include <cairn/base/error.h>
@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Counts what is loaded. Some tensors are read more often than foreseen.
+/// Counts the bytes that are loaded. Some tensors are read more often than
+/// foreseen, so the count is cut to the total.
 class Meter {
  public:
   Meter(const ConvertOptions& options, std::uint64_t total)
@@ -79,11 +80,11 @@ void expect_family(const Portable& portable, const ConvertOptions& options) {
     return;
   }
   const auto family = [&] { return portable.description->family; };
-  // Megatron's GPT is one model, whatever its positions are.
+  // Megatron's GPT is one model, with any kind of positions.
   const bool fits = portable.description &&
       (family() == *options.family ||
-       (family() == ModelFamily::llama &&
-        *options.family == ModelFamily::gpt2));
+       (family() == model::ModelFamily::llama &&
+        *options.family == model::ModelFamily::gpt2));
   if (!fits) {
     throw ConfigError(
         {.what = "the checkpoint holds another model",

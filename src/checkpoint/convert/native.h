@@ -7,17 +7,19 @@
 
 // Checkpoints as an engine saves and loads them (see engine/core_checkpoint.cpp
 // and core_restore.cpp): tensors "weight/NAME", "buffer/NAME" and "KIND/NAME",
-// and counters in the manifest's state. A model's description is its "model".
+// and counters in the manifest's state. The model's description is the state's
+// "model".
 
 namespace cairn::checkpoints {
 
-/// Of a run's folder, or of one checkpoint's where there is no tag.
+/// Reads the checkpoint of that tag in a run's folder; without a tag, the
+/// folder may also be that of one checkpoint.
 Portable read_native(
     const std::filesystem::path& folder,
     const std::string& tag);
 
-/// Writes a run's folder with one checkpoint. `optimizer`: its name, where the
-/// states leave it open.
+/// Writes a run's folder with one checkpoint. `optimizer` is the optimizer's
+/// name, where its states leave it open.
 void write_native(
     const std::filesystem::path& folder,
     Portable& portable,

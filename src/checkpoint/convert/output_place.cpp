@@ -3,8 +3,8 @@
 #include "base/remove_tree.h"
 #include "base/sync_file.h"
 #include "checkpoint/convert/torch_place.h"
-#include "checkpoint/make_folder.h"
 #include "checkpoint/native/checkpoint_folder.h"
+#include "checkpoint/tensors/make_folder.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ bool names_a_file(const ConvertOptions& options, const fs::path& target) {
       std::ranges::find(file_endings, target.extension()) != file_endings.end();
 }
 
-/// Without a slash at its end, links and dots.
+/// The path without a slash at its end, links and dots.
 fs::path plain(const fs::path& path) {
   const fs::path whole = fs::weakly_canonical(fs::absolute(path));
   return whole.has_filename() ? whole : whole.parent_path();
@@ -43,8 +43,8 @@ bool holds(const fs::path& folder, const fs::path& path) {
   return in_folder == folder.end();
 }
 
-/// Only what is a checkpoint is ever replaced: a mistyped name must not cost a
-/// home folder.
+/// Refuses to replace anything but a checkpoint: a mistyped name must not cost
+/// a home folder.
 void check_free(const fs::path& target, bool overwrite) {
   if (!fs::exists(target) ||
       (fs::is_directory(target) && fs::is_empty(target))) {
@@ -90,7 +90,8 @@ OutputPlace::OutputPlace(const ConvertOptions& options) {
       target_.parent_path(),
       target_.filename().string(),
       std::to_string(::getpid()));
-  discard_tree(partial_); // of a process of that number, long dead
+  // Left by a process of the same number that ended long ago.
+  discard_tree(partial_);
   make_folder(partial_);
   path_ = options.to != CheckpointFormat::torch ? partial_
       : file_                                   ? partial_ / target_.filename()

@@ -6,28 +6,28 @@
 
 namespace cairn::checkpoints {
 
-/// Where a conversion writes: a folder beside the one that is wanted, which
-/// takes its name when all is there. A file of torch.save is written into such
-/// a folder too, and only the file moved.
+/// The place where a conversion writes: a folder beside the wanted one, which
+/// gets its name when everything is written. A file of torch.save is written
+/// into such a folder, too, and only the file is moved.
 class OutputPlace {
  public:
-  /// Throws CheckpointError for a name that is taken, unless that is a
-  /// checkpoint and to be replaced; ConfigError for one that holds the input.
+  /// Throws CheckpointError for a name that is taken, unless it is that of a
+  /// checkpoint to be replaced; ConfigError for an output that holds the input.
   explicit OutputPlace(const ConvertOptions& options);
-  /// What was not published is deleted.
+  /// Deletes what was not published.
   ~OutputPlace();
   OutputPlace(const OutputPlace&) = delete;
   OutputPlace& operator=(const OutputPlace&) = delete;
 
-  /// What to write to.
+  /// The folder or file to write to.
   const std::filesystem::path& path() const { return path_; }
   void publish();
 
  private:
-  std::filesystem::path target_;  ///< what was asked for
-  std::filesystem::path partial_; ///< the folder
-  std::filesystem::path path_;    ///< the same, or a file in it
-  bool file_ = false;             ///< the target is one
+  std::filesystem::path target_;  ///< the output that was asked for
+  std::filesystem::path partial_; ///< the folder beside it
+  std::filesystem::path path_;    ///< `partial_`, or a file in it
+  bool file_ = false;             ///< true when the target is a file
 };
 
 } // namespace cairn::checkpoints

@@ -2,7 +2,7 @@
 #include "checkpoint/native/checkpoint_folder.h"
 #include "checkpoint/native/damaged_checkpoint.h"
 #include "checkpoint/native/native_source.h"
-#include "checkpoint/python_json.h"
+#include "checkpoint/pickle/python_json.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
@@ -39,7 +39,8 @@ fs::path place_of(const fs::path& folder, const std::string& tag) {
   return folder / tags.front();
 }
 
-/// In the order in which they were written: the model's, or near it.
+/// Names in the order in which they were written: the model's order, or near
+/// it.
 std::vector<std::string> names_as_written(const Manifest& manifest) {
   std::vector<std::tuple<std::size_t, std::uint64_t, std::string>> places;
   for (const auto& [name, tensor] : manifest.tensors) {
@@ -57,7 +58,7 @@ std::vector<std::string> names_as_written(const Manifest& manifest) {
   return names;
 }
 
-/// Frozen parameters have none.
+/// One group of all trained parameters. A frozen parameter has no states.
 std::vector<ParameterGroup> one_group(
     const Portable& portable,
     const json& config) {
@@ -88,7 +89,7 @@ std::vector<ParameterGroup> groups_from(const json& saved) {
   return groups;
 }
 
-/// Each parameter's, as torch's optimizers have it.
+/// Adds a step for each parameter, as torch's optimizers have it.
 void add_steps(Portable& portable, std::int64_t steps) {
   const at::Tensor value = at::full({}, steps, at::kFloat);
   for (const ParameterGroup& group : portable.groups) {
@@ -100,7 +101,7 @@ void add_steps(Portable& portable, std::int64_t steps) {
   }
 }
 
-/// As DeepSpeed calls it; a static scale needs no state.
+/// The loss scaler under DeepSpeed's names. A static scale needs no state.
 PythonValue scaler_from(const json& saved) {
   const auto kind = saved.at("kind").get<std::size_t>();
   if (kind != 1 && kind != 2) {
@@ -117,7 +118,7 @@ PythonValue scaler_from(const json& saved) {
   return PythonValue::dict_of(std::move(members));
 }
 
-/// What are tensors or bytes there stays behind.
+/// Reads the client state. Tensors and bytes in it are left out.
 void read_client(const json& saved, Portable& portable) {
   std::vector<PythonValue::Member> members;
   for (const auto& [name, value] : saved.items()) {
@@ -140,7 +141,7 @@ void read_state(const Manifest& manifest, Portable& portable) {
             state.at("schedule_steps").get<std::int64_t>() - 1)}});
   if (state.contains("model")) {
     portable.description =
-        model_description_from_json(state["model"].dump(), "\"model\"");
+        model::model_description_from_json(state["model"].dump(), "\"model\"");
   }
   if (state.contains("loss_scaler")) {
     portable.loss_scaler = scaler_from(state["loss_scaler"]);
@@ -185,7 +186,8 @@ Portable read_native(const fs::path& folder, const std::string& tag) {
       states.emplace_back(name, of);
     }
   }
-  for (const auto& [name, of] : states) { // others: generators, client tensors
+  for (const auto& [name, of] : states) {
+    // Skips generators and client tensors.
     if (parameters.contains(of)) {
       portable.optimizer_states.emplace_back(name, lazy_tensor(source, name));
     }

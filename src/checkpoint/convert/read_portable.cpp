@@ -2,17 +2,17 @@
 #include "checkpoint/convert/portable.h"
 #include "checkpoint/convert/torch_place.h"
 #include "checkpoint/deepspeed/tag_files.h"
-#include "checkpoint/in_file.h"
-#include "checkpoint/is_buffer.h"
 #include "checkpoint/megatron/rank_files.h"
+#include "checkpoint/tensors/in_file.h"
+#include "checkpoint/tensors/is_buffer.h"
 
 #include <cairn/base/error.h>
 #include <cairn/checkpoint/deepspeed.h>
 #include <cairn/checkpoint/huggingface.h>
-#include <cairn/checkpoint/model_parameters.h>
 #include <cairn/checkpoint/safetensors.h>
 #include <cairn/checkpoint/torch_checkpoint.h>
 #include <cairn/checkpoint/torch_file.h>
+#include <cairn/model/parameters.h>
 #include <fmt/format.h>
 
 #include <map>
@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = PythonValue::Kind;
 
-/// Parameters, buffers and second names apart.
+/// Sorts weights into parameters and buffers, and drops second names.
 void sort_in(
     const NamedTensors& weights,
     const std::set<std::string>& buffers,
@@ -45,15 +45,16 @@ void sort_in(
   }
 }
 
-/// Takes the members that are Cairn's own out of a dict.
+/// Takes Cairn's own members out of a dict.
 PythonValue without_own(const PythonValue& dict, Portable& portable) {
   std::vector<PythonValue::Entry> kept;
   for (const auto& entry : dict.entries()) {
     const std::string key =
         entry.first.is(Kind::text) ? entry.first.text() : "";
     if (key == description_key) {
-      portable.description =
-          model_description_from_json(entry.second.text(), description_key);
+      portable.description = model::model_description_from_json(
+          entry.second.text(),
+          description_key);
     } else {
       kept.push_back(entry);
     }
@@ -66,7 +67,7 @@ Portable from_megatron(const fs::path& folder, MegatronReadOptions options) {
   Portable portable{
       .description = std::move(saved.description),
       .parameters = std::move(saved.tensors)};
-  portable.ties = model_ties(*portable.description);
+  portable.ties = model::model_ties(*portable.description);
   portable.steps = saved.iteration.value_or(0);
   portable.released = !saved.iteration;
   portable.megatron_args = std::move(saved.args);
@@ -85,7 +86,8 @@ void note_optimizer(Portable& portable) {
   portable.left_out.push_back("optimizer states, which are not read there");
 }
 
-/// Whether DeepSpeed saved a model of Megatron's: names in dicts in dicts.
+/// True when DeepSpeed saved a model of Megatron's, which has names in dicts in
+/// dicts.
 bool holds_megatron(const deepspeed::TagFiles& files) {
   if (files.models.empty()) {
     return false;
@@ -180,7 +182,7 @@ Portable from_huggingface(const fs::path& folder) {
       .description = std::move(model.description),
       .parameters = std::move(model.tensors),
       .tokenizer = folder};
-  portable.ties = model_ties(*portable.description);
+  portable.ties = model::model_ties(*portable.description);
   return portable;
 }
 

@@ -2,7 +2,7 @@
 
 namespace cairn::checkpoints {
 
-/// What a torch.save file is called where a folder is named to hold it.
+/// Name of a torch.save file where a folder is given to hold it.
 inline constexpr const char* torch_file_name = "checkpoint.pt";
 
 } // namespace cairn::checkpoints

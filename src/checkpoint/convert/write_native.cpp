@@ -1,8 +1,8 @@
 #include "checkpoint/convert/native.h"
-#include "checkpoint/make_folder.h"
 #include "checkpoint/native/checkpoint_folder.h"
 #include "checkpoint/native/slice_file.h"
-#include "checkpoint/python_json.h"
+#include "checkpoint/pickle/python_json.h"
+#include "checkpoint/tensors/make_folder.h"
 
 #include <ATen/Functions.h>
 #include <c10/util/accumulate.h>
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// torch's Adam says so in its groups.
+/// True when weight decay is decoupled. torch's Adam says so in its groups.
 bool decays_apart(const Portable& portable) {
   const auto said = portable.groups.empty()
       ? std::nullopt
@@ -30,7 +30,7 @@ bool decays_apart(const Portable& portable) {
   return !said || !said->is(PythonValue::Kind::boolean) || said->boolean();
 }
 
-/// The states that each of the engine's optimizers keeps.
+/// Name of the engine's optimizer that keeps these states.
 std::string optimizer_of(const Portable& portable, const std::string& named) {
   std::vector<std::string> kinds = state_kinds(portable);
   std::erase(kinds, "step");
@@ -62,7 +62,8 @@ std::string optimizer_of(const Portable& portable, const std::string& named) {
        .remedy = "convert the weights only"});
 }
 
-/// The same for all parameters, here and in the engine.
+/// Number of updates, which is the same for all parameters, here and in the
+/// engine.
 std::int64_t steps_of(const Portable& portable) {
   for (const auto& [name, tensor] : portable.optimizer_states) {
     if (name.starts_with("step/") &&
@@ -85,7 +86,7 @@ json scaler_json(const PythonValue& scaler) {
   const auto iteration = number("cur_iter");
   const auto overflow = number("last_overflow_iter");
   const auto hysteresis = number("cur_hysteresis");
-  if (!scale || !iteration || !overflow) { // a static one
+  if (!scale || !iteration || !overflow) { // a static scale
     return {{"kind", 0}};
   }
   json result{
@@ -155,7 +156,8 @@ json state_of(Portable& portable, const std::string& optimizer) {
   return state;
 }
 
-/// Under the names of an engine; steps are in the state.
+/// Tensors under the engine's names. Steps are not tensors there: they are in
+/// the state.
 NamedTensors tensors_of(const Portable& portable) {
   NamedTensors all;
   for (const auto& [name, tensor] : portable.parameters) {

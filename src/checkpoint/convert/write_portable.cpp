@@ -1,7 +1,7 @@
 #include "checkpoint/convert/native.h"
 #include "checkpoint/convert/portable.h"
 #include "checkpoint/convert/torch_place.h"
-#include "checkpoint/make_folder.h"
+#include "checkpoint/tensors/make_folder.h"
 
 #include <c10/util/accumulate.h>
 #include <cairn/base/error.h>
@@ -41,7 +41,7 @@ NamedTensors typed(NamedTensors tensors, std::optional<at::ScalarType> type) {
   return tensors;
 }
 
-const ModelDescription& description_of(
+const model::ModelDescription& description_of(
     const Portable& portable,
     CheckpointFormat format) {
   if (!portable.description) {
@@ -151,7 +151,7 @@ void to_megatron(
     Portable& portable,
     const fs::path& folder,
     const ConvertOptions& options) {
-  const ModelDescription& description =
+  const model::ModelDescription& description =
       description_of(portable, CheckpointFormat::megatron);
   note_state(portable);
   write_megatron(
@@ -172,7 +172,7 @@ void to_huggingface(
     Portable& portable,
     const fs::path& folder,
     const ConvertOptions& options) {
-  const ModelDescription& description =
+  const model::ModelDescription& description =
       description_of(portable, CheckpointFormat::huggingface);
   note_state(portable);
   write_huggingface(
@@ -223,11 +223,13 @@ std::uint64_t bytes_to_read(
   const std::uint64_t rest =
       bytes_of(portable.buffers) + bytes_of(portable.optimizer_states);
   switch (options.to) {
-    case CheckpointFormat::megatron: // each tensor rank cuts its part
+    // Each tensor rank reads whole tensors to cut its part.
+    case CheckpointFormat::megatron:
       return parameters * static_cast<std::uint64_t>(options.split.tensor);
     case CheckpointFormat::huggingface:
       return parameters;
-    case CheckpointFormat::deepspeed: // twice: in the model, as fp32 copies
+    // Read twice: for the model and for the fp32 copies.
+    case CheckpointFormat::deepspeed:
       return parameters * (stage_of(portable, options) > 0 ? 2 : 1) + rest;
     default:
       return parameters + rest;

@@ -3,8 +3,8 @@
 #include "checkpoint/deepspeed/frozen_parameters.h"
 #include "checkpoint/deepspeed/rank_files.h"
 #include "checkpoint/deepspeed/stage_zero.h"
-#include "checkpoint/in_file.h"
-#include "checkpoint/tied_names.h"
+#include "checkpoint/tensors/in_file.h"
+#include "checkpoint/tensors/tied_names.h"
 
 #include <cairn/base/error.h>
 #include <cairn/checkpoint/named_tensors.h>
@@ -24,7 +24,7 @@ using deepspeed::member;
 using deepspeed::RankFiles;
 using ByName = std::map<std::string, LazyTensor>;
 
-/// What DeepSpeed itself puts beside the user's own state.
+/// Keys that DeepSpeed itself puts beside the user's own state.
 constexpr std::array<std::string_view, 24> own_keys{
     "module",
     "buffer_names",
@@ -79,7 +79,7 @@ struct DeepSpeedCheckpoint::Files : RankFiles {
       return saved.is_none() ? NamedTensors() : named_tensors(saved);
     });
   }
-  /// Tensors that are not in the model's file, or better elsewhere.
+  /// Tensors that are not in the model's file, or are more exact elsewhere.
   ByName elsewhere(bool fp32, const NamedTensors& module) const {
     ByName found;
     if (stage == 0 || (stage < 3 && !fp32)) {
@@ -105,7 +105,7 @@ struct DeepSpeedCheckpoint::Files : RankFiles {
   std::vector<std::string> buffers() const;
   std::vector<Tie> ties() const;
   NamedTensors all_weights(bool fp32) const;
-  /// Null if none was saved.
+  /// The saved optimizer; null if none was saved.
   std::shared_ptr<const deepspeed::SavedOptimizer> optimizer() const;
 };
 
@@ -161,7 +161,7 @@ std::shared_ptr<const deepspeed::SavedOptimizer> DeepSpeedCheckpoint::Files::
   });
 }
 
-/// In the model's order, then what its file does not list.
+/// Weights in the model's order, then those that its file does not list.
 NamedTensors DeepSpeedCheckpoint::Files::all_weights(bool fp32) const {
   const NamedTensors listed = module();
   const std::vector<std::string> own_buffers = buffers();

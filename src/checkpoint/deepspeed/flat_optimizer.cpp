@@ -1,7 +1,7 @@
 #include "checkpoint/deepspeed/flat_optimizer.h"
 
-#include "checkpoint/in_file.h"
-#include "checkpoint/optimizer_state_dict.h"
+#include "checkpoint/tensors/in_file.h"
+#include "checkpoint/torch/optimizer_state_dict.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>
@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = PythonValue::Kind;
 
-/// By group. Elastic checkpoints have a list, others what torch.optim saves.
+/// States by group. Elastic checkpoints have a list, others what torch.optim
+/// saves.
 std::map<std::int64_t, PythonValue> group_states(const PythonValue& saved) {
   if (saved.is(Kind::dict)) {
     return by_number(saved.at("state"));
@@ -79,7 +80,7 @@ NamedTensors FlatOptimizer::states() const {
                    : std::map<std::int64_t, PythonValue>();
     }));
   }
-  // The flat tensors of a kind, of all ranks and groups.
+  // The flat tensors of one kind of state, of all ranks and groups.
   std::map<std::string, std::shared_ptr<const FlatTensors>> kinds;
   const auto tensors_of = [&](const std::string& kind) {
     auto& tensors = kinds[kind];
@@ -100,13 +101,13 @@ NamedTensors FlatOptimizer::states() const {
   NamedTensors result;
   for (const FlatParameter& parameter : plan_) {
     if (parameter.pieces.empty()) {
-      continue; // without elements
+      continue; // it has no elements
     }
     const auto group =
         static_cast<std::int64_t>(parameter.pieces.front().group);
     const auto state = states[0].find(group);
     if (state == states[0].end()) {
-      continue; // it never had a gradient
+      continue; // the group never had a gradient
     }
     for (const auto& [key, value] : state->second.entries()) {
       const std::string name = fmt::format("{}/{}", key.text(), parameter.name);

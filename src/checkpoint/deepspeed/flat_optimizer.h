@@ -9,18 +9,20 @@
 
 namespace cairn::checkpoints::deepspeed {
 
-/// Where a stage keeps the parts of an optimizer.
+/// Keys under which a stage keeps the parts of an optimizer.
 struct FlatKeys {
   const char* weights = "";
   const char* states = "";
-  bool by_parameter = false; ///< how they are cut over the ranks
+  /// True when each parameter is cut over the ranks by itself.
+  bool by_parameter = false;
 };
 
 /// The fp32 weights and states of an optimizer over flat tensors, of all ranks.
 class FlatOptimizer final : public SavedOptimizer {
  public:
-  /// `dicts` are what the optimizers of the ranks saved, `files` where. Throws
-  /// CheckpointError if they do not fit the parameters or each other.
+  /// `dicts` are what the optimizers of the ranks saved, `files` the files they
+  /// are from. Throws CheckpointError if they do not fit the parameters or each
+  /// other.
   FlatOptimizer(
       const FlatKeys& keys,
       ShapeGroups parameters,

@@ -1,6 +1,6 @@
 #include "checkpoint/deepspeed/flat_parameters.h"
 
-#include "checkpoint/lazy_operations.h"
+#include "checkpoint/tensors/lazy_operations.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
@@ -45,7 +45,8 @@ void require_groups(
   }
 }
 
-/// What lies behind one another on several ranks, taken from the front.
+/// Takes elements from the front of a group whose parts lie on several ranks,
+/// one after the other.
 class Stream {
  public:
   Stream(
@@ -76,7 +77,7 @@ class Stream {
     return pieces;
   }
 
-  /// Only padding may be left.
+  /// Throws unless only padding is left.
   void finish(std::int64_t taken) const {
     std::int64_t there = 0;
     for (const auto& rank : sizes_) {
@@ -117,7 +118,8 @@ class Stream {
   std::int64_t offset_ = 0;
 };
 
-/// The stretch [begin, begin + count) of a rank's groups one after the other.
+/// Adds the stretch [begin, begin + count) of a rank's groups, which lie one
+/// after the other.
 void add_stretch(
     std::vector<FlatPiece>& pieces,
     std::size_t rank,

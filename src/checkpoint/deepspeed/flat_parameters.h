@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-// ZeRO keeps a group of parameters as one flat tensor, cut over the ranks.
+// Flat tensors of ZeRO, each a group of parameters that is cut over the ranks.
 
 namespace cairn::checkpoints::deepspeed {
 
 using Shape = std::vector<std::int64_t>;
 using ShapeGroups = std::vector<std::vector<std::pair<std::string, Shape>>>;
-/// By rank and group.
+/// Sizes by rank and group.
 using FlatSizes = std::vector<std::vector<std::int64_t>>;
 using FlatTensors = std::vector<std::vector<PythonValue>>;
 
@@ -35,24 +35,25 @@ struct FlatParameter {
   std::vector<FlatPiece> pieces; ///< its elements in order
 };
 
-/// Throws CheckpointError for a shape that cannot be.
+/// Number of elements. Throws CheckpointError for an impossible shape.
 std::int64_t elements_of(const Shape& shape);
 
-/// Stages 1 and 2: the ranks' parts one after the other are the parameters one
-/// after the other. `files` are named in errors, one for each rank.
+/// Plan of stages 1 and 2: the ranks' parts one after the other are the
+/// parameters one after the other. `files`, one for each rank, are named in
+/// errors.
 std::vector<FlatParameter> cut_by_group(
     const ShapeGroups& groups,
     const FlatSizes& sizes,
     std::span<const std::filesystem::path> files);
 
-/// Stage 3: every parameter is cut over the ranks by itself.
+/// Plan of stage 3: every parameter is cut over the ranks by itself.
 std::vector<FlatParameter> cut_by_parameter(
     const ShapeGroups& groups,
     const FlatSizes& sizes,
     std::span<const std::filesystem::path> files);
 
-/// A parameter put together. Throws CheckpointError if the tensors cannot have
-/// its pieces.
+/// A parameter put together from its pieces. Throws CheckpointError if the
+/// tensors cannot have them.
 LazyTensor joined(
     const FlatParameter& parameter,
     const std::shared_ptr<const FlatTensors>& tensors,

@@ -1,6 +1,6 @@
 #include "checkpoint/deepspeed/frozen_parameters.h"
 
-#include "checkpoint/in_file.h"
+#include "checkpoint/tensors/in_file.h"
 
 #include <memory>
 #include <utility>

@@ -4,7 +4,7 @@
 
 namespace cairn::checkpoints::deepspeed {
 
-/// Those of stage 3, of which every rank has a flat fragment.
+/// Frozen parameters of stage 3, of which every rank has a flat fragment.
 NamedTensors frozen_parameters(const RankFiles& files);
 
 } // namespace cairn::checkpoints::deepspeed

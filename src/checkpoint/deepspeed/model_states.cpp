@@ -1,5 +1,5 @@
 #include "checkpoint/deepspeed/write_plan.h"
-#include "checkpoint/optimizer_state_dict.h"
+#include "checkpoint/torch/optimizer_state_dict.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
@@ -25,7 +25,8 @@ PythonValue size_of(const Shape& shape) {
       {PythonValue::tuple(std::move(sizes))});
 }
 
-/// At stage 3 the parameters are elsewhere, and only their names are here.
+/// The module's dict. At stage 3 the parameters are elsewhere, and only their
+/// names are here.
 PythonValue module_of(const WritePlan& plan) {
   const at::ScalarType type = plan.layout.type;
   Members members;
@@ -97,7 +98,8 @@ PythonValue frozen_fragments(const WritePlan& plan, int rank) {
   return PythonValue::dict_of(std::move(members));
 }
 
-/// Stage 0: torch's own in fp32, DeepSpeed's 16-bit one around it otherwise.
+/// The optimizer of stage 0: torch's own in fp32, otherwise with DeepSpeed's
+/// 16-bit one around it.
 PythonValue whole_optimizer(const WritePlan& plan) {
   const PythonValue inner =
       optimizer_state_dict(plan.groups, plan.state.optimizer_states);

@@ -1,6 +1,6 @@
 #include "checkpoint/deepspeed/write_plan.h"
-#include "checkpoint/lazy_operations.h"
-#include "checkpoint/optimizer_state_dict.h"
+#include "checkpoint/tensors/lazy_operations.h"
+#include "checkpoint/torch/optimizer_state_dict.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
@@ -24,7 +24,8 @@ PythonValue numbers(const std::vector<std::int64_t>& values) {
   return PythonValue::list(std::move(items));
 }
 
-/// The states of a flat tensor's parameters as one: flat tensors and numbers.
+/// The states of all parameters in a flat tensor, joined: flat tensors and
+/// numbers.
 class FlatStates {
  public:
   FlatStates(

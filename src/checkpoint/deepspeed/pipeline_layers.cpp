@@ -1,5 +1,5 @@
 #include "checkpoint/deepspeed/tag_files.h"
-#include "checkpoint/in_file.h"
+#include "checkpoint/tensors/in_file.h"
 
 #include <cairn/checkpoint/deepspeed.h>
 #include <cairn/checkpoint/named_tensors.h>

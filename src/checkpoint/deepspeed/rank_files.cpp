@@ -1,7 +1,7 @@
 #include "checkpoint/deepspeed/rank_files.h"
 
 #include "checkpoint/deepspeed/flat_optimizer.h"
-#include "checkpoint/in_file.h"
+#include "checkpoint/tensors/in_file.h"
 
 #include <cairn/base/error.h>
 #include <cairn/checkpoint/torch_file.h>
@@ -28,7 +28,7 @@ using Kind = PythonValue::Kind;
        .remedy = "the files of a folder must be of one save"});
 }
 
-/// A plain number, or a ZeroStageEnum.
+/// The stage, which is saved as a plain number or as a ZeroStageEnum.
 int stage_of(const PythonValue& optimizer) {
   const auto saved = optimizer.find("zero_stage");
   if (!saved) {
@@ -156,7 +156,7 @@ std::optional<PythonValue> member(const PythonValue& dict, const char* key) {
 
 ShapeGroups shape_groups(const PythonValue& param_shapes) {
   const auto groups = param_shapes.is(Kind::dict)
-      ? std::vector<PythonValue>{param_shapes} // of old versions
+      ? std::vector<PythonValue>{param_shapes} // written by old versions
       : param_shapes.items();
   ShapeGroups result;
   for (const PythonValue& group : groups) {
@@ -166,7 +166,7 @@ ShapeGroups shape_groups(const PythonValue& param_shapes) {
       for (const PythonValue& size : sizes.items()) {
         shape.push_back(size.integer());
       }
-      elements_of(shape); // or it cannot be
+      elements_of(shape); // throws if the shape is impossible
       own.emplace_back(name.text(), std::move(shape));
     }
   }

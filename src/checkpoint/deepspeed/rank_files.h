@@ -19,20 +19,21 @@ namespace cairn::checkpoints::deepspeed {
 struct RankFiles {
   TagFiles all;
   std::vector<std::filesystem::path> model_files;
-  std::vector<PythonValue> models; ///< at stage 3 one for each rank, else one
+  std::vector<PythonValue> models; ///< one for each rank at stage 3, else one
   int stage = 0;
-  std::int64_t ranks = 1; ///< data-parallel
-  /// From stage 1 on: the dicts of the ranks' optimizers, and what they hold.
+  std::int64_t ranks = 1; ///< number of data-parallel ranks
+  /// Dicts of the ranks' optimizers, from stage 1 on.
   std::vector<PythonValue> optimizers{};
+  /// The optimizer that those dicts make, from stage 1 on.
   std::shared_ptr<const SavedOptimizer> zero{};
 };
 
 RankFiles read_rank_files(const DeepSpeedSource& source);
 
-/// The parameters that an optimizer has, by group.
+/// Shapes of the optimizer's parameters, by group.
 ShapeGroups shape_groups(const PythonValue& param_shapes);
 
-/// A dict's member; nullopt also where it is None.
+/// A member of a dict; nullopt also where it is None.
 std::optional<PythonValue> member(const PythonValue& dict, const char* key);
 
 } // namespace cairn::checkpoints::deepspeed

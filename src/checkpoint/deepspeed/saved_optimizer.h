@@ -7,11 +7,11 @@
 
 namespace cairn::checkpoints::deepspeed {
 
-/// An optimizer by the names of the parameters, however a stage keeps it.
+/// An optimizer by the names of its parameters, however a stage stores it.
 class SavedOptimizer {
  public:
   virtual ~SavedOptimizer() = default;
-  /// In fp32; empty if it has none of its own.
+  /// fp32 weights; empty if the optimizer has none of its own.
   virtual NamedTensors weights() const = 0;
   virtual NamedTensors states() const = 0;
   virtual std::vector<ParameterGroup> groups() const = 0;

@@ -1,7 +1,7 @@
 #include "checkpoint/deepspeed/stage_zero.h"
 
 #include "checkpoint/deepspeed/flat_optimizer.h"
-#include "checkpoint/optimizer_state_dict.h"
+#include "checkpoint/torch/optimizer_state_dict.h"
 
 #include <cairn/base/error.h>
 #include <cairn/checkpoint/named_tensors.h>
@@ -14,8 +14,8 @@ namespace cairn::checkpoints::deepspeed {
 
 namespace {
 
-/// torch's own, or around it DeepSpeed's 16-bit one with fp32 copies of the
-/// parameters.
+/// torch's own optimizer, or DeepSpeed's 16-bit one around it with fp32 copies
+/// of the parameters.
 class NumberedOptimizer final : public SavedOptimizer {
  public:
   NumberedOptimizer(
@@ -51,7 +51,7 @@ class NumberedOptimizer final : public SavedOptimizer {
   std::vector<ParameterGroup> groups_;
 };
 
-/// Parameters one after the other fill the flat tensors.
+/// Shapes by group: the parameters one after the other fill the flat tensors.
 ShapeGroups in_groups(
     const std::vector<PythonValue>& tensors,
     const NamedTensors& parameters,

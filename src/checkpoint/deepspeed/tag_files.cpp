@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The numbers of a name, for which "#" stands in the pattern.
+/// Numbers in a name, at the places of "#" in the pattern; nullopt if the name
+/// does not fit.
 std::optional<std::vector<int>> numbers(
     std::string_view name,
     std::string_view pattern) {
@@ -66,7 +67,7 @@ void sort_in(TagFiles& files, const fs::path& path) {
   put(files.layers, "layer_#-model_#-model_states.pt");
   put(files.zero_models, "zero_pp_rank_#_mp_rank_#_model_states.pt");
   for (const std::string_view kind : {"", "bf16_", "fp16_"}) {
-    for (const std::string_view dash : {"_", ""}) { // none in old versions
+    for (const std::string_view dash : {"_", ""}) { // old versions have none
       put(files.optimizers,
           fmt::format(
               "{}zero_pp_rank_#_mp_rank_#{}optim_states.pt",

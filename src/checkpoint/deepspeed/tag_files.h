@@ -8,22 +8,23 @@
 
 namespace cairn::checkpoints::deepspeed {
 
-/// What lies in the folder of one save.
+/// The files in the folder of one save.
 struct TagFiles {
   std::filesystem::path folder;
   std::string tag;
-  /// By model-parallel rank: stages 0 to 2.
+  /// Model files of stages 0 to 2, by model-parallel rank.
   std::map<int, std::filesystem::path> models;
-  /// By model-parallel and data-parallel rank.
+  /// Files by model-parallel and data-parallel rank.
   using ByRanks = std::map<std::pair<int, int>, std::filesystem::path>;
-  ByRanks zero_models; ///< stage 3
+  ByRanks zero_models; ///< model files of stage 3
   ByRanks optimizers;
-  /// Of pipelines, by tensor-parallel rank and layer.
+  /// Layer files of pipelines, by tensor-parallel rank and layer.
   ByRanks layers;
 };
 
-/// Of a tag; with none, of that which `latest` names, or of the folder itself.
-/// Throws CheckpointError for two files of one rank and for what is not read.
+/// Files of a tag. Without a tag: of the one that `latest` names, or of the
+/// folder itself. Throws CheckpointError for two files of one rank, and for
+/// unsupported files.
 TagFiles tag_files(const std::filesystem::path& folder, const std::string& tag);
 
 /// The files of one model-parallel rank, one for each data-parallel rank.

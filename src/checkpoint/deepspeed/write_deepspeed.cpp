@@ -35,7 +35,7 @@ void check(const DeepSpeedLayout& layout) {
   }
 }
 
-/// The fp32 copies, of every parameter.
+/// fp32 copies of every parameter.
 TensorsByName masters_of(const DeepSpeedState& state) {
   TensorsByName given(state.masters.begin(), state.masters.end());
   TensorsByName result;
@@ -90,7 +90,8 @@ std::vector<ParameterGroup> groups_of(
   return groups;
 }
 
-/// DeepSpeed takes over the object itself, so it must be one of its own.
+/// The loss scaler's object. DeepSpeed takes over the object itself, so it must
+/// be one of its own classes.
 PythonValue loss_scaler_of(const DeepSpeedState& state, at::ScalarType type) {
   constexpr const char* module = "deepspeed.runtime.fp16.loss_scaler";
   if (type != at::kHalf) {
@@ -137,7 +138,8 @@ ShapeGroups shapes_of(const WritePlan& plan) {
   return result;
 }
 
-/// A folder of its own: files of another save would be taken for parts of it.
+/// Makes a new, empty folder: files of another save would be taken for parts of
+/// this one.
 fs::path new_folder(const fs::path& folder, const std::string& tag) {
   if (tag.empty() || tag == "." || tag == ".." ||
       tag.find('/') != std::string::npos) {

@@ -19,7 +19,7 @@ struct WritePlan {
   std::vector<ParameterGroup> groups{};
   TensorsByName masters{};       ///< in fp32
   std::vector<ZeroFlat> flats{}; ///< from stage 1 on
-  PythonValue loss_scaler{};     ///< an object of DeepSpeed's
+  PythonValue loss_scaler{};     ///< an object of DeepSpeed's class
 };
 
 /// The dict of a model's file.
@@ -28,14 +28,14 @@ PythonValue model_states(const WritePlan& plan, int rank);
 /// The dict of a rank's optimizer, from stage 1 on.
 PythonValue optimizer_shard(const WritePlan& plan, int rank);
 
-/// Segments of tensors, one after the other, without loading any. Where there
-/// is no such tensor, zeros.
+/// A flat tensor of segments, one after the other, without loading any. Zeros
+/// stand for tensors that are not in `tensors`.
 PythonValue flat_tensor(
     const std::vector<ZeroSegment>& segments,
     const TensorsByName& tensors,
     at::ScalarType type);
 
-/// The version of DeepSpeed whose layout this is.
+/// Version of DeepSpeed that writes this layout.
 inline constexpr const char* layout_version = "0.19.6";
 
 } // namespace cairn::checkpoints::deepspeed

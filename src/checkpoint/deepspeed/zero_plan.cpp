@@ -34,7 +34,7 @@ std::vector<ZeroFlat> plan_by_group(const ShapeGroups& groups, int ranks) {
         .padding = padded - elements};
     for (int rank = 0; rank < ranks; ++rank) {
       std::vector<ZeroSegment>& segments = flat.by_rank.emplace_back();
-      std::int64_t begin = rank * each; // in what is left of the group
+      std::int64_t begin = rank * each; // counted in what is left of the group
       std::int64_t left = each;
       for (const auto& [name, shape] : groups[group]) {
         const std::int64_t size = elements_of(shape);
@@ -78,7 +78,8 @@ std::vector<ZeroFlat> plan_by_parameter(
     std::int64_t sub_group_size) {
   std::vector<ZeroFlat> result;
   for (std::size_t group = 0; group < groups.size(); ++group) {
-    std::int64_t filled = sub_group_size; // the first starts a flat tensor
+    // Makes the first parameter start a flat tensor.
+    std::int64_t filled = sub_group_size;
     for (const auto& [name, shape] : groups[group]) {
       if (filled >= sub_group_size) {
         result.push_back({.group = group});

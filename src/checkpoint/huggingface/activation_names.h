@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/checkpoint/model_description.h>
+#include <cairn/model/description.h>
 
 #include <array>
 #include <string_view>
@@ -8,16 +8,18 @@
 
 namespace cairn::checkpoints::huggingface {
 
-/// What config.json calls them; the first name of each is the one to write.
-inline constexpr std::array<std::pair<std::string_view, ActivationKind>, 8>
-    activation_names{
-        {{"gelu", ActivationKind::gelu},
-         {"gelu_new", ActivationKind::gelu_tanh},
-         {"relu", ActivationKind::relu},
-         {"silu", ActivationKind::silu},
-         {"swish", ActivationKind::silu},
-         {"gelu_pytorch_tanh", ActivationKind::gelu_tanh},
-         {"gelu_fast", ActivationKind::gelu_tanh},
-         {"gelu_python", ActivationKind::gelu}}};
+/// Names of activations in config.json. The first name of each kind is the one
+/// to write.
+inline constexpr std::
+    array<std::pair<std::string_view, model::ActivationKind>, 8>
+        activation_names{
+            {{"gelu", model::ActivationKind::gelu},
+             {"gelu_new", model::ActivationKind::gelu_tanh},
+             {"relu", model::ActivationKind::relu},
+             {"silu", model::ActivationKind::silu},
+             {"swish", model::ActivationKind::silu},
+             {"gelu_pytorch_tanh", model::ActivationKind::gelu_tanh},
+             {"gelu_fast", model::ActivationKind::gelu_tanh},
+             {"gelu_python", model::ActivationKind::gelu}}};
 
 } // namespace cairn::checkpoints::huggingface

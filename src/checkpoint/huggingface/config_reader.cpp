@@ -35,7 +35,7 @@ std::optional<std::int64_t> ConfigReader::find_integer(const char* key) const {
   if (value == nullptr) {
     return std::nullopt;
   }
-  // Several end tokens: the first is the one that texts are parted by.
+  // The first of several end tokens is the one that separates texts.
   if (value->is_array() && !value->empty()) {
     value = &value->front();
   }

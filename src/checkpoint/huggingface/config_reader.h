@@ -9,8 +9,8 @@
 
 namespace cairn::checkpoints::huggingface {
 
-/// A config.json: a key that is missing or null has transformers' default; a
-/// value of the wrong kind is a CheckpointError.
+/// Reads a config.json. A key that is missing or null has transformers'
+/// default; a value of the wrong kind is a CheckpointError.
 class ConfigReader {
  public:
   ConfigReader(std::string_view text, std::string where);
@@ -22,7 +22,7 @@ class ConfigReader {
   std::string text(const char* key, std::string otherwise) const;
   std::optional<ConfigReader> find_object(const char* key) const;
 
-  /// Refuses any other value: one that changes what the model computes.
+  /// Refuses any other value of a key that changes what the model computes.
   void require(const char* key, bool value) const;
 
   [[noreturn]] void refuse(std::string what, std::string values) const;

@@ -1,6 +1,6 @@
 #include "checkpoint/huggingface/names.h"
 
-#include "checkpoint/name_pattern.h"
+#include "checkpoint/tensors/name_pattern.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>
@@ -11,8 +11,8 @@ namespace cairn::checkpoints::huggingface {
 
 namespace {
 
-// Rules hold for a part of the model, under what the part's names begin with,
-// so that stacks and families which are alike share them.
+// Rules hold for one part of the model, below the prefix of that part's names,
+// so that similar stacks and families share rules.
 // clang-format off
 constexpr NameRule head_rules[] = {
   {"head.weight", Change::none, {"lm_head.weight"}},
@@ -49,7 +49,7 @@ constexpr NamePart llama_parts[] = {{"", "model.", llama_rules}, {"", "", head_r
 constexpr std::string_view llama_ignored[] = {"model.layers.#.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq", "lm_head.weight"};
 constexpr FamilyNames llama{"model.", llama_parts, llama_ignored};
 
-// What BERT, Megatron's BERT and RoBERTa have in common.
+// Rules that BERT, Megatron's BERT and RoBERTa have in common.
 constexpr NameRule bert_rules[] = {
   {"embedding.word.weight", Change::none, {"embeddings.word_embeddings.weight"}},
   {"embedding.position.weight", Change::none, {"embeddings.position_embeddings.weight"}},
@@ -66,7 +66,7 @@ constexpr NameRule norms_behind[] = {
   {"layers.#.attention_norm.*", Change::none, {"encoder.layer.#.attention.output.LayerNorm.*"}},
   {"layers.#.output_norm.*", Change::none, {"encoder.layer.#.output.LayerNorm.*"}},
 };
-// As Megatron has them.
+// Norms where Megatron's BERT has them.
 constexpr NameRule norms_before[] = {
   {"layers.#.input_norm.*", Change::none, {"encoder.layer.#.attention.ln.*"}},
   {"layers.#.post_attention_norm.*", Change::none, {"encoder.layer.#.ln.*"}},
@@ -130,8 +130,8 @@ constexpr NamePart t5_parts[] = {
   {"decoder.layers.#.mlp.", "decoder.block.#.layer.2.DenseReluDense.", t5_mlp},
   {"", "", head_rules},
 };
-// Google's first files have a relative bias of the cross attention, which is not
-// used.
+// Google's first files have a relative bias of the cross attention, which is
+// not used.
 constexpr std::string_view t5_ignored[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
               "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
 constexpr FamilyNames t5{"", t5_parts, t5_ignored};
@@ -143,13 +143,13 @@ std::string whole_pattern(
   return std::string(beginning) + std::string(pattern);
 }
 
-bool applies(Only only, const ModelDescription& d) {
+bool applies(Only only, const model::ModelDescription& d) {
   return only == Only::always || (only == Only::gated) == d.gated;
 }
 
 bool is_theirs(
     const FamilyNames& names,
-    const ModelDescription& d,
+    const model::ModelDescription& d,
     std::string_view name) {
   const auto has = [&](const NamePart& part, const NameRule& rule) {
     return applies(rule.only, d) &&
@@ -174,7 +174,7 @@ bool is_ignored(const FamilyNames& names, std::string_view name) {
   });
 }
 
-/// "gamma" and "beta" of norms in files of TensorFlow descent.
+/// Replaces "gamma" and "beta" of norms, in files of TensorFlow descent.
 std::string modern(std::string name) {
   if (name.ends_with(".gamma")) {
     name.replace(name.size() - 5, 5, "weight");
@@ -186,23 +186,25 @@ std::string modern(std::string name) {
 
 } // namespace
 
-const FamilyNames& family_names(const ModelDescription& d) {
+const FamilyNames& family_names(const model::ModelDescription& d) {
   switch (d.family) {
-    case ModelFamily::gpt2:
+    case model::ModelFamily::gpt2:
       return gpt2;
-    case ModelFamily::llama:
+    case model::ModelFamily::llama:
       return llama;
-    case ModelFamily::bert:
-      return d.norm_place == NormPlace::before ? megatron_bert : bert;
-    case ModelFamily::roberta:
+    case model::ModelFamily::bert:
+      return d.norm_place == model::NormPlace::before ? megatron_bert : bert;
+    case model::ModelFamily::roberta:
       return roberta;
-    case ModelFamily::t5:
+    case model::ModelFamily::t5:
       return t5;
   }
   throw InternalError({.what = "a model family without names"});
 }
 
-NamePair name_pair(const ModelDescription& d, const std::string& parameter) {
+NamePair name_pair(
+    const model::ModelDescription& d,
+    const std::string& parameter) {
   for (const NamePart& part : family_names(d).parts) {
     for (const NameRule& rule : part.rules) {
       const auto match =
@@ -229,7 +231,9 @@ NamePair name_pair(const ModelDescription& d, const std::string& parameter) {
                  "in Cairn's or Megatron's format"});
 }
 
-std::string rule_name(const ModelDescription& d, const std::string& name) {
+std::string rule_name(
+    const model::ModelDescription& d,
+    const std::string& name) {
   const FamilyNames& names = family_names(d);
   const std::string own = modern(name);
   for (const std::string& candidate : {own, std::string(names.base) + own}) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/checkpoint/model_description.h>
+#include <cairn/model/description.h>
 
 #include <array>
 #include <span>
@@ -10,12 +10,12 @@
 
 namespace cairn::checkpoints::huggingface {
 
-/// What lies between our tensor and theirs.
+/// Difference between our tensor and theirs.
 enum class Change {
   none,
   transpose,      ///< GPT-2's Conv1D: weights are [in, out]
-  join_heads,     ///< query, key and value are tensors of their own there
-  reorder_columns ///< one Conv1D with all queries, all keys, all values
+  join_heads,     ///< they keep query, key and value as separate tensors
+  reorder_columns ///< a Conv1D of all queries, all keys, all values
 };
 
 enum class Only { always, gated, ungated };
@@ -23,11 +23,12 @@ enum class Only { always, gated, ungated };
 struct NameRule {
   std::string_view ours;
   Change change = Change::none;
-  std::array<std::string_view, 3> theirs{}; ///< the first of them, or all
+  /// One name, or three for join_heads.
+  std::array<std::string_view, 3> theirs{};
   Only only = Only::always;
 };
 
-/// Rules for names that begin with this.
+/// Rules for the names that begin with `ours` here and with `theirs` there.
 struct NamePart {
   std::string_view ours;
   std::string_view theirs;
@@ -35,14 +36,14 @@ struct NamePart {
 };
 
 struct FamilyNames {
-  /// Left out in files of the model without heads.
+  /// Prefix that files of the model without heads leave out.
   std::string_view base;
   std::span<const NamePart> parts;
-  /// Buffers and second names of tied weights, by pattern.
+  /// Patterns of buffers and of second names of tied weights.
   std::span<const std::string_view> ignored;
 };
 
-const FamilyNames& family_names(const ModelDescription& description);
+const FamilyNames& family_names(const model::ModelDescription& description);
 
 /// One of our parameters and the tensors of theirs that it is made of.
 struct NamePair {
@@ -51,16 +52,17 @@ struct NamePair {
   std::vector<std::string> theirs;
 };
 
-/// Throws CheckpointError for a parameter that their model does not have.
+/// Their names for one of our parameters. Throws CheckpointError for a
+/// parameter that their model does not have.
 NamePair name_pair(
-    const ModelDescription& description,
+    const model::ModelDescription& description,
     const std::string& parameter);
 
 /// A name as our rules spell it: with the base that files of headless models
-/// leave out, and "weight" for the "gamma" of old files. Empty for what is
-/// ignored; the name itself if nothing fits.
+/// leave out, and "weight" for the "gamma" of old files. Empty for an ignored
+/// tensor; the name itself if nothing fits.
 std::string rule_name(
-    const ModelDescription& description,
+    const model::ModelDescription& description,
     const std::string& name);
 
 } // namespace cairn::checkpoints::huggingface

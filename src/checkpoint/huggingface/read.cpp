@@ -1,12 +1,12 @@
-#include "checkpoint/head_rows.h"
 #include "checkpoint/huggingface/names.h"
 #include "checkpoint/huggingface/weight_files.h"
-#include "checkpoint/lazy_operations.h"
+#include "checkpoint/tensors/head_rows.h"
+#include "checkpoint/tensors/lazy_operations.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <cairn/checkpoint/huggingface.h>
-#include <cairn/checkpoint/model_parameters.h>
+#include <cairn/model/parameters.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -43,19 +43,20 @@ constexpr std::size_t most_listed = 20;
                : "")});
 }
 
-/// Only the weights tell which heads there are.
+/// Finds out which heads there are: only the weights tell.
 void find_heads(
     const std::map<std::string, LazyTensor>& weights,
-    ModelDescription& d) {
+    model::ModelDescription& d) {
   const auto has = [&](const char* parameter) {
     return weights.contains(
         huggingface::name_pair(d, parameter).theirs.front());
   };
-  if (d.family == ModelFamily::bert || d.family == ModelFamily::roberta) {
+  if (d.family == model::ModelFamily::bert ||
+      d.family == model::ModelFamily::roberta) {
     d.pooler = has("pooler.weight");
     d.masked_head = has("mlm.bias");
     d.next_sentence_head =
-        d.family == ModelFamily::bert && has("next_sentence.weight");
+        d.family == model::ModelFamily::bert && has("next_sentence.weight");
     d.tied_head = d.tied_head || !d.masked_head;
   }
 }
@@ -78,10 +79,10 @@ void expect_shape(
   }
 }
 
-/// Our tensor, of theirs.
+/// Our tensor, made from theirs.
 LazyTensor ours(
-    const ModelDescription& d,
-    const ModelParameter& parameter,
+    const model::ModelDescription& d,
+    const model::ModelParameter& parameter,
     const NamePair& pair,
     std::vector<LazyTensor> theirs,
     const fs::path& where) {
@@ -117,9 +118,9 @@ LazyTensor ours(
   throw InternalError({.what = "an unknown change of names"});
 }
 
-/// Under the names of our rules; others are an error.
+/// Their tensors under the names of our rules. An unknown name is an error.
 std::map<std::string, LazyTensor> known(
-    const ModelDescription& d,
+    const model::ModelDescription& d,
     Weights& weights) {
   std::map<std::string, LazyTensor> result;
   for (auto& [name, tensor] : weights.tensors) {
@@ -139,20 +140,20 @@ HuggingFaceModel read_huggingface(const fs::path& folder) {
     throw CheckpointError({.what = "no config.json", .where = folder.string()});
   }
   HuggingFaceModel model;
-  ModelDescription& d = model.description;
+  model::ModelDescription& d = model.description;
   d = model_description_from_huggingface(
       read_file(config, largest_config),
       config.string());
   Weights weights = huggingface::open_weights(folder);
-  // transformers 5 calls every T5 tied; the head that T5 v1.1 has of its own is
-  // known by being saved.
-  if (d.family == ModelFamily::t5 && d.tied_head && !d.scaled_output) {
+  // transformers 5 calls every T5 tied. T5 v1.1 has a head of its own, which
+  // shows by being saved.
+  if (d.family == model::ModelFamily::t5 && d.tied_head && !d.scaled_output) {
     d.tied_head = !weights.tensors.contains("lm_head.weight");
   }
   std::map<std::string, LazyTensor> theirs = known(d, weights);
   find_heads(theirs, d);
   std::vector<std::string> missing;
-  for (const ModelParameter& parameter : model_parameters(d)) {
+  for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     const NamePair pair = huggingface::name_pair(d, parameter.name);
     std::vector<LazyTensor> parts;
     for (const std::string& name : pair.theirs) {

@@ -12,7 +12,7 @@ namespace {
 
 using huggingface::ConfigReader;
 
-ActivationKind activation_of(
+model::ActivationKind activation_of(
     std::string_view name,
     const ConfigReader& config) {
   for (const auto& [known, kind] : huggingface::activation_names) {
@@ -33,14 +33,14 @@ std::optional<std::int64_t> read_token(
   return id;
 }
 
-void read_tokens(const ConfigReader& config, ModelDescription& d) {
+void read_tokens(const ConfigReader& config, model::ModelDescription& d) {
   d.begin_token = read_token(config, "bos_token_id");
   d.end_token = read_token(config, "eos_token_id");
   d.pad_token = read_token(config, "pad_token_id");
   d.decoder_start_token = read_token(config, "decoder_start_token_id");
 }
 
-void read_gpt2(const ConfigReader& config, ModelDescription& d) {
+void read_gpt2(const ConfigReader& config, model::ModelDescription& d) {
   config.require("scale_attn_weights", true);
   config.require("scale_attn_by_inverse_layer_idx", false);
   config.require("add_cross_attention", false);
@@ -59,13 +59,13 @@ void read_gpt2(const ConfigReader& config, ModelDescription& d) {
   d.attention_dropout = config.real("attn_pdrop", 0.1);
 }
 
-std::optional<RopeScaling> read_scaling(const ConfigReader& config) {
+std::optional<model::RopeScaling> read_scaling(const ConfigReader& config) {
   const std::string kind =
       config.text("rope_type", config.text("type", "default"));
   if (kind == "default") {
     return std::nullopt;
   }
-  RopeScaling scaling{.kind = kind, .factor = config.real("factor", 1)};
+  model::RopeScaling scaling{.kind = kind, .factor = config.real("factor", 1)};
   if (kind == "llama3") {
     scaling.low_frequency_factor = config.real("low_freq_factor", 1);
     scaling.high_frequency_factor = config.real("high_freq_factor", 4);
@@ -77,7 +77,7 @@ std::optional<RopeScaling> read_scaling(const ConfigReader& config) {
   return scaling;
 }
 
-void read_llama(const ConfigReader& config, ModelDescription& d) {
+void read_llama(const ConfigReader& config, model::ModelDescription& d) {
   d.layers = config.integer("num_hidden_layers", 32);
   d.hidden = config.integer("hidden_size", 4096);
   d.heads = config.integer("num_attention_heads", 32);
@@ -86,7 +86,7 @@ void read_llama(const ConfigReader& config, ModelDescription& d) {
   d.ffn = config.integer("intermediate_size", 11008);
   d.vocabulary = config.integer("vocab_size", 32000);
   d.positions = config.integer("max_position_embeddings", 2048);
-  d.position = PositionKind::rotary;
+  d.position = model::PositionKind::rotary;
   d.rope_theta = config.real("rope_theta", 10000);
   if (const auto rope = config.find_object("rope_parameters")) {
     d.rope_theta = rope->real("rope_theta", d.rope_theta);
@@ -94,7 +94,7 @@ void read_llama(const ConfigReader& config, ModelDescription& d) {
   } else if (const auto scaling = config.find_object("rope_scaling")) {
     d.rope_scaling = read_scaling(*scaling);
   }
-  d.norm = NormKind::rms_norm;
+  d.norm = model::NormKind::rms_norm;
   d.norm_epsilon = config.real("rms_norm_eps", 1e-6);
   d.activation = activation_of(config.text("hidden_act", "silu"), config);
   d.gated = true;
@@ -104,7 +104,7 @@ void read_llama(const ConfigReader& config, ModelDescription& d) {
   d.attention_dropout = config.real("attention_dropout", 0);
 }
 
-void read_bert(const ConfigReader& config, ModelDescription& d) {
+void read_bert(const ConfigReader& config, model::ModelDescription& d) {
   config.require("is_decoder", false);
   config.require("add_cross_attention", false);
   if (const std::string position =
@@ -119,7 +119,7 @@ void read_bert(const ConfigReader& config, ModelDescription& d) {
   d.vocabulary = config.integer("vocab_size", 30522);
   d.positions = config.integer("max_position_embeddings", 512);
   d.token_types = config.integer("type_vocab_size", 2);
-  d.norm_place = NormPlace::after;
+  d.norm_place = model::NormPlace::after;
   d.norm_epsilon = config.real("layer_norm_eps", 1e-12);
   d.activation = activation_of(config.text("hidden_act", "gelu"), config);
   d.tied_head = config.boolean("tie_word_embeddings", true);
@@ -127,7 +127,7 @@ void read_bert(const ConfigReader& config, ModelDescription& d) {
   d.attention_dropout = config.real("attention_probs_dropout_prob", 0.1);
 }
 
-void read_t5(const ConfigReader& config, ModelDescription& d) {
+void read_t5(const ConfigReader& config, model::ModelDescription& d) {
   d.layers = config.integer("num_layers", 6);
   d.decoder_layers = config.integer("num_decoder_layers", d.layers);
   d.hidden = config.integer("d_model", 512);
@@ -135,16 +135,16 @@ void read_t5(const ConfigReader& config, ModelDescription& d) {
   d.head_size = config.integer("d_kv", 64);
   d.ffn = config.integer("d_ff", 2048);
   d.vocabulary = config.integer("vocab_size", 32128);
-  d.position = PositionKind::relative;
+  d.position = model::PositionKind::relative;
   d.relative_buckets = config.integer("relative_attention_num_buckets", 32);
   d.relative_distance = config.integer("relative_attention_max_distance", 128);
-  d.norm = NormKind::rms_norm;
+  d.norm = model::NormKind::rms_norm;
   d.norm_epsilon = config.real("layer_norm_epsilon", 1e-6);
   std::string mlp = config.text("feed_forward_proj", "relu");
   d.gated = mlp.starts_with("gated-");
-  // transformers itself takes the gated "gelu" of T5 v1.1 for the tanh one.
+  // transformers itself takes the gated "gelu" of T5 v1.1 for the tanh variant.
   d.activation = mlp == "gated-gelu"
-      ? ActivationKind::gelu_tanh
+      ? model::ActivationKind::gelu_tanh
       : activation_of(mlp.substr(d.gated ? 6 : 0), config);
   d.attention_bias = false;
   d.mlp_bias = false;
@@ -156,30 +156,30 @@ void read_t5(const ConfigReader& config, ModelDescription& d) {
 
 } // namespace
 
-ModelDescription model_description_from_huggingface(
+model::ModelDescription model_description_from_huggingface(
     std::string_view text,
     const std::string& where) {
   const ConfigReader config(text, where);
-  ModelDescription d;
+  model::ModelDescription d;
   const std::string type = config.text("model_type", "");
   read_tokens(config, d);
   if (type == "gpt2") {
     read_gpt2(config, d);
   } else if (type == "llama") {
-    d.family = ModelFamily::llama;
+    d.family = model::ModelFamily::llama;
     read_llama(config, d);
   } else if (type == "bert" || type == "megatron-bert") {
-    d.family = ModelFamily::bert;
+    d.family = model::ModelFamily::bert;
     read_bert(config, d);
     if (type == "megatron-bert") {
-      d.norm_place = NormPlace::before;
+      d.norm_place = model::NormPlace::before;
     }
   } else if (type == "roberta") {
-    d.family = ModelFamily::roberta;
+    d.family = model::ModelFamily::roberta;
     read_bert(config, d);
     d.position_offset = d.pad_token.value_or(1) + 1;
   } else if (type == "t5") {
-    d.family = ModelFamily::t5;
+    d.family = model::ModelFamily::t5;
     read_t5(config, d);
   } else {
     config.refuse(

@@ -1,6 +1,6 @@
 #include "checkpoint/huggingface/weight_files.h"
 
-#include "checkpoint/in_file.h"
+#include "checkpoint/tensors/in_file.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>

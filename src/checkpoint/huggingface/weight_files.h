@@ -9,7 +9,8 @@
 namespace cairn::checkpoints::huggingface {
 
 struct Weights {
-  std::filesystem::path file; ///< for messages: what was read, or its index
+  /// The file that was read, or its index; for messages.
+  std::filesystem::path file;
   std::map<std::string, LazyTensor> tensors;
 };
 
@@ -17,7 +18,7 @@ struct Weights {
 /// model.safetensors, its shards, pytorch_model.bin, its shards.
 Weights open_weights(const std::filesystem::path& folder);
 
-/// Whether it holds any.
+/// True when the folder holds weights.
 bool has_weights(const std::filesystem::path& folder);
 
 } // namespace cairn::checkpoints::huggingface

@@ -1,18 +1,18 @@
-#include "checkpoint/head_rows.h"
 #include "checkpoint/huggingface/names.h"
 #include "checkpoint/huggingface/weight_files.h"
-#include "checkpoint/lazy_operations.h"
-#include "checkpoint/make_folder.h"
-#include "checkpoint/parameter_tensors.h"
-#include "checkpoint/safetensors_header.h"
+#include "checkpoint/safetensors/safetensors_header.h"
+#include "checkpoint/tensors/head_rows.h"
+#include "checkpoint/tensors/lazy_operations.h"
+#include "checkpoint/tensors/make_folder.h"
+#include "checkpoint/tensors/parameter_tensors.h"
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <cairn/checkpoint/huggingface.h>
-#include <cairn/checkpoint/model_parameters.h>
 #include <cairn/checkpoint/named_tensors.h>
 #include <cairn/checkpoint/safetensors.h>
+#include <cairn/model/parameters.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -44,9 +44,9 @@ constexpr std::array<const char*, 13> tokenizer_files{
 
 constexpr std::uint64_t largest_tokenizer = std::uint64_t{1} << 30;
 
-/// Their tensors, of one of ours.
+/// Adds their tensors, made from one of ours.
 void add_theirs(
-    const ModelDescription& d,
+    const model::ModelDescription& d,
     const NamePair& pair,
     const LazyTensor& tensor,
     NamedTensors& theirs) {
@@ -76,10 +76,11 @@ void add_theirs(
   }
 }
 
-/// A model without heads is saved without the name of what heads stand on.
-std::string file_name(const ModelDescription& d, std::string name) {
-  const bool headless =
-      (d.family == ModelFamily::bert || d.family == ModelFamily::roberta) &&
+/// The name in the file: a model without heads is saved without the base's
+/// prefix.
+std::string file_name(const model::ModelDescription& d, std::string name) {
+  const bool headless = (d.family == model::ModelFamily::bert ||
+                         d.family == model::ModelFamily::roberta) &&
       !d.masked_head;
   const std::string_view base = huggingface::family_names(d).base;
   if (headless && name.starts_with(base)) {
@@ -158,7 +159,7 @@ void copy_tokenizer(const fs::path& from, const fs::path& folder) {
 
 void write_huggingface(
     const fs::path& folder,
-    const ModelDescription& d,
+    const model::ModelDescription& d,
     const NamedTensors& tensors,
     const HuggingFaceOptions& options) {
   check(d, "the model to be written");

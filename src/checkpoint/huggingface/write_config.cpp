@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view name_of(ActivationKind activation) {
+std::string_view name_of(model::ActivationKind activation) {
   for (const auto& [name, kind] : huggingface::activation_names) {
     if (kind == activation) {
       return name;
@@ -25,17 +25,17 @@ Json token(const std::optional<std::int64_t>& id) {
 }
 
 [[noreturn]] void cannot_write(
-    const ModelDescription& d,
+    const model::ModelDescription& d,
     std::string_view what) {
   throw ConfigError(
       {.what = fmt::format(
            "transformers has no {} with {}",
-           checkpoints::name_of(d.family),
+           model::name_of(d.family),
            what),
        .remedy = "keep the model in Cairn's or Megatron's format"});
 }
 
-void write_gpt2(const ModelDescription& d, Json& config) {
+void write_gpt2(const model::ModelDescription& d, Json& config) {
   config["model_type"] = "gpt2";
   config["architectures"] = {"GPT2LMHeadModel"};
   config["n_layer"] = d.layers;
@@ -50,8 +50,8 @@ void write_gpt2(const ModelDescription& d, Json& config) {
   config["attn_pdrop"] = d.attention_dropout;
 }
 
-/// In the words of most families.
-void write_sizes(const ModelDescription& d, Json& config) {
+/// Writes the sizes under the keys that most families use.
+void write_sizes(const model::ModelDescription& d, Json& config) {
   config["num_hidden_layers"] = d.layers;
   config["hidden_size"] = d.hidden;
   config["num_attention_heads"] = d.heads;
@@ -60,7 +60,7 @@ void write_sizes(const ModelDescription& d, Json& config) {
   config["hidden_act"] = name_of(d.activation);
 }
 
-void write_llama(const ModelDescription& d, Json& config) {
+void write_llama(const model::ModelDescription& d, Json& config) {
   if (d.dropout != 0) {
     cannot_write(d, "dropout outside attention");
   }
@@ -94,17 +94,17 @@ struct BertName {
   std::string_view class_stem;
 };
 
-BertName bert_name(const ModelDescription& d) {
-  if (d.family == ModelFamily::roberta) {
+BertName bert_name(const model::ModelDescription& d) {
+  if (d.family == model::ModelFamily::roberta) {
     return {"roberta", "Roberta"};
   }
-  return d.norm_place == NormPlace::before
+  return d.norm_place == model::NormPlace::before
       ? BertName{"megatron-bert", "MegatronBert"}
       : BertName{"bert", "Bert"};
 }
 
-void write_bert(const ModelDescription& d, Json& config) {
-  if (d.family == ModelFamily::roberta &&
+void write_bert(const model::ModelDescription& d, Json& config) {
+  if (d.family == model::ModelFamily::roberta &&
       d.position_offset != d.pad_token.value_or(1) + 1) {
     cannot_write(d, "positions that do not begin after the padding token");
   }
@@ -127,7 +127,7 @@ void write_bert(const ModelDescription& d, Json& config) {
   config["position_embedding_type"] = "absolute";
 }
 
-void write_t5(const ModelDescription& d, Json& config) {
+void write_t5(const model::ModelDescription& d, Json& config) {
   config["model_type"] = "t5";
   config["architectures"] = {"T5ForConditionalGeneration"};
   config["is_encoder_decoder"] = true;
@@ -140,11 +140,11 @@ void write_t5(const ModelDescription& d, Json& config) {
   config["relative_attention_num_buckets"] = d.relative_buckets;
   config["relative_attention_max_distance"] = d.relative_distance;
   config["layer_norm_epsilon"] = d.norm_epsilon;
-  if (d.gated && d.activation == ActivationKind::gelu) {
+  if (d.gated && d.activation == model::ActivationKind::gelu) {
     cannot_write(d, "a gated exact gelu");
   }
   config["feed_forward_proj"] = !d.gated ? std::string(name_of(d.activation))
-      : d.activation == ActivationKind::gelu_tanh
+      : d.activation == model::ActivationKind::gelu_tanh
       ? "gated-gelu"
       : fmt::format("gated-{}", name_of(d.activation));
   config["dropout_rate"] = d.dropout;
@@ -152,11 +152,12 @@ void write_t5(const ModelDescription& d, Json& config) {
   config["scale_decoder_outputs"] = d.scaled_output;
 }
 
-/// What config.json has no key for must be as transformers builds it.
-void check_writable(const ModelDescription& d) {
-  const bool rms = d.norm == NormKind::rms_norm;
-  const bool llama = d.family == ModelFamily::llama;
-  const bool t5 = d.family == ModelFamily::t5;
+/// Refuses a model that transformers builds differently where config.json has
+/// no key for the difference.
+void check_writable(const model::ModelDescription& d) {
+  const bool rms = d.norm == model::NormKind::rms_norm;
+  const bool llama = d.family == model::ModelFamily::llama;
+  const bool t5 = d.family == model::ModelFamily::t5;
   if (rms != (llama || t5)) {
     cannot_write(d, rms ? "RMSNorm" : "LayerNorm");
   }
@@ -173,9 +174,9 @@ void check_writable(const ModelDescription& d) {
   if (!llama && (d.attention_bias != biases || d.mlp_bias != biases)) {
     cannot_write(d, biases ? "linear layers without bias" : "biases");
   }
-  const PositionKind position = llama ? PositionKind::rotary
-      : t5                            ? PositionKind::relative
-                                      : PositionKind::learned;
+  const model::PositionKind position = llama ? model::PositionKind::rotary
+      : t5                                   ? model::PositionKind::relative
+                                             : model::PositionKind::learned;
   if (d.position != position) {
     cannot_write(d, "such positions");
   }
@@ -190,21 +191,23 @@ std::string_view dtype_name(at::ScalarType type) {
 
 } // namespace
 
-std::string huggingface_config(const ModelDescription& d, at::ScalarType type) {
+std::string huggingface_config(
+    const model::ModelDescription& d,
+    at::ScalarType type) {
   check_writable(d);
   Json config = Json::object();
   switch (d.family) {
-    case ModelFamily::gpt2:
+    case model::ModelFamily::gpt2:
       write_gpt2(d, config);
       break;
-    case ModelFamily::llama:
+    case model::ModelFamily::llama:
       write_llama(d, config);
       break;
-    case ModelFamily::bert:
-    case ModelFamily::roberta:
+    case model::ModelFamily::bert:
+    case model::ModelFamily::roberta:
       write_bert(d, config);
       break;
-    case ModelFamily::t5:
+    case model::ModelFamily::t5:
       write_t5(d, config);
       break;
   }

@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 
 using ByName = std::map<std::string, LazyTensor>;
 
-/// A name that is missing here may be another one's tie.
+/// The tensor of a name. A name that is missing here may be tied to another
+/// one.
 const LazyTensor* find(
     const ByName& tensors,
     const std::vector<Tie>& ties,

@@ -12,12 +12,13 @@
 
 namespace cairn::checkpoints {
 
-/// A tensor that is not the same in both, or is in one only.
+/// A tensor that differs between two checkpoints, or is in one only.
 struct TensorDifference {
   std::string name;
   std::optional<LazyTensor> one;
   std::optional<LazyTensor> other;
-  /// Where the shapes are the same and values differ.
+  /// Difference of the values; set where the shapes are the same and values
+  /// differ.
   std::optional<ValueDifference> values;
 };
 
@@ -35,23 +36,25 @@ struct CheckpointDifference {
 };
 
 struct CompareOptions {
-  double tolerance = 0; ///< of values, absolute
+  double tolerance = 0; ///< absolute, of values
   bool ignore_types = false;
   bool weights_only = false;
-  /// Bytes of the first one's tensors, as they are compared.
+  /// Called with the bytes of the first checkpoint's tensors as they are
+  /// compared.
   std::function<void(std::uint64_t)> advance{};
 };
 
-/// Weights are compared by their names, a tied name counts as the tensor that
-/// it stands for. The rest is compared whole where both are of one format,
-/// else what both have. One tensor of each is in memory at a time.
+/// Compares two checkpoints. Weights are compared by name; a tied name counts
+/// as the tensor that it stands for. Everything else is compared whole where
+/// both have the same format; otherwise only what both have. One tensor of each
+/// is in memory at a time.
 CheckpointDifference compare(
     const CheckpointView& one,
     const CheckpointView& other,
     const CompareOptions& options = {});
 
-/// Both views under names that can be compared: Hugging Face's models get
-/// Cairn's where the other one has none of their own.
+/// Views of both under names that can be compared: where only one is a Hugging
+/// Face model and no name is in both, that one gets Cairn's names.
 std::pair<CheckpointView, CheckpointView> comparable_views(
     const std::filesystem::path& one,
     const std::filesystem::path& other,

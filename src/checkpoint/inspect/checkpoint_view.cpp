@@ -3,8 +3,8 @@
 #include "checkpoint/convert/torch_place.h"
 #include "checkpoint/inspect/views.h"
 #include "checkpoint/native/checkpoint_folder.h"
-#include "checkpoint/python_json.h"
-#include "checkpoint/safetensors_header.h"
+#include "checkpoint/pickle/python_json.h"
+#include "checkpoint/safetensors/safetensors_header.h"
 
 #include <cairn/base/error.h>
 

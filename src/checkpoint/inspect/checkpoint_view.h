@@ -16,35 +16,35 @@ namespace cairn::checkpoints {
 
 using Facts = nlohmann::ordered_json;
 
-/// One checkpoint, of whatever format, to look at.
+/// One checkpoint of any format, to look at.
 struct CheckpointView {
   CheckpointFormat format = CheckpointFormat::native;
   std::filesystem::path place; ///< its own folder or file
-  /// How it was saved, which says nothing of what training goes on with: when,
-  /// by how many ranks, …
+  /// How it was saved (when, by how many ranks, …). Training does not continue
+  /// from these facts.
   Facts about = Facts::object();
   Facts state = Facts::object(); ///< step, optimizer, client state, …
   Facts config = Facts::object();
-  NamedTensors weights; ///< and buffers; each once
-  NamedTensors states;  ///< "exp_avg/NAME", …: all other tensors
+  NamedTensors weights; ///< weights and buffers, each once
+  NamedTensors states;  ///< all other tensors: "exp_avg/NAME", …
   std::vector<Tie> ties;
-  /// Of the tensors that lie in other than one piece.
+  /// Number of stored slices of each tensor; only of native checkpoints.
   std::map<std::string, std::size_t> slices;
-  std::vector<std::string> notes; ///< for people: what could not be told
+  std::vector<std::string> notes; ///< for people: what could not be found out
 };
 
-/// What models that we know call their weights: as the files do, or as Cairn
-/// (model_parameters.h).
+/// Names for the weights of models that we know: those in the files, or Cairn's
+/// (model/parameters.h).
 enum class WeightNames { stored, cairn };
 
-/// Of a run's folder, `tag` chooses one; without, it is the one that loading
-/// takes. Throws CheckpointError for what cannot be read.
+/// Views a checkpoint. In a run's folder `tag` chooses one; without a tag it is
+/// the one that loading takes. Throws CheckpointError for what cannot be read.
 CheckpointView view_checkpoint(
     const std::filesystem::path& path,
     const std::string& tag = {},
     WeightNames names = WeightNames::stored);
 
-/// Bytes of the elements.
+/// Size of the elements in bytes.
 std::uint64_t bytes_of(const LazyTensor& tensor);
 std::uint64_t bytes_of(const NamedTensors& tensors);
 

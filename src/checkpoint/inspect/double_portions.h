@@ -8,15 +8,15 @@
 
 namespace cairn::checkpoints {
 
-/// The elements row by row, complex ones as two numbers.
+/// The elements row by row; a complex element is two numbers.
 inline at::Tensor flat_reals(const at::Tensor& tensor) {
   return (tensor.is_complex() ? at::view_as_real(tensor) : tensor)
       .contiguous()
       .view({-1});
 }
 
-/// Calls `visit(begin, count)` for portions small enough to be converted
-/// without anybody noticing the memory.
+/// Calls `visit(begin, count)` for portions that are small enough to be
+/// converted without a noticeable amount of memory.
 template <typename Visit>
 void for_each_portion(std::int64_t elements, const Visit& visit) {
   constexpr std::int64_t most = std::int64_t{1} << 20;

@@ -29,7 +29,7 @@ std::int64_t nanoseconds(fs::file_time_type time) {
       .count();
 }
 
-/// Sizes, number and time of the files below a folder that end so.
+/// Measures size, number and time of the files with tensors below a folder.
 void measure(const fs::path& folder, ListedCheckpoint& listed) {
   for (const auto& entry : fs::recursive_directory_iterator(
            folder,
@@ -46,7 +46,7 @@ void measure(const fs::path& folder, ListedCheckpoint& listed) {
   }
 }
 
-/// 10 of "global_step10".
+/// The number after a prefix: 10 in "global_step10".
 std::optional<std::int64_t> number_after(
     std::string_view prefix,
     std::string_view name) {
@@ -120,7 +120,7 @@ ListedCheckpoint listed_native(const FoundCheckpoint& found) {
       .problem = found.problem};
 }
 
-/// What a folder is, if it is a checkpoint of somebody else or has lost its
+/// Describes a folder that is a checkpoint of another program, or has lost its
 /// manifest.
 std::optional<ListedCheckpoint> listed_other(const fs::path& folder) {
   if (has_file(folder, "", "_states.pt")) {
@@ -148,7 +148,7 @@ std::optional<ListedCheckpoint> listed_other(const fs::path& folder) {
   return std::nullopt;
 }
 
-/// What `latest`, or Megatron's file of the kind, names.
+/// The tag in `latest`, or in Megatron's tracker file.
 std::string latest_of(const fs::path& folder) {
   if (const auto latest = read_latest(folder)) {
     return *latest;
@@ -163,7 +163,8 @@ std::string latest_of(const fs::path& folder) {
   return iteration ? megatron::iteration_folder(*iteration) : text;
 }
 
-/// Native ones are tried one after the other, of others only the latest.
+/// The tag that loading takes. Native checkpoints are tried one after the
+/// other; of other formats only the latest is.
 std::string loaded_of(const fs::path& folder, const CheckpointList& list) {
   const auto complete = [&](const std::string& tag) {
     const auto found =

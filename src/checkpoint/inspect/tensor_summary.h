@@ -6,7 +6,7 @@
 
 namespace cairn::checkpoints {
 
-/// What a tensor's values are like. Norm, least and most are those of its
+/// What a tensor's values are like. `norm`, `least` and `most` are those of its
 /// finite elements, 0 where there are none.
 struct TensorSummary {
   double norm = 0;
@@ -18,7 +18,7 @@ struct TensorSummary {
   bool finite() const { return nans == 0 && infinities == 0; }
 };
 
-/// Of a tensor of any type on the CPU; computed in double.
+/// Summary of a tensor of any type on the CPU, computed in double.
 TensorSummary summarize(const at::Tensor& tensor);
 
 } // namespace cairn::checkpoints

@@ -21,7 +21,7 @@ bool same_bytes(const at::Tensor& one, const at::Tensor& other) {
            one.nbytes()) == 0);
 }
 
-/// Integers that a double cannot tell apart.
+/// True for integers that a double cannot tell apart.
 bool are_wide_integers(const at::Tensor& one, const at::Tensor& other) {
   return one.scalar_type() == other.scalar_type() &&
       c10::isIntegralType(one.scalar_type(), false) && one.element_size() == 8;
@@ -50,10 +50,11 @@ ValueDifference compare_values(
     const at::Tensor equal = wide
         ? from.view(at::kLong).eq(to.view(at::kLong))
         : x.eq(y).logical_or(x.isnan().logical_and(y.isnan()));
-    // Infinities of one sign are no distance apart.
+    // Equal elements have distance 0, also infinities of one sign.
     const at::Tensor distance = (x - y).abs().masked_fill(equal, 0).nan_to_num(
         std::numeric_limits<double>::infinity());
-    // Of integers, the distance may have been rounded to nothing.
+    // The distance of wide integers may have been rounded to 0, so without a
+    // tolerance `equal` decides.
     const at::Tensor near = distance.le(tolerance);
     const at::Tensor same = tolerance > 0 ? equal.logical_or(near) : equal;
     result.differing += count - same.sum().item<std::int64_t>();

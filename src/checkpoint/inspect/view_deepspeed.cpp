@@ -11,7 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// With model parallelism each rank has names of its own.
+/// Adds tensors. With model parallelism each rank's tensors get names of their
+/// own.
 void add(
     NamedTensors& to,
     NamedTensors from,
@@ -67,8 +68,8 @@ CheckpointView view_deepspeed(const fs::path& folder) {
   for (int rank = 0; rank < size; ++rank) {
     const DeepSpeedCheckpoint checkpoint(
         {.folder = folder, .model_parallel_rank = rank});
-    // What the optimizer steps on, where there is such a thing: the others are
-    // that, rounded.
+    // The fp32 copies that the optimizer updates, where there are any: the
+    // other weights are these, rounded.
     NamedTensors weights = checkpoint.masters().empty()
         ? checkpoint.weights()
         : checkpoint.fp32_weights();

@@ -1,4 +1,4 @@
-// Single files: of torch.save and of safetensors.
+// Views of single files, written by torch.save or safetensors.
 
 #include "checkpoint/inspect/views.h"
 
@@ -20,8 +20,8 @@ namespace {
 
 using Kind = PythonValue::Kind;
 
-/// What stands beside the tensors of a dict.
-Facts others_of(const PythonValue& dict) {
+/// Members of a dict that are not tensors.
+Facts facts_beside_tensors(const PythonValue& dict) {
   Facts facts = Facts::object();
   for (const auto& [key, member] : dict.entries()) {
     if (!member.is(Kind::tensor)) {
@@ -56,14 +56,15 @@ CheckpointView view_torch(const fs::path& file) {
     view.weights = std::move(checkpoint.weights);
     view.states = std::move(checkpoint.optimizer_states);
     view.ties = std::move(checkpoint.ties);
-    view.state =
-        has_tensors(value) ? others_of(value) : facts_of(checkpoint.rest);
+    view.state = has_tensors(value) ? facts_beside_tensors(value)
+                                    : facts_of(checkpoint.rest);
     drop_ties(view.weights, view.ties);
   } catch (const CheckpointError& error) {
-    // Something else, or an optimizer whose states bear no names.
+    // The file holds something else, or an optimizer whose states have no
+    // names.
     view.notes.push_back(error.what());
     view.weights = named_tensors(value);
-    view.state = others_of(value);
+    view.state = facts_beside_tensors(value);
   }
   return view;
 }

@@ -1,4 +1,5 @@
-// Megatron's and Hugging Face's folders: models without their optimizer.
+// Views of Megatron's and Hugging Face's folders: models without their
+// optimizer.
 
 #include "checkpoint/huggingface/weight_files.h"
 #include "checkpoint/inspect/views.h"
@@ -8,9 +9,9 @@
 #include <cairn/base/file.h>
 #include <cairn/checkpoint/huggingface.h>
 #include <cairn/checkpoint/megatron.h>
-#include <cairn/checkpoint/model_parameters.h>
 #include <cairn/checkpoint/named_tensors.h>
 #include <cairn/checkpoint/torch_file.h>
+#include <cairn/model/parameters.h>
 #include <fmt/format.h>
 
 #include <utility>
@@ -21,11 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Facts facts_of(const ModelDescription& description) {
+Facts facts_of(const model::ModelDescription& description) {
   return Facts::parse(to_json(description));
 }
 
-/// A model that we do not know: the tensors as they lie in each rank's file.
+/// Views a model that we do not know: the tensors as they lie in each rank's
+/// file.
 void view_ranks(CheckpointView& view, const megatron::RankFiles& files) {
   for (const fs::path& path : files.paths) {
     const PythonValue file = read_torch_file(path);
@@ -61,7 +63,7 @@ CheckpointView view_megatron(const fs::path& folder) {
       view.config["args"] = facts_of(checkpoint.args);
     }
     view.weights = std::move(checkpoint.tensors);
-    view.ties = model_ties(checkpoint.description);
+    view.ties = model::model_ties(checkpoint.description);
   } catch (const CheckpointError& error) {
     view.notes.push_back(fmt::format(
         "not put together, shown as the ranks have it: {}",
@@ -77,7 +79,7 @@ CheckpointView view_huggingface(const fs::path& folder, WeightNames names) {
     HuggingFaceModel model = read_huggingface(folder);
     view.about["model"] = facts_of(model.description);
     view.weights = std::move(model.tensors);
-    view.ties = model_ties(model.description);
+    view.ties = model::model_ties(model.description);
     return view;
   }
   const fs::path config = folder / "config.json";

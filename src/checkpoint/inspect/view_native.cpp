@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The one that loading takes, and in a note why not another.
+/// The checkpoint that loading takes; the notes say why not another.
 fs::path choose(const fs::path& folder, std::vector<std::string>& notes) {
   const auto found = find_checkpoints(folder);
   for (const std::string& tag : load_order(folder)) {
@@ -35,7 +35,7 @@ fs::path choose(const fs::path& folder, std::vector<std::string>& notes) {
        .values = notes.empty() ? "" : notes.front()});
 }
 
-/// Kinds of tensors that a model's state_dict has.
+/// The name without its kind, for tensors that a model's state_dict has.
 std::string_view without_kind(std::string_view name) {
   for (const std::string_view kind : {"weight/", "buffer/"}) {
     if (name.starts_with(kind)) {

@@ -10,9 +10,10 @@
 
 namespace cairn::checkpoints {
 
-// One for each format; they fill in all but `format`.
+// One function for each format; they fill in all but `format`.
 
-/// A checkpoint's folder, or a run's: what loading takes.
+/// Views a checkpoint's folder, or of a run's folder the checkpoint that
+/// loading takes.
 CheckpointView view_native(const std::filesystem::path& folder);
 CheckpointView view_deepspeed(const std::filesystem::path& folder);
 CheckpointView view_megatron(const std::filesystem::path& folder);
@@ -22,13 +23,13 @@ CheckpointView view_huggingface(
 CheckpointView view_torch(const std::filesystem::path& file);
 CheckpointView view_safetensors(const std::filesystem::path& file);
 
-/// As JSON; what that cannot say is told in words.
+/// The value as JSON; what JSON cannot hold is described in words.
 Facts facts_of(const PythonValue& value);
 
-/// "2026-11-15T18:56:03Z"
+/// Time as "2026-11-15T18:56:03Z".
 std::string utc_time(std::int64_t nanoseconds);
 
-/// Drops the tensors that are other names of one.
+/// Drops the tensors that are other names of another tensor.
 void drop_ties(NamedTensors& tensors, const std::vector<Tie>& ties);
 
 } // namespace cairn::checkpoints

@@ -8,7 +8,7 @@
 
 namespace cairn::checkpoints::megatron {
 
-/// What the file's tensors tell, where its args do not.
+/// What the file's tensors tell where its args do not.
 struct ModelFacts {
   bool bert = false;
   bool t5 = false;
@@ -19,16 +19,17 @@ struct ModelFacts {
   std::int64_t padded_vocabulary = 0;
 };
 
-/// From Megatron's argparse.Namespace. Throws CheckpointError for models that
-/// are not supported.
-ModelDescription description_from_args(
+/// The model that Megatron's argparse.Namespace describes. Throws
+/// CheckpointError for unsupported models.
+model::ModelDescription description_from_args(
     const PythonValue& args,
     const ModelFacts& facts,
     const std::string& where);
 
-/// Throws ConfigError if Megatron has no such model.
+/// Megatron's args for a model. Throws ConfigError if Megatron has no such
+/// model.
 PythonValue args_of(
-    const ModelDescription& description,
+    const model::ModelDescription& description,
     const MegatronWriteOptions& options,
     std::int64_t padded_vocabulary,
     at::ScalarType type);

@@ -1,7 +1,7 @@
 #include "checkpoint/megatron/joiner.h"
 
-#include "checkpoint/head_rows.h"
-#include "checkpoint/lazy_operations.h"
+#include "checkpoint/tensors/head_rows.h"
+#include "checkpoint/tensors/lazy_operations.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>
@@ -20,10 +20,10 @@ std::string text_of(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-/// Only the rows of the vocabulary itself.
+/// Joins only the rows of the vocabulary itself.
 LazyTensor without_padding(
     std::vector<LazyTensor> pieces,
-    const ModelParameter& parameter,
+    const model::ModelParameter& parameter,
     const std::string& name) {
   std::int64_t left = parameter.shape[0];
   std::vector<LazyTensor> kept;
@@ -46,7 +46,7 @@ LazyTensor without_padding(
 
 Joiner::Joiner(
     std::vector<RankTensors> ranks,
-    const ModelDescription& description,
+    const model::ModelDescription& description,
     MegatronHeads heads,
     double version)
     : ranks_(std::move(ranks)),
@@ -67,7 +67,7 @@ Joiner::Joiner(
   }
 }
 
-LazyTensor Joiner::join(const ModelParameter& parameter) {
+LazyTensor Joiner::join(const model::ModelParameter& parameter) {
   const auto name = megatron_name(d_, parameter.name);
   if (!name) {
     throw CheckpointError(
@@ -81,15 +81,15 @@ LazyTensor Joiner::join(const ModelParameter& parameter) {
     pieces.push_back(piece(parameter, dotted, name->half, rank));
   }
   switch (parameter.cut) {
-    case TensorCut::whole:
+    case model::TensorCut::whole:
       return std::move(pieces.front());
-    case TensorCut::rows:
+    case model::TensorCut::rows:
       return joined(std::move(pieces), 0);
-    case TensorCut::columns:
+    case model::TensorCut::columns:
       return joined(std::move(pieces), 1);
-    case TensorCut::third:
+    case model::TensorCut::third:
       return joined(std::move(pieces), 2);
-    case TensorCut::vocabulary:
+    case model::TensorCut::vocabulary:
       return without_padding(std::move(pieces), parameter, dotted);
   }
   throw InternalError({.what = "an unknown cut"});
@@ -112,7 +112,7 @@ void Joiner::finish() {
 }
 
 LazyTensor Joiner::piece(
-    const ModelParameter& parameter,
+    const model::ModelParameter& parameter,
     const std::string& name,
     Half half,
     std::size_t rank) {
@@ -153,22 +153,22 @@ const LazyTensor& Joiner::first(const std::string& name) const {
 }
 
 std::vector<std::int64_t> Joiner::shape_of_piece(
-    const ModelParameter& parameter) const {
+    const model::ModelParameter& parameter) const {
   std::vector<std::int64_t> shape = parameter.shape;
   const auto ranks = static_cast<std::int64_t>(ranks_.size());
   switch (parameter.cut) {
-    case TensorCut::whole:
+    case model::TensorCut::whole:
       break;
-    case TensorCut::rows:
+    case model::TensorCut::rows:
       shape[0] /= ranks;
       break;
-    case TensorCut::columns:
+    case model::TensorCut::columns:
       shape[1] /= ranks;
       break;
-    case TensorCut::third:
+    case model::TensorCut::third:
       shape[2] /= ranks;
       break;
-    case TensorCut::vocabulary:
+    case model::TensorCut::vocabulary:
       shape[0] = d_.padded_vocabulary / ranks;
       break;
   }

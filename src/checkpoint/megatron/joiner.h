@@ -4,7 +4,7 @@
 #include "checkpoint/megatron/rank_tensors.h"
 
 #include <cairn/checkpoint/megatron.h>
-#include <cairn/checkpoint/model_parameters.h>
+#include <cairn/model/parameters.h>
 
 #include <cstddef>
 #include <functional>
@@ -14,36 +14,38 @@
 
 namespace cairn::checkpoints::megatron {
 
-/// Joins the pieces of all tensor ranks. What is missing or does not fit is a
-/// CheckpointError.
+/// Joins the pieces of all tensor ranks. A piece that is missing or does not
+/// fit is a CheckpointError.
 class Joiner {
  public:
   Joiner(
       std::vector<RankTensors> ranks,
-      const ModelDescription& description,
+      const model::ModelDescription& description,
       MegatronHeads heads,
       double version);
 
-  LazyTensor join(const ModelParameter& parameter);
+  LazyTensor join(const model::ModelParameter& parameter);
 
-  /// Throws for tensors that were not asked for.
+  /// Throws CheckpointError if there are tensors that were not asked for.
   void finish();
 
  private:
   LazyTensor piece(
-      const ModelParameter& parameter,
+      const model::ModelParameter& parameter,
       const std::string& name,
       Half half,
       std::size_t rank);
   const LazyTensor& first(const std::string& name) const;
   std::vector<std::int64_t> shape_of_piece(
-      const ModelParameter& parameter) const;
+      const model::ModelParameter& parameter) const;
   LazyTensor in_our_order(const std::string& name, LazyTensor tensor) const;
 
   std::vector<RankTensors> ranks_;
-  ModelDescription d_;
-  bool queries_keys_values_; ///< of a rank: version 0
-  bool turns_;               ///< of a head: version 1
+  model::ModelDescription d_;
+  /// Order of version 0: all queries of a rank, all keys, all values.
+  bool queries_keys_values_;
+  /// Order of version 1: the rows of a head take turns.
+  bool turns_;
   std::set<std::string, std::less<>> used_;
 };
 

@@ -1,6 +1,6 @@
 #include "checkpoint/megatron/names.h"
 
-#include "checkpoint/name_pattern.h"
+#include "checkpoint/tensors/name_pattern.h"
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ struct NameRule {
   Half half_if_gated = Half::none;
 };
 
-// Within the encoder or decoder.
+// Names within the encoder or decoder.
 // clang-format off
 constexpr NameRule stack_rules[] = {
   {"layers.#.input_norm.*", "layers.#.input_layernorm.*"},
@@ -73,7 +73,7 @@ void replace(std::string& name, std::string_view from, std::string_view to) {
 } // namespace
 
 std::optional<Name> megatron_name(
-    const ModelDescription& d,
+    const model::ModelDescription& d,
     const std::string& parameter) {
   constexpr std::string_view encoder = "language_model/encoder/";
   constexpr std::string_view decoder = "language_model/decoder/";

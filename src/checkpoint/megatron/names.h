@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/checkpoint/model_description.h>
+#include <cairn/model/description.h>
 
 #include <optional>
 #include <string>
@@ -8,32 +8,34 @@
 
 namespace cairn::checkpoints::megatron {
 
-/// Gate and up projection are one tensor there, the gate above.
+/// Part of a tensor that holds both the gate and the up projection in Megatron,
+/// the gate first.
 enum class Half { none, first, second };
 
 struct Name {
-  /// "/" parts a dict from its key, as in
+  /// Path of the tensor; "/" separates a dict from its key, as in
   /// "language_model/encoder/layers.0.mlp.dense_h_to_4h.weight".
   std::string path;
   Half half = Half::none;
 };
 
-/// Nothing for a parameter that no model of Megatron's has.
+/// Megatron's name of a parameter; nullopt for one that no model of Megatron's
+/// has.
 std::optional<Name> megatron_name(
-    const ModelDescription& description,
+    const model::ModelDescription& description,
     const std::string& parameter);
 
-/// The second copy of the embedding that the last pipeline stage has.
+/// The second copy of the embedding, on the last pipeline stage.
 inline constexpr std::string_view tied_head_path =
     "word_embeddings_for_head/weight";
 
 /// A dotted name as today's Megatron spells it, whatever version wrote it.
 std::string modern_name(std::string name);
 
-/// Buffers.
+/// True for buffers.
 bool is_ignored(std::string_view name);
 
-/// A name of a layer, taken apart: "language_model.encoder.layers." 3
+/// The parts of a layer's name: "language_model.encoder.layers." 3
 /// ".mlp.dense_h_to_4h.weight".
 struct LayerName {
   std::string_view stack;

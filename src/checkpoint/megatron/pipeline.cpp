@@ -42,7 +42,7 @@ Place layer_place(
 
 } // namespace
 
-MegatronSplit checked(const ModelDescription& d, MegatronSplit split) {
+MegatronSplit checked(const model::ModelDescription& d, MegatronSplit split) {
   if (split.pipeline < 1) {
     throw ConfigError(
         {.what = "at least one pipeline stage is wanted",
@@ -56,7 +56,7 @@ MegatronSplit checked(const ModelDescription& d, MegatronSplit split) {
       tensor_ranks,
       split.tensor);
   expect_divides("the MLP", d.ffn, tensor_ranks, split.tensor);
-  if (d.family != ModelFamily::t5) {
+  if (d.family != model::ModelFamily::t5) {
     expect_divides(
         "the layers",
         d.layers,
@@ -82,9 +82,9 @@ MegatronSplit checked(const ModelDescription& d, MegatronSplit split) {
   return split;
 }
 
-Pipeline::Pipeline(const ModelDescription& d, const MegatronSplit& split)
+Pipeline::Pipeline(const model::ModelDescription& d, const MegatronSplit& split)
     : split_(split), encoder_{0, split.pipeline, d.layers} {
-  if (d.family == ModelFamily::t5) {
+  if (d.family == model::ModelFamily::t5) {
     const bool one = split.pipeline == 1;
     encoder_.count = one ? 1 : split.encoder_stages;
     decoder_ = {

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// With several optimizer files beside it, Megatron once said "model_rng.pt".
+// Megatron once wrote "model_rng.pt", with several optimizer files beside it.
 constexpr std::array<const char*, 2> file_names{
     "model_optim_rng.pt",
     "model_rng.pt"};
@@ -38,7 +38,8 @@ std::optional<std::int64_t> number(std::string_view text) {
   return whole && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-/// Of "mp_rank_01" and "mp_rank_01_002"; `staged` says which.
+/// The rank of "mp_rank_01" or "mp_rank_01_002"; `staged` says which of the
+/// two.
 std::optional<Rank> rank_of(std::string_view name, bool& staged) {
   constexpr std::string_view begin = "mp_rank_";
   if (!name.starts_with(begin)) {
@@ -49,7 +50,7 @@ std::optional<Rank> rank_of(std::string_view name, bool& staged) {
   staged = bar != std::string_view::npos;
   const auto tensor = number(name.substr(0, bar));
   const auto stage = staged ? number(name.substr(bar + 1)) : 0;
-  // More ranks than any cluster has are no ranks.
+  // Numbers beyond any cluster are not ranks.
   if (!tensor || !stage || *tensor > 9999 || *stage > 9999) {
     return std::nullopt;
   }
@@ -64,7 +65,8 @@ struct Found {
 
 Found ranks_in(const fs::path& folder) {
   Found found;
-  std::error_code error; // no such folder, or not to be read: nothing found
+  // A folder that is missing or unreadable has no ranks.
+  std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     std::string name = entry.path().filename().string();
     fs::path file;
@@ -102,7 +104,8 @@ struct TrackedPlace {
   std::optional<std::int64_t> iteration;
 };
 
-/// What the tracker file names, or DeepSpeed's, or the folder itself.
+/// The folder that the tracker file names, or DeepSpeed's `latest`, or the
+/// folder itself.
 TrackedPlace newest(const fs::path& folder) {
   const fs::path tracker = folder / tracker_file;
   const fs::path latest = folder / "latest"; // DeepSpeed's
@@ -116,7 +119,7 @@ TrackedPlace newest(const fs::path& folder) {
            .values = text.substr(0, 80)});
     }
     const fs::path named = folder / iteration_folder(iteration);
-    // Megatron-DeepSpeed writes both, and no folder of this name.
+    // Megatron-DeepSpeed writes both files, and no folder of this name.
     if (fs::exists(named) || !fs::exists(latest)) {
       return {named, iteration};
     }

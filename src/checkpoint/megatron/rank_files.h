@@ -12,15 +12,17 @@ namespace cairn::checkpoints::megatron {
 struct RankFiles {
   std::int64_t tensor = 0;
   std::int64_t pipeline = 0;
-  std::vector<std::filesystem::path> paths; ///< tensor ranks of each stage
-  std::optional<std::int64_t> iteration;    ///< none: a release
+  /// All tensor ranks of a stage, then the next stage's.
+  std::vector<std::filesystem::path> paths;
+  std::optional<std::int64_t> iteration; ///< unset: a release
 
   const std::filesystem::path& at(std::int64_t stage, std::int64_t rank) const {
     return paths[static_cast<std::size_t>(stage * tensor + rank)];
   }
 };
 
-/// Throws CheckpointError if there is no checkpoint, or a rank is missing.
+/// Finds the files. Throws CheckpointError if there is no checkpoint, or a rank
+/// is missing.
 RankFiles find_rank_files(
     const std::filesystem::path& folder,
     std::optional<std::int64_t> iteration);
@@ -36,7 +38,7 @@ std::string rank_folder(
     std::int64_t stage,
     std::int64_t stages);
 
-/// Whether it holds files of some rank.
+/// True when the folder holds files of some rank.
 bool has_ranks(const std::filesystem::path& folder);
 
 } // namespace cairn::checkpoints::megatron

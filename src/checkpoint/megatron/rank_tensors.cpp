@@ -1,7 +1,7 @@
 #include "checkpoint/megatron/rank_tensors.h"
 
-#include "checkpoint/in_file.h"
 #include "checkpoint/megatron/names.h"
+#include "checkpoint/tensors/in_file.h"
 
 #include <cairn/base/error.h>
 #include <cairn/checkpoint/named_tensors.h>
@@ -17,14 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Far beyond any model: what empty tensors may claim ends here.
+// Limits far beyond any model: they bound what empty tensors may claim.
 constexpr std::int64_t most_layers = 10'000;
 constexpr std::int64_t largest_rows = std::int64_t{1} << 32;
 constexpr std::string_view word_embedding =
     "language_model.embedding.word_embeddings.weight";
 
-/// The models of a file: several where a stage has layers from several places
-/// (the interleaved schedule).
+/// The models in a file. There are several where a stage has layers from
+/// several places (the interleaved schedule).
 std::vector<PythonValue> chunks_of(
     const PythonValue& content,
     const fs::path& file) {
@@ -46,7 +46,7 @@ std::vector<PythonValue> chunks_of(
   return chunks;
 }
 
-/// Adds a chunk, its layers numbered on from `counts`, and counts them.
+/// Adds a chunk and counts its layers. They are numbered on from `counts`.
 void add_chunk(
     const PythonValue& chunk,
     const fs::path& file,

@@ -15,7 +15,7 @@
 
 namespace cairn::checkpoints::megatron {
 
-/// One tensor rank's tensors of all stages, under names of the whole model.
+/// One tensor rank's tensors of all stages, under the names of the whole model.
 struct RankTensors {
   struct Entry {
     LazyTensor tensor;
@@ -26,13 +26,14 @@ struct RankTensors {
 
 struct Contents {
   std::vector<RankTensors> ranks;
-  PythonValue first; ///< all of the first rank's file
+  PythonValue first; ///< the whole content of the first rank's file
 };
 
-/// Throws CheckpointError for files without a model of Megatron's.
+/// Reads all files. Throws CheckpointError for files without a model of
+/// Megatron's.
 Contents read_contents(const RankFiles& files);
 
-/// `ranks`: of tensor parallelism.
+/// What the tensors tell; `ranks` is the tensor-parallel size.
 ModelFacts facts_of(const RankTensors& rank, std::int64_t ranks);
 
 } // namespace cairn::checkpoints::megatron

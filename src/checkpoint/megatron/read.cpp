@@ -1,11 +1,11 @@
-#include "checkpoint/in_file.h"
 #include "checkpoint/megatron/joiner.h"
 #include "checkpoint/megatron/rank_files.h"
 #include "checkpoint/megatron/rank_tensors.h"
+#include "checkpoint/tensors/in_file.h"
 
 #include <cairn/base/error.h>
 #include <cairn/checkpoint/megatron.h>
-#include <cairn/checkpoint/model_parameters.h>
+#include <cairn/model/parameters.h>
 #include <fmt/format.h>
 
 #include <utility>
@@ -30,7 +30,7 @@ double version_of(const PythonValue& content, const fs::path& file) {
   return version;
 }
 
-/// A whole number of the args; nothing if it is not there.
+/// A whole number in the args; nullopt if it is not there.
 std::optional<std::int64_t> find_arg(
     const PythonValue& args,
     const char* name) {
@@ -43,7 +43,7 @@ std::optional<std::int64_t> find_arg(
       : std::nullopt;
 }
 
-/// The args name a split, too.
+/// Compares the files with the split that the args name.
 void expect_split(
     const PythonValue& args,
     const RankFiles& files,
@@ -65,7 +65,7 @@ void expect_split(
   expect("pipeline_model_parallel_size", files.pipeline);
 }
 
-/// The file's, and those of ours that it lacks.
+/// The file's args, and those of ours that it lacks.
 PythonValue merged_args(
     const PythonValue& saved,
     const MegatronReadOptions& options,
@@ -102,8 +102,8 @@ PythonValue merged_args(
   return PythonValue::object("argparse", "Namespace", std::move(members));
 }
 
-/// Megatron-DeepSpeed changed the order and kept the version; this flag came
-/// with it.
+/// The order of the heads. Megatron-DeepSpeed changed the order and kept the
+/// version; the flag that is looked for came with the change.
 MegatronHeads heads_of(const PythonValue& args, MegatronHeads asked_for) {
   const bool changed =
       !args.is_none() && args.find("ds_sequence_parallel_fpdt").has_value();
@@ -126,7 +126,7 @@ std::vector<PythonValue::Member> others_of(const PythonValue& content) {
   return others;
 }
 
-/// All but the model.
+/// The checkpoint without its model.
 MegatronCheckpoint without_model(
     const PythonValue& first,
     const RankFiles& files,
@@ -152,12 +152,12 @@ MegatronCheckpoint without_model(
   return checkpoint;
 }
 
-ModelDescription description_of(
+model::ModelDescription description_of(
     const PythonValue& args,
     const ModelFacts& facts,
     const MegatronReadOptions& options,
     const std::string& where) {
-  ModelDescription d;
+  model::ModelDescription d;
   if (options.description) {
     d = *options.description;
     d.padded_vocabulary = facts.padded_vocabulary;
@@ -188,7 +188,7 @@ MegatronCheckpoint read_megatron(
   MegatronCheckpoint checkpoint = in_file(where, [&] {
     return without_model(contents.first, files, options);
   });
-  const ModelDescription& d = checkpoint.description = description_of(
+  const model::ModelDescription& d = checkpoint.description = description_of(
       checkpoint.args,
       megatron::facts_of(contents.ranks.front(), files.tensor),
       options,
@@ -198,7 +198,7 @@ MegatronCheckpoint read_megatron(
       d,
       heads_of(checkpoint.args, options.heads),
       checkpoint.version);
-  for (const ModelParameter& parameter : model_parameters(d)) {
+  for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     checkpoint.tensors.emplace_back(parameter.name, joiner.join(parameter));
   }
   joiner.finish();

@@ -15,7 +15,8 @@ namespace {
 
 using Kind = PythonValue::Kind;
 
-/// Args whose names changed over the years; None counts as absent.
+/// Reads args, some of whose names changed over the years. None counts as
+/// absent.
 class ArgsReader {
  public:
   ArgsReader(const PythonValue& args, std::string where)
@@ -109,16 +110,16 @@ void refuse_unsupported(const ArgsReader& args) {
   }
 }
 
-void read_positions(const ArgsReader& args, ModelDescription& d) {
+void read_positions(const ArgsReader& args, model::ModelDescription& d) {
   const std::string position =
       args.text("position_embedding_type", "learned_absolute");
   if (position == "rope" ||
       args.boolean("use_rotary_position_embeddings", false)) {
-    d.position = PositionKind::rotary;
+    d.position = model::PositionKind::rotary;
     d.rope_theta = args.real({"rotary_base", "rope_theta"}, d.rope_theta);
     if (args.boolean("use_rope_scaling", false)) {
-      // The rest is fixed there.
-      d.rope_scaling = RopeScaling{
+      // Megatron has fixed values for the rest.
+      d.rope_scaling = model::RopeScaling{
           "llama3",
           args.real({"rope_scaling_factor"}, 8),
           1,
@@ -130,30 +131,30 @@ void read_positions(const ArgsReader& args, ModelDescription& d) {
   }
 }
 
-void read_mlp(const ArgsReader& args, ModelDescription& d) {
+void read_mlp(const ArgsReader& args, model::ModelDescription& d) {
   d.gated = args.boolean("swiglu", false);
-  // Its fused gelu is the tanh one, its plain gelu is not. Before it saved
-  // args, it had the former.
+  // Megatron's fused gelu is the tanh variant, its plain gelu is not. Before it
+  // saved args, it had the fused one.
   const bool tanh = args.boolean("openai_gelu", false) ||
       args.boolean("bias_gelu_fusion", true);
-  d.activation = d.gated ? ActivationKind::silu
-      : tanh             ? ActivationKind::gelu_tanh
-                         : ActivationKind::gelu;
+  d.activation = d.gated ? model::ActivationKind::silu
+      : tanh             ? model::ActivationKind::gelu_tanh
+                         : model::ActivationKind::gelu;
 }
 
-std::int64_t hidden_times_four(const ModelDescription& d) {
+std::int64_t hidden_times_four(const model::ModelDescription& d) {
   return d.hidden < std::int64_t{1} << 30 ? 4 * d.hidden : 0;
 }
 
 } // namespace
 
-ModelDescription description_from_args(
+model::ModelDescription description_from_args(
     const PythonValue& args_value,
     const ModelFacts& facts,
     const std::string& where) {
   const ArgsReader args(args_value, where);
   refuse_unsupported(args);
-  ModelDescription d;
+  model::ModelDescription d;
   d.layers = args.integer({"num_layers", "encoder_num_layers"});
   if (facts.t5) {
     d.layers = args.find_integer({"encoder_num_layers"}).value_or(d.layers);
@@ -185,7 +186,8 @@ ModelDescription description_from_args(
   if (norm != "layernorm" && norm != "rmsnorm") {
     args.refuse("a norm that is not supported", norm);
   }
-  d.norm = norm == "rmsnorm" ? NormKind::rms_norm : NormKind::layer_norm;
+  d.norm = norm == "rmsnorm" ? model::NormKind::rms_norm
+                             : model::NormKind::layer_norm;
   d.norm_epsilon = args.real({"layernorm_epsilon", "norm_epsilon"}, 1e-5);
   d.attention_bias = args.boolean("add_bias_linear", true);
   d.mlp_bias = d.attention_bias;
@@ -195,10 +197,10 @@ ModelDescription description_from_args(
   d.tied_head = !args.boolean("untie_embeddings_and_output_weights", false);
   d.dropout = args.real({"hidden_dropout"}, 0.1);
   d.attention_dropout = args.real({"attention_dropout"}, 0.1);
-  d.family = facts.t5                      ? ModelFamily::t5
-      : facts.bert                         ? ModelFamily::bert
-      : d.position == PositionKind::rotary ? ModelFamily::llama
-                                           : ModelFamily::gpt2;
+  d.family = facts.t5                             ? model::ModelFamily::t5
+      : facts.bert                                ? model::ModelFamily::bert
+      : d.position == model::PositionKind::rotary ? model::ModelFamily::llama
+                                                  : model::ModelFamily::gpt2;
   d.head_bias = facts.t5;
   d.pooler = facts.pooler;
   d.masked_head = facts.masked_head;

@@ -1,17 +1,17 @@
-#include "checkpoint/lazy_operations.h"
-#include "checkpoint/make_folder.h"
 #include "checkpoint/megatron/args.h"
 #include "checkpoint/megatron/names.h"
 #include "checkpoint/megatron/pipeline.h"
 #include "checkpoint/megatron/rank_files.h"
-#include "checkpoint/parameter_tensors.h"
+#include "checkpoint/tensors/lazy_operations.h"
+#include "checkpoint/tensors/make_folder.h"
+#include "checkpoint/tensors/parameter_tensors.h"
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
 #include <cairn/checkpoint/megatron.h>
-#include <cairn/checkpoint/model_parameters.h>
 #include <cairn/checkpoint/named_tensors.h>
 #include <cairn/checkpoint/torch_file.h>
+#include <cairn/model/parameters.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,27 +25,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One tensor rank's part.
+/// One tensor rank's part of a tensor.
 LazyTensor part_of(
     const LazyTensor& tensor,
-    TensorCut cut,
+    model::TensorCut cut,
     std::int64_t rank,
     std::int64_t ranks,
     std::int64_t padded_vocabulary) {
   switch (cut) {
-    case TensorCut::whole:
+    case model::TensorCut::whole:
       return tensor;
-    case TensorCut::rows:
-    case TensorCut::columns:
-    case TensorCut::third: {
-      const std::int64_t dim = cut == TensorCut::rows ? 0
-          : cut == TensorCut::columns                 ? 1
-                                                      : 2;
+    case model::TensorCut::rows:
+    case model::TensorCut::columns:
+    case model::TensorCut::third: {
+      const std::int64_t dim = cut == model::TensorCut::rows ? 0
+          : cut == model::TensorCut::columns                 ? 1
+                                                             : 2;
       const std::int64_t each =
           tensor.shape[static_cast<std::size_t>(dim)] / ranks;
       return sliced(tensor, dim, rank * each, (rank + 1) * each);
     }
-    case TensorCut::vocabulary: {
+    case model::TensorCut::vocabulary: {
       const std::int64_t each = padded_vocabulary / ranks;
       return rows_repeating_last(tensor, rank * each, (rank + 1) * each);
     }
@@ -55,7 +55,7 @@ LazyTensor part_of(
 
 using Paths = std::vector<std::pair<std::string_view, PythonValue>>;
 
-/// Dicts in dicts, from names like "language_model/encoder/layers.0.bias".
+/// Nested dicts from names like "language_model/encoder/layers.0.bias".
 PythonValue nested(const Paths& paths) {
   std::vector<std::pair<std::string_view, Paths>> inner;
   std::vector<PythonValue::Member> members;
@@ -79,7 +79,7 @@ PythonValue nested(const Paths& paths) {
   return PythonValue::dict_of(std::move(members));
 }
 
-/// The tensors of a rank, in order: parts of one tensor joined.
+/// The tensors of a rank, in order. Parts of one tensor are joined.
 class RankModel {
  public:
   void add(std::string path, LazyTensor part) {
@@ -103,9 +103,9 @@ class RankModel {
   std::map<std::string, std::size_t> places_;
 };
 
-/// What the file of each tensor rank of each stage holds.
+/// Content of the file of each tensor rank of each stage.
 std::vector<RankModel> models_of_ranks(
-    const ModelDescription& d,
+    const model::ModelDescription& d,
     const NamedTensors& tensors,
     const MegatronSplit& split,
     std::int64_t padded_vocabulary) {
@@ -113,7 +113,7 @@ std::vector<RankModel> models_of_ranks(
   std::vector<RankModel> models(
       static_cast<std::size_t>(split.pipeline * split.tensor));
   std::size_t next = 0;
-  for (const ModelParameter& parameter : model_parameters(d)) {
+  for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     const LazyTensor& tensor = tensors[next++].second;
     const megatron::Place place = pipeline.place(parameter.name);
     const auto name = megatron::megatron_name(d, place.name);
@@ -171,14 +171,14 @@ std::int64_t padded(
   }
   const std::int64_t multiple =
       options.vocabulary_multiple * options.split.tensor;
-  return (vocabulary + multiple - 1) / multiple * multiple;
+  return model::padded_vocabulary(vocabulary, multiple);
 }
 
 } // namespace
 
 void write_megatron(
     const fs::path& folder,
-    const ModelDescription& d,
+    const model::ModelDescription& d,
     const NamedTensors& tensors,
     const MegatronWriteOptions& given) {
   check(d, "the model to be written");

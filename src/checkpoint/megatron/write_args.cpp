@@ -19,12 +19,12 @@ using Kind = PythonValue::Kind;
        .remedy = "keep it in Cairn's or Hugging Face's format"});
 }
 
-void check_writable(const ModelDescription& d) {
-  const bool rotary = d.position == PositionKind::rotary;
-  if (d.norm_place == NormPlace::after) {
+void check_writable(const model::ModelDescription& d) {
+  const bool rotary = d.position == model::PositionKind::rotary;
+  if (d.norm_place == model::NormPlace::after) {
     cannot_write("norms after attention and MLP, as BERT and RoBERTa have");
   }
-  if (d.position == PositionKind::relative) {
+  if (d.position == model::PositionKind::relative) {
     cannot_write("relative positions, as T5 has, in these files");
   }
   if (d.position_offset != 0) {
@@ -33,27 +33,27 @@ void check_writable(const ModelDescription& d) {
   if (d.attention_bias != d.mlp_bias) {
     cannot_write("biases in attention or MLP alone");
   }
-  if (d.gated ? d.activation != ActivationKind::silu
-              : d.activation != ActivationKind::gelu &&
-              d.activation != ActivationKind::gelu_tanh) {
+  if (d.gated ? d.activation != model::ActivationKind::silu
+              : d.activation != model::ActivationKind::gelu &&
+              d.activation != model::ActivationKind::gelu_tanh) {
     cannot_write("such an activation");
   }
   if (d.rope_scaling &&
       (!rotary ||
        *d.rope_scaling !=
-           RopeScaling{"llama3", d.rope_scaling->factor, 1, 4, 8192})) {
+           model::RopeScaling{"llama3", d.rope_scaling->factor, 1, 4, 8192})) {
     cannot_write("such a scaling of rotary positions");
   }
-  const bool bert = d.family == ModelFamily::bert;
+  const bool bert = d.family == model::ModelFamily::bert;
   if (bert && !d.tied_head) {
     cannot_write("a BERT whose head is not the embedding");
   }
-  if (d.family == ModelFamily::t5 && (!d.head_bias || !d.tied_head)) {
+  if (d.family == model::ModelFamily::t5 && (!d.head_bias || !d.tied_head)) {
     cannot_write("a T5 without tied head and bias of the head");
   }
 }
 
-/// The args that were there, with some replaced or added.
+/// The args that were read, with some replaced or added.
 class ArgsWriter {
  public:
   explicit ArgsWriter(const PythonValue& args) {
@@ -99,12 +99,12 @@ class ArgsWriter {
 } // namespace
 
 PythonValue args_of(
-    const ModelDescription& d,
+    const model::ModelDescription& d,
     const MegatronWriteOptions& options,
     std::int64_t padded_vocabulary,
     at::ScalarType type) {
   check_writable(d);
-  const bool rotary = d.position == PositionKind::rotary;
+  const bool rotary = d.position == model::PositionKind::rotary;
   const bool grouped = d.key_value_heads != d.heads;
   ArgsWriter args(options.args);
   args.set("num_layers", d.layers);
@@ -136,11 +136,11 @@ PythonValue args_of(
       d.rope_scaling ? d.rope_scaling->factor : 8.0);
   args.set(
       "normalization",
-      d.norm == NormKind::rms_norm ? "RMSNorm" : "LayerNorm");
+      d.norm == model::NormKind::rms_norm ? "RMSNorm" : "LayerNorm");
   args.set("layernorm_epsilon", d.norm_epsilon);
   args.set("norm_epsilon", d.norm_epsilon);
   args.set("swiglu", d.gated);
-  args.set("openai_gelu", d.activation == ActivationKind::gelu_tanh);
+  args.set("openai_gelu", d.activation == model::ActivationKind::gelu_tanh);
   args.set("bias_gelu_fusion", false);
   args.set("add_bias_linear", d.mlp_bias);
   args.set("untie_embeddings_and_output_weights", !d.tied_head);
@@ -151,7 +151,7 @@ PythonValue args_of(
   args.set("pipeline_model_parallel_size", options.split.pipeline);
   args.set(
       "pipeline_model_parallel_split_rank",
-      d.family == ModelFamily::t5 && options.split.pipeline > 1
+      d.family == model::ModelFamily::t5 && options.split.pipeline > 1
           ? PythonValue::integer(options.split.encoder_stages)
           : PythonValue());
   args.set("virtual_pipeline_model_parallel_size", PythonValue());

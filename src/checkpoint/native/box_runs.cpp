@@ -14,7 +14,7 @@ BoxRuns::BoxRuns(const std::vector<std::int64_t>& shape, const Box& box) {
     row_ = run_ = elements_ = whole;
     return;
   }
-  // The last dimension that the box cuts: what follows it is whole.
+  // The last dimension that the box cuts: all dimensions after it are whole.
   std::size_t cut = dimensions;
   for (std::size_t d = 0; d < dimensions; ++d) {
     elements_ *= box.size[d];

@@ -61,8 +61,8 @@ void rename_folder(const fs::path& from, const fs::path& to) {
   }
 }
 
-/// Both keep existing, under each other's name. False where the file system
-/// cannot do that.
+/// Swaps two names: both folders exist at any moment. False where the file
+/// system cannot do that.
 bool exchange(const fs::path& one, const fs::path& other) {
   if (file_calls().renameat2(
           AT_FDCWD,
@@ -78,7 +78,7 @@ bool exchange(const fs::path& one, const fs::path& other) {
   throw file_error("exchange with " + other.string(), one, errno);
 }
 
-/// Why it cannot be loaded; fills in what is known of it.
+/// Why the checkpoint cannot be loaded. Fills in what is known of it.
 std::string problem_of(const fs::path& place, FoundCheckpoint& found) {
   try {
     const Manifest manifest = read_manifest(place);
@@ -139,7 +139,7 @@ void publish(
   }
   if (exchange(partial, place)) {
     sync_folder(folder);
-    discard_tree(partial); // it is the old one now
+    discard_tree(partial); // the old checkpoint by now
     return;
   }
   const fs::path old = fresh_hidden(folder, tag, deleting_ending);
@@ -160,7 +160,7 @@ std::optional<std::string> read_latest(const fs::path& folder) {
   }
   std::string tag = read_file(path, 4096);
   while (!tag.empty() && (tag.back() == '\n' || tag.back() == '\r')) {
-    tag.pop_back(); // somebody used an editor
+    tag.pop_back(); // left by an editor
   }
   return tag;
 }
@@ -230,7 +230,8 @@ FolderLock::FolderLock(const fs::path& folder) {
          .where = folder.string(),
          .remedy = "give each job a folder of its own, or end the other one"});
   }
-  if (errno != ENOLCK && errno != EOPNOTSUPP) { // file systems without locks
+  // The two others mean a file system without locks, which is accepted.
+  if (errno != ENOLCK && errno != EOPNOTSUPP) {
     throw file_error("lock", path, errno);
   }
 }

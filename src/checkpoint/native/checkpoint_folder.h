@@ -8,33 +8,33 @@
 #include <string>
 #include <vector>
 
-// A run's folder: a folder per save, named by its tag, and the file `latest`
-// with the tag of the newest. A save is written under another name and gets
-// its own when it is complete, so what bears a tag is whole unless somebody
-// damaged it.
+// A run's folder has a folder per save, named by its tag, and the file `latest`
+// with the tag of the newest. A save is written under another name and gets its
+// own when it is complete. A folder that bears a tag is therefore whole unless
+// somebody damaged it.
 
 namespace cairn::checkpoints {
 
-/// Throws ConfigError for a tag that is no plain name of a folder.
+/// Throws ConfigError for a tag that is not a plain folder name.
 void check_tag(const std::string& tag);
 
-/// Where a save is written until it is complete; `nonce` keeps the remains of
-/// one job out of the way of another.
+/// The folder where a save is written until it is complete. `nonce` keeps the
+/// remains of one job out of the way of another.
 std::filesystem::path partial_folder(
     const std::filesystem::path& folder,
     const std::string& tag,
     const std::string& nonce);
 
-/// Makes a folder that is completely written visible under its tag, also to
-/// whoever comes after a power cut. One that bore the tag before is replaced,
-/// at no moment is there none; what of it cannot be deleted is remains.
+/// Gives a completely written folder its tag as name, durably: also after a
+/// power cut. A folder that had the name before is replaced, with no moment at
+/// which there is none. What of the old one cannot be deleted stays as remains.
 void publish(
     const std::filesystem::path& partial,
     const std::filesystem::path& folder,
     const std::string& tag);
 
 void write_latest(const std::filesystem::path& folder, const std::string& tag);
-/// None where there is no such file.
+/// The content of `latest`; nullopt where there is no such file.
 std::optional<std::string> read_latest(const std::filesystem::path& folder);
 
 struct FoundCheckpoint {
@@ -42,31 +42,32 @@ struct FoundCheckpoint {
   std::int64_t step = 0;
   std::int64_t saved_at = 0; ///< nanoseconds since 1970
   std::uint64_t bytes = 0;
-  std::size_t writers = 0; ///< files
-  std::string problem;     ///< why it cannot be loaded; empty: it is complete
+  std::size_t writers = 0; ///< number of files
+  std::string problem;     ///< why it cannot be loaded; empty if complete
 };
 
-/// By the manifests and the files' sizes, oldest first; those with a problem
-/// come first.
+/// Finds checkpoints by their manifests and the sizes of their files. Those
+/// with a problem come first, then the others, oldest first.
 std::vector<FoundCheckpoint> find_checkpoints(
     const std::filesystem::path& folder);
 
-/// Tags in the order in which loading without a tag tries them: what `latest`
-/// names, then the others that have a manifest, newest first.
+/// Tags in the order in which loading without a tag tries them: the one that
+/// `latest` names, then the others that have a manifest, newest first.
 std::vector<std::string> load_order(const std::filesystem::path& folder);
 
-/// Deletes a checkpoint: it loses its name first.
+/// Deletes a checkpoint. It loses its name first.
 void remove_checkpoint(
     const std::filesystem::path& folder,
     const std::string& tag);
-/// Deletes what interrupted saves and deletions left; only under the lock.
+/// Deletes what interrupted saves and deletions left. Call it only under the
+/// lock.
 void remove_remains(const std::filesystem::path& folder);
 
-/// Keeps other jobs from writing to a folder, as long as it lives; the kernel
-/// gives it free when the process ends, however that happens.
+/// Keeps other jobs from writing to a folder for as long as it lives. The
+/// kernel releases the lock when the process ends, however that happens.
 class FolderLock {
  public:
-  /// Throws CheckpointError if another job has it.
+  /// Throws CheckpointError if another job holds the lock.
   explicit FolderLock(const std::filesystem::path& folder);
 
  private:

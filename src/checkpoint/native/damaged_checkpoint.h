@@ -4,7 +4,8 @@
 
 namespace cairn::checkpoints {
 
-/// Files are missing, torn or altered: another checkpoint may do.
+/// Thrown when files are missing, torn or altered: another checkpoint may still
+/// load.
 class DamagedCheckpoint : public CheckpointError {
  public:
   using CheckpointError::CheckpointError;

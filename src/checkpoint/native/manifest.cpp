@@ -2,7 +2,7 @@
 
 #include "checkpoint/native/box_runs.h"
 #include "checkpoint/native/damaged_checkpoint.h"
-#include "checkpoint/safetensors_header.h"
+#include "checkpoint/safetensors/safetensors_header.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
@@ -193,7 +193,7 @@ void add_file(Manifest& manifest, const WrittenFile& written) {
   }
 }
 
-/// A line per tensor, for people and for diff.
+/// The manifest with one line per tensor, for people and for diff.
 std::string to_text(const Manifest& manifest) {
   std::string text = fmt::format(
       "{{\"format\": \"{}\", \"version\": {}, \"cairn\": \"{}\",\n"
@@ -272,7 +272,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
         {.what = "the manifest is damaged",
          .where = path.string(),
          .values = error.what()});
-  } catch (const Error& error) { // its own, or that of reading the file
+  } catch (const Error& error) { // from the manifest, or from reading the file
     Problem problem = error.problem();
     if (problem.where.empty()) {
       problem.where = path.string();

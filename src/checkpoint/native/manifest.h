@@ -13,23 +13,23 @@
 #include <utility>
 #include <vector>
 
-// What a checkpoint holds and where, as plain data: manifest.json in its
-// folder. docs/checkpoint-format.md describes it for other programs.
+// manifest.json in a checkpoint's folder: what the checkpoint holds and where,
+// as plain data. docs/checkpoint-format.md describes it for other programs.
 
 namespace cairn::checkpoints {
 
 constexpr std::string_view manifest_name = "manifest.json";
 
-/// Elements are summed in blocks of so many bytes, so that whoever reads a part
-/// checks that part.
+/// Bytes of one checksum: whoever reads a part of a tensor checks only the
+/// blocks of that part.
 constexpr std::size_t checksum_block = std::size_t{1} << 20;
 
 struct StoredSlice {
-  std::size_t file = 0; ///< in Manifest::files
+  std::size_t file = 0; ///< index in Manifest::files
   Box box;
-  std::int64_t begin = 0; ///< elements, in the box
+  std::int64_t begin = 0; ///< first element, in the box
   std::int64_t end = 0;
-  std::uint64_t at = 0; ///< first byte in the file
+  std::uint64_t at = 0; ///< offset of the first byte in the file
   std::vector<std::uint32_t> crc32c;
 };
 
@@ -50,13 +50,14 @@ struct Manifest {
   std::int64_t saved_at = 0; ///< nanoseconds since 1970
   std::vector<ManifestFile> files;
   std::map<std::string, ManifestTensor> tensors;
-  /// Other names of a parameter: {name, the name it is saved under}.
+  /// Other names of parameters: {name, the name it is saved under}.
   std::vector<std::pair<std::string, std::string>> ties;
-  nlohmann::json state = nlohmann::json::object();  ///< typed, see the engine
+  /// Typed values, see the engine.
+  nlohmann::json state = nlohmann::json::object();
   nlohmann::json config = nlohmann::json::object(); ///< the run's
 };
 
-/// One file's part, as its writer tells it.
+/// One file's part of a manifest, as its writer tells it.
 struct WrittenFile {
   ManifestFile file;
   struct Slice {
@@ -68,15 +69,15 @@ struct WrittenFile {
   std::vector<Slice> slices;
 };
 
-/// Throws CheckpointError where writers contradict each other.
+/// Adds a file. Throws CheckpointError where writers contradict each other.
 void add_file(Manifest& manifest, const WrittenFile& written);
 
 std::string to_text(const Manifest& manifest);
 std::string to_text(const WrittenFile& written);
 WrittenFile parse_written_file(std::string_view text);
 
-/// Reads folder/manifest.json and checks all that it says but the files:
-/// DamagedCheckpoint for anything that cannot be.
+/// Reads folder/manifest.json and checks everything in it but the files
+/// themselves. Throws DamagedCheckpoint for anything impossible.
 Manifest read_manifest(const std::filesystem::path& folder);
 
 } // namespace cairn::checkpoints

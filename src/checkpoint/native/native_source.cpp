@@ -1,7 +1,7 @@
 #include "checkpoint/native/native_source.h"
 
-#include "checkpoint/lazy_operations.h"
 #include "checkpoint/native/damaged_checkpoint.h"
+#include "checkpoint/tensors/lazy_operations.h"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -17,7 +17,7 @@ namespace cairn::checkpoints {
 
 namespace {
 
-/// Copies a part of the bytes; returns the checksum of them all.
+/// Copies a part of the bytes; returns the checksum of all of them.
 std::uint32_t copy_summed(
     std::span<const std::byte> bytes,
     std::size_t from,
@@ -144,7 +144,7 @@ void NativeSource::plan(const SliceToRead& slice, std::vector<Piece>& pieces)
       if (local < 0) {
         continue;
       }
-      // The last slice that begins at or before it.
+      // The last slice that begins at or before this element.
       auto stored =
           std::ranges::upper_bound(box.slices, local, {}, &StoredSlice::begin);
       if (stored == box.slices.begin() || (*--stored)->end <= local) {
@@ -206,7 +206,7 @@ void NativeSource::copy_block(
   }
 }
 
-/// In the order of the files.
+/// Groups pieces by block, in the order of the files.
 std::vector<NativeSource::Block> NativeSource::blocks_of(
     std::vector<Piece>& pieces) {
   std::ranges::sort(pieces, {}, [](const Piece& piece) {
@@ -243,7 +243,7 @@ NativeSource::Batches NativeSource::batches_of(
     if (!batches.blocks.empty()) {
       auto& some = batches.blocks.back();
       FileStretch& stretch = batches.stretches.back();
-      // Never backwards, whatever a manifest says.
+      // A batch never goes backwards, whatever a manifest says.
       if (stretch.file == file && block.at >= stretch.at &&
           end - stretch.at <= checksum_block) {
         some = {some.data(), some.size() + 1};
@@ -267,7 +267,8 @@ bool NativeSource::share_nothing(
   for (const StoredFile& file : files_) {
     stored += file.size();
   }
-  // A little is shared always: blocks at the borders between ranks.
+  // A quarter more is accepted, because blocks at the borders between ranks are
+  // always shared.
   return wanted * static_cast<std::uint64_t>(options_.readers) <=
       stored + stored / 4;
 }

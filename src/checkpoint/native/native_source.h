@@ -19,20 +19,20 @@
 
 namespace cairn::checkpoints {
 
-/// A checkpoint's tensors: only what is asked for is read, and each block of it
-/// is held against its checksum once. One caller at a time; the blocks of a
-/// call are shared out over threads.
+/// A checkpoint's tensors. Only what is asked for is read, and each block is
+/// compared with its checksum once. One caller at a time; the blocks of a call
+/// are spread over threads.
 class NativeSource final : public Source {
  public:
   struct Options {
-    /// How many processes of this machine read now, each its part and only
-    /// once. Where they share nothing, what the page cache has not is read past
-    /// it. 0: unknown, always through the cache.
+    /// Number of processes on this machine that read now, each its own part and
+    /// only once. Where they share nothing, data that is not in the page cache
+    /// is read past it. 0: unknown, always read through the cache.
     int readers = 0;
   };
 
-  /// Throws DamagedCheckpoint, here for files that are missing or of another
-  /// size, later for altered ones.
+  /// Throws DamagedCheckpoint for files that are missing or of another size;
+  /// read() throws it for altered ones.
   NativeSource(const std::filesystem::path& folder, const Options& options);
   explicit NativeSource(const std::filesystem::path& folder)
       : NativeSource(folder, Options{}) {}
@@ -45,11 +45,11 @@ class NativeSource final : public Source {
   using Source::read;
   void read(const std::vector<SliceToRead>& slices) const override;
 
-  /// Bytes of the files that were looked at so far.
+  /// Bytes of the files that were checked so far.
   std::uint64_t bytes_checked() const { return bytes_checked_; }
 
  private:
-  /// Slices of one box, by their first element.
+  /// Slices of one box, sorted by their first element.
   struct Pieces {
     BoxRuns runs;
     std::vector<const StoredSlice*> slices;
@@ -66,20 +66,20 @@ class NativeSource final : public Source {
     const Tensor* tensor = nullptr;
     const StoredSlice* slice = nullptr;
     std::size_t block = 0;
-    std::size_t from = 0; ///< in the block
+    std::size_t from = 0; ///< offset in the block
     std::span<std::byte> into;
   };
   /// The pieces of one block.
   struct Block {
     std::span<const Piece> pieces;
-    std::uint64_t at = 0; ///< in the file
+    std::uint64_t at = 0; ///< offset in the file
     std::size_t size = 0;
   };
-  /// Blocks that lie near each other in a file, to be read at once: so that
+  /// Blocks that lie near each other in a file and are read at once, so that
   /// small tensors are not read one by one.
   struct Batches {
     std::vector<std::span<const Block>> blocks;
-    std::vector<FileStretch> stretches; ///< of each
+    std::vector<FileStretch> stretches; ///< one for each batch
   };
   void plan(const SliceToRead& slice, std::vector<Piece>& pieces) const;
   void plan_stretch(
@@ -90,7 +90,7 @@ class NativeSource final : public Source {
       std::vector<Piece>& pieces) const;
   static std::vector<Block> blocks_of(std::vector<Piece>& pieces);
   Batches batches_of(const std::vector<Block>& blocks) const;
-  /// Whether what the readers of this machine want is wanted by one alone.
+  /// True when the readers of this machine want different parts.
   bool share_nothing(const std::vector<FileStretch>& stretches) const;
   void copy(std::vector<Piece>& pieces) const;
   void copy_block(const Block& block, std::span<const std::byte> bytes) const;
@@ -104,7 +104,7 @@ class NativeSource final : public Source {
   mutable std::atomic<std::uint64_t> bytes_checked_ = 0;
 };
 
-/// Read when asked for, only the rows that are wanted.
+/// A tensor that is read when asked for, only the wanted rows.
 LazyTensor lazy_tensor(
     const std::shared_ptr<const NativeSource>& source,
     const std::string& name);

@@ -10,14 +10,15 @@
 namespace cairn::checkpoints {
 namespace {
 
-/// Fewer stretches are not worth a thread, and do not keep a disk busy: the
-/// kernel, which reads ahead, is better at those.
+/// Number of stretches from which threads and direct reads pay. Fewer do not
+/// keep a disk busy: the kernel, which reads ahead, is better at those.
 constexpr std::size_t several = 8;
 /// Requests that a disk should have at a time. A thread that waits for one
 /// takes no core.
 constexpr std::size_t in_flight = 8;
 
-/// Whether each is to be read past the page cache; empty if none is.
+/// True for each stretch that is to be read past the page cache; empty if none
+/// is.
 std::vector<char> absent_stretches(std::span<const FileStretch> stretches) {
   std::vector<char> absent;
   std::size_t count = 0;

@@ -18,13 +18,14 @@ struct FileStretch {
 
 struct ReadStretchesOptions {
   std::size_t threads = 1;
-  /// What the page cache has not may be read past it: nobody else wants it.
+  /// True when data that is not in the page cache may be read past it: no other
+  /// process wants it.
   bool past_cache = false;
 };
 
 /// Calls take(i, bytes) with the bytes of every stretch, in this order but on
-/// several threads, each by whichever is free. They are memory only during the
-/// call. What it throws ends the reading.
+/// several threads, each by whichever is free. The bytes are valid only during
+/// the call. An exception from `take` ends the reading.
 void read_stretches(
     std::span<const FileStretch> stretches,
     const ReadStretchesOptions& options,

@@ -9,14 +9,15 @@
 
 namespace cairn::checkpoints {
 
-/// Which checkpoints stay. Without `keep_last` all do.
+/// Which checkpoints stay. Without `keep_last` all stay.
 struct Retention {
-  std::optional<std::int64_t> keep_last;  ///< so many of the newest
-  std::optional<std::int64_t> keep_every; ///< and those at multiples of it
+  std::optional<std::int64_t> keep_last; ///< number of the newest that stay
+  /// Checkpoints at steps that are multiples of this stay, too.
+  std::optional<std::int64_t> keep_every;
 };
 
-/// Tags, oldest first. Never the newest that is complete, and none that is not
-/// complete: somebody may want to know why.
+/// Tags to delete, oldest first. The newest complete checkpoint is never among
+/// them, nor one that is not complete: somebody may want to know why it is not.
 std::vector<std::string> checkpoints_to_delete(
     const std::vector<FoundCheckpoint>& found,
     const Retention& retention);

@@ -55,7 +55,8 @@ bool overlap(const Box& one, const Box& other) {
 }
 
 std::string fault_of_boxes(const std::vector<Box>& boxes) {
-  // In their order: those that start behind the end of one do not meet it.
+  // The boxes are sorted: those that start behind the end of one do not meet
+  // it.
   for (auto one = boxes.begin(); one != boxes.end(); ++one) {
     for (auto other = one + 1; other != boxes.end(); ++other) {
       if (!one->begin.empty() &&

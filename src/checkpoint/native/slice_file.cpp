@@ -1,7 +1,7 @@
 #include "checkpoint/native/slice_file.h"
 
 #include "checkpoint/native/box_runs.h"
-#include "checkpoint/safetensors_header.h"
+#include "checkpoint/safetensors/safetensors_header.h"
 
 #include <c10/util/accumulate.h>
 #include <cairn/base/error.h>
@@ -15,11 +15,11 @@ namespace cairn::checkpoints {
 
 namespace {
 
-/// So that elements start where direct access to the disk can.
+/// Alignment of the elements, for direct access to the disk.
 constexpr std::size_t header_alignment = 4096;
 
 /// Writes a slice's bytes, in portions of any size, and notes the checksum of
-/// each of its blocks.
+/// each block.
 class BlockSums {
  public:
   BlockSums(std::vector<std::uint32_t>& sums, io::FileStream& stream)

@@ -10,7 +10,7 @@
 
 namespace cairn::checkpoints {
 
-/// Notes what slices there will be, without their values.
+/// Notes which slices there will be, without their values.
 class SlicePlan final : public Sink {
  public:
   void put(const TensorSlice& slice) override;
@@ -22,23 +22,25 @@ class SlicePlan final : public Sink {
   std::uint64_t bytes_ = 0;
 };
 
-/// How a slice shows in its safetensors file: one that is a whole tensor under
-/// the tensor's name, another one flat, under "NAME[BEGIN:END]".
+/// The entry of a slice in its safetensors file. A whole tensor has its own
+/// name and shape, a whole box is called "NAME[at I, J, …]" after the place of
+/// its first element, and any other slice is flat, with "[BEGIN:END]" behind
+/// the name.
 SafetensorsWriter::Entry safetensors_entry(const WrittenFile::Slice& slice);
 
-/// One writer's safetensors file, streamed: the plan first, then the values in
-/// the plan's order.
+/// One writer's safetensors file, which is streamed: the plan first, then the
+/// values in the plan's order.
 class SliceFile final : public Sink {
  public:
   SliceFile(
       const std::filesystem::path& path,
       std::vector<WrittenFile::Slice> plan);
 
-  /// Values may be on any device.
+  /// Writes the next slice of the plan. Values may be on any device.
   void put(const TensorSlice& slice) override;
-  /// A whole tensor, a portion at a time.
+  /// Writes a whole tensor, a portion at a time.
   void put(const std::string& name, const LazyTensor& tensor);
-  /// All of it is on the disk.
+  /// Finishes the file; all of it is on the disk then.
   WrittenFile finish();
 
  private:
@@ -48,7 +50,7 @@ class SliceFile final : public Sink {
       std::vector<WrittenFile::Slice> slices,
       const std::filesystem::path& path);
 
-  /// The next planned slice, if it is that one.
+  /// The next planned slice; an error if the plan has another one.
   StoredSlice& next(
       const std::string& name,
       at::ScalarType type,

@@ -21,7 +21,7 @@ bool StoredFile::in_cache(std::uint64_t at) const {
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   auto* const first =
       const_cast<std::byte*>(mapped_.bytes().data()) + at / page * page;
-  unsigned char resident = 1; // as it stays where the kernel does not tell
+  unsigned char resident = 1; // stays so where the kernel does not tell
   ::mincore(first, 1, &resident);
   return (resident & 1U) != 0;
 }
@@ -53,7 +53,8 @@ std::span<const std::byte> StoredFile::read(
     if (more > 0) {
       got += static_cast<std::size_t>(more);
     } else if (more < 0 && errno == EINVAL) {
-      return mapped(at, size); // opened, but not for this
+      // The file system let us open the file, but does not read it directly.
+      return mapped(at, size);
     } else if (more == 0 || errno != EINTR) {
       throw DamagedCheckpoint(
           more < 0 ? file_error("read", path_, errno).problem()

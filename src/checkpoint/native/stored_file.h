@@ -11,29 +11,29 @@
 
 namespace cairn::checkpoints {
 
-/// A file of a checkpoint, to be read in two ways: as memory, through the
-/// kernel's page cache, or straight from the disk. The second is faster for
-/// what is not in the cache, and leaves no trace there.
+/// A file of a checkpoint that can be read in two ways: as memory, through the
+/// kernel's page cache, or directly from the disk. The second way is faster for
+/// data that is not in the cache, and does not put it there.
 class StoredFile {
  public:
   explicit StoredFile(const std::filesystem::path& path);
 
   std::uint64_t size() const { return mapped_.bytes().size(); }
 
-  /// Whether read() can do what it is for.
+  /// True when read() can read directly from the disk.
   bool has_direct() const { return static_cast<bool>(direct_); }
 
-  /// Whether the page cache has the byte there, as far as the kernel tells.
+  /// True when the page cache has the byte at `at`, as far as the kernel tells.
   bool in_cache(std::uint64_t at) const;
 
   std::span<const std::byte> mapped(std::uint64_t at, std::size_t size) const;
 
-  /// Memory that read() needs for so many bytes.
+  /// Bytes of memory that read() needs for `size` bytes.
   static constexpr std::size_t room_for(std::size_t size) {
     return io::round_up_to_alignment(size) + io::direct_alignment;
   }
-  /// From the disk into `room`, which is aligned; mapped() where the file
-  /// system has no such access. Throws DamagedCheckpoint.
+  /// Reads from the disk into `room`, which is aligned; returns mapped() where
+  /// the file system has no direct access. Throws DamagedCheckpoint.
   std::span<const std::byte> read(
       std::uint64_t at,
       std::size_t size,
@@ -42,7 +42,7 @@ class StoredFile {
  private:
   std::filesystem::path path_;
   MappedFile mapped_;
-  UniqueFd direct_; ///< none where the file system refuses
+  UniqueFd direct_; ///< unset where the file system refuses
 };
 
 } // namespace cairn::checkpoints

@@ -73,7 +73,8 @@ class Verifier {
              .stored = slice});
       }
     }
-    for (auto& slices : by_file_) { // as they are read from the disk
+    for (auto& slices : by_file_) {
+      // In the order in which they are read from the disk.
       std::ranges::sort(slices, {}, [](const WrittenFile::Slice& slice) {
         return slice.stored.at;
       });

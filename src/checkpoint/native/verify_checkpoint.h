@@ -13,14 +13,19 @@ struct VerifyReport {
   std::int64_t step = 0;
   std::size_t files = 0;
   std::size_t tensors = 0;
-  std::uint64_t bytes = 0; ///< of elements, held against their checksums
+  /// Bytes of elements that were compared with their checksums.
+  std::uint64_t bytes = 0;
   std::vector<std::string> faults;
 };
 
-/// Reads all of one checkpoint: whether each file is there, whole, and says of
-/// its tensors what the manifest does, each checksum, whether the slices of a
-/// tensor are its elements once each, and whether files lie there that do not
-/// belong to it. `advance` hears of bytes as they are read.
+/// Reads all of one checkpoint and checks:
+/// - that each file is there, whole, and says of its tensors what the manifest
+///   says;
+/// - each checksum;
+/// - that the slices of a tensor are its elements, once each;
+/// - that no other files lie in the folder.
+///
+/// `advance` is called with the bytes as they are read.
 VerifyReport verify_native(
     const std::filesystem::path& folder,
     const std::function<void(std::uint64_t)>& advance = {});

@@ -2,11 +2,12 @@
 
 #include <cstdint>
 
-// Attention of one head, on our own products: where has_matrix_product.
+// Attention of one head, built on our own matrix products; exists where
+// has_matrix_product is true.
 
 namespace cairn::kernels::cpu {
 
-/// Rows of `size` values each, `step` apart.
+/// Rows of `size` values each (HeadShape), `step` values apart.
 template <typename T>
 struct HeadRows {
   T* data = nullptr;
@@ -27,7 +28,8 @@ struct HeadInput {
   HeadRows<const float> value;
 };
 
-/// `log_sum`: of each query's scores, for the way back.
+/// Computes the output of one head. `log_sum` gets the log of the sum of each
+/// query's exponentials, which the backward pass needs.
 void attend_head(
     const HeadShape& shape,
     const HeadInput& input,

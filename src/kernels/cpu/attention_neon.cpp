@@ -9,16 +9,16 @@
 #include <limits>
 #include <vector>
 
-// Scores are made for a block of queries at a time: as many keys as there are,
-// but never all queries, so that they stay in the cache and memory grows with
-// the sequence's length alone.
+// Scores are computed for a block of queries and all keys at a time, never for
+// all queries. They stay in the cache, and memory grows only with the length of
+// the sequence.
 
 namespace cairn::kernels::cpu {
 namespace {
 
 constexpr std::int64_t block_queries = 64;
 
-/// A block's queries, and how many keys the last of them sees.
+/// The queries of a block, and the number of keys that the last one sees.
 struct Block {
   std::int64_t first = 0;
   std::int64_t queries = 0;
@@ -67,7 +67,7 @@ void multiply_all(
       causal);
 }
 
-/// into[queries][keys] = left x transposed right, as far as keys are seen
+/// into[queries][keys] = left x transposed right, for the keys that are seen.
 void products_of_rows(
     const HeadShape& shape,
     const Block& block,
@@ -95,7 +95,7 @@ float dot(const float* a, const float* b, std::int64_t count) {
   return total;
 }
 
-/// Each thread keeps its scores from one head to the next.
+/// Memory for scores, which each thread keeps from one head to the next.
 float* score_memory(std::int64_t floats) {
   thread_local std::vector<float> memory;
   if (static_cast<std::int64_t>(memory.size()) < floats) {

@@ -8,12 +8,12 @@
 
 namespace cairn::kernels::cpu {
 
-// On the calling thread, with the best instructions this machine has, and the
-// same bits with any.
+// The kernels on the CPU. They run on the calling thread with the best
+// instructions of this machine, and give the same bits with any of them.
 
-/// Applies a formula of formulas.h to every element in one pass. What it
-/// leaves in place of the weight goes to `target`, or to the weights (and then
-/// to their copy) where that is null.
+/// Applies a formula of formulas.h to every element in one pass. The value that
+/// the formula leaves in the weight goes to `target`; if `target` is null, it
+/// goes to the weights and their copy.
 template <class Formula>
 void update(
     const Stretch& stretch,
@@ -22,8 +22,8 @@ void update(
   std::get<Update<Formula>>(table().updates)(stretch, formula, target);
 }
 
-/// Summed in fp64, so that no finite input overflows; inf or nan in the input
-/// make it inf or nan.
+/// Sum of squares, computed in fp64 so that no finite input overflows. An inf
+/// or nan in the input makes the result inf or nan.
 inline double sum_of_squares(
     const void* values,
     Element element,
@@ -31,7 +31,7 @@ inline double sum_of_squares(
   return table().sum_of_squares(values, element, count);
 }
 
-/// The position of the first inf or nan, or -1.
+/// The position of the first inf or nan; -1 if there is none.
 inline std::int64_t first_non_finite(
     const void* values,
     Element element,
@@ -39,7 +39,7 @@ inline std::int64_t first_non_finite(
   return table().first_non_finite(values, element, count);
 }
 
-/// into = factor * from, or is increased by it unless `overwrite`.
+/// Adds factor * from to `into`; with `overwrite`, into = factor * from.
 inline void accumulate(
     float* into,
     const void* from,
@@ -50,7 +50,8 @@ inline void accumulate(
   table().accumulate(into, from, element, count, factor, overwrite);
 }
 
-/// Rounds to nearest even where `to` is narrower; nan stays nan.
+/// Converts elements. Rounds to nearest even if `to` is narrower; nan stays
+/// nan.
 inline void convert(
     const void* from,
     Element from_type,

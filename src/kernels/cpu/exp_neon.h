@@ -5,10 +5,11 @@
 namespace cairn::kernels::cpu {
 
 /// x = e^x of n vectors, to 2 units in the last place, for x from -87.3 to
-/// 88.3; outside as at the nearer end: next to 0, or 2e38. nan stays nan.
+/// 88.3. Beyond that range the result is that of the nearer end: almost 0, or
+/// 2e38. nan stays nan.
 ///
-/// Step by step for all of them: each alone is a chain in which every operation
-/// waits for the one before.
+/// Each step is done for all vectors before the next: for one vector alone
+/// every operation would wait for the one before.
 template <int n>
 [[gnu::always_inline]] inline void exp_of(float32x4_t (&x)[n]) {
   float32x4_t whole[n];
@@ -47,7 +48,7 @@ template <int n>
   });
 }
 
-/// Of one.
+/// e^x of one vector.
 inline float32x4_t exp4(float32x4_t x) {
   float32x4_t one[1] = {x};
   exp_of(one);

@@ -2,8 +2,9 @@
 
 #include <cstdint>
 
-// GELU and its derivative in one pass, where libtorch has only scalar code
-// for it: on Arm. (On x86_64 it compiles kernels of its own at run time.)
+// GELU and its derivative in one pass. Used on Arm, where libtorch has only
+// scalar code for it. (On x86_64 libtorch compiles its own kernels at run
+// time.)
 
 namespace cairn::kernels::cpu {
 
@@ -15,8 +16,8 @@ inline constexpr bool has_gelu = false;
 
 enum class Gelu { exact, tanh };
 
-/// y = gelu(x), and unless it is null slope = gelu'(x), which costs little
-/// beside it.
+/// y = gelu(x), and, unless `slope` is null, slope = gelu'(x), which costs
+/// little extra.
 void gelu(
     Gelu kind,
     const float* x,

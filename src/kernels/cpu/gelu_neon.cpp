@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-// Sixteen values at a time: each alone is a chain in which every operation
-// waits for the one before.
+// Sixteen values are computed at a time: with one alone, every operation would
+// wait for the one before.
 
 namespace cairn::kernels::cpu {
 namespace {
@@ -27,8 +27,8 @@ template <typename Step>
   }
 }
 
-/// x = 1 / x to some units in the last place, in less time than divisions; 0
-/// for infinite and nearly infinite x.
+/// x = 1 / x, accurate to some units in the last place and faster than a
+/// division; 0 for infinite and nearly infinite x.
 [[gnu::always_inline]] inline void invert(Values& x) {
   Values r;
   each([&](int i) { r[i] = vrecpeq_f32(x[i]); });
@@ -36,7 +36,7 @@ template <typename Step>
   each([&](int i) { x[i] = vmulq_f32(r[i], vrecpsq_f32(x[i], r[i])); });
 }
 
-/// gelu(x) is about x logistic(2 k (x + c x^3)).
+/// The tanh approximation: gelu(x) is about x logistic(2 k (x + c x^3)).
 struct TanhGelu {
   static constexpr float twice_k = 2 * 0.79788456F;
   static constexpr float c = 0.044715F;
@@ -53,7 +53,7 @@ struct TanhGelu {
           vmulq_n_f32(x[i], -twice_k),
           vfmaq_n_f32(constant(1), square[i], c));
     });
-    exp_of(s); // below 2e38, so that 1 more is no problem
+    exp_of(s); // below 2e38, so adding 1 cannot overflow
     each([&](int i) { s[i] = vaddq_f32(constant(1), s[i]); });
     invert(s);
     each([&](int i) { y[i] = vmulq_f32(x[i], s[i]); });
@@ -67,8 +67,8 @@ struct TanhGelu {
   }
 };
 
-/// x times the share of a normal distribution below x, by Abramowitz and Stegun
-/// 7.1.26, to 1.5e-7.
+/// The exact GELU: x times the normal distribution function, by Abramowitz and
+/// Stegun 7.1.26, to 1.5e-7.
 struct ExactGelu {
   [[gnu::always_inline]] static void values(
       const Values& x,
@@ -105,7 +105,7 @@ struct ExactGelu {
   }
 };
 
-/// y of sixteen values, and unless it is null their slopes.
+/// Computes y for sixteen values, and their slopes unless `slope` is null.
 template <typename Kind>
 [[gnu::always_inline]] inline void block_of(
     const float* x,

@@ -36,7 +36,7 @@ void store(V value, void* to, std::int64_t i) {
 template <Element value>
 struct Constant {};
 
-/// Calls `work` with the element as a type.
+/// Calls `work` with the element as a compile-time constant.
 template <class Work>
 auto with_element(Element element, Work&& work) {
   switch (element) {
@@ -50,8 +50,8 @@ auto with_element(Element element, Work&& work) {
   return work(Constant<Element::fp32>{});
 }
 
-/// Calls `work(V(), i)` for as many whole vectors as there are, then
-/// `work(Scalar(), i)` for the elements left.
+/// Calls `work(V(), i)` for every whole vector, then `work(Scalar(), i)` for
+/// the remaining elements.
 template <class V, class Work>
 void for_each(std::int64_t count, Work&& work) {
   std::int64_t i = 0;
@@ -64,12 +64,12 @@ void for_each(std::int64_t count, Work&& work) {
   }
 }
 
-/// A formula, and what it reads and writes.
+/// A formula, and the arrays it reads and writes.
 template <Element gradient, bool copies, Element copy, class Formula>
 struct Elements {
   static constexpr int states = Formula::states;
 
-  Formula formula; // not a reference: stores cannot change it
+  Formula formula; // a copy, which stores cannot alias
   const float* weights;
   const void* gradients;
   float* target;
@@ -77,8 +77,8 @@ struct Elements {
   float* first;
   float* second;
 
-  /// `blocks` vectors from element i on: all are read before one is written,
-  /// so that the compiler may mix their instructions.
+  /// Updates `blocks` vectors from element i on. All are read before the first
+  /// is written, so that the compiler may interleave their instructions.
   template <class V, int blocks>
   [[gnu::always_inline]] void update(std::int64_t i) const {
     V own[blocks];
@@ -169,8 +169,8 @@ void update(const Stretch& stretch, const Formula& formula, float* target) {
       });
 }
 
-/// Sixteen sums, element i into sum i % 16, whatever the width of a vector:
-/// so the result does not depend on it.
+/// Uses sixteen sums, element i going to sum i % 16, for any width of vector,
+/// so the result does not depend on the width.
 template <class V>
 double sum_of_squares(const void* values, Element type, std::int64_t count) {
   constexpr int lanes = 16;
@@ -202,13 +202,13 @@ double sum_of_squares(const void* values, Element type, std::int64_t count) {
   return sums[0];
 }
 
-/// Inf and nan have all bits of the exponent.
+/// The first value whose exponent bits are all set, which means inf or nan.
 template <class Bits>
 std::int64_t first_with_exponent(
     const void* values,
     std::int64_t count,
     Bits exponent) {
-  constexpr int block = 64; // known to the compiler, which vectorises it
+  constexpr int block = 64; // constant, so the compiler vectorises
   const Bits* bits = static_cast<const Bits*>(values);
   std::int64_t i = 0;
   for (; i + block <= count; i += block) {

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-// Products of fp32 matrices, where ours are faster than what libtorch brings:
+// Products of fp32 matrices, for cases where ours are faster than libtorch's:
 // on Arm, with a transposed right matrix (docs/design/0009-cpu-speed.md). On
-// x86_64 it brings MKL, which leaves little to win.
+// x86_64 libtorch brings MKL, which leaves little to gain.
 
 namespace cairn::kernels::cpu {
 
@@ -22,30 +22,30 @@ struct Matrix {
 };
 
 struct ProductShape {
-  std::int64_t rows = 0;    ///< of the left one and the result
-  std::int64_t columns = 0; ///< of the right one and the result
-  std::int64_t depth = 0;   ///< columns of the left one, rows of the right one
+  std::int64_t rows = 0;    ///< of the left matrix and the result
+  std::int64_t columns = 0; ///< of the right matrix and the result
+  std::int64_t depth = 0;   ///< columns of the left, rows of the right matrix
 };
 
-/// What a causal mask makes of a product. Query `first + i` sees no key behind
-/// it: tiles of which nothing is wanted, or in which the left matrix is zero,
-/// are not computed. (A tile that is cut is, as a whole.)
+/// The effect of a causal mask on a product. Query `first + i` sees no key
+/// after position `first + i`. Tiles that are entirely masked, or in which the
+/// left matrix is zero, are skipped; a partly masked tile is computed in full.
 struct Causal {
   enum class Part {
     none,
     scores,      ///< the result is queries by keys
     left,        ///< the left matrix is queries by keys
-    left_turned, ///< it is keys by queries
+    left_turned, ///< the left matrix is keys by queries
   };
   Part part = Part::none;
   std::int64_t first = 0;
 };
 
-/// Rows that lie one after the other.
+/// The result, whose rows are contiguous.
 struct ProductResult {
   float* data = nullptr;
   std::int64_t row_step = 0;
-  bool add = false;            ///< to what is there
+  bool add = false;            ///< add to the old values
   const float* bias = nullptr; ///< one per column; not with `add`
 };
 
@@ -57,13 +57,13 @@ struct ProductPart {
   std::int64_t columns = 0;
 };
 
-/// Part `index` of `count` about equal ones, as square as can be.
+/// Part `index` of `count` roughly equal parts, as square as possible.
 ProductPart product_part(
     const ProductShape& shape,
     std::int64_t index,
     std::int64_t count);
 
-/// On the calling thread.
+/// Computes a part of the product on the calling thread.
 void multiply(
     const ProductShape& shape,
     const ProductPart& part,

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <memory>
 
-// Goto's way: blocks of both matrices are copied into the order in which the
-// innermost loop reads them, so large that the copies pay and so small that
-// they stay in the caches.
+// Goto's algorithm: blocks of both matrices are copied into the order in which
+// the innermost loop reads them. The blocks are large enough for the copies to
+// pay off and small enough to stay in the caches.
 
 namespace cairn::kernels::cpu {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::int64_t block_rows = 128;
 constexpr std::int64_t block_columns = 768;
 constexpr std::int64_t block_depth = 512;
 
-/// What one tile is made of.
+/// The inputs and the output of one tile.
 struct Tile {
   const float* a = nullptr;
   const float* b = nullptr;
@@ -29,7 +29,7 @@ struct Tile {
   TileStart start;
 };
 
-/// A tile that an edge of the result cuts anywhere.
+/// Computes a tile that the edge of the result cuts anywhere.
 void multiply_cut(const Tile& tile) {
   float whole[tile_rows * tile_columns];
   multiply_tile(tile.depth, tile.a, tile.b, whole, tile_columns, {});
@@ -60,8 +60,8 @@ void multiply(const Tile& tile) {
   }
 }
 
-/// From where to where along the depth the left matrix is not all zero, for a
-/// tile whose rows begin at `row`.
+/// The range along the depth where the left matrix is not all zero, for a tile
+/// whose rows begin at `row`.
 struct Stretch {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -96,8 +96,8 @@ bool is_wanted(const Causal& causal, std::int64_t row, std::int64_t column) {
       column < causal.first + row + tile_rows;
 }
 
-/// Each thread keeps its copies of blocks from one product to the next: taking
-/// new memory each time costs as much as a small product.
+/// Memory for packed blocks, which each thread keeps from one product to the
+/// next: allocating it each time costs as much as a small product.
 float* packed_blocks() {
   constexpr std::int64_t floats =
       (block_columns + block_rows) * block_depth + tile_reads_ahead;
@@ -106,7 +106,8 @@ float* packed_blocks() {
   return blocks.get();
 }
 
-/// As few equal parts as there can be of which none is over `most`.
+/// The size of a part when `whole` is cut into as few equal parts of at most
+/// `most` as possible.
 std::int64_t equal_part(std::int64_t whole, std::int64_t most) {
   const std::int64_t parts = (whole + most - 1) / most;
   return parts == 0 ? most : (whole + parts - 1) / parts;
@@ -121,7 +122,8 @@ ProductPart product_part(
     const ProductShape& shape,
     std::int64_t index,
     std::int64_t count) {
-  // As many columns of parts as make the longer side of a part shortest.
+  // Chooses the number of parts across that makes the longer side of a part
+  // shortest.
   std::int64_t across = 1;
   const auto longest = [&](std::int64_t n) {
     return std::max(shape.columns / n, shape.rows / (count / n));
@@ -206,7 +208,7 @@ void multiply(
       }
     }
   }
-  // Nothing to multiply: what the results start from is all there is.
+  // With depth 0 the result is just its starting values.
   if (shape.depth == 0 && !result.add) {
     for (std::int64_t i = part.first_row; i < last_row; ++i) {
       for (std::int64_t j = part.first_column; j < last_column; ++j) {

@@ -7,11 +7,12 @@
 namespace cairn::kernels::cpu {
 namespace { // see scalar.h
 
-/// `converts` is whether the CPU has an instruction that rounds to bf16.
+/// `converts` is true when the CPU has an instruction that rounds to bf16.
 template <bool converts>
 struct Neon {
   static constexpr int width = 4;
-  /// Quotients and roots take long: many of them side by side overlap.
+  /// Divisions and square roots are slow; several vectors at a time overlap
+  /// them.
   static constexpr int blocks = 6;
 
   float32x4_t value;
@@ -82,10 +83,10 @@ struct Neon {
   };
 
  private:
-  /// The upper half of each element is its bf16.
+  /// Rounds to bf16, in the upper half of each element.
   static uint16x8_t rounded(float32x4_t value) {
     const uint32x4_t bits = vreinterpretq_u32_f32(value);
-    const uint32x4_t odd = vshlq_n_u32(bits, 15); // its top bit
+    const uint32x4_t odd = vshlq_n_u32(bits, 15); // lowest bf16 bit, at the top
     const uint32x4_t sum =
         vaddq_u32(vsraq_n_u32(bits, odd, 31), vdupq_n_u32(0x7fff));
     const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));

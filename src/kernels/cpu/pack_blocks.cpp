@@ -7,10 +7,10 @@
 #include <bit>
 #include <cstring>
 
-// Plain loops over one block at a time, which stays in the innermost cache: the
-// compiler makes vectors of them. 4-bit integers lie two in a byte, the first
-// half of a block in the low bits and the second in the high ones, so that
-// neighbours stay neighbours.
+// Plain loops over one block at a time, which stays in the innermost cache; the
+// compiler vectorises them. A byte holds two 4-bit integers, one from the first
+// half of a block in the low bits and one from the second half in the high
+// bits, so neighbours stay neighbours.
 
 namespace cairn::kernels::cpu {
 
@@ -23,7 +23,7 @@ constexpr std::uint32_t bits_of_infinity = 0x7f800000U;
 constexpr float no_fraction = 12582912.0F; ///< 1.5 * 2^23: rounds what is added
 constexpr int offset_of_4_bits = 8;
 
-/// As bits, so that inf and nan come out as the largest.
+/// The largest magnitude. Compares bits, so that inf and nan are the largest.
 float largest_of(const float* values, std::int64_t size) {
   std::uint32_t largest = 0;
   for (std::int64_t i = 0; i < size; ++i) {
@@ -34,13 +34,13 @@ float largest_of(const float* values, std::int64_t size) {
   return std::bit_cast<float>(largest);
 }
 
-/// Whole numbers in place of the values; returns their scale.
+/// Replaces the values by whole numbers; returns their scale.
 float quantize(float* values, std::int64_t size, float most) {
   const float largest = largest_of(values, size);
   const bool finite = std::bit_cast<std::uint32_t>(largest) < bits_of_infinity;
   if (!finite || largest < PackedBlocks::smallest) {
     std::fill_n(values, size, 0.0F);
-    return finite ? 0.0F : largest; // times zero: nan
+    return finite ? 0.0F : largest; // inf or nan times zero is nan
   }
   const float inverse = most / largest;
   for (std::int64_t i = 0; i < size; ++i) {
@@ -67,7 +67,7 @@ void store_4_bits(const float* values, std::int64_t size, std::byte* to) {
   }
 }
 
-/// One block's numbers.
+/// Unpacks the numbers of one block.
 void load(
     const PackedBlocks& plan,
     const std::byte* packed,

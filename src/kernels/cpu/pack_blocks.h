@@ -8,8 +8,8 @@
 
 namespace cairn::kernels::cpu {
 
-// Blocks [begin, end) of a plan, on the calling thread. `packed` has
-// plan.bytes() and the alignment of a float.
+// These functions handle blocks [begin, end) of a plan on the calling thread.
+// `packed` has plan.bytes() bytes and the alignment of a float.
 
 void pack_blocks(
     const PackedBlocks& plan,
@@ -27,7 +27,7 @@ void unpack_blocks(
     std::int64_t begin,
     std::int64_t end);
 
-/// into += what unpack_blocks() would give.
+/// into += the numbers that unpack_blocks() would give.
 void add_blocks(
     const PackedBlocks& plan,
     const std::byte* packed,

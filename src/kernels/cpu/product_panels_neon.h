@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <cstdint>
 
-// Copies of parts of matrices, in the order in which the innermost loop of
+// Copies parts of matrices into the order in which the innermost loop of
 // products reads them.
 
 namespace cairn::kernels::cpu {
 
-inline constexpr std::int64_t floats_in_line = 16; ///< of the cache
-inline constexpr std::int64_t soon = 8; ///< rows from here: there when we are
+inline constexpr std::int64_t floats_in_line = 16; ///< floats per cache line
+inline constexpr std::int64_t soon = 8;            ///< rows ahead to prefetch
 
-/// Four vectors of four become their transpose, `gap` apart.
+/// Stores four vectors of four transposed, `gap` apart.
 template <int gap>
 [[gnu::always_inline]] inline void store_transposed(
     const float* from,
@@ -38,7 +38,7 @@ template <int gap>
   store(3, vtrn2q_f64(odd(r0, r1), odd(r2, r3)));
 }
 
-/// Some of a matrix' lines (rows of the left, columns of the right one).
+/// Some lines of a matrix: rows of the left or columns of the right one.
 struct Lines {
   const float* first = nullptr;
   std::int64_t line_step = 0;
@@ -51,8 +51,7 @@ struct Lines {
   }
 };
 
-/// Four lines of a panel of `width`, of which fewer may be there: the others
-/// are zero.
+/// Packs four lines of a panel of `width`; missing lines become zero.
 template <int width>
 void pack_four(const Lines& lines, std::int64_t line, float* to) {
   const std::int64_t there = std::clamp<std::int64_t>(lines.count - line, 0, 4);
@@ -86,8 +85,8 @@ void pack_four(const Lines& lines, std::int64_t line, float* to) {
   }
 }
 
-/// Whole panels of lines that lie beside each other, some at a time: so that
-/// the matrix is read in its own order.
+/// Packs whole panels of lines that are adjacent in memory, several panels at a
+/// time, so that the matrix is read in its own order.
 template <int width>
 void pack_side_by_side(const Lines& lines, std::int64_t panels, float* to) {
   constexpr std::int64_t at_a_time = 8;
@@ -113,8 +112,8 @@ void pack_side_by_side(const Lines& lines, std::int64_t panels, float* to) {
   }
 }
 
-/// Copies lines into panels of `width`, in which the values of one depth lie
-/// together; lines that are missing are zero.
+/// Copies lines into panels of `width`, in which the values of one depth are
+/// adjacent; missing lines become zero.
 template <int width>
 void pack(const Lines& lines, float* to) {
   std::int64_t line = 0;

@@ -2,18 +2,19 @@
 
 #include <cstdint>
 
-// The innermost loop of products: where has_matrix_product.
+// The innermost loop of products; exists where has_matrix_product is true.
 
 namespace cairn::kernels::cpu {
 
 inline constexpr std::int64_t tile_rows = 8;
 inline constexpr std::int64_t tile_columns = 12;
-/// How many values it reads behind the ends of what it is given.
+/// The number of values that the loop reads past the end of its inputs.
 inline constexpr std::int64_t tile_reads_ahead = 12;
 
-/// What is added to a tile: rows `step` apart, all the same one if that is 0.
+/// The values that are added to a tile: rows `step` apart; with `step` 0 the
+/// same row for all.
 struct TileStart {
-  const float* data = nullptr; ///< none: nothing
+  const float* data = nullptr; ///< null: nothing is added
   std::int64_t step = 0;
 };
 
@@ -26,7 +27,8 @@ void multiply_tile(
     std::int64_t c_step,
     const TileStart& start);
 
-/// Only the first 4 * `quarters` columns of such a tile; one or two.
+/// Computes only the first 4 * `quarters` columns of the tile; `quarters` is 1
+/// or 2.
 void multiply_narrow_tile(
     int quarters,
     std::int64_t depth,

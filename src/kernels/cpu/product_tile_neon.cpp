@@ -2,16 +2,16 @@
 
 #include <arm_neon.h>
 
-// 8 x 12 results stay in registers; in assembly, because compilers spill some
-// of them.
+// The 8 x 12 results stay in registers. This is assembly because compilers
+// spill some of them.
 
 namespace cairn::kernels::cpu {
 
 // clang-format off
 // One step along the depth: 8 values of the left matrix, in A0 and A1, times 12
-// of the right one in v26, v27, v28. Whatever the next step needs is loaded as
-// soon as its register is free, long before it is used: the left values into
-// the other pair of registers, the right ones where the old ones were.
+// of the right matrix, in v26, v27, v28. Values for the next step are loaded as
+// soon as their register is free, long before they are used: the left values
+// into the other pair of registers, the right values over the old ones.
 #define CAIRN_COLUMN(B, A0, A1, C0, C1, C2, C3, C4, C5, C6, C7) \
   "fmla v" #C0 ".4s, v" #B ".4s, v" #A0 ".s[0]\n"               \
   "fmla v" #C1 ".4s, v" #B ".4s, v" #A0 ".s[1]\n"               \
@@ -71,7 +71,7 @@ void multiply_tile(
   std::int64_t quads = depth / 4;
   std::int64_t rest = depth % 4;
   const float* from = start.data;
-  for (std::int64_t i = 0; i < tile_rows; ++i) { // there when it is wanted
+  for (std::int64_t i = 0; i < tile_rows; ++i) { // prefetch the result
     __builtin_prefetch(c + i * c_step, 1);
     __builtin_prefetch(c + i * c_step + tile_columns - 1, 1);
   }
@@ -159,7 +159,7 @@ void multiply_tile(
 
 namespace {
 
-/// Few enough sums for a compiler to keep them in registers.
+/// This has few enough sums for a compiler to keep them in registers.
 template <int quarters>
 void multiply_quarters(
     std::int64_t depth,

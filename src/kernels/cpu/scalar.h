@@ -3,9 +3,9 @@
 #include <bit>
 #include <cstdint>
 
-// Everything in here and in the other vector headers is local to the file that
-// includes it. Each of those is compiled for another instruction set, and the
-// linker must not take one's code for another.
+// Everything in this and the other vector headers is local to the file that
+// includes it. Each of these files is compiled for another instruction set, and
+// the linker must not merge their code.
 namespace cairn::kernels::cpu {
 namespace {
 
@@ -15,7 +15,7 @@ inline float from_bf16(std::uint16_t bits) {
 
 inline std::uint16_t to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (value != value) { // quiet; the rest of what it carries stays
+  if (value != value) { // made quiet; its other bits stay
     return static_cast<std::uint16_t>(bits >> 16U | 0x40U);
   }
   const std::uint32_t half = 0x7fffU + (bits >> 16U & 1U); // ties to even
@@ -47,7 +47,8 @@ inline std::uint16_t to_fp16(float value) {
   } else if (rest >= 0x477ff000U) { // rounds to 2^16 or more
     result = 0x7c00U;
   } else if (rest < 0x38800000U) { // below 2^-14: fp16's denormals
-    // The sum has them in its lowest bits, rounded by the addition.
+    // The addition rounds, and leaves the denormal in the lowest bits of the
+    // sum.
     const float sum = std::bit_cast<float>(rest) + 0.5F;
     result = std::bit_cast<std::uint32_t>(sum) - 0x3f000000U;
   } else {
@@ -57,8 +58,8 @@ inline std::uint16_t to_fp16(float value) {
   return static_cast<std::uint16_t>(result | sign);
 }
 
-/// One float that looks like a vector: the portable path, and the rest of a
-/// stretch that fills no vector.
+/// One float with the interface of a vector: used by the portable path, and for
+/// the elements of a stretch that fill no whole vector.
 struct Scalar {
   static constexpr int width = 1;
   static constexpr int blocks = 1;
@@ -94,12 +95,12 @@ struct Scalar {
     return Scalar(__builtin_fmaf(a.value, b.value, c.value));
   }
   friend Scalar sqrt(Scalar a) { return Scalar(__builtin_sqrtf(a.value)); }
-  /// b, or -b where a is negative; a itself where it is zero or nan.
+  /// b if a is positive, -b if a is negative, a itself if it is zero or nan.
   friend Scalar with_sign_of(Scalar a, Scalar b) {
     return a.value > 0 ? b : a.value < 0 ? Scalar(-b.value) : a;
   }
 
-  /// As many sums in fp64 as a vector has floats.
+  /// One fp64 sum for each float of a vector.
   struct Sums {
     double sums = 0;
     void add_square(Scalar a) {

@@ -2,14 +2,16 @@
 
 #include <cstdint>
 
-// On the way from a row of scores to its softmax: where has_matrix_product.
+// Steps from a row of scores to its softmax; exist where has_matrix_product is
+// true.
 
 namespace cairn::kernels::cpu {
 
-/// -inf of nothing.
+/// The largest of `count` values; -inf if there are none.
 float highest_of(const float* x, std::int64_t count);
 
-/// x = e^(scale x - shift), zero behind `seen`; returns the sum.
+/// x = e^(scale x - shift) for the first `seen` of `count` values, zero for the
+/// rest; returns the sum.
 float exponentials(
     float* x,
     std::int64_t seen,

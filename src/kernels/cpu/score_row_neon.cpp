@@ -31,7 +31,7 @@ float exponentials(
   constexpr std::int32_t lane[] = {0, 1, 2, 3};
   const float32x4_t less = vdupq_n_f32(-shift);
   float32x4_t sums[vectors] = {};
-  // Sixteen from i on, of which those behind `seen` become zero.
+  // Replaces sixteen values from i on; values at or after `seen` become zero.
   const auto replace = [&](std::int64_t i, bool all_seen) {
     float32x4_t e[vectors];
 #pragma GCC unroll 4

@@ -27,7 +27,7 @@ std::vector<const Table*> runnable_tables() {
     tables.push_back(&avx512_table);
   }
 #elif defined(__aarch64__)
-  tables.push_back(&neon_table); // every such CPU has it
+  tables.push_back(&neon_table); // every aarch64 CPU has it
   if (multiplies_bf16()) {
     tables.push_back(&neon_bf16_table);
   }

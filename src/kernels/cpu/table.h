@@ -10,14 +10,15 @@
 
 namespace cairn::kernels::cpu {
 
-/// Applies a formula to every element; see update() in cpu.h.
+/// Pointer to the kernel that applies a formula to every element; see update()
+/// in cpu.h.
 template <class Formula>
 using Update = void (*)(const Stretch&, const Formula&, float* target);
 
 template <class... Formula>
 using Updates = std::tuple<Update<Formula>...>;
 
-/// All kernels as compiled for one instruction set.
+/// All kernels, compiled for one instruction set.
 struct Table {
   const char* name;
   Formulas<Updates> updates;
@@ -33,20 +34,20 @@ struct Table {
   void (*convert)(const void*, Element, void*, Element, std::int64_t);
 };
 
-// One file each; only those of this architecture exist.
+// Each table has its own file; only those of this architecture exist.
 extern const Table portable_table;
 extern const Table neon_table;
 extern const Table neon_bf16_table;
 extern const Table avx2_table;
 extern const Table avx512_table;
 
-/// What this machine can run, the quickest last.
+/// The tables that this machine can run, the fastest last.
 std::vector<const Table*> runnable_tables();
 
-/// The quickest.
+/// The fastest table that this machine can run.
 const Table& table();
 
-/// Whether it is an Arm CPU that multiplies matrices of bf16.
+/// True on an Arm CPU with instructions for bf16 matrices.
 bool multiplies_bf16();
 
 } // namespace cairn::kernels::cpu

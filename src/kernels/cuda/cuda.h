@@ -6,12 +6,12 @@
 
 namespace cairn::kernels::cuda {
 
-// The kernels of cpu/cpu.h on the GPU. All pointers are the device's unless
-// said otherwise; work is put on `stream` (a cudaStream_t of the current
-// device) and not waited for. What comes back is null, or why it could not be
-// started. Nothing here allocates.
+// The kernels of cpu/cpu.h on the GPU. All pointers are device pointers unless
+// stated otherwise. Work is queued on `stream` (a cudaStream_t of the current
+// device) and not waited for. The result is null, or the reason why the work
+// could not be started. Nothing here allocates.
 
-/// The same bits as on the CPU.
+/// Applies a formula; gives the same bits as on the CPU.
 template <class Formula>
 [[nodiscard]] const char* update(
     const Stretch& stretch,
@@ -19,10 +19,11 @@ template <class Formula>
     float* target,
     void* stream);
 
-/// Doubles that sum_of_squares() works in.
+/// The number of doubles in the workspace of sum_of_squares().
 inline constexpr std::int64_t sum_workspace = 1024;
 
-/// To `result[0]`. The order of additions depends on nothing but `count`.
+/// Writes the sum of squares to `result[0]`. The order of additions depends on
+/// `count` alone.
 [[nodiscard]] const char* sum_of_squares(
     const void* values,
     Element element,
@@ -31,7 +32,7 @@ inline constexpr std::int64_t sum_workspace = 1024;
     double* result,
     void* stream);
 
-/// The position of the first inf or nan to `result[0]`, or -1.
+/// Writes the position of the first inf or nan, or -1, to `result[0]`.
 [[nodiscard]] const char* first_non_finite(
     const void* values,
     Element element,
@@ -39,7 +40,7 @@ inline constexpr std::int64_t sum_workspace = 1024;
     std::int64_t* result,
     void* stream);
 
-/// into = factor * from, or is increased by it unless `overwrite`.
+/// Adds factor * from to `into`; with `overwrite`, into = factor * from.
 [[nodiscard]] const char* accumulate(
     float* into,
     const void* from,

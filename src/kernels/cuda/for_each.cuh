@@ -9,7 +9,7 @@ namespace cairn::kernels::cuda {
 
 inline constexpr int block_size = 256;
 
-/// Why the last launch failed, or null.
+/// The reason why the last launch failed; null if it did not.
 inline const char* launch_failure() {
   const cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
@@ -30,8 +30,8 @@ __global__ void for_each_kernel(std::int64_t count, Work work) {
   }
 }
 
-/// Calls `work<width>(i)` on the device for all elements, four at a time where
-/// `fours`.
+/// Calls `work<width>(i)` on the device for all elements; `width` is 4 if
+/// `fours`, else 1.
 template <class Work>
 const char* for_each(
     std::int64_t count,

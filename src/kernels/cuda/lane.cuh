@@ -7,8 +7,8 @@
 
 namespace cairn::kernels::cuda {
 
-/// One float with the operations of cpu/scalar.h. The intrinsics round once
-/// and are never fused by the compiler.
+/// One float with the operations of cpu/scalar.h. The intrinsics round once and
+/// the compiler never fuses them.
 struct Lane {
   float value;
 
@@ -50,7 +50,7 @@ __device__ inline std::uint16_t to_bits(float value, Element element) {
   return static_cast<std::uint16_t>(rounded >> 16U);
 }
 
-/// What one thread takes at once: `width` elements in one access.
+/// Types to access `width` elements at once.
 template <int width>
 struct Pack;
 
@@ -118,7 +118,7 @@ __device__ void store(
   }
 }
 
-/// Whether four elements at a time may be taken from there.
+/// True when four elements at a time can be read from `pointer`.
 inline bool aligned(const void* pointer, Element element) {
   const auto bytes = static_cast<std::uintptr_t>(4 * bytes_of(element));
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;

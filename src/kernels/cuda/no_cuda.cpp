@@ -5,7 +5,8 @@ namespace cairn::kernels::cuda {
 namespace {
 
 constexpr const char* missing =
-    "the GPU kernels are not built in; configure with -DCAIRN_CUDA=ON";
+    "this program has no GPU kernels; configure with -DCAIRN_CUDA=ON and link "
+    "cairn::gpu";
 
 } // namespace
 

@@ -4,7 +4,7 @@
 namespace cairn::kernels::cuda {
 namespace {
 
-/// The sum of what every thread of the block brings, in a fixed order.
+/// The sum of the values of all threads of the block, in a fixed order.
 template <int size>
 __device__ double sum_over_block(double own) {
   __shared__ double sums[size];
@@ -88,8 +88,8 @@ const char* sum_of_squares(
     double* result,
     void* stream) {
   auto* const queue = static_cast<cudaStream_t>(stream);
-  // Of nothing but the count, so that the order of additions is, too: values
-  // that lie otherwise are added in the same order, one at a time.
+  // The number of blocks depends on the count alone, and so does the order of
+  // additions. Unaligned values are added in the same order, one at a time.
   constexpr std::int64_t per_block = 4 * block_size;
   const auto blocks = static_cast<int>(std::clamp<std::int64_t>(
       (count + per_block - 1) / per_block,
@@ -112,7 +112,7 @@ const char* first_non_finite(
     std::int64_t count,
     std::int64_t* result,
     void* stream) {
-  // -1 is the largest of the unsigned numbers, so the smallest found wins.
+  // -1 is the largest unsigned number, so the smallest position found wins.
   const cudaError_t error = cudaMemsetAsync(
       result,
       0xff,

@@ -4,15 +4,16 @@
 
 namespace cairn::kernels {
 
-// What holds for every formula in this folder. It is written once, over a
+// Rules for every formula in this folder. A formula is written once, over a
 // vector type V of any width, on the CPU or on the GPU. Its members are the
-// constants of one step. Only correctly rounded operations are used (fma,
-// product, quotient, root), in an order that is written down, so that all
-// instruction sets and the GPU give the same bits.
+// constants of one step. It uses only correctly rounded operations (fma,
+// product, quotient, root) in a fixed order, so that all instruction sets and
+// the GPU give the same bits.
 
-/// Adam, and AdamW (decoupled). What differs is where weight decay enters: it
-/// shrinks the weight, or else is added to the gradient. As few operations as
-/// there can be: a core computes this slower than its memory could feed it.
+/// Adam, and AdamW (decoupled). They differ in where weight decay enters: AdamW
+/// shrinks the weight, Adam adds the decay to the gradient. Has as few
+/// operations as possible, because a core computes this more slowly than its
+/// memory could feed it.
 template <bool decoupled>
 struct Adam {
   static constexpr int states = 2;
@@ -23,8 +24,8 @@ struct Adam {
   float one_minus_beta2 = 0;
   float root_factor = 1; ///< corrects the root for its start at zero
   float eps = 0;
-  float decay = 0;     ///< weight decay; decoupled: times lr
-  float step_size = 0; ///< lr, corrected
+  float decay = 0;     ///< weight decay; times lr if decoupled
+  float step_size = 0; ///< lr with bias correction
 
   template <class V>
   CAIRN_DEVICE void operator()(V gradient, V& weight, V (&state)[2]) const {

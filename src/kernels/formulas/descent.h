@@ -4,8 +4,8 @@
 
 namespace cairn::kernels {
 
-/// A step along a given direction: SGD without momentum, and what LAMB and Muon
-/// end with.
+/// A step along a given direction: SGD without momentum, and the last part of
+/// LAMB and Muon.
 struct Descent {
   static constexpr int states = 0;
   static constexpr bool reads_weights = true;

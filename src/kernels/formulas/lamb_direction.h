@@ -4,8 +4,8 @@
 
 namespace cairn::kernels {
 
-/// The first half of LAMB: the averages, and the direction in place of the
-/// weight. Correction for their start at zero is left to the step size.
+/// The first half of LAMB: updates the averages and puts the direction in place
+/// of the weight. The step size corrects for the averages' start at zero.
 struct LambDirection {
   static constexpr int states = 2;
   static constexpr bool reads_weights = true;

@@ -4,8 +4,8 @@
 
 namespace cairn::kernels {
 
-/// Lion: the sign of an average. The sign of zero is zero, so that weights
-/// without a gradient (padding, unused rows of an embedding) stay.
+/// Lion: steps by the sign of an average. The sign of zero is zero, so weights
+/// without a gradient (padding, unused rows of an embedding) do not change.
 struct Lion {
   static constexpr int states = 1;
   static constexpr bool reads_weights = true;

@@ -4,8 +4,8 @@
 
 namespace cairn::kernels {
 
-/// The first part of Muon: the momentum, and in place of the weight what is to
-/// be made orthogonal.
+/// The first part of Muon: updates the momentum, and puts the matrix to be made
+/// orthogonal in place of the weight.
 struct MuonMomentum {
   static constexpr int states = 1;
   static constexpr bool reads_weights = false;

@@ -11,8 +11,8 @@ struct Sgd {
 
   float gradient_factor = 1;
   float l2 = 0;
-  float kept = 0;  ///< of the momentum: 0 in the first step
-  float taken = 1; ///< of the gradient: 1 - dampening after the first step
+  float kept = 0;  ///< factor of the momentum; 0 in the first step
+  float taken = 1; ///< factor of the gradient; 1 - dampening after it
   // The direction is momentum_part * momentum + gradient_part * gradient.
   float momentum_part = 1;
   float gradient_part = 0;

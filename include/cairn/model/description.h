@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cairn/model/family.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::model {
+
+enum class NormKind { layer_norm, rms_norm };
+/// Place of norms: before attention and MLP (GPT-2, Llama, T5, Megatron's
+/// BERT), or after them and after the embeddings (BERT, RoBERTa).
+enum class NormPlace { before, after };
+enum class PositionKind { learned, rotary, relative };
+enum class ActivationKind { gelu, gelu_tanh, relu, silu };
+
+/// Rotary positions stretched for longer texts: all frequencies are slowed down
+/// by `factor` ("linear"), or as in Llama 3.1 only low ones, whose waves are
+/// long compared with the original context ("llama3").
+struct RopeScaling {
+  std::string kind;
+  double factor = 1;
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 1;
+  std::int64_t original_positions = 0;
+
+  bool operator==(const RopeScaling&) const = default;
+};
+
+/// Randomness of a router in training, beyond what the other options add: none,
+/// noise on the numbers that the router looks at ("Jitter"), or with top 1 a
+/// random choice of the expert ("RSample").
+enum class RouterNoise { none, jitter, sample };
+
+/// Layers that have a mixture of experts instead of an MLP. nn/routing.h says
+/// what the choices mean.
+struct ExpertsDescription {
+  /// Number of experts: one number for all such layers, or one for each in
+  /// turn. A layer with a count of 1 has an MLP.
+  std::vector<std::int64_t> counts;
+  std::int64_t interval = 2; ///< one in this many layers has experts
+  std::int64_t top_k = 1;
+  bool residual = false;
+  double train_capacity_factor = 1;
+  double eval_capacity_factor = 1;
+  std::int64_t min_capacity = 4;
+  bool drop_tokens = true;
+  bool random_selection = true;
+  bool sample_second = true;
+  RouterNoise noise = RouterNoise::none;
+  double loss_coefficient = 0.1; ///< weight of the load-balancing loss
+
+  bool operator==(const ExpertsDescription&) const = default;
+};
+
+/// What a model is made of. Its layers (layers.h), parameters (parameters.h),
+/// FLOPs (flops.h) and activations (activations.h) follow from this alone.
+struct ModelDescription {
+  ModelFamily family = ModelFamily::gpt2;
+  std::int64_t layers = 0;         ///< T5: layers of the encoder
+  std::int64_t decoder_layers = 0; ///< T5 only
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t key_value_heads = 0;
+  std::int64_t head_size = 0;
+  std::int64_t ffn = 0;
+  std::int64_t vocabulary = 0; ///< without padding: rows of the embedding
+  /// Rows of the embedding with padding; without padding as `vocabulary`.
+  std::int64_t padded_vocabulary = 0;
+  std::int64_t positions = 0;
+  /// Row of the first position (RoBERTa's begins after its padding token).
+  std::int64_t position_offset = 0;
+  std::int64_t token_types = 0; ///< 0: there is no such embedding
+
+  PositionKind position = PositionKind::learned;
+  double rope_theta = 10000;
+  std::optional<RopeScaling> rope_scaling;
+  std::int64_t relative_buckets = 0;
+  std::int64_t relative_distance = 0;
+
+  NormKind norm = NormKind::layer_norm;
+  NormPlace norm_place = NormPlace::before;
+  double norm_epsilon = 1e-5;
+  ActivationKind activation = ActivationKind::gelu;
+  bool gated = false; ///< activation(gate x) * (up x), as in SwiGLU
+  bool attention_bias = true;
+  bool mlp_bias = true;
+
+  std::optional<ExpertsDescription> experts; ///< GPT and Llama
+
+  bool tied_head = true;      ///< the head uses the embedding's weights
+  bool head_bias = false;     ///< Megatron's T5
+  bool scaled_output = false; ///< T5: factor hidden^-0.5 before the head
+  bool pooler = false;
+  bool masked_head = false;        ///< the "mlm" head of BERT and RoBERTa
+  bool next_sentence_head = false; ///< BERT
+
+  double dropout = 0;
+  double attention_dropout = 0;
+  std::optional<std::int64_t> begin_token;
+  std::optional<std::int64_t> end_token;
+  std::optional<std::int64_t> pad_token;
+  std::optional<std::int64_t> decoder_start_token;
+
+  bool operator==(const ModelDescription&) const = default;
+};
+
+/// Throws CheckpointError, with `where`, for sizes that no model can have: not
+/// positive, beyond reason, or heads that do not divide.
+void check(const ModelDescription& description, const std::string& where);
+
+/// Number of experts in a layer (counted from 0); 0 where it has an MLP.
+std::int64_t experts_in_layer(
+    const ModelDescription& description,
+    std::int64_t layer);
+/// True if any layer has experts.
+bool has_experts(const ModelDescription& description);
+
+/// True if the model scores words, with weights of its own or the embedding's.
+bool has_word_head(const ModelDescription& description);
+
+/// Vocabulary rounded up, so that its rows divide over ranks and suit the
+/// hardware.
+std::int64_t padded_vocabulary(std::int64_t vocabulary, std::int64_t multiple);
+/// Description whose vocabulary includes the padding: sizes as memory has them.
+ModelDescription with_padding(ModelDescription description);
+
+/// Writes a JSON object with a key for every member; without experts there is
+/// no key for them.
+std::string to_json(const ModelDescription& description);
+/// Reads what to_json() wrote. A missing or unknown key is a CheckpointError.
+ModelDescription model_description_from_json(
+    std::string_view text,
+    const std::string& where);
+
+} // namespace cairn::model

@@ -1,0 +1,207 @@
+#include "checkpoint/inspect/checkpoint_view.h"
+#include "checkpoint/inspect/list_checkpoints.h"
+#include "checkpoint/native/checkpoint_folder.h"
+#include "checkpoint/native/verify_checkpoint.h"
+
+#include "cli/checkpoint/checkpoint_command.h"
+#include "cli/program/byte_size.h"
+#include "cli/program/command_line.h"
+#include "cli/program/text_table.h"
+#include "cli/train/stop_signal.h"
+
+#include <cairn/base/crc32c.h>
+#include <cairn/base/error.h>
+#include <cairn/base/progress.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoints::CheckpointFormat;
+using checkpoints::Facts;
+using checkpoints::VerifyReport;
+
+struct Verified {
+  fs::path place;
+  CheckpointFormat format = CheckpointFormat::native;
+  VerifyReport report;
+};
+
+/// Formats without checksums: every tensor is read.
+VerifyReport read_all(
+    const fs::path& place,
+    const std::function<void(std::uint64_t)>& advance) {
+  VerifyReport report;
+  try {
+    const auto view = checkpoints::view_checkpoint(place);
+    for (const auto* tensors : {&view.weights, &view.states}) {
+      for (const auto& [name, tensor] : *tensors) {
+        try {
+          std::uint32_t sum = 0; // so that every byte is looked at
+          tensor.stream([&](std::span<const std::byte> part) {
+            sum = crc32c(part, sum);
+            advance(part.size());
+          });
+        } catch (const Error& error) {
+          report.faults.push_back(fmt::format("{}: {}", name, error.what()));
+        }
+        ++report.tensors;
+        report.bytes += checkpoints::bytes_of(tensor);
+      }
+    }
+  } catch (const Error& error) {
+    report.faults.push_back(error.what());
+  }
+  return report;
+}
+
+/// What there is to verify, and faults of the folder itself.
+std::vector<Verified> found_in(
+    const fs::path& path,
+    const std::string& tag,
+    std::uint64_t& bytes) {
+  if (!tag.empty()) {
+    checkpoints::check_tag(tag);
+  }
+  const fs::path chosen = tag.empty() ? path : path / tag;
+  if (!fs::is_directory(chosen)) {
+    return {{chosen, checkpoints::detect_checkpoint_format(chosen), {}}};
+  }
+  const auto list = checkpoints::list_checkpoints(chosen);
+  std::vector<Verified> found;
+  bool named = list.latest.empty();
+  for (const auto& one : list.checkpoints) {
+    const bool inside = fs::is_directory(chosen / one.tag);
+    found.push_back({inside ? chosen / one.tag : chosen, one.format, {}});
+    bytes += one.bytes;
+    named = named || one.tag == list.latest;
+  }
+  if (found.empty()) {
+    throw CheckpointError(
+        {.what = "no checkpoint in this folder", .where = chosen.string()});
+  }
+  if (!named) {
+    found.push_back({chosen, found.front().format, {}});
+    found.back().report.faults.push_back(
+        fmt::format("`latest` names {}, which is not there", list.latest));
+  }
+  return found;
+}
+
+Facts to_json(const std::vector<Verified>& all) {
+  Facts result = Facts::array();
+  for (const Verified& one : all) {
+    result.push_back(
+        {{"path", one.place.string()},
+         {"format", name_of(one.format)},
+         {"tensors", one.report.tensors},
+         {"bytes", one.report.bytes},
+         {"checksums", one.format == CheckpointFormat::native},
+         {"faults", one.report.faults}});
+  }
+  return result;
+}
+
+void print_verified(const Verified& one) {
+  constexpr std::size_t most = 50;
+  const VerifyReport& report = one.report;
+  fmt::print(
+      "{:<6} {}: {} tensors, {} {}\n",
+      report.faults.empty() ? "ok" : "read",
+      shown_text(one.place.string()),
+      report.tensors,
+      shown_byte_size(report.bytes),
+      one.format == CheckpointFormat::native
+          ? "checked"
+          : "read; the format has no checksums");
+  for (std::size_t i = 0; i < std::min(most, report.faults.size()); ++i) {
+    fmt::print("FAULT  {}\n", shown_text(report.faults[i]));
+  }
+  if (report.faults.size() > most) {
+    fmt::print("       … {} more\n", report.faults.size() - most);
+  }
+}
+
+} // namespace
+
+int run_checkpoint_verify(const Arguments& arguments) {
+  CommandLine line(
+      "cairn checkpoint verify PATH [--tag TAG] [--json]",
+      "cairn checkpoint verify run/checkpoints --tag global_step1000");
+  std::string path;
+  std::string tag;
+  bool json = false;
+  CLI::App& app = line.app();
+  app.description(
+      "Reads checkpoints, all of them in a run's folder, and checks every "
+      "checksum,\nthat each tensor is there completely and once, that files "
+      "and manifest agree and\nthat nothing else lies there. Of other formats, "
+      "every tensor is read. Exit code 1\nwhen something is wrong.");
+  app.add_option("path", path, "a run's folder, one checkpoint's, or a file")
+      ->type_name("PATH")
+      ->required();
+  app.add_option("--tag", tag, "only this one");
+  app.add_flag("--json", json, "for programs");
+  if (!line.parse(arguments)) {
+    return exit_ok;
+  }
+  watch_stop_signals();
+  std::uint64_t bytes = 0;
+  std::vector<Verified> all = found_in(path, tag, bytes);
+  std::optional<Progress> bar(
+      std::in_place,
+      Progress::Options{.label = "verifying", .total = bytes, .unit = "B"});
+  const auto advance = [&](std::uint64_t count) {
+    throw_if_stopped();
+    bar->advance(count);
+  };
+  std::size_t done = 0;
+  std::size_t faults = 0;
+  int interrupted = 0;
+  try {
+    for (; done < all.size(); ++done) {
+      Verified& one = all[done];
+      if (one.report.faults.empty()) {
+        one.report = one.format == CheckpointFormat::native
+            ? checkpoints::verify_native(one.place, advance)
+            : read_all(one.place, advance);
+      }
+      faults += one.report.faults.size();
+    }
+    bar->done();
+  } catch (const Stopped& stopped) {
+    interrupted = stopped.exit_code;
+    all.resize(done);
+  }
+  bar.reset();
+  if (json) {
+    print_json(to_json(all));
+  } else {
+    std::ranges::for_each(all, print_verified);
+  }
+  std::fflush(stdout);
+  if (interrupted != 0) {
+    fmt::print(stderr, "cairn: interrupted; the rest was not read\n");
+    return interrupted;
+  }
+  if (faults > 0) {
+    throw CheckpointError(
+        {.what =
+             fmt::format("{} fault{} found", faults, faults == 1 ? "" : "s"),
+         .where = path});
+  }
+  return exit_ok;
+}
+
+} // namespace cairn::cli

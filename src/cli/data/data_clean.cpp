@@ -1,0 +1,271 @@
+#include <cairn/base/cpu.h>
+#include <cairn/base/error.h>
+#include <cairn/base/file.h>
+#include <cairn/base/progress.h>
+#include <cairn/corpus/check_output.h>
+#include <cairn/corpus/clean_corpus.h>
+#include <cairn/corpus/language.h>
+#include <cairn/text/load_tokenizer.h>
+
+#include "cli/data/data_command.h"
+#include "cli/data/size_on_disk.h"
+#include "cli/data/tokenizer_flags.h"
+#include "cli/program/byte_size.h"
+#include "cli/program/command_line.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace cairn::cli {
+namespace {
+
+using corpus::CleanCount;
+using corpus::CleanReason;
+using corpus::CleanReport;
+using corpus::Deduplication;
+using corpus::NearDuplicateOptions;
+
+void print_row(
+    std::FILE* to,
+    std::string_view name,
+    const CleanCount& count,
+    const CleanCount& of) {
+  const double share = of.documents == 0
+      ? 0
+      : 100.0 * static_cast<double>(count.documents) /
+          static_cast<double>(of.documents);
+  fmt::print(
+      to,
+      "{:<30} {:>12} {:>7.2f}% {:>10}\n",
+      name,
+      count.documents,
+      share,
+      shown_byte_size(count.bytes));
+}
+
+void print_report(std::FILE* to, const CleanReport& report) {
+  fmt::print(
+      to,
+      "{:<30} {:>12} {:>8} {:>10}\n",
+      "",
+      "documents",
+      "share",
+      "text");
+  print_row(to, "read", report.read, report.read);
+  for (std::size_t i = 0; i < corpus::clean_reasons; ++i) {
+    if (report.dropped[i].documents > 0) {
+      print_row(
+          to,
+          fmt::format("- {}", name_of(static_cast<CleanReason>(i))),
+          report.dropped[i],
+          report.read);
+    }
+  }
+  print_row(to, "kept", report.kept, report.read);
+  fmt::print(
+      to,
+      "\nTexts changed: {}. Pairs of texts compared: {}.\n",
+      report.fixed,
+      report.compared);
+  for (const std::string& each : report.broken_lines) {
+    fmt::print(stderr, "left out: {}\n", each);
+  }
+}
+
+/// One domain a line; "#" begins a remark.
+std::vector<std::string> domains_in(const std::string& file) {
+  constexpr std::uint64_t largest = std::uint64_t{1} << 30;
+  std::vector<std::string> domains;
+  std::istringstream lines(read_file(file, largest));
+  for (std::string line; std::getline(lines, line);) {
+    line.resize(std::min(line.find('#'), line.size()));
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      domains.push_back(word);
+    }
+  }
+  return domains;
+}
+
+std::string checked_language(const std::string& language) {
+  const auto known = corpus::known_languages();
+  if (language == "any") {
+    return "";
+  }
+  if (std::find(known.begin(), known.end(), language) == known.end()) {
+    throw ConfigError(
+        {.what = fmt::format("language \"{}\" is not known", language),
+         .where = "--language",
+         .remedy = fmt::format("take any, or {}", fmt::join(known, ", "))});
+  }
+  return language;
+}
+
+/// No flag is ignored: one that the others leave nothing to do is refused.
+void require_effect(const CLI::App& app, bool filters_urls, bool near) {
+  const auto refuse = [&](const char* flag, const char* reason) {
+    if (app.get_option(flag)->count() > 0) {
+      throw ConfigError(
+          {.what = "has no effect", .where = flag, .values = reason});
+    }
+  };
+  if (!filters_urls) {
+    refuse("--domain-blacklist", "--no-url-filter takes every address");
+  }
+  if (!near) {
+    for (const char* flag :
+         {"--num-seeds",
+          "--num-bands",
+          "--jaccard",
+          "--jaccard-threshold",
+          "--heuristic-iter"}) {
+      refuse(flag, "only --deduplicate near compares texts");
+    }
+  }
+}
+
+} // namespace
+
+int run_data_clean(const Arguments& arguments) {
+  CommandLine line(
+      "cairn data clean INPUT… --output FILE [FLAGS…]",
+      "cairn data clean crawl-*.jsonl.zst --output clean.jsonl --vocab-file "
+      "vocab.json --merge-file merges.txt");
+  corpus::CleanOptions options;
+  options.workers = allowed_cpus().size();
+  std::string language = "en";
+  std::string output;
+  bool overwrite = false;
+  std::string blacklist;
+  std::string on_error = "fail";
+  text::TokenizerOptions tokenizer;
+  CLI::App& app = line.app();
+  app.description(
+      "Cleans web text by the OpenWebText recipe: drops unwanted addresses, "
+      "repairs\ntext, drops other languages and short documents, and keeps the "
+      "first of equal\nand nearly equal documents. Reads and writes JSON lines "
+      "{\"text\": …, \"url\": …};\nother fields stay as they are.");
+  app.add_option(
+         "INPUT,--input",
+         options.inputs,
+         "files, compressed or not; - for stdin")
+      ->required()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("-o,--output", output, "file, or - for standard output")
+      ->required();
+  app.add_flag("--overwrite", overwrite, "replace an output that is there");
+  app.add_option("--json-key", options.text_key, "key of the text (text)");
+  app.add_option("--url-key", options.url_key, "key of the address (url)");
+  app.add_flag(
+      "!--no-url-filter",
+      options.filter_urls,
+      "take documents of any address");
+  app.add_option(
+      "--domain-blacklist",
+      blacklist,
+      "file of further domains to leave out, one a line");
+  app.add_flag(
+      "!--no-fix-text",
+      options.fix,
+      "leave the characters of texts alone");
+  app.add_flag(
+      "--standardize-punctuation",
+      options.standardize_punctuation,
+      "one way to write quotation marks, dashes, dots and blanks");
+  app.add_option(
+      "--language",
+      language,
+      fmt::format(
+          "keep this one, or any (en); known: {}",
+          fmt::join(corpus::known_languages(), " ")));
+  app.add_option(
+         "--min-tokens",
+         options.min_tokens,
+         "drop shorter documents (128); words and signs count without a "
+         "tokenizer")
+      ->check(at_least(0));
+  std::map<std::string, Deduplication> deduplications{
+      {"none", Deduplication::none},
+      {"exact", Deduplication::exact},
+      {"near", Deduplication::near}};
+  std::string deduplicate = "near";
+  app.add_option(
+         "--deduplicate",
+         deduplicate,
+         "what to drop: none, exact or near duplicates (near)")
+      ->check(CLI::IsMember({"none", "exact", "near"}));
+  app.add_option(
+         "--num-seeds",
+         options.near.values,
+         "MinHash values of a text (100)")
+      ->check(CLI::Range(1, 10000));
+  app.add_option(
+         "--num-bands",
+         options.near.bands,
+         "bands; texts that agree in one are compared (10)")
+      ->check(CLI::Range(1, 10000));
+  std::string measure = "union";
+  app.add_option(
+         "--jaccard",
+         measure,
+         "shared pieces of five characters, as part of the union, or of the "
+         "smaller (min) or larger (max) text's (union)")
+      ->check(CLI::IsMember({"union", "min", "max"}));
+  app.add_option(
+         "--jaccard-threshold",
+         options.near.threshold,
+         "texts at least this much alike are duplicates (0.7)")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option(
+         "--heuristic-iter",
+         options.near.rounds,
+         "rounds of comparing one text of a bucket with the others; -1 for all "
+         "(1)")
+      ->check(CLI::Range(-1, 1'000'000));
+  app.add_option(
+         "--on-error",
+         on_error,
+         "broken lines: fail, or skip them (fail)")
+      ->check(CLI::IsMember({"fail", "skip"}));
+  app.add_option("--workers", options.workers, "threads (every core)")
+      ->check(CLI::Range(1, 1024));
+  add_tokenizer_flags(app, tokenizer);
+  if (!line.parse(arguments)) {
+    return exit_ok;
+  }
+  require_effect(app, options.filter_urls, deduplicate == "near");
+  corpus::check_output(options.inputs, output, overwrite);
+  options.output = output;
+  options.language = checked_language(language);
+  options.deduplication = deduplications.at(deduplicate);
+  using Measure = NearDuplicateOptions::Measure;
+  options.near.measure = measure == "min" ? Measure::min
+      : measure == "max"                  ? Measure::max
+                                          : Measure::union_;
+  options.skip_broken_lines = on_error == "skip";
+  if (!blacklist.empty()) {
+    options.more_blocked_domains = domains_in(blacklist);
+  }
+  if (any_tokenizer_flag(app)) {
+    options.tokenizer = text::load_tokenizer(tokenizer);
+  }
+
+  Progress bar(
+      {.label = "cleaning",
+       .total = size_on_disk(options.inputs),
+       .unit = "B"});
+  options.on_progress = [&bar](std::uint64_t count) { bar.advance(count); };
+  const auto report = corpus::clean_corpus(options);
+  bar.done();
+  print_report(output == "-" ? stderr : stdout, report);
+  return exit_ok;
+}
+
+} // namespace cairn::cli

@@ -1,0 +1,145 @@
+#include "cli/generate/load_generator.h"
+
+#include "pretrain/data/pretraining_data.h"
+#include "pretrain/model/megatron_reading.h"
+#include "pretrain/model/same_model.h"
+
+#include <cairn/base/error.h>
+#include <cairn/config/describe_model.h>
+#include <cairn/models/load_model.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace cairn::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using pretrain::Kind;
+
+constexpr std::array tokenizer_flags{
+    "--tokenizer-type",
+    "--vocab-file",
+    "--merge-file",
+    "--tokenizer-model",
+    "--vocab-size"};
+
+constexpr std::array tokenizer_files{
+    "tokenizer.json",
+    "tokenizer.model",
+    "spiece.model",
+    "vocab.json",
+    "vocab.txt"};
+
+/// As the flags say; without any, the one that lies beside the weights.
+std::shared_ptr<const text::Tokenizer> tokenizer_for(
+    const config::Config& config) {
+  const auto names_one = [&](const char* flag) {
+    return config.given.contains(flag);
+  };
+  if (std::ranges::any_of(tokenizer_flags, names_one)) {
+    return pretrain::open_tokenizer(Kind::gpt, config.flags);
+  }
+  const fs::path folder = *config.flags.checkpointing.load;
+  const auto is_there = [&](const char* name) {
+    std::error_code error;
+    return fs::exists(folder / name, error);
+  };
+  if (std::ranges::none_of(tokenizer_files, is_there)) {
+    throw ConfigError(
+        {.what = "no tokenizer is named, and none lies beside the weights",
+         .where = "--tokenizer-model",
+         .values = folder.string() + " has no tokenizer.json, for one",
+         .remedy = "name the one that the model was trained with, or give "
+                   "--vocab-file and --merge-file"});
+  }
+  config::Flags flags = config.flags;
+  flags.tokenizer.model = folder.string();
+  return pretrain::open_tokenizer(Kind::gpt, flags);
+}
+
+/// The model that the flags describe; where they are silent, the checkpoint's.
+model::ModelDescription described(
+    const config::Config& config,
+    const model::ModelDescription& stored,
+    const text::Tokenizer& tokenizer) {
+  config::Flags flags = config.flags;
+  const auto fill = [](std::optional<std::int64_t>& flag, std::int64_t value) {
+    flag = flag.value_or(value);
+  };
+  fill(flags.model.num_layers, stored.layers);
+  fill(flags.model.hidden_size, stored.hidden);
+  fill(flags.model.num_attention_heads, stored.heads);
+  fill(flags.model.max_position_embeddings, stored.positions);
+  if (stored.experts && !config.given.contains("--num-experts")) {
+    flags.moe.num_experts = stored.experts->counts;
+  }
+  if (stored.experts && !config.given.contains("--expert-interval")) {
+    flags.moe.expert_interval = stored.experts->interval;
+  }
+  if (stored.experts && !config.given.contains("--mlp-type")) {
+    flags.moe.mlp_type = stored.experts->residual ? "residual" : "standard";
+  }
+  return config::describe_model(
+      Kind::gpt,
+      flags,
+      static_cast<std::int64_t>(tokenizer.vocab_size()));
+}
+
+models::StoredModel open_checkpoint(
+    const config::Config& config,
+    const text::Tokenizer& tokenizer) {
+  const config::CheckpointFlags& from = config.flags.checkpointing;
+  models::StoredModel stored = models::open_model(
+      *from.load,
+      from.ckpt_step,
+      pretrain::megatron_reading(config.flags.model));
+  generate::require_left_to_right(stored.description);
+  auto differences = pretrain::model_differences(
+      stored.description,
+      described(config, stored.description, tokenizer));
+  const auto not_said = [&](std::string_view flag) {
+    return flag.starts_with("--") && !config.given.contains(std::string(flag));
+  };
+  std::erase_if(differences, [&](const pretrain::ModelDifference& difference) {
+    return std::ranges::all_of(difference.flags, not_said);
+  });
+  pretrain::refuse_differences(*from.load, differences);
+  return stored;
+}
+
+} // namespace
+
+generate::TextGenerator load_generator(
+    const config::Config& config,
+    const distributed::World& world) {
+  checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
+  const auto tokenizer = tokenizer_for(config);
+  const models::StoredModel stored = open_checkpoint(config, *tokenizer);
+  models::ModelOptions model;
+  model.device = at::Device(world.device_name());
+  if (config.deepspeed.fp16.enabled || config.deepspeed.bf16.enabled) {
+    model.dtype = config.deepspeed.fp16.enabled ? at::kHalf : at::kBFloat16;
+  }
+  const config::GenerationFlags& flags = config.flags.generation;
+  return {
+      tokenizer,
+      models::load_model(stored, model),
+      {.sampling =
+           {.greedy = flags.greedy,
+            .temperature = flags.temperature,
+            .top_k = flags.top_k,
+            .top_p = flags.top_p},
+       .most_tokens = flags.out_seq_length,
+       .longest = config.flags.data.seq_length,
+       .seed = static_cast<std::uint64_t>(config.flags.training.seed)}};
+}
+
+} // namespace cairn::cli

@@ -1,0 +1,305 @@
+#include "cli/launch/launch_flags.h"
+#include "cli/program/command.h"
+
+#include <cairn/base/error.h>
+#include <cairn/base/file.h>
+#include <cairn/base/keep_freed_memory.h>
+#include <cairn/base/log.h>
+#include <cairn/launch/free_port.h>
+#include <cairn/launch/host_filter.h>
+#include <cairn/launch/job.h>
+#include <cairn/launch/machine.h>
+#include <cairn/launch/node_plan.h>
+#include <cairn/launch/remote_command.h>
+#include <cairn/launch/shell_quote.h>
+#include <cairn/launch/world.h>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace cairn::cli {
+namespace {
+
+using namespace cairn::launch;
+
+std::filesystem::path own_executable() {
+  return std::filesystem::read_symlink("/proc/self/exe");
+}
+
+/// A bare word that is a cairn command is that, also where a program of that
+/// name is on PATH: what a job does must not depend on what else is installed.
+Program choose_program(const LaunchFlags& flags) {
+  Program program{
+      .command = flags.program,
+      .takes_local_rank = !flags.no_local_rank};
+  std::error_code other;
+  if (is_command(flags.program.front())) {
+    program.command.insert(program.command.begin(), own_executable().string());
+    program.takes_local_rank = false; // it reads the environment
+  } else if (std::filesystem::equivalent(
+                 flags.program.front(),
+                 own_executable(),
+                 other)) {
+    program.takes_local_rank = false;
+  }
+  return program;
+}
+
+/// How often the job was restarted by whoever started this launcher.
+int restarts_before() {
+  const char* text = std::getenv("CAIRN_RESTART_COUNT");
+  if (text == nullptr) {
+    return 0;
+  }
+  const std::string_view digits(text);
+  int count = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  if (error != std::errc{} || end != digits.data() + digits.size() ||
+      count < 0) {
+    throw ConfigError(
+        {.what = fmt::format("CAIRN_RESTART_COUNT is \"{}\"", digits),
+         .remedy = "unset it; the launcher sets it for the ranks"});
+  }
+  return count;
+}
+
+World find_world(const LaunchFlags& flags, const Machine& machine) {
+  if (flags.all_hosts.empty()) {
+    return choose_world(flags.world, machine);
+  }
+  World world;
+  world.hosts = parse_hosts(flags.all_hosts);
+  world.master_addr = flags.world.master_addr;
+  world.master_port = flags.world.master_port;
+  return world;
+}
+
+std::string describe(const Variables& variables) {
+  std::string text;
+  for (const auto& [name, value] : variables) {
+    text += fmt::format("  {}={}\n", name, shell_quote(value));
+  }
+  return text;
+}
+
+/// Starts the ranks of one node, this one.
+int launch_node(
+    const LaunchFlags& flags,
+    const World& world,
+    const Machine& machine,
+    const Logger& logger) {
+  const auto program = choose_program(flags);
+  const int node_rank = flags.world.node_rank.value_or(0);
+  NodeOptions options;
+  options.environment = chosen_environment(flags);
+  const auto is_chosen = [&](std::string_view name) {
+    return std::getenv(name.data()) != nullptr ||
+        std::ranges::any_of(options.environment, [&](const auto& variable) {
+             return variable.first == name;
+           });
+  };
+  options.omp_threads_chosen = is_chosen("OMP_NUM_THREADS");
+  if (!is_chosen(keep_memory_variable)) {
+    options.environment.emplace_back(keep_memory_variable, keep_memory_value);
+  }
+  if (!flags.core_list.empty()) {
+    options.bind_cores = parse_core_list(flags.core_list);
+  } else if (flags.bind_cores) {
+    options.bind_cores = machine.cores;
+  }
+  const int before = restarts_before();
+  const auto plan = [&](int restarts) {
+    options.restart_count = before + restarts;
+    options.master_port = world.master_port ? *world.master_port : free_port();
+    auto node = plan_node(world, node_rank, machine, program, options);
+    if (!flags.job.is_node_launcher && !flags.dry_run) {
+      check_program(node);
+      logger.info(
+          "starting {} of {} ranks here, meeting at {}:{}",
+          node.ranks.size(),
+          world.size(),
+          world.master_addr,
+          options.master_port);
+    }
+    return node;
+  };
+  if (flags.dry_run) {
+    for (const RankPlan& rank : plan(0).ranks) {
+      fmt::print(
+          "rank {}: {}\n{}",
+          rank.rank,
+          shell_join(rank.command),
+          describe(rank.environment));
+      if (!rank.cores.empty()) {
+        fmt::print("  on cores {}\n", fmt::join(rank.cores, ","));
+      }
+    }
+    return exit_ok;
+  }
+  return run_node(plan, flags.job, logger);
+}
+
+/// What ranks on other hosts get of our environment, later ones winning.
+Variables environment_for_hosts(const LaunchFlags& flags) {
+  std::vector<std::string> own;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    own.emplace_back(*entry);
+  }
+  auto variables = exported_variables(own);
+  const char* name = std::getenv("DS_ENV_FILE");
+  const char* home = std::getenv("HOME");
+  const std::filesystem::path file = name == nullptr ? ".deepspeed_env" : name;
+  constexpr std::uint64_t largest = 1 << 20;
+  for (const std::filesystem::path folder :
+       {home == nullptr ? "" : home, "."}) {
+    std::error_code absent;
+    if (!folder.empty() &&
+        std::filesystem::is_regular_file(folder / file, absent)) {
+      const auto more = parse_environment_file(
+          read_file(folder / file, largest),
+          (folder / file).string());
+      variables.insert(variables.end(), more.begin(), more.end());
+    }
+  }
+  const auto chosen = chosen_environment(flags);
+  variables.insert(variables.end(), chosen.begin(), chosen.end());
+  return variables;
+}
+
+/// The flags that a node's own launcher gets.
+std::vector<std::string> node_launcher_arguments(
+    const LaunchFlags& flags,
+    const World& world,
+    std::size_t node) {
+  std::vector<std::string> words = {
+      "launch",
+      "--node-launcher",
+      fmt::format("--world={}", to_filter(world.hosts)),
+      fmt::format("--node_rank={}", node),
+      fmt::format("--master_addr={}", world.master_addr),
+      fmt::format(
+          "--master_port={}",
+          world.master_port.value_or(default_master_port)),
+      fmt::format("--grace={}", flags.grace),
+      fmt::format("--color={}", flags.job.colour ? "always" : "never")};
+  if (flags.no_local_rank) {
+    words.emplace_back("--no_local_rank");
+  }
+  if (flags.bind_cores) {
+    words.emplace_back("--bind_cores_to_rank");
+  }
+  if (!flags.core_list.empty()) {
+    words.push_back(fmt::format("--bind_core_list={}", flags.core_list));
+  }
+  if (!flags.job.log_dir.empty()) {
+    words.push_back(fmt::format("--log-dir={}", flags.job.log_dir.string()));
+  }
+  words.insert(words.end(), flags.program.begin(), flags.program.end());
+  return words;
+}
+
+/// Starts a launcher on every host and brings their output together.
+int launch_hosts(
+    const LaunchFlags& flags,
+    const World& world,
+    const Logger& logger) {
+  const auto environment = environment_for_hosts(flags);
+  const int before = restarts_before();
+  const auto plan = [&](int restarts) {
+    std::vector<HostCommand> commands;
+    for (std::size_t node = 0; node < world.hosts.size(); ++node) {
+      const auto& host = world.hosts[node].name;
+      RemoteLauncher launcher{
+          .executable = own_executable(),
+          .directory = std::filesystem::current_path(),
+          .environment = environment,
+          .arguments = node_launcher_arguments(flags, world, node)};
+      launcher.environment.emplace_back(
+          "CAIRN_RESTART_COUNT",
+          fmt::format("{}", before + restarts));
+      const auto command = remote_command(launcher);
+      commands.push_back(
+          {host,
+           is_this_machine(host)
+               ? std::vector<std::string>{"/bin/sh", "-c", command}
+               : over_ssh(flags.ssh_command, host, command)});
+    }
+    return commands;
+  };
+  if (flags.dry_run) {
+    for (const HostCommand& command : plan(0)) {
+      const auto& remote = command.command.back();
+      fmt::print("{}: {}\n", command.host, remote);
+      if (!is_this_machine(command.host)) {
+        fmt::print(
+            "  over {} {}\n",
+            flags.ssh_command,
+            shell_join({command.host, remote}));
+      }
+    }
+    return exit_ok;
+  }
+  logger.info(
+      "starting {} ranks on {} hosts, meeting at {}:{}",
+      world.size(),
+      world.hosts.size(),
+      world.master_addr,
+      world.master_port.value_or(default_master_port));
+  return run_hosts(plan, flags.job, logger);
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<long>(seconds * 1000));
+}
+
+bool use_color(Color choice) {
+  const char* terminal = std::getenv("TERM");
+  return choice == Color::always ||
+      (choice == Color::automatic && ::isatty(1) == 1 && ::isatty(2) == 1 &&
+       std::getenv("NO_COLOR") == nullptr && terminal != nullptr &&
+       std::string_view(terminal) != "dumb");
+}
+
+} // namespace
+
+int run_launch(const Arguments& arguments) {
+  auto parsed = parse_launch_flags(arguments);
+  if (!parsed) {
+    return exit_ok;
+  }
+  LaunchFlags& flags = *parsed;
+  if (flags.print_slurm || flags.print_kubernetes) {
+    return print_for_scheduler(flags);
+  }
+  if (flags.no_ssh && !flags.world.node_rank) {
+    throw ConfigError(
+        {.what = "--no_ssh without --node_rank",
+         .remedy = "say which node this is"});
+  }
+  flags.job.grace = milliseconds(flags.grace);
+  flags.job.first_delay = milliseconds(flags.restart_delay);
+  flags.job.colour = use_color(flags.color);
+  const Logger logger;
+  const auto machine = inspect_machine();
+  const auto world = find_world(flags, machine);
+  const bool all_here =
+      world.hosts.size() == 1 && is_this_machine(world.hosts.front().name);
+  return all_here || flags.world.node_rank
+      ? launch_node(flags, world, machine, logger)
+      : launch_hosts(flags, world, logger);
+}
+
+} // namespace cairn::cli

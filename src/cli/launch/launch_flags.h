@@ -1,0 +1,61 @@
+#pragma once
+
+#include "cli/program/command.h"
+
+#include <cairn/launch/cluster_job.h>
+#include <cairn/launch/job.h>
+#include <cairn/launch/kubernetes_manifest.h>
+#include <cairn/launch/remote_command.h>
+#include <cairn/launch/slurm_script.h>
+#include <cairn/launch/world.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::cli {
+
+enum class Color { automatic, always, never };
+
+/// The command line of `cairn launch`, as it was typed.
+struct LaunchFlags {
+  launch::WorldOptions world;
+  std::string all_hosts; ///< --world, from the launcher that started this one
+  std::string ssh_command = launch::default_ssh_command;
+  bool no_ssh = false;
+  bool no_local_rank = false;
+  bool no_python = false;
+  bool bind_cores = false;
+  std::string core_list;
+  std::vector<std::string> environment;
+  double grace = 5;
+  double restart_delay = 1;
+  Color color = Color::automatic;
+  bool dry_run = false;
+  bool print_slurm = false;
+  bool print_kubernetes = false;
+  launch::JobOptions job;
+  launch::ClusterJob cluster;
+  launch::SlurmOptions slurm;
+  launch::KubernetesOptions kubernetes;
+  std::vector<std::string> volumes;
+  std::string memory;
+  std::string shm_size;
+  std::vector<std::string> program;
+};
+
+/// Reads the command line; prints the help and gives none where that is asked
+/// for. Throws ConfigError.
+std::optional<LaunchFlags> parse_launch_flags(const Arguments& arguments);
+
+/// --env, resolved: a bare NAME takes its value from here.
+launch::Variables chosen_environment(const LaunchFlags& flags);
+
+/// Whether `name` is a subcommand of cairn.
+bool is_command(std::string_view name);
+
+/// Prints a Slurm script or a Kubernetes manifest, whichever is asked for.
+int print_for_scheduler(const LaunchFlags& flags);
+
+} // namespace cairn::cli

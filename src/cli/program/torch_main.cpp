@@ -1,0 +1,22 @@
+#include "cli/program/command.h"
+
+int main(int argc, char** argv) {
+  using namespace cairn::cli;
+  constexpr Command commands[] = {
+      {"checkpoint",
+       "list, inspect, verify and compare checkpoints",
+       run_checkpoint},
+      {"quickstart", "from nothing to a trained model", run_quickstart},
+      {"pretrain", "train GPT, BERT or T5", run_pretrain},
+      {"generate", "let a trained model write", run_generate},
+      {"probe",
+       "run given batches through a checkpoint, to compare",
+       run_probe},
+      {"convert", "turn a checkpoint into another format", run_convert},
+      {"merge-mp-partitions",
+       "cut a checkpoint of Megatron's for other ranks",
+       run_merge_mp_partitions},
+      {"info", "versions, devices and what is built in", run_info},
+  };
+  return run_program(commands, argc, argv);
+}

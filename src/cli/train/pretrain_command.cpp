@@ -1,0 +1,200 @@
+// `cairn pretrain gpt|bert|t5`: Megatron's flags and DeepSpeed's JSON together.
+
+#include "cli/program/command.h"
+#include "cli/program/cuda_report.h"
+#include "cli/train/join_job.h"
+#include "version.h"
+
+#include <cairn/base/cpu.h>
+#include <cairn/base/edit_distance.h>
+#include <cairn/base/error.h>
+#include <cairn/base/keep_freed_memory.h>
+#include <cairn/base/log.h>
+#include <cairn/config/config.h>
+#include <cairn/config/reference.h>
+#include <cairn/distributed/environment.h>
+#include <cairn/pretrain/pretrain.h>
+#include <cairn/report/report.h>
+
+#include <fmt/core.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace cairn::cli {
+namespace {
+
+using pretrain::Kind;
+using Versions = std::vector<std::pair<std::string, std::string>>;
+
+constexpr std::array kinds{Kind::gpt, Kind::bert, Kind::t5};
+
+void print_help() {
+  fmt::print(
+      "Usage: cairn pretrain gpt|bert|t5 [FLAGS…]\n"
+      "       cairn launch --num_gpus N pretrain gpt [FLAGS…]\n\n"
+      "Trains a model on data that `cairn preprocess` made, by Megatron's\n"
+      "flags and DeepSpeed's JSON (--deepspeed_config FILE) together.\n\n"
+      "  cairn launch --num_gpus 2 pretrain gpt --num-layers 6\n"
+      "    --hidden-size 384 --num-attention-heads 6 --seq-length 256\n"
+      "    --micro-batch-size 4 --global-batch-size 16 --train-iters 500\n"
+      "    --lr 6e-4 --data-path corpus_text_document\n"
+      "    --tokenizer-model tokenizer.json --save checkpoints\n"
+      "    --load checkpoints --zero-stage 1\n\n"
+      "  --dry-run[=RANKS]\n"
+      "    checks everything but the data, says what would be trained, and\n"
+      "    ends; for as many ranks as there are, or so many\n\n{}",
+      config::flags_text(config::Actor::pretrain));
+}
+
+Kind kind_named(std::string_view name) {
+  if (const auto kind = model::model_kind_named(name)) {
+    return *kind;
+  }
+  std::vector<std::string_view> names;
+  for (const Kind kind : kinds) {
+    names.push_back(name_of(kind));
+  }
+  const auto closest = nearest(name, names);
+  throw ConfigError(
+      {.what = fmt::format("pretrain knows no model \"{}\"", name),
+       .remedy = closest ? fmt::format("did you mean \"{}\"?", *closest)
+                         : std::string("choose gpt, bert or t5")});
+}
+
+/// Takes --dry-run out of the flags; what it stands for if it was there.
+std::optional<std::int64_t> take_dry_run(Arguments& flags, int ranks_here) {
+  constexpr std::string_view name = "--dry-run";
+  std::optional<std::int64_t> ranks;
+  std::erase_if(flags, [&](const std::string& word) {
+    std::string spelled = word.substr(0, word.find('='));
+    std::ranges::replace(spelled, '_', '-');
+    if (spelled != name) {
+      return false;
+    }
+    ranks = ranks_here;
+    if (word.size() > name.size()) {
+      const char* const end = word.data() + word.size();
+      std::int64_t number = 0;
+      const auto [stop, error] =
+          std::from_chars(word.data() + name.size() + 1, end, number);
+      if (error != std::errc() || stop != end || number < 1) {
+        throw ConfigError(
+            {.what = fmt::format(
+                 "\"{}\" is no number of ranks",
+                 word.substr(name.size() + 1)),
+             .where = std::string(name)});
+      }
+      ranks = number;
+    }
+    return true;
+  });
+  return ranks;
+}
+
+/// Of what a bug report, or a reader of the log, would ask for.
+Versions versions_of(const distributed::World& world) {
+  Versions versions{
+      {"Cairn", std::string(version)},
+      {"libtorch", TORCH_VERSION},
+      {"compiler", fmt::format("{}, {}", compiler, build_type)},
+      {"CPU", CpuInfo::detect().model}};
+  if (world.device_name().starts_with("cuda")) {
+    const CudaReport cuda = cuda_report();
+    versions.insert(
+        versions.end(),
+        {{"CUDA", cuda.cuda_version},
+         {"cuDNN", cuda.cudnn_version},
+         {"NCCL", cuda.nccl_version}});
+    for (std::size_t i = 0; i < cuda.devices.size(); ++i) {
+      versions.emplace_back(fmt::format("GPU {}", i), cuda.devices[i]);
+    }
+  }
+  return versions;
+}
+
+/// A training that keeps checkpoints keeps its log beside them, a line where
+/// the terminal gets one. An empty name is none.
+void set_log_file(config::Config& config) {
+  config::LoggingFlags& logging = config.flags.logging;
+  const auto& save = config.flags.checkpointing.save;
+  if (!logging.jsonl && save && !config.flags.validation.skip_train) {
+    logging.jsonl = (std::filesystem::path(*save) / "log.jsonl").string();
+    const bool others = logging.tensorboard_dir ||
+        config.deepspeed.tensorboard.enabled ||
+        config.deepspeed.csv_monitor.enabled;
+    if (!others && !config.given.contains("--tensorboard-log-interval")) {
+      logging.tensorboard_log_interval = logging.log_interval;
+    }
+  } else if (logging.jsonl && logging.jsonl->empty()) {
+    logging.jsonl.reset();
+  }
+}
+
+/// A page of the run beside its log; what stands in the way is only said.
+void write_page(const std::string& log, const Logger& logger) {
+  try {
+    const auto written =
+        report::write_report({log}, report::default_page({log}));
+    logger.info("the run as a page: {}", written.page.string());
+  } catch (const Error& error) {
+    logger.warning("no page of the run: {}", error.what());
+  }
+}
+
+} // namespace
+
+int run_pretrain(const Arguments& arguments) {
+  keep_freed_memory();
+  const auto asks_for_help = [](const std::string& word) {
+    return word == "--help" || word == "-h";
+  };
+  if (arguments.empty() || std::ranges::any_of(arguments, asks_for_help)) {
+    print_help();
+    return exit_ok;
+  }
+  const Kind kind = kind_named(arguments.front());
+  Arguments flags(arguments.begin() + 1, arguments.end());
+  const distributed::Environment here = distributed::read_environment();
+  const auto dry = take_dry_run(flags, here.world_size);
+  config::Config config = config::Config::load(
+      {.flags = flags, .world_size = dry.value_or(here.world_size)});
+  set_log_file(config);
+  if (dry) {
+    const std::string plan = pretrain::dry_run(kind, config);
+    if (here.rank == 0) {
+      fmt::print("{}", plan);
+    }
+    return exit_ok;
+  }
+  const distributed::World world = join_job(config.flags.distributed);
+  const Logger logger({.rank = world.rank(), .world_size = world.size()});
+  const pretrain::Outcome outcome = pretrain::run(
+      kind,
+      config,
+      world,
+      logger,
+      world.rank() == 0 ? versions_of(world) : Versions{});
+  if (world.rank() == 0) {
+    logger.info(
+        "{}, after iteration {}",
+        pretrain::words_for(outcome.ended),
+        outcome.iteration);
+    if (const auto& log = config.flags.logging.jsonl) {
+      write_page(*log, logger);
+    }
+  }
+  return exit_ok;
+}
+
+} // namespace cairn::cli

@@ -1,0 +1,182 @@
+#include "config/flags/flag_parser.h"
+
+#include <cairn/base/edit_distance.h>
+#include <cairn/base/error.h>
+#include "config/keys/json_tree.h"
+#include "config/table/number_text.h"
+#include "config/table/printable.h"
+
+#include <fmt/format.h>
+
+namespace cairn::config {
+namespace {
+
+bool looks_like_flag(const std::string& token) {
+  return token.size() > 1 && token[0] == '-' && !parse_real(token) &&
+      token.find(' ') == std::string::npos;
+}
+
+class Parser {
+ public:
+  Parser(
+      const std::vector<std::string>& arguments,
+      Unknown unknown,
+      const std::function<bool(const Flag&)>& ours)
+      : arguments_(arguments), unknown_(unknown), ours_(ours) {}
+
+  ParsedFlags parse() {
+    while (next_ < arguments_.size()) {
+      const std::string& token = arguments_[next_];
+      if (token == "--" && unknown_ == Unknown::keep) {
+        result_.rest.insert(
+            result_.rest.end(),
+            arguments_.begin() + static_cast<std::ptrdiff_t>(next_),
+            arguments_.end());
+        break;
+      }
+      ++next_;
+      const std::size_t equals = token.find('=');
+      const std::string name = token.substr(0, equals);
+      const Flag* row = name.starts_with("--") ? find_flag(name) : nullptr;
+      if (row != nullptr && (!ours_ || ours_(*row))) {
+        read(*row, name, token, equals);
+      } else if (unknown_ == Unknown::keep) {
+        result_.rest.push_back(token);
+      } else {
+        fail_unknown(token, name);
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void read(
+      const Flag& row,
+      const std::string& name,
+      const std::string& token,
+      std::size_t equals) {
+    std::vector<std::string> values;
+    if (equals != std::string::npos) {
+      values.push_back(token.substr(equals + 1));
+    } else {
+      while (values.size() < row.arity.most && next_ < arguments_.size() &&
+             !looks_like_flag(arguments_[next_])) {
+        values.push_back(arguments_[next_++]);
+      }
+    }
+    const Place place{.file = "", .position = {}, .name = name};
+    if (values.size() < row.arity.least || values.size() > row.arity.most) {
+      fail_count(row, place, values);
+    }
+    const Json before = row.binding.get(result_.flags);
+    row.binding.set(result_.flags, node_of(row, values), place, row.rules);
+    warn_repeated(row, name, before);
+    result_.given.insert_or_assign(std::string(row.name), place);
+    warn(row, name);
+  }
+
+  static Node node_of(const Flag& row, const std::vector<std::string>& values) {
+    Node node;
+    if (row.arity.most == 0) {
+      node.value = row.switched_to;
+    } else if (!row.binding.list) {
+      node.value = values.front();
+    } else {
+      Node::Array elements;
+      for (const std::string& value : values) {
+        elements.push_back({.value = value, .position = {}});
+      }
+      node.value = std::move(elements);
+    }
+    return node;
+  }
+
+  void warn_repeated(
+      const Flag& row,
+      const std::string& name,
+      const Json& before) {
+    const auto first = result_.given.find(std::string(row.name));
+    const Json now = row.binding.get(result_.flags);
+    if (first != result_.given.end() && before != now) {
+      result_.warnings.push_back(fmt::format(
+          "{} {} is overridden by {} {}: the last one counts",
+          first->second.text(),
+          before.dump(-1, ' ', false, Json::error_handler_t::replace),
+          name,
+          now.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    }
+  }
+
+  void warn(const Flag& row, const std::string& name) {
+    if (const auto warning = row.warning_for(name); !warning.empty()) {
+      result_.warnings.push_back(fmt::format("{} {}", name, warning));
+    }
+    if (row.support.kind == Support::Kind::without_effect) {
+      result_.warnings.push_back(
+          fmt::format("{} has no effect: {}", name, row.support.reason));
+    }
+  }
+
+  [[noreturn]] static void fail_count(
+      const Flag& row,
+      const Place& place,
+      const std::vector<std::string>& values) {
+    std::string wanted = "no value";
+    if (row.arity.most == 1) {
+      wanted = "a value";
+    } else if (row.arity.most == row.arity.least && row.arity.most > 1) {
+      wanted = fmt::format("{} values", row.arity.most);
+    } else if (row.arity.most > 1) {
+      wanted = "at least one value";
+    }
+    std::string usage(row.name);
+    if (const std::string value = value_text(row); !value.empty()) {
+      usage += " " + value;
+    }
+    std::string got = fmt::format("{}", values.size());
+    if (values.empty()) {
+      got = "none";
+    } else if (row.arity.most == 0) {
+      got = fmt::format("\"{}\"", printable(values.front()));
+    }
+    throw ConfigError(
+        {.what = fmt::format("takes {}, got {}", wanted, got),
+         .where = place.text(),
+         .remedy = "write " + usage});
+  }
+
+  [[noreturn]] static void fail_unknown(
+      const std::string& token,
+      const std::string& name) {
+    if (!looks_like_flag(token)) {
+      throw ConfigError(
+          {.what = fmt::format("unexpected argument \"{}\"", token),
+           .remedy = "values stand after the flag they belong to"});
+    }
+    if (const RefusedFlags* refused = find_refused_flag(name)) {
+      throw ConfigError({.what = refused->text(), .where = name});
+    }
+    const auto close = nearest(name, flag_names());
+    throw ConfigError(
+        {.what = "unknown flag",
+         .where = name,
+         .remedy = close ? fmt::format("did you mean {}?", *close) : ""});
+  }
+
+  const std::vector<std::string>& arguments_;
+  Unknown unknown_;
+  const std::function<bool(const Flag&)>& ours_;
+  std::size_t next_ = 0;
+  ParsedFlags result_;
+};
+
+} // namespace
+
+ParsedFlags parse_flags(
+    const std::vector<std::string>& arguments,
+    Unknown unknown,
+    const std::function<bool(const Flag&)>& ours) {
+  return Parser(arguments, unknown, ours).parse();
+}
+
+} // namespace cairn::config

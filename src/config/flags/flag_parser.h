@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cairn/config/flags.h>
+#include <cairn/config/place.h>
+#include "config/flags/flag.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cairn::config {
+
+enum class Unknown { refuse, keep };
+
+struct ParsedFlags {
+  Flags flags;
+  /// Canonical names of the flags given, with where (and how) they were.
+  std::map<std::string, Place> given;
+  std::vector<std::string> warnings;
+  std::vector<std::string> rest; ///< what `Unknown::keep` left to the program
+};
+
+/// Reads a command line the way argparse does: `--flag value`,
+/// `--flag=value`, lists up to the next flag, negative numbers as values, the
+/// last of a repeated flag wins. Our own code rather than a library's because
+/// the table decides names, counts and types, messages must name the nearest
+/// flag, and Megatron's lists (`--data-path 0.3 a 0.7 b`) need argparse's
+/// rules. `ours` limits which rows take part.
+ParsedFlags parse_flags(
+    const std::vector<std::string>& arguments,
+    Unknown unknown = Unknown::refuse,
+    const std::function<bool(const Flag&)>& ours = {});
+
+} // namespace cairn::config

@@ -1,0 +1,127 @@
+#include <cairn/config/reference.h>
+
+#include "config/flags/flag.h"
+#include "config/keys/key.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cairn::config {
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::string in_code(std::string_view name) {
+  return fmt::format("`{}`", name);
+}
+
+/// Names by what they share (a section, a reason), in the order of the table.
+class NameTable {
+ public:
+  void add(std::string_view shared, std::string name) {
+    const auto row =
+        std::ranges::find(rows_, shared, &std::pair<std::string, Names>::first);
+    Names& names = row == rows_.end()
+        ? rows_.emplace_back(std::string(shared), Names()).second
+        : row->second;
+    names.push_back(std::move(name));
+  }
+  /// A table with what they share on the left.
+  std::string under(std::string_view left, std::string_view right) const {
+    std::string text = heading(left, right);
+    for (const auto& [shared, names] : rows_) {
+      text += fmt::format("| {} | {} |\n", shared, fmt::join(names, ", "));
+    }
+    return text;
+  }
+  /// A table with what they share, a reason, on the right.
+  std::string because(std::string_view left) const {
+    std::string text = heading(left, "because");
+    for (const auto& [shared, names] : rows_) {
+      text += fmt::format("| {} | {} |\n", fmt::join(names, ", "), shared);
+    }
+    return text;
+  }
+
+ private:
+  static std::string heading(std::string_view left, std::string_view right) {
+    return fmt::format("| {} | {} |\n|---|---|\n", left, right);
+  }
+
+  std::vector<std::pair<std::string, Names>> rows_;
+};
+
+/// The settings of one table, by what becomes of them.
+struct Sorted {
+  NameTable working;
+  NameTable idle; ///< read and checked, and acted on by nobody
+  NameTable without_effect;
+  NameTable refused;
+
+  template <typename Row>
+  void add(const Row& row, std::string_view group, std::string_view name) {
+    switch (row.support.kind) {
+      case Support::Kind::without_effect:
+        without_effect.add(row.support.reason, in_code(row.name));
+        break;
+      case Support::Kind::refused:
+        refused.add(row.support.reason, in_code(row.name));
+        break;
+      case Support::Kind::honoured:
+        (row.actors.empty() ? idle : working).add(group, in_code(name));
+        break;
+    }
+  }
+};
+
+} // namespace
+
+std::string deepspeed_support() {
+  Sorted sorted;
+  for (const Key& key : key_table()) {
+    if (key.kind != Key::Kind::section) {
+      const std::string section =
+          key.parent().empty() ? "top level" : in_code(key.parent());
+      sorted.add(key, section, key.last_name());
+    }
+  }
+  return sorted.working.under("section", "keys") + "\n" +
+      sorted.idle.under("section", "keys that nothing acts on yet") + "\n" +
+      sorted.without_effect.because("accepted without effect") + "\n" +
+      sorted.refused.because("refused unless at its default");
+}
+
+std::string megatron_support() {
+  Sorted sorted;
+  for (const Flag& flag : flag_table()) {
+    sorted.add(flag, flag.group, flag.name);
+  }
+  std::string text = sorted.working.under("group", "flags") + "\n" +
+      sorted.idle.under("group", "flags that no command acts on yet") + "\n" +
+      sorted.without_effect.because("accepted without effect") + "\n";
+  text += "| refused | such as | because |\n|---|---|---|\n";
+  for (const RefusedFlags& row : refused_flags()) {
+    if (row.launcher) {
+      continue;
+    }
+    const auto names = words_in(row.names);
+    constexpr std::size_t few = 4;
+    const std::size_t shown = std::min(names.size(), few);
+    text += fmt::format(
+        "| {} | `--{}`{} | {} |\n",
+        names.size(),
+        fmt::join(names.begin(), names.begin() + shown, "`, `--"),
+        names.size() > few ? ", …" : "",
+        row.reason);
+  }
+  return text;
+}
+
+} // namespace cairn::config

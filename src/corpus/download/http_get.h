@@ -1,0 +1,51 @@
+#pragma once
+
+#include "corpus/download/http_head.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace cairn::corpus {
+
+struct HttpRequest {
+  std::string address;
+  std::uint64_t from = 0;     ///< first byte to ask for
+  std::string if_range{};     ///< condition for `from`: this ETag or date
+  std::string certificates{}; ///< file of trusted ones; empty: the system's
+  std::chrono::milliseconds connect_timeout{20'000};
+  std::chrono::milliseconds stall_timeout{30'000};
+  int redirects = 10;
+};
+
+/// Receives the bytes. An exception ends the transfer and leaves http_get().
+class HttpSink {
+ public:
+  virtual ~HttpSink() = default;
+  /// Called once, before the first byte, and only with status 200 or 206.
+  virtual void begin(const HttpHead& head) = 0;
+  virtual void write(std::span<const char> bytes) = 0;
+};
+
+enum class HttpEnd {
+  complete,
+  transient,   ///< worth another try
+  unreachable, ///< no such host, no route, not listening
+  refused,     ///< would fail again
+};
+
+struct HttpResult {
+  HttpEnd end = HttpEnd::complete;
+  HttpHead head;
+  std::string trouble{};                             ///< empty when complete
+  std::optional<std::chrono::seconds> retry_after{}; ///< as the server asks
+};
+
+/// Makes one GET over HTTP or HTTPS and follows redirects, but never from HTTPS
+/// to HTTP or to another scheme. Proxies come from the environment
+/// (`https_proxy`, `no_proxy`, …).
+HttpResult http_get(const HttpRequest& request, HttpSink& sink);
+
+} // namespace cairn::corpus

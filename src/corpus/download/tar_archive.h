@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cairn/data/byte_stream.h>
+
+#include "corpus/download/archive_output.h"
+
+namespace cairn::corpus {
+
+/// Unpacks a tar: POSIX ustar and pax, and GNU's long names.
+void unpack_tar(data::ByteStream& stream, ArchiveOutput& output);
+
+} // namespace cairn::corpus

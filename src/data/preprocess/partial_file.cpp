@@ -1,0 +1,98 @@
+#include "data/preprocess/partial_file.h"
+
+#include <cairn/base/error.h>
+#include <cairn/base/file.h>
+
+#include "base/file_error.h"
+#include "base/sync_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+namespace cairn::data {
+namespace {
+
+std::filesystem::path partial_of(std::filesystem::path path) {
+  path += ".partial";
+  return path;
+}
+
+bool is_at(int fd, const std::filesystem::path& path) {
+  struct stat held {};
+  struct stat named {};
+  return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &named) == 0 &&
+      held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
+UniqueFd open_locked(
+    const std::filesystem::path& path,
+    const std::filesystem::path& partial) {
+  struct stat old {};
+  if (::stat(path.c_str(), &old) == 0 && !S_ISREG(old.st_mode)) {
+    throw DataError(
+        {.what = "only a regular file can be replaced",
+         .where = path.string(),
+         .remedy = "give another path"});
+  }
+  for (;;) {
+    UniqueFd fd = open_file(partial, O_RDWR | O_CREAT);
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) {
+        throw DataError(
+            {.what = "another program is writing this file",
+             .where = partial.string(),
+             .remedy = "wait for it, or give another output"});
+      }
+      if (errno != ENOLCK && errno != EOPNOTSUPP) {
+        throw file_error("lock", partial, errno);
+      }
+    }
+    // Between open and lock, the file's writer may have finished and renamed
+    // it.
+    if (is_at(fd.get(), partial)) {
+      if (::ftruncate(fd.get(), 0) != 0) {
+        throw file_error("empty", partial, errno);
+      }
+      return fd;
+    }
+  }
+}
+
+} // namespace
+
+PartialFile::PartialFile(std::filesystem::path path)
+    : path_(std::move(path)),
+      partial_(partial_of(path_)),
+      file_(open_locked(path_, partial_), partial_) {}
+
+PartialFile::~PartialFile() {
+  if (!published_) {
+    ::unlink(partial_.c_str());
+  }
+}
+
+void PartialFile::sync() {
+  file_.flush();
+  sync_file(file_.fd(), partial_);
+}
+
+void PartialFile::publish() {
+  if (::rename(partial_.c_str(), path_.c_str()) != 0) {
+    throw file_error("rename to its final name", partial_, errno);
+  }
+  published_ = true;
+}
+
+void PartialFile::retract() noexcept {
+  if (published_) {
+    ::unlink(path_.c_str());
+  }
+}
+
+} // namespace cairn::data

@@ -1,0 +1,373 @@
+// The NCCL backend, through c10d. Results are ordered by CUDA streams: wait()
+// makes the current stream wait, not the host. The watchdog learns from c10d's
+// own thread when the GPU is done.
+
+#include "distributed/backends/c10d_store.h"
+#include "distributed/backends/dtype_bucket.h"
+#include "distributed/backends/group_backend.h"
+#include "distributed/backends/library_text.h"
+#include "distributed/backends/wire_dtype.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <cairn/base/error.h>
+#include <fmt/core.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+namespace cairn::distributed {
+namespace {
+
+using Work = c10::intrusive_ptr<c10d::Work>;
+using Tensors = GroupBackend::Tensors;
+using Counts = GroupBackend::Counts;
+using OperationPtr = GroupBackend::OperationPtr;
+
+/// Views of the tensors as bytes. Moving data needs no types, so all tensors go
+/// in one NCCL call.
+Tensors bytes_of(const Tensors& flats) {
+  Tensors result;
+  for (const at::Tensor& flat : flats) {
+    result.push_back(flat.view(at::kByte));
+  }
+  return result;
+}
+
+Counts in_bytes(Counts counts, const at::Tensor& x) {
+  for (std::int64_t& count : counts) {
+    count *= static_cast<std::int64_t>(x.element_size());
+  }
+  return counts;
+}
+
+/// The type in which NCCL reduces `dtype`. NCCL adds up half-precision values
+/// well itself; a type that it cannot add up goes as the type that the other
+/// backends use.
+at::ScalarType nccl_dtype(at::ScalarType dtype) {
+  const bool native =
+      dtype == at::kHalf || dtype == at::kBFloat16 || dtype == at::kBool;
+  return native ? dtype : wire_dtype(dtype).value();
+}
+
+c10d::ReduceOp c10d_op(ReduceOp op, at::ScalarType dtype) {
+  if (dtype == at::kBool && op == ReduceOp::product) {
+    return c10d::ReduceOp::MIN; // c10d turns bool sums into "any" by itself
+  }
+  switch (op) {
+    case ReduceOp::sum:
+      return c10d::ReduceOp::SUM;
+    case ReduceOp::mean:
+      return c10d::ReduceOp::AVG;
+    case ReduceOp::max:
+      return c10d::ReduceOp::MAX;
+    case ReduceOp::min:
+      return c10d::ReduceOp::MIN;
+    case ReduceOp::product:
+      return c10d::ReduceOp::PRODUCT;
+  }
+  throw InternalError({.what = "a reduction outside the enumeration"});
+}
+
+Tensors converted(const Tensors& tensors, at::ScalarType dtype) {
+  Tensors result;
+  for (const at::Tensor& x : tensors) {
+    result.push_back(x.to(dtype));
+  }
+  return result;
+}
+
+/// Copies results back into `targets` where x.to() had made a copy.
+void copy_back(const Tensors& targets, const Tensors& wires) {
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i].data_ptr() != wires[i].data_ptr()) {
+      targets[i].copy_(wires[i]);
+    }
+  }
+}
+
+/// A communicator that is ended once, in good order or not, by whoever comes
+/// first.
+struct Communicator {
+  c10::intrusive_ptr<c10d::ProcessGroupNCCL> group;
+  std::once_flag ended;
+
+  /// Kills the kernels that wait for a lost peer.
+  void abort() {
+    std::call_once(ended, [&] { group->abort(); });
+  }
+
+  /// Lets the GPU finish first: c10d's destructor alone would abort.
+  void shut_down() noexcept {
+    std::call_once(ended, [&] {
+      try {
+        group->shutdown();
+      } catch (const std::exception&) {
+        // The destructor aborts what is left.
+      }
+    });
+  }
+};
+
+class NcclGroup final : public GroupBackend {
+ public:
+  NcclGroup(
+      c10::intrusive_ptr<c10d::ProcessGroupNCCL> group,
+      c10::DeviceIndex device)
+      : communicator_(std::make_shared<Communicator>()),
+        group_(*group),
+        device_(device) {
+    communicator_->group = std::move(group);
+  }
+  ~NcclGroup() override { communicator_->shut_down(); }
+
+  std::string_view name() const override { return "nccl"; }
+  std::optional<c10::DeviceType> device() const override {
+    return c10::DeviceType::CUDA;
+  }
+
+  Landing all_reduce(OperationPtr operation, Tensors xs, ReduceOp op) override {
+    std::vector<Work> works;
+    Tensors wires(xs.size());
+    for (const DtypeBucket& bucket : bucket_by_dtype(xs)) {
+      Tensors wire = converted(bucket.pick(xs), nccl_dtype(bucket.dtype));
+      for (std::size_t i = 0; i < wire.size(); ++i) {
+        wires[bucket.members[i]] = wire[i];
+      }
+      c10d::AllreduceCoalescedOptions options;
+      options.reduceOp = c10d_op(op, bucket.dtype);
+      works.push_back(
+          wire.size() == 1 ? group_.allreduce(wire, options)
+                           : group_.allreduce_coalesced(wire, options));
+    }
+    return follow(operation, works, [xs, wires] { copy_back(xs, wires); });
+  }
+
+  Landing broadcast(OperationPtr operation, Tensors xs, int root) override {
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    Tensors bytes = bytes_of(xs);
+    if (bytes.size() == 1) {
+      return follow(operation, {group_.broadcast(bytes, options)});
+    }
+    group_.startCoalescing();
+    for (const at::Tensor& x : bytes) {
+      Tensors one = {x};
+      group_.broadcast(one, options);
+    }
+    return follow(operation, {group_.endCoalescing()});
+  }
+
+  Landing all_gather(OperationPtr operation, Tensors outputs, Tensors inputs)
+      override {
+    Tensors to = bytes_of(outputs);
+    Tensors from = bytes_of(inputs);
+    return follow(
+        operation,
+        {to.size() == 1 ? group_._allgather_base(to[0], from[0])
+                        : group_.allgather_into_tensor_coalesced(to, from)});
+  }
+
+  Landing reduce_scatter(
+      OperationPtr operation,
+      Tensors outputs,
+      Tensors inputs,
+      ReduceOp op) override {
+    std::vector<Work> works;
+    Tensors wires(outputs.size());
+    for (const DtypeBucket& bucket : bucket_by_dtype(inputs)) {
+      const at::ScalarType wire = nccl_dtype(bucket.dtype);
+      Tensors from = converted(bucket.pick(inputs), wire);
+      Tensors to = converted(bucket.pick(outputs), wire);
+      for (std::size_t i = 0; i < to.size(); ++i) {
+        wires[bucket.members[i]] = to[i];
+      }
+      c10d::ReduceScatterOptions options;
+      options.reduceOp = c10d_op(op, bucket.dtype);
+      works.push_back(
+          to.size() == 1
+              ? group_._reduce_scatter_base(to[0], from[0], options)
+              : group_.reduce_scatter_tensor_coalesced(to, from, options));
+    }
+    return follow(operation, works, [outputs, wires] {
+      copy_back(outputs, wires);
+    });
+  }
+
+  Landing all_gather_uneven(
+      OperationPtr operation,
+      at::Tensor output,
+      at::Tensor input,
+      const Counts& counts) override {
+    const Counts widths = in_bytes(counts, input);
+    std::vector<Tensors> to = {output.view(at::kByte).split_with_sizes(widths)};
+    Tensors from = bytes_of({input});
+    return follow(operation, {group_.allgather(to, from)});
+  }
+
+  Landing reduce_scatter_uneven(
+      OperationPtr operation,
+      at::Tensor output,
+      at::Tensor input,
+      const Counts& counts,
+      ReduceOp op) override {
+    const at::ScalarType wire = nccl_dtype(input.scalar_type());
+    std::vector<Tensors> from = {input.to(wire).split_with_sizes(counts)};
+    Tensors to = converted({output}, wire);
+    c10d::ReduceScatterOptions options;
+    options.reduceOp = c10d_op(op, input.scalar_type());
+    const Work work = group_.reduce_scatter(to, from, options);
+    return follow(operation, {work}, [output, to] { copy_back({output}, to); });
+  }
+
+  Landing all_to_all(
+      OperationPtr operation,
+      at::Tensor output,
+      at::Tensor input,
+      const Counts& output_counts,
+      const Counts& input_counts) override {
+    Counts received = in_bytes(output_counts, input);
+    Counts sent = in_bytes(input_counts, input);
+    Tensors ends = bytes_of({output, input});
+    return follow(
+        operation,
+        {group_.alltoall_base(ends[0], ends[1], received, sent)});
+  }
+
+  Landing send(OperationPtr operation, at::Tensor x, int to) override {
+    Tensors bytes = bytes_of({x});
+    return follow(operation, {group_.send(bytes, to, 0)});
+  }
+
+  Landing recv(OperationPtr operation, at::Tensor x, int from) override {
+    Tensors bytes = bytes_of({x});
+    return follow(operation, {group_.recv(bytes, from, 0)});
+  }
+
+  Landing barrier(OperationPtr operation, std::chrono::milliseconds timeout)
+      override {
+    c10d::BarrierOptions options;
+    options.device_ids = {device_};
+    options.timeout = timeout;
+    return follow(operation, {group_.barrier(options)});
+  }
+
+  void abandon() override { communicator_->abort(); }
+
+ private:
+  Landing follow(
+      const OperationPtr& operation,
+      const std::vector<Work>& works,
+      std::function<void()> then = {}) {
+    operation->on_abort(
+        [communicator = communicator_] { communicator->abort(); });
+    const bool capturing = c10::cuda::currentStreamCaptureStatusMayInitCtx() !=
+        c10::cuda::CaptureStatus::None;
+    if (capturing) {
+      // Nothing runs while the stream is captured: the call runs whenever the
+      // graph is replayed.
+      operation->part_ended("");
+    } else {
+      operation->expect(static_cast<int>(works.size()));
+      for (const Work& work : works) {
+        work->getFutureResult()->addCallback(
+            [operation](c10::ivalue::Future& future) {
+              operation->part_ended(error_of(future));
+            });
+      }
+    }
+    return {
+        [works, then = std::move(then)] {
+          for (const Work& work : works) {
+            work->wait();
+          }
+          if (then) {
+            then();
+          }
+        },
+        /*on_stream=*/true};
+  }
+
+  static std::string error_of(c10::ivalue::Future& future) {
+    if (future.hasError()) {
+      return first_line(future.tryRetrieveErrorMessage());
+    }
+    switch (static_cast<c10d::WorkResult>(future.value().toInt())) {
+      case c10d::WorkResult::SUCCESS:
+        return "";
+      case c10d::WorkResult::TIMEOUT:
+        return "NCCL timed out";
+      case c10d::WorkResult::COMM_ERROR:
+        return "NCCL lost a connection";
+      case c10d::WorkResult::UNKNOWN:
+        break;
+    }
+    return "NCCL failed";
+  }
+
+  std::shared_ptr<Communicator> communicator_;
+  c10d::ProcessGroupNCCL& group_;
+  const c10::DeviceIndex device_;
+};
+
+class NcclFactory final : public BackendFactory {
+ public:
+  explicit NcclFactory(const FactoryOptions& options) : options_(options) {
+    const int gpus = visible_gpus();
+    if (options.local_rank >= gpus) {
+      throw ConfigError(
+          {.what = fmt::format(
+               "the nccl backend needs a GPU for local rank {}, {} visible",
+               options.local_rank,
+               gpus),
+           .remedy = "start at most one rank per GPU, or use gloo"});
+    }
+    c10::cuda::set_device(static_cast<c10::DeviceIndex>(options.local_rank));
+    // c10d would end the process by itself when a peer is lost; our watchdog is
+    // to say first which one. A value that the user has set stays.
+    ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", /*overwrite=*/0);
+  }
+
+  std::unique_ptr<GroupBackend> make(const GroupPlace& place) override {
+    auto options = c10d::ProcessGroupNCCL::Options::create();
+    options->timeout = options_.timeout;
+    options->group_name = place.name;
+    for (const int rank : place.global_ranks) {
+      options->global_ranks_in_group.push_back(
+          static_cast<std::uint64_t>(rank));
+    }
+    const auto& store = dynamic_cast<C10dStore&>(place.store).raw();
+    auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
+        c10::make_intrusive<c10d::PrefixStore>("nccl/" + place.name, store),
+        place.rank,
+        place.size,
+        options);
+    const auto index = static_cast<c10::DeviceIndex>(options_.local_rank);
+    const at::Device device(c10::DeviceType::CUDA, index);
+    group->setBoundDeviceId(device);
+    // Connect now, when all members are here. Left to the first collective,
+    // connecting would block there, before the operation knows how to be
+    // aborted.
+    group->eagerConnectSingleDevice(device);
+    return std::make_unique<NcclGroup>(std::move(group), index);
+  }
+
+ private:
+  FactoryOptions options_;
+};
+
+} // namespace
+
+std::unique_ptr<BackendFactory> nccl_factory(const FactoryOptions& options) {
+  return std::make_unique<NcclFactory>(options);
+}
+
+int visible_gpus() {
+  return c10::cuda::device_count();
+}
+
+} // namespace cairn::distributed

@@ -1,0 +1,96 @@
+#include "distributed/backends/operation.h"
+
+#include <utility>
+
+namespace cairn::distributed {
+
+Operation::Operation(
+    CollectiveRecord record,
+    std::shared_ptr<const std::vector<int>> members,
+    Clock::time_point deadline,
+    OnEnd on_end)
+    : record_(std::move(record)),
+      members_(std::move(members)),
+      deadline_(deadline),
+      on_end_(std::move(on_end)) {}
+
+void Operation::expect(int parts) {
+  const std::lock_guard lock(mutex_);
+  parts_ = parts;
+}
+
+void Operation::part_ended(const std::string& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (library_error_.empty()) {
+      library_error_ = error;
+    }
+    if (--parts_ > 0 || ended_) {
+      return;
+    }
+  }
+  // The watchdog ends a failed operation: it first finds out which rank is to
+  // blame.
+  on_end_(*this, library_error_);
+}
+
+void Operation::on_abort(std::function<void()> abort) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) {
+      abort_ = std::move(abort);
+      return;
+    }
+  }
+  abort();
+}
+
+void Operation::fail(std::shared_ptr<const CommError> error) {
+  std::function<void()> abort;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) {
+      return;
+    }
+    ended_ = true;
+    error_ = std::move(error);
+    abort = abort_;
+  }
+  changed_.notify_all();
+  if (abort) {
+    abort();
+  }
+}
+
+void Operation::succeed() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) {
+      return;
+    }
+    ended_ = true;
+  }
+  changed_.notify_all();
+}
+
+bool Operation::ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+void Operation::wait() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return ended_; });
+  if (error_) {
+    throw CommError(*error_);
+  }
+}
+
+void Operation::throw_if_failed() const {
+  const std::lock_guard lock(mutex_);
+  if (error_) {
+    throw CommError(*error_);
+  }
+}
+
+} // namespace cairn::distributed

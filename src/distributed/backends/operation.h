@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cairn/base/error.h>
+#include <cairn/distributed/flight_recorder.h>
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace cairn::distributed {
+
+/// One call under way. The backend ends it, the watchdog may fail it first, and
+/// whoever holds the Pending waits for either. Does not use libtorch.
+class Operation {
+ public:
+  using Clock = CollectiveRecord::Clock;
+  using OnEnd = std::function<void(Operation&, const std::string& error)>;
+
+  Operation(
+      CollectiveRecord record,
+      std::shared_ptr<const std::vector<int>> members,
+      Clock::time_point deadline,
+      OnEnd on_end);
+
+  const CollectiveRecord& record() const { return record_; }
+  const std::vector<int>& members() const { return *members_; }
+  /// Time limit of the call. Only the watchdog uses it, under its lock.
+  Clock::time_point deadline() const { return deadline_; }
+  void postpone(Clock::duration time) { deadline_ += time; }
+
+  /// Says that the backend cut the call into `parts`. Called before any part
+  /// can end.
+  void expect(int parts);
+  /// Says that one part is over; `error` is the library's text, empty if all
+  /// went well. Any thread may call it.
+  void part_ended(const std::string& error);
+  /// Says how to make the backend give up. `abort` runs when the operation
+  /// fails; at once if it has failed already.
+  void on_abort(std::function<void()> abort);
+
+  /// Ends the operation with this error, unless it has ended well already.
+  void fail(std::shared_ptr<const CommError> error);
+  void succeed();
+
+  bool ended() const;
+  /// Blocks until the operation has ended; throws what it failed with.
+  void wait() const;
+  /// Throws if the operation has failed. Does not block.
+  void throw_if_failed() const;
+
+ private:
+  const CollectiveRecord record_;
+  const std::shared_ptr<const std::vector<int>> members_;
+  Clock::time_point deadline_;
+  const OnEnd on_end_;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  int parts_ = 1;
+  bool ended_ = false;
+  std::string library_error_;
+  std::shared_ptr<const CommError> error_;
+  std::function<void()> abort_;
+};
+
+} // namespace cairn::distributed

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "distributed/start/store.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace cairn::distributed {
+
+/// Tells the others that `rank` is here and waits for them. Returns the ranks
+/// that did not come in time: empty when all came. The first rank to know
+/// decides for all, so that a late rank does not go on alone: it finds itself
+/// among the missing.
+std::vector<int> meet(
+    Store& store,
+    const std::string& key,
+    int rank,
+    const std::vector<int>& members,
+    std::chrono::milliseconds timeout);
+
+/// Removes what a meeting left in the store. One rank calls it, after all have
+/// met again elsewhere.
+void forget_meeting(
+    Store& store,
+    const std::string& key,
+    const std::vector<int>& members);
+
+bool contains(const std::vector<int>& ranks, int rank);
+
+/// "rank 3" or "ranks 3, 5 and 14 more".
+std::string name_ranks(const std::vector<int>& ranks);
+
+} // namespace cairn::distributed

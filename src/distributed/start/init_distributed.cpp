@@ -1,0 +1,285 @@
+#include <cairn/distributed/init_distributed.h>
+
+#include "distributed/backends/group_core.h"
+#include "distributed/start/handshake.h"
+#include "distributed/start/job.h"
+#include "distributed/start/tcp_store.h"
+#include "distributed/start/timeout.h"
+#include "distributed/watch/quiet_pipes.h"
+#include "distributed/watch/watchdog.h"
+
+#include <cairn/base/error.h>
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+namespace cairn::distributed {
+namespace {
+
+using detail::GroupCore;
+using std::chrono::milliseconds;
+
+BackendChoice choose(BackendChoice asked, int world_size) {
+  if (asked != BackendChoice::automatic || world_size == 1) {
+    return asked;
+  }
+  return visible_gpus() > 0 ? BackendChoice::nccl : BackendChoice::gloo;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+double seconds(milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+std::vector<int> all_ranks(int world_size) {
+  std::vector<int> ranks(static_cast<std::size_t>(world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+/// Time after which a rank says for whom it waits.
+constexpr milliseconds patience = std::chrono::seconds(10);
+
+/// Waits until all ranks have come. Rank 0 decides whether they have, and tells
+/// the others: when rank 0 gives up, they lose the store and with it the
+/// reason.
+void gather(
+    Store& store,
+    const Environment& environment,
+    milliseconds timeout,
+    const Logger& logger) {
+  const std::vector<int> ranks = all_ranks(environment.world_size);
+  const auto refuse = [&](const std::string& what) {
+    throw CommError(
+        {.what = what,
+         .where = fmt::format(
+             "rank {} of {}, store at {}",
+             environment.rank,
+             environment.world_size,
+             store.address()),
+         .remedy = "look at the output of the missing ranks: they were not "
+                   "started, died, or cannot reach this address"});
+  };
+  if (environment.rank != 0) {
+    store.set(fmt::format("arrived/{}", environment.rank), "");
+    if (timeout > patience && !store.wait({"start"}, patience)) {
+      logger.info("waiting for the other ranks at {}", store.address());
+    }
+    if (!store.wait({"start"}, timeout + std::chrono::seconds(10))) {
+      refuse(
+          fmt::format("rank 0 did not come within {:.1f} s", seconds(timeout)));
+    }
+    const std::string verdict = store.get("start").value_or("");
+    store.set(fmt::format("heard/{}", environment.rank), "");
+    if (verdict != "go") {
+      refuse(verdict);
+    }
+    return;
+  }
+  std::vector<std::string> others;
+  for (const int rank : ranks) {
+    if (rank != 0) {
+      others.push_back(fmt::format("arrived/{}", rank));
+    }
+  }
+  if (timeout > patience && !store.wait(others, patience)) {
+    std::vector<int> late;
+    for (const int rank : ranks) {
+      if (rank != 0 && !store.get(fmt::format("arrived/{}", rank))) {
+        late.push_back(rank);
+      }
+    }
+    logger.info(
+        "waiting for {} at {}, up to {:.0f} s",
+        name_ranks(late),
+        store.address(),
+        seconds(timeout));
+  }
+  const std::vector<int> missing = meet(store, "arrived", 0, ranks, timeout);
+  if (missing.empty()) {
+    store.set("start", "go");
+    return;
+  }
+  const std::string verdict = fmt::format(
+      "{} of {} ranks came within {:.1f} s; missing: {}",
+      ranks.size() - missing.size(),
+      ranks.size(),
+      seconds(timeout),
+      name_ranks(missing));
+  store.set("start", verdict);
+  std::vector<std::string> heard;
+  for (const int rank : ranks) {
+    if (rank != 0 && store.get(fmt::format("arrived/{}", rank))) {
+      heard.push_back(fmt::format("heard/{}", rank));
+    }
+  }
+  store.wait(heard, std::chrono::seconds(2));
+  refuse(verdict);
+}
+
+/// Joins the job. `starts` counts the worlds that this process has joined at
+/// the same store before: a launcher's store outlives them, and the next world
+/// must not read what they left there. All ranks join equally often.
+std::shared_ptr<GroupCore> start(
+    const InitOptions& options,
+    BackendChoice backend,
+    std::uint64_t& starts) {
+  auto job = std::make_shared<Job>();
+  job->environment = options.environment;
+  job->start_timeout = options.start_timeout;
+  const Environment& environment = job->environment;
+  if (backend == BackendChoice::automatic) {
+    return GroupCore::alone(std::move(job), "world", 0);
+  }
+  const milliseconds timeout = options.collective_timeout;
+  const FactoryOptions factory = {
+      .timeout = timeout + 4 * options.notes_grace + std::chrono::minutes(1),
+      .one_machine = is_loopback(environment.master_address),
+      .local_rank = environment.local_rank};
+  const QuietPipes quiet;
+  const Logger logger = options.logger.value_or(
+      Logger({.rank = environment.rank, .world_size = environment.world_size}));
+  // The factory comes first: it refuses a backend that is not built in.
+  if (backend == BackendChoice::nccl) {
+    job->factory = nccl_factory(factory);
+  } else {
+    job->factory = shared_memory_factory(
+        gloo_factory(factory),
+        {.wanted = options.shared_memory,
+         .timeout = options.start_timeout,
+         .logger = logger});
+    if (backend == BackendChoice::gloo_on_gpu) {
+      job->factory = host_staged_factory(std::move(job->factory));
+    }
+  }
+  const bool alone = environment.source == Environment::Source::alone;
+  const bool hosts = environment.rank == 0 && !environment.launcher_has_store;
+  job->store = open_tcp_store(
+      {.host = environment.master_address,
+       .port = alone && !options.listen_fd ? std::uint16_t{0}
+                                           : environment.master_port,
+       .is_server = hosts,
+       .listen_fd = hosts ? options.listen_fd : std::nullopt,
+       .timeout = options.start_timeout,
+       .patience = patience,
+       .on_wait =
+           [&] {
+             logger.info(
+                 "waiting for {} at {}:{} (MASTER_ADDR, MASTER_PORT), up to "
+                 "{:.0f} s",
+                 environment.launcher_has_store ? "the launcher" : "rank 0",
+                 environment.master_address,
+                 environment.master_port,
+                 seconds(options.start_timeout));
+           },
+       .prefix = fmt::format("cairn/{}/{}", environment.attempt, starts)});
+  ++starts;
+  gather(*job->store, environment, options.start_timeout, logger);
+  job->watchdog = Watchdog::start(
+      Watchdog::Options{
+          .rank = environment.rank,
+          .world_size = environment.world_size,
+          .hosts_store = hosts,
+          .store_host =
+              environment.launcher_has_store ? "the launcher" : "rank 0",
+          .timeout = timeout,
+          .grace = options.notes_grace,
+          .recorder_capacity = options.recorder_capacity,
+          .logger = logger},
+      job->store->clone());
+  return GroupCore::make(
+      std::move(job),
+      "world",
+      all_ranks(environment.world_size));
+}
+
+} // namespace
+
+World init_distributed(const InitOptions& asked) {
+  InitOptions options = asked;
+  options.start_timeout = bounded(asked.start_timeout);
+  options.collective_timeout = bounded(asked.collective_timeout);
+  options.notes_grace = bounded(asked.notes_grace);
+  const Environment& environment = options.environment;
+  const BackendChoice backend = choose(asked.backend, environment.world_size);
+  // These statics are the one exception to "no globals": two libraries in one
+  // program that both start the job must meet in one world, and neither knows
+  // of the other. They hold nothing alive: the world ends with its last user.
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<GroupCore>> alive;
+  static std::map<std::string, std::uint64_t> starts;
+  const std::string place = fmt::format(
+      "{}:{} {}/{} attempt {}",
+      environment.master_address,
+      environment.master_port,
+      environment.rank,
+      environment.world_size,
+      environment.attempt);
+  const std::string key =
+      fmt::format("{} backend {}", place, static_cast<int>(backend));
+  const std::lock_guard lock(mutex);
+  std::erase_if(alive, [](const auto& entry) {
+    return entry.second.expired();
+  });
+  const auto found = alive.find(key);
+  std::shared_ptr<GroupCore> core =
+      found == alive.end() ? nullptr : found->second.lock();
+  if (!core) {
+    core = start(options, backend, starts[place]);
+    alive[key] = core;
+  }
+  std::shared_ptr<Job> job = core->job;
+  return {std::move(job), ProcessGroup(std::move(core))};
+}
+
+World::World(std::shared_ptr<Job> job, ProcessGroup group)
+    : job_(std::move(job)), group_(std::move(group)) {}
+
+const Environment& World::environment() const {
+  return job_->environment;
+}
+
+std::string World::device_name() const {
+  if (group_.backend() == "gloo") {
+    return "cpu";
+  }
+  const int gpus = visible_gpus();
+  const bool shared = group_.backend() == "gloo on gpu" && gpus > 0;
+  return distributed::device_name(shared ? local_rank() % gpus : local_rank());
+}
+
+std::vector<CollectiveRecord> World::records() const {
+  return job_->watchdog ? job_->watchdog->recorder().records()
+                        : std::vector<CollectiveRecord>{};
+}
+
+std::vector<Traffic> World::traffic() const {
+  return job_->watchdog ? job_->watchdog->recorder().traffic()
+                        : std::vector<Traffic>{};
+}
+
+std::string device_name(int local_rank) {
+  const int gpus = visible_gpus();
+  if (gpus == 0) {
+    return "cpu";
+  }
+  if (local_rank < 0 || local_rank >= gpus) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "local rank {} has no GPU: {} visible",
+             local_rank,
+             gpus),
+         .remedy = "start at most one rank per GPU, or widen "
+                   "CUDA_VISIBLE_DEVICES"});
+  }
+  return fmt::format("cuda:{}", local_rank);
+}
+
+} // namespace cairn::distributed

@@ -1,0 +1,173 @@
+#include "distributed/start/tcp_store.h"
+
+#include "distributed/backends/c10d_store.h"
+#include "distributed/backends/library_text.h"
+
+#include <c10/util/Logging.h>
+#include <cairn/base/error.h>
+#include <fmt/core.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <future>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+namespace cairn::distributed {
+namespace {
+
+/// The longest timeout for c10d, which counts milliseconds in an int in some
+/// places.
+constexpr std::chrono::milliseconds longest = std::chrono::hours(24 * 20);
+
+std::string text_of(const std::vector<std::uint8_t>& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+} // namespace
+
+C10dStore::C10dStore(c10::intrusive_ptr<c10d::Store> raw, std::string address)
+    : raw_(std::move(raw)), address_(std::move(address)) {}
+
+namespace {
+
+/// Runs `call` and turns its errors into a CommError that names the store.
+template <typename Call>
+auto reach(const Store& store, Call call) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    throw CommError(
+        {.what = "the store does not answer",
+         .where = store.address(),
+         .values = library_text(error)});
+  }
+}
+
+} // namespace
+
+void C10dStore::set(const std::string& key, const std::string& value) {
+  reach(*this, [&] { raw_->set(key, value); });
+}
+
+std::optional<std::string> C10dStore::get(const std::string& key) {
+  return reach(*this, [&]() -> std::optional<std::string> {
+    if (!raw_->check({key})) {
+      return std::nullopt;
+    }
+    return text_of(raw_->get(key));
+  });
+}
+
+std::string C10dStore::set_once(
+    const std::string& key,
+    const std::string& value) {
+  return reach(*this, [&] { return raw_->compareSet(key, "", value); });
+}
+
+void C10dStore::erase(const std::string& key) {
+  reach(*this, [&] { raw_->deleteKey(key); });
+}
+
+bool C10dStore::wait(
+    const std::vector<std::string>& keys,
+    std::chrono::milliseconds timeout) {
+  timeout = std::min(timeout, longest);
+  return reach(*this, [&] {
+    try {
+      raw_->wait(keys, timeout);
+      return true;
+    } catch (const c10::DistStoreError&) {
+      return false;
+    }
+  });
+}
+
+std::unique_ptr<Store> C10dStore::clone() {
+  return reach(*this, [&] {
+    return std::make_unique<C10dStore>(raw_->clone(), address_);
+  });
+}
+
+namespace {
+
+/// Silences c10d's warnings about a lost peer: they come with stack traces and
+/// would bury the one line that names the rank. Whoever sets
+/// TORCH_CPP_LOG_LEVEL gets them.
+void quiet_library() {
+  if (!std::getenv("TORCH_CPP_LOG_LEVEL")) {
+    FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 2);
+  }
+}
+
+/// Connects in a thread of its own, because c10d waits without limit for the
+/// first answer of whoever listens there, which may be another program.
+c10::intrusive_ptr<c10d::TCPStore> connect(
+    const TcpStoreOptions& ours,
+    const c10d::TCPStoreOptions& options) {
+  using Store = c10::intrusive_ptr<c10d::TCPStore>;
+  const auto started = std::chrono::steady_clock::now();
+  std::packaged_task<Store()> task([host = ours.host, options] {
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  });
+  std::future<Store> store = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (ours.on_wait && ours.patience < options.timeout &&
+      store.wait_for(ours.patience) == std::future_status::timeout) {
+    ours.on_wait();
+  }
+  // Where c10d's own limit applies, it ends before ours.
+  const auto end = started + options.timeout + std::chrono::milliseconds(500);
+  if (store.wait_until(end) == std::future_status::timeout) {
+    throw std::runtime_error("whoever listens there does not answer");
+  }
+  return store.get();
+}
+
+} // namespace
+
+std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options) {
+  quiet_library();
+  c10d::TCPStoreOptions theirs;
+  theirs.port = options.port;
+  theirs.isServer = options.is_server;
+  theirs.waitWorkers = false;
+  theirs.timeout = std::min(options.timeout, longest);
+  theirs.masterListenFd = options.listen_fd;
+  try {
+    auto store = connect(options, theirs);
+    const std::string address =
+        fmt::format("{}:{}", options.host, store->getPort());
+    return std::make_unique<C10dStore>(
+        c10::make_intrusive<c10d::PrefixStore>(
+            options.prefix,
+            std::move(store)),
+        address);
+  } catch (const std::exception& error) {
+    const std::string where =
+        fmt::format("store at {}:{}", options.host, options.port);
+    if (options.is_server) {
+      throw CommError(
+          {.what = "rank 0 cannot listen there",
+           .where = where,
+           .values = library_text(error),
+           .remedy = "another job may hold the port: choose one with "
+                     "MASTER_PORT (--master_port)"});
+    }
+    throw CommError(
+        {.what = fmt::format(
+             "rank 0 was not there within {:.1f} s",
+             std::chrono::duration<double>(options.timeout).count()),
+         .where = where,
+         .values = library_text(error),
+         .remedy = "check that rank 0 was started, that MASTER_ADDR and "
+                   "MASTER_PORT name its machine, and that no firewall is in "
+                   "between"});
+  }
+}
+
+} // namespace cairn::distributed

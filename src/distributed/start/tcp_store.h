@@ -1,0 +1,31 @@
+#pragma once
+
+#include "distributed/start/store.h"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace cairn::distributed {
+
+struct TcpStoreOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 29500; ///< 0 on the server: any free port
+  bool is_server = false;
+  /// A socket that already listens on `port`; the server takes it over.
+  std::optional<int> listen_fd;
+  std::chrono::milliseconds timeout{};
+  /// Time without an answer after which `on_wait` is called, once.
+  std::chrono::milliseconds patience = std::chrono::seconds(10);
+  std::function<void()> on_wait{};
+  std::string prefix; ///< put before all keys
+};
+
+/// Starts or joins the table at host:port. Throws CommError when nobody answers
+/// there in time, or when the port is taken.
+std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options);
+
+} // namespace cairn::distributed

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "distributed/watch/notes.h"
+
+#include <map>
+#include <string>
+
+namespace cairn::distributed {
+
+/// One line that names the rank to look at: a rank that is gone, that runs
+/// another operation, or that has not come yet, and where it is instead.
+/// `notes` holds what each of the `world_size` ranks had to say; a rank without
+/// notes did not answer.
+std::string diagnose(
+    const Alarm& alarm,
+    const std::map<int, Notes>& notes,
+    int world_size);
+
+} // namespace cairn::distributed

@@ -1,0 +1,121 @@
+#pragma once
+
+#include "distributed/backends/library_thread.h"
+#include "distributed/backends/operation.h"
+#include "distributed/start/store.h"
+#include "distributed/watch/notes.h"
+
+#include <cairn/base/log.h>
+#include <cairn/distributed/flight_recorder.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace cairn::distributed {
+
+/// True when a rank's program has ended in good order.
+bool has_left(Store& store, int rank);
+
+/// Asks a rank how far it is. Its watchdog answers, whatever else the rank
+/// does.
+void ask_for_notes(Store& store, int rank);
+/// The last answer of a rank, if there was one.
+std::optional<Notes> answered_notes(Store& store, int rank);
+
+/// Watches every collective of this rank. When one fails or does not finish in
+/// time, the ranks compare notes through the store: each tells its last calls,
+/// one of them works out who is to blame, and all print that line and fail with
+/// it.
+///
+/// It has two threads, both asleep until there is something to do. One waits
+/// for the next deadline. The other waits for a call from another rank, so that
+/// a rank which is busy elsewhere still answers.
+class Watchdog : public std::enable_shared_from_this<Watchdog> {
+ public:
+  struct Options {
+    int rank = 0;
+    int world_size = 1;
+    bool hosts_store = false;          ///< the store dies with this process
+    std::string store_host = "rank 0"; ///< the process that the store lives in
+    std::chrono::milliseconds timeout = std::chrono::minutes(10);
+    /// Time that the others have for their notes before they count as gone.
+    std::chrono::milliseconds grace = std::chrono::seconds(3);
+    std::size_t recorder_capacity = 256;
+    Logger logger;
+  };
+
+  static std::shared_ptr<Watchdog> start(
+      Options options,
+      std::unique_ptr<Store> store);
+  /// Tells the others that this rank has left in good order.
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  FlightRecorder& recorder() { return recorder_; }
+
+  /// Records the call and watches it until it ends, with the job's timeout
+  /// unless `timeout` is given. Throws the job's error if the job has failed
+  /// before.
+  std::shared_ptr<Operation> begin(
+      CollectiveRecord record,
+      std::shared_ptr<const std::vector<int>> members,
+      std::optional<std::chrono::milliseconds> timeout = {});
+
+  bool failed() const;
+  void throw_if_failed() const;
+
+ private:
+  using Clock = CollectiveRecord::Clock;
+
+  Watchdog(Options options, std::unique_ptr<Store> store);
+
+  void watch();  // the first thread
+  void listen(); // the second thread
+  void ended(Operation& operation, const std::string& error);
+  void library_thread_died(const std::string& text);
+  void blame(const Operation& operation, const std::string& text);
+  void let_others_finish();
+  void let_others_see_verdict();
+  Clock::time_point next_deadline() const;
+  std::optional<Alarm> due() const;
+  void investigate(std::optional<Alarm> alarm);
+  std::string verdict(std::optional<Alarm> alarm);
+  std::string compare_notes(const Alarm& alarm);
+  Notes notes(bool left) const;
+  void publish_notes(bool left);
+  void fail_all(const std::string& verdict);
+  std::shared_ptr<const CommError> error_for(const CollectiveRecord&) const;
+  std::vector<std::string> keys(const char* prefix) const;
+
+  const Options options_;
+  const std::unique_ptr<Store> store_;     ///< used by the first thread
+  const std::unique_ptr<Store> listening_; ///< used by the second
+  FlightRecorder recorder_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  bool called_ = false;         ///< another rank raised the alarm
+  std::optional<Alarm> broken_; ///< a library reported an error
+  std::string failure_;         ///< why the job is over; empty while it runs
+  std::string library_error_;
+  /// Error of a library's thread that died when no call was there to blame.
+  std::string dead_thread_;
+  Clock::time_point wake_at_ = Clock::time_point::max();
+  std::map<std::uint64_t, std::shared_ptr<Operation>> running_;
+
+  std::shared_ptr<LibraryThreadListener> dying_;
+  std::thread watching_;
+  std::thread hearing_;
+};
+
+} // namespace cairn::distributed

@@ -1,0 +1,279 @@
+#include "engine/build/build_training.h"
+
+#include "engine/build/layout_plan.h"
+#include "engine/build/prepare_model.h"
+#include "engine/memory/memory_use.h"
+#include "engine/step/gradient_factors.h"
+#include "zero/optimizer/client_optimizer.h"
+#include "zero/optimizer/rule_optimizer.h"
+#include "zero/tiers/nvme_tier.h"
+
+#include <cairn/base/error.h>
+#include <cairn/nn/experts.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace cairn::engine {
+
+namespace {
+
+/// The client's own groups; their values stay in its optimizer.
+std::vector<ParameterGroup> groups_of_client(
+    torch::optim::Optimizer& optimizer) {
+  std::vector<ParameterGroup> groups;
+  for (auto& theirs : optimizer.param_groups()) {
+    groups.push_back({.parameters = theirs.params()});
+  }
+  return groups;
+}
+
+bool has_experts(const torch::nn::Module& model) {
+  return std::ranges::any_of(model.modules(), [](const auto& module) {
+    return dynamic_cast<const nn::Experts*>(module.get()) != nullptr;
+  });
+}
+
+/// True for host memory that the device copies gradients and weights to and
+/// from.
+bool pins_optimizer(const Job& job) {
+  const auto& offload = job.deepspeed().zero.offload_optimizer;
+  return !job.device.is_cpu() && offload && offload->pin_memory;
+}
+
+std::unique_ptr<zero::Layout> make_layout(
+    const Job& job,
+    std::vector<zero::ParameterSpec> parameters) {
+  const config::ZeroConfig& zero = job.deepspeed().zero;
+  const std::int64_t elements = std::accumulate(
+      parameters.begin(),
+      parameters.end(),
+      std::int64_t{0},
+      [](std::int64_t sum, const zero::ParameterSpec& spec) {
+        return sum + spec.elements();
+      });
+  zero::LayoutOptions options{
+      .world = job.groups.shards.size(),
+      .expert_world = job.groups.experts.size(),
+      .bucket_elements =
+          zero::bucket_capacity(elements, zero.reduce_bucket_size)};
+  if (job.policy.partition_parameters) {
+    options.persistent_below = zero.param_persistence_threshold;
+    options.persistent_total = zero.model_persistence_threshold;
+  }
+  return std::make_unique<zero::Layout>(std::move(parameters), options);
+}
+
+/// A disk tier for `options.needed_bytes` of all ranks together.
+std::unique_ptr<zero::ShardTier> make_disk(
+    const Job& job,
+    std::string_view key,
+    const std::optional<std::string>& folder,
+    zero::NvmeTierOptions options) {
+  if (!folder) {
+    throw ConfigError(
+        {.what = "offloading to NVMe needs a folder",
+         .where = fmt::format("zero_optimization.{}.nvme_path", key)});
+  }
+  options.folder = *folder;
+  options.aio = job.deepspeed().aio;
+  options.pin = options.pin && job.device.is_cuda();
+  return zero::make_nvme_tier(
+      options,
+      job.speaks() ? job.logger : Logger({.least = LogLevel::error}));
+}
+
+std::unique_ptr<zero::FlatParameters> make_flat_parameters(
+    const Job& job,
+    const TrainedModel& trained) {
+  zero::FlatParameters::Options options{
+      .partition = job.policy.partition_parameters,
+      .rest_on_cpu = job.policy.parameter_tier != zero::Tier::device,
+      .wire = job.policy.weight_wire,
+      .frozen_wire = job.policy.frozen_wire};
+  if (job.deepspeed().zero.offload_param) {
+    const config::OffloadParamConfig& offload =
+        *job.deepspeed().zero.offload_param;
+    options.pin = offload.pin_memory;
+    if (job.policy.parameter_tier == zero::Tier::nvme) {
+      // One is written or copied from, one more is asked for than read ahead.
+      const int buffers = std::max(3, static_cast<int>(offload.buffer_count));
+      options.most_in_memory = offload.max_in_cpu;
+      options.reads_ahead = buffers - 2;
+      options.disk = make_disk(
+          job,
+          "offload_param",
+          offload.nvme_path,
+          {.buffers = buffers,
+           .needed_bytes = trained.layout->padded_elements() *
+               static_cast<std::int64_t>(
+                               c10::elementSize(job.precision.compute)),
+           .pin = offload.pin_memory});
+    }
+  }
+  return std::make_unique<zero::FlatParameters>(
+      *trained.layout,
+      trained.parameters.tensors,
+      job.groups,
+      std::move(options));
+}
+
+std::unique_ptr<zero::GradientReducer> make_reducer(
+    const Job& job,
+    const TrainedModel& trained) {
+  const bool overlap_given =
+      job.config.given.contains("zero_optimization.overlap_comm");
+  return std::make_unique<zero::GradientReducer>(
+      *trained.layout,
+      trained.parameters.tensors,
+      job.groups,
+      zero::GradientReducer::Options{
+          .shards = job.policy.partition_optimizer,
+          .transient = job.policy.partition_gradients,
+          .accumulate = job.precision.accumulate,
+          .communicate = job.precision.communicate,
+          .before = gradient_factors(job).before,
+          .overlap = !overlap_given ||
+              job.deepspeed().zero.overlap_comm.value_or(true),
+          .rest_on_cpu = job.policy.optimizer_tier != zero::Tier::device &&
+              !job.device.is_cpu(),
+          .pin = pins_optimizer(job),
+          .wire = job.policy.gradient_wire});
+}
+
+std::unique_ptr<zero::ShardTier> make_optimizer_tier(
+    const Job& job,
+    const TrainedModel& trained) {
+  if (job.policy.optimizer_tier != zero::Tier::nvme) {
+    return zero::make_memory_tier();
+  }
+  const config::OffloadOptimizerConfig& offload =
+      *job.deepspeed().zero.offload_optimizer;
+  const std::int64_t copies =
+      1 + trained.optimizer_states; // fp32 weights and states
+  return make_disk(
+      job,
+      "offload_optimizer",
+      offload.nvme_path,
+      {.buffers = static_cast<int>(offload.buffer_count),
+       .needed_bytes = copies * trained.layout->padded_elements() *
+           std::int64_t{sizeof(float)},
+       .pin = offload.pin_memory});
+}
+
+std::unique_ptr<zero::ShardedOptimizer> make_rule_optimizer(
+    const Job& job,
+    const TrainedModel& trained,
+    std::unique_ptr<optim::Rule> rule,
+    std::vector<optim::GroupValues> groups) {
+  if (rule->scope() != optim::Scope::elementwise &&
+      has_experts(trained.model.module())) {
+    throw ConfigError(
+        {.what = "experts are stacked, and this optimizer looks at whole "
+                 "parameters",
+         .where = "optimizer.type",
+         .values = std::string(rule->name()),
+         .remedy = "choose one that looks at elements, such as AdamW"});
+  }
+  return std::make_unique<zero::RuleOptimizer>(
+      *trained.layout,
+      *trained.flat,
+      std::move(rule),
+      job.groups,
+      zero::RuleOptimizer::Options{
+          .partition = job.policy.partition_optimizer,
+          .on_cpu = job.policy.optimizer_tier != zero::Tier::device,
+          .pin = pins_optimizer(job),
+          .groups = std::move(groups)},
+      make_optimizer_tier(job, trained));
+}
+
+std::unique_ptr<zero::ShardedOptimizer> make_client_optimizer(
+    const Job& job,
+    const TrainedModel& trained,
+    std::shared_ptr<torch::optim::Optimizer> optimizer) {
+  const char* refused = job.policy.partition_parameters ? "stage 3"
+      : job.policy.optimizer_tier != zero::Tier::device ? "offload_optimizer"
+                                                        : nullptr;
+  if (refused != nullptr) {
+    throw ConfigError(
+        {.what = "an optimizer of torch::optim works with ZeRO stages 0 to 2 "
+                 "on the device",
+         .where = "zero_optimization",
+         .values = refused,
+         .remedy = "name one in the configuration's \"optimizer\" instead"});
+  }
+  return std::make_unique<zero::ClientOptimizer>(
+      *trained.layout,
+      *trained.flat,
+      std::move(optimizer),
+      job.groups,
+      job.policy.partition_optimizer);
+}
+
+void build(const Job& job, TrainingRequest& request, TrainedModel& trained) {
+  const config::DeepSpeedConfig& config = job.deepspeed();
+  prepare_model(job, trained);
+  std::unique_ptr<optim::Rule> rule;
+  optim::GroupValues defaults;
+  if (request.client_optimizer) {
+    request.groups = groups_of_client(*request.client_optimizer);
+  } else {
+    rule = optim::make_rule(config.optimizer);
+    defaults = optim::default_values(config.optimizer);
+    trained.optimizer_states = static_cast<int>(rule->state_names().size());
+  }
+  LayoutPlan plan = plan_layout(
+      trained.parameters,
+      trained.shares.parameters,
+      request.groups,
+      defaults,
+      rule.get());
+  trained.layout = make_layout(job, std::move(plan.parameters));
+  trained.flat = make_flat_parameters(job, trained);
+  trained.reducer = make_reducer(job, trained);
+  trained.optimizer = rule ? make_rule_optimizer(
+                                 job,
+                                 trained,
+                                 std::move(rule),
+                                 std::move(plan.groups))
+                           : make_client_optimizer(
+                                 job,
+                                 trained,
+                                 std::move(request.client_optimizer));
+  if (trained.flat->any_partitioned()) {
+    trained.gatherer = std::make_unique<zero::ParameterGatherer>(
+        *trained.layout,
+        *trained.flat,
+        zero::ParameterGatherer::Options{
+            .prefetch = config.zero.prefetch_bucket_size,
+            .max_live = config.zero.max_live_parameters,
+            .max_reuse_distance = config.zero.max_reuse_distance});
+  }
+}
+
+} // namespace
+
+TrainedModel build_training(const Job& job, TrainingRequest request) {
+  if (!request.model) {
+    throw UsageError(
+        {.what = "initialize() needs a model",
+         .remedy = "pass .model = a torch::nn::Module with a forward()"});
+  }
+  TrainedModel trained{
+      .model = std::move(request.model),
+      .clients_optimizer = request.client_optimizer != nullptr};
+  try {
+    build(job, request, trained);
+  } catch (...) {
+    fail("initialize", job, trained);
+  }
+  return trained;
+}
+
+} // namespace cairn::engine

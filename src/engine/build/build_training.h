@@ -1,0 +1,26 @@
+#pragma once
+
+#include "engine/build/job.h"
+#include "engine/build/trained_model.h"
+
+#include <cairn/engine/parameter_group.h>
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <vector>
+
+namespace cairn::engine {
+
+/// What a program wants to train.
+struct TrainingRequest {
+  Model model;
+  std::vector<ParameterGroup> groups; ///< empty: all parameters, one group
+  /// Null: the optimizer that the configuration names.
+  std::shared_ptr<torch::optim::Optimizer> client_optimizer;
+};
+
+/// Makes all that trains a model, but for its pipeline. All ranks call it.
+/// Explains what to do where memory does not suffice.
+TrainedModel build_training(const Job& job, TrainingRequest request);
+
+} // namespace cairn::engine

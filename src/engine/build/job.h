@@ -1,0 +1,46 @@
+#pragma once
+
+#include "engine/build/precision.h"
+#include "zero/groups/rank_groups.h"
+
+#include <cairn/base/log.h>
+#include <cairn/config/config.h>
+#include <cairn/distributed/init_distributed.h>
+#include <cairn/distributed/process_mesh.h>
+#include <cairn/zero/policy.h>
+
+#include <c10/core/Device.h>
+
+#include <optional>
+
+namespace cairn::engine {
+
+/// The job that an engine trains in: its configuration, its ranks, the device,
+/// and what follows from them. Every part of an engine reads it.
+struct Job {
+  /// All ranks make it together. Without a mesh every rank of the world has all
+  /// of the model.
+  Job(config::Config configuration,
+      distributed::World joined,
+      std::optional<distributed::ProcessMesh> shape,
+      const Logger& log);
+
+  const config::DeepSpeedConfig& deepspeed() const { return config.deepspeed; }
+  const config::BatchConfig& batch() const { return *config.deepspeed.batch; }
+  /// True on the one rank that logs for all.
+  bool speaks() const { return world.rank() == 0; }
+  /// This rank, among those that hold one copy of the model.
+  int model_rank() const { return mesh ? mesh->model_parallel().rank() : 0; }
+
+  config::Config config;
+  distributed::World world;
+  std::optional<distributed::ProcessMesh> mesh;
+  distributed::ProcessGroup group; ///< ranks that train the same parameters
+  Logger logger;
+  at::Device device;
+  Precision precision;
+  zero::Policy policy;
+  zero::RankGroups groups; ///< who of `group` shares what
+};
+
+} // namespace cairn::engine

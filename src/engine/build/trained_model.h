@@ -1,0 +1,53 @@
+#pragma once
+
+#include "engine/build/model_parameters.h"
+#include "engine/build/parameter_share.h"
+#include "zero/gather/flat_parameters.h"
+#include "zero/gather/parameter_gatherer.h"
+#include "zero/optimizer/sharded_optimizer.h"
+#include "zero/reduce/gradient_reducer.h"
+
+#include <cairn/engine/model.h>
+#include <cairn/pipeline/executor.h>
+#include <cairn/zero/layout.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cairn::engine {
+
+/// The model and everything that trains it, on this rank. Parts are made in the
+/// order of the members; while an engine is made, the last ones are missing.
+struct TrainedModel {
+  /// Number of buckets that are trained: the first ones.
+  int trainable_buckets() const;
+  /// Learning rates of the parameter groups.
+  std::vector<double> learning_rates() const;
+  /// Bytes of parameters that are whole for an operator only.
+  std::int64_t gathered_bytes() const;
+  /// True when some of what is saved has to be read from a disk first.
+  bool rests_on_disk() const;
+  /// A copy of a parameter, whole. All ranks call it.
+  at::Tensor full_parameter(const std::string& name) const;
+  /// Brings what every rank has read from a checkpoint to the others.
+  void publish_restored();
+
+  Model model;
+  ModelParameters parameters{}; ///< in the layout's order
+  ModelShares shares{};
+  std::unique_ptr<zero::Layout> layout{};
+  std::unique_ptr<zero::FlatParameters> flat{};
+  std::unique_ptr<zero::GradientReducer> reducer{};
+  std::unique_ptr<zero::ShardedOptimizer> optimizer{};
+  /// Null where no parameter rests as shards.
+  std::unique_ptr<zero::ParameterGatherer> gatherer{};
+  /// Null where the model is on one stage.
+  std::unique_ptr<pipeline::Executor> pipeline{};
+  /// States per element; a guess for a client's optimizer.
+  int optimizer_states = 2;
+  bool clients_optimizer = false;
+};
+
+} // namespace cairn::engine

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "engine/save/model_states.h"
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn::engine {
+
+/// Whether an allocator gave up: libtorch's on a GPU or the CPU, or the
+/// standard library's.
+bool is_out_of_memory(const std::exception& error);
+
+/// A run that needs more memory than there is.
+struct Shortage {
+  ModelStatesPlan plan;
+  std::int64_t micro_batch = 1;
+  std::int64_t accumulation = 1;
+  std::int64_t activations = 0; ///< bytes, measured; 0: not known yet
+  bool checkpoints_activations = false;
+  bool clients_optimizer = false; ///< of torch::optim
+  bool before_training = false;   ///< no activations are to blame
+};
+
+/// Something to change, and about how many bytes less the rank needs on its
+/// device then (none: not known).
+struct Remedy {
+  std::string what;
+  std::optional<std::int64_t> saves;
+};
+
+/// What is not in use yet, the cheapest in training time first.
+std::vector<Remedy> remedies(const Shortage& shortage);
+
+/// A list for people, each on a line of its own.
+std::string describe(const std::vector<Remedy>& remedies);
+
+} // namespace cairn::engine

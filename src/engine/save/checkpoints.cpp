@@ -1,0 +1,320 @@
+#include "engine/save/checkpoints.h"
+
+#include "checkpoint/native/damaged_checkpoint.h"
+#include "checkpoint/native/native_source.h"
+#include "checkpoint/native/slice_file.h"
+#include "engine/save/client_state_json.h"
+
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/grad_mode.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+namespace cairn::engine {
+
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+/// Ranks may read at very different speeds.
+constexpr std::chrono::hours longest_read{24};
+constexpr std::chrono::seconds longest_load_arrival{30};
+
+constexpr char damaged = 'd';
+constexpr char unfit = 'u';
+
+struct SliceList final : checkpoints::Sink {
+  void put(const checkpoints::TensorSlice& slice) override {
+    slices.push_back(slice);
+  }
+  std::vector<checkpoints::TensorSlice> slices;
+};
+
+void put_each(
+    const std::vector<checkpoints::TensorSlice>& slices,
+    checkpoints::Sink& sink) {
+  for (const checkpoints::TensorSlice& slice : slices) {
+    sink.put(slice);
+  }
+}
+
+std::int64_t now_in_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Checkpoints to try, in this order; found by rank 0.
+std::string candidates(
+    const fs::path& folder,
+    const std::optional<std::string>& tag) {
+  if (!tag) {
+    return json(checkpoints::load_order(folder)).dump();
+  }
+  checkpoints::check_tag(*tag);
+  if (!fs::exists(folder / *tag / checkpoints::manifest_name)) {
+    const auto others = checkpoints::load_order(folder);
+    throw CheckpointError(
+        {.what = "there is no complete checkpoint",
+         .where = (folder / *tag).string(),
+         .remedy = others.empty()
+             ? "there are no others either"
+             : fmt::format("there is {}", fmt::join(others, ", "))});
+  }
+  return json{*tag}.dump();
+}
+
+/// The worst of what the ranks say.
+std::string worst(const std::vector<std::string>& outcomes) {
+  std::string result;
+  for (const std::string& outcome : outcomes) {
+    if (!outcome.empty() && (result.empty() || outcome.front() == unfit)) {
+      result = outcome;
+    }
+  }
+  return result;
+}
+
+} // namespace
+
+Checkpoints::Checkpoints(
+    const Job& job,
+    TrainedModel& trained,
+    const Progress& progress,
+    TrainingState& state,
+    std::optional<model::ModelDescription> description)
+    : job_(job),
+      trained_(trained),
+      progress_(progress),
+      state_(state),
+      description_(std::move(description)) {}
+
+CheckpointWriter& Checkpoints::writer() {
+  if (!writer_) {
+    const config::CheckpointConfig& config = job_.deepspeed().checkpoint;
+    writer_ = std::make_unique<CheckpointWriter>(
+        job_.world.group(),
+        std::vector{job_.world.group(), job_.group},
+        job_.logger,
+        checkpoints::Retention{
+            .keep_last = config.keep_last,
+            .keep_every = config.keep_every});
+  }
+  return *writer_;
+}
+
+/// Warns of what a checkpoint that is about to be saved will lack.
+void Checkpoints::warn_of_gaps(
+    const fs::path& place,
+    const SaveOptions& options) const {
+  if (progress_.since_update != 0) {
+    job_.logger.warning(
+        "{}: saved between two micro batches of a step; their gradients are "
+        "not saved",
+        place.string());
+  }
+  if (const std::string why = trained_.optimizer->not_visited();
+      !why.empty() && options.optimizer) {
+    job_.logger.warning(
+        "{}: not all states of the optimizer are saved, {}; whoever goes on "
+        "from here starts them anew",
+        place.string(),
+        why);
+  }
+}
+
+checkpoints::Manifest Checkpoints::manifest(
+    const std::string& tag,
+    const SaveOptions& options) const {
+  checkpoints::Manifest manifest;
+  manifest.tag = tag;
+  manifest.step = progress_.global_steps;
+  manifest.saved_at = now_in_nanoseconds();
+  manifest.ties = trained_.shares.ties;
+  manifest.state = state_.numbers(options);
+  if (description_) {
+    manifest.state["model"] = json::parse(model::to_json(*description_));
+  }
+  if (loader_) {
+    const TrainingLoader::Position position = loader_->position();
+    manifest.state["loader"] = {
+        {"epoch", position.epoch},
+        {"consumed_samples", position.consumed_samples}};
+  }
+  manifest.config = json::parse(job_.config.json());
+  return manifest;
+}
+
+void Checkpoints::save(
+    const fs::path& folder,
+    const std::optional<std::string>& tag,
+    const ClientState& client,
+    const SaveOptions& options) {
+  using Content = TrainingState::Content;
+  const auto called = std::chrono::steady_clock::now();
+  const torch::autograd::AutoGradMode no_grad(false);
+  const std::string name =
+      tag.value_or(fmt::format("global_step{}", progress_.global_steps));
+  CheckpointWriter::Save save{
+      .place = writer().begin(folder, name),
+      .manifest = {},
+      .write_file = {},
+      .called = called};
+  SliceList client_tensors;
+  if (job_.speaks()) {
+    warn_of_gaps(folder / name, options);
+    save.manifest = manifest(name, options);
+    save.manifest.state["client"] = to_json(client, client_tensors);
+  }
+  const auto put_all = [&](checkpoints::Sink& sink, Content content) {
+    state_.put(sink, options, content);
+    put_each(client_tensors.slices, sink);
+  };
+  checkpoints::SlicePlan plan;
+  put_all(plan, Content::description);
+
+  const bool waits =
+      options.wait.value_or(!job_.deepspeed().checkpoint.async) ||
+      trained_.rests_on_disk();
+  if (waits) {
+    save.write_file = [&](const fs::path& path) {
+      checkpoints::SliceFile file(path, plan.slices());
+      put_all(file, Content::values);
+      return file.finish();
+    };
+    writer().write(std::move(save));
+  } else {
+    snapshot_.clear(plan, job_.device.is_cuda());
+    put_all(snapshot_, Content::values);
+    save.write_file = [this, plan = std::move(plan)](const fs::path& path) {
+      checkpoints::SliceFile file(path, plan.slices());
+      put_each(snapshot_.slices(), file);
+      return file.finish();
+    };
+    writer().write_behind(std::move(save));
+  }
+  last_ = {folder, name};
+}
+
+void Checkpoints::finish() {
+  if (!writer_) {
+    return;
+  }
+  if (const auto problem = writer_->finish()) {
+    throw CheckpointError({.what = *problem});
+  }
+}
+
+Checkpoints::Loaded Checkpoints::load(
+    const fs::path& folder,
+    const std::optional<std::string>& tag,
+    const LoadOptions& options) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  if (const auto problem = writer().finish(); problem && job_.speaks()) {
+    job_.logger.warning("the last checkpoint was not saved: {}", *problem);
+  }
+  const std::string found = writer().agree(
+      "load_checkpoint",
+      "",
+      [&](const std::vector<std::string>&) {
+        try {
+          return candidates(folder, tag);
+        } catch (const Error& error) {
+          return unfit + std::string(error.what());
+        }
+      },
+      longest_load_arrival);
+  if (found.front() == unfit) {
+    throw CheckpointError({.what = found.substr(1)});
+  }
+  const auto tags = json::parse(found).get<std::vector<std::string>>();
+  if (tags.empty()) {
+    if (job_.speaks()) {
+      job_.logger.info(
+          "no checkpoint in {}: starting from scratch",
+          folder.string());
+    }
+    return {};
+  }
+  std::string problem;
+  for (const std::string& name : tags) {
+    const fs::path place = folder / name;
+    ClientState client;
+    problem = writer().agree(
+        "the end of load_checkpoint",
+        why_not_loaded(place, options, client),
+        worst,
+        longest_read);
+    if (problem.empty()) {
+      trained_.publish_restored();
+      last_ = {folder, name};
+      return {place, std::move(client)};
+    }
+    if (problem.front() == unfit || tag) {
+      break;
+    }
+    if (job_.speaks()) {
+      job_.logger.warning(
+          "{} cannot be loaded, trying the next older one: {}",
+          place.string(),
+          problem.substr(1));
+    }
+  }
+  throw CheckpointError({.what = problem.substr(1)});
+}
+
+std::optional<fs::path> Checkpoints::roll_back() {
+  if (!last_) {
+    return std::nullopt;
+  }
+  const Place from = *last_;
+  return load(from.folder, from.tag, {.data = false}).first;
+}
+
+/// Empty if it is loaded; else how bad it is, and what.
+std::string Checkpoints::why_not_loaded(
+    const fs::path& place,
+    const LoadOptions& options,
+    ClientState& client) {
+  try {
+    client = restore(place, options);
+    return {};
+  } catch (const checkpoints::DamagedCheckpoint& error) {
+    return damaged + std::string(error.what());
+  } catch (const json::exception& error) {
+    return fmt::format("{}{}: {}", damaged, place.string(), error.what());
+  } catch (const Error& error) {
+    return unfit + std::string(error.what());
+  }
+}
+
+ClientState Checkpoints::restore(
+    const fs::path& place,
+    const LoadOptions& options) {
+  const checkpoints::NativeSource source(
+      place,
+      {.readers = job_.world.environment().local_world_size});
+  const json& saved = source.manifest().state;
+  if (options.optimizer && !saved.contains("optimizer")) {
+    throw CheckpointError(
+        {.what = "saved without the optimizer's states",
+         .where = place.string(),
+         .remedy = "load with LoadOptions{.optimizer = false}"});
+  }
+  state_.restore(source, saved, options);
+  if (options.data && loader_ && saved.contains("loader")) {
+    const json& loader = saved.at("loader");
+    loader_->resume(
+        {.epoch = loader.at("epoch"),
+         .consumed_samples = loader.at("consumed_samples")});
+  }
+  return client_state_from(saved.at("client"), source);
+}
+
+} // namespace cairn::engine

@@ -1,0 +1,53 @@
+#include "engine/save/model_states.h"
+
+namespace cairn::engine {
+
+namespace {
+
+std::int64_t size_of(at::ScalarType type) {
+  return static_cast<std::int64_t>(c10::elementSize(type));
+}
+
+/// Whether that is another memory than the one that computes.
+bool away(zero::Tier tier, bool on_gpu) {
+  return tier == zero::Tier::nvme || (tier == zero::Tier::cpu && on_gpu);
+}
+
+} // namespace
+
+ModelStates model_states_of(const ModelStatesPlan& plan) {
+  const zero::Policy& policy = plan.policy;
+  const int ranks = policy.shard_ranks > 0 ? policy.shard_ranks : plan.ranks;
+  const auto share = [&](bool partitioned) {
+    return partitioned ? (plan.elements - plan.expert_elements) / ranks +
+            plan.expert_elements / plan.expert_ranks
+                       : plan.elements;
+  };
+  ModelStates states;
+  if (!away(policy.parameter_tier, plan.on_gpu)) {
+    states.parameters =
+        share(policy.partition_parameters) * size_of(plan.precision.compute);
+  }
+  if (policy.second_copy_ranks > 0) {
+    states.parameters += zero::wire_bytes(
+        policy.weight_wire,
+        plan.elements / policy.second_copy_ranks,
+        size_of(plan.precision.compute));
+  }
+  // They leave the GPU with the optimizer, but at stage 1 whole ones stay.
+  const bool gradients_leave = plan.on_gpu && policy.partition_gradients &&
+      policy.optimizer_tier != zero::Tier::device;
+  if (!gradients_leave) {
+    states.gradients =
+        share(policy.partition_gradients) * size_of(plan.precision.accumulate);
+  }
+  if (!away(policy.optimizer_tier, plan.on_gpu)) {
+    // fp32 parameters are the optimizer's weights too.
+    const bool own_weights = plan.precision.compute != at::kFloat;
+    states.optimizer = share(policy.partition_optimizer) * size_of(at::kFloat) *
+        (plan.optimizer_states + (own_weights ? 1 : 0));
+  }
+  return states;
+}
+
+} // namespace cairn::engine

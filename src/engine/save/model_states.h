@@ -1,0 +1,35 @@
+#pragma once
+
+#include "engine/build/precision.h"
+
+#include <cairn/zero/policy.h>
+
+#include <cstdint>
+
+namespace cairn::engine {
+
+/// All that decides what parameters, gradients and optimizer take.
+struct ModelStatesPlan {
+  std::int64_t elements = 0;        ///< of this rank, before they are cut
+  std::int64_t expert_elements = 0; ///< of these: in experts that it has a part
+                                    ///< of
+  int ranks = 1;
+  int expert_ranks = 1; ///< that have the same experts
+  bool on_gpu = false;
+  int optimizer_states = 0; ///< fp32 numbers per parameter, weights not counted
+  Precision precision;
+  zero::Policy policy;
+};
+
+/// Bytes of one rank on the device that computes.
+struct ModelStates {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t sum() const { return parameters + gradients + optimizer; }
+};
+
+/// By the formulas of the ZeRO paper.
+ModelStates model_states_of(const ModelStatesPlan& plan);
+
+} // namespace cairn::engine

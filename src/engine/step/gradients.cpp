@@ -1,0 +1,203 @@
+#include "engine/step/gradients.h"
+
+#include "engine/save/checkpoint_names.h"
+#include "engine/save/kind_sink.h"
+#include "engine/step/gradient_factors.h"
+#include "kernels/cpu/cpu.h"
+#include "zero/optimizer/bucket_shard.h"
+#include "zero/reduce/sum_of_squares.h"
+#include "zero/reduce/sum_over.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <cairn/distributed/agreement.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace cairn::engine {
+
+namespace {
+
+constexpr std::string_view gradient_kind = "gradient";
+
+class ZeroCounter final : public checkpoints::Sink {
+ public:
+  void put(const checkpoints::TensorSlice& slice) override {
+    zeros += slice.values.numel() -
+        at::count_nonzero(slice.values).item<std::int64_t>();
+  }
+  std::int64_t zeros = 0;
+};
+
+/// Looked at where it is: gradients of billions are not carried to the CPU.
+bool is_finite(const at::Tensor& part) {
+  if (!part.is_cpu()) {
+    return at::isfinite(part).all().item<bool>();
+  }
+  return kernels::cpu::first_non_finite(
+             part.const_data_ptr(),
+             zero::element_of(part.scalar_type()),
+             part.numel()) < 0;
+}
+
+double sum_over(const distributed::ProcessGroup& group, double value) {
+  return zero::sum_over(group, at::full({1}, value, at::kDouble))
+      .item<double>();
+}
+
+} // namespace
+
+Gradients::Gradients(
+    const Job& job,
+    const TrainedModel& trained,
+    const SliceOwner& owner)
+    : job_(job),
+      trained_(trained),
+      owner_(owner),
+      after_(gradient_factors(job).after) {
+  // By ranks and names, so that the order is the same everywhere.
+  std::map<std::vector<int>, std::map<std::string, int>> buckets;
+  for (int b = 0; b < trained.trainable_buckets(); ++b) {
+    const int first = trained.layout->buckets()[b].members.front().parameter;
+    if (share_of(b).summed.size() > 1) {
+      buckets[share_of(b).summed].emplace(trained.parameters.names[first], b);
+    }
+  }
+  for (const auto& [ranks, shared] : buckets) {
+    const distributed::ProcessGroup group = job.mesh->model_parallel().subgroup(
+        ranks,
+        fmt::format("shared by {}", fmt::join(ranks, " ")));
+    for (const auto& [name, bucket] : shared) {
+      shared_.push_back({bucket, group});
+    }
+  }
+}
+
+void Gradients::finish() {
+  trained_.reducer->finish();
+  for (const Shared& shared : shared_) {
+    at::Tensor gradient = trained_.reducer->gradient(shared.bucket);
+    if (gradient.device() == job_.device) {
+      shared.group.all_reduce(gradient).wait();
+    } else {
+      gradient.copy_(zero::sum_over(shared.group, gradient));
+    }
+  }
+}
+
+double Gradients::norm(double loss_scale) const {
+  return std::sqrt(sum_of_squares()) * after_ / loss_scale;
+}
+
+/// The elements of a bucket whose gradient is here.
+zero::Range Gradients::held(int bucket) const {
+  return trained_.reducer->options().shards
+      ? owner_.shard(bucket)
+      : zero::Range{0, trained_.layout->buckets()[bucket].elements};
+}
+
+/// The share of a bucket's parameters: it is the same for all of them.
+const ParameterShare& Gradients::share_of(int bucket) const {
+  const zero::Bucket& plan = trained_.layout->buckets()[bucket];
+  return trained_.shares.parameters[plan.members.front().parameter];
+}
+
+/// Over all ranks that hold a part.
+double Gradients::sum_of_squares() const {
+  const bool shards = trained_.reducer->options().shards;
+  double sum = 0;
+  double of_experts = 0;
+  bool any_experts = false;
+  for (int b = 0; b < trained_.trainable_buckets(); ++b) {
+    const bool expert = trained_.layout->buckets()[b].expert;
+    any_experts |= expert;
+    if (owner_.speaks_for(share_of(b))) {
+      (expert ? of_experts : sum) +=
+          zero::sum_of_squares(trained_.reducer->gradient(b));
+    }
+  }
+  if (any_experts && !shards) { // others have other ones
+    of_experts =
+        sum_over(job_.mesh->along(distributed::Axis::expert), of_experts);
+  }
+  sum += of_experts;
+  if (shards) {
+    sum = sum_over(job_.groups.shards, sum);
+  }
+  return job_.mesh ? sum_over(job_.mesh->model_parallel(), sum) : sum;
+}
+
+std::int64_t Gradients::zeros() const {
+  ZeroCounter counter;
+  for (int b = 0; b < trained_.trainable_buckets(); ++b) {
+    owner_
+        .put(counter, b, held(b), gradient_kind, trained_.reducer->gradient(b));
+  }
+  return zero::sum_over(
+             job_.world.group(),
+             at::full({1}, counter.zeros, at::kLong))
+      .item<std::int64_t>();
+}
+
+std::string Gradients::first_non_finite() const {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  for (int b = 0; b < trained_.trainable_buckets(); ++b) {
+    at::Tensor gradient = trained_.reducer->gradient(b);
+    owner_.for_each_slice(
+        b,
+        held(b),
+        gradient,
+        [&](const zero::Slice& slice, const at::Tensor& part) {
+          if (slice.parameter < first && !is_finite(part)) {
+            first = slice.parameter;
+          }
+        });
+  }
+  first = zero::sum_over(
+              job_.group,
+              at::full({1}, first, at::kLong),
+              distributed::ReduceOp::min)
+              .item<std::int64_t>();
+  const auto& names = trained_.parameters.names;
+  const std::string here =
+      first < static_cast<std::int64_t>(names.size()) ? names[first] : "";
+  const std::string name = job_.mesh ? first_of_model(here) : here;
+  return name.empty() ? "the sum of all" : name;
+}
+
+/// The first text that is not empty, of all ranks that hold a part of the
+/// model.
+std::string Gradients::first_of_model(const std::string& text) const {
+  distributed::Agreement agreement(
+      job_.mesh->model_parallel(),
+      "first of model");
+  return agreement(
+      "step",
+      text,
+      [](const std::vector<std::string>& texts) {
+        const auto found = std::ranges::find_if_not(texts, &std::string::empty);
+        return found == texts.end() ? "" : *found;
+      },
+      std::chrono::minutes(1));
+}
+
+void Gradients::show(const VisitTensorSlice& visit, double factor) const {
+  const torch::autograd::AutoGradMode no_grad(false);
+  KindSink sink(gradient_kind, visit);
+  for (int b = 0; b < trained_.trainable_buckets(); ++b) {
+    at::Tensor values = trained_.reducer->gradient(b);
+    if (factor != 1) {
+      values = values.to(at::kFloat) * factor;
+    }
+    owner_.put(sink, b, held(b), gradient_kind, values);
+  }
+}
+
+} // namespace cairn::engine

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "engine/build/job.h"
+#include "engine/build/trained_model.h"
+#include "engine/save/slice_owner.h"
+
+#include <cairn/checkpoint/slices.h>
+#include <cairn/distributed/process_group.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace cairn::engine {
+
+/// Takes a slice of a named tensor.
+using VisitTensorSlice =
+    std::function<void(const checkpoints::TensorSlice& slice)>;
+
+/// The gradients of an update: summed over the ranks, measured, shown. All
+/// functions but factor() are for all ranks at once.
+class Gradients {
+ public:
+  /// All ranks make it together. The arguments outlive it.
+  Gradients(
+      const Job& job,
+      const TrainedModel& trained,
+      const SliceOwner& owner);
+
+  /// Waits for the sums. Afterwards every rank that holds a parameter has all
+  /// of its gradient.
+  void finish();
+  /// What turns the sums into the gradients that the configuration asks for.
+  double factor(double loss_scale) const { return after_ / loss_scale; }
+  /// The norm over all parameters and ranks.
+  double norm(double loss_scale) const;
+  /// Number of elements that are zero, over all ranks.
+  std::int64_t zeros() const;
+  /// Name of the first parameter with an inf or nan in its gradient.
+  std::string first_non_finite() const;
+  /// Shows what this rank speaks for, multiplied by `factor`.
+  void show(const VisitTensorSlice& visit, double factor) const;
+
+ private:
+  zero::Range held(int bucket) const;
+  const ParameterShare& share_of(int bucket) const;
+  double sum_of_squares() const;
+  std::string first_of_model(const std::string& text) const;
+
+  const Job& job_;
+  const TrainedModel& trained_;
+  const SliceOwner& owner_;
+  double after_;
+  /// Buckets whose gradients are parts, here and on other ranks of the model.
+  struct Shared {
+    int bucket;
+    distributed::ProcessGroup group;
+  };
+  std::vector<Shared> shared_;
+};
+
+} // namespace cairn::engine

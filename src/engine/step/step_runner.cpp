@@ -1,0 +1,354 @@
+#include "engine/step/step_runner.h"
+
+#include "engine/build/make_pipeline.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <utility>
+
+namespace cairn::engine {
+
+StepRunner::StepRunner(const Parts& parts)
+    : job_(parts.job),
+      trained_(parts.trained),
+      progress_(parts.progress),
+      updater_(parts.updater),
+      offered_(parts.offered),
+      log_(parts.log),
+      monitor_(parts.monitor),
+      activations_(job_.device) {
+  trained_.pipeline = make_pipeline(job_, trained_.model.module(), hooks());
+}
+
+void StepRunner::begin_forward() {
+  refuse_in_pipeline("forward");
+  enter_forward();
+}
+
+void StepRunner::enter_forward() {
+  in_forward_ = true;
+  if (training_) {
+    log_.begin_pass();
+    activations_.begin_forward(trained_.gathered_bytes());
+    log_.timers()("forward").start();
+  } else if (trained_.gatherer) {
+    trained_.gatherer->finish_pass(zero::ParameterGatherer::Mode::evaluation);
+  }
+  if (job_.precision.autocast) {
+    const auto device = job_.device.type();
+    at::autocast::set_autocast_dtype(device, job_.precision.autocast_type);
+    at::autocast::set_autocast_enabled(device, true);
+  }
+}
+
+/// However the pass ended.
+void StepRunner::leave_forward() {
+  if (!std::exchange(in_forward_, false)) {
+    return;
+  }
+  if (training_) {
+    log_.timers()("forward").stop();
+  }
+  if (job_.precision.autocast) {
+    at::autocast::set_autocast_enabled(job_.device.type(), false);
+    at::autocast::clear_cache();
+  }
+}
+
+void StepRunner::end_forward() {
+  leave_forward();
+  if (trained_.gatherer) {
+    trained_.gatherer->rethrow();
+  }
+}
+
+void StepRunner::fail_forward() {
+  leave_forward();
+  try {
+    if (trained_.gatherer) {
+      trained_.gatherer->rethrow(); // which led to the other
+    }
+  } catch (...) {
+    fail("forward");
+  }
+  fail("forward");
+}
+
+void StepRunner::fail(std::string_view doing) const {
+  engine::fail(doing, job_, trained_, activations());
+}
+
+ActivationUse StepRunner::activations() const {
+  return {
+      .most = activations_.most(),
+      .checkpointed = offered_.checkpointing_used()};
+}
+
+at::Tensor StepRunner::prepared(const at::Tensor& input) const {
+  if (!input.defined()) {
+    return input;
+  }
+  return at::isFloatingType(input.scalar_type()) && !job_.precision.autocast
+      ? input.to(job_.device, job_.precision.compute)
+      : input.to(job_.device);
+}
+
+bool StepRunner::at_boundary() const {
+  return progress_.since_update + 1 == job_.batch().accumulation;
+}
+
+void StepRunner::set_train_batch_size(std::int64_t samples) {
+  const config::BatchConfig& batch = job_.batch();
+  const std::int64_t share = batch.micro * batch.data_parallel;
+  if (samples < 1 || samples % share != 0) {
+    throw UsageError(
+        {.what = "the batch does not divide into micro batches",
+         .where = "set_train_batch_size()",
+         .values = fmt::format(
+             "{} samples, {} ranks x micro batch {}",
+             samples,
+             batch.data_parallel,
+             batch.micro)});
+  }
+  if (progress_.since_update != 0 || progress_.backward_done) {
+    throw UsageError(
+        {.what = "the batch size changes between updates only",
+         .where = "set_train_batch_size()",
+         .remedy = "call it right after the step() that updates"});
+  }
+  job_.config.deepspeed.batch->train = samples;
+  job_.config.deepspeed.batch->accumulation = samples / share;
+}
+
+void StepRunner::set_sync(bool on) {
+  if (!on && job_.policy.partition_gradients) {
+    throw UsageError(
+        {.what = "no_sync() needs whole gradients on every rank",
+         .where = "zero_optimization.stage",
+         .values = fmt::format(
+             "stage {}",
+             static_cast<int>(job_.deepspeed().zero.stage)),
+         .remedy = "use stage 0 or 1, or gradient_accumulation_steps"});
+  }
+  synchronise_ = on;
+}
+
+void StepRunner::backward(const at::Tensor& loss) {
+  refuse_in_pipeline("backward");
+  if (progress_.backward_done && synchronise_) {
+    throw UsageError(
+        {.what = "backward() was called twice without step()",
+         .remedy = "call engine.step() after every engine.backward(loss); with "
+                   "gradient accumulation it updates only at the end"});
+  }
+  if (!training_) {
+    throw UsageError(
+        {.what = "backward() while evaluating",
+         .remedy = "call engine.train() first"});
+  }
+  if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad()) {
+    throw UsageError(
+        {.what = "backward() needs a loss of one element with a gradient",
+         .values = !loss.defined() ? "undefined"
+                                   : fmt::format(
+                                         "{} elements, requires_grad {}",
+                                         loss.numel(),
+                                         loss.requires_grad()),
+         .remedy = "reduce it with mean(), and compute it with gradients on"});
+  }
+  offered_.warn_of_unused();
+  monitor_.add_loss(loss);
+  run_backward(
+      [&] { torch::autograd::backward({scaled(loss)}, {}); },
+      synchronise_ && at_boundary());
+  if (trained_.gatherer) {
+    trained_.gatherer->finish_pass(zero::ParameterGatherer::Mode::training);
+  }
+  progress_.backward_done = synchronise_;
+}
+
+/// What backward starts from.
+at::Tensor StepRunner::scaled(const at::Tensor& loss) const {
+  const double factor =
+      progress_.scaler.scale() / static_cast<double>(job_.batch().accumulation);
+  return factor == 1 ? loss : loss.to(at::kFloat) * factor;
+}
+
+void StepRunner::run_backward(const std::function<void()>& pass, bool last) {
+  zero::GradientReducer& reducer = *trained_.reducer;
+  activations_.begin_backward(trained_.gathered_bytes());
+  try {
+    {
+      const monitor::TimerScope timed(log_.timers()("backward"));
+      reducer.begin(last);
+      pass();
+      if (trained_.gatherer) {
+        trained_.gatherer->rethrow();
+      }
+    }
+    const monitor::TimerScope timed(log_.timers()("allreduce"));
+    reducer.end();
+  } catch (...) {
+    reducer.abandon();
+    fail("backward");
+  }
+}
+
+void StepRunner::step() {
+  refuse_in_pipeline("step");
+  if (!synchronise_) {
+    throw UsageError(
+        {.what = "step() inside no_sync()", .remedy = "leave the scope first"});
+  }
+  if (!progress_.backward_done) {
+    throw UsageError(
+        {.what = "step() without backward()",
+         .remedy = "call engine.backward(loss) first"});
+  }
+  const bool boundary = at_boundary();
+  progress_.backward_done = false;
+  ++progress_.micro_steps;
+  ++progress_.since_update;
+  end_micro_step(boundary);
+  if (boundary) {
+    write_step();
+  }
+}
+
+void StepRunner::end_micro_step(bool boundary) {
+  if (boundary) {
+    progress_.since_update = 0;
+    progress_.samples += job_.batch().train;
+    try {
+      updater_.run();
+    } catch (...) {
+      fail("step");
+    }
+  }
+  log_.end_step(
+      {.global_step = progress_.global_steps,
+       .skipped = progress_.skipped_steps,
+       .ends_accumulation = boundary,
+       .groups = trained_.optimizer->groups()});
+}
+
+bool StepRunner::loss_is_scaled() const {
+  return job_.deepspeed().fp16.enabled ||
+      progress_.scaler != optim::LossScaler();
+}
+
+void StepRunner::write_step() {
+  StepMonitor::Step step{
+      .global_step = progress_.global_steps,
+      .samples = progress_.samples,
+      .learning_rate = trained_.learning_rates().front()};
+  if (loss_is_scaled()) {
+    step.loss_scale = progress_.scaler.scale();
+  }
+  monitor_.end_step(step);
+}
+
+void StepRunner::train(bool on) {
+  training_ = on;
+  trained_.model.module().train(on);
+  if (trained_.gatherer) {
+    using Mode = zero::ParameterGatherer::Mode;
+    trained_.gatherer->set_mode(on ? Mode::training : Mode::evaluation);
+  }
+}
+
+// A model that is cut into stages: the executor says when which pass runs, the
+// runner what is around it.
+
+pipeline::Hooks StepRunner::hooks() {
+  return {
+      .forward =
+          [this](const pipeline::Hooks::Pass& pass) {
+            enter_forward();
+            try {
+              pass();
+              end_forward();
+            } catch (...) {
+              fail_forward();
+            }
+          },
+      .backward =
+          [this](const pipeline::Hooks::Pass& pass, bool last) {
+            run_backward(pass, last);
+            if (last && trained_.gatherer) { // the order of the whole batch
+              trained_.gatherer->finish_pass(
+                  zero::ParameterGatherer::Mode::training);
+            }
+          },
+      .scale = [this](const at::Tensor& loss) { return scaled(loss); },
+      .prepare = [this](const at::Tensor& x) { return prepared(x); },
+      .step =
+          [this] {
+            progress_.micro_steps += job_.batch().accumulation;
+            end_micro_step(true);
+          }};
+}
+
+void StepRunner::refuse_in_pipeline(std::string_view verb) const {
+  if (trained_.pipeline) {
+    throw UsageError(
+        {.what = fmt::format("{}() of a model that is cut into stages", verb),
+         .remedy = "call engine.train_batch(), which runs all of them"});
+  }
+}
+
+pipeline::Executor& StepRunner::pipeline(
+    std::string_view verb,
+    const char* remedy) const {
+  if (!trained_.pipeline) {
+    throw UsageError(
+        {.what =
+             fmt::format("{}() needs a model that is cut into stages", verb),
+         .remedy = remedy});
+  }
+  return *trained_.pipeline;
+}
+
+at::Tensor StepRunner::train_batch(const pipeline::NextMicroBatch& next) {
+  pipeline::Executor& executor = pipeline(
+      "train_batch",
+      "pass a cairn::pipeline::PipelineModule to initialize(), or call "
+      "forward(), backward() and step()");
+  if (!training_) {
+    throw UsageError(
+        {.what = "train_batch() while evaluating",
+         .remedy = "call engine.train() first"});
+  }
+  at::Tensor loss =
+      executor.train_batch(next, static_cast<int>(job_.batch().accumulation));
+  offered_.warn_of_unused();
+  monitor_.add_loss(loss);
+  write_step();
+  return loss;
+}
+
+at::Tensor StepRunner::eval_batch(
+    const pipeline::NextMicroBatch& next,
+    std::int64_t micro_batches) {
+  pipeline::Executor& executor =
+      pipeline("eval_batch", "call engine.eval() and forward()");
+  const bool was_training = training_;
+  train(false);
+  at::Tensor loss = executor.eval_batch(next, static_cast<int>(micro_batches));
+  train(was_training);
+  return loss;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> StepRunner::loss_parts() const {
+  return pipeline(
+             "loss_parts",
+             "pass a cairn::pipeline::PipelineModule to initialize()")
+      .loss_parts();
+}
+
+} // namespace cairn::engine

@@ -1,0 +1,97 @@
+#pragma once
+
+#include "engine/build/job.h"
+#include "engine/build/offered_options.h"
+#include "engine/build/trained_model.h"
+#include "engine/memory/activation_meter.h"
+#include "engine/memory/memory_use.h"
+#include "engine/step/progress.h"
+#include "engine/step/step_log.h"
+#include "engine/step/step_monitor.h"
+#include "engine/step/updater.h"
+
+#include <ATen/core/Tensor.h>
+#include <cairn/pipeline/micro_batch.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cairn::engine {
+
+/// Runs the passes of a training, in the order that a step has: forward,
+/// backward, step, or train_batch() in place of the three where the model is
+/// cut into pipeline stages. Throws UsageError for any other order.
+class StepRunner {
+ public:
+  /// Parts of the engine, which outlive the runner.
+  struct Parts {
+    Job& job;
+    TrainedModel& trained;
+    Progress& progress;
+    Updater& updater;
+    OfferedOptions& offered;
+    StepLog& log;
+    StepMonitor& monitor;
+  };
+  /// Makes the model's pipeline, if it has one. All ranks call it.
+  explicit StepRunner(const Parts& parts);
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
+
+  void begin_forward();
+  void end_forward();
+  /// Called while an exception of the forward pass is handled; as fail().
+  [[noreturn]] void fail_forward();
+  /// An input, as the model takes it: on its device, floating point in its
+  /// type.
+  at::Tensor prepared(const at::Tensor& input) const;
+
+  void backward(const at::Tensor& loss);
+  void step();
+  /// True when the next step() updates the weights.
+  bool at_boundary() const;
+
+  at::Tensor train_batch(const pipeline::NextMicroBatch& next);
+  at::Tensor eval_batch(
+      const pipeline::NextMicroBatch& next,
+      std::int64_t micro_batches);
+  std::vector<std::pair<std::string, at::Tensor>> loss_parts() const;
+
+  /// False: passes add gradients up without averaging them.
+  void set_sync(bool on);
+  void train(bool on);
+  bool training() const { return training_; }
+  void set_train_batch_size(std::int64_t samples);
+  bool loss_is_scaled() const;
+  ActivationUse activations() const;
+
+ private:
+  pipeline::Hooks hooks();
+  pipeline::Executor& pipeline(std::string_view verb, const char* remedy) const;
+  void refuse_in_pipeline(std::string_view verb) const;
+  void enter_forward();
+  void leave_forward();
+  at::Tensor scaled(const at::Tensor& loss) const;
+  void run_backward(const std::function<void()>& pass, bool last);
+  void end_micro_step(bool boundary);
+  void write_step();
+  [[noreturn]] void fail(std::string_view doing) const;
+
+  Job& job_;
+  TrainedModel& trained_;
+  Progress& progress_;
+  Updater& updater_;
+  OfferedOptions& offered_;
+  StepLog& log_;
+  StepMonitor& monitor_;
+  ActivationMeter activations_;
+  bool in_forward_ = false;
+  bool training_ = true;
+  bool synchronise_ = true;
+};
+
+} // namespace cairn::engine

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "engine/build/job.h"
+#include "engine/build/trained_model.h"
+#include "engine/step/gradients.h"
+#include "engine/step/overflow_policy.h"
+#include "engine/step/progress.h"
+
+#include <cairn/monitor/timers.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace cairn::engine {
+
+/// Ends an accumulation: finishes the gradients, looks at them, and updates the
+/// weights unless they overflowed.
+class Updater {
+ public:
+  /// The arguments outlive it, but for the options of the overflow.
+  Updater(
+      const Job& job,
+      TrainedModel& trained,
+      Progress& progress,
+      const SliceOwner& owner,
+      OverflowPolicy::Options overflow,
+      monitor::Timers& timers);
+
+  /// Makes one update of the weights, or skips it. All ranks call it.
+  void run();
+
+  /// From now on every update first shows its gradients: averaged over the
+  /// ranks, without the loss scale, not clipped.
+  void watch_gradients(VisitTensorSlice watch) { watch_ = std::move(watch); }
+  void count_zeros(bool on) { counts_zeros_ = on; }
+  /// Norm of the last update's gradient, before clipping.
+  std::optional<double> gradient_norm() const { return norm_; }
+  /// Zeros in the last update's gradient; empty unless counting is on.
+  std::optional<std::int64_t> zeros() const { return zeros_; }
+
+ private:
+  bool overflows(double norm) const;
+  void update(double norm);
+
+  const Job& job_;
+  TrainedModel& trained_;
+  Progress& progress_;
+  Gradients gradients_;
+  OverflowPolicy overflow_;
+  monitor::Timers& timers_;
+  VisitTensorSlice watch_; ///< may be empty
+  bool counts_zeros_ = false;
+  std::optional<double> norm_;
+  std::optional<std::int64_t> zeros_;
+};
+
+} // namespace cairn::engine

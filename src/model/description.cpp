@@ -1,0 +1,155 @@
+#include <cairn/model/description.h>
+
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+
+namespace cairn::model {
+
+namespace {
+
+// Limits far beyond any model: they bound what a hostile file can make us
+// allocate.
+constexpr std::int64_t most_layers = 10'000;
+constexpr std::int64_t most_experts = 1 << 16;
+constexpr std::int64_t largest_size = std::int64_t{1} << 30;
+
+void check_experts(const ModelDescription& d, const std::string& where) {
+  const auto refuse = [&](std::string what) {
+    throw CheckpointError(
+        {.what = "not a possible model",
+         .where = where,
+         .values = std::move(what)});
+  };
+  const ExpertsDescription& e = *d.experts;
+  if (d.family != ModelFamily::gpt2 && d.family != ModelFamily::llama) {
+    refuse("experts are for models of the GPT family");
+  }
+  if (e.interval < 1 || e.interval > d.layers) {
+    refuse(
+        fmt::format("experts in every {} of {} layers", e.interval, d.layers));
+  }
+  const std::size_t layers = static_cast<std::size_t>(d.layers / e.interval);
+  if (e.counts.size() != 1 && e.counts.size() != layers) {
+    refuse(fmt::format(
+        "{} numbers of experts for {} layers that have some",
+        e.counts.size(),
+        layers));
+  }
+  for (const std::int64_t count : e.counts) {
+    if (count < 1 || count > most_experts) {
+      refuse(fmt::format("{} experts in a layer", count));
+    }
+  }
+  if (e.top_k < 1 || e.top_k > 2) {
+    refuse(fmt::format("{} experts for a token", e.top_k));
+  }
+  if (e.min_capacity < 0 || e.min_capacity > largest_size) {
+    refuse(fmt::format("room for {} tokens at least", e.min_capacity));
+  }
+  for (const double factor :
+       {e.train_capacity_factor, e.eval_capacity_factor}) {
+    if (!std::isfinite(factor) || factor <= 0) {
+      refuse(fmt::format("a capacity factor of {}", factor));
+    }
+  }
+  if (!std::isfinite(e.loss_coefficient) || e.loss_coefficient < 0) {
+    refuse(fmt::format("a loss coefficient of {}", e.loss_coefficient));
+  }
+}
+
+} // namespace
+
+void check(const ModelDescription& d, const std::string& where) {
+  const auto refuse = [&](std::string_view what, std::int64_t value) {
+    throw CheckpointError(
+        {.what = "not a possible model",
+         .where = where,
+         .values = fmt::format("{} is {}", what, value)});
+  };
+  const auto within = [&](std::string_view what,
+                          std::int64_t value,
+                          std::int64_t least,
+                          std::int64_t most) {
+    if (value < least || value > most) {
+      refuse(what, value);
+    }
+  };
+  const bool t5 = d.family == ModelFamily::t5;
+  within("the number of layers", d.layers, 1, most_layers);
+  within("the number of decoder layers", d.decoder_layers, t5, most_layers);
+  within("the hidden size", d.hidden, 1, largest_size);
+  within("the number of heads", d.heads, 1, largest_size);
+  within("the number of key/value heads", d.key_value_heads, 1, d.heads);
+  within("the size of a head", d.head_size, 1, largest_size);
+  within("the MLP's size", d.ffn, 1, largest_size);
+  within("the vocabulary's size", d.vocabulary, 1, largest_size);
+  within(
+      "the padded vocabulary's size",
+      d.padded_vocabulary,
+      d.vocabulary,
+      largest_size);
+  within(
+      "the number of positions",
+      d.positions,
+      d.position == PositionKind::learned,
+      largest_size);
+  within("the first position", d.position_offset, 0, d.positions);
+  within("the number of token types", d.token_types, 0, largest_size);
+  const bool relative = d.position == PositionKind::relative;
+  within("the number of buckets", d.relative_buckets, relative, largest_size);
+  within("the largest distance", d.relative_distance, relative, largest_size);
+  if (d.heads % d.key_value_heads != 0) {
+    refuse("the number of key/value heads", d.key_value_heads);
+  }
+  for (const double number :
+       {d.rope_theta, d.norm_epsilon, d.dropout, d.attention_dropout}) {
+    if (!std::isfinite(number) || number < 0) {
+      throw CheckpointError(
+          {.what = "not a possible model",
+           .where = where,
+           .values = fmt::format("{}", number)});
+    }
+  }
+  if (d.experts) {
+    check_experts(d, where);
+  }
+}
+
+std::int64_t experts_in_layer(const ModelDescription& d, std::int64_t layer) {
+  if (!d.experts || (layer + 1) % d.experts->interval != 0) {
+    return 0;
+  }
+  const auto place = static_cast<std::size_t>(layer / d.experts->interval);
+  const std::int64_t count = d.experts->counts.size() == 1
+      ? d.experts->counts[0]
+      : d.experts->counts.at(place);
+  return count > 1 ? count : 0;
+}
+
+bool has_experts(const ModelDescription& d) {
+  for (std::int64_t i = 0; i < d.layers; ++i) {
+    if (experts_in_layer(d, i) > 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool has_word_head(const ModelDescription& d) {
+  return d.masked_head || kind_of(d.family) != ModelKind::bert;
+}
+
+std::int64_t padded_vocabulary(std::int64_t vocabulary, std::int64_t multiple) {
+  return (vocabulary + multiple - 1) / multiple * multiple;
+}
+
+ModelDescription with_padding(ModelDescription description) {
+  description.vocabulary = description.padded_vocabulary;
+  return description;
+}
+
+} // namespace cairn::model

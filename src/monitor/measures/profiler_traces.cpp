@@ -1,0 +1,140 @@
+#include <cairn/monitor/profiler_traces.h>
+
+#include "base/file_error.h"
+#include "monitor/files/host_name.h"
+
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <set>
+#include <system_error>
+#include <utility>
+
+namespace cairn::monitor {
+namespace {
+
+namespace profiler = torch::autograd::profiler;
+using torch::profiler::impl::ActivityType;
+using torch::profiler::impl::ProfilerConfig;
+using torch::profiler::impl::ProfilerState;
+
+ProfilerConfig profiler_config() {
+  return ProfilerConfig(
+      ProfilerState::KINETO,
+      /*report_input_shapes=*/true,
+      /*profile_memory=*/true,
+      /*with_stack=*/true,
+      /*with_flops=*/true,
+      /*with_modules=*/false);
+}
+
+std::set<ActivityType> profiled_activities(ProfilerTraces::Devices devices) {
+  std::set<ActivityType> activities{ActivityType::CPU};
+  if (devices == ProfilerTraces::Devices::cpu_and_gpu) {
+    activities.insert(ActivityType::CUDA);
+  }
+  return activities;
+}
+
+} // namespace
+
+struct ProfilerTraces::State {
+  explicit State(Options given) : options(std::move(given)) {}
+
+  Options options;
+  const StepRange* range = nullptr; ///< the range being traced
+  std::optional<at::RecordFunction> step{};
+
+  const StepRange* range_of(std::int64_t iteration) const {
+    const auto found = std::find_if(
+        options.steps.begin(),
+        options.steps.end(),
+        [&](const StepRange& r) {
+          return r.first <= iteration && iteration <= r.last;
+        });
+    return found == options.steps.end() ? nullptr : &*found;
+  }
+
+  std::filesystem::path new_file() const {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    // TensorBoard's plugin reads the worker and the time from the name.
+    return options.folder /
+        fmt::format(
+               "{}_rank{}.{}.pt.trace.json",
+               host_name(),
+               options.rank,
+               std::chrono::duration_cast<std::chrono::milliseconds>(now)
+                   .count());
+  }
+};
+
+ProfilerTraces::ProfilerTraces(Options options)
+    : state_(std::make_unique<State>(std::move(options))) {
+  const Options& given = state_->options;
+  if (given.steps.empty()) {
+    return;
+  }
+  std::error_code error;
+  std::filesystem::create_directories(given.folder, error);
+  if (error) {
+    throw file_error("make the folder", given.folder, error.value());
+  }
+}
+
+ProfilerTraces::~ProfilerTraces() {
+  if (state_ && state_->range != nullptr) {
+    state_->step.reset();
+    profiler::disableProfiler();
+  }
+}
+
+ProfilerTraces::ProfilerTraces(ProfilerTraces&&) noexcept = default;
+ProfilerTraces& ProfilerTraces::operator=(ProfilerTraces&&) noexcept = default;
+
+void ProfilerTraces::begin(std::int64_t iteration) {
+  const StepRange* const range = state_->range_of(iteration);
+  if (range == nullptr) {
+    return;
+  }
+  if (state_->range == nullptr) {
+    const auto activities = profiled_activities(state_->options.devices);
+    profiler::prepareProfiler(profiler_config(), activities);
+    profiler::enableProfiler(
+        profiler_config(),
+        activities,
+        {at::RecordScope::FUNCTION,
+         at::RecordScope::BACKWARD_FUNCTION,
+         at::RecordScope::USER_SCOPE});
+    state_->range = range;
+  }
+  // TensorBoard's plugin recognises steps by this name.
+  state_->step.emplace(at::RecordScope::USER_SCOPE);
+  state_->step->before(fmt::format("ProfilerStep#{}", iteration));
+}
+
+std::optional<std::filesystem::path> ProfilerTraces::end(
+    std::int64_t iteration) {
+  if (state_->range == nullptr) {
+    return std::nullopt;
+  }
+  state_->step.reset();
+  if (iteration < state_->range->last) {
+    return std::nullopt;
+  }
+  state_->range = nullptr;
+  const auto result = profiler::disableProfiler();
+  const std::filesystem::path file = state_->new_file();
+  result->save(file.string());
+  // libtorch only logs errors of save().
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) {
+    throw file_error("write the trace", file, error ? error.value() : EIO);
+  }
+  return file;
+}
+
+} // namespace cairn::monitor

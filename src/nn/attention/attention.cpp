@@ -1,0 +1,303 @@
+#include <cairn/nn/attention.h>
+
+#include "nn/attention/head_attention.h"
+#include "nn/linear/wide_compute.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <cairn/base/error.h>
+#include <cairn/nn/dropout.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace cairn::nn {
+namespace {
+
+/// Number of heads of this rank. Throws ConfigError where the ranks cannot
+/// share the heads.
+std::int64_t own_heads(
+    std::int64_t heads,
+    const distributed::ProcessGroup& group,
+    const char* what) {
+  if (heads % group.size() != 0) {
+    throw ConfigError(
+        {.what = fmt::format("tensor parallelism does not divide {}", what),
+         .where = "tensor-model-parallel-size",
+         .values = fmt::format("{} over {} ranks", heads, group.size()),
+         .remedy = "choose a tensor parallel size that divides it"});
+  }
+  return heads / group.size();
+}
+
+AttentionOptions on_this_rank(
+    AttentionOptions options,
+    const distributed::ProcessGroup& group) {
+  options.heads = own_heads(options.heads, group, "the attention heads");
+  options.key_value_heads =
+      own_heads(options.key_value_heads, group, "the key and value heads");
+  return options;
+}
+
+/// Turns [batch, sequence, groups, n, size] into [batch, sequence, heads,
+/// size].
+at::Tensor joined_heads(const at::Tensor& x) {
+  return x.size(3) == 1 ? x.squeeze(3) : x.flatten(2, 3);
+}
+
+std::shared_ptr<ColumnLinear> column(
+    const LayerContext& context,
+    std::int64_t hidden,
+    std::int64_t out,
+    bool bias) {
+  return std::make_shared<ColumnLinear>(
+      context,
+      LinearOptions{hidden, out, bias});
+}
+
+std::shared_ptr<RowLinear> dense_of(
+    const LayerContext& context,
+    const AttentionOptions& options) {
+  return std::make_shared<RowLinear>(
+      context.in("dense"),
+      LinearOptions{
+          options.heads * options.head_size,
+          options.hidden,
+          options.bias});
+}
+
+/// Makes initial queries smaller or larger where scores have a scale of their
+/// own (T5's scores are not scaled), so that scores start as in other models.
+/// The rows of a group are its queries and then `others` more heads.
+void shrink_queries(
+    const at::Tensor& weight,
+    const AttentionOptions& options,
+    std::int64_t others) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t groups = options.key_value_heads;
+  const std::int64_t queries = options.heads / groups;
+  weight.view({groups, queries + others, options.head_size, -1})
+      .narrow(1, 0, queries)
+      .div_(*options.scale * std::sqrt(static_cast<double>(options.head_size)));
+}
+
+double scale_of(const AttentionOptions& options) {
+  return options.scale.value_or(
+      1 / std::sqrt(static_cast<double>(options.head_size)));
+}
+
+/// Refuses attention that ranks which share a sequence cannot compute: it must
+/// be causal, and must not need anything that only the whole sequence tells.
+void check_shared(const AttentionOptions& options) {
+  if (!options.causal) {
+    throw ConfigError(
+        {.what = "ranks share sequences of left-to-right models only",
+         .where = "--context-parallel-size",
+         .remedy = "set it to 1"});
+  }
+}
+
+void check_shared(const BlockInput& input, const AttentionOptions& options) {
+  if (input.mask.defined()) {
+    throw UsageError(
+        {.what = "a mask for a sequence that ranks share",
+         .where = "--context-parallel-size",
+         .remedy = "leave it out: they look back, and at no padding"});
+  }
+  if (options.rotary && !input.positions.defined()) {
+    throw UsageError(
+        {.what = "a part of a sequence comes with its positions",
+         .remedy = "cut the whole batch with own_sequence()"});
+  }
+}
+
+/// Attention of this rank's heads. Each rank drops scores of its own heads.
+at::Tensor attend_on_rank(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    const at::Tensor& mask,
+    bool causal,
+    const AttentionOptions& options,
+    bool training,
+    const distributed::ProcessGroup& group,
+    const ContextParallel& sequence = {}) {
+  const double dropout = training ? options.dropout : 0;
+  std::optional<RankRandom> own;
+  if (dropout > 0) {
+    own.emplace(group, query.device());
+  }
+  if (sequence.is_on()) {
+    return attend_in_context(
+        query,
+        key,
+        value,
+        scale_of(options),
+        dropout,
+        sequence);
+  }
+  return attend(query, key, value, mask, causal, options.scale, dropout);
+}
+
+} // namespace
+
+at::Tensor attend(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    const at::Tensor& mask,
+    bool causal,
+    std::optional<double> scale,
+    double dropout) {
+  if (computes_wide(query)) {
+    const c10::impl::ExcludeDispatchKeyGuard without_autocast(
+        c10::autocast_dispatch_keyset);
+    return attend(
+               widened(query),
+               widened(key),
+               widened(value),
+               widened(mask),
+               causal,
+               scale,
+               dropout)
+        .to(query.scalar_type());
+  }
+  if (!mask.defined() && attends_by_heads(query, key, value, dropout)) {
+    const double given =
+        scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
+    return attend_by_heads(query, key, value, causal, given);
+  }
+  const std::int64_t shared = query.size(2) / key.size(2);
+  // The fused attention of the CPU has no grouped queries.
+  const bool repeat = shared > 1 && query.is_cpu();
+  const auto heads_first = [&](const at::Tensor& x) {
+    return x.transpose(1, 2);
+  };
+  const auto repeated = [&](const at::Tensor& x) {
+    return heads_first(
+        repeat ? x.unsqueeze(3).expand({-1, -1, -1, shared, -1}).flatten(2, 3)
+               : x);
+  };
+  const at::Tensor result = at::scaled_dot_product_attention(
+      heads_first(query),
+      repeated(key),
+      repeated(value),
+      mask.defined() ? std::optional(mask) : std::nullopt,
+      dropout,
+      causal && !mask.defined(),
+      scale,
+      shared > 1 && !repeat);
+  return result.transpose(1, 2).flatten(2, 3);
+}
+
+SelfAttention::SelfAttention(
+    const LayerContext& context,
+    const AttentionOptions& options)
+    : options_(on_this_rank(options, context.group)),
+      group_(context.group),
+      sequence_(context.sequence) {
+  if (sequence_.is_on()) {
+    check_shared(options_);
+    check_heads(options_.heads, options_.key_value_heads, sequence_);
+  }
+  query_key_value_ = register_module(
+      "query_key_value",
+      column(
+          context.in("query_key_value"),
+          options.hidden,
+          (options.heads + 2 * options.key_value_heads) * options.head_size,
+          options.bias));
+  dense_ = register_module("dense", dense_of(context, options));
+  if (context.initial && options.scale) {
+    shrink_queries(query_key_value_->weight(), options_, 2);
+  }
+}
+
+at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
+    const {
+  if (sequence_.is_on()) {
+    check_shared(input, options_);
+  }
+  const std::int64_t groups = options_.key_value_heads;
+  const std::int64_t queries = options_.heads / groups;
+  const at::Tensor all = query_key_value_->forward(x);
+  const at::Tensor joined =
+      all.view({all.size(0), all.size(1), groups, -1, options_.head_size});
+  const double dropout = is_training() ? options_.dropout : 0;
+  if (!options_.rotary && !sequence_.is_on() && !input.mask.defined() &&
+      attends_joined(joined, dropout)) {
+    return dense_->forward(
+        attend_joined(joined, options_.causal, scale_of(options_)));
+  }
+  const auto parts = joined.split_with_sizes({queries, 1, 1}, 3);
+  at::Tensor query = joined_heads(parts[0]);
+  at::Tensor key = joined_heads(parts[1]);
+  if (options_.rotary) {
+    const auto [cosine, sine] = options_.rotary->angles(
+        input.positions,
+        std::max(input.sequence, all.size(1) * sequence_.group.size()),
+        all.scalar_type(),
+        all.device());
+    query = rotate(query, cosine, sine);
+    key = rotate(key, cosine, sine);
+  }
+  return dense_->forward(attend_on_rank(
+      query,
+      key,
+      joined_heads(parts[2]),
+      input.mask,
+      options_.causal,
+      options_,
+      is_training(),
+      group_,
+      sequence_));
+}
+
+CrossAttention::CrossAttention(
+    const LayerContext& context,
+    const AttentionOptions& options)
+    : options_(on_this_rank(options, context.group)), group_(context.group) {
+  query_ = register_module(
+      "query",
+      column(
+          context.in("query"),
+          options.hidden,
+          options.heads * options.head_size,
+          options.bias));
+  key_value_ = register_module(
+      "key_value",
+      column(
+          context.in("key_value"),
+          options.hidden,
+          2 * options.key_value_heads * options.head_size,
+          options.bias));
+  dense_ = register_module("dense", dense_of(context, options));
+  if (context.initial && options.scale) {
+    shrink_queries(query_->weight(), options_, 0);
+  }
+}
+
+at::Tensor CrossAttention::forward(const at::Tensor& x, const BlockInput& input)
+    const {
+  const auto heads = [&](const at::Tensor& each, std::int64_t count) {
+    return each.view(
+        {each.size(0), each.size(1), count, -1, options_.head_size});
+  };
+  const at::Tensor query = query_->forward(x);
+  const auto key_value =
+      heads(key_value_->forward(input.memory), options_.key_value_heads)
+          .unbind(3);
+  return dense_->forward(attend_on_rank(
+      joined_heads(heads(query, options_.heads)),
+      key_value[0],
+      key_value[1],
+      input.memory_mask,
+      false,
+      options_,
+      is_training(),
+      group_));
+}
+
+} // namespace cairn::nn

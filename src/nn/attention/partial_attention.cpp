@@ -1,0 +1,237 @@
+#include "nn/attention/partial_attention.h"
+
+#include "nn/attention/head_attention.h"
+#include "nn/linear/wide_compute.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_scaled_dot_product_efficient_attention.h>
+#include <ATen/ops/_scaled_dot_product_efficient_attention_backward.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_backward.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/logaddexp.h>
+
+#include <array>
+#include <limits>
+#include <tuple>
+
+namespace cairn::nn {
+namespace {
+
+at::Tensor heads_first(const at::Tensor& x) {
+  return x.transpose(1, 2);
+}
+
+/// Repeats keys or values for every head, for kernels without grouped queries.
+at::Tensor for_every_head(const at::Tensor& x, std::int64_t heads) {
+  const std::int64_t shared = heads / x.size(2);
+  return heads_first(
+      shared == 1
+          ? x
+          : x.unsqueeze(3).expand({-1, -1, -1, shared, -1}).flatten(2, 3));
+}
+
+at::Tensor sum_of_shared(const at::Tensor& gradient, std::int64_t groups) {
+  const at::Tensor x = heads_first(gradient);
+  return x.size(2) == groups ? x : x.unflatten(2, {groups, -1}).sum(3);
+}
+
+/// A stand-in for random state, which the GPU's kernels do not use where
+/// nothing is dropped.
+at::Tensor no_random(const at::Tensor& like) {
+  return at::empty({}, like.options().dtype(at::kLong));
+}
+
+bool has_flash(const at::Tensor& query) {
+  return query.scalar_type() == at::kHalf ||
+      query.scalar_type() == at::kBFloat16;
+}
+
+PartialAttention by_libtorch(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    bool causal,
+    double scale) {
+  if (query.is_cpu()) {
+    const auto [output, log_sum] =
+        at::_scaled_dot_product_flash_attention_for_cpu(
+            query,
+            key,
+            value,
+            0,
+            causal,
+            {},
+            scale);
+    return {output, log_sum};
+  }
+  if (has_flash(query)) {
+    const auto result = at::_scaled_dot_product_flash_attention(
+        query,
+        key,
+        value,
+        0,
+        causal,
+        false,
+        scale);
+    return {std::get<0>(result), std::get<1>(result)};
+  }
+  const auto result = at::_scaled_dot_product_efficient_attention(
+      query,
+      key,
+      value,
+      {},
+      true,
+      0,
+      causal,
+      scale);
+  // The kernel pads the log sums to whole blocks of queries.
+  return {std::get<0>(result), std::get<1>(result).narrow(2, 0, query.size(2))};
+}
+
+std::array<at::Tensor, 3> by_libtorch_backward(
+    const at::Tensor& gradient,
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    const PartialAttention& whole,
+    bool causal,
+    double scale) {
+  const auto three = [](const auto& result) {
+    return std::array{
+        std::get<0>(result),
+        std::get<1>(result),
+        std::get<2>(result)};
+  };
+  if (query.is_cpu()) {
+    return three(at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        gradient,
+        query,
+        key,
+        value,
+        whole.output,
+        whole.log_sum,
+        0,
+        causal,
+        {},
+        scale));
+  }
+  if (has_flash(query)) {
+    return three(at::_scaled_dot_product_flash_attention_backward(
+        gradient,
+        query,
+        key,
+        value,
+        whole.output,
+        whole.log_sum.contiguous(),
+        {},
+        {},
+        query.size(2),
+        key.size(2),
+        0,
+        causal,
+        no_random(query),
+        no_random(query),
+        scale));
+  }
+  constexpr std::int64_t block = 32;
+  const std::int64_t missing = (block - query.size(2) % block) % block;
+  return three(at::_scaled_dot_product_efficient_attention_backward(
+      gradient,
+      query,
+      key,
+      value,
+      {},
+      whole.output,
+      // Padded as the kernel's forward pads them; with infinity the padding has
+      // no share.
+      at::constant_pad_nd(
+          whole.log_sum,
+          {0, missing},
+          std::numeric_limits<float>::infinity()),
+      no_random(query),
+      no_random(query),
+      0,
+      {true, true, true, false},
+      causal,
+      scale));
+}
+
+} // namespace
+
+PartialAttention attend_partly(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    bool causal,
+    double scale) {
+  if (computes_wide(query)) {
+    return attend_partly(
+        widened(query),
+        widened(key),
+        widened(value),
+        causal,
+        scale);
+  }
+  if (attends_by_heads(query, key, value, 0)) {
+    return heads_forward(query, key, value, causal, scale);
+  }
+  const std::int64_t heads = query.size(2);
+  const PartialAttention result = by_libtorch(
+      heads_first(query),
+      for_every_head(key, heads),
+      for_every_head(value, heads),
+      causal,
+      scale);
+  return {heads_first(result.output), result.log_sum};
+}
+
+void join(const PartialAttention& sum, const PartialAttention& part) {
+  const at::Tensor together = at::logaddexp(sum.log_sum, part.log_sum);
+  const auto share = [&](const PartialAttention& of) {
+    return (of.log_sum - together).exp_().transpose(1, 2).unsqueeze(3);
+  };
+  sum.output.mul_(share(sum)).addcmul_(part.output, share(part));
+  sum.log_sum.copy_(together);
+}
+
+AttentionGradients attend_partly_backward(
+    const at::Tensor& gradient,
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    const PartialAttention& whole,
+    bool causal,
+    double scale) {
+  if (computes_wide(query)) {
+    return attend_partly_backward(
+        widened(gradient),
+        widened(query),
+        widened(key),
+        widened(value),
+        {widened(whole.output), whole.log_sum},
+        causal,
+        scale);
+  }
+  if (attends_by_heads(query, key, value, 0)) {
+    return heads_backward(gradient, query, key, value, whole, causal, scale);
+  }
+  const std::int64_t heads = query.size(2);
+  const auto result = by_libtorch_backward(
+      heads_first(gradient),
+      heads_first(query),
+      for_every_head(key, heads),
+      for_every_head(value, heads),
+      {heads_first(whole.output), whole.log_sum},
+      causal,
+      scale);
+  return {
+      heads_first(result[0]),
+      sum_of_shared(result[1], key.size(2)),
+      sum_of_shared(result[2], key.size(2))};
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,124 @@
+#include <cairn/nn/rotary.h>
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/tensor.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace cairn::nn {
+namespace {
+
+double slowed(double frequency, const model::RopeScaling& scaling) {
+  const double slow = frequency / scaling.factor;
+  if (scaling.kind != "llama3") {
+    return slow;
+  }
+  const double waves = static_cast<double>(scaling.original_positions) *
+      frequency / (2 * std::numbers::pi);
+  if (waves < scaling.low_frequency_factor) {
+    return slow;
+  }
+  if (waves > scaling.high_frequency_factor) {
+    return frequency;
+  }
+  const double mix = (waves - scaling.low_frequency_factor) /
+      (scaling.high_frequency_factor - scaling.low_frequency_factor);
+  return (1 - mix) * slow + mix * frequency;
+}
+
+at::Tensor turned(
+    const at::Tensor& x,
+    const at::Tensor& cosine,
+    const at::Tensor& sine,
+    double direction) {
+  const std::int64_t half = x.size(-1) / 2;
+  const at::Tensor first = x.narrow(-1, 0, half);
+  const at::Tensor second = x.narrow(-1, half, half);
+  at::Tensor result = at::empty(x.sizes(), x.options());
+  at::Tensor first_result = result.narrow(-1, 0, half);
+  at::Tensor second_result = result.narrow(-1, half, half);
+  at::mul_out(first_result, first, cosine);
+  first_result.addcmul_(second, sine, -direction);
+  at::mul_out(second_result, second, cosine);
+  second_result.addcmul_(first, sine, direction);
+  return result;
+}
+
+/// A rotation; its gradient is turned back.
+struct Rotation : torch::autograd::Function<Rotation> {
+  static at::Tensor forward(
+      torch::autograd::AutogradContext* context,
+      const at::Tensor& x,
+      const at::Tensor& cosine,
+      const at::Tensor& sine) {
+    context->save_for_backward({cosine, sine});
+    return turned(x, cosine, sine, 1);
+  }
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* context,
+      torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    return {turned(gradients[0], saved[0], saved[1], -1), {}, {}};
+  }
+};
+
+} // namespace
+
+Rotary::Rotary(const RotaryOptions& options) {
+  for (std::int64_t i = 0; i < options.head_size; i += 2) {
+    const double frequency = std::pow(
+        options.theta,
+        -static_cast<double>(i) / static_cast<double>(options.head_size));
+    frequencies_.push_back(static_cast<float>(
+        options.scaling ? slowed(frequency, *options.scaling) : frequency));
+  }
+}
+
+void Rotary::grow(
+    std::int64_t sequence,
+    at::ScalarType dtype,
+    at::Device device) const {
+  const bool fits = cosine_.defined() && cosine_.scalar_type() == dtype &&
+      cosine_.device() == device && cosine_.size(0) >= sequence;
+  if (fits) {
+    return;
+  }
+  const at::Tensor angle = at::outer(
+      at::arange(sequence, at::kFloat),
+      at::tensor(frequencies_, at::kFloat));
+  cosine_ = angle.cos().to(device, dtype);
+  sine_ = angle.sin().to(device, dtype);
+}
+
+std::pair<at::Tensor, at::Tensor> Rotary::angles(
+    const at::Tensor& positions,
+    std::int64_t sequence,
+    at::ScalarType dtype,
+    at::Device device) const {
+  const std::lock_guard lock(mutex_);
+  grow(sequence, dtype, device);
+  const auto chosen = [&](const at::Tensor& table) {
+    const std::int64_t half = table.size(1);
+    if (!positions.defined()) {
+      return table.narrow(0, 0, sequence).view({1, sequence, 1, half});
+    }
+    return table.index_select(0, positions.reshape({-1}))
+        .view({positions.size(0), positions.size(1), 1, half});
+  };
+  return {chosen(cosine_), chosen(sine_)};
+}
+
+at::Tensor rotate(
+    const at::Tensor& x,
+    const at::Tensor& cosine,
+    const at::Tensor& sine) {
+  return Rotation::apply(x, cosine, sine);
+}
+
+} // namespace cairn::nn

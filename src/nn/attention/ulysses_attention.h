@@ -1,0 +1,20 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cairn/distributed/process_group.h>
+
+namespace cairn::nn {
+
+/// Causal attention of this rank's tokens, which are contiguous, to the whole
+/// sequence. By all_to_all each rank gets all tokens of some heads, and gives
+/// the results back. Shapes are those of attend(); the number of ranks must
+/// divide the heads.
+at::Tensor ulysses_attention(
+    const at::Tensor& query,
+    const at::Tensor& key,
+    const at::Tensor& value,
+    double scale,
+    double dropout,
+    const distributed::ProcessGroup& group);
+
+} // namespace cairn::nn

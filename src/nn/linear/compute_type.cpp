@@ -1,0 +1,21 @@
+#include "nn/linear/compute_type.h"
+
+#include <ATen/autocast_mode.h>
+
+namespace cairn::nn {
+
+at::Tensor in_compute_type(const at::Tensor& x) {
+  if (!x.defined()) {
+    return x;
+  }
+  const at::DeviceType device = x.device().type();
+  if (!at::autocast::is_autocast_enabled(device)) {
+    return x;
+  }
+  return at::autocast::cached_cast(
+      at::autocast::get_autocast_dtype(device),
+      x,
+      device);
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,83 @@
+#include "nn/linear/gelu.h"
+
+#include "kernels/cpu/gelu.h"
+#include "kernels/in_parallel.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/mul.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+namespace cairn::nn {
+namespace {
+
+namespace cpu = kernels::cpu;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Calls body(begin, size) on the parts of a tensor, on all threads.
+template <typename Body>
+void over_elements(const at::Tensor& x, const Body& body) {
+  constexpr std::int64_t block = 1 << 13;
+  const std::int64_t count = x.numel();
+  kernels::in_parallel(
+      (count + block - 1) / block,
+      [&](std::int64_t first, std::int64_t last) {
+        const std::int64_t begin = first * block;
+        body(begin, std::min(count, last * block) - begin);
+      });
+}
+
+/// Keeps the derivative instead of its input: this takes as much memory, and
+/// backward is one multiplication.
+struct OwnGelu : torch::autograd::Function<OwnGelu> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& given,
+      bool exact,
+      bool with_slope) {
+    const at::Tensor x = given.contiguous();
+    const at::Tensor y = at::empty_like(x);
+    at::Tensor slope;
+    if (with_slope) {
+      slope = at::empty_like(x);
+      context->save_for_backward({slope});
+    }
+    if constexpr (cpu::has_gelu) {
+      const auto kind = exact ? cpu::Gelu::exact : cpu::Gelu::tanh;
+      const float* from = x.const_data_ptr<float>();
+      float* const to = y.mutable_data_ptr<float>();
+      float* const slopes =
+          with_slope ? slope.mutable_data_ptr<float>() : nullptr;
+      over_elements(x, [&](std::int64_t begin, std::int64_t size) {
+        cpu::gelu(
+            kind,
+            from + begin,
+            to + begin,
+            with_slope ? slopes + begin : nullptr,
+            size);
+      });
+    }
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list outer) {
+    return {outer[0] * context->get_saved_variables()[0], {}, {}};
+  }
+};
+
+} // namespace
+
+at::Tensor gelu(const at::Tensor& x, GeluKind kind) {
+  if (cpu::has_gelu && x.is_cpu() && x.scalar_type() == at::kFloat) {
+    const bool with_slope = at::GradMode::is_enabled() && x.requires_grad();
+    return OwnGelu::apply(x, kind == GeluKind::exact, with_slope);
+  }
+  return at::gelu(x, kind == GeluKind::exact ? "none" : "tanh");
+}
+
+} // namespace cairn::nn

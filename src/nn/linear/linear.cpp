@@ -1,0 +1,74 @@
+#include <cairn/nn/linear.h>
+
+#include "nn/linear/linear_product.h"
+
+#include <cairn/nn/tensor_parallel.h>
+
+namespace cairn::nn {
+
+ColumnLinear::ColumnLinear(
+    const LayerContext& context,
+    const LinearOptions& options)
+    : group_(context.group), split_tokens_(context.splits_tokens()) {
+  const auto cut = [&](std::vector<std::int64_t> shape) {
+    return SlicedShape::cut(std::move(shape), 0, group_, context.path);
+  };
+  weight_ = add_parameter(
+      context,
+      "weight",
+      cut({options.out, options.in}),
+      model::InitialLaw::normal);
+  if (options.bias) {
+    bias_ = add_parameter(
+        context,
+        "bias",
+        cut({options.out}),
+        model::InitialLaw::zero);
+  }
+}
+
+at::Tensor ColumnLinear::forward(const at::Tensor& x) const {
+  return column_linear(x, {weight_}, {bias_}, group_, split_tokens_)[0];
+}
+
+RowLinear::RowLinear(const LayerContext& context, const LinearOptions& options)
+    : group_(context.group), split_tokens_(context.splits_tokens()) {
+  weight_ = add_parameter(
+      context,
+      "weight",
+      SlicedShape::cut({options.out, options.in}, 1, group_, context.path),
+      model::InitialLaw::output_normal);
+  if (options.bias) {
+    bias_ = add_parameter(
+        context,
+        "bias",
+        SlicedShape::all_of({options.out}),
+        model::InitialLaw::zero,
+        Gradient::of_own_tokens);
+  }
+}
+
+at::Tensor RowLinear::forward(const at::Tensor& x) const {
+  return row_linear(x, weight_, bias_, group_, split_tokens_);
+}
+
+Linear::Linear(const LayerContext& context, const LinearOptions& options) {
+  weight_ = add_parameter(
+      context,
+      "weight",
+      SlicedShape::all_of({options.out, options.in}),
+      model::InitialLaw::normal);
+  if (options.bias) {
+    bias_ = add_parameter(
+        context,
+        "bias",
+        SlicedShape::all_of({options.out}),
+        model::InitialLaw::zero);
+  }
+}
+
+at::Tensor Linear::forward(const at::Tensor& x) const {
+  return linear(x, weight_, bias_);
+}
+
+} // namespace cairn::nn

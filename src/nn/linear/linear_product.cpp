@@ -1,0 +1,100 @@
+#include "nn/linear/linear_product.h"
+
+#include "nn/linear/column_sums.h"
+#include "nn/linear/compute_type.h"
+#include "nn/linear/product.h"
+#include "nn/linear/weight_gradient.h"
+#include "nn/linear/wide_compute.h"
+#include "nn/parallel/deferral_capsule.h"
+
+#include <ATen/ops/linear.h>
+#include <ATen/ops/sum.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+#include <vector>
+
+namespace cairn::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// True when there is one weight for each matrix of a batch.
+bool is_batch(const at::Tensor& weight) {
+  return weight.dim() == 3;
+}
+
+/// The rows of `x` as one weight multiplies them.
+at::Tensor rows_for(const at::Tensor& weight, const at::Tensor& x) {
+  return is_batch(weight) ? x : x.reshape({-1, x.size(-1)});
+}
+
+struct LinearProduct : torch::autograd::Function<LinearProduct> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const at::Tensor& weight,
+      const std::optional<at::Tensor>& bias) {
+    context->save_for_backward({x, weight});
+    context->saved_data["biased"] = bias.has_value();
+    keep_deferral(*context);
+    const at::Tensor rows = product(
+        rows_for(weight, x),
+        weight.transpose(-2, -1),
+        bias.value_or(at::Tensor()));
+    if (is_batch(weight) || x.dim() == 2) {
+      return rows; // not a view: it may be written into
+    }
+    std::vector<std::int64_t> shape = x.sizes().vec();
+    shape.back() = weight.size(0);
+    return rows.view(shape);
+  }
+
+  static variable_list backward(
+      AutogradContext* context,
+      variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& weight = saved[1];
+    const at::Tensor x = rows_for(weight, saved[0]);
+    const at::Tensor gradient = rows_for(weight, gradients[0]);
+    variable_list results(3);
+    if (context->needs_input_grad(0)) {
+      results[0] = product(gradient, weight).view(saved[0].sizes());
+    }
+    if (context->needs_input_grad(1)) {
+      const auto later = kept_deferral(*context);
+      if (later && DeferredGradients::takes(weight)) {
+        later->add({weight}, [gradient, x] {
+          return std::vector{product(gradient.transpose(-2, -1), x)};
+        });
+      } else {
+        results[1] = weight_gradient(weight, gradient, x);
+      }
+    }
+    if (context->saved_data["biased"].toBool() &&
+        context->needs_input_grad(2)) {
+      results[2] = is_batch(weight) ? gradient.sum(1) : column_sums(gradient);
+    }
+    return results;
+  }
+};
+
+} // namespace
+
+at::Tensor linear(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias) {
+  const at::Tensor left = in_compute_type(x);
+  const at::Tensor right = in_compute_type(weight);
+  const auto given =
+      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt;
+  const bool ours = is_batch(weight) || DeferWeightGradients::current() ||
+      (has_own_product(left) && has_own_product(right)) ||
+      (computes_wide(left) && computes_wide(right));
+  return ours ? LinearProduct::apply(left, right, given)
+              : at::linear(left, right, given);
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,66 @@
+#include <cairn/nn/mlp.h>
+
+#include "nn/linear/gelu.h"
+
+#include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
+#include <cairn/base/error.h>
+#include <cairn/nn/tensor_parallel.h>
+
+namespace cairn::nn {
+
+at::Tensor activate(const at::Tensor& x, model::ActivationKind activation) {
+  switch (activation) {
+    case model::ActivationKind::gelu:
+      return gelu(x, GeluKind::exact);
+    case model::ActivationKind::gelu_tanh:
+      return gelu(x, GeluKind::tanh);
+    case model::ActivationKind::relu:
+      return at::relu(x);
+    case model::ActivationKind::silu:
+      return at::silu(x);
+  }
+  throw InternalError({.what = "an unknown activation"});
+}
+
+at::Tensor activate_gated(
+    const at::Tensor& gate,
+    const at::Tensor& up,
+    model::ActivationKind activation) {
+  return activate(gate, activation) * up;
+}
+
+Mlp::Mlp(const LayerContext& context, const MlpOptions& options)
+    : group_(context.group),
+      split_tokens_(context.splits_tokens()),
+      activation_(options.activation) {
+  const LinearOptions widen{options.hidden, options.ffn, options.bias};
+  if (options.gated) {
+    gate_ = register_module(
+        "gate",
+        std::make_shared<ColumnLinear>(context.in("gate"), widen));
+  }
+  up_ = register_module(
+      "up",
+      std::make_shared<ColumnLinear>(context.in("up"), widen));
+  down_ = register_module(
+      "down",
+      std::make_shared<RowLinear>(
+          context.in("down"),
+          LinearOptions{options.ffn, options.hidden, options.bias}));
+}
+
+at::Tensor Mlp::forward(const at::Tensor& x) const {
+  if (!gate_) {
+    return down_->forward(activate(up_->forward(x), activation_));
+  }
+  const auto wide = column_linear(
+      x,
+      {gate_->weight(), up_->weight()},
+      {gate_->bias(), up_->bias()},
+      group_,
+      split_tokens_);
+  return down_->forward(activate_gated(wide[0], wide[1], activation_));
+}
+
+} // namespace cairn::nn

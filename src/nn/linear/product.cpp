@@ -1,0 +1,159 @@
+#include "nn/linear/product.h"
+
+#include "kernels/cpu/matrix_product.h"
+#include "kernels/in_parallel.h"
+#include "nn/linear/wide_compute.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/DimVector.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/record_function.h>
+
+#include <array>
+
+namespace cairn::nn {
+namespace {
+
+namespace cpu = kernels::cpu;
+
+/// One matrix, or number `number` of a batch.
+cpu::Matrix matrix(const at::Tensor& x, std::int64_t number) {
+  const std::int64_t first = x.dim() == 3 ? number * x.stride(0) : 0;
+  return {x.const_data_ptr<float>() + first, x.stride(-2), x.stride(-1)};
+}
+
+/// Multiplies all matrices. `result` is that of the first; the results and
+/// biases of the others follow it.
+void multiply(
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const cpu::ProductResult& result) {
+  const cpu::ProductShape shape{left.size(-2), right.size(-1), left.size(-1)};
+  const std::int64_t count = left.dim() == 3 ? left.size(0) : 1;
+  const std::int64_t threads = at::get_num_threads();
+  // Smaller products are not shared: waking the other threads takes longer.
+  constexpr std::int64_t worth_sharing = 1 << 18;
+  const bool shared =
+      count * shape.rows * shape.columns * shape.depth >= worth_sharing;
+  // Matrices are dealt out whole, unless there are too few to do so evenly.
+  const bool whole = !shared || count % threads == 0 || count >= 8 * threads;
+  const std::int64_t parts = whole ? 1 : threads;
+  const auto multiply_some = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t n = i / parts;
+      cpu::ProductResult one = result;
+      one.data += n * shape.rows * shape.columns;
+      one.bias += one.bias != nullptr ? n * shape.columns : 0;
+      cpu::multiply(
+          shape,
+          cpu::product_part(shape, i % parts, parts),
+          matrix(left, n),
+          matrix(right, n),
+          one);
+    }
+  };
+  if (shared) {
+    kernels::in_parallel(count * parts, multiply_some);
+  } else {
+    multiply_some(0, count);
+  }
+}
+
+/// True when our kernel takes both. Matrices that do not fit together are left
+/// to libtorch, which says so.
+bool are_ours(const at::Tensor& left, const at::Tensor& right) {
+  const bool batches =
+      left.dim() == 3 && right.dim() == 3 && left.size(0) == right.size(0);
+  return has_own_product(left) && has_own_product(right) &&
+      (batches || (left.dim() == 2 && right.dim() == 2)) &&
+      left.size(-1) == right.size(-2);
+}
+
+at::DimVector result_shape(const at::Tensor& left, const at::Tensor& right) {
+  at::DimVector shape(left.sizes());
+  shape.back() = right.size(-1);
+  return shape;
+}
+
+/// True when there is one value for each column of each matrix.
+bool is_bias(const at::Tensor& bias, const at::Tensor& right) {
+  const std::int64_t count = right.dim() == 3 ? right.size(0) : 1;
+  return has_own_product(bias) && bias.is_contiguous() &&
+      bias.numel() == count * right.size(-1);
+}
+
+} // namespace
+
+bool has_own_product(const at::Tensor& x) {
+  return cpu::has_matrix_product && x.is_cpu() && x.scalar_type() == at::kFloat;
+}
+
+at::Tensor product(
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const at::Tensor& bias) {
+  if constexpr (cpu::has_matrix_product) {
+    if (are_ours(left, right) && (!bias.defined() || is_bias(bias, right))) {
+      const std::array<c10::IValue, 3> inputs{left, right, bias};
+      RECORD_FUNCTION("cairn::product", inputs);
+      const at::Tensor result =
+          at::empty(result_shape(left, right), left.options());
+      multiply(
+          left,
+          right,
+          {.data = result.mutable_data_ptr<float>(),
+           .row_step = result.size(-1),
+           .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr});
+      return result;
+    }
+  }
+  if (computes_wide(left)) {
+    return product(widened(left), widened(right), widened(bias))
+        .to(left.scalar_type());
+  }
+  if (left.dim() == 3) {
+    return bias.defined() ? at::baddbmm(bias.unsqueeze(1), left, right)
+                          : at::bmm(left, right);
+  }
+  return bias.defined() ? at::addmm(bias, left, right) : at::mm(left, right);
+}
+
+void product_into(
+    const at::Tensor& into,
+    const at::Tensor& left,
+    const at::Tensor& right,
+    Into how) {
+  if constexpr (cpu::has_matrix_product) {
+    if (are_ours(left, right) && has_own_product(into) &&
+        into.sizes() == at::IntArrayRef(result_shape(left, right)) &&
+        into.stride(-1) == 1 && (into.dim() == 2 || into.is_contiguous())) {
+      const std::array<c10::IValue, 3> inputs{into, left, right};
+      RECORD_FUNCTION("cairn::product_into", inputs);
+      multiply(
+          left,
+          right,
+          {.data = into.mutable_data_ptr<float>(),
+           .row_step = into.stride(-2),
+           .add = how == Into::add});
+      return;
+    }
+  }
+  at::Tensor result = into;
+  if (computes_wide(left)) {
+    const at::Tensor wide = product(widened(left), widened(right));
+    how == Into::add ? result.add_(wide) : result.copy_(wide);
+    return;
+  }
+  const double kept = how == Into::add ? 1 : 0; // factor of the old values
+  if (left.dim() == 3) {
+    result.baddbmm_(left, right, kept);
+  } else {
+    result.addmm_(left, right, kept);
+  }
+}
+
+} // namespace cairn::nn

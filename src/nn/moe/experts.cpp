@@ -1,0 +1,132 @@
+#include <cairn/nn/experts.h>
+
+#include "nn/linear/linear_product.h"
+
+#include <ATen/TensorOperators.h>
+#include <cairn/base/error.h>
+#include <cairn/nn/tensor_parallel.h>
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace cairn::nn {
+namespace {
+
+/// Cuts the experts over the expert group, and `dim` of each over the tensor
+/// parallel group.
+SlicedShape cut_experts(
+    const LayerContext& context,
+    std::vector<std::int64_t> whole,
+    std::optional<std::size_t> dim) {
+  const distributed::ProcessGroup& owners = context.expert_group;
+  if (whole[0] % owners.size() != 0) {
+    throw ConfigError(
+        {.what = "the ranks cannot share out the experts evenly",
+         .where = "--expert-model-parallel-size",
+         .values = fmt::format("{} over {} ranks", whole[0], owners.size()),
+         .remedy = "choose a size that divides the number of experts"});
+  }
+  SlicedShape shape = dim
+      ? SlicedShape::cut(std::move(whole), *dim, context.group, context.path)
+      : SlicedShape::all_of(std::move(whole));
+  shape.local[0] /= owners.size();
+  shape.offset[0] = shape.local[0] * owners.rank();
+  return shape;
+}
+
+} // namespace
+
+Experts::Product::Product(
+    const LayerContext& context,
+    std::int64_t experts,
+    const LinearOptions& options,
+    Cut cut) {
+  const bool out = cut == Cut::out;
+  weight_ = add_parameter(
+      context,
+      "weight",
+      cut_experts(
+          context,
+          {experts, options.out, options.in},
+          std::size_t{out ? 1U : 2U}),
+      out ? model::InitialLaw::normal : model::InitialLaw::output_normal,
+      Gradient::of_experts);
+  if (options.bias) {
+    bias_ = add_parameter(
+        context,
+        "bias",
+        cut_experts(
+            context,
+            {experts, options.out},
+            out ? std::optional<std::size_t>(1) : std::nullopt),
+        model::InitialLaw::zero,
+        Gradient::of_experts);
+  }
+  if (!out) {
+    summed_over_ = context.group;
+  }
+}
+
+at::Tensor Experts::Product::forward(const at::Tensor& x) const {
+  if (summed_over_.size() == 1) {
+    return linear(x, weight_, bias_);
+  }
+  const at::Tensor sum =
+      reduce_from_group(linear(x, weight_, at::Tensor()), summed_over_);
+  return bias_.defined() ? sum + bias_.unsqueeze(1) : sum;
+}
+
+Experts::Experts(
+    const LayerContext& context,
+    const MlpOptions& options,
+    std::int64_t experts)
+    : group_(context.group),
+      expert_group_(context.expert_group),
+      activation_(options.activation) {
+  const auto product =
+      [&](const char* name, const LinearOptions& linear, Product::Cut cut) {
+        return register_module(
+            name,
+            std::make_shared<Product>(context.in(name), experts, linear, cut));
+      };
+  const LinearOptions widen{options.hidden, options.ffn, options.bias};
+  if (options.gated) {
+    gate_ = product("gate", widen, Product::Cut::out);
+  }
+  up_ = product("up", widen, Product::Cut::out);
+  down_ = product(
+      "down",
+      {options.ffn, options.hidden, options.bias},
+      Product::Cut::in);
+}
+
+at::Tensor Experts::forward(const at::Tensor& x) const {
+  const std::int64_t ranks = expert_group_.size();
+  const std::int64_t here = x.size(0) / ranks;
+  const std::int64_t slots = x.size(1);
+  const std::int64_t hidden = x.size(2);
+  at::Tensor given = copy_to_group(x, group_);
+  if (ranks > 1) {
+    // Gets what every rank has for the experts here.
+    given = exchange(given, expert_group_)
+                .view({ranks, here, slots, hidden})
+                .transpose(0, 1)
+                .reshape({here, ranks * slots, hidden});
+  }
+  const at::Tensor wide = up_->forward(given);
+  const at::Tensor answers = down_->forward(
+      gate_ ? activate_gated(gate_->forward(given), wide, activation_)
+            : activate(wide, activation_));
+  if (ranks == 1) {
+    return answers;
+  }
+  return exchange(
+      answers.view({here, ranks, slots, hidden})
+          .transpose(0, 1)
+          .reshape({ranks * here, slots, hidden}),
+      expert_group_);
+}
+
+} // namespace cairn::nn

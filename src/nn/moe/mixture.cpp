@@ -1,0 +1,121 @@
+#include <cairn/nn/mixture.h>
+
+#include "nn/loss/picked_rows.h"
+#include "nn/moe/token_shares.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/softmax.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <cairn/nn/tensor_parallel.h>
+
+namespace cairn::nn {
+namespace {
+
+/// For each of `slots` slots, the number of the choice that came to it; the
+/// number of all choices if none did.
+at::Tensor comers_of(const at::Tensor& places, std::int64_t slots) {
+  const std::int64_t count = places.numel();
+  const at::Tensor comers = at::full({slots + 1}, count, places.options());
+  comers.scatter_(0, places.view({-1}), at::arange(count, places.options()));
+  return comers.narrow(0, 0, slots);
+}
+
+} // namespace
+
+Mixture::Mixture(const LayerContext& context, const MixtureOptions& options)
+    : options_(options),
+      group_(context.group),
+      expert_group_(context.expert_group),
+      split_tokens_(context.splits_tokens()) {
+  router_ = register_module(
+      "router",
+      std::make_shared<Linear>(
+          context.in("router"),
+          LinearOptions{options.expert.hidden, options.experts, false}));
+  experts_ = register_module(
+      "experts",
+      std::make_shared<Experts>(
+          context.in("experts"),
+          options.expert,
+          options.experts));
+  if (options.residual) {
+    residual_ = register_module(
+        "residual",
+        std::make_shared<Mlp>(context.in("residual"), options.expert));
+    coefficient_ = register_module(
+        "coefficient",
+        std::make_shared<Linear>(
+            context.in("coefficient"),
+            LinearOptions{options.expert.hidden, 2}));
+  }
+}
+
+/// Scores [tokens, experts], in fp32 whatever the model computes in.
+at::Tensor Mixture::scores_of(const at::Tensor& tokens) const {
+  const c10::impl::ExcludeDispatchKeyGuard without_autocast(
+      c10::autocast_dispatch_keyset);
+  at::Tensor seen = tokens.to(at::kFloat);
+  if (options_.jitter > 0 && is_training()) {
+    const auto least = static_cast<float>(1 - options_.jitter);
+    const auto most = static_cast<float>(1 + options_.jitter);
+    seen = seen *
+        (at::rand(seen.sizes(), seen.options()) * (most - least) + least);
+  }
+  return at::matmul(seen, router_->weight().to(at::kFloat).t());
+}
+
+RoutingOptions Mixture::routing() const {
+  RoutingOptions routing = options_.routing;
+  if (!is_training()) {
+    routing.capacity_factor = options_.eval_capacity_factor;
+    routing.random_selection = false;
+    routing.sample_first = false;
+    routing.sample_second = false;
+  }
+  return routing;
+}
+
+Mixture::Output Mixture::forward(const at::Tensor& x) const {
+  const at::Tensor all = split_tokens_ ? gather_tokens(x, group_) : x;
+  const at::Tensor tokens = flat_tokens(all);
+  const std::int64_t count = tokens.size(0);
+  const std::int64_t hidden = tokens.size(1);
+  const Routes routes = route(scores_of(tokens), routing(), expert_group_);
+  const std::int64_t slots = options_.experts * routes.capacity;
+
+  const at::Tensor comers = comers_of(routes.slots, slots);
+  const std::int64_t choices = routes.slots.numel();
+  const at::Tensor sources =
+      comers.remainder(count).masked_fill_(comers.eq(choices), count);
+  const at::Tensor given = picked_rows(tokens, sources, routes.slots);
+  const at::Tensor answers =
+      experts_->forward(given.view({options_.experts, -1, hidden}));
+  at::Tensor mixed = mixed_rows(
+                         answers.reshape({slots, hidden}),
+                         routes.slots,
+                         routes.weights,
+                         comers)
+                         .to(x.scalar_type())
+                         .view_as(all);
+
+  if (residual_) {
+    const at::Tensor parts =
+        at::softmax(coefficient_->forward(all), /*dim=*/-1);
+    mixed = mixed * parts.narrow(2, 0, 1);
+    at::Tensor beside = parts.narrow(2, 1, 1);
+    if (split_tokens_) {
+      mixed = keep_own_tokens(mixed, group_);
+      beside = keep_own_tokens(beside, group_);
+    }
+    mixed = mixed + residual_->forward(x) * beside;
+  } else if (split_tokens_) {
+    mixed = keep_own_tokens(mixed, group_);
+  }
+  return {mixed, routes.balance_loss};
+}
+
+} // namespace cairn::nn

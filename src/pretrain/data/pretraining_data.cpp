@@ -1,0 +1,149 @@
+#include "pretrain/data/pretraining_data.h"
+
+#include <cairn/base/error.h>
+#include <cairn/data/collate.h>
+#include <cairn/data/gpt_datasets.h>
+#include <cairn/data/masked_datasets.h>
+#include <cairn/data/masked_vocabulary.h>
+#include <cairn/text/load_tokenizer.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::pretrain {
+
+namespace {
+
+std::optional<data::Blend> blend_of(const std::vector<std::string>& words) {
+  if (words.empty()) {
+    return std::nullopt;
+  }
+  return data::Blend::parse(words);
+}
+
+data::DataSelection selection_of(
+    const config::DataFlags& flags,
+    const data::SampleCounts& samples) {
+  data::DataSelection selection{
+      .blend = blend_of(flags.data_path),
+      .split = flags.split,
+      .blend_per_split =
+          {blend_of(flags.train_data_path),
+           blend_of(flags.valid_data_path),
+           blend_of(flags.test_data_path)},
+      .samples = samples};
+  if (flags.cache_path) {
+    selection.cache_path = *flags.cache_path;
+  }
+  if (!selection.blend && !selection.blend_per_split[0]) {
+    throw ConfigError(
+        {.what = "there is no data to train on",
+         .where = "--data-path",
+         .remedy = "give the prefix of .bin and .idx files, which `cairn "
+                   "preprocess` makes"});
+  }
+  return selection;
+}
+
+template <typename Dataset>
+PretrainingData erased(data::BuiltDatasets<Dataset> built) {
+  PretrainingData result;
+  result.checksum = built.checksum();
+  for (std::size_t i = 0; i < built.splits.size(); ++i) {
+    if (!built.splits[i]) {
+      continue;
+    }
+    auto dataset = std::make_shared<const data::BlendedDataset<Dataset>>(
+        std::move(*built.splits[i]));
+    result.splits[i] = {
+        .samples = static_cast<std::int64_t>(dataset->size()),
+        .collate = [dataset](
+                       std::span<const std::int64_t> indices,
+                       const data::HostAllocator& allocate,
+                       data::Batch& batch) {
+          data::collate(*dataset, indices, allocate, batch);
+        }};
+  }
+  return result;
+}
+
+template <typename Options>
+Options masked_options(const config::Flags& flags) {
+  Options options;
+  options.seed = static_cast<std::uint32_t>(flags.training.seed);
+  options.sequence_length = flags.data.seq_length.value_or(
+      flags.data.encoder_seq_length.value_or(512));
+  options.short_sequence_probability = flags.data.short_seq_prob;
+  options.masking.probability = flags.data.mask_prob;
+  return options;
+}
+
+data::GptDataOptions gpt_options(
+    const config::Flags& flags,
+    const text::SpecialIds& special,
+    data::DataSelection selection) {
+  const bool needs_end = flags.data.reset_position_ids ||
+      flags.data.reset_attention_mask || flags.data.eod_mask_loss;
+  if (needs_end && !special.end_of_document) {
+    throw ConfigError(
+        {.what = "the tokenizer has no end of document",
+         .where = "--reset-position-ids, --reset-attention-mask or "
+                  "--eod-mask-loss"});
+  }
+  return {
+      .data = std::move(selection),
+      .sequence_length = *flags.data.seq_length,
+      .seed = static_cast<std::uint32_t>(flags.training.seed),
+      .sample = {
+          .eod = special.end_of_document.value_or(0),
+          .reset_position_ids = flags.data.reset_position_ids,
+          .eod_mask_loss = flags.data.eod_mask_loss}};
+}
+
+} // namespace
+
+std::shared_ptr<const text::Tokenizer> open_tokenizer(
+    Kind kind,
+    const config::Flags& flags) {
+  const config::TokenizerFlags& given = flags.tokenizer;
+  text::TokenizerOptions options{
+      .type = given.type.value_or(""),
+      .vocab_file = given.vocab_file.value_or(""),
+      .merge_file = given.merge_file.value_or(""),
+      .model_file = given.model.value_or(""),
+      .vocab_size = static_cast<std::size_t>(given.vocab_size.value_or(0))};
+  if (given.vocab_extra_ids > 0) {
+    options.extra_ids = static_cast<int>(given.vocab_extra_ids);
+  } else if (kind == Kind::t5) {
+    options.extra_ids = 100; // Megatron's examples have as many
+  }
+  return text::load_tokenizer(options);
+}
+
+PretrainingData open_data(
+    Kind kind,
+    const config::Flags& flags,
+    const text::Tokenizer& tokenizer,
+    const data::SampleCounts& samples,
+    const Logger& logger) {
+  data::DataSelection selection = selection_of(flags.data, samples);
+  if (kind == Kind::gpt) {
+    return erased(data::build_gpt_datasets(
+        gpt_options(flags, tokenizer.special(), std::move(selection)),
+        logger));
+  }
+  const auto vocabulary = data::MaskedVocabulary::of(tokenizer);
+  if (kind == Kind::bert) {
+    auto options = masked_options<data::BertOptions>(flags);
+    options.classification_head = flags.model.bert_binary_head;
+    return erased(
+        data::build_masked_datasets(selection, options, vocabulary, logger));
+  }
+  auto options = masked_options<data::T5Options>(flags);
+  options.decoder_sequence_length = flags.data.decoder_seq_length.value_or(128);
+  return erased(
+      data::build_masked_datasets(selection, options, vocabulary, logger));
+}
+
+} // namespace cairn::pretrain

@@ -1,0 +1,98 @@
+#include "pretrain/plan/checked_run.h"
+
+#include "pretrain/data/pretraining_data.h"
+#include "pretrain/model/foreign_weights.h"
+#include "pretrain/plan/check_curriculum.h"
+#include "pretrain/plan/flags_schedule.h"
+#include "pretrain/plan/stages.h"
+#include "pretrain/run/state_norms.h"
+
+#include <cairn/base/error.h>
+#include <cairn/config/actors.h>
+#include <cairn/config/check_kind.h>
+#include <cairn/config/describe_model.h>
+#include <cairn/config/expert_layers.h>
+#include <cairn/optim/rule.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace cairn::pretrain {
+
+namespace {
+
+/// Rules that look at whole parameters would take a stack of experts for one.
+void check_experts(const config::Config& config) {
+  if (!config::has_experts(config.flags.moe)) {
+    return;
+  }
+  const auto rule = optim::make_rule(config.deepspeed.optimizer);
+  if (rule->scope() != optim::Scope::elementwise) {
+    throw ConfigError(
+        {.what = "experts are stacked, and this optimizer looks at whole "
+                 "parameters",
+         .where = "--num-experts",
+         .values = std::string(rule->name()),
+         .remedy = "choose one that looks at elements, such as AdamW"});
+  }
+}
+
+/// Flags that contradict each other, or ask for what is not there.
+void check_flags(Kind kind, const config::Config& config) {
+  config::refuse_unused_flags(config, config::Actor::pretrain);
+  const config::Flags& flags = config.flags;
+  const config::TrainingFlags& training = flags.training;
+  if (training.recompute_granularity ==
+      config::RecomputeGranularity::selective) {
+    throw ConfigError(
+        {.what = "attention is not recomputed by itself",
+         .where = "--recompute-granularity selective",
+         .remedy = "choose full, or leave it out"});
+  }
+  const bool recomputes = training.checkpoint_activations ||
+      training.recompute_granularity == config::RecomputeGranularity::full;
+  if (training.recompute_num_layers && !recomputes) {
+    throw ConfigError(
+        {.what = "nothing is recomputed",
+         .where = "--recompute-num-layers",
+         .remedy = "give --checkpoint-activations as well"});
+  }
+  if (flags.logging.optimizer_states_to_tensorboard) {
+    require_moments(config.deepspeed.optimizer);
+  }
+  check_experts(config);
+  config::check_kind(kind, config);
+}
+
+} // namespace
+
+CheckedRun check_run(Kind kind, const config::Config& config) {
+  check_flags(kind, config);
+  CheckedRun run{
+      .plan = plan_run(config),
+      .schedule = {},
+      .tokenizer = open_tokenizer(kind, config.flags),
+      .description = {},
+      .foreign = {}};
+  check_curriculum(config, run.plan);
+  run.schedule = flags_schedule(config, run.plan);
+  run.description = config::describe_model(
+      kind,
+      config.flags,
+      static_cast<std::int64_t>(run.tokenizer->vocab_size()));
+  run.foreign = foreign_weights(config.flags, run.description);
+  if (run.foreign) {
+    run.description = config::describe_model(
+        kind,
+        config.flags,
+        run.foreign->description.vocabulary);
+  }
+  check_stages(
+      run.description,
+      config,
+      pretraining_inputs(run.description, config.flags));
+  return run;
+}
+
+} // namespace cairn::pretrain

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "pretrain/model/build_model.h"
+
+#include <cairn/config/config.h>
+#include <cairn/model/description.h>
+#include <cairn/models/model_layers.h>
+#include <cairn/pipeline/micro_batch.h>
+#include <cairn/pipeline/partition.h>
+#include <cairn/pipeline/pipeline_module.h>
+
+#include <memory>
+#include <vector>
+
+// A model that is cut into pipeline stages.
+
+namespace cairn::pretrain {
+
+bool is_pipelined(const config::DistributedFlags& flags);
+
+/// As much to compute on every stage, unless the JSON says otherwise: the heads
+/// of a large vocabulary weigh as several blocks. Virtual stages have as many
+/// blocks each.
+pipeline::PartitionMethod partition_of(
+    const config::Config& config,
+    const std::vector<models::ModelLayer>& layers);
+
+/// Throws ConfigError, before anything is allocated, if a stage would have
+/// nothing to do or to train. `inputs`: of the micro batches.
+void check_stages(
+    const model::ModelDescription& description,
+    const config::Config& config,
+    const models::LayerInputs& inputs);
+
+/// What pretraining_input() gives and the model has a use for.
+models::LayerInputs pretraining_inputs(
+    const model::ModelDescription& description,
+    const config::Flags& flags);
+
+/// The layers that one stage has: `place` says which; its chunks, partition and
+/// loss are set here.
+std::shared_ptr<pipeline::PipelineModule> build_stage(
+    const model::ModelDescription& description,
+    const models::ModelOptions& options,
+    const config::Config& config,
+    const BuildOptions& build,
+    pipeline::PipelineModuleOptions place);
+
+/// What the stages take of an input.
+pipeline::MicroBatch micro_batch_of(
+    const model::ModelDescription& description,
+    const models::LayerInputs& inputs,
+    const models::ModelInput& input);
+
+} // namespace cairn::pretrain

@@ -1,0 +1,60 @@
+#pragma once
+
+#include "pretrain/run/batch_stream.h"
+#include "pretrain/run/run_parts.h"
+
+#include <cairn/models/transformer.h>
+#include <cairn/pipeline/micro_batch.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+namespace cairn::pretrain {
+
+/// A training batch with the tokens that dropping layers compute in this step,
+/// the first being 1, if they drop any. The samples are counted over the run.
+models::ModelInput with_kept_tokens(
+    models::ModelInput input,
+    const config::RandomLtdConfig& ltd,
+    std::int64_t step,
+    std::int64_t first_sample);
+
+/// The batches of a run, as its model takes them. Data are opened when the
+/// first one is asked for, so stages that need none open none.
+class BatchFeed {
+ public:
+  BatchFeed(const RunParts& parts, std::int64_t consumed_validation);
+
+  /// Before the batches of a step: they come from where the engine stands,
+  /// which a roll-back may have moved.
+  void begin_step() { step_begins_ = true; }
+  /// As long as the curriculum has it.
+  models::ModelInput next_training();
+  /// Validation goes on where the last evaluation ended.
+  models::ModelInput next(data::Split split);
+
+  /// The same for a pipeline.
+  pipeline::NextMicroBatch micro_batches_of(
+      std::function<models::ModelInput()> next) const;
+
+  void count_validation(std::int64_t samples) {
+    consumed_validation_ += samples;
+  }
+  std::int64_t consumed_validation() const { return consumed_validation_; }
+
+ private:
+  BatchStream stream(data::Split split, std::int64_t consumed) const;
+  BatchStream& training_batches();
+  BatchStream& evaluation_batches(data::Split split);
+  models::ModelInput input_of(const data::TensorBatch& batch) const;
+
+  const RunParts& parts_;
+  bool step_begins_ = false;
+  std::optional<BatchStream> training_;
+  std::optional<BatchStream> validation_;
+  std::optional<BatchStream> test_;
+  std::int64_t consumed_validation_;
+};
+
+} // namespace cairn::pretrain

@@ -1,0 +1,155 @@
+#include <cairn/pretrain/pretrain.h>
+
+#include "pretrain/data/pretraining_data.h"
+#include "pretrain/model/build_model.h"
+#include "pretrain/plan/checked_run.h"
+#include "pretrain/run/step_times.h"
+#include "pretrain/run/trainer.h"
+
+#include <ATen/Context.h>
+#include <cairn/base/error.h>
+#include <cairn/config/actors.h>
+#include <cairn/config/reference.h>
+#include <cairn/data/index_agreement.h>
+#include <cairn/distributed/process_mesh.h>
+#include <cairn/engine/initialize.h>
+#include <cairn/models/load_weights.h>
+#include <torch/utils.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace cairn::pretrain {
+
+namespace {
+
+void seed_generators(
+    const config::TrainingFlags& flags,
+    const distributed::ProcessMesh& mesh) {
+  // Ranks of a tensor group draw alike, data parallel ones each their own.
+  torch::manual_seed(
+      static_cast<std::uint64_t>(flags.seed) +
+      1000003 *
+          static_cast<std::uint64_t>(
+              mesh.data_context().rank() *
+                  mesh.degree(distributed::Axis::pipeline) +
+              mesh.coordinate(distributed::Axis::pipeline)));
+  if (flags.deterministic) {
+    at::globalContext().setDeterministicAlgorithms(true, false);
+  }
+}
+
+void require_same_order(
+    const PretrainingData& data,
+    const distributed::ProcessGroup& world) {
+  data::require_agreement(
+      "the order of samples",
+      data.checksum,
+      [&](std::uint64_t mine) {
+        at::Tensor number = at::full(
+            {1},
+            static_cast<std::int64_t>(mine),
+            at::TensorOptions(at::kLong).device(
+                world.backend() == "nccl" ? at::kCUDA : at::kCPU));
+        const at::Tensor all = world.all_gather(number).wait().cpu();
+        const auto* begin = all.const_data_ptr<std::int64_t>();
+        return std::vector<std::uint64_t>(begin, begin + all.numel());
+      });
+}
+
+} // namespace
+
+std::string_view words_for(Ended ended) {
+  switch (ended) {
+    case Ended::done:
+      return "the training is done";
+    case Ended::interval:
+      return "stopped by --exit-interval";
+    case Ended::duration:
+      return "stopped by --exit-duration-in-mins";
+    case Ended::by_signal:
+      return "stopped by a signal, as --exit-signal-handler asks";
+    case Ended::nothing_to_do:
+      return "nothing to do: the checkpoint is of the end of the run";
+  }
+  throw InternalError({.what = "no such end"});
+}
+
+Outcome run(
+    Kind kind,
+    const config::Config& config,
+    const distributed::World& world,
+    const Logger& logger,
+    const std::vector<std::pair<std::string, std::string>>& versions) {
+  const CheckedRun checked = check_run(kind, config);
+  if (world.rank() == 0) {
+    logger.info("arguments:{}", config::given_text(config));
+    if (config.flags.deepspeed.deepspeed) {
+      logger.info("DeepSpeed is enabled.");
+    }
+  }
+  const auto& [plan, schedule, tokenizer, description, foreign] = checked;
+  distributed::ProcessMesh mesh =
+      mesh_of(config.flags.distributed, world.group());
+
+  PretrainingData data = open_data(
+      kind,
+      config.flags,
+      *tokenizer,
+      plan.samples_needed(),
+      world.rank() == 0 ? logger : Logger({.least = LogLevel::error}));
+  require_same_order(data, world.group());
+
+  seed_generators(config.flags.training, mesh);
+  BuildOptions building = build_options(description, config.flags);
+  if (foreign) {
+    building.seed.reset();
+  }
+  const Model model = build_model(
+      description,
+      config,
+      mesh,
+      at::Device(world.device_name()),
+      logger,
+      building);
+  if (foreign) {
+    models::load_weights(model.module(), description, foreign->tensors);
+  }
+  const auto timers = make_timers(config, at::Device(world.device_name()));
+  Initialized made = initialize(
+      {.model = model,
+       .model_parameters = no_decay_groups(model.module()),
+       .lr_scheduler = schedule,
+       .lr_scheduler_counts_samples = schedule != nullptr,
+       .mesh = mesh,
+       .settings = config,
+       .keys_acted_on = config::keys_acted_on_by(config::Actor::pretrain),
+       .timers = timers,
+       .description = description,
+       .world = world,
+       .logger = logger});
+
+  models::PretrainingOptions pretraining;
+  if (config.flags.data.reset_attention_mask) {
+    pretraining.reset_attention_after =
+        tokenizer->special().end_of_document.value();
+  }
+  Trainer trainer(
+      {.kind = kind,
+       .config = config,
+       .plan = plan,
+       .model = description,
+       .data = std::move(data),
+       .engine = made.engine,
+       .world = world,
+       .mesh = std::move(mesh),
+       .pretraining = pretraining,
+       .weights = foreign ? std::optional(foreign->format) : std::nullopt,
+       .timers = timers,
+       .versions = versions,
+       .logger = logger});
+  return trainer.run();
+}
+
+} // namespace cairn::pretrain

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "pretrain/data/pretraining_data.h"
+#include "pretrain/plan/run_plan.h"
+
+#include <cairn/base/log.h>
+#include <cairn/checkpoint/checkpoint_format.h>
+#include <cairn/config/config.h>
+#include <cairn/distributed/init_distributed.h>
+#include <cairn/distributed/process_mesh.h>
+#include <cairn/engine/engine.h>
+#include <cairn/model/description.h>
+#include <cairn/models/pretraining.h>
+#include <cairn/monitor/run_event.h>
+#include <cairn/monitor/timers.h>
+#include <cairn/pretrain/pretrain.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace cairn::pretrain {
+
+/// What a run is made of, once all of it is checked and built.
+struct RunParts {
+  Kind kind;
+  config::Config config;
+  RunPlan plan;
+  model::ModelDescription model;
+  PretrainingData data;
+  Engine engine;
+  distributed::World world;
+  distributed::ProcessMesh mesh;
+  models::PretrainingOptions pretraining;
+  /// Whose weights --load has given the model already.
+  std::optional<checkpoints::CheckpointFormat> weights;
+  std::shared_ptr<monitor::Timers> timers; ///< the engine's
+  monitor::NamedTexts versions;            ///< for the log
+  Logger logger;
+
+  std::int64_t iteration() const { return engine.progress().global_steps; }
+  std::int64_t tokens() const {
+    return plan.tokens.at(engine.progress().global_samples);
+  }
+};
+
+} // namespace cairn::pretrain

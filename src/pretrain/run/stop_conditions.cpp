@@ -1,0 +1,88 @@
+#include "pretrain/run/stop_conditions.h"
+
+#include "zero/reduce/sum_over.h"
+
+#include <ATen/ops/full.h>
+
+#include <signal.h>
+
+#include <array>
+#include <utility>
+
+namespace cairn::pretrain {
+
+namespace {
+
+constexpr std::array stopping_signals{SIGTERM, SIGINT};
+volatile sig_atomic_t received = 0;
+
+extern "C" void cairn_remember_signal(int signal) {
+  received = signal;
+}
+
+void set_handler(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  // Who presses Ctrl-C twice means now. SIGTERM comes more than once by itself:
+  // from a scheduler to every process, and from the launcher that got it too.
+  action.sa_flags = signal == SIGINT ? static_cast<int>(SA_RESETHAND) : 0;
+  ::sigaction(signal, &action, nullptr);
+}
+
+constexpr std::int64_t go_on = 0;
+constexpr std::int64_t out_of_time = 1;
+constexpr std::int64_t got_signal = 2;
+
+} // namespace
+
+StopConditions::StopConditions(
+    const config::TrainingFlags& flags,
+    distributed::ProcessGroup world)
+    : interval_(flags.exit_interval),
+      on_signal_(flags.exit_signal_handler),
+      world_(std::move(world)) {
+  if (flags.exit_duration_in_mins) {
+    deadline_ = std::chrono::steady_clock::now() +
+        std::chrono::minutes(*flags.exit_duration_in_mins);
+  }
+  if (on_signal_) {
+    received = 0;
+    for (const int signal : stopping_signals) {
+      set_handler(signal, cairn_remember_signal);
+    }
+  }
+}
+
+StopConditions::~StopConditions() {
+  if (on_signal_) {
+    for (const int signal : stopping_signals) {
+      set_handler(signal, SIG_DFL);
+    }
+  }
+}
+
+std::optional<Ended> StopConditions::after(std::int64_t iteration) const {
+  if (deadline_ || on_signal_) {
+    std::int64_t mine = go_on;
+    if (deadline_ && std::chrono::steady_clock::now() > *deadline_) {
+      mine = out_of_time;
+    }
+    if (on_signal_ && received != 0) {
+      mine = got_signal;
+    }
+    const std::int64_t worst = zero::sum_over(
+                                   world_,
+                                   at::full({1}, mine, at::kLong),
+                                   distributed::ReduceOp::max)
+                                   .item<std::int64_t>();
+    if (worst != go_on) {
+      return worst == got_signal ? Ended::by_signal : Ended::duration;
+    }
+  }
+  if (interval_ && iteration % *interval_ == 0) {
+    return Ended::interval;
+  }
+  return std::nullopt;
+}
+
+} // namespace cairn::pretrain

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "pretrain/run/batch_feed.h"
+#include "pretrain/run/run_log.h"
+#include "pretrain/run/run_parts.h"
+#include "pretrain/run/stop_conditions.h"
+
+#include <cairn/monitor/profiler_traces.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace cairn::pretrain {
+
+/// The loop: steps, evaluations, saves.
+class Trainer {
+ public:
+  explicit Trainer(RunParts parts);
+
+  Outcome run();
+
+ private:
+  void begin();
+  std::optional<Ended> train();
+  void step();
+  void evaluate(data::Split split, const std::string& at);
+  void save();
+  bool is_due(const std::optional<std::int64_t>& interval) const;
+  std::int64_t iteration() const { return parts_.iteration(); }
+
+  RunParts parts_;
+  StopConditions stop_;
+  bool pipelined_;
+  std::optional<BatchFeed> batches_; ///< from begin() on
+  std::optional<RunLog> log_;        ///< likewise
+  std::optional<monitor::ProfilerTraces> traces_;
+  std::optional<std::int64_t> saved_at_;
+};
+
+} // namespace cairn::pretrain

@@ -1,0 +1,135 @@
+#include "zero/gather/operator_observer.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+
+namespace cairn::zero {
+
+namespace {
+
+struct Watch {
+  UseListener* listener;
+  int key;
+};
+
+/// The watched storages of the process. libtorch takes plain functions as
+/// callbacks, so what they look into is one table for the process. It is the
+/// only one, and entries come and go with their OperatorObserver.
+struct Table {
+  std::shared_mutex mutex;
+  std::unordered_map<const c10::StorageImpl*, Watch> watches;
+  at::CallbackHandle handle = 0;
+};
+
+Table& table() {
+  static Table the_table;
+  return the_table;
+}
+
+struct Uses : at::ObserverContext {
+  std::vector<Watch> watches;
+};
+
+void add_use(const Table& table, const at::Tensor& tensor, Uses& uses) {
+  if (!tensor.defined() || !tensor.has_storage()) {
+    return;
+  }
+  const auto found =
+      table.watches.find(tensor.storage().unsafeGetStorageImpl());
+  if (found == table.watches.end()) {
+    return;
+  }
+  for (const Watch& watch : uses.watches) {
+    if (watch.listener == found->second.listener &&
+        watch.key == found->second.key) {
+      return;
+    }
+  }
+  uses.watches.push_back(found->second);
+}
+
+void add_uses(const Table& table, const c10::IValue& value, Uses& uses) {
+  if (value.isTensor()) {
+    add_use(table, value.toTensor(), uses);
+  } else if (value.isList()) { // a list of tensors, perhaps of optional ones
+    for (const c10::IValue& element : value.toListRef()) {
+      if (!element.isTensor()) {
+        break;
+      }
+      add_use(table, element.toTensor(), uses);
+    }
+  }
+}
+
+std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& call) {
+  Uses uses;
+  {
+    Table& all = table();
+    const std::shared_lock lock(all.mutex);
+    for (const c10::IValue& input : call.inputs()) {
+      add_uses(all, input, uses);
+    }
+  }
+  if (uses.watches.empty()) {
+    return nullptr;
+  }
+  // Operators that the listener itself runs are not the model's.
+  const at::RecordFunctionGuard unobserved(false);
+  for (const Watch& watch : uses.watches) {
+    watch.listener->before_use(watch.key);
+  }
+  return std::make_unique<Uses>(std::move(uses));
+}
+
+void after(const at::RecordFunction&, at::ObserverContext* context) {
+  if (context == nullptr) {
+    return;
+  }
+  const at::RecordFunctionGuard unobserved(false);
+  for (const Watch& watch : static_cast<Uses*>(context)->watches) {
+    watch.listener->after_use(watch.key);
+  }
+}
+
+} // namespace
+
+void OperatorObserver::watch(const c10::StorageImpl* storage, int key) {
+  Table& all = table();
+  const std::unique_lock lock(all.mutex);
+  if (all.watches.empty()) {
+    all.handle =
+        at::addGlobalCallback(at::RecordFunctionCallback(before, after)
+                                  .needsInputs(true)
+                                  .scopes({at::RecordScope::FUNCTION}));
+  }
+  all.watches[storage] = {&listener_, key};
+  storages_.push_back(storage);
+}
+
+void OperatorObserver::unwatch(const c10::StorageImpl* storage) {
+  Table& all = table();
+  const std::unique_lock lock(all.mutex);
+  std::erase(storages_, storage);
+  if (all.watches.erase(storage) != 0 && all.watches.empty()) {
+    at::removeCallback(all.handle);
+  }
+}
+
+OperatorObserver::~OperatorObserver() {
+  Table& all = table();
+  const std::unique_lock lock(all.mutex);
+  for (const c10::StorageImpl* storage : storages_) {
+    all.watches.erase(storage);
+  }
+  if (!storages_.empty() && all.watches.empty()) {
+    at::removeCallback(all.handle);
+  }
+}
+
+} // namespace cairn::zero

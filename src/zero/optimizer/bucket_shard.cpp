@@ -1,0 +1,42 @@
+#include "zero/optimizer/bucket_shard.h"
+
+#include <cairn/base/error.h>
+
+namespace cairn::zero {
+
+kernels::Element element_of(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return kernels::Element::fp32;
+    case at::kHalf:
+      return kernels::Element::fp16;
+    case at::kBFloat16:
+      return kernels::Element::bf16;
+    default:
+      throw UsageError(
+          {.what = "parameters are fp32, fp16 or bf16",
+           .values = c10::toString(type),
+           .remedy = "convert the model, e.g. module.to(torch::kFloat)"});
+  }
+}
+
+kernels::Stretch stretch_of(const BucketShard& shard, Range in_bucket) {
+  const std::int64_t skip = in_bucket.begin - shard.range.begin;
+  kernels::Stretch stretch{
+      .weights = shard.weights.data_ptr<float>() + skip,
+      .gradients = static_cast<const char*>(shard.gradient.const_data_ptr()) +
+          skip * static_cast<std::int64_t>(shard.gradient.element_size()),
+      .gradient_type = element_of(shard.gradient.scalar_type()),
+      .count = in_bucket.size()};
+  if (shard.copy.defined()) {
+    stretch.copy = static_cast<char*>(shard.copy.data_ptr()) +
+        skip * static_cast<std::int64_t>(shard.copy.element_size());
+    stretch.copy_type = element_of(shard.copy.scalar_type());
+  }
+  for (std::size_t i = 0; i < shard.states.size(); ++i) {
+    stretch.states[i] = shard.states[i].data_ptr<float>() + skip;
+  }
+  return stretch;
+}
+
+} // namespace cairn::zero

@@ -1,0 +1,262 @@
+#include "zero/optimizer/rule_optimizer.h"
+
+#include "zero/reduce/take_changed.h"
+#include "zero/tiers/host_memory.h"
+
+#include <ATen/Functions.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::zero {
+
+namespace {
+
+/// Options in which nothing is partitioned over a single rank.
+RuleOptimizer::Options with_real_partition(
+    RuleOptimizer::Options options,
+    const RankGroups& owners) {
+  options.partition = options.partition && owners.shards.size() > 1;
+  return options;
+}
+
+} // namespace
+
+RuleOptimizer::RuleOptimizer(
+    const Layout& layout,
+    FlatParameters& parameters,
+    std::unique_ptr<optim::Rule> rule,
+    RankGroups owners,
+    Options options,
+    std::unique_ptr<ShardTier> tier)
+    : layout_(layout),
+      parameters_(parameters),
+      rule_(std::move(rule)),
+      owners_(std::move(owners)),
+      options_(with_real_partition(std::move(options), owners_)),
+      tier_(std::move(tier)),
+      update_(layout, *rule_, options_.partition ? owners_ : RankGroups()),
+      copies_(parameters.whole(0).device()) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  for (int b = 0; b < parameters.buckets(); ++b) {
+    if (!layout.buckets()[b].trainable) {
+      break; // untrained buckets come last
+    }
+    const at::Tensor from = open(b, false);
+    in_place_.push_back(
+        from.scalar_type() == at::kFloat &&
+        (from.is_cpu() || !options_.on_cpu) && tier_->keeps_memory() &&
+        (!is_shard(b) || parameters.keeps_shard(b)));
+    ShardTensors tensors{.weights = in_place_[b] ? from : weights_of(from)};
+    std::size_t states = 0;
+    for (const Placement& member : layout.buckets()[b].members) {
+      const ParameterSpec& spec = layout.parameters()[member.parameter];
+      states = std::max(states, rule_->states_of(spec.name, spec.shape));
+    }
+    for (std::size_t i = 0; i < states; ++i) {
+      tensors.states.push_back(
+          at::full_like(tensors.weights, rule_->initial_state()));
+    }
+    tier_->put(b, std::move(tensors));
+    close(b, false);
+  }
+}
+
+Range RuleOptimizer::range(int bucket) const {
+  const Bucket& plan = layout_.buckets()[bucket];
+  return options_.partition
+      ? layout_.shard(bucket, owners_.sharers(plan).rank())
+      : Range{0, plan.elements};
+}
+
+bool RuleOptimizer::is_shard(int bucket) const {
+  return options_.partition || parameters_.partitioned(bucket);
+}
+
+/// The parameters that are updated here, in their own type, until close().
+/// `blank`: the caller fills them, whatever they were.
+at::Tensor RuleOptimizer::open(int bucket, bool blank) {
+  if (!is_shard(bucket)) {
+    return parameters_.whole(bucket);
+  }
+  return blank ? parameters_.acquire_blank_shard(bucket)
+               : parameters_.acquire_shard(bucket);
+}
+
+void RuleOptimizer::close(int bucket, bool changed) {
+  if (is_shard(bucket)) {
+    parameters_.give_back_shard(bucket, changed);
+  }
+}
+
+/// A fp32 copy of the parameters, on the device where the update runs.
+at::Tensor RuleOptimizer::weights_of(const at::Tensor& parameters) const {
+  if (!options_.on_cpu || parameters.is_cpu()) {
+    return parameters.to(at::kFloat, false, /*copy=*/true);
+  }
+  // Page-locked, because the device copies fp32 parameters straight from here.
+  at::Tensor weights = host_memory(
+      parameters.numel(),
+      at::kFloat,
+      options_.pin && parameters.scalar_type() == at::kFloat &&
+          tier_->keeps_memory());
+  return weights.copy_(parameters);
+}
+
+std::vector<int> RuleOptimizer::trainable_in_forward_order() const {
+  std::vector<int> order;
+  for (int b = parameters_.buckets() - 1; b >= 0; --b) {
+    if (layout_.buckets()[b].trainable) {
+      order.push_back(b);
+    }
+  }
+  return order;
+}
+
+/// Where the kernel writes the 16-bit weights: straight into the parameters if
+/// they are on the same device.
+at::Tensor RuleOptimizer::kernel_output(
+    const at::Tensor& to,
+    const at::Tensor& weights) {
+  if (to.scalar_type() == at::kFloat) {
+    return {};
+  }
+  if (to.device() == weights.device()) {
+    return to;
+  }
+  Staging& staging = staging_[next_staging_++ % staging_.size()];
+  staging.gone.wait_on_host();
+  if (!staging.memory.defined() || staging.memory.numel() < to.numel()) {
+    staging.memory = host_memory(to.numel(), to.scalar_type(), options_.pin);
+  }
+  return staging.memory.narrow(0, 0, to.numel());
+}
+
+void RuleOptimizer::step(
+    const GradientReducer& gradients,
+    double gradient_factor) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  ++steps_;
+  const optim::StepValues step{
+      .step = steps_,
+      .gradient_factor = gradient_factor};
+  const std::vector<int> order = trainable_in_forward_order();
+  std::vector<CopyMark> leaving;
+  std::vector<distributed::Pending> publishing;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const int b = order[i];
+    const ShardTensors tensors = tier_->acquire(b);
+    if (i + 1 < order.size()) {
+      tier_->prefetch(order[i + 1]);
+    }
+    const at::Tensor to =
+        in_place_[b] ? tensors.weights : open(b, /*blank=*/true);
+    const BucketShard shard{
+        .bucket = b,
+        .range = range(b),
+        .weights = tensors.weights,
+        .gradient = gradients.gradient(b),
+        .copy = kernel_output(to, tensors.weights),
+        .states = tensors.states};
+    update_.update(shard, options_.groups, step);
+    CopyMark there;
+    const at::Tensor& from = shard.copy.defined() ? shard.copy : shard.weights;
+    if (from.data_ptr() != to.data_ptr()) {
+      there = copies_.copy(to, from);
+      if (shard.copy.defined()) {
+        staging_[(next_staging_ - 1) % staging_.size()].gone = there;
+      } else if (!tier_->keeps_memory()) {
+        // The memory of the weights is about to be another bucket's.
+        there.wait_on_host();
+      }
+      leaving.push_back(there);
+    }
+    if (!in_place_[b]) {
+      close(b, true);
+    }
+    tier_->give_back(b, true);
+    if (options_.partition && !parameters_.partitioned(b)) {
+      there.wait_on_device();
+      publishing.push_back(parameters_.publish(b));
+    }
+  }
+  for (const CopyMark& mark : leaving) {
+    mark.wait_on_device();
+  }
+  for (distributed::Pending& pending : publishing) {
+    pending.wait();
+  }
+}
+
+void RuleOptimizer::refresh_weights(int bucket) {
+  if (!layout_.buckets()[bucket].trainable || in_place_[bucket]) {
+    return;
+  }
+  const torch::autograd::AutoGradMode no_grad(false);
+  take_changed(tier_->acquire(bucket).weights, open(bucket, false));
+  close(bucket, false);
+  tier_->give_back(bucket, true);
+  tier_->settle();
+}
+
+void RuleOptimizer::publish_weights() {
+  const torch::autograd::AutoGradMode no_grad(false);
+  for (const int b : trainable_in_forward_order()) {
+    if (!in_place_[b]) {
+      open(b, /*blank=*/true).copy_(tier_->acquire(b).weights);
+      close(b, true);
+      tier_->give_back(b, false);
+    }
+    if (options_.partition && !parameters_.partitioned(b)) {
+      parameters_.publish(b).wait();
+    }
+  }
+}
+
+void RuleOptimizer::visit(bool write, const Visit& visit) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  for (int b = 0; b < parameters_.buckets(); ++b) {
+    if (!layout_.buckets()[b].trainable) {
+      break;
+    }
+    ShardTensors tensors = tier_->acquire(b);
+    visit(b, range(b), "weight", tensors.weights);
+    for (std::size_t i = 0; i < tensors.states.size(); ++i) {
+      visit(b, range(b), rule_->state_names()[i], tensors.states[i]);
+    }
+    tier_->give_back(b, write);
+  }
+  tier_->settle();
+}
+
+std::vector<ShardedOptimizer::Held> RuleOptimizer::held() {
+  std::vector<Held> all;
+  for (int b = 0; b < parameters_.buckets(); ++b) {
+    if (!layout_.buckets()[b].trainable) {
+      break;
+    }
+    all.push_back({b, range(b), "weight"});
+    for (const auto& name : rule_->state_names()) {
+      all.push_back({b, range(b), std::string(name)});
+    }
+  }
+  return all;
+}
+
+ShardTier::Bytes RuleOptimizer::bytes() const {
+  ShardTier::Bytes bytes = tier_->bytes();
+  for (const int b : trainable_in_forward_order()) {
+    if (in_place_[b]) {
+      bytes.memory -= range(b).size() * std::int64_t{sizeof(float)};
+    }
+  }
+  for (const Staging& staging : staging_) {
+    if (staging.memory.defined()) {
+      bytes.memory += static_cast<std::int64_t>(staging.memory.nbytes());
+    }
+  }
+  return bytes;
+}
+
+} // namespace cairn::zero

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cairn/kernels/packed_blocks.h>
+
+namespace cairn::zero {
+
+// These do what kernels/cpu/pack_blocks.h does, with libtorch's operators on
+// any device.
+
+at::Tensor packed_by_operators(
+    const at::Tensor& values,
+    const kernels::PackedBlocks& plan);
+
+/// Returns fp32 numbers.
+at::Tensor unpacked_by_operators(
+    const at::Tensor& packed,
+    const kernels::PackedBlocks& plan);
+
+} // namespace cairn::zero

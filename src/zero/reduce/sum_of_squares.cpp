@@ -1,0 +1,41 @@
+#include "zero/reduce/sum_of_squares.h"
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/in_parallel.h"
+#include "zero/optimizer/bucket_shard.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace cairn::zero {
+
+double sum_of_squares(const at::Tensor& values) {
+  if (!values.is_cpu()) {
+    const double norm =
+        at::linalg_vector_norm(values, 2, std::nullopt, false, at::kFloat)
+            .item<double>();
+    return norm * norm;
+  }
+  constexpr std::int64_t chunk = 1 << 16;
+  const std::int64_t count = values.numel();
+  const auto* bytes = static_cast<const char*>(values.const_data_ptr());
+  const auto size = static_cast<std::int64_t>(values.element_size());
+  const kernels::Element element = element_of(values.scalar_type());
+  std::vector<double> sums((count + chunk - 1) / chunk);
+  kernels::in_parallel(
+      static_cast<std::int64_t>(sums.size()),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          sums[i] = kernels::cpu::sum_of_squares(
+              bytes + i * chunk * size,
+              element,
+              std::min(chunk, count - i * chunk));
+        }
+      });
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+} // namespace cairn::zero

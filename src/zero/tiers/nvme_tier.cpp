@@ -1,0 +1,192 @@
+#include "zero/tiers/nvme_tier.h"
+
+#include "zero/tiers/host_memory.h"
+
+#include <cairn/base/error.h>
+#include <cairn/io/nvme_store.h>
+#include <cairn/io/preflight.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace cairn::zero {
+
+namespace {
+
+/// Keeps a bucket's weights and states one after the other in one array, so
+/// that one transfer moves them.
+class NvmeTier final : public ShardTier {
+ public:
+  explicit NvmeTier(const NvmeTierOptions& options)
+      : store_(options.folder, options.aio),
+        slots_(std::max(2, options.buffers)),
+        pin_(options.pin) {}
+
+  bool keeps_memory() const override { return false; }
+
+  void put(int bucket, ShardTensors tensors) override {
+    buckets_[bucket] = {
+        .elements = tensors.weights.numel(),
+        .type = tensors.weights.scalar_type(),
+        .parts = 1 + static_cast<std::int64_t>(tensors.states.size())};
+    store_.create(name_of(bucket), bytes_of(bucket));
+    const ShardTensors views = acquire_blank(bucket);
+    views.weights.copy_(tensors.weights);
+    for (std::size_t i = 0; i < tensors.states.size(); ++i) {
+      views.states[i].copy_(tensors.states[i]);
+    }
+    give_back(bucket, true);
+  }
+
+  void prefetch(int bucket) override {
+    if (find(bucket) == nullptr) {
+      Slot& slot = free_slot(bucket);
+      slot.transfer = store_.read(name_of(bucket), 0, bytes_in(slot));
+      slot.state = Slot::State::ready;
+    }
+  }
+
+  ShardTensors acquire(int bucket) override {
+    prefetch(bucket);
+    Slot& slot = *find(bucket);
+    slot.transfer.wait();
+    slot.state = Slot::State::acquired;
+    return views_of(slot);
+  }
+
+  ShardTensors acquire_blank(int bucket) override {
+    Slot* slot = find(bucket);
+    if (slot == nullptr) {
+      slot = &free_slot(bucket);
+    }
+    slot->transfer.wait();
+    slot->state = Slot::State::acquired;
+    return views_of(*slot);
+  }
+
+  void give_back(int bucket, bool changed) override {
+    Slot& slot = *find(bucket);
+    slot.state = Slot::State::ready;
+    if (changed) {
+      slot.transfer = store_.write(name_of(bucket), 0, bytes_in(slot));
+    }
+  }
+
+  void settle() override {
+    for (Slot& slot : slots_) {
+      slot.transfer.wait();
+    }
+  }
+
+  Bytes bytes() const override {
+    Bytes result{.disk = static_cast<std::int64_t>(store_.bytes_on_disk())};
+    for (const Slot& slot : slots_) {
+      if (slot.buffer.defined()) {
+        result.memory += slot.buffer.numel();
+      }
+    }
+    return result;
+  }
+
+ private:
+  struct Bucket {
+    std::int64_t elements = 0;
+    at::ScalarType type = at::kFloat;
+    std::int64_t parts = 0;
+  };
+  struct Slot {
+    enum class State { empty, ready, acquired };
+    at::Tensor buffer; ///< bytes
+    io::Pending transfer;
+    int bucket = -1;
+    State state = State::empty;
+    std::uint64_t last_use = 0;
+  };
+
+  static std::string name_of(int bucket) {
+    return fmt::format("bucket {}", bucket);
+  }
+  std::size_t bytes_of(int bucket) const {
+    const Bucket& plan = buckets_.at(bucket);
+    return static_cast<std::size_t>(plan.parts * plan.elements) *
+        c10::elementSize(plan.type);
+  }
+  std::span<std::byte> bytes_in(const Slot& slot) const {
+    return {
+        static_cast<std::byte*>(slot.buffer.data_ptr()),
+        bytes_of(slot.bucket)};
+  }
+
+  Slot* find(int bucket) {
+    for (Slot& slot : slots_) {
+      if (slot.state != Slot::State::empty && slot.bucket == bucket) {
+        slot.last_use = ++clock_;
+        return &slot;
+      }
+    }
+    return nullptr;
+  }
+
+  /// The buffer that was used longest ago. Waits until it is written.
+  Slot& free_slot(int bucket) {
+    Slot* oldest = nullptr;
+    for (Slot& slot : slots_) {
+      if (slot.state != Slot::State::acquired &&
+          (oldest == nullptr || slot.last_use < oldest->last_use)) {
+        oldest = &slot;
+      }
+    }
+    if (oldest == nullptr) {
+      throw InternalError({.what = "all buffers of the NVMe tier are in use"});
+    }
+    oldest->transfer.wait();
+    oldest->state = Slot::State::empty;
+    oldest->bucket = bucket;
+    oldest->last_use = ++clock_;
+    const auto needed = static_cast<std::int64_t>(bytes_of(bucket));
+    if (!oldest->buffer.defined() || oldest->buffer.numel() < needed) {
+      oldest->buffer.reset();
+      oldest->buffer = host_memory(needed, at::kByte, pin_);
+    }
+    return *oldest;
+  }
+
+  ShardTensors views_of(const Slot& slot) const {
+    const Bucket& plan = buckets_.at(slot.bucket);
+    const at::Tensor values =
+        slot.buffer
+            .narrow(0, 0, static_cast<std::int64_t>(bytes_of(slot.bucket)))
+            .view(plan.type)
+            .view({plan.parts, plan.elements});
+    ShardTensors views{.weights = values[0]};
+    for (std::int64_t i = 1; i < plan.parts; ++i) {
+      views.states.push_back(values[i]);
+    }
+    return views;
+  }
+
+  io::NvmeStore store_;
+  std::map<int, Bucket> buckets_;
+  std::vector<Slot> slots_;
+  bool pin_ = false;
+  std::uint64_t clock_ = 0;
+};
+
+} // namespace
+
+std::unique_ptr<ShardTier> make_nvme_tier(
+    const NvmeTierOptions& options,
+    const Logger& logger) {
+  logger.info(
+      "NVMe tier: {}",
+      io::to_string(io::check_nvme_folder(
+          options.folder,
+          static_cast<std::uint64_t>(options.needed_bytes),
+          options.aio)));
+  return std::make_unique<NvmeTier>(options);
+}
+
+} // namespace cairn::zero
