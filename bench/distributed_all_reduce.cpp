@@ -4,12 +4,13 @@
 //   distributed_bench [--ranks 2] [--most-mb 128] [--seconds 0.4]
 //                     [--dtype fp32|bf16|fp16]
 
+#include "launch/internal/free_port.h"
+
 #include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <cairn/distributed/init_distributed.h>
-#include <cairn/launch/free_port.h>
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 // The peer is what `dd oflag=direct bs=1M` does: one block after the other. The
 // file's blocks are written once before, as in training, where arrays are
 // written again and again.
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>

@@ -3,9 +3,9 @@
 // into sentences; in MB (10^6 bytes) per second by the best of several rounds.
 
 #include "best_seconds.h"
+#include "text/internal/bpe_trainer.h"
 
 #include <cairn/base/file.h>
-#include <cairn/text/bpe_trainer.h>
 #include <cairn/text/sentence_splitter.h>
 
 #include <fmt/format.h>

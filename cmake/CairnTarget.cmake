@@ -1,17 +1,18 @@
 # cairn_library(NAME SOURCES … [HEADERS …] [PUBLIC …] [PRIVATE …] [TORCH] [COLD]
-#   [GPU … WITHOUT_GPU …])
+#   [PROGRAM] [GPU … WITHOUT_GPU …])
 #
 # One folder under src/ is one static library cairn_NAME, exported as cairn::NAME.
 # HEADERS are its public ones, relative to include/cairn/NAME. PUBLIC and PRIVATE
 # are the libraries it links. TORCH marks folders whose files include libtorch. COLD
 # marks those without a loop that counts: -O1 compiles them in two thirds of the time.
+# PROGRAM marks those that serve the programs alone: they are not installed.
 #
 # GPU and WITHOUT_GPU are twins: they define the same functions. WITHOUT_GPU belongs
 # to cairn_NAME. GPU becomes cairn_NAME_gpu, which cairn::gpu collects. A program that
 # links cairn::gpu has the GPU's definitions before it looks into the archives, so the
 # linker never takes the twin: one set of objects serves programs with and without GPU.
 function(cairn_library name)
-  cmake_parse_arguments(arg "TORCH;COLD" "" "SOURCES;HEADERS;PUBLIC;PRIVATE;GPU;WITHOUT_GPU" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;COLD;PROGRAM" "" "SOURCES;HEADERS;PUBLIC;PRIVATE;GPU;WITHOUT_GPU" ${ARGN})
   set(target cairn_${name})
   add_library(${target} STATIC ${arg_SOURCES} ${arg_WITHOUT_GPU})
   # The linker leaves out whole archive members only: a twin must be one of its own.
@@ -35,7 +36,9 @@ function(cairn_library name)
   if(arg_COLD)
     cairn_cold(${target})
   endif()
-  install(TARGETS ${target} EXPORT cairn FILE_SET HEADERS)
+  if(NOT arg_PROGRAM)
+    install(TARGETS ${target} EXPORT cairn FILE_SET HEADERS)
+  endif()
   if(arg_GPU AND CAIRN_CUDA)
     cairn_gpu_library(${name} ${arg_GPU})
   endif()

@@ -6,15 +6,15 @@
 // and the file is removed, untimed, before the next. One JSON object: `ways`
 // has the median of each; `value` is that of a FileStream with checksums (save)
 // or of a mapped file (load).
-#include "checkpoint/disk.h"
+#include "checkpoints/disk.h"
 
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
+#include "base/internal/large_buffer.h"
+#include "io/internal/file_stream.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
-#include <cairn/base/large_buffer.h>
 #include <cairn/io/async_file.h>
-#include <cairn/io/file_stream.h>
 
 #include <fcntl.h>
 #include <fmt/format.h>

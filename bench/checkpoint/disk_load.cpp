@@ -1,6 +1,6 @@
-#include "checkpoint/disk.h"
+#include "checkpoints/disk.h"
 
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
 
 #include <cairn/base/file.h>
 #include <cairn/base/mapped_file.h>

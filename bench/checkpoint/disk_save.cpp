@@ -1,11 +1,11 @@
-#include "checkpoint/disk.h"
+#include "checkpoints/disk.h"
+#include "io/internal/file_stream.h"
 
-#include "base/file_error.h"
-#include "base/sync_file.h"
+#include "base/internal/file_error.h"
+#include "base/internal/sync_file.h"
 
 #include <cairn/base/file.h>
 #include <cairn/io/async_file.h>
-#include <cairn/io/file_stream.h>
 #include <cairn/io/io_queue.h>
 
 #include <fcntl.h>

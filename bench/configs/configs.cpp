@@ -9,7 +9,7 @@
 #include "memory_meter.h"
 #include "resnet18_cifar10/synthetic_cifar10.h"
 
-#include "engine/memory/device_memory.h"
+#include "engine/internal/device_memory.h"
 #include "pretrain/model/build_model.h"
 #include "pretrain/plan/stages.h"
 

@@ -1,8 +1,8 @@
 #include "memory_meter.h"
 
-#include "engine/memory/device_memory.h"
+#include "engine/internal/device_memory.h"
 
-#include <cairn/monitor/process_memory.h>
+#include "monitor/internal/process_memory.h"
 
 #include <unistd.h>
 

@@ -4,9 +4,9 @@
 // ("bare_s") and in the order of the documents, which is how samples need them
 // ("bare_ordered_s").
 
+#include "base/internal/large_buffer.h"
 #include "measurement.h"
 
-#include <cairn/base/large_buffer.h>
 #include <cairn/base/numpy_random.h>
 #include <cairn/data/gpt_index.h>
 

@@ -1,11 +1,11 @@
 #include "../best_seconds.h"
+#include "base/internal/keep_freed_memory.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/randn_like.h>
-#include <cairn/base/keep_freed_memory.h>
 #include <cairn/nn/mixture.h>
 #include <fmt/format.h>
 #include <torch/utils.h>

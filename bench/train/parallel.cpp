@@ -1,3 +1,4 @@
+#include "base/internal/keep_freed_memory.h"
 #include "pretrain/model/build_model.h"
 #include "pretrain/plan/stages.h"
 
@@ -5,7 +6,6 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/zeros.h>
-#include <cairn/base/keep_freed_memory.h>
 #include <cairn/engine/initialize.h>
 #include <cairn/model/presets.h>
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
+#include "base/internal/keep_freed_memory.h"
+
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
-#include <cairn/base/keep_freed_memory.h>
 #include <cairn/engine/initialize.h>
 #include <cairn/model/presets.h>
 #include <cairn/models/transformer.h>

@@ -3,9 +3,9 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 
-#include "base/file_calls.h"
-#include "base/file_error.h"
-#include "base/sync_file.h"
+#include "base/internal/file_calls.h"
+#include "base/internal/file_error.h"
+#include "base/internal/sync_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 #include <system_error>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 constexpr std::size_t buffer_capacity = 256 << 10;
@@ -211,4 +211,4 @@ void write_file_atomically(
   write_file_atomically(path, std::as_bytes(std::span(text)));
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

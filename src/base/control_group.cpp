@@ -1,4 +1,4 @@
-#include "base/control_group.h"
+#include "base/internal/control_group.h"
 
 #include "base/system_text.h"
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 /// Removes the leading number from `text` and returns it; none for `max` and
@@ -94,4 +94,4 @@ ControlGroupLimits ControlGroupLimits::read(const std::filesystem::path& root) {
   return limits;
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

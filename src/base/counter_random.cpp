@@ -1,17 +1,17 @@
 #include <cairn/base/counter_random.h>
 
 #include <cairn/base/error.h>
-#include <cairn/base/philox.h>
-#include <cairn/base/stable_hash.h>
 
 #include "base/exact_math.h"
+#include "base/internal/philox.h"
+#include "base/internal/stable_hash.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 double unit_interval(std::uint64_t bits) {
@@ -113,4 +113,4 @@ void CounterRandom::fill_normal(std::uint64_t first, std::span<float> out)
   }
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

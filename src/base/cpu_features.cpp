@@ -1,4 +1,4 @@
-#include <cairn/base/cpu.h>
+#include "base/internal/cpu.h"
 
 #include <string_view>
 #include <utility>
@@ -8,7 +8,7 @@
 #include <sys/auxv.h>
 #endif
 
-namespace cairn {
+namespace cairn::inline base {
 
 #if defined(__x86_64__)
 
@@ -77,4 +77,4 @@ std::string to_string(const CpuFeatures& features) {
   return text;
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

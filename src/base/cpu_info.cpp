@@ -1,7 +1,7 @@
-#include <cairn/base/cpu.h>
+#include "base/internal/cpu.h"
 
-#include "base/control_group.h"
 #include "base/cpu_model.h"
+#include "base/internal/control_group.h"
 #include "base/system_text.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include <set>
 #include <system_error>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 int count_cores(const std::vector<int>& cpus) {
@@ -92,4 +92,4 @@ CpuInfo CpuInfo::detect() {
   return info;
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

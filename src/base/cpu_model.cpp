@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 std::string_view trimmed(std::string_view text) {
@@ -75,4 +75,4 @@ std::string cpu_model(std::string_view cpuinfo) {
   return fmt::format("ARM implementer {} part {}", *implementer, *part);
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

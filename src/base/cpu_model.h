@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline base {
 
 /// The CPU's name, from the text of /proc/cpuinfo.
 std::string cpu_model(std::string_view cpuinfo);
 
-} // namespace cairn
+} // namespace cairn::inline base

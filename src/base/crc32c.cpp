@@ -1,11 +1,11 @@
-#include <cairn/base/crc32c.h>
+#include "base/internal/crc32c.h"
 
-#include <cairn/base/cpu.h>
+#include "base/internal/cpu.h"
 
 #include "base/crc32c_kernel.h"
 #include "base/crc32c_polynomial.h"
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 struct Crc32cKernels {
@@ -52,4 +52,4 @@ std::uint32_t crc32c_combine(
       second;
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

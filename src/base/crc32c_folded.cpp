@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-namespace cairn::crc32c_detail {
+namespace cairn::inline base::crc32c_detail {
 namespace {
 
 using Vector = std::uint64_t __attribute__((vector_size(16)));
@@ -114,6 +114,6 @@ std::uint32_t folded_copy(
   return hardware_copy(state, to + whole, from + whole, size - whole);
 }
 
-} // namespace cairn::crc32c_detail
+} // namespace cairn::inline base::crc32c_detail
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-namespace cairn::crc32c_detail {
+namespace cairn::inline base::crc32c_detail {
 namespace {
 
 // Assembly rather than intrinsics: an intrinsic needs this file, or every
@@ -114,4 +114,4 @@ std::uint32_t hardware_copy(
   return hardware(state, at, size);
 }
 
-} // namespace cairn::crc32c_detail
+} // namespace cairn::inline base::crc32c_detail

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cairn::crc32c_detail {
+namespace cairn::inline base::crc32c_detail {
 
 // All these functions take and return the CRC register, which is the complement
 // of a checksum.
@@ -45,4 +45,4 @@ std::uint32_t folded_copy(
     std::size_t size);
 #endif
 
-} // namespace cairn::crc32c_detail
+} // namespace cairn::inline base::crc32c_detail

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cairn::crc32c_detail {
+namespace cairn::inline base::crc32c_detail {
 
 // Polynomials over GF(2) of degree below 32, reflected: the highest bit of the
 // word is the coefficient of x^0.
@@ -62,4 +62,4 @@ constexpr std::uint32_t times(const Table& table, std::uint32_t a) {
       table[2][(a >> 16) & 0xff] ^ table[3][a >> 24];
 }
 
-} // namespace cairn::crc32c_detail
+} // namespace cairn::inline base::crc32c_detail

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-namespace cairn::crc32c_detail {
+namespace cairn::inline base::crc32c_detail {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -67,4 +67,4 @@ std::uint32_t sliced_copy(
   return sliced(state, from, size);
 }
 
-} // namespace cairn::crc32c_detail
+} // namespace cairn::inline base::crc32c_detail

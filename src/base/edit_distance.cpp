@@ -1,6 +1,6 @@
-#include <cairn/base/edit_distance.h>
+#include "base/internal/edit_distance.h"
 
-#include "base/ascii_case.h"
+#include "base/internal/ascii_case.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 /// Removes the differences that people make without meaning another name.
@@ -85,4 +85,4 @@ std::optional<std::string_view> nearest(
   return best;
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

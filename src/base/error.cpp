@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 std::string sentence(const Problem& problem) {
@@ -25,4 +25,4 @@ std::string sentence(const Problem& problem) {
 Error::Error(Problem problem)
     : std::runtime_error(sentence(problem)), problem_(std::move(problem)) {}
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -9,7 +9,7 @@
 // machine. They call no function of a C library, none of which promises the
 // last bit, and every sum has one order. Include this header only in files
 // compiled with -ffp-contract=off.
-namespace cairn::exact_math {
+namespace cairn::inline base::exact_math {
 
 /// coefficients[0] + coefficients[1] x + coefficients[2] x^2 + ...
 template <std::size_t n>
@@ -98,4 +98,4 @@ inline SineCosine sine_cosine_of_turn(double turn) {
   return {(nearest & 2) != 0 ? -s : s, ((nearest + 1) & 2) != 0 ? -c : c};
 }
 
-} // namespace cairn::exact_math
+} // namespace cairn::inline base::exact_math

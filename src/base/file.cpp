@@ -1,7 +1,7 @@
 #include <cairn/base/file.h>
 
-#include "base/file_calls.h"
-#include "base/file_error.h"
+#include "base/internal/file_calls.h"
+#include "base/internal/file_error.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 /// Size of the first buffer: the file's size where it has one, else a guess.
@@ -99,4 +99,4 @@ void write_all(
   }
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

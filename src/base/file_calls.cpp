@@ -1,4 +1,4 @@
-#include "base/file_calls.h"
+#include "base/internal/file_calls.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 std::atomic<FileCalls*>& in_use() {
@@ -83,4 +83,4 @@ ReplacedFileCalls::~ReplacedFileCalls() {
   in_use().store(before_, std::memory_order_release);
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -1,4 +1,4 @@
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 std::string remedy(int error_number) {
@@ -49,4 +49,4 @@ DataError file_error(
        .remedy = remedy(error_number)});
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

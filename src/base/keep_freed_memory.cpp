@@ -1,4 +1,4 @@
-#include <cairn/base/keep_freed_memory.h>
+#include "base/internal/keep_freed_memory.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -6,7 +6,7 @@
 #include <limits>
 #endif
 
-namespace cairn {
+namespace cairn::inline base {
 
 void keep_freed_memory() {
 #ifdef __GLIBC__
@@ -16,4 +16,4 @@ void keep_freed_memory() {
 #endif
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

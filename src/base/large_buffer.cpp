@@ -1,11 +1,11 @@
-#include <cairn/base/large_buffer.h>
+#include "base/internal/large_buffer.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <new>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
@@ -48,4 +48,4 @@ void LargeBuffer::shrink(std::size_t size) {
   size_ = size;
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

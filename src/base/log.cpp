@@ -9,7 +9,7 @@
 #include <ctime>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 std::string_view prefix(LogLevel level) {
@@ -73,4 +73,4 @@ void Logger::line(LogLevel level, std::string_view text) const {
   }
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -3,7 +3,7 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 int kernel_advice(MappedFile::Advice advice) {
@@ -85,4 +85,4 @@ void MappedFile::advise(Advice advice) const noexcept {
   }
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -10,7 +10,7 @@
 #include <limits>
 #include <numeric>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 constexpr std::size_t length = 624;
@@ -292,4 +292,4 @@ std::int64_t NumpyRandom::geometric(double probability) {
       : std::numeric_limits<std::int64_t>::max();
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -1,12 +1,12 @@
-#include <cairn/base/progress.h>
+#include "base/internal/progress.h"
 
-#include "base/progress_line.h"
-#include "base/terminal.h"
+#include "base/internal/progress_line.h"
+#include "base/internal/terminal.h"
 
 #include <string_view>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 constexpr std::chrono::milliseconds redraw_interval{100};
@@ -93,4 +93,4 @@ void Progress::put(std::string_view text) {
   put_on_terminal(options_.fd, text);
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

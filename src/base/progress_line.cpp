@@ -1,6 +1,6 @@
-#include "base/progress_line.h"
+#include "base/internal/progress_line.h"
 
-#include "base/terminal.h"
+#include "base/internal/terminal.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 struct Scaled {
@@ -199,4 +199,4 @@ std::string final_line(const ProgressMoment& moment) {
       rate_text(moment));
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -1,14 +1,14 @@
-#include "base/remove_tree.h"
+#include "base/internal/remove_tree.h"
 
-#include "base/file_calls.h"
-#include "base/file_error.h"
+#include "base/internal/file_calls.h"
+#include "base/internal/file_error.h"
 
 #include <fcntl.h>
 
 #include <cerrno>
 #include <exception>
 
-namespace cairn {
+namespace cairn::inline base {
 
 namespace {
 
@@ -47,4 +47,4 @@ void discard_tree(const fs::path& path) noexcept {
   }
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

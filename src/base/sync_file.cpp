@@ -1,15 +1,15 @@
-#include "base/sync_file.h"
+#include "base/internal/sync_file.h"
 
 #include <cairn/base/file.h>
 
-#include "base/file_calls.h"
-#include "base/file_error.h"
+#include "base/internal/file_calls.h"
+#include "base/internal/file_error.h"
 
 #include <fcntl.h>
 
 #include <cerrno>
 
-namespace cairn {
+namespace cairn::inline base {
 
 void sync_file(int fd, const std::filesystem::path& path) {
   while (file_calls().fsync(fd) != 0) {
@@ -25,4 +25,4 @@ void sync_folder_of(const std::filesystem::path& path) {
   sync_file(open_file(folder, O_RDONLY | O_DIRECTORY).get(), folder);
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

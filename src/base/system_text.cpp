@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace cairn {
+namespace cairn::inline base {
 
 std::string system_text(const std::filesystem::path& path) {
   constexpr std::uint64_t longest_file = 16 << 20;
@@ -16,4 +16,4 @@ std::string system_text(const std::filesystem::path& path) {
   }
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -1,4 +1,4 @@
-#include "base/terminal.h"
+#include "base/internal/terminal.h"
 
 #include <fmt/core.h>
 #include <sys/ioctl.h>
@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cstdlib>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 constexpr std::string_view logged_word = " logged";
@@ -88,4 +88,4 @@ std::string cut_text(std::string text, std::size_t width) {
   return text;
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -1,11 +1,11 @@
-#include <cairn/base/thread_pool.h>
+#include "base/internal/thread_pool.h"
 
 #include <cairn/base/error.h>
 
 #include <algorithm>
 #include <exception>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 /// The state of one parallel_for. Shared with the helper jobs: a helper that
@@ -147,4 +147,4 @@ void ThreadPool::work(const std::stop_token& stop) {
   }
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-namespace cairn {
+namespace cairn::inline base {
 
 void UniqueFd::reset(int fd) noexcept {
   const int old = std::exchange(fd_, fd);
@@ -13,4 +13,4 @@ void UniqueFd::reset(int fd) noexcept {
   }
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -1,8 +1,8 @@
-#include "base/wrapped_text.h"
+#include "base/internal/wrapped_text.h"
 
 #include <algorithm>
 
-namespace cairn {
+namespace cairn::inline base {
 
 std::string wrapped_text(
     std::string_view text,
@@ -32,4 +32,4 @@ std::string wrapped_text(
   return result;
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

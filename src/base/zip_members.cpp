@@ -1,4 +1,4 @@
-#include "base/zip_members.h"
+#include "base/internal/zip_members.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline base {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -180,4 +180,4 @@ std::vector<ZipMember> zip_members(
   return Directory(bytes, broken).members();
 }
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -1,13 +1,14 @@
 #include <cairn/config/config.h>
 
-#include <cairn/base/error.h>
-#include <cairn/config/elastic_batch.h>
-#include <cairn/config/hjson.h>
 #include "config/checks/merge.h"
 #include "config/flags/flag_file.h"
 #include "config/flags/flag_parser.h"
+#include "config/internal/elastic_batch.h"
+#include "config/internal/hjson.h"
 #include "config/keys/deepspeed_reader.h"
 #include "config/keys/json_tree.h"
+
+#include <cairn/base/error.h>
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -135,4 +135,4 @@ Core::Core(CoreOptions options)
   announce(job, trained);
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -28,7 +28,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 struct CoreOptions {
   config::Config config;
@@ -66,4 +66,4 @@ struct Core {
   StepRunner steps;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

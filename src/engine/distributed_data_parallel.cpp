@@ -2,24 +2,24 @@
 #include <cairn/engine/distributed_data_parallel.h>
 
 #include "engine/build/model_parameters.h"
-#include "zero/reduce/gradient_reducer.h"
+#include "zero/internal/gradient_reducer.h"
+#include "zero/internal/layout.h"
 
 #include <c10/util/strides.h>
 #include <cairn/base/error.h>
 #include <cairn/nn/parameter_slices.h>
-#include <cairn/zero/layout.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <limits>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 namespace {
 
 zero::Layout layout_of(
-    const engine::ModelParameters& parameters,
+    const ModelParameters& parameters,
     int world,
     std::int64_t bucket_elements) {
   std::vector<zero::ParameterSpec> specs;
@@ -40,7 +40,7 @@ zero::Layout layout_of(
            : zero::bucket_capacity(elements, no_limit)}};
 }
 
-at::ScalarType type_of(const engine::ModelParameters& parameters) {
+at::ScalarType type_of(const ModelParameters& parameters) {
   return parameters.tensors.empty() ? at::kFloat
                                     : parameters.tensors[0].scalar_type();
 }
@@ -115,7 +115,7 @@ struct DistributedDataParallel::Core {
   }
 
   distributed::ProcessGroup group;
-  engine::ModelParameters parameters;
+  ModelParameters parameters;
   zero::Layout layout;
   zero::GradientReducer reducer;
   bool averages = true;
@@ -139,4 +139,4 @@ DistributedDataParallel::NoSync DistributedDataParallel::no_sync() {
   return NoSync(core_->averages);
 }
 
-} // namespace cairn
+} // namespace cairn::inline engine

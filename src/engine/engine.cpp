@@ -6,9 +6,9 @@
 
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline engine {
 
-Engine::Engine(std::shared_ptr<engine::Core> core) : core_(std::move(core)) {}
+Engine::Engine(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
 void Engine::begin_forward() {
   core_->steps.begin_forward();
@@ -58,8 +58,7 @@ std::vector<std::pair<std::string, at::Tensor>> Engine::loss_parts() const {
   return core_->steps.loss_parts();
 }
 
-Engine::NoSync::NoSync(std::shared_ptr<engine::Core> core)
-    : core_(std::move(core)) {
+Engine::NoSync::NoSync(std::shared_ptr<Core> core) : core_(std::move(core)) {
   core_->steps.set_sync(false);
 }
 
@@ -89,7 +88,7 @@ EngineSettings Engine::settings() const {
 }
 
 EngineProgress Engine::progress() const {
-  const engine::Progress& progress = core_->progress;
+  const Progress& progress = core_->progress;
   return {
       .global_steps = progress.global_steps,
       .micro_steps = progress.micro_steps,
@@ -183,4 +182,4 @@ at::Tensor Engine::full_parameter(const std::string& name) {
   return core_->trained.full_parameter(name);
 }
 
-} // namespace cairn
+} // namespace cairn::inline engine

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <exception>
 
-namespace cairn::zero {
+namespace cairn::inline engine {
 
 GatheredParameters::GatheredParameters(
     const Engine& engine,
@@ -116,4 +116,4 @@ GatheredParameters::~GatheredParameters() noexcept(false) {
   }
 }
 
-} // namespace cairn::zero
+} // namespace cairn::inline engine

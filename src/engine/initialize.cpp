@@ -1,14 +1,14 @@
 #include <cairn/engine/initialize.h>
 
+#include "config/internal/elastic_batch.h"
 #include "engine/core.h"
 
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>
-#include <cairn/config/elastic_batch.h>
 
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -67,15 +67,15 @@ Initialized initialize(InitializeOptions options) {
   }
   const bool drop_last = config.deepspeed.dataloader.drop_last;
 
-  auto core = std::make_shared<engine::Core>(engine::CoreOptions{
+  auto core = std::make_shared<Core>(CoreOptions{
       .config = std::move(config),
       .model = std::move(options.model),
       .groups = std::move(options.model_parameters),
       .client_optimizer = std::move(options.optimizer),
       .client_schedule = std::move(options.lr_scheduler),
       .schedule_counts = options.lr_scheduler_counts_samples
-          ? engine::RateSchedule::Counts::samples
-          : engine::RateSchedule::Counts::updates,
+          ? RateSchedule::Counts::samples
+          : RateSchedule::Counts::updates,
       .world = std::move(world),
       .mesh = options.mesh,
       .keys_acted_on = std::move(options.keys_acted_on),
@@ -99,4 +99,4 @@ Initialized initialize(InitializeOptions options) {
   return {Engine(core), Optimizer(core), std::move(loader), LearningRate(core)};
 }
 
-} // namespace cairn
+} // namespace cairn::inline engine

@@ -4,10 +4,10 @@
 
 #include <cairn/optim/decay_groups.h>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 std::vector<ParameterGroup> no_decay_groups(const torch::nn::Module& module) {
-  const engine::ModelParameters parameters = engine::parameters_of(module);
+  const ModelParameters parameters = engine::parameters_of(module);
   const optim::GroupRule rule = optim::no_decay_rule();
   std::vector<ParameterGroup> groups(2);
   groups[1].values = rule.patch;
@@ -19,4 +19,4 @@ std::vector<ParameterGroup> no_decay_groups(const torch::nn::Module& module) {
   return groups;
 }
 
-} // namespace cairn
+} // namespace cairn::inline engine

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 TrainingBatch stack(const std::vector<Example>& examples) {
   std::vector<at::Tensor> inputs;
@@ -102,4 +102,4 @@ std::optional<TrainingBatch> TrainingLoader::next() {
   return batch;
 }
 
-} // namespace cairn
+} // namespace cairn::inline engine

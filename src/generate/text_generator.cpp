@@ -1,6 +1,6 @@
 #include <cairn/generate/text_generator.h>
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 
 #include <cairn/base/error.h>
 

@@ -1,8 +1,8 @@
 #include <cairn/io/async_file.h>
 
-#include "base/file_calls.h"
-#include "base/file_error.h"
-#include "base/sync_file.h"
+#include "base/internal/file_calls.h"
+#include "base/internal/file_error.h"
+#include "base/internal/sync_file.h"
 #include "io/open_file.h"
 #include "io/unnamed_file.h"
 

@@ -1,8 +1,8 @@
-#include <cairn/io/file_stream.h>
+#include "io/internal/file_stream.h"
 
-#include "base/file_calls.h"
+#include "base/internal/file_calls.h"
 
-#include <cairn/base/crc32c.h>
+#include "base/internal/crc32c.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -105,7 +105,7 @@ std::span<std::byte> FileStream::current_block() const {
 void FileStream::finish() {
   attempt([&] {
     start_writing();
-    for (Pending& block : written_) {
+    for (PendingTransfer& block : written_) {
       block.wait();
     }
     if (reserved_ > size()) {

@@ -72,14 +72,14 @@ IoQueue::IoQueue(
 
 IoQueue::~IoQueue() = default;
 
-Pending IoQueue::read(
+PendingTransfer IoQueue::read(
     const AsyncFile& file,
     std::uint64_t offset,
     std::span<std::byte> into) {
   return start(detail::Direction::read, file, offset, into);
 }
 
-Pending IoQueue::write(
+PendingTransfer IoQueue::write(
     const AsyncFile& file,
     std::uint64_t offset,
     std::span<const std::byte> from) {
@@ -92,7 +92,7 @@ Pending IoQueue::write(
       {const_cast<std::byte*>(from.data()), from.size()});
 }
 
-Pending IoQueue::start(
+PendingTransfer IoQueue::start(
     detail::Direction direction,
     const AsyncFile& file,
     std::uint64_t offset,
@@ -133,7 +133,7 @@ Pending IoQueue::start(
          begin + piece.begin});
   }
   engine_->submit(std::move(requests));
-  return Pending(std::move(transfer));
+  return PendingTransfer(std::move(transfer));
 }
 
 } // namespace cairn::io

@@ -31,14 +31,14 @@ void NvmeStore::create(const std::string& name, std::uint64_t bytes) {
   end_ += room;
 }
 
-Pending NvmeStore::read(
+PendingTransfer NvmeStore::read(
     const std::string& name,
     std::uint64_t offset,
     std::span<std::byte> into) {
   return queue_.read(array(name).file, offset, into);
 }
 
-Pending NvmeStore::write(
+PendingTransfer NvmeStore::write(
     const std::string& name,
     std::uint64_t offset,
     std::span<const std::byte> from) {

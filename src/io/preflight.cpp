@@ -1,7 +1,7 @@
-#include <cairn/io/preflight.h>
+#include "io/internal/preflight.h"
 
-#include "base/file_error.h"
-#include "base/progress_line.h"
+#include "base/internal/file_error.h"
+#include "base/internal/progress_line.h"
 
 #include <cairn/base/error.h>
 #include <cairn/io/aligned_buffer.h>

@@ -1,7 +1,7 @@
-#include "base/file_calls.h"
+#include "base/internal/file_calls.h"
 #include "io/engine.h"
 
-#include <cairn/base/thread_pool.h>
+#include "base/internal/thread_pool.h"
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 #include "io/transfer.h"
 
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
 
 #include <cairn/io/aligned_buffer.h>
 

@@ -1,6 +1,6 @@
 #include "io/unnamed_file.h"
 
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

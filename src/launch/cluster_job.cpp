@@ -1,4 +1,4 @@
-#include <cairn/launch/cluster_job.h>
+#include "launch/internal/cluster_job.h"
 
 #include "launch/escaped.h"
 

@@ -1,4 +1,4 @@
-#include <cairn/launch/free_port.h>
+#include "launch/internal/free_port.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/unique_fd.h>

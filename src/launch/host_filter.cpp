@@ -1,8 +1,8 @@
-#include <cairn/launch/host_filter.h>
+#include "launch/internal/host_filter.h"
 
+#include "base/internal/edit_distance.h"
 #include "launch/escaped.h"
 
-#include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 
 #include <fmt/core.h>

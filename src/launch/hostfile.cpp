@@ -1,4 +1,4 @@
-#include <cairn/launch/hostfile.h>
+#include "launch/hostfile.h"
 
 #include "launch/escaped.h"
 

@@ -1,6 +1,6 @@
-#include <cairn/launch/job.h>
+#include "launch/internal/job.h"
 
-#include "base/terminal.h"
+#include "base/internal/terminal.h"
 #include "launch/child_process.h"
 #include "launch/exit_status.h"
 #include "launch/node_protocol.h"

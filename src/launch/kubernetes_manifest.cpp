@@ -1,4 +1,4 @@
-#include <cairn/launch/kubernetes_manifest.h>
+#include "launch/internal/kubernetes_manifest.h"
 
 #include "launch/escaped.h"
 #include "launch/yaml.h"

@@ -1,8 +1,8 @@
-#include <cairn/launch/machine.h>
+#include "launch/internal/machine.h"
 
+#include "base/internal/cpu.h"
 #include "launch/escaped.h"
 
-#include <cairn/base/cpu.h>
 #include <cairn/base/error.h>
 
 #include <fmt/core.h>

@@ -1,6 +1,6 @@
-#include <cairn/launch/node_plan.h>
+#include "launch/internal/node_plan.h"
 
-#include "base/terminal.h"
+#include "base/internal/terminal.h"
 #include "launch/process_sweep.h"
 
 #include <cairn/base/error.h>
@@ -66,7 +66,7 @@ bool is_set_by_launcher(std::string_view variable) {
 }
 
 NodePlan plan_node(
-    const World& world,
+    const JobRanks& world,
     int node_rank,
     const Machine& machine,
     const Program& program,

@@ -1,6 +1,6 @@
 #include "launch/own_environment.h"
 
-#include "base/terminal.h"
+#include "base/internal/terminal.h"
 #include "launch/process_sweep.h"
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/launch/node_plan.h>
+#include "launch/internal/node_plan.h"
 
 #include <string>
 #include <vector>

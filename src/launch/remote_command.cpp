@@ -1,7 +1,7 @@
-#include <cairn/launch/remote_command.h>
+#include "launch/internal/remote_command.h"
 
-#include <cairn/launch/shell_quote.h>
 #include "launch/escaped.h"
+#include "launch/internal/shell_quote.h"
 
 #include <cairn/base/error.h>
 

@@ -1,4 +1,4 @@
-#include <cairn/launch/shell_quote.h>
+#include "launch/internal/shell_quote.h"
 
 namespace cairn::launch {
 

@@ -1,7 +1,7 @@
-#include <cairn/launch/slurm_script.h>
+#include "launch/internal/slurm_script.h"
 
-#include <cairn/launch/shell_quote.h>
 #include "launch/escaped.h"
+#include "launch/internal/shell_quote.h"
 
 #include <cairn/base/error.h>
 

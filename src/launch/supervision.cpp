@@ -8,7 +8,7 @@
 #include "launch/subreaper.h"
 #include "launch/supervised_child.h"
 
-#include "base/terminal.h"
+#include "base/internal/terminal.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

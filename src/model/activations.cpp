@@ -1,4 +1,4 @@
-#include <cairn/model/activations.h>
+#include "model/activations.h"
 
 namespace cairn::model {
 namespace {

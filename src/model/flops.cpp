@@ -1,4 +1,4 @@
-#include <cairn/model/flops.h>
+#include "model/internal/flops.h"
 
 namespace cairn::model {
 namespace {

@@ -1,14 +1,14 @@
 #include "models/layer_builder.h"
 
 #include "models/attention_mask.h"
+#include "models/internal/token_dropping.h"
 #include "models/language_head.h"
 #include "models/masked_head.h"
 #include "models/text_positions.h"
-#include "models/token_dropping.h"
+#include "nn/internal/relative_bias.h"
 
 #include <cairn/base/error.h>
 #include <cairn/model/initial_law.h>
-#include <cairn/nn/relative_bias.h>
 #include <cairn/nn/tensor_parallel.h>
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 #include <cairn/models/load_model.h>
 
-#include "checkpoint/convert/portable.h"
+#include "checkpoints/internal/portable_checkpoint.h"
+#include "models/internal/load_weights.h"
 
 #include <cairn/base/error.h>
-#include <cairn/models/load_weights.h>
 #include <fmt/format.h>
 
 #include <utility>

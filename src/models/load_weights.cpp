@@ -1,4 +1,4 @@
-#include <cairn/models/load_weights.h>
+#include "models/internal/load_weights.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>

@@ -1,4 +1,4 @@
-#include "models/token_dropping.h"
+#include "models/internal/token_dropping.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

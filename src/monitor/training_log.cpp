@@ -1,7 +1,7 @@
 #include <cairn/monitor/training_log.h>
 
-#include "base/terminal.h"
-#include "monitor/display/live_display.h"
+#include "base/internal/terminal.h"
+#include "monitor/internal/live_display.h"
 #include "monitor/measures/iteration_interval.h"
 #include "monitor/measures/work_done.h"
 

@@ -2,11 +2,11 @@
 
 namespace cairn::optim {
 
-std::vector<ParameterGroup> group_parameters(
+std::vector<GroupedParameters> group_parameters(
     std::span<const NamedShape> parameters,
     const GroupValues& values,
     std::span<const GroupRule> rules) {
-  std::vector<ParameterGroup> groups{{"default", values, {}}};
+  std::vector<GroupedParameters> groups{{"default", values, {}}};
   for (const GroupRule& rule : rules) {
     groups.push_back({rule.name, values, {}});
     rule.patch.apply_to(groups.back().values);
@@ -18,7 +18,7 @@ std::vector<ParameterGroup> group_parameters(
     }
     groups[group].members.push_back(i);
   }
-  std::erase_if(groups, [](const ParameterGroup& group) {
+  std::erase_if(groups, [](const GroupedParameters& group) {
     return group.members.empty();
   });
   return groups;

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <cairn/optim/newton_schulz.h>
+#include "optim/internal/newton_schulz.h"
+
 #include <cairn/optim/rule.h>
 
 #include <optional>

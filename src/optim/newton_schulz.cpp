@@ -1,11 +1,11 @@
-#include <cairn/optim/newton_schulz.h>
+#include "optim/internal/newton_schulz.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/internal/cpu/cpu.h"
 
 namespace cairn::optim {
 namespace {

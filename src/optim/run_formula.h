@@ -3,8 +3,8 @@
 #include <cairn/base/error.h>
 #include <cairn/optim/rule.h>
 
-#include "kernels/cpu/cpu.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/internal/cpu/cpu.h"
+#include "kernels/internal/cuda/cuda.h"
 
 namespace cairn::optim {
 

@@ -1,5 +1,6 @@
+#include "optim/step_batch_size.h"
+
 #include <cairn/base/error.h>
-#include <cairn/optim/step_batch_size.h>
 #include <fmt/format.h>
 
 #include <algorithm>

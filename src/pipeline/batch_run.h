@@ -1,9 +1,9 @@
 #pragma once
 
+#include "nn/internal/deferred_gradients.h"
 #include "pipeline/channel.h"
 #include "pipeline/tied_weights.h"
 
-#include <cairn/nn/deferred_gradients.h>
 #include <cairn/pipeline/executor.h>
 #include <torch/csrc/autograd/function.h>
 

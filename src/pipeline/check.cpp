@@ -1,4 +1,4 @@
-#include <cairn/pipeline/check.h>
+#include "pipeline/check.h"
 
 #include "pipeline/check_messages.h"
 

@@ -1,5 +1,6 @@
+#include "pipeline/internal/timeline.h"
+
 #include <cairn/pipeline/schedule.h>
-#include <cairn/pipeline/timeline.h>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 #include <cairn/pipeline/executor.h>
 
 #include "pipeline/batch_run.h"
+#include "pipeline/check.h"
 
 #include <cairn/base/error.h>
-#include <cairn/pipeline/check.h>
 #include <fmt/format.h>
 
 #include <algorithm>

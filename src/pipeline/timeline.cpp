@@ -1,4 +1,4 @@
-#include <cairn/pipeline/timeline.h>
+#include "pipeline/internal/timeline.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>

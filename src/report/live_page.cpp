@@ -1,10 +1,10 @@
+#include "report/internal/report.h"
 #include "report/loopback_server.h"
 #include "report/page.h"
 #include "report/page_data.h"
 #include "report/run_set.h"
 
 #include <cairn/base/error.h>
-#include <cairn/report/report.h>
 
 #include <fmt/format.h>
 

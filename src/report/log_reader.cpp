@@ -1,6 +1,6 @@
 #include "report/log_reader.h"
 
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
 
 #include <cairn/base/file.h>
 

@@ -1,6 +1,6 @@
 #include "report/page.h"
 
-#include "base/markup_escaped.h"
+#include "base/internal/markup_escaped.h"
 #include "report/page_parts.h"
 
 #include <fmt/format.h>

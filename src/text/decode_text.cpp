@@ -1,4 +1,4 @@
-#include <cairn/text/decode_text.h>
+#include "text/internal/decode_text.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "base/control_group.h"
+#include "base/internal/control_group.h"
 
 #include <cairn/base/atomic_file.h>
 #include <gtest/gtest.h>

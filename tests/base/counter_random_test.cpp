@@ -1,9 +1,10 @@
+#include "base/internal/crc32c.h"
+#include "base/internal/philox.h"
+#include "base/internal/stable_hash.h"
+
 #include <cairn/base/counter_random.h>
 
-#include <cairn/base/crc32c.h>
 #include <cairn/base/error.h>
-#include <cairn/base/philox.h>
-#include <cairn/base/stable_hash.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

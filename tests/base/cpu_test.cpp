@@ -1,4 +1,4 @@
-#include <cairn/base/cpu.h>
+#include "base/internal/cpu.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-#include <cairn/base/crc32c.h>
+#include "base/internal/crc32c.h"
+#include "base/internal/cpu.h"
 
-#include <cairn/base/cpu.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

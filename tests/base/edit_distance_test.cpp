@@ -1,4 +1,5 @@
-#include <cairn/base/edit_distance.h>
+#include "base/internal/edit_distance.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

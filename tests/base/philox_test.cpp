@@ -1,4 +1,5 @@
-#include <cairn/base/philox.h>
+#include "base/internal/philox.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/progress_line.h"
+#include "base/internal/progress_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <cairn/base/progress.h>
+#include "base/internal/progress.h"
 
 #include <cairn/base/unique_fd.h>
 #include <fcntl.h>

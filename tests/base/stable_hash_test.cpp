@@ -1,4 +1,5 @@
-#include <cairn/base/stable_hash.h>
+#include "base/internal/stable_hash.h"
+
 #include <gtest/gtest.h>
 
 namespace cairn::stable_hash_test {

@@ -1,4 +1,4 @@
-#include <cairn/base/thread_pool.h>
+#include "base/internal/thread_pool.h"
 
 #include <cairn/base/error.h>
 #include <gtest/gtest.h>

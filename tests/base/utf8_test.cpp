@@ -1,4 +1,4 @@
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/wrapped_text.h"
+#include "base/internal/wrapped_text.h"
 
 #include <gtest/gtest.h>
 

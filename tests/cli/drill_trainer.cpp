@@ -6,7 +6,7 @@
 
 #include <cairn/cairn.h>
 
-#include <cairn/checkpoint/safetensors.h>
+#include <cairn/checkpoints/safetensors.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>

@@ -1,7 +1,7 @@
 // The table of flags says which commands act on a flag. Commands with a parser
 // of their own must agree with it.
 
-#include "config/flags/flag.h"
+#include "config/internal/flag.h"
 #include "support/command.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
+#include "config/internal/virtual_stages.h"
 #include "support/error_text.h"
 
 #include <cairn/config/config.h>
-#include <cairn/config/virtual_stages.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

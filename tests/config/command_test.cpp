@@ -1,8 +1,8 @@
 #include "cli/program/command.h"
-#include "config/flags/flag.h"
+#include "config/internal/flag.h"
 #include "support/error_text.h"
 
-#include <cairn/base/edit_distance.h>
+#include "base/internal/edit_distance.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
+#include "config/internal/curriculum_length.h"
 #include "config/keys/key.h"
 #include "support/error_text.h"
 
 #include <cairn/config/config.h>
-#include <cairn/config/curriculum_length.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

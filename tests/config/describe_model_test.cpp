@@ -1,8 +1,8 @@
+#include "config/internal/describe_model.h"
 #include "support/error_text.h"
 
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>
-#include <cairn/config/describe_model.h>
 #include <cairn/model/parameters.h>
 
 #include <gmock/gmock.h>

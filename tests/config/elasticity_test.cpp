@@ -1,9 +1,9 @@
+#include "config/internal/elastic_batch.h"
 #include "config/keys/key.h"
 #include "support/error_text.h"
 
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>
-#include <cairn/config/elastic_batch.h>
 
 #include <gtest/gtest.h>
 

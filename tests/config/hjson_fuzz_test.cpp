@@ -1,7 +1,8 @@
+#include "config/internal/hjson.h"
+#include "support/fuzz.h"
+
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>
-#include <cairn/config/hjson.h>
-#include "support/fuzz.h"
 
 #include <gtest/gtest.h>
 

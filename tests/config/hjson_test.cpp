@@ -1,7 +1,7 @@
 #include "config/keys/json_tree.h"
 #include "support/error_text.h"
 
-#include <cairn/config/hjson.h>
+#include "config/internal/hjson.h"
 
 #include <gtest/gtest.h>
 

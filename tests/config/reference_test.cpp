@@ -1,6 +1,6 @@
 #include "support/error_text.h"
 
-#include <cairn/config/reference.h>
+#include "config/internal/reference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "support/error_text.h"
+#include "zero/internal/policy.h"
 
 #include <cairn/config/config.h>
-#include <cairn/zero/policy.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

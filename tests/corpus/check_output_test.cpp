@@ -1,6 +1,6 @@
 #include <cairn/base/error.h>
-#include <cairn/corpus/check_output.h>
 
+#include "corpus/internal/check_output.h"
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>

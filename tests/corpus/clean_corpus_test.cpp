@@ -1,9 +1,9 @@
 #include <cairn/base/error.h>
-#include <cairn/corpus/clean_corpus.h>
-#include <cairn/corpus/story_corpus.h>
-#include <cairn/data/line_reader.h>
 
 #include "corpus/clean/document_line.h"
+#include "corpus/internal/clean_corpus.h"
+#include "corpus/internal/story_corpus.h"
+#include "data/internal/line_reader.h"
 #include "support/command.h"
 #include "support/fuzz.h"
 #include "support/temporary_folder.h"

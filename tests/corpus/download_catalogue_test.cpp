@@ -1,9 +1,9 @@
-#include <cairn/corpus/download_catalogue.h>
+#include "corpus/internal/download_catalogue.h"
+#include "corpus/internal/download.h"
 
 #include <cairn/base/error.h>
-#include <cairn/corpus/download.h>
 
-#include "corpus/download/web_address.h"
+#include "corpus/internal/web_address.h"
 
 #include <gtest/gtest.h>
 

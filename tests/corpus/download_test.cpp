@@ -1,9 +1,9 @@
-#include <cairn/corpus/download.h>
+#include "corpus/internal/download.h"
 
 #include <cairn/base/error.h>
 
 #include "corpus/download/message_digest.h"
-#include "corpus/download/web_address.h"
+#include "corpus/internal/web_address.h"
 #include "support/command.h"
 #include "support/http_server.h"
 #include "support/temporary_folder.h"

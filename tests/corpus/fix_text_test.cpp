@@ -1,6 +1,6 @@
-#include <cairn/corpus/fix_text.h>
+#include "corpus/clean/fix_text.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 #include "support/fuzz.h"
 
 #include <gtest/gtest.h>

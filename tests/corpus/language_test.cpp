@@ -1,4 +1,4 @@
-#include <cairn/corpus/language.h>
+#include "corpus/internal/language.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <cairn/corpus/standard_punctuation.h>
+#include "corpus/clean/standard_punctuation.h"
 
 #include "support/fuzz.h"
 

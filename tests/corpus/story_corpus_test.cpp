@@ -1,5 +1,5 @@
-#include <cairn/base/stable_hash.h>
-#include <cairn/corpus/story_corpus.h>
+#include "corpus/internal/story_corpus.h"
+#include "base/internal/stable_hash.h"
 
 #include "corpus/stories/story_writer.h"
 #include "support/command.h"

@@ -1,4 +1,4 @@
-#include <cairn/corpus/unpack_archive.h>
+#include "corpus/internal/unpack_archive.h"
 
 #include <cairn/base/error.h>
 

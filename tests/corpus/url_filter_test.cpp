@@ -1,4 +1,4 @@
-#include <cairn/corpus/url_filter.h>
+#include "corpus/clean/url_filter.h"
 
 #include "support/fuzz.h"
 

@@ -1,6 +1,6 @@
 #include <cairn/base/error.h>
-#include <cairn/corpus/wiki_dump.h>
 
+#include "corpus/internal/wiki_dump.h"
 #include "corpus/wiki/wiki_page.h"
 #include "corpus/wiki/wiki_page_reader.h"
 #include "support/command.h"

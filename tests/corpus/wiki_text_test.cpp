@@ -1,4 +1,4 @@
-#include <cairn/corpus/wiki_text.h>
+#include "corpus/wiki/wiki_text.h"
 
 #include "support/child_process.h"
 #include "support/fuzz.h"

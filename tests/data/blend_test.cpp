@@ -1,10 +1,10 @@
 #include <cairn/data/blend.h>
 
 #include "data/gpt_golden.h"
+#include "data/samples/blend_index.h"
 #include "support/temporary_folder.h"
 
 #include <cairn/base/error.h>
-#include <cairn/data/blend_index.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include <cairn/base/error.h>
-#include <cairn/data/byte_stream.h>
 
 #include "data/golden_indexed.h"
+#include "data/internal/byte_stream.h"
 #include "support/command.h"
 #include "support/fuzz.h"
 #include "support/temporary_folder.h"

@@ -1,10 +1,10 @@
+#include "data/internal/index_agreement.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
 #include <ATen/ATen.h>
 #include <cairn/base/error.h>
 #include <cairn/data/gpt_datasets.h>
-#include <cairn/data/index_agreement.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

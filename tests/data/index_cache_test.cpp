@@ -1,12 +1,12 @@
 #include <cairn/data/index_cache.h>
 
 #include "data/gpt_golden.h"
+#include "data/indexed/npy_file.h"
 #include "data/samples/index_description.h"
 #include "support/fuzz.h"
 #include "support/temporary_folder.h"
 
 #include <cairn/base/error.h>
-#include <cairn/data/npy_file.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,9 +1,9 @@
 #include <cairn/base/error.h>
-#include <cairn/data/json_line.h>
-#include <cairn/data/line_reader.h>
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 #include "data/golden_indexed.h"
+#include "data/internal/json_line.h"
+#include "data/internal/line_reader.h"
 #include "support/fuzz.h"
 
 #include <gmock/gmock.h>

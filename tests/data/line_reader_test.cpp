@@ -1,6 +1,6 @@
 #include <cairn/base/error.h>
-#include <cairn/data/line_reader.h>
 
+#include "data/internal/line_reader.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>

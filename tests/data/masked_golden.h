@@ -1,10 +1,11 @@
 #pragma once
 
+#include "data/indexed/npy_file.h"
+
 #include <cairn/base/file.h>
 #include <cairn/data/indexed_dataset.h>
 #include <cairn/data/masked_index.h>
 #include <cairn/data/masked_vocabulary.h>
-#include <cairn/data/npy_file.h>
 #include <cairn/data/token_masker.h>
 #include <gtest/gtest.h>
 

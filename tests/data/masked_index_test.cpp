@@ -1,11 +1,11 @@
 #include <cairn/data/masked_index.h>
 
 #include "data/masked_golden.h"
+#include "data/samples/masked_index_files.h"
 #include "support/temporary_folder.h"
 
 #include <cairn/base/error.h>
 #include <cairn/data/indexed_writer.h>
-#include <cairn/data/masked_index_files.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

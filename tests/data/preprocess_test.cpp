@@ -1,10 +1,10 @@
 #include <cairn/base/error.h>
 #include <cairn/base/unique_fd.h>
 #include <cairn/data/indexed_dataset.h>
-#include <cairn/data/preprocess.h>
 #include <cairn/text/load_tokenizer.h>
 
 #include "data/golden_indexed.h"
+#include "data/internal/preprocess.h"
 #include "support/temporary_folder.h"
 
 #include <fcntl.h>

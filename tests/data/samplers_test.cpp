@@ -1,7 +1,8 @@
+#include "data/samples/index_permutation.h"
+
 #include <cairn/data/samplers.h>
 
 #include <cairn/base/error.h>
-#include <cairn/data/index_permutation.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
+#include "distributed/internal/agreement.h"
 #include "support/error_text.h"
 #include "support/run_ranks.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
-#include <cairn/distributed/agreement.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

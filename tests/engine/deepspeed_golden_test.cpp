@@ -2,7 +2,7 @@
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
-#include <cairn/checkpoint/convert.h>
+#include <cairn/checkpoints/convert.h>
 #include <cairn/engine/initialize.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

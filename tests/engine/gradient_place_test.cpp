@@ -1,4 +1,4 @@
-#include "kernels/gradient_place.h"
+#include "kernels/internal/gradient_place.h"
 #include "engine/parity.h"
 #include "nn/linear/linear_product.h"
 #include "nn/linear/product.h"

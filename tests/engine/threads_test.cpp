@@ -1,5 +1,5 @@
 #include "engine/nets.h"
-#include "kernels/in_parallel.h"
+#include "kernels/internal/in_parallel.h"
 #include "support/run_ranks.h"
 
 #include <ATen/Parallel.h>

@@ -1,9 +1,9 @@
 #include "engine/nets.h"
 #include "support/run_ranks.h"
+#include "zero/plan/volume.h"
 
 #include <ATen/Functions.h>
 #include <cairn/engine/initialize.h>
-#include <cairn/zero/volume.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 

@@ -1,10 +1,10 @@
-#include <cairn/io/file_stream.h>
+#include "io/internal/file_stream.h"
+#include "base/internal/crc32c.h"
 
 #include "support/error_text.h"
 #include "support/faulty_files.h"
 #include "support/temporary_folder.h"
 
-#include <cairn/base/crc32c.h>
 #include <cairn/base/file.h>
 
 #include <fcntl.h>

@@ -93,24 +93,24 @@ TEST_P(IoQueueTest, ManyAreInFlight) {
   constexpr std::size_t size = 3 * 4096;
   const AlignedBuffer memory(count * size);
   fill(memory.bytes(), 0);
-  std::vector<Pending> writes;
+  std::vector<PendingTransfer> writes;
   for (std::size_t i = 0; i < count; ++i) {
     writes.push_back(
         queue.write(file, i * size, memory.bytes().subspan(i * size, size)));
   }
-  for (Pending& write : writes) {
+  for (PendingTransfer& write : writes) {
     write.wait();
     EXPECT_TRUE(write.done());
   }
   std::memset(memory.data(), 0, memory.size());
-  std::vector<Pending> reads;
+  std::vector<PendingTransfer> reads;
   for (std::size_t i = count; i-- > 0;) {
     reads.push_back(
         queue.read(file, i * size, memory.bytes().subspan(i * size, size)));
   }
   // From any thread, in any order.
   std::thread([&] {
-    for (Pending& read : reads) {
+    for (PendingTransfer& read : reads) {
       read.wait();
     }
   }).join();
@@ -144,7 +144,7 @@ TEST_P(IoQueueTest, DirectAndBufferedPartsOfAFileAgree) {
 TEST_P(IoQueueTest, NothingIsDoneAtOnce) {
   IoQueue queue(GetParam().config, GetParam().kind);
   AsyncFile file = AsyncFile::create(folder_ / "file");
-  Pending nothing = queue.read(file, 0, {});
+  PendingTransfer nothing = queue.read(file, 0, {});
   EXPECT_TRUE(nothing.done());
   nothing.wait();
 }
@@ -154,7 +154,7 @@ TEST_P(IoQueueTest, AFileThatEndsTooEarlyIsSaid) {
   const auto path = folder_.write("short", std::string(10'000, 'x'));
   const AsyncFile file = AsyncFile::open_for_reading(path);
   const AlignedBuffer memory(40'960);
-  Pending read = queue.read(file, 0, memory.bytes());
+  PendingTransfer read = queue.read(file, 0, memory.bytes());
   const auto message = ThrowsMessage<DataError>(AllOf(
       StartsWith(path + ": the file ends too early"),
       HasSubstr("at offset")));
@@ -169,7 +169,7 @@ TEST_P(IoQueueTest, ErrorsHavePathOffsetAndReason) {
   const AsyncFile file = AsyncFile::open_for_reading(path);
   const AlignedBuffer memory(4096);
   std::memset(memory.data(), 0, memory.size());
-  Pending write = queue.write(file, 4096, memory.bytes());
+  PendingTransfer write = queue.write(file, 4096, memory.bytes());
   EXPECT_THAT(
       [&] { write.wait(); },
       ThrowsMessage<DataError>(
@@ -185,7 +185,7 @@ TEST_P(IoQueueTest, AnErrorNobodyWaitedForComesWithTheNextCall) {
   const AsyncFile file = AsyncFile::open_for_reading(path);
   const AlignedBuffer memory(4096);
   std::memset(memory.data(), 0, memory.size());
-  { const Pending dropped = queue.write(file, 0, memory.bytes()); }
+  { const PendingTransfer dropped = queue.write(file, 0, memory.bytes()); }
   EXPECT_THAT(
       [&] { queue.read(file, 0, memory.bytes().first(4)).wait(); },
       ThrowsMessage<DataError>(HasSubstr("Bad file descriptor")));
@@ -195,7 +195,7 @@ TEST_P(IoQueueTest, AnErrorNobodyWaitedForComesWithTheNextCall) {
 TEST_P(IoQueueTest, TheQueueFinishesWhatItWasGiven) {
   const AlignedBuffer memory(1 << 20);
   fill(memory.bytes(), 0);
-  Pending late;
+  PendingTransfer late;
   {
     IoQueue queue(GetParam().config, GetParam().kind);
     late = queue.write(AsyncFile::create(folder_ / "file"), 0, memory.bytes());

@@ -54,8 +54,8 @@ TEST_P(NvmeStoreTest, KeepsArraysApart) {
 
   const auto one = filled(10'000, 1);
   const auto two = filled(50'000, 2);
-  Pending first = store.write("exp_avg", 0, one.bytes());
-  Pending second = store.write("exp_avg_sq", 0, two.bytes());
+  PendingTransfer first = store.write("exp_avg", 0, one.bytes());
+  PendingTransfer second = store.write("exp_avg_sq", 0, two.bytes());
   first.wait();
   second.wait();
   AlignedBuffer back(10'000);
@@ -99,7 +99,7 @@ TEST_P(NvmeStoreTest, AKilledProcessLeavesNothing) {
     NvmeStore store(folder_.path(), GetParam().config, GetParam().kind);
     store.create("w", 1 << 20);
     const auto memory = filled(1 << 20, 1);
-    const Pending write = store.write("w", 0, memory.bytes());
+    const PendingTransfer write = store.write("w", 0, memory.bytes());
     ::raise(SIGKILL);
     return 0;
   });

@@ -1,4 +1,4 @@
-#include <cairn/io/preflight.h>
+#include "io/internal/preflight.h"
 
 #include "support/child_process.h"
 #include "support/temporary_folder.h"

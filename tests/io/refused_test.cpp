@@ -1,12 +1,12 @@
 // A kernel that refuses io_uring, as in many containers: played by a filter on
 // that system call.
+#include "io/internal/preflight.h"
 #include "support/child_process.h"
 #include "support/temporary_folder.h"
 
 #include <cairn/base/error.h>
 #include <cairn/io/aligned_buffer.h>
 #include <cairn/io/io_queue.h>
-#include <cairn/io/preflight.h>
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>

@@ -1,5 +1,6 @@
+#include "launch/internal/cluster_job.h"
+
 #include <cairn/base/error.h>
-#include <cairn/launch/cluster_job.h>
 
 #include <gtest/gtest.h>
 

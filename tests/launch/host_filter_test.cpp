@@ -1,5 +1,6 @@
+#include "launch/internal/host_filter.h"
+
 #include <cairn/base/error.h>
-#include <cairn/launch/host_filter.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

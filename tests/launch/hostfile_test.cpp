@@ -1,7 +1,7 @@
+#include "launch/hostfile.h"
 #include "launch/launched.h"
 
 #include <cairn/base/error.h>
-#include <cairn/launch/hostfile.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

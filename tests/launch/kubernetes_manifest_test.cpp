@@ -1,7 +1,7 @@
+#include "launch/internal/kubernetes_manifest.h"
 #include "launch/launched.h"
 
 #include <cairn/base/error.h>
-#include <cairn/launch/kubernetes_manifest.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
+#include "launch/internal/machine.h"
 #include "launch/launched.h"
 
 #include <cairn/base/error.h>
-#include <cairn/launch/machine.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

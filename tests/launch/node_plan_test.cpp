@@ -1,5 +1,6 @@
+#include "launch/internal/node_plan.h"
+
 #include <cairn/base/error.h>
-#include <cairn/launch/node_plan.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ std::map<std::string, std::string> environment(const RankPlan& rank) {
   return result;
 }
 
-const World world{
+const JobRanks world{
     .hosts = {{"a", {0, 1}}, {"b", {1, 3}}},
     .master_addr = "a",
     .master_port = 29500};

@@ -1,8 +1,8 @@
-#include <cairn/launch/shell_quote.h>
+#include "launch/internal/remote_command.h"
+#include "launch/internal/shell_quote.h"
 #include "launch/launched.h"
 
 #include <cairn/base/error.h>
-#include <cairn/launch/remote_command.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

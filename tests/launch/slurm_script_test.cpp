@@ -1,7 +1,7 @@
+#include "launch/internal/slurm_script.h"
 #include "launch/launched.h"
 
 #include <cairn/base/error.h>
-#include <cairn/launch/slurm_script.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
+#include "launch/internal/free_port.h"
+#include "launch/internal/job.h"
 #include "launch/launched.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/unique_fd.h>
-#include <cairn/launch/free_port.h>
-#include <cairn/launch/job.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-#include <cairn/model/activations.h>
-#include <cairn/model/flops.h>
+#include "model/internal/flops.h"
+#include "model/activations.h"
+
 #include <cairn/model/presets.h>
 
 #include <gtest/gtest.h>

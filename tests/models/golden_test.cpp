@@ -1,6 +1,7 @@
 // Every model, on every way to share its layers, against what transformers
 // computes: logits, loss and each parameter's gradient.
 
+#include "models/internal/load_weights.h"
 #include "models/whole_gradients.h"
 #include "support/error_text.h"
 #include "support/golden_tensors.h"
@@ -8,8 +9,7 @@
 #include "support/temporary_folder.h"
 
 #include <cairn/base/file.h>
-#include <cairn/checkpoint/huggingface.h>
-#include <cairn/models/load_weights.h>
+#include <cairn/checkpoints/huggingface.h>
 #include <cairn/models/transformer.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

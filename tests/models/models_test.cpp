@@ -1,5 +1,6 @@
+#include "models/internal/load_weights.h"
+#include "models/internal/token_dropping.h"
 #include "models/small_models.h"
-#include "models/token_dropping.h"
 #include "models/whole_gradients.h"
 #include "support/error_text.h"
 #include "support/run_ranks.h"
@@ -8,7 +9,6 @@
 #include <cairn/model/layers.h>
 #include <cairn/model/parameters.h>
 #include <cairn/model/presets.h>
-#include <cairn/models/load_weights.h>
 #include <cairn/models/resnet18.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/base/crc32c.h>
+#include "base/internal/crc32c.h"
 
 #include <gtest/gtest.h>
 

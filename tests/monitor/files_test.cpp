@@ -1,5 +1,7 @@
 #include "monitor/event_reader.h"
+#include "monitor/files/csv_files.h"
 #include "monitor/files/event_record.h"
+#include "monitor/files/json_lines.h"
 #include "support/error_text.h"
 #include "support/faulty_files.h"
 #include "support/python.h"
@@ -7,9 +9,7 @@
 
 #include <cairn/base/log.h>
 #include <cairn/base/unique_fd.h>
-#include <cairn/monitor/csv_files.h>
 #include <cairn/monitor/event_file.h>
-#include <cairn/monitor/json_lines.h>
 #include <cairn/monitor/monitor.h>
 
 #include <fcntl.h>

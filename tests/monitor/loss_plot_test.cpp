@@ -1,8 +1,8 @@
-#include "base/terminal.h"
+#include "base/internal/terminal.h"
 
-#include <cairn/monitor/loss_history.h>
-#include <cairn/monitor/loss_plot.h>
-#include <cairn/monitor/training_view.h>
+#include "monitor/display/loss_history.h"
+#include "monitor/display/loss_plot.h"
+#include "monitor/internal/training_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

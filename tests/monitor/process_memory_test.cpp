@@ -1,4 +1,4 @@
-#include <cairn/monitor/process_memory.h>
+#include "monitor/internal/process_memory.h"
 
 #include "support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include <cairn/monitor/profiled_steps.h>
+#include "monitor/internal/profiled_steps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
+#include "monitor/internal/profiler_traces.h"
 #include "support/error_text.h"
 #include "support/temporary_folder.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
-#include <cairn/monitor/profiler_traces.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

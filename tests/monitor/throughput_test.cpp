@@ -1,6 +1,6 @@
 #include "monitor/fake_clock.h"
 
-#include <cairn/monitor/throughput.h>
+#include "monitor/internal/throughput.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

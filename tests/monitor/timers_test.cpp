@@ -1,8 +1,8 @@
 #include "monitor/fake_clock.h"
+#include "monitor/internal/timing_report.h"
 
 #include <cairn/base/error.h>
 #include <cairn/monitor/timers.h>
-#include <cairn/monitor/timing_report.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
+#include "nn/internal/deferred_gradients.h"
 #include "nn/linear/linear_product.h"
 #include "support/run_ranks.h"
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <cairn/nn/checkpoint.h>
-#include <cairn/nn/deferred_gradients.h>
 #include <cairn/nn/tensor_parallel.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/function_hook.h>

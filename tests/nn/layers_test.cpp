@@ -1,10 +1,10 @@
+#include "nn/internal/relative_bias.h"
 #include "support/run_ranks.h"
 
 #include <ATen/ATen.h>
 #include <cairn/nn/attention.h>
 #include <cairn/nn/dropout.h>
 #include <cairn/nn/linear_cross_entropy.h>
-#include <cairn/nn/relative_bias.h>
 #include <cairn/nn/rotary.h>
 #include <cairn/nn/tensor_parallel.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 #include <cairn/base/error.h>
 #include <cairn/optim/rampup_batch_size.h>
-#include <cairn/optim/step_batch_size.h>
 #include <gtest/gtest.h>
 
 #include "optim/golden_file.h"
+#include "optim/step_batch_size.h"
 #include "support/fuzz.h"
 
 namespace cairn::optim::batch_size_test {

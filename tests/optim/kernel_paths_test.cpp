@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/internal/cpu/cpu.h"
 
 namespace cairn::kernels::cpu::kernel_paths_test {
 namespace {

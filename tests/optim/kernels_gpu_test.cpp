@@ -10,8 +10,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cpu/cpu.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/internal/cpu/cpu.h"
+#include "kernels/internal/cuda/cuda.h"
 
 namespace cairn::kernels::kernels_gpu_test {
 namespace {

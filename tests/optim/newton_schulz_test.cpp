@@ -1,4 +1,5 @@
-#include <cairn/optim/newton_schulz.h>
+#include "optim/internal/newton_schulz.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,9 +1,9 @@
+#include "pipeline/check.h"
 #include "support/run_ranks.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
 #include <cairn/nn/linear.h>
-#include <cairn/pipeline/check.h>
 #include <cairn/pipeline/executor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
+#include "pipeline/check.h"
+
 #include <cairn/base/error.h>
-#include <cairn/pipeline/check.h>
 #include <cairn/pipeline/schedule.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
+#include "pipeline/internal/timeline.h"
+#include "pipeline/check.h"
+
 #include <cairn/base/error.h>
-#include <cairn/pipeline/check.h>
-#include <cairn/pipeline/timeline.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
+#include "config/internal/check_kind.h"
+#include "config/internal/describe_model.h"
 #include "pretrain/plan/check_curriculum.h"
 #include "pretrain/plan/flags_schedule.h"
 #include "pretrain/plan/run_plan.h"
 #include "pretrain/plan/stages.h"
 #include "support/error_text.h"
 
-#include <cairn/config/check_kind.h>
-#include <cairn/config/describe_model.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // What `cairn probe` says of things that cannot be.
 
+#include "pretrain/internal/probe.h"
 #include "pretrain/probing.h"
 #include "support/error_text.h"
 #include "support/golden_tensors.h"
@@ -7,8 +8,7 @@
 #include "support/temporary_folder.h"
 
 #include <ATen/Functions.h>
-#include <cairn/checkpoint/safetensors.h>
-#include <cairn/pretrain/probe.h>
+#include <cairn/checkpoints/safetensors.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 // model of tests/golden/models and every run of tests/golden/training, on one
 // rank and on several.
 
+#include "pretrain/internal/probe.h"
 #include "pretrain/probing.h"
 #include "pretrain/run/named_norms.h"
 #include "support/golden_tensors.h"
@@ -11,13 +12,12 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <cairn/base/file.h>
-#include <cairn/checkpoint/convert.h>
-#include <cairn/checkpoint/huggingface.h>
-#include <cairn/checkpoint/safetensors.h>
+#include <cairn/checkpoints/convert.h>
+#include <cairn/checkpoints/huggingface.h>
+#include <cairn/checkpoints/safetensors.h>
 #include <cairn/model/parameters.h>
 #include <cairn/model/presets.h>
 #include <cairn/models/transformer.h>
-#include <cairn/pretrain/probe.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

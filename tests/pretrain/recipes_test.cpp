@@ -2,12 +2,12 @@
 // up to where the first process would be needed; and that what `cairn config
 // check` counts without libtorch is what the models are made of.
 
+#include "config/internal/actors.h"
+#include "config/internal/describe_model.h"
 #include "pretrain/plan/run_plan.h"
 #include "pretrain/plan/stages.h"
 
 #include <cairn/base/file.h>
-#include <cairn/config/actors.h>
-#include <cairn/config/describe_model.h>
 #include <cairn/model/parameters.h>
 #include <cairn/models/model_layers.h>
 

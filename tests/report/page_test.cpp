@@ -1,5 +1,5 @@
 #include "report/page.h"
-#include "base/markup_escaped.h"
+#include "base/internal/markup_escaped.h"
 #include "report/browser.h"
 #include "report/page_data.h"
 #include "report/run_set.h"
@@ -7,7 +7,7 @@
 #include "support/http_server.h"
 #include "support/temporary_folder.h"
 
-#include <cairn/report/report.h>
+#include "report/internal/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/file_calls.h"
+#include "base/internal/file_calls.h"
 
 #include <cerrno>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include "support/golden_tensors.h"
 
-#include <cairn/checkpoint/safetensors.h>
+#include <cairn/checkpoints/safetensors.h>
 
 namespace cairn::testing {
 

@@ -1,9 +1,9 @@
 #include "text/golden_cases.h"
+#include "text/internal/decode_text.h"
+#include "text/schemes/pair_encoding.h"
 
 #include <cairn/base/error.h>
-#include <cairn/text/decode_text.h>
 #include <cairn/text/load_tokenizer.h>
-#include <cairn/text/pair_encoding.h>
 
 #include <gtest/gtest.h>
 

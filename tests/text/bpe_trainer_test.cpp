@@ -1,8 +1,9 @@
-#include <cairn/base/error.h>
-#include <cairn/text/bpe_trainer.h>
-#include <cairn/text/load_tokenizer.h>
+#include "text/internal/bpe_trainer.h"
 #include "support/command.h"
 #include "support/temporary_folder.h"
+
+#include <cairn/base/error.h>
+#include <cairn/text/load_tokenizer.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 #include "support/temporary_folder.h"
 #include "text/golden_cases.h"
+#include "text/schemes/char_vocabulary.h"
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
-#include <cairn/text/char_vocabulary.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

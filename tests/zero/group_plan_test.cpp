@@ -1,6 +1,7 @@
+#include "zero/internal/group_plan.h"
+#include "zero/plan/volume.h"
+
 #include <cairn/base/error.h>
-#include <cairn/zero/group_plan.h>
-#include <cairn/zero/volume.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
+#include "zero/internal/layout.h"
+
 #include <cairn/base/error.h>
-#include <cairn/zero/layout.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

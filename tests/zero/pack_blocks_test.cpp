@@ -1,7 +1,7 @@
-#include "kernels/cpu/pack_blocks.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/internal/cpu/pack_blocks.h"
+#include "kernels/internal/cpu/cpu.h"
+#include "zero/reduce/wire.h"
 
-#include <cairn/zero/wire.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

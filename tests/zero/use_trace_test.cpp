@@ -1,4 +1,5 @@
-#include <cairn/zero/use_trace.h>
+#include "zero/plan/use_trace.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

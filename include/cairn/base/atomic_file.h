@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline base {
 
 /// Replaces a file as a whole or not at all: whoever opens the path sees the
 /// old content or the new, also after a crash or a power cut.
@@ -65,4 +65,4 @@ void write_file_atomically(
     const std::filesystem::path& path,
     std::string_view text);
 
-} // namespace cairn
+} // namespace cairn::inline base

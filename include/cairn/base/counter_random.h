@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline base {
 
 /// Random numbers that depend on nothing but (seed, stream name, index).
 /// Element 12345 of a parameter gets the same value whatever slice a rank owns,
@@ -53,4 +53,4 @@ class CounterRandom {
   std::uint64_t stream_;
 };
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline base {
 
 /// The parts of an error message, for a person who has to get on. Thrown with
 /// designated initialisers,
@@ -70,4 +70,4 @@ class InternalError : public Error {
   using Error::Error;
 };
 
-} // namespace cairn
+} // namespace cairn::inline base

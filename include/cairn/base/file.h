@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline base {
 
 /// Calls open(2) with O_CLOEXEC, again after a signal; throws DataError with
 /// the path and the reason. `mode` matters only when `flags` has O_CREAT.
@@ -29,4 +29,4 @@ void write_all(
     std::span<const std::byte> bytes,
     const std::filesystem::path& path);
 
-} // namespace cairn
+} // namespace cairn::inline base

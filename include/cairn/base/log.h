@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline base {
 
 enum class LogLevel { debug, info, warning, error };
 
@@ -59,4 +59,4 @@ class Logger {
   Options options_;
 };
 
-} // namespace cairn
+} // namespace cairn::inline base

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <span>
 
-namespace cairn {
+namespace cairn::inline base {
 
 /// A whole file as read-only memory, loaded page by page on first touch. An
 /// empty file gives an empty span.
@@ -36,4 +36,4 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-} // namespace cairn
+} // namespace cairn::inline base

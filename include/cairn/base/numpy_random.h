@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline base {
 
 /// numpy.random.RandomState, number for number: MT19937 with numpy's legacy
 /// ways of turning its words into samples and permutations. Megatron's data
@@ -135,4 +135,4 @@ class NumpyRandom {
   State state_;
 };
 
-} // namespace cairn
+} // namespace cairn::inline base

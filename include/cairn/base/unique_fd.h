@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline base {
 
 /// Owns a file descriptor and closes it; holds -1 when it owns none.
 class UniqueFd {
@@ -25,4 +25,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-} // namespace cairn
+} // namespace cairn::inline base

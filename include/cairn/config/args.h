@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cairn::config {
@@ -28,5 +30,9 @@ struct Args {
       const char* const* argv,
       Others others = Others::refuse);
 };
+
+/// The flags that a program acts on (`takes("--lr")`), in their groups, as
+/// `--help` shows them.
+std::string flags_text(const std::function<bool(std::string_view)>& takes);
 
 } // namespace cairn::config

@@ -26,6 +26,18 @@ struct Blend {
 using SampleCount = std::optional<std::int64_t>;
 using SampleCounts = std::array<SampleCount, 3>; ///< by Split
 
+/// Rounding of weight * samples - taken, the number of samples by which a
+/// dataset is behind. Ties are common (0.1, 0.2, 0.3, 0.4), so the last bit
+/// decides. Megatron leaves the rounding to its compiler, which rounds once on
+/// Arm and twice on x86-64, so its blends differ between the two.
+enum class BlendRounding {
+  once, ///< as on Arm
+  twice ///< as on x86-64
+};
+
+/// The rounding of Megatron on machines like this one.
+BlendRounding native_blend_rounding();
+
 /// The weights divided by their sum, which is taken in numpy's order.
 std::vector<double> normalized(std::span<const double> weights);
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cairn/data/blend.h>
-#include <cairn/data/blend_index.h>
 #include <cairn/data/index_cache.h>
 #include <cairn/data/split.h>
 

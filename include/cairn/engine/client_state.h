@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 struct ClientValue;
 /// What a program keeps beside the model, such as its iteration or a
@@ -27,4 +27,4 @@ struct ClientValue : std::variant<
   using variant::variant;
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 /// Data parallelism for plain libtorch programs: averages gradients over the
 /// ranks while backward runs. Nothing else changes: the loop, the optimizer and
@@ -68,4 +68,4 @@ class DistributedDataParallel {
   std::unique_ptr<Core> core_;
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 /// Sums over all elements of tensors that are spread over ranks; an element
 /// that several ranks hold counts once, padding does not.
@@ -15,4 +15,4 @@ struct ElementSums {
   double norm() const { return std::sqrt(squares); }
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

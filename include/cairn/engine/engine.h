@@ -1,7 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <cairn/checkpoint/slices.h>
+#include <cairn/checkpoints/slices.h>
 #include <cairn/engine/client_state.h>
 #include <cairn/engine/element_sums.h>
 #include <cairn/engine/engine_progress.h>
@@ -22,14 +22,10 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline engine {
 
-namespace engine {
 struct Core;
-} // namespace engine
-namespace zero {
 class GatheredParameters;
-} // namespace zero
 
 /// Trains a module: what cairn::initialize returns. A handle, cheap to copy.
 ///
@@ -41,7 +37,7 @@ class GatheredParameters;
 /// backward twice) it throws UsageError and says what is missing.
 class Engine {
  public:
-  explicit Engine(std::shared_ptr<engine::Core> core);
+  explicit Engine(std::shared_ptr<Core> core);
 
   /// The model's forward. Floating-point tensors come in the type that the
   /// model computes in, on its device; integers are moved, never cast.
@@ -87,13 +83,13 @@ class Engine {
   /// gradients that are partitioned (ZeRO stages 2 and 3).
   class [[nodiscard]] NoSync {
    public:
-    explicit NoSync(std::shared_ptr<engine::Core> core);
+    explicit NoSync(std::shared_ptr<Core> core);
     ~NoSync();
     NoSync(const NoSync&) = delete;
     NoSync& operator=(const NoSync&) = delete;
 
    private:
-    std::shared_ptr<engine::Core> core_;
+    std::shared_ptr<Core> core_;
   };
   NoSync no_sync();
 
@@ -188,8 +184,8 @@ class Engine {
     }
   }
 
-  friend class zero::GatheredParameters;
-  std::shared_ptr<engine::Core> core_;
+  friend class GatheredParameters;
+  std::shared_ptr<Core> core_;
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

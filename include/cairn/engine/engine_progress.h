@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 /// How far an engine has trained, and figures of its last update.
 struct EngineProgress {
@@ -23,4 +23,4 @@ struct EngineProgress {
   std::optional<std::int64_t> zeros_in_gradient{};
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

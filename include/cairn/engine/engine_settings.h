@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 /// What the configuration asks an engine for, under DeepSpeed's names. Only
 /// Engine::set_train_batch_size() changes it.
@@ -16,4 +16,4 @@ struct EngineSettings {
   bool loss_is_scaled = false; ///< with fp16, and with amp where it is fp16
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

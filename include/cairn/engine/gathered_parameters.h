@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::zero {
+namespace cairn::inline engine {
 
 struct GatheredParametersOptions {
   /// Rank whose changes count, on every rank and for the optimizer too. The
@@ -61,7 +61,7 @@ class [[nodiscard]] GatheredParameters {
   void keep();
   void close();
 
-  std::shared_ptr<engine::Core> core_;
+  std::shared_ptr<Core> core_;
   std::optional<int> modifier_rank_;
   std::vector<int> buckets_;
   /// Parameters that stay whole, and what they were.
@@ -69,4 +69,8 @@ class [[nodiscard]] GatheredParameters {
   int exceptions_;
 };
 
+} // namespace cairn::inline engine
+
+namespace cairn::zero {
+using engine::GatheredParameters; // the name that DeepSpeed gives it
 } // namespace cairn::zero

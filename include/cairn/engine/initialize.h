@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 /// What initialize() takes; only the model is needed.
 struct InitializeOptions {
@@ -75,4 +75,4 @@ struct Initialized {
 /// Throws ConfigError before anything is allocated where it can.
 Initialized initialize(InitializeOptions options);
 
-} // namespace cairn
+} // namespace cairn::inline engine

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 /// Bytes that one rank holds for training, by kind. What is not said to be
 /// elsewhere is on `device`, where the model computes.
@@ -36,4 +36,4 @@ struct MemoryReport {
   std::string describe() const; ///< a table for people
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 /// Any torch::nn::Module with a `forward`, as `initialize` takes it: a
 /// std::shared_ptr or one of libtorch's module holders.
@@ -36,4 +36,4 @@ class Model {
   torch::nn::AnyModule call_;
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

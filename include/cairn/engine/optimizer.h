@@ -7,16 +7,14 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline engine {
 
-namespace engine {
 struct Core;
-} // namespace engine
 
 /// The engine's optimizer, to look at and to adjust; the engine steps it.
 class Optimizer {
  public:
-  explicit Optimizer(std::shared_ptr<engine::Core> core);
+  explicit Optimizer(std::shared_ptr<Core> core);
 
   std::string name() const;
   /// Values of each parameter group. Changes count from the next step (a
@@ -26,13 +24,13 @@ class Optimizer {
   double loss_scale() const { return cur_scale(); }
 
  private:
-  std::shared_ptr<engine::Core> core_;
+  std::shared_ptr<Core> core_;
 };
 
 /// The learning-rate schedule; the engine moves it.
 class LearningRate {
  public:
-  explicit LearningRate(std::shared_ptr<engine::Core> core);
+  explicit LearningRate(std::shared_ptr<Core> core);
 
   /// Learning rates that the next step uses, of each parameter group.
   std::vector<double> get_last_lr() const;
@@ -41,7 +39,7 @@ class LearningRate {
   std::int64_t steps() const;
 
  private:
-  std::shared_ptr<engine::Core> core_;
+  std::shared_ptr<Core> core_;
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

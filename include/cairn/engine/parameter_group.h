@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 /// Parameters that are trained alike; what the patch leaves open is the
 /// optimizer's.
@@ -18,4 +18,4 @@ struct ParameterGroup {
 /// Megatron's rule: no weight decay on biases and one-dimensional parameters.
 std::vector<ParameterGroup> no_decay_groups(const torch::nn::Module& module);
 
-} // namespace cairn
+} // namespace cairn::inline engine

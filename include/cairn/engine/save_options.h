@@ -2,7 +2,7 @@
 
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 /// What save_checkpoint() writes, and when it returns.
 struct SaveOptions {
@@ -33,4 +33,4 @@ struct LoadOptions {
   }
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 /// One sample of a dataset of tensors.
 struct Example {
@@ -119,4 +119,4 @@ class TrainingData {
       batch_;
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

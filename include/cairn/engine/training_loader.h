@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 /// The loader that initialize() makes: a micro batch of this rank's own samples
 /// at a time, on the engine's device.
@@ -89,4 +89,4 @@ class TrainingLoader {
   std::shared_ptr<Place> place_ = std::make_shared<Place>();
 };
 
-} // namespace cairn
+} // namespace cairn::inline engine

@@ -2,7 +2,7 @@
 
 #include <cairn/config/zero_config.h>
 #include <cairn/io/async_file.h>
-#include <cairn/io/pending.h>
+#include <cairn/io/pending_transfer.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ const char* to_string(EngineKind kind);
 /// Reads and writes files while the caller does something else.
 ///
 ///   IoQueue queue(config.aio);
-///   Pending next = queue.read(file, offset, buffer.bytes());
+///   PendingTransfer next = queue.read(file, offset, buffer.bytes());
 ///   …                                  // compute on another buffer meanwhile
 ///   next.wait();
 ///
@@ -57,17 +57,17 @@ class IoQueue {
   /// for.
   const std::string& why_not_uring() const noexcept { return why_not_uring_; }
 
-  Pending read(
+  PendingTransfer read(
       const AsyncFile& file,
       std::uint64_t offset,
       std::span<std::byte> into);
-  Pending write(
+  PendingTransfer write(
       const AsyncFile& file,
       std::uint64_t offset,
       std::span<const std::byte> from);
 
  private:
-  Pending start(
+  PendingTransfer start(
       detail::Direction direction,
       const AsyncFile& file,
       std::uint64_t offset,

@@ -3,7 +3,7 @@
 #include <cairn/config/zero_config.h>
 #include <cairn/io/async_file.h>
 #include <cairn/io/io_queue.h>
-#include <cairn/io/pending.h>
+#include <cairn/io/pending_transfer.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,11 +38,11 @@ class NvmeStore {
   /// disk is a DataError here, not in the middle of training.
   void create(const std::string& name, std::uint64_t bytes);
 
-  Pending read(
+  PendingTransfer read(
       const std::string& name,
       std::uint64_t offset,
       std::span<std::byte> into);
-  Pending write(
+  PendingTransfer write(
       const std::string& name,
       std::uint64_t offset,
       std::span<const std::byte> from);

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <cairn/checkpoint/checkpoint_format.h>
-#include <cairn/checkpoint/lazy_tensor.h>
-#include <cairn/checkpoint/megatron.h>
+#include <cairn/checkpoints/checkpoint_format.h>
+#include <cairn/checkpoints/lazy_tensor.h>
+#include <cairn/checkpoints/megatron.h>
 #include <cairn/models/transformer.h>
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cairn/monitor/named_value.h>
-#include <cairn/monitor/throughput.h>
 
 #include <cstdint>
 #include <optional>
@@ -9,6 +8,12 @@
 #include <vector>
 
 namespace cairn::monitor {
+
+/// The memory that the device's allocator holds, and the most it has held.
+struct AllocatedMemory {
+  std::uint64_t bytes = 0;
+  std::uint64_t peak_bytes = 0;
+};
 
 /// Norms over all elements of one optimizer state, on all ranks together.
 struct StateNorms {
@@ -64,6 +69,20 @@ struct IterationSpeed {
 struct RunSize {
   std::int64_t iterations = 0; ///< of the whole run
   std::int64_t ranks = 1;
+};
+
+/// A value that the loss should approach, drawn as a dotted line.
+struct LossTarget {
+  double loss = 0;
+  std::string label{}; ///< "entropy of the corpus"
+};
+
+/// The values of an iteration with their context. `speed` is set only when a
+/// log line is due.
+struct IterationRecord {
+  const IterationValues& values;
+  const RunSize& run;
+  std::optional<IterationSpeed> speed{};
 };
 
 /// Megatron-DeepSpeed's log line, with utilisation, tokens per second and the

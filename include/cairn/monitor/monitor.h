@@ -3,9 +3,8 @@
 #include <cairn/base/log.h>
 #include <cairn/config/flags.h>
 #include <cairn/config/monitor_config.h>
+#include <cairn/monitor/iteration.h>
 #include <cairn/monitor/run_event.h>
-#include <cairn/monitor/scalar_sink.h>
-#include <cairn/monitor/scalars.h>
 
 #include <cstdint>
 #include <memory>
@@ -37,10 +36,13 @@ class Monitor {
   };
 
   /// A monitor that writes nothing.
-  Monitor() = default;
+  Monitor();
   Monitor(const Options& options, const Logger& logger);
+  ~Monitor();
+  Monitor(Monitor&&) noexcept;
+  Monitor& operator=(Monitor&&) noexcept;
 
-  bool writes() const noexcept { return !channels_.empty(); }
+  bool writes() const noexcept { return files_ != nullptr; }
   /// True when the values of that iteration are written anywhere.
   bool wants(std::int64_t iteration) const;
   void iteration(const IterationRecord& record);
@@ -49,23 +51,8 @@ class Monitor {
   void flush();
 
  private:
-  enum class Names { megatron, deepspeed, plain };
-  struct Channel {
-    std::string what; ///< "the event file /tmp/…"
-    Names names;
-    std::unique_ptr<ScalarSink> sink;
-    std::int64_t lost = 0; ///< writes that have failed in a row
-  };
-  template <typename Record>
-  std::vector<Scalar> scalars(Names names, const Record& record) const;
-  template <typename Record>
-  void write(const Record& record);
-  template <typename Action>
-  void attempt(Channel& channel, const Action& action);
-
-  config::LoggingFlags flags_{};
-  Logger logger_;
-  std::vector<Channel> channels_;
+  struct Files;
+  std::unique_ptr<Files> files_; ///< null: nothing is written
 };
 
 } // namespace cairn::monitor

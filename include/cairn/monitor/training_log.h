@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cairn/monitor/iteration.h>
-#include <cairn/monitor/loss_plot.h>
 #include <cairn/monitor/monitor.h>
 #include <cairn/monitor/timers.h>
 

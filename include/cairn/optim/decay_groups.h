@@ -24,7 +24,7 @@ struct GroupRule {
   GroupValuesPatch patch;
 };
 
-struct ParameterGroup {
+struct GroupedParameters {
   std::string name;
   GroupValues values;
   std::vector<std::size_t> members; ///< ascending positions
@@ -33,7 +33,7 @@ struct ParameterGroup {
 /// Groups parameters. Every parameter goes to the first rule that takes it, or
 /// to the group "default", which comes first. Groups without members are left
 /// out.
-std::vector<ParameterGroup> group_parameters(
+std::vector<GroupedParameters> group_parameters(
     std::span<const NamedShape> parameters,
     const GroupValues& values,
     std::span<const GroupRule> rules);

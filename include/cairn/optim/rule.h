@@ -3,7 +3,6 @@
 #include <cairn/config/optimizer_config.h>
 #include <cairn/kernels/stretch.h>
 #include <cairn/optim/group_values.h>
-#include <cairn/optim/newton_schulz.h>
 
 #include <cstddef>
 #include <cstdint>

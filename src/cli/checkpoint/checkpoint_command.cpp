@@ -2,7 +2,7 @@
 
 #include "cli/checkpoint/checkpoint_command.h"
 
-#include "checkpoint/safetensors/safetensors_header.h"
+#include "checkpoints/internal/safetensors_header.h"
 #include "cli/program/subcommands.h"
 
 #include <cairn/base/error.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "checkpoint/inspect/checkpoint_view.h"
+#include "checkpoints/internal/checkpoint_view.h"
 #include "cli/program/command.h"
 
 #include <string>

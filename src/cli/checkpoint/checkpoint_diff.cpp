@@ -1,11 +1,11 @@
-#include "checkpoint/inspect/checkpoint_difference.h"
+#include "base/internal/progress.h"
+#include "checkpoints/internal/checkpoint_difference.h"
 
 #include "cli/checkpoint/checkpoint_command.h"
 #include "cli/program/command_line.h"
 #include "cli/program/text_table.h"
 
 #include <cairn/base/error.h>
-#include <cairn/base/progress.h>
 #include <fmt/format.h>
 
 #include <string>

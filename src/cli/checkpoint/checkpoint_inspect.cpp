@@ -1,12 +1,12 @@
-#include "checkpoint/inspect/checkpoint_view.h"
-#include "checkpoint/inspect/tensor_summary.h"
+#include "base/internal/progress.h"
+#include "checkpoints/internal/checkpoint_view.h"
+#include "checkpoints/internal/tensor_summary.h"
 
 #include "cli/checkpoint/checkpoint_command.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command_line.h"
 #include "cli/program/text_table.h"
 
-#include <cairn/base/progress.h>
 #include <fmt/format.h>
 #include <fnmatch.h>
 

@@ -1,4 +1,4 @@
-#include "checkpoint/inspect/list_checkpoints.h"
+#include "checkpoints/internal/list_checkpoints.h"
 
 #include "cli/checkpoint/checkpoint_command.h"
 #include "cli/program/byte_size.h"

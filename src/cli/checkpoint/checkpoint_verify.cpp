@@ -1,7 +1,9 @@
-#include "checkpoint/inspect/checkpoint_view.h"
-#include "checkpoint/inspect/list_checkpoints.h"
-#include "checkpoint/native/checkpoint_folder.h"
-#include "checkpoint/native/verify_checkpoint.h"
+#include "base/internal/crc32c.h"
+#include "base/internal/progress.h"
+#include "checkpoints/internal/checkpoint_folder.h"
+#include "checkpoints/internal/checkpoint_view.h"
+#include "checkpoints/internal/list_checkpoints.h"
+#include "checkpoints/internal/verify_checkpoint.h"
 
 #include "cli/checkpoint/checkpoint_command.h"
 #include "cli/program/byte_size.h"
@@ -9,9 +11,7 @@
 #include "cli/program/text_table.h"
 #include "cli/train/stop_signal.h"
 
-#include <cairn/base/crc32c.h>
 #include <cairn/base/error.h>
-#include <cairn/base/progress.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/checkpoint/megatron.h>
+#include <cairn/checkpoints/megatron.h>
 
 #include <CLI/CLI.hpp>
 

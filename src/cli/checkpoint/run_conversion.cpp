@@ -4,8 +4,8 @@
 #include "cli/program/command.h"
 #include "cli/train/stop_signal.h"
 
-#include <cairn/base/progress.h>
-#include <cairn/monitor/process_memory.h>
+#include "base/internal/progress.h"
+#include "monitor/internal/process_memory.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

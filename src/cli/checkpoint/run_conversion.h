@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/checkpoint/convert.h>
+#include <cairn/checkpoints/convert.h>
 
 namespace cairn::cli {
 

@@ -1,9 +1,10 @@
 #include "cli/data/count_words.h"
 
+#include "base/internal/thread_pool.h"
+#include "data/internal/json_line.h"
+#include "data/internal/line_reader.h"
+
 #include <cairn/base/error.h>
-#include <cairn/base/thread_pool.h>
-#include <cairn/data/json_line.h>
-#include <cairn/data/line_reader.h>
 
 #include <fmt/core.h>
 

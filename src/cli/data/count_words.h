@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/text/word_counter.h>
+#include "text/internal/word_counter.h"
 
 #include <cstddef>
 #include <cstdint>

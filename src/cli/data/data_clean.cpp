@@ -1,17 +1,17 @@
-#include <cairn/base/cpu.h>
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
-#include <cairn/base/progress.h>
-#include <cairn/corpus/check_output.h>
-#include <cairn/corpus/clean_corpus.h>
-#include <cairn/corpus/language.h>
 #include <cairn/text/load_tokenizer.h>
 
+#include "base/internal/cpu.h"
+#include "base/internal/progress.h"
 #include "cli/data/data_command.h"
 #include "cli/data/size_on_disk.h"
 #include "cli/data/tokenizer_flags.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command_line.h"
+#include "corpus/internal/check_output.h"
+#include "corpus/internal/clean_corpus.h"
+#include "corpus/internal/language.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

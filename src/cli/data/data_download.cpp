@@ -1,12 +1,12 @@
+#include "base/internal/edit_distance.h"
 #include "cli/data/data_command.h"
 #include "cli/data/entry_downloader.h"
 #include "cli/program/command_line.h"
-#include "corpus/download/web_address.h"
+#include "corpus/internal/download.h"
+#include "corpus/internal/download_catalogue.h"
+#include "corpus/internal/web_address.h"
 
-#include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
-#include <cairn/corpus/download.h>
-#include <cairn/corpus/download_catalogue.h>
 
 #include <fmt/core.h>
 

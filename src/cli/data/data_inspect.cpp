@@ -1,5 +1,4 @@
 #include <cairn/base/error.h>
-#include <cairn/data/dataset_summary.h>
 #include <cairn/data/indexed_dataset.h>
 #include <cairn/text/load_tokenizer.h>
 
@@ -9,6 +8,7 @@
 #include "cli/program/byte_size.h"
 #include "cli/program/command_line.h"
 #include "cli/program/text_table.h"
+#include "data/internal/dataset_summary.h"
 
 #include <fmt/format.h>
 

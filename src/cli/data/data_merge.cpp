@@ -1,11 +1,11 @@
 #include <cairn/base/error.h>
-#include <cairn/base/progress.h>
-#include <cairn/data/merge_datasets.h>
 
+#include "base/internal/progress.h"
 #include "cli/data/data_command.h"
 #include "cli/data/dataset_prefix.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command_line.h"
+#include "data/internal/merge_datasets.h"
 
 #include <fmt/format.h>
 #include <signal.h>

@@ -1,12 +1,12 @@
-#include <cairn/base/cpu.h>
 #include <cairn/base/error.h>
-#include <cairn/base/progress.h>
-#include <cairn/corpus/check_output.h>
-#include <cairn/corpus/story_corpus.h>
 
+#include "base/internal/cpu.h"
+#include "base/internal/progress.h"
 #include "cli/data/data_command.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command_line.h"
+#include "corpus/internal/check_output.h"
+#include "corpus/internal/story_corpus.h"
 
 #include <fmt/core.h>
 

@@ -1,12 +1,12 @@
 #include <cairn/base/error.h>
-#include <cairn/base/progress.h>
-#include <cairn/data/checksum_list.h>
-#include <cairn/data/dataset_summary.h>
 #include <cairn/data/indexed_dataset.h>
 
+#include "base/internal/progress.h"
 #include "cli/data/data_command.h"
 #include "cli/data/dataset_prefix.h"
 #include "cli/program/command_line.h"
+#include "data/internal/checksum_list.h"
+#include "data/internal/dataset_summary.h"
 
 #include <fmt/format.h>
 

@@ -1,14 +1,14 @@
-#include <cairn/base/cpu.h>
 #include <cairn/base/error.h>
 #include <cairn/base/log.h>
-#include <cairn/base/progress.h>
-#include <cairn/corpus/check_output.h>
-#include <cairn/corpus/wiki_dump.h>
 
+#include "base/internal/cpu.h"
+#include "base/internal/progress.h"
 #include "cli/data/data_command.h"
 #include "cli/data/size_on_disk.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command_line.h"
+#include "corpus/internal/check_output.h"
+#include "corpus/internal/wiki_dump.h"
 
 #include <fmt/core.h>
 

@@ -1,8 +1,9 @@
 #include "cli/data/entry_downloader.h"
 
+#include "base/internal/progress.h"
+#include "corpus/internal/unpack_archive.h"
+
 #include <cairn/base/error.h>
-#include <cairn/base/progress.h>
-#include <cairn/corpus/unpack_archive.h>
 
 #include <fmt/core.h>
 

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "corpus/internal/download.h"
+#include "corpus/internal/download_catalogue.h"
+
 #include <cairn/base/log.h>
-#include <cairn/corpus/download.h>
-#include <cairn/corpus/download_catalogue.h>
 
 #include <filesystem>
 #include <optional>

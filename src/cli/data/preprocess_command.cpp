@@ -1,15 +1,15 @@
-#include <cairn/base/cpu.h>
 #include <cairn/base/error.h>
 #include <cairn/base/log.h>
-#include <cairn/base/progress.h>
-#include <cairn/data/preprocess.h>
 #include <cairn/text/load_tokenizer.h>
 
+#include "base/internal/cpu.h"
+#include "base/internal/progress.h"
 #include "cli/data/peak_memory.h"
 #include "cli/data/tokenizer_flags.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command.h"
 #include "cli/program/command_line.h"
+#include "data/internal/preprocess.h"
 
 #include <fmt/format.h>
 #include <malloc.h>

@@ -2,12 +2,12 @@
 #include "cli/data/tokenizer_flags.h"
 #include "cli/program/command.h"
 #include "cli/program/command_line.h"
-#include "corpus/output/output_file.h"
+#include "corpus/internal/output_file.h"
+#include "data/internal/json_line.h"
+#include "data/internal/line_reader.h"
+#include "text/internal/decode_text.h"
 
 #include <cairn/base/error.h>
-#include <cairn/data/json_line.h>
-#include <cairn/data/line_reader.h>
-#include <cairn/text/decode_text.h>
 #include <cairn/text/load_tokenizer.h>
 
 #include <fmt/format.h>

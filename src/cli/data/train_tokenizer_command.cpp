@@ -1,15 +1,15 @@
+#include "base/internal/cpu.h"
+#include "base/internal/progress.h"
 #include "cli/data/count_words.h"
 #include "cli/data/jsonl_name.h"
 #include "cli/data/peak_memory.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command.h"
 #include "cli/program/command_line.h"
+#include "data/internal/byte_stream.h"
+#include "text/internal/bpe_trainer.h"
 
-#include <cairn/base/cpu.h>
 #include <cairn/base/error.h>
-#include <cairn/base/progress.h>
-#include <cairn/data/byte_stream.h>
-#include <cairn/text/bpe_trainer.h>
 
 #include <fmt/core.h>
 

@@ -1,5 +1,6 @@
 // `cairn generate`: Megatron's tools/generate_samples_gpt.py, with its flags.
 
+#include "base/internal/progress.h"
 #include "cli/generate/generate_flags.h"
 #include "cli/generate/generated_file.h"
 #include "cli/generate/load_generator.h"
@@ -7,12 +8,11 @@
 #include "cli/program/command.h"
 #include "cli/train/join_job.h"
 #include "cli/train/typist.h"
+#include "config/internal/reference.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/log.h>
-#include <cairn/base/progress.h>
 #include <cairn/config/config.h>
-#include <cairn/config/reference.h>
 #include <cairn/distributed/environment.h>
 
 #include <fmt/core.h>

@@ -1,7 +1,8 @@
 #include "cli/generate/generate_flags.h"
 
+#include "config/internal/actors.h"
+
 #include <cairn/base/error.h>
-#include <cairn/config/actors.h>
 #include <fmt/ranges.h>
 
 #include <string>

@@ -1,11 +1,11 @@
 #include "cli/generate/load_generator.h"
 
-#include "pretrain/data/pretraining_data.h"
-#include "pretrain/model/megatron_reading.h"
-#include "pretrain/model/same_model.h"
+#include "config/internal/describe_model.h"
+#include "pretrain/internal/megatron_reading.h"
+#include "pretrain/internal/pretraining_data.h"
+#include "pretrain/internal/same_model.h"
 
 #include <cairn/base/error.h>
-#include <cairn/config/describe_model.h>
 #include <cairn/models/load_model.h>
 
 #include <algorithm>

@@ -1,18 +1,18 @@
+#include "base/internal/keep_freed_memory.h"
 #include "cli/launch/launch_flags.h"
 #include "cli/program/command.h"
+#include "launch/internal/free_port.h"
+#include "launch/internal/host_filter.h"
+#include "launch/internal/job.h"
+#include "launch/internal/job_ranks.h"
+#include "launch/internal/machine.h"
+#include "launch/internal/node_plan.h"
+#include "launch/internal/remote_command.h"
+#include "launch/internal/shell_quote.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
-#include <cairn/base/keep_freed_memory.h>
 #include <cairn/base/log.h>
-#include <cairn/launch/free_port.h>
-#include <cairn/launch/host_filter.h>
-#include <cairn/launch/job.h>
-#include <cairn/launch/machine.h>
-#include <cairn/launch/node_plan.h>
-#include <cairn/launch/remote_command.h>
-#include <cairn/launch/shell_quote.h>
-#include <cairn/launch/world.h>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -76,11 +76,11 @@ int restarts_before() {
   return count;
 }
 
-World find_world(const LaunchFlags& flags, const Machine& machine) {
+JobRanks find_world(const LaunchFlags& flags, const Machine& machine) {
   if (flags.all_hosts.empty()) {
-    return choose_world(flags.world, machine);
+    return choose_ranks(flags.world, machine);
   }
-  World world;
+  JobRanks world;
   world.hosts = parse_hosts(flags.all_hosts);
   world.master_addr = flags.world.master_addr;
   world.master_port = flags.world.master_port;
@@ -98,7 +98,7 @@ std::string describe(const Variables& variables) {
 /// Starts the ranks of one node, this one.
 int launch_node(
     const LaunchFlags& flags,
-    const World& world,
+    const JobRanks& world,
     const Machine& machine,
     const Logger& logger) {
   const auto program = choose_program(flags);
@@ -182,7 +182,7 @@ Variables environment_for_hosts(const LaunchFlags& flags) {
 /// The flags that a node's own launcher gets.
 std::vector<std::string> node_launcher_arguments(
     const LaunchFlags& flags,
-    const World& world,
+    const JobRanks& world,
     std::size_t node) {
   std::vector<std::string> words = {
       "launch",
@@ -214,7 +214,7 @@ std::vector<std::string> node_launcher_arguments(
 /// Starts a launcher on every host and brings their output together.
 int launch_hosts(
     const LaunchFlags& flags,
-    const World& world,
+    const JobRanks& world,
     const Logger& logger) {
   const auto environment = environment_for_hosts(flags);
   const int before = restarts_before();

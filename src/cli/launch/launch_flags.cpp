@@ -1,8 +1,8 @@
 #include "cli/launch/launch_flags.h"
 
+#include "base/internal/edit_distance.h"
 #include "cli/launch/launch_options.h"
 
-#include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 
 #include <fmt/core.h>

@@ -2,12 +2,12 @@
 
 #include "cli/program/command.h"
 
-#include <cairn/launch/cluster_job.h>
-#include <cairn/launch/job.h>
-#include <cairn/launch/kubernetes_manifest.h>
-#include <cairn/launch/remote_command.h>
-#include <cairn/launch/slurm_script.h>
-#include <cairn/launch/world.h>
+#include "launch/internal/cluster_job.h"
+#include "launch/internal/job.h"
+#include "launch/internal/job_ranks.h"
+#include "launch/internal/kubernetes_manifest.h"
+#include "launch/internal/remote_command.h"
+#include "launch/internal/slurm_script.h"
 
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ enum class Color { automatic, always, never };
 
 /// The command line of `cairn launch`, as it was typed.
 struct LaunchFlags {
-  launch::WorldOptions world;
+  launch::JobRanksOptions world;
   std::string all_hosts; ///< --world, from the launcher that started this one
   std::string ssh_command = launch::default_ssh_command;
   bool no_ssh = false;

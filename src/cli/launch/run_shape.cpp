@@ -1,12 +1,12 @@
 #include "cli/launch/run_shape.h"
 
 #include "cli/program/byte_size.h"
+#include "config/internal/curriculum_length.h"
+#include "config/internal/describe_model.h"
+#include "config/internal/elastic_batch.h"
+#include "config/internal/virtual_stages.h"
 
 #include <cairn/base/error.h>
-#include <cairn/config/curriculum_length.h>
-#include <cairn/config/describe_model.h>
-#include <cairn/config/elastic_batch.h>
-#include <cairn/config/virtual_stages.h>
 #include <cairn/model/layers.h>
 #include <cairn/pipeline/partition.h>
 

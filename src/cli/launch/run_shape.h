@@ -1,9 +1,10 @@
 #pragma once
 
+#include "zero/internal/policy.h"
+
 #include <cairn/config/config.h>
 #include <cairn/model/description.h>
 #include <cairn/model/parameters.h>
-#include <cairn/zero/policy.h>
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
 #include "cli/program/command_line.h"
 
+#include "base/internal/edit_distance.h"
 #include "cli/program/help_formatter.h"
 
-#include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 
 #include <fmt/core.h>

@@ -1,11 +1,12 @@
-#include <cairn/base/edit_distance.h>
-#include <cairn/base/error.h>
-#include <cairn/config/check_kind.h>
-#include <cairn/config/config.h>
-#include <cairn/config/curriculum_length.h>
-#include <cairn/config/reference.h>
+#include "base/internal/edit_distance.h"
 #include "cli/launch/run_shape.h"
 #include "cli/program/command.h"
+#include "config/internal/check_kind.h"
+#include "config/internal/curriculum_length.h"
+#include "config/internal/reference.h"
+
+#include <cairn/base/error.h>
+#include <cairn/config/config.h>
 
 #include <fmt/core.h>
 

@@ -1,6 +1,6 @@
 #include "cli/program/cuda_report.h"
 
-#include "distributed/backends/nccl_version.h"
+#include "distributed/internal/nccl_version.h"
 
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <cuda_runtime_api.h>

@@ -1,7 +1,7 @@
 #include "cli/program/help_formatter.h"
 
-#include "base/terminal.h"
-#include "base/wrapped_text.h"
+#include "base/internal/terminal.h"
+#include "base/internal/wrapped_text.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
 // `cairn info`: everything a bug report needs to say about the machine and the
 // build, and what a user wants to know before a run.
 
+#include "base/internal/cpu.h"
 #include "cli/program/command.h"
 #include "cli/program/cuda_report.h"
 #include "version.h"
 
-#include <cairn/base/cpu.h>
 #include <cairn/base/error.h>
 
 #include <ATen/Parallel.h>

@@ -1,9 +1,9 @@
+#include "base/internal/edit_distance.h"
+#include "base/internal/keep_freed_memory.h"
 #include "cli/program/command.h"
 #include "version.h"
 
-#include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
-#include <cairn/base/keep_freed_memory.h>
 
 #include <fmt/core.h>
 #include <unistd.h>

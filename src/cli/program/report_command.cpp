@@ -2,9 +2,9 @@
 
 #include "cli/program/command_line.h"
 #include "cli/train/stop_signal.h"
+#include "report/internal/report.h"
 
 #include <cairn/base/error.h>
-#include <cairn/report/report.h>
 
 #include <fmt/core.h>
 

@@ -1,6 +1,7 @@
 #include "cli/program/subcommands.h"
 
-#include <cairn/base/edit_distance.h>
+#include "base/internal/edit_distance.h"
+
 #include <cairn/base/error.h>
 
 #include <fmt/core.h>

@@ -1,7 +1,7 @@
 #include "cli/program/text_table.h"
 
-#include "base/terminal.h"
-#include "base/utf8.h"
+#include "base/internal/terminal.h"
+#include "base/internal/utf8.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/pipeline/timeline.h>
+#include "pipeline/internal/timeline.h"
 
 #include <cstddef>
 #include <string>

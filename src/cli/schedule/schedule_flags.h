@@ -2,7 +2,7 @@
 
 #include "cli/program/command_line.h"
 
-#include <cairn/pipeline/timeline.h>
+#include "pipeline/internal/timeline.h"
 
 #include <string>
 #include <vector>

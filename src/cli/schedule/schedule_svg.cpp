@@ -1,6 +1,6 @@
 #include "cli/schedule/schedule_chart.h"
 
-#include "base/markup_escaped.h"
+#include "base/internal/markup_escaped.h"
 
 #include <fmt/format.h>
 

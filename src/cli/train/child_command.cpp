@@ -1,7 +1,8 @@
 #include "cli/train/child_command.h"
 
+#include "launch/internal/shell_quote.h"
+
 #include <cairn/base/error.h>
-#include <cairn/launch/shell_quote.h>
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,20 +1,20 @@
 // `cairn pretrain gpt|bert|t5`: Megatron's flags and DeepSpeed's JSON together.
 
+#include "base/internal/cpu.h"
+#include "base/internal/edit_distance.h"
+#include "base/internal/keep_freed_memory.h"
 #include "cli/program/command.h"
 #include "cli/program/cuda_report.h"
 #include "cli/train/join_job.h"
+#include "config/internal/reference.h"
+#include "pretrain/internal/pretrain.h"
+#include "report/internal/report.h"
 #include "version.h"
 
-#include <cairn/base/cpu.h>
-#include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
-#include <cairn/base/keep_freed_memory.h>
 #include <cairn/base/log.h>
 #include <cairn/config/config.h>
-#include <cairn/config/reference.h>
 #include <cairn/distributed/environment.h>
-#include <cairn/pretrain/pretrain.h>
-#include <cairn/report/report.h>
 
 #include <fmt/core.h>
 #include <torch/version.h>

@@ -1,14 +1,14 @@
 // `cairn probe`: how a user compares Cairn with another framework.
 
+#include "base/internal/edit_distance.h"
 #include "cli/program/command.h"
 #include "cli/train/join_job.h"
-#include "config/flags/flag.h"
+#include "config/internal/flag.h"
+#include "pretrain/internal/probe.h"
 
-#include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 #include <cairn/base/log.h>
 #include <cairn/distributed/environment.h>
-#include <cairn/pretrain/probe.h>
 
 #include <fmt/core.h>
 

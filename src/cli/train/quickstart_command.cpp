@@ -1,19 +1,19 @@
 // `cairn quickstart`: from nothing to a trained model in a few minutes, with
 // the commands that anyone would type.
 
-#include "base/wrapped_text.h"
+#include "base/internal/wrapped_text.h"
 #include "cli/program/command_line.h"
 #include "cli/train/child_command.h"
 #include "cli/train/metrics_file.h"
 #include "cli/train/quickstart_plan.h"
-#include "monitor/display/live_display.h"
+#include "corpus/internal/story_corpus.h"
+#include "monitor/internal/live_display.h"
+#include "monitor/internal/training_view.h"
+#include "report/internal/report.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
-#include <cairn/corpus/story_corpus.h>
 #include <cairn/data/indexed_dataset.h>
-#include <cairn/monitor/training_view.h>
-#include <cairn/report/report.h>
 
 #include <fmt/core.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #include "cli/train/typist.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 
 #include <fmt/core.h>
 #include <unistd.h>

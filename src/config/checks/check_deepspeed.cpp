@@ -1,7 +1,7 @@
 #include "config/checks/check.h"
 
-#include <cairn/config/curriculum_length.h>
-#include <cairn/config/expert_layers.h>
+#include "config/internal/curriculum_length.h"
+#include "config/internal/expert_layers.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "config/checks/check.h"
 
-#include <cairn/config/check_kind.h>
-#include <cairn/config/elastic_batch.h>
-#include <cairn/config/expert_layers.h>
+#include "config/internal/check_kind.h"
+#include "config/internal/elastic_batch.h"
+#include "config/internal/expert_layers.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "config/checks/check.h"
+#include "config/internal/expert_layers.h"
 
-#include <cairn/config/expert_layers.h>
 #include <fmt/format.h>
 
 namespace cairn::config {

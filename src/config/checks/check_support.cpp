@@ -1,9 +1,10 @@
-#include <cairn/base/edit_distance.h>
-#include <cairn/base/error.h>
-#include "base/ascii_case.h"
+#include "base/internal/ascii_case.h"
+#include "base/internal/edit_distance.h"
 #include "config/checks/check.h"
 #include "config/keys/json_tree.h"
 #include "config/keys/key.h"
+
+#include <cairn/base/error.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

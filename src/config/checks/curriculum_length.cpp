@@ -1,4 +1,4 @@
-#include <cairn/config/curriculum_length.h>
+#include "config/internal/curriculum_length.h"
 
 #include "config/table/enum_names.h"
 

@@ -1,4 +1,4 @@
-#include <cairn/config/elastic_batch.h>
+#include "config/internal/elastic_batch.h"
 
 #include <cairn/base/error.h>
 

@@ -1,4 +1,4 @@
-#include <cairn/config/expert_layers.h>
+#include "config/internal/expert_layers.h"
 
 #include <cairn/base/error.h>
 

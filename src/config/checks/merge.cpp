@@ -1,11 +1,12 @@
 #include "config/checks/merge.h"
 
-#include <cairn/base/error.h>
-#include "base/ascii_case.h"
+#include "base/internal/ascii_case.h"
 #include "config/keys/json_tree.h"
 #include "config/keys/key.h"
 #include "config/table/enum_names.h"
 #include "config/table/number_text.h"
+
+#include <cairn/base/error.h>
 
 #include <fmt/format.h>
 

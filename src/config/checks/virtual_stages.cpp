@@ -1,4 +1,4 @@
-#include <cairn/config/virtual_stages.h>
+#include "config/internal/virtual_stages.h"
 
 #include <cairn/base/error.h>
 

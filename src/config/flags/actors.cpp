@@ -1,8 +1,9 @@
-#include <cairn/config/actors.h>
+#include "config/internal/actors.h"
+
+#include "config/internal/flag.h"
+#include "config/keys/key.h"
 
 #include <cairn/base/error.h>
-#include "config/flags/flag.h"
-#include "config/keys/key.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

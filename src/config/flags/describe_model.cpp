@@ -1,7 +1,8 @@
-#include <cairn/config/describe_model.h>
+#include "config/internal/describe_model.h"
+
+#include "config/internal/expert_layers.h"
 
 #include <cairn/base/error.h>
-#include <cairn/config/expert_layers.h>
 #include <cairn/model/presets.h>
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "config/flags/flag.h"
+#include "config/internal/flag.h"
 
 #include "config/keys/json_tree.h"
 

@@ -1,10 +1,11 @@
 #include "config/flags/flag_parser.h"
 
-#include <cairn/base/edit_distance.h>
-#include <cairn/base/error.h>
+#include "base/internal/edit_distance.h"
 #include "config/keys/json_tree.h"
 #include "config/table/number_text.h"
 #include "config/table/printable.h"
+
+#include <cairn/base/error.h>
 
 #include <fmt/format.h>
 

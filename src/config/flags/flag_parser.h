@@ -1,8 +1,9 @@
 #pragma once
 
+#include "config/internal/flag.h"
+
 #include <cairn/config/flags.h>
 #include <cairn/config/place.h>
-#include "config/flags/flag.h"
 
 #include <functional>
 #include <map>

@@ -1,4 +1,4 @@
-#include "config/flags/flag.h"
+#include "config/internal/flag.h"
 
 // The table of flags. A row says, in this order: the name, the member that
 // holds the value, which commands act on it, what it means, and what only some

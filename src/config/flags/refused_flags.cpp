@@ -1,4 +1,4 @@
-#include "config/flags/flag.h"
+#include "config/internal/flag.h"
 
 namespace cairn::config {
 

@@ -1,8 +1,9 @@
 #include "config/keys/deepspeed_reader.h"
 
-#include <cairn/base/edit_distance.h>
-#include <cairn/base/error.h>
+#include "base/internal/edit_distance.h"
 #include "config/keys/key.h"
+
+#include <cairn/base/error.h>
 
 #include <fmt/format.h>
 

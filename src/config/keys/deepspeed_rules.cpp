@@ -1,6 +1,7 @@
-#include <cairn/base/error.h>
-#include "base/ascii_case.h"
+#include "base/internal/ascii_case.h"
 #include "config/keys/deepspeed_reader.h"
+
+#include <cairn/base/error.h>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,10 @@
-#include <cairn/config/hjson.h>
+#include "config/internal/hjson.h"
 
-#include <cairn/base/error.h>
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 #include "config/table/number_text.h"
 #include "config/table/printable.h"
+
+#include <cairn/base/error.h>
 
 #include <fmt/format.h>
 

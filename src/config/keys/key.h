@@ -1,9 +1,10 @@
 #pragma once
 
-#include <cairn/config/actors.h>
-#include <cairn/config/deepspeed_config.h>
+#include "config/internal/actors.h"
 #include "config/table/binding.h"
 #include "config/table/setting.h"
+
+#include <cairn/config/deepspeed_config.h>
 
 #include <span>
 #include <string>

@@ -1,12 +1,13 @@
-#include <cairn/config/reference.h>
+#include "config/internal/reference.h"
 
-#include <cairn/base/edit_distance.h>
-#include <cairn/base/error.h>
-#include "base/wrapped_text.h"
-#include "config/flags/flag.h"
+#include "base/internal/edit_distance.h"
+#include "base/internal/wrapped_text.h"
+#include "config/internal/flag.h"
 #include "config/keys/json_tree.h"
 #include "config/keys/key.h"
 
+#include <cairn/base/error.h>
+#include <cairn/config/args.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,6 +1,6 @@
-#include <cairn/config/reference.h>
+#include "config/internal/reference.h"
 
-#include "config/flags/flag.h"
+#include "config/internal/flag.h"
 #include "config/keys/key.h"
 
 #include <fmt/format.h>

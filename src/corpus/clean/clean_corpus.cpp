@@ -1,17 +1,17 @@
-#include <cairn/corpus/clean_corpus.h>
+#include "corpus/internal/clean_corpus.h"
 
 #include <cairn/base/error.h>
-#include <cairn/base/thread_pool.h>
-#include <cairn/data/line_reader.h>
 
+#include "base/internal/thread_pool.h"
 #include "corpus/clean/document_cleaner.h"
 #include "corpus/clean/document_line.h"
 #include "corpus/clean/min_hash.h"
 #include "corpus/clean/near_duplicates.h"
 #include "corpus/clean/text_digest.h"
+#include "corpus/internal/output_file.h"
 #include "corpus/output/ordered_work.h"
-#include "corpus/output/output_file.h"
 #include "corpus/output/spool_file.h"
+#include "data/internal/line_reader.h"
 
 #include <fmt/core.h>
 

@@ -1,11 +1,11 @@
 #include "corpus/clean/document_cleaner.h"
 
 #include <cairn/base/error.h>
-#include <cairn/corpus/fix_text.h>
-#include <cairn/corpus/language.h>
-#include <cairn/corpus/standard_punctuation.h>
 
+#include "corpus/clean/fix_text.h"
 #include "corpus/clean/min_hash.h"
+#include "corpus/clean/standard_punctuation.h"
+#include "corpus/internal/language.h"
 
 #include <fmt/core.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <cairn/corpus/clean_corpus.h>
-#include <cairn/corpus/url_filter.h>
-#include <cairn/data/line_reader.h>
+#include "corpus/clean/url_filter.h"
+#include "corpus/internal/clean_corpus.h"
+#include "data/internal/line_reader.h"
 
 #include "corpus/clean/document_line.h"
 #include "corpus/clean/text_digest.h"

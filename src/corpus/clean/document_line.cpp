@@ -1,9 +1,9 @@
 #include "corpus/clean/document_line.h"
 
 #include <cairn/base/error.h>
-#include <cairn/data/line_reader.h>
 
 #include "corpus/output/json_text.h"
+#include "data/internal/line_reader.h"
 
 #include <fmt/core.h>
 #include <simdjson.h>

@@ -1,6 +1,6 @@
-#include <cairn/corpus/fix_text.h>
+#include "corpus/clean/fix_text.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 #include "corpus/clean/mojibake.h"
 #include "corpus/clean/unicode.h"
 #include "corpus/wiki/character_reference.h"

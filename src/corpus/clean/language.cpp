@@ -1,6 +1,6 @@
-#include <cairn/corpus/language.h>
+#include "corpus/internal/language.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 #include "corpus/clean/common_words.h"
 #include "corpus/clean/unicode.h"
 

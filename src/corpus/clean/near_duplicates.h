@@ -1,7 +1,7 @@
 #pragma once
 
-#include <cairn/base/thread_pool.h>
-#include <cairn/corpus/clean_corpus.h>
+#include "base/internal/thread_pool.h"
+#include "corpus/internal/clean_corpus.h"
 
 #include <cstddef>
 #include <cstdint>

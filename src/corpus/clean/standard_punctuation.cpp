@@ -1,6 +1,6 @@
-#include <cairn/corpus/standard_punctuation.h>
+#include "corpus/clean/standard_punctuation.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 #include "corpus/clean/unicode.h"
 
 #include <algorithm>

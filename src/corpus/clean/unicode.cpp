@@ -1,6 +1,6 @@
 #include "corpus/clean/unicode.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 
 #include <unicode/utf8.h>
 

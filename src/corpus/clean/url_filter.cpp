@@ -1,6 +1,6 @@
-#include <cairn/corpus/url_filter.h>
+#include "corpus/clean/url_filter.h"
 
-#include "base/ascii_case.h"
+#include "base/internal/ascii_case.h"
 #include "corpus/clean/blocked_urls.h"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 #pragma once
 
+#include "corpus/internal/unpack_archive.h"
+
 #include <cairn/base/atomic_file.h>
-#include <cairn/corpus/unpack_archive.h>
 
 #include <cstdint>
 #include <filesystem>

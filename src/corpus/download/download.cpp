@@ -1,4 +1,4 @@
-#include <cairn/corpus/download.h>
+#include "corpus/internal/download.h"
 
 #include <cairn/base/error.h>
 
@@ -8,7 +8,7 @@
 #include "corpus/download/existing_file.h"
 #include "corpus/download/http_get.h"
 #include "corpus/download/part_sink.h"
-#include "corpus/download/web_address.h"
+#include "corpus/internal/web_address.h"
 #include "corpus/output/make_folders.h"
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 
 #include <cairn/base/error.h>
 
-#include "corpus/download/web_address.h"
+#include "corpus/internal/web_address.h"
 
 #include <fmt/format.h>
 

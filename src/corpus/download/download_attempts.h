@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cairn/base/log.h>
-#include <cairn/corpus/download.h>
 
 #include "corpus/download/http_get.h"
+#include "corpus/internal/download.h"
 
 #include <functional>
 #include <string>

@@ -1,7 +1,8 @@
-#include <cairn/corpus/download_catalogue.h>
+#include "corpus/internal/download_catalogue.h"
+
+#include "data/internal/line_reader.h"
 
 #include <cairn/base/error.h>
-#include <cairn/data/line_reader.h>
 
 #include <fmt/format.h>
 

@@ -2,8 +2,8 @@
 
 #include <cairn/base/error.h>
 
-#include "base/ascii_case.h"
-#include "base/file_error.h"
+#include "base/internal/ascii_case.h"
+#include "base/internal/file_error.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

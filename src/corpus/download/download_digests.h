@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/corpus/download.h>
+#include "corpus/internal/download.h"
 
 #include "corpus/download/message_digest.h"
 

@@ -4,8 +4,8 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 
-#include "base/file_error.h"
-#include "base/sync_file.h"
+#include "base/internal/file_error.h"
+#include "base/internal/sync_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

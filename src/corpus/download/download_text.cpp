@@ -1,4 +1,4 @@
-#include <cairn/corpus/download.h>
+#include "corpus/internal/download.h"
 
 #include <cairn/base/error.h>
 

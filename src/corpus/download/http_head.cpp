@@ -1,6 +1,6 @@
 #include "corpus/download/http_head.h"
 
-#include "base/ascii_case.h"
+#include "base/internal/ascii_case.h"
 
 #include <algorithm>
 #include <charconv>

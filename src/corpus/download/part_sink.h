@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/corpus/download.h>
+#include "corpus/internal/download.h"
 
 #include "corpus/download/download_part.h"
 #include "corpus/download/http_get.h"

@@ -1,6 +1,6 @@
-#include <cairn/corpus/unpack_archive.h>
+#include "corpus/internal/unpack_archive.h"
 
-#include <cairn/data/byte_stream.h>
+#include "data/internal/byte_stream.h"
 
 #include "corpus/download/archive_output.h"
 #include "corpus/download/tar_archive.h"

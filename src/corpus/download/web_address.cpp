@@ -1,7 +1,8 @@
-#include "corpus/download/web_address.h"
+#include "corpus/internal/web_address.h"
+
+#include "corpus/internal/download.h"
 
 #include <cairn/base/error.h>
-#include <cairn/corpus/download.h>
 
 #include <curl/curl.h>
 

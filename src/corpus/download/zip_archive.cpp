@@ -1,6 +1,6 @@
 #include "corpus/download/zip_archive.h"
 
-#include "base/zip_members.h"
+#include "base/internal/zip_members.h"
 
 #include <cairn/base/file.h>
 #include <cairn/base/mapped_file.h>

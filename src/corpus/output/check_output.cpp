@@ -1,4 +1,4 @@
-#include <cairn/corpus/check_output.h>
+#include "corpus/internal/check_output.h"
 
 #include <cairn/base/error.h>
 

@@ -3,8 +3,8 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 
-#include "base/file_error.h"
-#include "base/sync_file.h"
+#include "base/internal/file_error.h"
+#include "base/internal/sync_file.h"
 #include "corpus/output/make_folders.h"
 
 #include <fcntl.h>

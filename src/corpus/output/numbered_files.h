@@ -2,7 +2,7 @@
 
 #include <cairn/base/unique_fd.h>
 
-#include "corpus/output/output_file.h"
+#include "corpus/internal/output_file.h"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/base/thread_pool.h>
+#include "base/internal/thread_pool.h"
 
 #include <cstdint>
 #include <deque>

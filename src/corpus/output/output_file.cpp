@@ -1,4 +1,4 @@
-#include "corpus/output/output_file.h"
+#include "corpus/internal/output_file.h"
 
 #include <cairn/base/file.h>
 

@@ -1,11 +1,11 @@
-#include <cairn/corpus/story_corpus.h>
+#include "corpus/internal/story_corpus.h"
 
 #include <cairn/base/counter_random.h>
-#include <cairn/base/thread_pool.h>
 
+#include "base/internal/thread_pool.h"
+#include "corpus/internal/output_file.h"
 #include "corpus/output/json_text.h"
 #include "corpus/output/ordered_work.h"
-#include "corpus/output/output_file.h"
 #include "corpus/stories/story_writer.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include <cairn/corpus/story_corpus.h>
+#include "corpus/internal/story_corpus.h"
 
 #include "corpus/stories/story_telling.h"
 

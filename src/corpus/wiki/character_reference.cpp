@@ -1,6 +1,6 @@
 #include "corpus/wiki/character_reference.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 
 #include "corpus/clean/unicode.h"
 

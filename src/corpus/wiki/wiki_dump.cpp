@@ -1,10 +1,10 @@
-#include <cairn/corpus/wiki_dump.h>
+#include "corpus/internal/wiki_dump.h"
 
-#include <cairn/base/thread_pool.h>
-#include <cairn/corpus/standard_punctuation.h>
-#include <cairn/corpus/wiki_text.h>
+#include "base/internal/thread_pool.h"
+#include "corpus/clean/standard_punctuation.h"
+#include "corpus/wiki/wiki_text.h"
 
-#include "base/ascii_case.h"
+#include "base/internal/ascii_case.h"
 #include "corpus/clean/unicode.h"
 #include "corpus/output/json_text.h"
 #include "corpus/output/numbered_files.h"

@@ -1,6 +1,6 @@
 #include "corpus/wiki/wiki_markup.h"
 
-#include <cairn/data/line_reader.h>
+#include "data/internal/line_reader.h"
 
 #include "corpus/clean/unicode.h"
 

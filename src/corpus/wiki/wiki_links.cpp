@@ -1,6 +1,6 @@
 #include "corpus/wiki/wiki_markup.h"
 
-#include "base/ascii_case.h"
+#include "base/internal/ascii_case.h"
 
 #include <unicode/uloc.h>
 

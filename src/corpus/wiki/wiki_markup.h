@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/corpus/wiki_text.h>
+#include "corpus/wiki/wiki_text.h"
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include <cairn/corpus/wiki_text.h>
+#include "corpus/wiki/wiki_text.h"
 
 #include "corpus/clean/unicode.h"
 #include "corpus/wiki/character_reference.h"

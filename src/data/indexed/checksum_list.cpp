@@ -1,9 +1,10 @@
+#include "data/internal/checksum_list.h"
+#include "base/internal/crc32c.h"
+#include "data/internal/line_reader.h"
+
 #include <cairn/base/atomic_file.h>
-#include <cairn/base/crc32c.h>
 #include <cairn/base/error.h>
 #include <cairn/base/mapped_file.h>
-#include <cairn/data/checksum_list.h>
-#include <cairn/data/line_reader.h>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include <cairn/data/dataset_summary.h>
+#include "data/internal/dataset_summary.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
 #include <cairn/base/error.h>
 #include <cairn/data/indexed_writer.h>
 
-#include "base/file_error.h"
-#include "base/sync_file.h"
+#include "base/internal/file_error.h"
+#include "base/internal/sync_file.h"
 #include "data/indexed/index_header.h"
 #include "data/preprocess/partial_file.h"
 

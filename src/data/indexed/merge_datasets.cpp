@@ -1,6 +1,7 @@
+#include "data/internal/merge_datasets.h"
+
 #include <cairn/base/error.h>
 #include <cairn/data/indexed_writer.h>
-#include <cairn/data/merge_datasets.h>
 
 #include <fmt/format.h>
 

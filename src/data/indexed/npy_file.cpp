@@ -1,4 +1,4 @@
-#include <cairn/data/npy_file.h>
+#include "data/indexed/npy_file.h"
 
 #include "data/indexed/npy_header.h"
 

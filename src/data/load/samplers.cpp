@@ -1,7 +1,8 @@
 #include <cairn/data/samplers.h>
 
+#include "data/samples/index_permutation.h"
+
 #include <cairn/base/error.h>
-#include <cairn/data/index_permutation.h>
 
 #include <fmt/format.h>
 

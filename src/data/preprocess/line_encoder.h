@@ -1,8 +1,9 @@
 #pragma once
 
-#include <cairn/data/json_line.h>
-#include <cairn/data/line_reader.h>
-#include <cairn/data/preprocess.h>
+#include "data/internal/json_line.h"
+#include "data/internal/line_reader.h"
+#include "data/internal/preprocess.h"
+
 #include <cairn/data/sequence_block.h>
 
 #include <cstdint>

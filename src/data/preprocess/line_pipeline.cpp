@@ -1,6 +1,6 @@
 #include "data/preprocess/line_pipeline.h"
 
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
 
 #include <sys/eventfd.h>
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cairn/base/unique_fd.h>
-#include <cairn/data/line_reader.h>
-#include <cairn/data/preprocess.h>
 
+#include "data/internal/line_reader.h"
+#include "data/internal/preprocess.h"
 #include "data/preprocess/line_encoder.h"
 
 #include <condition_variable>

@@ -1,7 +1,7 @@
 #include <cairn/base/error.h>
-#include <cairn/data/preprocess.h>
 
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
+#include "data/internal/preprocess.h"
 #include "data/preprocess/line_pipeline.h"
 #include "data/preprocess/preprocess_output.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cairn/data/indexed_writer.h>
-#include <cairn/data/preprocess.h>
 
+#include "data/internal/preprocess.h"
 #include "data/preprocess/line_encoder.h"
 #include "data/preprocess/sequence_spool.h"
 

@@ -2,7 +2,7 @@
 
 #include <cairn/base/file.h>
 
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include <cairn/data/byte_stream.h>
+#include "data/internal/byte_stream.h"
 
 #include "data/read/unpacked_streams.h"
 

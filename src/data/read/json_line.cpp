@@ -1,10 +1,10 @@
-#include <cairn/data/json_line.h>
+#include "data/internal/json_line.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
+#include "data/internal/line_reader.h"
 #include "data/read/check_json.h"
 
 #include <cairn/base/error.h>
-#include <cairn/data/line_reader.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

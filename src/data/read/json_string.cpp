@@ -1,8 +1,8 @@
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
+#include "data/internal/json_line.h"
 #include "data/read/check_json.h"
 
 #include <cairn/base/error.h>
-#include <cairn/data/json_line.h>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,6 @@
+#include "data/internal/line_reader.h"
+
 #include <cairn/base/error.h>
-#include <cairn/data/line_reader.h>
 
 #include <fmt/format.h>
 

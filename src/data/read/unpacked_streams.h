@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/data/byte_stream.h>
+#include "data/internal/byte_stream.h"
 
 #include "data/read/raw_input.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "data/samples/blend_index.h"
 #include "data/samples/index_description.h"
 
-#include <cairn/data/blend_index.h>
 #include <cairn/data/data_selection.h>
 #include <cairn/data/index_array.h>
 #include <cairn/data/index_cache.h>

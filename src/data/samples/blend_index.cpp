@@ -1,4 +1,4 @@
-#include <cairn/data/blend_index.h>
+#include "data/samples/blend_index.h"
 
 #include <cmath>
 #include <cstddef>

@@ -1,6 +1,7 @@
 #include <cairn/data/gpt_index.h>
 
-#include <cairn/base/large_buffer.h>
+#include "base/internal/large_buffer.h"
+
 #include <cairn/base/numpy_random.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include <cairn/data/index_agreement.h>
+#include "data/internal/index_agreement.h"
 
 #include <cairn/base/error.h>
 

@@ -1,6 +1,6 @@
 #include <cairn/data/index_array.h>
 
-#include <cairn/base/crc32c.h>
+#include "base/internal/crc32c.h"
 
 #include <array>
 #include <bit>

@@ -1,14 +1,14 @@
 #include <cairn/data/index_cache.h>
 
-#include "base/file_error.h"
-#include "base/sync_file.h"
-#include "data/samples/folder_lock.h"
+#include "base/internal/file_error.h"
+#include "base/internal/sync_file.h"
+#include "data/indexed/npy_file.h"
+#include "data/samples/build_lock.h"
 #include "data/samples/index_description.h"
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
-#include <cairn/data/npy_file.h>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -225,7 +225,7 @@ IndexCache::Result IndexCache::get(
       return std::move(*result);
     }
   }
-  std::optional<FolderLock> lock;
+  std::optional<BuildLock> lock;
   try {
     std::error_code error;
     fs::create_directories(folder_, error);

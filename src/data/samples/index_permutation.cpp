@@ -1,4 +1,4 @@
-#include <cairn/data/index_permutation.h>
+#include "data/samples/index_permutation.h"
 
 #include <algorithm>
 #include <bit>

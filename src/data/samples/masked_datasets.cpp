@@ -1,10 +1,10 @@
 #include <cairn/data/masked_datasets.h>
 
 #include "data/samples/datasets_builder.h"
+#include "data/samples/masked_index_files.h"
 
 #include <cairn/base/error.h>
 #include <cairn/data/gpt_dataset.h>
-#include <cairn/data/masked_index_files.h>
 
 #include <functional>
 #include <memory>

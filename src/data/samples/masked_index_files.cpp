@@ -1,4 +1,4 @@
-#include <cairn/data/masked_index_files.h>
+#include "data/samples/masked_index_files.h"
 
 #include "data/samples/index_description.h"
 

@@ -1,10 +1,10 @@
 #include <cairn/data/mlm_dataset.h>
 
+#include "base/internal/thread_pool.h"
 #include "data/samples/required_id.h"
 #include "data/samples/sample_random.h"
 
 #include <cairn/base/error.h>
-#include <cairn/base/thread_pool.h>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "distributed/backends/nccl_version.h"
+#include "distributed/internal/nccl_version.h"
 
 #include <torch/csrc/distributed/c10d/NCCLUtils.hpp>
 

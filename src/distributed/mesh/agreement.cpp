@@ -1,4 +1,4 @@
-#include <cairn/distributed/agreement.h>
+#include "distributed/internal/agreement.h"
 
 #include "distributed/backends/group_core.h"
 #include "distributed/start/handshake.h"

@@ -2,13 +2,13 @@
 // all_to_all go through shared memory; all_to_all and messages between two
 // ranks go to the backend behind it.
 
+#include "base/internal/stable_hash.h"
 #include "distributed/backends/dtype_bucket.h"
 #include "distributed/backends/group_backend.h"
 #include "distributed/shared_memory/shared_memory_collectives.h"
 #include "distributed/shared_memory/shared_memory_meeting.h"
 #include "distributed/shared_memory/shared_memory_queue.h"
 
-#include <cairn/base/stable_hash.h>
 #include <fmt/format.h>
 
 #include <utility>

@@ -4,9 +4,9 @@
 #include "engine/build/prepare_model.h"
 #include "engine/memory/memory_use.h"
 #include "engine/step/gradient_factors.h"
-#include "zero/optimizer/client_optimizer.h"
-#include "zero/optimizer/rule_optimizer.h"
-#include "zero/tiers/nvme_tier.h"
+#include "zero/internal/client_optimizer.h"
+#include "zero/internal/nvme_tier.h"
+#include "zero/internal/rule_optimizer.h"
 
 #include <cairn/base/error.h>
 #include <cairn/nn/experts.h>
@@ -19,7 +19,7 @@
 #include <string_view>
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -276,4 +276,4 @@ TrainedModel build_training(const Job& job, TrainingRequest request) {
   return trained;
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

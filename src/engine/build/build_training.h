@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// What a program wants to train.
 struct TrainingRequest {
@@ -23,4 +23,4 @@ struct TrainingRequest {
 /// Explains what to do where memory does not suffice.
 TrainedModel build_training(const Job& job, TrainingRequest request);
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -1,10 +1,10 @@
 #include "engine/build/job.h"
 
-#include <cairn/zero/group_plan.h>
+#include "zero/internal/group_plan.h"
 
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -43,4 +43,4 @@ Job::Job(
           mesh ? mesh->along(distributed::Axis::expert_data) : group,
           policy)) {}
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

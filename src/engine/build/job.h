@@ -1,19 +1,19 @@
 #pragma once
 
 #include "engine/build/precision.h"
-#include "zero/groups/rank_groups.h"
+#include "zero/internal/policy.h"
+#include "zero/internal/rank_groups.h"
 
 #include <cairn/base/log.h>
 #include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/distributed/process_mesh.h>
-#include <cairn/zero/policy.h>
 
 #include <c10/core/Device.h>
 
 #include <optional>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// The job that an engine trains in: its configuration, its ranks, the device,
 /// and what follows from them. Every part of an engine reads it.
@@ -43,4 +43,4 @@ struct Job {
   zero::RankGroups groups; ///< who of `group` shares what
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -135,4 +135,4 @@ LayoutPlan plan_layout(
   return plan;
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

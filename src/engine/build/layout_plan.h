@@ -2,15 +2,15 @@
 
 #include "engine/build/model_parameters.h"
 #include "engine/build/parameter_share.h"
+#include "zero/internal/layout.h"
 
 #include <cairn/engine/parameter_group.h>
 #include <cairn/optim/group_values.h>
 #include <cairn/optim/rule.h>
-#include <cairn/zero/layout.h>
 
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// What a layout is made from: a line per parameter, and the values of the
 /// groups that the lines name.
@@ -30,4 +30,4 @@ LayoutPlan plan_layout(
     const optim::GroupValues& defaults,
     const optim::Rule* rule);
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -68,4 +68,4 @@ std::unique_ptr<pipeline::Executor> make_pipeline(
           .hooks = std::move(hooks)});
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

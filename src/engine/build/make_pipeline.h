@@ -7,7 +7,7 @@
 
 #include <memory>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Makes what runs a model that is cut into stages; null for any other model.
 /// Throws UsageError if the mesh has stages that the model has not.
@@ -16,4 +16,4 @@ std::unique_ptr<pipeline::Executor> make_pipeline(
     torch::nn::Module& module,
     pipeline::Hooks hooks);
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 ModelParameters parameters_of(const torch::nn::Module& module) {
   ModelParameters result;
@@ -48,4 +48,4 @@ int ModelParameters::number_of(const at::Tensor& parameter) const {
   return static_cast<int>(found - tensors.begin());
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// A module's parameters, each once.
 struct ModelParameters {
@@ -24,4 +24,4 @@ struct ModelParameters {
 
 ModelParameters parameters_of(const torch::nn::Module& module);
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -1,10 +1,10 @@
 #include "engine/build/offered_options.h"
 
-#include <cairn/config/curriculum_length.h>
+#include "config/internal/curriculum_length.h"
 
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 OfferedOptions::OfferedOptions(const Job& job)
     : job_(job),
@@ -54,4 +54,4 @@ void OfferedOptions::warn_of_unused() {
   }
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Options of the configuration that only the program can act on: it has to ask
 /// for them. Warns of those that it never asks for.
@@ -34,4 +34,4 @@ class OfferedOptions {
   bool warned_ = false;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -1,7 +1,8 @@
 #include "engine/build/parameter_share.h"
 
+#include "distributed/internal/agreement.h"
+
 #include <cairn/base/error.h>
-#include <cairn/distributed/agreement.h>
 #include <cairn/nn/parameter_slices.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +13,7 @@
 #include <map>
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -219,4 +220,4 @@ ModelShares share_model(
   return result;
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

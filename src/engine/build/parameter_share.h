@@ -2,7 +2,7 @@
 
 #include "engine/build/model_parameters.h"
 
-#include <cairn/checkpoint/slices.h>
+#include <cairn/checkpoints/slices.h>
 #include <cairn/distributed/process_mesh.h>
 #include <torch/nn/module.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// What this rank has of a tensor of the model, and which other ranks of the
 /// model's copy (tensor x pipeline) have the very same.
@@ -49,4 +49,4 @@ ModelShares unshared(
     const torch::nn::Module& module,
     const ModelParameters& parameters);
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

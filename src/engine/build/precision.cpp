@@ -3,7 +3,7 @@
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -79,4 +79,4 @@ std::string describe(const Precision& precision) {
       name_of(precision.communicate));
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

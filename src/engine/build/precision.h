@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Which type is used where; resolved once, printed at the start.
 struct Precision {
@@ -23,4 +23,4 @@ Precision precision_of(const config::DeepSpeedConfig& config, bool on_gpu);
 /// gradient accumulation, bf16 communication`.
 std::string describe(const Precision& precision);
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

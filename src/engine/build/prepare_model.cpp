@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -93,4 +93,4 @@ void prepare_model(const Job& job, TrainedModel& trained) {
   check_experts(job, trained);
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

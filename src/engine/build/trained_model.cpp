@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 int TrainedModel::trainable_buckets() const {
   return static_cast<int>(
@@ -56,4 +56,4 @@ void TrainedModel::publish_restored() {
   }
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

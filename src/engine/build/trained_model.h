@@ -2,21 +2,21 @@
 
 #include "engine/build/model_parameters.h"
 #include "engine/build/parameter_share.h"
-#include "zero/gather/flat_parameters.h"
-#include "zero/gather/parameter_gatherer.h"
-#include "zero/optimizer/sharded_optimizer.h"
-#include "zero/reduce/gradient_reducer.h"
+#include "zero/internal/flat_parameters.h"
+#include "zero/internal/gradient_reducer.h"
+#include "zero/internal/layout.h"
+#include "zero/internal/parameter_gatherer.h"
+#include "zero/internal/sharded_optimizer.h"
 
 #include <cairn/engine/model.h>
 #include <cairn/pipeline/executor.h>
-#include <cairn/zero/layout.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// The model and everything that trains it, on this rank. Parts are made in the
 /// order of the members; while an engine is made, the last ones are missing.
@@ -50,4 +50,4 @@ struct TrainedModel {
   bool clients_optimizer = false;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -1,11 +1,11 @@
 #include "engine/build/unused_keys.h"
 
-#include <cairn/config/actors.h>
+#include "config/internal/actors.h"
 
 #include <algorithm>
 #include <string_view>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -29,4 +29,4 @@ std::vector<std::string> unused_keys(
   return keys;
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

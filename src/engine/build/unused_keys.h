@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Keys that were given and that neither the engine nor the program acts on;
 /// `used_elsewhere` has the program's. The user is told of each.
@@ -14,4 +14,4 @@ std::vector<std::string> unused_keys(
     const config::Config& config,
     std::span<const std::string> used_elsewhere = {});
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/memory/device_memory.h"
+#include "engine/internal/device_memory.h"
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Measures what forward passes leave for their backward: what the allocator
 /// holds more when backward begins than when forward began. Parameters that are
@@ -37,4 +37,4 @@ class ActivationMeter {
   std::int64_t most_ = 0;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

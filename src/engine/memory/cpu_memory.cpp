@@ -1,10 +1,11 @@
 #include "engine/memory/cpu_memory.h"
 
+#include "monitor/internal/process_memory.h"
+
 #include <ATen/ops/empty.h>
-#include <cairn/monitor/process_memory.h>
 #include <malloc.h>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -29,4 +30,4 @@ std::int64_t cpu_memory_in_use() {
                    : static_cast<std::int64_t>(monitor::anonymous_resident());
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

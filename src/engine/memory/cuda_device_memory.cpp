@@ -1,13 +1,13 @@
-#include "engine/memory/device_memory.h"
+#include "engine/internal/device_memory.h"
+#include "monitor/internal/process_memory.h"
 
 #include "engine/memory/cpu_memory.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cairn/monitor/process_memory.h>
 #include <cuda_runtime_api.h>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 monitor::AllocatedMemory allocated(at::Device device) {
   if (!device.is_cuda()) {
@@ -45,4 +45,4 @@ std::string hardware_name(at::Device device) {
   return static_cast<const char*>(properties.name);
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

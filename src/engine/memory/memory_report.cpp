@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string_view>
 
-namespace cairn {
+namespace cairn::inline engine {
 
 std::string MemoryReport::describe() const {
   std::string text = fmt::format("memory of this rank, model on {}\n", device);
@@ -35,4 +35,4 @@ std::string MemoryReport::describe() const {
   return text;
 }
 
-} // namespace cairn
+} // namespace cairn::inline engine

@@ -1,6 +1,6 @@
 #include "engine/memory/memory_use.h"
 
-#include "engine/memory/device_memory.h"
+#include "engine/internal/device_memory.h"
 #include "engine/memory/out_of_memory.h"
 
 #include <cairn/base/error.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -137,4 +137,4 @@ void fail(
   }
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Activations of the passes so far.
 struct ActivationUse {
@@ -31,4 +31,4 @@ MemoryReport memory_report(
     const TrainedModel& trained,
     const ActivationUse& activations = {});
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

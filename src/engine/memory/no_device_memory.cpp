@@ -1,10 +1,10 @@
-#include "engine/memory/device_memory.h"
+#include "engine/internal/device_memory.h"
 
 #include "engine/memory/cpu_memory.h"
 
-#include <cairn/monitor/process_memory.h>
+#include "monitor/internal/process_memory.h"
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 monitor::AllocatedMemory allocated(at::Device) {
   const auto memory = monitor::ProcessMemory::read();
@@ -21,4 +21,4 @@ std::string hardware_name(at::Device) {
   return {};
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -194,4 +194,4 @@ std::string describe(const std::vector<Remedy>& remedies) {
   return text;
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

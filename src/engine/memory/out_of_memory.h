@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Whether an allocator gave up: libtorch's on a GPU or the CPU, or the
 /// standard library's.
@@ -38,4 +38,4 @@ std::vector<Remedy> remedies(const Shortage& shortage);
 /// A list for people, each on a line of its own.
 std::string describe(const std::vector<Remedy>& remedies);
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -9,7 +9,7 @@
 
 // How an engine's tensors are called in a checkpoint.
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 constexpr std::string_view weight_kind = "weight";
 constexpr std::string_view buffer_kind = "buffer";
@@ -37,4 +37,4 @@ inline std::vector<c10::Device> generator_devices(c10::Device device) {
   return devices;
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

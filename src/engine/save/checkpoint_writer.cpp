@@ -1,8 +1,8 @@
 #include "engine/save/checkpoint_writer.h"
 
-#include "base/file_calls.h"
-#include "base/file_error.h"
-#include "base/remove_tree.h"
+#include "base/internal/file_calls.h"
+#include "base/internal/file_error.h"
+#include "base/internal/remove_tree.h"
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
@@ -17,7 +17,7 @@
 #include <set>
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -303,4 +303,4 @@ void CheckpointWriter::prune(const fs::path& folder) const {
   }
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

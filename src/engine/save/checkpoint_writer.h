@@ -1,11 +1,11 @@
 #pragma once
 
-#include "checkpoint/native/checkpoint_folder.h"
-#include "checkpoint/native/manifest.h"
-#include "checkpoint/native/retention.h"
+#include "checkpoints/internal/checkpoint_folder.h"
+#include "checkpoints/internal/manifest.h"
+#include "checkpoints/internal/retention.h"
+#include "distributed/internal/agreement.h"
 
 #include <cairn/base/log.h>
-#include <cairn/distributed/agreement.h>
 
 #include <chrono>
 #include <filesystem>
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Saves of one run, one after the other: every rank writes its file, rank 0
 /// hears how that went, writes the manifest and gives the folder its name.
@@ -85,9 +85,9 @@ class CheckpointWriter {
   checkpoints::Retention retention_;
   distributed::Agreement agreement_;
   std::filesystem::path locked_folder_;
-  std::optional<checkpoints::FolderLock> lock_; ///< rank 0's
+  std::optional<checkpoints::WriterLock> lock_; ///< rank 0's
   std::future<std::string> under_way_;
   std::optional<std::string> failure_;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

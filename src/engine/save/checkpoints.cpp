@@ -1,8 +1,8 @@
 #include "engine/save/checkpoints.h"
 
-#include "checkpoint/native/damaged_checkpoint.h"
-#include "checkpoint/native/native_source.h"
-#include "checkpoint/native/slice_file.h"
+#include "checkpoints/internal/damaged_checkpoint.h"
+#include "checkpoints/internal/native_source.h"
+#include "checkpoints/internal/slice_file.h"
 #include "engine/save/client_state_json.h"
 
 #include <cairn/base/error.h>
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -317,4 +317,4 @@ ClientState Checkpoints::restore(
   return client_state_from(saved.at("client"), source);
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

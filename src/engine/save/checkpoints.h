@@ -18,7 +18,7 @@
 #include <string>
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Saves the state of a training and goes on from it. All ranks call every
 /// function together.
@@ -89,4 +89,4 @@ class Checkpoints {
   std::unique_ptr<CheckpointWriter> writer_;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

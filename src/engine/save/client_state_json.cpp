@@ -1,6 +1,6 @@
 #include "engine/save/client_state_json.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
@@ -10,7 +10,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -158,4 +158,4 @@ ClientState client_state_from(
   return members_from(saved, source, 0);
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <cairn/checkpoint/slices.h>
+#include <cairn/checkpoints/slices.h>
 #include <cairn/engine/client_state.h>
 
 #include <nlohmann/json_fwd.hpp>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Tensors go to the sink. What JSON has no form for (tensors, bytes that are
 /// no text, infinite numbers) becomes an object with one key that begins with
@@ -16,4 +16,4 @@ ClientState client_state_from(
     const nlohmann::json& saved,
     const checkpoints::Source& source);
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

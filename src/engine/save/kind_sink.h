@@ -2,13 +2,13 @@
 
 #include "engine/save/checkpoint_names.h"
 
-#include <cairn/checkpoint/slices.h>
+#include <cairn/checkpoints/slices.h>
 
 #include <functional>
 #include <string>
 #include <string_view>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Passes slices of one kind on, without the kind in their names.
 class KindSink final : public checkpoints::Sink {
@@ -30,4 +30,4 @@ class KindSink final : public checkpoints::Sink {
   const Visit& visit_;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -1,6 +1,6 @@
 #include "engine/save/model_states.h"
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -50,4 +50,4 @@ ModelStates model_states_of(const ModelStatesPlan& plan) {
   return states;
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

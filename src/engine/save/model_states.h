@@ -2,11 +2,11 @@
 
 #include "engine/build/precision.h"
 
-#include <cairn/zero/policy.h>
+#include "zero/internal/policy.h"
 
 #include <cstdint>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// All that decides what parameters, gradients and optimizer take.
 struct ModelStatesPlan {
@@ -32,4 +32,4 @@ struct ModelStates {
 /// By the formulas of the ZeRO paper.
 ModelStates model_states_of(const ModelStatesPlan& plan);
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

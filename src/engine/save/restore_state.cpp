@@ -15,7 +15,7 @@
 
 // How a saved state is read back; training_state.cpp saves it.
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -206,4 +206,4 @@ void TrainingState::restore_generators(
   }
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

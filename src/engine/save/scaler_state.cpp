@@ -4,7 +4,7 @@
 
 #include <variant>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -74,4 +74,4 @@ bool from_json(const json& json, optim::LossScaler& scaler) {
   return true;
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -1,14 +1,14 @@
 #include "engine/save/slice_owner.h"
 
 #include "engine/save/checkpoint_names.h"
-#include "zero/reduce/sum_over.h"
+#include "zero/internal/sum_over.h"
 
 #include <ATen/Functions.h>
 
 #include <algorithm>
 #include <limits>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -125,4 +125,4 @@ void SliceOwner::put(
   }
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

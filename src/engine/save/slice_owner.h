@@ -1,11 +1,11 @@
 #pragma once
 
 #include "engine/build/parameter_share.h"
-#include "zero/groups/rank_groups.h"
+#include "zero/internal/layout.h"
+#include "zero/internal/rank_groups.h"
 
-#include <cairn/checkpoint/slices.h>
+#include <cairn/checkpoints/slices.h>
 #include <cairn/distributed/process_mesh.h>
-#include <cairn/zero/layout.h>
 
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Says which elements of a model this rank speaks for. All ranks together
 /// speak for every element once: in checkpoints, norms and counts. An element
@@ -69,4 +69,4 @@ class SliceOwner {
   std::vector<std::int64_t> group_speakers_;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -1,10 +1,10 @@
 #include "engine/save/snapshot.h"
 
-#include "zero/tiers/host_memory.h"
+#include "zero/internal/host_memory.h"
 
 #include <cairn/base/error.h>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -45,4 +45,4 @@ void Snapshot::put(const checkpoints::TensorSlice& slice) {
   used_ = end;
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "checkpoint/native/slice_file.h"
+#include "checkpoints/internal/slice_file.h"
 
-#include <cairn/checkpoint/slices.h>
+#include <cairn/checkpoints/slices.h>
 
 #include <cstdint>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Slices copied to host memory, so that they can be written while training
 /// changes the originals. The memory is kept for the next time.
@@ -26,4 +26,4 @@ class Snapshot final : public checkpoints::Sink {
   std::vector<checkpoints::TensorSlice> slices_;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -12,7 +12,7 @@
 
 // What is saved; restore_state.cpp reads it back.
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 using nlohmann::json;
 
@@ -153,4 +153,4 @@ json TrainingState::numbers(const SaveOptions& options) const {
   return state;
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -5,11 +5,11 @@
 #include "engine/save/slice_owner.h"
 #include "engine/step/progress.h"
 
-#include <cairn/checkpoint/slices.h>
+#include <cairn/checkpoints/slices.h>
 #include <cairn/engine/save_options.h>
 #include <nlohmann/json_fwd.hpp>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Everything that training goes on from, on this rank: slices of named tensors
 /// and a few numbers. Names are the parameters' own, so nothing depends on the
@@ -62,4 +62,4 @@ class TrainingState {
   const SliceOwner& owner_;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -4,7 +4,7 @@
 
 #include <cairn/config/deepspeed_config.h>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Factors that turn a sum of gradients over ranks into what the configuration
 /// asks for: their mean, or their sum.
@@ -38,4 +38,4 @@ inline GradientFactors gradient_factors(const Job& job) {
       job.precision.communicate != at::kFloat);
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -1,16 +1,16 @@
 #include "engine/step/gradients.h"
 
+#include "distributed/internal/agreement.h"
 #include "engine/save/checkpoint_names.h"
 #include "engine/save/kind_sink.h"
 #include "engine/step/gradient_factors.h"
-#include "kernels/cpu/cpu.h"
-#include "zero/optimizer/bucket_shard.h"
-#include "zero/reduce/sum_of_squares.h"
-#include "zero/reduce/sum_over.h"
+#include "kernels/internal/cpu/cpu.h"
+#include "zero/internal/bucket_shard.h"
+#include "zero/internal/sum_of_squares.h"
+#include "zero/internal/sum_over.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
-#include <cairn/distributed/agreement.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -21,7 +21,7 @@
 #include <limits>
 #include <map>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -200,4 +200,4 @@ void Gradients::show(const VisitTensorSlice& visit, double factor) const {
   }
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -4,7 +4,7 @@
 #include "engine/build/trained_model.h"
 #include "engine/save/slice_owner.h"
 
-#include <cairn/checkpoint/slices.h>
+#include <cairn/checkpoints/slices.h>
 #include <cairn/distributed/process_group.h>
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Takes a slice of a named tensor.
 using VisitTensorSlice =
@@ -60,4 +60,4 @@ class Gradients {
   std::vector<Shared> shared_;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -2,8 +2,8 @@
 
 #include "engine/save/checkpoint_names.h"
 #include "engine/save/kind_sink.h"
-#include "zero/reduce/sum_of_squares.h"
-#include "zero/reduce/sum_over.h"
+#include "zero/internal/sum_of_squares.h"
+#include "zero/internal/sum_over.h"
 
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -13,7 +13,7 @@
 #include <map>
 #include <span>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -113,4 +113,4 @@ void visit_weights(
       TrainingState::Content::values);
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

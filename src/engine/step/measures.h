@@ -13,7 +13,7 @@
 // saved: there, too, the ranks together have every element once. All ranks of
 // `world` call them.
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Norm of all parameters.
 double parameter_norm(
@@ -32,4 +32,4 @@ void visit_weights(
     const TrainingState& state,
     const std::function<void(const checkpoints::TensorSlice& slice)>& visit);
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

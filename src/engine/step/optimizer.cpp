@@ -4,10 +4,9 @@
 
 #include <utility>
 
-namespace cairn {
+namespace cairn::inline engine {
 
-Optimizer::Optimizer(std::shared_ptr<engine::Core> core)
-    : core_(std::move(core)) {}
+Optimizer::Optimizer(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
 std::string Optimizer::name() const {
   return std::string(core_->trained.optimizer->name());
@@ -21,7 +20,7 @@ double Optimizer::cur_scale() const {
   return core_->progress.scaler.scale();
 }
 
-LearningRate::LearningRate(std::shared_ptr<engine::Core> core)
+LearningRate::LearningRate(std::shared_ptr<Core> core)
     : core_(std::move(core)) {}
 
 std::vector<double> LearningRate::get_last_lr() const {
@@ -32,4 +31,4 @@ std::int64_t LearningRate::steps() const {
   return core_->progress.schedule.steps();
 }
 
-} // namespace cairn
+} // namespace cairn::inline engine

@@ -6,7 +6,7 @@
 #include <bit>
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 OverflowPolicy::OverflowPolicy(Progress& progress, Options options)
     : progress_(progress), options_(std::move(options)) {}
@@ -92,4 +92,4 @@ void OverflowPolicy::stop(const std::string& culprit, const std::string& why)
                  "parameter's input"});
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Decides what becomes of an update whose gradients are not finite: the loss
 /// scale goes down, and at its minimum the run holds, rolls back or stops.
@@ -46,4 +46,4 @@ class OverflowPolicy {
   std::uint64_t held_steps_ = 0; ///< skipped at the smallest loss scale
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// How far a training has come. A checkpoint keeps all of it but the micro
 /// batches of an update that is not complete.
@@ -21,4 +21,4 @@ struct Progress {
   bool backward_done = false; ///< step() comes next
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 void RateSchedule::apply_to(std::vector<optim::GroupValues>& groups) const {
   if (!schedule_) {
@@ -14,4 +14,4 @@ void RateSchedule::apply_to(std::vector<optim::GroupValues>& groups) const {
   }
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

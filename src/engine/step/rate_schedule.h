@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// A schedule of learning rates and how far it has come. Without a schedule the
 /// values of the parameter groups stay as they are.
@@ -36,4 +36,4 @@ class RateSchedule {
   std::int64_t steps_ = 0;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -1,12 +1,12 @@
 #include "engine/step/step_log.h"
 
-#include "engine/memory/device_memory.h"
+#include "engine/internal/device_memory.h"
 
-#include <cairn/monitor/step_progress.h>
+#include "monitor/internal/step_progress.h"
 
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -76,4 +76,4 @@ void StepLog::end_step(const Step& step) {
   }
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

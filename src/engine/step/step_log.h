@@ -1,8 +1,9 @@
 #pragma once
 
+#include "monitor/internal/throughput.h"
+
 #include <cairn/base/log.h>
 #include <cairn/config/deepspeed_config.h>
-#include <cairn/monitor/throughput.h>
 #include <cairn/monitor/timers.h>
 #include <cairn/optim/group_values.h>
 
@@ -13,7 +14,7 @@
 #include <optional>
 #include <span>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// What an engine writes while it trains, every `steps_per_print` updates: the
 /// step line, samples per second with memory, and with `wall_clock_breakdown`
@@ -54,4 +55,4 @@ class StepLog {
   monitor::TimerReader times_;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 namespace {
 
@@ -83,4 +83,4 @@ void StepMonitor::end_step(const Step& step) {
   monitor_.iteration({.values = values, .run = run});
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// The files that the JSON's `tensorboard` and `csv_monitor` ask for, with
 /// DeepSpeed's curves over samples. On rank 0, and unless the program writes
@@ -48,4 +48,4 @@ class StepMonitor {
   std::int64_t losses_ = 0;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

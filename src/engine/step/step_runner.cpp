@@ -11,7 +11,7 @@
 
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 StepRunner::StepRunner(const Parts& parts)
     : job_(parts.job),
@@ -351,4 +351,4 @@ std::vector<std::pair<std::string, at::Tensor>> StepRunner::loss_parts() const {
       .loss_parts();
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

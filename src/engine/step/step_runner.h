@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Runs the passes of a training, in the order that a step has: forward,
 /// backward, step, or train_batch() in place of the three where the model is
@@ -94,4 +94,4 @@ class StepRunner {
   bool synchronise_ = true;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

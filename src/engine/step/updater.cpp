@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 Updater::Updater(
     const Job& job,
@@ -80,4 +80,4 @@ void Updater::update(double norm) {
   progress_.schedule.apply_to(trained_.optimizer->groups());
 }
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-namespace cairn::engine {
+namespace cairn::inline engine {
 
 /// Ends an accumulation: finishes the gradients, looks at them, and updates the
 /// weights unless they overflowed.
@@ -55,4 +55,4 @@ class Updater {
   std::optional<std::int64_t> zeros_;
 };
 
-} // namespace cairn::engine
+} // namespace cairn::inline engine

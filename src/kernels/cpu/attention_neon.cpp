@@ -1,8 +1,8 @@
-#include "kernels/cpu/attention.h"
+#include "kernels/internal/cpu/attention.h"
 
 #include "kernels/cpu/exp_neon.h"
-#include "kernels/cpu/matrix_product.h"
-#include "kernels/cpu/score_row.h"
+#include "kernels/internal/cpu/matrix_product.h"
+#include "kernels/internal/cpu/score_row.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "kernels/cpu/gelu.h"
+#include "kernels/internal/cpu/gelu.h"
 
 #include "kernels/cpu/exp_neon.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/scalar.h"
-#include "kernels/cpu/table.h"
+#include "kernels/internal/cpu/table.h"
 
 namespace cairn::kernels::cpu {
 namespace { // see scalar.h

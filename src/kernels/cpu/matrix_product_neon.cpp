@@ -1,4 +1,4 @@
-#include "kernels/cpu/matrix_product.h"
+#include "kernels/internal/cpu/matrix_product.h"
 
 #include "kernels/cpu/product_panels_neon.h"
 #include "kernels/cpu/product_tile.h"

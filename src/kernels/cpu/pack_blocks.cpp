@@ -1,6 +1,6 @@
-#include "kernels/cpu/pack_blocks.h"
+#include "kernels/internal/cpu/pack_blocks.h"
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/internal/cpu/cpu.h"
 
 #include <algorithm>
 #include <array>

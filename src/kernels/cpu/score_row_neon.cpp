@@ -1,4 +1,4 @@
-#include "kernels/cpu/score_row.h"
+#include "kernels/internal/cpu/score_row.h"
 
 #include "kernels/cpu/exp_neon.h"
 

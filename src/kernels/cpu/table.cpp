@@ -1,4 +1,4 @@
-#include "kernels/cpu/table.h"
+#include "kernels/internal/cpu/table.h"
 
 #if defined(__aarch64__)
 #include <asm/hwcap.h>

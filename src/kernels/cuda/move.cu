@@ -1,5 +1,5 @@
-#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/for_each.cuh"
+#include "kernels/internal/cuda/cuda.h"
 
 namespace cairn::kernels::cuda {
 namespace {

@@ -1,6 +1,6 @@
-#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/for_each.cuh"
 #include "kernels/formulas.h"
+#include "kernels/internal/cuda/cuda.h"
 
 namespace cairn::kernels::cuda {
 namespace {

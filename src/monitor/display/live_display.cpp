@@ -1,6 +1,6 @@
-#include "monitor/display/live_display.h"
+#include "monitor/internal/live_display.h"
 
-#include "base/terminal.h"
+#include "base/internal/terminal.h"
 
 #include <fmt/format.h>
 

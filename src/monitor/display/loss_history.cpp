@@ -1,4 +1,4 @@
-#include <cairn/monitor/loss_history.h>
+#include "monitor/display/loss_history.h"
 
 #include <algorithm>
 #include <cmath>

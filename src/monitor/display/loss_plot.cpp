@@ -1,6 +1,6 @@
-#include <cairn/monitor/loss_plot.h>
+#include "monitor/display/loss_plot.h"
 
-#include "base/terminal.h"
+#include "base/internal/terminal.h"
 #include "monitor/display/braille_canvas.h"
 #include "monitor/display/painted_line.h"
 

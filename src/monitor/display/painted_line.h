@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/monitor/loss_plot.h>
+#include "monitor/display/loss_plot.h"
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include <cairn/monitor/step_progress.h>
+#include "monitor/internal/step_progress.h"
 
 #include "monitor/files/python_number.h"
 

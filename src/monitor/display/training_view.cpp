@@ -1,7 +1,7 @@
-#include <cairn/monitor/training_view.h>
+#include "monitor/internal/training_view.h"
 
-#include "base/progress_line.h"
-#include "base/terminal.h"
+#include "base/internal/progress_line.h"
+#include "base/internal/terminal.h"
 #include "monitor/display/painted_line.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "monitor/files/append_file.h"
 
-#include "base/file_calls.h"
-#include "base/file_error.h"
+#include "base/internal/file_calls.h"
+#include "base/internal/file_error.h"
 
 #include <cairn/base/file.h>
 

@@ -1,6 +1,6 @@
-#include <cairn/monitor/csv_files.h>
+#include "monitor/files/csv_files.h"
 
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
 #include "monitor/files/append_file.h"
 #include "monitor/files/python_number.h"
 

@@ -2,7 +2,7 @@
 
 #include "monitor/files/proto_message.h"
 
-#include <cairn/base/crc32c.h>
+#include "base/internal/crc32c.h"
 
 #include <span>
 

@@ -1,4 +1,4 @@
-#include <cairn/monitor/json_lines.h>
+#include "monitor/files/json_lines.h"
 
 #include "monitor/files/append_file.h"
 

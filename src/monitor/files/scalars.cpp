@@ -1,4 +1,4 @@
-#include <cairn/monitor/scalars.h>
+#include "monitor/files/scalars.h"
 
 #include <fmt/format.h>
 

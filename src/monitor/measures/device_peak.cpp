@@ -1,4 +1,4 @@
-#include <cairn/monitor/device_peak.h>
+#include "monitor/internal/device_peak.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include <cairn/monitor/iteration.h>
 
-#include "base/progress_line.h"
+#include "base/internal/progress_line.h"
 
 #include <fmt/format.h>
 

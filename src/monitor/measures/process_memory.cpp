@@ -1,7 +1,7 @@
-#include <cairn/monitor/process_memory.h>
+#include "monitor/internal/process_memory.h"
 
-#include "base/control_group.h"
-#include "base/progress_line.h"
+#include "base/internal/control_group.h"
+#include "base/internal/progress_line.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>

@@ -1,6 +1,6 @@
-#include <cairn/monitor/profiler_traces.h>
+#include "monitor/internal/profiler_traces.h"
 
-#include "base/file_error.h"
+#include "base/internal/file_error.h"
 #include "monitor/files/host_name.h"
 
 #include <ATen/record_function.h>

@@ -1,4 +1,4 @@
-#include <cairn/monitor/throughput.h>
+#include "monitor/internal/throughput.h"
 
 #include "monitor/files/python_number.h"
 

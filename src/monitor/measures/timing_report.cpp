@@ -1,4 +1,4 @@
-#include <cairn/monitor/timing_report.h>
+#include "monitor/internal/timing_report.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "nn/attention/head_attention.h"
 
-#include "kernels/cpu/attention.h"
-#include "kernels/cpu/matrix_product.h"
-#include "kernels/in_parallel.h"
+#include "kernels/internal/cpu/attention.h"
+#include "kernels/internal/cpu/matrix_product.h"
+#include "kernels/internal/in_parallel.h"
 #include "nn/linear/product.h"
 
 #include <ATen/ops/empty.h>

@@ -1,4 +1,4 @@
-#include <cairn/nn/relative_bias.h>
+#include "nn/internal/relative_bias.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>

@@ -1,6 +1,6 @@
 #include "nn/linear/column_sums.h"
 
-#include "kernels/in_parallel.h"
+#include "kernels/internal/in_parallel.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>

@@ -1,9 +1,10 @@
 #include <cairn/nn/dropout.h>
 
+#include "base/internal/philox.h"
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/ops/dropout.h>
-#include <cairn/base/philox.h>
 
 #include <mutex>
 #include <optional>

@@ -1,7 +1,7 @@
 #include "nn/linear/gelu.h"
 
-#include "kernels/cpu/gelu.h"
-#include "kernels/in_parallel.h"
+#include "kernels/internal/cpu/gelu.h"
+#include "kernels/internal/in_parallel.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>

@@ -1,7 +1,7 @@
 #include "nn/linear/product.h"
 
-#include "kernels/cpu/matrix_product.h"
-#include "kernels/in_parallel.h"
+#include "kernels/internal/cpu/matrix_product.h"
+#include "kernels/internal/in_parallel.h"
 #include "nn/linear/wide_compute.h"
 
 #include <ATen/Parallel.h>

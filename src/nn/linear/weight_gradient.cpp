@@ -1,6 +1,6 @@
 #include "nn/linear/weight_gradient.h"
 
-#include "kernels/gradient_place.h"
+#include "kernels/internal/gradient_place.h"
 #include "nn/linear/product.h"
 
 namespace cairn::nn {

@@ -1,7 +1,7 @@
 #include "nn/linear/wide_compute.h"
 
-#include "kernels/cpu/matrix_product.h"
-#include "kernels/cpu/table.h"
+#include "kernels/internal/cpu/matrix_product.h"
+#include "kernels/internal/cpu/table.h"
 
 namespace cairn::nn {
 

@@ -1,9 +1,9 @@
 #include <cairn/nn/linear_cross_entropy.h>
 
-#include "kernels/cpu/matrix_product.h"
-#include "kernels/cpu/score_row.h"
-#include "kernels/gradient_place.h"
-#include "kernels/in_parallel.h"
+#include "kernels/internal/cpu/matrix_product.h"
+#include "kernels/internal/cpu/score_row.h"
+#include "kernels/internal/gradient_place.h"
+#include "kernels/internal/in_parallel.h"
 #include "nn/linear/column_sums.h"
 #include "nn/linear/compute_type.h"
 #include "nn/linear/product.h"

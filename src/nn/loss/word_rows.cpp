@@ -1,6 +1,6 @@
 #include "nn/loss/word_rows.h"
 
-#include "kernels/gradient_place.h"
+#include "kernels/internal/gradient_place.h"
 
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>

@@ -1,7 +1,8 @@
 #pragma once
 
+#include "nn/internal/deferred_gradients.h"
+
 #include <ATen/core/ivalue.h>
-#include <cairn/nn/deferred_gradients.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <memory>

@@ -1,4 +1,4 @@
-#include <cairn/nn/deferred_gradients.h>
+#include "nn/internal/deferred_gradients.h"
 
 #include <ATen/core/grad_mode.h>
 #include <cairn/base/error.h>

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "nn/internal/deferred_gradients.h"
+
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
-#include <cairn/nn/deferred_gradients.h>
 
 #include <memory>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "pretrain/data/pretraining_data.h"
+#include "pretrain/internal/pretraining_data.h"
 
 #include <cairn/base/error.h>
 #include <cairn/data/collate.h>

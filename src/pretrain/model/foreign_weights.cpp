@@ -1,10 +1,10 @@
 #include "pretrain/model/foreign_weights.h"
 
-#include "pretrain/model/megatron_reading.h"
-#include "pretrain/model/same_model.h"
+#include "pretrain/internal/megatron_reading.h"
+#include "pretrain/internal/same_model.h"
 
 #include <cairn/base/error.h>
-#include <cairn/checkpoint/checkpoint_format.h>
+#include <cairn/checkpoints/checkpoint_format.h>
 #include <fmt/format.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "pretrain/model/megatron_reading.h"
+#include "pretrain/internal/megatron_reading.h"
 
 #include <array>
 #include <cstdint>

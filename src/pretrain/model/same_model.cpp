@@ -1,4 +1,4 @@
-#include "pretrain/model/same_model.h"
+#include "pretrain/internal/same_model.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>

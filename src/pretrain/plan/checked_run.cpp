@@ -1,6 +1,10 @@
 #include "pretrain/plan/checked_run.h"
 
-#include "pretrain/data/pretraining_data.h"
+#include "config/internal/actors.h"
+#include "config/internal/check_kind.h"
+#include "config/internal/describe_model.h"
+#include "config/internal/expert_layers.h"
+#include "pretrain/internal/pretraining_data.h"
 #include "pretrain/model/foreign_weights.h"
 #include "pretrain/plan/check_curriculum.h"
 #include "pretrain/plan/flags_schedule.h"
@@ -8,10 +12,6 @@
 #include "pretrain/run/state_norms.h"
 
 #include <cairn/base/error.h>
-#include <cairn/config/actors.h>
-#include <cairn/config/check_kind.h>
-#include <cairn/config/describe_model.h>
-#include <cairn/config/expert_layers.h>
 #include <cairn/optim/rule.h>
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "pretrain/internal/pretrain.h"
 #include "pretrain/plan/run_plan.h"
 
 #include <cairn/config/config.h>
 #include <cairn/model/description.h>
 #include <cairn/models/load_model.h>
 #include <cairn/optim/schedule.h>
-#include <cairn/pretrain/pretrain.h>
 #include <cairn/text/tokenizer.h>
 
 #include <memory>

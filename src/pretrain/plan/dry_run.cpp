@@ -1,10 +1,10 @@
+#include "config/internal/curriculum_length.h"
+#include "pretrain/internal/pretrain.h"
 #include "pretrain/plan/checked_run.h"
 
 #include <cairn/config/batch_config.h>
-#include <cairn/config/curriculum_length.h>
 #include <cairn/distributed/mesh_layout.h>
 #include <cairn/model/parameters.h>
-#include <cairn/pretrain/pretrain.h>
 #include <fmt/format.h>
 
 namespace cairn::pretrain {

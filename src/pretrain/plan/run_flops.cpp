@@ -1,9 +1,9 @@
 #include "pretrain/plan/run_flops.h"
 
-#include "engine/memory/device_memory.h"
+#include "engine/internal/device_memory.h"
 
-#include <cairn/model/flops.h>
-#include <cairn/monitor/device_peak.h>
+#include "model/internal/flops.h"
+#include "monitor/internal/device_peak.h"
 
 namespace cairn::pretrain {
 

@@ -1,7 +1,8 @@
 #include "pretrain/plan/run_plan.h"
 
+#include "config/internal/curriculum_length.h"
+
 #include <cairn/base/error.h>
-#include <cairn/config/curriculum_length.h>
 
 #include <algorithm>
 #include <iterator>

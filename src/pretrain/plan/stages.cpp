@@ -1,7 +1,8 @@
 #include "pretrain/plan/stages.h"
 
+#include "config/internal/virtual_stages.h"
+
 #include <cairn/base/error.h>
-#include <cairn/config/virtual_stages.h>
 #include <fmt/format.h>
 
 #include <algorithm>

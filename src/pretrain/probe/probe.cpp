@@ -1,4 +1,4 @@
-#include <cairn/pretrain/probe.h>
+#include "pretrain/internal/probe.h"
 
 #include "pretrain/probe/probe_config.h"
 #include "pretrain/probe/probe_input.h"
@@ -10,7 +10,7 @@
 #include <ATen/ops/tensor.h>
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
-#include <cairn/checkpoint/safetensors.h>
+#include <cairn/checkpoints/safetensors.h>
 #include <cairn/model/parameters.h>
 #include <cairn/models/load_model.h>
 

@@ -1,10 +1,10 @@
 #include "pretrain/probe/probe_config.h"
 
+#include "config/internal/actors.h"
+#include "config/internal/hjson.h"
 #include "pretrain/plan/stages.h"
 
 #include <cairn/base/error.h>
-#include <cairn/config/actors.h>
-#include <cairn/config/hjson.h>
 #include <fmt/format.h>
 
 #include <algorithm>

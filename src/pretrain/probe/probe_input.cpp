@@ -1,9 +1,10 @@
 #include "pretrain/probe/probe_input.h"
 
+#include "base/internal/edit_distance.h"
+
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
-#include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

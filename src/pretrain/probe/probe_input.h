@@ -1,7 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <cairn/checkpoint/safetensors.h>
+#include <cairn/checkpoints/safetensors.h>
 #include <cairn/models/model_layers.h>
 #include <cairn/models/transformer.h>
 

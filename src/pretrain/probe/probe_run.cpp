@@ -1,8 +1,10 @@
 #include "pretrain/probe/probe_run.h"
 
+#include "config/internal/actors.h"
+#include "models/internal/load_weights.h"
 #include "pretrain/plan/flags_schedule.h"
 #include "pretrain/plan/stages.h"
-#include "zero/reduce/sum_over.h"
+#include "zero/internal/sum_over.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -10,9 +12,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <cairn/base/error.h>
-#include <cairn/config/actors.h>
 #include <cairn/engine/initialize.h>
-#include <cairn/models/load_weights.h>
 
 #include <cmath>
 #include <utility>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "pretrain/internal/probe.h"
 #include "pretrain/model/build_model.h"
 #include "pretrain/probe/probe_input.h"
 #include "pretrain/run/named_norms.h"
@@ -9,7 +10,6 @@
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/engine/engine.h>
 #include <cairn/models/load_model.h>
-#include <cairn/pretrain/probe.h>
 
 #include <cstdint>
 #include <map>

@@ -1,10 +1,10 @@
 #include "pretrain/run/batch_feed.h"
 
-#include "models/token_dropping.h"
+#include "models/internal/token_dropping.h"
 #include "pretrain/model/build_model.h"
 #include "pretrain/plan/stages.h"
 
-#include <cairn/config/curriculum_length.h>
+#include "config/internal/curriculum_length.h"
 
 #include <utility>
 

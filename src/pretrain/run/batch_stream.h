@@ -1,6 +1,6 @@
 #pragma once
 
-#include "pretrain/data/pretraining_data.h"
+#include "pretrain/internal/pretraining_data.h"
 
 #include <ATen/core/Tensor.h>
 #include <cairn/config/flags.h>

@@ -1,9 +1,9 @@
 #include "pretrain/run/named_norms.h"
 
-#include "checkpoint/huggingface/names.h"
-#include "checkpoint/tensors/head_rows.h"
-#include "zero/reduce/sum_of_squares.h"
-#include "zero/reduce/sum_over.h"
+#include "checkpoints/internal/head_rows.h"
+#include "checkpoints/internal/huggingface_names.h"
+#include "zero/internal/sum_of_squares.h"
+#include "zero/internal/sum_over.h"
 
 #include <ATen/ops/tensor.h>
 #include <cairn/base/error.h>

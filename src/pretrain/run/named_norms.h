@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/checkpoint/slices.h>
+#include <cairn/checkpoints/slices.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/model/description.h>
 

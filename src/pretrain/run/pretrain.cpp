@@ -1,6 +1,10 @@
-#include <cairn/pretrain/pretrain.h>
+#include "pretrain/internal/pretrain.h"
 
-#include "pretrain/data/pretraining_data.h"
+#include "config/internal/actors.h"
+#include "config/internal/reference.h"
+#include "data/internal/index_agreement.h"
+#include "models/internal/load_weights.h"
+#include "pretrain/internal/pretraining_data.h"
 #include "pretrain/model/build_model.h"
 #include "pretrain/plan/checked_run.h"
 #include "pretrain/run/step_times.h"
@@ -8,12 +12,8 @@
 
 #include <ATen/Context.h>
 #include <cairn/base/error.h>
-#include <cairn/config/actors.h>
-#include <cairn/config/reference.h>
-#include <cairn/data/index_agreement.h>
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/initialize.h>
-#include <cairn/models/load_weights.h>
 #include <torch/utils.h>
 
 #include <optional>

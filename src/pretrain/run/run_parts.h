@@ -1,10 +1,11 @@
 #pragma once
 
-#include "pretrain/data/pretraining_data.h"
+#include "pretrain/internal/pretrain.h"
+#include "pretrain/internal/pretraining_data.h"
 #include "pretrain/plan/run_plan.h"
 
 #include <cairn/base/log.h>
-#include <cairn/checkpoint/checkpoint_format.h>
+#include <cairn/checkpoints/checkpoint_format.h>
 #include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/distributed/process_mesh.h>
@@ -13,7 +14,6 @@
 #include <cairn/models/pretraining.h>
 #include <cairn/monitor/run_event.h>
 #include <cairn/monitor/timers.h>
-#include <cairn/pretrain/pretrain.h>
 
 #include <cstdint>
 #include <memory>

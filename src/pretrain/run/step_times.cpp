@@ -1,10 +1,10 @@
 #include "pretrain/run/step_times.h"
 
-#include "engine/memory/device_memory.h"
-#include "zero/reduce/sum_over.h"
+#include "engine/internal/device_memory.h"
+#include "monitor/internal/timing_report.h"
+#include "zero/internal/sum_over.h"
 
 #include <ATen/ops/zeros.h>
-#include <cairn/monitor/timing_report.h>
 
 #include <algorithm>
 #include <array>

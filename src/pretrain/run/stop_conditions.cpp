@@ -1,6 +1,6 @@
 #include "pretrain/run/stop_conditions.h"
 
-#include "zero/reduce/sum_over.h"
+#include "zero/internal/sum_over.h"
 
 #include <ATen/ops/full.h>
 

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "pretrain/internal/pretrain.h"
+
 #include <cairn/config/flags.h>
 #include <cairn/distributed/process_group.h>
-#include <cairn/pretrain/pretrain.h>
 
 #include <chrono>
 #include <cstdint>

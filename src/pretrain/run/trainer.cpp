@@ -1,9 +1,9 @@
 #include "pretrain/run/trainer.h"
 
+#include "monitor/internal/profiled_steps.h"
 #include "pretrain/plan/stages.h"
 #include "pretrain/run/restore_run.h"
 
-#include <cairn/monitor/profiled_steps.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
@@ -142,7 +142,7 @@ void Trainer::evaluate(Split split, const std::string& at) {
       (engine.settings().train_micro_batch_size_per_gpu *
        parts_.mesh.degree(distributed::Axis::data));
   const auto next = [&] { return batches_->next(split); };
-  RunLog::Evaluation evaluation{.split = split, .at = at};
+  RunReporter::Evaluation evaluation{.split = split, .at = at};
   engine.eval();
   {
     const torch::autograd::AutoGradMode no_grad(false);

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "pretrain/run/batch_feed.h"
-#include "pretrain/run/run_log.h"
 #include "pretrain/run/run_parts.h"
+#include "pretrain/run/run_reporter.h"
 #include "pretrain/run/stop_conditions.h"
 
-#include <cairn/monitor/profiler_traces.h>
+#include "monitor/internal/profiler_traces.h"
 
 #include <cstdint>
 #include <optional>
@@ -33,7 +33,7 @@ class Trainer {
   StopConditions stop_;
   bool pipelined_;
   std::optional<BatchFeed> batches_; ///< from begin() on
-  std::optional<RunLog> log_;        ///< likewise
+  std::optional<RunReporter> log_;   ///< likewise
   std::optional<monitor::ProfilerTraces> traces_;
   std::optional<std::int64_t> saved_at_;
 };

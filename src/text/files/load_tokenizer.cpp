@@ -1,5 +1,6 @@
 #include <cairn/text/load_tokenizer.h>
 
+#include "base/internal/edit_distance.h"
 #include "text/files/json_document.h"
 #include "text/files/tokenizer_json.h"
 #include "text/schemes/char_tokenizer.h"
@@ -8,7 +9,6 @@
 #include "text/schemes/sentencepiece_tokenizer.h"
 #include "text/schemes/wordpiece.h"
 
-#include <cairn/base/edit_distance.h>
 #include <cairn/base/error.h>
 
 #include <fmt/format.h>

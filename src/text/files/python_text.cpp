@@ -1,6 +1,6 @@
 #include "text/files/python_text.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 
 #include <unicode/bytestream.h>
 #include <unicode/casemap.h>

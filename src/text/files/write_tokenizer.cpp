@@ -1,9 +1,9 @@
-#include <cairn/text/bpe_trainer.h>
+#include "text/internal/bpe_trainer.h"
 
 #include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
 
-#include "base/sync_file.h"
+#include "base/internal/sync_file.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #include "text/schemes/added_tokens.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 
 #include <fmt/format.h>
 #include <unicode/uchar.h>

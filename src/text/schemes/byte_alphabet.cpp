@@ -1,6 +1,6 @@
 #include "text/schemes/byte_alphabet.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 
 namespace cairn::text {
 

@@ -1,10 +1,10 @@
 #include "text/schemes/char_tokenizer.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
+#include "text/schemes/char_vocabulary.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/mapped_file.h>
-#include <cairn/text/char_vocabulary.h>
 
 #include <fmt/format.h>
 

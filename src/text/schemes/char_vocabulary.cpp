@@ -1,6 +1,6 @@
-#include <cairn/text/char_vocabulary.h>
+#include "text/schemes/char_vocabulary.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 #include "text/files/json_document.h"
 
 #include <cairn/base/atomic_file.h>

@@ -1,6 +1,6 @@
 #include "text/schemes/normalizer.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 
 #include <cairn/base/error.h>
 

@@ -1,4 +1,4 @@
-#include <cairn/text/pair_encoding.h>
+#include "text/schemes/pair_encoding.h"
 
 #include <cairn/base/error.h>
 

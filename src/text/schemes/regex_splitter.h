@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 
 #include <cstddef>
 #include <memory>

@@ -1,6 +1,6 @@
-#include <cairn/text/bpe_trainer.h>
+#include "text/internal/bpe_trainer.h"
 
-#include "base/utf8.h"
+#include "base/internal/utf8.h"
 #include "text/schemes/byte_alphabet.h"
 #include "text/train/word_merger.h"
 

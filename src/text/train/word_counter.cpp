@@ -1,4 +1,4 @@
-#include <cairn/text/word_counter.h>
+#include "text/internal/word_counter.h"
 
 #include "text/hash_bytes.h"
 #include "text/schemes/gpt2_splitter.h"

@@ -2,7 +2,7 @@
 
 #include "text/train/pair_counts.h"
 
-#include <cairn/text/word_counter.h>
+#include "text/internal/word_counter.h"
 
 #include <array>
 #include <cstddef>

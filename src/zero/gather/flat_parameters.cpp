@@ -1,8 +1,8 @@
-#include "zero/gather/flat_parameters.h"
+#include "zero/internal/flat_parameters.h"
 
 #include "zero/gather/nursery.h"
+#include "zero/internal/host_memory.h"
 #include "zero/reduce/packed.h"
-#include "zero/tiers/host_memory.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>

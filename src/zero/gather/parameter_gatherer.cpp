@@ -1,4 +1,4 @@
-#include "zero/gather/parameter_gatherer.h"
+#include "zero/internal/parameter_gatherer.h"
 
 #include <algorithm>
 #include <limits>

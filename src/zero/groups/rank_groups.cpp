@@ -1,4 +1,4 @@
-#include "zero/groups/rank_groups.h"
+#include "zero/internal/rank_groups.h"
 
 #include <string>
 #include <vector>

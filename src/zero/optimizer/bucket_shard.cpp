@@ -1,4 +1,4 @@
-#include "zero/optimizer/bucket_shard.h"
+#include "zero/internal/bucket_shard.h"
 
 #include <cairn/base/error.h>
 

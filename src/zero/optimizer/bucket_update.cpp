@@ -1,13 +1,13 @@
 #include "zero/optimizer/bucket_update.h"
 
+#include "optim/internal/newton_schulz.h"
+#include "zero/internal/sum_of_squares.h"
+#include "zero/internal/sum_over.h"
 #include "zero/optimizer/over_threads.h"
 #include "zero/optimizer/place_of.h"
-#include "zero/reduce/sum_of_squares.h"
-#include "zero/reduce/sum_over.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
-#include <cairn/optim/newton_schulz.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "zero/groups/rank_groups.h"
-#include "zero/optimizer/bucket_shard.h"
+#include "zero/internal/bucket_shard.h"
+#include "zero/internal/layout.h"
+#include "zero/internal/rank_groups.h"
 
 #include <cairn/optim/rule.h>
-#include <cairn/zero/layout.h>
 
 #include <cstdint>
 #include <span>

@@ -1,4 +1,4 @@
-#include "zero/optimizer/client_optimizer.h"
+#include "zero/internal/client_optimizer.h"
 
 #include "zero/optimizer/optimizer_state.h"
 #include "zero/reduce/take_changed.h"

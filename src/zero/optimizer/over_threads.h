@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/in_parallel.h"
+#include "kernels/internal/in_parallel.h"
 
 #include <cairn/kernels/stretch.h>
 #include <cairn/optim/rule.h>

@@ -1,7 +1,7 @@
-#include "zero/optimizer/rule_optimizer.h"
+#include "zero/internal/rule_optimizer.h"
 
+#include "zero/internal/host_memory.h"
 #include "zero/reduce/take_changed.h"
-#include "zero/tiers/host_memory.h"
 
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/grad_mode.h>

@@ -1,5 +1,6 @@
+#include "zero/internal/group_plan.h"
+
 #include <cairn/base/error.h>
-#include <cairn/zero/group_plan.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
+#include "zero/internal/policy.h"
+
 #include <cairn/base/error.h>
-#include <cairn/zero/policy.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-#include <cairn/zero/use_trace.h>
+#include "zero/plan/use_trace.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include <cairn/zero/volume.h>
+#include "zero/plan/volume.h"
 
 namespace cairn::zero {
 

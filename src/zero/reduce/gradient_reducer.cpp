@@ -1,8 +1,8 @@
-#include "zero/reduce/gradient_reducer.h"
+#include "zero/internal/gradient_reducer.h"
 
-#include "kernels/add_rows.h"
-#include "kernels/gradient_place.h"
-#include "zero/tiers/host_memory.h"
+#include "kernels/internal/add_rows.h"
+#include "kernels/internal/gradient_place.h"
+#include "zero/internal/host_memory.h"
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>

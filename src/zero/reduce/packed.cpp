@@ -1,8 +1,8 @@
 #include "zero/reduce/packed.h"
 
-#include "kernels/cpu/pack_blocks.h"
-#include "kernels/in_parallel.h"
-#include "zero/optimizer/bucket_shard.h"
+#include "kernels/internal/cpu/pack_blocks.h"
+#include "kernels/internal/in_parallel.h"
+#include "zero/internal/bucket_shard.h"
 #include "zero/reduce/packed_by_operators.h"
 
 #include <ATen/Functions.h>

@@ -1,7 +1,8 @@
 #pragma once
 
+#include "zero/reduce/wire.h"
+
 #include <ATen/core/Tensor.h>
-#include <cairn/zero/wire.h>
 
 namespace cairn::zero {
 

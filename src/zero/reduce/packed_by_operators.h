@@ -1,7 +1,8 @@
 #pragma once
 
+#include "kernels/internal/packed_blocks.h"
+
 #include <ATen/core/Tensor.h>
-#include <cairn/kernels/packed_blocks.h>
 
 namespace cairn::zero {
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "zero/groups/rank_groups.h"
+#include "zero/internal/rank_groups.h"
+#include "zero/reduce/wire.h"
 
 #include <ATen/core/Tensor.h>
-#include <cairn/zero/wire.h>
 
 #include <cstdint>
 #include <utility>

@@ -1,8 +1,8 @@
-#include "zero/reduce/sum_of_squares.h"
+#include "zero/internal/sum_of_squares.h"
 
-#include "kernels/cpu/cpu.h"
-#include "kernels/in_parallel.h"
-#include "zero/optimizer/bucket_shard.h"
+#include "kernels/internal/cpu/cpu.h"
+#include "kernels/internal/in_parallel.h"
+#include "zero/internal/bucket_shard.h"
 
 #include <ATen/Functions.h>
 

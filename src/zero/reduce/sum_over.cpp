@@ -1,4 +1,4 @@
-#include "zero/reduce/sum_over.h"
+#include "zero/internal/sum_over.h"
 
 namespace cairn::zero {
 

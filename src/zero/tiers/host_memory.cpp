@@ -1,4 +1,4 @@
-#include "zero/tiers/host_memory.h"
+#include "zero/internal/host_memory.h"
 
 #include "zero/tiers/page_lock.h"
 

@@ -1,10 +1,10 @@
-#include "zero/tiers/nvme_tier.h"
+#include "zero/internal/nvme_tier.h"
 
-#include "zero/tiers/host_memory.h"
+#include "io/internal/preflight.h"
+#include "zero/internal/host_memory.h"
 
 #include <cairn/base/error.h>
 #include <cairn/io/nvme_store.h>
-#include <cairn/io/preflight.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -100,7 +100,7 @@ class NvmeTier final : public ShardTier {
   struct Slot {
     enum class State { empty, ready, acquired };
     at::Tensor buffer; ///< bytes
-    io::Pending transfer;
+    io::PendingTransfer transfer;
     int bucket = -1;
     State state = State::empty;
     std::uint64_t last_use = 0;

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cairn/checkpoints/lazy_tensor.h>
+#include <cairn/checkpoints/python_value.h>
+#include <cairn/model/description.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+// Checkpoints of Megatron-LM's own models (GPT, BERT, T5), one file per rank:
+//
+//   latest_checkpointed_iteration.txt          "10", or "release"
+//   iter_0000010/mp_rank_00/model_optim_rng.pt
+//   iter_0000010/mp_rank_00_001/…              with pipeline stages
+//
+// Also checkpoints of these models under DeepSpeed (latest, global_step10/
+// mp_rank_00_model_states.pt). Optimizer states are not read.
+
+namespace cairn::checkpoints {
+
+/// How a model is cut over ranks.
+struct MegatronSplit {
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  /// Number of stages for T5's encoder, where there are several; 0: half of
+  /// them.
+  std::int64_t encoder_stages = 0;
+
+  bool operator==(const MegatronSplit&) const = default;
+};
+
+/// Order of the rows in joined query, key and value weights.
+enum class MegatronHeads {
+  /// The order of the file's checkpoint_version. Megatron-DeepSpeed of December
+  /// 2024 and later says version 3 but writes queries_keys_values: its args
+  /// give it away.
+  by_version,
+  queries_keys_values ///< all queries of a rank, all keys, all values
+};
+
+struct MegatronReadOptions {
+  MegatronHeads heads = MegatronHeads::by_version;
+  /// The iteration to read where `folder` has several; unset: the newest.
+  std::optional<std::int64_t> iteration;
+  /// Size of the vocabulary without padding, where the file does not say.
+  std::optional<std::int64_t> vocabulary;
+  /// The model, in place of the file's args: old files have none.
+  std::optional<model::ModelDescription> description;
+  /// Args that the file may lack, as an argparse.Namespace; or None. A value in
+  /// the file takes precedence.
+  PythonValue args;
+  /// True when a number in `args` that differs from the file's is an error.
+  bool compare_args = true;
+};
+
+struct MegatronCheckpoint {
+  model::ModelDescription description;
+  NamedTensors tensors; ///< under Cairn's names; see model/parameters.h
+  MegatronSplit split;
+  double version = 0;
+  std::optional<std::int64_t> iteration; ///< unset: a release
+  PythonValue args;                      ///< None if the file has none
+  /// Other entries of the first rank's file: rng_state, opt_param_scheduler, …
+  std::vector<PythonValue::Member> others;
+};
+
+/// Reads a checkpoint of any split, from a folder with a tracker file or from
+/// the folder of one iteration. A missing rank, ranks that contradict each
+/// other and unsupported models are a CheckpointError.
+MegatronCheckpoint read_megatron(
+    const std::filesystem::path& folder,
+    const MegatronReadOptions& options = {});
+
+struct MegatronWriteOptions {
+  MegatronSplit split;
+  std::optional<at::ScalarType> type;    ///< unset: as the tensors are
+  std::optional<std::int64_t> iteration; ///< unset: a release
+  /// The vocabulary is padded to a multiple of this times the tensor ranks.
+  std::int64_t vocabulary_multiple = 128;
+  /// Args to keep. Those that follow from the model and the split are replaced.
+  PythonValue args;
+  std::vector<PythonValue::Member> others; ///< written to every rank's file
+};
+
+/// Writes files of version 3 that Megatron-LM loads with --no-load-optim, and
+/// the tracker file last. A model that cannot be cut this way, or that Megatron
+/// does not have, is a ConfigError. Tensors are loaded one at a time.
+void write_megatron(
+    const std::filesystem::path& folder,
+    const model::ModelDescription& description,
+    const NamedTensors& tensors,
+    const MegatronWriteOptions& options = {});
+
+} // namespace cairn::checkpoints

@@ -1,0 +1,206 @@
+#include "checkpoints/huggingface/activation_names.h"
+#include "checkpoints/huggingface/config_reader.h"
+
+#include <cairn/checkpoints/huggingface.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cairn::checkpoints {
+
+namespace {
+
+using huggingface::ConfigReader;
+
+model::ActivationKind activation_of(
+    std::string_view name,
+    const ConfigReader& config) {
+  for (const auto& [known, kind] : huggingface::activation_names) {
+    if (known == name) {
+      return kind;
+    }
+  }
+  config.refuse("an activation that is not supported", std::string(name));
+}
+
+std::optional<std::int64_t> read_token(
+    const ConfigReader& config,
+    const char* key) {
+  const auto id = config.find_integer(key);
+  if (id && (*id < -1 || *id > std::int64_t{1} << 30)) {
+    config.refuse("not a token", fmt::format("{} is {}", key, *id));
+  }
+  return id;
+}
+
+void read_tokens(const ConfigReader& config, model::ModelDescription& d) {
+  d.begin_token = read_token(config, "bos_token_id");
+  d.end_token = read_token(config, "eos_token_id");
+  d.pad_token = read_token(config, "pad_token_id");
+  d.decoder_start_token = read_token(config, "decoder_start_token_id");
+}
+
+void read_gpt2(const ConfigReader& config, model::ModelDescription& d) {
+  config.require("scale_attn_weights", true);
+  config.require("scale_attn_by_inverse_layer_idx", false);
+  config.require("add_cross_attention", false);
+  d.layers = config.integer("n_layer", 12);
+  d.hidden = config.integer("n_embd", 768);
+  d.heads = config.integer("n_head", 12);
+  d.ffn = config.find_integer("n_inner").value_or(
+      d.hidden < std::int64_t{1} << 30 ? 4 * d.hidden : 0);
+  d.vocabulary = config.integer("vocab_size", 50257);
+  d.positions = config.integer("n_positions", 1024);
+  d.norm_epsilon = config.real("layer_norm_epsilon", 1e-5);
+  d.activation =
+      activation_of(config.text("activation_function", "gelu_new"), config);
+  d.tied_head = config.boolean("tie_word_embeddings", true);
+  d.dropout = config.real("resid_pdrop", 0.1);
+  d.attention_dropout = config.real("attn_pdrop", 0.1);
+}
+
+std::optional<model::RopeScaling> read_scaling(const ConfigReader& config) {
+  const std::string kind =
+      config.text("rope_type", config.text("type", "default"));
+  if (kind == "default") {
+    return std::nullopt;
+  }
+  model::RopeScaling scaling{.kind = kind, .factor = config.real("factor", 1)};
+  if (kind == "llama3") {
+    scaling.low_frequency_factor = config.real("low_freq_factor", 1);
+    scaling.high_frequency_factor = config.real("high_freq_factor", 4);
+    scaling.original_positions =
+        config.integer("original_max_position_embeddings", 8192);
+  } else if (kind != "linear") {
+    config.refuse("a scaling of rotary positions that is not supported", kind);
+  }
+  return scaling;
+}
+
+void read_llama(const ConfigReader& config, model::ModelDescription& d) {
+  d.layers = config.integer("num_hidden_layers", 32);
+  d.hidden = config.integer("hidden_size", 4096);
+  d.heads = config.integer("num_attention_heads", 32);
+  d.key_value_heads = config.integer("num_key_value_heads", d.heads);
+  d.head_size = config.integer("head_dim", d.hidden / std::max(d.heads, {1}));
+  d.ffn = config.integer("intermediate_size", 11008);
+  d.vocabulary = config.integer("vocab_size", 32000);
+  d.positions = config.integer("max_position_embeddings", 2048);
+  d.position = model::PositionKind::rotary;
+  d.rope_theta = config.real("rope_theta", 10000);
+  if (const auto rope = config.find_object("rope_parameters")) {
+    d.rope_theta = rope->real("rope_theta", d.rope_theta);
+    d.rope_scaling = read_scaling(*rope);
+  } else if (const auto scaling = config.find_object("rope_scaling")) {
+    d.rope_scaling = read_scaling(*scaling);
+  }
+  d.norm = model::NormKind::rms_norm;
+  d.norm_epsilon = config.real("rms_norm_eps", 1e-6);
+  d.activation = activation_of(config.text("hidden_act", "silu"), config);
+  d.gated = true;
+  d.attention_bias = config.boolean("attention_bias", false);
+  d.mlp_bias = config.boolean("mlp_bias", false);
+  d.tied_head = config.boolean("tie_word_embeddings", false);
+  d.attention_dropout = config.real("attention_dropout", 0);
+}
+
+void read_bert(const ConfigReader& config, model::ModelDescription& d) {
+  config.require("is_decoder", false);
+  config.require("add_cross_attention", false);
+  if (const std::string position =
+          config.text("position_embedding_type", "absolute");
+      position != "absolute") {
+    config.refuse("positions that are not supported", position);
+  }
+  d.layers = config.integer("num_hidden_layers", 12);
+  d.hidden = config.integer("hidden_size", 768);
+  d.heads = config.integer("num_attention_heads", 12);
+  d.ffn = config.integer("intermediate_size", 3072);
+  d.vocabulary = config.integer("vocab_size", 30522);
+  d.positions = config.integer("max_position_embeddings", 512);
+  d.token_types = config.integer("type_vocab_size", 2);
+  d.norm_place = model::NormPlace::after;
+  d.norm_epsilon = config.real("layer_norm_eps", 1e-12);
+  d.activation = activation_of(config.text("hidden_act", "gelu"), config);
+  d.tied_head = config.boolean("tie_word_embeddings", true);
+  d.dropout = config.real("hidden_dropout_prob", 0.1);
+  d.attention_dropout = config.real("attention_probs_dropout_prob", 0.1);
+}
+
+void read_t5(const ConfigReader& config, model::ModelDescription& d) {
+  d.layers = config.integer("num_layers", 6);
+  d.decoder_layers = config.integer("num_decoder_layers", d.layers);
+  d.hidden = config.integer("d_model", 512);
+  d.heads = config.integer("num_heads", 8);
+  d.head_size = config.integer("d_kv", 64);
+  d.ffn = config.integer("d_ff", 2048);
+  d.vocabulary = config.integer("vocab_size", 32128);
+  d.position = model::PositionKind::relative;
+  d.relative_buckets = config.integer("relative_attention_num_buckets", 32);
+  d.relative_distance = config.integer("relative_attention_max_distance", 128);
+  d.norm = model::NormKind::rms_norm;
+  d.norm_epsilon = config.real("layer_norm_epsilon", 1e-6);
+  std::string mlp = config.text("feed_forward_proj", "relu");
+  d.gated = mlp.starts_with("gated-");
+  // transformers itself takes the gated "gelu" of T5 v1.1 for the tanh variant.
+  d.activation = mlp == "gated-gelu"
+      ? model::ActivationKind::gelu_tanh
+      : activation_of(mlp.substr(d.gated ? 6 : 0), config);
+  d.attention_bias = false;
+  d.mlp_bias = false;
+  d.tied_head = config.boolean("tie_word_embeddings", true);
+  d.scaled_output = config.boolean("scale_decoder_outputs", d.tied_head);
+  d.dropout = config.real("dropout_rate", 0.1);
+  d.attention_dropout = d.dropout;
+}
+
+} // namespace
+
+model::ModelDescription model_description_from_huggingface(
+    std::string_view text,
+    const std::string& where) {
+  const ConfigReader config(text, where);
+  model::ModelDescription d;
+  const std::string type = config.text("model_type", "");
+  read_tokens(config, d);
+  if (type == "gpt2") {
+    read_gpt2(config, d);
+  } else if (type == "llama") {
+    d.family = model::ModelFamily::llama;
+    read_llama(config, d);
+  } else if (type == "bert" || type == "megatron-bert") {
+    d.family = model::ModelFamily::bert;
+    read_bert(config, d);
+    if (type == "megatron-bert") {
+      d.norm_place = model::NormPlace::before;
+    }
+  } else if (type == "roberta") {
+    d.family = model::ModelFamily::roberta;
+    read_bert(config, d);
+    d.position_offset = d.pad_token.value_or(1) + 1;
+  } else if (type == "t5") {
+    d.family = model::ModelFamily::t5;
+    read_t5(config, d);
+  } else {
+    config.refuse(
+        "a model that is not supported (gpt2, llama, bert, megatron-bert, "
+        "roberta and t5 are)",
+        fmt::format("model_type \"{}\"", type));
+  }
+  if (d.key_value_heads == 0) {
+    d.key_value_heads = d.heads;
+  }
+  if (d.head_size == 0 && d.heads > 0) {
+    if (d.hidden % d.heads != 0) {
+      config.refuse(
+          "heads do not divide the hidden size",
+          fmt::format("{} and {}", d.heads, d.hidden));
+    }
+    d.head_size = d.hidden / d.heads;
+  }
+  d.padded_vocabulary = d.vocabulary;
+  check(d, where);
+  return d;
+}
+
+} // namespace cairn::checkpoints

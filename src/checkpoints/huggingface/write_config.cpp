@@ -1,0 +1,223 @@
+#include "checkpoints/huggingface/activation_names.h"
+
+#include <cairn/base/error.h>
+#include <cairn/checkpoints/huggingface.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace cairn::checkpoints {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view name_of(model::ActivationKind activation) {
+  for (const auto& [name, kind] : huggingface::activation_names) {
+    if (kind == activation) {
+      return name;
+    }
+  }
+  throw InternalError({.what = "an activation without a name"});
+}
+
+Json token(const std::optional<std::int64_t>& id) {
+  return id ? Json(*id) : Json(nullptr);
+}
+
+[[noreturn]] void cannot_write(
+    const model::ModelDescription& d,
+    std::string_view what) {
+  throw ConfigError(
+      {.what = fmt::format(
+           "transformers has no {} with {}",
+           model::name_of(d.family),
+           what),
+       .remedy = "keep the model in Cairn's or Megatron's format"});
+}
+
+void write_gpt2(const model::ModelDescription& d, Json& config) {
+  config["model_type"] = "gpt2";
+  config["architectures"] = {"GPT2LMHeadModel"};
+  config["n_layer"] = d.layers;
+  config["n_embd"] = d.hidden;
+  config["n_head"] = d.heads;
+  config["n_inner"] = d.ffn;
+  config["n_positions"] = d.positions;
+  config["layer_norm_epsilon"] = d.norm_epsilon;
+  config["activation_function"] = name_of(d.activation);
+  config["resid_pdrop"] = d.dropout;
+  config["embd_pdrop"] = d.dropout;
+  config["attn_pdrop"] = d.attention_dropout;
+}
+
+/// Writes the sizes under the keys that most families use.
+void write_sizes(const model::ModelDescription& d, Json& config) {
+  config["num_hidden_layers"] = d.layers;
+  config["hidden_size"] = d.hidden;
+  config["num_attention_heads"] = d.heads;
+  config["intermediate_size"] = d.ffn;
+  config["max_position_embeddings"] = d.positions;
+  config["hidden_act"] = name_of(d.activation);
+}
+
+void write_llama(const model::ModelDescription& d, Json& config) {
+  if (d.dropout != 0) {
+    cannot_write(d, "dropout outside attention");
+  }
+  config["model_type"] = "llama";
+  config["architectures"] = {"LlamaForCausalLM"};
+  write_sizes(d, config);
+  config["num_key_value_heads"] = d.key_value_heads;
+  config["head_dim"] = d.head_size;
+  config["rms_norm_eps"] = d.norm_epsilon;
+  config["attention_bias"] = d.attention_bias;
+  config["mlp_bias"] = d.mlp_bias;
+  config["attention_dropout"] = d.attention_dropout;
+  config["rope_theta"] = d.rope_theta;
+  if (!d.rope_scaling) {
+    config["rope_scaling"] = nullptr;
+    return;
+  }
+  Json& scaling = config["rope_scaling"] = Json::object();
+  scaling["rope_type"] = d.rope_scaling->kind;
+  scaling["factor"] = d.rope_scaling->factor;
+  if (d.rope_scaling->kind == "llama3") {
+    scaling["low_freq_factor"] = d.rope_scaling->low_frequency_factor;
+    scaling["high_freq_factor"] = d.rope_scaling->high_frequency_factor;
+    scaling["original_max_position_embeddings"] =
+        d.rope_scaling->original_positions;
+  }
+}
+
+struct BertName {
+  std::string_view type;
+  std::string_view class_stem;
+};
+
+BertName bert_name(const model::ModelDescription& d) {
+  if (d.family == model::ModelFamily::roberta) {
+    return {"roberta", "Roberta"};
+  }
+  return d.norm_place == model::NormPlace::before
+      ? BertName{"megatron-bert", "MegatronBert"}
+      : BertName{"bert", "Bert"};
+}
+
+void write_bert(const model::ModelDescription& d, Json& config) {
+  if (d.family == model::ModelFamily::roberta &&
+      d.position_offset != d.pad_token.value_or(1) + 1) {
+    cannot_write(d, "positions that do not begin after the padding token");
+  }
+  if (d.token_types == 0) {
+    cannot_write(d, "no token types");
+  }
+  const BertName name = bert_name(d);
+  config["model_type"] = name.type;
+  config["architectures"] = {fmt::format(
+      "{}{}",
+      name.class_stem,
+      !d.masked_head             ? "Model"
+          : d.next_sentence_head ? "ForPreTraining"
+                                 : "ForMaskedLM")};
+  write_sizes(d, config);
+  config["type_vocab_size"] = d.token_types;
+  config["layer_norm_eps"] = d.norm_epsilon;
+  config["hidden_dropout_prob"] = d.dropout;
+  config["attention_probs_dropout_prob"] = d.attention_dropout;
+  config["position_embedding_type"] = "absolute";
+}
+
+void write_t5(const model::ModelDescription& d, Json& config) {
+  config["model_type"] = "t5";
+  config["architectures"] = {"T5ForConditionalGeneration"};
+  config["is_encoder_decoder"] = true;
+  config["num_layers"] = d.layers;
+  config["num_decoder_layers"] = d.decoder_layers;
+  config["d_model"] = d.hidden;
+  config["num_heads"] = d.heads;
+  config["d_kv"] = d.head_size;
+  config["d_ff"] = d.ffn;
+  config["relative_attention_num_buckets"] = d.relative_buckets;
+  config["relative_attention_max_distance"] = d.relative_distance;
+  config["layer_norm_epsilon"] = d.norm_epsilon;
+  if (d.gated && d.activation == model::ActivationKind::gelu) {
+    cannot_write(d, "a gated exact gelu");
+  }
+  config["feed_forward_proj"] = !d.gated ? std::string(name_of(d.activation))
+      : d.activation == model::ActivationKind::gelu_tanh
+      ? "gated-gelu"
+      : fmt::format("gated-{}", name_of(d.activation));
+  config["dropout_rate"] = d.dropout;
+  config["decoder_start_token_id"] = token(d.decoder_start_token);
+  config["scale_decoder_outputs"] = d.scaled_output;
+}
+
+/// Refuses a model that transformers builds differently where config.json has
+/// no key for the difference.
+void check_writable(const model::ModelDescription& d) {
+  const bool rms = d.norm == model::NormKind::rms_norm;
+  const bool llama = d.family == model::ModelFamily::llama;
+  const bool t5 = d.family == model::ModelFamily::t5;
+  if (rms != (llama || t5)) {
+    cannot_write(d, rms ? "RMSNorm" : "LayerNorm");
+  }
+  if (llama ? !d.gated : !t5 && d.gated) {
+    cannot_write(d, llama ? "an MLP without a gate" : "a gated MLP");
+  }
+  if (!llama && d.key_value_heads != d.heads) {
+    cannot_write(d, "fewer key/value heads than query heads");
+  }
+  if (!llama && !t5 && d.head_size * d.heads != d.hidden) {
+    cannot_write(d, "heads that are not hidden / heads wide");
+  }
+  const bool biases = !llama && !t5;
+  if (!llama && (d.attention_bias != biases || d.mlp_bias != biases)) {
+    cannot_write(d, biases ? "linear layers without bias" : "biases");
+  }
+  const model::PositionKind position = llama ? model::PositionKind::rotary
+      : t5                                   ? model::PositionKind::relative
+                                             : model::PositionKind::learned;
+  if (d.position != position) {
+    cannot_write(d, "such positions");
+  }
+}
+
+std::string_view dtype_name(at::ScalarType type) {
+  return type == at::kHalf    ? "float16"
+      : type == at::kBFloat16 ? "bfloat16"
+      : type == at::kDouble   ? "float64"
+                              : "float32";
+}
+
+} // namespace
+
+std::string huggingface_config(
+    const model::ModelDescription& d,
+    at::ScalarType type) {
+  check_writable(d);
+  Json config = Json::object();
+  switch (d.family) {
+    case model::ModelFamily::gpt2:
+      write_gpt2(d, config);
+      break;
+    case model::ModelFamily::llama:
+      write_llama(d, config);
+      break;
+    case model::ModelFamily::bert:
+    case model::ModelFamily::roberta:
+      write_bert(d, config);
+      break;
+    case model::ModelFamily::t5:
+      write_t5(d, config);
+      break;
+  }
+  config["vocab_size"] = d.vocabulary;
+  config["tie_word_embeddings"] = d.tied_head;
+  config["bos_token_id"] = token(d.begin_token);
+  config["eos_token_id"] = token(d.end_token);
+  config["pad_token_id"] = token(d.pad_token);
+  config["torch_dtype"] = dtype_name(type);
+  return config.dump(2) + "\n";
+}
+
+} // namespace cairn::checkpoints

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "checkpoints/internal/checkpoint_folder.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn::checkpoints {
+
+/// Which checkpoints stay. Without `keep_last` all stay.
+struct Retention {
+  std::optional<std::int64_t> keep_last; ///< number of the newest that stay
+  /// Checkpoints at steps that are multiples of this stay, too.
+  std::optional<std::int64_t> keep_every;
+};
+
+/// Tags to delete, oldest first. The newest complete checkpoint is never among
+/// them, nor one that is not complete: somebody may want to know why it is not.
+std::vector<std::string> checkpoints_to_delete(
+    const std::vector<FoundCheckpoint>& found,
+    const Retention& retention);
+
+} // namespace cairn::checkpoints

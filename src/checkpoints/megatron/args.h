@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cairn/checkpoints/megatron.h>
+
+#include <functional>
+#include <string>
+
+namespace cairn::checkpoints::megatron {
+
+/// What the file's tensors tell where its args do not.
+struct ModelFacts {
+  bool bert = false;
+  bool t5 = false;
+  bool pooler = false;
+  bool masked_head = false;
+  bool next_sentence_head = false;
+  std::int64_t token_types = 0;
+  std::int64_t padded_vocabulary = 0;
+};
+
+/// The model that Megatron's argparse.Namespace describes. Throws
+/// CheckpointError for unsupported models.
+model::ModelDescription description_from_args(
+    const PythonValue& args,
+    const ModelFacts& facts,
+    const std::string& where);
+
+/// Megatron's args for a model. Throws ConfigError if Megatron has no such
+/// model.
+PythonValue args_of(
+    const model::ModelDescription& description,
+    const MegatronWriteOptions& options,
+    std::int64_t padded_vocabulary,
+    at::ScalarType type);
+
+} // namespace cairn::checkpoints::megatron

@@ -1,0 +1,202 @@
+#include "checkpoints/megatron/joiner.h"
+
+#include "checkpoints/internal/head_rows.h"
+#include "checkpoints/tensors/lazy_operations.h"
+
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::checkpoints::megatron {
+
+namespace {
+
+constexpr std::string_view tied_head = "word_embeddings_for_head.weight";
+
+std::string text_of(const std::vector<std::int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+/// Joins only the rows of the vocabulary itself.
+LazyTensor without_padding(
+    std::vector<LazyTensor> pieces,
+    const model::ModelParameter& parameter,
+    const std::string& name) {
+  std::int64_t left = parameter.shape[0];
+  std::vector<LazyTensor> kept;
+  for (LazyTensor& piece : pieces) {
+    const std::int64_t rows = std::min(left, piece.shape[0]);
+    if (rows > 0) {
+      kept.push_back(sliced(std::move(piece), 0, 0, rows));
+      left -= rows;
+    }
+  }
+  if (left > 0) {
+    throw CheckpointError(
+        {.what = fmt::format("\"{}\" is smaller than the vocabulary", name),
+         .values = fmt::format("{} rows are missing", left)});
+  }
+  return joined(std::move(kept), 0);
+}
+
+} // namespace
+
+Joiner::Joiner(
+    std::vector<RankTensors> ranks,
+    const model::ModelDescription& description,
+    MegatronHeads heads,
+    double version)
+    : ranks_(std::move(ranks)),
+      d_(description),
+      queries_keys_values_(
+          heads == MegatronHeads::queries_keys_values || version == 0),
+      turns_(!queries_keys_values_ && version == 1) {
+  const auto size = static_cast<std::int64_t>(ranks_.size());
+  if (d_.key_value_heads % size != 0) {
+    throw CheckpointError(
+        {.what = "the key/value heads do not divide over the tensor ranks",
+         .values = fmt::format("{} over {}", d_.key_value_heads, size)});
+  }
+  if (d_.key_value_heads != d_.heads && turns_) {
+    throw CheckpointError(
+        {.what = "files of version 1 have as many key/value heads as heads",
+         .values = fmt::format("{} and {}", d_.key_value_heads, d_.heads)});
+  }
+}
+
+LazyTensor Joiner::join(const model::ModelParameter& parameter) {
+  const auto name = megatron_name(d_, parameter.name);
+  if (!name) {
+    throw CheckpointError(
+        {.what = "no model of Megatron's has such a parameter",
+         .values = parameter.name});
+  }
+  std::string dotted = name->path;
+  std::ranges::replace(dotted, '/', '.');
+  std::vector<LazyTensor> pieces;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    pieces.push_back(piece(parameter, dotted, name->half, rank));
+  }
+  switch (parameter.cut) {
+    case model::TensorCut::whole:
+      return std::move(pieces.front());
+    case model::TensorCut::rows:
+      return joined(std::move(pieces), 0);
+    case model::TensorCut::columns:
+      return joined(std::move(pieces), 1);
+    case model::TensorCut::third:
+      return joined(std::move(pieces), 2);
+    case model::TensorCut::vocabulary:
+      return without_padding(std::move(pieces), parameter, dotted);
+  }
+  throw InternalError({.what = "an unknown cut"});
+}
+
+void Joiner::finish() {
+  if (d_.tied_head) {
+    used_.emplace(tied_head);
+  }
+  for (const RankTensors& rank : ranks_) {
+    for (const auto& [name, entry] : rank.tensors) {
+      if (!used_.contains(name)) {
+        throw CheckpointError(
+            {.what = "a tensor that this model does not have",
+             .where = entry.file.string(),
+             .values = name});
+      }
+    }
+  }
+}
+
+LazyTensor Joiner::piece(
+    const model::ModelParameter& parameter,
+    const std::string& name,
+    Half half,
+    std::size_t rank) {
+  const auto found = ranks_[rank].tensors.find(name);
+  if (found == ranks_[rank].tensors.end()) {
+    throw CheckpointError(
+        {.what = "a tensor of the model is missing",
+         .where = fmt::format("tensor rank {}", rank),
+         .values = name});
+  }
+  used_.insert(name);
+  const auto& [tensor, file] = found->second;
+  std::vector<std::int64_t> shape = shape_of_piece(parameter);
+  if (half != Half::none) {
+    shape[0] *= 2;
+  }
+  if (tensor.shape != shape || tensor.type != first(name).type) {
+    throw CheckpointError(
+        {.what = fmt::format("\"{}\" does not fit the model", name),
+         .where = file.string(),
+         .values = fmt::format(
+             "{} {}, not {} {}",
+             c10::toString(tensor.type),
+             text_of(tensor.shape),
+             c10::toString(first(name).type),
+             text_of(shape))});
+  }
+  if (half != Half::none) {
+    const std::int64_t rows = shape[0] / 2;
+    const std::int64_t begin = half == Half::first ? 0 : rows;
+    return sliced(tensor, 0, begin, begin + rows);
+  }
+  return in_our_order(name, tensor);
+}
+
+const LazyTensor& Joiner::first(const std::string& name) const {
+  return ranks_.front().tensors.find(name)->second.tensor;
+}
+
+std::vector<std::int64_t> Joiner::shape_of_piece(
+    const model::ModelParameter& parameter) const {
+  std::vector<std::int64_t> shape = parameter.shape;
+  const auto ranks = static_cast<std::int64_t>(ranks_.size());
+  switch (parameter.cut) {
+    case model::TensorCut::whole:
+      break;
+    case model::TensorCut::rows:
+      shape[0] /= ranks;
+      break;
+    case model::TensorCut::columns:
+      shape[1] /= ranks;
+      break;
+    case model::TensorCut::third:
+      shape[2] /= ranks;
+      break;
+    case model::TensorCut::vocabulary:
+      shape[0] = d_.padded_vocabulary / ranks;
+      break;
+  }
+  return shape;
+}
+
+LazyTensor Joiner::in_our_order(const std::string& name, LazyTensor tensor)
+    const {
+  const bool query_key_value = name.find(".query_key_value.") != name.npos;
+  const bool key_value = name.find(".key_value.") != name.npos;
+  if (!query_key_value && !key_value) {
+    return tensor;
+  }
+  const auto rows =
+      query_key_value ? query_key_value_rows(d_) : key_value_rows(d_);
+  if (turns_) {
+    return heads_from_turns(
+        std::move(tensor),
+        static_cast<std::int64_t>(rows.size()),
+        d_.head_size);
+  }
+  if (queries_keys_values_) {
+    return heads_together(
+        std::move(tensor),
+        rows,
+        d_.key_value_heads / static_cast<std::int64_t>(ranks_.size()));
+  }
+  return tensor;
+}
+
+} // namespace cairn::checkpoints::megatron

@@ -1,0 +1,133 @@
+#include "checkpoints/megatron/names.h"
+
+#include "checkpoints/tensors/name_pattern.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
+#include <utility>
+
+namespace cairn::checkpoints::megatron {
+
+namespace {
+
+struct NameRule {
+  std::string_view ours;
+  std::string_view theirs;
+  Half half_if_gated = Half::none;
+};
+
+// Names within the encoder or decoder.
+// clang-format off
+constexpr NameRule stack_rules[] = {
+  {"layers.#.input_norm.*", "layers.#.input_layernorm.*"},
+  {"layers.#.attention.query_key_value.*", "layers.#.self_attention.query_key_value.*"},
+  {"layers.#.attention.dense.*", "layers.#.self_attention.dense.*"},
+  {"layers.#.post_attention_norm.*", "layers.#.post_attention_layernorm.*"},
+  {"layers.#.cross_attention.query.*", "layers.#.inter_attention.query.*"},
+  {"layers.#.cross_attention.key_value.*", "layers.#.inter_attention.key_value.*"},
+  {"layers.#.cross_attention.dense.*", "layers.#.inter_attention.dense.*"},
+  {"layers.#.post_cross_attention_norm.*", "layers.#.post_inter_attention_layernorm.*"},
+  {"layers.#.mlp.gate.*", "layers.#.mlp.dense_h_to_4h.*", Half::first},
+  {"layers.#.mlp.up.*", "layers.#.mlp.dense_h_to_4h.*", Half::second},
+  {"layers.#.mlp.down.*", "layers.#.mlp.dense_4h_to_h.*"},
+  {"final_norm.*", "final_layernorm.*"},
+};
+
+constexpr NameRule model_rules[] = {
+  {"embedding.word.weight", "language_model/embedding/word_embeddings/weight"},
+  {"embedding.position.weight", "language_model/embedding/position_embeddings/weight"},
+  {"embedding.token_type.weight", "language_model/embedding/tokentype_embeddings/weight"},
+  {"pooler.*", "language_model/pooler/dense.*"},
+  {"mlm.dense.*", "lm_head/dense.*"},
+  {"mlm.norm.*", "lm_head/layernorm.*"},
+  {"mlm.bias", "lm_head/bias"},
+  {"next_sentence.*", "binary_head/*"},
+  {"head.weight", "language_model/output_layer/weight"},
+  {"head.bias", "lm_head/bias"},
+};
+// clang-format on
+
+std::optional<Name> lookup(
+    std::span<const NameRule> rules,
+    std::string_view parameter,
+    std::string_view prefix,
+    bool gated) {
+  for (const NameRule& rule : rules) {
+    if (const auto match = match_pattern(rule.ours, parameter)) {
+      return Name{
+          std::string(prefix) + fill_pattern(rule.theirs, *match),
+          gated ? rule.half_if_gated : Half::none};
+    }
+  }
+  return std::nullopt;
+}
+
+void replace(std::string& name, std::string_view from, std::string_view to) {
+  if (const auto at = name.find(from); at != std::string::npos) {
+    name.replace(at, from.size(), to);
+  }
+}
+
+} // namespace
+
+std::optional<Name> megatron_name(
+    const model::ModelDescription& d,
+    const std::string& parameter) {
+  constexpr std::string_view encoder = "language_model/encoder/";
+  constexpr std::string_view decoder = "language_model/decoder/";
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> stacks{
+      {{"encoder.", encoder}, {"decoder.", decoder}, {"", encoder}}};
+  for (const auto& [ours, theirs] : stacks) {
+    if (parameter.starts_with(ours)) {
+      const auto rest = std::string_view(parameter).substr(ours.size());
+      if (auto found = lookup(stack_rules, rest, theirs, d.gated)) {
+        return found;
+      }
+    }
+  }
+  return lookup(model_rules, parameter, "", d.gated);
+}
+
+std::string modern_name(std::string name) {
+  replace(name, "language_model.transformer.", "language_model.encoder.");
+  for (const std::string_view kind : {"word", "position", "tokentype"}) {
+    const std::string old = "language_model." + std::string(kind);
+    if (name.starts_with(old + "_embeddings")) {
+      name.insert(std::string_view("language_model.").size(), "embedding.");
+    }
+  }
+  if (name.starts_with("language_model.encoder.") ||
+      name.starts_with("language_model.decoder.")) {
+    replace(name, ".attention.", ".self_attention.");
+    replace(name, "_norm.", "_layernorm.");
+  }
+  replace(name, "lm_head.norm.", "lm_head.layernorm.");
+  return name;
+}
+
+bool is_ignored(std::string_view name) {
+  return name.ends_with("_extra_state") || name.ends_with(".inv_freq");
+}
+
+std::optional<LayerName> layer_name(std::string_view name) {
+  for (const std::string_view stack :
+       {"language_model.encoder.layers.", "language_model.decoder.layers."}) {
+    if (!name.starts_with(stack)) {
+      continue;
+    }
+    LayerName result{.stack = stack};
+    const char* const end = name.data() + name.size();
+    const auto [rest, error] =
+        std::from_chars(name.data() + stack.size(), end, result.layer);
+    if (error == std::errc() && result.layer >= 0 && rest != end &&
+        *rest == '.') {
+      result.rest = {rest, static_cast<std::size_t>(end - rest)};
+      return result;
+    }
+  }
+  return std::nullopt;
+}
+
+} // namespace cairn::checkpoints::megatron

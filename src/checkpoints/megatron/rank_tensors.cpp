@@ -1,0 +1,155 @@
+#include "checkpoints/megatron/rank_tensors.h"
+
+#include "checkpoints/megatron/names.h"
+#include "checkpoints/tensors/in_file.h"
+#include "checkpoints/tensors/named_tensors.h"
+
+#include <cairn/base/error.h>
+#include <cairn/checkpoints/torch_file.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::checkpoints::megatron {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Limits far beyond any model: they bound what empty tensors may claim.
+constexpr std::int64_t most_layers = 10'000;
+constexpr std::int64_t largest_rows = std::int64_t{1} << 32;
+constexpr std::string_view word_embedding =
+    "language_model.embedding.word_embeddings.weight";
+
+/// The models in a file. There are several where a stage has layers from
+/// several places (the interleaved schedule).
+std::vector<PythonValue> chunks_of(
+    const PythonValue& content,
+    const fs::path& file) {
+  for (const char* key : {"model", "module"}) {
+    if (const auto model = content.find(key)) {
+      return {*model};
+    }
+  }
+  std::vector<PythonValue> chunks;
+  while (const auto model =
+             content.find(fmt::format("model{}", chunks.size()))) {
+    chunks.push_back(*model);
+  }
+  if (chunks.empty()) {
+    throw CheckpointError(
+        {.what = "no model in this file: neither \"model\" nor \"module\"",
+         .where = file.string()});
+  }
+  return chunks;
+}
+
+/// Adds a chunk and counts its layers. They are numbered on from `counts`.
+void add_chunk(
+    const PythonValue& chunk,
+    const fs::path& file,
+    std::map<std::string, std::int64_t, std::less<>>& counts,
+    RankTensors& rank) {
+  const auto begins = counts;
+  for (auto& [given, tensor] : named_tensors(chunk)) {
+    std::string name = modern_name(given);
+    if (is_ignored(name)) {
+      continue;
+    }
+    if (const auto layer = layer_name(name)) {
+      const auto begin = begins.find(layer->stack);
+      const std::int64_t number = (begin == begins.end() ? 0 : begin->second) +
+          std::min(layer->layer, most_layers);
+      auto& count = counts[std::string(layer->stack)];
+      count = std::max(count, number + 1);
+      name = fmt::format("{}{}{}", layer->stack, number, layer->rest);
+    }
+    const bool added =
+        rank.tensors.emplace(name, RankTensors::Entry{tensor, file}).second;
+    // T5's first decoder stage has a copy of the embeddings.
+    if (!added && !name.starts_with("language_model.embedding.")) {
+      throw CheckpointError(
+          {.what = "a tensor is there twice",
+           .where = file.string(),
+           .values = name});
+    }
+  }
+}
+
+RankTensors tensors_of_rank(
+    const std::vector<std::vector<PythonValue>>& stages,
+    const std::vector<fs::path>& files) {
+  RankTensors rank;
+  std::map<std::string, std::int64_t, std::less<>> counts;
+  for (std::size_t chunk = 0; chunk < stages.front().size(); ++chunk) {
+    for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+      if (stages[stage].size() != stages.front().size()) {
+        throw CheckpointError(
+            {.what = "stages of different numbers of models",
+             .where = files[stage].string()});
+      }
+      in_file(files[stage], [&] {
+        add_chunk(stages[stage][chunk], files[stage], counts, rank);
+      });
+    }
+  }
+  return rank;
+}
+
+} // namespace
+
+Contents read_contents(const RankFiles& files) {
+  Contents contents;
+  for (std::int64_t tensor = 0; tensor < files.tensor; ++tensor) {
+    std::vector<std::vector<PythonValue>> stages;
+    std::vector<fs::path> paths;
+    for (std::int64_t stage = 0; stage < files.pipeline; ++stage) {
+      const fs::path& path = files.at(stage, tensor);
+      const PythonValue content = read_torch_file(path);
+      stages.push_back(in_file(path, [&] { return chunks_of(content, path); }));
+      paths.push_back(path);
+      if (tensor == 0 && stage == 0) {
+        contents.first = content;
+      }
+    }
+    contents.ranks.push_back(tensors_of_rank(stages, paths));
+  }
+  if (!contents.ranks.front().tensors.contains(word_embedding)) {
+    throw CheckpointError(
+        {.what = "not a model of Megatron's",
+         .where = files.paths.front().string(),
+         .values = fmt::format("no {}", word_embedding)});
+  }
+  return contents;
+}
+
+ModelFacts facts_of(const RankTensors& rank, std::int64_t ranks) {
+  const auto has = [&](std::string_view name) {
+    return rank.tensors.contains(name);
+  };
+  const auto has_any = [&](std::string_view begin) {
+    const auto found = rank.tensors.lower_bound(begin);
+    return found != rank.tensors.end() && found->first.starts_with(begin);
+  };
+  ModelFacts facts;
+  facts.t5 = has_any("language_model.decoder.");
+  facts.masked_head = !facts.t5 && has("lm_head.bias");
+  facts.pooler = has_any("language_model.pooler.");
+  facts.next_sentence_head = has_any("binary_head.");
+  facts.bert = facts.masked_head || facts.pooler;
+  const auto rows = [&](std::string_view name) -> std::int64_t {
+    const auto found = rank.tensors.find(name);
+    if (found == rank.tensors.end() || found->second.tensor.shape.empty()) {
+      return 0;
+    }
+    return std::min(found->second.tensor.shape.front(), largest_rows);
+  };
+  facts.token_types =
+      rows("language_model.embedding.tokentype_embeddings.weight");
+  facts.padded_vocabulary = ranks * rows(word_embedding);
+  return facts;
+}
+
+} // namespace cairn::checkpoints::megatron

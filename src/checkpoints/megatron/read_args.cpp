@@ -1,0 +1,211 @@
+#include "checkpoints/megatron/args.h"
+
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace cairn::checkpoints::megatron {
+
+namespace {
+
+using Kind = PythonValue::Kind;
+
+/// Reads args, some of whose names changed over the years. None counts as
+/// absent.
+class ArgsReader {
+ public:
+  ArgsReader(const PythonValue& args, std::string where)
+      : args_(args), where_(std::move(where)) {}
+
+  std::optional<std::int64_t> find_integer(
+      std::initializer_list<const char*> names) const {
+    for (const char* name : names) {
+      if (const auto value = find(name, Kind::integer, "a whole number")) {
+        return value->integer();
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::int64_t integer(std::initializer_list<const char*> names) const {
+    const auto value = find_integer(names);
+    if (!value) {
+      refuse("the args do not say", *names.begin());
+    }
+    return *value;
+  }
+
+  double real(std::initializer_list<const char*> names, double otherwise)
+      const {
+    for (const char* name : names) {
+      const auto value = args_.find(name);
+      if (value && (value->is(Kind::real) || value->is(Kind::integer))) {
+        return value->real();
+      }
+    }
+    return otherwise;
+  }
+
+  bool boolean(const char* name, bool otherwise) const {
+    const auto value = find(name, Kind::boolean, "True or False");
+    return value ? value->boolean() : otherwise;
+  }
+
+  std::string text(const char* name, std::string otherwise) const {
+    const auto value = find(name, Kind::text, "a text");
+    return value ? value->text() : otherwise;
+  }
+
+  void require(const char* name, bool wanted) const {
+    if (boolean(name, wanted) != wanted) {
+      refuse("a kind of model that is not supported", name);
+    }
+  }
+
+  [[noreturn]] void refuse(std::string what, std::string values) const {
+    throw CheckpointError(
+        {.what = std::move(what),
+         .where = where_,
+         .values = std::move(values)});
+  }
+
+ private:
+  std::optional<PythonValue> find(
+      const char* name,
+      Kind kind,
+      const char* wanted) const {
+    const auto value = args_.find(name);
+    if (!value || value->is_none()) {
+      return std::nullopt;
+    }
+    if (!value->is(kind)) {
+      refuse(fmt::format("{} is wanted in the args", wanted), name);
+    }
+    return value;
+  }
+
+  PythonValue args_;
+  std::string where_;
+};
+
+void refuse_unsupported(const ArgsReader& args) {
+  args.require("apply_layernorm_1p", false);
+  args.require("apply_residual_connection_post_layernorm", false);
+  args.require("squared_relu", false);
+  args.require("multi_latent_attention", false);
+  args.require("qk_layernorm", false);
+  args.require("rotary_interleaved", false);
+  if (args.real({"rotary_percent"}, 1) != 1) {
+    args.refuse(
+        "a kind of model that is not supported",
+        "rotary_percent is not 1");
+  }
+  if (args.real({"num_experts"}, 1) > 1) {
+    args.refuse("a kind of model that is not supported", "num_experts");
+  }
+}
+
+void read_positions(const ArgsReader& args, model::ModelDescription& d) {
+  const std::string position =
+      args.text("position_embedding_type", "learned_absolute");
+  if (position == "rope" ||
+      args.boolean("use_rotary_position_embeddings", false)) {
+    d.position = model::PositionKind::rotary;
+    d.rope_theta = args.real({"rotary_base", "rope_theta"}, d.rope_theta);
+    if (args.boolean("use_rope_scaling", false)) {
+      // Megatron has fixed values for the rest.
+      d.rope_scaling = model::RopeScaling{
+          "llama3",
+          args.real({"rope_scaling_factor"}, 8),
+          1,
+          4,
+          8192};
+    }
+  } else if (position != "learned_absolute") {
+    args.refuse("positions that are not supported", position);
+  }
+}
+
+void read_mlp(const ArgsReader& args, model::ModelDescription& d) {
+  d.gated = args.boolean("swiglu", false);
+  // Megatron's fused gelu is the tanh variant, its plain gelu is not. Before it
+  // saved args, it had the fused one.
+  const bool tanh = args.boolean("openai_gelu", false) ||
+      args.boolean("bias_gelu_fusion", true);
+  d.activation = d.gated ? model::ActivationKind::silu
+      : tanh             ? model::ActivationKind::gelu_tanh
+                         : model::ActivationKind::gelu;
+}
+
+std::int64_t hidden_times_four(const model::ModelDescription& d) {
+  return d.hidden < std::int64_t{1} << 30 ? 4 * d.hidden : 0;
+}
+
+} // namespace
+
+model::ModelDescription description_from_args(
+    const PythonValue& args_value,
+    const ModelFacts& facts,
+    const std::string& where) {
+  const ArgsReader args(args_value, where);
+  refuse_unsupported(args);
+  model::ModelDescription d;
+  d.layers = args.integer({"num_layers", "encoder_num_layers"});
+  if (facts.t5) {
+    d.layers = args.find_integer({"encoder_num_layers"}).value_or(d.layers);
+    d.decoder_layers =
+        args.find_integer({"decoder_num_layers"}).value_or(d.layers);
+  }
+  d.hidden = args.integer({"hidden_size"});
+  d.heads = args.integer({"num_attention_heads"});
+  d.key_value_heads = d.heads;
+  if (args.boolean("group_query_attention", false)) {
+    d.key_value_heads = args.integer({"num_query_groups"});
+  } else if (const auto heads = args.find_integer({"num_key_value_heads"})) {
+    d.key_value_heads = *heads;
+  }
+  d.head_size = args.find_integer({"kv_channels"})
+                    .value_or(d.heads > 0 ? d.hidden / d.heads : 0);
+  d.ffn = args.find_integer({"ffn_hidden_size"}).value_or(hidden_times_four(d));
+  d.padded_vocabulary = facts.padded_vocabulary;
+  d.vocabulary = args.find_integer({"orig_vocab_size", "vocab_size"})
+                     .value_or(facts.padded_vocabulary);
+  d.positions = args.integer({"max_position_embeddings"});
+  d.token_types = facts.token_types;
+  read_positions(args, d);
+  read_mlp(args, d);
+  std::string norm = args.text("normalization", "layernorm");
+  std::ranges::transform(norm, norm.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  if (norm != "layernorm" && norm != "rmsnorm") {
+    args.refuse("a norm that is not supported", norm);
+  }
+  d.norm = norm == "rmsnorm" ? model::NormKind::rms_norm
+                             : model::NormKind::layer_norm;
+  d.norm_epsilon = args.real({"layernorm_epsilon", "norm_epsilon"}, 1e-5);
+  d.attention_bias = args.boolean("add_bias_linear", true);
+  d.mlp_bias = d.attention_bias;
+  if (!d.attention_bias) {
+    args.require("add_qkv_bias", false);
+  }
+  d.tied_head = !args.boolean("untie_embeddings_and_output_weights", false);
+  d.dropout = args.real({"hidden_dropout"}, 0.1);
+  d.attention_dropout = args.real({"attention_dropout"}, 0.1);
+  d.family = facts.t5                             ? model::ModelFamily::t5
+      : facts.bert                                ? model::ModelFamily::bert
+      : d.position == model::PositionKind::rotary ? model::ModelFamily::llama
+                                                  : model::ModelFamily::gpt2;
+  d.head_bias = facts.t5;
+  d.pooler = facts.pooler;
+  d.masked_head = facts.masked_head;
+  d.next_sentence_head = facts.next_sentence_head;
+  return d;
+}
+
+} // namespace cairn::checkpoints::megatron

@@ -1,0 +1,192 @@
+#pragma once
+
+#include "zero/internal/layout.h"
+#include "zero/internal/rank_groups.h"
+#include "zero/reduce/packed_reduction.h"
+#include "zero/reduce/side_copies.h"
+
+#include <ATen/core/Tensor.h>
+#include <cairn/distributed/pending.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace cairn::zero {
+
+/// Takes gradients from autograd as they appear, lays them into buckets, and
+/// sums the buckets over the ranks while backward still runs. A pass is
+/// begin(), backward, end(). Any number of passes add up until clear().
+///
+/// Buckets start in the layout's order on every rank, each as soon as all its
+/// gradients are there. The number of times that a parameter's gradient appears
+/// in a pass (more than once under nested activation checkpointing, never if
+/// unused) is learnt from the pass before, and taken as once in the first pass.
+/// A gradient that comes after its bucket has left is summed in a second round,
+/// which the ranks agree on in finish().
+///
+/// Where several groups of ranks have a copy of the shards each, gradients are
+/// summed within the group in every pass, and between the owners of the same
+/// shard in the last pass.
+class GradientReducer {
+ public:
+  struct Options {
+    /// True when each rank gets the sum of its shard only (stage 1 on).
+    bool shards = false;
+    /// True when whole buckets live only until they are reduced, in every pass
+    /// (stage 2 on). Otherwise they add up over the passes and are reduced in
+    /// the last.
+    bool transient = false;
+    at::ScalarType accumulate = at::kFloat;
+    at::ScalarType communicate = at::kFloat;
+    /// Factor of every gradient before the sum.
+    double before = 1;
+    bool overlap = true; ///< false: reduce when backward is over
+    /// True when the sums leave the device for host memory, while backward
+    /// still runs.
+    bool rest_on_cpu = false;
+    bool pin = true; ///< page-locks that memory
+    /// How gradients travel to their owners. Only with `shards`.
+    Wire wire = Wire::exact;
+    /// Called when a gradient appears outside of a pass. Returns true after it
+    /// has begun a pass, false to leave the gradient to autograd. Unset: an
+    /// error.
+    std::function<bool()> outside_pass{};
+  };
+
+  GradientReducer(
+      const Layout& layout,
+      std::vector<at::Tensor> parameters,
+      RankGroups groups,
+      const Options& options);
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  /// Begins a pass. `last`: the gradients are wanted after this pass.
+  void begin(bool last);
+  void end();
+  /// Counts gradients that an earlier pass left as views of the buckets in this
+  /// pass. Called right after begin().
+  void keep_present();
+  /// Forgets everything since clear(), after an exception in backward.
+  void abandon();
+
+  /// Waits until the sums are there. Every rank calls it after the last pass.
+  void finish();
+  /// This rank's part of the summed gradients: its shard, or with `shards` off
+  /// the whole bucket. The type is the accumulation type, or the communication
+  /// type where a single sum arrived on the host, so that nothing is lost.
+  /// Padding is zero.
+  at::Tensor gradient(int bucket) const;
+  /// Makes the next gradients start from nothing, after the weights were
+  /// updated.
+  void clear();
+
+  /// Bytes of device memory held now.
+  std::int64_t bytes() const;
+  /// Bytes of host memory held now, with rest_on_cpu.
+  std::int64_t bytes_on_cpu() const;
+  const Options& options() const { return options_; }
+
+ private:
+  struct Hook;
+  struct InFlight {
+    at::Tensor sent;
+    at::Tensor received; ///< with `shards`
+    std::optional<distributed::Pending> pending{};
+    /// Set instead of `sent` and `pending`; its end fills `received`.
+    std::optional<PackedReduction> packed{};
+    bool crosses = false; ///< goes on to the other copies when it has arrived
+    void wait();
+  };
+  /// A shard's sum on its way over the copies.
+  struct Crossing {
+    at::Tensor sent;
+    distributed::Pending pending;
+  };
+  /// Host memory of one bucket with rest_on_cpu, kept from step to step.
+  struct HostPart {
+    at::Tensor arriving; ///< the last sum, complete once `arrived`
+    at::Tensor sum;      ///< sum of the passes before, in the accumulation type
+    CopyMark arrived{};
+    bool under_way = false;
+  };
+  struct State {
+    at::Tensor whole;   ///< gradients of this rank
+    at::Tensor reduced; ///< sum of the shard, with `shards`
+    at::Tensor latecomers;
+    std::optional<InFlight> in_flight;
+    std::optional<Crossing> crossing;
+    HostPart host;
+    /// Parameters that are yet to appear in this pass.
+    int missing = 0;
+    bool launched = false;
+  };
+  struct Rows {
+    at::Tensor ids;
+    at::Tensor values;
+  };
+  struct Parameter {
+    at::Tensor tensor;
+    /// Times that the gradient appears in a pass; a guess before the first
+    /// pass.
+    int expected = 1;
+    int seen = 0; ///< times in this pass
+    bool written = false;
+    bool lent = false;      ///< its place in the bucket is being written
+    std::vector<Rows> rows; ///< to add once the place is written
+  };
+
+  /// Type of whole buckets.
+  at::ScalarType gradient_type() const {
+    return options_.transient ? options_.communicate : options_.accumulate;
+  }
+
+  bool has_copies() const {
+    return options_.shards && groups_.replicas.size() > 1;
+  }
+
+  bool begins_pass(int parameter);
+  void take(int parameter);
+  at::Tensor lend(int parameter);
+  bool keep_rows(int parameter, Rows rows);
+  void add_kept_rows(State& state, int parameter);
+  at::Tensor view_of(State& state, int parameter);
+  void add(State& state, int parameter, const at::Tensor& gradient);
+  void add_late(State& state, int parameter, const at::Tensor& gradient);
+  void launch_ready(bool all);
+  void launch(int bucket);
+  InFlight send(int bucket, const at::Tensor& whole);
+  void harvest(int bucket);
+  void keep_on_device(int bucket, const at::Tensor& received);
+  void send_to_host(State& state, const at::Tensor& received);
+  void settle(State& state, bool more_to_come);
+  void harvest_down_to(int still_in_flight);
+  void begin_crossing(State& state);
+  void finish_crossing(State& state);
+  void fill_gaps(int bucket);
+  void reduce_late(int bucket);
+  void forget();
+  void reset_pass();
+
+  const Layout* layout_;
+  RankGroups groups_;
+  Options options_;
+  SideCopies copies_;
+  std::vector<Parameter> parameters_;
+  std::vector<State> states_; ///< trainable buckets, which come first
+  std::vector<int> in_order_; ///< buckets in flight, oldest first
+  at::Tensor late_flags_;
+  std::optional<distributed::Pending> late_pending_;
+  std::mutex mutex_; ///< hooks run on autograd's threads
+  int next_ = 0;     ///< bucket to launch next
+  std::atomic<bool> in_pass_ = false;
+  bool reducing_ = false; ///< this pass reduces
+  bool last_ = false;
+};
+
+} // namespace cairn::zero

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "zero/reduce/wire.h"
+
+#include <cairn/config/zero_config.h>
+
+#include <string>
+
+namespace cairn::zero {
+
+/// Where something rests between its uses.
+enum class Tier { device, cpu, nvme };
+
+/// A ZeRO stage as plain data: what is cut into shards, between whom, where it
+/// rests and how it travels. Every stage runs through the same code, which asks
+/// only this.
+struct Policy {
+  bool partition_optimizer = false;
+  bool partition_gradients = false;
+  bool partition_parameters = false;
+  Tier optimizer_tier = Tier::device;
+  Tier parameter_tier = Tier::device;
+  /// Number of ranks that share one copy of what is partitioned; each group of
+  /// that size has its own copy (MiCS, HSDP). 0: all ranks that train share
+  /// one.
+  int shard_ranks = 0;
+  /// Number of ranks that share a second copy of the parameters, which the
+  /// first gather after an update makes (ZeRO++'s hpZ). 0: no second copy.
+  int second_copy_ranks = 0;
+  /// Number of a group's ranks on one node: a gather brings every part to each
+  /// node once, then spreads it within the node. 0: a gather is one call.
+  int gather_ranks = 0;
+  Wire weight_wire = Wire::exact;
+  Wire frozen_wire = Wire::exact; ///< frozen weights rest like this, too
+  Wire gradient_wire = Wire::exact;
+  bool operator==(const Policy&) const = default;
+};
+
+/// The policy of a stage. Throws ConfigError for tiers that the stage has no
+/// use for.
+Policy policy_of(const config::ZeroConfig& config);
+
+/// Describes a policy for people: `stage 2: optimizer (cpu) and gradients
+/// partitioned`.
+std::string describe(const Policy& policy);
+
+} // namespace cairn::zero

@@ -1,0 +1,83 @@
+#pragma once
+
+#include "zero/internal/flat_parameters.h"
+#include "zero/internal/gradient_reducer.h"
+#include "zero/internal/layout.h"
+#include "zero/internal/rank_groups.h"
+#include "zero/internal/sharded_optimizer.h"
+#include "zero/optimizer/bucket_update.h"
+#include "zero/reduce/side_copies.h"
+#include "zero/tiers/shard_tier.h"
+
+#include <cairn/optim/rule.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace cairn::zero {
+
+/// Runs one of our own rules on flat shards.
+class RuleOptimizer final : public ShardedOptimizer {
+ public:
+  struct Options {
+    bool partition = false; ///< each rank updates a shard, not everything
+    /// States and update are on the CPU, wherever the parameters are.
+    bool on_cpu = false;
+    bool pin = true; ///< page-locks host memory that the device copies from
+    std::vector<optim::GroupValues> groups;
+  };
+
+  RuleOptimizer(
+      const Layout& layout,
+      FlatParameters& parameters,
+      std::unique_ptr<optim::Rule> rule,
+      RankGroups owners,
+      Options options,
+      std::unique_ptr<ShardTier> tier);
+
+  std::string_view name() const override { return rule_->name(); }
+  std::vector<optim::GroupValues>& groups() override { return options_.groups; }
+  void step(const GradientReducer& gradients, double gradient_factor) override;
+  void refresh_weights(int bucket) override;
+  void publish_weights() override;
+  void visit(bool write, const Visit& visit) override;
+  std::vector<Held> held() override;
+  std::int64_t steps() const override { return steps_; }
+  void set_steps(std::int64_t steps) override { steps_ = steps; }
+  ShardTier::Bytes bytes() const override;
+
+ private:
+  Range range(int bucket) const;
+  bool is_shard(int bucket) const;
+  at::Tensor open(int bucket, bool blank);
+  void close(int bucket, bool changed);
+  at::Tensor weights_of(const at::Tensor& parameters) const;
+  at::Tensor kernel_output(const at::Tensor& to, const at::Tensor& weights);
+  std::vector<int> trainable_in_forward_order() const;
+
+  const Layout& layout_;
+  FlatParameters& parameters_;
+  std::unique_ptr<optim::Rule> rule_;
+  RankGroups owners_;
+  Options options_;
+  std::unique_ptr<ShardTier> tier_;
+  BucketUpdate update_;
+  /// True for each bucket whose parameters are the fp32 weights themselves.
+  std::vector<bool> in_place_;
+  SideCopies copies_;
+  /// 16-bit weights on their way to the device: one buffer is filled while the
+  /// other leaves.
+  struct Staging {
+    at::Tensor memory;
+    CopyMark gone{};
+  };
+  std::array<Staging, 2> staging_;
+  std::size_t next_staging_ = 0;
+  std::int64_t steps_ = 0;
+};
+
+} // namespace cairn::zero

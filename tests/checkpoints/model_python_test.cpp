@@ -1,0 +1,100 @@
+#include "same_tensors.h"
+#include "support/golden_tensors.h"
+#include "support/python.h"
+#include "support/temporary_folder.h"
+
+#include <cairn/checkpoints/huggingface.h>
+#include <cairn/checkpoints/megatron.h>
+#include <cairn/checkpoints/safetensors.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+// Models that Cairn wrote, opened by the programs that they are meant for.
+
+namespace cairn::checkpoints::model_python_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path golden(const std::string& model) {
+  return fs::path(CAIRN_GOLDEN_DIR) / "models" / model;
+}
+
+/// Random, small numbers: the models can compute with them.
+NamedTensors random_weights(const model::ModelDescription& description) {
+  NamedTensors tensors = numbered(description);
+  for (auto& [name, tensor] : tensors) {
+    tensor = {tensor.type, tensor.shape, [numbers = tensor.load()] {
+                return numbers.sin().mul(0.05);
+              }};
+  }
+  return tensors;
+}
+
+TEST(RealPython, TransformersLoadsOurFolders) {
+  const testing::TemporaryFolder folder;
+  for (const char* model :
+       {"gpt2", "bert", "llama", "t5_relu", "t5_gated_gelu"}) {
+    const HuggingFaceModel read = read_huggingface(golden(model));
+    write_huggingface(folder / model, read.description, read.tensors);
+    fs::copy_file(
+        golden(model) / "io.safetensors",
+        folder / model / "io.safetensors");
+  }
+  const HuggingFaceModel llama = read_huggingface(golden("llama"));
+  write_huggingface(
+      folder / "llama_shards",
+      llama.description,
+      llama.tensors,
+      {.largest_file = 100'000});
+  fs::copy_file(
+      golden("llama") / "io.safetensors",
+      folder / "llama_shards/io.safetensors");
+
+  model::ModelDescription d = read_huggingface(golden("bert")).description;
+  d.norm_place = model::NormPlace::before;
+  write_huggingface(folder / "megatron_bert", d, random_weights(d));
+  d.norm_place = model::NormPlace::after;
+  d.masked_head = false;
+  d.next_sentence_head = false;
+  write_huggingface(folder / "bert_bare", d, random_weights(d));
+  d.family = model::ModelFamily::roberta;
+  d.masked_head = true;
+  d.pooler = false;
+  d.pad_token = 1;
+  d.position_offset = 2;
+  write_huggingface(folder / "roberta", d, random_weights(d));
+  d = llama.description;
+  d.attention_bias = true;
+  d.mlp_bias = true;
+  d.tied_head = true;
+  d.rope_theta = 500000;
+  d.rope_scaling = model::RopeScaling{"llama3", 8, 1, 4, 32};
+  write_huggingface(folder / "llama_biases", d, random_weights(d));
+  testing::run_python_tool(
+      "check_models.py",
+      {"huggingface", folder.path().string()});
+}
+
+TEST(RealPython, TorchLoadsOurMegatronFiles) {
+  const testing::TemporaryFolder folder;
+  const HuggingFaceModel gpt2 = read_huggingface(golden("gpt2"));
+  write_megatron(
+      folder.path(),
+      gpt2.description,
+      gpt2.tensors,
+      {.split = {.tensor = 2, .pipeline = 2},
+       .type = at::kHalf,
+       .iteration = 10});
+  fs::copy_file(
+      golden("gpt2") / "model.safetensors",
+      folder / "model.safetensors");
+  testing::run_python_tool(
+      "check_models.py",
+      {"megatron", folder.path().string()});
+}
+
+} // namespace
+} // namespace cairn::checkpoints::model_python_test

@@ -1,0 +1,318 @@
+#include "support/python.h"
+#include "checkpoints/deepspeed_states.h"
+#include "checkpoints/internal/slice_file.h"
+#include "support/temporary_folder.h"
+
+#include <ATen/Functions.h>
+#include <cairn/checkpoints/deepspeed.h>
+#include <cairn/checkpoints/safetensors.h>
+#include <cairn/checkpoints/torch_file.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <bit>
+#include <fstream>
+#include <limits>
+#include <map>
+
+// What Cairn wrote, opened by the programs that it is meant for.
+
+namespace cairn::checkpoints::python_test {
+namespace {
+
+using nlohmann::json;
+using Kind = PythonValue::Kind;
+
+template <typename Bytes>
+std::string hex_of(const Bytes& bytes) {
+  std::string result;
+  for (const auto byte : bytes) {
+    result += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  }
+  return result;
+}
+
+std::string dtype_name(at::ScalarType type) {
+  static const std::map<at::ScalarType, std::string> names{
+      {at::kFloat, "float32"},
+      {at::kDouble, "float64"},
+      {at::kHalf, "float16"},
+      {at::kBFloat16, "bfloat16"},
+      {at::kLong, "int64"},
+      {at::kInt, "int32"},
+      {at::kByte, "uint8"},
+      {at::kBool, "bool"},
+      {at::kFloat8_e4m3fn, "float8_e4m3fn"}};
+  return names.at(type);
+}
+
+json dump(const at::Tensor& value) {
+  const at::Tensor flat = value.contiguous();
+  const std::string_view bytes(
+      static_cast<const char*>(flat.const_data_ptr()),
+      flat.nbytes());
+  return {
+      {"tensor",
+       {{"dtype", dtype_name(value.scalar_type())},
+        {"shape", value.sizes().vec()},
+        {"hex", hex_of(bytes)}}}};
+}
+
+/// Every kind of value in a way of its own, so that nothing passes for another.
+json dump(const PythonValue& value) {
+  switch (value.kind()) {
+    case Kind::none:
+      return nullptr;
+    case Kind::boolean:
+      return value.boolean();
+    case Kind::integer:
+      return value.integer();
+    case Kind::real: {
+      const auto bits = std::bit_cast<std::array<char, 8>>(value.real());
+      return {{"real", hex_of(bits)}};
+    }
+    case Kind::text:
+      return value.text();
+    case Kind::bytes:
+      return {{"bytes", hex_of(value.bytes())}};
+    case Kind::tensor: {
+      json result = dump(value.tensor());
+      result["tensor"]["shares"] = value.stored().storage;
+      return result;
+    }
+    case Kind::dict: {
+      json members = json::array();
+      for (const auto& [key, member] : value.entries()) {
+        members.push_back(json::array({dump(key), dump(member)}));
+      }
+      return {{"dict", members}};
+    }
+    default: {
+      json items = json::array();
+      for (const PythonValue& item : value.items()) {
+        items.push_back(dump(item));
+      }
+      return {{value.is(Kind::list) ? "list" : "tuple", items}};
+    }
+  }
+}
+
+TEST(RealPython, LoadsTorchFiles) {
+  const testing::TemporaryFolder folder;
+  const at::Tensor big = at::arange(12, at::kFloat).view({3, 4});
+  const PythonValue lazy = PythonValue::tensor(
+      LazyTensor{at::kBFloat16, {2, 3}, [] {
+                   return at::arange(6, at::kBFloat16).view({3, 2}).t();
+                 }});
+  const PythonValue value = PythonValue::dict_of(
+      {{"none", PythonValue()},
+       {"flags",
+        PythonValue::list(
+            {PythonValue::boolean(true), PythonValue::boolean(false)})},
+       {"numbers",
+        PythonValue::tuple(
+            {PythonValue::integer(7),
+             PythonValue::integer(-70000),
+             PythonValue::integer(std::int64_t{1} << 60),
+             PythonValue::integer(std::numeric_limits<std::int64_t>::min()),
+             PythonValue::real(0.1),
+             PythonValue::real(-0.0)})},
+       {"text", PythonValue::text("h\u00e9llo \U0001F600")},
+       {"bytes", PythonValue::bytes(std::string("\x00\xff\x80z", 4))},
+       {"whole", PythonValue::tensor(big)},
+       {"part", PythonValue::tensor(big.t().narrow(0, 1, 2))},
+       {"eight", PythonValue::tensor(at::ones({3}).to(at::kFloat8_e4m3fn))},
+       {"mask", PythonValue::tensor(at::ones({2, 2}, at::kBool))},
+       {"scalar", PythonValue::tensor(at::full({}, 3, at::kLong))},
+       {"empty", PythonValue::tensor(at::empty({0, 2}))},
+       {"lazy", lazy},
+       {"tied", lazy},
+       {"flat",
+        PythonValue::flat_tensor(
+            at::kInt,
+            {LazyTensor{at::kInt, {2}, [] { return at::ones({2}, at::kInt); }},
+             LazyTensor{at::kInt, {1, 3}, [] {
+                          return at::arange(3, at::kInt).view({1, 3});
+                        }}})}});
+  const auto path = folder.path() / "value.pt";
+  folder.write("value.json", dump(value).dump());
+  write_torch_file(path, value);
+  // Once more from the file that was just written.
+  folder.write("again.json", dump(value).dump());
+  write_torch_file(folder.path() / "again.pt", read_torch_file(path));
+  testing::run_python_tool(
+      "check_checkpoints.py",
+      {"torch", folder.path().string()});
+}
+
+TEST(RealPython, LoadsSafetensors) {
+  const testing::TemporaryFolder folder;
+  const std::map<std::string, at::Tensor> tensors{
+      {"a", at::arange(6, at::kFloat).view({2, 3}).t()},
+      {"b.half", at::ones({4}, at::kBFloat16)},
+      {"empty", at::empty({0, 3})},
+      {"flags", at::ones({3}, at::kBool)},
+      {"scalar", at::full({}, 7, at::kLong)}};
+  json members = json::array();
+  for (const auto& [name, tensor] : tensors) {
+    members.push_back(json::array({name, dump(tensor)}));
+  }
+  folder.write("x.json", json{{"dict", members}}.dump());
+  write_safetensors(folder.path() / "x.safetensors", tensors);
+  testing::run_python_tool(
+      "check_checkpoints.py",
+      {"safetensors", folder.path().string()});
+}
+
+/// As docs/checkpoint-format.md describes it, by a program that is not Cairn.
+TEST(RealPython, ReadsNativeCheckpoints) {
+  const testing::TemporaryFolder folder;
+  const at::Tensor flat = at::arange(35, at::kFloat).view({5, 7});
+  const at::Tensor wide = at::arange(24, at::kHalf).view({4, 6});
+  const at::Tensor bytes = at::arange(9, at::kByte);
+  const auto columns = [&](std::int64_t begin, std::int64_t size) {
+    return wide.narrow(1, begin, size).contiguous().view({-1});
+  };
+  const Box left{{0, 0}, {4, 2}};
+  const Box right{{0, 2}, {4, 4}};
+  const std::vector<std::vector<TensorSlice>> writers{
+      {{.name = "weight/flat",
+        .shape = {5, 7},
+        .values = flat.view({-1}).slice(0, 0, 20)},
+       {.name = "weight/wide",
+        .shape = {4, 6},
+        .box = left,
+        .values = columns(0, 2)},
+       {.name = "rng/cpu/0", .shape = {9}, .values = bytes}},
+      {{.name = "weight/flat",
+        .shape = {5, 7},
+        .begin = 20,
+        .values = flat.view({-1}).slice(0, 20)},
+       {.name = "weight/wide",
+        .shape = {4, 6},
+        .box = right,
+        .values = columns(2, 4).slice(0, 0, 7)},
+       {.name = "weight/wide",
+        .shape = {4, 6},
+        .box = right,
+        .begin = 7,
+        .values = columns(2, 4).slice(0, 7)}}};
+  std::filesystem::create_directory(folder / "a");
+  Manifest manifest{.tag = "a"};
+  for (std::size_t i = 0; i < writers.size(); ++i) {
+    SlicePlan plan;
+    for (const TensorSlice& slice : writers[i]) {
+      plan.put(slice);
+    }
+    SliceFile file(
+        folder / fmt::format("a/rank-{:05}.safetensors", i),
+        plan.slices());
+    for (const TensorSlice& slice : writers[i]) {
+      file.put(slice);
+    }
+    add_file(manifest, file.finish());
+  }
+  std::ofstream(folder / "a/manifest.json") << to_text(manifest);
+  write_safetensors(
+      folder / "a.safetensors",
+      {{"weight/flat", flat}, {"weight/wide", wide}, {"rng/cpu/0", bytes}});
+  testing::run_python_tool(
+      "check_checkpoints.py",
+      {"native", folder.path().string()});
+}
+
+std::map<std::string, at::Tensor> expected_of(
+    const DeepSpeedState& state,
+    const DeepSpeedLayout& layout) {
+  std::map<std::string, at::Tensor> result;
+  const auto add = [&](const NamedTensors& tensors, bool rounded) {
+    for (const auto& [name, tensor] : tensors) {
+      const at::Tensor value = tensor.load();
+      result[name] =
+          (rounded && value.is_floating_point() ? value.to(layout.type) : value)
+              .to(at::kFloat);
+    }
+  };
+  add(state.parameters, layout.stage == 0);
+  add(layout.stage == 0 ? NamedTensors() : state.masters, false);
+  add(state.buffers, false);
+  if (layout.stage != 1) { // which DeepSpeed's tool forgets
+    add(state.frozen, true);
+  }
+  for (const auto& [name, holder] : state.ties) {
+    result[name] = result.at(holder);
+  }
+  return result;
+}
+
+void write_case(
+    const std::filesystem::path& folder,
+    const DeepSpeedState& state,
+    const DeepSpeedLayout& layout) {
+  write_deepspeed(folder, state, layout);
+  write_safetensors(
+      folder / "expected.safetensors",
+      expected_of(state, layout));
+}
+
+TEST(RealPython, DeepSpeedGivesTheWeightsBack) {
+  const testing::TemporaryFolder folder;
+  const DeepSpeedState plain = golden_state("deepspeed_z2_bf16_w2");
+  const DeepSpeedState groups = golden_state("deepspeed_z3_bf16_w2_groups");
+  const DeepSpeedState odd = odd_state();
+  for (const int stage : {0, 1, 2, 3}) {
+    for (const int ranks : {1, 2, 3, 8}) {
+      const auto name = fmt::format("z{}_w{}", stage, ranks);
+      const DeepSpeedLayout bf16{.stage = stage, .ranks = ranks};
+      write_case(folder.path() / (name + "_plain"), plain, bf16);
+      write_case(folder.path() / (name + "_groups"), groups, bf16);
+      write_case(
+          folder.path() / (name + "_odd_fp16"),
+          odd,
+          {.stage = stage, .ranks = ranks, .type = at::kHalf});
+      write_case(
+          folder.path() / (name + "_odd_fp32"),
+          odd,
+          {.stage = stage,
+           .ranks = ranks,
+           .type = at::kFloat,
+           .sub_group_size = 8});
+    }
+  }
+  testing::run_python_tool(
+      "check_checkpoints.py",
+      {"deepspeed", folder.path().string()});
+}
+
+TEST(RealPython, DeepSpeedTrainsOn) {
+  const testing::TemporaryFolder folder;
+  for (const int stage : {0, 1, 2, 3}) {
+    const std::string type = stage == 0 ? "fp32" : "bf16";
+    const DeepSpeedState state = golden_state(
+        fmt::format("deepspeed_z{}_{}_w{}", stage, type, stage == 0 ? 1 : 2));
+    const DeepSpeedLayout layout{
+        .stage = stage,
+        .ranks = 1,
+        .type = stage == 0 ? at::kFloat : at::kBFloat16};
+    const auto place = folder.path() / fmt::format("z{}", stage);
+    write_deepspeed(place, state, layout);
+    auto expected = expected_of(state, layout);
+    for (const auto& [name, tensor] : state.optimizer_states) {
+      expected[name] = tensor.load();
+    }
+    write_safetensors(place / "expected.safetensors", expected);
+    std::ofstream(place / "config.json") << json{
+        {"train_batch_size", 8},
+        {"zero_allow_untested_optimizer", true},
+        {"zero_optimization", {{"stage", stage}}},
+        {"bf16", {{"enabled", stage > 0}}}};
+  }
+  testing::run_python_tool(
+      "check_checkpoints.py",
+      {"deepspeed-load", folder.path().string()});
+}
+
+} // namespace
+} // namespace cairn::checkpoints::python_test
