@@ -88,8 +88,8 @@ class Show {
       }
       moment_.loss = line->loss;
       moment_.learning_rate = line->learning_rate;
-      moment_.tokens_per_second = line->tokens_per_second;
-      if (line->tokens_per_second > 0) {
+      if (line->tokens_per_second > 0) { // only where a log line is due
+        moment_.tokens_per_second = line->tokens_per_second;
         moment_.seconds_left =
             static_cast<double>(
                 (plan_.iterations - line->step) * QuickstartPlan::batch *
