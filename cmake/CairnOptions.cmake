@@ -22,6 +22,12 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g -DNDEBUG")
 
+# GCC collects garbage from 128 MB on, which takes a sixth of the time of a file with
+# libtorch. From 1 GB on it takes none, for 7% more memory (docs/design/0011-one-build.md).
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1048576>)
+endif()
+
 find_program(CAIRN_CCACHE ccache)
 if(CAIRN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without these ccache does not serve files with precompiled headers.

@@ -1,5 +1,7 @@
 #include <cairn/pipeline/partition.h>
 
+#include "pipeline/type_pattern.h"
+
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
@@ -8,24 +10,12 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
-#include <regex>
 
 namespace cairn::pipeline {
 namespace {
 
 constexpr std::string_view type_prefix = "type:";
 constexpr double impossible = std::numeric_limits<double>::infinity();
-
-std::regex compiled(const std::string& pattern) {
-  try {
-    return std::regex(pattern, std::regex::icase);
-  } catch (const std::regex_error& error) {
-    throw ConfigError(
-        {.what = "not a regular expression",
-         .where = fmt::format("partition method type:{}", pattern),
-         .values = error.what()});
-  }
-}
 
 void check_stages(std::size_t layers, int stages) {
   if (stages < 1 || layers < static_cast<std::size_t>(stages)) {
@@ -76,10 +66,10 @@ struct Cheapest {
 std::vector<double> matches(
     std::span<const LayerFacts> layers,
     const std::string& pattern) {
-  const std::regex regex = compiled(pattern);
+  const TypePattern wanted(pattern);
   std::vector<double> weights;
   for (const LayerFacts& layer : layers) {
-    weights.push_back(std::regex_search(layer.type, regex) ? 1 : 0);
+    weights.push_back(wanted.found_in(layer.type) ? 1 : 0);
   }
   if (std::all_of(weights.begin(), weights.end(), [](double w) {
         return w == 0;
