@@ -40,7 +40,7 @@ GatheredParameters::GatheredParameters(
 }
 
 void GatheredParameters::open(const std::vector<int>& parameters) {
-  const Layout& layout = *core_->trained.layout;
+  const zero::Layout& layout = *core_->trained.layout;
   if (modifier_rank_ &&
       (*modifier_rank_ < 0 || *modifier_rank_ >= core_->job.group.size())) {
     throw UsageError(

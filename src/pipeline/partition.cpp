@@ -97,7 +97,7 @@ PartitionMethod PartitionMethod::parse(std::string_view text) {
     PartitionMethod method{
         .kind = Kind::type,
         .pattern = std::string(text.substr(type_prefix.size()))};
-    compiled(method.pattern);
+    (void)TypePattern(method.pattern); // throws if it is none
     return method;
   }
   throw ConfigError(

@@ -37,6 +37,12 @@ enum class Scope {
   whole_matrices,  ///< the whole matrix, made orthogonal: Muon
 };
 
+/// How a direction is made orthogonal: two orders of the same products. `gram`
+/// iterates on the small square matrix X Xt and touches the large one only at
+/// the start, once in the middle and at the end, which is faster where a matrix
+/// is far from square.
+enum class OrthogonalMethod { standard, gram };
+
 /// A whole parameter, known once the direction of its step is.
 struct WholeParameter {
   std::int64_t rows = 1; ///< first dimension

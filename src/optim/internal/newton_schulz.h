@@ -1,13 +1,10 @@
 #pragma once
 
+#include <cairn/optim/rule.h>
+
 #include <cstdint>
 
 namespace cairn::optim {
-
-/// Two orders of the same products. `gram` iterates on the small square matrix
-/// X Xt and touches the large one only at the start, once in the middle and at
-/// the end, which is faster where a matrix is far from square.
-enum class OrthogonalMethod { standard, gram };
 
 namespace newton_schulz_detail {
 
