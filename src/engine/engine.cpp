@@ -42,19 +42,19 @@ bool Engine::is_gradient_accumulation_boundary() const {
   return core_->steps.at_boundary();
 }
 
-at::Tensor Engine::train_batch(const pipeline::NextMicroBatch& next) {
-  return core_->steps.train_batch(next);
+at::Tensor Engine::train_batch(const BatchPasses& passes) {
+  return core_->steps.train_batch(passes);
 }
 
 at::Tensor Engine::eval_batch(
-    const pipeline::NextMicroBatch& next,
+    const BatchPasses& passes,
     std::optional<std::int64_t> micro_batches) {
   return core_->steps.eval_batch(
-      next,
+      passes,
       micro_batches.value_or(core_->job.batch().accumulation));
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Engine::loss_parts() const {
+LossParts Engine::loss_parts() const {
   return core_->steps.loss_parts();
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <cairn/checkpoints/slices.h>
+#include <cairn/engine/batch_passes.h>
 #include <cairn/engine/client_state.h>
 #include <cairn/engine/element_sums.h>
 #include <cairn/engine/engine_progress.h>
@@ -10,7 +11,6 @@
 #include <cairn/engine/model.h>
 #include <cairn/engine/save_options.h>
 #include <cairn/nn/checkpoint.h>
-#include <cairn/pipeline/micro_batch.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -32,6 +32,13 @@ class GatheredParameters;
 ///   auto loss = cross_entropy(engine(batch.input), batch.target);
 ///   engine.backward(loss);
 ///   engine.step();
+///
+/// or, for a whole update at once:
+///
+///   engine.train_batch([&] {
+///     const auto batch = next();
+///     return cross_entropy(engine(batch.input), batch.target);
+///   });
 ///
 /// Every rank makes the same calls. Called out of order (step before backward,
 /// backward twice) it throws UsageError and says what is missing.
@@ -67,17 +74,18 @@ class Engine {
   /// True when the next step() updates the weights.
   bool is_gradient_accumulation_boundary() const;
 
-  /// Runs all passes of a batch, over all stages, and the update. For a
-  /// pipeline::PipelineModule, instead of the calls above. Returns the mean
-  /// loss of this rank's micro batches, on every stage.
-  at::Tensor train_batch(const pipeline::NextMicroBatch& next);
-  /// The loss alone, of so many micro batches; unset: as many as in training.
+  /// Runs all micro batches of an update, and the update: forward, backward and
+  /// step of each, or with a pipeline::PipelineModule the passes of all stages.
+  /// Returns the mean loss of this rank's micro batches, on every stage.
+  at::Tensor train_batch(const BatchPasses& passes);
+  /// Computes the loss alone, without gradients and with the model in its
+  /// evaluation mode, of so many micro batches; unset: as many as in training.
   at::Tensor eval_batch(
-      const pipeline::NextMicroBatch& next,
+      const BatchPasses& passes,
       std::optional<std::int64_t> micro_batches = std::nullopt);
-  /// Parts of the loss of the last train_batch() or eval_batch(), by the names
-  /// that the PipelineModule's loss_parts give.
-  std::vector<std::pair<std::string, at::Tensor>> loss_parts() const;
+  /// Parts of the mean loss of the last train_batch() or eval_batch(): the ones
+  /// that the passes gave, or a PipelineModule's loss_parts.
+  LossParts loss_parts() const;
 
   /// Passes within the scope add gradients up without averaging them; not with
   /// gradients that are partitioned (ZeRO stages 2 and 3).

@@ -8,6 +8,7 @@
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/grad_mode.h>
 
 #include <utility>
 
@@ -302,53 +303,93 @@ void StepRunner::refuse_in_pipeline(std::string_view verb) const {
   }
 }
 
-pipeline::Executor& StepRunner::pipeline(
-    std::string_view verb,
-    const char* remedy) const {
-  if (!trained_.pipeline) {
+void StepRunner::check_passes(const BatchPasses& passes, std::string_view verb)
+    const {
+  if (trained_.pipeline && !passes.next()) {
     throw UsageError(
-        {.what =
-             fmt::format("{}() needs a model that is cut into stages", verb),
-         .remedy = remedy});
+        {.what = fmt::format(
+             "{}() of a model that is cut into stages needs micro batches",
+             verb),
+         .remedy = "pass a function that returns the next "
+                   "cairn::pipeline::MicroBatch"});
   }
-  return *trained_.pipeline;
+  if (!trained_.pipeline && !passes.forward()) {
+    throw UsageError(
+        {.what = fmt::format(
+             "{}() of a model in one piece needs its forward pass",
+             verb),
+         .remedy = "pass a function that calls engine.forward() and returns "
+                   "the loss, or a cairn::pipeline::PipelineModule to "
+                   "initialize()"});
+  }
 }
 
-at::Tensor StepRunner::train_batch(const pipeline::NextMicroBatch& next) {
-  pipeline::Executor& executor = pipeline(
-      "train_batch",
-      "pass a cairn::pipeline::PipelineModule to initialize(), or call "
-      "forward(), backward() and step()");
+at::Tensor StepRunner::train_batch(const BatchPasses& passes) {
+  check_passes(passes, "train_batch");
   if (!training_) {
     throw UsageError(
         {.what = "train_batch() while evaluating",
          .remedy = "call engine.train() first"});
   }
-  at::Tensor loss =
-      executor.train_batch(next, static_cast<int>(job_.batch().accumulation));
+  return trained_.pipeline ? train_stages(passes.next())
+                           : train_whole(passes.forward());
+}
+
+at::Tensor StepRunner::train_stages(const pipeline::NextMicroBatch& next) {
+  at::Tensor loss = trained_.pipeline->train_batch(
+      next,
+      static_cast<int>(job_.batch().accumulation));
+  loss_parts_ = trained_.pipeline->loss_parts();
   offered_.warn_of_unused();
   monitor_.add_loss(loss);
   write_step();
   return loss;
 }
 
-at::Tensor StepRunner::eval_batch(
-    const pipeline::NextMicroBatch& next,
-    std::int64_t micro_batches) {
-  pipeline::Executor& executor =
-      pipeline("eval_batch", "call engine.eval() and forward()");
-  const bool was_training = training_;
-  train(false);
-  at::Tensor loss = executor.eval_batch(next, static_cast<int>(micro_batches));
-  train(was_training);
-  return loss;
+at::Tensor StepRunner::train_whole(const BatchPasses::Forward& forward) {
+  if (progress_.since_update != 0) {
+    throw UsageError(
+        {.what = "train_batch() in the middle of an accumulation",
+         .values = fmt::format(
+             "{} of {} micro batches are done",
+             progress_.since_update,
+             job_.batch().accumulation),
+         .remedy = "call step() until the update, then train_batch()"});
+  }
+  MeanLoss mean;
+  for (std::int64_t left = job_.batch().accumulation; left > 0; --left) {
+    const BatchLoss one = forward();
+    mean.add(one);
+    backward(one.loss);
+    step();
+  }
+  loss_parts_ = mean.parts();
+  return mean.loss();
 }
 
-std::vector<std::pair<std::string, at::Tensor>> StepRunner::loss_parts() const {
-  return pipeline(
-             "loss_parts",
-             "pass a cairn::pipeline::PipelineModule to initialize()")
-      .loss_parts();
+at::Tensor StepRunner::eval_batch(
+    const BatchPasses& passes,
+    std::int64_t micro_batches) {
+  check_passes(passes, "eval_batch");
+  const bool was_training = training_;
+  train(false);
+  at::Tensor loss;
+  if (trained_.pipeline) {
+    loss = trained_.pipeline->eval_batch(
+        passes.next(),
+        static_cast<int>(micro_batches));
+    loss_parts_ = trained_.pipeline->loss_parts();
+  } else {
+    const torch::autograd::AutoGradMode no_grad(false);
+    MeanLoss mean;
+    for (std::int64_t i = 0; i < micro_batches; ++i) {
+      mean.add(passes.forward()());
+    }
+    loss_parts_ = mean.parts();
+    loss = mean.loss();
+  }
+  train(was_training);
+  return loss;
 }
 
 } // namespace cairn::inline engine

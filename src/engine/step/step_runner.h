@@ -5,6 +5,7 @@
 #include "engine/build/trained_model.h"
 #include "engine/memory/activation_meter.h"
 #include "engine/memory/memory_use.h"
+#include "engine/step/mean_loss.h"
 #include "engine/step/progress.h"
 #include "engine/step/step_log.h"
 #include "engine/step/step_monitor.h"
@@ -15,16 +16,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 namespace cairn::inline engine {
 
 /// Runs the passes of a training, in the order that a step has: forward,
-/// backward, step, or train_batch() in place of the three where the model is
-/// cut into pipeline stages. Throws UsageError for any other order.
+/// backward, step of each micro batch. train_batch() runs all of an update, and
+/// is the only way where the model is cut into pipeline stages. Throws
+/// UsageError for any other order.
 class StepRunner {
  public:
   /// Parts of the engine, which outlive the runner.
@@ -55,11 +54,9 @@ class StepRunner {
   /// True when the next step() updates the weights.
   bool at_boundary() const;
 
-  at::Tensor train_batch(const pipeline::NextMicroBatch& next);
-  at::Tensor eval_batch(
-      const pipeline::NextMicroBatch& next,
-      std::int64_t micro_batches);
-  std::vector<std::pair<std::string, at::Tensor>> loss_parts() const;
+  at::Tensor train_batch(const BatchPasses& passes);
+  at::Tensor eval_batch(const BatchPasses& passes, std::int64_t micro_batches);
+  const LossParts& loss_parts() const { return loss_parts_; }
 
   /// False: passes add gradients up without averaging them.
   void set_sync(bool on);
@@ -71,7 +68,9 @@ class StepRunner {
 
  private:
   pipeline::Hooks hooks();
-  pipeline::Executor& pipeline(std::string_view verb, const char* remedy) const;
+  void check_passes(const BatchPasses& passes, std::string_view verb) const;
+  at::Tensor train_stages(const pipeline::NextMicroBatch& next);
+  at::Tensor train_whole(const BatchPasses::Forward& forward);
   void refuse_in_pipeline(std::string_view verb) const;
   void enter_forward();
   void leave_forward();
@@ -89,6 +88,7 @@ class StepRunner {
   StepLog& log_;
   StepMonitor& monitor_;
   ActivationMeter activations_;
+  LossParts loss_parts_; ///< of the last batch
   bool in_forward_ = false;
   bool training_ = true;
   bool synchronise_ = true;

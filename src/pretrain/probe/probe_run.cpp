@@ -147,32 +147,26 @@ pipeline::Loss ProbeRun::stage_loss(const models::LayeredModel& layered) {
   };
 }
 
-double ProbeRun::run_passes(std::int64_t step) {
-  double sum = 0;
-  for (std::int64_t pass = 0; pass < batch_.accumulation; ++pass) {
-    const Share mine = share(step, pass);
+/// Trains on the rows of a step, and returns the mean loss of this rank's.
+double ProbeRun::run_batch(std::int64_t step) {
+  std::int64_t pass = 0;
+  BatchPasses::Forward forward = [&] {
+    const Share mine = share(step, pass++);
     const auto output = engine_.forward<models::ModelOutput>(batch(mine));
-    const at::Tensor loss = weighted_loss(output, weight_of(mine));
-    sum += loss.item<double>();
     if (parts_.logits) {
       keep(output);
     }
-    engine_.backward(loss);
-    engine_.step();
-  }
-  return sum / static_cast<double>(batch_.accumulation);
-}
-
-double ProbeRun::run_pipeline(std::int64_t step) {
-  std::int64_t pass = 0;
-  const at::Tensor loss = engine_.train_batch([&] {
+    return BatchLoss(weighted_loss(output, weight_of(mine)));
+  };
+  pipeline::NextMicroBatch next = [&] {
     const Share mine = share(step, pass++);
     pipeline::MicroBatch given =
         micro_batch_of(model_, parts_.input.layer_inputs(), batch(mine));
     given.labels.push_back(weight_of(mine));
     return std::optional(std::move(given));
-  });
-  return loss.item<double>();
+  };
+  return engine_.train_batch({std::move(forward), std::move(next)})
+      .item<double>();
 }
 
 at::Tensor ProbeRun::weight_of(const Share& share) const {
@@ -232,9 +226,7 @@ ProbeRun::Result ProbeRun::step(std::int64_t number) {
   Result result;
   result.step.learning_rates = engine_.progress().learning_rates;
   kept_.clear();
-  const double loss = is_pipelined(parts_.config.flags.distributed)
-      ? run_pipeline(number)
-      : run_passes(number);
+  const double loss = run_batch(number);
   const distributed::ProcessGroup& sharing = mesh_.data_context();
   result.step.loss =
       zero::sum_over(sharing, at::full({1}, loss, at::kDouble)).item<double>() /

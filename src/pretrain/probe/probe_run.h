@@ -64,8 +64,7 @@ class ProbeRun {
   models::ModelInput batch(const Share& share) const;
   Engine make_engine(const distributed::World& world, const Logger& logger);
   pipeline::Loss stage_loss(const models::LayeredModel& layered);
-  double run_passes(std::int64_t step);
-  double run_pipeline(std::int64_t step);
+  double run_batch(std::int64_t step);
   at::Tensor weight_of(const Share& share) const;
   void keep(const models::ModelOutput& output);
   at::Tensor gathered(

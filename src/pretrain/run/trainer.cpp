@@ -1,11 +1,9 @@
 #include "pretrain/run/trainer.h"
 
 #include "monitor/internal/profiled_steps.h"
-#include "pretrain/plan/stages.h"
 #include "pretrain/run/restore_run.h"
 
 #include <fmt/format.h>
-#include <torch/csrc/autograd/grad_mode.h>
 
 #include <utility>
 
@@ -37,8 +35,7 @@ std::optional<monitor::ProfilerTraces::Options> traces_of(
 
 Trainer::Trainer(RunParts parts)
     : parts_(std::move(parts)),
-      stop_(parts_.config.flags.training, parts_.world.group()),
-      pipelined_(is_pipelined(parts_.config.flags.distributed)) {}
+      stop_(parts_.config.flags.training, parts_.world.group()) {}
 
 Outcome Trainer::run() {
   begin();
@@ -107,25 +104,22 @@ void Trainer::step() {
   if (traces_) {
     traces_->begin(number);
   }
-  if (pipelined_) {
-    engine.train_batch(batches_->micro_batches_of(
-        [this] { return batches_->next_training(); }));
-    log_->add(engine.loss_parts());
-  } else {
-    const std::int64_t passes = engine.settings().gradient_accumulation_steps;
-    for (std::int64_t i = 0; i < passes; ++i) {
-      const auto output =
-          engine.forward<models::ModelOutput>(batches_->next_training());
-      log_->add(output.losses);
-      engine.backward(output.loss);
-      engine.step();
-    }
-  }
+  engine.train_batch(passes_of([this] { return batches_->next_training(); }));
+  log_->add(engine.loss_parts());
   if (traces_) {
     if (const auto file = traces_->end(number)) {
       parts_.logger.info("profile of steps in {}", file->string());
     }
   }
+}
+
+/// The batches, as a model in one piece and as pipeline stages take them.
+BatchPasses Trainer::passes_of(std::function<models::ModelInput()> next) {
+  BatchPasses::Forward forward = [this, next] {
+    auto output = parts_.engine.forward<models::ModelOutput>(next());
+    return BatchLoss(std::move(output.loss), std::move(output.losses));
+  };
+  return {std::move(forward), batches_->micro_batches_of(std::move(next))};
 }
 
 void Trainer::evaluate(Split split, const std::string& at) {
@@ -141,24 +135,12 @@ void Trainer::evaluate(Split split, const std::string& at) {
   const std::int64_t passes = parts_.plan.eval_batch /
       (engine.settings().train_micro_batch_size_per_gpu *
        parts_.mesh.degree(distributed::Axis::data));
-  const auto next = [&] { return batches_->next(split); };
+  const BatchPasses batches = passes_of([&] { return batches_->next(split); });
   RunReporter::Evaluation evaluation{.split = split, .at = at};
-  engine.eval();
-  {
-    const torch::autograd::AutoGradMode no_grad(false);
-    for (std::int64_t i = 0; i < parts_.plan.eval_iterations; ++i) {
-      if (pipelined_) {
-        engine.eval_batch(batches_->micro_batches_of(next), passes);
-        evaluation.losses.add(engine.loss_parts());
-        continue;
-      }
-      for (std::int64_t pass = 0; pass < passes; ++pass) {
-        evaluation.losses.add(
-            engine.forward<models::ModelOutput>(next()).losses);
-      }
-    }
+  for (std::int64_t i = 0; i < parts_.plan.eval_iterations; ++i) {
+    engine.eval_batch(batches, passes);
+    evaluation.losses.add(engine.loss_parts());
   }
-  engine.train();
   if (split == Split::valid) {
     batches_->count_validation(
         parts_.plan.eval_iterations * parts_.plan.eval_batch);

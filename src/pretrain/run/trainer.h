@@ -8,6 +8,7 @@
 #include "monitor/internal/profiler_traces.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -25,13 +26,13 @@ class Trainer {
   std::optional<Ended> train();
   void step();
   void evaluate(data::Split split, const std::string& at);
+  BatchPasses passes_of(std::function<models::ModelInput()> next);
   void save();
   bool is_due(const std::optional<std::int64_t>& interval) const;
   std::int64_t iteration() const { return parts_.iteration(); }
 
   RunParts parts_;
   StopConditions stop_;
-  bool pipelined_;
   std::optional<BatchFeed> batches_; ///< from begin() on
   std::optional<RunReporter> log_;   ///< likewise
   std::optional<monitor::ProfilerTraces> traces_;

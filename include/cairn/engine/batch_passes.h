@@ -1,0 +1,60 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cairn/pipeline/micro_batch.h>
+
+#include <concepts>
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cairn::inline engine {
+
+/// Losses by their names, such as "lm loss" and "sop loss".
+using LossParts = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// The loss of a micro batch that is trained on, and the parts it is made of.
+struct BatchLoss {
+  BatchLoss(at::Tensor the_loss, LossParts its_parts = {})
+      : loss(std::move(the_loss)), parts(std::move(its_parts)) {}
+
+  at::Tensor loss;
+  LossParts parts;
+};
+
+/// The micro batches of a batch, for Engine::train_batch() and eval_batch().
+/// A model in one piece wants the first form, a model that is cut into pipeline
+/// stages the second. A program that trains either gives both.
+class BatchPasses {
+ public:
+  /// Calls forward of the engine with the next micro batch, and returns the
+  /// loss.
+  using Forward = std::function<BatchLoss()>;
+
+  template <typename Function>
+  requires std::convertible_to<std::invoke_result_t<Function&>, BatchLoss>
+  BatchPasses(Function forward) : forward_(std::move(forward)) {}
+
+  /// Gives the next micro batch.
+  template <typename Function>
+  requires std::convertible_to<
+      std::invoke_result_t<Function&>,
+      std::optional<pipeline::MicroBatch>>
+  BatchPasses(Function next) : next_(std::move(next)) {}
+
+  BatchPasses(Forward forward, pipeline::NextMicroBatch next)
+      : forward_(std::move(forward)), next_(std::move(next)) {}
+
+  /// Empty: not given.
+  const Forward& forward() const { return forward_; }
+  const pipeline::NextMicroBatch& next() const { return next_; }
+
+ private:
+  Forward forward_;
+  pipeline::NextMicroBatch next_;
+};
+
+} // namespace cairn::inline engine
