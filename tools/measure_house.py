@@ -39,18 +39,31 @@ def files_of(commit):
         }
 
 
-def functions(text):
-    """Lines of every function that is defined at the outermost level."""
+def bodies(text):
+    """The lines of every function that is defined at the outermost level."""
     begin = None
-    for number, line in enumerate(text.splitlines()):
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
         if begin is None and re.match(r"[A-Za-z_\[].*[({,]$|[A-Za-z_].*\) .*\{$", line):
             if not re.match(r"(namespace|class|struct|enum|using|extern|constexpr .*=|const .*=)", line):
                 begin = number
         elif line == "}" and begin is not None:
-            yield number - begin + 1
+            yield lines[begin : number + 1]
             begin = None
         elif line in ("", "};") or line.endswith(";") and not line.startswith(" "):
             begin = None if line != "" else begin
+
+
+def functions(text):
+    """The number of lines of every function."""
+    return map(len, bodies(text))
+
+
+def branches(text):
+    """The number of places in every function where control may go two ways."""
+    for body in bodies(text):
+        code = re.sub(r'"(\\.|[^"\\])*"|//.*', "", "\n".join(body))
+        yield len(re.findall(r"\b(?:if|for|while|case|catch)\b|&&|\|\||\?", code))
 
 
 def classes(text):
@@ -69,7 +82,7 @@ def measure(files):
     foreign = [
         (name, include)
         for name, text in source.items()
-        for include in re.findall(r'#include "([a-z_]+)/', text)
+        for include in re.findall(r'#include "([a-z_]+)/(?!internal/)', text)
         if name.startswith("src/") and include != name.split("/")[1] and f"src/{include}" in {
             "/".join(other.split("/")[:2]) for other in source
         }
@@ -87,8 +100,12 @@ def measure(files):
         "files under src": sum(folder.values()),
         "largest folder without sub-rooms": "{1} {0}".format(*rooms.most_common(1)[0]),
         "public headers": sum(name.startswith("include/") for name in source),
+        "headers for other folders of the library": sum("/internal/" in name for name in source),
         "private headers included across folders, places": len(foreign),
         "functions above 80 lines (tables left out)": len(long_functions),
+        "functions above 15 branches": sum(
+            count > 15 for name, text in source.items() if name.endswith(".cpp") for count in branches(text)
+        ),
         "largest class: functions + data members": f"{largest[0]}: {largest[1]} + {largest[2]}",
         "lines of src and include": sum(text.count("\n") for text in source.values()),
         "lines of tests": sum(text.count("\n") for text in tests),
