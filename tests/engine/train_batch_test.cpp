@@ -22,7 +22,6 @@ namespace cairn::train_batch_test {
 namespace {
 
 using nlohmann::json;
-using testing::error_text;
 using ::testing::HasSubstr;
 using testing::TanhStack;
 

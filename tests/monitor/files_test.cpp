@@ -2,6 +2,7 @@
 #include "monitor/files/csv_files.h"
 #include "monitor/files/event_record.h"
 #include "monitor/files/json_lines.h"
+#include "monitor/files/scalars.h"
 #include "support/error_text.h"
 #include "support/faulty_files.h"
 #include "support/python.h"

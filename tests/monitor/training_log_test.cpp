@@ -1,4 +1,5 @@
 #include "monitor/fake_clock.h"
+#include "monitor/files/scalars.h"
 #include "support/own_terminal.h"
 #include "support/temporary_folder.h"
 
