@@ -22,7 +22,7 @@ class MegatronModelFlags {
   void expect(const std::string& name, std::int64_t value);
 
  private:
-  /// By the name in Megatron's args.
+  /// Keys are the names in Megatron's args.
   std::map<std::string, std::optional<std::int64_t>> numbers_;
   std::optional<std::int64_t> vocabulary_;
 };

@@ -157,7 +157,7 @@ std::optional<StateBytes> states_of(
       policy.shard_ranks > 0 ? policy.shard_ranks
                              : config.data_parallel_size *
               config.flags.distributed.context_parallel);
-  // The same experts are on fewer ranks.
+  // Fewer ranks hold copies of the same experts.
   const double same_experts =
       ranks / static_cast<double>(config.flags.distributed.expert_parallel);
   const auto share = [&](std::int64_t parameters, bool cut) {
