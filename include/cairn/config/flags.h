@@ -169,12 +169,13 @@ struct DistributedFlags {
   std::int64_t tensor_parallel = 1;
   std::int64_t pipeline_parallel = 1;
   std::int64_t context_parallel = 1;
-  std::optional<std::int64_t> ds_sequence_parallel; ///< context_parallel has it
+  /// Moved to context_parallel.
+  std::optional<std::int64_t> ds_sequence_parallel;
   std::int64_t expert_parallel = 1;
   ContextParallelKind context_parallel_kind = ContextParallelKind::ring;
   bool sequence_parallel = false;
   std::optional<std::int64_t> layers_per_virtual_stage;
-  std::optional<std::int64_t> virtual_stages; ///< of a rank
+  std::optional<std::int64_t> virtual_stages; ///< of each rank
   PipelineSchedule pipeline_schedule = PipelineSchedule::one_f_one_b;
   bool no_pipeline_parallel = false;
   DdpImpl ddp_impl = DdpImpl::torch;

@@ -16,7 +16,7 @@ namespace cairn::distributed {
 
 enum class CollectiveState { scheduled, running, finished, failed };
 
-/// One call that other ranks have to answer, as this rank saw it.
+/// A call that other ranks have to answer, as this rank saw it.
 struct CollectiveRecord {
   using Clock = std::chrono::steady_clock;
 

@@ -89,7 +89,7 @@ class ProcessGroup {
       ReduceOp op = ReduceOp::sum,
       Site site = Site::current()) const;
 
-  /// Overwrites `x` in place with what `root` has.
+  /// Overwrites `x` in place with the values of `root`.
   Pending broadcast(at::Tensor x, int root, Site site = Site::current()) const;
   Pending broadcast(Tensors xs, int root, Site site = Site::current()) const;
 

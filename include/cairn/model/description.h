@@ -56,8 +56,9 @@ struct ExpertsDescription {
   bool operator==(const ExpertsDescription&) const = default;
 };
 
-/// What a model is made of. Its layers (layers.h), parameters (parameters.h),
-/// FLOPs (flops.h) and activations (activations.h) follow from this alone.
+/// The description of a model. Its layers (layers.h), parameters
+/// (parameters.h), FLOPs (flops.h) and activations (activations.h) follow from
+/// this alone.
 struct ModelDescription {
   ModelFamily family = ModelFamily::gpt2;
   std::int64_t layers = 0;         ///< T5: layers of the encoder

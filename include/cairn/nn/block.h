@@ -21,7 +21,7 @@ struct BlockOptions {
   double dropout = 0;           ///< on what is added to the residual stream
 };
 
-/// One layer of any transformer: attention, perhaps attention to an encoder's
+/// A layer of any transformer: attention, perhaps attention to an encoder's
 /// output, and an MLP or a mixture of experts, each added to the residual
 /// stream.
 class Block : public Layer {

@@ -14,10 +14,10 @@ namespace cairn::nn {
 
 class ActivationBuffer;
 
-/// How checkpoint() keeps its inputs from forward to backward. By default it
-/// keeps them where they are, by reference; the options change that for
-/// floating-point activations. Integers, and leaves that require grad and live
-/// on anyway, are always kept by reference.
+/// The way in which checkpoint() keeps its inputs from forward to backward. By
+/// default it keeps them where they are, by reference; the options change that
+/// for floating-point activations. Integers, and leaves that require grad and
+/// live on anyway, are always kept by reference.
 struct CheckpointOptions {
   /// True: inputs rest in CPU memory. Those from a GPU are in pinned memory and
   /// are copied beside the computation.

@@ -25,8 +25,8 @@ class [[nodiscard]] RankRandom {
   at::Tensor after_; ///< state to continue from
 };
 
-/// What a rank holds of a tensor: all of it, like the other ranks, or a part of
-/// its own.
+/// The part of a tensor that a rank holds: all of it, like the other ranks, or
+/// a part of its own.
 enum class Held { replicated, split };
 
 /// Zeroes elements with that probability while training. They are the same on

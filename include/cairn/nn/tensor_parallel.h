@@ -44,9 +44,9 @@ at::Tensor own_tokens(const at::Tensor& ids, const ProcessGroup& group);
 
 /// Computes x times each weight's transpose plus its bias, where each rank of
 /// the group has some of the weights' rows. The biases may all be undefined.
-/// With `split_tokens` the tokens of `x` are gathered first. The sum of the
-/// input's gradient over the group, one for all weights, runs beside the
-/// products for the weights' gradients.
+/// `split_tokens` gathers the tokens of `x` first. The sum of the input's
+/// gradient over the group, one for all weights, runs beside the products for
+/// the weights' gradients.
 std::vector<at::Tensor> column_linear(
     const at::Tensor& x,
     const std::vector<at::Tensor>& weights,

@@ -8,7 +8,7 @@
 
 namespace cairn::optim {
 
-/// One number for all groups, or one for each.
+/// A number for all groups, or one for each.
 using PerGroup = std::vector<double>;
 
 enum class WarmupShape { log, linear };

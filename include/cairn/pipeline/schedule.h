@@ -6,17 +6,17 @@
 
 namespace cairn::pipeline {
 
-/// One thing a stage does. The first stage loads the inputs of a micro batch,
-/// the last one its labels; activations go to the next stage, gradients to the
-/// one before.
+/// A kind of step of a stage. The first stage loads the inputs of a micro
+/// batch, the last one its labels; activations go to the next stage, gradients
+/// to the one before.
 enum class Op {
   load_micro_batch,
   receive_activation,
   forward,
   send_activation,
   receive_gradient,
-  /// The whole backward pass. In a schedule that splits it, only what the
-  /// gradients of the inputs need.
+  /// The whole backward pass. In a schedule that splits it, only the part for
+  /// the gradients of the inputs.
   backward,
   send_gradient,
   /// The products for the gradients of weights, which backward has put off.
@@ -34,8 +34,8 @@ enum class Op {
 
 std::string_view op_name(Op op);
 
-/// One step of a stage. Its buffer holds what belongs to a micro batch in a
-/// chunk of a stage, from its arrival to the end of its last pass there.
+/// A step of a stage. Its buffer holds the tensors of a micro batch in a chunk
+/// of a stage, from its arrival to the end of its last pass there.
 struct Instruction {
   Op op{};
   int micro_batch = 0; ///< 0 where the step concerns none
@@ -44,7 +44,7 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
-/// What every stage does, in its order. It is made, printed, checked and timed
+/// The steps of every stage, in order. It is made, printed, checked and timed
 /// without a process.
 ///
 /// A stage may have several chunks of the model, its virtual stages. Chunk c of
