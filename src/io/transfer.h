@@ -28,7 +28,7 @@ class LostError {
   std::optional<Problem> problem_;
 };
 
-/// One read or write as its caller sees it; it consists of requests.
+/// A read or write as its caller sees it; it consists of requests.
 class Transfer {
  public:
   struct Target {

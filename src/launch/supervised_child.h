@@ -15,7 +15,7 @@
 
 namespace cairn::launch {
 
-/// One of a child's two output streams.
+/// An output stream of a child, which has two.
 struct ChildStream {
   UniqueFd fd;         ///< empty once the stream has ended
   int destination = 1; ///< our descriptor for its lines

@@ -12,7 +12,7 @@
 
 namespace cairn::pipeline {
 
-/// What the receiver of a tensor has to know before the tensor arrives.
+/// The facts that the receiver must know before the tensor arrives.
 struct TensorLayout {
   at::ScalarType dtype{};
   bool requires_grad = false;

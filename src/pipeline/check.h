@@ -6,7 +6,7 @@
 
 namespace cairn::pipeline {
 
-/// What a schedule costs each stage.
+/// The cost of a schedule for each stage.
 struct ScheduleLoad {
   /// Most micro batches at once whose forward pass is done and whose last pass
   /// is not: backward, or the gradients of weights where those are a pass of

@@ -9,7 +9,7 @@
 
 namespace cairn::inline base {
 
-/// Shows how far a long job is:
+/// Shows the progress of a long job:
 ///
 ///   Progress bar({.label = "tokenizing", .total = bytes, .unit = "B"});
 ///   while (…) { …; bar.advance(chunk.size()); }

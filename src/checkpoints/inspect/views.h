@@ -10,7 +10,7 @@
 
 namespace cairn::checkpoints {
 
-// One function for each format; they fill in all but `format`.
+// Each format has a function, which fills in all but `format`.
 
 /// Views a checkpoint's folder, or of a run's folder the checkpoint that
 /// loading takes.

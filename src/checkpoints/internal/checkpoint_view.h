@@ -16,12 +16,12 @@ namespace cairn::checkpoints {
 
 using Facts = nlohmann::ordered_json;
 
-/// One checkpoint of any format, to look at.
+/// A checkpoint of any format, to look at.
 struct CheckpointView {
   CheckpointFormat format = CheckpointFormat::native;
   std::filesystem::path place; ///< its own folder or file
-  /// How it was saved (when, by how many ranks, …). Training does not continue
-  /// from these facts.
+  /// Facts about the saving (time, number of ranks, …). Training does not
+  /// continue from these facts.
   Facts about = Facts::object();
   Facts state = Facts::object(); ///< step, optimizer, client state, …
   Facts config = Facts::object();

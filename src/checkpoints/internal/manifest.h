@@ -57,7 +57,7 @@ struct Manifest {
   nlohmann::json config = nlohmann::json::object(); ///< the run's
 };
 
-/// One file's part of a manifest, as its writer tells it.
+/// The part of a manifest about one file, as the file's writer tells it.
 struct WrittenFile {
   ManifestFile file;
   struct Slice {

@@ -8,7 +8,7 @@
 
 namespace cairn::checkpoints {
 
-/// Where the elements of a box lie in its tensor. Both are counted row by row.
+/// The places of a box's elements in its tensor. Both are counted row by row.
 /// Elements that follow each other in both make a run; all runs of a box are
 /// equally long.
 class BoxRuns {

@@ -21,8 +21,8 @@ struct Arity {
   std::size_t most = 1;
 };
 
-/// One row of the table of flags; everything known about a flag is here. In
-/// names '-' and '_' are the same, so `--top-p` and `--top_p` need one row.
+/// A row of the table of flags; everything known about a flag is here. In names
+/// '-' and '_' are the same, so `--top-p` and `--top_p` need one row.
 struct Flag : Setting {
   Binding<Flags> binding;
   Actors actors;

@@ -13,7 +13,7 @@
 
 namespace cairn::config {
 
-/// One row of the table of JSON keys; its name is the path,
+/// A row of the table of JSON keys; its name is the path,
 /// "zero_optimization.stage". Everything known about a key is here: parser,
 /// defaults, `cairn config`, documentation and "did you mean" are all made from
 /// these rows.

@@ -16,7 +16,7 @@
 
 namespace cairn::distributed::detail {
 
-/// What the copies of a ProcessGroup share.
+/// The state that copies of a ProcessGroup share.
 struct GroupCore {
   /// Sets the group up, together with its other members.
   static std::shared_ptr<GroupCore> make(

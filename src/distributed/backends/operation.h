@@ -12,8 +12,8 @@
 
 namespace cairn::distributed {
 
-/// One call under way. The backend ends it, the watchdog may fail it first, and
-/// whoever holds the Pending waits for either. Does not use libtorch.
+/// A call under way. The backend ends it, the watchdog may fail it first, and
+/// the holder of the Pending waits for either. Does not use libtorch.
 class Operation {
  public:
   using Clock = CollectiveRecord::Clock;

@@ -9,7 +9,7 @@
 
 namespace cairn::distributed {
 
-/// How values of one type are reduced.
+/// The functions that reduce values of one type.
 struct Reduction {
   ReduceKernel kernel;
   std::size_t element_bytes;

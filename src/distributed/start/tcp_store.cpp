@@ -120,7 +120,7 @@ c10::intrusive_ptr<c10d::TCPStore> connect(
       store.wait_for(ours.patience) == std::future_status::timeout) {
     ours.on_wait();
   }
-  // Where c10d's own limit applies, it ends before ours.
+  // The wait is a little longer than c10d's own limit, which ends first.
   const auto end = started + options.timeout + std::chrono::milliseconds(500);
   if (store.wait_until(end) == std::future_status::timeout) {
     throw std::runtime_error("whoever listens there does not answer");

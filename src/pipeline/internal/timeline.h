@@ -37,7 +37,7 @@ struct Timeline {
 /// ConfigError if a cost is not a number from 0 on.
 Timeline timeline(const Schedule& schedule, const PassCosts& costs = {});
 
-/// What a schedule costs each stage.
+/// The cost of a schedule for each stage.
 struct ScheduleCost {
   double length = 0;
   std::vector<double> bubble; ///< share of `length`

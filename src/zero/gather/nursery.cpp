@@ -21,7 +21,7 @@ struct Unobserved {
 
 } // namespace
 
-/// What the parameter's storage carries along as the context of its memory.
+/// The context of a parameter's memory, which its storage carries along.
 struct Nursery::Child {
   std::shared_ptr<Nursery> home;
   int key;

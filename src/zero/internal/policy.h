@@ -8,12 +8,12 @@
 
 namespace cairn::zero {
 
-/// Where something rests between its uses.
+/// The memory for values between their uses.
 enum class Tier { device, cpu, nvme };
 
-/// A ZeRO stage as plain data: what is cut into shards, between whom, where it
-/// rests and how it travels. Every stage runs through the same code, which asks
-/// only this.
+/// A ZeRO stage as plain data: the state that is cut into shards, the ranks
+/// that share it, its memory and its form on the wire. Every stage runs through
+/// the same code, which asks only this.
 struct Policy {
   bool partition_optimizer = false;
   bool partition_gradients = false;
