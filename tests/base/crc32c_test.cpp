@@ -22,7 +22,7 @@ std::vector<std::byte> bytes_of(std::initializer_list<int> values) {
   return bytes;
 }
 
-/// One bit at a time, from the definition.
+/// The checksum from its definition, bit by bit.
 std::uint32_t by_definition(std::span<const std::byte> bytes) {
   std::uint32_t state = 0xffffffff;
   for (const std::byte byte : bytes) {
@@ -93,7 +93,7 @@ TEST(Crc32c, EveryKernelAgreesAtEveryLengthAndAlignment) {
     for (const auto& [sum, copy] : all_kernels()) {
       ASSERT_EQ(~sum(~0U, part.data(), part.size()), expected)
           << offset << ' ' << size;
-      // One byte more on either side, which must stay.
+      // A byte more on either side must stay.
       std::vector<std::byte> to(part.size() + 2, std::byte{0x5a});
       ASSERT_EQ(~copy(~0U, to.data() + 1, part.data(), part.size()), expected)
           << offset << ' ' << size;

@@ -38,7 +38,7 @@ std::string all_from(int fd) {
   return text;
 }
 
-/// What `body` writes to the descriptor it is given.
+/// The bytes that `body` writes to the descriptor it is given.
 template <typename Body>
 std::string written_to(UniqueFd reading, UniqueFd writing, Body body) {
   auto text =

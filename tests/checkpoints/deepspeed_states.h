@@ -15,7 +15,7 @@ inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(CAIRN_GOLDEN_DIR) / "checkpoints" / name;
 }
 
-/// What a golden checkpoint holds, to be written again.
+/// The content of a golden checkpoint, to be written again.
 inline DeepSpeedState golden_state(const std::string& name) {
   const DeepSpeedCheckpoint source({.folder = golden(name)});
   return {

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using Kind = PythonValue::Kind;
 
-/// The same dicts with tensors under other names, or changed.
+/// The dicts with tensors under other names, or changed.
 PythonValue changed(
     const PythonValue& dict,
     const std::function<std::string(const std::string&)>& rename,
@@ -78,7 +78,7 @@ class Rewritten {
   testing::TemporaryFolder folder_;
 };
 
-/// Of two heads of 16 per rank: [head, (q, k, v), 16, …] to another order.
+/// Two heads of 16 per rank, from [head, (q, k, v), 16, …] to another order.
 at::Tensor reordered(
     const std::string& name,
     const at::Tensor& tensor,

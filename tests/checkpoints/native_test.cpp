@@ -354,7 +354,7 @@ TEST(CheckpointFolder, ReplacesATagAtOnce) {
   EXPECT_THAT(names_in(folder.path()), ElementsAre("a", "latest"));
 }
 
-/// What is saved of x; it is all of one number.
+/// The saved number of x, whose elements are all the same.
 double number_in(const fs::path& place) {
   at::Tensor x = at::empty({2});
   NativeSource(place).read("x", 0, x);

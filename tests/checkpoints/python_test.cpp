@@ -17,7 +17,7 @@
 #include <limits>
 #include <map>
 
-// What Cairn wrote, opened by the programs that it is meant for.
+// Files that Cairn wrote, opened by the programs that they are meant for.
 
 namespace cairn::checkpoints::python_test {
 namespace {
@@ -166,7 +166,8 @@ TEST(RealPython, LoadsSafetensors) {
       {"safetensors", folder.path().string()});
 }
 
-/// As docs/checkpoint-format.md describes it, by a program that is not Cairn.
+/// A program other than Cairn reads the format as docs/checkpoint-format.md
+/// describes it.
 TEST(RealPython, ReadsNativeCheckpoints) {
   const testing::TemporaryFolder folder;
   const at::Tensor flat = at::arange(35, at::kFloat).view({5, 7});

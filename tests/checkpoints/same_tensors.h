@@ -22,7 +22,7 @@ inline std::map<std::string, at::Tensor> loaded(const NamedTensors& tensors) {
   return result;
 }
 
-/// The same names, types, shapes and bits.
+/// Expects the same names, types, shapes and bits.
 inline void expect_same(
     const std::map<std::string, at::Tensor>& got,
     const std::map<std::string, at::Tensor>& wanted) {

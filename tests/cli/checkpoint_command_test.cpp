@@ -170,7 +170,7 @@ TEST_F(CheckpointCommand, ComparesTwo) {
   EXPECT_THAT(result.out, ContainsRegex("middle.weight +values +F32"));
   EXPECT_THAT(result.out, ContainsRegex("global_steps +5 +4\n"));
 
-  // What training ended with, which was bf16 by then.
+  // The run ended with these weights, which were bf16 by then.
   EXPECT_EQ(checkpoint({"diff", run_folder(), weights()}).code, 1);
   result = checkpoint(
       {"diff",
@@ -201,7 +201,7 @@ TEST(CheckpointCommandOnOthers, InspectsAllFormats) {
 
 TEST(CheckpointCommandOnOthers, WarnsOfWhatIsNotFinite) {
   const TemporaryFolder folder;
-  // One number: nan.
+  // A tensor of one number: nan.
   const std::string header =
       R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
   std::string file(8, '\0');

@@ -31,7 +31,7 @@ Words cells_of(const std::string& line) {
   return cells;
 }
 
-/// What stands in backticks and begins with "cairn ".
+/// The texts in backticks that begin with "cairn ".
 Words commands_in(const std::string& cell) {
   Words commands;
   std::istringstream text(cell);
@@ -44,8 +44,8 @@ Words commands_in(const std::string& cell) {
   return commands;
 }
 
-/// Those of tables whose second column is Cairn's, in their order. One with an
-/// ellipsis is no whole command.
+/// The commands of tables whose second column is Cairn's, in their order. A
+/// text with an ellipsis is no whole command.
 Words commands_of(const std::string& page) {
   Words commands;
   std::istringstream text(
@@ -75,7 +75,7 @@ bool has(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-/// What stands behind a launcher's flag; 1 where it does not stand there.
+/// The number behind a launcher's flag; 1 if the flag is missing.
 int number_behind(const std::string& command, const std::string& flag) {
   const auto at = command.find(flag + " ");
   return at == std::string::npos
@@ -190,7 +190,7 @@ TEST_F(ComingFrom, MegatronsCommandsRun) {
   run_page("coming-from-megatron.md", 17);
 }
 
-/// What stands in a page between `<!-- cairn COMMAND -->` and `<!-- end -->`.
+/// The tables in a page between `<!-- cairn COMMAND -->` and `<!-- end -->`.
 TEST_F(ComingFrom, TheTablesAreThoseOfTheProgram) {
   for (const std::string name : {"deepspeed", "megatron"}) {
     const std::string page = read_text(

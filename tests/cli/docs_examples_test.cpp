@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// What stands between "```KIND" and "```".
+/// The texts between "```KIND" and "```".
 std::vector<std::string> blocks_of(
     const std::string& page,
     const std::string& kind) {
@@ -115,8 +115,8 @@ TEST_F(DocsExamples, OfInspectingShowWhatThePageShows) {
   }
 }
 
-/// That what a page shows behind "$ command" is what it prints, for all its
-/// blocks of that kind; ds.json is the page's own.
+/// Expects that a page shows what each "$ command" prints, for all its blocks
+/// of that kind; ds.json is the page's own.
 void expect_shown(
     const std::string& page,
     std::size_t count,

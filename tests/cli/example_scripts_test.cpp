@@ -155,7 +155,7 @@ class ExampleScriptsTrain : public ::testing::Test {
          "1"},
         {{"DATA_PATH", path(data)}, {"CHECKPOINT_PATH", path("trained")}});
   }
-  /// What was trained, for so many tensor parallel ranks.
+  /// Converts the trained model for so many tensor parallel ranks.
   void convert_to_megatron(const std::string& name, int ranks) const {
     succeed(run(
         {program,
@@ -192,7 +192,7 @@ TEST_F(ExampleScriptsTrain, AGpt) {
   EXPECT_THAT(result.out, HasSubstr(" iteration        2/       2 |"));
   EXPECT_TRUE(fs::exists(path("trained/global_step2")));
 
-  // What Cairn saved, and the same as Megatron would.
+  // The checkpoint of Cairn, and the same in Megatron's format.
   convert_to_megatron("megatron", 1);
   for (const char* checkpoint : {"trained", "megatron"}) {
     succeed(run_script(

@@ -83,7 +83,7 @@ TEST_F(Generate, WritesSamplesToAFile) {
   }
   EXPECT_NE(samples[0], samples[1]);
 
-  // On the screen the same texts, one at a time.
+  // The screen shows the same texts, one at a time.
   const Result shown = generate(
       {"--num-samples",
        "3",
@@ -126,7 +126,7 @@ TEST_F(Generate, GoesOnWithTheLinesOfAFile) {
   EXPECT_EQ(objects("prompts.txt.out").size(), 2U) << "kept";
 }
 
-/// With a file as its standard input.
+/// Runs the command with a file as its standard input.
 Result fed(const Words& words, const std::string& file) {
   std::string line;
   for (const std::string& word : words) {
@@ -182,7 +182,7 @@ TEST_F(Generate, AConversationSaysWhatAFileGets) {
   }
 }
 
-/// With the golden model, whose texts are the same on every machine.
+/// The golden model's texts are the same on every machine.
 TEST_F(Generate, AsksForPromptsOnATerminal) {
   Command command(
       pretrain_test::cairn(

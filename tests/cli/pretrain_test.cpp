@@ -238,8 +238,8 @@ TEST_F(Pretrain, SavesAfterManySigterms) {
   EXPECT_TRUE(fs::exists(path("many/latest")));
 }
 
-/// Where the cursor stands, in lines from where it began, and the lowest line
-/// on which something is left.
+/// The line of the cursor, counted from its beginning, and the lowest line on
+/// which something is left.
 struct CursorAtTheEnd {
   int line = 0;
   int lowest = 0;

@@ -57,7 +57,7 @@ Output run(const Arguments& arguments) {
   return output;
 }
 
-/// As `cairn pretrain` does before it starts.
+/// Checks as `cairn pretrain` does before it starts.
 TEST_F(ConfigCommand, CheckKnowsWhatAModelCannotDo) {
   const std::vector<std::string> sizes{
       "--num-layers",

@@ -85,7 +85,7 @@ TEST(Curriculum, RefusesWhatHasNoLengths) {
       HasSubstr("fixed_linear"));
 }
 
-/// With some of DeepSpeed's words replaced, or further flags.
+/// A configuration with some of DeepSpeed's words replaced, or further flags.
 Config random_ltd(
     const std::string& schedule,
     const std::string& from = "",

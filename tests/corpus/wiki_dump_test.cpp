@@ -167,7 +167,7 @@ TEST(WikiDump, AFolderIsFilledAtTheEndOnly) {
       .bytes_per_file = 500000};
   EXPECT_THROW(extract_wiki_dump(options, Logger()), DataError);
   EXPECT_TRUE(std::filesystem::is_empty(folder / "parts"));
-  // What a killed run has left is no obstacle, what a good one has is.
+  // Remains of a killed run are no obstacle, results of a good run are.
   std::filesystem::create_directories(folder / "parts/.unfinished/AA");
   folder.write("d.xml", whole);
   extract_wiki_dump(options, Logger());

@@ -163,7 +163,7 @@ void read_piles() {
     text_of(
         std::string(200'000, ' ') + half + std::string(200'000, 'x') + half);
   }
-  // What opens and closes again and again behind a long run of blanks.
+  // These pieces open and close again and again behind a long run of blanks.
   for (const std::string piece :
        {"{|\n|}", "{|=", "[[a|b]]", "<ref></ref>", "()"}) {
     std::string text(300'000, ' ');

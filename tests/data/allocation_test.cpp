@@ -55,7 +55,7 @@ namespace {
 
 using namespace fixtures;
 
-/// Of reading all samples, when all have been read before.
+/// Allocations of reading all samples, when all have been read before.
 template <typename Dataset>
 long allocations_of(const Dataset& dataset) {
   typename Dataset::Sample sample;

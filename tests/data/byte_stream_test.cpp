@@ -52,7 +52,7 @@ std::string sample() {
 
 class Packed : public ::testing::TestWithParam<std::string> {
  protected:
-  /// What the tool itself makes of a text.
+  /// The text, compressed by the tool itself.
   std::string pack(const std::string& text) const {
     folder_.write("plain", text);
     const auto result = cairn::testing::run(

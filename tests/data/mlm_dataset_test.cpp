@@ -43,7 +43,7 @@ MlmDataset make(
   return MlmDataset(views, tokenizer, options);
 }
 
-/// What was there before masking.
+/// The text before masking.
 std::string original(const MlmSample& sample) {
   std::string text;
   for (std::size_t i = 1; i + 1 < sample.tokens.size(); ++i) {

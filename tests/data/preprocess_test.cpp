@@ -142,7 +142,7 @@ TEST_F(Preprocess, OrderIsKeptOverManyBlocksAndInputs) {
   EXPECT_EQ(documents(), dealt);
 }
 
-/// As Megatron does: the sentences of every million characters on their own.
+/// Splits every million characters by themselves, as Megatron does.
 void split_by_million(
     const text::SentenceSplitter& splitter,
     std::string_view text,
@@ -303,7 +303,7 @@ TEST_F(Preprocess, AnErrorDoesNotWaitForAnIdlePipe) {
   const auto pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const UniqueFd kept_open(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
-  // As much as the first block takes and no more: the reader waits then.
+  // The text fills the first block and no more: the reader waits then.
   const std::string lines = "broken\n" + line(std::string(256 << 10, 'x'));
   std::jthread producer([&] {
     for (std::size_t done = 0; done < lines.size();) {

@@ -209,8 +209,8 @@ Indices epoch_of(DistributedSampler sampler) {
   return all;
 }
 
-// What torch.utils.data.DistributedSampler(range(10), 4, rank, shuffle=False)
-// gives.
+// Results of torch.utils.data.DistributedSampler(range(10), 4, rank,
+// shuffle=False).
 TEST(DistributedSampler, InOrderIsTorchs) {
   const auto rank = [](std::int64_t r, std::int64_t total, bool drop) {
     return epoch_of(DistributedSampler(

@@ -58,7 +58,7 @@ TEST(Agreement, WhoPassesByIsNamedAtOnceWithWhatItCalled) {
   }
 }
 
-/// As long as it comes, a rank may be late, and collectives that have no order
+/// A rank may be late if it comes at all, and collectives that have no order
 /// with the meeting may run on.
 TEST(Agreement, WhoComesLateIsWaitedFor) {
   cairn::testing::run_ranks(2, [](const ProcessGroup& group) {

@@ -1,4 +1,4 @@
-// What happens when a rank dies, sleeps, errs or does not come.
+// A rank dies, sleeps, errs or does not come.
 
 #include "support/run_ranks.h"
 
@@ -230,7 +230,7 @@ TEST(Failure, MissingRanksOfARequiredCallAreNamed) {
               HasSubstr("at failure_test.cpp:"),
               HasSubstr("all 3 ranks")));
     }
-    // That is no reason to end the job.
+    // This is no reason to end the job.
     group.barrier();
     group.require_all("something else");
   });

@@ -1,4 +1,4 @@
-// One suite for every backend that needs no GPU, with real processes. Each test
+// The suite for every backend that needs no GPU, with real processes. Each test
 // does much in one set of processes: starting them costs more than the calls.
 
 #include "support/run_ranks.h"
@@ -98,7 +98,7 @@ void expect_equal(
                                            << expected;
 }
 
-/// What rank `rank` brings: small numbers that every type holds exactly.
+/// The values of rank `rank`: small numbers that every type holds exactly.
 at::Tensor values(at::ScalarType dtype, int rank, at::IntArrayRef shape) {
   std::int64_t numel = 1;
   for (const std::int64_t size : shape) {
@@ -204,7 +204,7 @@ TEST_P(GroupSuite, MovesEveryType) {
 
 TEST_P(GroupSuite, HalfPrecisionIsAddedUpExactly) {
   run([](const ProcessGroup& group) {
-    // In fp16, 2048 + 1 is 2048 and 60000 + 60000 is infinite.
+    // The sum 2048 + 1 is 2048 in fp16, and 60000 + 60000 is infinite.
     const auto half = [](float first) {
       return at::tensor({first, 60000.0F}).to(at::kHalf);
     };

@@ -65,7 +65,7 @@ TEST(InitDistributed, IsTheSameWorldByWhicheverNameOfTheBackend) {
 TEST(InitDistributed, ASecondWorldIgnoresWhatTheFirstLeftInTheStore) {
   run_processes({.ranks = 2}, [](const InitOptions& start) {
     const Environment& given = start.environment;
-    // As torchrun does: the store outlives the worlds.
+    // The store outlives the worlds, as with torchrun.
     const auto store = open_tcp_store(
         {.port = given.master_port,
          .is_server = given.rank == 0,

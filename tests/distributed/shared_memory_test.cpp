@@ -1,5 +1,5 @@
-// What the group suite cannot see: which way a group goes, the bits of sums,
-// the edges of slots and rounds, and what a killed process leaves behind.
+// Facts that the group suite cannot see: which way a group goes, the bits of
+// sums, the edges of slots and rounds, and the remains of a killed process.
 
 #include "distributed/shared_memory/shared_memory_channel.h"
 #include "distributed/shared_memory/shared_memory_reduce.h"
@@ -151,7 +151,7 @@ TEST(SharedMemorySpans, CutAcrossPieces) {
   EXPECT_FALSE(middle == spans.slice(2, 4));
 }
 
-/// One value per rank.
+/// Reduces one value per rank.
 template <typename T>
 T reduce_values(c10::ScalarType dtype, ReduceOp op, std::vector<T> values) {
   constexpr std::size_t width = 1030; // more than a block, and not a whole one
@@ -163,7 +163,7 @@ T reduce_values(c10::ScalarType dtype, ReduceOp op, std::vector<T> values) {
   for (const auto& row : rows) {
     inputs.push_back(row.data());
   }
-  // In place, as all_reduce does.
+  // Reduces in place, as all_reduce does.
   reduce_kernel(dtype, op)(
       rows.back().data(),
       inputs.data(),
@@ -192,7 +192,7 @@ TEST(SharedMemoryReduce, RoundsHalfPrecisionOnce) {
   };
   using c10::BFloat16;
   using c10::Half;
-  // In bf16 256 + 1 is 256, in fp16 2048 + 1 is 2048.
+  // The sum 256 + 1 is 256 in bf16, 2048 + 1 is 2048 in fp16.
   EXPECT_EQ(
       sum(at::kBFloat16,
           ReduceOp::sum,
@@ -369,7 +369,7 @@ TEST(SharedMemoryGroup, SumsAreTheSameBitsEverywhere) {
         ASSERT_TRUE(at::equal(part, sums.narrow(0, rank * count, count)))
             << count;
 
-        // In place: the part is where it belongs already.
+        // Gathers in place: the part is where it belongs already.
         place.copy_(part);
         group.all_gather_into(whole, place).wait();
         ASSERT_TRUE(at::equal(whole, first(sums, count * ranks))) << count;

@@ -8,7 +8,7 @@
 
 #include <string>
 
-// What BatchNorm keeps besides its parameters.
+// The state that BatchNorm keeps besides its parameters.
 
 namespace cairn::buffers_test {
 namespace {

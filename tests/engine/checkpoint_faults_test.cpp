@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-// What can go wrong with a checkpoint while others depend on it.
+// Faults of a checkpoint while others depend on it.
 
 namespace cairn::checkpoint_faults_test {
 namespace {
@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 using testing::names_in;
 using testing::TrainingRun;
 
-/// That logs what it does.
+/// Starts a run that logs its work.
 TrainingRun start_logged(
     const distributed::World& world,
     const json& more = json::object()) {

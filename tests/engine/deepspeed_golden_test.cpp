@@ -63,7 +63,7 @@ std::vector<ParameterGroup> two_groups(const Net& net) {
   return groups;
 }
 
-/// From the beginning, or from a checkpoint of Cairn's after ten steps.
+/// Trains from the beginning, or from a checkpoint of Cairn's after ten steps.
 void train(
     const nlohmann::json& run,
     const distributed::World& world,

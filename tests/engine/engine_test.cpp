@@ -37,7 +37,7 @@ at::Tensor loss_of(const at::Tensor& logits) {
   return testing::token_loss(logits, some_tokens());
 }
 
-/// In a process of its own: autograd starts threads, and other tests fork.
+/// Runs in its own process: autograd starts threads, and other tests fork.
 void alone(const std::function<void(const distributed::World&)>& body) {
   testing::run_ranks({.ranks = 1}, body);
 }

@@ -26,8 +26,8 @@ constexpr std::int64_t width = 12;
 constexpr const char* config = R"({"train_micro_batch_size_per_gpu": 1,
 "optimizer": {"type": "SGD", "params": {"lr": 0.1}}})";
 
-/// One table that is looked up twice, once within a checkpoint, and is the
-/// weight of two products; and a weight of its own in between.
+/// A net with a table that is looked up twice, once within a checkpoint, and is
+/// the weight of two products; and a weight of its own in between.
 template <bool ours>
 struct TiedNet : torch::nn::Module {
   TiedNet() {

@@ -110,7 +110,7 @@ json small_buckets(int stage, std::int64_t bucket) {
         {"stage3_max_reuse_distance", 0}}}};
 }
 
-/// That malloc has handed out.
+/// Bytes that malloc has handed out.
 std::int64_t malloc_bytes() {
   const struct mallinfo2 info = ::mallinfo2();
   return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
@@ -192,7 +192,7 @@ TEST(Memory, IsWhatTheAllocatorHolds) {
   }
 }
 
-/// What is on its way in small integers, or half way between nodes, counts.
+/// Parameters on their way in small integers, or half way between nodes, count.
 TEST(Memory, KnowsWhatTravelsPacked) {
   testing::run_processes({.ranks = 4}, [](distributed::InitOptions options) {
     options.environment.local_world_size = 2;

@@ -228,7 +228,7 @@ TEST(OutOfMemory, RemediesComeInOrderAndAreNotInUse) {
 }
 
 TEST(OutOfMemory, RemediesSuitTheRun) {
-  // On one CPU nothing can be shared out, and only a disk is another place.
+  // A single CPU can share nothing, and only a disk is another place.
   Shortage shortage{.plan = {.elements = 1000, .optimizer_states = 2}};
   EXPECT_THAT(
       names(shortage),

@@ -33,10 +33,10 @@ struct Training {
     all.engine.backward(loss);
     all.engine.step();
   }
-  /// On one rank alone: the others must follow.
+  /// Overflows on one rank alone: the others must follow.
   void overflow() { step(all.engine.rank() == 0 ? 1e30 : 0); }
 
-  /// What step() throws.
+  /// The error of step().
   std::string error_of_overflow() {
     try {
       overflow();
@@ -83,7 +83,7 @@ TEST(Overflow, StopsAndNamesTheParameter) {
   });
 }
 
-/// Of one scale for all, in the range of fp32: nothing that could be lowered.
+/// A fixed scale cannot be lowered, so only the step is skipped.
 TEST(Overflow, OfAmpIsSkipped) {
   testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
     torch::manual_seed(5);

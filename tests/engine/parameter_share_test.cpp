@@ -38,7 +38,7 @@ at::Tensor waves(at::IntArrayRef sizes, double phase) {
       .view(sizes);
 }
 
-/// The same values wherever it is built.
+/// A layer with the same values wherever it is built.
 Linear filled(double phase, std::int64_t outputs = width) {
   Linear linear(width, outputs);
   const at::NoGradGuard no_grad;
@@ -58,7 +58,7 @@ at::Tensor loss_of(const at::Tensor& y, const at::Tensor& label) {
   return at::mse_loss(y, label);
 }
 
-/// What the stages are together, as libtorch alone trains it.
+/// The model of all stages together, as libtorch alone trains it.
 struct Whole {
   Linear shared = filled(1);
   Linear first = filled(2);

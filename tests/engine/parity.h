@@ -64,7 +64,7 @@ inline std::vector<at::Tensor> trained_parameters(
   return result;
 }
 
-/// The same optimizer in a configuration and in libtorch.
+/// An optimizer in a configuration, and the same one in libtorch.
 struct Rule {
   json config;
   std::unique_ptr<torch::optim::Optimizer> (*plain)(std::vector<at::Tensor>);

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-// What a step does when, and what the engine writes of it.
+// The order of work in a step, and the engine's log of it.
 
 namespace cairn::step_test {
 namespace {

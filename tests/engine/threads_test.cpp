@@ -21,7 +21,7 @@
 namespace cairn::threads_test {
 namespace {
 
-/// In a process of its own, since other tests fork.
+/// Runs in its own process, since other tests fork.
 void with_threads(int threads, const std::function<void()>& body) {
   testing::run_ranks({.ranks = 1}, [&](const distributed::World&) {
     at::set_num_threads(threads);

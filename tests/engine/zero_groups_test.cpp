@@ -80,7 +80,7 @@ TEST(ZeroGroups, ShardsWithinGroupsTrainTheSame) {
   });
 }
 
-/// As if there were two nodes of two ranks each.
+/// Ranks behave as if there were two nodes of two ranks each.
 TEST(ZeroGroups, GathersInTwoHopsChangeNoBit) {
   testing::run_processes(
       {.ranks = ranks},
@@ -128,7 +128,7 @@ TEST(ZeroGroups, SecondCopiesChangeNoBit) {
         expect_equal(trained<TinyGpt>(world, changes, 2), wanted);
       }
     }
-    // What was fetched for a branch that is not taken is no copy to keep.
+    // Parameters fetched for a branch that is not taken are no copy to keep.
     expect_equal(
         trained<testing::BranchingMlp>(world, with(3, hpz), 2),
         trained<testing::BranchingMlp>(world, stage(3), 2));

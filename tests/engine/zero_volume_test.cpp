@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-// What every policy sends in a step, counted at the collectives, is what the
-// formula says that knows only names, shapes and numbers.
+// The bytes that every policy sends in a step, counted at the collectives, are
+// those of the formula, which knows only names, shapes and numbers.
 
 namespace cairn::zero_volume_test {
 namespace {

@@ -25,7 +25,7 @@ std::vector<float> logits_named(const std::string& name) {
   return logits;
 }
 
-/// By id, without those that have none.
+/// Probabilities by id, without ids that have none.
 std::map<std::int64_t, double> probabilities(const Candidates& kept) {
   std::map<std::int64_t, double> result;
   double before = 0;

@@ -108,7 +108,7 @@ TEST_P(IoQueueTest, ManyAreInFlight) {
     reads.push_back(
         queue.read(file, i * size, memory.bytes().subspan(i * size, size)));
   }
-  // From any thread, in any order.
+  // Waits from any thread, in any order.
   std::thread([&] {
     for (PendingTransfer& read : reads) {
       read.wait();

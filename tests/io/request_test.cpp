@@ -1,4 +1,4 @@
-// What a request does with the answer of a system call.
+// The reaction of a request to the answer of a system call.
 #include "io/engine.h"
 #include "io/transfer.h"
 #include "support/temporary_folder.h"

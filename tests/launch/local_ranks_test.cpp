@@ -318,7 +318,7 @@ TEST(LocalRanks, ThatIgnoreTheSignalAreKilledAfterTheGrace) {
 }
 
 TEST(LocalRanks, LeaveNoWorkerInASessionOfItsOwn) {
-  // One worker that inherits everything, and one that hides its environment and
+  // A worker that inherits everything, and one that hides its environment and
   // its parents; `launch` checks for marked processes, the file for the other.
   const TemporaryFolder folder;
   const auto file = folder.path() / "hidden";

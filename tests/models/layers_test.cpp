@@ -25,7 +25,7 @@ using small::tiny;
 using ::testing::HasSubstr;
 using Gradients = std::map<std::string, at::Tensor>;
 
-/// As a pipeline of one stage runs it.
+/// A model as a pipeline of one stage runs it.
 struct Layers {
   LayeredModel model;
   std::map<std::string, std::shared_ptr<torch::nn::Module>> tied;

@@ -328,7 +328,7 @@ TEST(TokenDropping, LetsTheOthersPassUnchanged) {
     const at::Tensor chosen =
         kept.unsqueeze(2).eq(at::arange(9)).any(1); // [2, 9]
     EXPECT_TRUE(at::equal(all.index({~chosen}), x.index({~chosen})));
-    // Those that are left see each other from where they were.
+    // The tokens that are left see each other at their old positions.
     const at::Tensor alone = block
                                  .forward(
                                      x.index({chosen}).view({2, 4, 32}),

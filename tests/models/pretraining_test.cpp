@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-// What the datasets give, through the models.
+// Batches of the datasets, through the models.
 
 namespace cairn::models::pretraining_test {
 namespace {

@@ -141,7 +141,7 @@ std::chrono::system_clock::time_point some_time() {
 TEST(JsonLines, OneObjectPerMoment) {
   const TemporaryFolder folder;
   const auto path = folder / "run.jsonl";
-  // Of a process that was killed while it wrote.
+  // The log of a process that was killed while it wrote.
   folder.write(
       "run.jsonl",
       "{\"step\":1,\"lm loss\":9.5}\n{\"step\":2,\"lm lo");

@@ -242,8 +242,8 @@ TEST(CheckpointMemory, IsThatOfOneStretch) {
     h.sum().backward();
     return static_cast<double>(memory.peak()) / (2048 * 64 * sizeof(float));
   };
-  // In activations: plain keeps two a layer; checkpointed one a stretch, and
-  // those of one stretch at a time.
+  // Peaks in activations: plain keeps two a layer; checkpointed keeps one a
+  // stretch, and those of one stretch at a time.
   const double plain = peak(false);
   const double checkpointed = peak(true);
   EXPECT_GT(plain, 48);

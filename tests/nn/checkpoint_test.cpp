@@ -1,5 +1,5 @@
-// What a checkpoint must not change: values, gradients to the last bit, and
-// the random numbers that come after it.
+// Values, gradients (to the last bit) and later random numbers, which a
+// checkpoint must not change.
 
 #include <cairn/nn/checkpoint.h>
 
@@ -194,7 +194,7 @@ TEST(Checkpoint, AccumulatesOverTwoBackwards) {
       twice([&](const Tensor& h) { return checkpoint(block, h, none); }));
 }
 
-// With torch's own reentrant checkpoint the parameters would get nothing.
+// Parameters would get nothing with torch's own reentrant checkpoint.
 TEST(Checkpoint, NoInputRequiresGrad) {
   at::manual_seed(1);
   Block block(16);
@@ -447,7 +447,7 @@ TEST(Checkpoint, OutputsThatShareMemory) {
     (b.sum() + y.sum() + z.sum() + v.sum()).backward();
     EXPECT_TRUE(at::equal(x.grad(), at::full({2, 6}, 10.0)));
   }
-  // In the plain program one would change the other.
+  // The plain program would change one through the other.
   const auto [b, y, z, v] = run();
   EXPECT_THROW(y.mul_(2), c10::Error);
   EXPECT_THROW(v.mul_(2), c10::Error);
@@ -533,7 +533,7 @@ TEST(Checkpoint, AutocastCacheKeepsGradients) {
   const Tensor plain = step(linear);
   const Tensor checkpointed =
       step([&](const Tensor& h) { return checkpoint(linear, h); });
-  // One adds up in bfloat16, the other in float.
+  // The first adds up in bfloat16, the second in float.
   EXPECT_TRUE(at::allclose(plain, checkpointed, 0.02, 0.02));
 }
 

@@ -31,7 +31,7 @@ TEST(ContextParallelGpu, IsAttentionOfOneProcess) {
       });
 }
 
-/// In turns, with a rank that sends before it receives on both sides.
+/// Ranks send in turns; one sends before it receives on both sides.
 TEST(ContextParallelGpu, RingOfThree) {
   testing::run_ranks(
       {.ranks = 3, .backend = distributed::BackendChoice::gloo_on_gpu},

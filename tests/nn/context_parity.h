@@ -22,8 +22,8 @@ struct Case {
   at::ScalarType dtype = at::kFloat;
 };
 
-/// What attention gives, and its gradients, for an outer gradient that differs
-/// at every element.
+/// The output and the gradients of attention, for an outer gradient that
+/// differs at every element.
 struct Results {
   Tensor output;
   Tensor query;

@@ -87,7 +87,7 @@ std::vector<Tensor> one_layer() {
   return {numbers({2, 5, 4}, 0.7), numbers({3, 4}, 0.3), numbers({3}, 0.9)};
 }
 
-/// In a process of its own, since libtorch starts threads and other tests fork.
+/// Runs in its own process, since libtorch starts threads and other tests fork.
 void alone(const std::function<void()>& body) {
   testing::run_ranks({.ranks = 1}, [&](const distributed::World&) { body(); });
 }

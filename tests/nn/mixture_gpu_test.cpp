@@ -133,7 +133,7 @@ TEST(MixtureGpu, SixteenBitsStayNear) {
   });
 }
 
-/// From the GPU's own generator: the same again from the same seed.
+/// Draws from the GPU's own generator: the same seed gives the same again.
 TEST(MixtureGpu, DrawsThere) {
   on_gpu([](at::Device device) {
     const RoutingOptions one{.random_selection = true, .sample_first = true};

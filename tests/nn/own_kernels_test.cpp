@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-// Our own kernels beside libtorch's operators: the same values and gradients.
-// Where libtorch's are used instead, this compares them with themselves.
+// Our own kernels beside libtorch's operators: the same values and gradients. A
+// build without our kernels compares libtorch's with themselves.
 
 namespace cairn::nn::own_kernels_test {
 namespace {
@@ -265,7 +265,7 @@ TEST(Attention, IsLibtorchs) {
   }
 }
 
-/// In 16 bits: what fp32 gives, rounded at the end.
+/// Results in 16 bits are those of fp32, rounded at the end.
 TEST(SixteenBits, AreComputedAsPreciselyAsTheyAreStored) {
   torch::manual_seed(5);
   for (const auto& [type, precision] :

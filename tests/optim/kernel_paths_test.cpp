@@ -395,7 +395,7 @@ TEST(SumOfSquares, OverflowsOnlyWhereTheInputIsInfinite) {
   }
 }
 
-/// The same values as elements of a type.
+/// The values as elements of a type.
 std::vector<char> as_element(const std::vector<float>& values, Element type) {
   std::vector<char> bytes(
       values.size() * static_cast<std::size_t>(bytes_of(type)));

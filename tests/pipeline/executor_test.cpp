@@ -485,7 +485,7 @@ TEST(PipelineExecutor, CopiesFollowTheOwnerInTypeAndValue) {
   testing::run_ranks(2, [](const ProcessGroup& group) {
     const Net net = tied();
     PipelineModule module(net.layers, options_for(net, group));
-    // As an engine does it: parameter by parameter.
+    // Parameters are cast one by one, as an engine does it.
     for (at::Tensor& each : module.parameters()) {
       each.set_data(each.to(at::kBFloat16));
     }
@@ -502,7 +502,7 @@ TEST(PipelineExecutor, CopiesFollowTheOwnerInTypeAndValue) {
   });
 }
 
-/// What training with this net ends with.
+/// The end of a training with this net.
 std::string end_of(
     const Net& net,
     const ProcessGroup& group,

@@ -26,7 +26,7 @@ using torch::nn::Linear;
 
 const PartitionMethod uniform{.kind = PartitionMethod::Kind::uniform};
 
-/// In a process of its own, since libtorch starts threads and other tests fork.
+/// Runs in its own process, since libtorch starts threads and other tests fork.
 void alone(const std::function<void()>& body) {
   testing::run_ranks({.ranks = 1}, [&](const distributed::World&) { body(); });
 }
@@ -190,7 +190,7 @@ TEST(PipelineModule, BuildsOnlyWhatItNeeds) {
         {.stage = 1, .stages = 2, .partition = uniform});
     EXPECT_THAT(built, ElementsAre(2, 3));
     built.clear();
-    // To count parameters every layer has to be seen once.
+    // Counting parameters needs a look at every layer.
     PipelineModule first(layers, {.stage = 0, .stages = 2});
     EXPECT_THAT(first.cuts(), ElementsAre(0, 1, 4));
     EXPECT_THAT(built, ElementsAre(0, 1, 2, 3, 0));

@@ -111,7 +111,7 @@ TEST(Timeline, SplitBackwardsFillTheIdleTimeWithWeights) {
       EXPECT_LT(cost.length, before.length);
     }
   }
-  // With equal costs a third of 1F1B's idle time is left.
+  // A third of 1F1B's idle time is left if costs are equal.
   EXPECT_NEAR(cost_of(zero_bubble_h1(4, 8)).length, 3 * 8 + 3, close);
   EXPECT_NEAR(cost_of(one_forward_one_backward(4, 8)).length, 3 * 11, close);
 }

@@ -19,7 +19,7 @@ using parity::Row;
 using parity::Training;
 using parity::wanted;
 
-/// How far apart losses may be.
+/// The allowed difference between losses.
 double nearness(const Row& row) {
   return row.zero.empty() ? 1e-4 : 0.05; // small integers round
 }

@@ -17,7 +17,7 @@ namespace cairn::pretrain::parity {
 
 constexpr int chance_zeros = 3; ///< gradients that happen to cancel out
 
-/// What one process gets on the CPU; computed in a child, since tests fork.
+/// The curve of one process on the CPU; computed in a child, since tests fork.
 inline Curve reference(const std::string& model) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 1}, [&](const distributed::World& world) {

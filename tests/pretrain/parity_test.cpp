@@ -65,7 +65,7 @@ TEST_P(Parity, FollowsTheCurveOfOneProcess) {
   });
 }
 
-/// Of models other than GPT.
+/// Adds rows of models other than GPT.
 void add_rows(std::vector<Row>& result, const std::string& model) {
   const auto add = [&](Row row) {
     row.model = model;
@@ -96,7 +96,8 @@ void add_rows(std::vector<Row>& result, const std::string& model) {
        .schedule = "gpipe"});
 }
 
-/// Of models with experts, which some of the data parallel ranks share out.
+/// Adds rows of models with experts, which some of the data parallel ranks
+/// divide.
 void add_expert_rows(std::vector<Row>& result) {
   const auto add = [&](Row row) {
     row.name = "experts_" + row.name;
@@ -239,7 +240,7 @@ void add_context_rows(std::vector<Row>& result) {
   }
 }
 
-/// Where the length of samples changes from step to step.
+/// Adds rows in which the length of samples changes from step to step.
 void add_curriculum_rows(std::vector<Row>& result) {
   for (Row row :
        {Row{.name = "data2_zero1", .data = 2, .stage = 1},
@@ -261,7 +262,7 @@ void add_curriculum_rows(std::vector<Row>& result) {
   }
 }
 
-/// Where layers drop tokens.
+/// Adds rows in which layers drop tokens.
 void add_dropping_rows(std::vector<Row>& result) {
   for (Row row :
        {Row{.name = "recompute", .recompute = true},

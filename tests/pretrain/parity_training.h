@@ -33,7 +33,7 @@ constexpr std::int64_t unused_positions = 4; ///< so gradients have zeros
 constexpr std::int64_t hidden = 32;
 constexpr std::int64_t vocabulary = 50;
 
-/// How a run is spread.
+/// The layout of a run over ranks.
 struct Row {
   std::string name;
   std::string model = "gpt";
@@ -70,7 +70,7 @@ inline bool drops_tokens(const std::string& model) {
 struct Point {
   std::vector<double> losses;
   double norm = 0;
-  // What logs can have besides.
+  // Further values that logs can have.
   double zeros = 0;
   double weights = 0;
   ElementSums variance{};
@@ -148,14 +148,14 @@ inline at::Tensor tokens_of(int step, int number) {
       vocabulary);
 }
 
-/// Of two texts: all of the first, the second without its end.
+/// The mask of two texts: all of the first, the second without its end.
 inline at::Tensor padding_mask(std::int64_t length) {
   at::Tensor mask = at::ones({2, length}, at::kLong);
   mask[1].narrow(0, length - 3, 3).zero_();
   return mask;
 }
 
-/// What the datasets give, made up.
+/// A made-up batch in the form that the datasets give.
 inline data::TensorBatch batch_of(
     const std::string& model,
     int step,

@@ -41,7 +41,7 @@ json golden_json(const std::string& name) {
   return json::parse(read_file(golden(name), 1 << 20));
 }
 
-/// How a probe is spread.
+/// The layout of a probe over ranks.
 struct Spread {
   std::string name;
   int ranks = 1;
@@ -285,8 +285,8 @@ at::Tensor golden_tokens() {
   return tokens;
 }
 
-/// What says of a run the same as its line in runs.json: Megatron's schedule
-/// and its rule for weight decay in Megatron's flags, all else in a JSON.
+/// The configuration of a run in runs.json: Megatron's schedule and its rule
+/// for weight decay in Megatron's flags, all else in a JSON.
 struct RunConfig {
   json file;
   Words flags;

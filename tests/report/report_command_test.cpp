@@ -36,7 +36,7 @@ Words report(Words words) {
   return words;
 }
 
-/// What the server says to `question`, up to its end.
+/// The server's whole answer to `question`.
 std::string ask(int port, const std::string& question) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

@@ -53,7 +53,7 @@ Command::Command(
     const std::string text = *entry;
     variables[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
   }
-  // What a launcher reads must come from the test alone.
+  // Variables that a launcher reads must come from the test alone.
   for (const char* name : {"OMP_NUM_THREADS", "CAIRN_RESTART_COUNT"}) {
     variables.erase(name);
   }

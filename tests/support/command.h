@@ -75,7 +75,7 @@ inline constexpr const char* mark_variable = "CAIRN_TEST_MARK";
 /// Runs a program to its end.
 Result run(const Words& words);
 
-/// What the file holds; empty when it cannot be read.
+/// The content of the file; empty when it cannot be read.
 std::string read_text(const std::filesystem::path& file);
 
 } // namespace cairn::testing

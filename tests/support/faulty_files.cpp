@@ -30,7 +30,7 @@ std::optional<fs::path> path_of(int folder, const char* name) {
   const fs::path path = name;
   if (path.is_absolute()) {
     std::error_code none;
-    // The same file opened once more, by its descriptor.
+    // A path in /proc/self/fd opens the same file once more.
     return path.parent_path() == "/proc/self/fd" ? fs::read_symlink(path, none)
                                                  : path;
   }

@@ -12,7 +12,7 @@
 
 namespace cairn::testing {
 
-/// What goes wrong, and at which of the calls that change files.
+/// A fault, and the number of the call (that changes files) in which it occurs.
 struct Fault {
   enum class Kind {
     fails,       ///< with `error`
@@ -73,7 +73,7 @@ class FaultyFiles final : FileCalls {
       const char* call,
       const std::optional<std::filesystem::path>& path,
       Needs needs);
-  /// Of a call that writes nothing: whether it fails, with errno set.
+  /// True if a call that writes nothing fails, with errno set.
   bool fails(
       const char* call,
       const std::optional<std::filesystem::path>& path,
@@ -94,7 +94,7 @@ class FaultyFiles final : FileCalls {
   const ReplacedFileCalls scope_; ///< last, so that it ends first
 };
 
-/// How an operation ended that met a fault.
+/// The end of an operation that met a fault.
 struct FaultOutcome {
   Fault fault;
   std::string call;                 ///< where

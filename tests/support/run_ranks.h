@@ -23,7 +23,7 @@ struct RanksOptions {
   std::set<int> dies;
 };
 
-/// How one rank ended.
+/// The end of one rank.
 struct RankOutcome {
   int status = 0;  ///< as waitpid() has it
   std::string log; ///< what it wrote to stderr
@@ -37,12 +37,12 @@ std::vector<RankOutcome> run_ranks(
     const RanksOptions& options,
     const std::function<void(distributed::World)>& body);
 
-/// The same for the plain case.
+/// Runs ranks in the plain case.
 void run_ranks(
     int ranks,
     const std::function<void(const distributed::ProcessGroup&)>& body);
 
-/// The same without a job: `body` gets what it needs to start one itself.
+/// Runs processes without a job: `body` gets the options to start one itself.
 std::vector<RankOutcome> run_processes(
     const RanksOptions& options,
     const std::function<void(const distributed::InitOptions&)>& body);

@@ -75,7 +75,7 @@ TEST(BpeModel, MergesShortAndLongWordsAlike) {
   }
 }
 
-/// The same for rules in order: rank by rank, each from the left.
+/// Merges by rules in order: rank by rank, each from the left.
 std::vector<TokenId> merge_by_ranks(
     std::vector<TokenId> symbols,
     const std::vector<MergeTable::Rule>& rules) {

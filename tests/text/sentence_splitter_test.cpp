@@ -60,8 +60,8 @@ TEST(SentenceSplitter, SplitsAsNltkDoes) {
   }
 }
 
-// What NLTK 3.8.1 gives where the golden cases say nothing: Python's idea of
-// whitespace, letters and case.
+// Results of NLTK 3.8.1 beyond the golden cases: Python's idea of whitespace,
+// letters and case.
 TEST(SentenceSplitter, KnowsPythonsCharacters) {
   const auto splitter = SentenceSplitter::english();
   EXPECT_THAT(

@@ -14,7 +14,7 @@ using cairn::testing::TemporaryFolder;
 
 constexpr int runs = 300;
 
-/// What a tokenizer that was accepted must survive.
+/// Calls that an accepted tokenizer must survive.
 void use(const Tokenizer& tokenizer) {
   const std::string text =
       "Hello WORLD's 12 <s>\u00e9\xff<mask> [CLS]a  \n<|endoftext|>";

@@ -91,7 +91,7 @@ TEST(TokenizerJsonFile, TreatsSpecialTokensAsTextWhenAsked) {
   const auto ids = tokenizer->encode(text);
   EXPECT_THAT(ids, ::testing::Not(::testing::Contains(1)));
   EXPECT_EQ(tokenizer->decode(ids), text);
-  // What is not special is still found.
+  // Tokens that are not special are still found.
   EXPECT_EQ(tokenizer->encode("<|tool|>"), Ids{*tokenizer->find("<|tool|>")});
 }
 

@@ -33,7 +33,7 @@ TEST(GroupPlan, NeighboursShareTheSecondCopy) {
   EXPECT_THAT(plan.outer, ElementsAre(1, 3, 5));
 }
 
-/// In every world, whoever lists another is listed by it, in the same group.
+/// Ranks list each other in the same groups, in every world.
 TEST(GroupPlan, RanksAgree) {
   for (const Policy& policy :
        {Policy{},
