@@ -38,7 +38,8 @@ inline LazyTensor numbers(std::vector<std::int64_t> shape, float first) {
           }};
 }
 
-/// Ties, buffers, frozen ones, and sizes that no number of ranks divides.
+/// A state with ties, buffers, frozen parameters, and sizes that no number of
+/// ranks divides.
 inline DeepSpeedState odd_state() {
   return {
       .parameters =

@@ -60,7 +60,8 @@ json dump(const at::Tensor& value) {
         {"hex", hex_of(bytes)}}}};
 }
 
-/// Every kind of value in a way of its own, so that nothing passes for another.
+/// Gives every kind of value a form of its own, so that nothing passes for
+/// another.
 json dump(const PythonValue& value) {
   switch (value.kind()) {
     case Kind::none:
@@ -139,7 +140,7 @@ TEST(RealPython, LoadsTorchFiles) {
   const auto path = folder.path() / "value.pt";
   folder.write("value.json", dump(value).dump());
   write_torch_file(path, value);
-  // Once more from the file that was just written.
+  // Reads the file that was just written once more.
   folder.write("again.json", dump(value).dump());
   write_torch_file(folder.path() / "again.pt", read_torch_file(path));
   testing::run_python_tool(

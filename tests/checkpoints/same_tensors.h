@@ -40,7 +40,7 @@ inline void expect_same(
   }
 }
 
-/// Every element of every parameter another number.
+/// Parameters whose elements are all different numbers.
 inline NamedTensors numbered(const model::ModelDescription& description) {
   NamedTensors tensors;
   std::int64_t at = 0;

@@ -97,7 +97,7 @@ TEST(Elasticity, ChoosesAsDeepSpeedDoes) {
   }
 }
 
-// DeepSpeed refuses the first of these, though a node is what it counts.
+// DeepSpeed refuses the first of these, although it counts nodes.
 TEST(Elasticity, OneNodeOfSharedModelsFits) {
   const ElasticityConfig config{
       .enabled = true,

@@ -102,7 +102,7 @@ TEST(WikiDump, ManyStreamsInOneFile) {
   EXPECT_THAT(result.err, HasSubstr("2 articles"));
 }
 
-/// Many pages, so that they reach several workers.
+/// A dump of so many pages that they reach several workers.
 std::string large_dump(int pages) {
   std::string xml = "<mediawiki><siteinfo><base>http://a/b</base></siteinfo>\n";
   for (int i = 0; i < pages; ++i) {
@@ -293,7 +293,7 @@ TEST(WikiDump, Fuzz) {
   EXPECT_GT(accepted, 0);
 }
 
-/// Ctrl-C: no output, nothing left beside it.
+/// Ctrl-C leaves no output, and nothing beside it.
 TEST(WikiCommand, Interrupted) {
   const testing::TemporaryFolder folder;
   const auto pipe = folder / "pipe";

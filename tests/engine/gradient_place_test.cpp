@@ -15,8 +15,8 @@
 #include <memory>
 #include <string>
 
-// Our own operators write gradients where they are wanted: the same as those of
-// libtorch's, however often a weight is used, and by whom.
+// Our own operators write gradients where they are wanted: the same as
+// libtorch's, however often and wherever a weight is used.
 
 namespace cairn::gradient_place_test {
 namespace {
@@ -118,7 +118,7 @@ TEST(GradientPlace, IsLentOnceInAPassAndOnlyThen) {
     ASSERT_TRUE(first.defined());
     EXPECT_FALSE(second.defined());
     EXPECT_TRUE(adds_after);
-    // The gradient came as memory of its own (6 everywhere), then the rows.
+    // The gradient came in its own memory (6 everywhere), then the rows.
     EXPECT_EQ(first[0][0].item<float>(), 6);
     EXPECT_EQ(first[7][width - 1].item<float>(), 8);
     EXPECT_FALSE(place->take().defined());

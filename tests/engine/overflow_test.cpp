@@ -47,7 +47,7 @@ struct Training {
   }
 };
 
-/// At the smallest loss scale after one overflow.
+/// Starts a training at the smallest loss scale, after one overflow.
 Training start(const distributed::World& world, const std::string& at_minimum) {
   torch::manual_seed(5);
   auto net = std::make_shared<OddMlp>();
@@ -161,8 +161,8 @@ TEST(Overflow, RollsBackToTheLastCheckpoint) {
         EXPECT_EQ(run.all.optimizer.cur_scale(), 2) << "as it was saved";
         EXPECT_TRUE(at::equal(engine.full_parameter("head.weight"), saved));
 
-        // Other data bring it past that step, and the next failure rolls back
-        // again; one in the same place stops.
+        // Other data bring the run past that step, and the next failure rolls
+        // back again; a failure in the same place stops.
         for (int i = 0; i < 3; ++i) {
           run.step();
         }

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-// Stages of a user's own that have a parameter of the same name: it is one
-// parameter, although nobody has said that it is tied.
+// Stages of a user's own with a parameter of the same name: it is one
+// parameter, although nobody has tied it.
 
 namespace cairn::engine::parameter_share_test {
 namespace {
@@ -152,7 +152,7 @@ void expect_one_parameter(const distributed::World& world, int zero) {
                             .item<double>() /
         data;
     EXPECT_NEAR(mean, wanted.loss, 1e-5) << "step " << i;
-    // Counted once, with what both stages add to it.
+    // The norm counts it once, with the gradients of both stages.
     EXPECT_NEAR(engine.progress().gradient_norm.value(), wanted.norm, 1e-4)
         << "step " << i;
   }

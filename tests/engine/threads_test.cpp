@@ -74,7 +74,7 @@ TEST(InParallel, PassesErrorsOn) {
 }
 
 /// The weights after some steps, with so many threads in the optimizer alone:
-/// how products of matrices are summed is libtorch's matter.
+/// the order of sums in matrix products is libtorch's matter.
 std::vector<at::Tensor> trained(
     const distributed::World& world,
     const std::string& optimizer,

@@ -67,7 +67,7 @@ TEST(Flops, PaLMsAreNanoGpts) {
 }
 
 // "Reducing Activation Recomputation in Large Transformer Models", equations 1
-// to 4: s b h (34 + 5 a s / h) and what ranks and recomputation make of it.
+// to 4: s b h (34 + 5 a s / h), with ranks and recomputation.
 TEST(Activations, AreThePapers) {
   ModelDescription d = gpt2;
   d.dropout = 0.1;

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-// Models as lists of layers give what make_model() gives.
+// Models as lists of layers give the results of make_model().
 
 namespace cairn::models::layers_test {
 namespace {
@@ -62,7 +62,7 @@ struct Layers {
   }
 };
 
-/// A batch with all that a model can take, and the list of it.
+/// A batch with all tensors that a model can take, and the list of them.
 std::pair<ModelInput, LayerInputs> full_input(const ModelDescription& d) {
   using model::ModelFamily;
   ModelInput input = some_input(d);

@@ -1,8 +1,8 @@
 #include "nn/context_parity.h"
 #include "support/run_ranks.h"
 
-// Ranks that share a sequence, on one GPU: NCCL refuses two there, so over
-// Gloo.
+// Ranks that share a sequence, on one GPU. They use Gloo, since NCCL refuses
+// two ranks on a GPU.
 
 namespace cairn::nn::context_parallel_gpu_test {
 namespace {

@@ -36,7 +36,7 @@ struct Scores {
     labels[0][5] = -100;
   }
 
-  /// The rank's part, of a vocabulary padded to `padded`.
+  /// The rank's part of a vocabulary padded to `padded`.
   VocabularyHead head(std::int64_t padded, const ProcessGroup& group) const {
     const SlicedShape shape =
         VocabularyOptions{vocabulary, padded}.shape(group, 8);

@@ -87,8 +87,8 @@ TEST(Schedule, ChunksOfEverySizeAreSoundAndFreeOfDeadlock) {
           if (count % stages == 0) {
             EXPECT_EQ(load.live_activations[s], std::min(most, count * chunks));
           }
-          // Buffers of micro batches that have arrived for the next passes
-          // count.
+          // Micro batches that have arrived for the next passes take buffers
+          // too.
           EXPECT_LE(load.buffers[s], most + stages + 1);
         }
         const ScheduleLoad ahead = check(inference(stages, count, chunks));
@@ -176,7 +176,7 @@ TEST(ScheduleCheck, SeesWhatIsMissingDoubledOrInTheWay) {
   for (const Schedule& sound :
        {good, interleaved(3, 6, 2), zero_bubble_h1(3, 4)}) {
     EXPECT_EQ(complaint(sound), "");
-    // Leaving out or doubling any one instruction is noticed.
+    // Omitting or doubling any instruction is noticed.
     for (std::size_t s = 0; s < sound.stages.size(); ++s) {
       for (std::size_t i = 0; i < sound.stages[s].size(); ++i) {
         const auto place = static_cast<long>(i);

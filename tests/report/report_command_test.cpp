@@ -1,4 +1,4 @@
-// `cairn report` as a user meets it.
+// `cairn report`, run as a user would.
 
 #include "report/browser.h"
 #include "support/command.h"

@@ -115,7 +115,7 @@ TEST_P(BertGolden, NeverSplits) {
     const auto tokenizer = load_tokenizer(with);
     auto expected = entry["tokens"].get<std::vector<std::string>>();
     for (auto& token : expected) {
-      // Kept whole, and unknown to the vocabulary as a whole.
+      // The word is kept whole, and unknown to the vocabulary as a whole.
       token = tokenizer->find(token) ? token : "[UNK]";
     }
     std::vector<std::string> tokens;

@@ -143,7 +143,7 @@ TEST(TokenizerJsonFile, RefusesByNameWhatItDoesNotHonour) {
   };
   const auto far = nlohmann::json::array({added(1'000'000)});
   EXPECT_EQ(with("/added_tokens", far), "");
-  // Holes give no right to more of them.
+  // Holes among the ids do not allow more holes.
   EXPECT_THAT(
       with(
           "/added_tokens",
