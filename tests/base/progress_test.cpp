@@ -91,7 +91,7 @@ TEST(Progress, DrawsAtMostTenTimesASecond) {
            std::chrono::milliseconds(250)) {
       bar.advance();
     }
-    // However busy the machine is, one more is due by then.
+    // Another drawing is due by then, however busy the machine is.
     std::this_thread::sleep_for(std::chrono::milliseconds(110));
     bar.advance();
     bar.done();

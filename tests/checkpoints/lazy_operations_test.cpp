@@ -60,7 +60,7 @@ TEST(LazyOperations, AreThoseOfTensors) {
       a.narrow(1, 1, 2));
 }
 
-/// Rows that lie in one part alone get the type, too.
+/// Rows that lie in one part alone have that type, too.
 TEST(LazyOperations, GiveWhatIsJoinedOneType) {
   const at::Tensor half = numbers(2, 4).to(at::kHalf);
   const at::Tensor brain = numbers(3, 4).to(at::kBFloat16);

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 class BenchConfigs : public ::testing::Test {
  protected:
-  /// `line` begins with what runs it, such as `env`.
+  /// `line` begins with the program that runs it, such as `env`.
   Result run_bench(const Words& more, Words line = {}) const {
     const Words small{
         "python3",

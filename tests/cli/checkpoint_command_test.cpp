@@ -1,4 +1,4 @@
-// `cairn checkpoint` as a user meets it: over checkpoints that a training of
+// `cairn checkpoint`, run as a user would: over checkpoints that a training of
 // two ranks has saved, and over those of others.
 
 #include "cli/zero_tensors.h"
@@ -153,7 +153,7 @@ TEST_F(CheckpointCommand, VerifiesARun) {
   EXPECT_EQ(
       checkpoint({"verify", run_folder(), "--tag", "global_step4"}).code,
       0);
-  // Norms are not told of a tensor that is damaged.
+  // The norm of a damaged tensor is not shown.
   result = checkpoint({"inspect", run_folder()});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr(damaged.string()));

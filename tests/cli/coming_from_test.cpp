@@ -1,7 +1,7 @@
-// Every command in the right columns of docs/coming-from-*.md, run as it stands
-// there in a folder that has what it names. Two things are made smaller: a
-// model that `pretrain` trains and `generate` loads, and a world that is larger
-// than this machine, of which the launcher shows what it would start.
+// Every command in the right columns of docs/coming-from-*.md, run as printed
+// in a folder that has the files that it names. Two things are made smaller: a
+// model that `pretrain` trains and `generate` loads, and a world larger than
+// this machine, for which the launcher shows what it would start.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -89,8 +89,8 @@ int ranks_of(const std::string& command) {
       number_behind(command, "--nnodes");
 }
 
-/// The lines to run for a command. A training is checked as it stands, on as
-/// many ranks as it asks for, and then run small on one.
+/// The lines to run for a command. A training is checked as printed, on as many
+/// ranks as it asks for, and then run small on one.
 Words lines_for(const std::string& command) {
   const std::string launcher = "cairn launch ";
   Words lines;
@@ -122,7 +122,7 @@ Words lines_for(const std::string& command) {
         ? " --encoder-seq-length 64 --decoder-seq-length 32"
         : " --seq-length 64";
   }
-  if (rest.starts_with("cairn generate ")) { // with what was trained so
+  if (rest.starts_with("cairn generate ")) { // uses the model trained before
     rest += " --num-layers 2 --hidden-size 64 --num-attention-heads 4 "
             "--max-position-embeddings 64 --seq-length 64";
   }

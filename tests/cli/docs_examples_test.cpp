@@ -1,7 +1,7 @@
 // The commands of docs/converting.md, docs/curriculum.md, docs/elasticity.md,
 // docs/generating.md, docs/inspecting-checkpoints.md and docs/probe.md, run as
-// they stand there, in a folder that has what they name; and that the code of
-// docs/models.md is that of its example.
+// printed, in a folder that has the files that they name. The code of
+// docs/models.md is compared with its example.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -100,7 +100,7 @@ TEST_F(DocsExamples, OfInspectingShowWhatThePageShows) {
     const bool differ = command.find(" diff ") != std::string::npos;
     EXPECT_EQ(result.code, differ ? 1 : 0) << command << result.err;
     EXPECT_THAT(result.err, Not(HasSubstr("cairn: "))) << command;
-    // Times and numbers differ; what each line is about does not.
+    // Times and numbers differ; the subject of each line does not.
     for (std::string line; std::getline(lines, line);) {
       std::istringstream words(line);
       std::string first;

@@ -1,4 +1,4 @@
-// examples/scripts, each as it stands there, and the smallest one trained.
+// examples/scripts, each run unchanged, and the smallest one trained.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 const fs::path scripts = fs::path(CAIRN_SOURCE_DIR) / "examples/scripts";
 const std::string program = CAIRN_BINARY_DIR "/bin/cairn";
 
-/// A script, with the files that it needs; the rest as it stands there.
+/// Runs a script unchanged, with the files that it needs.
 Result run_script(
     const std::string& name,
     const Words& more,
@@ -100,8 +100,8 @@ TEST(ExampleScripts, WriteASlurmJobForGpt3) {
                     "data-parallel, from 16 samples on\n")));
 }
 
-/// Stories as the scripts of one kind of model read them, and the run of one
-/// with a small model.
+/// Stories for the scripts of one kind of model, and the run of one script with
+/// a small model.
 class ExampleScriptsTrain : public ::testing::Test {
  protected:
   std::string path(const std::string& name) const {

@@ -135,7 +135,7 @@ Result fed(const Words& words, const std::string& file) {
   return run({"bash", "-c", line + "< '" + file + "'"});
 }
 
-/// Prompts with what follows them, as a conversation shows them.
+/// Prompts with their continuations, as a conversation shows them.
 std::string conversation(const std::vector<nlohmann::json>& texts) {
   std::string all;
   for (const auto& text : texts) {
@@ -150,7 +150,7 @@ TEST_F(Generate, AConversationSaysWhatAFileGets) {
       written("ask.txt", "\xef\xbb\xbfOnce upon\r\n\nThe king\nA\n");
   for (const Words& tokenizer : std::vector<Words>{
            {},
-           // Its bytes become characters in the end only.
+           // The tokenizer's bytes become characters only in the end.
            {"--tokenizer-model",
             CAIRN_GOLDEN_DIR "/tokenizers/sentencepiece/bpe.model",
             "--load",

@@ -1,6 +1,6 @@
-// The recipes as a user meets them: their launch lines, what `cairn config
-// check` says of them, their Slurm scripts and manifests, and the smallest one
-// end to end.
+// The recipes as a user meets them: their launch lines, the results of `cairn
+// config check`, their Slurm scripts and manifests, and the smallest one end to
+// end.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"

@@ -41,7 +41,7 @@ std::string refusal(const std::filesystem::path& file) {
   return "accepted";
 }
 
-/// Long enough for several buffers, and not the same everywhere.
+/// A text long enough for several buffers, and not the same everywhere.
 std::string sample() {
   std::string text;
   for (int i = 0; text.size() < 1'200'000; ++i) {

@@ -109,7 +109,7 @@ std::vector<std::int32_t> cut_slowly(
   return begins;
 }
 
-// Lengths of more than 65535, and more documents than are looked up at once.
+// There are lengths above 65535, and more documents than are looked up at once.
 TEST(GptIndex, SamplesBeginWhereCountingTokensLeads) {
   for (const std::int32_t longest : {7, 300, 70000}) {
     std::vector<std::int32_t> lengths;
@@ -134,7 +134,7 @@ TEST(GptIndex, SamplesBeginWhereCountingTokensLeads) {
   }
 }
 
-/// Sample after sample, as Megatron goes about it.
+/// Cuts sample after sample, as Megatron does.
 std::vector<std::int64_t> cut_by_sample(
     const GptIndex& index,
     const std::vector<std::int32_t>& lengths,

@@ -22,7 +22,7 @@ using cairn::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-/// Documents of sentences of these lengths.
+/// Documents with sentences of these lengths.
 IndexedDataset make_sentences(
     const TemporaryFolder& folder,
     const std::vector<std::vector<std::size_t>>& documents) {

@@ -189,7 +189,7 @@ TEST_F(Preprocess, AHugeDocumentIsWrittenInPieces) {
 }
 
 TEST_F(Preprocess, AHugeListIsWrittenInPieces) {
-  // More sentences than are kept; the last ones have no tokens.
+  // There are more sentences than are kept; the last ones have no tokens.
   const std::size_t count = 4U << 20;
   std::string list = "{\"text\": [\"first one\"";
   for (std::size_t i = 1; i < count; ++i) {
@@ -326,7 +326,7 @@ TEST_F(Preprocess, OutputsThatAreThereAreKept) {
       [&] { preprocess(options_, Logger(), [](const auto&) {}); },
       ::testing::ThrowsMessage<DataError>(HasSubstr("exists already")));
   EXPECT_EQ(documents(), (Documents{{encoded("one")}}));
-  // A commit that was cut off.
+  // This is the state after a commit that was cut off.
   std::filesystem::remove(folder_ / "out_text_document.idx");
   preprocess(options_, Logger(), [](const auto&) {});
   EXPECT_EQ(documents(), (Documents{{encoded("one")}}));

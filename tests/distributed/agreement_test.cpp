@@ -19,7 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Longer than a test may take: whoever waits for it has failed.
+/// Longer than a test may take: a rank that waits so long has failed.
 constexpr std::chrono::minutes ages{10};
 
 std::string joined_texts(const std::vector<std::string>& texts) {

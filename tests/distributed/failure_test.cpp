@@ -92,7 +92,7 @@ TEST(Failure, AKilledRankIsNamed) {
                   HasSubstr("rank " + std::to_string(victim)),
                   HasSubstr(
                       victim == 0 ? "hosts the store" : "does not answer")));
-          // The library's own words, whichever they were.
+          // The text holds the library's own words, whichever they were.
           EXPECT_THAT(text, HasSubstr("onnection"));
           // The job stays over.
           EXPECT_THAT(
@@ -333,7 +333,8 @@ TEST(Failure, ASuspensionIsNotAHang) {
     const ProcessGroup& group = world.group();
     group.barrier();
     if (world.rank() == 1) {
-      // Away for longer than the others would wait if they were running.
+      // The rank is away for longer than the others would wait if they were
+      // running.
       std::this_thread::sleep_for(2800ms);
       group.all_reduce(at::ones({1})).wait();
       return;

@@ -94,7 +94,8 @@ TEST(InitDistributed, GroupsOfOneNameStayApart) {
     const World world = init_distributed(options);
     const ProcessGroup all = world.group().subgroup({0, 1}, "all");
     std::optional<ProcessGroup> twin = world.group().subgroup({0, 1}, "twin");
-    // Another parent, and a name that could be taken for a number.
+    // The group has another parent, and a name that could be taken for a
+    // number.
     const ProcessGroup second = all.subgroup({0, 1}, "twin");
     const ProcessGroup third = all.subgroup({0, 1}, "twin#2");
     EXPECT_EQ(twin->name(), "twin");

@@ -104,7 +104,7 @@ TEST(OutOfMemory, SaysWhatItHoldsAndWhatToDo) {
                 error_text<Error>(pass),
                 HasSubstr("out of memory in backward"));
             net->fails_in_backward = false;
-            pass(); // a smaller batch goes on
+            pass(); // training goes on afterwards
             EXPECT_EQ(engine.progress().global_steps, 2);
           })[0]
           .log;

@@ -201,7 +201,7 @@ TEST(JsonLines, RefusesWhatIsNoFile) {
       HasSubstr("no regular file"));
 }
 
-// ---- All of them behind one monitor
+// ---- All files behind one monitor
 
 struct MonitoredRun {
   TemporaryFolder folder;
@@ -324,7 +324,7 @@ TEST(Monitor, AFullDiskIsSaidOnceAndStopsNothing) {
   said = bytes_of(test.log);
   EXPECT_THAT(said, HasSubstr("written again, with a gap"));
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
-  // Nothing of the half that got through is left; it would end the file for
+  // Nothing is left of the half that was written; it would end the file for
   // every reader.
   const auto scalars = test.scalars("tensorboard");
   ASSERT_FALSE(scalars.empty());

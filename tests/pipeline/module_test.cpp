@@ -296,7 +296,7 @@ TEST(PipelineModule, SaysWhatIsWrong) {
   alone([] {
     const auto linear = LayerSpec::of<Linear>(2, 2);
     EXPECT_THAT(
-        complaint<ConfigError>({linear}, {.stages = 2}), // refused by its flags
+        complaint<ConfigError>({linear}, {.stages = 2}), // set by flags
         HasSubstr("1 layers, 2 stages"));
     EXPECT_THAT(
         complaint({linear}, {.stage = 3, .stages = 2}),

@@ -11,7 +11,7 @@
 #include <map>
 #include <string>
 
-// The curves that any layout of ranks is to follow.
+// The curves that any layout of ranks has to follow.
 
 namespace cairn::pretrain::parity {
 

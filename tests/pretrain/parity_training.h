@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-// A small model, whichever, trained on made-up batches, however it is spread
-// over ranks.
+// A small model of any kind, trained on made-up batches, with any layout over
+// ranks.
 
 namespace cairn::pretrain::parity {
 
@@ -57,12 +57,13 @@ inline void PrintTo(const Row& row, std::ostream* out) {
   *out << row.name;
 }
 
-/// This one is cut to 8 tokens, then 12, then 16.
+/// True for the model whose samples are cut to 8 tokens, then 12, then 16.
 inline bool has_curriculum(const std::string& model) {
   return model == "gpt_in_lengths";
 }
 
-/// Two layers of this one compute 4 tokens, then 8, 12, and all.
+/// True for the model with two layers that compute 4 tokens, then 8, 12, and
+/// all.
 inline bool drops_tokens(const std::string& model) {
   return model == "gpt_dropping";
 }
@@ -81,7 +82,7 @@ inline bool has_experts(const std::string& model) {
   return model.starts_with("gpt_experts");
 }
 
-/// Nothing is drawn, since ranks would draw differently.
+/// Routing draws nothing, since ranks would draw differently.
 inline model::ExpertsDescription experts_of(const std::string& model) {
   model::ExpertsDescription experts{
       .counts = {4},

@@ -379,8 +379,8 @@ TEST(Stages, NeedNotDivideTheBlocks) {
   EXPECT_EQ(uneven.back(), 6);
 }
 
-/// A head weighs as many blocks as it has parameters, but never leaves its
-/// stage without one.
+/// A head weighs as many blocks as have its number of parameters, but never
+/// leaves its stage without a block.
 TEST(Stages, AreEvenWithTheHead) {
   const auto model =
       config::describe_model(Kind::gpt, config_of({}).flags, 512);
@@ -389,7 +389,7 @@ TEST(Stages, AreEvenWithTheHead) {
   EXPECT_THAT(blocks(12, 2, as_five_blocks), ElementsAre(8, 4));
   EXPECT_THAT(blocks(13, 3, as_five_blocks), ElementsAre(6, 6, 1));
   EXPECT_THAT(blocks(12, 2, 20 * as_five_blocks), ElementsAre(11, 1));
-  // A token passes through one of the experts only.
+  // A token passes through only one of the experts.
   EXPECT_THAT(
       blocks(12, 2, as_five_blocks, {"--num-experts", "64"}),
       ElementsAre(8, 4));
@@ -405,7 +405,8 @@ TEST(Stages, AreCutAsTheConfigurationSays) {
         error_text([&] { cut(kind, 2, "type:convolution"); }),
         HasSubstr("no layer's type matches"));
   }
-  // The last stage would have the head alone, which is the first one's words.
+  // The last stage would have only the head, which is the first one's
+  // embedding.
   EXPECT_THAT(
       error_text([] { cut(Kind::gpt, 2, "type:norm|head"); }),
       HasSubstr("stage 1 of 2 would have layers 5 to 5 of 6"));

@@ -36,7 +36,7 @@ UniqueFd bind_somewhere(int& port) {
   return fd;
 }
 
-/// Bytes to come, or the other side's end; false when told to stop.
+/// Waits for bytes, or the other side's end; false when told to stop.
 bool wait_for(int fd, const std::atomic<bool>& stop) {
   while (!stop) {
     pollfd poll{fd, POLLIN, 0};
