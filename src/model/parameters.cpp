@@ -76,7 +76,7 @@ struct Rule {
   std::optional<Size> columns;
   TensorCut cut = TensorCut::whole;
   /// Law of the weight; a bias is zero. Queries of models with relative
-  /// positions are divided by sqrt(head_size) on top (nn/attention.cpp), since
+  /// positions are divided by sqrt(head_size) on top (nn/attention), since
   /// their scores are not scaled.
   InitialLaw initial = InitialLaw::normal;
   Condition exists = always;

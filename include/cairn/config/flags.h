@@ -8,9 +8,9 @@
 #include <vector>
 
 // The command line as typed values, one struct per group of `--help`. The table
-// in src/config/flag_rows.cpp binds every flag to its member here and is the
-// only list of flag names. Flags with a JSON counterpart are optional here and,
-// once a Config is resolved, hold what both agree on.
+// in src/config/flags/flag_rows.cpp binds every flag to its member here and is
+// the only list of flag names. Flags with a JSON counterpart are optional here
+// and, once a Config is resolved, hold the value that both agree on.
 
 namespace cairn::config {
 
