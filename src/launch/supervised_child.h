@@ -22,7 +22,7 @@ struct ChildStream {
   LineSplitter lines;
 };
 
-/// A started child and what is known about it.
+/// A started child and its known state.
 class SupervisedChild {
  public:
   SupervisedChild(

@@ -198,7 +198,7 @@ std::string layer_of(const std::string& prefix, std::string_view name) {
       : prefix + std::string(name.substr(0, name.find('.')));
 }
 
-/// Adds what the rules say; `block`: the layer that has them all.
+/// Adds the parameters of the rules; `block`: the layer that has them all.
 void add(
     std::span<const Rule> rules,
     const D& d,

@@ -44,7 +44,7 @@ struct StreamLayer : model::Layer {
   Fields gives{}; ///< fields that are there after it
 };
 
-/// Layers one after the other, each with what it changes in the stream.
+/// Layers one after the other, each with its changes to the stream.
 class LayerList {
  public:
   explicit LayerList(Fields first) : carried_(std::move(first)) {}

@@ -13,7 +13,7 @@
 namespace cairn::models {
 namespace {
 
-/// Fields that blocks read and write, besides what all blocks of a stack take.
+/// Fields that blocks read and write, besides the input that a stack shares.
 const Fields block_fields{
     &Stream::hidden,
     &Stream::balance_loss,

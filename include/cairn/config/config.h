@@ -36,8 +36,8 @@ struct Config {
   std::map<std::string, Place> given;
   std::vector<std::string> warnings; ///< for the caller to log
 
-  /// Reads, merges and resolves as DeepSpeed and Megatron-LM would, without
-  /// asking what Cairn supports. Throws ConfigError.
+  /// Reads, merges and resolves as DeepSpeed and Megatron-LM would, also
+  /// settings that Cairn does not support. Throws ConfigError.
   static Config resolve(const ConfigSource& source);
   /// Calls `resolve`, then `check`. Programs use this.
   static Config load(const ConfigSource& source);

@@ -47,7 +47,7 @@ struct CollectiveRecord {
 
 /// `all_reduce #14 of group "world"`, or `send #3 to rank 1 in group "world"`.
 std::string name_of(const CollectiveRecord& record);
-/// `all_reduce(float32 [1024], sum)`: what has to agree between the ranks.
+/// `all_reduce(float32 [1024], sum)`: the parts that the ranks must agree on.
 std::string signature_of(const CollectiveRecord& record);
 
 /// Keeps the last collectives of this rank in a ring: cheap enough to be always

@@ -67,7 +67,7 @@ class ProcessGroup {
       at::Tensor x,
       Site site = Site::current()) const;
 
-  /// This rank's part, along dim 0, of what all_reduce() would give.
+  /// This rank's part, along dim 0, of the result of all_reduce().
   Pending reduce_scatter(
       at::Tensor x,
       ReduceOp op = ReduceOp::sum,

@@ -32,8 +32,8 @@ class Block : public Layer {
     at::Tensor hidden;
     at::Tensor balance_loss{}; ///< undefined without a mixture
   };
-  /// Maps [batch, sequence, hidden] to the same shape. LayerContext says what a
-  /// rank has of a split sequence.
+  /// Maps [batch, sequence, hidden] to the same shape. LayerContext describes a
+  /// rank's part of a split sequence.
   Output forward(const at::Tensor& x, const BlockInput& input) const;
 
  private:

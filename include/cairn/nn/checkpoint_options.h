@@ -25,7 +25,7 @@ struct CheckpointOptions {
   /// Group whose ranks all have the same inputs and make the same calls. Each
   /// rank keeps its part of the inputs, and backward gathers the parts.
   std::optional<distributed::ProcessGroup> partition_over{};
-  /// Memory reserved at once for what is copied; see from().
+  /// Memory reserved at once for copied inputs; see from().
   std::shared_ptr<ActivationBuffer> buffer{};
   /// True: wait for the GPU at the beginning and the end of both passes.
   bool synchronize = false;

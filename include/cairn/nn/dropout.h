@@ -8,9 +8,9 @@ namespace cairn::nn {
 
 /// Makes the device's default generator draw other numbers on every rank of the
 /// group, within the scope. Afterwards all ranks continue with the same
-/// numbers. What a rank draws is a function of the generator's state before the
-/// scope, so activations that are computed again come out the same. A group of
-/// one is left alone.
+/// numbers. The numbers of a rank depend only on the generator's state before
+/// the scope, so activations that are computed again come out the same. A group
+/// of one is left alone.
 ///
 /// All ranks of a tensor parallel group start from the same seed.
 class [[nodiscard]] RankRandom {

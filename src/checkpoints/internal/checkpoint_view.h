@@ -38,7 +38,7 @@ struct CheckpointView {
 enum class WeightNames { stored, cairn };
 
 /// Views a checkpoint. In a run's folder `tag` chooses one; without a tag it is
-/// the one that loading takes. Throws CheckpointError for what cannot be read.
+/// the one that loading takes. Throws CheckpointError if it cannot be read.
 CheckpointView view_checkpoint(
     const std::filesystem::path& path,
     const std::string& tag = {},

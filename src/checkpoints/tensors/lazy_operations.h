@@ -8,7 +8,7 @@
 #include <vector>
 
 // Tensors made from other tensors while these are read; none is held twice.
-// Shapes must fit: the caller has checked what came from a file.
+// Shapes must fit: the caller has checked values from a file.
 
 namespace cairn::checkpoints {
 

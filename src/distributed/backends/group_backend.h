@@ -90,8 +90,7 @@ struct GroupPlace {
   Store& store;
 };
 
-/// Makes the backends of groups, which share what can be shared (threads,
-/// devices).
+/// Makes the backends of groups, which share threads and devices if possible.
 class BackendFactory {
  public:
   virtual ~BackendFactory() = default;

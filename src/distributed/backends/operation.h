@@ -46,7 +46,7 @@ class Operation {
   void succeed();
 
   bool ended() const;
-  /// Blocks until the operation has ended; throws what it failed with.
+  /// Blocks until the operation has ended; throws its error if it failed.
   void wait() const;
   /// Throws if the operation has failed. Does not block.
   void throw_if_failed() const;

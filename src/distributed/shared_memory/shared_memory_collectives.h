@@ -37,7 +37,7 @@ void all_gather(
     const std::vector<Spans>& outputs,
     const Spans& input);
 
-/// Overwrites `x` in place with what `root` has.
+/// Overwrites `x` in place with the values of `root`.
 void broadcast(SharedMemoryChannel& channel, const Spans& x, int root);
 
 void barrier(SharedMemoryChannel& channel);

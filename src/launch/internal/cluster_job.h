@@ -15,8 +15,8 @@ struct VolumeMount {
   std::string path;
 };
 
-/// A job for a cluster's scheduler: what the Slurm script and the Kubernetes
-/// manifest have in common.
+/// A job for a cluster's scheduler: the common part of the Slurm script and the
+/// Kubernetes manifest.
 struct ClusterJob {
   std::string name = "cairn";
   int nodes = 1;

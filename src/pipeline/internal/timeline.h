@@ -23,7 +23,7 @@ struct TimedPass {
 };
 
 /// Times of each pass of a schedule, if every stage goes through its passes in
-/// order, each as soon as what it needs is there.
+/// order, each as soon as its inputs are there.
 struct Timeline {
   std::vector<std::vector<TimedPass>> stages;
   double length = 0; ///< end of the last pass of all

@@ -12,7 +12,7 @@ namespace cairn::zero {
 
 namespace {
 
-/// Hides what happens in its scope: it is no operator of the model, and has no
+/// Hides operators in its scope: they are not the model's, and have no
 /// gradient.
 struct Unobserved {
   at::RecordFunctionGuard operators{false};

@@ -20,8 +20,8 @@ struct Policy {
   bool partition_parameters = false;
   Tier optimizer_tier = Tier::device;
   Tier parameter_tier = Tier::device;
-  /// Number of ranks that share one copy of what is partitioned; each group of
-  /// that size has its own copy (MiCS, HSDP). 0: all ranks that train share
+  /// Number of ranks that share one copy of the partitioned state; each group
+  /// of that size has its own copy (MiCS, HSDP). 0: all ranks that train share
   /// one.
   int shard_ranks = 0;
   /// Number of ranks that share a second copy of the parameters, which the

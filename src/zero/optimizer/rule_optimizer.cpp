@@ -75,7 +75,7 @@ bool RuleOptimizer::is_shard(int bucket) const {
 }
 
 /// The parameters that are updated here, in their own type, until close().
-/// `blank`: the caller fills them, whatever they were.
+/// `blank`: the caller overwrites them all.
 at::Tensor RuleOptimizer::open(int bucket, bool blank) {
   if (!is_shard(bucket)) {
     return parameters_.whole(bucket);
