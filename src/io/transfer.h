@@ -34,7 +34,7 @@ class Transfer {
   struct Target {
     std::shared_ptr<OpenFile> file;
     std::shared_ptr<const std::filesystem::path> path; ///< for messages
-    std::uint64_t offset = 0; ///< where `path` begins in `file`
+    std::uint64_t offset = 0; ///< beginning of `path` in `file`
   };
   Transfer(
       Direction direction,

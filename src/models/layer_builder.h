@@ -26,7 +26,7 @@ class LayerBuilder {
   struct Stack {
     std::int64_t layers = 0;
     Role role = Role::decoder;
-    std::string name{}; ///< before its parameters' names, such as "encoder"
+    std::string name{}; ///< prefix of its parameters' names, such as "encoder"
     Field result = &Stream::hidden;
     Fields drops{}; ///< fields that nobody needs after the blocks
   };

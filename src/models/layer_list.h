@@ -13,7 +13,7 @@ namespace cairn::models {
 /// The values that go from layer to layer: a batch, and its results so far.
 struct Stream : ModelInput {
   at::Tensor hidden{};
-  at::Tensor balance_loss{}; ///< of the blocks with experts so far, [1]
+  at::Tensor balance_loss{}; ///< sum over the blocks with experts so far, [1]
   /// The weights of relative positions, a few numbers for each head: blocks
   /// make their bias from them, and their gradients go back the same way.
   at::Tensor relative{};

@@ -26,7 +26,7 @@ struct CollectiveRecord {
   /// message among those to the same peer.
   std::uint64_t sequence = 0;
   std::string operation; ///< "all_reduce"
-  std::string detail; ///< what else must agree between ranks: "sum", "root 2"
+  std::string detail;    ///< further facts that must agree: "sum", "root 2"
   std::string group;
   std::string group_key;           ///< unique, unlike the name of a group
   std::optional<int> peer;         ///< the other rank of a send or recv

@@ -18,7 +18,7 @@ struct BlockOptions {
   NormOptions norm{};
   model::NormPlace norm_place = model::NormPlace::before;
   bool cross_attention = false; ///< only with norms before
-  double dropout = 0;           ///< on what is added to the residual stream
+  double dropout = 0; ///< of values that are added to the residual stream
 };
 
 /// A layer of any transformer: attention, perhaps attention to an encoder's

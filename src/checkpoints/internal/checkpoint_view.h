@@ -30,7 +30,8 @@ struct CheckpointView {
   std::vector<Tie> ties;
   /// Number of stored slices of each tensor; only of native checkpoints.
   std::map<std::string, std::size_t> slices;
-  std::vector<std::string> notes; ///< for people: what could not be found out
+  /// Facts that could not be found out, for people.
+  std::vector<std::string> notes;
 };
 
 /// Names for the weights of models that we know: those in the files, or Cairn's

@@ -50,7 +50,7 @@ std::string bar(const TimedPass& each, double unit, double y, int chunks) {
       width,
       bar_height,
       fill_of(each.pass, chunks));
-  // The label is only the number; the colour tells the kind of pass.
+  // The label is only the number; the colour tells the kind and the chunk.
   const std::string label = std::to_string(each.pass.micro_batch);
   if (static_cast<double>(label.size()) * letter_width <= width - 2) {
     result += fmt::format(

@@ -75,7 +75,7 @@ struct FlagGroup {
 struct RefusedFlags {
   std::string_view reason;
   std::string_view names; ///< words, without "--"
-  bool launcher = false;  ///< of our own launcher rather than Megatron's
+  bool launcher = false;  ///< a flag of our own launcher, not of Megatron's
 
   /// The answer to someone who gave one.
   std::string text() const;

@@ -57,7 +57,7 @@ class SharedMemoryChannel {
  private:
   struct alignas(128) Line {
     std::atomic<std::uint32_t> published;
-    std::atomic<std::uint32_t> sleepers; ///< how many wait for `published`
+    std::atomic<std::uint32_t> sleepers; ///< members that wait for `published`
     std::atomic<std::uint64_t> signatures[2];
   };
 

@@ -40,7 +40,7 @@ struct Job {
   at::Device device;
   Precision precision;
   zero::Policy policy;
-  zero::RankGroups groups; ///< the parts that ranks of `group` share
+  zero::RankGroups groups; ///< groups of ranks that share state
 };
 
 } // namespace cairn::inline engine
