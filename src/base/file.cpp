@@ -19,7 +19,8 @@ std::size_t first_room(int fd, std::uint64_t limit) {
   constexpr std::uint64_t guess = 16 << 10;
   struct stat status {};
   const bool sized = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-  // One byte more than the size, so that one more read(2) sees the end.
+  // The buffer has a byte more than the size, so that one more read(2) sees the
+  // end.
   const std::uint64_t wanted =
       sized ? static_cast<std::uint64_t>(status.st_size) + 1 : guess;
   return static_cast<std::size_t>(std::min(std::max(wanted, guess), limit + 1));

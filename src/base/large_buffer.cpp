@@ -16,8 +16,8 @@ LargeBuffer::LargeBuffer(std::size_t size) : size_(size) {
   if (size == 0) {
     return;
   }
-  // One huge page more than asked for, since the kernel makes huge pages only
-  // of aligned stretches. Pages that are never touched cost nothing.
+  // A huge page more than asked for is mapped, since the kernel makes huge
+  // pages only of aligned stretches. Pages that are never touched cost nothing.
   const std::size_t mapped = size + huge_page;
   void* const memory = ::mmap(
       nullptr,

@@ -154,7 +154,7 @@ void NumpyRandom::draw_partners(
       words[i] = temper(state_.key[position + i]) & mask;
     }
     state_.position += static_cast<int>(count);
-    // Whether a word is accepted is unpredictable, so this counts instead of
+    // The acceptance of a word is unpredictable, so this counts instead of
     // branching.
     for (std::size_t i = 0; i < count; ++i) {
       out[done] = words[i];

@@ -31,7 +31,8 @@ TerminalSize terminal_size(int fd) {
   if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
     return {};
   }
-  // One column less: some terminals wrap as soon as the last one is written.
+  // Lines have a column less: some terminals wrap as soon as the last one is
+  // written.
   return {.columns = size.ws_col - 1U, .rows = size.ws_row};
 }
 

@@ -10,8 +10,7 @@ namespace cairn::inline engine {
 
 namespace {
 
-/// Logs what is odd about a configuration. `acted_on` are keys that the program
-/// acts on.
+/// Warns of odd settings. `acted_on` are keys that the program acts on.
 void warn_of_keys(const Job& job, std::span<const std::string> acted_on) {
   if (!job.speaks()) {
     return;

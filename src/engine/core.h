@@ -38,7 +38,7 @@ struct CoreOptions {
   std::shared_ptr<const optim::Schedule> client_schedule;
   RateSchedule::Counts schedule_counts = RateSchedule::Counts::updates;
   distributed::World world;
-  /// Unset: every rank of the world has all of the model.
+  /// Unset: every rank of the world has the whole model.
   std::optional<distributed::ProcessMesh> mesh;
   std::vector<std::string> keys_acted_on;  ///< by the program
   std::shared_ptr<monitor::Timers> timers; ///< unset: its own
@@ -46,8 +46,8 @@ struct CoreOptions {
   Logger logger;
 };
 
-/// The parts of an engine, which Engine's functions call. A part knows those
-/// above it only.
+/// The parts of an engine, which Engine's functions call. A part knows only
+/// those above it.
 struct Core {
   explicit Core(CoreOptions options);
   Core(const Core&) = delete;

@@ -79,7 +79,7 @@ struct DistributedDataParallel::Core {
     }
   }
 
-  /// With the first gradient of a backward pass.
+  /// Begins a pass at the first gradient of backward.
   bool begin() {
     if (!averages) {
       return false;
@@ -92,7 +92,8 @@ struct DistributedDataParallel::Core {
     return true;
   }
 
-  /// Its place in the bucket, but no view to autograd: zero_grad() detaches.
+  /// The gradient's place in the bucket, but not an autograd view: zero_grad()
+  /// detaches.
   at::Tensor gradient_of(int parameter) const {
     const at::Tensor bucket = reducer.gradient(layout.bucket_of(parameter));
     const at::Tensor& like = parameters.tensors[parameter];

@@ -75,7 +75,7 @@ void GatheredParameters::open(const std::vector<int>& parameters) {
   }
 }
 
-/// Everyone gets the modifier's values, and so do the shards.
+/// Gives all ranks and shards the modifier's values.
 void GatheredParameters::keep() {
   const torch::autograd::AutoGradMode no_grad(false);
   for (const int bucket : buckets_) {
@@ -97,7 +97,7 @@ void GatheredParameters::close() {
       core_->trained.gatherer->unpin(bucket);
     }
     core_->trained.gatherer
-        ->release_all(); // and with it what nobody is to keep
+        ->release_all(); // drops changes that nobody is to keep
   }
 }
 

@@ -77,7 +77,7 @@ TrainingLoader::Iterator TrainingLoader::begin() {
 }
 
 std::optional<TrainingBatch> TrainingLoader::next() {
-  if (place_->next_ || place_->epoch_ < 0) { // without begin()
+  if (place_->next_ || place_->epoch_ < 0) { // begin() was not called
     start();
   }
   const auto indices = sampler_ ? sampler_->next() : std::nullopt;

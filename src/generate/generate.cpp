@@ -119,8 +119,8 @@ class Generation {
                options_.seed,
                fmt::format("text {}", options_.first_text + i))});
     }
-    // With experts, one text at a time: several would compete for the places at
-    // the experts.
+    // Models with experts compute one text at a time: several would compete for
+    // the places at the experts.
     const std::size_t at_once =
         model_.description().experts ? 1 : prompts.size();
     while (!texts.empty()) {

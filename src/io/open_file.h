@@ -7,8 +7,7 @@
 
 namespace cairn::io::detail {
 
-/// One file, opened twice: O_DIRECT is a property of the opening, not of a
-/// call.
+/// A file, opened twice: O_DIRECT is a property of the opening, not of a call.
 struct OpenFile {
   OpenFile(UniqueFd through_cache, UniqueFd straight)
       : buffered(std::move(through_cache)),

@@ -28,13 +28,13 @@ class LostError {
   std::optional<Problem> problem_;
 };
 
-/// One read or write as its caller sees it; it consists of requests.
+/// A read or write as its caller sees it; it consists of requests.
 class Transfer {
  public:
   struct Target {
     std::shared_ptr<OpenFile> file;
     std::shared_ptr<const std::filesystem::path> path; ///< for messages
-    std::uint64_t offset = 0; ///< where `path` begins in `file`
+    std::uint64_t offset = 0; ///< beginning of `path` in `file`
   };
   Transfer(
       Direction direction,

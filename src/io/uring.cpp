@@ -33,7 +33,7 @@ void Uring::Close::operator()(io_uring* ring) const noexcept {
 }
 
 Uring::Uring(Options options) : options_(options) {
-  // One entry more than requests, for the wake-up.
+  // The queue has an entry more than requests, for the wake-up.
   const int error = io_uring_queue_init(options_.depth + 1, &ring_storage_, 0);
   if (error < 0) {
     refuse(-error, "io_uring_setup");

@@ -74,7 +74,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 enum class Step { bind, exec };
 
-/// What a child that could not become the program reports to its parent.
+/// The message to the parent from a child that could not become the program.
 struct StartError {
   Step step;
   int error;

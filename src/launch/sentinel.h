@@ -10,7 +10,8 @@ namespace cairn::launch {
 
 /// A process beside the launcher that only waits for the launcher's end. When
 /// the launcher is killed before it can clean up, the kernel kills the ranks
-/// (PDEATHSIG), and the sentinel kills what the ranks have started.
+/// (PDEATHSIG), and the sentinel kills the processes that the ranks have
+/// started.
 class Sentinel {
  public:
   /// Watches over the job with this launch id until destruction.

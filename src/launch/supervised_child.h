@@ -15,14 +15,14 @@
 
 namespace cairn::launch {
 
-/// One of a child's two output streams.
+/// An output stream of a child, which has two.
 struct ChildStream {
   UniqueFd fd;         ///< empty once the stream has ended
   int destination = 1; ///< our descriptor for its lines
   LineSplitter lines;
 };
 
-/// A started child and what is known about it.
+/// A started child and its known state.
 class SupervisedChild {
  public:
   SupervisedChild(

@@ -76,7 +76,7 @@ struct Rule {
   std::optional<Size> columns;
   TensorCut cut = TensorCut::whole;
   /// Law of the weight; a bias is zero. Queries of models with relative
-  /// positions are divided by sqrt(head_size) on top (nn/attention.cpp), since
+  /// positions are divided by sqrt(head_size) on top (nn/attention), since
   /// their scores are not scaled.
   InitialLaw initial = InitialLaw::normal;
   Condition exists = always;
@@ -198,7 +198,7 @@ std::string layer_of(const std::string& prefix, std::string_view name) {
       : prefix + std::string(name.substr(0, name.find('.')));
 }
 
-/// Adds what the rules say; `block`: the layer that has them all.
+/// Adds the parameters of the rules; `block`: the layer that has them all.
 void add(
     std::span<const Rule> rules,
     const D& d,

@@ -6,8 +6,8 @@
 
 namespace cairn::models {
 
-/// Whom each token sees, as attention takes it (bool, four dimensions), from
-/// what ModelInput says; undefined where that is all, or all before it.
+/// ModelInput's mask as attention takes it (bool, four dimensions); undefined
+/// where a token sees everything, or everything before it.
 at::Tensor attention_mask(const at::Tensor& mask, bool causal);
 
 /// [1, 1, sequence, sequence]

@@ -6,7 +6,7 @@
 
 namespace cairn::models {
 
-// From the description of a model to the options that layers are built with.
+// Functions from a model's description to the options of its layers.
 
 nn::LayerContext layer_context(const ModelOptions& options);
 nn::NormOptions norm_options(const ModelDescription& description);
@@ -14,7 +14,7 @@ nn::VocabularyOptions vocabulary_of(const ModelDescription& description);
 
 enum class Role { encoder, decoder, crossing_decoder };
 
-/// Blocks made of one value share their rotary tables.
+/// Blocks made from one BlockOptions share their rotary tables.
 nn::BlockOptions block_options(const ModelDescription& description, Role role);
 
 /// Options of block `layer`, derived from the options of all blocks (some

@@ -5,11 +5,12 @@
 namespace cairn::models {
 
 /// Throws DataError for ids that are not in the vocabulary and for shapes that
-/// do not fit. What is on a GPU is not read, for that would stop it: there
+/// do not fit. Values on a GPU are not read, for that would stop it: there
 /// libtorch's own checks have to do.
 void check_input(const ModelInput& input, const ModelDescription& description);
 
-/// The same for a tensor of ids below `limit`.
+/// Throws DataError unless the ids are 64-bit, [batch, sequence], below
+/// `limit`.
 void check_ids(
     const at::Tensor& ids,
     std::int64_t limit,

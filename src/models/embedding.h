@@ -26,8 +26,8 @@ std::shared_ptr<nn::VocabularyEmbedding> make_word_embedding(
     const nn::LayerContext& context,
     const ModelDescription& description);
 
-/// What comes between the words' vectors and the first block: learned
-/// positions, token types, BERT's norm, dropout.
+/// The layer between the words' vectors and the first block: learned positions,
+/// token types, BERT's norm, dropout.
 class Embedding : public nn::Layer {
  public:
   Embedding(
@@ -35,10 +35,10 @@ class Embedding : public nn::Layer {
       const ModelDescription& description);
 
   struct Ids {
-    at::Tensor positions{};   ///< [batch, sequence]; else 0, 1, …
-    at::Tensor token_types{}; ///< [batch, sequence]; else 0
+    at::Tensor positions{};   ///< [batch, sequence]; default: 0, 1, …
+    at::Tensor token_types{}; ///< [batch, sequence]; default: 0
   };
-  /// From the words' vectors to what the first block takes.
+  /// Turns the words' vectors into the first block's input.
   at::Tensor forward(at::Tensor words, const Ids& ids) const;
 
  private:
@@ -47,7 +47,7 @@ class Embedding : public nn::Layer {
 
   distributed::ProcessGroup group_;
   bool split_tokens_;
-  int sequence_ranks_; ///< that share every sequence
+  int sequence_ranks_; ///< ranks that share every sequence
   double dropout_;
   std::int64_t position_offset_;
   std::shared_ptr<EmbeddingTable> position_;

@@ -11,19 +11,19 @@ namespace cairn::models {
 /// A model as its list of layers, before anything is built.
 struct ModelParts {
   std::vector<StreamLayer> layers;
-  /// What the stream behind the last layer comes to: losses where it has
-  /// labels, logits where they are wanted.
+  /// Makes the output from the stream after the last layer: losses if it has
+  /// labels, logits if they are wanted.
   std::function<ModelOutput(const Stream&)> output;
 };
 
-/// Parts of the description's model. `inputs`: what every batch brings.
+/// The parts of the description's model. `inputs`: fields of every batch.
 ModelParts model_parts(
     const ModelDescription& description,
     const ModelOptions& options,
     const Fields& inputs);
 
-// One file each: the layers of a family of models, and its output. `head` has
-// its weights already.
+// Each family of models has a file: its layers and its output. `head` has its
+// weights already.
 
 /// GPT and Llama.
 void add_gpt_layers(LayerBuilder& builder, const ModelDescription& description);

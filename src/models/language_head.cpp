@@ -52,7 +52,7 @@ at::Tensor mean_loss(
   const at::Tensor asked =
       sequence.group.all_reduce(count.sum(), distributed::ReduceOp::mean)
           .wait();
-  // A batch that asks nothing has no loss, rather than none that is a number.
+  // Without labels that count, the loss is 0 rather than not a number.
   return nn::linear_cross_entropy(hidden, head, labels, count) /
       asked.masked_fill(asked == 0, 1);
 }

@@ -8,7 +8,7 @@
 
 namespace cairn::models {
 
-/// Parameters "weight", unless the embedding's serve, and "bias".
+/// The head's parameters: "weight", unless it is tied, and "bias".
 class LanguageHead : public nn::Layer {
  public:
   LanguageHead(const nn::LayerContext& context, const ModelDescription& d);
@@ -25,9 +25,8 @@ nn::VocabularyHead vocabulary_head(
     const nn::LayerContext& context,
     const ModelDescription& description);
 
-/// Mean over what is asked: the sum, divided by the sum of what each counts.
-/// Where ranks have parts of the sequences, the mean of what they get is that
-/// of all.
+/// The weighted mean of the labels' losses. Where ranks have parts of the
+/// sequences, the mean of their results is the mean over all.
 at::Tensor mean_loss(
     const at::Tensor& hidden,
     const nn::VocabularyHead& head,
@@ -35,7 +34,7 @@ at::Tensor mean_loss(
     const at::Tensor& loss_mask,
     const nn::ContextParallel& sequence = {});
 
-/// What `input` wants of a model whose hidden states these are.
+/// Adds the loss and the logits that `input` asks for, from hidden states.
 void add_language_output(
     ModelOutput& output,
     const at::Tensor& hidden,
@@ -43,7 +42,7 @@ void add_language_output(
     const ModelInput& input,
     const nn::ContextParallel& sequence = {});
 
-/// Adds the load-balancing loss to one that is there; it may be undefined.
+/// Adds the load-balancing loss to the loss; both may be undefined.
 void add_balance_loss(
     ModelOutput& output,
     const ModelDescription& description,

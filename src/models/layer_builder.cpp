@@ -35,7 +35,7 @@ nn::RelativeBiasOptions relative_bias_options(
       .bidirectional = role == Role::encoder};
 }
 
-/// Whom a token sees, and where it is.
+/// The masks and positions that all blocks of a stack need.
 nn::BlockInput seen_by_blocks(const Stream& stream, Role role) {
   switch (role) {
     case Role::encoder:
@@ -53,7 +53,7 @@ nn::BlockInput seen_by_blocks(const Stream& stream, Role role) {
       .memory_mask = attention_mask(stream.mask, false)};
 }
 
-/// Adds the bias of relative positions to what blocks take.
+/// Adds the bias of relative positions to the blocks' input.
 void add_bias(nn::BlockInput& input, const at::Tensor& bias, Role role) {
   at::Tensor visible = input.mask;
   if (!visible.defined() && role != Role::encoder) {
@@ -261,7 +261,8 @@ void LayerBuilder::add_final_norm(
 }
 
 void LayerBuilder::add_masked_heads() {
-  // Every rank computes them for all tokens: the first one joins these.
+  // Every rank computes these heads for all tokens: the first head gathers
+  // them.
   bool split = context_.splits_tokens();
   const auto joined_tokens = [&] {
     return [split = std::exchange(split, false),
@@ -311,7 +312,8 @@ void LayerBuilder::add_masked_heads() {
             stream.loss_mask = std::move(asked.loss_mask);
           }
           stream.hidden = head.forward(stream.hidden);
-          stream.head_bias = head.bias().clone(); // as relative positions are
+          // A copy, like relative positions.
+          stream.head_bias = head.bias().clone();
         },
         {.adds = {&Stream::head_bias}});
   }

@@ -20,15 +20,15 @@ class LayerBuilder {
       const ModelOptions& options,
       Fields inputs);
 
-  /// Adds the words, and what comes between them and the first block.
+  /// Adds the word embedding, and the layer between it and the first block.
   void add_embedding(Field tokens);
 
   struct Stack {
     std::int64_t layers = 0;
     Role role = Role::decoder;
-    std::string name{}; ///< before its parameters' names, such as "encoder"
+    std::string name{}; ///< prefix of its parameters' names, such as "encoder"
     Field result = &Stream::hidden;
-    Fields drops{}; ///< what nobody needs after the blocks
+    Fields drops{}; ///< fields that nobody needs after the blocks
   };
   /// Adds blocks, with relative positions before them and a norm behind.
   void add_stack(const Stack& stack);
@@ -36,8 +36,8 @@ class LayerBuilder {
   /// Adds BERT's heads, before the words' scores.
   void add_masked_heads();
 
-  /// Adds layers that give the head's parameters, so that the loss can do with
-  /// the scores what it wants. A tied head is the words' layer once more.
+  /// Adds layers that give the head's parameters, so that the loss can choose
+  /// how it computes the scores. A tied head is the words' layer once more.
   void add_head();
 
   const std::vector<StreamLayer>& layers() const { return list_.layers(); }

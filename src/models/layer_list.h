@@ -10,19 +10,19 @@
 
 namespace cairn::models {
 
-/// What goes from layer to layer: a batch, and what has been made of it.
+/// The values that go from layer to layer: a batch, and its results so far.
 struct Stream : ModelInput {
   at::Tensor hidden{};
-  at::Tensor balance_loss{}; ///< of the blocks with experts so far, [1]
+  at::Tensor balance_loss{}; ///< sum over the blocks with experts so far, [1]
   /// The weights of relative positions, a few numbers for each head: blocks
-  /// make their bias of them, and their gradients go back the same way.
+  /// make their bias from them, and their gradients go back the same way.
   at::Tensor relative{};
-  at::Tensor memory{};    ///< T5: what the encoder has made of its text
-  at::Tensor sentences{}; ///< BERT: of the binary head
+  at::Tensor memory{};    ///< T5: the encoder's result
+  at::Tensor sentences{}; ///< BERT: pooled state, then the scores
   at::Tensor head_weight{};
   at::Tensor head_bias{};
-  /// What all blocks of a stack take, made by the first of them on a stage. It
-  /// does not travel between stages.
+  /// The input that all blocks of a stack share, made by the first of them on a
+  /// stage. It does not travel between stages.
   std::optional<nn::BlockInput> block_input{};
 };
 
@@ -44,12 +44,12 @@ struct StreamLayer : model::Layer {
   Fields gives{}; ///< fields that are there after it
 };
 
-/// Layers one after the other, each with what it changes in the stream.
+/// Layers one after the other, each with its changes to the stream.
 class LayerList {
  public:
   explicit LayerList(Fields first) : carried_(std::move(first)) {}
 
-  /// Fields that are no longer needed afterwards, and that are there then.
+  /// The fields that the layer makes unnecessary, and those that it adds.
   struct Change {
     Fields drops{};
     Fields adds{};
@@ -83,7 +83,7 @@ class LayerList {
   std::vector<StreamLayer> layers_;
 };
 
-/// The layer as a stage of a pipeline runs it, whose streams are tensors.
+/// The layer for a stage of a pipeline, whose streams are lists of tensors.
 ModelLayer pipeline_layer(StreamLayer layer);
 
 } // namespace cairn::models

@@ -27,8 +27,8 @@ class MaskedHead : public nn::Layer {
   at::Tensor bias_;
 };
 
-/// Tokens that something is asked of: few, so that the head has less to do.
-/// On a GPU choosing them would stop the host, and all are kept.
+/// The tokens that have a label. They are few, so the head has less to do. On a
+/// GPU choosing them would stop the host, so all are kept there.
 struct Asked {
   at::Tensor hidden;
   at::Tensor labels;
@@ -37,10 +37,10 @@ struct Asked {
   Asked(const at::Tensor& x, const ModelInput& input);
 };
 
-/// What the binary head takes: of the first token's state.
+/// The binary head's input, made from the first token's state.
 at::Tensor pooled(const nn::Linear& pooler, const at::Tensor& hidden);
 
-/// What `input` wants of the binary head's scores.
+/// Adds the binary head's scores, and their loss if `input` has labels for it.
 void add_sentence_output(
     ModelOutput& output,
     at::Tensor logits,

@@ -41,7 +41,7 @@ ModelInput bert_input(
   return input;
 }
 
-/// Of MlmDataset, whose labels are padding where nothing is asked.
+/// MlmDataset's labels are padding where nothing is asked.
 ModelInput mlm_input(
     const ModelDescription& d,
     const data::TensorBatch& batch) {

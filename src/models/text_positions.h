@@ -4,11 +4,11 @@
 
 namespace cairn::models {
 
-/// Whether positions count what is no padding, which has a row of its own
-/// before the first position's: RoBERTa's do.
+/// True when positions count only tokens that are not padding; padding then has
+/// a row of its own before the first position's. RoBERTa counts like that.
 bool counts_text(const ModelDescription& description);
 
-/// These positions, [batch, sequence]; -1 for padding.
+/// The positions, [batch, sequence], counted like that; -1 for padding.
 at::Tensor text_positions(
     const at::Tensor& tokens,
     const ModelDescription& description);

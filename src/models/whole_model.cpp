@@ -13,7 +13,7 @@
 namespace cairn::models {
 namespace {
 
-/// Fields that blocks read and write, besides what all blocks of a stack take.
+/// Fields that blocks read and write, besides the input that a stack shares.
 const Fields block_fields{
     &Stream::hidden,
     &Stream::balance_loss,
@@ -71,7 +71,7 @@ class WholeModel : public Transformer {
         place(found.key(), found.mapped());
       }
     }
-    for (const auto& [name, module] : built) { // without parameters
+    for (const auto& [name, module] : built) { // those without parameters
       place(name, module);
     }
   }
@@ -96,7 +96,7 @@ class WholeModel : public Transformer {
     const std::string last = name.substr(begin);
     const auto children = parent->named_children();
     if (const auto* folder = children.find(last)) {
-      // "embedding" behind "embedding.word", which stays its first child.
+      // Puts "embedding" behind "embedding.word", which stays its first child.
       const auto own = module->named_children();
       for (const auto& child : own) {
         module->unregister_module(child.key());
@@ -113,7 +113,7 @@ class WholeModel : public Transformer {
     }
   }
 
-  /// Where the blocks end that are computed again together with block `first`.
+  /// The end of the blocks that are computed again together with block `first`.
   std::size_t end_of_blocks(std::size_t first) const {
     std::size_t end = first;
     while (end < layers_.size() && end - first < blocks_at_once_ &&
@@ -152,7 +152,7 @@ class WholeModel : public Transformer {
       stream.balance_loss = outputs[1];
     }
     if (end == layers_.size() || !layers_[end].prepare) {
-      stream.block_input.reset(); // the stack's last
+      stream.block_input.reset(); // was the last of its stack
     }
   }
 

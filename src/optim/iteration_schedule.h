@@ -30,7 +30,7 @@ class IterationSchedule : public Schedule {
   std::int64_t last_batch_iteration_;
 };
 
-/// One number for each of `groups`. Throws ConfigError unless `values` has one
+/// A number for each of `groups`. Throws ConfigError unless `values` has one
 /// number, or one for each group.
 std::vector<double> spread(
     const PerGroup& values,

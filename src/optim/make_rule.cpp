@@ -20,7 +20,8 @@ namespace {
 using config::OptimizerConfig;
 using config::OptimizerParams;
 
-/// One optimizer of the configuration: its defaults, and how to make it.
+/// An optimizer of the configuration: its defaults, and the function that makes
+/// it.
 struct Kind {
   std::string_view name;
   GroupValues values;

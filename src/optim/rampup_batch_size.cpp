@@ -62,7 +62,7 @@ std::int64_t RampupBatchSize::global_at(std::int64_t consumed_samples) const {
   if (!rampup_ || consumed_samples > rampup_->samples) {
     return global_batch_size_;
   }
-  // In floating point, to round as Megatron does.
+  // Floating point rounds as Megatron does.
   const std::int64_t increments =
       (global_batch_size_ - rampup_->start) / rampup_->increment;
   const double each =

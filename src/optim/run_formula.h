@@ -9,7 +9,7 @@
 namespace cairn::optim {
 
 /// Applies a kernel's formula on the device of the stretch; see
-/// kernels/cpu/cpu.h.
+/// kernels/internal/cpu/cpu.h.
 template <class Formula>
 void run_formula(
     const Stretch& stretch,

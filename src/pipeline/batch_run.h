@@ -20,10 +20,10 @@ struct Links {
   std::optional<Channel> next;
 };
 
-/// One stage's way through the instructions for one batch.
+/// The way of one stage through the instructions for one batch.
 class BatchRun {
  public:
-  /// What the run works with.
+  /// The objects that the run works with.
   struct Parts {
     PipelineModule& module;
     const Hooks& hooks;
@@ -47,7 +47,7 @@ class BatchRun {
   int most_live_activations() const { return most_live_; }
 
  private:
-  /// What belongs to one micro batch in one chunk.
+  /// The tensors of one micro batch in one chunk.
   struct Buffer {
     std::optional<Arriving> activation;
     Tensors inputs;
@@ -71,7 +71,7 @@ class BatchRun {
   void backward(Buffer& buffer, int chunk);
   void send_gradient(Buffer& buffer, Channel& previous);
   void weight_gradients(Buffer& buffer);
-  /// Where a pass that adds to gradients begins.
+  /// The beginning of a pass that adds to gradients.
   struct Roots {
     std::vector<torch::autograd::Edge> edges;
     Tensors gradients;

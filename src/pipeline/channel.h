@@ -12,7 +12,7 @@
 
 namespace cairn::pipeline {
 
-/// What the receiver of a tensor has to know before the tensor arrives.
+/// The facts that the receiver must know before the tensor arrives.
 struct TensorLayout {
   at::ScalarType dtype{};
   bool requires_grad = false;
@@ -35,7 +35,7 @@ class Arriving {
   std::vector<distributed::Pending> pending_;
 };
 
-/// Messages that are leaving; keeps what they carry until it is gone.
+/// Messages that are leaving; keeps their tensors until they are gone.
 class Outbox {
  public:
   void add(distributed::Pending pending);
@@ -68,8 +68,8 @@ class Channel {
   /// gradient on the sender do so here.
   Arriving receive();
 
-  /// send() and receive() without an announcement: the receiver knows what
-  /// comes.
+  /// send() and receive() without an announcement: the receiver knows the
+  /// layouts.
   void send_expected(const Tensors& tensors);
   Arriving receive_expected(const Layouts& layouts);
 

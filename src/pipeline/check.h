@@ -6,7 +6,7 @@
 
 namespace cairn::pipeline {
 
-/// What a schedule costs each stage.
+/// The cost of a schedule for each stage.
 struct ScheduleLoad {
   /// Most micro batches at once whose forward pass is done and whose last pass
   /// is not: backward, or the gradients of weights where those are a pass of
@@ -16,10 +16,10 @@ struct ScheduleLoad {
   std::vector<int> buffers;
 };
 
-/// Goes through a schedule as if every message blocked both its ends, and
-/// throws UsageError naming stage and instruction if a stage uses what is not
-/// there, does something twice or never, takes a buffer in use, or if stages
-/// wait for each other for ever.
+/// Goes through a schedule as if every message blocked both its ends. Throws
+/// UsageError naming stage and instruction if a stage uses missing tensors,
+/// does something twice or never, takes a buffer in use, or if stages wait for
+/// each other for ever.
 ScheduleLoad check(const Schedule& schedule);
 
 } // namespace cairn::pipeline

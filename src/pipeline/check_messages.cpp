@@ -102,7 +102,7 @@ std::vector<Message> messages_of(const Schedule& schedule, int stage) {
 
 void check_messages(const Schedule& schedule) {
   const int stages = static_cast<int>(schedule.stages.size());
-  // In reverse: the next one is last.
+  // The messages are in reverse: the next one is last.
   std::vector<std::vector<Message>> waiting;
   std::vector<int> moving;
   for (int stage = 0; stage < stages; ++stage) {

@@ -23,7 +23,7 @@ std::string label_of(const Pass& pass, int chunks) {
 } // namespace
 
 std::string describe(const Schedule& schedule) {
-  // Every pass takes one column, whatever it does.
+  // Every pass takes one column.
   const double column = schedule.chunks;
   const Timeline times = timeline(
       schedule,

@@ -188,7 +188,7 @@ std::vector<int> partition_balanced(
       Cheapest(layers, stages, weight, [](double a, double b) {
         return std::max(a, b);
       }).cost;
-  // In units of the heaviest stage, so that squares stay in range.
+  // Weights are in units of the heaviest stage, so that squares stay in range.
   const double unit = heaviest > 0 ? heaviest : 1;
   const auto square = [&](int begin, int end) {
     const double share = weight(begin, end) / unit;

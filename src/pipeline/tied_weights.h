@@ -21,11 +21,11 @@ class TiedWeights {
   /// Gives copies the owner's values. Every stage calls it.
   void share();
 
-  /// Adds up what the copies got, in fp32. Called after each backward.
+  /// Adds up the gradients of the copies, in fp32. Called after each backward.
   void collect();
   /// Sends the collected gradients to the owners, and forgets them.
   void send_gradients();
-  /// Parameters that this stage owns, each with what to add to its gradient.
+  /// Parameters that this stage owns, each with the sum to add to its gradient.
   std::vector<std::pair<at::Tensor, at::Tensor>> receive_gradients();
 
  private:

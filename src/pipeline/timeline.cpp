@@ -93,7 +93,7 @@ class Clock {
                 [static_cast<std::size_t>(each.micro_batch)];
   }
 
-  /// Time when what the pass needs is there; `not_yet` if that is unknown.
+  /// Time when the inputs of the pass are there; `not_yet` if that is unknown.
   double ready_at(Kind kind, std::size_t part, const Instruction& each) {
     const auto after = [&](Kind needed, std::size_t there, double message) {
       const double end = end_of(needed, there, each);

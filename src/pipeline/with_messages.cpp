@@ -61,7 +61,7 @@ class StageWriter {
     return !done() && ready_[index(next().kind)][at(next())];
   }
 
-  /// Runs the next pass and returns what then has to travel, if anything has.
+  /// Runs the next pass and returns its message, if it has one.
   std::optional<Transfer> run() {
     const Pass pass = next();
     if (++next_ == order_->size() && schedule_->trains) {
@@ -173,7 +173,7 @@ class StageWriter {
   std::size_t stage_;
   std::size_t stages_;
   std::size_t next_ = 0;
-  /// True where what a pass needs is there, by kind of pass, chunk and micro
+  /// True if the inputs of a pass are there, by kind of pass, chunk and micro
   /// batch.
   std::vector<bool> ready_[3];
   std::vector<int> buffer_of_;
@@ -214,8 +214,7 @@ void check_passes(const Schedule& schedule, const Orders& orders) {
   }
 }
 
-/// Lets every stage that can make a pass do so; returns what then has to
-/// travel, in order.
+/// Lets every stage that can make a pass do so; returns the messages, in order.
 std::vector<Transfer> run_round(std::vector<StageWriter>& writers) {
   std::vector<std::size_t> ready;
   for (std::size_t stage = 0; stage < writers.size(); ++stage) {

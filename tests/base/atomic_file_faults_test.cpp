@@ -28,7 +28,8 @@ using testing::with_every_fault;
 
 constexpr std::uint64_t limit = 64 << 20;
 const std::string old_content = "old";
-// In several writes: more than the buffer holds, and then some in the buffer.
+// Takes several writes: more than the buffer holds, and then some in the
+// buffer.
 const std::string new_content = std::string(700'000, 'n') + "ew";
 
 /// A file system that has no files without a name.

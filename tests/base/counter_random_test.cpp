@@ -54,7 +54,7 @@ TEST(CounterRandom, NumbersNeverChange) {
   EXPECT_EQ(weights().normal(0), 0x1.0913b240c36ccp-2);
   EXPECT_EQ(weights().normal(1), -0x1.4dc4f2ed54defp-2);
   EXPECT_EQ(weights().below(50304, 7), 41182);
-  // Many at once, so that one rare unlucky rounding shows.
+  // Draws many at once, so that a rare unlucky rounding shows.
   std::vector<double> normals(200000);
   for (std::size_t i = 0; i < normals.size(); ++i) {
     normals[i] = weights().normal(i);
@@ -96,7 +96,7 @@ TEST(CounterRandom, NormalHasItsMoments) {
     next_to += x * last;
     last = x;
   }
-  // Four standard errors each.
+  // The tolerances are four standard errors each.
   const double root = std::sqrt(static_cast<double>(count));
   EXPECT_NEAR(sum / count, 0.0, 4 / root);
   EXPECT_NEAR(squares / count, 1.0, 4 * std::sqrt(2.0) / root);

@@ -22,7 +22,7 @@ std::vector<std::byte> bytes_of(std::initializer_list<int> values) {
   return bytes;
 }
 
-/// One bit at a time, from the definition.
+/// The checksum from its definition, bit by bit.
 std::uint32_t by_definition(std::span<const std::byte> bytes) {
   std::uint32_t state = 0xffffffff;
   for (const std::byte byte : bytes) {
@@ -69,7 +69,7 @@ struct Kernels {
   decltype(&crc32c_detail::sliced_copy) copy;
 };
 
-/// All that this CPU can run.
+/// All kernels that this CPU can run.
 std::vector<Kernels> all_kernels() {
   std::vector<Kernels> all{
       {crc32c_detail::sliced, crc32c_detail::sliced_copy},
@@ -93,7 +93,7 @@ TEST(Crc32c, EveryKernelAgreesAtEveryLengthAndAlignment) {
     for (const auto& [sum, copy] : all_kernels()) {
       ASSERT_EQ(~sum(~0U, part.data(), part.size()), expected)
           << offset << ' ' << size;
-      // One byte more on either side, which must stay.
+      // A byte more on either side must stay.
       std::vector<std::byte> to(part.size() + 2, std::byte{0x5a});
       ASSERT_EQ(~copy(~0U, to.data() + 1, part.data(), part.size()), expected)
           << offset << ' ' << size;
@@ -111,7 +111,7 @@ TEST(Crc32c, EveryKernelAgreesAtEveryLengthAndAlignment) {
     const std::size_t offset = random() % 64;
     check(offset, random() % (bytes.size() - offset));
   }
-  // Around the strides of the interleaved loops.
+  // Sizes around the strides of the interleaved loops.
   for (const std::size_t size : {128U, 384U, 1536U, 12288U, 24576U}) {
     for (std::size_t offset = 0; offset < 8; ++offset) {
       check(offset, size - 1);
@@ -142,7 +142,7 @@ TEST(Crc32c, PiecesGiveTheWhole) {
 }
 
 TEST(Crc32c, CombinesStretchesLongerThanMemory) {
-  // a + 2^40 zeros, in one step and in two.
+  // The sum of a and 2^40 zeros, in one step and in two.
   const std::uint32_t a = crc32c(random_bytes(100));
   const auto zeros = [](int doublings) {
     std::uint32_t sum = crc32c(std::vector<std::byte>(1));

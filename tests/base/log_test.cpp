@@ -17,7 +17,7 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::MatchesRegex;
 
-/// What is written into a pipe while `body` has its writing end.
+/// The bytes written into a pipe while `body` has its writing end.
 template <typename Body>
 std::string piped(Body body) {
   std::array<int, 2> ends{};

@@ -36,7 +36,7 @@ NumpyRandom seeded(const json& test) {
   return NumpyRandom(test.at("seed").get<std::uint32_t>());
 }
 
-/// zlib's, which is not crc32c.
+/// The checksum of zlib, which is not crc32c.
 std::uint32_t crc32(std::span<const std::byte> bytes) {
   std::uint32_t state = 0xffffffff;
   for (const std::byte byte : bytes) {
@@ -151,7 +151,7 @@ TEST(NumpyRandom, ShuffleDoesNotCareForTheType) {
   }
 }
 
-// The swaps run behind the draws; the order and the state must not show it.
+// The swaps run behind the draws; the order and the state do not depend on it.
 TEST(NumpyRandom, ShufflesAsIfDrawingOneByOne) {
   for (const std::size_t count : {0, 1, 2, 3, 32, 33, 288, 289, 5000, 131073}) {
     std::vector<std::uint32_t> values(count);

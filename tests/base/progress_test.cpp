@@ -38,7 +38,7 @@ std::string all_from(int fd) {
   return text;
 }
 
-/// What `body` writes to the descriptor it is given.
+/// The bytes that `body` writes to the descriptor it is given.
 template <typename Body>
 std::string written_to(UniqueFd reading, UniqueFd writing, Body body) {
   auto text =
@@ -91,7 +91,7 @@ TEST(Progress, DrawsAtMostTenTimesASecond) {
            std::chrono::milliseconds(250)) {
       bar.advance();
     }
-    // However busy the machine is, one more is due by then.
+    // Another drawing is due by then, however busy the machine is.
     std::this_thread::sleep_for(std::chrono::milliseconds(110));
     bar.advance();
     bar.done();

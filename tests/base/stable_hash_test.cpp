@@ -6,7 +6,7 @@ namespace cairn::stable_hash_test {
 namespace {
 
 TEST(StableHash, IsFnv1a) {
-  // From the table of the hash's authors.
+  // Values from the table of the hash's authors.
   EXPECT_EQ(stable_hash(""), 0xcbf29ce484222325);
   EXPECT_EQ(stable_hash("a"), 0xaf63dc4c8601ec8c);
   EXPECT_EQ(stable_hash("foobar"), 0x85944171f73967e8);

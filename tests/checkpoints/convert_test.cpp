@@ -102,7 +102,7 @@ TEST(Convert, SaysWhatItLookedFor) {
       HasSubstr("several formats in one folder (huggingface, torch)"));
 }
 
-/// Through every format and back, nothing changes.
+/// Converts through every format and back; nothing changes.
 void go_round(const std::string& model, const MegatronSplit& split) {
   const testing::TemporaryFolder folder;
   const HuggingFaceModel first = read_huggingface(golden("models/" + model));
@@ -137,7 +137,7 @@ TEST(Convert, ThroughAllFormatsAndBack) {
   go_round("llama", {.tensor = 2, .pipeline = 2});
 }
 
-/// Models that Megatron does not have.
+/// Models that Megatron does not have go through the other formats.
 TEST(Convert, OthersGoThroughTheRest) {
   for (const char* model : {"bert", "t5_relu", "t5_gated_gelu"}) {
     const testing::TemporaryFolder folder;
@@ -164,8 +164,8 @@ TEST(Convert, OthersGoThroughTheRest) {
   }
 }
 
-/// The weights, and all that the optimizer knows, there and back, at another
-/// stage and number of ranks.
+/// The weights and the optimizer's states go there and back, at another stage
+/// and number of ranks.
 TEST(Convert, DeepSpeedGoesOnAfterwards) {
   for (const char* name :
        {"z0_bf16_w1",
@@ -195,7 +195,7 @@ TEST(Convert, DeepSpeedGoesOnAfterwards) {
         after.groups()[0].options.at("lr").real(),
         before.groups()[0].options.at("lr").real());
     EXPECT_EQ(after.client_state().at("note").text(), "client");
-    if (before.stage() > 0) { // else the exact ones are the masters
+    if (before.stage() > 0) { // otherwise the masters are the exact ones
       expect_same(loaded(after.fp32_weights()), loaded(before.fp32_weights()));
     }
     for (const char* kind : {"exp_avg/", "exp_avg_sq/"}) {
@@ -244,7 +244,8 @@ TEST(Convert, WeightsAloneAndInAnotherType) {
   expect_same(loaded(got.parameters), loaded(saved.weights()));
 }
 
-/// Row K3: what Megatron-DeepSpeed saved, for Megatron and for Hugging Face.
+/// Row K3: checkpoints of Megatron-DeepSpeed, for Megatron and for Hugging
+/// Face.
 TEST(Convert, ModelsOfMegatronThatDeepSpeedSaved) {
   const testing::TemporaryFolder folder;
   fs::create_directories(folder / "run/global_step10");
@@ -327,7 +328,8 @@ TEST(Convert, OverwritesOnlyWhenToldAndOnlyCheckpoints) {
       HasSubstr("the output is the input, or holds it"));
 }
 
-/// Stopped after any number of tensors, an old result is as it was.
+/// An old result stays as it was when a conversion stops after any number of
+/// tensors.
 TEST(Convert, WhatIsStoppedLeavesNothing) {
   struct Stop {};
   for (const Format to :
@@ -384,8 +386,7 @@ TEST(Convert, FlagsThatChooseNothingAreRefused) {
       HasSubstr("another model (gpt2, not bert)"));
 }
 
-/// The most memory of its own that the process has while this lives, beyond
-/// what it had before.
+/// The largest growth of the process's memory while this object lives.
 class PeakMemory {
  public:
   std::uint64_t bytes() const { return most_ - before_; }
@@ -401,8 +402,8 @@ class PeakMemory {
   }};
 };
 
-/// However large the model, memory holds one tensor and fixed buffers: also
-/// where tensors are turned, joined, cut, padded and of another type.
+/// Memory holds one tensor and fixed buffers for any size of model, also where
+/// tensors are transposed, joined, cut, padded and of another type.
 TEST(Convert, HoldsOneTensorAtATime) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the sanitizer keeps freed memory";

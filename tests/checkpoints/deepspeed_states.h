@@ -15,7 +15,7 @@ inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(CAIRN_GOLDEN_DIR) / "checkpoints" / name;
 }
 
-/// What a golden checkpoint holds, to be written again.
+/// The content of a golden checkpoint, to be written again.
 inline DeepSpeedState golden_state(const std::string& name) {
   const DeepSpeedCheckpoint source({.folder = golden(name)});
   return {
@@ -38,7 +38,8 @@ inline LazyTensor numbers(std::vector<std::int64_t> shape, float first) {
           }};
 }
 
-/// Ties, buffers, frozen ones, and sizes that no number of ranks divides.
+/// A state with ties, buffers, frozen parameters, and sizes that no number of
+/// ranks divides.
 inline DeepSpeedState odd_state() {
   return {
       .parameters =

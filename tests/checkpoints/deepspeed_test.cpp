@@ -17,8 +17,8 @@
 #include <map>
 #include <set>
 
-// Folders that the real DeepSpeed wrote, and ours like them. Whether DeepSpeed
-// reads ours is in python_test.cpp.
+// Folders that the real DeepSpeed wrote, and ours like them. python_test.cpp
+// tests that DeepSpeed reads ours.
 
 namespace cairn::checkpoints::deepspeed_test {
 namespace {
@@ -163,7 +163,7 @@ TEST(DeepSpeed, ReadsAnyTagAndTheFolderItself) {
       1);
 }
 
-/// States, groups and the rest, through every stage and number of ranks.
+/// States, groups and the rest survive every stage and number of ranks.
 TEST(DeepSpeed, ReadsWhatItWrote) {
   const testing::TemporaryFolder folder;
   for (const char* name :

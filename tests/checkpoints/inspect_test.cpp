@@ -69,7 +69,7 @@ TEST(TensorSummary, TakesEveryTypeAndSize) {
   EXPECT_EQ(
       summarize(at::complex(at::tensor({3.0F}), at::tensor({4.0F}))).norm,
       5);
-  // More than one portion, and turned.
+  // The tensor takes more than one portion, and is transposed.
   const at::Tensor large = at::ones({1500, 1000}).t();
   EXPECT_NEAR(summarize(large).norm, std::sqrt(1.5e6), 1e-9);
 }
@@ -99,14 +99,14 @@ TEST(ValueDifference, SaysHowManyAndHowFar) {
 TEST(ValueDifference, SeesThroughTypes) {
   const at::Tensor halves = at::tensor({0.5F, 1.5F});
   EXPECT_TRUE(compare_values(halves, halves.to(at::kBFloat16), 0).same());
-  // Apart by one where doubles have no odd numbers.
+  // The values differ by one where doubles have no odd numbers.
   const std::int64_t wide = std::int64_t{1} << 60;
   EXPECT_EQ(
       compare_values(at::tensor({wide}), at::tensor({wide + 1}), 0).differing,
       1);
 }
 
-/// Two steps, the newer one by two writers.
+/// Saves two steps, the newer one by two writers.
 void save_run(const fs::path& folder) {
   save(folder, "global_step1", {{{whole("weight/a", at::ones({4}))}}}, 1, 10);
   const at::Tensor values = at::arange(4, at::kFloat);
@@ -251,12 +251,12 @@ TEST(CheckpointDifference, ComparesAcrossFormats) {
     const auto [a, b] = comparable_views(one, other);
     return compare(a, b, {.weights_only = true});
   };
-  // However it was cut.
+  // The cut makes no difference.
   const CheckpointDifference cuts =
       difference(golden / "megatron_tp1", golden / "megatron_tp2");
   EXPECT_TRUE(cuts.same());
   EXPECT_GT(cuts.compared, 10);
-  // Under whatever names.
+  // The names make no difference.
   const CheckpointDifference names =
       difference(models / "gpt2", golden / "megatron_tp1");
   EXPECT_TRUE(names.same());

@@ -16,7 +16,7 @@ at::Tensor numbers(std::int64_t rows, std::int64_t columns) {
   return at::arange(rows * columns, at::kFloat).view({rows, columns});
 }
 
-/// Read whole, by single rows and as a stream it is the same.
+/// Expects the same values when read whole, by single rows and as a stream.
 void expect_is(const LazyTensor& tensor, const at::Tensor& wanted) {
   ASSERT_EQ(tensor.shape, wanted.sizes().vec());
   ASSERT_EQ(tensor.type, wanted.scalar_type());
@@ -60,7 +60,7 @@ TEST(LazyOperations, AreThoseOfTensors) {
       a.narrow(1, 1, 2));
 }
 
-/// Also where a stretch of rows lies in one part alone.
+/// Rows that lie in one part alone have that type, too.
 TEST(LazyOperations, GiveWhatIsJoinedOneType) {
   const at::Tensor half = numbers(2, 4).to(at::kHalf);
   const at::Tensor brain = numbers(3, 4).to(at::kBFloat16);

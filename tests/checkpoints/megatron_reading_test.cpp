@@ -1,5 +1,5 @@
-// Files of Megatron's that others wrote: of other years, by other programs,
-// damaged.
+// Files in Megatron's format that others wrote: in other years, by other
+// programs, or damaged.
 
 #include "checkpoints/megatron_files.h"
 #include "support/error_text.h"
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using Kind = PythonValue::Kind;
 
-/// The same dicts with tensors under other names, or changed.
+/// The dicts with tensors under other names, or changed.
 PythonValue changed(
     const PythonValue& dict,
     const std::function<std::string(const std::string&)>& rename,
@@ -78,7 +78,7 @@ class Rewritten {
   testing::TemporaryFolder folder_;
 };
 
-/// Of two heads of 16 per rank: [head, (q, k, v), 16, …] to another order.
+/// Two heads of 16 per rank, from [head, (q, k, v), 16, …] to another order.
 at::Tensor reordered(
     const std::string& name,
     const at::Tensor& tensor,
@@ -113,7 +113,7 @@ TEST(Megatron, ReadsAllOrdersOfHeads) {
   expect_same(
       read({3, same_name, apart}, MegatronHeads::queries_keys_values),
       golden_gpt2());
-  // Megatron-DeepSpeed of the end of 2024 and later.
+  // Megatron-DeepSpeed writes this from the end of 2024 on.
   const auto newer = [](const PythonValue& args) {
     std::vector<PythonValue::Member> members;
     for (const auto& [key, value] : args.state().entries()) {
@@ -168,7 +168,8 @@ TEST(Megatron, ReadsWithoutArgsWhenToldTheModel) {
       loaded(read_megatron(files.path(), {.description = d}).tensors),
       golden_gpt2());
 
-  // Or in Megatron's words; what such old files leave out was always so.
+  // Megatron's own words do as well; values that such old files lack were
+  // always the same.
   MegatronReadOptions told;
   told.args = PythonValue::object(
       "argparse",

@@ -30,7 +30,7 @@ Tensors model_of(const fs::path& file) {
   return loaded(named_tensors(read_torch_file(file).at("model")));
 }
 
-/// GPT as Megatron and Llama have it in common, of four layers.
+/// A GPT of four layers with the features that Megatron and Llama share.
 model::ModelDescription small_llama() {
   return {
       .family = model::ModelFamily::llama,
@@ -92,7 +92,7 @@ TEST_P(MegatronGolden, IsGpt2) {
     return;
   }
   EXPECT_EQ(checkpoint.iteration, 10);
-  // And through to Hugging Face's folder, from which they were made.
+  // Converts to Hugging Face's folder, from which they were made.
   const testing::TemporaryFolder folder;
   write_huggingface(folder / "hf", checkpoint.description, checkpoint.tensors);
   expect_same(

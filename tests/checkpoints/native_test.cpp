@@ -68,7 +68,7 @@ TEST(BoxRuns, KnowWhereTheElementsLie) {
   }
 }
 
-/// However it was cut, by rows, by columns, flat, any part comes back.
+/// Any part comes back, however it was cut: by rows, by columns, flat.
 TEST(NativeCheckpoint, GivesAnyPartOfWhatAnyoneSaved) {
   const TemporaryFolder folder;
   std::mt19937 random(1);
@@ -164,7 +164,7 @@ void alter(const fs::path& file, std::streamoff at) {
   stream.put(static_cast<char>(byte ^ 1));
 }
 
-/// So that it is read from the disk, where the file system has one.
+/// Drops the file from the cache, so that it is read from the disk (if any).
 void drop_from_cache(const fs::path& path) {
   const UniqueFd file = open_file(path, O_RDONLY);
   ::fsync(file.get());
@@ -173,7 +173,7 @@ void drop_from_cache(const fs::path& path) {
 
 TEST(NativeCheckpoint, IsReadPastThePageCache) {
   const TemporaryFolder folder;
-  // Large, small and empty, none of them where a disk's block begins.
+  // Slices are large, small and empty, and none begins at a disk's block.
   std::vector<at::Tensor> values{at::rand({3}), at::rand({(11 << 18) + 5})};
   for (int i = 0; i < 40; ++i) {
     values.push_back(at::rand({i * i}));
@@ -354,7 +354,7 @@ TEST(CheckpointFolder, ReplacesATagAtOnce) {
   EXPECT_THAT(names_in(folder.path()), ElementsAre("a", "latest"));
 }
 
-/// What is saved of x; it is all of one number.
+/// The saved number of x, whose elements are all the same.
 double number_in(const fs::path& place) {
   at::Tensor x = at::empty({2});
   NativeSource(place).read("x", 0, x);

@@ -17,7 +17,7 @@
 #include <limits>
 #include <map>
 
-// What Cairn wrote, opened by the programs that it is meant for.
+// Files that Cairn wrote, opened by the programs that they are meant for.
 
 namespace cairn::checkpoints::python_test {
 namespace {
@@ -60,7 +60,8 @@ json dump(const at::Tensor& value) {
         {"hex", hex_of(bytes)}}}};
 }
 
-/// Every kind of value in a way of its own, so that nothing passes for another.
+/// Gives every kind of value a form of its own, so that nothing passes for
+/// another.
 json dump(const PythonValue& value) {
   switch (value.kind()) {
     case Kind::none:
@@ -139,7 +140,7 @@ TEST(RealPython, LoadsTorchFiles) {
   const auto path = folder.path() / "value.pt";
   folder.write("value.json", dump(value).dump());
   write_torch_file(path, value);
-  // Once more from the file that was just written.
+  // Reads the file that was just written once more.
   folder.write("again.json", dump(value).dump());
   write_torch_file(folder.path() / "again.pt", read_torch_file(path));
   testing::run_python_tool(
@@ -166,7 +167,8 @@ TEST(RealPython, LoadsSafetensors) {
       {"safetensors", folder.path().string()});
 }
 
-/// As docs/checkpoint-format.md describes it, by a program that is not Cairn.
+/// A program other than Cairn reads the format as docs/checkpoint-format.md
+/// describes it.
 TEST(RealPython, ReadsNativeCheckpoints) {
   const testing::TemporaryFolder folder;
   const at::Tensor flat = at::arange(35, at::kFloat).view({5, 7});

@@ -56,7 +56,7 @@ TEST(Safetensors, LendsTheFilesOwnMemory) {
         static_cast<const void*>(file->at("scalar").bytes.data()));
     EXPECT_THROW(lazy_tensor(file, "c"), CheckpointError);
   }
-  for (const auto& [name, tensor] : some()) { // the file stays for them
+  for (const auto& [name, tensor] : some()) { // the tensors keep the file open
     EXPECT_TRUE(lent.at(name).equal(tensor)) << name;
     EXPECT_EQ(lent.at(name).scalar_type(), tensor.scalar_type());
   }

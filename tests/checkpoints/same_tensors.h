@@ -22,7 +22,7 @@ inline std::map<std::string, at::Tensor> loaded(const NamedTensors& tensors) {
   return result;
 }
 
-/// The same names, types, shapes and bits.
+/// Expects the same names, types, shapes and bits.
 inline void expect_same(
     const std::map<std::string, at::Tensor>& got,
     const std::map<std::string, at::Tensor>& wanted) {
@@ -40,7 +40,7 @@ inline void expect_same(
   }
 }
 
-/// Every element of every parameter another number.
+/// Parameters whose elements are all different numbers.
 inline NamedTensors numbered(const model::ModelDescription& description) {
   NamedTensors tensors;
   std::int64_t at = 0;

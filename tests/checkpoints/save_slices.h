@@ -16,7 +16,7 @@ struct Writer {
   std::vector<TensorSlice> slices;
 };
 
-/// As an engine does it: a file for each writer, then the manifest.
+/// Saves as an engine does: a file for each writer, then the manifest.
 inline void save(
     const std::filesystem::path& folder,
     const std::string& tag,

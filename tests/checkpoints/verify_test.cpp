@@ -35,7 +35,7 @@ TEST(SliceCover, EveryElementIsThereOnce) {
       "");
   EXPECT_EQ(fault_of_cover(cut({0}, {})), "");
   EXPECT_EQ(fault_of_cover(cut({}, {{.begin = 0, .end = 1}})), "");
-  // Columns, one of them cut once more.
+  // The boxes are columns, one of them cut once more.
   const Box left{{0, 0}, {2, 1}};
   const Box right{{0, 1}, {2, 2}};
   EXPECT_EQ(
@@ -77,7 +77,8 @@ TEST(SliceCover, NamesGapsAndOverlaps) {
 class VerifyCheckpoint : public ::testing::Test {
  protected:
   VerifyCheckpoint() {
-    // More than one block of checksums, and a slice that is not whole.
+    // The tensor has more than one block of checksums, and a slice that is not
+    // whole.
     const at::Tensor large = at::arange(700'000, at::kFloat);
     const auto part = [&](std::int64_t begin, std::int64_t end) {
       return TensorSlice{
@@ -178,7 +179,7 @@ TEST_F(VerifyCheckpoint, SeesTiesToNothing) {
 TEST_F(VerifyCheckpoint, BearsAnyManifest) {
   const fs::path path = place / manifest_name;
   const std::string good = read_file(path, 1 << 20);
-  // As it is, or with faults: never an error.
+  // Verifying finds faults or none, but never throws.
   testing::fuzz(
       {.seeds = {good},
        .pieces = {"-1", "99999999999", "[]", "{}", "null", "\"box\":"},

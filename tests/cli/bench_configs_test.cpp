@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 class BenchConfigs : public ::testing::Test {
  protected:
-  /// `line` begins with what runs it, such as `env`.
+  /// `line` begins with the program that runs it, such as `env`.
   Result run_bench(const Words& more, Words line = {}) const {
     const Words small{
         "python3",
@@ -103,7 +103,7 @@ TEST_F(BenchConfigs, TellWhatNvidiaSmiReads) {
           HasSubstr(" | 1.29 GB | 50 % |\n")));
 }
 
-/// How busy a GPU was is told of the timed steps, its memory of all the time.
+/// The GPU's load is of the timed steps, its memory of all the time.
 TEST_F(BenchConfigs, CountReadingsOfTheTimedSteps) {
   const auto summary = [](int since) {
     return run({"python3",

@@ -1,4 +1,4 @@
-// `cairn checkpoint` as a user meets it: over checkpoints that a training of
+// `cairn checkpoint`, run as a user would: over checkpoints that a training of
 // two ranks has saved, and over those of others.
 
 #include "cli/zero_tensors.h"
@@ -153,7 +153,7 @@ TEST_F(CheckpointCommand, VerifiesARun) {
   EXPECT_EQ(
       checkpoint({"verify", run_folder(), "--tag", "global_step4"}).code,
       0);
-  // Norms are not told of a tensor that is damaged.
+  // The norm of a damaged tensor is not shown.
   result = checkpoint({"inspect", run_folder()});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr(damaged.string()));
@@ -170,7 +170,7 @@ TEST_F(CheckpointCommand, ComparesTwo) {
   EXPECT_THAT(result.out, ContainsRegex("middle.weight +values +F32"));
   EXPECT_THAT(result.out, ContainsRegex("global_steps +5 +4\n"));
 
-  // What training ended with, which was bf16 by then.
+  // The run ended with these weights, which were bf16 by then.
   EXPECT_EQ(checkpoint({"diff", run_folder(), weights()}).code, 1);
   result = checkpoint(
       {"diff",
@@ -201,7 +201,7 @@ TEST(CheckpointCommandOnOthers, InspectsAllFormats) {
 
 TEST(CheckpointCommandOnOthers, WarnsOfWhatIsNotFinite) {
   const TemporaryFolder folder;
-  // One number: nan.
+  // A tensor of one number: nan.
   const std::string header =
       R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
   std::string file(8, '\0');

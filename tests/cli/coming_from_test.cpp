@@ -1,7 +1,7 @@
-// Every command in the right columns of docs/coming-from-*.md, run as it stands
-// there in a folder that has what it names. Two things are made smaller: a
-// model that `pretrain` trains and `generate` loads, and a world that is larger
-// than this machine, of which the launcher shows what it would start.
+// Every command in the right columns of docs/coming-from-*.md, run as printed
+// in a folder that has the files that it names. Two things are made smaller: a
+// model that `pretrain` trains and `generate` loads, and a world larger than
+// this machine, for which the launcher shows what it would start.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -31,7 +31,7 @@ Words cells_of(const std::string& line) {
   return cells;
 }
 
-/// What stands in backticks and begins with "cairn ".
+/// The texts in backticks that begin with "cairn ".
 Words commands_in(const std::string& cell) {
   Words commands;
   std::istringstream text(cell);
@@ -44,8 +44,8 @@ Words commands_in(const std::string& cell) {
   return commands;
 }
 
-/// Those of tables whose second column is Cairn's, in their order. One with an
-/// ellipsis is no whole command.
+/// The commands of tables whose second column is Cairn's, in their order. A
+/// text with an ellipsis is no whole command.
 Words commands_of(const std::string& page) {
   Words commands;
   std::istringstream text(
@@ -75,7 +75,7 @@ bool has(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-/// What stands behind a launcher's flag; 1 where it does not stand there.
+/// The number behind a launcher's flag; 1 if the flag is missing.
 int number_behind(const std::string& command, const std::string& flag) {
   const auto at = command.find(flag + " ");
   return at == std::string::npos
@@ -89,8 +89,8 @@ int ranks_of(const std::string& command) {
       number_behind(command, "--nnodes");
 }
 
-/// The lines to run for a command. A training is checked as it stands, on as
-/// many ranks as it asks for, and then run small on one.
+/// The lines to run for a command. A training is checked as printed, on as many
+/// ranks as it asks for, and then run small on one.
 Words lines_for(const std::string& command) {
   const std::string launcher = "cairn launch ";
   Words lines;
@@ -122,7 +122,7 @@ Words lines_for(const std::string& command) {
         ? " --encoder-seq-length 64 --decoder-seq-length 32"
         : " --seq-length 64";
   }
-  if (rest.starts_with("cairn generate ")) { // with what was trained so
+  if (rest.starts_with("cairn generate ")) { // uses the model trained before
     rest += " --num-layers 2 --hidden-size 64 --num-attention-heads 4 "
             "--max-position-embeddings 64 --seq-length 64";
   }
@@ -190,7 +190,7 @@ TEST_F(ComingFrom, MegatronsCommandsRun) {
   run_page("coming-from-megatron.md", 17);
 }
 
-/// What stands in a page between `<!-- cairn COMMAND -->` and `<!-- end -->`.
+/// The tables in a page between `<!-- cairn COMMAND -->` and `<!-- end -->`.
 TEST_F(ComingFrom, TheTablesAreThoseOfTheProgram) {
   for (const std::string name : {"deepspeed", "megatron"}) {
     const std::string page = read_text(

@@ -79,7 +79,7 @@ TEST(ConvertCommand, GoesThroughAllFormatsAndBack) {
   EXPECT_GT(fs::file_size(folder / "7/model.safetensors"), 500'000U);
 }
 
-/// Row K4, as Megatron-DeepSpeed's README has it but for the model's sizes.
+/// Row K4, as in Megatron-DeepSpeed's README, except the model's sizes.
 TEST(ConvertCommand, TakesTheCommandLineOfMergeMpPartitions) {
   const TemporaryFolder folder;
   const Words words{
@@ -116,7 +116,7 @@ TEST(ConvertCommand, TakesTheCommandLineOfMergeMpPartitions) {
       names_in(folder / "merged/iter_0000010"),
       ElementsAre("mp_rank_00_000", "mp_rank_00_001"));
 
-  // And apart again, to what one rank's file gives.
+  // Splits it again, to the content of one rank's file.
   const Result split = cairn(
       {"merge-mp-partitions",
        "--load",

@@ -1,7 +1,7 @@
 // The commands of docs/converting.md, docs/curriculum.md, docs/elasticity.md,
 // docs/generating.md, docs/inspecting-checkpoints.md and docs/probe.md, run as
-// they stand there, in a folder that has what they name; and that the code of
-// docs/models.md is that of its example.
+// printed, in a folder that has the files that they name. The code of
+// docs/models.md is compared with its example.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// What stands between "```KIND" and "```".
+/// The texts between "```KIND" and "```".
 std::vector<std::string> blocks_of(
     const std::string& page,
     const std::string& kind) {
@@ -100,7 +100,7 @@ TEST_F(DocsExamples, OfInspectingShowWhatThePageShows) {
     const bool differ = command.find(" diff ") != std::string::npos;
     EXPECT_EQ(result.code, differ ? 1 : 0) << command << result.err;
     EXPECT_THAT(result.err, Not(HasSubstr("cairn: "))) << command;
-    // Times and numbers differ; what each line is about does not.
+    // Times and numbers differ; the subject of each line does not.
     for (std::string line; std::getline(lines, line);) {
       std::istringstream words(line);
       std::string first;
@@ -115,8 +115,8 @@ TEST_F(DocsExamples, OfInspectingShowWhatThePageShows) {
   }
 }
 
-/// That what a page shows behind "$ command" is what it prints, for all its
-/// blocks of that kind; ds.json is the page's own.
+/// Expects that a page shows what each "$ command" prints, for all its blocks
+/// of that kind; ds.json is the page's own.
 void expect_shown(
     const std::string& page,
     std::size_t count,

@@ -1,4 +1,4 @@
-// examples/scripts, each as it stands there, and the smallest one trained.
+// examples/scripts, each run unchanged, and the smallest one trained.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 const fs::path scripts = fs::path(CAIRN_SOURCE_DIR) / "examples/scripts";
 const std::string program = CAIRN_BINARY_DIR "/bin/cairn";
 
-/// A script, with the files that it needs; the rest as it stands there.
+/// Runs a script unchanged, with the files that it needs.
 Result run_script(
     const std::string& name,
     const Words& more,
@@ -100,8 +100,8 @@ TEST(ExampleScripts, WriteASlurmJobForGpt3) {
                     "data-parallel, from 16 samples on\n")));
 }
 
-/// Stories as the scripts of one kind of model read them, and the run of one
-/// with a small model.
+/// Stories for the scripts of one kind of model, and the run of one script with
+/// a small model.
 class ExampleScriptsTrain : public ::testing::Test {
  protected:
   std::string path(const std::string& name) const {
@@ -155,7 +155,7 @@ class ExampleScriptsTrain : public ::testing::Test {
          "1"},
         {{"DATA_PATH", path(data)}, {"CHECKPOINT_PATH", path("trained")}});
   }
-  /// What was trained, for so many tensor parallel ranks.
+  /// Converts the trained model for so many tensor parallel ranks.
   void convert_to_megatron(const std::string& name, int ranks) const {
     succeed(run(
         {program,
@@ -192,7 +192,7 @@ TEST_F(ExampleScriptsTrain, AGpt) {
   EXPECT_THAT(result.out, HasSubstr(" iteration        2/       2 |"));
   EXPECT_TRUE(fs::exists(path("trained/global_step2")));
 
-  // What Cairn saved, and the same as Megatron would.
+  // The checkpoint of Cairn, and the same in Megatron's format.
   convert_to_megatron("megatron", 1);
   for (const char* checkpoint : {"trained", "megatron"}) {
     succeed(run_script(

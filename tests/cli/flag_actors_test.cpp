@@ -19,8 +19,8 @@ using config::Flag;
 
 const std::string cairn_program = CAIRN_BINARY_DIR "/bin/cairn";
 
-/// The flags of the table that the help of the command lists, but for those
-/// that it calls not needed.
+/// The flags of the table that the help of the command lists, except those that
+/// it calls not needed.
 std::set<std::string_view> listed_flags(const std::string& command) {
   const auto result = testing::run({cairn_program, command, "--help"});
   std::set<std::string_view> found;

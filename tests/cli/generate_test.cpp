@@ -83,7 +83,7 @@ TEST_F(Generate, WritesSamplesToAFile) {
   }
   EXPECT_NE(samples[0], samples[1]);
 
-  // On the screen the same texts, one at a time.
+  // The screen shows the same texts, one at a time.
   const Result shown = generate(
       {"--num-samples",
        "3",
@@ -126,7 +126,7 @@ TEST_F(Generate, GoesOnWithTheLinesOfAFile) {
   EXPECT_EQ(objects("prompts.txt.out").size(), 2U) << "kept";
 }
 
-/// With a file as its standard input.
+/// Runs the command with a file as its standard input.
 Result fed(const Words& words, const std::string& file) {
   std::string line;
   for (const std::string& word : words) {
@@ -135,7 +135,7 @@ Result fed(const Words& words, const std::string& file) {
   return run({"bash", "-c", line + "< '" + file + "'"});
 }
 
-/// Prompts with what follows them, as a conversation shows them.
+/// Prompts with their continuations, as a conversation shows them.
 std::string conversation(const std::vector<nlohmann::json>& texts) {
   std::string all;
   for (const auto& text : texts) {
@@ -150,7 +150,7 @@ TEST_F(Generate, AConversationSaysWhatAFileGets) {
       written("ask.txt", "\xef\xbb\xbfOnce upon\r\n\nThe king\nA\n");
   for (const Words& tokenizer : std::vector<Words>{
            {},
-           // Its bytes become characters in the end only.
+           // The tokenizer's bytes become characters only in the end.
            {"--tokenizer-model",
             CAIRN_GOLDEN_DIR "/tokenizers/sentencepiece/bpe.model",
             "--load",
@@ -182,7 +182,7 @@ TEST_F(Generate, AConversationSaysWhatAFileGets) {
   }
 }
 
-/// With the golden model, whose texts are the same on every machine.
+/// The golden model's texts are the same on every machine.
 TEST_F(Generate, AsksForPromptsOnATerminal) {
   Command command(
       pretrain_test::cairn(

@@ -39,7 +39,8 @@ const std::vector<Words>& commands() {
   return all;
 }
 
-/// The first spelling of each: "--workers" of "  --workers, --processes N".
+/// The first spelling of each flag: "--workers" of "  --workers, --processes
+/// N".
 std::vector<std::string> number_flags(Words command) {
   command.push_back("--help");
   std::istringstream help(cairn(command).out);

@@ -73,7 +73,7 @@ class PretrainMasked : public ::testing::Test {
         CAIRN_GOLDEN_DIR "/tokenizers/bert/vocab-uncased.txt"};
   }
 
-  /// 12 steps on so many ranks, with a log of each in `name`.jsonl.
+  /// Runs 12 steps on so many ranks, with a log of each in `name`.jsonl.
   static Result pretrain(
       const char* model,
       const std::string& name,
@@ -150,7 +150,8 @@ class PretrainMasked : public ::testing::Test {
     return result;
   }
 
-  /// Half of a run on stages, the other half otherwise: as if it were one.
+  /// Trains half of a run on stages, the other half otherwise: as if it were
+  /// one.
   static void goes_on_elsewhere(
       const char* model,
       const std::vector<std::string>& losses) {

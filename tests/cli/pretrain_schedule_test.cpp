@@ -175,7 +175,7 @@ TEST_F(Pretrain, DropsTokensOfLayersOnAnyRanks) {
   EXPECT_THAT(
       run(cairn(gpt(4) + dropping + Words{"--dry-run"})).out,
       HasSubstr("random-LTD: 8 to 32 tokens over "));
-  // Where all tokens are left, nothing changes; before, something does.
+  // Nothing changes once all tokens are left; before, something does.
   succeed(cairn(words("plain.jsonl", {})));
   succeed(cairn(words(
       "all_left.jsonl",

@@ -58,7 +58,7 @@ TEST_F(Pretrain, GoesOnAsIfNothingHadHappened) {
   succeed(
       launched(gpt(8) + saving("parts") + log + Words{path("parts.jsonl")}));
   EXPECT_EQ(values("whole.jsonl", "lm loss"), values("parts.jsonl", "lm loss"));
-  // The log says what happened, and the page beside it shows it.
+  // The log lists the events, and the page beside it shows them.
   std::vector<std::string> events;
   std::istringstream lines(read_file(path("parts.jsonl"), 1 << 20));
   for (std::string line; std::getline(lines, line);) {
@@ -108,7 +108,7 @@ TEST_F(Pretrain, GoesOnWithOtherRanks) {
         AllOf(
             HasSubstr(
                 "going on after iteration " + std::to_string(iterations - 2)),
-            // Ranks of a tensor group draw alike, those that saved did not.
+            // Ranks of a tensor group draw alike; those that saved did not.
             HasSubstr("random generators go on as they are"),
             HasSubstr("the run as a page: " + path("spread/log.html"))));
   }
@@ -118,8 +118,8 @@ TEST_F(Pretrain, GoesOnWithOtherRanks) {
   EXPECT_FALSE(std::filesystem::exists(path("without/log.jsonl")));
 }
 
-/// Ranks that share every sequence follow one that has them whole, in training
-/// and evaluation, and their checkpoints are no others.
+/// Ranks that share every sequence follow one that has whole sequences, in
+/// training and evaluation, and their checkpoints are the same.
 TEST_F(Pretrain, SharesSequences) {
   const Words flags = gpt(8) +
       Words{"--attention-dropout", "0", "--hidden-dropout", "0", "--log-jsonl"};
@@ -224,7 +224,7 @@ TEST_F(Pretrain, SavesOnSignalsIfAsked) {
   }
 }
 
-/// A scheduler sends it to every process, and the launcher passes it on.
+/// A scheduler sends SIGTERM to every process, and the launcher passes it on.
 TEST_F(Pretrain, SavesAfterManySigterms) {
   Command command(
       cairn(gpt(100000) + saving("many") + Words{"--exit-signal-handler"}));
@@ -238,8 +238,8 @@ TEST_F(Pretrain, SavesAfterManySigterms) {
   EXPECT_TRUE(fs::exists(path("many/latest")));
 }
 
-/// Where the cursor stands, in lines from where it began, and the lowest line
-/// on which something is left.
+/// The line of the cursor, counted from its beginning, and the lowest line on
+/// which something is left.
 struct CursorAtTheEnd {
   int line = 0;
   int lowest = 0;

@@ -1,6 +1,6 @@
-// The recipes as a user meets them: their launch lines, what `cairn config
-// check` says of them, their Slurm scripts and manifests, and the smallest one
-// end to end.
+// The recipes as a user meets them: their launch lines, the results of `cairn
+// config check`, their Slurm scripts and manifests, and the smallest one end to
+// end.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -69,7 +69,7 @@ class RecipeFiles : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-/// What launch.sh calls `cairn` with.
+/// The words with which launch.sh calls `cairn`.
 struct Launch {
   Words words;
   int nodes = 1;
@@ -123,7 +123,7 @@ TEST_F(RecipeFiles, AreCheckedOnTheirRanksAndListedWithWhatThatSays) {
         "/flags --world-size " + std::to_string(launch.nodes * launch.gpus) +
         (wikipedia ? " --vocab-size 52000" : ""));
     ASSERT_EQ(checked.code, 0) << checked.err;
-    // What the table says is what the check says.
+    // The table and the check give the same values.
     const std::string& out = checked.out;
     const std::string mesh = value_in(out, "\nmesh +\\d+ ranks? = ([^\n]+)\n");
     EXPECT_THAT(
@@ -160,7 +160,7 @@ TEST_F(RecipeFiles, TheirJobsAreWhatLaunchWrites) {
   for (const auto& [path, text] : jobs) {
     EXPECT_EQ(read_text(folder_.path() / path), text)
         << path << ": run recipes/write_jobs.sh";
-    // The same ranks as in launch.sh.
+    // The ranks are those of launch.sh.
     const std::string launch =
         read_text((folder_.path() / path).parent_path() / "launch.sh");
     const std::string nodes = value_in(launch, "NNODES:-(\\d+)");
@@ -178,8 +178,9 @@ TEST_F(RecipeFiles, TheirJobsAreWhatLaunchWrites) {
   }
 }
 
-// On two ranks, with a model and data small enough for a test; everything else
-// is the recipe's: fp16, loss scale, tokens, schedule, TensorBoard, checkpoint.
+// Runs on two ranks, with a model and data small enough for a test; everything
+// else is the recipe's: fp16, loss scale, tokens, schedule, TensorBoard,
+// checkpoint.
 TEST_F(RecipeFiles, TheSmallestRunsEndToEnd) {
   prepare(
       "cairn data sample-corpus --output enwiki.jsonl --size 300KB --workers "
@@ -202,7 +203,7 @@ TEST_F(RecipeFiles, TheSmallestRunsEndToEnd) {
   EXPECT_THAT(both, ContainsRegex("iteration +2/ +2"));
   EXPECT_THAT(both, HasSubstr("the training is done, after iteration 2"));
   EXPECT_TRUE(fs::is_directory(folder_ / "output/gpt-125m/tensorboard"));
-  // The same line again finds the end of the run in its checkpoint.
+  // Another call of this line finds the end of the run in its checkpoint.
   const Result again = shell(small);
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(again.out + again.err, HasSubstr("nothing to do"));

@@ -67,7 +67,7 @@ TEST(ScheduleCommand, ComparesAll) {
       "1f1b                     33   27.3%     4\n"
       "interleaved, 2 chunks  28.5   15.8%   5.5\n"
       "zb-h1                    27   11.1%     4\n");
-  // One stage has no other to take turns with.
+  // A single stage has no other to take turns with.
   EXPECT_THAT(
       schedule({"compare", "--stages", "1", "--micro-batches", "8"}).out,
       Not(HasSubstr("interleaved")));

@@ -1,5 +1,5 @@
-// Examples that stand there twice, without and with the engine: that they learn
-// the same, go on where they stopped, and differ as their pages say.
+// Examples in two versions, without and with the engine: they learn the same,
+// go on where they stopped, and differ as their pages say.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -43,7 +43,7 @@ std::vector<double> losses(const std::string& out, const std::string& mark) {
   return values;
 }
 
-/// The page's blocks of diff, one after the other, against `diff -u` of these.
+/// Compares the page's blocks of diff with `diff -u` of these files.
 void expect_page_shows_diff(
     const std::string& page,
     const std::string& plain,
@@ -133,7 +133,7 @@ class TrainBert : public TwinPrograms {
         "--batch_size",
         "4"};
   }
-  /// The one run in there.
+  /// The only run in the folder.
   fs::path run_in(const std::string& checkpoints) const {
     return fs::directory_iterator(folder_ / checkpoints)->path();
   }

@@ -9,7 +9,7 @@
 namespace cairn::testing {
 
 /// A safetensors file of 8 GB of zeros that takes no room on the disk, so that
-/// whoever reads it is busy for a while.
+/// a reader is busy for a while.
 inline std::filesystem::path write_zero_tensors(const TemporaryFolder& folder) {
   constexpr std::uint64_t each = std::uint64_t{64} << 20;
   constexpr int count = 128;

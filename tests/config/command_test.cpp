@@ -57,7 +57,7 @@ Output run(const Arguments& arguments) {
   return output;
 }
 
-/// As `cairn pretrain` does before it starts.
+/// Checks as `cairn pretrain` does before it starts.
 TEST_F(ConfigCommand, CheckKnowsWhatAModelCannotDo) {
   const std::vector<std::string> sizes{
       "--num-layers",
@@ -131,7 +131,7 @@ TEST_F(ConfigCommand, CheckRefusesATypo) {
           "\"stage\"?");
 }
 
-// The command takes what is near --world-size for a slip of it.
+// The command takes flags near --world-size for a slip of it.
 TEST_F(ConfigCommand, NoFlagIsNearWorldSize) {
   for (const std::string_view name : config::flag_names()) {
     EXPECT_GT(edit_distance(name, "--world-size"), 2U) << name;

@@ -85,7 +85,7 @@ TEST(Curriculum, RefusesWhatHasNoLengths) {
       HasSubstr("fixed_linear"));
 }
 
-/// With some of DeepSpeed's words replaced, or further flags.
+/// A configuration with some of DeepSpeed's words replaced, or further flags.
 Config random_ltd(
     const std::string& schedule,
     const std::string& from = "",
@@ -155,7 +155,7 @@ TEST(RandomLtd, RefusesWhatCannotBe) {
   EXPECT_THAT(
       error_of("enabled: true, seed", "enabled: false, seed"),
       HasSubstr("not enabled in data_efficiency"));
-  // Switched off as a whole, what is inside does not count.
+  // Inner settings do not count if the whole is switched off.
   EXPECT_FALSE(Config::load({.json = R"({"train_batch_size": 1,
                    "data_efficiency": {"enabled": false,
                    "data_routing": {"enabled": true,

@@ -44,7 +44,7 @@ std::int64_t by_formula(
   return l * (12 * h * h + 13 * h) + (vocabulary + sequence) * h + 2 * h;
 }
 
-/// The model of `flags`, with the vocabulary that they say.
+/// The model of `flags`, with the vocabulary of the flags.
 ModelDescription described(ModelKind kind, const Flags& flags) {
   return describe_model(
       kind,

@@ -66,7 +66,7 @@ TEST(Elasticity, CountsNodesInVersion02) {
   EXPECT_EQ(resolve_elastic_batch(nodes, 3).batch.train, 510);
 }
 
-// Of a grid of settings and world sizes, computed by DeepSpeed; see
+// A grid of settings and world sizes, computed by DeepSpeed; see
 // tests/golden/ds_config/README.md.
 TEST(Elasticity, ChoosesAsDeepSpeedDoes) {
   std::ifstream file(
@@ -97,7 +97,7 @@ TEST(Elasticity, ChoosesAsDeepSpeedDoes) {
   }
 }
 
-// DeepSpeed refuses the first of these, though a node is what it counts.
+// DeepSpeed refuses the first of these, although it counts nodes.
 TEST(Elasticity, OneNodeOfSharedModelsFits) {
   const ElasticityConfig config{
       .enabled = true,

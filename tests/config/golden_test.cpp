@@ -149,8 +149,8 @@ TEST(Golden, Whole) {
     const ConfigSource source{
         .json = each["config"].dump(),
         .world_size = each["world_size"].get<std::int64_t>()};
-    // The one difference on purpose: DeepSpeed passes over unknown keys at the
-    // top, here every unknown key is an error.
+    // The one difference on purpose: DeepSpeed ignores unknown keys at the top,
+    // here every unknown key is an error.
     if (each.contains("error") || each["config"].contains("unknown_key")) {
       EXPECT_THROW(Config::resolve(source), ConfigError) << each.dump();
       continue;

@@ -28,8 +28,7 @@ testing::Fuzz damaged_by(std::uint32_t seed, int runs) {
   return options;
 }
 
-// Whatever the bytes: a value or a ConfigError that names a place, nothing
-// else.
+// Any bytes give a value or a ConfigError that names a place, nothing else.
 TEST(HjsonFuzz, MutatedTextsNeverDoHarm) {
   const auto options = damaged_by(20240607, 40000);
   const int accepted = testing::fuzz(options, [](const std::string& text) {
@@ -40,7 +39,8 @@ TEST(HjsonFuzz, MutatedTextsNeverDoHarm) {
       throw;
     }
   });
-  EXPECT_GT(accepted, 1000); // else the mutations test nothing but rejection
+  // Otherwise the mutations would only test rejection.
+  EXPECT_GT(accepted, 1000);
 }
 
 TEST(HjsonFuzz, MutatedConfigurationsNeverDoHarm) {

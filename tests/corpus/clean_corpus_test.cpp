@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 const std::string cairn = CAIRN_BINARY_DIR "/bin/cairn";
 
-/// English, long enough, and each different.
+/// English text, long enough, different for each number.
 std::string words(int number) {
   std::string text = story(5, static_cast<std::uint64_t>(number));
   for (char& c : text) {
@@ -144,7 +144,7 @@ TEST(CleanCorpus, BrokenLines) {
 TEST(CleanCorpus, SameResultForAnyNumberOfWorkersAndNothingLeftBehind) {
   std::string input;
   for (int i = 0; i < 4000; ++i) {
-    // Every tenth is an earlier one with another ending.
+    // Every tenth document is an earlier one with another ending.
     const int number = i % 10 == 9 ? i - 5 : i;
     input += "{\"text\": \"" + words(number) + (number == i ? "" : " Again.") +
         "\"}\n";
@@ -217,7 +217,7 @@ TEST(DocumentLine, Fuzz) {
         document.parse(std::string_view(padded).substr(0, input.size()));
         const std::string same = document.with_text(document.text());
         EXPECT_EQ(same, input + "\n");
-        // Whatever the line was, it has the new text now.
+        // The line has the new text now, whatever it was before.
         std::string changed = document.with_text("new \"text\"");
         const std::size_t size = changed.size() - 1;
         changed.resize(changed.size() + data::LineBlock::padding);

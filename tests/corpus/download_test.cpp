@@ -45,7 +45,7 @@ Checksum sha256_of(const std::string& text) {
   return {Checksum::Kind::sha256, digest.hex()};
 }
 
-/// Without warnings on the terminal, without long waits.
+/// A fixture without warnings on the terminal and without long waits.
 class Download : public ::testing::Test {
  protected:
   Download() {

@@ -11,7 +11,7 @@
 namespace cairn::corpus::ordered_work_test {
 namespace {
 
-/// Runs jobs that are their own size; returns the most that was on its way.
+/// Runs jobs that are their own size; returns the most that was under way.
 std::uint64_t most_ahead(
     std::uint64_t ahead,
     const std::vector<std::uint64_t>& jobs) {
@@ -25,7 +25,7 @@ std::uint64_t most_ahead(
       pool,
       ahead,
       [&]() -> std::optional<std::uint64_t> {
-        // All that was given before is on its way by now, unless it was taken.
+        // All jobs given before are under way by now, unless they were taken.
         most = std::max(most, given - taken);
         if (begun == jobs.size()) {
           return std::nullopt;

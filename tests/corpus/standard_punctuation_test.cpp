@@ -36,7 +36,8 @@ TEST(StandardPunctuation, Blanks) {
   EXPECT_EQ(
       standard_punctuation("a , b ; c : d ?! e . ( f )\n"),
       "a, b; c: d?! e. (f)\n");
-  // What is no end of a word keeps its blank, and lines their indentation.
+  // A mark that does not end a word keeps its blank, and lines their
+  // indentation.
   for (const std::string same :
        {"a .NET b", "wait ... and", "a :-) b", "sad :( so", "  ) x", " . x"}) {
     EXPECT_EQ(standard_punctuation(same), same);

@@ -27,7 +27,7 @@ double bits_of(std::span<const std::uint32_t> weights, std::size_t chosen) {
   return std::log2(total / weights[chosen]);
 }
 
-/// Chooses by a generator unrelated to ours and adds up how surprising it was.
+/// Chooses by a generator unrelated to ours and adds up the surprise.
 class SampledChoices : public Choices {
  public:
   explicit SampledChoices(std::uint32_t seed) : random_(seed) {}
@@ -49,7 +49,7 @@ class SampledChoices : public Choices {
   std::vector<std::size_t> script_;
 };
 
-/// Follows a script, and leaves the story where the script ends.
+/// Follows a script, and leaves the story at the script's end.
 class ScriptedChoices : public Choices {
  public:
   struct EndOfScript {
@@ -75,7 +75,7 @@ class ScriptedChoices : public Choices {
   std::size_t next_ = 0;
 };
 
-/// Parses by generation: every script, beginning with the one given, that
+/// Parses by generation: finds every script that begins with the given one and
 /// writes exactly `text`.
 void find_derivations(
     const std::string& text,
@@ -133,9 +133,9 @@ TEST(StoryCorpus, EntropyIsThatOfALargeSample) {
 }
 
 TEST(StoryCorpus, TextHasOneDerivationOnly) {
-  // Names, trades, places, objects and where things are at the start stand in
-  // the opening one by one, in full; they are taken as read (the next test
-  // looks at them) and everything after is found again from the text.
+  // The opening names every person, trade, place and object, and where things
+  // are at the start. It is taken as read (the next test looks at it), and
+  // everything after it is found again from the text.
   constexpr std::size_t opening =
       3 * story_people + 3 * story_objects + story_places;
   for (std::uint32_t seed = 0; seed < 12; ++seed) {
@@ -179,7 +179,7 @@ TEST(StoryCorpus, StateAndIndexAreOneToOne) {
 }
 
 TEST(StoryCorpus, AStoryIsKnownByItsSeedAndNumber) {
-  // Whoever has to change these changes everybody's sample corpus.
+  // A change of these values changes everybody's sample corpus.
   EXPECT_EQ(stable_hash(story(1234, 0)), 0xfe2c357629f98255U);
   EXPECT_NE(story(1234, 0), story(1234, 1));
   EXPECT_NE(story(1234, 0), story(1235, 0));

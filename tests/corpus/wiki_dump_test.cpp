@@ -102,7 +102,7 @@ TEST(WikiDump, ManyStreamsInOneFile) {
   EXPECT_THAT(result.err, HasSubstr("2 articles"));
 }
 
-/// Many pages, so that they reach several workers.
+/// A dump of so many pages that they reach several workers.
 std::string large_dump(int pages) {
   std::string xml = "<mediawiki><siteinfo><base>http://a/b</base></siteinfo>\n";
   for (int i = 0; i < pages; ++i) {
@@ -167,7 +167,7 @@ TEST(WikiDump, AFolderIsFilledAtTheEndOnly) {
       .bytes_per_file = 500000};
   EXPECT_THROW(extract_wiki_dump(options, Logger()), DataError);
   EXPECT_TRUE(std::filesystem::is_empty(folder / "parts"));
-  // What a killed run has left is no obstacle, what a good one has is.
+  // Remains of a killed run are no obstacle, results of a good run are.
   std::filesystem::create_directories(folder / "parts/.unfinished/AA");
   folder.write("d.xml", whole);
   extract_wiki_dump(options, Logger());
@@ -293,7 +293,7 @@ TEST(WikiDump, Fuzz) {
   EXPECT_GT(accepted, 0);
 }
 
-/// Ctrl-C: no output, nothing left beside it.
+/// Ctrl-C leaves no output, and nothing beside it.
 TEST(WikiCommand, Interrupted) {
   const testing::TemporaryFolder folder;
   const auto pipe = folder / "pipe";

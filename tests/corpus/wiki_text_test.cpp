@@ -44,7 +44,8 @@ TEST(WikiText, Tables) {
 TEST(WikiText, ElementsAndComments) {
   EXPECT_EQ(text_of("a<ref name=\"x\">b {{c}}</ref>, d<ref name=x/>"), "a, d");
   EXPECT_EQ(text_of("a <REF>b</Ref >c"), "a c");
-  // Not closed: as in MediaWiki it ends where the next one does.
+  // An element that is not closed ends where the next one does, as in
+  // MediaWiki.
   EXPECT_EQ(text_of("a<ref>b. c<ref>d</ref> e<ref>f</ref>."), "a e.");
   EXPECT_EQ(text_of("a.<ref name=b> Never closed.\nc"), "a. Never closed.\nc");
   EXPECT_EQ(text_of("a<ref name=b\nc <b>d</b>"), "a\nc d");
@@ -118,7 +119,7 @@ TEST(WikiText, BrokenBytesBecomeReplacementCharacters) {
   EXPECT_EQ(text_of("a\xff\x01\x02 b\r\n"), "a\xEF\xBF\xBD b");
 }
 
-/// Marks piled up by the hundred thousand.
+/// Reads marks piled up by the hundred thousand.
 void read_piles() {
   const std::vector<std::string> pieces{
       "{{",
@@ -163,7 +164,7 @@ void read_piles() {
     text_of(
         std::string(200'000, ' ') + half + std::string(200'000, 'x') + half);
   }
-  // What opens and closes again and again behind a long run of blanks.
+  // These pieces open and close again and again behind a long run of blanks.
   for (const std::string piece :
        {"{|\n|}", "{|=", "[[a|b]]", "<ref></ref>", "()"}) {
     std::string text(300'000, ' ');
@@ -184,9 +185,9 @@ void read_piles() {
   text_of(deep);
 }
 
-/// Nesting and unclosed marks must not cost more than their length. All of it
-/// is a second's work or three; anything quadratic is minutes of work, at which
-/// the system ends the process, however busy or slow the machine is meanwhile.
+/// Nesting and unclosed marks must not cost more than their length. The test
+/// takes a second or three; anything quadratic takes minutes, and then the
+/// system ends the process, however busy or slow the machine is.
 TEST(WikiText, WorkGrowsWithTheLengthOnly) {
   const int status = testing::run_in_child([] {
     const struct rlimit processor_seconds { 25, 25 };

@@ -24,8 +24,8 @@ thread_local long allocations = 0;
 
 } // namespace
 
-// Arrays go through the plain forms; so does std::nothrow, but not where a
-// sanitizer has its own. What is aligned beyond the ordinary is not counted.
+// Arrays go through the plain forms; so does std::nothrow, except where a
+// sanitizer has its own. Over-aligned memory is not counted.
 void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) {
@@ -55,7 +55,7 @@ namespace {
 
 using namespace fixtures;
 
-/// Of reading all samples, when all have been read before.
+/// Allocations of reading all samples, when all have been read before.
 template <typename Dataset>
 long allocations_of(const Dataset& dataset) {
   typename Dataset::Sample sample;

@@ -75,7 +75,7 @@ TEST(BertDataset, ReadsWhatMegatronReads) {
   EXPECT_GT(samples, 20);
 }
 
-/// The peer documents it, and fails.
+/// Megatron documents this, and fails.
 TEST(BertDataset, OneEpochWithoutANumberOfSamples) {
   const json cases = golden_cases("bert.json");
   const json& test = cases.back();
@@ -158,7 +158,7 @@ TEST(BertDataset, RefusesWhatCannotBe) {
       ThrowsMessage<DataError>(HasSubstr("not in the vocabulary")));
 }
 
-/// Not in the golden files; checks what permuting must keep.
+/// Permuting is not in the golden files; checks the values that it must keep.
 TEST(BertDataset, PermutedTokensStayInTheSample) {
   const BertOptions plain{.sequence_length = 128, .samples = 50};
   BertOptions permuting = plain;

@@ -65,8 +65,8 @@ TEST(Blend, IndicesByWeightEveryGoldenCase) {
   }
 }
 
-// The same helper of Megatron's gives this where the compiler does not fuse
-// multiplication and addition.
+// Megatron's helper gives this if the compiler does not fuse multiplication and
+// addition.
 TEST(Blend, TiesOnX86) {
   const std::vector<double> weights{0.1, 0.2, 0.3, 0.4};
   const auto twice = build_blend_index(weights, 30, BlendRounding::twice);

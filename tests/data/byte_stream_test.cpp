@@ -41,7 +41,7 @@ std::string refusal(const std::filesystem::path& file) {
   return "accepted";
 }
 
-/// Long enough for several buffers, and not the same everywhere.
+/// A text long enough for several buffers, and not the same everywhere.
 std::string sample() {
   std::string text;
   for (int i = 0; text.size() < 1'200'000; ++i) {
@@ -52,7 +52,7 @@ std::string sample() {
 
 class Packed : public ::testing::TestWithParam<std::string> {
  protected:
-  /// What the tool itself makes of a text.
+  /// The text, compressed by the tool itself.
   std::string pack(const std::string& text) const {
     folder_.write("plain", text);
     const auto result = cairn::testing::run(

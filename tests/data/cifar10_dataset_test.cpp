@@ -20,7 +20,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-/// Images of which every pixel tells the image, label and column.
+/// Images in which every pixel tells the image, label and column.
 std::string batch(int first, int count) {
   std::string bytes;
   for (int image = first; image < first + count; ++image) {
@@ -87,7 +87,7 @@ TEST(Cifar10, CropsAndFlipsByEpochAndIndex) {
     again.read(7, two);
     again.read(index, two);
     ASSERT_EQ(one.pixels, two.pixels);
-    // Pixels of a row grow to the right, until flipped.
+    // Pixels of a row grow to the right, unless flipped.
     flipped += one.pixels[16 * 32 + 10] > one.pixels[16 * 32 + 20];
     again.read(index + 20, two); // the same image an epoch later
     changed += one.pixels != two.pixels;

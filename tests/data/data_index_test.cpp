@@ -80,7 +80,8 @@ TEST(DataIndex, TrainingAloneNeedsNoBatchSize) {
   EXPECT_THAT(result.out, HasSubstr("train "));
 }
 
-// Megatron writes them as well: a row of zeros, and an order of nothing.
+// Megatron writes such indices as well: a row of zeros, and an order of
+// nothing.
 TEST(DataIndex, SaysWhichSplitIsTooShortForASample) {
   const TemporaryFolder folder;
   const Result result = data_index(

@@ -42,7 +42,7 @@ void copy_pair(
 }
 
 TEST(DataMerge, JoinsAsMegatronDoes) {
-  // The two halves that --partitions 2 deals, merged, are what Megatron has.
+  // The two halves of --partitions 2, merged, equal Megatron's file.
   const TemporaryFolder folder;
   const TemporaryFolder out;
   const IndexedDataset whole(golden_indexed("mlm_gpt2_part_text_document"));

@@ -25,7 +25,7 @@ inline std::string slurp(const std::filesystem::path& file) {
 
 using Documents = std::vector<std::vector<std::vector<std::int64_t>>>;
 
-/// Everything in it, as lists of sequences of ids.
+/// All documents, as lists of sequences of ids.
 inline Documents all_documents(const IndexedDataset& dataset) {
   Documents documents;
   const auto indices = dataset.document_indices();

@@ -22,7 +22,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using testing::TemporaryFolder;
 
-// The files themselves, bytes and all: Megatron can go on with them.
+// Compares the files byte for byte: Megatron can go on with them.
 void expect_same_files(const DatasetPart& part, const std::string& golden) {
   for (const std::string name :
        {"document_index", "sample_index", "shuffle_index"}) {

@@ -88,7 +88,7 @@ LengthReader reader_of(const std::vector<std::int32_t>& lengths) {
   };
 }
 
-/// Where samples begin, token by token.
+/// The beginnings of samples, found token by token.
 std::vector<std::int32_t> cut_slowly(
     const GptIndex& index,
     const std::vector<std::int32_t>& lengths,
@@ -109,7 +109,7 @@ std::vector<std::int32_t> cut_slowly(
   return begins;
 }
 
-// Lengths of more than 65535, and more documents than are looked up at once.
+// There are lengths above 65535, and more documents than are looked up at once.
 TEST(GptIndex, SamplesBeginWhereCountingTokensLeads) {
   for (const std::int32_t longest : {7, 300, 70000}) {
     std::vector<std::int32_t> lengths;
@@ -134,7 +134,7 @@ TEST(GptIndex, SamplesBeginWhereCountingTokensLeads) {
   }
 }
 
-/// Sample after sample, as Megatron goes about it.
+/// Cuts sample after sample, as Megatron does.
 std::vector<std::int64_t> cut_by_sample(
     const GptIndex& index,
     const std::vector<std::int32_t>& lengths,
@@ -220,7 +220,7 @@ TEST(GptIndex, ChecksumSeesEveryArray) {
       IndexArray::of(std::vector<std::uint32_t>{1, 2}).checksum());
 }
 
-/// What each rank's require_agreement() says; empty when it is content.
+/// The error of each rank's require_agreement(); empty if there is none.
 std::vector<std::string> agree(const std::vector<std::uint64_t>& checksums) {
   std::vector<std::string> said(checksums.size());
   std::vector<std::uint64_t> board(checksums.size());

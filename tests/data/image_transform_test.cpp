@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Bytes as they are, so that tests can read them.
+/// Options that keep bytes as they are, so that tests can read them.
 ImageTransformOptions plain(std::size_t crop_padding = 0) {
   return {
       .mean = {0, 0, 0},

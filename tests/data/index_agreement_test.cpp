@@ -31,7 +31,7 @@ AllGather over(const distributed::ProcessGroup& group) {
   };
 }
 
-/// With index files of its own, as on a machine that shares no disk.
+/// Builds index files of its own, as on a machine that shares no disk.
 std::uint64_t checksum_with_seed(std::uint32_t seed) {
   const testing::TemporaryFolder folder;
   const GptDatasets data = build_gpt_datasets(

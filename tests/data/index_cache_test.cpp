@@ -340,7 +340,7 @@ TEST(IndexCache, ABuilderThatWasKilledBlocksNobody) {
   }
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  // What it would have left behind in the middle of writing.
+  // The remains of a process that was killed in the middle of writing.
   const std::string stem = md5_of(small_key().description) + "-Small-train";
   folder.write("." + stem + "-one.npy.0123456789abcdef.tmp", "half");
   IndexCache cache(folder.path(), quiet());

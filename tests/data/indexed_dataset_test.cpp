@@ -282,7 +282,8 @@ TEST(IndexedDataset, MissingFilesAreNamed) {
 
 /// Opens and reads everything that an index lets one read.
 void read_all(const TemporaryFolder& folder, const std::string& index) {
-  // A new file each time: file systems flush one that is emptied and written.
+  // Makes a new file each time: file systems flush one that is emptied and
+  // written.
   std::filesystem::remove(folder / "d.idx");
   folder.write("d.idx", index);
   const IndexedDataset dataset(folder / "d");

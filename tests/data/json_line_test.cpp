@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A line with the bytes behind it that a parser may read.
+/// A line followed by the bytes that a parser may read.
 std::vector<char> padded(std::string_view line) {
   std::vector<char> bytes(line.begin(), line.end());
   bytes.resize(line.size() + LineBlock::padding);
@@ -87,7 +87,7 @@ TEST(JsonLine, TakesListsOfSentences) {
 }
 
 TEST(JsonLine, ResolvesEscapesWhereverTheyStand) {
-  // Escapes at every distance from each other and from the end.
+  // Escapes come at every distance from each other and from the end.
   for (std::size_t gap = 0; gap < 70; ++gap) {
     std::string raw;
     std::string expected;

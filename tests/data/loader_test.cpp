@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 using testing::TemporaryFolder;
 using Indices = std::vector<std::int64_t>;
 
-/// A dataset such as a user might have.
+/// A dataset that a user might have.
 struct Squares {
   struct Sample {
     std::vector<std::int64_t> value;
@@ -31,7 +31,7 @@ struct Squares {
   };
   void read(std::size_t index, Sample& sample) const {
     const auto i = static_cast<std::int64_t>(index);
-    // Later batches are done first unless somebody keeps them in order.
+    // Later batches are done first; the loader must keep the order.
     std::this_thread::sleep_for(std::chrono::microseconds(300 - i % 300));
     sample.value = {i, i * i};
     sample.half = {static_cast<float>(i) / 2};

@@ -181,7 +181,7 @@ TEST(MaskedDatasets, BlendsTakeTurnsAsGptDataDoes) {
         direct);
     ASSERT_EQ(blended.encoder_text, direct.encoder_text) << i;
   }
-  // As Megatron asks for them: 15 and 45, and half a percent more.
+  // Megatron asks for these numbers: 15 and 45, and half a percent more.
   EXPECT_GE(train.datasets()[0].size(), 16);
   EXPECT_GE(train.datasets()[1].size(), 46);
   int blends = 0;

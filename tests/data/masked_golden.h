@@ -68,7 +68,7 @@ inline MaskingOptions masking_options(const json& config) {
       .permute = config.at("masking_do_permutation")};
 }
 
-/// Of a golden case: what was asked of its train, valid or test part.
+/// The samples that a golden case wants of its train, valid or test part.
 inline std::optional<std::int64_t> samples_asked(
     const json& test,
     const std::string& split) {

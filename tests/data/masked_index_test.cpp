@@ -22,7 +22,7 @@ using cairn::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-/// Documents of sentences of these lengths.
+/// Documents with sentences of these lengths.
 IndexedDataset make_sentences(
     const TemporaryFolder& folder,
     const std::vector<std::vector<std::size_t>>& documents) {
@@ -107,7 +107,7 @@ TEST(MaskedIndex, TargetsStayWithinTheLength) {
       ASSERT_LE(index[i].target_length, 10);
       shorter += index[i].target_length < 10;
     }
-    // One of nine short targets is as long as the others.
+    // A short target is as long as the others in one of nine cases.
     EXPECT_NEAR(
         shorter / static_cast<double>(index.size()),
         probability * 8 / 9,

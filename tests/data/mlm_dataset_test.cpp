@@ -43,7 +43,7 @@ MlmDataset make(
   return MlmDataset(views, tokenizer, options);
 }
 
-/// What was there before masking.
+/// The text before masking.
 std::string original(const MlmSample& sample) {
   std::string text;
   for (std::size_t i = 1; i + 1 < sample.tokens.size(); ++i) {
@@ -115,7 +115,7 @@ TEST(MlmDataset, ASampleIsItsSeedAndIndex) {
   int changed_by_epoch = 0;
   for (std::size_t i = 0; i < 100; ++i) {
     dataset.read(i, one);
-    again.read(99, two); // whatever was read before
+    again.read(99, two); // independent of earlier reads
     again.read(i, two);
     EXPECT_EQ(one.tokens, two.tokens);
     EXPECT_EQ(one.labels, two.labels);
@@ -129,7 +129,7 @@ TEST(MlmDataset, ASampleIsItsSeedAndIndex) {
   EXPECT_GT(changed_by_epoch, 80);
 }
 
-/// So that a checkpoint of today continues with the same samples tomorrow.
+/// A checkpoint of today continues with the same samples tomorrow.
 TEST(MlmDataset, DrawsStayAsTheyAre) {
   const MlmDataset dataset = make({"masked language modelling"});
   MlmSample sample;

@@ -44,8 +44,7 @@ const Words gpt2{
     "--merge-file",
     tokenizers + "gpt2/merges.txt"};
 
-/// The command that Megatron was run with, as ours: the same flags, other
-/// folders.
+/// The golden Megatron command as ours: the same flags, other folders.
 Words ours(const nlohmann::json& golden, const TemporaryFolder& folder) {
   Words words{cairn_program, "preprocess"};
   std::istringstream command(golden["command"].get<std::string>());
@@ -93,7 +92,8 @@ TEST(PreprocessCommand, WritesWhatThePeersWrite) {
           name + "_" + key + "_" + golden["level"].get<std::string>();
       if (deepspeed && name.find("bert") == std::string::npos &&
           name.find("noeod") == std::string::npos) {
-        // Its own index is broken: ours describes the same tokens rightly.
+        // Megatron's own index is broken: ours describes the same tokens
+        // rightly.
         EXPECT_EQ(
             std::filesystem::file_size(folder / (file + ".bin")),
             std::filesystem::file_size(golden_indexed(file + ".bin")));
@@ -233,7 +233,7 @@ TEST(PreprocessCommand, KilledItLeavesNoFinalFile) {
         gpt2);
   };
   {
-    // It has written some and waits for more, which never comes.
+    // The command has written some and waits for more, which never comes.
     cairn::testing::Command feed(
         {"bash",
          "-c",
@@ -287,7 +287,7 @@ TEST(PreprocessCommand, AFullDiskLeavesNothing) {
     EXPECT_THAT(result.err, HasSubstr("cannot write: File too large"));
     EXPECT_TRUE(std::filesystem::is_empty(out));
   }
-  // Written while it is encoded: no fault of the line's.
+  // The limit is met while a line is encoded: not an error of the line.
   std::string huge = "{\"text\": \"";
   for (int i = 0; i < 13'000'000; ++i) {
     huge += "a ";

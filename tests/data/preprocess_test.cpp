@@ -142,7 +142,7 @@ TEST_F(Preprocess, OrderIsKeptOverManyBlocksAndInputs) {
   EXPECT_EQ(documents(), dealt);
 }
 
-/// As Megatron does: the sentences of every million characters on their own.
+/// Splits every million characters by themselves, as Megatron does.
 void split_by_million(
     const text::SentenceSplitter& splitter,
     std::string_view text,
@@ -189,7 +189,7 @@ TEST_F(Preprocess, AHugeDocumentIsWrittenInPieces) {
 }
 
 TEST_F(Preprocess, AHugeListIsWrittenInPieces) {
-  // More sentences than are kept; the last ones have no tokens.
+  // There are more sentences than are kept; the last ones have no tokens.
   const std::size_t count = 4U << 20;
   std::string list = "{\"text\": [\"first one\"";
   for (std::size_t i = 1; i < count; ++i) {
@@ -303,7 +303,7 @@ TEST_F(Preprocess, AnErrorDoesNotWaitForAnIdlePipe) {
   const auto pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const UniqueFd kept_open(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
-  // As much as the first block takes and no more: the reader waits then.
+  // The text fills the first block and no more: the reader waits then.
   const std::string lines = "broken\n" + line(std::string(256 << 10, 'x'));
   std::jthread producer([&] {
     for (std::size_t done = 0; done < lines.size();) {
@@ -326,7 +326,7 @@ TEST_F(Preprocess, OutputsThatAreThereAreKept) {
       [&] { preprocess(options_, Logger(), [](const auto&) {}); },
       ::testing::ThrowsMessage<DataError>(HasSubstr("exists already")));
   EXPECT_EQ(documents(), (Documents{{encoded("one")}}));
-  // A commit that was cut off.
+  // This is the state after a commit that was cut off.
   std::filesystem::remove(folder_ / "out_text_document.idx");
   preprocess(options_, Logger(), [](const auto&) {});
   EXPECT_EQ(documents(), (Documents{{encoded("one")}}));

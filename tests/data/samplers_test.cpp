@@ -43,7 +43,7 @@ TEST(IndexPermutation, DependsOnSeedAndEpochAndNothingElse) {
   EXPECT_NE(first(1, 0), first(2, 0));
   EXPECT_NE(first(1, 0), first(1, 1));
   EXPECT_NE(first(1, 1), first(2, 0));
-  // Stored in checkpoints, so to speak: these must never change.
+  // Checkpoints depend on these values: they must never change.
   EXPECT_THAT(
       first(1234, 5),
       ElementsAre(589393312, 697439887, 786836866, 72369349));
@@ -209,8 +209,8 @@ Indices epoch_of(DistributedSampler sampler) {
   return all;
 }
 
-// What torch.utils.data.DistributedSampler(range(10), 4, rank, shuffle=False)
-// gives.
+// Results of torch.utils.data.DistributedSampler(range(10), 4, rank,
+// shuffle=False).
 TEST(DistributedSampler, InOrderIsTorchs) {
   const auto rank = [](std::int64_t r, std::int64_t total, bool drop) {
     return epoch_of(DistributedSampler(

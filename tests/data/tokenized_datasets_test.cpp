@@ -156,7 +156,8 @@ void expect_same_with_workers(
     };
     ASSERT_TRUE(std::ranges::equal(bytes(one[i]), bytes(three[i])));
   }
-  // Two ranks see what one sees, in turn; and a run goes on where it stopped.
+  // Two ranks see the batches of one, in turn; and a run goes on where it
+  // stopped.
   const auto second_rank = batches_of(dataset, 1, {.rank = 1, .size = 2});
   EXPECT_EQ(second_rank[2].indices, one[5].indices);
   const auto later = batches_of(dataset, 1, {}, one[3].consumed_samples);

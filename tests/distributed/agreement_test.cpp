@@ -19,7 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Longer than a test may take: whoever waits for it has failed.
+/// Longer than a test may take: a rank that waits so long has failed.
 constexpr std::chrono::minutes ages{10};
 
 std::string joined_texts(const std::vector<std::string>& texts) {
@@ -58,7 +58,7 @@ TEST(Agreement, WhoPassesByIsNamedAtOnceWithWhatItCalled) {
   }
 }
 
-/// As long as it comes, a rank may be late, and collectives that have no order
+/// A rank may be late if it comes at all, and collectives that have no order
 /// with the meeting may run on.
 TEST(Agreement, WhoComesLateIsWaitedFor) {
   cairn::testing::run_ranks(2, [](const ProcessGroup& group) {

@@ -137,7 +137,8 @@ TEST(Diagnosis, WithoutACulpritTheLibraryHasTheWord) {
 }
 
 TEST(Diagnosis, FollowsTheChainToTheCulprit) {
-  // Rank 2 idles; rank 1 waits for it in another group; rank 0 for rank 1.
+  // Rank 2 idles; rank 1 waits for it in another group; rank 0 waits for rank
+  // 1.
   auto notes = three_ranks();
   notes[1].records.back() = call("broadcast", 4, "pipe.cpp:7", running, "pair");
   notes[2].records.pop_back();

@@ -36,7 +36,7 @@ std::string refusal(const Variables& variables) {
 
 TEST(Environment, NothingSetIsAWorldOfOne) {
   EXPECT_EQ(read_environment(in({})), Environment{});
-  // What an interactive Slurm allocation or a batch script exports.
+  // An interactive Slurm allocation or a batch script exports these.
   EXPECT_EQ(
       read_environment(in({{"SLURM_NTASKS", "8"}, {"MASTER_ADDR", "n1"}})),
       Environment{});

@@ -1,4 +1,4 @@
-// What happens when a rank dies, sleeps, errs or does not come.
+// A rank dies, sleeps, errs or does not come.
 
 #include "support/run_ranks.h"
 
@@ -92,7 +92,7 @@ TEST(Failure, AKilledRankIsNamed) {
                   HasSubstr("rank " + std::to_string(victim)),
                   HasSubstr(
                       victim == 0 ? "hosts the store" : "does not answer")));
-          // The library's own words, whichever they were.
+          // The text holds the library's own words, whichever they were.
           EXPECT_THAT(text, HasSubstr("onnection"));
           // The job stays over.
           EXPECT_THAT(
@@ -230,7 +230,7 @@ TEST(Failure, MissingRanksOfARequiredCallAreNamed) {
               HasSubstr("at failure_test.cpp:"),
               HasSubstr("all 3 ranks")));
     }
-    // That is no reason to end the job.
+    // This is no reason to end the job.
     group.barrier();
     group.require_all("something else");
   });
@@ -333,7 +333,8 @@ TEST(Failure, ASuspensionIsNotAHang) {
     const ProcessGroup& group = world.group();
     group.barrier();
     if (world.rank() == 1) {
-      // Away for longer than the others would wait if they were running.
+      // The rank is away for longer than the others would wait if they were
+      // running.
       std::this_thread::sleep_for(2800ms);
       group.all_reduce(at::ones({1})).wait();
       return;

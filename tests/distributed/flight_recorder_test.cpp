@@ -81,7 +81,7 @@ TEST(FlightRecorder, FollowsACallToItsEnd) {
   const CollectiveRecord record = recorder.records()[0];
   EXPECT_EQ(record.state, CollectiveState::finished);
   EXPECT_GE(record.ended, record.called);
-  // Overwritten meanwhile: nothing to update, and nothing else is touched.
+  // The record is overwritten meanwhile: nothing is updated or touched.
   recorder.schedule(call(2));
   recorder.schedule(call(3));
   recorder.ended(id, CollectiveState::failed);

@@ -1,4 +1,4 @@
-// One suite for every backend that needs no GPU, with real processes. Each test
+// The suite for every backend that needs no GPU, with real processes. Each test
 // does much in one set of processes: starting them costs more than the calls.
 
 #include "support/run_ranks.h"
@@ -98,7 +98,7 @@ void expect_equal(
                                            << expected;
 }
 
-/// What rank `rank` brings: small numbers that every type holds exactly.
+/// The values of rank `rank`: small numbers that every type holds exactly.
 at::Tensor values(at::ScalarType dtype, int rank, at::IntArrayRef shape) {
   std::int64_t numel = 1;
   for (const std::int64_t size : shape) {
@@ -190,7 +190,7 @@ TEST_P(GroupSuite, MovesEveryType) {
       group.broadcast(x, n - 1).wait();
       expect_equal(x, everyones.back(), what);
     }
-    // Numbers without a shape, numbers without a value, and complex ones.
+    // Tensors without a shape, without a value, and complex ones.
     const at::Tensor number = at::full({}, group.rank(), at::kLong);
     expect_equal(group.all_gather(number).wait(), at::arange(n), "scalar");
     const at::Tensor nothing = at::empty({0, 3});
@@ -204,7 +204,7 @@ TEST_P(GroupSuite, MovesEveryType) {
 
 TEST_P(GroupSuite, HalfPrecisionIsAddedUpExactly) {
   run([](const ProcessGroup& group) {
-    // In fp16, 2048 + 1 is 2048 and 60000 + 60000 is infinite.
+    // The sum 2048 + 1 is 2048 in fp16, and 60000 + 60000 is infinite.
     const auto half = [](float first) {
       return at::tensor({first, 60000.0F}).to(at::kHalf);
     };
@@ -274,7 +274,7 @@ TEST_P(GroupSuite, UnevenParts) {
 TEST_P(GroupSuite, ManyTensorsInOneCall) {
   run([](const ProcessGroup& group) {
     const int n = group.size();
-    // Types mixed, sizes too, an empty one among them.
+    // Types and sizes are mixed, an empty tensor among them.
     const auto make = [&](int rank) {
       return std::vector<at::Tensor>{
           values(at::kFloat, rank, {n, 2}),
@@ -334,7 +334,7 @@ TEST_P(GroupSuite, ManyCallsAtOnce) {
     const at::Tensor x = at::ones({1000}, at::kHalf);
     { const Pending dropped = group.all_reduce(x); }
     EXPECT_EQ(x[0].item<float>(), static_cast<float>(n));
-    // Assigning over one does, too.
+    // Assigning over one waits for it, too.
     const at::Tensor y = at::ones({10}, at::kHalf);
     Pending later = group.all_reduce(y);
     later = group.all_reduce(at::ones({10}));
@@ -397,7 +397,7 @@ TEST_P(GroupSuite, ManyGroups) {
           sub.all_gather(at::full({1}, group.rank(), at::kInt)).wait();
       EXPECT_EQ(ranks[0].item<int>(), sub.global_ranks()[0]);
     }
-    // Odd and even ranks at the same time, and a group within a group.
+    // Odd and even ranks work at the same time, with a group within a group.
     const ProcessGroup half = group.split(group.rank() % 2);
     EXPECT_EQ(half.size(), (n + 1 - group.rank() % 2) / 2);
     EXPECT_EQ(half.global_ranks()[half.rank()], group.rank());

@@ -65,7 +65,7 @@ TEST(InitDistributed, IsTheSameWorldByWhicheverNameOfTheBackend) {
 TEST(InitDistributed, ASecondWorldIgnoresWhatTheFirstLeftInTheStore) {
   run_processes({.ranks = 2}, [](const InitOptions& start) {
     const Environment& given = start.environment;
-    // As torchrun does: the store outlives the worlds.
+    // The store outlives the worlds, as with torchrun.
     const auto store = open_tcp_store(
         {.port = given.master_port,
          .is_server = given.rank == 0,
@@ -94,7 +94,8 @@ TEST(InitDistributed, GroupsOfOneNameStayApart) {
     const World world = init_distributed(options);
     const ProcessGroup all = world.group().subgroup({0, 1}, "all");
     std::optional<ProcessGroup> twin = world.group().subgroup({0, 1}, "twin");
-    // Another parent, and a name that could be taken for a number.
+    // The group has another parent, and a name that could be taken for a
+    // number.
     const ProcessGroup second = all.subgroup({0, 1}, "twin");
     const ProcessGroup third = all.subgroup({0, 1}, "twin#2");
     EXPECT_EQ(twin->name(), "twin");

@@ -144,7 +144,7 @@ TEST(MeshLayout, RefusesDegreesThatDoNotFillTheWorld) {
   EXPECT_THAT(
       error_text([] { MeshLayout({.data = 0}, 1); }),
       HasSubstr("at least 1"));
-  // Products beyond 32 bits must not wrap round to something that fits.
+  // Products beyond 32 bits must not wrap round to a number that fits.
   EXPECT_THAT(
       error_text([] {
         MeshLayout({.data = 65536, .tensor = 65536, .context = 65536}, 65536);

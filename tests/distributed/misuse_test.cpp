@@ -16,7 +16,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Wrong on one rank as on two, and without waiting for anyone.
+/// Makes calls that are wrong on one rank as on two, without waiting for
+/// anyone.
 void misuse(const ProcessGroup& group) {
   const int n = group.size();
   const at::Tensor x = at::ones({2L * n});
@@ -126,7 +127,7 @@ TEST(Misuse, IsRefusedWithTheValues) {
     EXPECT_THAT(
         error_text<CommError>([&] { group.subgroup({1 - group.rank()}); }),
         HasSubstr("has no part in this group"));
-    // None of it has disturbed the group.
+    // The mistakes have not disturbed the group.
     EXPECT_EQ(group.all_reduce(at::ones({1})).wait().item<float>(), 2);
   });
 }

@@ -1,5 +1,5 @@
-// What one GPU can show of the NCCL backend: every call, every type, with one
-// rank. The processes are forked before anything touches CUDA.
+// The part of the NCCL backend that one GPU can show: every call, every type,
+// with one rank. The processes are forked before anything touches CUDA.
 
 #include "support/run_ranks.h"
 

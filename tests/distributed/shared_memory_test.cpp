@@ -1,5 +1,5 @@
-// What the group suite cannot see: which way a group goes, the bits of sums,
-// the edges of slots and rounds, and what a killed process leaves behind.
+// Facts that the group suite cannot see: which way a group goes, the bits of
+// sums, the edges of slots and rounds, and the remains of a killed process.
 
 #include "distributed/shared_memory/shared_memory_channel.h"
 #include "distributed/shared_memory/shared_memory_reduce.h"
@@ -151,7 +151,7 @@ TEST(SharedMemorySpans, CutAcrossPieces) {
   EXPECT_FALSE(middle == spans.slice(2, 4));
 }
 
-/// One value per rank.
+/// Reduces one value per rank.
 template <typename T>
 T reduce_values(c10::ScalarType dtype, ReduceOp op, std::vector<T> values) {
   constexpr std::size_t width = 1030; // more than a block, and not a whole one
@@ -163,7 +163,7 @@ T reduce_values(c10::ScalarType dtype, ReduceOp op, std::vector<T> values) {
   for (const auto& row : rows) {
     inputs.push_back(row.data());
   }
-  // In place, as all_reduce does.
+  // Reduces in place, as all_reduce does.
   reduce_kernel(dtype, op)(
       rows.back().data(),
       inputs.data(),
@@ -192,7 +192,7 @@ TEST(SharedMemoryReduce, RoundsHalfPrecisionOnce) {
   };
   using c10::BFloat16;
   using c10::Half;
-  // In bf16 256 + 1 is 256, in fp16 2048 + 1 is 2048.
+  // The sum 256 + 1 is 256 in bf16, 2048 + 1 is 2048 in fp16.
   EXPECT_EQ(
       sum(at::kBFloat16,
           ReduceOp::sum,
@@ -208,7 +208,7 @@ TEST(SharedMemoryReduce, RoundsHalfPrecisionOnce) {
       60000);
 }
 
-/// Every finite value of 16 bits and what lies beside the middle to the next,
+/// Every finite value of 16 bits and the values beside the middle to the next,
 /// made as a sum: there and back as libtorch converts.
 template <typename T>
 void expect_conversions_of_libtorch() {
@@ -221,7 +221,7 @@ void expect_conversions_of_libtorch() {
       at::from_blob(values.data(), {1 << 16}, at::TensorOptions(dtype));
   for (const int shift : {0, 1, 77, 4099, 40961}) {
     const at::Tensor other = all.roll(shift);
-    // An odd number, so that the last are not a whole step.
+    // The number is odd, so that the last values are not a whole step.
     const at::Tensor a = all.narrow(0, 0, 65533);
     const at::Tensor b = other.narrow(0, 0, 65533);
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean}) {
@@ -267,7 +267,7 @@ TEST(SharedMemoryReduce, IntegersWrapAround) {
 }
 
 TEST(SharedMemoryReduce, MeanOfThreeIsDivided) {
-  // A third of a third is not what the reciprocal gives.
+  // A third of a third differs from the product with the reciprocal.
   EXPECT_EQ(
       reduce_values<double>(at::kDouble, ReduceOp::mean, {1, 3, 3}),
       7.0 / 3);
@@ -314,7 +314,7 @@ TEST(SharedMemoryGroup, IsLeftForGlooWhenOneRankDoesNotWantIt) {
   }
 }
 
-/// Different on every rank and at every place, with bits to lose.
+/// Noise that differs on every rank and at every place, with bits to lose.
 at::Tensor noise(int rank, std::int64_t count) {
   return (at::arange(count) * (2 * rank + 7919))
              .remainder(10007)
@@ -331,7 +331,7 @@ at::Tensor sum_in_order(int ranks, std::int64_t count) {
   return sum;
 }
 
-/// Around the largest small call, one part, one slot and several rounds.
+/// Counts around the largest small call, one part, one slot and several rounds.
 std::vector<std::int64_t> edge_counts(int ranks) {
   constexpr std::int64_t small = (256 << 10) / 4;
   constexpr std::int64_t slot = SharedMemoryChannel::slot_bytes / 4;
@@ -369,7 +369,7 @@ TEST(SharedMemoryGroup, SumsAreTheSameBitsEverywhere) {
         ASSERT_TRUE(at::equal(part, sums.narrow(0, rank * count, count)))
             << count;
 
-        // In place: the part is where it belongs already.
+        // Gathers in place: the part is where it belongs already.
         place.copy_(part);
         group.all_gather_into(whole, place).wait();
         ASSERT_TRUE(at::equal(whole, first(sums, count * ranks))) << count;
@@ -384,7 +384,7 @@ TEST(SharedMemoryGroup, SumsAreTheSameBitsEverywhere) {
 
 TEST(SharedMemoryGroup, ListsAreCutAnywhere) {
   run_ranks(3, [](const ProcessGroup& group) {
-    // Together more than a round, with the cuts in odd places.
+    // All tensors together take more than a round, with the cuts in odd places.
     std::vector<at::Tensor> xs;
     std::vector<at::Tensor> expected;
     for (int i = 0; i < 40; ++i) {
@@ -433,7 +433,7 @@ TEST(SharedMemoryGroup, ManyThreadsOnManyGroups) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&, t] {
-        // Different sizes, waited for in the reverse order.
+        // Calls of different sizes, waited for in the reverse order.
         for (int round = 0; round < 20; ++round) {
           std::vector<Pending> pending;
           std::vector<at::Tensor> xs;
@@ -487,7 +487,7 @@ TEST(SharedMemoryGroup, ARankKilledInTheMiddleIsNoticed) {
 }
 
 TEST(SharedMemoryGroup, AnotherCallIsNoticedAtOnce) {
-  // Long before the twenty seconds of the timeout.
+  // The error comes long before the timeout of twenty seconds.
   run_ranks(2, [](const ProcessGroup& group) {
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_THAT(

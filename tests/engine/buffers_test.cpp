@@ -8,7 +8,7 @@
 
 #include <string>
 
-// What BatchNorm keeps besides its parameters.
+// The state that BatchNorm keeps besides its parameters.
 
 namespace cairn::buffers_test {
 namespace {
@@ -72,7 +72,7 @@ TEST(Buffers, StayTheModulesOwnThroughCheckpoints) {
             again.mean.is_same(again.net->named_buffers()["bn1.running_mean"]));
         EXPECT_EQ(again.count.item<std::int64_t>(), 2);
         EXPECT_TRUE(at::equal(again.mean, run.mean));
-        // And they are what evaluation goes by.
+        // Evaluation uses them.
         run.engine.eval();
         again.engine.eval();
         const torch::NoGradGuard no_grad;

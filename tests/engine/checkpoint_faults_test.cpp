@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-// What can go wrong with a checkpoint while others depend on it.
+// Faults of a checkpoint while others depend on it.
 
 namespace cairn::checkpoint_faults_test {
 namespace {
@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 using testing::names_in;
 using testing::TrainingRun;
 
-/// That logs what it does.
+/// Starts a run that logs its work.
 TrainingRun start_logged(
     const distributed::World& world,
     const json& more = json::object()) {
@@ -46,8 +46,7 @@ at::Tensor head_weight(TrainingRun& run) {
 }
 
 /// Every call that changes a file fails once, in turn, on either rank: the
-/// checkpoint before is there, and either the new one is whole or it is not
-/// there at all.
+/// earlier checkpoint stays, and the new one is whole or absent.
 TEST(CheckpointFaults, HarmNothingThatWasSaved) {
   for (const int bad_rank : {0, 1}) {
     testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
@@ -63,7 +62,7 @@ TEST(CheckpointFaults, HarmNothingThatWasSaved) {
               Fault::Kind::short_write,
               Fault::Kind::stays_full}) {
           SCOPED_TRACE(::testing::Message() << "call " << at);
-          // All ranks of the test use one folder of their own making.
+          // All ranks of the test use one folder, which one of them makes.
           std::unique_ptr<testing::TemporaryFolder> made;
           std::string path;
           if (world.rank() == 0) {
@@ -118,7 +117,7 @@ TEST(CheckpointFaults, HarmNothingThatWasSaved) {
             other.engine().load_checkpoint(folder, "new");
             EXPECT_TRUE(at::equal(head_weight(other), after));
           }
-          // And the next save works again.
+          // The next save works again.
           run.engine().save_checkpoint(folder, "next", {}, {.wait = true});
           run.engine().load_checkpoint(folder, "old");
           world.group().all_reduce(count).wait();
@@ -179,7 +178,8 @@ TEST(CheckpointFaults, DamagedOnesAreNamedAndTheNewestWholeOneIsLoaded) {
         const at::Tensor weight = head_weight(run);
         world.group().barrier();
         if (world.rank() == 0) {
-          // Each in another way: cut off, altered, a file gone.
+          // Each checkpoint is damaged in another way: cut off, altered, a file
+          // gone.
           fs::resize_file(folder / "global_step4/rank-00001.safetensors", 5000);
           const fs::path file = folder / "global_step3/rank-00001.safetensors";
           std::fstream stream(

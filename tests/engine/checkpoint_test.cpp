@@ -105,7 +105,7 @@ TrainingRun start_client(
       world};
 }
 
-/// Momentum, moments and counts of steps of somebody else's optimizer.
+/// Momentum, moments and step counts of a foreign optimizer are kept.
 TEST(EngineCheckpoint, KeepsTheStatesOfAnOptimizerOfTorch) {
   const testing::TemporaryFolder folder;
   for (const std::string kind : {"sgd", "adam", "amsgrad", "rmsprop"}) {
@@ -124,12 +124,12 @@ TEST(EngineCheckpoint, KeepsTheStatesOfAnOptimizerOfTorch) {
             TrainingRun again = start_client(world, stage, kind);
             again.engine().load_checkpoint(place, "trained");
             EXPECT_EQ(again.curve(3), rest);
-            // Back to where there were no states, and over them again.
+            // Goes back to a time without states, and then over them again.
             again.engine().load_checkpoint(place, "untrained");
             again.curve(3);
             EXPECT_EQ(again.curve(3), rest);
           }
-          // Whoever shares them otherwise has them too.
+          // Ranks that share the states in another way get them too.
           TrainingRun other = start_client(world, 1, kind);
           other.engine().load_checkpoint(folder.path() / (kind + "0"));
           TrainingRun same = start_client(world, 0, kind);
@@ -140,7 +140,7 @@ TEST(EngineCheckpoint, KeepsTheStatesOfAnOptimizerOfTorch) {
   }
 }
 
-/// Its states have no serialize().
+/// An optimizer whose states have no serialize().
 class Secretive final : public torch::optim::Optimizer {
  public:
   explicit Secretive(const std::vector<at::Tensor>& parameters)
@@ -213,7 +213,7 @@ TEST(EngineCheckpoint, NamesWhatIsWrong) {
   });
 }
 
-/// Only the weights: everything else stays as it is in the new run.
+/// Only the weights are loaded: everything else stays as it is in the new run.
 TEST(EngineCheckpoint, FineTunes) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {

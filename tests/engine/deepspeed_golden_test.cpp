@@ -16,8 +16,8 @@
 #include <vector>
 
 // Runs of the real DeepSpeed (tests/golden/deepspeed_engine) step by step:
-// losses, norms, learning rates, loss scales and skipped steps. And the same
-// from the checkpoint on that DeepSpeed saved after ten steps.
+// losses, norms, learning rates, loss scales and skipped steps. Also from the
+// checkpoint on that DeepSpeed saved after ten steps.
 
 namespace cairn::deepspeed_golden_test {
 namespace {
@@ -53,7 +53,7 @@ std::vector<nlohmann::json> runs() {
   return nlohmann::json::parse(file).get<std::vector<nlohmann::json>>();
 }
 
-/// Matrices, and vectors without weight decay.
+/// Groups of matrices, and of vectors without weight decay.
 std::vector<ParameterGroup> two_groups(const Net& net) {
   std::vector<ParameterGroup> groups(2);
   groups[1].values.weight_decay = 0;
@@ -63,7 +63,7 @@ std::vector<ParameterGroup> two_groups(const Net& net) {
   return groups;
 }
 
-/// From the beginning, or from a checkpoint of Cairn's after ten steps.
+/// Trains from the beginning, or from a checkpoint of Cairn's after ten steps.
 void train(
     const nlohmann::json& run,
     const distributed::World& world,
@@ -89,7 +89,7 @@ void train(
   const auto data = testing::golden_tensors(folder + "data.safetensors");
   const EngineSettings settings = engine.settings();
   const bool full = !settings.fp16_enabled && !settings.bfloat16_enabled;
-  // At stage 0 DeepSpeed's 16-bit optimizers round where no other does.
+  // DeepSpeed's 16-bit optimizers round at stage 0 where no other does.
   const bool stage0 = settings.zero_optimization_stage == 0;
   const double tolerance = full ? 2e-5
       : stage0                  ? 6e-2
@@ -130,8 +130,8 @@ void train(
         static_cast<double>(world.size() * accumulation);
     const double expected = run["loss"][s];
     EXPECT_NEAR(loss, expected, tolerance * std::abs(expected)) << "step " << s;
-    // Absent at stage 0 in fp32; at stage 3 divided by the scale of the step
-    // after, so not to be compared where that changed.
+    // The norm is absent at stage 0 in fp32. At stage 3 it is divided by the
+    // scale of the step after, so it cannot be compared if that changed.
     const bool scale_changed = engine.progress().loss_scale != scale;
     if (!run["grad_norm"][s].is_null() && !scale_changed) {
       const double norm = run["grad_norm"][s];

@@ -114,7 +114,7 @@ TEST(EngineGpu, AmpKeepsSmallGradients) {
       engine.step();
       EXPECT_EQ(engine.progress().skipped_steps, 0);
       const double norm = engine.progress().gradient_norm.value();
-      if (amp) { // and what is too large is skipped
+      if (amp) { // gradients that are too large are skipped
         engine.backward(engine(ones).to(at::kFloat).sum() * 1e30);
         engine.step();
         EXPECT_EQ(engine.progress().skipped_steps, 1);
@@ -128,7 +128,7 @@ TEST(EngineGpu, AmpKeepsSmallGradients) {
   });
 }
 
-/// NCCL refuses two ranks on one GPU.
+/// Uses Gloo: NCCL refuses two ranks on one GPU.
 TEST(EngineGpu, TwoRanksShareTheGpu) {
   const testing::TemporaryFolder folder;
   testing::run_ranks(

@@ -37,7 +37,7 @@ at::Tensor loss_of(const at::Tensor& logits) {
   return testing::token_loss(logits, some_tokens());
 }
 
-/// In a process of its own: autograd starts threads, and other tests fork.
+/// Runs in its own process: autograd starts threads, and other tests fork.
 void alone(const std::function<void(const distributed::World&)>& body) {
   testing::run_ranks({.ranks = 1}, body);
 }
@@ -269,7 +269,7 @@ TEST(Engine, LoadsDisjointBatchesOfItsData) {
   });
 }
 
-/// A client's optimizer, on one rank and on two, at every stage that takes it.
+/// A client's optimizer, on one rank and on two, at every stage that allows it.
 TEST(Engine, TakesAnOptimizerOfTorch) {
   testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
     std::vector<at::Tensor> results;
@@ -349,7 +349,7 @@ TEST(Engine, NoSyncAddsUp) {
   });
 }
 
-// Without the engine: plain libtorch, averaged gradients.
+// Plain libtorch without the engine, with averaged gradients.
 
 TEST(DistributedDataParallel, AveragesWhatBackwardLeaves) {
   testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {

@@ -48,7 +48,7 @@ Training start(const distributed::World& world, const json& changes) {
           .engine};
 }
 
-/// Stages 0 to 3, in fp32 and bf16, and wherever things may rest.
+/// Stages 0 to 3, in fp32 and bf16, with every place for the states.
 std::vector<json> every_way(const testing::TemporaryFolder& folder) {
   std::vector<json> ways;
   for (int number = 0; number <= 3; ++number) {
@@ -73,7 +73,8 @@ std::vector<json> every_way(const testing::TemporaryFolder& folder) {
   return ways;
 }
 
-/// Persistent at stage 3, tied, frozen, a scalar, and plain.
+/// Parameters of all kinds: persistent at stage 3, tied, frozen, a scalar,
+/// plain.
 const std::vector<std::string> several{
     "head.bias",
     "shared_again.weight",
@@ -103,7 +104,7 @@ void changes_count(const distributed::World& world, const json& way) {
         several,
         {.modifier_rank = modifier});
     const torch::NoGradGuard no_grad;
-    // The others write too, and it does not count.
+    // The other ranks write too, and it does not count.
     const double value = world.rank() == modifier ? 0.5 : 7;
     training.net->shared->weight.fill_(value);
     training.net->frozen->weight.fill_(value);
@@ -118,7 +119,7 @@ void changes_count(const distributed::World& world, const json& way) {
        {"shared.weight", "frozen.weight", "head.bias", "scale"}) {
     expect_all(name, 0.5);
   }
-  // And the optimizer goes on from there.
+  // The optimizer goes on from there.
   const at::Tensor head = training.engine.full_parameter("head.weight");
   training.engine.backward(
       testing::token_loss(training.engine(some_tokens()), some_tokens()) * 0);
@@ -140,7 +141,7 @@ TEST(GatheredParameters, ChangesCountOnFourRanks) {
   in_every_way(4, changes_count);
 }
 
-/// Nothing is rounded on the way: the fp32 weights stay what they are.
+/// Nothing is rounded on the way: the fp32 weights stay as they are.
 void looking_changes_nothing(const distributed::World& world, const json& way) {
   std::vector<at::Tensor> ends;
   for (const bool looks : {false, true}) {
@@ -208,7 +209,7 @@ TEST(GatheredParameters, SaysWhatIsWrong) {
   });
 }
 
-/// The rank that fails says so itself; the scope does not wait for the others.
+/// The rank that fails reports it; the scope does not wait for the others.
 TEST(GatheredParameters, LeftByAnException) {
   testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
     Training training = start(world, testing::stage(3));

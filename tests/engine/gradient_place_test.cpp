@@ -15,8 +15,8 @@
 #include <memory>
 #include <string>
 
-// Our own operators write gradients where they are wanted: the same as those of
-// libtorch's, however often a weight is used, and by whom.
+// Our own operators write gradients where they are wanted: the same as
+// libtorch's, however often and wherever a weight is used.
 
 namespace cairn::gradient_place_test {
 namespace {
@@ -26,8 +26,8 @@ constexpr std::int64_t width = 12;
 constexpr const char* config = R"({"train_micro_batch_size_per_gpu": 1,
 "optimizer": {"type": "SGD", "params": {"lr": 0.1}}})";
 
-/// One table that is looked up twice, once within a checkpoint, and is the
-/// weight of two products; and a weight of its own in between.
+/// A net with a table that is looked up twice, once within a checkpoint, and is
+/// the weight of two products; and a weight of its own in between.
 template <bool ours>
 struct TiedNet : torch::nn::Module {
   TiedNet() {
@@ -118,7 +118,7 @@ TEST(GradientPlace, IsLentOnceInAPassAndOnlyThen) {
     ASSERT_TRUE(first.defined());
     EXPECT_FALSE(second.defined());
     EXPECT_TRUE(adds_after);
-    // The gradient came as memory of its own (6 everywhere), then the rows.
+    // The gradient came in its own memory (6 everywhere), then the rows.
     EXPECT_EQ(first[0][0].item<float>(), 6);
     EXPECT_EQ(first[7][width - 1].item<float>(), 8);
     EXPECT_FALSE(place->take().defined());

@@ -24,8 +24,8 @@ struct Deep : testing::TanhStack {
   Deep() : TanhStack(depth, width) {}
 };
 
-/// A model of 24 layers, of which two may live: no rank ever has more than its
-/// part and a few layers, until training has begun.
+/// A model of 24 layers, two of which may be live: no rank ever has more than
+/// its part and a few layers, until training has begun.
 void stays_small(int ranks) {
   testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
     testing::CountingAllocator counter;

@@ -23,7 +23,7 @@ using testing::json;
 using testing::OddMlp;
 using testing::TinyGpt;
 
-/// Few enough that the nets here never fit.
+/// So few elements that the nets here never fit.
 constexpr std::int64_t few = 400;
 
 std::size_t whole_bytes(const at::Tensor& tensor) {
@@ -39,7 +39,7 @@ std::shared_ptr<Net> born(
   return testing::fresh<Net>();
 }
 
-/// Everything that modules do to their parameters after they were made.
+/// Everything that modules do to their parameters after making them.
 struct Restless : torch::nn::Module {
   Restless() {
     embedding = register_module("embedding", torch::nn::Embedding(64, 12));
@@ -165,7 +165,7 @@ TEST(Init, ComesBackWhenUsed) {
     for (const at::Tensor& parameter : net->parameters()) {
       whole += whole_bytes(parameter) == 0 ? 0 : parameter.numel();
     }
-    EXPECT_LE(whole, few + 64 * 16); // and the last one used
+    EXPECT_LE(whole, few + 64 * 16); // the last one used may be whole too
   });
 }
 

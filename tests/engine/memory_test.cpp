@@ -14,8 +14,8 @@
 
 // The report against the formulas of the ZeRO paper: parameters 2, gradients 2
 // (or 4 where they add up in fp32) and K = 12 bytes per parameter, each divided
-// by the ranks where the stage partitions it; and against what the allocator
-// has handed out.
+// by the ranks where the stage partitions it; and against the allocator's
+// count.
 
 namespace cairn::memory_test {
 namespace {
@@ -69,7 +69,7 @@ void check(const distributed::World& world, int stage, const char* type) {
   };
   expect_within(report.parameters, n * parameter_bytes / parameter_share);
   expect_within(report.optimizer, n * optimizer_bytes / optimizer_share);
-  // And what is on its way just after backward: two buckets at most, with the
+  // Buffers are under way just after backward: two buckets at most, with the
   // parts that come back.
   const double part = n * gradient_bytes / (stage >= 2 ? ranks : 1);
   const double wire = ranks == 1 ? 0
@@ -110,7 +110,7 @@ json small_buckets(int stage, std::int64_t bucket) {
         {"stage3_max_reuse_distance", 0}}}};
 }
 
-/// That malloc has handed out.
+/// Bytes that malloc has handed out.
 std::int64_t malloc_bytes() {
   const struct mallinfo2 info = ::mallinfo2();
   return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
@@ -123,7 +123,7 @@ void warm_up(std::int64_t width, at::ScalarType type) {
   net.forward(at::ones({1, width}, type)).to(at::kFloat).mean().backward();
 }
 
-/// Looks around between its layers.
+/// Looks at the memory between its layers.
 struct Watched : Wide {
   using Wide::Wide;
   at::Tensor forward(at::Tensor x) {
@@ -136,8 +136,8 @@ struct Watched : Wide {
   std::function<void()> look = [] {};
 };
 
-/// Nothing is kept that the report does not know of: no forgotten copy of
-/// anything, at any moment of a step.
+/// The report knows all memory: there is no forgotten copy of anything, at any
+/// moment of a step.
 void expect_known(const distributed::World& world, const json& config) {
   SCOPED_TRACE(
       ::testing::Message() << world.size() << " ranks, " << config.dump());
@@ -152,7 +152,7 @@ void expect_known(const distributed::World& world, const json& config) {
        .world = world,
        .logger = Logger({.least = LogLevel::error})});
   const auto check_now = [&, &engine = engine](const char* when) {
-    // Whoever sends something lets go of it when it has left, at any time.
+    // A sender lets go of its tensor when it has left, at any time.
     const auto before = static_cast<double>(counter.live());
     const MemoryReport report = engine.memory_report();
     const auto after = static_cast<double>(counter.live());
@@ -161,7 +161,7 @@ void expect_known(const distributed::World& world, const json& config) {
     const double slack = 0.05 * known + 20e3;
     EXPECT_LT(known, before + slack) << when << "\n" << report.describe();
     EXPECT_GT(known, after - slack) << when << "\n" << report.describe();
-    // And outside of tensors, such as the wire's own buffers.
+    // Memory outside of tensors counts too, such as the wire's own buffers.
     EXPECT_LT(
         static_cast<double>(malloc_bytes() - malloced),
         known + slack + 600e3)
@@ -192,7 +192,7 @@ TEST(Memory, IsWhatTheAllocatorHolds) {
   }
 }
 
-/// What is on its way in small integers, or half way between nodes, counts.
+/// Parameters on their way in small integers, or half way between nodes, count.
 TEST(Memory, KnowsWhatTravelsPacked) {
   testing::run_processes({.ranks = 4}, [](distributed::InitOptions options) {
     options.environment.local_world_size = 2;
@@ -216,7 +216,8 @@ TEST(Memory, KnowsWhatTravelsPacked) {
 }
 
 /// Six layers keep their outputs for backward. Where only the process's pages
-/// tell, those count too that its allocator keeps after a temporary or two.
+/// are known, pages count too that the allocator keeps after a temporary or
+/// two.
 TEST(Memory, MeasuresActivations) {
   constexpr std::int64_t rows = 16384;
   const double wanted = 6 * rows * 256 * 4;
@@ -243,7 +244,7 @@ TEST(Memory, MeasuresActivations) {
   }
 }
 
-/// Adam's second state is for the parameters that Muon leaves to it alone.
+/// Adam's second state exists only for the parameters that Muon leaves to it.
 TEST(Memory, MuonKeepsOneStateForMatrices) {
   testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
     for (const int stage : {0, 3}) {

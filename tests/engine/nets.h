@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-// Small nets of the kinds that go wrong: weights tied, shared, unused, frozen.
+// Small nets with weights that are tied, shared, unused or frozen.
 
 namespace cairn::testing {
 
@@ -121,8 +121,8 @@ struct OddMlp : torch::nn::Module {
   at::Tensor scale;
 };
 
-/// Takes another branch every other time, so that gradients come where none
-/// was before, and the order of uses changes.
+/// Takes another branch every other time, so that new gradients appear and the
+/// order of uses changes.
 struct BranchingMlp : torch::nn::Module {
   BranchingMlp() {
     embedding = register_module("embedding", torch::nn::Embedding(64, 12));

@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// No machine has it.
+/// A tensor that no machine has room for.
 at::Tensor too_large() {
   return at::empty({std::int64_t{1} << 46});
 }
@@ -43,7 +43,7 @@ struct Greedy : torch::nn::Module {
   bool fails_in_backward = false;
 };
 
-/// Needs too much for its step.
+/// An optimizer that needs too much memory for its step.
 class GreedyOptimizer final : public torch::optim::Optimizer {
  public:
   explicit GreedyOptimizer(const std::vector<at::Tensor>& parameters)
@@ -52,7 +52,7 @@ class GreedyOptimizer final : public torch::optim::Optimizer {
   at::Tensor step(LossClosure = nullptr) override { return too_large(); }
 };
 
-/// Fewer ranks have the same experts: what a stage cuts is cut into fewer.
+/// Fewer ranks have the same experts, so these are cut into fewer parts.
 TEST(ModelStates, ExpertsAreCutOverThoseThatHaveThem) {
   engine::ModelStatesPlan plan{
       .elements = 1000,
@@ -104,7 +104,7 @@ TEST(OutOfMemory, SaysWhatItHoldsAndWhatToDo) {
                 error_text<Error>(pass),
                 HasSubstr("out of memory in backward"));
             net->fails_in_backward = false;
-            pass(); // with less of an appetite it goes on
+            pass(); // training goes on afterwards
             EXPECT_EQ(engine.progress().global_steps, 2);
           })[0]
           .log;
@@ -228,7 +228,7 @@ TEST(OutOfMemory, RemediesComeInOrderAndAreNotInUse) {
 }
 
 TEST(OutOfMemory, RemediesSuitTheRun) {
-  // On one CPU nothing can be shared out, and only a disk is another place.
+  // A single CPU can share nothing, and only a disk is another place.
   Shortage shortage{.plan = {.elements = 1000, .optimizer_states = 2}};
   EXPECT_THAT(
       names(shortage),

@@ -33,10 +33,10 @@ struct Training {
     all.engine.backward(loss);
     all.engine.step();
   }
-  /// On one rank alone: the others must follow.
+  /// Overflows on one rank alone: the others must follow.
   void overflow() { step(all.engine.rank() == 0 ? 1e30 : 0); }
 
-  /// What step() throws.
+  /// The error of step().
   std::string error_of_overflow() {
     try {
       overflow();
@@ -47,7 +47,7 @@ struct Training {
   }
 };
 
-/// At the smallest loss scale after one overflow.
+/// Starts a training at the smallest loss scale, after one overflow.
 Training start(const distributed::World& world, const std::string& at_minimum) {
   torch::manual_seed(5);
   auto net = std::make_shared<OddMlp>();
@@ -83,7 +83,7 @@ TEST(Overflow, StopsAndNamesTheParameter) {
   });
 }
 
-/// Of one scale for all, in the range of fp32: nothing that could be lowered.
+/// A fixed scale cannot be lowered, so only the step is skipped.
 TEST(Overflow, OfAmpIsSkipped) {
   testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
     torch::manual_seed(5);
@@ -161,8 +161,8 @@ TEST(Overflow, RollsBackToTheLastCheckpoint) {
         EXPECT_EQ(run.all.optimizer.cur_scale(), 2) << "as it was saved";
         EXPECT_TRUE(at::equal(engine.full_parameter("head.weight"), saved));
 
-        // Other data bring it past that step, and the next failure rolls back
-        // again; one in the same place stops.
+        // Other data bring the run past that step, and the next failure rolls
+        // back again; a failure in the same place stops.
         for (int i = 0; i < 3; ++i) {
           run.step();
         }

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-// What the GPU did in a step, by its own trace: copies between host and GPU run
-// while kernels do.
+// The GPU's own trace of a step: copies between host and GPU run while kernels
+// do.
 
 namespace cairn::overlap_gpu_test {
 namespace {

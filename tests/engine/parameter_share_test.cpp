@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-// Stages of a user's own that have a parameter of the same name: it is one
-// parameter, although nobody has said that it is tied.
+// Stages of a user's own with a parameter of the same name: it is one
+// parameter, although nobody has tied it.
 
 namespace cairn::engine::parameter_share_test {
 namespace {
@@ -38,7 +38,7 @@ at::Tensor waves(at::IntArrayRef sizes, double phase) {
       .view(sizes);
 }
 
-/// The same values wherever it is built.
+/// A layer with the same values wherever it is built.
 Linear filled(double phase, std::int64_t outputs = width) {
   Linear linear(width, outputs);
   const at::NoGradGuard no_grad;
@@ -58,7 +58,7 @@ at::Tensor loss_of(const at::Tensor& y, const at::Tensor& label) {
   return at::mse_loss(y, label);
 }
 
-/// What the stages are together, as libtorch alone trains it.
+/// The model of all stages together, as libtorch alone trains it.
 struct Whole {
   Linear shared = filled(1);
   Linear first = filled(2);
@@ -152,7 +152,7 @@ void expect_one_parameter(const distributed::World& world, int zero) {
                             .item<double>() /
         data;
     EXPECT_NEAR(mean, wanted.loss, 1e-5) << "step " << i;
-    // Counted once, with what both stages add to it.
+    // The norm counts it once, with the gradients of both stages.
     EXPECT_NEAR(engine.progress().gradient_norm.value(), wanted.norm, 1e-4)
         << "step " << i;
   }

@@ -49,7 +49,7 @@ std::shared_ptr<Net> fresh() {
   return std::make_shared<Net>();
 }
 
-/// Each that is trained, once.
+/// The trained parameters, each once.
 inline std::vector<at::Tensor> trained_parameters(
     const torch::nn::Module& net) {
   std::vector<at::Tensor> result;
@@ -64,7 +64,7 @@ inline std::vector<at::Tensor> trained_parameters(
   return result;
 }
 
-/// The same optimizer in a configuration and in libtorch.
+/// An optimizer in a configuration, and the same one in libtorch.
 struct Rule {
   json config;
   std::unique_ptr<torch::optim::Optimizer> (*plain)(std::vector<at::Tensor>);
@@ -92,7 +92,7 @@ inline Rule sgd() {
       }};
 }
 
-/// `passes` micro batches per step in one process, the way the book has it.
+/// Trains plainly in one process, with `passes` micro batches per step.
 template <typename Net>
 Curve reference(int passes, const Rule& rule = adamw()) {
   auto net = fresh<Net>();
@@ -110,7 +110,8 @@ Curve reference(int passes, const Rule& rule = adamw()) {
       (loss / passes).backward();
       sum += loss.template item<double>() / passes;
     }
-    // Without a gradient they take no step there, but one of weight decay here.
+    // Parameters without a gradient take no step in libtorch, but one of weight
+    // decay here.
     for (at::Tensor& parameter : parameters) {
       if (!parameter.grad().defined()) {
         parameter.mutable_grad() = at::zeros_like(parameter);
@@ -174,7 +175,7 @@ Curve trained(
     try {
       curve.weights[parameter.key()] =
           engine.full_parameter(parameter.key()).cpu();
-    } catch (const UsageError&) { // another name of one that is listed
+    } catch (const UsageError&) { // another name of a listed one
     }
   }
   return curve;

@@ -36,8 +36,9 @@ void all_stages(
       changes["optimizer"] = rule.config;
       const Curve got = trained<Net>(world, changes, accumulation);
       expect_close(got, wanted, 1e-5);
-      // Bit for bit, where the same numbers are added in the same order: sums
-      // of three differ, and stage 2 adds up ranks before micro batches.
+      // Results are equal bit for bit where the same numbers are added in the
+      // same order: sums of three differ, and stage 2 adds up ranks before
+      // micro batches.
       if (number > 0 && ranks <= 2 && (accumulation == 1 || number != 2)) {
         expect_equal(got, before);
       }
@@ -75,8 +76,8 @@ TEST(Parity, OddMlpOnThreeRanks) {
 }
 
 // BatchNorm looks at the rank's own micro batch, and so does the reference,
-// which runs one after the other. Gradients through it are sums of what nearly
-// cancels out; Adam would blow the last bits up.
+// which runs them one after the other. Gradients through it are sums that
+// nearly cancel out; Adam would blow the last bits up.
 TEST(Parity, ResNetOnOneRank) {
   all_stages<testing::TinyResNet>(1, 2, testing::sgd());
 }
@@ -84,8 +85,8 @@ TEST(Parity, ResNetOnTwoRanks) {
   all_stages<testing::TinyResNet>(2, 1, testing::sgd());
 }
 
-/// LAMB looks at norms of whole parameters, Muon at whole matrices: their
-/// slices must not show.
+/// LAMB looks at norms of whole parameters, Muon at whole matrices: slices must
+/// make no difference.
 TEST(Parity, EveryOptimizerAtEveryStage) {
   testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
     for (const char* type : {"SGD", "Adagrad", "Lamb", "Lion", "Muon"}) {
@@ -109,8 +110,8 @@ TEST(Parity, EveryOptimizerAtEveryStage) {
   });
 }
 
-/// Ranks and passes differ in the branch that they take; at stage 3 all ranks
-/// must run the same operators, so there only the passes do.
+/// Ranks and passes take different branches. At stage 3 all ranks must run the
+/// same operators, so there only the passes differ.
 TEST(Parity, BranchesThatChange) {
   testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
     const Curve wanted = reference<testing::BranchingMlp>(4);
@@ -142,8 +143,8 @@ TEST(Parity, OffloadChangesNothing) {
   });
 }
 
-/// All on disk, some of it, read ahead or not; one rank has something to
-/// release as well.
+/// Parameters are on disk wholly or in part, read ahead or not; one rank has
+/// something to release as well.
 TEST(Parity, ParametersMayRestOnDisk) {
   const testing::TemporaryFolder folder;
   for (const int ranks : {1, 2, 3}) {

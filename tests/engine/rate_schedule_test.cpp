@@ -8,7 +8,7 @@
 namespace cairn::engine::rate_schedule_test {
 namespace {
 
-/// Values of one group for all: lr = what is done.
+/// A schedule of one group whose lr is the progress.
 struct Counting final : optim::Schedule {
   std::vector<optim::GroupValuesPatch> at(std::int64_t done) const override {
     return {{.lr = static_cast<double>(done)}};

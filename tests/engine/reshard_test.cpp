@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-// Saved by any number of ranks at any stage, loaded by any other: training
-// goes on along the same losses.
+// Checkpoints saved by any number of ranks at any stage, loaded by any other:
+// training goes on along the same losses.
 
 namespace cairn::reshard_test {
 namespace {
@@ -45,7 +45,7 @@ class Reshard : public ::testing::Test {
     });
   }
 
-  /// Everything that was saved, at every stage.
+  /// Loads every saved checkpoint, at every stage.
   void load(int ranks, const json& more, double tolerance) {
     testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
       for (int saved_ranks = 1; saved_ranks <= most_ranks; ++saved_ranks) {

@@ -21,9 +21,9 @@
 #include <utility>
 #include <vector>
 
-// Twenty steps are ten steps, a new process, and ten steps: the same bits in
+// Twenty steps equal ten steps, a new process, and ten steps: the same bits in
 // losses and weights. Data order, dropout, loss scale, learning rate and
-// optimizer all go on as if nothing had been.
+// optimizer all go on as without the break.
 
 namespace cairn::testing::resume {
 
@@ -47,8 +47,8 @@ struct Net : torch::nn::Module {
   at::Tensor seen;
 };
 
-/// So few that an epoch ends within the ten steps, and so many that ten steps
-/// end within an epoch.
+/// Few enough samples that an epoch ends within the ten steps, and enough that
+/// ten steps end within an epoch.
 struct Samples {
   std::size_t size() const { return 54; }
   std::pair<at::Tensor, at::Tensor> get(std::size_t index) const {
@@ -114,7 +114,7 @@ class Training {
 
   Engine& engine() { return all_.engine; }
 
-  /// Everything by which a run could differ from another, after some steps.
+  /// The values in which a run could differ from another, after some steps.
   std::vector<double> go_on(std::int64_t until, std::int64_t unseen = 0) {
     std::vector<double> seen;
     Engine& engine = all_.engine;
@@ -192,7 +192,7 @@ inline void expect_same_bits(const RanksOptions& ranks) {
       Training first(world, way.config);
       first.go_on(half);
       first.engine().save_checkpoint(folder / way.name);
-      first.go_on(half + 1); // while it is written; lost with the process
+      first.go_on(half + 1); // during the save; lost with the process
     }
   });
   run_ranks(ranks, [&](const distributed::World& world) {

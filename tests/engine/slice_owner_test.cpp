@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// Names of slices, with where they begin and how many elements they have.
+/// Names of slices, with their begin and their number of elements.
 struct Listed final : checkpoints::Sink {
   void put(const checkpoints::TensorSlice& slice) override {
     slices.push_back(

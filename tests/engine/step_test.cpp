@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-// What a step does when, and what the engine writes of it.
+// The order of work in a step, and the engine's log of it.
 
 namespace cairn::step_test {
 namespace {
@@ -33,8 +33,7 @@ using testing::TanhStack;
 
 const Logger quiet({.least = LogLevel::error});
 
-/// Tells how many reductions were under way when backward came to its first
-/// layer.
+/// Counts the reductions under way when backward comes to its first layer.
 struct WatchedStack : torch::nn::Module {
   explicit WatchedStack(distributed::World over) : world(std::move(over)) {
     register_module("first", first);
@@ -62,7 +61,7 @@ struct WatchedStack : torch::nn::Module {
 };
 
 struct Stepped {
-  std::size_t reductions = 0; ///< by the time backward came to the first layer
+  std::size_t reductions = 0; ///< when backward came to the first layer
   at::Tensor weights{};
 };
 

@@ -21,7 +21,7 @@
 namespace cairn::threads_test {
 namespace {
 
-/// In a process of its own, since other tests fork.
+/// Runs in its own process, since other tests fork.
 void with_threads(int threads, const std::function<void()>& body) {
   testing::run_ranks({.ranks = 1}, [&](const distributed::World&) {
     at::set_num_threads(threads);
@@ -74,7 +74,7 @@ TEST(InParallel, PassesErrorsOn) {
 }
 
 /// The weights after some steps, with so many threads in the optimizer alone:
-/// how products of matrices are summed is libtorch's matter.
+/// the order of sums in matrix products is libtorch's matter.
 std::vector<at::Tensor> trained(
     const distributed::World& world,
     const std::string& optimizer,

@@ -83,7 +83,7 @@ struct Gpt2 : torch::nn::Module {
   std::map<std::string, at::Tensor> weights;
 };
 
-/// Megatron's cosine, as the runs with it have it: read off the golden rates.
+/// Megatron's cosine of the runs, read off the golden rates.
 struct GoldenRates : optim::Schedule {
   std::vector<double> rates;
   std::vector<optim::GroupValuesPatch> at(std::int64_t done) const override {
@@ -198,7 +198,7 @@ TEST_P(TrainingGolden, FollowsEveryRun) {
       {.ranks = stage == 0 ? 1 : 2},
       [&](const distributed::World& world) {
         for (const json& run : runs) {
-          // A micro batch of one cannot be shared, nor has amp a ZeRO stage.
+          // Ranks cannot share a micro batch of one, and amp has no ZeRO stage.
           const bool shared = run["micro_batch"].get<int>() >= world.size();
           if (shared && (stage == 0 || !run["autocast_bf16"].get<bool>())) {
             follow(run, stage, world);

@@ -12,10 +12,11 @@
 
 namespace cairn::testing {
 
-/// A small training for tests of checkpoints: the same data for the world
-/// whatever its size, so that its losses can be compared.
+/// A small training for tests of checkpoints: the world's data are the same for
+/// any size, so that its losses can be compared.
 struct TrainingRun {
-  static constexpr std::int64_t rows = 12; ///< a step; 1 to 4 ranks share them
+  /// Per step; 1 to 4 ranks share them.
+  static constexpr std::int64_t rows = 12;
 
   std::shared_ptr<OddMlp> net;
   Initialized all;
@@ -51,7 +52,7 @@ struct TrainingRun {
   }
 };
 
-/// `more` is laid over the configuration.
+/// Starts a run; `more` is merged into the configuration.
 inline TrainingRun start_run(
     const distributed::World& world,
     int stage,

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-// Shards within groups of ranks, second copies and small integers, of ranks
+// Shards within groups of ranks, second copies and small integers, on ranks
 // that share a GPU.
 
 namespace cairn::zero_groups_gpu_test {
@@ -68,7 +68,7 @@ TEST(ZeroGroupsGpu, PacksTheCpusBits) {
 struct Way {
   int stage;
   json keys;
-  double near; ///< to the losses of a plain loop on the CPU
+  double near; ///< allowed difference from a plain loop on the CPU
 };
 
 TEST(ZeroGroupsGpu, FollowTheCpu) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 // Shards within groups of ranks, second copies of parameters, weights and
-// gradients in small integers: policies of the one pipeline, four ranks.
+// gradients in small integers: policies of one pipeline, on four ranks.
 
 namespace cairn::zero_groups_test {
 namespace {
@@ -56,7 +56,7 @@ double farthest(
   return most;
 }
 
-/// Sums are taken in another order, nothing else differs.
+/// Sums are taken in another order; nothing else differs.
 TEST(ZeroGroups, ShardsWithinGroupsTrainTheSame) {
   testing::run_ranks({.ranks = ranks}, [](const distributed::World& world) {
     for (const int number : {1, 2, 3}) {
@@ -67,8 +67,8 @@ TEST(ZeroGroups, ShardsWithinGroupsTrainTheSame) {
           wanted,
           1e-6);
     }
-    // Unused, shared and frozen parameters, and an optimizer that looks at
-    // whole ones.
+    // The net has unused, shared and frozen parameters, and an optimizer that
+    // looks at whole ones.
     json plain = stage(3);
     plain["optimizer"] = {{"type", "Lamb"}, {"params", {{"lr", 1e-2}}}};
     json grouped = plain;
@@ -80,7 +80,7 @@ TEST(ZeroGroups, ShardsWithinGroupsTrainTheSame) {
   });
 }
 
-/// As if there were two nodes of two ranks each.
+/// Ranks behave as if there were two nodes of two ranks each.
 TEST(ZeroGroups, GathersInTwoHopsChangeNoBit) {
   testing::run_processes(
       {.ranks = ranks},
@@ -128,7 +128,7 @@ TEST(ZeroGroups, SecondCopiesChangeNoBit) {
         expect_equal(trained<TinyGpt>(world, changes, 2), wanted);
       }
     }
-    // What was fetched for a branch that is not taken is no copy to keep.
+    // Parameters fetched for a branch that is not taken are no copy to keep.
     expect_equal(
         trained<testing::BranchingMlp>(world, with(3, hpz), 2),
         trained<testing::BranchingMlp>(world, stage(3), 2));
@@ -150,8 +150,7 @@ TEST(ZeroGroups, SmallIntegersStayNear) {
   });
 }
 
-/// The second copy rests as it travels: the same values, whoever they come
-/// from.
+/// The second copy rests as it travels: the values are the same from any rank.
 TEST(ZeroGroups, SecondCopiesOfSmallIntegersChangeNoBit) {
   testing::run_ranks({.ranks = ranks}, [](const distributed::World& world) {
     json both = weights;
@@ -162,8 +161,8 @@ TEST(ZeroGroups, SecondCopiesOfSmallIntegersChangeNoBit) {
   });
 }
 
-/// Whoever looks at a parameter sees what the optimizer has, and training does
-/// not see the look.
+/// A look at a parameter shows the optimizer's value, and training does not
+/// notice the look.
 TEST(ZeroGroups, LookingIsExact) {
   testing::run_ranks({.ranks = ranks}, [](const distributed::World& world) {
     json changes = with(3, all_of_it);
@@ -215,7 +214,7 @@ TEST(ZeroGroups, ChangesByHandReachEveryCopy) {
   });
 }
 
-/// A checkpoint knows nothing of any of this.
+/// A checkpoint depends on none of this.
 TEST(ZeroGroups, CheckpointsLoadUnderAnyOther) {
   const testing::TemporaryFolder folder;
   struct Way {

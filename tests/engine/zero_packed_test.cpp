@@ -10,7 +10,7 @@
 namespace cairn::zero_packed_test {
 namespace {
 
-/// What a GPU does, on the CPU: the kernels' bits.
+/// The GPU's operators, run on the CPU, give the kernels' bits.
 TEST(ZeroPacked, OperatorsGiveTheKernelsBits) {
   torch::manual_seed(2);
   for (const zero::Wire wire : {zero::Wire::int8, zero::Wire::int4}) {

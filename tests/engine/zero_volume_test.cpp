@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-// What every policy sends in a step, counted at the collectives, is what the
-// formula says that knows only names, shapes and numbers.
+// The bytes that every policy sends in a step, counted at the collectives, are
+// those of the formula, which knows only names, shapes and numbers.
 
 namespace cairn::zero_volume_test {
 namespace {
@@ -65,9 +65,9 @@ zero::Layout layout_of(const Stack& net, const Way& way, int shard_ranks) {
        .persistent_below = way.stage == 3 ? 2 * width : 0}};
 }
 
-/// Each weight before forward and before backward, but the first has no input
-/// that wants a gradient, the last two are still there, and so is the second
-/// when another pass begins.
+/// Gathers of each weight: before forward and before backward. But the first
+/// has no input that wants a gradient, the last two are still live, and so is
+/// the second when another pass begins.
 std::vector<int> gathers_of(const zero::Layout& layout, int passes) {
   std::vector<int> times(layout.buckets().size(), 2 * passes);
   for (int i = 0; i < static_cast<int>(layout.parameters().size()); ++i) {

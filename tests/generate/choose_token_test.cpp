@@ -25,7 +25,7 @@ std::vector<float> logits_named(const std::string& name) {
   return logits;
 }
 
-/// By id, without those that have none.
+/// Probabilities by id, without ids that have none.
 std::map<std::int64_t, double> probabilities(const Candidates& kept) {
   std::map<std::int64_t, double> result;
   double before = 0;
@@ -46,7 +46,7 @@ TEST(ChooseToken, KeepsWhatMegatronAndTransformersKeep) {
         .temperature = row.at("temperature"),
         .top_k = row.at("top_k"),
         .top_p = row.at("top_p")};
-    // Without a filter at top_p 1 Megatron drops by rounding alone.
+    // Megatron drops by rounding alone if there is no filter at top_p 1.
     const bool megatron = row.contains("megatron") && sampling.top_p < 1;
     const auto& wanted = row.at(megatron ? "megatron" : "hf");
     of_megatron += megatron ? 1 : 0;
@@ -62,7 +62,7 @@ TEST(ChooseToken, KeepsWhatMegatronAndTransformersKeep) {
     ASSERT_EQ(had.size(), theirs.size()) << row.dump().substr(0, 80);
     const std::string name = row.at("logits");
     if (!megatron && (name == "flat" || name == "ties")) {
-      continue; // of those that are alike transformers keeps the last ones
+      continue; // transformers keeps the last of equal ones
     }
     for (const auto& [id, probability] : theirs) {
       ASSERT_TRUE(had.contains(id)) << row.dump().substr(0, 80);

@@ -37,7 +37,7 @@ TEST(Generate, WritesWhatTransformersWrites) {
   }
 }
 
-/// Prompts of several lengths, which end at several lengths.
+/// Prompts of several lengths, whose texts end at several lengths.
 const std::vector<Tokens> prompts{{98}, {111, 16}, {63, 218, 33, 184, 481}};
 
 std::vector<Tokens> tokens_of(const std::vector<Continuation>& texts) {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-// The golden data of tests/golden/generation, and the model that they are of.
+// The golden data of tests/golden/generation, and their model.
 
 namespace cairn::generate {
 

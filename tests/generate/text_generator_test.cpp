@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Ids as words: "3 1 4". The last one ends a document.
+/// A tokenizer whose words are ids: "3 1 4". The last one ends a document.
 std::shared_ptr<const text::Tokenizer> numbers(
     std::size_t count,
     std::optional<text::TokenId> end = std::nullopt) {

@@ -42,7 +42,7 @@ std::span<const std::byte> bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-/// Small blocks, so that small tests meet every boundary.
+/// Options with small blocks, so that small tests meet every boundary.
 FileStream::Options small(std::uint64_t expected_size = 0) {
   return {.expected_size = expected_size, .block_size = 8192, .blocks = 3};
 }
@@ -224,7 +224,7 @@ TEST(FileStream, WholeOrGoneWhateverFails) {
         },
         [&](const FaultOutcome& outcome) {
           if (outcome.killed) {
-            return; // what is left then, the next reader has to recognise
+            return; // the next reader has to recognise the remains
           }
           EXPECT_EQ(std::filesystem::exists(path), !outcome.error);
           if (outcome.error) {

@@ -108,7 +108,7 @@ TEST_P(IoQueueTest, ManyAreInFlight) {
     reads.push_back(
         queue.read(file, i * size, memory.bytes().subspan(i * size, size)));
   }
-  // From any thread, in any order.
+  // Waits from any thread, in any order.
   std::thread([&] {
     for (PendingTransfer& read : reads) {
       read.wait();
@@ -123,8 +123,8 @@ TEST_P(IoQueueTest, DirectAndBufferedPartsOfAFileAgree) {
   const AlignedBuffer memory(40'000);
   fill(memory.bytes(), 0);
   queue.write(file, 0, memory.bytes()).wait();
-  // Over the edge of a block, from memory that fits nothing; then whole blocks
-  // over that; then read back both ways.
+  // Writes over the edge of a block, from unaligned memory; then whole blocks
+  // over that; then reads back both ways.
   fill(memory.bytes().subspan(1, 5000), 4000, 1);
   queue.write(file, 4000, memory.bytes().subspan(1, 5000)).wait();
   fill(memory.bytes().first(4096), 4096, 2);
@@ -175,7 +175,7 @@ TEST_P(IoQueueTest, ErrorsHavePathOffsetAndReason) {
       ThrowsMessage<DataError>(
           path +
           ": cannot write: Bad file descriptor (4096 bytes at offset 4096)"));
-  // Said already, so the queue goes on.
+  // The error was told already, so the queue goes on.
   queue.read(file, 0, memory.bytes()).wait();
 }
 

@@ -127,7 +127,7 @@ TEST_P(NvmeStoreTest, AFullDiskIsFoundBeforeTraining) {
         return 3;
       }
     }
-    // What was there is as it was, and what fits still fits.
+    // Earlier arrays are as they were, and smaller ones still fit.
     store.create("fits too", 40'000);
     store.write("fits too", 0, filled(40'000, 3).bytes()).wait();
     AlignedBuffer back(50'000);

@@ -1,5 +1,5 @@
-// A kernel that refuses io_uring, as in many containers: played by a filter on
-// that system call.
+// A kernel that refuses io_uring, as in many containers, simulated by a filter
+// on that system call.
 #include "io/internal/preflight.h"
 #include "support/child_process.h"
 #include "support/temporary_folder.h"

@@ -1,4 +1,4 @@
-// What a request does with the answer of a system call.
+// The reaction of a request to the answer of a system call.
 #include "io/engine.h"
 #include "io/transfer.h"
 #include "support/temporary_folder.h"
@@ -86,8 +86,9 @@ TEST(Request, AnAnswerOfNothingEndsIt) {
   }
 }
 
-// A file system that opens with O_DIRECT and then refuses to transfer: played
-// by a namespace, which can be opened, but answers every read with EINVAL.
+// A file system that opens with O_DIRECT and then refuses to transfer,
+// simulated by a namespace, which can be opened, but answers every read with
+// EINVAL.
 TEST(Request, GoesThroughTheCacheWhereDirectIsRefusedLate) {
   const TemporaryFolder folder;
   const std::string text(8192, 'x');

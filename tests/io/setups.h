@@ -10,7 +10,8 @@
 
 namespace cairn::io {
 
-/// Small blocks and depths, so that small tests meet every boundary.
+/// Options with small blocks and depths, so that small tests meet every
+/// boundary.
 struct Setup {
   std::string name;
   EngineKind kind;
@@ -42,7 +43,7 @@ inline const Setup setups[] = {
     {"one_thread", EngineKind::threads, {.block_size = 4096, .queue_depth = 1}},
 };
 
-/// Runs a suite over all of them; says so where the kernel refuses one.
+/// Runs a suite over all setups; says so where the kernel refuses one.
 class EverySetup : public ::testing::TestWithParam<Setup> {
  protected:
   void SetUp() override {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-// The image cannot be built where the tests run; what can be known without
-// Docker is checked.
+// The image cannot be built where the tests run, so these check the facts that
+// can be known without Docker.
 
 namespace cairn::launch::fixtures::dockerfile_test {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-// What people type.
+// The flags that people type.
 
 namespace cairn::launch::fixtures::flags_test {
 namespace {

@@ -92,7 +92,7 @@ class Hosts : public ::testing::Test {
   TemporaryFolder folder_;
   const std::string hostfile_ =
       folder_.write("hosts", fmt::format("{} slots=2\n{} slots=1\n", a_, b_));
-  // As with ssh, nothing of the environment comes along, and what runs on the
+  // Nothing of the environment comes along, as with ssh, and the process on the
   // host is no child of this side.
   const std::string ssh_ = folder_.write_script(
       "ssh",
@@ -287,7 +287,8 @@ TEST_F(Hosts, FailingWithTheSameCodeStartAgain) {
 }
 
 TEST_F(Hosts, CanBeStartedByHand) {
-  // One launcher on each, as a user without ssh would; the last rank answers.
+  // A launcher on each, as a user without ssh would start it; the last rank
+  // answers.
   const auto node = [&](int rank) {
     return Words{
         "ip",

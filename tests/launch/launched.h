@@ -15,7 +15,8 @@ using cairn::testing::run;
 using cairn::testing::TemporaryFolder;
 using cairn::testing::Words;
 
-/// `cairn launch` with these words, to its end; checks that nothing is left.
+/// Runs `cairn launch` with these words to its end; checks that nothing is
+/// left.
 Result launch(
     Words words,
     const std::vector<std::pair<std::string, std::string>>& environment = {});

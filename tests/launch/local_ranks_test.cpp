@@ -142,7 +142,7 @@ TEST(LocalRanks, ReadNothing) {
 }
 
 TEST(LocalRanks, WriteWholeLinesToTheStreamTheyChose) {
-  // Lines far longer than a pipe holds at once, from four ranks.
+  // Four ranks write lines far longer than a pipe holds at once.
   const auto result = launch(shell(
       4,
       "for i in 1 2 3 4 5; do head -c 100000 /dev/zero | tr '\\0' $RANK; "
@@ -189,7 +189,7 @@ TEST(LocalRanks, AreLoggedUnlabelled) {
   EXPECT_THAT(read_text(logs / "rank_0.log"), Not(HasSubstr("[")));
 }
 
-/// `cairn launch` on a terminal: what that shows.
+/// The screen of `cairn launch` on a terminal.
 std::string launched_on_a_terminal(Words words) {
   const testing::OwnTerminal terminal;
   words = launch_words(std::move(words));
@@ -318,7 +318,7 @@ TEST(LocalRanks, ThatIgnoreTheSignalAreKilledAfterTheGrace) {
 }
 
 TEST(LocalRanks, LeaveNoWorkerInASessionOfItsOwn) {
-  // One worker that inherits everything, and one that hides its environment and
+  // A worker that inherits everything, and one that hides its environment and
   // its parents; `launch` checks for marked processes, the file for the other.
   const TemporaryFolder folder;
   const auto file = folder.path() / "hidden";

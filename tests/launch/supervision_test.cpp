@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-// The library called from a program of someone else's: this one.
+// The library called from a foreign program: this one.
 
 namespace cairn::launch::supervision_test {
 namespace {

@@ -29,11 +29,11 @@ TEST(ModelDescription, ExpertsGoThroughJson) {
   EXPECT_THAT(to_json(description), HasSubstr("\"noise\": \"jitter\""));
   EXPECT_THAT(
       to_json(small_llama()),
-      ::testing::Not(HasSubstr("experts"))); // as before there were some
+      ::testing::Not(HasSubstr("experts"))); // as before experts existed
   EXPECT_EQ(experts_in_layer(description, 0), 0);
   EXPECT_EQ(experts_in_layer(description, 1), 6);
   EXPECT_EQ(experts_in_layer(description, 2), 0);
-  EXPECT_EQ(experts_in_layer(description, 3), 0); // one is an MLP
+  EXPECT_EQ(experts_in_layer(description, 3), 0); // this layer has an MLP
 }
 
 TEST(ModelDescription, RefusesExpertsThatCannotBe) {

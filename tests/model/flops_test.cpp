@@ -11,7 +11,7 @@ namespace {
 const ModelSizes gpt2_sizes{.padded_vocabulary = 50304};
 const ModelDescription gpt2 = gpt_description(gpt2_sizes);
 
-// From num_floating_point_operations() of Megatron-LM d98e8a64.
+// The numbers of num_floating_point_operations() in Megatron-LM d98e8a64.
 TEST(Flops, AgreeWithMegatron) {
   EXPECT_DOUBLE_EQ(megatron_flops(gpt2, 1024), 817184636928.0);
   const ModelDescription llama3_8b = llama_description(
@@ -67,7 +67,7 @@ TEST(Flops, PaLMsAreNanoGpts) {
 }
 
 // "Reducing Activation Recomputation in Large Transformer Models", equations 1
-// to 4: s b h (34 + 5 a s / h) and what ranks and recomputation make of it.
+// to 4: s b h (34 + 5 a s / h), with ranks and recomputation.
 TEST(Activations, AreThePapers) {
   ModelDescription d = gpt2;
   d.dropout = 0.1;

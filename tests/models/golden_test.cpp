@@ -1,5 +1,5 @@
-// Every model, on every way to share its layers, against what transformers
-// computes: logits, loss and each parameter's gradient.
+// Every model, with every way to share its layers, against transformers'
+// logits, loss and gradients of each parameter.
 
 #include "models/internal/load_weights.h"
 #include "models/whole_gradients.h"
@@ -75,7 +75,7 @@ void expect_close(
       << what << " differ by " << (ours - theirs).abs().max().item<double>();
 }
 
-/// Under the names and in the parts that transformers has.
+/// Gradients under the names and in the parts that transformers has.
 Tensors as_theirs(const ModelDescription& d, const Tensors& gradients) {
   checkpoints::NamedTensors named;
   for (const auto& [name, gradient] : gradients) {
@@ -95,7 +95,7 @@ struct Sharing {
   const char* name;
   int ranks = 1;
   bool sequence_parallel = false;
-  std::int64_t padding = 0; ///< rows more than the vocabulary has
+  std::int64_t padding = 0; ///< rows beyond the vocabulary
   bool recompute = false;
 };
 

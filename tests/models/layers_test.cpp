@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-// Models as lists of layers give what make_model() gives.
+// Models as lists of layers give the results of make_model().
 
 namespace cairn::models::layers_test {
 namespace {
@@ -25,7 +25,7 @@ using small::tiny;
 using ::testing::HasSubstr;
 using Gradients = std::map<std::string, at::Tensor>;
 
-/// As a pipeline of one stage runs it.
+/// A model as a pipeline of one stage runs it.
 struct Layers {
   LayeredModel model;
   std::map<std::string, std::shared_ptr<torch::nn::Module>> tied;
@@ -62,7 +62,7 @@ struct Layers {
   }
 };
 
-/// A batch with all that a model can take, and the list of it.
+/// A batch with all tensors that a model can take, and the list of them.
 std::pair<ModelInput, LayerInputs> full_input(const ModelDescription& d) {
   using model::ModelFamily;
   ModelInput input = some_input(d);

@@ -174,7 +174,7 @@ TEST(Models, StartFromMegatronsSpread) {
     EXPECT_FALSE(at::equal(
         parameters["layers.0.mlp.up.weight"],
         parameters["layers.1.mlp.up.weight"]));
-    // Another seed, other weights.
+    // Another seed gives other weights.
     EXPECT_FALSE(at::equal(
         make_model(d, {.seed = 5})->named_parameters()["embedding.word.weight"],
         parameters["embedding.word.weight"]));
@@ -270,7 +270,7 @@ TEST(Models, DropOnlyWhileTraining) {
       EXPECT_NE(first, second);
       torch::manual_seed(3);
       EXPECT_EQ(model->forward(input).loss.item<double>(), first);
-      // Ranks agree: what is replicated was dropped alike.
+      // The ranks agree: replicated values were dropped alike.
       at::Tensor losses = at::tensor({first, second}, at::kDouble);
       const at::Tensor all = group.all_gather(losses).wait().view({2, 2});
       EXPECT_TRUE(at::equal(all[0], all[1]));
@@ -295,7 +295,8 @@ TEST(TokenDropping, ChoosesBySeedLayerAndSample) {
   EXPECT_TRUE(all.diff().gt(0).all().item<bool>()); // ascending, none twice
   EXPECT_GE(all.min().item<std::int64_t>(), 0);
   EXPECT_LT(all.max().item<std::int64_t>(), 16);
-  // Each token as often as any other: 225 times, give or take 5 deviations.
+  // Each token is kept as often as any other: 225 times, give or take 5
+  // deviations.
   const at::Tensor times = all.flatten().bincount({}, 16);
   EXPECT_LT((times - 225).abs().max().item<std::int64_t>(), 60);
   EXPECT_FALSE(at::equal(all[0], all[1]));
@@ -328,20 +329,20 @@ TEST(TokenDropping, LetsTheOthersPassUnchanged) {
     const at::Tensor chosen =
         kept.unsqueeze(2).eq(at::arange(9)).any(1); // [2, 9]
     EXPECT_TRUE(at::equal(all.index({~chosen}), x.index({~chosen})));
-    // Those that are left see each other from where they were.
+    // The tokens that are left see each other at their old positions.
     const at::Tensor alone = block
                                  .forward(
                                      x.index({chosen}).view({2, 4, 32}),
                                      {.positions = kept, .sequence = 9})
                                  .hidden;
     EXPECT_TRUE(at::equal(all.index({chosen}), alone.flatten(0, 1)));
-    // No token hears of one behind it, or of one that was dropped.
+    // No token sees one behind it, or one that was dropped.
     all[0][4].sum().backward();
     const at::Tensor heard = x.grad()[0].ne(0).any(1);
     EXPECT_TRUE(at::equal(
         heard,
         at::tensor({1, 0, 0, 1, 1, 0, 0, 0, 0}).to(at::kBool)));
-    // All of them are the whole sequence, bit for bit.
+    // Keeping all tokens gives the whole sequence, bit for bit.
     EXPECT_TRUE(at::equal(
         forward_kept(block, x, {}, at::arange(9).expand({2, 9})).hidden,
         block.forward(x, {}).hidden));

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-// What the datasets give, through the models.
+// Batches of the datasets, through the models.
 
 namespace cairn::models::pretraining_test {
 namespace {
@@ -47,7 +47,7 @@ TEST(Pretraining, TakesAGptBatch) {
         loss,
         -score[input.labels[0][6].item<std::int64_t>()].item<double>(),
         1e-6);
-    // Nothing asked: no loss, and a gradient that is a number.
+    // Without labels the loss is 0, and the gradient is a number.
     ModelInput silent = input;
     silent.loss_mask = at::zeros({1, 8});
     EXPECT_EQ(model->forward(silent).loss.item<double>(), 0);

@@ -44,7 +44,7 @@ inline std::vector<ModelDescription> all_kinds() {
       roberta};
 }
 
-/// The same on every rank.
+/// Tokens that are the same on every rank.
 inline at::Tensor some_tokens(std::int64_t rows = 2, std::int64_t columns = 8) {
   return at::arange(rows * columns, at::kLong)
       .mul_(17)

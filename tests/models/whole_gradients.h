@@ -32,7 +32,7 @@ inline at::Tensor joined(
   return group.all_reduce(whole).wait();
 }
 
-/// What the ranks' gradients are of the whole model's.
+/// The whole model's gradients, put together from those of the ranks.
 inline std::map<std::string, at::Tensor> whole_gradients(
     const torch::nn::Module& model,
     const distributed::ProcessGroup& group) {

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-// Reads event files without any of what writes them.
+// Reads event files without any code of the writer.
 
 namespace cairn::monitor {
 

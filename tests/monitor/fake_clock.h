@@ -6,7 +6,7 @@
 
 namespace cairn::monitor {
 
-/// A clock that goes only when told to, and counts who waits for the device.
+/// A clock that moves only on demand, and counts waits for the device.
 struct FakeClock {
   Clock::time_point now{};
   int synchronizations = 0;

@@ -142,7 +142,7 @@ std::chrono::system_clock::time_point some_time() {
 TEST(JsonLines, OneObjectPerMoment) {
   const TemporaryFolder folder;
   const auto path = folder / "run.jsonl";
-  // Of a process that was killed while it wrote.
+  // The log of a process that was killed while it wrote.
   folder.write(
       "run.jsonl",
       "{\"step\":1,\"lm loss\":9.5}\n{\"step\":2,\"lm lo");
@@ -202,7 +202,7 @@ TEST(JsonLines, RefusesWhatIsNoFile) {
       HasSubstr("no regular file"));
 }
 
-// ---- All of them behind one monitor
+// ---- All files behind one monitor
 
 struct MonitoredRun {
   TemporaryFolder folder;
@@ -325,7 +325,7 @@ TEST(Monitor, AFullDiskIsSaidOnceAndStopsNothing) {
   said = bytes_of(test.log);
   EXPECT_THAT(said, HasSubstr("written again, with a gap"));
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
-  // Nothing of the half that got through is left; it would end the file for
+  // Nothing is left of the half that was written; it would end the file for
   // every reader.
   const auto scalars = test.scalars("tensorboard");
   ASSERT_FALSE(scalars.empty());

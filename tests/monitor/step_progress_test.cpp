@@ -5,7 +5,7 @@
 namespace cairn::monitor::step_progress_test {
 namespace {
 
-// The expected lines are what DeepSpeed's own format string gives for the same
+// The expected lines come from DeepSpeed's own format string for the same
 // values.
 TEST(StepProgress, IsTheLineOfDeepSpeed) {
   EXPECT_EQ(

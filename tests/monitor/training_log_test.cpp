@@ -38,7 +38,7 @@ IterationValues gpt_values() {
       .grad_norm = 2.0625};
 }
 
-// The first part is what Megatron-DeepSpeed's training_log() prints.
+// The first part is the line of Megatron-DeepSpeed's training_log().
 TEST(IterationLine, IsMegatrons) {
   const IterationSpeed speed{
       .seconds = 0.25,
@@ -163,7 +163,7 @@ TEST(Scalars, FlagsChooseMegatrons) {
   }
 }
 
-/// A log on a file, with a clock that goes when told to.
+/// A log on a file, with a clock that moves only on demand.
 struct LoggedRun {
   FakeClock clock;
   testing::TemporaryFolder folder;

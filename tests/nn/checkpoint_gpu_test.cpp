@@ -1,4 +1,4 @@
-// On one GPU: its random numbers, and inputs that wait on the CPU.
+// Checkpoints on one GPU: its random numbers, and inputs that wait on the CPU.
 
 #include <cairn/nn/checkpoint.h>
 
@@ -96,7 +96,7 @@ TEST(CheckpointGpu, OffloadFreesTheGpu) {
       h = checkpoint(options, layer, h, each);
     }
     at::accelerator::synchronizeDevice(0);
-    // What waited for the copies goes back when memory is asked for again.
+    // Memory that waited for the copies goes back at the next allocation.
     at::empty({width}, gpu);
     const auto stats = at::accelerator::getDeviceStats(0);
     return static_cast<double>(stats.allocated_bytes[0].current);

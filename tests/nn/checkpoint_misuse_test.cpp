@@ -1,4 +1,4 @@
-// What goes wrong must say so, and leave the program as it was.
+// Mistakes must be reported, and leave the program as it was.
 
 #include <cairn/nn/checkpoint.h>
 

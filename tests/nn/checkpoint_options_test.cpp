@@ -82,7 +82,7 @@ void expect_as_plain(const CheckpointOptions& options, int steps = 2) {
   }
 }
 
-// Ranks are forked: before tests that may start threads here.
+// Forks ranks, so it comes before tests that may start threads here.
 TEST(CheckpointOptions, PartitionedOverRanks) {
   for (const int ranks : {2, 3}) {
     run_ranks(ranks, [](const ProcessGroup& group) {
@@ -102,7 +102,7 @@ TEST(CheckpointOptions, PartitionedOverRanks) {
 TEST(CheckpointOptions, EachRankKeepsItsPart) {
   run_ranks(2, [](const ProcessGroup& group) {
     constexpr std::int64_t n = 1 << 16;
-    // Parameters are there in any case: no part of them is copied.
+    // Parameters exist in any case: no part of them is copied.
     const Tensor weight = at::ones({n}).requires_grad_(true);
     const auto kept = [&](const CheckpointOptions& options) {
       const CountingAllocator memory;
@@ -117,7 +117,7 @@ TEST(CheckpointOptions, EachRankKeepsItsPart) {
       return static_cast<double>(memory.live());
     };
     const double bytes = n * sizeof(float);
-    // Eight inputs, and what the loop holds itself: the leaf and the last.
+    // Eight inputs, and the loop's own tensors: the leaf and the last.
     EXPECT_NEAR(kept({}), 10 * bytes, bytes);
     EXPECT_NEAR(
         kept(options_of({.partition_activations = true}, group)),
@@ -242,8 +242,8 @@ TEST(CheckpointMemory, IsThatOfOneStretch) {
     h.sum().backward();
     return static_cast<double>(memory.peak()) / (2048 * 64 * sizeof(float));
   };
-  // In activations: plain keeps two a layer; checkpointed one a stretch, and
-  // those of one stretch at a time.
+  // Peaks in activations: plain keeps two a layer; checkpointed keeps one a
+  // stretch, and those of one stretch at a time.
   const double plain = peak(false);
   const double checkpointed = peak(true);
   EXPECT_GT(plain, 48);

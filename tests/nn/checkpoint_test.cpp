@@ -1,5 +1,5 @@
-// What a checkpoint must not change: values, gradients to the last bit, and
-// the random numbers that come after it.
+// Values, gradients (to the last bit) and later random numbers, which a
+// checkpoint must not change.
 
 #include <cairn/nn/checkpoint.h>
 
@@ -66,7 +66,7 @@ Tensor causal_mask(std::int64_t n) {
   return at::ones({n, n}, at::kBool).triu(1);
 }
 
-/// Everything that a training step leaves behind.
+/// The values that a training step leaves behind.
 struct Traces {
   Tensors tensors; // the result, all gradients, the next random numbers
 };
@@ -149,7 +149,7 @@ TEST(Checkpoint, Nested) {
   expect_same(plain, traces_of(weights, x, [&](const Tensor& h) {
                 return checkpoint(each, checkpoint(each, h));
               }));
-  // Three deep.
+  // Checkpoints are three deep here.
   expect_same(plain, traces_of(weights, x, [&](const Tensor& h) {
                 return checkpoint(
                     [&](const Tensor& g) { return each(checkpoint(each, g)); },
@@ -194,7 +194,7 @@ TEST(Checkpoint, AccumulatesOverTwoBackwards) {
       twice([&](const Tensor& h) { return checkpoint(block, h, none); }));
 }
 
-// With torch's own reentrant checkpoint the parameters would get nothing.
+// Parameters would get nothing with torch's own reentrant checkpoint.
 TEST(Checkpoint, NoInputRequiresGrad) {
   at::manual_seed(1);
   Block block(16);
@@ -267,7 +267,7 @@ TEST(Checkpoint, EveryKindOfResult) {
                     Tensors{a, a});
                 return sum(both[0], both[1]);
               }));
-  // Something else beside the tensors is passed on, an undefined one too.
+  // Other values beside the tensors are passed on, and undefined tensors too.
   expect_same(plain, run([&](const Tensor& a) {
                 const auto [both, name, none] = checkpoint(
                     [&](const Tensor& b) {
@@ -447,7 +447,7 @@ TEST(Checkpoint, OutputsThatShareMemory) {
     (b.sum() + y.sum() + z.sum() + v.sum()).backward();
     EXPECT_TRUE(at::equal(x.grad(), at::full({2, 6}, 10.0)));
   }
-  // In the plain program one would change the other.
+  // The plain program would change one through the other.
   const auto [b, y, z, v] = run();
   EXPECT_THROW(y.mul_(2), c10::Error);
   EXPECT_THROW(v.mul_(2), c10::Error);
@@ -493,8 +493,8 @@ TEST(Checkpoint, AutocastAsInForward) {
   expect_same(expected, run(checkpointed));
 }
 
-// at::linear() rather than torch::nn::Linear, whose weight passes autocast's
-// cache by as a transposed view.
+// Uses at::linear(): the weight of torch::nn::Linear passes autocast's cache by
+// as a transposed view.
 TEST(Checkpoint, AutocastCacheIsLeftEmpty) {
   at::manual_seed(1);
   const Tensor weight = at::randn({8, 8}).requires_grad_(true);
@@ -516,7 +516,7 @@ TEST(Checkpoint, AutocastCacheIsLeftEmpty) {
   expect_same(next, step(linear));
 }
 
-// Nobody must find casts that forward made without grad.
+// The cache must not keep casts that forward made without grad.
 TEST(Checkpoint, AutocastCacheKeepsGradients) {
   at::manual_seed(1);
   const Tensor weight = at::randn({8, 8}).requires_grad_(true);
@@ -533,7 +533,7 @@ TEST(Checkpoint, AutocastCacheKeepsGradients) {
   const Tensor plain = step(linear);
   const Tensor checkpointed =
       step([&](const Tensor& h) { return checkpoint(linear, h); });
-  // One adds up in bfloat16, the other in float.
+  // The first adds up in bfloat16, the second in float.
   EXPECT_TRUE(at::allclose(plain, checkpointed, 0.02, 0.02));
 }
 

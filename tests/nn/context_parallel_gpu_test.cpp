@@ -1,8 +1,8 @@
 #include "nn/context_parity.h"
 #include "support/run_ranks.h"
 
-// Ranks that share a sequence, on one GPU: NCCL refuses two there, so over
-// Gloo.
+// Ranks that share a sequence, on one GPU. They use Gloo, since NCCL refuses
+// two ranks on a GPU.
 
 namespace cairn::nn::context_parallel_gpu_test {
 namespace {
@@ -31,7 +31,7 @@ TEST(ContextParallelGpu, IsAttentionOfOneProcess) {
       });
 }
 
-/// In turns, with a rank that sends before it receives on both sides.
+/// Ranks send in turns; one sends before it receives on both sides.
 TEST(ContextParallelGpu, RingOfThree) {
   testing::run_ranks(
       {.ranks = 3, .backend = distributed::BackendChoice::gloo_on_gpu},

@@ -37,7 +37,7 @@ TEST(SequenceHalves, GiveEveryRankAsMuchToDo) {
   }
 }
 
-/// Over all steps a token sees those before it, and each once.
+/// A token sees every token before it, each once, over all steps.
 TEST(SequenceHalves, LetTokensSeeAllBeforeThem) {
   constexpr int ranks = 3;
   constexpr std::int64_t sequence = 12;

@@ -22,8 +22,8 @@ struct Case {
   at::ScalarType dtype = at::kFloat;
 };
 
-/// What attention gives, and its gradients, for an outer gradient that differs
-/// at every element.
+/// The output and the gradients of attention, for an outer gradient that
+/// differs at every element.
 struct Results {
   Tensor output;
   Tensor query;
@@ -49,8 +49,8 @@ Results results_of(
       leaves[2].grad()};
 }
 
-/// `device`: where the ranks compute. The one process computes in fp32 on the
-/// CPU, of the same numbers.
+/// Compares the ranks, which compute on `device`, with one process, which
+/// computes the same numbers in fp32 on the CPU.
 inline void compare(
     const Case& test,
     const distributed::ProcessGroup& group,

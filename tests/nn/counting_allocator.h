@@ -30,8 +30,8 @@ class CountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     *live_ += bytes;
     peak_ = std::max(peak_, live());
-    // In front of the data, since its deleter gets nothing but their address;
-    // the block may outlive this object.
+    // The size is in front of the data, since their deleter gets only their
+    // address; the block may outlive this object.
     auto* memory = static_cast<std::byte*>(
         std::aligned_alloc(in_front, in_front + round_up(bytes)));
     new (memory) Block{live_, bytes};

@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-// Gradients of weights, at once and put off: the same.
+// Gradients of weights are the same at once and put off.
 
 namespace cairn::nn::deferred_gradients_test {
 namespace {
@@ -62,7 +62,7 @@ Gradients gradients_of(
   return result;
 }
 
-/// `put_off`: which of the inputs get their gradients later.
+/// `put_off`: the inputs that get their gradients later.
 void expect_same(
     const std::vector<Tensor>& inputs,
     const std::vector<bool>& put_off,
@@ -87,7 +87,7 @@ std::vector<Tensor> one_layer() {
   return {numbers({2, 5, 4}, 0.7), numbers({3, 4}, 0.3), numbers({3}, 0.9)};
 }
 
-/// In a process of its own, since libtorch starts threads and other tests fork.
+/// Runs in its own process, since libtorch starts threads and other tests fork.
 void alone(const std::function<void()>& body) {
   testing::run_ranks({.ranks = 1}, [&](const distributed::World&) { body(); });
 }
@@ -155,7 +155,7 @@ TEST(DeferredGradients, CallTheHooksOfParametersWhenTheyAreThere) {
     struct Count : torch::autograd::PostAccumulateGradHook {
       explicit Count(int& the_calls) : calls(the_calls) {}
       void operator()(const Tensor& parameter) override {
-        // Backward tells of those that it has no gradient for, too.
+        // Backward also tells of parameters that it has no gradient for.
         calls += parameter.grad().defined() ? 1 : 0;
       }
       int& calls;

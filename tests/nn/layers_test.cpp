@@ -36,7 +36,7 @@ struct Scores {
     labels[0][5] = -100;
   }
 
-  /// The rank's part, of a vocabulary padded to `padded`.
+  /// The rank's part of a vocabulary padded to `padded`.
   VocabularyHead head(std::int64_t padded, const ProcessGroup& group) const {
     const SlicedShape shape =
         VocabularyOptions{vocabulary, padded}.shape(group, 8);
@@ -160,7 +160,7 @@ TEST(Layers, DropoutIsEqualOnReplicasAndDifferentOnParts) {
     EXPECT_FALSE(at::equal(first, second));
     EXPECT_TRUE(same_on_ranks(drop(Held::replicated)));
     EXPECT_TRUE(at::equal(dropout(ones, 0.5, false, Held::split, group), ones));
-    // The same again from the same state, as computing activations again needs.
+    // The state gives the same numbers again: activations are computed again.
     torch::manual_seed(11);
     drop(Held::replicated);
     EXPECT_TRUE(at::equal(drop(Held::split), first));

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-// A mixture of experts on a GPU against the same on the CPU.
+// A mixture of experts on a GPU against one on the CPU.
 
 namespace cairn::nn::mixture_gpu_test {
 namespace {
@@ -20,7 +20,7 @@ using at::Tensor;
 constexpr std::int64_t hidden = 32;
 constexpr std::int64_t experts = 8;
 
-/// The GPU is the child's: this process forks again.
+/// Runs on a GPU in a child: this process forks again.
 void on_gpu(const std::function<void(at::Device)>& body) {
   testing::run_ranks(
       {.ranks = 1, .backend = distributed::BackendChoice::automatic},
@@ -38,7 +38,7 @@ struct Kind {
   bool gated = false;
 };
 
-/// Tokens are dropped where there is too little room.
+/// Some of these drop tokens, where there is too little room.
 std::vector<Kind> kinds() {
   const RoutingOptions one{.top_k = 1, .capacity_factor = 1, .min_capacity = 2};
   const RoutingOptions two{.top_k = 2, .capacity_factor = 1, .min_capacity = 2};
@@ -123,7 +123,7 @@ TEST(MixtureGpu, IsAsOnTheCpu) {
   });
 }
 
-/// Scores are fp32 there too, so tokens go to the same experts.
+/// Scores are fp32 here too, so tokens go to the same experts.
 TEST(MixtureGpu, SixteenBitsStayNear) {
   on_gpu([](at::Device device) {
     for (const Kind& kind : kinds()) {
@@ -133,7 +133,7 @@ TEST(MixtureGpu, SixteenBitsStayNear) {
   });
 }
 
-/// From the GPU's own generator: the same again from the same seed.
+/// Draws from the GPU's own generator: the same seed gives the same again.
 TEST(MixtureGpu, DrawsThere) {
   on_gpu([](at::Device device) {
     const RoutingOptions one{.random_selection = true, .sample_first = true};

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-// Gates and layers of experts against what DeepSpeed computes, on every way to
-// share the experts.
+// Gates and layers of experts against DeepSpeed's results, for every way of
+// dividing the experts.
 
 namespace cairn::nn::mixture_test {
 namespace {
@@ -51,7 +51,7 @@ Tensor waves(at::IntArrayRef shape, double step) {
   return (at::sin(at::arange(count, at::kFloat) * step) * 0.5).view(shape);
 }
 
-/// Weighs every number differently.
+/// Gives every number another weight.
 Tensor weighed(const Tensor& x) {
   return (x * at::cos(at::arange(x.numel(), at::kFloat)).view(x.sizes())).sum();
 }
@@ -120,7 +120,7 @@ TEST(Routing, IsDeepSpeeds) {
 
 TEST(Routing, WithoutChanceDropsTheLast) {
   const Tensor scores = at::zeros({6, 2});
-  scores.select(1, 0).fill_(1); // all want the first
+  scores.select(1, 0).fill_(1); // all tokens want the first
   const Routes routes =
       route(scores, {.capacity_factor = 1, .min_capacity = 1}, {});
   EXPECT_EQ(routes.capacity, 3);
@@ -167,7 +167,7 @@ MixtureOptions golden_options(const json& wanted) {
       .residual = wanted.at("residual")};
 }
 
-/// A layer as the golden ones were: weights are waves.
+/// A layer whose weights are waves, as in the golden data.
 struct Layer {
   Layer(const json& wanted, const LayerContext& context)
       : Layer(golden_options(wanted), context) {}
@@ -233,7 +233,7 @@ TEST(Mixture, IsDeepSpeeds) {
   }
 }
 
-/// The router computes in fp32 there too.
+/// The router computes in fp32 under autocast too.
 TEST(Mixture, ComputesUnderAutocast) {
   const json& wanted = golden().at("layers").at(0);
   Layer layer(wanted, {});
@@ -245,7 +245,7 @@ TEST(Mixture, ComputesUnderAutocast) {
 }
 
 /// Ranks with the same batch: each expert gets every rank's tokens, so its
-/// gradient is so many times that of one.
+/// gradient is that of one rank times the number of ranks.
 TEST(Mixture, IsTheSameWithExpertsSharedOut) {
   for (const json& wanted : golden().at("layers")) {
     run_ranks({.ranks = 2}, [&](const distributed::World& world) {

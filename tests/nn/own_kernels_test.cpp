@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-// Our own kernels beside libtorch's operators: the same values and gradients.
-// Where libtorch's are used instead, this compares them with themselves.
+// Our own kernels beside libtorch's operators: the same values and gradients. A
+// build without our kernels compares libtorch's with themselves.
 
 namespace cairn::nn::own_kernels_test {
 namespace {
@@ -86,7 +86,7 @@ TEST(Product, IsLibtorchs) {
         ::testing::Message() << rows << " " << columns << " " << depth);
     expect_close(product(left, right), at::mm(left, right));
     expect_close(product(left, right, bias), at::addmm(bias, left, right));
-    // Transposed in memory, and parts of larger matrices.
+    // Inputs are transposed in memory, and parts of larger matrices.
     expect_close(
         product(left.t().contiguous().t(), right.t().contiguous().t(), bias),
         at::addmm(bias, left, right));
@@ -140,7 +140,7 @@ TEST(BatchProduct, IsLibtorchs) {
     const Tensor right = at::randn({count, depth, columns});
     const Tensor bias = at::randn({count, columns});
     expect_close(product(left, right), at::bmm(left, right));
-    // Transposed in memory, and the same matrix many times.
+    // Inputs are transposed in memory, and the same matrix many times.
     const Tensor across = right.transpose(1, 2).contiguous().transpose(1, 2);
     expect_close(
         product(left, across, bias),
@@ -265,7 +265,7 @@ TEST(Attention, IsLibtorchs) {
   }
 }
 
-/// In 16 bits: what fp32 gives, rounded at the end.
+/// Results in 16 bits are those of fp32, rounded at the end.
 TEST(SixteenBits, AreComputedAsPreciselyAsTheyAreStored) {
   torch::manual_seed(5);
   for (const auto& [type, precision] :

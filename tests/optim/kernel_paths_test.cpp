@@ -180,7 +180,7 @@ using TestTypes = ::testing::Types<Formula...>;
 
 TYPED_TEST_SUITE(EveryFormula, Formulas<TestTypes>);
 
-/// Some number for each of its members, which are all floats.
+/// A formula with some number for each of its members, which are all floats.
 template <class Formula>
 Formula some_constants() {
   static_assert(sizeof(Formula) % sizeof(float) == 0);
@@ -246,7 +246,7 @@ TEST(Convert, KnowsEveryValueOfSixteenBits) {
       const int mantissa = type == Element::fp16 ? 10 : 7;
       const int bias = type == Element::fp16 ? 15 : 127;
       for (std::uint32_t bits = 0; bits < 65536; ++bits) {
-        // The value written plainly.
+        // The value, computed in a plain way.
         const std::uint32_t fraction = bits & ((1U << mantissa) - 1U);
         const int exponent = static_cast<int>(bits >> mantissa) &
             (type == Element::fp16 ? 31 : 255);
@@ -276,7 +276,8 @@ TEST(Convert, KnowsEveryValueOfSixteenBits) {
 
 TEST(Convert, RoundsToNearestEven) {
   // Every float between two neighbours of 16 bits goes to the nearer one, and
-  // the middle to the even one: neighbours, and what lies around their middle.
+  // the middle to the even one. Tried: neighbours and the floats around their
+  // middle.
   for (const Table* table : runnable_tables()) {
     for (const Element type : {Element::fp16, Element::bf16}) {
       const std::uint32_t top = type == Element::fp16 ? 0x7bff : 0x7f7f;
@@ -395,7 +396,7 @@ TEST(SumOfSquares, OverflowsOnlyWhereTheInputIsInfinite) {
   }
 }
 
-/// The same values as elements of a type.
+/// The values as elements of a type.
 std::vector<char> as_element(const std::vector<float>& values, Element type) {
   std::vector<char> bytes(
       values.size() * static_cast<std::size_t>(bytes_of(type)));

@@ -37,7 +37,7 @@ Range stretches(
   for (int trial = 0; trial < 50; ++trial) {
     std::vector<double> in(static_cast<std::size_t>(columns));
     double length = 0;
-    // On the short side of a tall matrix, so that nothing is lost.
+    // A vector for the short side of a tall matrix loses nothing.
     for (double& value : in) {
       value = normal(random);
       length += value * value;
@@ -84,7 +84,7 @@ TEST(Orthogonalise, BothMethodsAgree) {
 }
 
 TEST(Orthogonalise, OfOneNumberIsThePolynomial) {
-  // One singular value, scaled to one: five times the quintic.
+  // A single singular value, scaled to one: five times the quintic.
   double expected = 1;
   for (int i = 0; i < 5; ++i) {
     const double square = expected * expected;

@@ -20,7 +20,7 @@ OptimizerConfig named(const char* type, OptimizerParams params = {}) {
   return {.type = type, .params = params};
 }
 
-/// One element and its two states, in double.
+/// An element and its two states, in double.
 struct Element64 {
   double weight;
   double first;

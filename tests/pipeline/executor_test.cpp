@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-// Stages in processes of their own against the same net in one, computed with
+// Stages in separate processes against the same net in one, computed with
 // libtorch alone.
 
 namespace cairn::pipeline::executor_test {
@@ -67,8 +67,9 @@ Net plain() {
           }};
 }
 
-/// The first layer's weights are the last one's, and one in the middle is used
-/// twice; sequences get longer from micro batch to micro batch.
+/// A net whose first and last layers share weights, and with a layer in the
+/// middle that is used twice; sequences get longer from micro batch to micro
+/// batch.
 Net tied() {
   const auto words = [] { return torch::nn::Embedding(11, 8); };
   const auto middle = [] { return Linear(8, 8); };
@@ -101,8 +102,8 @@ Net tied() {
           }};
 }
 
-/// Several tensors between the layers: one without a gradient, one that some
-/// stages only hand on, one that nobody uses.
+/// A net with several tensors between the layers: one without a gradient, one
+/// that some stages only pass on, one that nobody uses.
 Net several() {
   struct Mix : torch::nn::Module {
     Mix() { linear = register_module("linear", Linear(5, 5)); }
@@ -135,9 +136,9 @@ Net several() {
       }};
 }
 
-/// Enough layers for several chunks on each stage, of the kind that can put the
-/// gradients of their weights off. The layer used twice is, with two chunks on
-/// four stages, on a later stage first.
+/// A net with enough layers for several chunks on each stage, which can put off
+/// the gradients of their weights. With two chunks on four stages, the layer
+/// that is used twice is on a later stage first.
 Net deep() {
   const auto words = [] { return torch::nn::Embedding(11, 8); };
   const auto linear = [](const char* path) {
@@ -435,7 +436,7 @@ TEST(PipelineExecutor, EvaluatesThroughSeveralChunks) {
           whole.forward(net.data(static_cast<int>(i)).inputs);
       EXPECT_TRUE(at::allclose(outputs[i][0], wanted[0], 1e-5, 1e-6));
     }
-    // Its schedule has no chunks.
+    // The schedule of this executor has no chunks.
     EXPECT_THROW(executor.train_batch(feed(net, next), 2), UsageError);
   });
 }
@@ -485,7 +486,7 @@ TEST(PipelineExecutor, CopiesFollowTheOwnerInTypeAndValue) {
   testing::run_ranks(2, [](const ProcessGroup& group) {
     const Net net = tied();
     PipelineModule module(net.layers, options_for(net, group));
-    // As an engine does it: parameter by parameter.
+    // Parameters are cast one by one, as an engine does it.
     for (at::Tensor& each : module.parameters()) {
       each.set_data(each.to(at::kBFloat16));
     }
@@ -502,7 +503,7 @@ TEST(PipelineExecutor, CopiesFollowTheOwnerInTypeAndValue) {
   });
 }
 
-/// What training with this net ends with.
+/// The end of a training with this net.
 std::string end_of(
     const Net& net,
     const ProcessGroup& group,

@@ -26,7 +26,7 @@ using torch::nn::Linear;
 
 const PartitionMethod uniform{.kind = PartitionMethod::Kind::uniform};
 
-/// In a process of its own, since libtorch starts threads and other tests fork.
+/// Runs in its own process, since libtorch starts threads and other tests fork.
 void alone(const std::function<void()>& body) {
   testing::run_ranks({.ranks = 1}, [&](const distributed::World&) { body(); });
 }
@@ -76,7 +76,7 @@ TEST(PipelineModule, ParametersHaveTheirNamesInTheWholeModel) {
         names_in(*stage(1, 2)),
         ElementsAre("weight", "bias", "blocks.1.weight", "blocks.1.bias"));
 
-    // Wherever a layer is, it starts from the same values.
+    // A layer starts from the same values on any stage.
     const auto whole = stage(0, 1)->named_parameters();
     for (int s = 0; s < 3; ++s) {
       for (const auto& each : stage(s, 3)->named_parameters()) {
@@ -86,7 +86,7 @@ TEST(PipelineModule, ParametersHaveTheirNamesInTheWholeModel) {
     torch::manual_seed(5);
     const at::Tensor other = stage(0, 1)->named_parameters()["weight"];
     EXPECT_FALSE(other.equal(whole["weight"]));
-    // And nobody else's random numbers change.
+    // The random numbers of others do not change.
     torch::manual_seed(6);
     const at::Tensor expected = at::rand({3});
     torch::manual_seed(6);
@@ -119,7 +119,7 @@ TEST(PipelineModule, ChunksShareOutTheLayersInTurns) {
     EXPECT_FALSE(first->is_first(1));
     EXPECT_TRUE(second->is_last(1));
     EXPECT_FALSE(second->is_last(0));
-    // The lower stage owns the layer, under the name that it has everywhere.
+    // The lower stage owns the layer, under its name of the whole model.
     EXPECT_THAT(
         names_in(*first),
         ElementsAre(
@@ -190,7 +190,7 @@ TEST(PipelineModule, BuildsOnlyWhatItNeeds) {
         {.stage = 1, .stages = 2, .partition = uniform});
     EXPECT_THAT(built, ElementsAre(2, 3));
     built.clear();
-    // To count parameters every layer has to be seen once.
+    // Counting parameters needs a look at every layer.
     PipelineModule first(layers, {.stage = 0, .stages = 2});
     EXPECT_THAT(first.cuts(), ElementsAre(0, 1, 4));
     EXPECT_THAT(built, ElementsAre(0, 1, 2, 3, 0));
@@ -296,7 +296,7 @@ TEST(PipelineModule, SaysWhatIsWrong) {
   alone([] {
     const auto linear = LayerSpec::of<Linear>(2, 2);
     EXPECT_THAT(
-        complaint<ConfigError>({linear}, {.stages = 2}), // by its flags
+        complaint<ConfigError>({linear}, {.stages = 2}), // set by flags
         HasSubstr("1 layers, 2 stages"));
     EXPECT_THAT(
         complaint({linear}, {.stage = 3, .stages = 2}),

@@ -31,7 +31,7 @@ double heaviest(const std::vector<double>& weights, std::vector<int> cuts) {
   return result;
 }
 
-/// By trying all cuts.
+/// The lightest heaviest stage, found by trying all cuts.
 double lightest(const std::vector<double>& weights, int stages) {
   const int layers = static_cast<int>(weights.size());
   double best = 1e300;

@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// What check() says; empty if nothing.
+/// The error of check(); empty if there is none.
 std::string complaint(const Schedule& schedule) {
   try {
     check(schedule);
@@ -48,7 +48,7 @@ TEST(Schedule, EverySizeIsSoundAndFreeOfDeadlock) {
       for (int s = 0; s < stages; ++s) {
         EXPECT_EQ(all.live_activations[s], count);
         EXPECT_EQ(few.live_activations[s], std::min(stages - s, count));
-        // One more may have arrived for the next forward pass.
+        // A micro batch more may have arrived for the next forward pass.
         EXPECT_LE(few.buffers[s], std::min(stages - s + 1, count));
         EXPECT_LE(ahead.buffers[s], 2);
       }
@@ -87,7 +87,8 @@ TEST(Schedule, ChunksOfEverySizeAreSoundAndFreeOfDeadlock) {
           if (count % stages == 0) {
             EXPECT_EQ(load.live_activations[s], std::min(most, count * chunks));
           }
-          // What has arrived for the next passes.
+          // Micro batches that have arrived for the next passes take buffers
+          // too.
           EXPECT_LE(load.buffers[s], most + stages + 1);
         }
         const ScheduleLoad ahead = check(inference(stages, count, chunks));
@@ -175,7 +176,7 @@ TEST(ScheduleCheck, SeesWhatIsMissingDoubledOrInTheWay) {
   for (const Schedule& sound :
        {good, interleaved(3, 6, 2), zero_bubble_h1(3, 4)}) {
     EXPECT_EQ(complaint(sound), "");
-    // Leaving out or doubling any one instruction is noticed.
+    // Omitting or doubling any instruction is noticed.
     for (std::size_t s = 0; s < sound.stages.size(); ++s) {
       for (std::size_t i = 0; i < sound.stages[s].size(); ++i) {
         const auto place = static_cast<long>(i);

@@ -9,8 +9,8 @@
 #include <limits>
 #include <string>
 
-// The table of what schedules cost, computed from their instructions, against
-// what is known of them on paper.
+// The cost table of schedules, computed from their instructions, against the
+// known formulas.
 
 namespace cairn::pipeline::timeline_test {
 namespace {
@@ -88,10 +88,10 @@ TEST(Timeline, ChunksDivideTheIdleTime) {
 }
 
 // The longest of three ways through the passes. On the first stage: its
-// forwards, and until the first gradient is back from the last stage p - 1
-// backwards. On the last stage: p - 1 forwards before the first arrives. And
-// from one to the other: the last stage has put off the weights of p - 1 micro
-// batches when it ends its last backward, which then goes back to the first.
+// forwards, and p - 1 backwards until the first gradient is back from the last
+// stage. On the last stage: p - 1 forwards before the first arrives. From one
+// to the other: the last stage has put off the weights of p - 1 micro batches
+// when it ends its last backward, which then goes back to the first.
 TEST(Timeline, SplitBackwardsFillTheIdleTimeWithWeights) {
   for (const Size& size : sizes) {
     for (const PassCosts& c : costs) {
@@ -105,13 +105,13 @@ TEST(Timeline, SplitBackwardsFillTheIdleTimeWithWeights) {
           cost.bubble,
           Each(DoubleNear(idle / (m * work(c) + idle), close)));
       EXPECT_THAT(cost.live, Each(DoubleEq(p)));
-      // No more than 1F1B on its worst stage, in less time.
+      // The memory is at most that of 1F1B on its worst stage, in less time.
       const ScheduleCost before = cost_of(one_forward_one_backward(p, m), c);
       EXPECT_EQ(cost.most_live(), before.most_live());
       EXPECT_LT(cost.length, before.length);
     }
   }
-  // With equal costs a third of 1F1B's idle time is left.
+  // A third of 1F1B's idle time is left if costs are equal.
   EXPECT_NEAR(cost_of(zero_bubble_h1(4, 8)).length, 3 * 8 + 3, close);
   EXPECT_NEAR(cost_of(one_forward_one_backward(4, 8)).length, 3 * 11, close);
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 // Rows of the parity table whose ranks share one GPU: they follow the curve of
-// one process on the CPU. NCCL refuses two ranks there, so over Gloo.
+// one process on the CPU. They use Gloo, since NCCL refuses two ranks on a GPU.
 
 namespace cairn::pretrain::parity_gpu_test {
 namespace {
@@ -19,7 +19,7 @@ using parity::Row;
 using parity::Training;
 using parity::wanted;
 
-/// How far apart losses may be.
+/// The allowed difference between losses.
 double nearness(const Row& row) {
   return row.zero.empty() ? 1e-4 : 0.05; // small integers round
 }

@@ -11,13 +11,13 @@
 #include <map>
 #include <string>
 
-// The curves that any layout of ranks is to follow.
+// The curves that any layout of ranks has to follow.
 
 namespace cairn::pretrain::parity {
 
 constexpr int chance_zeros = 3; ///< gradients that happen to cancel out
 
-/// What one process gets on the CPU; computed in a child, since tests fork.
+/// The curve of one process on the CPU; computed in a child, since tests fork.
 inline Curve reference(const std::string& model) {
   const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 1}, [&](const distributed::World& world) {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-// The parity table: however a small model is spread over ranks, it follows the
-// loss curves of one process.
+// The parity table: a small model follows the loss curves of one process with
+// any layout over ranks.
 
 namespace cairn::pretrain::parity_test {
 namespace {
@@ -25,8 +25,8 @@ using parity::wanted;
 using testing::run_ranks;
 using testing::TemporaryFolder;
 
-/// A bias of keys changes no score's share, so its gradient is a sum that is
-/// nothing but rounding: of ranks that share a sequence it is often exactly 0.
+/// A bias of keys does not change the attention, so its gradient is nothing but
+/// rounding: with ranks that share a sequence it is often exactly 0.
 int chance_zeros_of(const Row& row) {
   return row.context > 1 ? 24 : chance_zeros;
 }
@@ -65,7 +65,7 @@ TEST_P(Parity, FollowsTheCurveOfOneProcess) {
   });
 }
 
-/// Of models other than GPT.
+/// Adds rows of models other than GPT.
 void add_rows(std::vector<Row>& result, const std::string& model) {
   const auto add = [&](Row row) {
     row.model = model;
@@ -96,7 +96,8 @@ void add_rows(std::vector<Row>& result, const std::string& model) {
        .schedule = "gpipe"});
 }
 
-/// Of models with experts, which some of the data parallel ranks share out.
+/// Adds rows of models with experts, which some of the data parallel ranks
+/// divide.
 void add_expert_rows(std::vector<Row>& result) {
   const auto add = [&](Row row) {
     row.name = "experts_" + row.name;
@@ -163,7 +164,7 @@ void add_expert_rows(std::vector<Row>& result) {
        .virtual_layers = 1});
 }
 
-/// Groups of ranks that hold what others hold as well.
+/// Adds rows of groups of ranks that each hold a copy.
 void add_group_rows(std::vector<Row>& result) {
   const nlohmann::json second_copy{{"zero_hpz_partition_size", 2}};
   const nlohmann::json mics{{"mics_shard_size", 2}};
@@ -193,7 +194,7 @@ void add_group_rows(std::vector<Row>& result) {
        .zero = mics});
 }
 
-/// Ranks that share sequences.
+/// Adds rows of ranks that share sequences.
 void add_context_rows(std::vector<Row>& result) {
   for (int stage = 0; stage <= 3; ++stage) {
     result.push_back(
@@ -239,7 +240,7 @@ void add_context_rows(std::vector<Row>& result) {
   }
 }
 
-/// Where the length of samples changes from step to step.
+/// Adds rows in which the length of samples changes from step to step.
 void add_curriculum_rows(std::vector<Row>& result) {
   for (Row row :
        {Row{.name = "data2_zero1", .data = 2, .stage = 1},
@@ -261,7 +262,7 @@ void add_curriculum_rows(std::vector<Row>& result) {
   }
 }
 
-/// Where layers drop tokens.
+/// Adds rows in which layers drop tokens.
 void add_dropping_rows(std::vector<Row>& result) {
   for (Row row :
        {Row{.name = "recompute", .recompute = true},
@@ -385,7 +386,7 @@ std::vector<Row> rows() {
        .tensor = 2,
        .pipeline = 2,
        .sequence_parallel = true});
-  // Cuts in the heads, and in the middle of encoder and decoder.
+  // The cuts are in the heads, and in the middle of encoder and decoder.
   for (const char* model : {"bert", "t5_relative", "t5"}) {
     for (const char* partition : {"uniform", "parameters", "type:norm"}) {
       const std::string_view method(partition);
@@ -408,7 +409,7 @@ std::vector<Row> rows() {
        .partition = "uniform"});
   result.push_back(
       {.name = "t5_relative_pipeline4", .model = "t5_relative", .pipeline = 4});
-  // Blocks that the stages do not divide.
+  // The stages do not divide the blocks.
   result.push_back(
       {.name = "uneven_pipeline4", .model = "gpt_of_5", .pipeline = 4});
   for (const char* partition : {"", "uniform", "parameters", "type:block"}) {

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-// A small model, whichever, trained on made-up batches, however it is spread
-// over ranks.
+// A small model of any kind, trained on made-up batches, with any layout over
+// ranks.
 
 namespace cairn::pretrain::parity {
 
@@ -33,7 +33,7 @@ constexpr std::int64_t unused_positions = 4; ///< so gradients have zeros
 constexpr std::int64_t hidden = 32;
 constexpr std::int64_t vocabulary = 50;
 
-/// How a run is spread.
+/// The layout of a run over ranks.
 struct Row {
   std::string name;
   std::string model = "gpt";
@@ -57,12 +57,13 @@ inline void PrintTo(const Row& row, std::ostream* out) {
   *out << row.name;
 }
 
-/// This one is cut to 8 tokens, then 12, then 16.
+/// True for the model whose samples are cut to 8 tokens, then 12, then 16.
 inline bool has_curriculum(const std::string& model) {
   return model == "gpt_in_lengths";
 }
 
-/// Two layers of this one compute 4 tokens, then 8, 12, and all.
+/// True for the model with two layers that compute 4 tokens, then 8, 12, and
+/// all.
 inline bool drops_tokens(const std::string& model) {
   return model == "gpt_dropping";
 }
@@ -70,7 +71,7 @@ inline bool drops_tokens(const std::string& model) {
 struct Point {
   std::vector<double> losses;
   double norm = 0;
-  // What logs can have besides.
+  // Further values that logs can have.
   double zeros = 0;
   double weights = 0;
   ElementSums variance{};
@@ -81,7 +82,7 @@ inline bool has_experts(const std::string& model) {
   return model.starts_with("gpt_experts");
 }
 
-/// Nothing is drawn, since ranks would draw differently.
+/// Routing draws nothing, since ranks would draw differently.
 inline model::ExpertsDescription experts_of(const std::string& model) {
   model::ExpertsDescription experts{
       .counts = {4},
@@ -148,14 +149,14 @@ inline at::Tensor tokens_of(int step, int number) {
       vocabulary);
 }
 
-/// Of two texts: all of the first, the second without its end.
+/// The mask of two texts: all of the first, the second without its end.
 inline at::Tensor padding_mask(std::int64_t length) {
   at::Tensor mask = at::ones({2, length}, at::kLong);
   mask[1].narrow(0, length - 3, 3).zero_();
   return mask;
 }
 
-/// What the datasets give, made up.
+/// A made-up batch in the form that the datasets give.
 inline data::TensorBatch batch_of(
     const std::string& model,
     int step,

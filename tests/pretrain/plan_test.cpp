@@ -95,12 +95,12 @@ TEST(RunPlan, CountsTokensOfACurriculum) {
   EXPECT_EQ(plan.tokens.at(8), 32);
   EXPECT_EQ(plan.tokens.at(3 * 8 + 8), 3 * 8 * 4 + 8 * 8);
   EXPECT_EQ(plan.tokens.at(96), 3 * 8 * (4 + 8 + 12 + 16));
-  // As many tokens take more steps, and the last one is whole.
+  // The same tokens take more steps, and the last one is whole.
   const RunPlan by_tokens =
       plan_run(config_of({"--train-tokens", "577"}, 1, four_lengths));
   EXPECT_EQ(by_tokens.iterations, 10);
   EXPECT_EQ(by_tokens.tokens.at(by_tokens.samples), 576 + 8 * 16);
-  // From another place on, whoever was there before.
+  // The count goes on from another place, whatever came before.
   const TokenCount behind =
       count_tokens(plan, {.steps = 5, .samples = 100, .tokens = 1000});
   EXPECT_EQ(behind.at(100), 1000);
@@ -180,7 +180,7 @@ TEST(RunPlan, RefusesACurriculumThatItCannotFollow) {
                 "divide over the ranks (6 tokens, 4 parts)"));
 }
 
-/// One layer of two computes 4 tokens, 8 from step 4 on, 12, and 16 from 10 on.
+/// A layer of two computes 4 tokens, 8 from step 4 on, 12, and 16 from 10 on.
 constexpr const char* one_layer_drops =
     R"({"data_efficiency": {"enabled": true, "data_routing": {"enabled": true,
         "random_ltd": {"enabled": true, "total_layer_num": 2,
@@ -255,7 +255,7 @@ TEST(RunPlan, RefusesExpertsThatCannotBe) {
       HasSubstr("--topk 1 only"));
 }
 
-/// Whether two ranks can share sequences so.
+/// Throws unless two ranks can share sequences so.
 void check_in_context(Kind kind, const Words& more) {
   const auto config =
       config_of(Words{"--context-parallel-size", "2"} + more, 4);
@@ -303,7 +303,7 @@ TEST(Context, RefusesWhatRanksThatShareSequencesCannotDo) {
               Words{"--group-query-attention", "--num-key-value-heads", "1"}),
       HasSubstr("--num-key-value-heads: 1 heads cannot be exchanged among "
                 "context 2 x tensor 1 ranks"));
-  // What the flags alone contradict, `cairn config` says.
+  // Contradictions of the flags alone are reported by `cairn config`.
   EXPECT_THAT(
       error_text([&] {
         config_of(
@@ -318,7 +318,7 @@ TEST(Context, RefusesWhatRanksThatShareSequencesCannotDo) {
                 "--context-parallel-size 32"));
 }
 
-/// Whether a model of two layers (T5: two and one) can be cut so.
+/// Throws unless a model of two layers (T5: two and one) can be cut so.
 void cut(Kind kind, int stages, const std::string& partition = "") {
   config::Config config = config_of({"--decoder-num-layers", "1"});
   config.flags.distributed.pipeline_parallel = stages;
@@ -343,7 +343,7 @@ TEST(Stages, HaveABlockEach) {
       HasSubstr("(4; 2 encoder and 1 decoder layers); use at most 3 stages"));
 }
 
-/// How many blocks each stage has.
+/// The number of blocks on each stage.
 std::vector<std::int64_t> blocks(
     int layers,
     int stages,
@@ -379,8 +379,8 @@ TEST(Stages, NeedNotDivideTheBlocks) {
   EXPECT_EQ(uneven.back(), 6);
 }
 
-/// A head weighs as many blocks as it has parameters, but never leaves its
-/// stage without one.
+/// A head weighs as many blocks as have its number of parameters, but never
+/// leaves its stage without a block.
 TEST(Stages, AreEvenWithTheHead) {
   const auto model =
       config::describe_model(Kind::gpt, config_of({}).flags, 512);
@@ -389,7 +389,7 @@ TEST(Stages, AreEvenWithTheHead) {
   EXPECT_THAT(blocks(12, 2, as_five_blocks), ElementsAre(8, 4));
   EXPECT_THAT(blocks(13, 3, as_five_blocks), ElementsAre(6, 6, 1));
   EXPECT_THAT(blocks(12, 2, 20 * as_five_blocks), ElementsAre(11, 1));
-  // A token passes through one of the experts only.
+  // A token passes through only one of the experts.
   EXPECT_THAT(
       blocks(12, 2, as_five_blocks, {"--num-experts", "64"}),
       ElementsAre(8, 4));
@@ -405,7 +405,8 @@ TEST(Stages, AreCutAsTheConfigurationSays) {
         error_text([&] { cut(kind, 2, "type:convolution"); }),
         HasSubstr("no layer's type matches"));
   }
-  // The last stage would have the head alone, which is the first one's words.
+  // The last stage would have only the head, which is the first one's
+  // embedding.
   EXPECT_THAT(
       error_text([] { cut(Kind::gpt, 2, "type:norm|head"); }),
       HasSubstr("stage 1 of 2 would have layers 5 to 5 of 6"));

@@ -1,4 +1,4 @@
-// What `cairn probe` says of things that cannot be.
+// The messages of `cairn probe` about impossible requests.
 
 #include "pretrain/internal/probe.h"
 #include "pretrain/probing.h"
@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::TemporaryFolder;
 
-/// One thing that is wrong with a probe, and what is said of it.
+/// A mistake in a probe, and the message about it.
 struct Wrong {
   std::string message;
   std::function<void(Tensors&)> input = [](Tensors&) {};

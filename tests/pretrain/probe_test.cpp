@@ -1,6 +1,6 @@
-// `cairn probe` against what transformers and plain PyTorch compute: every
-// model of tests/golden/models and every run of tests/golden/training, on one
-// rank and on several.
+// `cairn probe` against results of transformers and plain PyTorch: every model
+// of tests/golden/models and every run of tests/golden/training, on one rank
+// and on several.
 
 #include "pretrain/internal/probe.h"
 #include "pretrain/probing.h"
@@ -41,14 +41,14 @@ json golden_json(const std::string& name) {
   return json::parse(read_file(golden(name), 1 << 20));
 }
 
-/// How a probe is spread.
+/// The layout of a probe over ranks.
 struct Spread {
   std::string name;
   int ranks = 1;
   Words flags{};
 };
 
-/// Runs it on ranks that are there, and reads what rank 0 wrote.
+/// Runs a probe on ranks, and reads the file that rank 0 wrote.
 Tensors probed(
     ProbeOptions options,
     const Words& flags,
@@ -74,7 +74,7 @@ void expect_close(
       << (ours - theirs).abs().max().item<double>();
 }
 
-/// Everything that golden/models has of a model, and nothing else.
+/// Expects all golden results of a model, and nothing else.
 void expect_golden(const std::string& model, const Tensors& results) {
   const json expected = golden_json("models/" + model + "/expected.json");
   const double loss = expected["loss"];
@@ -208,7 +208,7 @@ TEST(Probe, CutsRoBertaWithoutAChange) {
     EXPECT_GT(whole.size(), 30U);
     for (const auto& [name, values] : cut) {
       SCOPED_TRACE(name);
-      // Products of other sizes add up in another order.
+      // Products of other sizes are summed in another order.
       expect_close(values, whole.at(name), 1e-4);
     }
   });
@@ -285,8 +285,8 @@ at::Tensor golden_tokens() {
   return tokens;
 }
 
-/// What says of a run the same as its line in runs.json: Megatron's schedule
-/// and its rule for weight decay in Megatron's flags, all else in a JSON.
+/// The configuration of a run in runs.json: Megatron's schedule and its rule
+/// for weight decay in Megatron's flags, all else in a JSON.
 struct RunConfig {
   json file;
   Words flags;
@@ -370,7 +370,8 @@ TEST_P(ProbeTraining, FollowsEveryRunOfPyTorch) {
     const fs::path input = folder / fmt::format("in{}", world.rank());
     checkpoints::write_safetensors(input, {{"data", golden_tokens()}});
     for (const json& run : runs) {
-      // A micro batch of one cannot be shared; amp is for one copy of all.
+      // A micro batch of one cannot be shared, and amp has one copy of
+      // everything.
       if (run["micro_batch"].get<int>() < data ||
           (run["autocast_bf16"].get<bool>() && spread.ranks > 1)) {
         continue;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-// What the tests of `cairn probe` share.
+// Helpers for the tests of `cairn probe`.
 
 namespace cairn::pretrain::probing {
 

@@ -1,6 +1,6 @@
 // Every recipe as `cairn pretrain` would take it, on a world of its own size,
-// up to where the first process would be needed; and that what `cairn config
-// check` counts without libtorch is what the models are made of.
+// up to the first process. The counts of `cairn config check`, made without
+// libtorch, must be those of the models.
 
 #include "config/internal/actors.h"
 #include "config/internal/describe_model.h"
@@ -38,8 +38,8 @@ ModelDescription described(Kind kind, const config::Flags& flags) {
       config::expected_vocabulary(kind, flags.tokenizer));
 }
 
-/// Compares the layers that are counted with those that would be built, which
-/// have padding, but no memory here.
+/// Compares the counted layers with those that would be built, which have
+/// padding, but no memory here.
 void expect_counted(const ModelDescription& model, const config::Flags& flags) {
   const ModelDescription padded = model::with_padding(model);
   const auto layers = models::model_layers(
@@ -65,8 +65,8 @@ void expect_counted(const ModelDescription& model, const config::Flags& flags) {
 
 struct Recipe {
   std::string name;
-  double parameters = 0;       ///< that its name says
-  std::int64_t vocabulary = 0; ///< 0: of the published files
+  double parameters = 0;       ///< by its name
+  std::int64_t vocabulary = 0; ///< 0: that of the published files
 };
 
 const std::vector<Recipe> recipes{

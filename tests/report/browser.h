@@ -14,7 +14,7 @@
 
 namespace cairn::testing {
 
-/// Chromium without a window, where one is installed (dependencies.txt).
+/// Chromium without a window, if it is installed (dependencies.txt).
 class Browser {
  public:
   static std::optional<std::string> find() {
@@ -32,12 +32,12 @@ class Browser {
   }
 
   struct Seen {
-    std::string document; ///< what its scripts made of the page
+    std::string document; ///< the page after its scripts ran
     std::string console;  ///< lines that scripts or the browser wrote there
   };
 
-  /// Opens the address and looks at it after so many milliseconds of the
-  /// page's time.
+  /// Opens the address and looks at it after so many milliseconds of the page's
+  /// time.
   Seen look(const std::string& address, int width, int milliseconds = 3000) {
     const Result result = run(
         {*find(),
@@ -72,7 +72,7 @@ class Browser {
   TemporaryFolder folder_;
 };
 
-/// Skipped where there is no browser, but never where changes are judged.
+/// Skips tests without a browser, but never where changes are judged.
 class BrowserTest : public ::testing::Test {
  protected:
   void SetUp() override {

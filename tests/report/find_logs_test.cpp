@@ -50,7 +50,7 @@ TEST(FindLogs, OfAFolderOfRuns) {
   folder.write("runs/a/log.jsonl", record);
   folder.write("runs/b/log.jsonl", record);
   EXPECT_THAT(names(find_logs({folder / "runs"})), ElementsAre("a", "b"));
-  // Twice the same, and two in one folder.
+  // The same log twice, and two logs in one folder.
   folder.write("runs/b/again.jsonl", record);
   EXPECT_THAT(
       names(find_logs(

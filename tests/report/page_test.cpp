@@ -35,8 +35,8 @@ std::size_t count(std::string_view text, std::string_view what) {
   return found;
 }
 
-/// A run of so many steps, with everything that pretrain logs, and with values
-/// that would like to be more than that.
+/// The log of a run of so many steps, with everything that pretrain logs, and
+/// with values that try to be more than text.
 std::string log_text(int steps, double rate) {
   std::string text =
       R"({"step":0,"event":"start","model":"gpt","iterations":100,"ranks":2,)"
@@ -109,7 +109,7 @@ TEST(Page, ValuesOfARunNeverBecomeMarkup) {
       data["runs"][0]["given"][0][1],
       "\"</script><script>document.title='taken'</script>\"");
   EXPECT_EQ(data["runs"][0]["name"], "<b>run");
-  // Nothing comes from elsewhere.
+  // The page loads nothing from elsewhere.
   EXPECT_THAT(
       page,
       AllOf(
@@ -220,7 +220,8 @@ TEST_F(PageInABrowser, ShowsValuesAndZooms) {
   const TemporaryFolder folder;
   const auto log = folder.write("log.jsonl", log_text(60, 0.3));
   write_report({log}, folder / "log.html");
-  // A reader's hand: over the middle of the loss, then across a third of it.
+  // A reader's hand moves over the middle of the loss, then across a third of
+  // it.
   const std::string page = read_text(folder / "log.html") + R"(<script>
     const say = (text) => document.getElementById("page").append(text, "; ");
     const chart = () => document.querySelector("[data-chart=Loss]");
@@ -265,7 +266,7 @@ TEST_F(PageInABrowser, LooksAgainAndKeepsTheZoom) {
     return page_data(runs.runs(), {.refresh = 0.5, .version = version});
   };
   testing::HttpServer server;
-  // Zooms to the second half of what is there at first.
+  // Zooms to the second half of the first data.
   server.answer("/", {{.body = html_page("run", data_after(40, 1)) + R"(<script>
     const chart = document.querySelector("[data-chart=Loss]");
     const box = chart.getBoundingClientRect();

@@ -1,4 +1,4 @@
-// `cairn report` as a user meets it.
+// `cairn report`, run as a user would.
 
 #include "report/browser.h"
 #include "support/command.h"
@@ -36,7 +36,7 @@ Words report(Words words) {
   return words;
 }
 
-/// What the server says to `question`, up to its end.
+/// The server's whole answer to `question`.
 std::string ask(int port, const std::string& question) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

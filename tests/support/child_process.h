@@ -11,7 +11,7 @@
 namespace cairn::testing {
 
 /// Runs `body` in a forked process, whose limits, identity and signals it may
-/// change at will. Returns its exit status: what `body` returned, 97 if it
+/// change at will. Returns its exit status: the result of `body`, 97 if it
 /// threw, 128 + the signal if one killed it.
 inline int run_in_child(const std::function<int()>& body) {
   const pid_t child = ::fork();

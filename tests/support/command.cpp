@@ -34,7 +34,8 @@ std::string unique_mark() {
   return fmt::format("{}-{:08x}{:08x}", ::getpid(), random(), random());
 }
 
-/// nohup, or a shell that runs all tests in the background, ignores them.
+/// Resets signals that nohup, or a shell that runs all tests in the background,
+/// ignores.
 void answer_signals() {
   for (const int signal : {SIGHUP, SIGINT, SIGQUIT}) {
     ::signal(signal, SIG_DFL);
@@ -53,7 +54,7 @@ Command::Command(
     const std::string text = *entry;
     variables[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
   }
-  // What a launcher reads must come from the test alone.
+  // Variables that a launcher reads must come from the test alone.
   for (const char* name : {"OMP_NUM_THREADS", "CAIRN_RESTART_COUNT"}) {
     variables.erase(name);
   }
@@ -226,7 +227,7 @@ Result run(const Words& words) {
 }
 
 std::string read_text(const std::filesystem::path& file) {
-  // Not with a stream: those throw when a process ends whose /proc they read.
+  // Uses no stream: those throw when a process ends whose /proc they read.
   const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   std::array<char, 4096> buffer{};

@@ -22,8 +22,8 @@ struct Result {
   std::chrono::milliseconds took{};
 };
 
-/// A program that runs, with what it has written so far. Its environment has a
-/// mark by which it and all its descendants are found.
+/// A running program, with its output so far. Its environment has a mark by
+/// which it and all its descendants are found.
 class Command {
  public:
   enum class Streams {
@@ -35,7 +35,7 @@ class Command {
       const Words& words,
       const std::vector<std::pair<std::string, std::string>>& environment = {},
       Streams streams = Streams::pipes);
-  ~Command(); ///< kills what is left of it
+  ~Command(); ///< kills its processes that are left
 
   pid_t pid() const { return pid_; }
   const std::string& mark() const { return mark_; }
@@ -43,7 +43,7 @@ class Command {
   const std::string& out() const { return result_.out; } ///< so far
   /// Reads on until stdout holds `text`; fails the test after 20 s.
   void wait_for(std::string_view text);
-  void wait_for_error(std::string_view text); ///< the same for stderr
+  void wait_for_error(std::string_view text); ///< wait_for() on stderr
   /// Reads on until both its streams have ended.
   Result finish();
   void send(int signal);
@@ -75,7 +75,7 @@ inline constexpr const char* mark_variable = "CAIRN_TEST_MARK";
 /// Runs a program to its end.
 Result run(const Words& words);
 
-/// What the file holds; empty when it cannot be read.
+/// The content of the file; empty when it cannot be read.
 std::string read_text(const std::filesystem::path& file);
 
 } // namespace cairn::testing

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file without a name has one here as well, in the folder it was made in.
+/// The path of an open file. A file without a name has one in its folder, too.
 std::optional<fs::path> path_of(int fd) {
   std::error_code none;
   fs::path path = fs::read_symlink(fmt::format("/proc/self/fd/{}", fd), none);
@@ -30,7 +30,7 @@ std::optional<fs::path> path_of(int folder, const char* name) {
   const fs::path path = name;
   if (path.is_absolute()) {
     std::error_code none;
-    // The same file opened once more, by its descriptor.
+    // A path in /proc/self/fd opens the same file once more.
     return path.parent_path() == "/proc/self/fd" ? fs::read_symlink(path, none)
                                                  : path;
   }

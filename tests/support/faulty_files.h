@@ -12,7 +12,7 @@
 
 namespace cairn::testing {
 
-/// What goes wrong, and at which of the calls that change files.
+/// A fault, and the number of the call (that changes files) in which it occurs.
 struct Fault {
   enum class Kind {
     fails,       ///< with `error`
@@ -28,9 +28,9 @@ struct Fault {
 /// `call 3 fails: Input/output error`
 std::string to_string(const Fault& fault);
 
-/// While it lives, files below `folder` behave like those of a bad disk, and
-/// the calls on them are counted. Others are left alone. Scopes may be nested:
-/// what an inner one lets pass goes to the outer one.
+/// Makes files below `folder` behave like those of a bad disk while it lives,
+/// and counts the calls on them. Other files are left alone. Scopes may be
+/// nested: calls that an inner one lets pass go to the outer one.
 class FaultyFiles final : FileCalls {
  public:
   explicit FaultyFiles(const std::filesystem::path& folder, Fault fault = {});
@@ -73,7 +73,7 @@ class FaultyFiles final : FileCalls {
       const char* call,
       const std::optional<std::filesystem::path>& path,
       Needs needs);
-  /// Of a call that writes nothing: whether it fails, with errno set.
+  /// True if a call that writes nothing fails, with errno set.
   bool fails(
       const char* call,
       const std::optional<std::filesystem::path>& path,
@@ -90,14 +90,14 @@ class FaultyFiles final : FileCalls {
   mutable std::mutex mutex_;
   std::vector<std::string> calls_;
   bool met_ = false;
-  bool half_written_ = false;     ///< so that the next write fails
+  bool half_written_ = false;     ///< makes the next write fail
   const ReplacedFileCalls scope_; ///< last, so that it ends first
 };
 
-/// How an operation ended that met a fault.
+/// The end of an operation that met a fault.
 struct FaultOutcome {
   Fault fault;
-  std::string call;                 ///< where
+  std::string call;                 ///< the call that met it
   std::optional<std::string> error; ///< the DataError's message, if it threw
   bool killed = false;
 };

@@ -36,7 +36,7 @@ UniqueFd bind_somewhere(int& port) {
   return fd;
 }
 
-/// Bytes to come, or the other side's end; false when told to stop.
+/// Waits for bytes, or the other side's end; false when told to stop.
 bool wait_for(int fd, const std::atomic<bool>& stop) {
   while (!stop) {
     pollfd poll{fd, POLLIN, 0};
@@ -68,7 +68,7 @@ HttpQuestion parse(const std::string& text) {
   return question;
 }
 
-/// Where the range that is asked for begins; 0 for the whole.
+/// The beginning of the range that is asked for; 0 for the whole.
 std::size_t range_start(
     const HttpQuestion& question,
     const HttpAnswer& answer) {
@@ -222,7 +222,7 @@ void HttpServer::reply(
     return;
   }
   while (!body.empty()) {
-    // In small steps, so that a server told to stop does.
+    // Waits in small steps, so that a server can be stopped.
     for (auto left = answer.pause; left.count() > 0 && !stop_;) {
       const auto step = std::min(left, std::chrono::milliseconds(10));
       std::this_thread::sleep_for(step);

@@ -15,7 +15,7 @@
 
 namespace cairn::testing {
 
-/// How a server answers one request.
+/// The answer of a server to one request.
 struct HttpAnswer {
   int status = 200;
   std::string body{};

@@ -7,7 +7,7 @@
 
 namespace cairn::testing {
 
-/// What lies in a folder, in order; names alone.
+/// The names in a folder, in order.
 inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -11,7 +11,7 @@
 
 namespace cairn::testing {
 
-/// A terminal of the test's own: what others write to it can be read.
+/// A terminal of the test's own, whose output can be read.
 class OwnTerminal {
  public:
   OwnTerminal()

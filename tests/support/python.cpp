@@ -18,7 +18,7 @@ void run_python_tool(
   for (const std::string& argument : arguments) {
     line += " '" + argument + "'";
   }
-  // Imports alone take it longer than support/command.h waits for output.
+  // Imports alone take longer than support/command.h waits for output.
   FILE* const pipe = ::popen((line + " 2>&1").c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string output;

@@ -58,7 +58,7 @@ void write_all(int fd, const std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t count = ::write(fd, text.data() + at, text.size() - at);
     if (count <= 0) {
-      return; // the parent is gone, and so is everyone who would read it
+      return; // the parent, which would read it, is gone
     }
     at += static_cast<std::size_t>(count);
   }
@@ -223,7 +223,7 @@ std::vector<RankOutcome> run_processes(
     }
     const std::string log = read_all(child.log);
     ::close(child.log);
-    // The undefined-behaviour sanitizer only says so and goes on.
+    // The undefined-behaviour sanitizer only reports and goes on.
     if (log.find("runtime error: ") != std::string::npos) {
       child.failures += "undefined behaviour";
     }

@@ -17,16 +17,16 @@ struct RanksOptions {
   std::chrono::milliseconds collective_timeout = std::chrono::seconds(20);
   std::chrono::milliseconds notes_grace = std::chrono::seconds(1);
   bool shared_memory = distributed::read_shared_memory().value_or(true);
-  /// After this all processes are killed and the test fails.
+  /// Time after which all processes are killed and the test fails.
   std::chrono::seconds limit = std::chrono::seconds(60);
   /// Ranks that the test itself kills: their death is no failure.
   std::set<int> dies;
 };
 
-/// How one rank ended.
+/// The end of one rank.
 struct RankOutcome {
   int status = 0;  ///< as waitpid() has it
-  std::string log; ///< what it wrote to stderr
+  std::string log; ///< its output on stderr
 };
 
 /// Runs `body` in that many real processes, each a rank of one job, and waits
@@ -37,12 +37,12 @@ std::vector<RankOutcome> run_ranks(
     const RanksOptions& options,
     const std::function<void(distributed::World)>& body);
 
-/// The same for the plain case.
+/// Runs ranks with default options and gives `body` the group of all.
 void run_ranks(
     int ranks,
     const std::function<void(const distributed::ProcessGroup&)>& body);
 
-/// The same without a job: `body` gets what it needs to start one itself.
+/// Runs processes without a job: `body` gets the options to start one itself.
 std::vector<RankOutcome> run_processes(
     const RanksOptions& options,
     const std::function<void(const distributed::InitOptions&)>& body);

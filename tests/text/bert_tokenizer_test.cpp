@@ -46,9 +46,9 @@ TEST_P(BertGolden, Encodes) {
   EXPECT_EQ(count, 320);
 }
 
-/// Which implementation is followed where they differ: Hugging Face's fast one
-/// (`ids`) by default, Google's limit of a word and its blindness for special
-/// tokens by options.
+/// Implementations differ: Hugging Face's fast one (`ids`) is the default;
+/// options choose Google's limit of a word and its blindness for special
+/// tokens.
 TEST_P(BertGolden, FollowsTheFastImplementation) {
   const auto fast = load_tokenizer(options());
   auto as_google = options();
@@ -63,7 +63,7 @@ TEST_P(BertGolden, FollowsTheFastImplementation) {
       alike += google->encode(text) == entry["google"].get<Ids>();
     }
   }
-  // What is left of Google's differences are rare characters.
+  // The remaining differences from Google's are rare characters.
   EXPECT_GE(alike, 4);
 }
 
@@ -115,7 +115,7 @@ TEST_P(BertGolden, NeverSplits) {
     const auto tokenizer = load_tokenizer(with);
     auto expected = entry["tokens"].get<std::vector<std::string>>();
     for (auto& token : expected) {
-      // Kept whole, and unknown to the vocabulary as a whole.
+      // The word is kept whole, and unknown to the vocabulary as a whole.
       token = tokenizer->find(token) ? token : "[UNK]";
     }
     std::vector<std::string> tokens;

@@ -12,7 +12,7 @@
 namespace cairn::text::bpe_model_test {
 namespace {
 
-/// Merging by the rules as they are written down, one pair at a time.
+/// Merges by the rules as they are written down, one pair at a time.
 std::vector<TokenId> merge_plainly(
     std::vector<TokenId> symbols,
     const std::vector<MergeTable::Rule>& rules) {
@@ -51,7 +51,7 @@ std::vector<TokenId> encode(
 TEST(BpeModel, MergesShortAndLongWordsAlike) {
   std::mt19937 random(9);
   for (int round = 0; round < 200; ++round) {
-    // Three letters, and rules that may use what a later rule makes.
+    // Three letters, and rules that may use the result of a later rule.
     std::vector<MergeTable::Rule> rules;
     for (TokenId next = 3; next < 20; ++next) {
       const auto any = [&] { return static_cast<TokenId>(random() % 20); };
@@ -75,7 +75,7 @@ TEST(BpeModel, MergesShortAndLongWordsAlike) {
   }
 }
 
-/// The same for rules in order: rank by rank, each from the left.
+/// Merges by rules in order: rank by rank, each from the left.
 std::vector<TokenId> merge_by_ranks(
     std::vector<TokenId> symbols,
     const std::vector<MergeTable::Rule>& rules) {
@@ -130,7 +130,7 @@ TEST(BpeModel, MergesWordsOfAnyLengthPartByPart) {
 }
 
 TEST(WordCache, GivesBackWhatWasPutIn) {
-  // More words than it has room for, so that it forgets them now and then.
+  // The text has more words than the cache, so it forgets some now and then.
   WordCache cache;
   std::map<std::string, std::vector<TokenId>> all;
   std::mt19937 random(4);

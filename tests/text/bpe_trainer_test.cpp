@@ -27,7 +27,7 @@ using ::testing::Pair;
 
 const fs::path golden = CAIRN_GOLDEN_DIR "/tokenizers/train";
 
-/// Line by line with the line ends, dealt out to so many counters.
+/// Counts lines with their line ends, dealt out to so many counters.
 WordCounter count_lines(std::string_view text, std::size_t counters = 1) {
   std::vector<WordCounter> parts;
   parts.emplace_back();
@@ -246,7 +246,7 @@ TEST(WordCounter, KeepsWordsOfAnyLengthApart) {
     }
   }
   const auto list = counted(words);
-  ASSERT_EQ(list.size(), 39U + 2U); // and the zero byte, and the spaces
+  ASSERT_EQ(list.size(), 39U + 2U); // the zero byte and the spaces as well
   for (const auto& [word, count] : list) {
     if (word[0] == 'x') {
       EXPECT_EQ(count, 2 * word.size());

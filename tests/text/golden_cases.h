@@ -26,7 +26,7 @@ inline TokenizerOptions gpt2_options() {
       .merge_file = golden("gpt2/merges.txt")};
 }
 
-/// Without [CLS] and [SEP] around texts.
+/// Options without [CLS] and [SEP] around texts.
 inline TokenizerOptions bert_options(const std::string& name) {
   return {
       .type = name == "cased" ? "BertWordPieceCase" : "BertWordPieceLowerCase",

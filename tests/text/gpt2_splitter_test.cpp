@@ -25,7 +25,7 @@ Pieces by_scanner(const Gpt2Splitter& splitter, const std::string& text) {
   return pieces;
 }
 
-/// Any code point, the interesting ones often.
+/// Appends any code point, the interesting ones often.
 void append_random(std::string& text, std::mt19937& random) {
   static const std::vector<std::string> often{
       " ",      "  ",     "\n",         "\t",     "'",      "'s",     "'re",

@@ -131,7 +131,7 @@ TEST(Gpt2Tokenizer, TakesLongWordsInGoodTime) {
     const std::string text(1 << 20, c);
     EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
   }
-  // A word of one length is merged by a heap, of another by a plain search.
+  // Words of one length are merged by a heap, of another by a plain search.
   std::string letters;
   std::mt19937 random(3);
   for (int i = 0; i < 64; ++i) {

@@ -15,8 +15,9 @@ namespace {
 using cairn::testing::TemporaryFolder;
 using Ids = std::vector<TokenId>;
 
-/// Words, spaces of all kinds, scripts with and without spaces, characters that
-/// normalizers change or join, special tokens, and bytes that are no text.
+/// A text of words, spaces of all kinds, scripts with and without spaces,
+/// characters that normalizers change or join, special tokens, and bytes that
+/// are no text.
 std::string random_text(std::mt19937& random, std::size_t pieces) {
   static const std::vector<std::string> all{
       " ",
@@ -66,7 +67,7 @@ std::string random_text(std::mt19937& random, std::size_t pieces) {
   return text;
 }
 
-/// The ids as they are taken away, and how often that was.
+/// The ids as they are taken away, and the number of times.
 Ids in_portions(
     Encoder& encoder,
     std::string_view text,
@@ -145,9 +146,9 @@ TEST(Portions, CharactersAndNumbers) {
   EXPECT_EQ(taken, 5);
 }
 
-/// Its two models with other ways to treat spaces, which are written as
+/// The two models with other ways to treat spaces, which are written as
 /// protocol buffer fields that come once more: normalizer_spec (3) with
-/// add_dummy_prefix (3) and remove_extra_whitespaces (4). And with a symbol of
+/// add_dummy_prefix (3) and remove_extra_whitespaces (4). Also with a symbol of
 /// the user's own, a piece (1) of type (3) 4, that is found before all else.
 TEST(Portions, SentencePiece) {
   const TemporaryFolder folder;

@@ -60,15 +60,15 @@ TEST(SentenceSplitter, SplitsAsNltkDoes) {
   }
 }
 
-// What NLTK 3.8.1 gives where the golden cases say nothing: Python's idea of
-// whitespace, letters and case.
+// Results of NLTK 3.8.1 beyond the golden cases: Python's idea of whitespace,
+// letters and case.
 TEST(SentenceSplitter, KnowsPythonsCharacters) {
   const auto splitter = SentenceSplitter::english();
   EXPECT_THAT(
       split(splitter, "A cat.\u3000A dog.\u00a0\u2028A cow.\x1c\u0085"),
       ElementsAre("A cat.", "A dog.", "A cow."));
-  // It looks for the word before a period after ASCII's spaces only, and finds
-  // two sentence ends in one word here.
+  // NLTK looks for the word before a period only after ASCII's spaces, and
+  // finds two sentence ends in one word here.
   EXPECT_THAT(
       split(splitter, "One.\u3000Two. Three."),
       ElementsAre("One.\u3000Two.", "Three."));

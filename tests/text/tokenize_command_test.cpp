@@ -70,7 +70,7 @@ TEST(TokenizeCommand, SeesJsonLinesOnStandardInput) {
   const auto other = tokenize_text("{\"body\": \"Hello\"}\n", "");
   EXPECT_EQ(other.code, 1);
   EXPECT_THAT(other.err, HasSubstr("has no key \"text\""));
-  // What only looks like it, or is told to be none, is text.
+  // Input that only looks like JSONL, or is said to be text, is text.
   EXPECT_EQ(tokenize_text("{Hello\n", "").out, "90 15496\n");
   EXPECT_EQ(tokenize_text("{}\n", "--format lines").out, "90 92\n");
   EXPECT_EQ(tokenize_text("Hello\n", "--json-key body").code, 2);

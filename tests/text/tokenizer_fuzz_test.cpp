@@ -14,7 +14,7 @@ using cairn::testing::TemporaryFolder;
 
 constexpr int runs = 300;
 
-/// What a tokenizer that was accepted must survive.
+/// Calls that an accepted tokenizer must survive.
 void use(const Tokenizer& tokenizer) {
   const std::string text =
       "Hello WORLD's 12 <s>\u00e9\xff<mask> [CLS]a  \n<|endoftext|>";
@@ -22,7 +22,7 @@ void use(const Tokenizer& tokenizer) {
   try {
     ids = tokenizer.encode(text);
   } catch (const DataError&) {
-    return; // a vocabulary without some byte
+    return; // the vocabulary lacks a byte
   }
   for (const TokenId id : ids) {
     EXPECT_LT(static_cast<std::size_t>(id), tokenizer.vocab_size());
@@ -112,7 +112,7 @@ TEST(TokenizerFuzz, TokenizerJson) {
   std::vector<std::string> seeds;
   for (const char* name : {"llama3", "normalized", "digits", "bert"}) {
     auto json = fixtures::golden_json(std::string("json/") + name + ".json");
-    // Small, so that damage hits all parts alike.
+    // The file is small, so that damage hits all parts alike.
     if (json["model"].contains("merges")) {
       json["model"]["merges"].erase(
           json["model"]["merges"].begin() + 3,

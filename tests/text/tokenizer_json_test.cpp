@@ -91,7 +91,7 @@ TEST(TokenizerJsonFile, TreatsSpecialTokensAsTextWhenAsked) {
   const auto ids = tokenizer->encode(text);
   EXPECT_THAT(ids, ::testing::Not(::testing::Contains(1)));
   EXPECT_EQ(tokenizer->decode(ids), text);
-  // What is not special is still found.
+  // Tokens that are not special are still found.
   EXPECT_EQ(tokenizer->encode("<|tool|>"), Ids{*tokenizer->find("<|tool|>")});
 }
 
@@ -143,7 +143,7 @@ TEST(TokenizerJsonFile, RefusesByNameWhatItDoesNotHonour) {
   };
   const auto far = nlohmann::json::array({added(1'000'000)});
   EXPECT_EQ(with("/added_tokens", far), "");
-  // Holes give no right to more of them.
+  // Holes among the ids do not allow more holes.
   EXPECT_THAT(
       with(
           "/added_tokens",

@@ -66,7 +66,7 @@ TEST(TrainTokenizerCommand, TakesJsonlTextByText) {
       "#version: 0.2\nĊ Ċ\nĊĊ ĊĊ\nĊĊĊĊ ĊĊ\n");
   ASSERT_EQ(run(command({text, folder / "2"})).code, 0);
   EXPECT_EQ(read_text(folder / "2" / "merges.txt"), "#version: 0.2\n");
-  // Without an ending, as WikiExtractor's output joined into one file.
+  // The name has no ending, like WikiExtractor's output joined into one file.
   const auto nameless =
       run(command({folder.write("all", read_text(lines)), folder / "all-out"}));
   EXPECT_THAT(nameless.err, HasSubstr("is taken as JSONL"));
@@ -124,7 +124,7 @@ TEST(TrainTokenizerCommand, LeavesNothingWhenKilled) {
   EXPECT_FALSE(fs::exists(folder / "out"));
 }
 
-// The limit on a file's size kills it within the first file that it writes.
+// The limit on a file's size kills the command within its first file.
 TEST(TrainTokenizerCommand, LeavesNothingWhenKilledAsItWrites) {
   const TemporaryFolder folder;
   fs::create_directory(folder / "empty");

@@ -33,7 +33,7 @@ TEST(GroupPlan, NeighboursShareTheSecondCopy) {
   EXPECT_THAT(plan.outer, ElementsAre(1, 3, 5));
 }
 
-/// In every world, whoever lists another is listed by it, in the same group.
+/// Ranks list each other in the same groups, in every world.
 TEST(GroupPlan, RanksAgree) {
   for (const Policy& policy :
        {Policy{},
@@ -81,7 +81,7 @@ TEST(GroupPlan, NodesOfAGroup) {
 }
 
 /// A thousand ranks of eight to a node, 16 bits, against ZeRO++'s own account:
-/// M for either gather and for the reduction becomes M / 2, (almost) nothing
+/// each gather and the reduction, M bytes each, become M / 2, (almost) nothing
 /// beyond the node, and M / 4.
 TEST(Volume, OfZeroPlusPlus) {
   constexpr std::int64_t model = std::int64_t{1} << 30;

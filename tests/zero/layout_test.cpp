@@ -84,8 +84,8 @@ TEST(Layout, KindsDoNotShareBuckets) {
   EXPECT_EQ(layout.buckets()[1].members.size(), 4U);
 }
 
-/// So that each leaves as soon as it is complete: none waits for the end
-/// because of what it is.
+/// Each bucket leaves as soon as it is complete: none waits for the end because
+/// of its kind.
 TEST(Layout, BucketsOfAllKindsComeInBackwardOrder) {
   std::vector<ParameterSpec> parameters{{.name = "frozen", .shape = {64}}};
   parameters[0].trainable = false;

@@ -89,7 +89,7 @@ TEST(PackBlocks, ZerosStayAndTinyBlocksBecomeThem) {
   }
 }
 
-/// An overflow must reach the norm: it is how a step is skipped.
+/// An overflow must reach the norm: the step is then skipped.
 TEST(PackBlocks, InfAndNanSpoilTheirBlockOnly) {
   for (const Wire wire : {Wire::int8, Wire::int4}) {
     for (const float bad :

@@ -58,7 +58,7 @@ class CheckpointError : public Error {
   using Error::Error;
 };
 
-/// Ranks could not talk to each other, or disagreed about what to say.
+/// Ranks could not reach each other, or made calls that do not match.
 class CommError : public Error {
  public:
   using Error::Error;

@@ -16,7 +16,7 @@ namespace cairn::inline base {
 /// files that are written once.
 class MappedFile {
  public:
-  /// How the pages will be read; the kernel adapts its read-ahead.
+  /// The order in which pages will be read; the kernel adapts its read-ahead.
   enum class Advice { normal, sequential, random, will_need };
 
   explicit MappedFile(

@@ -22,8 +22,8 @@ std::string_view name_of(CheckpointFormat format);
 std::optional<CheckpointFormat> checkpoint_format_from(std::string_view name);
 
 /// Finds out the format of a file or folder: a run's folder with many
-/// checkpoints, or the folder of one. Throws CheckpointError, with what was
-/// looked for, where it is of no format or could be of several.
+/// checkpoints, or the folder of one. Throws CheckpointError, with the names
+/// that it looked for, if the input has no known format or could have several.
 CheckpointFormat detect_checkpoint_format(const std::filesystem::path& input);
 
 } // namespace cairn::checkpoints

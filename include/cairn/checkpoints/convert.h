@@ -21,7 +21,7 @@ struct ConvertOptions {
   std::optional<CheckpointFormat> from{}; ///< unset: detected
   std::string tag{}; ///< empty: the tag that `latest` names
   std::optional<std::int64_t> iteration{}; ///< Megatron's; unset: the newest
-  /// How Megatron's files are read; its `iteration` is ignored.
+  /// Options for reading Megatron's files; its `iteration` is ignored.
   MegatronReadOptions megatron{};
   /// The model that is expected; another model is an error. Unset: any.
   std::optional<model::ModelFamily> family{};

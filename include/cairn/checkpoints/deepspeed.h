@@ -55,8 +55,8 @@ class DeepSpeedCheckpoint {
   NamedTensors weights() const;
   /// The fp32 copies that the optimizer updates; empty at stage 0 in fp32.
   NamedTensors masters() const;
-  /// States of the optimizer: "exp_avg/fc1.weight", "step/fc1.weight" and
-  /// whatever else there is.
+  /// States of the optimizer: "exp_avg/fc1.weight", "step/fc1.weight" and any
+  /// others.
   NamedTensors optimizer_states() const;
   std::vector<StoredGroup> groups() const;
 

@@ -20,7 +20,7 @@
 
 namespace cairn::checkpoints {
 
-/// How a model is cut over ranks.
+/// The numbers of parts into which ranks cut a model.
 struct MegatronSplit {
   std::int64_t tensor = 1;
   std::int64_t pipeline = 1;

@@ -14,7 +14,7 @@
 
 namespace cairn::checkpoints {
 
-/// Where a tensor's elements lie.
+/// The place of a tensor's elements.
 struct StoredTensor {
   at::ScalarType type = at::kFloat;
   std::vector<std::int64_t> sizes;

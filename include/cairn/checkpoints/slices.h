@@ -44,9 +44,9 @@ struct SliceToRead {
   at::Tensor into{};      ///< one-dimensional
 };
 
-/// Gives any stretch of what was saved, whoever wrote it. A state can therefore
-/// be loaded at another world size, ZeRO stage or tensor-parallel size than it
-/// was saved at.
+/// Gives any part of the saved tensors, whichever ranks wrote them. A state can
+/// therefore be loaded at another world size, ZeRO stage or tensor-parallel
+/// size than it was saved at.
 class Source {
  public:
   virtual ~Source() = default;

@@ -16,8 +16,8 @@ namespace cairn::checkpoints {
 struct TorchCheckpoint {
   NamedTensors weights; ///< tied names included
   std::vector<Tie> ties{};
-  /// States of the optimizer: "exp_avg/fc1.weight", "step/fc1.weight" and
-  /// whatever else there is.
+  /// States of the optimizer: "exp_avg/fc1.weight", "step/fc1.weight" and any
+  /// others.
   NamedTensors optimizer_states{};
   std::vector<StoredGroup> groups{};
   PythonValue rest = PythonValue::dict({}); ///< a dict of all else in the file

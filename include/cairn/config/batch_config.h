@@ -22,15 +22,15 @@ struct BatchConfig {
   bool operator==(const BatchConfig&) const = default;
 };
 
-/// Fills in what is missing, exactly as DeepSpeed does, and refuses what does
-/// not multiply out. `where` starts the message of an error. The only place
-/// that knows this rule: JSON files and flags both end up here.
+/// Fills in the missing numbers, exactly as DeepSpeed does, and refuses numbers
+/// that do not multiply out. `where` starts the message of an error. The only
+/// place that knows this rule: JSON files and flags both end up here.
 BatchConfig resolve_batch(
     const BatchRequest& request,
     std::int64_t data_parallel_size,
     const std::string& where = "");
 
-/// One line for the start of a run, such as
+/// A line for the start of a run, such as
 /// `effective batch 32 = 4 per rank x 4 accumulation x 2 data-parallel`.
 std::string describe(const BatchConfig& batch);
 

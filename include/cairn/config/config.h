@@ -25,7 +25,7 @@ struct ConfigSource {
   bool fewest_ranks = false;
 };
 
-/// Everything a run is told, read once and consistent. Past this point nobody
+/// All settings of a run, read once and consistent. Past this point nobody
 /// looks up a key by its name.
 struct Config {
   DeepSpeedConfig deepspeed;
@@ -36,14 +36,14 @@ struct Config {
   std::map<std::string, Place> given;
   std::vector<std::string> warnings; ///< for the caller to log
 
-  /// Reads, merges and resolves as DeepSpeed and Megatron-LM would, without
-  /// asking what Cairn supports. Throws ConfigError.
+  /// Reads, merges and resolves as DeepSpeed and Megatron-LM would, also
+  /// settings that Cairn does not support. Throws ConfigError.
   static Config resolve(const ConfigSource& source);
-  /// `resolve`, then `check`: what programs call.
+  /// Calls `resolve`, then `check`. Programs use this.
   static Config load(const ConfigSource& source);
 
-  /// Throws ConfigError for what Cairn does not support and for shapes that
-  /// cannot work, such as heads that do not divide over the ranks.
+  /// Throws ConfigError for unsupported settings and for shapes that cannot
+  /// work, such as heads that do not divide over the ranks.
   void check() const;
 
   /// The resolved configuration: `{"deepspeed": …, "flags": …, …}`.

@@ -17,8 +17,8 @@
 namespace cairn::config {
 
 /// A DeepSpeed JSON file as typed values. The table in
-/// src/config/key_rows.cpp binds every key to its member here and is the only
-/// list of key names.
+/// src/config/keys/key_rows.cpp binds every key to its member here and is the
+/// only list of key names.
 struct DeepSpeedConfig {
   BatchRequest batch_request;
   std::optional<BatchConfig> batch; ///< filled by resolution

@@ -8,7 +8,7 @@
 
 namespace cairn::config {
 
-/// One effective batch that many world sizes can run.
+/// An effective batch that many world sizes can run.
 struct ElasticityConfig {
   bool enabled = false;
   std::int64_t max_train_batch_size = 2000;
@@ -25,7 +25,7 @@ struct ElasticityConfig {
 
 struct ElasticBatch {
   BatchConfig batch;
-  std::vector<std::int64_t> valid_world_sizes; ///< with this very batch
+  std::vector<std::int64_t> valid_world_sizes; ///< world sizes that can run it
 };
 
 /// The batch for this world size, as DeepSpeed chooses it. Throws ConfigError

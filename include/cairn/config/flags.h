@@ -8,9 +8,9 @@
 #include <vector>
 
 // The command line as typed values, one struct per group of `--help`. The table
-// in src/config/flag_rows.cpp binds every flag to its member here and is the
-// only list of flag names. Flags with a JSON counterpart are optional here and,
-// once a Config is resolved, hold what both agree on.
+// in src/config/flags/flag_rows.cpp binds every flag to its member here and is
+// the only list of flag names. Flags with a JSON counterpart are optional here
+// and, once a Config is resolved, hold the value that both agree on.
 
 namespace cairn::config {
 
@@ -169,12 +169,13 @@ struct DistributedFlags {
   std::int64_t tensor_parallel = 1;
   std::int64_t pipeline_parallel = 1;
   std::int64_t context_parallel = 1;
-  std::optional<std::int64_t> ds_sequence_parallel; ///< context_parallel has it
+  /// Moved to context_parallel.
+  std::optional<std::int64_t> ds_sequence_parallel;
   std::int64_t expert_parallel = 1;
   ContextParallelKind context_parallel_kind = ContextParallelKind::ring;
   bool sequence_parallel = false;
   std::optional<std::int64_t> layers_per_virtual_stage;
-  std::optional<std::int64_t> virtual_stages; ///< of a rank
+  std::optional<std::int64_t> virtual_stages; ///< of each rank
   PipelineSchedule pipeline_schedule = PipelineSchedule::one_f_one_b;
   bool no_pipeline_parallel = false;
   DdpImpl ddp_impl = DdpImpl::torch;

@@ -69,8 +69,8 @@ struct CurriculumConfig {
   std::vector<std::int64_t> max_step;
 };
 
-/// Some layers compute a random part of every sequence's tokens, which grows;
-/// the rest passes them by. The section data_efficiency.
+/// Layers that compute a random part of every sequence's tokens, which grows;
+/// the other tokens pass them by. The section data_efficiency.
 struct RandomLtdConfig {
   bool data_efficiency = false; ///< the sections that it is in are enabled
   bool data_routing = false;

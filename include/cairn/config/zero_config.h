@@ -63,8 +63,8 @@ struct LeafModuleConfig {
   std::vector<std::string> name_suffixes;
 };
 
-/// Old spellings. The reader moves what they say to the members that have it
-/// today, so that they are unset in a Config.
+/// Old spellings. The reader moves their values to today's members, so they are
+/// unset in a Config.
 struct OldZeroKeys {
   std::optional<bool> cpu_offload;
   std::optional<bool> cpu_offload_param;

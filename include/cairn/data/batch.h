@@ -20,7 +20,7 @@ using HostAllocator =
     std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
 std::shared_ptr<std::byte> allocate_host(std::size_t bytes);
 
-/// One array of a batch, with a row for each sample.
+/// An array of a batch, with a row for each sample.
 struct BatchField {
   std::string name;
   ElementType type = ElementType::int64;

@@ -24,7 +24,7 @@ struct BertOptions {
   MaskedIndex::Options index() const; ///< the options that matter to the index
 };
 
-/// One sample; every array has sequence_length elements.
+/// A sample; every array has sequence_length elements.
 struct BertSample {
   std::vector<std::int64_t> text;   ///< [CLS] A [SEP] B [SEP], some masked
   std::vector<std::int64_t> types;  ///< 0 for A, 1 for B

@@ -63,7 +63,7 @@ class BlendedDataset {
          .remedy = "remove the index files: they will be built again"});
   }
 
-  /// Reads a sample into `target`, which is whatever the datasets read into.
+  /// Reads a sample into `target`, of a type that the datasets read into.
   template <typename Target>
   void read(std::size_t index, Target&& target) const {
     const Place place = locate(index);

@@ -14,7 +14,7 @@
 
 namespace cairn::data {
 
-/// One dataset of one split: what was built, and how long it took.
+/// A dataset of one split: its index and the time that it took.
 struct DatasetPart {
   std::string prefix;
   Split split = Split::train;

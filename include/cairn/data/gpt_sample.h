@@ -7,7 +7,7 @@
 
 namespace cairn::data {
 
-/// How tokens become a sample for a left-to-right model.
+/// Options for making a left-to-right model's samples from tokens.
 struct GptSampleOptions {
   std::int64_t eod = 0;
   /// Id that counts as padding. -1, which no data contains, if the tokenizer

@@ -39,7 +39,7 @@ class IndexCache {
     std::vector<std::string> arrays{}; ///< "document_index", …
     IndexNaming naming = IndexNaming::megatron;
   };
-  /// One array for each name in Key::arrays, in that order.
+  /// Arrays for the names in Key::arrays, in that order.
   using Arrays = std::vector<IndexArray>;
 
   enum class Origin { file, built, built_in_memory };

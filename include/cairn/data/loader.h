@@ -51,9 +51,9 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// The next batch, or nothing at the end. Rethrows what making the batch
-  /// threw; that batch is lost, and the next call continues with the one after
-  /// it.
+  /// The next batch, or nothing at the end. Rethrows an exception from making
+  /// the batch; that batch is lost, and the next call continues with the one
+  /// after it.
   std::optional<Batch> next();
 
  private:

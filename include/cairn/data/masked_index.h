@@ -11,7 +11,7 @@
 namespace cairn::data {
 
 /// The sentences that make up each sample of a BERT or T5 dataset, in the order
-/// of training: row for row what Megatron's build_mapping gives.
+/// of training, row for row as in Megatron's build_mapping.
 ///
 /// A sample is a run of sentences of one document, as many as reach the target
 /// length. A document with too few sentences, or with a sentence of more than

@@ -23,7 +23,7 @@ struct MlmOptions {
   std::size_t threads = 1; ///< threads that encode the text
 };
 
-/// One sample, as long as its text; a batch is padded to its longest sample.
+/// A sample, as long as its text; a batch is padded to its longest sample.
 struct MlmSample {
   std::vector<std::int64_t> tokens; ///< begin … end, some masked
   std::vector<std::int64_t> labels; ///< the tokens to predict, else padding

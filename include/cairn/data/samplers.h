@@ -9,8 +9,8 @@ namespace cairn::data {
 
 // Samplers decide which samples a rank reads next. They are plain values
 // without threads. A sampler can start anywhere: its only state is the number
-// of samples that all ranks together have consumed, which is all that a
-// checkpoint needs to keep.
+// of samples that all ranks together have consumed, and a checkpoint keeps only
+// that.
 
 /// This rank among the ranks that share the data.
 struct DataParallel {
@@ -26,7 +26,7 @@ struct IndexBatch {
   bool operator==(const IndexBatch&) const = default;
 };
 
-/// One pass in the dataset's order (--dataloader-type single): Megatron's
+/// A single pass in the dataset's order (--dataloader-type single): Megatron's
 /// MegatronPretrainingSampler. Each rank takes a micro batch in turn, so the
 /// order of samples does not depend on the number of ranks.
 class SequentialSampler {

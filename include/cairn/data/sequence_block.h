@@ -14,7 +14,7 @@ namespace cairn::data {
 struct SequenceBlock {
   std::vector<std::byte> tokens;
   std::vector<std::int32_t> lengths; ///< tokens of each sequence
-  /// For each document, the number of sequences in this block up to its end.
+  /// The number of sequences in this block up to the end of each document.
   std::vector<std::int64_t> document_ends;
 
   void add_sequence(TokenType type, std::span<const std::int32_t> ids);

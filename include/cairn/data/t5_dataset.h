@@ -22,7 +22,7 @@ struct T5Options {
   MaskedIndex::Options index() const; ///< the options that matter to the index
 };
 
-/// One sample. Attention masks are not stored: a model makes them as outer
+/// A sample. Attention masks are not stored: a model makes them as outer
 /// products of `encoder_mask` and `decoder_mask`.
 struct T5Sample {
   /// The text, with a sentinel in place of each removed span.

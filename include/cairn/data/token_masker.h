@@ -58,8 +58,8 @@ struct MaskedTokens {
 
 /// Chooses the tokens to be predicted, draw for draw as Megatron's masked
 /// datasets do. One difference: Megatron permutes with numpy's global
-/// generator, so its samples depend on what was read before; here all draws
-/// belong to the sample.
+/// generator, so its samples depend on earlier reads; here all draws belong to
+/// the sample.
 class TokenMasker {
  public:
   TokenMasker(

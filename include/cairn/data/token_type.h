@@ -6,7 +6,7 @@
 
 namespace cairn::data {
 
-/// How a .bin file stores one token; the values are the codes in .idx files.
+/// The type of a token in a .bin file; the values are the codes in .idx files.
 enum class TokenType : std::uint8_t {
   uint8 = 1,
   int8 = 2,

@@ -8,7 +8,7 @@
 
 namespace cairn::distributed {
 
-/// What this process was told about its job by whoever started it.
+/// The facts about the job that a launcher gave this process.
 struct Environment {
   enum class Source { alone, torchrun, slurm, open_mpi };
 

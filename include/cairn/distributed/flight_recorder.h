@@ -16,7 +16,7 @@ namespace cairn::distributed {
 
 enum class CollectiveState { scheduled, running, finished, failed };
 
-/// One call that other ranks have to answer, as this rank saw it.
+/// A call that other ranks have to answer, as this rank saw it.
 struct CollectiveRecord {
   using Clock = std::chrono::steady_clock;
 
@@ -26,7 +26,7 @@ struct CollectiveRecord {
   /// message among those to the same peer.
   std::uint64_t sequence = 0;
   std::string operation; ///< "all_reduce"
-  std::string detail; ///< what else must agree between ranks: "sum", "root 2"
+  std::string detail;    ///< further facts that must agree: "sum", "root 2"
   std::string group;
   std::string group_key;           ///< unique, unlike the name of a group
   std::optional<int> peer;         ///< the other rank of a send or recv
@@ -47,7 +47,7 @@ struct CollectiveRecord {
 
 /// `all_reduce #14 of group "world"`, or `send #3 to rank 1 in group "world"`.
 std::string name_of(const CollectiveRecord& record);
-/// `all_reduce(float32 [1024], sum)`: what has to agree between the ranks.
+/// `all_reduce(float32 [1024], sum)`: the parts that the ranks must agree on.
 std::string signature_of(const CollectiveRecord& record);
 
 /// Keeps the last collectives of this rank in a ring: cheap enough to be always

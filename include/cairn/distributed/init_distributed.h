@@ -43,7 +43,7 @@ struct InitOptions {
   /// memory: CAIRN_SHARED_MEMORY, else true.
   bool shared_memory = read_shared_memory().value_or(true);
   /// A socket that already listens on the master's port, for rank 0 to take
-  /// over. With it, whoever starts a job can pick a free port without a race.
+  /// over. With it, a launcher can pick a free port without a race.
   std::optional<int> listen_fd;
   /// Receiver of messages; unset: stderr, with the rank.
   std::optional<Logger> logger;

@@ -30,10 +30,10 @@ struct MeshShape {
   bool operator==(const MeshShape&) const = default;
 };
 
-/// Who sits where and who talks to whom, in Megatron's order: neighbours in
-/// rank differ in tensor first, then context, data, pipeline; with experts,
-/// tensor, expert, expert_data, pipeline. Needs no process: the planner and the
-/// tests make one for a thousand ranks.
+/// The place of every rank and the groups that it talks to, in Megatron's
+/// order: neighbours in rank differ in tensor first, then context, data,
+/// pipeline; with experts, tensor, expert, expert_data, pipeline. Needs no
+/// process: the planner and the tests make one for a thousand ranks.
 class MeshLayout {
  public:
   /// A set of axes; the order in which they are named does not matter.

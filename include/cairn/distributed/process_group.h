@@ -67,7 +67,7 @@ class ProcessGroup {
       at::Tensor x,
       Site site = Site::current()) const;
 
-  /// This rank's part, along dim 0, of what all_reduce() would give.
+  /// This rank's part, along dim 0, of the result of all_reduce().
   Pending reduce_scatter(
       at::Tensor x,
       ReduceOp op = ReduceOp::sum,
@@ -89,7 +89,7 @@ class ProcessGroup {
       ReduceOp op = ReduceOp::sum,
       Site site = Site::current()) const;
 
-  /// Overwrites `x` in place with what `root` has.
+  /// Overwrites `x` in place with the values of `root`.
   Pending broadcast(at::Tensor x, int root, Site site = Site::current()) const;
   Pending broadcast(Tensors xs, int root, Site site = Site::current()) const;
 

@@ -9,9 +9,9 @@
 
 namespace cairn::distributed {
 
-/// A MeshLayout bound to real groups: where this rank sits and whom it talks to
-/// along each axis. A mesh is passed to whoever needs a group; there is no
-/// global "parallel state". For people who know Megatron's mpu:
+/// A MeshLayout bound to real groups: the place of this rank and its group
+/// along each axis. A mesh is passed to the code that needs a group; there is
+/// no global "parallel state". For people who know Megatron's mpu:
 ///
 ///   get_tensor_model_parallel_group/rank/world_size
 ///                            along(Axis::tensor), its rank() and size()

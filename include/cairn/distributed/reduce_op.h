@@ -4,9 +4,9 @@
 
 namespace cairn::distributed {
 
-/// How the values of the ranks become one value. `mean` is for floating-point
-/// tensors only. On booleans `sum` and `max` mean "any", `product` and `min`
-/// mean "all".
+/// The rule by which the ranks' values become one value. `mean` is for
+/// floating-point tensors only. On booleans `sum` and `max` mean "any",
+/// `product` and `min` mean "all".
 enum class ReduceOp { sum, mean, max, min, product };
 
 constexpr std::string_view reduce_op_name(ReduceOp op) {

@@ -16,8 +16,8 @@ struct Traffic {
 };
 
 /// Bytes that one rank has to send in a call on tensors of `bytes`, by the
-/// algorithm that sends least. The number does not depend on what the backend
-/// really does, so runs can be compared. A broadcast counts the same for every
+/// algorithm that sends least. The number does not depend on the backend's
+/// algorithm, so runs can be compared. A broadcast counts the same for every
 /// rank.
 std::int64_t bytes_sent(
     std::string_view operation,

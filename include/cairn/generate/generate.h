@@ -10,7 +10,7 @@
 
 namespace cairn::generate {
 
-/// How a token is chosen from the model's scores.
+/// The rule for choosing a token from the model's scores.
 struct Sampling {
   bool greedy = false;    ///< the likeliest; the other members are ignored
   double temperature = 1; ///< below 1, likely tokens become likelier still

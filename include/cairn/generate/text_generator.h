@@ -15,7 +15,7 @@
 namespace cairn::generate {
 
 struct GeneratedText {
-  std::string text;        ///< what follows the prompt, in UTF-8
+  std::string text;        ///< the text after the prompt, in UTF-8
   std::int64_t length = 0; ///< in tokens
   bool finished = false;   ///< the model chose its end token
 };

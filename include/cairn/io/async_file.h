@@ -12,8 +12,8 @@ namespace detail {
 struct OpenFile;
 } // namespace detail
 
-/// How the bytes of a file travel: straight between disk and memory (O_DIRECT),
-/// or through the kernel's page cache.
+/// The way of a file's bytes: straight between disk and memory (O_DIRECT), or
+/// through the kernel's page cache.
 enum class Access { direct, buffered };
 
 const char* to_string(Access access);

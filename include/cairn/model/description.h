@@ -30,13 +30,13 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
-/// Randomness of a router in training, beyond what the other options add: none,
+/// Randomness of a router in training, besides that of the other options: none,
 /// noise on the numbers that the router looks at ("Jitter"), or with top 1 a
 /// random choice of the expert ("RSample").
 enum class RouterNoise { none, jitter, sample };
 
-/// Layers that have a mixture of experts instead of an MLP. nn/routing.h says
-/// what the choices mean.
+/// Layers that have a mixture of experts instead of an MLP. nn/routing.h
+/// explains the choices.
 struct ExpertsDescription {
   /// Number of experts: one number for all such layers, or one for each in
   /// turn. A layer with a count of 1 has an MLP.
@@ -56,8 +56,9 @@ struct ExpertsDescription {
   bool operator==(const ExpertsDescription&) const = default;
 };
 
-/// What a model is made of. Its layers (layers.h), parameters (parameters.h),
-/// FLOPs (flops.h) and activations (activations.h) follow from this alone.
+/// The description of a model. Its layers (layers.h), parameters
+/// (parameters.h), FLOPs (flops.h) and activations (activations.h) follow from
+/// this alone.
 struct ModelDescription {
   ModelFamily family = ModelFamily::gpt2;
   std::int64_t layers = 0;         ///< T5: layers of the encoder
@@ -131,7 +132,7 @@ ModelDescription with_padding(ModelDescription description);
 /// Writes a JSON object with a key for every member; without experts there is
 /// no key for them.
 std::string to_json(const ModelDescription& description);
-/// Reads what to_json() wrote. A missing or unknown key is a CheckpointError.
+/// Reads the text of to_json(). A missing or unknown key is a CheckpointError.
 ModelDescription model_description_from_json(
     std::string_view text,
     const std::string& where);

@@ -8,9 +8,8 @@ namespace cairn::model {
 /// Architecture as published, which decides on the checkpoints' names.
 enum class ModelFamily { gpt2, llama, bert, roberta, t5 };
 
-/// What a model does with text, which is also what `cairn pretrain` trains:
-/// predict the next token (gpt), fill in masked ones (bert), or turn one text
-/// into another (t5).
+/// The task of a model, which `cairn pretrain` trains: predict the next token
+/// (gpt), fill in masked ones (bert), or turn one text into another (t5).
 enum class ModelKind { gpt, bert, t5 };
 
 ModelKind kind_of(ModelFamily family);

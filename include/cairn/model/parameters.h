@@ -12,7 +12,7 @@
 
 namespace cairn::model {
 
-/// How tensor parallelism cuts a parameter.
+/// The cut of a parameter by tensor parallelism.
 enum class TensorCut {
   whole,     ///< the same on every rank
   rows,      ///< cut along the first dimension

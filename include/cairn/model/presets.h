@@ -14,7 +14,7 @@ struct ModelSizes {
   std::int64_t heads = 12;
   std::int64_t sequence = 1024; ///< longest
   std::int64_t vocabulary = 50257;
-  /// Rows of the embedding, for speed; else as many as the vocabulary.
+  /// Rows of the embedding, for speed; 0: as many as the vocabulary.
   std::int64_t padded_vocabulary = 0;
   double dropout = 0;
 };
@@ -31,8 +31,8 @@ ModelDescription llama_description(
 
 enum class BinaryHead { with, without };
 
-/// Megatron's BERT: norms before; masked words, and whether two sentences are
-/// in their order.
+/// Megatron's BERT, with norms before: fills in masked words and tells if two
+/// sentences are in their order.
 ModelDescription bert_description(
     const ModelSizes& sizes,
     BinaryHead head = BinaryHead::with);

@@ -12,24 +12,24 @@
 
 namespace cairn::models {
 
-/// A checkpoint's model before it is made: what it is, and its weights, which
-/// are read when asked for.
+/// A checkpoint's model before it is made: its description, and its weights,
+/// which are read when they are needed.
 struct StoredModel {
   checkpoints::CheckpointFormat format;
   ModelDescription description;
   checkpoints::NamedTensors tensors;
 };
 
-/// Of a checkpoint in any format that Cairn reads and that says what its model
-/// is: Hugging Face's, Megatron's, or what `cairn pretrain` and `cairn convert`
-/// wrote. `step`: another than the newest. `megatron`: how its files are read;
-/// the iteration is not looked at. Throws CheckpointError.
+/// Opens a checkpoint in any format that Cairn reads and that describes its
+/// model: Hugging Face's, Megatron's, or one of `cairn pretrain` and `cairn
+/// convert`. `step`: another one than the newest. `megatron`: how to read its
+/// files; the iteration in it is ignored. Throws CheckpointError.
 StoredModel open_model(
     const std::filesystem::path& checkpoint,
     std::optional<std::int64_t> step = std::nullopt,
     const checkpoints::MegatronReadOptions& megatron = {});
 
-/// The same as a model with its weights.
+/// Makes the model and loads its weights.
 std::shared_ptr<Transformer> load_model(
     const StoredModel& stored,
     ModelOptions options = {});

@@ -22,7 +22,7 @@ struct ModelLayer : model::Layer {
   std::function<Tensors(torch::nn::Module&, const Tensors&)> forward{};
 };
 
-/// Which tensors of a ModelInput the micro batches bring, always.
+/// The tensors of a ModelInput that every micro batch brings.
 struct LayerInputs {
   using Fields = std::vector<at::Tensor ModelInput::*>;
   Fields inputs{&ModelInput::tokens}; ///< for the first layer
@@ -32,24 +32,24 @@ struct LayerInputs {
 /// A model as the list of its layers, with the parameters and results of
 /// make_model().
 struct LayeredModel {
-  /// The first takes the inputs, in their order.
+  /// Layers in order; the first takes the inputs, in their order.
   std::vector<ModelLayer> layers;
-  /// Names of the losses that the loss is the sum of.
+  /// Names of the losses whose sum is the loss.
   std::vector<std::string> losses;
-  /// From what the last layer returns and the labels, in their order, to the
-  /// losses; without labels to the logits.
+  /// Makes the losses from the last layer's result and the labels, in their
+  /// order; without labels it makes the logits.
   std::function<ModelOutput(const Tensors& outputs, const Tensors& labels)>
       output;
 };
 
-/// Throws ConfigError for models that cannot be.
+/// Lists the layers of a model. Throws ConfigError for an impossible model.
 LayeredModel model_layers(
     const ModelDescription& description,
     const ModelOptions& options = {},
     const LayerInputs& inputs = {});
 
-/// What a batch brings. Throws DataError for what is missing, or is not for
-/// this model.
+/// The tensors of one batch, in the order of LayerInputs. Throws DataError for
+/// a tensor that is missing or does not suit the model.
 struct LayerTensors {
   Tensors inputs;
   Tensors labels;

@@ -14,8 +14,8 @@ struct PretrainingOptions {
   std::optional<std::int64_t> reset_attention_after{};
 };
 
-/// What the model makes its pretraining loss of, from a batch of GptDataset,
-/// BertDataset, MlmDataset or T5Dataset, whichever the model is for.
+/// The input for the model's pretraining loss, from a batch of GptDataset,
+/// BertDataset, MlmDataset or T5Dataset, whichever suits the model.
 ///
 ///   engine.forward<ModelOutput>(pretraining_input(description, batch)).loss
 ModelInput pretraining_input(
@@ -23,8 +23,8 @@ ModelInput pretraining_input(
     const data::TensorBatch& batch,
     const PretrainingOptions& options = {});
 
-/// Who sees whom, [batch, sequence, sequence], where a token sees itself and
-/// what comes before it since the last `end`.
+/// A mask, [batch, sequence, sequence]: a token sees itself and the tokens
+/// before it since the last `end`.
 at::Tensor document_mask(const at::Tensor& tokens, std::int64_t end);
 
 } // namespace cairn::models

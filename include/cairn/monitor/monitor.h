@@ -30,7 +30,7 @@ class Monitor {
     config::MonitorConfig csv{};
     /// Arguments of the run, for TensorBoard's page of texts.
     std::vector<std::pair<std::string, std::string>> arguments{};
-    std::int64_t iteration = 0; ///< where the run starts or resumes
+    std::int64_t iteration = 0; ///< at which the run starts or resumes
     /// First line of --log-jsonl, whose file can hold more than numbers.
     std::optional<RunStart> start{};
   };

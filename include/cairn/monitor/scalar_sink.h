@@ -8,7 +8,7 @@
 
 namespace cairn::monitor {
 
-/// One point of a curve.
+/// A point of a curve.
 struct Scalar {
   std::string name;
   double value = 0;

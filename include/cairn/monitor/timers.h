@@ -87,8 +87,8 @@ class Timers {
   std::vector<std::string> order_;
 };
 
-/// Reads what timers have added since the last reading. Several readers can
-/// read the same timers, since a reader does not reset them.
+/// Reads the times that timers have added since the last reading. Several
+/// readers can read the same timers, since a reader does not reset them.
 class TimerReader {
  public:
   /// Milliseconds by name since the last call, each divided by `divisor`.

@@ -18,10 +18,10 @@ struct BlockOptions {
   NormOptions norm{};
   model::NormPlace norm_place = model::NormPlace::before;
   bool cross_attention = false; ///< only with norms before
-  double dropout = 0;           ///< on what is added to the residual stream
+  double dropout = 0; ///< of values that are added to the residual stream
 };
 
-/// One layer of any transformer: attention, perhaps attention to an encoder's
+/// A layer of any transformer: attention, perhaps attention to an encoder's
 /// output, and an MLP or a mixture of experts, each added to the residual
 /// stream.
 class Block : public Layer {
@@ -32,8 +32,8 @@ class Block : public Layer {
     at::Tensor hidden;
     at::Tensor balance_loss{}; ///< undefined without a mixture
   };
-  /// Maps [batch, sequence, hidden] to the same shape. LayerContext says what a
-  /// rank has of a split sequence.
+  /// Maps [batch, sequence, hidden] to the same shape. LayerContext describes a
+  /// rank's part of a split sequence.
   Output forward(const at::Tensor& x, const BlockInput& input) const;
 
  private:

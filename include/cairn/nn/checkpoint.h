@@ -56,10 +56,9 @@ inline constexpr bool is_array_ref<c10::ArrayRef<T>> = true;
 
 } // namespace detail
 
-/// Calls `function(inputs…)` and keeps only the inputs. What the function
-/// computes on the way is thrown away and computed again in backward, with the
-/// same random numbers and autocast. This takes less memory for about a third
-/// more computation.
+/// Calls `function(inputs…)` and keeps only the inputs. Intermediate results
+/// are thrown away and computed again in backward, with the same random numbers
+/// and autocast. This takes less memory for about a third more computation.
 ///
 ///   x = cairn::checkpoint(block, x, mask);
 ///   auto [y, z] = cairn::checkpoint([&](const Tensor& x) { … }, x);

@@ -14,10 +14,10 @@ namespace cairn::nn {
 
 class ActivationBuffer;
 
-/// How checkpoint() keeps its inputs from forward to backward. By default it
-/// keeps them where they are, by reference; the options change that for
-/// floating-point activations. Integers, and leaves that require grad and live
-/// on anyway, are always kept by reference.
+/// The way in which checkpoint() keeps its inputs from forward to backward. By
+/// default it keeps them where they are, by reference; the options change that
+/// for floating-point activations. Integers, and leaves that require grad and
+/// live on anyway, are always kept by reference.
 struct CheckpointOptions {
   /// True: inputs rest in CPU memory. Those from a GPU are in pinned memory and
   /// are copied beside the computation.
@@ -25,7 +25,7 @@ struct CheckpointOptions {
   /// Group whose ranks all have the same inputs and make the same calls. Each
   /// rank keeps its part of the inputs, and backward gathers the parts.
   std::optional<distributed::ProcessGroup> partition_over{};
-  /// Memory reserved at once for what is copied; see from().
+  /// Memory reserved at once for copied inputs; see from().
   std::shared_ptr<ActivationBuffer> buffer{};
   /// True: wait for the GPU at the beginning and the end of both passes.
   bool synchronize = false;

@@ -10,7 +10,7 @@
 
 namespace cairn::nn {
 
-/// How a token sees the tokens of other ranks.
+/// The way in which a token sees the tokens of other ranks.
 enum class ContextKind {
   /// Keys and values go round the ranks. A rank has an early and a late piece
   /// of the sequence, so that all ranks have the same amount of work.

@@ -8,9 +8,9 @@ namespace cairn::nn {
 
 /// Makes the device's default generator draw other numbers on every rank of the
 /// group, within the scope. Afterwards all ranks continue with the same
-/// numbers. What a rank draws is a function of the generator's state before the
-/// scope, so activations that are computed again come out the same. A group of
-/// one is left alone.
+/// numbers. The numbers of a rank depend only on the generator's state before
+/// the scope, so activations that are computed again come out the same. A group
+/// of one is left alone.
 ///
 /// All ranks of a tensor parallel group start from the same seed.
 class [[nodiscard]] RankRandom {
@@ -25,8 +25,8 @@ class [[nodiscard]] RankRandom {
   at::Tensor after_; ///< state to continue from
 };
 
-/// What a rank holds of a tensor: all of it, like the other ranks, or a part of
-/// its own.
+/// The part of a tensor that a rank holds: all of it, like the other ranks, or
+/// a part of its own.
 enum class Held { replicated, split };
 
 /// Zeroes elements with that probability while training. They are the same on

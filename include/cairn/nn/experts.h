@@ -24,7 +24,7 @@ class Experts : public Layer {
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
-  /// One product of all experts.
+  /// The weights of one linear layer of all experts.
   class Product : public Layer {
    public:
     enum class Cut { out, in }; ///< dimension that tensor parallel ranks cut

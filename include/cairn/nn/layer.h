@@ -15,8 +15,8 @@
 
 namespace cairn::nn {
 
-/// What every layer is built with. Layers do not know the mesh: with a group of
-/// one they are ordinary layers.
+/// The context that every layer is built with. Layers do not know the mesh:
+/// with a group of one they are ordinary layers.
 ///
 /// Activations are [batch, sequence, hidden]. Where the sequence is split, each
 /// rank has [batch, sequence / ranks, hidden] between the parallel parts: a
@@ -24,7 +24,7 @@ namespace cairn::nn {
 /// and scattered without a copy.
 struct LayerContext {
   distributed::ProcessGroup group{}; ///< ranks that share the layer
-  /// Ranks that share out its experts.
+  /// Ranks that divide its experts.
   distributed::ProcessGroup expert_group{};
   bool sequence_parallel = false;
   /// Ranks that have a part of every sequence each; `group` then shares that
@@ -32,8 +32,8 @@ struct LayerContext {
   ContextParallel sequence{};
   at::ScalarType dtype = at::kFloat;
   at::Device device = at::kCPU;
-  /// How parameters law. Unset: they are not filled, because weights will be
-  /// loaded.
+  /// The initial values of parameters. Unset: they are not filled, because
+  /// weights will be loaded.
   std::optional<InitialWeights> initial = InitialWeights{};
   std::string path{}; ///< path in the whole model: "layers.3.mlp"
 
@@ -41,12 +41,12 @@ struct LayerContext {
   bool splits_tokens() const { return sequence_parallel && group.size() > 1; }
 };
 
-/// What this rank's gradient of a parameter is.
+/// The part of a parameter's gradient that this rank computes.
 enum class Gradient {
   /// The whole gradient.
   complete,
-  of_own_tokens, ///< a part of it, where the sequence is split
-  /// Everything that the ranks of the expert group contribute to it.
+  of_own_tokens, ///< the part from its own tokens, where the sequence is split
+  /// The contributions of all ranks of the expert group.
   of_experts
 };
 

@@ -10,7 +10,7 @@ class Module;
 
 namespace cairn::nn {
 
-/// Where the local part of a parameter lies in the whole one. `name` is the
+/// The place of the local part of a parameter in the whole one. `name` is the
 /// name under which the module registered it, without the module's own path.
 ///
 /// `whole` has no padding. Where a vocabulary was padded to divide evenly, rows
@@ -24,7 +24,7 @@ struct ParameterSlice {
   bool operator==(const ParameterSlice&) const = default;
 };
 
-/// What a module tells about the parameters that it registered itself, when a
+/// A module's facts about the parameters that it registered itself, when a
 /// tensor parallel group shares the model. Users of this (gradient norms,
 /// checkpoints, initial weights) walk `named_modules()` and cast.
 class HoldsSlices {

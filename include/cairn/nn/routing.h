@@ -7,7 +7,7 @@
 
 namespace cairn::nn {
 
-/// How tokens are given to experts, as in DeepSpeed's gates.
+/// The rules for giving tokens to experts, as in DeepSpeed's gates.
 struct RoutingOptions {
   std::int64_t top_k = 1; ///< experts for each token: 1 or 2
   /// Room in every expert, as a multiple of an even share of all choices.
@@ -26,7 +26,7 @@ struct RoutingOptions {
   bool sample_first = false;
 };
 
-/// Where every token goes. Each expert has `capacity` consecutive slots.
+/// The way of every token. Each expert has `capacity` consecutive slots.
 struct Routes {
   std::int64_t capacity = 0;
   /// Slot of each choice, [top_k, tokens]. For a dropped token it is the number

@@ -23,12 +23,12 @@ at::Tensor copy_to_group(const at::Tensor& x, const ProcessGroup& group);
 /// hidden] to [batch, sequence / ranks, hidden]. The gradient is gathered.
 at::Tensor scatter_tokens(const at::Tensor& x, const ProcessGroup& group);
 
-/// Gathers the tokens of all ranks, for what every rank then computes alike.
-/// Each rank takes the gradient of its own tokens.
+/// Gathers the tokens of all ranks, for computations that are the same on every
+/// rank. Each rank takes the gradient of its own tokens.
 at::Tensor gather_tokens(const at::Tensor& x, const ProcessGroup& group);
 
-/// The reverse of gather_tokens(): each rank keeps its own tokens of what all
-/// ranks computed alike. The gradient is gathered.
+/// The reverse of gather_tokens(), after such computations: each rank keeps its
+/// own tokens. The gradient is gathered.
 at::Tensor keep_own_tokens(const at::Tensor& x, const ProcessGroup& group);
 
 /// Sends part r of the first dimension to rank r and joins the parts that
@@ -44,9 +44,9 @@ at::Tensor own_tokens(const at::Tensor& ids, const ProcessGroup& group);
 
 /// Computes x times each weight's transpose plus its bias, where each rank of
 /// the group has some of the weights' rows. The biases may all be undefined.
-/// With `split_tokens` the tokens of `x` are gathered first. The sum of the
-/// input's gradient over the group, one for all weights, runs beside the
-/// products for the weights' gradients.
+/// `split_tokens` gathers the tokens of `x` first. The sum of the input's
+/// gradient over the group, one for all weights, runs beside the products for
+/// the weights' gradients.
 std::vector<at::Tensor> column_linear(
     const at::Tensor& x,
     const std::vector<at::Tensor>& weights,

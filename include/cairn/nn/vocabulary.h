@@ -20,8 +20,8 @@ struct VocabularyOptions {
   std::int64_t size = 0;
   std::int64_t padded = 0; ///< least size; rounded up to divide by the ranks
 
-  /// How the ranks share a parameter with one row for each word. A row has
-  /// `columns` values, or one without it.
+  /// The shape of a parameter with one row for each word, divided over the
+  /// ranks. A row has `columns` values, or one without it.
   SlicedShape shape(
       const distributed::ProcessGroup& group,
       std::optional<std::int64_t> columns) const;

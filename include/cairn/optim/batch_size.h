@@ -6,14 +6,14 @@ namespace cairn::optim {
 
 /// Samples of one training step.
 struct BatchSize {
-  std::int64_t global = 0;  ///< what the schedule says
+  std::int64_t global = 0;  ///< by the schedule
   std::int64_t running = 0; ///< the part of it that the ranks can share evenly
   std::int64_t microbatches = 0;
 
   bool operator==(const BatchSize&) const = default;
 };
 
-/// What a batch is divided by.
+/// The numbers that a batch is divided by.
 struct BatchShare {
   std::int64_t micro_batch_size = 1;
   std::int64_t data_parallel_size = 1;

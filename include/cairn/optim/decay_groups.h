@@ -17,7 +17,7 @@ struct NamedShape {
   std::vector<std::int64_t> shape;
 };
 
-/// Says which parameters a group takes, and what it changes for them.
+/// The parameters that a group takes, and the values that it changes for them.
 struct GroupRule {
   std::string name; ///< for people: "no-decay"
   std::function<bool(const NamedShape&)> takes;

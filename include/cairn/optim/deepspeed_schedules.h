@@ -8,7 +8,7 @@
 
 namespace cairn::optim {
 
-/// One number for all groups, or one for each.
+/// A number for all groups, or one for each.
 using PerGroup = std::vector<double>;
 
 enum class WarmupShape { log, linear };
@@ -19,8 +19,8 @@ struct Warmup {
 };
 
 // Each of these schedules is made for as many groups as `group_lrs` has. With
-// `last_batch_iteration` k, at(n) is what at(k + 1 + n) would be without it,
-// and at(0) leaves the groups as they are. All functions throw ConfigError.
+// `last_batch_iteration` k, at(n) equals at(k + 1 + n) without it, and at(0)
+// leaves the groups as they are. All functions throw ConfigError.
 
 struct WarmupLrOptions {
   PerGroup min_lr{0.0};

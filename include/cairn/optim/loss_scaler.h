@@ -7,7 +7,7 @@
 
 namespace cairn::optim {
 
-/// What an update did to the scale.
+/// The effect of an update on the scale.
 enum class ScaleChange {
   none,
   raised,
@@ -23,7 +23,8 @@ struct StaticScale {
   bool operator==(const StaticScale&) const = default;
 };
 
-// The dynamic scales hold their options first, then what a checkpoint keeps.
+// The dynamic scales hold their options first, then the state that a checkpoint
+// keeps.
 
 /// DeepSpeed's scale with ZeRO stages 1 to 3. The first growth comes a step
 /// late (window + 1 clean steps), as DeepSpeed's does.
@@ -85,9 +86,9 @@ struct AmpScale {
 };
 
 /// Keeps gradients inside fp16's range. Multiply the loss by scale(), divide
-/// the gradients by it, and tell update() whether any gradient was inf or nan
-/// (the step must then be skipped). A scaler can be copied and compared; save
-/// its state().
+/// the gradients by it, and tell update() if any gradient was inf or nan (the
+/// step must then be skipped). A scaler can be copied and compared; save its
+/// state().
 ///
 ///   LossScaler scaler(ZeroScale{});
 ///   (loss * scaler.scale()).backward();

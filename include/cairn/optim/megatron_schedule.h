@@ -22,7 +22,7 @@ struct MegatronGroup {
 /// Megatron's scheduler of learning rate and weight decay. All lengths are in
 /// samples: iterations times the global batch size.
 struct MegatronScheduleOptions {
-  double init_lr = 0; ///< where the warm-up starts
+  double init_lr = 0; ///< learning rate at the start of the warm-up
   double max_lr = 0;
   double min_lr = 0;
   /// Not always whole: may be a fraction of the decay.

@@ -30,17 +30,17 @@ struct Place {
   void* stream = nullptr;
 };
 
-/// How much of a parameter the formula must see at once.
+/// The part of a parameter that the formula must see at once.
 enum class Scope {
   elementwise,     ///< one element: update() moves the weights
   parameter_norms, ///< the norms of the whole parameter: LAMB
   whole_matrices,  ///< the whole matrix, made orthogonal: Muon
 };
 
-/// How a direction is made orthogonal: two orders of the same products. `gram`
-/// iterates on the small square matrix X Xt and touches the large one only at
-/// the start, once in the middle and at the end, which is faster where a matrix
-/// is far from square.
+/// The way to make a direction orthogonal: two orders of the same products.
+/// `gram` iterates on the small square matrix X Xt and touches the large one
+/// only at the start, once in the middle and at the end, which is faster where
+/// a matrix is far from square.
 enum class OrthogonalMethod { standard, gram };
 
 /// A whole parameter, known once the direction of its step is.
@@ -58,8 +58,8 @@ struct Descent {
   double step_size = 0;
 };
 
-/// The formula of an optimizer, on flat fp32 shards. A rule holds what is fixed
-/// for a run and no state: the caller owns weights, states and step count.
+/// The formula of an optimizer, on flat fp32 shards. A rule holds the settings
+/// of a run and no state: the caller owns weights, states and step count.
 ///
 ///   const auto rule = make_rule(config);
 ///   auto values = default_values(config);
@@ -88,7 +88,7 @@ class Rule {
   /// Initial value of every state.
   virtual float initial_state() const { return 0; }
   virtual Scope scope() const { return Scope::elementwise; }
-  /// How a direction is made orthogonal, for Scope::whole_matrices.
+  /// The way to make a direction orthogonal, for Scope::whole_matrices.
   virtual OrthogonalMethod orthogonal_method() const {
     return OrthogonalMethod::gram;
   }
@@ -118,7 +118,7 @@ class Rule {
       Place place,
       float* direction = nullptr) const = 0;
 
-  /// How far apply() goes. Plain descent unless a rule says otherwise.
+  /// The step of apply(). Plain descent unless a rule says otherwise.
   virtual Descent descent(
       const WholeParameter& whole,
       const GroupValues& values,

@@ -15,9 +15,9 @@ namespace cairn::optim {
 class Schedule {
  public:
   virtual ~Schedule();
-  /// One patch per group, for the update that follows `done`. DeepSpeed's
-  /// schedules count completed (not skipped) updates, Megatron's consumed
-  /// samples.
+  /// Gives a patch for each group, for the update that follows `done`.
+  /// DeepSpeed's schedules count completed (not skipped) updates, Megatron's
+  /// consumed samples.
   virtual std::vector<GroupValuesPatch> at(std::int64_t done) const = 0;
 
  protected:

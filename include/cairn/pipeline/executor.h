@@ -35,7 +35,8 @@ struct Hooks {
   std::function<void()> step{};
 };
 
-/// When a stage tells the next one the shapes and types of its activations.
+/// The times at which a stage tells the next one the shapes and types of its
+/// activations.
 enum class Announce {
   /// A word with every message says whether shapes and types are as before. On
   /// a GPU the receiver has to wait for that word.

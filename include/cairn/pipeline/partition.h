@@ -7,7 +7,7 @@
 
 namespace cairn::pipeline {
 
-/// How layers are shared out among stages.
+/// The rule for dividing layers among stages.
 struct PartitionMethod {
   enum class Kind {
     uniform,    ///< the same number of layers each
@@ -24,7 +24,7 @@ struct PartitionMethod {
   static PartitionMethod parse(std::string_view text);
 };
 
-/// What a partition looks at in a layer.
+/// The facts about a layer that decide a partition.
 struct LayerFacts {
   std::string type{};
   double parameters = 0;
@@ -33,13 +33,13 @@ struct LayerFacts {
 /// A method that makes the work of the stages as even as possible. Layers of
 /// the type "block" weigh one each. Layers of the type "head" weigh as many
 /// blocks as have the same number of parameters. Other layers weigh nothing.
-/// With `equal_blocks`, heads only decide where blocks are left over. The
-/// weight of heads is put on the last block, so that no stage has heads alone.
+/// `equal_blocks` lets heads decide only where blocks are left over. The weight
+/// of heads is put on the last block, so that no stage has heads alone.
 PartitionMethod by_work(std::span<const LayerFacts> layers, bool equal_blocks);
 
-/// Where to cut: stage s has the layers from cuts[s] up to cuts[s + 1], at
-/// least one. The cuts are the same on every rank. Throws ConfigError if there
-/// are fewer layers than stages, or if no layer matches.
+/// The cuts: stage s has the layers from cuts[s] up to cuts[s + 1], at least
+/// one. The cuts are the same on every rank. Throws ConfigError if there are
+/// fewer layers than stages, or if no layer matches.
 std::vector<int> partition(
     std::span<const LayerFacts> layers,
     int stages,

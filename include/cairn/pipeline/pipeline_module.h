@@ -17,10 +17,10 @@
 
 namespace cairn::pipeline {
 
-/// What the last stage computes from its outputs and the labels: a tensor of
-/// one element, or several (see PipelineModuleOptions::loss_parts). The
-/// function takes (output, label), any number of tensors in that order, or
-/// (outputs, labels) as two vectors.
+/// The loss function of the last stage, from its outputs and the labels: a
+/// tensor of one element, or several (see PipelineModuleOptions::loss_parts).
+/// It takes (output, label), any number of tensors in that order, or (outputs,
+/// labels) as two vectors.
 class Loss {
  public:
   Loss() = default; ///< the last layer gives the loss itself
@@ -155,7 +155,7 @@ class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
   PipelineModuleOptions options_;
   std::vector<int> cuts_;
   std::vector<Layer> layers_; ///< layers of all chunks
-  /// Where each chunk begins in layers_, and the end of layers_.
+  /// The beginning of each chunk in layers_, and the end of layers_.
   std::vector<std::size_t> begins_;
   /// Modules in layers_ with an empty name.
   std::vector<std::shared_ptr<torch::nn::Module>> nameless_;

@@ -6,24 +6,24 @@
 
 namespace cairn::pipeline {
 
-/// One thing a stage does. The first stage loads the inputs of a micro batch,
-/// the last one its labels; activations go to the next stage, gradients to the
-/// one before.
+/// A kind of step of a stage. The first stage loads the inputs of a micro
+/// batch, the last one its labels; activations go to the next stage, gradients
+/// to the one before.
 enum class Op {
   load_micro_batch,
   receive_activation,
   forward,
   send_activation,
   receive_gradient,
-  /// The whole backward pass. In a schedule that splits it, only what the
-  /// gradients of the inputs need.
+  /// The whole backward pass. In a schedule that splits it, only the part for
+  /// the gradients of the inputs.
   backward,
   send_gradient,
   /// The products for the gradients of weights, which backward has put off.
   weight_gradients,
   /// Gradients of a weight that several stages use. The weight belongs to the
-  /// first of these stages, which receives what the others have added up just
-  /// before its own last gradients.
+  /// first of these stages, which receives the sums of the others just before
+  /// its own last gradients.
   receive_tied_gradients,
   send_tied_gradients,
   step,
@@ -34,8 +34,8 @@ enum class Op {
 
 std::string_view op_name(Op op);
 
-/// One step of a stage. Its buffer holds what belongs to a micro batch in a
-/// chunk of a stage, from its arrival to the end of its last pass there.
+/// A step of a stage. Its buffer holds the tensors of a micro batch in a chunk
+/// of a stage, from its arrival to the end of its last pass there.
 struct Instruction {
   Op op{};
   int micro_batch = 0; ///< 0 where the step concerns none
@@ -44,12 +44,12 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
-/// What every stage does, in its order. It is made, printed, checked and timed
+/// The steps of every stage, in order. It is made, printed, checked and timed
 /// without a process.
 ///
 /// A stage may have several chunks of the model, its virtual stages. Chunk c of
-/// stage s of S is part c S + s of the whole: what leaves the last stage comes
-/// back to the first one until it has been through all chunks.
+/// stage s of S is part c S + s of the whole: activations that leave the last
+/// stage come back to the first one until they have been through all chunks.
 struct Schedule {
   std::string name;
   int micro_batches = 0;
@@ -74,9 +74,9 @@ Schedule one_forward_one_backward(int stages, int micro_batches);
 /// group leaves gaps. With one chunk this is 1F1B.
 Schedule interleaved(int stages, int micro_batches, int chunks);
 /// ZB-H1 of "Zero Bubble Pipeline Parallelism" (Qi et al., 2023): 1F1B whose
-/// backward hands the gradients of inputs on at once and leaves those of
-/// weights for when there is nothing else to do. No stage has more than S micro
-/// batches live, which is what the first stage of 1F1B has.
+/// backward passes the gradients of inputs on at once and leaves those of
+/// weights for idle times. No stage has more than S micro batches live, as many
+/// as the first stage of 1F1B.
 Schedule zero_bubble_h1(int stages, int micro_batches);
 /// Runs forward passes only.
 Schedule inference(int stages, int micro_batches, int chunks = 1);

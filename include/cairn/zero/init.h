@@ -42,8 +42,8 @@ struct InitOptions {
 class [[nodiscard]] Init {
  public:
   explicit Init(InitOptions options = {});
-  /// Slices what is still whole. Throws what went wrong between the ranks in
-  /// the scope.
+  /// Slices the parameters that are still whole. Throws an error that occurred
+  /// between the ranks in the scope.
   ~Init() noexcept(false);
   Init(const Init&) = delete;
   Init& operator=(const Init&) = delete;

@@ -9,7 +9,7 @@
 
 namespace cairn::inline base {
 
-/// Shows how far a long job is:
+/// Shows the progress of a long job:
 ///
 ///   Progress bar({.label = "tokenizing", .total = bytes, .unit = "B"});
 ///   while (…) { …; bar.advance(chunk.size()); }
@@ -41,7 +41,7 @@ class Progress {
 
   void advance(std::uint64_t count = 1, std::uint64_t second_count = 0);
 
-  /// Prints how much was done in what time. Further calls do nothing.
+  /// Prints the amount and the time. Further calls do nothing.
   void done();
 
  private:

@@ -4,8 +4,8 @@
 
 namespace cairn::inline base {
 
-/// Makes what was written to `fd` durable; throws a DataError about `path` if
-/// that fails.
+/// Makes the content written to `fd` durable; throws a DataError about `path`
+/// if that fails.
 void sync_file(int fd, const std::filesystem::path& path);
 
 /// Makes created, renamed and deleted names in the folder of `path` durable.

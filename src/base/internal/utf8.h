@@ -8,7 +8,7 @@
 
 namespace cairn::inline base {
 
-/// One character of a text that may be any bytes: a byte that begins no
+/// A character of a text that may be any bytes: a byte that begins no
 /// well-formed sequence is a character of its own, of length 1 and without a
 /// code point.
 struct Utf8Char {

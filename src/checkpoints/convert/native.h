@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <string>
 
-// Checkpoints as an engine saves and loads them (see engine/core_checkpoint.cpp
-// and core_restore.cpp): tensors "weight/NAME", "buffer/NAME" and "KIND/NAME",
-// and counters in the manifest's state. The model's description is the state's
-// "model".
+// Checkpoints as an engine saves and loads them (see
+// engine/save/training_state.cpp and engine/save/restore_state.cpp): tensors
+// "weight/NAME", "buffer/NAME" and "KIND/NAME", and counters in the manifest's
+// state. The model's description is the state's "model".
 
 namespace cairn::checkpoints {
 

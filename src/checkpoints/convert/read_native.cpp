@@ -58,7 +58,7 @@ std::vector<std::string> names_as_written(const Manifest& manifest) {
   return names;
 }
 
-/// One group of all trained parameters. A frozen parameter has no states.
+/// A single group of all trained parameters. A frozen parameter has no states.
 std::vector<StoredGroup> one_group(
     const Portable& portable,
     const json& config) {

@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = PythonValue::Kind;
 
-/// States by group. Elastic checkpoints have a list, others what torch.optim
-/// saves.
+/// States by group. Elastic checkpoints have a list, others a state of
+/// torch.optim.
 std::map<std::int64_t, PythonValue> group_states(const PythonValue& saved) {
   if (saved.is(Kind::dict)) {
     return by_number(saved.at("state"));

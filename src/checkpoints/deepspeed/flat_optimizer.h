@@ -20,9 +20,8 @@ struct FlatKeys {
 /// The fp32 weights and states of an optimizer over flat tensors, of all ranks.
 class FlatOptimizer final : public SavedOptimizer {
  public:
-  /// `dicts` are what the optimizers of the ranks saved, `files` the files they
-  /// are from. Throws CheckpointError if they do not fit the parameters or each
-  /// other.
+  /// `dicts` are the saved optimizers of the ranks, `files` their files. Throws
+  /// CheckpointError if they do not fit the parameters or each other.
   FlatOptimizer(
       const FlatKeys& keys,
       ShapeGroups parameters,

@@ -134,7 +134,7 @@ PythonValue weights_on_rank(const WritePlan& plan, std::size_t rank) {
   return PythonValue::list(std::move(tensors));
 }
 
-/// Where the parameters lie in the rank's parts.
+/// The places of the parameters in the rank's parts.
 PythonValue slice_mappings(const WritePlan& plan, std::size_t rank) {
   std::vector<PythonValue> result;
   for (const ZeroFlat& flat : plan.flats) {

@@ -12,7 +12,7 @@ namespace cairn::checkpoints::deepspeed {
 
 using TensorsByName = std::map<std::string, LazyTensor>;
 
-/// What a checkpoint will hold, checked and cut.
+/// The content of a checkpoint to write, checked and cut.
 struct WritePlan {
   const DeepSpeedState& state;
   const DeepSpeedLayout& layout;

@@ -6,7 +6,7 @@
 
 namespace cairn::checkpoints {
 
-/// How far the values of two tensors of one shape differ.
+/// The differences between the values of two tensors of one shape.
 struct ValueDifference {
   std::int64_t elements = 0;
   std::int64_t differing = 0;

@@ -10,7 +10,7 @@
 
 namespace cairn::checkpoints {
 
-// One function for each format; they fill in all but `format`.
+// Each format has a function, which fills in all but `format`.
 
 /// Views a checkpoint's folder, or of a run's folder the checkpoint that
 /// loading takes.
@@ -23,7 +23,7 @@ CheckpointView view_huggingface(
 CheckpointView view_torch(const std::filesystem::path& file);
 CheckpointView view_safetensors(const std::filesystem::path& file);
 
-/// The value as JSON; what JSON cannot hold is described in words.
+/// The value as JSON; a value that JSON cannot hold is described in words.
 Facts facts_of(const PythonValue& value);
 
 /// Time as "2026-11-15T18:56:03Z".

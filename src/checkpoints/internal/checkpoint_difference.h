@@ -45,9 +45,9 @@ struct CompareOptions {
 };
 
 /// Compares two checkpoints. Weights are compared by name; a tied name counts
-/// as the tensor that it stands for. Everything else is compared whole where
-/// both have the same format; otherwise only what both have. One tensor of each
-/// is in memory at a time.
+/// as the tensor that it stands for. Everything else is compared whole if both
+/// have the same format; otherwise only the common parts. One tensor of each is
+/// in memory at a time.
 CheckpointDifference compare(
     const CheckpointView& one,
     const CheckpointView& other,

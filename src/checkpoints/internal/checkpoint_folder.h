@@ -27,7 +27,8 @@ std::filesystem::path partial_folder(
 
 /// Gives a completely written folder its tag as name, durably: also after a
 /// power cut. A folder that had the name before is replaced, with no moment at
-/// which there is none. What of the old one cannot be deleted stays as remains.
+/// which there is none. Files of the old one that cannot be deleted stay as
+/// remains.
 void publish(
     const std::filesystem::path& partial,
     const std::filesystem::path& folder,
@@ -59,8 +60,8 @@ std::vector<std::string> load_order(const std::filesystem::path& folder);
 void remove_checkpoint(
     const std::filesystem::path& folder,
     const std::string& tag);
-/// Deletes what interrupted saves and deletions left. Call it only under the
-/// lock.
+/// Deletes the remains of interrupted saves and deletions. Call it only under
+/// the lock.
 void remove_remains(const std::filesystem::path& folder);
 
 /// Keeps other jobs from writing to a folder for as long as it lives. The

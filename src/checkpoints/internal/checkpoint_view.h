@@ -16,12 +16,12 @@ namespace cairn::checkpoints {
 
 using Facts = nlohmann::ordered_json;
 
-/// One checkpoint of any format, to look at.
+/// A checkpoint of any format, to look at.
 struct CheckpointView {
   CheckpointFormat format = CheckpointFormat::native;
   std::filesystem::path place; ///< its own folder or file
-  /// How it was saved (when, by how many ranks, …). Training does not continue
-  /// from these facts.
+  /// Facts about the saving (time, number of ranks, …). Training does not
+  /// continue from these facts.
   Facts about = Facts::object();
   Facts state = Facts::object(); ///< step, optimizer, client state, …
   Facts config = Facts::object();
@@ -30,7 +30,8 @@ struct CheckpointView {
   std::vector<Tie> ties;
   /// Number of stored slices of each tensor; only of native checkpoints.
   std::map<std::string, std::size_t> slices;
-  std::vector<std::string> notes; ///< for people: what could not be found out
+  /// Facts that could not be found out, for people.
+  std::vector<std::string> notes;
 };
 
 /// Names for the weights of models that we know: those in the files, or Cairn's
@@ -38,7 +39,7 @@ struct CheckpointView {
 enum class WeightNames { stored, cairn };
 
 /// Views a checkpoint. In a run's folder `tag` chooses one; without a tag it is
-/// the one that loading takes. Throws CheckpointError for what cannot be read.
+/// the one that loading takes. Throws CheckpointError if it cannot be read.
 CheckpointView view_checkpoint(
     const std::filesystem::path& path,
     const std::string& tag = {},

@@ -23,7 +23,7 @@ enum class Only { always, gated, ungated };
 struct NameRule {
   std::string_view ours;
   Change change = Change::none;
-  /// One name, or three for join_heads.
+  /// Names of the tensors: one, or three for join_heads.
   std::array<std::string_view, 3> theirs{};
   Only only = Only::always;
 };
@@ -45,7 +45,7 @@ struct FamilyNames {
 
 const FamilyNames& family_names(const model::ModelDescription& description);
 
-/// One of our parameters and the tensors of theirs that it is made of.
+/// A parameter of ours and the tensors of theirs that it is made of.
 struct NamePair {
   std::string ours;
   Change change = Change::none;

@@ -13,15 +13,16 @@
 #include <utility>
 #include <vector>
 
-// manifest.json in a checkpoint's folder: what the checkpoint holds and where,
-// as plain data. docs/checkpoint-format.md describes it for other programs.
+// manifest.json in a checkpoint's folder: the content of the checkpoint and its
+// places, as plain data. docs/checkpoint-format.md describes it for other
+// programs.
 
 namespace cairn::checkpoints {
 
 constexpr std::string_view manifest_name = "manifest.json";
 
-/// Bytes of one checksum: whoever reads a part of a tensor checks only the
-/// blocks of that part.
+/// Bytes of one checksum: a reader of a part of a tensor checks only the blocks
+/// of that part.
 constexpr std::size_t checksum_block = std::size_t{1} << 20;
 
 struct StoredSlice {
@@ -57,7 +58,7 @@ struct Manifest {
   nlohmann::json config = nlohmann::json::object(); ///< the run's
 };
 
-/// One file's part of a manifest, as its writer tells it.
+/// The part of a manifest about one file, as the file's writer tells it.
 struct WrittenFile {
   ManifestFile file;
   struct Slice {

@@ -19,7 +19,7 @@
 
 namespace cairn::checkpoints {
 
-/// A checkpoint's tensors. Only what is asked for is read, and each block is
+/// A checkpoint's tensors. Only the wanted blocks are read, and each is
 /// compared with its checksum once. One caller at a time; the blocks of a call
 /// are spread over threads.
 class NativeSource final : public Source {

@@ -15,8 +15,8 @@
 
 namespace cairn::checkpoints {
 
-/// A checkpoint on its way between two formats. Readers fill in what their
-/// format has; writers take what their format can hold.
+/// A checkpoint on its way between two formats. Readers fill in the members
+/// that their format has; writers take those that their format can hold.
 struct Portable {
   /// The model, where it is known. The parameters then have Cairn's names.
   std::optional<model::ModelDescription> description;

@@ -9,7 +9,7 @@
 
 namespace cairn::checkpoints {
 
-/// Which checkpoints stay. Without `keep_last` all stay.
+/// The rule that decides which checkpoints stay. Without `keep_last` all stay.
 struct Retention {
   std::optional<std::int64_t> keep_last; ///< number of the newest that stay
   /// Checkpoints at steps that are multiples of this stay, too.

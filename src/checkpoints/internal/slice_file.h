@@ -28,7 +28,7 @@ class SlicePlan final : public Sink {
 /// the name.
 SafetensorsWriter::Entry safetensors_entry(const WrittenFile::Slice& slice);
 
-/// One writer's safetensors file, which is streamed: the plan first, then the
+/// A writer's safetensors file, which is streamed: the plan first, then the
 /// values in the plan's order.
 class SliceFile final : public Sink {
  public:

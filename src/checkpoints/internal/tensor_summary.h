@@ -6,7 +6,7 @@
 
 namespace cairn::checkpoints {
 
-/// What a tensor's values are like. `norm`, `least` and `most` are those of its
+/// Statistics of a tensor's values. `norm`, `least` and `most` are those of its
 /// finite elements, 0 where there are none.
 struct TensorSummary {
   double norm = 0;

@@ -8,7 +8,7 @@
 
 namespace cairn::checkpoints::megatron {
 
-/// What the file's tensors tell where its args do not.
+/// Facts from the file's tensors, for when its args lack them.
 struct ModelFacts {
   bool bert = false;
   bool t5 = false;

@@ -15,7 +15,8 @@
 
 namespace cairn::checkpoints::megatron {
 
-/// One tensor rank's tensors of all stages, under the names of the whole model.
+/// The tensors of one tensor rank, of all stages, under the names of the whole
+/// model.
 struct RankTensors {
   struct Entry {
     LazyTensor tensor;
@@ -33,7 +34,7 @@ struct Contents {
 /// Megatron's.
 Contents read_contents(const RankFiles& files);
 
-/// What the tensors tell; `ranks` is the tensor-parallel size.
+/// The facts that the tensors show; `ranks` is the tensor-parallel size.
 ModelFacts facts_of(const RankTensors& rank, std::int64_t ranks);
 
 } // namespace cairn::checkpoints::megatron

@@ -110,7 +110,7 @@ MegatronHeads heads_of(const PythonValue& args, MegatronHeads asked_for) {
   return changed ? MegatronHeads::queries_keys_values : asked_for;
 }
 
-/// What Megatron saves beside the model, the args and the optimizer.
+/// Entries that Megatron saves beside the model, the args and the optimizer.
 std::vector<PythonValue::Member> others_of(const PythonValue& content) {
   std::vector<PythonValue::Member> others;
   for (const char* name :

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One tensor rank's part of a tensor.
+/// The part of a tensor that one tensor rank has.
 LazyTensor part_of(
     const LazyTensor& tensor,
     model::TensorCut cut,

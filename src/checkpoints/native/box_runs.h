@@ -8,7 +8,7 @@
 
 namespace cairn::checkpoints {
 
-/// Where the elements of a box lie in its tensor. Both are counted row by row.
+/// The places of a box's elements in its tensor. Both are counted row by row.
 /// Elements that follow each other in both make a run; all runs of a box are
 /// equally long.
 class BoxRuns {
@@ -33,7 +33,7 @@ class BoxRuns {
   };
   /// Dimensions before the last one that is cut.
   std::vector<Dimension> outer_;
-  std::int64_t first_ = 0; ///< where a run begins in its row
+  std::int64_t first_ = 0; ///< beginning of a run in its row
   /// Elements of one row: the last cut dimension and all after it.
   std::int64_t row_ = 1;
   std::int64_t run_ = 1;

@@ -78,7 +78,7 @@ bool exchange(const fs::path& one, const fs::path& other) {
   throw file_error("exchange with " + other.string(), one, errno);
 }
 
-/// Why the checkpoint cannot be loaded. Fills in what is known of it.
+/// The reason why the checkpoint cannot be loaded. Fills in the known facts.
 std::string problem_of(const fs::path& place, FoundCheckpoint& found) {
   try {
     const Manifest manifest = read_manifest(place);

@@ -74,7 +74,7 @@ class Verifier {
       }
     }
     for (auto& slices : by_file_) {
-      // In the order in which they are read from the disk.
+      // Slices are sorted into the order in which they are read from the disk.
       std::ranges::sort(slices, {}, [](const WrittenFile::Slice& slice) {
         return slice.stored.at;
       });

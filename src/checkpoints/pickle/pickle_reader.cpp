@@ -116,7 +116,7 @@ class Machine {
     return node;
   }
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
-  /// Takes what lies above the last mark.
+  /// Takes the values above the last mark.
   std::vector<const Node*> pop_to_mark() {
     if (marks_.empty()) {
       torn("no mark is set");

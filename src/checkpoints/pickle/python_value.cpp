@@ -47,7 +47,7 @@ PythonValue made(Node node) {
   return PythonValue(std::make_shared<const Node>(std::move(node)));
 }
 
-/// Adds children to a node, with what keeps them alive.
+/// Adds children to a node, with their owners.
 void adopt(Node& node, const std::vector<PythonValue>& children) {
   for (const PythonValue& child : children) {
     node.items.push_back(&child.node());

@@ -8,8 +8,8 @@
 
 namespace cairn::checkpoints {
 
-/// Calls `call`, which works on what a file holds, and names the file in its
-/// errors.
+/// Calls `call`, which works on the content of a file, and names the file in
+/// its errors.
 template <typename Call>
 auto in_file(const std::filesystem::path& file, const Call& call) {
   try {

@@ -8,7 +8,7 @@
 #include <vector>
 
 // Tensors made from other tensors while these are read; none is held twice.
-// Shapes must fit: the caller has checked what came from a file.
+// Shapes must fit: the caller has checked values from a file.
 
 namespace cairn::checkpoints {
 
@@ -46,7 +46,7 @@ LazyTensor elements(
     std::int64_t begin,
     std::int64_t end);
 
-/// The same elements in another shape; `tensor` is a vector.
+/// The elements in another shape; `tensor` is a vector.
 LazyTensor reshaped(LazyTensor tensor, std::vector<std::int64_t> shape);
 
 /// Rows [begin, end), where rows past the last one repeat it.

@@ -24,7 +24,7 @@ std::vector<StoredGroup> name_groups(
     const std::vector<std::string>& order);
 
 /// States by name: "exp_avg/fc1.weight" and so on. Numbers become tensors
-/// without dimensions; what is neither a number nor a tensor is left out.
+/// without dimensions; other values are left out.
 NamedTensors optimizer_states(
     const PythonValue& state_dict,
     const std::vector<StoredGroup>& groups);

@@ -13,12 +13,12 @@ int run_checkpoint_inspect(const Arguments& arguments);
 int run_checkpoint_verify(const Arguments& arguments);
 int run_checkpoint_diff(const Arguments& arguments);
 
-/// For programs: indented, and whatever names hold, it is UTF-8.
+/// Prints indented JSON for programs; it is UTF-8 whatever the names hold.
 void print_json(const checkpoints::Facts& value);
 
 /// "[1024, 768]"
 std::string shown_shape(const std::vector<std::int64_t>& shape);
-/// "F32", or libtorch's name of types that safetensors has not.
+/// "F32", or libtorch's name for a type that safetensors does not have.
 std::string shown_type(at::ScalarType type);
 
 } // namespace cairn::cli

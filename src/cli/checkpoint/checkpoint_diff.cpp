@@ -19,11 +19,11 @@ using checkpoints::Facts;
 using checkpoints::LazyTensor;
 using checkpoints::TensorDifference;
 
-// As `diff` has them.
+// The exit codes of `diff`.
 constexpr int exit_different = 1;
 constexpr int exit_trouble = 2;
 
-/// Of what only one has, or both have otherwise: "F32 → BF16".
+/// Both values if they differ ("F32 → BF16"), else the one that there is.
 std::string shown_pair(
     const TensorDifference& difference,
     std::string (*shown)(const LazyTensor&)) {

@@ -28,7 +28,7 @@ using checkpoints::TensorSummary;
 struct ShownTensor {
   std::string name;
   LazyTensor tensor;
-  std::optional<std::size_t> slices; ///< native ones have some
+  std::optional<std::size_t> slices; ///< only native checkpoints have slices
   std::optional<TensorSummary> summary;
 };
 
@@ -142,7 +142,7 @@ void print_tensors(
   fmt::print("{}", table.text(output_width()));
 }
 
-/// One line each, cut off where it gets long.
+/// Prints one line for each, cut off where it gets long.
 void print_facts(std::string_view title, const Facts& facts) {
   if (facts.empty()) {
     return;

@@ -17,7 +17,7 @@ using checkpoints::CheckpointList;
 using checkpoints::Facts;
 using checkpoints::ListedCheckpoint;
 
-/// In the time zone of whoever looks, as `ls` has it.
+/// The time in the user's time zone, as `ls` shows it.
 std::string shown_time(std::int64_t nanoseconds) {
   if (nanoseconds == 0) {
     return "";

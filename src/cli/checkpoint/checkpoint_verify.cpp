@@ -38,7 +38,7 @@ struct Verified {
   VerifyReport report;
 };
 
-/// Formats without checksums: every tensor is read.
+/// Reads every tensor, for formats without checksums.
 VerifyReport read_all(
     const fs::path& place,
     const std::function<void(std::uint64_t)>& advance) {
@@ -48,7 +48,7 @@ VerifyReport read_all(
     for (const auto* tensors : {&view.weights, &view.states}) {
       for (const auto& [name, tensor] : *tensors) {
         try {
-          std::uint32_t sum = 0; // so that every byte is looked at
+          std::uint32_t sum = 0; // makes sure that every byte is read
           tensor.stream([&](std::span<const std::byte> part) {
             sum = crc32c(part, sum);
             advance(part.size());
@@ -66,7 +66,7 @@ VerifyReport read_all(
   return report;
 }
 
-/// What there is to verify, and faults of the folder itself.
+/// The checkpoints to verify, and the faults of the folder itself.
 std::vector<Verified> found_in(
     const fs::path& path,
     const std::string& tag,

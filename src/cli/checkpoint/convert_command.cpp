@@ -20,7 +20,7 @@ const std::map<std::string, at::ScalarType> dtypes{
     {"fp16", at::kHalf},
     {"bf16", at::kBFloat16}};
 
-/// A flag for another format would do nothing.
+/// Refuses flags for another format, which would do nothing.
 void require_format(
     const CLI::App& app,
     std::initializer_list<const char*> flags,

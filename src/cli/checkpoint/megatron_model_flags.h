@@ -11,17 +11,19 @@
 
 namespace cairn::cli {
 
-/// Megatron's flags about a model: its old files do not say what they hold.
+/// Megatron's flags about a model: its old files do not describe their model.
 class MegatronModelFlags {
  public:
   void add_to(CLI::App& app);
-  /// As reading wants them.
+  /// The flags as options for reading.
   checkpoints::MegatronReadOptions reading() const;
-  /// What else the files should say, under the args' name.
+  /// Adds a value that the files should have, under the name of Megatron's
+  /// args.
   void expect(const std::string& name, std::int64_t value);
 
  private:
-  std::map<std::string, std::optional<std::int64_t>> numbers_; ///< by arg
+  /// Keys are the names in Megatron's args.
+  std::map<std::string, std::optional<std::int64_t>> numbers_;
   std::optional<std::int64_t> vocabulary_;
 };
 

@@ -1,5 +1,5 @@
-// Megatron's tools/merge_mp_partitions.py, with its flags: there it merged
-// tensor ranks, here any split becomes any other.
+// Megatron's tools/merge_mp_partitions.py, with its flags. Megatron's merges
+// tensor ranks; this one turns any split into any other.
 
 #include "cli/checkpoint/megatron_model_flags.h"
 #include "cli/checkpoint/run_conversion.h"

@@ -19,7 +19,7 @@
 namespace cairn::cli {
 namespace {
 
-/// Draws, and looks at memory and signals.
+/// Draws the progress, measures memory and throws after a stop signal.
 class Watch {
  public:
   void operator()(std::uint64_t done, std::uint64_t total) {
@@ -60,7 +60,7 @@ std::string model_text(const checkpoints::ConvertReport& report) {
 int run_conversion(checkpoints::ConvertOptions options) {
   using Seconds = std::chrono::duration<double>;
   watch_stop_signals();
-  ::signal(SIGXFSZ, SIG_IGN); // told as an error, not by a signal
+  ::signal(SIGXFSZ, SIG_IGN); // becomes an error instead of a signal
   Watch watch;
   options.progress = [&](std::uint64_t done, std::uint64_t total) {
     watch(done, total);

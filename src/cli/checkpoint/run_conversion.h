@@ -4,8 +4,8 @@
 
 namespace cairn::cli {
 
-/// Converts with a progress bar, says how that went, and returns the exit
-/// code. Ctrl-C ends it with nothing written.
+/// Converts with a progress bar, prints a summary, and returns the exit code.
+/// Ctrl-C ends it with nothing written.
 int run_conversion(checkpoints::ConvertOptions options);
 
 } // namespace cairn::cli

@@ -19,13 +19,13 @@
 namespace cairn::cli {
 namespace {
 
-/// What one thread counts with.
+/// The memory that one counting thread uses.
 struct Worker {
   text::WordCounter words;
   data::JsonLineParser parser;
 };
 
-/// Workers that are at rest; there are never more of them than jobs at a time.
+/// Workers that are idle; there are never more of them than jobs at a time.
 class Workers {
  public:
   explicit Workers(std::string json_key) : json_key_(std::move(json_key)) {}
@@ -45,7 +45,7 @@ class Workers {
     idle_.push_back(std::move(worker));
   }
 
-  /// All that was counted, put together two and two.
+  /// The sum of all counts, added in pairs.
   text::WordCounter sum(ThreadPool& pool) {
     std::size_t count = idle_.size();
     while (count > 1) {
@@ -124,7 +124,8 @@ text::WordCounter count_words(
         workers.give_back(std::move(worker));
         read(block->stored);
       }));
-      // So that an error ends the reading soon.
+      // Jobs that are done are checked early, so that an error ends the reading
+      // soon.
       while (!jobs.empty() &&
              jobs.front().wait_for(std::chrono::seconds(0)) ==
                  std::future_status::ready) {

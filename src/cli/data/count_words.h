@@ -23,7 +23,7 @@ struct CountWordsOptions {
 
 /// Counts the words of all sources. Plain text is taken line by line with the
 /// line ends, JSONL text by text, as Hugging Face's trainer takes files and
-/// iterators. `read` is told of the stored bytes as they are done.
+/// iterators. `read` is called with the number of stored bytes that are done.
 text::WordCounter count_words(
     const std::vector<WordSource>& sources,
     const CountWordsOptions& options,

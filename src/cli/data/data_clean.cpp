@@ -79,7 +79,7 @@ void print_report(std::FILE* to, const CleanReport& report) {
   }
 }
 
-/// One domain a line; "#" begins a remark.
+/// Reads one domain per line; "#" begins a remark.
 std::vector<std::string> domains_in(const std::string& file) {
   constexpr std::uint64_t largest = std::uint64_t{1} << 30;
   std::vector<std::string> domains;
@@ -108,7 +108,7 @@ std::string checked_language(const std::string& language) {
   return language;
 }
 
-/// No flag is ignored: one that the others leave nothing to do is refused.
+/// No flag is ignored: one without an effect beside the others is refused.
 void require_effect(const CLI::App& app, bool filters_urls, bool near) {
   const auto refuse = [&](const char* flag, const char* reason) {
     if (app.get_option(flag)->count() > 0) {

@@ -65,7 +65,8 @@ CatalogueEntry find_entry(
                          "an address starts with https://")});
 }
 
-/// The second would be taken for the first, there already.
+/// Refuses entries with equal file names: the second would seem to be there
+/// already.
 void check_distinct(
     const DownloadFlags& options,
     const std::vector<CatalogueEntry>& entries) {

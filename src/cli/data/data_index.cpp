@@ -26,7 +26,7 @@ namespace {
 
 using data::Split;
 
-/// What the flags say, before it is put together.
+/// The values of the flags, before they become options.
 struct IndexFlags {
   std::string kind = "gpt";
   std::int64_t sequence_length = 0;
@@ -124,7 +124,7 @@ void add_masked_flags(CLI::App& app, IndexFlags& flags) {
       ->capture_default_str();
 }
 
-/// A flag that another kind of dataset has would change nothing.
+/// Refuses flags of another kind of dataset, which would change nothing.
 void check_kind_flags(const CLI::App& app, const std::string& kind) {
   constexpr std::array<std::pair<const char*, std::string_view>, 5> kinds_of{{
       {"--mask-prob", "bert t5"},
@@ -153,7 +153,7 @@ data::Blend parse_blend(const std::vector<std::string>& words) {
   return blend;
 }
 
-/// Whether the run has data for validation or for the test.
+/// True when the run has data for validation or for the test.
 bool evaluates(const data::DataSelection& data) {
   if (!data.blend) {
     return data.blend_per_split[1] || data.blend_per_split[2];
@@ -248,7 +248,7 @@ int run_data_index(const Arguments& arguments) {
   if (!line.parse(arguments)) {
     return exit_ok;
   }
-  ::signal(SIGXFSZ, SIG_IGN); // told as an error, not by a signal
+  ::signal(SIGXFSZ, SIG_IGN); // becomes an error instead of a signal
   flags.length.check_flags(app);
   check_kind_flags(app, flags.kind);
   put_together(flags);

@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t bar_width = 50;
 
 std::string blocks(std::uint64_t count, std::uint64_t most) {
-  // Eighths of a character, and at least one for what is there at all.
+  // Eighths of a character, and at least one for a number that is not 0.
   static constexpr const char* eighths[] =
       {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const auto length = std::max<std::size_t>(

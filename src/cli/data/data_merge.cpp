@@ -39,11 +39,11 @@ int run_data_merge(const Arguments& arguments) {
   if (!line.parse(arguments)) {
     return exit_ok;
   }
-  ::signal(SIGXFSZ, SIG_IGN); // told as an error, not by a signal
+  ::signal(SIGXFSZ, SIG_IGN); // becomes an error instead of a signal
 
   std::vector<std::filesystem::path> prefixes;
   for (const auto& input : inputs) {
-    // Beside a pair there may be a folder of its name, for its indices.
+    // A folder of the pair's name, for its indices, may lie beside the pair.
     const auto prefix = dataset_prefix(input);
     if (std::filesystem::is_directory(input) &&
         !std::filesystem::exists(data::index_path(prefix))) {
@@ -69,7 +69,7 @@ int run_data_merge(const Arguments& arguments) {
            .where = prefix.string(),
            .remedy = "give another --output-prefix"});
     }
-    std::error_code absent; // is told, with its reason, when it is opened
+    std::error_code absent; // reported, with its reason, when it is opened
     const auto size =
         std::filesystem::file_size(data::tokens_path(prefix), absent);
     total += absent ? 0 : size;

@@ -20,7 +20,7 @@
 namespace cairn::cli {
 namespace {
 
-/// What was found, to be told when all is read.
+/// The findings, which are printed after everything is read.
 class Findings {
  public:
   void note(std::string line) { lines_.push_back(std::move(line)); }
@@ -156,7 +156,8 @@ int run_data_verify(const Arguments& arguments) {
     }
     for (const auto& file :
          {data::tokens_path(prefix), data::index_path(prefix)}) {
-      if (std::filesystem::is_regular_file(file)) { // else it is told already
+      // A missing file is reported already.
+      if (std::filesystem::is_regular_file(file)) {
         files.push_back(file);
       }
     }

@@ -47,7 +47,7 @@ void print_summary(
   }
 }
 
-/// "--namespaces 0 1" as "--namespaces 0,1": the dump may come behind it.
+/// Turns "--namespaces 0 1" into "--namespaces 0,1": the dump may follow it.
 Arguments with_joined_namespaces(const Arguments& arguments) {
   const auto is_number = [](const std::string& word) {
     return !word.empty() &&

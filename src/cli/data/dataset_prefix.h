@@ -5,8 +5,8 @@
 
 namespace cairn::cli {
 
-/// The prefix of a pair of token files, however it was typed: shells complete
-/// to one of the files, PREFIX.bin or PREFIX.idx.
+/// The prefix of a pair of token files. PREFIX.bin and PREFIX.idx are taken as
+/// well, since shells complete to these.
 std::filesystem::path dataset_prefix(const std::string& typed);
 
 } // namespace cairn::cli

@@ -23,7 +23,7 @@ class Bar : public corpus::DownloadWatcher {
  public:
   explicit Bar(std::string label) : label_(std::move(label)) {}
 
-  // The bar is of what is still to come, so that its rate is the network's.
+  // The bar counts only the bytes still to come: its rate is the network's.
   void begin(std::uint64_t from, std::uint64_t total) override {
     progress_.emplace(Progress::Options{
         .label = from == 0 ? label_
@@ -37,7 +37,7 @@ class Bar : public corpus::DownloadWatcher {
   void advance(std::uint64_t bytes) override { progress_->advance(bytes); }
   void interrupted() override { progress_.reset(); }
   void complete() override {
-    if (progress_) { // not when the last run had brought it all
+    if (progress_) { // not when an earlier run had downloaded it all
       progress_->done();
     }
   }
@@ -47,7 +47,7 @@ class Bar : public corpus::DownloadWatcher {
   std::optional<Progress> progress_;
 };
 
-/// As the program curl does it, for networks whose proxy has its own.
+/// The certificates of curl's variables, for networks whose proxy has its own.
 std::string certificates_from_environment() {
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     if (const char* const file = std::getenv(name);
@@ -118,7 +118,7 @@ bool EntryDownloader::is_unpacked(
           });
 }
 
-/// The sum is of the archive, not of what came out of it.
+/// Checks the archive again: --sha256 is its sum, not that of unpacked files.
 void EntryDownloader::check_archive(
     const CatalogueEntry& entry,
     const std::filesystem::path& folder) {
@@ -145,7 +145,7 @@ std::vector<std::string> EntryDownloader::addresses(
   return all;
 }
 
-/// What the user demands, else what is known, else what the publisher lists.
+/// The checksum that the user gives, else the known one, else the publisher's.
 std::optional<corpus::Checksum> EntryDownloader::expected(
     const CatalogueFile& file) const {
   if (!flags_.sha256.empty()) {

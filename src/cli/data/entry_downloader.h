@@ -12,11 +12,11 @@
 
 namespace cairn::cli {
 
-/// What `cairn data download` is told.
+/// The flags of `cairn data download`.
 struct DownloadFlags {
   std::vector<std::string> names;
   std::filesystem::path output = ".";
-  std::string language; ///< empty: not given, en
+  std::string language; ///< empty: not given, so "en"
   std::string mirror;
   std::string sha256;
   int attempts = 6;
@@ -26,12 +26,13 @@ struct DownloadFlags {
   bool unchecked = false;
 };
 
-/// Where the files of an entry go.
+/// The folder for the files of an entry.
 std::filesystem::path folder_of(
     const DownloadFlags& flags,
     const corpus::CatalogueEntry& entry);
 
-/// Brings entries of the catalogue, checked and unpacked, and prints what came.
+/// Downloads entries of the catalogue, checks and unpacks them, and prints the
+/// files.
 class EntryDownloader {
  public:
   explicit EntryDownloader(const DownloadFlags& flags);

@@ -117,7 +117,7 @@ void IndexReport::require_a_sample(std::int64_t sequence_length) const {
       return;
     }
   }
-  if (parts.empty()) { // none was asked for
+  if (parts.empty()) { // no dataset was asked for
     return;
   }
   throw DataError(

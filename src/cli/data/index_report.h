@@ -9,12 +9,12 @@
 
 namespace cairn::cli {
 
-/// What `cairn data index` has built, of whatever kind.
+/// The result of `cairn data index`, for any kind of dataset.
 struct IndexReport {
   struct SplitSize {
     data::Split split = data::Split::train;
     std::size_t samples = 0;
-    std::size_t blended_from = 0; ///< datasets; 0: a single one
+    std::size_t blended_from = 0; ///< number of datasets; 0: a single one
   };
 
   std::vector<data::DatasetPart> parts;
@@ -43,9 +43,9 @@ struct IndexReport {
   }
 
   void print() const;
-  /// DataErrors: all data together gives no sample; not every file could be
-  /// kept.
+  /// Throws DataError if all data together gives no sample.
   void require_a_sample(std::int64_t sequence_length) const;
+  /// Throws DataError if a file could not be kept.
   void require_files() const;
 
  private:

@@ -4,10 +4,10 @@
 
 namespace cairn::cli {
 
-/// Without the ending that says what it is packed with.
+/// The name without the ending of a compressed file.
 std::filesystem::path unpacked_name(std::filesystem::path file);
 
-/// Whether a file is JSONL, told from its name, whatever it is packed with.
+/// True when the name is that of a JSONL file, compressed or not.
 bool is_jsonl_name(const std::filesystem::path& file);
 
 } // namespace cairn::cli

@@ -25,13 +25,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What the flags say, before it is made into options.
+/// The values of the flags, before they become options.
 struct Flags {
   text::TokenizerOptions tokenizer;
   data::PreprocessOptions preprocess;
   std::string format = "mmap";
   bool split_sentences = false;
-  std::string language; ///< empty: not given, english
+  std::string language; ///< empty: not given, so "english"
   std::filesystem::path sentence_model;
   bool keep_sequential = false;
   std::string on_error = "fail";
@@ -178,7 +178,7 @@ void complete(Flags& flags, const Logger& log) {
   options.tokenizer = text::load_tokenizer(flags.tokenizer);
 }
 
-/// Says how far it is: a bar, or a line every so often.
+/// Shows the progress: a bar, or a line every so often.
 class Reporter {
  public:
   Reporter(const Flags& flags, const Logger& log)
@@ -267,9 +267,10 @@ int run_preprocess(const Arguments& arguments) {
   if (!line.parse(arguments)) {
     return exit_ok;
   }
-  // A limit on file sizes is told as an error, not by a signal.
+  // A file that is too large becomes an error instead of a signal.
   ::signal(SIGXFSZ, SIG_IGN);
-  // What a long line took goes back to the system, not to a thread's reserve.
+  // The memory of a long line goes back to the system, not to a thread's
+  // reserve.
   ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
 
   const auto start = Clock::now();

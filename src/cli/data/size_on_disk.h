@@ -6,8 +6,8 @@
 
 namespace cairn::cli {
 
-/// Of all the files together, for a progress bar; 0 when one has no size, as
-/// standard input and pipes.
+/// The size of all files together, for a progress bar; 0 when one has no size,
+/// such as standard input or a pipe.
 std::uint64_t size_on_disk(std::span<const std::filesystem::path> files);
 
 } // namespace cairn::cli

@@ -42,7 +42,7 @@ struct TokenizeOptions {
   bool skip_special = false;
 };
 
-/// Unset where only the content can tell.
+/// True for JSONL; unset if only the content can tell.
 std::optional<bool> is_jsonl(const TokenizeOptions& options) {
   if (!options.format.empty()) {
     return options.format == "jsonl";
@@ -53,8 +53,7 @@ std::optional<bool> is_jsonl(const TokenizeOptions& options) {
   return is_jsonl_name(options.output) ? std::optional(true) : std::nullopt;
 }
 
-/// Whether a text that begins with these lines is JSONL: the first is an
-/// object.
+/// True when the first line is a JSON object, so the text is JSONL.
 bool begins_with_object(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   const auto first = line.find_first_not_of(" \t");
@@ -62,7 +61,7 @@ bool begins_with_object(std::string_view text) {
       nlohmann::json::accept(line);
 }
 
-/// Standard output, or a file that appears when all is done.
+/// Standard output, or a file that appears when everything is done.
 class Output {
  public:
   explicit Output(const std::string& path) : file_(path) {}
@@ -184,7 +183,7 @@ class LineDecoder {
     }
     nlohmann::json result;
     result[options_.json_key] = decoded();
-    // Bytes that are no UTF-8 cannot be in JSON: U+FFFD stands for them.
+    // JSON cannot hold bytes that are not UTF-8: U+FFFD stands for them.
     output_.buffer() +=
         result.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     output_.buffer() += '\n';
@@ -213,8 +212,8 @@ class LineDecoder {
   std::vector<TokenId> ids_;
 };
 
-/// The input, block by block; the first is there from the beginning, so that
-/// one can look at it.
+/// The input, block by block. The first block is read at once, so that one can
+/// look at it.
 class Input {
  public:
   explicit Input(const std::string& path) : reader_(path, {}) {
@@ -223,7 +222,8 @@ class Input {
 
   std::string_view first_block() const { return block_.text(); }
 
-  /// Calls `work` for every line, without its newline. Errors get its place.
+  /// Calls `work` for every line, without its newline. Errors get the line's
+  /// place.
   template <class Work>
   void for_each_line(Output& output, Work&& work) {
     for (; more_; more_ = reader_.next(block_)) {

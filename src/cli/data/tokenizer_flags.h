@@ -6,12 +6,12 @@
 
 namespace cairn::cli {
 
-/// Megatron's tokenizer flags, for every command that takes a tokenizer. Fills
-/// `options`, which must live until the command line has been parsed.
+/// Adds Megatron's tokenizer flags, for every command that takes a tokenizer.
+/// They fill `options`, which must live until the command line has been parsed.
 void add_tokenizer_flags(CLI::App& app, text::TokenizerOptions& options);
 
-/// Whether the command line had one of them, for commands that can do without a
-/// tokenizer.
+/// True when the command line had one of them, for commands that can do without
+/// a tokenizer.
 bool any_tokenizer_flag(const CLI::App& app);
 
 } // namespace cairn::cli

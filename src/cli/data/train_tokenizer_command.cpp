@@ -25,8 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A name without an ending tells nothing (WikiExtractor's `wiki-en/all`, say),
-/// so the first byte must: `{` begins an object.
+/// True when the file begins with `{`, so it holds JSON objects. Only this can
+/// tell for a name without an ending (WikiExtractor's `wiki-en/all`, say).
 bool holds_objects(const std::string& file) {
   if (file == "-" || !fs::is_regular_file(file) ||
       !unpacked_name(file).extension().empty()) {
@@ -57,7 +57,7 @@ std::vector<WordSource> sources_of(
   return sources;
 }
 
-/// 0 when one of them is not a file.
+/// Stored bytes of all sources; 0 when one of them is not a file.
 std::uint64_t stored_bytes(const std::vector<WordSource>& sources) {
   std::uint64_t sum = 0;
   for (const WordSource& source : sources) {

@@ -60,7 +60,7 @@ void print_help() {
 
 enum class ShowProgress { no, yes };
 
-/// Makes `count` texts, so many at a time, and gives them to `take` in order.
+/// Makes `count` texts, a batch at a time, and gives them to `take` in order.
 void make_texts(
     TextGenerator& generator,
     std::size_t count,
@@ -117,7 +117,7 @@ void make_samples(
          .where = "--seq-length",
          .values = fmt::format("{}", generator.longest())});
   }
-  // Texts on a terminal show by themselves how far it is.
+  // Texts on a terminal show the progress by themselves.
   const bool seen = file == nullptr && ::isatty(STDOUT_FILENO) == 1;
   make_texts(
       generator,
@@ -168,7 +168,7 @@ void continue_lines(
       ShowProgress::yes);
 }
 
-/// A prompt and its continuation, as it comes.
+/// Prints a prompt and its continuation, token by token.
 void answer(
     TextGenerator& generator,
     const PromptLine& line,
@@ -213,7 +213,7 @@ void converse(TextGenerator& generator, const Logger& logger) {
   }
 }
 
-/// Where texts go, if to a file.
+/// The file for the texts, if they go to a file.
 std::optional<std::string> output_of(const config::GenerationFlags& flags) {
   if (!flags.sample_input_file) {
     return flags.genfile;

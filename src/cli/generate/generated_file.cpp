@@ -13,7 +13,8 @@
 namespace cairn::cli {
 namespace {
 
-/// Throws DataError. A pipe's reader would take a trial for the end.
+/// Throws DataError if the file cannot be written. Pipes are not tried: the
+/// reader would take the trial for the end.
 void require_writable(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {

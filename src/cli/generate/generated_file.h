@@ -9,9 +9,8 @@
 
 namespace cairn::cli {
 
-/// A line of JSON for every text, written when add() is called: what was made
-/// before a kill stays. Until the first text the file is as it was, or not
-/// there.
+/// Writes a line of JSON for every text when add() is called, so texts made
+/// before a kill stay. Until the first text the file is as it was, or absent.
 class GeneratedFile {
  public:
   /// Throws DataError if it cannot be written.

@@ -38,7 +38,7 @@ constexpr std::array tokenizer_files{
     "vocab.json",
     "vocab.txt"};
 
-/// As the flags say; without any, the one that lies beside the weights.
+/// The tokenizer that the flags name; without any, the one beside the weights.
 std::shared_ptr<const text::Tokenizer> tokenizer_for(
     const config::Config& config) {
   const auto names_one = [&](const char* flag) {
@@ -65,7 +65,8 @@ std::shared_ptr<const text::Tokenizer> tokenizer_for(
   return pretrain::open_tokenizer(Kind::gpt, flags);
 }
 
-/// The model that the flags describe; where they are silent, the checkpoint's.
+/// The model that the flags describe; values that they do not give are the
+/// checkpoint's.
 model::ModelDescription described(
     const config::Config& config,
     const model::ModelDescription& stored,

@@ -13,13 +13,13 @@ struct PromptLine {
   std::string text;
 };
 
-/// The next line that is not empty, without its end; none if there is no more.
-/// Counts `number` on.
+/// The next line that is not empty, without its end; none if there are no more.
+/// Adds the lines that were read to `number`.
 std::optional<PromptLine> next_prompt_line(
     std::istream& stream,
     std::size_t& number);
 
-/// All of a file. Throws DataError if none holds a prompt.
+/// The prompts of a file. Throws DataError if there is none.
 std::vector<PromptLine> read_prompt_lines(const std::string& path);
 
 } // namespace cairn::cli

@@ -38,8 +38,9 @@ std::filesystem::path own_executable() {
   return std::filesystem::read_symlink("/proc/self/exe");
 }
 
-/// A bare word that is a cairn command is that, also where a program of that
-/// name is on PATH: what a job does must not depend on what else is installed.
+/// Chooses the program. A bare word that is a cairn command means that command,
+/// even if a program of that name is on PATH: a job must not depend on other
+/// installed programs.
 Program choose_program(const LaunchFlags& flags) {
   Program program{
       .command = flags.program,
@@ -57,7 +58,7 @@ Program choose_program(const LaunchFlags& flags) {
   return program;
 }
 
-/// How often the job was restarted by whoever started this launcher.
+/// The restarts by the process that started this launcher.
 int restarts_before() {
   const char* text = std::getenv("CAIRN_RESTART_COUNT");
   if (text == nullptr) {
@@ -95,7 +96,7 @@ std::string describe(const Variables& variables) {
   return text;
 }
 
-/// Starts the ranks of one node, this one.
+/// Starts the ranks of this node.
 int launch_node(
     const LaunchFlags& flags,
     const JobRanks& world,
@@ -152,7 +153,7 @@ int launch_node(
   return run_node(plan, flags.job, logger);
 }
 
-/// What ranks on other hosts get of our environment, later ones winning.
+/// The environment for ranks on other hosts; later variables win.
 Variables environment_for_hosts(const LaunchFlags& flags) {
   std::vector<std::string> own;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -179,7 +180,7 @@ Variables environment_for_hosts(const LaunchFlags& flags) {
   return variables;
 }
 
-/// The flags that a node's own launcher gets.
+/// The flags for a node's own launcher.
 std::vector<std::string> node_launcher_arguments(
     const LaunchFlags& flags,
     const JobRanks& world,

@@ -18,7 +18,7 @@ namespace {
 
 using namespace cairn::launch;
 
-/// Flags of DeepSpeed's launcher that are known and not there, with what to do.
+/// Flags of DeepSpeed's launcher that Cairn refuses, with advice.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 11>
     refused_flags = {{
         {"--autotuning",

@@ -45,17 +45,17 @@ struct LaunchFlags {
   std::vector<std::string> program;
 };
 
-/// Reads the command line; prints the help and gives none where that is asked
-/// for. Throws ConfigError.
+/// Reads the command line. Returns none after printing the help, if that is
+/// asked for. Throws ConfigError.
 std::optional<LaunchFlags> parse_launch_flags(const Arguments& arguments);
 
-/// --env, resolved: a bare NAME takes its value from here.
+/// The variables of --env; a bare NAME takes its value from our environment.
 launch::Variables chosen_environment(const LaunchFlags& flags);
 
-/// Whether `name` is a subcommand of cairn.
+/// True when `name` is a subcommand of cairn.
 bool is_command(std::string_view name);
 
-/// Prints a Slurm script or a Kubernetes manifest, whichever is asked for.
+/// Prints the Slurm script or the Kubernetes manifest that is asked for.
 int print_for_scheduler(const LaunchFlags& flags);
 
 } // namespace cairn::cli

@@ -31,7 +31,7 @@ constexpr const char* scheduler_group = "For a cluster's scheduler";
 constexpr const char* slurm_group = "For Slurm";
 constexpr const char* kubernetes_group = "For Kubernetes";
 
-/// `--num_gpus` for both that and `--num-gpus`; further names the same way.
+/// "--num_gpus,--num-gpus" for `--num_gpus`; further names the same way.
 std::string both_spellings(std::initializer_list<std::string> names) {
   std::vector<std::string> spellings;
   for (std::string name : names) {
@@ -60,14 +60,14 @@ std::string both_spellings(std::initializer_list<std::string> names) {
        .remedy = fmt::format("{} is expected", expected)});
 }
 
-/// Checks of values that speak our words instead of CLI11's.
+/// A check of a value that fails with our words instead of CLI11's.
 template <typename Number>
 auto number_check(std::string flag, Number least, Number most) {
   return [=](const std::string& text) {
     Number value{};
     const auto* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, value);
-    // Not (value < least): a NaN is refused too.
+    // The test is not (value < least), so that a NaN is refused too.
     if (error != std::errc{} || stop != end ||
         !(value >= least && value <= most)) {
       const bool whole = std::is_integral_v<Number>;
@@ -89,7 +89,7 @@ auto whole_number(std::string flag, int least) {
   return number_check(std::move(flag), least, std::numeric_limits<int>::max());
 }
 
-/// Sets `chosen` to what a word stands for.
+/// Sets `chosen` to the value of a word.
 template <typename Choice>
 auto choose(
     std::string flag,
@@ -116,7 +116,7 @@ void add_where_flags(CLI::App& app, LaunchFlags& flags) {
     if constexpr (std::is_same_v<
                       std::decay_t<decltype(value)>,
                       std::optional<int>>) {
-      // What range makes sense depends on the other flags.
+      // The range depends on the other flags, so it is checked later.
       added->check(
           whole_number(*names.begin(), std::numeric_limits<int>::lowest()));
     }
@@ -227,7 +227,7 @@ void add_how_flags(CLI::App& app, LaunchFlags& flags) {
          flags.dry_run,
          "print what would be started, and start nothing")
       ->group(group);
-  // For launchers that launchers start, and for tests.
+  // Flags for launchers that launchers start, and for tests.
   app.add_flag("--node-launcher", flags.job.is_node_launcher)->group("");
   app.add_option("--world", flags.all_hosts)->group("");
   app.add_option("--restart-delay", flags.restart_delay)

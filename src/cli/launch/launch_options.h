@@ -6,12 +6,11 @@
 
 namespace cairn::cli {
 
-/// Makes `app` read every flag of `cairn launch` into `flags`, which must
-/// outlive it, and explain them.
+/// Adds every flag of `cairn launch` to `app`, with its help. They are read
+/// into `flags`, which must outlive `app`.
 void add_launch_options(CLI::App& app, LaunchFlags& flags);
 
-/// Throws ConfigError for a flag that was read and has nothing to say: no flag
-/// is ignored.
+/// Throws ConfigError for a given flag that has no effect: no flag is ignored.
 void check_purpose(const CLI::App& app, const LaunchFlags& flags);
 
 } // namespace cairn::cli

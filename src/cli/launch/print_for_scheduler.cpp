@@ -51,7 +51,7 @@ int print_for_scheduler(const LaunchFlags& flags) {
   if (flags.print_slurm) {
     auto options = flags.slurm;
     options.mounts = volumes;
-    if (job.image.empty()) { // a job's PATH need not be ours
+    if (job.image.empty()) { // the job's PATH may differ from ours
       options.launcher = std::filesystem::read_symlink("/proc/self/exe");
     }
     fmt::print("{}", slurm_script(job, options));

@@ -9,8 +9,7 @@
 
 namespace cairn::cli {
 
-/// How long a run will be, from which Megatron derives the samples of each
-/// split.
+/// The length of a run, from which Megatron derives the samples of each split.
 struct RunLength {
   std::optional<std::int64_t> train_samples{};
   std::optional<std::int64_t> train_iters{};
@@ -20,11 +19,11 @@ struct RunLength {
   bool full_validation = false;
 
   void add_flags(CLI::App& app);
-  /// Without a length of the run there is nothing that the other flags could
-  /// change: ConfigError.
+  /// Throws ConfigError for flags that have no effect without a length of the
+  /// run.
   void check_flags(const CLI::App& app) const;
 
-  /// `evaluates`: whether there is data for validation or for the test.
+  /// `evaluates`: true when there is data for validation or for the test.
   data::SampleCounts sample_counts(bool evaluates) const;
 };
 

@@ -25,13 +25,12 @@ namespace {
 using config::Config;
 using model::Layer;
 
-/// Where pretrain cuts, which looks at whole layers: those of one tensor
-/// parallel rank.
+/// The cuts that pretrain makes. `layers`: those of one tensor parallel rank.
 std::vector<int> cuts_of(
     const std::vector<Layer>& layers,
     const Config& config) {
   const config::DistributedFlags& flags = config.flags.distributed;
-  if (flags.pipeline_parallel == 1) { // and pipeline.partition cuts nothing
+  if (flags.pipeline_parallel == 1) { // pipeline.partition has nothing to cut
     return {0, static_cast<int>(layers.size())};
   }
   const auto blocks = std::ranges::count(layers, "block", &Layer::type);
@@ -45,7 +44,8 @@ std::vector<int> cuts_of(
          .remedy = fmt::format("use at most {} stages", blocks)});
   }
   std::vector<pipeline::LayerFacts> all;
-  std::vector<pipeline::LayerFacts> passed; // by a token
+  // The parameters that a token passes.
+  std::vector<pipeline::LayerFacts> passed;
   for (const Layer& layer : layers) {
     all.push_back({layer.type, static_cast<double>(layer.parameters)});
     passed.push_back(
@@ -62,7 +62,7 @@ std::vector<int> cuts_of(
           : pipeline::by_work(passed, flags.has_virtual_stages()));
 }
 
-/// `layers`: what a rank has of them.
+/// The shapes of all stages. `layers`: the part of them that a rank has.
 std::vector<StageShape> stages_of(
     const std::vector<Layer>& layers,
     const std::vector<int>& cuts,
@@ -119,7 +119,7 @@ std::optional<PerParameter> per_parameter(const Config& config) {
   });
   const auto found = moments.find(type);
   if (found == moments.end()) {
-    return std::nullopt; // depends on more than the number of parameters
+    return std::nullopt; // it depends on more than the number of parameters
   }
   PerParameter bytes{.optimizer = found->second};
   if (settings.fp16.enabled || settings.bf16.enabled) {
@@ -157,7 +157,7 @@ std::optional<StateBytes> states_of(
       policy.shard_ranks > 0 ? policy.shard_ranks
                              : config.data_parallel_size *
               config.flags.distributed.context_parallel);
-  // Fewer ranks have the same experts.
+  // Fewer ranks hold copies of the same experts.
   const double same_experts =
       ranks / static_cast<double>(config.flags.distributed.expert_parallel);
   const auto share = [&](std::int64_t parameters, bool cut) {
@@ -191,7 +191,7 @@ std::string shown_count(double number) {
 
 std::string shown_bytes(double bytes) {
   return shown_byte_size(static_cast<std::uint64_t>(
-      std::min(bytes, 9e18))); // what the cast can take
+      std::min(bytes, 9e18))); // the largest value for the cast
 }
 
 std::string shown_layers(const RunShape& shape) {

@@ -13,24 +13,25 @@
 
 namespace cairn::cli {
 
-/// What every rank of a stage has of the model, before ZeRO cuts it.
+/// The part of the model that every rank of a stage has, before ZeRO cuts it.
 struct StageShape {
   std::int64_t blocks = 0;
-  std::int64_t held = 0;    ///< parameters
-  std::int64_t owned = 0;   ///< without copies of other stages' weights
-  std::int64_t experts = 0; ///< of both: parameters of the experts it has
+  std::int64_t held = 0;  ///< parameters
+  std::int64_t owned = 0; ///< held, without copies of other stages' weights
+  /// Parameters of its experts, within `held` and `owned`.
+  std::int64_t experts = 0;
 };
 
-/// Bytes of parameters, gradients and optimizer on one rank, by where they
-/// rest.
+/// Bytes of parameters, gradients and optimizer on one rank, by where they are
+/// kept.
 struct StateBytes {
   double device = 0;
   double cpu = 0;
   double nvme = 0;
 };
 
-/// A run on its ranks, worked out without starting any: so a world of 1024
-/// ranks can be looked at on a laptop.
+/// The layout of a run on its ranks, worked out without starting any: a laptop
+/// can examine a world of 1024 ranks.
 struct RunShape {
   model::ModelKind kind{};
   model::ModelDescription model;
@@ -39,17 +40,17 @@ struct RunShape {
   std::vector<StageShape> stages;
   std::size_t largest = 0; ///< the stage with the most parameters
   zero::Policy policy;
-  /// Of the largest stage; none where the optimizer's are not known.
+  /// The state of the largest stage; none if the optimizer's size is unknown.
   std::optional<StateBytes> states;
 };
 
-/// Throws ConfigError for what does not divide or is missing.
+/// Throws ConfigError for sizes that do not divide or are missing.
 RunShape shape_of(model::ModelKind kind, const config::Config& config);
 
-/// Lines for people.
+/// The shape as lines for people.
 std::string describe(const RunShape& shape, const config::Config& config);
 
-/// With `elasticity`: the batch, and the ranks that can share it.
+/// The batch and the numbers of ranks that can share it, with `elasticity`.
 std::string shown_elasticity(const config::Config& config);
 
 } // namespace cairn::cli

@@ -9,8 +9,8 @@ namespace cairn::cli {
 
 using Arguments = std::vector<std::string>;
 
-/// One subcommand. `run` gets what follows its name and returns the exit code;
-/// it may throw any cairn::Error. Without `run` the subcommand lives in
+/// A subcommand. `run` gets the arguments after its name and returns the exit
+/// code; it may throw any cairn::Error. A subcommand without `run` lives in
 /// `cairn-torch`, the program beside this one that links libtorch.
 struct Command {
   std::string_view name;
@@ -23,7 +23,7 @@ inline constexpr int exit_ok = 0;
 inline constexpr int exit_failure = 1;
 inline constexpr int exit_bad_usage = 2; ///< configuration or command line
 
-/// What `cairn` offers, in the order that `cairn --help` shows.
+/// The subcommands of `cairn`, in the order that `cairn --help` shows.
 std::span<const Command> all_commands(); // main.cpp
 
 int run_config(const Arguments& arguments);     // config_command.cpp
@@ -36,7 +36,7 @@ int run_schedule(const Arguments& arguments);   // schedule_command.cpp
 int run_train_tokenizer(
     const Arguments& arguments); // train_tokenizer_command.cpp
 
-// With libtorch:
+// Commands that need libtorch:
 int run_info(const Arguments& arguments);       // info_command.cpp
 int run_checkpoint(const Arguments& arguments); // checkpoint_command.cpp
 int run_convert(const Arguments& arguments);    // convert_command.cpp

@@ -46,8 +46,8 @@ CLI::Validator whole_number(const char* wanted) {
   return {read, ""};
 }
 
-/// CLI11 would take -1 for the largest number of an unsigned type, a number
-/// that is too large as well, and 010 for 8.
+/// Reads the value itself: CLI11 would take -1 for the largest number of an
+/// unsigned type, a number that is too large as well, and 010 for 8.
 void read_whole_numbers(CLI::Option& option) {
   const std::string type = option.get_type_name();
   if (type.starts_with("UINT")) {
@@ -135,7 +135,7 @@ bool CommandLine::parse(const Arguments& arguments) {
   for (CLI::Option* const option : app_.get_options()) {
     read_whole_numbers(*option);
   }
-  app_.allow_extras(); // so that the first of them is named in our own words
+  app_.allow_extras(); // so that our own message names the first of them
   try {
     app_.parse(Arguments(words.rbegin(), words.rend()));
   } catch (const CLI::CallForHelp&) {

@@ -10,12 +10,12 @@ namespace cairn::cli {
 
 /// A CLI11 parser with the manners of every Cairn command: flags are written
 /// with dashes and taken with underscores too, help shows `usage` first and
-/// `example` last, and what cannot be read is a ConfigError in our own words
+/// `example` last, and unreadable arguments are a ConfigError in our own words
 /// that names the nearest flag.
 ///
-///   CommandLine line("cairn tokenize [FLAGS…]", "cairn tokenize --vocab-file
-///   …"); line.app().add_option("--input", input, "file, or - for standard
-///   input"); if (!line.parse(arguments)) {
+///   CommandLine line("cairn tokenize [FLAGS…]", "cairn tokenize …");
+///   line.app().add_option("--input", input, "file, or - for standard input");
+///   if (!line.parse(arguments)) {
 ///     return exit_ok; // help was asked for and printed
 ///   }
 class CommandLine {
@@ -29,7 +29,8 @@ class CommandLine {
 
  private:
   Arguments with_dashes(const Arguments& arguments) const;
-  /// A flag that needs a value must not take the next flag for it.
+  /// Makes sure that a flag that needs a value does not take the next flag for
+  /// it.
   void require_values(const Arguments& words) const;
   const CLI::Option* find(const std::string& word) const;
   [[noreturn]] void refuse(const std::string& typed) const;
@@ -38,7 +39,7 @@ class CommandLine {
   CLI::App app_;
 };
 
-/// The check of a number that has no upper limit; CLI11's own name 10^308.
+/// The check of a number that has no upper limit; CLI11's own shows 10^308.
 CLI::Validator at_least(int least);
 
 } // namespace cairn::cli

@@ -21,10 +21,10 @@ std::string with_dashes(std::string name) {
   return name;
 }
 
-/// With the default behind it, where the option shows one.
+/// The description, followed by the default where the option shows one.
 std::string description_of(const CLI::Option* option) {
   std::string value = option->get_default_str();
-  if (value.starts_with('[') && value.ends_with(']')) { // a list's
+  if (value.starts_with('[') && value.ends_with(']')) { // a list
     value = value.substr(1, value.size() - 2);
   }
   return value.empty()

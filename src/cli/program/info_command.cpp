@@ -1,5 +1,5 @@
-// `cairn info`: everything a bug report needs to say about the machine and the
-// build, and what a user wants to know before a run.
+// `cairn info`: everything that a bug report needs to say about the machine and
+// the build, and that a user needs to know before a run.
 
 #include "base/internal/cpu.h"
 #include "cli/program/command.h"

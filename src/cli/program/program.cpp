@@ -98,7 +98,7 @@ int run_command(
   return command.run(Arguments(argv + 2, argv + argc));
 }
 
-/// What was printed may still wait, and have no place to go to.
+/// Writes out buffered output; the exit code tells whether it could be written.
 int flush_output() {
   errno = 0;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
@@ -112,7 +112,7 @@ int flush_output() {
   return written ? exit_ok : exit_failure;
 }
 
-/// Reports a mistake of Cairn's own, which no flag can mend.
+/// Reports a bug in Cairn itself, which no flag can mend.
 int own_mistake(const Error& error) {
   fmt::print(
       stderr,
@@ -135,7 +135,7 @@ int run_program(
     return exit_bad_usage;
   } catch (const InternalError& error) {
     return own_mistake(error);
-  } catch (const UsageError& error) { // cairn itself called the library wrongly
+  } catch (const UsageError& error) { // a bug in cairn itself
     return own_mistake(error);
   } catch (const std::exception& error) {
     fmt::print(stderr, "cairn: {}\n", error.what());

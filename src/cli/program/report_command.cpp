@@ -1,4 +1,4 @@
-// `cairn report`: what runs have logged, as one page.
+// `cairn report`: the logs of runs, as one page.
 
 #include "cli/program/command_line.h"
 #include "cli/train/stop_signal.h"

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t gap = 2;
 constexpr std::size_t least_name = 16;
 
-/// Begin and end, which tell names apart.
+/// Keeps the beginning and the end, which tell names apart.
 std::string without_middle(const std::string& text, std::size_t width) {
   if (text_columns(text) <= width || text_columns(text) != text.size()) {
     return text;

@@ -7,7 +7,7 @@
 
 namespace cairn::cli {
 
-/// On one line, with nothing in it that moves the cursor.
+/// The text on one line, without characters that move the cursor.
 std::string shown_text(std::string_view text);
 
 /// Rows under a title line, as wide as their widest cell.
@@ -21,10 +21,11 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns);
 
-  /// A cell for each column; whatever is in there, it is shown on one line.
+  /// Adds a row, a cell for each column; any content is shown on one line.
   void add(const std::vector<std::string>& cells);
 
-  /// Lines wider than that lose the middle of their first cell; 0: none does.
+  /// The table. Lines wider than `width` lose the middle of their first cell; 0
+  /// allows any width.
   std::string text(std::size_t width) const;
 
  private:
@@ -32,7 +33,7 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Columns of the terminal that we write to; 0 where it is none.
+/// Columns of the terminal that we write to; 0 if it is not a terminal.
 std::size_t output_width();
 
 } // namespace cairn::cli

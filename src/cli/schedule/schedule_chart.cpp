@@ -15,7 +15,7 @@ using pipeline::Timeline;
 
 struct Cell {
   std::string text = ".";
-  const char* colour = "\x1b[2m"; ///< faint: nothing to do
+  const char* colour = "\x1b[2m"; ///< faint: an idle stage
 };
 
 const char* colour_of(Pass::Kind kind) {

@@ -9,16 +9,16 @@ namespace cairn::cli {
 
 enum class ChartColour { none, ansi };
 
-/// A line for each stage, a cell for each unit of time: what begins there, or
-/// dashes where it goes on. Begins and ends of passes are whole units. Longer
-/// lines than `width` columns go on further down; 0: none is too long.
+/// A line for each stage, a cell for each unit of time: the pass that begins
+/// there, or dashes where it goes on. Passes begin and end at whole units.
+/// Lines wider than `width` columns go on further down; 0 allows any width.
 std::string schedule_chart(
     const pipeline::Timeline& times,
     int chunks,
     ChartColour colour,
     std::size_t width);
 
-/// The same as a picture.
+/// The chart as an SVG picture.
 std::string schedule_svg(
     const pipeline::Timeline& times,
     int chunks,

@@ -10,17 +10,17 @@ constexpr int most_stages = 1024;
 constexpr int most_micro_batches = 65536;
 constexpr int most_chunks = 64;
 constexpr int most_cost = 100;
-/// Passes of each kind, on all stages: beyond, nobody reads the result.
+/// The most passes of each kind, on all stages: nobody reads a larger result.
 constexpr long most_passes = 4'000'000;
 
-/// Not named in the help, where there is enough to read.
+/// A range that the help does not show: it has enough to read.
 CLI::Validator between(int least, int most) {
   CLI::Validator range = CLI::Range(least, most);
   range.description("");
   return range;
 }
 
-/// A chart has a column for each unit.
+/// Costs are whole numbers, since a chart has a column for each unit.
 CLI::Validator cost() {
   CLI::Validator range(
       [](const std::string& text) {

@@ -9,7 +9,7 @@
 
 namespace cairn::cli {
 
-/// What both commands about schedules ask for.
+/// The flags of both commands about schedules.
 struct ScheduleFlags {
   int stages = 0;
   int micro_batches = 0;
@@ -17,9 +17,9 @@ struct ScheduleFlags {
   std::vector<int> costs{1, 1, 1};
 
   void add_to(CommandLine& line);
-  /// After parsing. Throws ConfigError.
+  /// Checks the values after parsing. Throws ConfigError.
   void check() const;
-  /// Of the schedule of that name: only one has several.
+  /// Chunks of the schedule of that name: only one schedule has several.
   int chunks_of(std::string_view schedule) const;
   pipeline::PassCosts pass_costs() const;
   /// "4 stages, 8 micro batches; forward 1, backward 1, weights 1".

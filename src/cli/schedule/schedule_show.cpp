@@ -79,7 +79,7 @@ int run_schedule_show(const Arguments& arguments) {
   }
   const pipeline::Schedule schedule =
       pipeline::make_schedule(name, flags.stages, flags.micro_batches, chunks);
-  // In units of which a chunk's share is a whole number.
+  // Costs are scaled so that a chunk's share is a whole number.
   pipeline::PassCosts costs = flags.pass_costs();
   costs.forward *= chunks;
   costs.backward *= chunks;

@@ -20,9 +20,9 @@ constexpr double right = 16;
 constexpr double top = 40;
 constexpr double bottom = 34;
 constexpr double most_width = 1400;
-constexpr double letter_width = 6.2; ///< of the labels
+constexpr double letter_width = 6.2; ///< width of a letter of the labels
 
-/// Later chunks are darker.
+/// The fill colour; later chunks are darker.
 std::string fill_of(const Pass& pass, int chunks) {
   struct Shade {
     int hue;
@@ -50,7 +50,7 @@ std::string bar(const TimedPass& each, double unit, double y, int chunks) {
       width,
       bar_height,
       fill_of(each.pass, chunks));
-  // The colour says the rest.
+  // The label is only the number; the colour tells the kind and the chunk.
   const std::string label = std::to_string(each.pass.micro_batch);
   if (static_cast<double>(label.size()) * letter_width <= width - 2) {
     result += fmt::format(
@@ -106,7 +106,7 @@ std::string schedule_svg(
     const Timeline& times,
     int chunks,
     const std::string& title) {
-  // As wide as the labels need, as long as it fits on a page.
+  // The picture is as wide as the labels need and as a page allows.
   const double length = std::max(times.length, 1.0);
   const double unit = std::min(22.0, (most_width - left - right) / length);
   const double width = std::max(left + unit * length + right, 480.0);

@@ -68,7 +68,8 @@ ChildCommand::ChildCommand(
          .where = program,
          .values = std::strerror(trouble)});
   }
-  ::setpgid(process_, process_); // whoever comes first
+  // The child does it as well: either may come first.
+  ::setpgid(process_, process_);
 }
 
 ChildCommand::~ChildCommand() {

@@ -11,12 +11,12 @@
 
 namespace cairn::cli {
 
-/// A cairn command in a process of its own, and a group of processes that can
-/// be ended together. It is told to end when this process does, however that
-/// comes.
+/// A cairn command in its own process and its own process group, so that all
+/// its processes can be ended together. It is told to end when this process
+/// ends, for any reason.
 class ChildCommand {
  public:
-  /// What it prints goes to the end of `log`; without one, where ours goes.
+  /// Appends its output to `log`; without one, it goes where ours goes.
   ChildCommand(
       const Arguments& arguments,
       const std::optional<std::filesystem::path>& log = std::nullopt);
@@ -25,10 +25,11 @@ class ChildCommand {
   ChildCommand(const ChildCommand&) = delete;
   ChildCommand& operator=(const ChildCommand&) = delete;
 
-  /// Its exit code once it has ended (128 + a signal's number if one ended it).
+  /// The exit code once it has ended (128 + the signal's number if one ended
+  /// it).
   std::optional<int> poll();
   int wait();
-  /// All of its processes at once, as a crash would end them.
+  /// Ends all of its processes at once, as a crash would.
   void kill();
 
  private:
@@ -36,8 +37,8 @@ class ChildCommand {
   std::optional<int> code_;
 };
 
-/// As one would type it, in lines that begin at column `indent` but for the
-/// first.
+/// The command as one would type it. All lines but the first begin at column
+/// `indent`.
 std::string command_text(const Arguments& arguments, std::size_t indent);
 
 } // namespace cairn::cli

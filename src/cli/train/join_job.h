@@ -6,7 +6,7 @@
 namespace cairn::cli {
 
 /// Joins the job that the environment describes, with the backend and the
-/// patience that the flags ask for.
+/// timeout that the flags give.
 distributed::World join_job(const config::DistributedFlags& flags);
 
 } // namespace cairn::cli

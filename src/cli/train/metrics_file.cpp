@@ -17,7 +17,7 @@ std::optional<MetricsFile::Line> MetricsFile::next() {
     }
     partial_ += text;
     if (file_.eof()) {
-      return std::nullopt; // its end is still to come
+      return std::nullopt; // its end is not written yet
     }
     const json object =
         json::parse(std::exchange(partial_, {}), nullptr, false);

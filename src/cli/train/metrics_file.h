@@ -8,7 +8,7 @@
 
 namespace cairn::cli {
 
-/// What a training writes with --log-jsonl, read while it goes on.
+/// The file that a training writes with --log-jsonl, read while it goes on.
 class MetricsFile {
  public:
   struct Line {
@@ -21,8 +21,8 @@ class MetricsFile {
 
   explicit MetricsFile(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// The next line that is complete, or none before it is. Lines that are no
-  /// such objects are left out.
+  /// The next complete line; none if it is not written yet. Lines that are not
+  /// such objects are skipped.
   std::optional<Line> next();
 
  private:

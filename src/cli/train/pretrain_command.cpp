@@ -72,7 +72,8 @@ Kind kind_named(std::string_view name) {
                          : std::string("choose gpt, bert or t5")});
 }
 
-/// Takes --dry-run out of the flags; what it stands for if it was there.
+/// Takes --dry-run out of the flags. Returns its number of ranks, if it was
+/// there.
 std::optional<std::int64_t> take_dry_run(Arguments& flags, int ranks_here) {
   constexpr std::string_view name = "--dry-run";
   std::optional<std::int64_t> ranks;
@@ -102,7 +103,7 @@ std::optional<std::int64_t> take_dry_run(Arguments& flags, int ranks_here) {
   return ranks;
 }
 
-/// Of what a bug report, or a reader of the log, would ask for.
+/// The versions that a bug report would ask for.
 Versions versions_of(const distributed::World& world) {
   Versions versions{
       {"Cairn", std::string(version)},
@@ -123,8 +124,8 @@ Versions versions_of(const distributed::World& world) {
   return versions;
 }
 
-/// A training that keeps checkpoints keeps its log beside them, a line where
-/// the terminal gets one. An empty name is none.
+/// Gives a training that keeps checkpoints a log beside them, with a line
+/// whenever the terminal gets one. An empty name turns the log off.
 void set_log_file(config::Config& config) {
   config::LoggingFlags& logging = config.flags.logging;
   const auto& save = config.flags.checkpointing.save;
@@ -141,7 +142,7 @@ void set_log_file(config::Config& config) {
   }
 }
 
-/// A page of the run beside its log; what stands in the way is only said.
+/// Writes a page of the run beside its log. A failure is only a warning.
 void write_page(const std::string& log, const Logger& logger) {
   try {
     const auto written =

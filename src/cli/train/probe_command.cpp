@@ -1,4 +1,4 @@
-// `cairn probe`: how a user compares Cairn with another framework.
+// `cairn probe`: compares Cairn with another framework.
 
 #include "base/internal/edit_distance.h"
 #include "cli/program/command.h"
@@ -88,7 +88,7 @@ class OwnFlags {
     }
   }
 
-  /// A flag that neither we nor Megatron have.
+  /// Refuses a flag that neither we nor Megatron have.
   void refuse_unknown() const {
     for (const std::string& word : rest_) {
       const std::string name = word.substr(0, word.find('='));
@@ -174,7 +174,7 @@ pretrain::ProbeOptions options_of(
   return options;
 }
 
-/// One line for all that a dot divides alike: "grad_norms".
+/// Prints one line for all names that are equal up to the dot: "grad_norms".
 void print_differences(
     const std::vector<pretrain::ProbeDifference>& differences) {
   struct Worst {

@@ -54,7 +54,8 @@ void run_step(const Arguments& command, const fs::path& log) {
   }
 }
 
-/// Nats per token that no model can get below, by the grammar of the stories.
+/// The entropy of the stories' grammar in nats per token: no model's loss can
+/// be lower.
 double entropy_per_token(const QuickstartPlan& plan) {
   const data::IndexedDataset tokens(plan.folder / "stories_text_document");
   const double nats =
@@ -63,7 +64,7 @@ double entropy_per_token(const QuickstartPlan& plan) {
       static_cast<double>(tokens.token_count());
 }
 
-/// Shows a training that another process writes down.
+/// Shows the progress of a training, from the log that its process writes.
 class Show {
  public:
   Show(const QuickstartPlan& plan, double entropy)
@@ -75,7 +76,7 @@ class Show {
     }
   }
 
-  /// What has been written since the last time.
+  /// Shows the lines written since the last call.
   void update() {
     while (const auto line = metrics_.next()) {
       moment_.iteration = line->step;
@@ -132,8 +133,8 @@ class Show {
   std::optional<monitor::LiveDisplay> display_;
 };
 
-/// Trains, is killed once half-way, and goes on from the last checkpoint.
-/// Returns the loss on text that it has not seen.
+/// Trains; the training is killed once half-way and goes on from the last
+/// checkpoint. Returns the loss on text that it has not seen.
 std::optional<double> train(const QuickstartPlan& plan, double entropy) {
   Show show(plan, entropy);
   constexpr std::chrono::milliseconds look{100};
@@ -167,8 +168,8 @@ std::optional<double> train(const QuickstartPlan& plan, double entropy) {
   return show.validation_loss();
 }
 
-/// Three of the texts that the model wrote; a young one may have ended some
-/// before they began.
+/// Shows three of the texts that the model wrote. A young model may end some
+/// before they begin.
 void show_stories(const QuickstartPlan& plan) {
   constexpr std::uint64_t most = 1 << 20;
   std::istringstream lines(read_file(plan.told(), most));
@@ -183,7 +184,7 @@ void show_stories(const QuickstartPlan& plan) {
   std::fflush(stdout);
 }
 
-/// Iterations that fit into the time, after trying some out.
+/// The number of iterations that fit into the time, after trying some out.
 std::int64_t iterations_for(double minutes, const QuickstartPlan& plan) {
   constexpr std::int64_t trial = 20;
   const auto start = Clock::now();

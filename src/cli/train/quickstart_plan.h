@@ -7,7 +7,7 @@
 
 namespace cairn::cli {
 
-/// The commands of the quick start, in the folder where all of it goes.
+/// The commands of the quick start, and the folder for all their files.
 struct QuickstartPlan {
   std::filesystem::path folder;
   int ranks = 2;
@@ -30,7 +30,8 @@ struct QuickstartPlan {
   Arguments make_stories() const;
   Arguments train_tokenizer() const;
   Arguments preprocess() const;
-  /// So many iterations without a trace, to see how long they take.
+  /// A training of `trial` iterations without evaluation, to measure their
+  /// speed.
   Arguments try_out(std::int64_t trial) const;
   Arguments train() const;
   Arguments tell_stories() const;

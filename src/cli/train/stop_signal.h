@@ -4,14 +4,14 @@
 
 namespace cairn::cli {
 
-/// Ctrl-C or a polite kill, thrown by throw_if_stopped().
+/// Thrown by throw_if_stopped() after Ctrl-C or SIGTERM.
 struct Stopped : std::exception {
   explicit Stopped(int signal) : exit_code(128 + signal) {}
-  int exit_code; ///< as a shell has it
+  int exit_code; ///< the same as a shell's
 };
 
-/// From now on the first such signal asks for an end; the second one is that of
-/// the system.
+/// Makes the first SIGINT or SIGTERM ask for an end; the second one ends the
+/// process, as without this call.
 void watch_stop_signals();
 void throw_if_stopped();
 

@@ -6,15 +6,15 @@
 
 namespace cairn::cli {
 
-/// To stdout as UTF-8; on a terminal without what could steer it.
+/// Prints to stdout as UTF-8; on a terminal without control characters.
 void print_text(std::string_view text);
 
-/// Prints a text as it grows. A character of several tokens waits for the last
-/// of them; some tokenizers write U+FFFD meanwhile.
+/// Prints a text as it grows. A character made of several tokens waits for the
+/// last of them; some tokenizers write U+FFFD meanwhile.
 class Typist {
  public:
   void grow(std::string text);
-  /// What waits, and a new line.
+  /// Prints the characters that wait, and a newline.
   void finish();
 
  private:

@@ -8,7 +8,7 @@
 namespace cairn::config {
 namespace {
 
-/// A key of zero_optimization that is set, and checks of what it goes with.
+/// A key of zero_optimization that is set, and the checks that it needs.
 class SetKey {
  public:
   SetKey(const Config& config, std::string name)

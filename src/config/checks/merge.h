@@ -6,8 +6,8 @@
 
 namespace cairn::config {
 
-/// Brings flags and JSON keys that mean the same together: what one side says
-/// the other learns; two sides that disagree are an error that names both.
+/// Merges flags and JSON keys that mean the same: a value given on one side is
+/// set on the other; two sides that disagree are an error that names both.
 void merge(ParsedFlags& parsed, DeepSpeedRead& read);
 
 /// After resolution: flags with a JSON counterpart take its final value.

@@ -19,7 +19,8 @@ struct ParsedFlags {
   /// Canonical names of the flags given, with where (and how) they were.
   std::map<std::string, Place> given;
   std::vector<std::string> warnings;
-  std::vector<std::string> rest; ///< what `Unknown::keep` left to the program
+  /// Arguments that `Unknown::keep` leaves to the program.
+  std::vector<std::string> rest;
 };
 
 /// Reads a command line the way argparse does: `--flag value`,

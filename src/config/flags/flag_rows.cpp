@@ -1,7 +1,7 @@
 #include "config/internal/flag.h"
 
-// The table of flags. A row says, in this order: the name, the member that
-// holds the value, which commands act on it, what it means, and what only some
+// The table of flags. A row has, in this order: the name, the member that holds
+// the value, the commands that act on it, its meaning, and parts that only some
 // rows have. `cairn probe` takes --load, --ckpt-step and --input by itself,
 // before the table reads the rest.
 

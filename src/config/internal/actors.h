@@ -8,8 +8,8 @@
 
 namespace cairn::config {
 
-/// Who acts on settings: the engine, for every program that trains with it, and
-/// the commands of `cairn`.
+/// The programs that act on settings: the engine, for every program that trains
+/// with it, and the commands of `cairn`.
 enum class Actor : unsigned {
   engine = 1,
   pretrain = 2,

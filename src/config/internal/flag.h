@@ -21,8 +21,8 @@ struct Arity {
   std::size_t most = 1;
 };
 
-/// One row of the table of flags; everything known about a flag is here. In
-/// names '-' and '_' are the same, so `--top-p` and `--top_p` need one row.
+/// A row of the table of flags; everything known about a flag is here. In names
+/// '-' and '_' are the same, so `--top-p` and `--top_p` need one row.
 struct Flag : Setting {
   Binding<Flags> binding;
   Actors actors;
@@ -75,7 +75,7 @@ struct FlagGroup {
 struct RefusedFlags {
   std::string_view reason;
   std::string_view names; ///< words, without "--"
-  bool launcher = false;  ///< of our own launcher rather than Megatron's
+  bool launcher = false;  ///< a flag of our own launcher, not of Megatron's
 
   /// The answer to someone who gave one.
   std::string text() const;

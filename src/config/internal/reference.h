@@ -44,8 +44,8 @@ std::vector<std::pair<std::string, std::string>> given_values(
 std::string given_text(const Config& config);
 
 /// Everything about one key ("zero_optimization.stage", or just "stage"), one
-/// section with what is in it, or one flag ("--lr"). Throws ConfigError with
-/// the nearest name for an unknown one.
+/// section with its content, or one flag ("--lr"). Throws ConfigError with the
+/// nearest name for an unknown one.
 std::string explain(std::string_view name);
 
 /// Tables in Markdown for the pages docs/coming-from-*: which of DeepSpeed's

@@ -87,7 +87,7 @@ class Reader {
       return;
     }
     key.binding.set(result_.config, value, place, key.rules);
-    // A key without effect says at its default what happens anyway.
+    // The default of a key without effect describes what happens anyway.
     if (key.support.kind == Support::Kind::without_effect &&
         key.binding.get(result_.config) != default_value(key)) {
       warn(place, fmt::format("has no effect: {}", key.support.reason));

@@ -22,8 +22,8 @@ struct DeepSpeedRead {
 /// how keys go together is checked later.
 DeepSpeedRead read_deepspeed(const Node& root, const std::string& file);
 
-/// Works out what follows from other keys (everything but the batch) and
-/// refuses what DeepSpeed itself refuses.
+/// Works out the values that follow from other keys (everything but the batch)
+/// and refuses settings that DeepSpeed itself refuses.
 void resolve_deepspeed(
     DeepSpeedConfig& config,
     const std::map<std::string, Place>& given);

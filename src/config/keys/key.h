@@ -13,7 +13,7 @@
 
 namespace cairn::config {
 
-/// One row of the table of JSON keys; its name is the path,
+/// A row of the table of JSON keys; its name is the path,
 /// "zero_optimization.stage". Everything known about a key is here: parser,
 /// defaults, `cairn config`, documentation and "did you mean" are all made from
 /// these rows.
@@ -87,13 +87,13 @@ constexpr auto opened_by(void (*open)(DeepSpeedConfig&)) {
 /// "zero_optimization" and "stage" to "zero_optimization.stage".
 std::string join_path(std::string_view parent, std::string_view name);
 
-/// The rows as they are written; key_table() is what others read.
+/// The rows as they are written; others read key_table().
 std::span<const Key> key_rows();
-/// All rows, sections before what is in them.
+/// All rows; a section comes before its content.
 const std::vector<Key>& key_table();
 /// The row of a path, by its name or an alias; nullptr when there is none.
 const Key* find_key(std::string_view path);
-/// Names (and aliases) of what may stand in that section ("" is the top).
+/// Names (and aliases) that may stand in that section ("" is the top).
 std::vector<std::string_view> names_in(std::string_view section);
 /// The value of a key that nobody set, also inside sections that are absent.
 Json default_value(const Key& key);

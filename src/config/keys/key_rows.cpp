@@ -1,7 +1,7 @@
 #include "config/keys/key.h"
 
-// The table of JSON keys. A row says, in this order: the path, the member that
-// holds the value, who acts on it, what it means, and what only some rows have.
+// The table of JSON keys. A row has, in this order: the path, the member that
+// holds the value, the actors, its meaning, and parts that only some rows have.
 // A section stands before its keys. Sections, and keys that are known by name
 // only (opaque), have no member and no actor.
 

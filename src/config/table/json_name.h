@@ -4,8 +4,8 @@
 
 namespace cairn::config {
 
-/// JSON that keeps the order of keys, so that what is printed reads like what
-/// was given. This header declares it alone; its code is in json_tree.h.
+/// JSON that keeps the order of keys, so that output reads like the input. This
+/// header declares it alone; its code is in json_tree.h.
 using Json = nlohmann::ordered_json;
 
 } // namespace cairn::config

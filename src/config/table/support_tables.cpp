@@ -22,7 +22,7 @@ std::string in_code(std::string_view name) {
   return fmt::format("`{}`", name);
 }
 
-/// Names by what they share (a section, a reason), in the order of the table.
+/// Names by a common part (a section, a reason), in the order of the table.
 class NameTable {
  public:
   void add(std::string_view shared, std::string name) {
@@ -33,7 +33,7 @@ class NameTable {
         : row->second;
     names.push_back(std::move(name));
   }
-  /// A table with what they share on the left.
+  /// A table with the common part on the left.
   std::string under(std::string_view left, std::string_view right) const {
     std::string text = heading(left, right);
     for (const auto& [shared, names] : rows_) {
@@ -41,7 +41,7 @@ class NameTable {
     }
     return text;
   }
-  /// A table with what they share, a reason, on the right.
+  /// A table with the common part, a reason, on the right.
   std::string because(std::string_view left) const {
     std::string text = heading(left, "because");
     for (const auto& [shared, names] : rows_) {
@@ -58,7 +58,7 @@ class NameTable {
   std::vector<std::pair<std::string, Names>> rows_;
 };
 
-/// The settings of one table, by what becomes of them.
+/// The settings of one table, sorted by Cairn's support for them.
 struct Sorted {
   NameTable working;
   NameTable idle; ///< read and checked, and acted on by nobody

@@ -7,7 +7,7 @@
 
 namespace cairn::data {
 
-/// Walks through a value that is not used and finds what makes its line invalid
+/// Walks through an unused value and finds faults that make its line invalid
 /// JSON for Python's json module. (simdjson skips unused values unread.) Throws
 /// DataError for something that is no value; returns errors in the structure.
 simdjson::error_code check_json(simdjson::ondemand::value value);

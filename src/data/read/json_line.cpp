@@ -210,7 +210,7 @@ error_code JsonLineParser::State::read_value(
   if (const auto error = value.type().get(type)) {
     return error;
   }
-  // Of a repeated key the last one counts.
+  // The last one counts if a key is repeated.
   if (there[key] && !escapes_are_whole(found[key])) {
     return simdjson::STRING_ERROR;
   }

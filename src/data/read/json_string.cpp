@@ -35,7 +35,7 @@ std::uint32_t unicode_escape(const char* at, const char* end) {
   return code;
 }
 
-/// What a letter after a backslash stands for; 0 for an invalid escape.
+/// The meaning of a letter after a backslash; 0 for an invalid escape.
 constexpr std::array<char, 256> simple_escapes = [] {
   std::array<char, 256> table{};
   table['"'] = '"';
@@ -72,7 +72,7 @@ std::ptrdiff_t first_backslash(Lanes lanes) {
   return bits == 0 ? lane_count : std::countr_zero(bits) / 4;
 }
 
-/// How far a string has been read and written.
+/// The places up to which a string has been read and written.
 struct Cursor {
   const char* from;
   char* to;

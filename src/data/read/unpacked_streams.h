@@ -8,7 +8,7 @@
 
 namespace cairn::data {
 
-// One stream for each kind of compressed file. Several members in one file are
+// Streams for each kind of compressed file. Several members in one file are
 // read as one.
 std::unique_ptr<ByteStream> unpack_gzip(RawInput raw);
 std::unique_ptr<ByteStream> unpack_zstd(RawInput raw);

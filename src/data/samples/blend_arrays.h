@@ -14,7 +14,7 @@
 
 namespace cairn::data {
 
-/// How several datasets are mixed.
+/// The mixture of several datasets.
 struct BlendPlan {
   /// Normalized weights; or, when `size` is empty, the number of samples of
   /// each dataset.

@@ -9,9 +9,8 @@
 
 namespace cairn::data {
 
-/// For every sample of a blend, the dataset it comes from and the sample's
-/// index in it. At any point each dataset has had its share, as nearly as
-/// possible.
+/// The dataset of every sample of a blend, and the sample's index in it. At any
+/// point each dataset has had its share, as nearly as possible.
 struct BlendIndex {
   std::vector<std::int16_t> datasets;
   std::vector<std::int64_t> samples;

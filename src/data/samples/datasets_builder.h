@@ -32,7 +32,7 @@ struct DescribedDataset {
   Description description;
 };
 
-/// One dataset of one split that is to be built.
+/// A dataset of one split that is to be built.
 struct PartRequest {
   const std::string& prefix;
   Split split;

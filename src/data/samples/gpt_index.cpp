@@ -99,8 +99,8 @@ LargeBuffer cut_samples(
       write();
       ++sample;
     }
-    // Whether one more sample begins here is unpredictable: always write it,
-    // and advance only if it does, without a branch.
+    // The beginning of one more sample is unpredictable here: always write it,
+    // and advance only if it does begin, without a branch.
     write();
     const std::int64_t begins = ahead <= latest;
     sample += static_cast<std::size_t>(begins);

@@ -71,7 +71,7 @@ void withdraw(const fs::path& description) {
   }
 }
 
-// Removes what a killed builder left behind; called under the lock.
+// Removes the remains of a killed builder; called under the lock.
 void remove_temporaries(const fs::path& folder, const std::string& stem) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end;

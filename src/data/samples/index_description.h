@@ -14,9 +14,9 @@
 
 namespace cairn::data {
 
-// Descriptions of what an index was made from, as Megatron writes them: keys in
-// its order, text as from Python's json.dumps(…, indent=4). The MD5 of the text
-// names the files.
+// Descriptions of the data and options of an index, as Megatron writes them:
+// keys in its order, text as from Python's json.dumps(…, indent=4). The MD5 of
+// the text names the files.
 
 using Description = nlohmann::ordered_json;
 
@@ -57,9 +57,8 @@ Description parse_tokenizer_description(std::string_view text);
 std::string text_of(const Description& description);
 std::string md5_of(std::string_view text);
 
-/// A text that is equal for two descriptions of the same arrays, whoever wrote
-/// them: the tokenizer is removed. Throws DataError if `text` is no
-/// description.
+/// A text that is equal for two descriptions of the same arrays by any writer:
+/// the tokenizer is removed. Throws DataError if `text` is no description.
 std::string comparable(std::string_view text, const std::string& where);
 
 } // namespace cairn::data

@@ -58,7 +58,7 @@ ElementRange documents_of(
       .value_or(ElementRange{});
 }
 
-/// Says what is wrong with an array; empty if nothing is. Checks some rows, not
+/// The fault of an array; empty if there is none. Checks some rows, not
 /// everything.
 std::string misfit(
     const IndexArray& array,

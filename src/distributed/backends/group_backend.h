@@ -19,7 +19,7 @@
 
 namespace cairn::distributed {
 
-/// What remains to be done in the caller's thread once the data has moved.
+/// The work that remains for the caller's thread once the data has moved.
 struct Landing {
   std::function<void()> finish;
   /// True when the result is ready for the current stream, not for the host:
@@ -30,7 +30,7 @@ struct Landing {
   std::function<void()> help;
 };
 
-/// What a communication library has to offer. Callers have checked the
+/// The interface of a communication library. Callers have checked the
 /// arguments: every tensor is contiguous, one-dimensional, not empty and on
 /// device(). Each call tells its operation when the data has moved, or throws.
 class GroupBackend {
@@ -42,7 +42,7 @@ class GroupBackend {
   virtual ~GroupBackend() = default;
 
   virtual std::string_view name() const = 0;
-  /// Where the backend's tensors must be; nullopt: anywhere.
+  /// The device on which the backend's tensors must be; nullopt: any.
   virtual std::optional<c10::DeviceType> device() const = 0;
 
   virtual Landing all_reduce(OperationPtr, Tensors, ReduceOp) = 0;
@@ -81,7 +81,7 @@ class GroupBackend {
   virtual void abandon() = 0;
 };
 
-/// Where and with whom a group is to be set up.
+/// The members and the store of a group that is to be set up.
 struct GroupPlace {
   std::string name;
   int rank = 0;
@@ -90,8 +90,7 @@ struct GroupPlace {
   Store& store;
 };
 
-/// Makes the backends of groups, which share what can be shared (threads,
-/// devices).
+/// Makes the backends of groups, which share threads and devices if possible.
 class BackendFactory {
  public:
   virtual ~BackendFactory() = default;

@@ -16,7 +16,7 @@
 
 namespace cairn::distributed::detail {
 
-/// What the copies of a ProcessGroup share.
+/// The state that copies of a ProcessGroup share.
 struct GroupCore {
   /// Sets the group up, together with its other members.
   static std::shared_ptr<GroupCore> make(
@@ -34,7 +34,7 @@ struct GroupCore {
   int size() const { return static_cast<int>(members->size()); }
   /// Members as ranks of the world.
   const std::vector<int>& ranks() const { return *members; }
-  /// Throws what went wrong in a Pending that nobody waited for.
+  /// Throws the error of a Pending that nobody waited for.
   void rethrow_kept();
 
   std::shared_ptr<Job> job;

@@ -6,8 +6,8 @@
 
 namespace cairn::distributed {
 
-/// Function that is told what killed a library's thread. Its owner keeps it
-/// alive.
+/// A function that gets the error that killed a library's thread. Its owner
+/// keeps it alive.
 using LibraryThreadListener = std::function<void(const std::string& text)>;
 
 /// Calls `listener` when a thread of Gloo dies of an exception. Gloo throws in

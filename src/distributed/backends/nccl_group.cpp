@@ -90,8 +90,8 @@ void copy_back(const Tensors& targets, const Tensors& wires) {
   }
 }
 
-/// A communicator that is ended once, in good order or not, by whoever comes
-/// first.
+/// A communicator that is ended once, in good order or not, by the first
+/// caller.
 struct Communicator {
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> group;
   std::once_flag ended;

@@ -12,8 +12,8 @@
 
 namespace cairn::distributed {
 
-/// One call under way. The backend ends it, the watchdog may fail it first, and
-/// whoever holds the Pending waits for either. Does not use libtorch.
+/// A call under way. The backend ends it, the watchdog may fail it first, and
+/// the holder of the Pending waits for either. Does not use libtorch.
 class Operation {
  public:
   using Clock = CollectiveRecord::Clock;
@@ -46,7 +46,7 @@ class Operation {
   void succeed();
 
   bool ended() const;
-  /// Blocks until the operation has ended; throws what it failed with.
+  /// Blocks until the operation has ended; throws its error if it failed.
   void wait() const;
   /// Throws if the operation has failed. Does not block.
   void throw_if_failed() const;

@@ -35,7 +35,7 @@ class SharedMemoryChannel {
   int rank() const { return rank_; }
   int members() const { return static_cast<int>(names_.size()); }
 
-  /// Begins a call. All members must give the same signature for what they do
+  /// Begins a call. All members must give the same signature for their work
   /// until the next call.
   void begin(std::uint64_t signature) { signature_ = signature; }
 
@@ -57,7 +57,7 @@ class SharedMemoryChannel {
  private:
   struct alignas(128) Line {
     std::atomic<std::uint32_t> published;
-    std::atomic<std::uint32_t> sleepers; ///< how many wait for `published`
+    std::atomic<std::uint32_t> sleepers; ///< members that wait for `published`
     std::atomic<std::uint64_t> signatures[2];
   };
 

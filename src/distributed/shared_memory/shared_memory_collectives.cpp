@@ -40,7 +40,7 @@ void each_other(const SharedMemoryChannel& channel, Visit visit) {
   }
 }
 
-/// Position, in the slot of member `from`, of what is meant for member `to`.
+/// Position, in the slot of member `from`, of the part for member `to`.
 std::size_t lane(std::size_t from, std::size_t to) {
   return to < from ? to : to - 1;
 }
@@ -82,7 +82,7 @@ class Reducer {
       std::size_t offset,
       std::size_t bytes,
       std::byte* copy) {
-    // Works in blocks, so that what is copied is still in the innermost cache.
+    // Works in blocks, so that copied data are still in the innermost cache.
     const std::size_t block = copy ? 16U << 10 : bytes;
     for (std::size_t at = 0; at < bytes; at += block) {
       const std::size_t width = std::min(block, bytes - at);

@@ -9,7 +9,7 @@
 
 namespace cairn::distributed {
 
-/// How values of one type are reduced.
+/// The functions that reduce values of one type.
 struct Reduction {
   ReduceKernel kernel;
   std::size_t element_bytes;
@@ -37,7 +37,7 @@ void all_gather(
     const std::vector<Spans>& outputs,
     const Spans& input);
 
-/// Overwrites `x` in place with what `root` has.
+/// Overwrites `x` in place with the values of `root`.
 void broadcast(SharedMemoryChannel& channel, const Spans& x, int root);
 
 void barrier(SharedMemoryChannel& channel);

@@ -65,7 +65,7 @@ Reduction reduction(const at::Tensor& x, ReduceOp op) {
       static_cast<std::size_t>(x.element_size())};
 }
 
-/// Hash of what has to agree between the members.
+/// Hash of the facts that the members must agree on.
 std::uint64_t signature(const CollectiveRecord& record) {
   return stable_hash(fmt::format(
       "{} {} {} {} [{}]",

@@ -9,8 +9,8 @@
 namespace cairn::distributed {
 namespace {
 
-/// Beginning of what a member writes into the store: "yes …", or "no …" with
-/// the reason.
+/// Beginning of a member's text in the store: "yes …", or "no …" with the
+/// reason.
 constexpr std::string_view yes = "yes ";
 constexpr std::string_view no = "no ";
 

@@ -17,7 +17,7 @@ struct SharedMemoryOutcome {
 
 /// Sets up shared memory for a group. All members call it, and either all get a
 /// channel or none does. None does when one member does not want it, or cannot
-/// open what the first has made. Throws CommError when a member does not come
+/// open the first member's memory. Throws CommError when a member does not come
 /// in time.
 SharedMemoryOutcome meet_in_shared_memory(
     const GroupPlace& place,

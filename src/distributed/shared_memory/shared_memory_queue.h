@@ -22,7 +22,8 @@ class SharedMemoryQueue {
   SharedMemoryQueue(const SharedMemoryQueue&) = delete;
   SharedMemoryQueue& operator=(const SharedMemoryQueue&) = delete;
 
-  /// Adds `work` to the queue; what it throws ends the operation as its error.
+  /// Adds `work` to the queue; an exception from it ends the operation as its
+  /// error.
   void add(std::shared_ptr<Operation> operation, std::function<void()> work);
   /// Runs queued work until the operation has ended or another thread works.
   void help(const Operation& operation);

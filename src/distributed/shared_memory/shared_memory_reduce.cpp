@@ -57,7 +57,7 @@ struct Multiply {
   }
 };
 
-// In Max and Min a NaN wins, from whichever rank it comes.
+// Max and Min: a NaN wins, from whichever rank it comes.
 struct Max {
   template <typename A>
   static A of(A a, A b) {

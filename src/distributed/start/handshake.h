@@ -19,8 +19,8 @@ std::vector<int> meet(
     const std::vector<int>& members,
     std::chrono::milliseconds timeout);
 
-/// Removes what a meeting left in the store. One rank calls it, after all have
-/// met again elsewhere.
+/// Removes the keys of a meeting from the store. One rank calls it, after all
+/// have met again elsewhere.
 void forget_meeting(
     Store& store,
     const std::string& key,

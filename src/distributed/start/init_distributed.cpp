@@ -44,7 +44,7 @@ std::vector<int> all_ranks(int world_size) {
   return ranks;
 }
 
-/// Time after which a rank says for whom it waits.
+/// Time after which a rank reports which ranks it waits for.
 constexpr milliseconds patience = std::chrono::seconds(10);
 
 /// Waits until all ranks have come. Rank 0 decides whether they have, and tells
@@ -126,7 +126,7 @@ void gather(
 
 /// Joins the job. `starts` counts the worlds that this process has joined at
 /// the same store before: a launcher's store outlives them, and the next world
-/// must not read what they left there. All ranks join equally often.
+/// must not read their keys. All ranks join equally often.
 std::shared_ptr<GroupCore> start(
     const InitOptions& options,
     BackendChoice backend,

@@ -16,8 +16,9 @@
 
 namespace cairn::distributed {
 
-/// What all groups of one process share. Members are destroyed from the last
-/// to the first: the watchdog says goodbye while the store is still there.
+/// The state that all groups of one process share. Members are destroyed from
+/// the last to the first: the watchdog says goodbye while the store is still
+/// there.
 struct Job {
   Environment environment;
   std::chrono::milliseconds start_timeout{};

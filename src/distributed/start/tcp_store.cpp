@@ -96,8 +96,8 @@ std::unique_ptr<Store> C10dStore::clone() {
 namespace {
 
 /// Silences c10d's warnings about a lost peer: they come with stack traces and
-/// would bury the one line that names the rank. Whoever sets
-/// TORCH_CPP_LOG_LEVEL gets them.
+/// would bury the one line that names the rank. TORCH_CPP_LOG_LEVEL brings them
+/// back.
 void quiet_library() {
   if (!std::getenv("TORCH_CPP_LOG_LEVEL")) {
     FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 2);
@@ -105,7 +105,7 @@ void quiet_library() {
 }
 
 /// Connects in a thread of its own, because c10d waits without limit for the
-/// first answer of whoever listens there, which may be another program.
+/// first answer of the listener, which may be another program.
 c10::intrusive_ptr<c10d::TCPStore> connect(
     const TcpStoreOptions& ours,
     const c10d::TCPStoreOptions& options) {
@@ -120,7 +120,7 @@ c10::intrusive_ptr<c10d::TCPStore> connect(
       store.wait_for(ours.patience) == std::future_status::timeout) {
     ours.on_wait();
   }
-  // Where c10d's own limit applies, it ends before ours.
+  // The wait is a little longer than c10d's own limit, which ends first.
   const auto end = started + options.timeout + std::chrono::milliseconds(500);
   if (store.wait_until(end) == std::future_status::timeout) {
     throw std::runtime_error("whoever listens there does not answer");

@@ -92,7 +92,8 @@ std::string last_call(const Notes& notes) {
       seconds_since(last.ended));
 }
 
-/// Follows who waits for whom, from the collective that raised the alarm.
+/// Follows the ranks that wait for each other, from the collective that raised
+/// the alarm.
 class Inquiry {
  public:
   explicit Inquiry(const std::map<int, Notes>& notes) : notes_(notes) {}

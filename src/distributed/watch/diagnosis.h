@@ -7,10 +7,10 @@
 
 namespace cairn::distributed {
 
-/// One line that names the rank to look at: a rank that is gone, that runs
+/// A line that names the rank to look at: a rank that is gone, that runs
 /// another operation, or that has not come yet, and where it is instead.
-/// `notes` holds what each of the `world_size` ranks had to say; a rank without
-/// notes did not answer.
+/// `notes` holds the answers of the `world_size` ranks; a rank without notes
+/// did not answer.
 std::string diagnose(
     const Alarm& alarm,
     const std::map<int, Notes>& notes,

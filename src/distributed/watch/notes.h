@@ -11,7 +11,7 @@
 
 namespace cairn::distributed {
 
-/// What a rank tells the others when a collective is in trouble.
+/// The facts that a rank tells the others when a collective is in trouble.
 struct Notes {
   int rank = 0;
   bool left = false; ///< its program ended in good order

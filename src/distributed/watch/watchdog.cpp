@@ -96,8 +96,8 @@ Watchdog::~Watchdog() {
     }
     store_->set(key(wake_prefix, options_.rank), "stop");
   } catch (const Error&) {
-    // The store is gone, and with it whoever would read the goodbye. listen()
-    // has noticed as well and returned.
+    // The store is gone, so nobody would read the goodbye. listen() has noticed
+    // as well and returned.
   }
   hearing_.join();
 }

@@ -24,8 +24,7 @@ namespace cairn::distributed {
 /// True when a rank's program has ended in good order.
 bool has_left(Store& store, int rank);
 
-/// Asks a rank how far it is. Its watchdog answers, whatever else the rank
-/// does.
+/// Asks a rank for its progress. Its watchdog answers even if the rank hangs.
 void ask_for_notes(Store& store, int rank);
 /// The last answer of a rank, if there was one.
 std::optional<Notes> answered_notes(Store& store, int rank);

@@ -101,7 +101,8 @@ std::unique_ptr<zero::FlatParameters> make_flat_parameters(
         *job.deepspeed().zero.offload_param;
     options.pin = offload.pin_memory;
     if (job.policy.parameter_tier == zero::Tier::nvme) {
-      // One is written or copied from, one more is asked for than read ahead.
+      // A buffer is for writing or copying, another for the shard that is asked
+      // for; the others are for reading ahead.
       const int buffers = std::max(3, static_cast<int>(offload.buffer_count));
       options.most_in_memory = offload.max_in_cpu;
       options.reads_ahead = buffers - 2;

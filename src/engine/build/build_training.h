@@ -11,7 +11,7 @@
 
 namespace cairn::inline engine {
 
-/// What a program wants to train.
+/// The model, groups and optimizer that a program wants to train.
 struct TrainingRequest {
   Model model;
   std::vector<ParameterGroup> groups; ///< empty: all parameters, one group
@@ -19,8 +19,8 @@ struct TrainingRequest {
   std::shared_ptr<torch::optim::Optimizer> client_optimizer;
 };
 
-/// Makes all that trains a model, but for its pipeline. All ranks call it.
-/// Explains what to do where memory does not suffice.
+/// Makes all that trains a model, except its pipeline. All ranks call it. If
+/// memory does not suffice, the error explains remedies.
 TrainedModel build_training(const Job& job, TrainingRequest request);
 
 } // namespace cairn::inline engine

@@ -8,7 +8,7 @@ namespace cairn::inline engine {
 
 namespace {
 
-/// The configuration's policy, with what only a running job knows.
+/// The configuration's policy, with the facts that only a running job knows.
 zero::Policy policy_for(
     const config::ZeroConfig& config,
     const distributed::ProcessGroup& group,

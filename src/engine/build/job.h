@@ -16,7 +16,7 @@
 namespace cairn::inline engine {
 
 /// The job that an engine trains in: its configuration, its ranks, the device,
-/// and what follows from them. Every part of an engine reads it.
+/// and values that follow from them. Every part of an engine reads it.
 struct Job {
   /// All ranks make it together. Without a mesh every rank of the world has all
   /// of the model.
@@ -29,7 +29,7 @@ struct Job {
   const config::BatchConfig& batch() const { return *config.deepspeed.batch; }
   /// True on the one rank that logs for all.
   bool speaks() const { return world.rank() == 0; }
-  /// This rank, among those that hold one copy of the model.
+  /// The rank of this process among those that hold one copy of the model.
   int model_rank() const { return mesh ? mesh->model_parallel().rank() : 0; }
 
   config::Config config;
@@ -40,7 +40,7 @@ struct Job {
   at::Device device;
   Precision precision;
   zero::Policy policy;
-  zero::RankGroups groups; ///< who of `group` shares what
+  zero::RankGroups groups; ///< groups of ranks that share state
 };
 
 } // namespace cairn::inline engine

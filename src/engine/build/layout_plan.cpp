@@ -54,8 +54,8 @@ std::vector<int> groups_of(
   return result;
 }
 
-/// Every group falls in two where a rule leaves parameters to another one,
-/// which has a learning rate of its own.
+/// Splits every group in two if the rule leaves some parameters to another
+/// rule, which has a learning rate of its own.
 void split_by_rule(
     const optim::Rule& rule,
     const ModelParameters& parameters,
@@ -79,9 +79,10 @@ void split_by_rule(
   }
 }
 
-/// Parameters that are shared with different ranks, or whose gradients are
-/// summed over others, do not share a bucket, and tied ones have one each: then
-/// ranks that sum a bucket have the same in it.
+/// A number for each parameter; parameters of different numbers do not share a
+/// bucket. They differ if other ranks hold them or sum their gradients, and
+/// each tied parameter has its own: then the ranks that sum a bucket have the
+/// same in it.
 std::vector<int> kinds_of(const std::vector<ParameterShare>& shares) {
   std::map<std::pair<std::vector<int>, std::vector<int>>, int> kinds;
   std::vector<int> result;
@@ -121,7 +122,7 @@ LayoutPlan plan_layout(
         .trainable = group[i] != not_trained,
         .kind = kinds[i],
         .expert = shares[i].expert};
-    if (rule != nullptr) { // so that no bucket has states that few need
+    if (rule != nullptr) { // keeps buckets free of states that few need
       spec.kind += most_shared_kinds *
           static_cast<int>(rule->states_of(spec.name, spec.shape));
     }

@@ -12,8 +12,8 @@
 
 namespace cairn::inline engine {
 
-/// What a layout is made from: a line per parameter, and the values of the
-/// groups that the lines name.
+/// The material of a layout: a line per parameter, and the values of the groups
+/// that the lines name.
 struct LayoutPlan {
   std::vector<zero::ParameterSpec> parameters;
   std::vector<optim::GroupValues> groups;

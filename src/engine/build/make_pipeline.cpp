@@ -30,8 +30,8 @@ std::function<pipeline::Schedule(int, int)> schedule_named(
   throw InternalError({.what = "an unknown schedule"});
 }
 
-/// Schedule of a module. One with chunks has the schedule for chunks, unless
-/// told otherwise.
+/// The schedule of a module. A module with chunks gets the interleaved schedule
+/// unless the configuration names another.
 config::PipelineSchedule schedule_for(
     const pipeline::PipelineModule& module,
     const config::Config& config) {

@@ -9,8 +9,8 @@
 
 namespace cairn::inline engine {
 
-/// Makes what runs a model that is cut into stages; null for any other model.
-/// Throws UsageError if the mesh has stages that the model has not.
+/// Makes the executor of a model that is cut into stages; null for any other
+/// model. Throws UsageError if the mesh has stages and the model has none.
 std::unique_ptr<pipeline::Executor> make_pipeline(
     const Job& job,
     torch::nn::Module& module,

@@ -15,15 +15,16 @@ class OfferedOptions {
  public:
   explicit OfferedOptions(const Job& job);
 
-  /// How the model keeps its activations.
+  /// The options by which the model keeps its activations.
   const nn::CheckpointOptions& checkpointing();
   bool checkpointing_used() const { return checkpointing_used_; }
-  /// Tokens that samples of this update are cut to. Unset without a curriculum.
+  /// Length in tokens that samples of this update are cut to. Unset without a
+  /// curriculum.
   std::optional<std::int64_t> curriculum_length(std::int64_t update);
 
   /// Warns of options that cannot have an effect in this job.
   void warn_of_no_effect() const;
-  /// Warns once, with the first pass: of options that nobody asked for.
+  /// Warns once, with the first pass, of options that nobody asked for.
   void warn_of_unused();
 
  private:

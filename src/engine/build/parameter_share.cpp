@@ -19,11 +19,12 @@ namespace {
 
 using nlohmann::json;
 using Sizes = std::vector<std::int64_t>;
-constexpr std::chrono::minutes longest_build{30}; // of another rank's model
+// Time for building another rank's model.
+constexpr std::chrono::minutes longest_build{30};
 
-/// One tensor as its rank describes it.
+/// A tensor as its rank describes it.
 struct Held {
-  std::string name; ///< with "buffer " before it for buffers
+  std::string name; ///< buffers have the prefix "buffer "
   Sizes whole;
   Sizes begin; ///< empty: all of it
   Sizes size;
@@ -50,7 +51,7 @@ Held held_slice(
   const bool fits =
       slice.whole.size() == local.size() && slice.offset.size() == local.size();
   for (std::size_t d = 0; fits && d < local.size(); ++d) {
-    // What lies past the end is padding.
+    // Elements past the end are padding.
     held.begin[d] = std::min(slice.offset[d], slice.whole[d]);
     held.size.push_back(std::min(local[d], slice.whole[d] - held.begin[d]));
   }
@@ -119,7 +120,7 @@ ParameterShare share_of(const Held& held) {
   return share;
 }
 
-/// Everyone's description, by their ranks in the group.
+/// The descriptions of all ranks, by their ranks in the group.
 std::vector<json> exchange(
     const distributed::ProcessGroup& group,
     const json& mine) {

@@ -13,20 +13,20 @@
 
 namespace cairn::inline engine {
 
-/// What this rank has of a tensor of the model, and which other ranks of the
-/// model's copy (tensor x pipeline) have the very same.
+/// The part of a tensor that this rank has, and the other ranks of the model's
+/// copy (tensor x pipeline) that have the same part.
 struct ParameterShare {
-  std::vector<std::int64_t> whole; ///< the shape of all of it
-  checkpoints::Box box{};          ///< empty: all of it is here
+  std::vector<std::int64_t> whole; ///< the shape of the whole tensor
+  checkpoints::Box box{};          ///< empty: the whole tensor is here
   std::int64_t elements = 0;       ///< in the box; more are padding
-  /// Ranks of the model parallel group, ascending. The first speaks for all:
-  /// it counts in the gradient's norm and is the one that saves.
+  /// Ranks of the model parallel group, ascending. The first speaks for all: it
+  /// counts in the gradient's norm, and it saves.
   std::vector<int> holders;
-  /// Those of them that each have a part of the gradient: the stages that a
-  /// tied parameter is on, or ranks that each saw a part of the sequence.
+  /// Holders that each have a part of the gradient: the stages that a tied
+  /// parameter is on, or ranks that each saw a part of the sequence.
   std::vector<int> summed;
   bool tied = false;   ///< on several pipeline stages
-  bool expert = false; ///< of experts that ranks with other batches share out
+  bool expert = false; ///< of experts, divided over ranks with other batches
 };
 
 /// Shares of every parameter and buffer of a model, in their orders.
@@ -37,14 +37,14 @@ struct ModelShares {
   std::vector<std::pair<std::string, std::string>> ties;
 };
 
-/// All ranks of the model parallel group call it, and tell each other what they
-/// have. Throws UsageError if they contradict each other.
+/// Makes the shares. All ranks of the model parallel group call it, and tell
+/// each other their parts. Throws UsageError if they contradict each other.
 ModelShares share_model(
     const torch::nn::Module& module,
     const ModelParameters& parameters,
     const distributed::ProcessMesh& mesh);
 
-/// A model that no other rank has a part of.
+/// The shares of a model that is whole on this rank.
 ModelShares unshared(
     const torch::nn::Module& module,
     const ModelParameters& parameters);

@@ -7,7 +7,7 @@
 
 namespace cairn::inline engine {
 
-/// Which type is used where; resolved once, printed at the start.
+/// The types of a training's tensors; resolved once, printed at the start.
 struct Precision {
   at::ScalarType compute = at::kFloat;     ///< parameters and activations
   at::ScalarType accumulate = at::kFloat;  ///< gradients over micro batches
@@ -16,10 +16,10 @@ struct Precision {
   at::ScalarType autocast_type = at::kBFloat16;
 };
 
-/// Throws ConfigError for what cannot be combined.
+/// Throws ConfigError for settings that cannot be combined.
 Precision precision_of(const config::DeepSpeedConfig& config, bool on_gpu);
 
-/// Such as `precision: bf16 compute, fp32 weights in the optimizer, fp32
+/// A line such as `precision: bf16 compute, fp32 weights in the optimizer, fp32
 /// gradient accumulation, bf16 communication`.
 std::string describe(const Precision& precision);
 

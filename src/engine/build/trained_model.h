@@ -25,13 +25,13 @@ struct TrainedModel {
   int trainable_buckets() const;
   /// Learning rates of the parameter groups.
   std::vector<double> learning_rates() const;
-  /// Bytes of parameters that are whole for an operator only.
+  /// Bytes of parameters that are whole only while operators use them.
   std::int64_t gathered_bytes() const;
-  /// True when some of what is saved has to be read from a disk first.
+  /// True when some of the saved state has to be read from a disk first.
   bool rests_on_disk() const;
   /// A copy of a parameter, whole. All ranks call it.
   at::Tensor full_parameter(const std::string& name) const;
-  /// Brings what every rank has read from a checkpoint to the others.
+  /// Brings the values that each rank has read from a checkpoint to the others.
   void publish_restored();
 
   Model model;
@@ -41,9 +41,9 @@ struct TrainedModel {
   std::unique_ptr<zero::FlatParameters> flat{};
   std::unique_ptr<zero::GradientReducer> reducer{};
   std::unique_ptr<zero::ShardedOptimizer> optimizer{};
-  /// Null where no parameter rests as shards.
+  /// Null if no parameter rests as shards.
   std::unique_ptr<zero::ParameterGatherer> gatherer{};
-  /// Null where the model is on one stage.
+  /// Null if the model is on one stage.
   std::unique_ptr<pipeline::Executor> pipeline{};
   /// States per element; a guess for a client's optimizer.
   int optimizer_states = 2;

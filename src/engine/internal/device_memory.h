@@ -9,18 +9,18 @@
 
 namespace cairn::inline engine {
 
-/// What is allocated now and was at most: by libtorch on a GPU, by the process
-/// on the CPU.
+/// Allocated memory, now and at most: by libtorch on a GPU, by the process on
+/// the CPU.
 monitor::AllocatedMemory allocated(at::Device device);
 
-/// Bytes in use now, to compare moments with: of libtorch's allocator on a GPU,
-/// else see cpu_memory.h.
+/// Bytes in use now, for comparing moments: those of libtorch's allocator on a
+/// GPU, else see cpu_memory.h.
 std::int64_t held(at::Device device);
 
-/// Waits until the device has done what it was given.
+/// Waits until the device has done its work.
 void synchronize(at::Device device);
 
-/// What CUDA calls the device ("NVIDIA H200"); empty for a CPU.
+/// CUDA's name for the device ("NVIDIA H200"); empty for a CPU.
 std::string hardware_name(at::Device device);
 
 } // namespace cairn::inline engine

@@ -10,14 +10,16 @@
 
 namespace cairn::inline engine {
 
-/// Measures what forward passes leave for their backward: what the allocator
-/// holds more when backward begins than when forward began. Parameters that are
-/// gathered meanwhile (`gathered` bytes at each call) do not count.
+/// Measures the memory that forward passes leave for their backward: the growth
+/// of the allocator's memory from the begin of forward to the begin of
+/// backward. Parameters that are gathered meanwhile (`gathered` bytes at each
+/// call) do not count.
 class ActivationMeter {
  public:
   explicit ActivationMeter(at::Device device) : device_(device) {}
 
-  /// Forward passes may follow each other; the first one counts.
+  /// Begins a measurement, unless one runs: forward passes may follow each
+  /// other.
   void begin_forward(std::int64_t gathered) {
     if (!before_) {
       before_ = held(device_) - gathered;

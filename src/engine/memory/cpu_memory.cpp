@@ -14,7 +14,7 @@ std::int64_t malloced() {
   return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
 }
 
-/// Some builds of libtorch bring an allocator of their own.
+/// True when libtorch uses malloc; some builds bring an allocator of their own.
 bool malloc_serves_tensors() {
   constexpr std::int64_t probe = 1 << 16;
   const std::int64_t before = malloced();

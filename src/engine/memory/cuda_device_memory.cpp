@@ -16,10 +16,10 @@ monitor::AllocatedMemory allocated(at::Device device) {
   }
   auto& allocator = *c10::cuda::CUDACachingAllocator::get();
   if (!allocator.initialized()) {
-    return {}; // nothing was ever put there
+    return {}; // nothing was ever allocated there
   }
   const auto stats = allocator.getDeviceStats(device.index());
-  const auto& bytes = stats.allocated_bytes[0]; // of all pools
+  const auto& bytes = stats.allocated_bytes[0]; // statistics of all pools
   return {
       .bytes = static_cast<std::uint64_t>(bytes.current),
       .peak_bytes = static_cast<std::uint64_t>(bytes.peak)};

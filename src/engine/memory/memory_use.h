@@ -16,15 +16,15 @@ struct ActivationUse {
   bool checkpointed = false; ///< the model computes them again in backward
 };
 
-/// What this rank holds. Works while the engine is being made, too, when not
-/// all of it is there.
+/// The memory that this rank holds. Also works while the engine is being made
+/// and some parts are missing.
 MemoryReport memory_report(
     const Job& job,
     const TrainedModel& trained,
     const ActivationUse& activations);
 
-/// Called while an exception is handled: throws it on. If it means that memory
-/// is out, logs what there is and what to do, and throws that.
+/// Rethrows the exception that is being handled. If memory ran out, logs the
+/// memory's use and remedies, and throws an error with these.
 [[noreturn]] void fail(
     std::string_view doing,
     const Job& job,

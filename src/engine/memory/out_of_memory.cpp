@@ -12,7 +12,7 @@ namespace cairn::inline engine {
 
 namespace {
 
-/// Collects remedies; each looks at the shortage as it is.
+/// Collects remedies, each for the shortage by itself.
 class Search {
  public:
   explicit Search(const Shortage& shortage) : shortage_(shortage) {}
@@ -65,7 +65,7 @@ class Search {
 
   void offload_optimizer() {
     const zero::Policy& now = shortage_.plan.policy;
-    if (now.shard_ranks > 0) { // does not go with it
+    if (now.shard_ranks > 0) { // offload excludes this
       return;
     }
     if (now.optimizer_tier == zero::Tier::nvme || shortage_.clients_optimizer ||
@@ -87,7 +87,7 @@ class Search {
     const zero::Policy& now = shortage_.plan.policy;
     const bool on_gpu = shortage_.plan.on_gpu;
     if (now.second_copy_ranks > 0 || now.weight_wire != zero::Wire::exact ||
-        now.frozen_wire != zero::Wire::exact) { // do not go with it
+        now.frozen_wire != zero::Wire::exact) { // offload excludes these
       return;
     }
     if (now.parameter_tier == zero::Tier::nvme || shortage_.clients_optimizer ||

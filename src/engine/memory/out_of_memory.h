@@ -10,7 +10,7 @@
 
 namespace cairn::inline engine {
 
-/// Whether an allocator gave up: libtorch's on a GPU or the CPU, or the
+/// True when an allocator gave up: libtorch's on a GPU or the CPU, or the
 /// standard library's.
 bool is_out_of_memory(const std::exception& error);
 
@@ -21,21 +21,21 @@ struct Shortage {
   std::int64_t accumulation = 1;
   std::int64_t activations = 0; ///< bytes, measured; 0: not known yet
   bool checkpoints_activations = false;
-  bool clients_optimizer = false; ///< of torch::optim
+  bool clients_optimizer = false; ///< an optimizer of torch::optim
   bool before_training = false;   ///< no activations are to blame
 };
 
-/// Something to change, and about how many bytes less the rank needs on its
-/// device then (none: not known).
+/// A change of the configuration, and about how many bytes it saves on the
+/// device of the rank (none: not known).
 struct Remedy {
   std::string what;
   std::optional<std::int64_t> saves;
 };
 
-/// What is not in use yet, the cheapest in training time first.
+/// Remedies that are not in use yet, the cheapest in training time first.
 std::vector<Remedy> remedies(const Shortage& shortage);
 
-/// A list for people, each on a line of its own.
+/// The remedies for people, each on a line of its own.
 std::string describe(const std::vector<Remedy>& remedies);
 
 } // namespace cairn::inline engine

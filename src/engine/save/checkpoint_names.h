@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-// How an engine's tensors are called in a checkpoint.
+// The names of an engine's tensors in a checkpoint.
 
 namespace cairn::inline engine {
 

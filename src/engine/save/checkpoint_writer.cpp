@@ -52,7 +52,7 @@ std::string file_name(int rank) {
   return fmt::format("rank-{:05}.safetensors", rank);
 }
 
-/// The ranks do it at the same time.
+/// Makes the folder. All ranks do it at the same time.
 void make_partial_folder(const fs::path& folder) {
   if (file_calls().mkdirat(AT_FDCWD, folder.c_str(), 0777) != 0 &&
       errno != EEXIST) {
@@ -144,7 +144,8 @@ CheckpointWriter::Place CheckpointWriter::begin(
       checkpoints::partial_folder(folder, tag, answer.substr(1))};
 }
 
-/// On rank 0, with everyone's tag. Returns the name of this save.
+/// Prepares the save on rank 0, with everyone's tag. Returns the name of this
+/// save.
 std::string CheckpointWriter::prepare(
     const fs::path& folder,
     const std::vector<std::string>& tags) {
@@ -206,7 +207,8 @@ void CheckpointWriter::write_behind(Save save) {
       });
 }
 
-/// What is wrong, if anything; the same on every rank.
+/// Writes the save. Returns the error, or an empty text; the same on every
+/// rank.
 std::string CheckpointWriter::run(Save& save, Pace pace) {
   const auto began = Clock::now();
   std::string outcome;
@@ -222,7 +224,7 @@ std::string CheckpointWriter::run(Save& save, Pace pace) {
         group_.global_ranks()[group_.rank()],
         error.what());
   }
-  save.write_file = nullptr; // and with it what it holds
+  save.write_file = nullptr; // frees the state that it holds
   const std::string problem = agreement_(
       "the end of save_checkpoint(\"" + save.place.tag + "\")",
       outcome,
@@ -261,11 +263,11 @@ std::string CheckpointWriter::run(Save& save, Pace pace) {
   return problem;
 }
 
-/// On rank 0, with everyone's outcome.
+/// Commits the save on rank 0, with everyone's outcome.
 std::string CheckpointWriter::commit(
     Save& save,
     const std::vector<std::string>& outcomes) {
-  std::set<std::string> problems; // ranks of a full disk say much the same
+  std::set<std::string> problems; // full disks give similar messages
   for (const std::string& outcome : outcomes) {
     if (outcome.empty() || outcome.front() != done) {
       problems.insert(outcome.empty() ? "a rank is gone" : outcome.substr(1));

@@ -17,10 +17,10 @@
 
 namespace cairn::inline engine {
 
-/// Saves of one run, one after the other: every rank writes its file, rank 0
-/// hears how that went, writes the manifest and gives the folder its name.
+/// Saves of one run, one after the other: every rank writes its file, and rank
+/// 0 gets the outcomes, writes the manifest and gives the folder its name.
 ///
-/// Nothing that goes wrong on the disk harms what was saved before.
+/// No failure of a save harms earlier checkpoints.
 class CheckpointWriter {
  public:
   /// `training` are the groups that training calls its collectives on.
@@ -39,9 +39,9 @@ class CheckpointWriter {
     std::string tag;
     std::filesystem::path partial; ///< written here first
   };
-  /// All ranks come to save under the same tag; waits for the save before.
-  /// Throws on every rank if they differ, if another job writes to the folder,
-  /// or if there is none and it cannot be made.
+  /// Begins a save of all ranks under the same tag, after waiting for the save
+  /// before. Throws on every rank if the tags differ, if another job writes to
+  /// the folder, or if the folder is missing and cannot be made.
   Place begin(const std::filesystem::path& folder, const std::string& tag);
 
   /// Writes this rank's file to the path it is given.
@@ -51,18 +51,18 @@ class CheckpointWriter {
     Place place;
     checkpoints::Manifest manifest; ///< rank 0's; without files and tensors
     WriteFile write_file;
-    std::chrono::steady_clock::time_point called; ///< by the training
+    std::chrono::steady_clock::time_point called; ///< when the training called
   };
-  /// Here and now; throws CheckpointError on every rank if it fails on one.
+  /// Writes now; throws CheckpointError on every rank if it fails on one.
   void write(Save save);
-  /// Returns at once. What fails is logged, and told by finish().
+  /// Returns at once. Failures are logged, and told by finish().
   void write_behind(Save save);
-  /// Waits for the save under way; what is wrong with the last one, if it
+  /// Waits for the save under way. Returns the error of the last save, if it
   /// failed and nobody was told.
   std::optional<std::string> finish();
 
-  /// See Agreement; in order with the training, so not while a save is under
-  /// way.
+  /// Agrees as Agreement does; in order with the training, so not while a save
+  /// is under way.
   std::string agree(
       const std::string& what,
       const std::string& text,

@@ -70,7 +70,7 @@ std::string candidates(
   return json{*tag}.dump();
 }
 
-/// The worst of what the ranks say.
+/// The worst outcome of all ranks.
 std::string worst(const std::vector<std::string>& outcomes) {
   std::string result;
   for (const std::string& outcome : outcomes) {
@@ -109,7 +109,7 @@ CheckpointWriter& Checkpoints::writer() {
   return *writer_;
 }
 
-/// Warns of what a checkpoint that is about to be saved will lack.
+/// Warns of states that the next checkpoint will lack.
 void Checkpoints::warn_of_gaps(
     const fs::path& place,
     const SaveOptions& options) const {
@@ -277,7 +277,8 @@ std::optional<fs::path> Checkpoints::roll_back() {
   return load(from.folder, from.tag, {.data = false}).first;
 }
 
-/// Empty if it is loaded; else how bad it is, and what.
+/// Loads a checkpoint. Returns an empty text, or the kind of failure and its
+/// reason.
 std::string Checkpoints::why_not_loaded(
     const fs::path& place,
     const LoadOptions& options,

@@ -33,7 +33,7 @@ class Checkpoints {
       TrainingState& state,
       std::optional<model::ModelDescription> description);
 
-  /// Where the loader stands is saved and restored from now on.
+  /// Saves and restores the place of this loader from now on.
   void set_loader(std::shared_ptr<TrainingLoader::Place> place) {
     loader_ = std::move(place);
   }
@@ -47,14 +47,14 @@ class Checkpoints {
   void finish();
 
   using Loaded = std::pair<std::optional<std::filesystem::path>, ClientState>;
-  /// Returns the checkpoint that was loaded, unset if there is none, and what
-  /// the program had saved.
+  /// Returns the checkpoint that was loaded, unset if there is none, and the
+  /// state that the program had saved.
   Loaded load(
       const std::filesystem::path& folder,
       const std::optional<std::string>& tag,
       const LoadOptions& options);
   /// Goes back to the last checkpoint that was saved or loaded here; the data
-  /// go on. Returns it, unset if there is none.
+  /// go on from their place. Returns the checkpoint, unset if there is none.
   std::optional<std::filesystem::path> roll_back();
 
  private:
@@ -85,7 +85,7 @@ class Checkpoints {
   };
   std::optional<Place> last_; ///< saved or loaded here
   Snapshot snapshot_;
-  /// Last, so that it ends first: a save may be under way.
+  /// The last member, so that it ends first: a save may be under way.
   std::unique_ptr<CheckpointWriter> writer_;
 };
 

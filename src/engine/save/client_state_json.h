@@ -7,9 +7,10 @@
 
 namespace cairn::inline engine {
 
-/// Tensors go to the sink. What JSON has no form for (tensors, bytes that are
-/// no text, infinite numbers) becomes an object with one key that begins with
-/// "$"; such keys of the program's own get another "$".
+/// Converts to JSON; tensors go to the sink. A value that JSON has no form for
+/// (a tensor, bytes that are no text, an infinite number) becomes an object
+/// with one key that begins with "$"; such keys of the program's own get
+/// another "$".
 nlohmann::json to_json(const ClientState& state, checkpoints::Sink& sink);
 
 ClientState client_state_from(

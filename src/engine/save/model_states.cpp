@@ -8,7 +8,7 @@ std::int64_t size_of(at::ScalarType type) {
   return static_cast<std::int64_t>(c10::elementSize(type));
 }
 
-/// Whether that is another memory than the one that computes.
+/// True when the tier is not the memory of the device that computes.
 bool away(zero::Tier tier, bool on_gpu) {
   return tier == zero::Tier::nvme || (tier == zero::Tier::cpu && on_gpu);
 }
@@ -34,7 +34,7 @@ ModelStates model_states_of(const ModelStatesPlan& plan) {
         plan.elements / policy.second_copy_ranks,
         size_of(plan.precision.compute));
   }
-  // They leave the GPU with the optimizer, but at stage 1 whole ones stay.
+  // Gradients leave the GPU with the optimizer, but at stage 1 whole ones stay.
   const bool gradients_leave = plan.on_gpu && policy.partition_gradients &&
       policy.optimizer_tier != zero::Tier::device;
   if (!gradients_leave) {

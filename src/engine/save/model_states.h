@@ -8,13 +8,12 @@
 
 namespace cairn::inline engine {
 
-/// All that decides what parameters, gradients and optimizer take.
+/// The numbers that decide the size of parameters, gradients and optimizer.
 struct ModelStatesPlan {
-  std::int64_t elements = 0;        ///< of this rank, before they are cut
-  std::int64_t expert_elements = 0; ///< of these: in experts that it has a part
-                                    ///< of
+  std::int64_t elements = 0; ///< elements of this rank, before they are cut
+  std::int64_t expert_elements = 0; ///< elements in its experts
   int ranks = 1;
-  int expert_ranks = 1; ///< that have the same experts
+  int expert_ranks = 1; ///< ranks that have the same experts
   bool on_gpu = false;
   int optimizer_states = 0; ///< fp32 numbers per parameter, weights not counted
   Precision precision;
@@ -29,7 +28,7 @@ struct ModelStates {
   std::int64_t sum() const { return parameters + gradients + optimizer; }
 };
 
-/// By the formulas of the ZeRO paper.
+/// The sizes by the formulas of the ZeRO paper.
 ModelStates model_states_of(const ModelStatesPlan& plan);
 
 } // namespace cairn::inline engine

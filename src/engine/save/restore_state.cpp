@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-// How a saved state is read back; training_state.cpp saves it.
+// Reads a saved state back; training_state.cpp saves it.
 
 namespace cairn::inline engine {
 
@@ -21,8 +21,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Asks for `range` of what this rank has of a parameter; past its end is
-/// padding.
+/// Asks for `range` of this rank's part of a parameter; elements past its end
+/// are padding.
 void ask_for(
     std::vector<checkpoints::SliceToRead>& slices,
     const std::string& name,
@@ -58,7 +58,7 @@ void TrainingState::restore(
     progress_.micro_steps = numbers.at("micro_steps");
     progress_.since_update = 0;
     progress_.global_steps = numbers.at("global_steps");
-    // Others' formats do not say; then all batches were as they are here.
+    // Other formats lack the number; then all batches were as large as here.
     progress_.samples =
         numbers.value("samples", progress_.global_steps * job_.batch().train);
     progress_.skipped_steps = numbers.at("skipped_steps");
@@ -124,7 +124,8 @@ void TrainingState::restore_optimizer(
   }
 }
 
-/// Comes before the states: their correction counts the steps.
+/// Restores the steps. Comes before the states: their correction counts the
+/// steps.
 void TrainingState::restore_optimizer_steps(const json& numbers) {
   zero::ShardedOptimizer& optimizer = *trained_.optimizer;
   const json& saved = numbers.at("optimizer");
@@ -180,8 +181,7 @@ void TrainingState::restore_buffers(const checkpoints::Source& source) {
 void TrainingState::restore_generators(
     const checkpoints::Source& source,
     const json& numbers) {
-  // Ranks of a tensor group must draw alike, which those of another layout
-  // did not.
+  // Ranks of a tensor group must draw alike; those of another layout did not.
   const json cut = numbers.value("mesh", mesh_degrees()); // older: not told
   if (numbers.at("ranks") != job_.world.size() || cut != mesh_degrees()) {
     if (job_.speaks()) {

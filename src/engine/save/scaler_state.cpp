@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// What each kind keeps besides its options.
+// The state of each kind, without its options.
 
 template <typename Visit>
 void fields(optim::StaticScale&, const Visit&) {}

@@ -79,7 +79,7 @@ zero::Range SliceOwner::shard(int bucket) const {
   return layout_.shard(bucket, ranks_.groups.sharers(plan).rank());
 }
 
-/// The part of a stretch, which several ranks may hold, that is this rank's.
+/// The part that this rank speaks for of a stretch that several ranks may hold.
 zero::Range SliceOwner::spoken_for(int bucket, zero::Range held) const {
   const zero::Range mine = shard(bucket);
   const std::int64_t begin = std::max(held.begin, mine.begin);
@@ -111,7 +111,7 @@ void SliceOwner::put(
        layout_.slices(bucket, spoken_for(bucket, held))) {
     const ParameterShare& share = shares_[slice.parameter];
     const std::int64_t begin = slice.in_parameter.begin;
-    // What lies behind the elements is padding.
+    // Values behind the elements are padding.
     const std::int64_t size =
         std::min(slice.in_parameter.end, share.elements) - begin;
     if (speaks_for(share) && size > 0) {

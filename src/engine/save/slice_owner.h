@@ -15,7 +15,7 @@
 
 namespace cairn::inline engine {
 
-/// Says which elements of a model this rank speaks for. All ranks together
+/// Decides which elements of a model this rank speaks for. All ranks together
 /// speak for every element once: in checkpoints, norms and counts. An element
 /// that several ranks hold belongs to the first of them.
 class SliceOwner {
@@ -33,9 +33,9 @@ class SliceOwner {
       int groups,
       const Ranks& ranks);
 
-  /// True when this rank speaks for a parameter or buffer, as far as it has it.
+  /// True when this rank speaks for its part of a parameter or buffer.
   bool speaks_for(const ParameterShare& share) const;
-  /// True when this rank speaks for what is one for a parameter group.
+  /// True when this rank speaks for the numbers of a parameter group.
   bool speaks_for_group(int group) const;
   /// This rank's shard of a bucket.
   zero::Range shard(int bucket) const;
@@ -65,7 +65,7 @@ class SliceOwner {
   const std::vector<ParameterShare>& shares_;
   Ranks ranks_;
   int model_rank_; ///< within the ranks of one copy of the model
-  /// The first model rank that has some of a parameter group, for each of them.
+  /// The first model rank that has a part of each parameter group.
   std::vector<std::int64_t> group_speakers_;
 };
 

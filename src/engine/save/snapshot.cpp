@@ -26,7 +26,7 @@ void Snapshot::clear(const checkpoints::SlicePlan& plan, bool pin) {
         static_cast<std::int64_t>(c10::elementSize(slice.type)));
   }
   if (!memory_.defined() || memory_.numel() < wanted) {
-    memory_.reset(); // before the new one, not beside it
+    memory_.reset(); // first, so that both do not exist at once
     memory_ = zero::host_memory(wanted, at::kByte, pin);
   }
 }

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-// What is saved; restore_state.cpp reads it back.
+// Collects the state to save; restore_state.cpp reads it back.
 
 namespace cairn::inline engine {
 
@@ -58,9 +58,9 @@ void TrainingState::put(
   }
 }
 
-/// Numbers of the optimizer, one for a parameter group.
+/// Saves numbers of the optimizer, one for each parameter group.
 void TrainingState::put_numbers(checkpoints::Sink& sink) const {
-  std::set<std::string> numbers; // stretches of a group have the same
+  std::set<std::string> numbers; // stretches of a group have equal numbers
   trained_.optimizer->visit_numbers(
       false,
       [&](int group, std::string_view kind, double& value) {
@@ -85,7 +85,7 @@ void TrainingState::put_generators(checkpoints::Sink& sink) const {
   }
 }
 
-/// Frozen parameters, which the optimizer does not know.
+/// Saves frozen parameters, which the optimizer does not know.
 void TrainingState::put_frozen(checkpoints::Sink& sink, Content content) const {
   zero::FlatParameters& flat = *trained_.flat;
   for (int b = trained_.trainable_buckets(); b < flat.buckets(); ++b) {
@@ -120,7 +120,7 @@ void TrainingState::put_buffers(checkpoints::Sink& sink) const {
   }
 }
 
-/// How a model is cut over the ranks: degrees above 1.
+/// The degrees above 1 of the parallelism that cuts the model.
 json TrainingState::mesh_degrees() const {
   using distributed::Axis;
   json degrees = json::object();

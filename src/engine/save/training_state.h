@@ -11,9 +11,9 @@
 
 namespace cairn::inline engine {
 
-/// Everything that training goes on from, on this rank: slices of named tensors
-/// and a few numbers. Names are the parameters' own, so nothing depends on the
-/// number of ranks, the ZeRO stage or the buckets.
+/// The state that training continues from, on this rank: slices of named
+/// tensors and a few numbers. Names are the parameters' own, so nothing depends
+/// on the number of ranks, the ZeRO stage or the buckets.
 class TrainingState {
  public:
   /// The arguments outlive it.

@@ -58,7 +58,7 @@ inline std::uint16_t to_fp16(float value) {
   return static_cast<std::uint16_t>(result | sign);
 }
 
-/// One float with the interface of a vector: used by the portable path, and for
+/// A float with the interface of a vector: used by the portable path, and for
 /// the elements of a stretch that fill no whole vector.
 struct Scalar {
   static constexpr int width = 1;
@@ -100,7 +100,7 @@ struct Scalar {
     return a.value > 0 ? b : a.value < 0 ? Scalar(-b.value) : a;
   }
 
-  /// One fp64 sum for each float of a vector.
+  /// An fp64 sum for each float of a vector.
   struct Sums {
     double sums = 0;
     void add_square(Scalar a) {

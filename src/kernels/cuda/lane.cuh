@@ -7,7 +7,7 @@
 
 namespace cairn::kernels::cuda {
 
-/// One float with the operations of cpu/scalar.h. The intrinsics round once and
+/// A float with the operations of cpu/scalar.h. The intrinsics round once and
 /// the compiler never fuses them.
 struct Lane {
   float value;

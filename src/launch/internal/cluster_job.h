@@ -15,8 +15,8 @@ struct VolumeMount {
   std::string path;
 };
 
-/// A job for a cluster's scheduler: what the Slurm script and the Kubernetes
-/// manifest have in common.
+/// A job for a cluster's scheduler: the common part of the Slurm script and the
+/// Kubernetes manifest.
 struct ClusterJob {
   std::string name = "cairn";
   int nodes = 1;
@@ -29,7 +29,7 @@ struct ClusterJob {
   std::optional<int> master_port;
   int max_restarts = 0;
   std::vector<std::string> launch_flags; ///< more flags for `cairn launch`
-  std::vector<std::string> command;      ///< what every rank runs
+  std::vector<std::string> command;      ///< the command of every rank
 };
 
 /// The amount that a node should request, and the most that it may use.

@@ -12,7 +12,7 @@
 
 namespace cairn::launch {
 
-/// How a job is run, whatever it consists of.
+/// The options for running any job.
 struct JobOptions {
   int max_restarts = 0;
   /// Delay before the first restart; it doubles with each further one.

@@ -22,7 +22,7 @@ struct RemoteLauncher {
   std::vector<std::string> arguments;
 };
 
-/// One line for the remote user's shell that starts the launcher.
+/// A line for the remote user's shell that starts the launcher.
 std::string remote_command(const RemoteLauncher& launcher);
 
 /// The local command that runs `command` on `host`. `ssh_command` comes from

@@ -61,7 +61,7 @@ struct LossRange {
 LossRange range_of(
     const std::vector<double>& losses,
     const std::optional<LossTarget>& target) {
-  // Skips the first steps: their fall is many times what follows, and would
+  // Skips the first steps: their fall is many times the later one, and would
   // press the rest of the curve into a single row.
   const std::size_t skipped = losses.size() >= 40 ? losses.size() / 16 : 0;
   const auto [low, high] = std::minmax_element(

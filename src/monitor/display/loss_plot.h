@@ -37,7 +37,7 @@ std::vector<std::string> loss_plot(
     const PlotSize& size,
     Colour colour = Colour::none);
 
-/// One line of eight heights, `▇▆▄▃▂▂▁▁`, for when there is no room for a plot.
+/// A line of eight heights, `▇▆▄▃▂▂▁▁`, for when there is no room for a plot.
 std::string loss_spark(
     std::span<const LossHistory::Point> points,
     std::size_t columns);

@@ -14,7 +14,7 @@ namespace cairn::monitor {
 
 /// Scalars with Megatron-DeepSpeed's names: `lm-loss-training/lm loss` over
 /// iterations, and again as `… vs samples` and `… vs tokens`. The flags choose
-/// what is written.
+/// which are written.
 std::vector<Scalar> megatron_scalars(
     const IterationRecord& record,
     const config::LoggingFlags& choice);

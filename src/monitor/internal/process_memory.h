@@ -16,7 +16,7 @@ struct ProcessMemory {
   /// libraries and shared buffers again for each rank. Empty if the kernel does
   /// not tell (before 4.14, or with a hardened /proc).
   std::optional<std::uint64_t> proportional{};
-  /// Pages that no other process maps: what ending this process would free.
+  /// Pages that no other process maps: the end of this process would free them.
   std::optional<std::uint64_t> own{};
   /// The most that may be used: the control group's limit, or the machine's
   /// memory.

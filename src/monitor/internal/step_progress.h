@@ -6,7 +6,7 @@
 
 namespace cairn::monitor {
 
-/// One parameter group of the optimizer.
+/// A parameter group of the optimizer.
 struct GroupProgress {
   double learning_rate = 0;
   /// Adam's two betas, or SGD's one momentum.

@@ -75,7 +75,7 @@ ProcessMemory ProcessMemory::read(const std::filesystem::path& root) {
 }
 
 std::uint64_t anonymous_resident(const std::filesystem::path& root) {
-  // In pages: total, resident, and resident pages of files.
+  // Numbers of pages: total, resident, and resident pages of files.
   unsigned long long size = 0;
   unsigned long long resident = 0;
   unsigned long long of_files = 0;

@@ -31,16 +31,15 @@ class DeferredGradients {
   /// each. Called by autograd functions in their backward.
   void add(const std::vector<at::Tensor>& weights, Compute compute);
 
-  /// Computes what has been put off so far, in that order, and adds each
-  /// gradient to that of its weight, with whatever hooks there are. Frees what
-  /// it keeps for that as it goes.
+  /// Computes the deferred gradients so far, in their order, and adds each to
+  /// that of its weight, with any hooks. Frees the kept tensors on the way.
   void run();
 
   bool empty() const;
 
   /// True when the gradient of this weight can be put off: the weight is a
-  /// parameter, or a parameter cast to the type of autocast. For what other
-  /// operators have made of parameters, the graph may be gone when backward is
+  /// parameter, or a parameter cast to the type of autocast. For results of
+  /// other operators on parameters, the graph may be gone when backward is
   /// over.
   static bool takes(const at::Tensor& weight);
 
@@ -55,8 +54,8 @@ class DeferredGradients {
 };
 
 /// Makes forward passes of this thread put off the gradients of their weights,
-/// for as long as the scope lasts. Activation checkpoints do what their first
-/// forward did.
+/// for as long as the scope lasts. Activation checkpoints repeat the choice of
+/// their first forward.
 class [[nodiscard]] DeferWeightGradients {
  public:
   /// `later` may be null: nothing is put off.

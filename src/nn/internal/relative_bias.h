@@ -13,8 +13,8 @@ struct RelativeBiasOptions {
   bool bidirectional = true;
 };
 
-/// What each head adds to its scores, [1, heads, queries, keys]. The weights
-/// are [buckets, heads].
+/// The bias that each head adds to its scores, [1, heads, queries, keys]. The
+/// weights are [buckets, heads].
 at::Tensor relative_bias(
     const at::Tensor& weight,
     std::int64_t queries,

@@ -20,7 +20,7 @@ namespace {
 
 namespace cpu = kernels::cpu;
 
-/// One matrix, or number `number` of a batch.
+/// The matrix `x`, or matrix `number` of a batch.
 cpu::Matrix matrix(const at::Tensor& x, std::int64_t number) {
   const std::int64_t first = x.dim() == 3 ? number * x.stride(0) : 0;
   return {x.const_data_ptr<float>() + first, x.stride(-2), x.stride(-1)};

@@ -54,7 +54,7 @@ struct ChunkLoss {
   at::Tensor each;    ///< cross entropy of each token
 };
 
-/// What is kept of a rank's rows of scores, which become exponentials.
+/// The values kept of a rank's rows of scores, which become exponentials.
 struct RowSums {
   at::Tensor highest;
   at::Tensor sum;   ///< sum of e^(score - highest)

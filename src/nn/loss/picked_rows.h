@@ -13,7 +13,7 @@ at::Tensor picked_rows(
     const at::Tensor& rows,
     const at::Tensor& back);
 
-/// For every token, the weighted sum of the rows of `x` that `rows`, [n,
+/// The weighted sum, for every token, of the rows of `x` that `rows`, [n,
 /// tokens], names. The weight is 0 where there is no row. `comers` has for each
 /// row of `x` the place in `rows` that names it; the number of all places
 /// stands for none.

@@ -109,7 +109,7 @@ at::Tensor Experts::forward(const at::Tensor& x) const {
   const std::int64_t hidden = x.size(2);
   at::Tensor given = copy_to_group(x, group_);
   if (ranks > 1) {
-    // Gets what every rank has for the experts here.
+    // Gets the tokens of all ranks for the experts here.
     given = exchange(given, expert_group_)
                 .view({ranks, here, slots, hidden})
                 .transpose(0, 1)

@@ -15,8 +15,8 @@
 namespace cairn::nn {
 namespace {
 
-/// For each of `slots` slots, the number of the choice that came to it; the
-/// number of all choices if none did.
+/// The number of the choice that came to each of `slots` slots; the number of
+/// all choices if none did.
 at::Tensor comers_of(const at::Tensor& places, std::int64_t slots) {
   const std::int64_t count = places.numel();
   const at::Tensor comers = at::full({slots + 1}, count, places.options());

@@ -85,9 +85,9 @@ at::Tensor shares_of(const at::Tensor& counts, const at::Tensor& scores) {
   return counts.to(at::kFloat) / scores.size(0);
 }
 
-/// For each token, the number of tokens before it that chose the same expert.
-/// `counts` are those of counts_of(). Found by sorting: a table of tokens by
-/// experts would grow with both.
+/// The number of tokens before each token that chose the same expert. `counts`
+/// are those of counts_of(). Found by sorting: a table of tokens by experts
+/// would grow with both.
 at::Tensor places_of(const at::Tensor& chosen, const at::Tensor& counts) {
   const auto [sorted, order] =
       at::sort(chosen, std::optional<bool>(true)); // stable
@@ -99,7 +99,8 @@ at::Tensor places_of(const at::Tensor& chosen, const at::Tensor& counts) {
           begins.index_select(0, sorted));
 }
 
-/// For each token, how many that chose the same expert have a larger number.
+/// The number of tokens with the same expert that have a larger number, for
+/// each token.
 at::Tensor ranks_of(
     const at::Tensor& numbers,
     const at::Tensor& chosen,

@@ -24,7 +24,8 @@ inline void keep_deferral(torch::autograd::AutogradContext& context) {
   }
 }
 
-/// What keep_deferral() kept, in backward; null: nothing is put off.
+/// The deferral that keep_deferral() kept, in backward; null: nothing is put
+/// off.
 inline std::shared_ptr<DeferredGradients> kept_deferral(
     const torch::autograd::AutogradContext& context) {
   const auto found = context.saved_data.find("later");

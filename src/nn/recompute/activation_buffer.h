@@ -14,8 +14,8 @@
 namespace cairn::nn {
 
 /// Keeps inputs of checkpoints in one block of memory for each kind of input,
-/// with a place for each checkpoint. What is kept over a whole forward then
-/// does not fragment the memory that comes and goes.
+/// with a place for each checkpoint. Inputs that are kept over a whole forward
+/// then do not fragment the memory that comes and goes.
 class ActivationBuffer : public std::enable_shared_from_this<ActivationBuffer> {
  public:
   explicit ActivationBuffer(std::int64_t places) : places_(places) {}

@@ -23,7 +23,7 @@ std::vector<std::int64_t> versions_of(const Tensors& tensors) {
 }
 
 // Refuses inputs that were changed: the function would start from other values
-// in backward, and whoever uses the input later would get a wrong gradient.
+// in backward, and later uses of the input would get a wrong gradient.
 void refuse_changed_inputs(
     const std::vector<std::int64_t>& before,
     const std::vector<std::int64_t>& after) {

@@ -56,7 +56,7 @@ Matrix gram(Matrix x) {
 
 /// The matrix with (about) the same singular vectors and singular values near
 /// one, by Newton-Schulz iteration. `Matrix` is at::Tensor in two dimensions,
-/// or whatever has its t, matmul, norm, size and arithmetic; the type of its
+/// or any type with its t, matmul, norm, size and arithmetic; the type of its
 /// elements is the precision of all products.
 template <class Matrix>
 Matrix orthogonal(const Matrix& matrix, OrthogonalMethod method) {

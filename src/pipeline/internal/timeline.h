@@ -23,7 +23,7 @@ struct TimedPass {
 };
 
 /// Times of each pass of a schedule, if every stage goes through its passes in
-/// order, each as soon as what it needs is there.
+/// order, each as soon as its inputs are there.
 struct Timeline {
   std::vector<std::vector<TimedPass>> stages;
   double length = 0; ///< end of the last pass of all
@@ -37,7 +37,7 @@ struct Timeline {
 /// ConfigError if a cost is not a number from 0 on.
 Timeline timeline(const Schedule& schedule, const PassCosts& costs = {});
 
-/// What a schedule costs each stage.
+/// The cost of a schedule for each stage.
 struct ScheduleCost {
   double length = 0;
   std::vector<double> bubble; ///< share of `length`

@@ -5,9 +5,9 @@
 
 namespace cairn::pretrain {
 
-/// For files of Megatron's from before it wrote down what a model is: what the
-/// flags say of it. Others are held against the flags once they are read, with
-/// model_differences().
+/// The model of the flags, for Megatron's old files, which do not describe
+/// their model. Newer files are compared with the flags once they are read,
+/// with model_differences().
 checkpoints::MegatronReadOptions megatron_reading(
     const config::ModelFlags& flags);
 

@@ -15,13 +15,13 @@ namespace cairn::pretrain {
 
 using Kind = model::ModelKind;
 
-/// Why a run came to its end.
+/// The reason for the end of a run.
 enum class Ended {
-  done,         ///< it is as long as it was to be
+  done,         ///< it has reached its full length
   interval,     ///< --exit-interval
   duration,     ///< --exit-duration-in-mins
   by_signal,    ///< --exit-signal-handler
-  nothing_to_do ///< the checkpoint is of its end already
+  nothing_to_do ///< the checkpoint is at the end already
 };
 
 struct Outcome {
@@ -29,13 +29,12 @@ struct Outcome {
   std::int64_t iteration = 0;
 };
 
-/// Trains a model as Megatron's flags and DeepSpeed's JSON say: what
-/// `cairn pretrain gpt …` does on every rank.
+/// Trains a model as Megatron's flags and DeepSpeed's JSON say; `cairn pretrain
+/// gpt …` calls it on every rank.
 ///
 /// Everything that can be checked is checked before anything is allocated:
-/// ConfigError.
-/// `versions`, of the program and what it stands on, go into the log of the run
-/// (--log-jsonl).
+/// ConfigError. `versions`, of the program and its libraries, go into the log
+/// of the run (--log-jsonl).
 Outcome run(
     Kind kind,
     const config::Config& config,
@@ -43,11 +42,11 @@ Outcome run(
     const Logger& logger,
     const std::vector<std::pair<std::string, std::string>>& versions = {});
 
-/// Why it ended, for people: "the training is done".
+/// The reason for the end in words: "the training is done".
 std::string_view words_for(Ended ended);
 
-/// What run() would do, in words, after all that can be checked without the
-/// data and the other ranks. Throws ConfigError.
+/// A description of what run() would do, after all checks that need neither the
+/// data nor the other ranks. Throws ConfigError.
 std::string dry_run(Kind kind, const config::Config& config);
 
 } // namespace cairn::pretrain

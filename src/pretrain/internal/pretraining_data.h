@@ -18,7 +18,7 @@
 
 namespace cairn::pretrain {
 
-/// One of training, validation and test data, whatever its kind.
+/// The training, validation or test data, of any kind.
 struct SplitData {
   std::int64_t samples = 0;
   std::function<void(
@@ -37,13 +37,13 @@ struct PretrainingData {
   }
 };
 
-/// As the tokenizer flags say. Throws ConfigError, DataError.
+/// Opens the tokenizer of the flags. Throws ConfigError, DataError.
 std::shared_ptr<const text::Tokenizer> open_tokenizer(
     Kind kind,
     const config::Flags& flags);
 
-/// What --data-path and the like name, `samples` of each split. Throws
-/// ConfigError, DataError.
+/// Opens the data that --data-path and the like name, `samples` of each split.
+/// Throws ConfigError, DataError.
 PretrainingData open_data(
     Kind kind,
     const config::Flags& flags,

@@ -14,19 +14,19 @@
 
 namespace cairn::pretrain {
 
-/// What `cairn probe` does: runs given batches through a checkpoint's model and
-/// writes what came of it, to be compared with another program's results.
+/// Options of `cairn probe`, which runs given batches through a checkpoint's
+/// model and writes the results, to be compared with another program's.
 struct ProbeOptions {
   std::filesystem::path load;         ///< a checkpoint of any format
-  std::optional<std::int64_t> step{}; ///< of its several; else the newest
+  std::optional<std::int64_t> step{}; ///< default: the newest one
   std::filesystem::path input;        ///< safetensors
-  std::filesystem::path output;       ///< likewise
-  bool train = false; ///< an update for every batch of the input
-  bool logits = true; ///< write them
-  /// DeepSpeed's file, and flags of Megatron's: how the ranks share the model,
-  /// in what precision, and with `train` optimizer and schedule.
+  std::filesystem::path output;       ///< safetensors
+  bool train = false;                 ///< updates the model after every batch
+  bool logits = true;                 ///< writes the logits
+  /// DeepSpeed's file and Megatron's flags: how the ranks share the model, the
+  /// precision, and with `train` the optimizer and the schedule.
   config::ConfigSource config{};
-  bool writes = true; ///< this process is the one that does: rank 0
+  bool writes = true; ///< true on one process, rank 0
 };
 
 struct ProbeStep {
@@ -35,11 +35,11 @@ struct ProbeStep {
   std::vector<double> learning_rates; ///< of the parameter groups
 };
 
-/// A result beside what the input has under its name.
+/// The difference between a result and the input's value of that name.
 struct ProbeDifference {
   std::string name;
-  double largest = 0;  ///< of any element
-  double relative = 0; ///< the same over the largest element there
+  double largest = 0;  ///< largest difference of any element
+  double relative = 0; ///< `largest` over the largest element there
 };
 
 struct ProbeReport {
@@ -61,7 +61,7 @@ class Probe {
   Probe(Probe&&) noexcept;
 
   const config::Config& config() const;
-  /// On every rank. Throws DataError if the output cannot be written.
+  /// Runs on every rank. Throws DataError if the output cannot be written.
   ProbeReport run(const distributed::World& world, const Logger& logger) const;
 
  private:

@@ -15,7 +15,7 @@ using distributed::Axis;
 
 struct Recompute {
   bool on = false;
-  std::int64_t layers = 1; ///< at a time
+  std::int64_t layers = 1; ///< computed again at a time
   nn::CheckpointOptions options{};
 };
 

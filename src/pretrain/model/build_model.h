@@ -16,14 +16,14 @@
 namespace cairn::pretrain {
 
 struct BuildOptions {
-  /// Of the initial weights; none: they are left unset, to be loaded.
+  /// The seed of the initial weights; none leaves them unset, to be loaded.
   std::optional<std::uint64_t> seed{};
-  models::LayerInputs inputs{}; ///< of a pipeline's micro batches
-  /// Another loss of a pipeline than the layered model's own.
+  models::LayerInputs inputs{}; ///< fields of a pipeline's micro batches
+  /// The loss of a pipeline, if it is not the layered model's own.
   std::function<pipeline::Loss(const models::LayeredModel& layered)> loss{};
 };
 
-/// As the flags say.
+/// The options that the flags describe.
 BuildOptions build_options(
     const model::ModelDescription& description,
     const config::Flags& flags);
@@ -38,12 +38,12 @@ Model build_model(
     const Logger& logger,
     const BuildOptions& options);
 
-/// How the ranks share sequences.
+/// The ranks that share sequences, and their way of sharing.
 nn::ContextParallel context_of(
     const config::DistributedFlags& flags,
     const distributed::ProcessMesh& mesh);
 
-/// How the flags spread a model over the ranks. Throws ConfigError.
+/// The mesh over which the flags spread a model. Throws ConfigError.
 distributed::ProcessMesh mesh_of(
     const config::DistributedFlags& flags,
     const distributed::ProcessGroup& world);

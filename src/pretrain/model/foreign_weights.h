@@ -9,10 +9,9 @@
 namespace cairn::pretrain {
 
 /// The weights that --load names, if another program's format holds them; none
-/// if that is Cairn's own, which the engine loads, or there is nothing. Throws
-/// ConfigError without --finetune, and if its model is another than
-/// `described` (but for a larger vocabulary); CheckpointError for what cannot
-/// be read.
+/// if they are Cairn's own, which the engine loads, or absent. Throws
+/// ConfigError without --finetune, and if the model differs from `described` (a
+/// larger vocabulary is allowed); CheckpointError for an unreadable file.
 std::optional<models::StoredModel> foreign_weights(
     const config::Flags& flags,
     const model::ModelDescription& described);

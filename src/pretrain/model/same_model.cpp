@@ -17,7 +17,7 @@ namespace {
 
 using model::ModelDescription;
 
-/// Members of a description that do not change what weights mean.
+/// Members of a description that do not change the meaning of weights.
 constexpr std::array<std::string_view, 8> chosen_freely{
     "vocabulary", // may have more rows than the tokenizer has tokens
     "padded_vocabulary",
@@ -55,7 +55,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 24>
          {"experts", "--expert-interval"},
          {"experts", "--mlp-type"}}};
 
-/// Positions that are computed have no longest one.
+/// Computed positions have no longest one.
 nlohmann::json comparable(ModelDescription model) {
   if (model.position != model::PositionKind::learned) {
     model.positions = 0;
@@ -64,7 +64,7 @@ nlohmann::json comparable(ModelDescription model) {
   for (const std::string_view name : chosen_freely) {
     members.erase(std::string(name));
   }
-  // How tokens are given to experts may change, the experts may not.
+  // The way in which experts get their tokens may change, the experts may not.
   members["experts"] = !model.experts
       ? nlohmann::json()
       : nlohmann::json{

@@ -22,7 +22,8 @@ namespace cairn::pretrain {
 
 namespace {
 
-/// Rules that look at whole parameters would take a stack of experts for one.
+/// Refuses optimizers that look at whole parameters: they would take a stack of
+/// experts for one parameter.
 void check_experts(const config::Config& config) {
   if (!config::has_experts(config.flags.moe)) {
     return;
@@ -38,7 +39,7 @@ void check_experts(const config::Config& config) {
   }
 }
 
-/// Flags that contradict each other, or ask for what is not there.
+/// Refuses flags that contradict each other or ask for a missing feature.
 void check_flags(Kind kind, const config::Config& config) {
   config::refuse_unused_flags(config, config::Actor::pretrain);
   const config::Flags& flags = config.flags;

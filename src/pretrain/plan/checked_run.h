@@ -23,7 +23,7 @@ struct CheckedRun {
   std::optional<models::StoredModel> foreign; ///< weights of another format
 };
 
-/// Throws ConfigError for what cannot be trained.
+/// Throws ConfigError for a run that cannot be trained.
 CheckedRun check_run(Kind kind, const config::Config& config);
 
 } // namespace cairn::pretrain

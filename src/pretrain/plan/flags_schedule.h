@@ -9,13 +9,13 @@
 
 namespace cairn::pretrain {
 
-/// Megatron's schedule as the flags describe it, for groups as
-/// no_decay_groups() has them; it counts samples. None where the JSON has one.
+/// Megatron's schedule as the flags describe it, for the groups of
+/// no_decay_groups(); it counts samples. None if the JSON has a schedule.
 /// Throws ConfigError.
 std::shared_ptr<const optim::Schedule> flags_schedule(
     const config::Config& config);
-/// The same for samples as long as the plan has them: where lengths are in
-/// tokens, it follows those.
+/// The schedule for samples of the plan's lengths: if the flags count tokens,
+/// it follows tokens.
 std::shared_ptr<const optim::Schedule> flags_schedule(
     const config::Config& config,
     const RunPlan& plan);

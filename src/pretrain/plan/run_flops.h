@@ -7,10 +7,11 @@
 
 namespace cairn::pretrain {
 
-/// What a rank's device can do at most in a second; none where nobody knows.
+/// The peak operations per second of a rank's device; none if it is unknown.
 std::optional<double> peak_flops(const RunParts& parts);
 
-/// Operations of forward and backward of so many tokens, by Megatron's formula.
+/// Operations of forward and backward for a sample of `sequence` tokens, by
+/// Megatron's formula.
 double flops_per_sample(const RunParts& parts, std::int64_t sequence);
 
 } // namespace cairn::pretrain

@@ -11,42 +11,43 @@
 
 namespace cairn::pretrain {
 
-/// How long a run is, and with what batches.
+/// The length of a run and its batches.
 struct RunPlan {
   std::int64_t iterations = 0;
-  std::int64_t samples = 0; ///< consumed when it is done
+  std::int64_t samples = 0; ///< consumed at the end of the run
   std::int64_t sequence_length = 0;
   optim::RampupBatchSize batch_size;
-  /// Samples are shorter at first.
+  /// The growing length of samples, if they are shorter at first.
   std::optional<config::CurriculumConfig> curriculum{};
-  /// Some layers compute fewer tokens at first; not beside a curriculum.
+  /// The growing number of tokens that some layers compute; not with a
+  /// curriculum.
   std::optional<config::RandomLtdConfig> random_ltd{};
-  TokenCount tokens; ///< that are trained on
+  TokenCount tokens; ///< tokens that are trained on
 
   std::int64_t eval_iterations = 0;
   std::int64_t eval_interval = 0;
-  /// Of every evaluation step: the batch after any ramp-up.
+  /// Samples of every evaluation step: the batch after any ramp-up.
   std::int64_t eval_batch = 0;
 
-  /// What the three splits have to offer.
+  /// The samples that the three splits need.
   data::SampleCounts samples_needed() const;
-  /// Tokens of a sample in a step, the first being 1; where layers drop some,
-  /// those of an average layer, as Megatron-DeepSpeed counts them.
+  /// Tokens of a sample in a step, counted from 1. Where layers drop tokens, it
+  /// is the average over the layers, as Megatron-DeepSpeed counts them.
   std::int64_t length_at(std::int64_t step) const;
-  /// What layers that drop tokens compute of a sample.
+  /// Tokens of a sample that the dropping layers compute.
   std::optional<std::int64_t> kept_at(std::int64_t step) const;
 };
 
-/// Where a run stands.
+/// The progress of a run.
 struct RunStand {
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   std::int64_t tokens = 0;
 };
-/// Of the plan's steps behind there.
+/// Counts the tokens of the plan's steps after `from`.
 TokenCount count_tokens(const RunPlan& plan, const RunStand& from);
 
-/// Throws ConfigError if the length is not said.
+/// Throws ConfigError if the length of the run is not given.
 RunPlan plan_run(const config::Config& config);
 
 } // namespace cairn::pretrain

@@ -28,10 +28,10 @@ class BatchStream {
   };
   BatchStream(SplitData data, const Options& options);
 
-  /// Of no more than so many tokens, if given. Throws DataError at the end of
-  /// the data.
+  /// The next batch, cut to `length` tokens if given. Throws DataError at the
+  /// end of the data.
   data::TensorBatch next(std::optional<std::int64_t> length = std::nullopt);
-  /// By all ranks, with what next() has given.
+  /// Samples that all ranks have consumed, including those of next().
   std::int64_t consumed_samples() const { return consumed_; }
 
  private:

@@ -14,14 +14,14 @@ namespace cairn::pretrain {
 /// Losses by their names, as a model gives them.
 using Losses = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Sums losses where they are; only asking for the mean waits for the device.
+/// Sums losses on their device; only mean() waits for the device.
 class LossMeter {
  public:
   void add(const Losses& losses);
-  /// Over what was added, on all ranks of the group, which all call it; then
-  /// starts anew.
+  /// The mean of the losses added on all ranks of the group; then starts anew.
+  /// Every rank calls it.
   std::vector<monitor::NamedValue> mean(const distributed::ProcessGroup& group);
-  /// Micro batches since then.
+  /// Micro batches since the last mean().
   std::int64_t count() const { return count_; }
 
  private:

@@ -19,7 +19,7 @@ namespace {
 
 namespace huggingface = checkpoints::huggingface;
 
-/// Empty if there is a parameter that their model does not have.
+/// Hugging Face's names; empty if its model lacks one of the parameters.
 std::vector<huggingface::NamePair> their_names(
     const model::ModelDescription& description) {
   std::vector<huggingface::NamePair> pairs;
@@ -68,7 +68,7 @@ void NamedNorms::add(const checkpoints::TensorSlice& slice) {
   }
 }
 
-/// Goes through a slice from one change of names to the next.
+/// Adds a slice, from one change of names to the next.
 void NamedNorms::add_parts(
     const Parts& parts,
     const checkpoints::TensorSlice& slice) {

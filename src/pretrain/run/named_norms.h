@@ -12,9 +12,9 @@
 
 namespace cairn::pretrain {
 
-/// L2 norms of all parameters, or of their gradients, from the slices that the
-/// ranks have: under Hugging Face's names, with query, key and value apart
-/// where those are, if its model has all of the parameters; else under Cairn's.
+/// L2 norms of all parameters, or of their gradients, from the slices on the
+/// ranks. The names are Hugging Face's, which has query, key and value apart in
+/// some models; or Cairn's if its model lacks one of the parameters.
 class NamedNorms {
  public:
   explicit NamedNorms(const model::ModelDescription& description);
@@ -24,14 +24,14 @@ class NamedNorms {
 
   /// Adds a slice of a parameter under Cairn's name for it.
   void add(const checkpoints::TensorSlice& slice);
-  /// In the order of names(), of what all ranks have added; then starts anew.
+  /// The norms of all ranks' slices in the order of names(); then starts anew.
   /// Every rank calls it.
   std::vector<double> take(const distributed::ProcessGroup& world);
 
  private:
   struct Parts {
-    std::size_t first = 0; ///< in names_
-    /// With several names: rows that go to each in turn, over and over.
+    std::size_t first = 0; ///< index in names_
+    /// Rows for each name in turn, over and over, if there are several names.
     std::vector<std::int64_t> rows;
   };
   void add_parts(const Parts& parts, const checkpoints::TensorSlice& slice);

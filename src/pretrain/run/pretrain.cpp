@@ -27,7 +27,7 @@ namespace {
 void seed_generators(
     const config::TrainingFlags& flags,
     const distributed::ProcessMesh& mesh) {
-  // Ranks of a tensor group draw alike, data parallel ones each their own.
+  // Ranks of a tensor group draw alike, data parallel ranks differently.
   torch::manual_seed(
       static_cast<std::uint64_t>(flags.seed) +
       1000003 *

@@ -23,8 +23,8 @@ LoadOptions load_options(const config::CheckpointFlags& flags) {
       .rng = !flags.no_load_rng};
 }
 
-/// Goes on counting from the tokens of the checkpoint, which another curriculum
-/// may have cut.
+/// Goes on counting from the tokens of the checkpoint: another curriculum may
+/// have cut its samples.
 void restore_tokens(RunParts& parts, const ClientState& state) {
   RunPlan& plan = parts.plan;
   const std::int64_t planned = parts.tokens();

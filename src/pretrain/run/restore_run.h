@@ -8,11 +8,12 @@
 namespace cairn::pretrain {
 
 struct Restored {
-  std::optional<std::int64_t> iteration{}; ///< of a checkpoint that was loaded
-  std::int64_t consumed_validation = 0;    ///< samples
+  /// The loaded checkpoint's; none if nothing was loaded.
+  std::optional<std::int64_t> iteration{};
+  std::int64_t consumed_validation = 0; ///< samples
 };
 
-/// What --load names, as its flags say. Throws CheckpointError.
+/// Loads the checkpoint of --load, as the flags say. Throws CheckpointError.
 Restored restore_run(RunParts& parts);
 
 } // namespace cairn::pretrain

@@ -21,7 +21,7 @@
 
 namespace cairn::pretrain {
 
-/// What a run is made of, once all of it is checked and built.
+/// The parts of a run, once all of it is checked and built.
 struct RunParts {
   Kind kind;
   config::Config config;
@@ -32,7 +32,7 @@ struct RunParts {
   distributed::World world;
   distributed::ProcessMesh mesh;
   models::PretrainingOptions pretraining;
-  /// Whose weights --load has given the model already.
+  /// The format of the weights that --load has given the model already.
   std::optional<checkpoints::CheckpointFormat> weights;
   std::shared_ptr<monitor::Timers> timers; ///< the engine's
   monitor::NamedTexts versions;            ///< for the log

@@ -18,7 +18,7 @@ monitor::StateNorms norms_of(const ElementSums& sums) {
   return {.l2 = sums.norm(), .l1 = sums.absolutes, .abs_max = sums.largest};
 }
 
-/// Of the elements' square roots.
+/// Norms of the elements' square roots.
 monitor::StateNorms norms_of_roots(const ElementSums& sums) {
   return {
       .l2 = std::sqrt(sums.absolutes),

@@ -7,10 +7,10 @@
 namespace cairn::pretrain {
 
 /// Throws ConfigError for an optimizer without both of Adam's moments, which
-/// `--log-optimizer-states-to-tensorboard` is about.
+/// `--log-optimizer-states-to-tensorboard` needs.
 void require_moments(const config::OptimizerConfig& config);
 
-/// Of weights and moments, over all ranks, which all call it.
+/// Norms of weights and moments over all ranks. Every rank calls it.
 monitor::OptimizerNorms optimizer_norms(Engine& engine);
 
 } // namespace cairn::pretrain

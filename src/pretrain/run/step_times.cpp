@@ -14,7 +14,7 @@ namespace cairn::pretrain {
 
 namespace {
 
-/// The last two are parts of others, for level 2.
+/// Names of the timers; the last two are parts of others, for level 2.
 constexpr std::array<std::string_view, 7> timer_names{
     "forward",
     "backward",
@@ -54,7 +54,7 @@ StepTimes::StepTimes(
       world_(std::move(world)),
       timers_(std::move(timers)) {}
 
-/// In the order of the names; those that never ran are left out.
+/// Times in the order of the names, without timers that never ran.
 std::vector<monitor::NamedValue> StepTimes::taken(
     monitor::TimerReader& reader,
     std::int64_t iterations) const {

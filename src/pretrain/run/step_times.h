@@ -14,14 +14,14 @@
 
 namespace cairn::pretrain {
 
-/// Timers for the engine and the loop; where times are shown, they wait for
+/// Timers for the engine and the loop. If times are to be shown, they wait for
 /// the device.
 std::shared_ptr<monitor::Timers> make_timers(
     const config::Config& config,
     at::Device device);
 
-/// Where the time of a step goes, as `--timing-log-level` and
-/// `--timing-log-option` ask for it.
+/// The parts of a step's time, as `--timing-log-level` and
+/// `--timing-log-option` ask for them.
 class StepTimes {
  public:
   StepTimes(
@@ -29,10 +29,10 @@ class StepTimes {
       distributed::ProcessGroup world,
       std::shared_ptr<const monitor::Timers> timers);
 
-  /// Of one iteration, in milliseconds, as the mean of so many since the last
+  /// Milliseconds of one iteration, the mean of `iterations` since the last
   /// call. Nothing at level 0.
   std::vector<monitor::NamedValue> take(std::int64_t iterations);
-  /// The same for all ranks, which all call it; empty where nobody asks.
+  /// The times of all ranks as text; empty if nobody asks. Every rank calls it.
   std::string report(std::int64_t iterations);
 
  private:
@@ -41,7 +41,7 @@ class StepTimes {
       std::int64_t iterations) const;
 
   std::span<const std::string_view> names_;
-  std::string option_; ///< empty: of this rank alone
+  std::string option_; ///< empty: times of this rank alone
   distributed::ProcessGroup world_;
   std::shared_ptr<const monitor::Timers> timers_;
   monitor::TimerReader here_;

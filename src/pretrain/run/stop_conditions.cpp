@@ -23,8 +23,8 @@ extern "C" void cairn_remember_signal(int signal) {
 void set_handler(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
-  // Who presses Ctrl-C twice means now. SIGTERM comes more than once by itself:
-  // from a scheduler to every process, and from the launcher that got it too.
+  // A user who presses Ctrl-C twice means now. SIGTERM comes more than once by
+  // itself: from a scheduler to every process, and from the launcher as well.
   action.sa_flags = signal == SIGINT ? static_cast<int>(SA_RESETHAND) : 0;
   ::sigaction(signal, &action, nullptr);
 }

@@ -11,13 +11,13 @@
 
 namespace cairn::pretrain {
 
-/// Reasons to stop before the end. What only one rank knows (a signal, its
-/// clock), the ranks tell each other after every iteration; without such
-/// reasons nothing is exchanged.
+/// Reasons to stop before the end. After every iteration ranks exchange reasons
+/// that only one may know (a signal, its clock); if the flags have no such
+/// reasons, nothing is exchanged.
 class StopConditions {
  public:
-  /// With --exit-signal-handler SIGTERM and SIGINT are caught from here to the
-  /// end, a second SIGINT not.
+  /// Catches SIGTERM and SIGINT with --exit-signal-handler until the destructor
+  /// runs. A second SIGINT is not caught.
   StopConditions(
       const config::TrainingFlags& flags,
       distributed::ProcessGroup world);
@@ -25,7 +25,8 @@ class StopConditions {
   StopConditions(const StopConditions&) = delete;
   StopConditions& operator=(const StopConditions&) = delete;
 
-  /// Every rank asks, after the same iterations.
+  /// The reason to stop, if any. Every rank calls it, after the same
+  /// iterations.
   std::optional<Ended> after(std::int64_t iteration) const;
 
  private:

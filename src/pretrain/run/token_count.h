@@ -9,24 +9,25 @@ namespace cairn::pretrain {
 /// than those of others.
 class TokenCount {
  public:
-  /// All samples are so long, …
+  /// Counts samples that all have this length.
   explicit TokenCount(std::int64_t length = 0)
       : parts_({{.samples = 0, .tokens = 0, .length = length}}) {}
-  /// … or from where so many tokens are counted for so many samples.
+  /// Counts from `samples` samples, which had `tokens` tokens, on.
   TokenCount(std::int64_t samples, std::int64_t tokens, std::int64_t length)
       : parts_({{.samples = samples, .tokens = tokens, .length = length}}) {}
 
-  /// Samples after so many, which must be more than those of the last change,
-  /// have another length.
+  /// Sets another length for the samples after the first `samples`, which must
+  /// be more than at the last change.
   void change(std::int64_t samples, std::int64_t length);
 
   std::int64_t at(std::int64_t samples) const;
   std::int64_t longest() const;
 
-  /// Of samples behind the first `samples`; the first part also before it.
+  /// The samples after the first `samples`; the first part also holds before
+  /// it.
   struct Part {
     std::int64_t samples;
-    std::int64_t tokens; ///< of all samples before it
+    std::int64_t tokens; ///< tokens of all samples before it
     std::int64_t length;
   };
   const std::vector<Part>& parts() const { return parts_; }

@@ -7,18 +7,18 @@
 
 #include <memory>
 
-// Lengths in tokens, where samples are not all of one length.
+// Lengths in tokens, for runs whose samples differ in length.
 
 namespace cairn::pretrain {
 
-/// Whether the length of the run or of something in it is given in tokens.
+/// True when the length of the run, warm-up or decay is given in tokens.
 bool counts_tokens(const config::Flags& flags);
 
-/// The same flags with every length in tokens, as the plan counts them, and a
-/// sample of one token. Throws ConfigError for a length that cannot be.
+/// The flags with every length in tokens, as the plan counts them, and a sample
+/// of one token. Throws ConfigError for a length that cannot be counted so.
 config::Flags in_tokens(config::Flags flags, const RunPlan& plan);
 
-/// One that is asked for samples, of one that goes by tokens.
+/// A schedule over samples, made from one over tokens.
 std::shared_ptr<const optim::Schedule> asked_for_samples(
     std::shared_ptr<const optim::Schedule> by_tokens,
     TokenCount tokens);

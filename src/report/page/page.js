@@ -1,7 +1,11 @@
 "use strict";
+// The page of `cairn report`. Sections in order: helpers, numbers, ticks, the
+// state of the page, the series of a run, a chart, facts and tables, and the
+// page as a whole. build() makes the page once; render() fills it from `data`
+// and `state`; follow() fetches new data while the page is live.
 (() => {
 
-// ---- Small helpers. Texts of runs go in as text nodes only, never as HTML.
+// ---- Helpers. Texts of runs go in as text nodes only, never as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 const clear = (node) => { while (node.firstChild) node.removeChild(node.firstChild); };
@@ -85,7 +89,7 @@ function linearTicks(low, high, most) {
   }
   return { ticks, step };
 }
-/// Values that are labelled, on a scale that shows low..high as powers.
+/// Values for the labels of a logarithmic scale from `low` to `high`.
 function logTicks(low, high, most) {
   const decades = Math.log10(high / low);
   for (const steps of [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 3, 5], [1, 2, 5], [1, 3], [1]]) {
@@ -97,7 +101,7 @@ function logTicks(low, high, most) {
       }
     }
     if (ticks.length <= most) {
-      // Where little more than a factor is shown, powers are too far apart.
+      // Powers of ten are too far apart on a scale of less than one decade.
       return ticks.length >= 2 || decades > 1 ? ticks : linearTicks(low, high, most).ticks.filter((t) => t > 0);
     }
   }
@@ -108,7 +112,7 @@ function logTicks(low, high, most) {
   }
   return ticks;
 }
-/// Labels of ticks: as many digits as tell them apart, all of one kind.
+/// Labels of ticks, with enough digits to tell them apart, in one format.
 function tickLabels(ticks, step, unit) {
   const largest = Math.max(...ticks.map(Math.abs), 0);
   if (unit === "number") {
@@ -129,9 +133,9 @@ function tickLabels(ticks, step, unit) {
   return ticks.map((t) => (t === 0 ? "0" : shown(t, unit, 4).replace("FLOP/s", "")));
 }
 
-// ---- State
+// ---- State of the page
 
-/// A run may call a curve "constructor".
+/// Takes the prototype from maps of curves: a run may call one "constructor".
 function received(json) {
   for (const run of json.runs) Object.setPrototypeOf(run.curves, null);
   return json;
@@ -149,9 +153,10 @@ const state = {
 };
 let charts = [];
 
-// ---- What is drawn of a run
+// ---- Series of a run
 
-/// x on the axis for steps, by what was logged beside them.
+/// A function from a step to its x on the chosen axis, interpolated between
+/// logged values; null if the run has no such values.
 function axisOf(run) {
   if (state.axis === "iterations") return (step) => step;
   const curve = run.curves[state.axis === "tokens" ? "consumed tokens" : "time"];
@@ -174,7 +179,7 @@ function axisOf(run) {
   };
 }
 
-/// A mean that forgets, without the pull of its start.
+/// The exponential moving average, without the bias of its start.
 function smooth(ys, weight) {
   let sum = 0, weights = 0;
   return ys.map((y) => {
@@ -266,8 +271,8 @@ class Chart {
     });
   }
 
-  /// Decides what is seen: x from the zoom or from all charts alike, y from
-  /// what is in sight.
+  /// Chooses the ranges: x from the zoom, or the same range for all charts; y
+  /// from the values in that range.
   scales(width, height) {
     let [from, to] = state.zoom || fullRange();
     if (!(to > from)) { to = from + 1; }
@@ -291,7 +296,7 @@ class Chart {
       const room = Math.max(1.02, Math.pow(high / low, 0.04));
       low /= room; high *= room;
     } else {
-      // A share, a rate or a size begins at nothing where that costs little.
+      // The scale of a share, a rate or a size begins at 0 if that costs little.
       if (low >= 0 && low < high * 0.4 && !this.plan.noisy) low = 0;
       const room = high > low ? (high - low) * 0.05 : Math.abs(high) * 0.05 || 0.5;
       high += room;
@@ -441,7 +446,7 @@ class Chart {
     root.addEventListener("dblclick", () => zoomTo(null));
   }
 
-  /// The cross-hair; values beside it where the pointer is.
+  /// Draws the cross-hair at `x`, and the values if the pointer is here (`px`).
   show(x, px) {
     clear(this.mark);
     this.hint.style.visibility = "hidden";
@@ -457,7 +462,7 @@ class Chart {
     }
     if (!rows.length) return;
     rows.sort((a, b) => Math.abs(a.x - x) - Math.abs(b.x - x));
-    // What is far from the pointer has another say there: another place in x.
+    // Points far from the nearest one have another x, so they are left out.
     const close = (right - left) * 0.04;
     const near = rows.filter((row) => Math.abs(this.x(row.x) - this.x(rows[0].x)) <= close);
     near.sort((a, b) => a.s.number - b.s.number || a.s.kind - b.s.kind);
@@ -499,7 +504,7 @@ function axisValue(x) {
   return `iteration ${Math.round(x)}`;
 }
 
-/// The same for all charts, so that one stands below the other.
+/// The range of x over all runs: all charts share it, so they line up.
 function fullRange() {
   let from = Infinity, to = -Infinity;
   for (const run of data.runs) {
@@ -530,14 +535,15 @@ function drawAll() {
   for (const chart of charts) chart.draw();
 }
 
-// ---- The rest of the page
+// ---- Facts and tables
 
 const last = (run, name) => (run.curves[name] ? run.curves[name].last : null);
 function lossName(run) {
   const names = Object.keys(run.curves).map((n) => n.replace(/^(validation|test) /, ""));
   return names.find((n) => n === "lm loss") || names.find((n) => n.endsWith("loss")) || "lm loss";
 }
-/// By the clock of the machine that the data is from; a page that is not live stays at its time.
+/// Seconds by the clock of the data's machine; a page that is not live stays
+/// at its time.
 function now() {
   return data.made + (data.refresh ? (performance.now() - receivedAt) / 1000 : 0);
 }
@@ -551,7 +557,7 @@ function stateOf(run) {
   return { text: "no end", note: finite(silent) ? `last line ${duration(silent)} ago` : "", bad: true };
 }
 
-/// What matters of a run, as rows of name, value, note.
+/// The main facts of a run, as rows of name, value and note.
 function factsOf(run) {
   const facts = [];
   const add = (name, value, note) => { if (value) facts.push({ name, value, note: note || "" }); };
@@ -685,7 +691,7 @@ function details() {
   return nodes;
 }
 
-// ---- Putting it together
+// ---- The page as a whole
 
 const page = document.getElementById("page");
 const parts = {};
@@ -771,7 +777,7 @@ function chartSections() {
   }
 }
 
-/// What time alone changes, to the minute.
+/// The states of the runs as a text, which may change with time alone.
 function states() {
   return data.runs.map((run) => {
     const state = stateOf(run);
@@ -795,7 +801,7 @@ function render() {
   window.scrollTo(0, scroll);
 }
 
-/// Looks again; what the reader has chosen stays.
+/// Fetches new data again and again; the reader's choices stay.
 async function follow() {
   try {
     const reply = await fetch(`data.json?after=${data.version}`, { cache: "no-store" });
@@ -818,7 +824,7 @@ async function follow() {
   setTimeout(follow, 1000 * data.refresh);
 }
 
-// While a range is dragged nothing is replaced.
+// Nothing is replaced while the reader drags a range.
 let pointing = false;
 document.addEventListener("pointerdown", () => { pointing = true; });
 for (const name of ["pointerup", "pointercancel"]) {

@@ -16,7 +16,7 @@
 namespace cairn::text {
 
 /// A value of a JSON file. Accessors throw DataError with the file's name and
-/// what was expected there.
+/// the expected type.
 class JsonValue {
  public:
   JsonValue(simdjson::dom::element element, const std::string& file)

@@ -23,7 +23,8 @@ struct BpeTrainerOptions {
 /// A byte-level BPE vocabulary, with tokens spelled as in its files.
 struct TrainedBpe {
   std::vector<std::string> tokens; ///< by id
-  std::size_t special_tokens = 0;  ///< how many of the first tokens are special
+  /// Number of special tokens, which come first.
+  std::size_t special_tokens = 0;
   /// Pairs of ids that become one token, the most important pair first.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> merges;
 };

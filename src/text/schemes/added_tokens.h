@@ -71,7 +71,8 @@ class AddedTokens {
   /// changes.
   std::unordered_map<std::string_view, std::size_t> by_content_;
   std::array<bool, 256> starts_{}; ///< bytes that some token starts with
-  int only_start_ = -1;            ///< that byte, if there is just one
+  /// The only first byte of a token, if there is just one.
+  int only_start_ = -1;
   std::array<std::vector<std::size_t>, 256> lengths_; ///< longest first
 };
 

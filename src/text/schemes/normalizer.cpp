@@ -111,8 +111,7 @@ std::string_view normalize(
         text,
         [&](std::string_view run) {
           // Works on a part at a time to save memory. Parts are cut before an
-          // ASCII character, which does not interact with what stands before
-          // it.
+          // ASCII character, which does not interact with the text before it.
           constexpr std::size_t most = std::size_t{1} << 20;
           while (run.size() > most) {
             std::size_t cut = most;

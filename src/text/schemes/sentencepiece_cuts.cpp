@@ -9,7 +9,7 @@
 namespace cairn::text {
 namespace {
 
-constexpr char32_t space_symbol = 0x2581; ///< what spaces become
+constexpr char32_t space_symbol = 0x2581; ///< the symbol for a space
 
 /// A Darts double-array trie in units of four bytes, with the layout of
 /// darts-clone.

@@ -10,7 +10,7 @@
 
 namespace cairn::text {
 
-/// How a word was written in the text that the model was trained on. The values
+/// Spellings of a word in the text that the model was trained on. The values
 /// are those of NLTK's model files.
 namespace written {
 inline constexpr std::uint8_t upper_first_of_sentence = 2;
@@ -25,7 +25,7 @@ inline constexpr std::uint8_t lower =
     lower_first_of_sentence | lower_inside | lower_somewhere;
 } // namespace written
 
-/// What Punkt knows about a word. Words are in lower case; all numbers are the
+/// Punkt's knowledge about a word. Words are in lower case; all numbers are the
 /// word `##number##`.
 struct PunktWord {
   std::uint32_t id = 0;

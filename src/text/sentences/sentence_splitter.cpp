@@ -26,7 +26,7 @@ using python::skip_word;
 struct Candidate {
   std::size_t begin;
   std::size_t end;
-  std::size_t next;        ///< where the next sentence would start
+  std::size_t next;        ///< possible start of the next sentence
   std::size_t context_end; ///< end of the following word
 };
 

@@ -62,7 +62,7 @@ class WordMerger {
   };
   /// A token beside the merged pair.
   struct Neighbour {
-    std::int64_t lost = 0;    ///< how often it loses its old neighbour
+    std::int64_t lost = 0;    ///< times that it loses its old neighbour
     std::uint32_t gained = 0; ///< index in gained_ + 1
     bool seen = false;
   };

@@ -230,7 +230,7 @@ void FlatParameters::start(int bucket) {
   }
 }
 
-/// Gathers within the inner group, if its copy is there and is what is wanted.
+/// Gathers within the inner group, if its copy is there and suffices.
 bool FlatParameters::start_from_second_copy(int bucket) {
   State& state = states_[bucket];
   Fetch& fetch = *state.fetch;

@@ -84,7 +84,7 @@ std::unique_ptr<at::ObserverContext> Init::Births::before(
     uses_some |= input.isTensor() && Nursery::holds(input.toTensor());
   }
   if (outermost && !uses_some) {
-    // Otherwise the operator might lose what it is about to use.
+    // Otherwise the operator might lose parameters that it is about to use.
     current->nursery_->make_room();
   }
   return nullptr;

@@ -12,7 +12,7 @@ namespace cairn::zero {
 
 namespace {
 
-/// Hides what happens in its scope: it is no operator of the model, and has no
+/// Hides operators in its scope: they are not the model's, and have no
 /// gradient.
 struct Unobserved {
   at::RecordFunctionGuard operators{false};
@@ -21,7 +21,7 @@ struct Unobserved {
 
 } // namespace
 
-/// What the parameter's storage carries along as the context of its memory.
+/// The context of a parameter's memory, which its storage carries along.
 struct Nursery::Child {
   std::shared_ptr<Nursery> home;
   int key;

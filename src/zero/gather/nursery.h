@@ -42,18 +42,19 @@ class Nursery final : public std::enable_shared_from_this<Nursery>,
   /// Lets `parameter` rest from now on. A parameter that is not the whole of
   /// its memory, or whose memory is here already, is left as it is.
   void take(const at::Tensor& parameter);
-  /// Slices what has not been used for longest, until the limit is kept.
+  /// Slices the longest unused parameters, until the limit is kept.
   void make_room() noexcept;
-  /// Slices everything. Throws what rethrow() does.
+  /// Slices everything. Throws the errors of rethrow().
   void slice_all();
-  /// Throws what went wrong while an operator ran: libtorch swallows it there.
+  /// Throws an error that occurred while an operator ran: libtorch swallows it
+  /// there.
   void rethrow();
 
   /// True when the tensor's memory belongs to a nursery.
   static bool holds(const at::Tensor& tensor);
   /// Ends the nursery's care for a parameter, before the parameter gets memory
-  /// elsewhere: the nursery does not follow it there. Throws what rethrow()
-  /// does.
+  /// elsewhere: the nursery does not follow it there. Throws the errors of
+  /// rethrow().
   static void let_go(const at::Tensor& parameter);
 
  private:

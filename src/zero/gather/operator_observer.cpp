@@ -19,8 +19,8 @@ struct Watch {
 };
 
 /// The watched storages of the process. libtorch takes plain functions as
-/// callbacks, so what they look into is one table for the process. It is the
-/// only one, and entries come and go with their OperatorObserver.
+/// callbacks, so these look into one table for the process. It is the only one,
+/// and entries come and go with their OperatorObserver.
 struct Table {
   std::shared_mutex mutex;
   std::unordered_map<const c10::StorageImpl*, Watch> watches;

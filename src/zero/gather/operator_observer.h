@@ -8,7 +8,7 @@ namespace cairn::zero {
 
 /// Listener that is told when an operator is about to read or write a watched
 /// storage, and when the operator is done, on the thread that runs it. `key` is
-/// what watch() was given. A listener must not throw: libtorch would only log
+/// the one given to watch(). A listener must not throw: libtorch would only log
 /// the exception.
 class UseListener {
  public:

@@ -38,9 +38,10 @@ class FlatParameters {
     std::int64_t most_in_memory = 0;
     /// Shards that may be read ahead at a time. Only with `disk`.
     int reads_ahead = 1;
-    /// How parts of released trainable buckets travel. Not with rest_on_cpu.
+    /// The form in which released trainable buckets travel. Not with
+    /// rest_on_cpu.
     Wire wire = Wire::exact;
-    /// How parts of released frozen buckets travel, and how they rest. Not with
+    /// The form in which released frozen buckets travel and rest. Not with
     /// rest_on_cpu.
     Wire frozen_wire = Wire::exact;
   };

@@ -49,7 +49,7 @@ class GradientReducer {
     /// still runs.
     bool rest_on_cpu = false;
     bool pin = true; ///< page-locks that memory
-    /// How gradients travel to their owners. Only with `shards`.
+    /// The form in which gradients travel to their owners. Only with `shards`.
     Wire wire = Wire::exact;
     /// Called when a gradient appears outside of a pass. Returns true after it
     /// has begun a pass, false to leave the gradient to autograd. Unset: an

@@ -6,11 +6,11 @@
 
 namespace cairn::zero {
 
-/// With whom a rank shares what. Ranks are numbered among all that train the
-/// same parameters. Neighbours form a group, so with as many ranks to a group
-/// as a node has, a group stays within the node.
+/// The ranks with which a rank shares its state. Ranks are numbered among all
+/// that train the same parameters. Neighbours form a group, so with as many
+/// ranks to a group as a node has, a group stays within the node.
 struct GroupPlan {
-  /// Ranks that share one copy of what is partitioned.
+  /// Ranks that share one copy of the partitioned state.
   std::vector<int> shards;
   /// Ranks that own the same shard, each in its own copy.
   std::vector<int> replicas;

@@ -76,14 +76,14 @@ struct Bucket {
   bool expert = false;
 };
 
-/// Who owns what: parameters laid into flat buckets, each cut into one equal
-/// shard per rank. It is made from names, shapes and numbers only. The reducer,
-/// the optimizer, checkpoints and the planner all read it, so a simulated world
-/// of 1024 ranks and a real one of two cannot disagree.
+/// The ownership of parameters: they are laid into flat buckets, each cut into
+/// one equal shard per rank. It is made from names, shapes and numbers only.
+/// The reducer, the optimizer, checkpoints and the planner all read it, so a
+/// simulated world of 1024 ranks and a real one of two cannot disagree.
 ///
-/// Buckets come in the order in which backward finishes them, of whatever kind
-/// they are: the last parameters first, the untrained ones at the end. Ranks
-/// that share parameters (of experts or not) have the same order.
+/// Buckets of all kinds come in the order in which backward finishes them: the
+/// last parameters first, the untrained ones at the end. Ranks that share
+/// parameters (of experts or not) have the same order.
 class Layout {
  public:
   /// Throws UsageError for options that make no sense.
@@ -99,8 +99,8 @@ class Layout {
   int bucket_of(int parameter) const;
   const Placement& placement_of(int parameter) const;
 
-  /// What `rank` owns of a bucket; it counts among the ranks that share the
-  /// bucket.
+  /// The part of a bucket that `rank` owns; the rank counts among the ranks
+  /// that share the bucket.
   Range shard(int bucket, int rank) const;
   /// The parameters in a stretch of a bucket. Padding belongs to none of them.
   std::vector<Slice> slices(int bucket, Range range) const;

@@ -21,7 +21,7 @@ struct NvmeTierOptions {
 
 /// A tier on a fast disk. A bucket is read ahead while the one before it is
 /// updated, and written while the next one is. Checks the folder first and logs
-/// what it found.
+/// the result.
 std::unique_ptr<ShardTier> make_nvme_tier(
     const NvmeTierOptions& options,
     const Logger& logger);

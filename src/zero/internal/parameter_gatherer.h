@@ -14,8 +14,8 @@
 namespace cairn::zero {
 
 /// Gathers parameters for stage 3. It makes a bucket whole just before an
-/// operator uses it, fetches ahead what the last pass used next, and releases
-/// what is not needed soon.
+/// operator uses it, fetches ahead the buckets that the last pass used next,
+/// and releases those that are not needed soon.
 ///
 /// All ranks run the same operators, so they take the same decisions here and
 /// their collectives match. Training and evaluation have a trace each.
@@ -46,7 +46,8 @@ class ParameterGatherer final : UseListener {
   void pin(int bucket);
   void unpin(int bucket);
 
-  /// Throws what went wrong while an operator ran: libtorch swallows it there.
+  /// Throws an error that occurred while an operator ran: libtorch swallows it
+  /// there.
   void rethrow();
 
   struct Counts {

@@ -8,20 +8,20 @@
 
 namespace cairn::zero {
 
-/// Where something rests between its uses.
+/// The memory for values between their uses.
 enum class Tier { device, cpu, nvme };
 
-/// A ZeRO stage as plain data: what is cut into shards, between whom, where it
-/// rests and how it travels. Every stage runs through the same code, which asks
-/// only this.
+/// A ZeRO stage as plain data: the state that is cut into shards, the ranks
+/// that share it, its memory and its form on the wire. Every stage runs through
+/// the same code, which asks only this.
 struct Policy {
   bool partition_optimizer = false;
   bool partition_gradients = false;
   bool partition_parameters = false;
   Tier optimizer_tier = Tier::device;
   Tier parameter_tier = Tier::device;
-  /// Number of ranks that share one copy of what is partitioned; each group of
-  /// that size has its own copy (MiCS, HSDP). 0: all ranks that train share
+  /// Number of ranks that share one copy of the partitioned state; each group
+  /// of that size has its own copy (MiCS, HSDP). 0: all ranks that train share
   /// one.
   int shard_ranks = 0;
   /// Number of ranks that share a second copy of the parameters, which the

@@ -7,7 +7,8 @@
 
 namespace cairn::zero {
 
-/// A GroupPlan bound to real groups: whom this rank talks to about what.
+/// A GroupPlan bound to real groups, which this rank uses to talk to the
+/// others.
 struct RankGroups {
   distributed::ProcessGroup all; ///< ranks that train the same parameters
   distributed::ProcessGroup shards;

@@ -40,7 +40,7 @@ class ShardedOptimizer {
 
   /// Calls visit(bucket, range, name, tensor) for the fp32 weights ("weight")
   /// and every state. `range` is the part of the bucket that the tensor has.
-  /// With `write`, the values that the visitor leaves in the tensors are kept.
+  /// `write` keeps the values that the visitor leaves in the tensors.
   using Visit = std::function<
       void(int bucket, Range, std::string_view name, at::Tensor& values)>;
   virtual void visit(bool write, const Visit& visit) = 0;

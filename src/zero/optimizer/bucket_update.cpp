@@ -14,7 +14,7 @@
 
 namespace cairn::zero {
 
-/// One update of one shard, and what all functions of it need.
+/// The values that all functions of one update of one shard need.
 struct BucketUpdate::Pass {
   const BucketShard& shard;
   std::span<const optim::GroupValues> groups;

@@ -130,7 +130,7 @@ torch::optim::OptimizerParamState* ClientOptimizer::state_of(
 }
 
 /// Makes the optimizer's states by a step with zero gradients, because only the
-/// optimizer knows what its states are like. The weights are useless after it.
+/// optimizer knows the form of its states. The weights are useless after it.
 void ClientOptimizer::make_states() {
   optimizer_->state().clear();
   if (steps_ == 0) {

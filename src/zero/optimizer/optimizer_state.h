@@ -8,9 +8,9 @@
 
 namespace cairn::zero {
 
-/// What an optimizer of torch::optim keeps for one parameter, by name: tensors
-/// and numbers, as its own serialize() writes them. Empty where it keeps
-/// nothing.
+/// The state of an optimizer of torch::optim for one parameter, by name:
+/// tensors and numbers, as its own serialize() writes them. Empty if it has no
+/// state.
 using StateValues = std::map<std::string, c10::IValue>;
 
 StateValues values_of(const torch::optim::OptimizerParamState& state);

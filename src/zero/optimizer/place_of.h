@@ -5,7 +5,8 @@
 
 namespace cairn::zero {
 
-/// Where kernels on this tensor run: the CPU, or its GPU's current stream.
+/// The place where kernels on this tensor run: the CPU, or its GPU's current
+/// stream.
 optim::Place place_of(const at::Tensor& tensor);
 
 } // namespace cairn::zero

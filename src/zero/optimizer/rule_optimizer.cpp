@@ -75,7 +75,7 @@ bool RuleOptimizer::is_shard(int bucket) const {
 }
 
 /// The parameters that are updated here, in their own type, until close().
-/// `blank`: the caller fills them, whatever they were.
+/// `blank`: the caller overwrites them all.
 at::Tensor RuleOptimizer::open(int bucket, bool blank) {
   if (!is_shard(bucket)) {
     return parameters_.whole(bucket);
@@ -114,7 +114,7 @@ std::vector<int> RuleOptimizer::trainable_in_forward_order() const {
   return order;
 }
 
-/// Where the kernel writes the 16-bit weights: straight into the parameters if
+/// The memory for the kernel's 16-bit weights: the parameters themselves if
 /// they are on the same device.
 at::Tensor RuleOptimizer::kernel_output(
     const at::Tensor& to,

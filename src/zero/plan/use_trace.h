@@ -16,7 +16,7 @@ class UseTrace {
 
   /// Notes a use. Repeated uses of the bucket that was used last are not noted.
   void note(int bucket);
-  /// Ends the pass: what it noted is the prediction from now on.
+  /// Ends the pass: its notes are the prediction from now on.
   void finish_pass();
 
   bool predicts() const { return !predicted_.empty(); }

@@ -4,7 +4,7 @@ namespace cairn::zero {
 
 namespace {
 
-/// One bucket's contribution to each number.
+/// The contribution of a bucket to each number.
 class BucketVolume {
  public:
   BucketVolume(

@@ -46,7 +46,7 @@ GradientReducer::GradientReducer(
       copies_(parameters.at(0).device()) {
   const bool alone = groups_.all.size() == 1;
   if (alone && !options_.rest_on_cpu) {
-    // There is nothing to reduce and nowhere to send it: keep what appears.
+    // There is nothing to reduce and no rank to send to: gradients are kept.
     options_.shards = false;
     options_.transient = false;
     options_.overlap = false;
@@ -301,8 +301,8 @@ void GradientReducer::launch(int bucket) {
   if (options_.transient) {
     harvest(bucket); // the sum of the pass before
   }
-  // Limit what is in flight where sending takes memory of its own, or where the
-  // sum has a second way to go.
+  // Limits the buckets in flight where sending takes memory of its own, or
+  // where the sum has a second way to go.
   if (options_.transient || options_.communicate != options_.accumulate ||
       has_copies()) {
     harvest_down_to(most_in_flight - 1);
@@ -414,8 +414,8 @@ void GradientReducer::send_to_host(State& state, const at::Tensor& received) {
   host.under_way = true;
 }
 
-/// Adds what has arrived on the host. `more_to_come`: the memory that it
-/// arrived in is needed again.
+/// Adds the sum that has arrived on the host. `more_to_come`: the memory that
+/// it arrived in is needed again.
 void GradientReducer::settle(State& state, bool more_to_come) {
   HostPart& host = state.host;
   if (!std::exchange(host.under_way, false)) {

@@ -6,8 +6,8 @@
 
 namespace cairn::zero {
 
-// These do what kernels/cpu/pack_blocks.h does, with libtorch's operators on
-// any device.
+// The functions of kernels/internal/cpu/pack_blocks.h, with libtorch's
+// operators on any device.
 
 at::Tensor packed_by_operators(
     const at::Tensor& values,

@@ -26,8 +26,8 @@ class PackedReduction {
 
   /// This rank's shard of the sum, in fp32. Every rank calls it once.
   at::Tensor finish();
-  /// Bytes held until finish(): what arrives, and as much again that is sent,
-  /// as long as the backend keeps that.
+  /// Bytes held until finish(): the arriving parts, and as many bytes that are
+  /// sent, as long as the backend keeps those.
   std::int64_t bytes() const {
     return sent_.expired() ? sent_bytes_ : 2 * sent_bytes_;
   }

@@ -6,7 +6,7 @@
 
 namespace cairn::zero {
 
-/// How numbers travel between ranks: as they are, or as blocks of small
+/// The form of numbers between ranks: as they are, or as blocks of small
 /// integers with one scale each.
 enum class Wire { exact, int8, int4 };
 
