@@ -7,7 +7,6 @@
 // by all threads, each with its own encoder, documents shared out one by one.
 
 #include "best_seconds.h"
-
 #include "text/schemes/gpt2_splitter.h"
 #include "text/schemes/regex_splitter.h"
 

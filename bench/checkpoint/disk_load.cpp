@@ -1,6 +1,5 @@
-#include "checkpoints/disk.h"
-
 #include "base/internal/file_error.h"
+#include "checkpoints/disk.h"
 
 #include <cairn/base/file.h>
 #include <cairn/base/mapped_file.h>

@@ -1,8 +1,7 @@
-#include "checkpoints/disk.h"
-#include "io/internal/file_stream.h"
-
 #include "base/internal/file_error.h"
 #include "base/internal/sync_file.h"
+#include "checkpoints/disk.h"
+#include "io/internal/file_stream.h"
 
 #include <cairn/base/file.h>
 #include <cairn/io/async_file.h>

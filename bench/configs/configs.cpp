@@ -6,12 +6,11 @@
 //   cairn launch --num_gpus 2 configs_bench --deepspeed_config zero3.json
 //       --model gpt-lite --data input.txt
 
-#include "memory_meter.h"
-#include "resnet18_cifar10/synthetic_cifar10.h"
-
 #include "engine/internal/device_memory.h"
+#include "memory_meter.h"
 #include "pretrain/model/build_model.h"
 #include "pretrain/plan/stages.h"
+#include "resnet18_cifar10/synthetic_cifar10.h"
 
 #include <cairn/cairn.h>
 #include <cairn/data/character_text_dataset.h>

@@ -1,7 +1,6 @@
 #include "memory_meter.h"
 
 #include "engine/internal/device_memory.h"
-
 #include "monitor/internal/process_memory.h"
 
 #include <unistd.h>

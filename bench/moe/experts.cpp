@@ -1,5 +1,5 @@
 #include "../best_seconds.h"
-#include "base/internal/keep_freed_memory.h"
+#include "base/internal/freed_memory.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-#include "base/internal/keep_freed_memory.h"
+#include "base/internal/freed_memory.h"
 #include "pretrain/model/build_model.h"
 #include "pretrain/plan/stages.h"
 

@@ -1,4 +1,4 @@
-#include "base/internal/keep_freed_memory.h"
+#include "base/internal/freed_memory.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>

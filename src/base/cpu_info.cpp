@@ -1,7 +1,6 @@
-#include "base/internal/cpu.h"
-
 #include "base/cpu_model.h"
 #include "base/internal/control_group.h"
+#include "base/internal/cpu.h"
 #include "base/system_text.h"
 
 #include <fmt/format.h>

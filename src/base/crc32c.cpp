@@ -1,9 +1,8 @@
 #include "base/internal/crc32c.h"
 
-#include "base/internal/cpu.h"
-
 #include "base/crc32c_kernel.h"
 #include "base/crc32c_polynomial.h"
+#include "base/internal/cpu.h"
 
 namespace cairn::inline base {
 namespace {

@@ -1,8 +1,7 @@
 #include "io/internal/file_stream.h"
 
-#include "base/internal/file_calls.h"
-
 #include "base/internal/crc32c.h"
+#include "base/internal/file_calls.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "base/internal/file_calls.h"
-#include "io/engine.h"
-
 #include "base/internal/thread_pool.h"
+#include "io/engine.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 #include "launch/supervision.h"
 
+#include "base/internal/terminal.h"
 #include "launch/exit_status.h"
 #include "launch/node_protocol.h"
 #include "launch/output_stream.h"
@@ -7,8 +8,6 @@
 #include "launch/sentinel.h"
 #include "launch/subreaper.h"
 #include "launch/supervised_child.h"
-
-#include "base/internal/terminal.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

@@ -1,8 +1,7 @@
+#include "config/internal/actors.h"
 #include "config/internal/flag.h"
 #include "config/keys/key.h"
 #include "support/error_text.h"
-
-#include "config/internal/actors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

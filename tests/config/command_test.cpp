@@ -1,8 +1,7 @@
 #include "cli/program/command.h"
+#include "base/internal/edit_distance.h"
 #include "config/internal/flag.h"
 #include "support/error_text.h"
-
-#include "base/internal/edit_distance.h"
 
 #include <nlohmann/json.hpp>
 

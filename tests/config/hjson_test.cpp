@@ -1,7 +1,6 @@
+#include "config/internal/hjson.h"
 #include "config/keys/json_tree.h"
 #include "support/error_text.h"
-
-#include "config/internal/hjson.h"
 
 #include <gtest/gtest.h>
 

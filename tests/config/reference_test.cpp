@@ -1,6 +1,5 @@
-#include "support/error_text.h"
-
 #include "config/internal/reference.h"
+#include "support/error_text.h"
 
 #include <gtest/gtest.h>
 

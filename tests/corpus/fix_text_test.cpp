@@ -1,5 +1,4 @@
 #include "corpus/clean/fix_text.h"
-
 #include "base/internal/utf8.h"
 #include "support/fuzz.h"
 

@@ -1,5 +1,4 @@
 #include "corpus/clean/standard_punctuation.h"
-
 #include "support/fuzz.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 #include "corpus/internal/story_corpus.h"
 #include "base/internal/stable_hash.h"
-
 #include "corpus/stories/story_writer.h"
 #include "support/command.h"
 #include "support/temporary_folder.h"

@@ -1,5 +1,4 @@
 #include "corpus/clean/url_filter.h"
-
 #include "support/fuzz.h"
 
 #include <gtest/gtest.h>

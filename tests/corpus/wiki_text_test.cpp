@@ -1,5 +1,4 @@
 #include "corpus/wiki/wiki_text.h"
-
 #include "support/child_process.h"
 #include "support/fuzz.h"
 

@@ -1,8 +1,7 @@
 #include <cairn/data/masked_datasets.h>
 
-#include "data/samples/blend_index.h"
-
 #include "data/masked_golden.h"
+#include "data/samples/blend_index.h"
 #include "data/samples/masked_index_files.h"
 #include "support/command.h"
 #include "support/temporary_folder.h"

@@ -1,5 +1,4 @@
 #include "data/indexed/npy_file.h"
-
 #include "data/gpt_golden.h"
 #include "data/indexed/npy_header.h"
 #include "support/fuzz.h"

@@ -1,5 +1,4 @@
 #include "engine/build/layout_plan.h"
-
 #include "support/error_text.h"
 
 #include <ATen/Functions.h>

@@ -1,5 +1,4 @@
 #include "engine/step/overflow_policy.h"
-
 #include "support/error_text.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,4 @@
 #include "generate/choose_token.h"
-
 #include "generate/golden_generation.h"
 #include "support/error_text.h"
 

@@ -1,6 +1,5 @@
 #include "io/internal/file_stream.h"
 #include "base/internal/crc32c.h"
-
 #include "support/error_text.h"
 #include "support/faulty_files.h"
 #include "support/temporary_folder.h"

@@ -1,5 +1,4 @@
 #include "io/internal/preflight.h"
-
 #include "support/child_process.h"
 #include "support/temporary_folder.h"
 

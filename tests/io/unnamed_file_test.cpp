@@ -1,5 +1,4 @@
 #include "io/unnamed_file.h"
-
 #include "support/temporary_folder.h"
 
 #include <cairn/base/error.h>

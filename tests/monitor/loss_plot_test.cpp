@@ -1,7 +1,6 @@
-#include "base/internal/terminal.h"
-
-#include "monitor/display/loss_history.h"
 #include "monitor/display/loss_plot.h"
+#include "base/internal/terminal.h"
+#include "monitor/display/loss_history.h"
 #include "monitor/internal/training_view.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,4 @@
 #include "monitor/internal/process_memory.h"
-
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
-#include "monitor/fake_clock.h"
-
 #include "monitor/internal/throughput.h"
+#include "monitor/fake_clock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,13 +1,12 @@
 #include "report/page.h"
 #include "base/internal/markup_escaped.h"
 #include "report/browser.h"
+#include "report/internal/report.h"
 #include "report/page_data.h"
 #include "report/run_set.h"
 #include "support/error_text.h"
 #include "support/http_server.h"
 #include "support/temporary_folder.h"
-
-#include "report/internal/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
 #include "text/schemes/bpe_model.h"
-
 #include "text/schemes/word_cache.h"
 
 #include <gtest/gtest.h>

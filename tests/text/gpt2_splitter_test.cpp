@@ -1,5 +1,4 @@
 #include "text/schemes/gpt2_splitter.h"
-
 #include "text/schemes/regex_splitter.h"
 
 #include <gtest/gtest.h>

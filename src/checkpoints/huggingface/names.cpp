@@ -1,5 +1,4 @@
 #include "checkpoints/internal/huggingface_names.h"
-
 #include "checkpoints/tensors/name_pattern.h"
 
 #include <cairn/base/error.h>

@@ -1,6 +1,5 @@
 #include "base/internal/progress.h"
 #include "checkpoints/internal/checkpoint_difference.h"
-
 #include "cli/checkpoint/checkpoint_command.h"
 #include "cli/program/command_line.h"
 #include "cli/program/text_table.h"

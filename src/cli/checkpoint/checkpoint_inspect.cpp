@@ -1,7 +1,6 @@
 #include "base/internal/progress.h"
 #include "checkpoints/internal/checkpoint_view.h"
 #include "checkpoints/internal/tensor_summary.h"
-
 #include "cli/checkpoint/checkpoint_command.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command_line.h"

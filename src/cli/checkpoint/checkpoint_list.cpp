@@ -1,5 +1,4 @@
 #include "checkpoints/internal/list_checkpoints.h"
-
 #include "cli/checkpoint/checkpoint_command.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command_line.h"

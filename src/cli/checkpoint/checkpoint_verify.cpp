@@ -4,7 +4,6 @@
 #include "checkpoints/internal/checkpoint_view.h"
 #include "checkpoints/internal/list_checkpoints.h"
 #include "checkpoints/internal/verify_checkpoint.h"
-
 #include "cli/checkpoint/checkpoint_command.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command_line.h"

@@ -1,10 +1,10 @@
 #include "cli/checkpoint/run_conversion.h"
 
+#include "base/internal/freed_memory.h"
+#include "base/internal/progress.h"
 #include "cli/program/byte_size.h"
 #include "cli/program/command.h"
 #include "cli/train/stop_signal.h"
-
-#include "base/internal/progress.h"
 #include "monitor/internal/process_memory.h"
 
 #include <fmt/core.h>
@@ -58,6 +58,7 @@ std::string model_text(const checkpoints::ConvertReport& report) {
 } // namespace
 
 int run_conversion(checkpoints::ConvertOptions options) {
+  return_freed_memory();
   using Seconds = std::chrono::duration<double>;
   watch_stop_signals();
   ::signal(SIGXFSZ, SIG_IGN); // becomes an error instead of a signal

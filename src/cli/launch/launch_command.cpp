@@ -1,4 +1,4 @@
-#include "base/internal/keep_freed_memory.h"
+#include "base/internal/freed_memory.h"
 #include "cli/launch/launch_flags.h"
 #include "cli/program/command.h"
 #include "launch/internal/free_port.h"

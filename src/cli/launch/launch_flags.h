@@ -1,7 +1,6 @@
 #pragma once
 
 #include "cli/program/command.h"
-
 #include "launch/internal/cluster_job.h"
 #include "launch/internal/job.h"
 #include "launch/internal/job_ranks.h"

@@ -1,5 +1,5 @@
 #include "base/internal/edit_distance.h"
-#include "base/internal/keep_freed_memory.h"
+#include "base/internal/freed_memory.h"
 #include "cli/program/command.h"
 #include "version.h"
 

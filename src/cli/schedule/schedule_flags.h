@@ -1,7 +1,6 @@
 #pragma once
 
 #include "cli/program/command_line.h"
-
 #include "pipeline/internal/timeline.h"
 
 #include <string>

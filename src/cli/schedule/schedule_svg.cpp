@@ -1,6 +1,5 @@
-#include "cli/schedule/schedule_chart.h"
-
 #include "base/internal/markup_escaped.h"
+#include "cli/schedule/schedule_chart.h"
 
 #include <fmt/format.h>
 

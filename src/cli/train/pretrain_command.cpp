@@ -2,7 +2,7 @@
 
 #include "base/internal/cpu.h"
 #include "base/internal/edit_distance.h"
-#include "base/internal/keep_freed_memory.h"
+#include "base/internal/freed_memory.h"
 #include "cli/program/command.h"
 #include "cli/program/cuda_report.h"
 #include "cli/train/join_job.h"

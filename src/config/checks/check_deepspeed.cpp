@@ -1,5 +1,4 @@
 #include "config/checks/check.h"
-
 #include "config/internal/curriculum_length.h"
 #include "config/internal/expert_layers.h"
 

@@ -1,6 +1,5 @@
-#include "config/checks/check.h"
-
 #include "config/internal/check_kind.h"
+#include "config/checks/check.h"
 #include "config/internal/elastic_batch.h"
 #include "config/internal/expert_layers.h"
 

@@ -1,6 +1,5 @@
-#include "config/internal/reference.h"
-
 #include "config/internal/flag.h"
+#include "config/internal/reference.h"
 #include "config/keys/key.h"
 
 #include <fmt/format.h>

@@ -1,12 +1,11 @@
 #pragma once
 
-#include "corpus/clean/url_filter.h"
-#include "corpus/internal/clean_corpus.h"
-#include "data/internal/line_reader.h"
-
 #include "corpus/clean/document_line.h"
 #include "corpus/clean/text_digest.h"
 #include "corpus/clean/token_counter.h"
+#include "corpus/clean/url_filter.h"
+#include "corpus/internal/clean_corpus.h"
+#include "data/internal/line_reader.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,7 @@
 #pragma once
 
-#include "corpus/internal/download.h"
-
 #include "corpus/download/message_digest.h"
+#include "corpus/internal/download.h"
 
 #include <cstdint>
 #include <filesystem>

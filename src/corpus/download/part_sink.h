@@ -1,9 +1,8 @@
 #pragma once
 
-#include "corpus/internal/download.h"
-
 #include "corpus/download/download_part.h"
 #include "corpus/download/http_get.h"
+#include "corpus/internal/download.h"
 
 #include <cstdint>
 #include <optional>

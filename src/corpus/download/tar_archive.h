@@ -1,8 +1,7 @@
 #pragma once
 
-#include "data/internal/byte_stream.h"
-
 #include "corpus/download/archive_output.h"
+#include "data/internal/byte_stream.h"
 
 namespace cairn::corpus {
 

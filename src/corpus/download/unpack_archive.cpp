@@ -1,10 +1,9 @@
 #include "corpus/internal/unpack_archive.h"
 
-#include "data/internal/byte_stream.h"
-
 #include "corpus/download/archive_output.h"
 #include "corpus/download/tar_archive.h"
 #include "corpus/download/zip_archive.h"
+#include "data/internal/byte_stream.h"
 
 namespace cairn::corpus {
 

@@ -1,5 +1,4 @@
 #include "corpus/internal/story_corpus.h"
-
 #include "corpus/stories/story_telling.h"
 
 #include <algorithm>

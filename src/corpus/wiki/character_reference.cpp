@@ -1,7 +1,6 @@
 #include "corpus/wiki/character_reference.h"
 
 #include "base/internal/utf8.h"
-
 #include "corpus/clean/unicode.h"
 
 #include <unicode/utf.h>

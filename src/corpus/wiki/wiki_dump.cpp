@@ -1,10 +1,8 @@
 #include "corpus/internal/wiki_dump.h"
 
+#include "base/internal/ascii_case.h"
 #include "base/internal/thread_pool.h"
 #include "corpus/clean/standard_punctuation.h"
-#include "corpus/wiki/wiki_text.h"
-
-#include "base/internal/ascii_case.h"
 #include "corpus/clean/unicode.h"
 #include "corpus/output/json_text.h"
 #include "corpus/output/numbered_files.h"
@@ -12,6 +10,7 @@
 #include "corpus/wiki/character_reference.h"
 #include "corpus/wiki/wiki_page.h"
 #include "corpus/wiki/wiki_page_reader.h"
+#include "corpus/wiki/wiki_text.h"
 
 #include <algorithm>
 #include <optional>

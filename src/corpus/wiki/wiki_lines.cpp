@@ -1,8 +1,6 @@
-#include "corpus/wiki/wiki_markup.h"
-
-#include "data/internal/line_reader.h"
-
 #include "corpus/clean/unicode.h"
+#include "corpus/wiki/wiki_markup.h"
+#include "data/internal/line_reader.h"
 
 #include <unicode/uchar.h>
 

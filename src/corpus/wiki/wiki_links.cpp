@@ -1,6 +1,5 @@
-#include "corpus/wiki/wiki_markup.h"
-
 #include "base/internal/ascii_case.h"
+#include "corpus/wiki/wiki_markup.h"
 
 #include <unicode/uloc.h>
 

@@ -1,7 +1,6 @@
-#include "corpus/wiki/wiki_markup.h"
-
 #include "base/internal/ascii_case.h"
 #include "corpus/wiki/wiki_elements.h"
+#include "corpus/wiki/wiki_markup.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "data/internal/byte_stream.h"
-
 #include "data/read/raw_input.h"
 
 #include <memory>

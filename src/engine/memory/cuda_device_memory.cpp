@@ -1,7 +1,6 @@
 #include "engine/internal/device_memory.h"
-#include "monitor/internal/process_memory.h"
-
 #include "engine/memory/cpu_memory.h"
+#include "monitor/internal/process_memory.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>

@@ -1,7 +1,5 @@
 #include "engine/internal/device_memory.h"
-
 #include "engine/memory/cpu_memory.h"
-
 #include "monitor/internal/process_memory.h"
 
 namespace cairn::inline engine {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "engine/build/precision.h"
-
 #include "zero/internal/policy.h"
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 #include "engine/step/step_log.h"
 
 #include "engine/internal/device_memory.h"
-
 #include "monitor/internal/step_progress.h"
 
 #include <utility>

@@ -1,6 +1,5 @@
-#include "kernels/internal/cpu/attention.h"
-
 #include "kernels/cpu/exp_neon.h"
+#include "kernels/internal/cpu/attention.h"
 #include "kernels/internal/cpu/matrix_product.h"
 #include "kernels/internal/cpu/score_row.h"
 

@@ -1,6 +1,5 @@
-#include "kernels/internal/cpu/gelu.h"
-
 #include "kernels/cpu/exp_neon.h"
+#include "kernels/internal/cpu/gelu.h"
 
 #include <cstring>
 

@@ -1,7 +1,6 @@
-#include "kernels/internal/cpu/matrix_product.h"
-
 #include "kernels/cpu/product_panels_neon.h"
 #include "kernels/cpu/product_tile.h"
+#include "kernels/internal/cpu/matrix_product.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,6 +1,5 @@
-#include "kernels/internal/cpu/score_row.h"
-
 #include "kernels/cpu/exp_neon.h"
+#include "kernels/internal/cpu/score_row.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,8 +1,7 @@
 #include "monitor/files/event_record.h"
 
-#include "monitor/files/proto_message.h"
-
 #include "base/internal/crc32c.h"
+#include "monitor/files/proto_message.h"
 
 #include <span>
 

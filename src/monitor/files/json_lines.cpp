@@ -1,7 +1,6 @@
 #include "monitor/files/json_lines.h"
 
 #include "monitor/files/append_file.h"
-
 #include "monitor/files/host_name.h"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "monitor/display/end_of_drawing.h"
-
 #include "monitor/internal/training_view.h"
 
 #include <string_view>

@@ -1,7 +1,6 @@
 #include "pretrain/plan/run_flops.h"
 
 #include "engine/internal/device_memory.h"
-
 #include "model/internal/flops.h"
 #include "monitor/internal/device_peak.h"
 

@@ -1,10 +1,9 @@
 #include "pretrain/run/batch_feed.h"
 
+#include "config/internal/curriculum_length.h"
 #include "models/internal/token_dropping.h"
 #include "pretrain/model/build_model.h"
 #include "pretrain/plan/stages.h"
-
-#include "config/internal/curriculum_length.h"
 
 #include <utility>
 

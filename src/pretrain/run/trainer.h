@@ -1,11 +1,10 @@
 #pragma once
 
+#include "monitor/internal/profiler_traces.h"
 #include "pretrain/run/batch_feed.h"
 #include "pretrain/run/run_parts.h"
 #include "pretrain/run/run_reporter.h"
 #include "pretrain/run/stop_conditions.h"
-
-#include "monitor/internal/profiler_traces.h"
 
 #include <cstdint>
 #include <functional>

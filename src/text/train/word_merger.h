@@ -1,8 +1,7 @@
 #pragma once
 
-#include "text/train/pair_counts.h"
-
 #include "text/internal/word_counter.h"
+#include "text/train/pair_counts.h"
 
 #include <array>
 #include <cstddef>

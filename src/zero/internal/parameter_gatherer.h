@@ -2,7 +2,6 @@
 
 #include "zero/gather/operator_observer.h"
 #include "zero/internal/flat_parameters.h"
-
 #include "zero/internal/layout.h"
 #include "zero/plan/use_trace.h"
 
