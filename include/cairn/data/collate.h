@@ -81,7 +81,7 @@ void add_field(
   batch.add(std::string(name), type, rows, values.size(), allocate);
 }
 
-/// Where a row of values goes.
+/// The place of a row of values in a batch.
 struct RowPlace {
   std::size_t field = 0;
   std::size_t row = 0;

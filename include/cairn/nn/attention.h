@@ -34,7 +34,7 @@ struct BlockInput {
   std::int64_t sequence = 0; ///< length that `positions` are of; 0: that of x
 };
 
-/// How attend() turns scores into weights.
+/// Options of attend(): how scores become weights.
 struct AttendOptions {
   at::Tensor mask{};   ///< as in BlockInput; undefined: none
   bool causal = false; ///< used where there is no mask

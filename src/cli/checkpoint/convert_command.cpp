@@ -20,7 +20,7 @@ const std::map<std::string, at::ScalarType> dtypes{
     {"fp16", at::kHalf},
     {"bf16", at::kBFloat16}};
 
-/// What the flags say, before it is made into options.
+/// The values of the flags, before they become options.
 struct ConvertFlags {
   checkpoints::ConvertOptions options;
   MegatronModelFlags model;

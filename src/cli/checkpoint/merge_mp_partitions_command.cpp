@@ -23,7 +23,7 @@ ModelFamily family_from(const std::string& type) {
                         : ModelFamily::gpt2;
 }
 
-/// What the flags say, before it is made into options.
+/// The values of the flags, before they become options.
 struct MergeFlags {
   checkpoints::ConvertOptions options{
       .from = checkpoints::CheckpointFormat::megatron,

@@ -31,7 +31,7 @@ using corpus::CleanReport;
 using corpus::Deduplication;
 using corpus::NearDuplicateOptions;
 
-/// What the flags say, before it is made into options.
+/// The values of the flags, before they become options.
 struct CleanFlags {
   corpus::CleanOptions clean{.workers = allowed_cpus().size()};
   text::TokenizerOptions tokenizer;

@@ -19,7 +19,7 @@
 namespace cairn::cli {
 namespace {
 
-/// What the flags say, before it is made into options.
+/// The values of the flags, before they become options.
 struct WikiFlags {
   corpus::WikiDumpOptions dump{.workers = allowed_cpus().size()};
   std::string input;

@@ -155,7 +155,7 @@ int print_support(const Arguments& arguments) {
   return exit_ok;
 }
 
-/// The text of a subcommand that only prints one; none for others.
+/// The text that a subcommand only prints; none for other subcommands.
 std::optional<std::string> listing(const std::string& what) {
   return what == "keys" ? std::optional(config::keys_text())
       : what == "flags" ? std::optional(config::flags_text())

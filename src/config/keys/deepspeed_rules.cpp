@@ -96,7 +96,7 @@ void check_stage(const DeepSpeedConfig& config, const Given& given) {
   }
 }
 
-/// Whether DeepSpeed has this optimizer itself; others are torch.optim's.
+/// True for DeepSpeed's own optimizers; the others are torch.optim's.
 bool is_own_optimizer(const std::string& lower_case_name) {
   static constexpr std::array names{
       "adagrad",

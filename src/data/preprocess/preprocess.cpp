@@ -34,7 +34,7 @@ void check_keys(const std::vector<std::string>& keys) {
   }
 }
 
-/// Reports now, and not after hours of work, what is missing.
+/// Reports missing files now, and not after hours of work.
 void check_files(const PreprocessOptions& options) {
   const auto folder = options.output_prefix.parent_path();
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {

@@ -2,7 +2,7 @@
 
 namespace cairn::kernels {
 
-/// How accumulate() joins two arrays: into += factor * from.
+/// Options of accumulate(): into += factor * from.
 struct Accumulation {
   float factor = 1;
   bool overwrite = false; ///< into = factor * from

@@ -55,7 +55,7 @@ void add_optimizer_curves(MegatronCurves& curves, const OptimizerNorms& norms) {
   add("weight", norms.weight);
 }
 
-/// How far training was, by each measure over each other.
+/// Adds the counts of iterations, samples and tokens, over each other.
 void add_progress_curves(
     MegatronCurves& curves,
     const IterationValues& values) {
@@ -68,7 +68,7 @@ void add_progress_curves(
   curves.over_iterations("steps-vs-tokens/y=tokens,x=steps", tokens);
 }
 
-/// What the step was made of.
+/// Adds the learning rate, sizes and losses of the step.
 void add_step_curves(
     MegatronCurves& curves,
     const IterationRecord& record,

@@ -15,7 +15,7 @@ struct AttentionInput {
   at::Tensor value;
 };
 
-/// Scores of queries and keys: which there are, and their factor.
+/// Options of the scores: which keys a query sees, and the factor.
 struct Scores {
   bool causal = false; ///< query i sees keys up to i
   double scale = 1;
