@@ -27,6 +27,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Milliseconds that poll() may wait until a time; 0 when it is over.
+int poll_time_until(Clock::time_point time) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now());
+  return static_cast<int>(std::max<long>(left.count(), 0));
+}
+
 class Supervision {
  public:
   Supervision(
@@ -55,6 +62,8 @@ class Supervision {
 
   bool any_running() const;
   void wait_for_something();
+  std::vector<std::pair<SupervisedChild*, ChildStream*>> open_streams();
+  int poll_time() const;
   std::optional<Clock::time_point> next_deadline() const;
   void take_signals();
   void reap();
@@ -67,11 +76,14 @@ class Supervision {
       const NodeRecord& record);
   void show(int destination, std::string_view text);
   bool wait_for_reader(int fd);
+  int poll_time_of_reader(bool killed) const;
+  bool take_stop_signals();
   void flush_unfinished_lines(Clock::time_point now);
   void fail(SupervisedChild& child, Failure failure);
   void told_to_stop(int signal);
   void stop_all(int signal, const SupervisedChild* except);
   bool can_log() const;
+  std::vector<pid_t> kill_running();
   void keep_deadline();
   void sweep();
   void drain();
@@ -139,25 +151,14 @@ bool Supervision::any_running() const {
 
 void Supervision::wait_for_something() {
   std::vector<pollfd> watched = {{signals_.fd(), POLLIN, 0}};
-  std::vector<std::pair<SupervisedChild*, ChildStream*>> streams;
-  for (const auto& child : children_) {
-    for (ChildStream& stream : child->streams()) {
-      if (stream.fd) {
-        watched.push_back({stream.fd.get(), POLLIN, 0});
-        streams.emplace_back(child.get(), &stream);
-      }
-    }
+  const auto streams = open_streams();
+  for (const auto& [child, stream] : streams) {
+    watched.push_back({stream->fd.get(), POLLIN, 0});
   }
   if (options_.is_node_launcher && !orders_ended_) {
     watched.push_back({0, POLLIN, 0});
   }
-  int timeout = reap_due_ ? 0 : -1;
-  if (const auto deadline = next_deadline(); deadline && !reap_due_) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
-    timeout = static_cast<int>(std::max<long>(left.count(), 0));
-  }
-  if (::poll(watched.data(), watched.size(), timeout) < 0) {
+  if (::poll(watched.data(), watched.size(), poll_time()) < 0) {
     return; // EINTR
   }
   // Output is read first, so that a failing child's words come before the
@@ -177,6 +178,27 @@ void Supervision::wait_for_something() {
   if (output_.closed() || error_.closed()) {
     told_to_stop(SIGPIPE);
   }
+}
+
+std::vector<std::pair<SupervisedChild*, ChildStream*>> Supervision::
+    open_streams() {
+  std::vector<std::pair<SupervisedChild*, ChildStream*>> streams;
+  for (const auto& child : children_) {
+    for (ChildStream& stream : child->streams()) {
+      if (stream.fd) {
+        streams.emplace_back(child.get(), &stream);
+      }
+    }
+  }
+  return streams;
+}
+
+int Supervision::poll_time() const {
+  if (reap_due_) {
+    return 0;
+  }
+  const auto deadline = next_deadline();
+  return deadline ? poll_time_until(*deadline) : -1;
 }
 
 std::optional<Clock::time_point> Supervision::next_deadline() const {
@@ -333,12 +355,7 @@ bool Supervision::wait_for_reader(int fd) {
         {{fd, POLLOUT, 0},
          {signals_.fd(), POLLIN, 0},
          {options_.is_node_launcher && !orders_ended_ ? 0 : -1, POLLIN, 0}}};
-    int timeout = reader_given_up_ ? 0 : -1;
-    if (phase_ != Phase::running && !killed && !reader_given_up_) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-          deadline_ - Clock::now());
-      timeout = static_cast<int>(std::max<long>(left.count(), 0));
-    }
+    const int timeout = poll_time_of_reader(killed);
     if (::poll(watched.data(), watched.size(), timeout) < 0) {
       continue; // EINTR
     }
@@ -348,15 +365,8 @@ bool Supervision::wait_for_reader(int fd) {
     if (reader_given_up_) {
       return false;
     }
-    if (watched[1].revents != 0) {
-      for (const int signal : signals_.take()) {
-        if (signal == SIGCHLD) {
-          reap_due_ = true;
-        } else {
-          told_to_stop(signal);
-          killed = false;
-        }
-      }
+    if (watched[1].revents != 0 && take_stop_signals()) {
+      killed = false;
     }
     if (watched[2].revents != 0) {
       take_order();
@@ -368,14 +378,32 @@ bool Supervision::wait_for_reader(int fd) {
       }
       // A rank has failed. The grace period of the other ranks does not depend
       // on our reader, who may still want to see why.
-      for (const auto& child : children_) {
-        if (child->running()) {
-          child->kill();
-        }
-      }
+      kill_running();
       killed = true;
     }
   }
+}
+
+int Supervision::poll_time_of_reader(bool killed) const {
+  if (reader_given_up_) {
+    return 0;
+  }
+  return phase_ == Phase::running || killed ? -1 : poll_time_until(deadline_);
+}
+
+/// Obeys requests to stop, and notes that children ended. True if there was a
+/// request.
+bool Supervision::take_stop_signals() {
+  bool told = false;
+  for (const int signal : signals_.take()) {
+    if (signal == SIGCHLD) {
+      reap_due_ = true;
+    } else {
+      told_to_stop(signal);
+      told = true;
+    }
+  }
+  return told;
 }
 
 /// True when stderr can be written to without waiting for its reader.
@@ -446,10 +474,8 @@ void Supervision::stop_all(int signal, const SupervisedChild* except) {
   deadline_ = Clock::now() + grace;
 }
 
-void Supervision::keep_deadline() {
-  if (phase_ == Phase::running || Clock::now() < deadline_) {
-    return;
-  }
+/// Kills the children that run, and returns who they are.
+std::vector<pid_t> Supervision::kill_running() {
   std::vector<pid_t> pids;
   for (const auto& child : children_) {
     if (child->running()) {
@@ -457,6 +483,14 @@ void Supervision::keep_deadline() {
       pids.push_back(child->pid());
     }
   }
+  return pids;
+}
+
+void Supervision::keep_deadline() {
+  if (phase_ == Phase::running || Clock::now() < deadline_) {
+    return;
+  }
+  const std::vector<pid_t> pids = kill_running();
   if (pids.empty()) {
     return;
   }

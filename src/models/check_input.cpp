@@ -52,6 +52,29 @@ void check_shape(
   }
 }
 
+void check_kept(const ModelInput& input) {
+  const at::Tensor& kept = input.kept;
+  if (kept.dim() != 3 || kept.scalar_type() != at::kLong ||
+      kept.size(1) != input.tokens.size(0) ||
+      kept.size(2) > input.tokens.size(1) || input.sequence_ranks > 1) {
+    throw DataError(
+        {.what = "kept tokens are 64-bit integers, [layers, batch, kept], of "
+                 "whole sequences",
+         .values = fmt::format("[{}]", fmt::join(kept.sizes(), ", "))});
+  }
+}
+
+void check_positions(const ModelInput& input, const ModelDescription& d) {
+  // RoBERTa's padding has a position before the first.
+  check_ids(
+      d.position_offset == 0 ? input.positions
+                             : input.positions + d.position_offset,
+      d.position == model::PositionKind::learned
+          ? d.positions
+          : input.tokens.size(1) * input.sequence_ranks,
+      "positions");
+}
+
 } // namespace
 
 void check_input(const ModelInput& input, const ModelDescription& d) {
@@ -71,28 +94,14 @@ void check_input(const ModelInput& input, const ModelDescription& d) {
   check_shape(input.loss_mask, asked, "loss masks");
   check_shape(input.positions, input.tokens, "positions");
   check_shape(input.token_types, input.tokens, "token types");
-  const at::Tensor& kept = input.kept;
-  if (kept.defined() &&
-      (kept.dim() != 3 || kept.scalar_type() != at::kLong ||
-       kept.size(1) != input.tokens.size(0) ||
-       kept.size(2) > input.tokens.size(1) || input.sequence_ranks > 1)) {
-    throw DataError(
-        {.what = "kept tokens are 64-bit integers, [layers, batch, kept], of "
-                 "whole sequences",
-         .values = fmt::format("[{}]", fmt::join(kept.sizes(), ", "))});
+  if (input.kept.defined()) {
+    check_kept(input);
   }
   if (input.labels.defined()) {
     check_ids(input.labels, d.vocabulary, "labels", true);
   }
   if (input.positions.defined()) {
-    // RoBERTa's padding has a position before the first.
-    check_ids(
-        d.position_offset == 0 ? input.positions
-                               : input.positions + d.position_offset,
-        d.position == model::PositionKind::learned
-            ? d.positions
-            : input.tokens.size(1) * input.sequence_ranks,
-        "positions");
+    check_positions(input, d);
   }
   if (input.token_types.defined() && d.token_types > 0) {
     check_ids(input.token_types, d.token_types, "token types");

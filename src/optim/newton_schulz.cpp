@@ -55,7 +55,7 @@ class Matrix {
               other.row(k),
               kernels::Element::fp32,
               other.columns_,
-              row(i)[k]);
+              {.factor = row(i)[k]});
         }
       }
     }
@@ -82,7 +82,7 @@ class Matrix {
         other.values_.data(),
         kernels::Element::fp32,
         rows_ * columns_,
-        static_cast<float>(factor));
+        {.factor = static_cast<float>(factor)});
   }
 
   std::int64_t rows_;

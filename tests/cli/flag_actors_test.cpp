@@ -4,12 +4,15 @@
 #include "config/internal/flag.h"
 #include "support/command.h"
 
+#include <cairn/text/load_tokenizer.h>
+
 #include <gtest/gtest.h>
 
 #include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cairn::cli::flag_actors_test {
 namespace {
@@ -50,6 +53,18 @@ std::set<std::string_view> flags_of(Actor command) {
     }
   }
   return flags;
+}
+
+/// `text` knows the tokenizers, and the table of flags, which may not use it,
+/// names them again.
+TEST(FlagActors, TheTableNamesTheTokenizersThatThereAre) {
+  std::set<std::string> named;
+  for (const std::string_view type :
+       config::words_in(config::find_flag("--tokenizer-type")->rules.choices)) {
+    named.emplace(type);
+  }
+  const std::vector<std::string> types = text::tokenizer_types();
+  EXPECT_EQ(named, std::set<std::string>(types.begin(), types.end()));
 }
 
 TEST(FlagActors, CommandsTakeWhatTheTableSays) {

@@ -106,11 +106,8 @@ TEST(ContextParallel, PartsJoinWhateverTheirScores) {
     const Tensor value = at::randn({1, 10, 2, 8});
     const auto part = [&](std::int64_t begin, std::int64_t count) {
       return attend_partly(
-          query,
-          key.narrow(1, begin, count),
-          value.narrow(1, begin, count),
-          false,
-          0.5);
+          {query, key.narrow(1, begin, count), value.narrow(1, begin, count)},
+          {.causal = false, .scale = 0.5});
     };
     const PartialAttention all = part(0, 10);
     const PartialAttention sum = part(0, 4);

@@ -75,7 +75,7 @@ inline void compare(
        whole[2].to(at::kFloat)},
       outer.to(at::kFloat),
       [&](const auto& q, const auto& k, const auto& v) {
-        return attend(q, k, v, {}, true, scale, 0);
+        return attend(q, k, v, {.causal = true, .scale = scale});
       });
   std::vector<Tensor> own;
   for (const Tensor& each : whole) {

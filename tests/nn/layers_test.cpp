@@ -252,8 +252,8 @@ TEST(Layers, GroupedQueriesShareKeys) {
       return x.repeat_interleave(2, 2);
     };
     EXPECT_TRUE(at::allclose(
-        attend(query, key, value, {}, true, {}, 0),
-        attend(query, twice(key), twice(value), {}, true, {}, 0)));
+        attend(query, key, value, {.causal = true}),
+        attend(query, twice(key), twice(value), {.causal = true})));
   });
 }
 

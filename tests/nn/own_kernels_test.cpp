@@ -184,10 +184,7 @@ TEST(Product, OfWhatDoesNotFitIsAnError) {
           at::ones({2, 6, 4, 8}),
           at::ones({2, 5, 4, 9}),
           at::ones({2, 5, 4, 9}),
-          {},
-          false,
-          {},
-          0),
+          {}),
       c10::Error);
 }
 
@@ -243,7 +240,7 @@ TEST(Attention, IsLibtorchs) {
          at::randn({2, keys, groups, 20}),
          at::randn({2, keys, groups, 20})},
         [&](const auto& in) {
-          return attend(in[0], in[1], in[2], {}, causal, {}, 0);
+          return attend(in[0], in[1], in[2], {.causal = causal});
         },
         [&](const auto& in) {
           const auto heads = [&](const Tensor& x) {
@@ -300,7 +297,11 @@ TEST(SixteenBits, AreComputedAsPreciselyAsTheyAreStored) {
     const Tensor mask = at::randn({1, 1, 30, 30}).gt(-1);
     for (const Tensor& seen : {Tensor(), mask}) {
       const auto attention = [&](const auto& in) {
-        return attend(in[0], in[1], in[2], seen, !seen.defined(), {}, 0);
+        return attend(
+            in[0],
+            in[1],
+            in[2],
+            {.mask = seen, .causal = !seen.defined()});
       };
       std::vector<Tensor> heads;
       for (int i = 0; i < 3; ++i) {

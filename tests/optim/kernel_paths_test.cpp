@@ -444,12 +444,17 @@ TEST(Accumulate, AddsOrOverwrites) {
           Element::fp32,
           std::ssize(from));
       std::vector<float> into(count, 3.F);
-      table->accumulate(into.data(), bytes.data(), type, 77, 0.3F, false);
+      table->accumulate(into.data(), bytes.data(), type, 77, {.factor = 0.3F});
       for (std::size_t i = 0; i < count; ++i) {
         ASSERT_EQ(into[i], std::fma(from[i], 0.3F, 3.F));
       }
       into.assign(count, std::nanf(""));
-      table->accumulate(into.data(), bytes.data(), type, 77, 0.3F, true);
+      table->accumulate(
+          into.data(),
+          bytes.data(),
+          type,
+          77,
+          {.factor = 0.3F, .overwrite = true});
       for (std::size_t i = 0; i < count; ++i) {
         ASSERT_EQ(into[i], from[i] * 0.3F);
       }

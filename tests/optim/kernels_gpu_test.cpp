@@ -299,14 +299,14 @@ TEST(GpuMoves, GiveTheBitsOfTheCpu) {
       for (const bool overwrite : {true, false}) {
         std::vector<float> into = numbers(count, 8, false);
         const DeviceBytes on_gpu(bytes_of_all(into));
-        cpu::accumulate(into.data(), bytes.data(), from, size, 0.3F, overwrite);
+        const Accumulation how{.factor = 0.3F, .overwrite = overwrite};
+        cpu::accumulate(into.data(), bytes.data(), from, size, how);
         started(cuda::accumulate(
             on_gpu.as<float>(),
             device.device(),
             from,
             size,
-            0.3F,
-            overwrite,
+            how,
             nullptr));
         expect_same(on_gpu.fetch(), bytes_of_all(into), Element::fp32);
       }

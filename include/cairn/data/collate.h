@@ -81,19 +81,24 @@ void add_field(
   batch.add(std::string(name), type, rows, values.size(), allocate);
 }
 
+/// The place of a row of values in a batch.
+struct RowPlace {
+  std::size_t field = 0;
+  std::size_t row = 0;
+  std::size_t rows = 0; ///< of the batch
+};
+
 template <typename T>
 void put_row(
     Batch& batch,
-    std::size_t field_number,
+    const RowPlace& place,
     std::string_view name,
-    std::size_t row,
-    std::size_t rows,
     std::span<const T> values,
     const HostAllocator& allocate) {
-  if (row == 0) {
-    add_field(batch, name, rows, values, allocate);
+  if (place.row == 0) {
+    add_field(batch, name, place.rows, values, allocate);
   }
-  const BatchField& field = batch.fields[field_number];
+  const BatchField& field = batch.fields[place.field];
   if (values.size() != field.columns) {
     throw InternalError(
         {.what = "samples of a batch differ in length", .values = field.name});
@@ -101,7 +106,7 @@ void put_row(
   std::copy(
       values.begin(),
       values.end(),
-      reinterpret_cast<T*>(field.memory.get()) + row * field.columns);
+      reinterpret_cast<T*>(field.memory.get()) + place.row * field.columns);
 }
 
 } // namespace detail
@@ -131,10 +136,8 @@ void collate(
       const auto values = detail::as_row(value);
       detail::put_row(
           batch,
-          field++,
+          {.field = field++, .row = row, .rows = indices.size()},
           name,
-          row,
-          indices.size(),
           values,
           allocate);
     });

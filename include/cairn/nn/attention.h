@@ -34,17 +34,25 @@ struct BlockInput {
   std::int64_t sequence = 0; ///< length that `positions` are of; 0: that of x
 };
 
+/// Options of attend(): how scores become weights.
+struct AttendOptions {
+  at::Tensor mask{};   ///< as in BlockInput; undefined: none
+  bool causal = false; ///< used where there is no mask
+  /// Scale of the scores; unset: 1 / sqrt(head_size).
+  std::optional<double> scale{};
+  double dropout = 0;
+};
+
 /// Attention of query [batch, sequence, heads, head_size] to key and value,
 /// which have the same shape with any divisor of the heads. Returns [batch,
 /// sequence, heads * head_size].
+///
+///   attend(query, key, value, {.causal = true});
 at::Tensor attend(
     const at::Tensor& query,
     const at::Tensor& key,
     const at::Tensor& value,
-    const at::Tensor& mask,
-    bool causal,
-    std::optional<double> scale,
-    double dropout);
+    const AttendOptions& options);
 
 /// Self attention with the parameters query_key_value and dense. The rows of
 /// query_key_value are, for each key/value head, its query heads, the key and

@@ -77,24 +77,31 @@ StoredSlice slice_from(const json& value) {
   throw CheckpointError({.what = std::move(what), .values = std::move(values)});
 }
 
-void check(
+/// Refuses a box that is no part of the tensor.
+void check_box(
     const std::string& name,
-    const ManifestTensor& tensor,
-    const StoredSlice& slice,
-    const std::vector<ManifestFile>& files) {
-  const Box& box = slice.box;
-  const std::size_t dimensions = tensor.shape.size();
+    const std::vector<std::int64_t>& shape,
+    const Box& box) {
+  const std::size_t dimensions = shape.size();
   if (box.begin.size() != box.size.size() ||
       (!box.empty() && box.begin.size() != dimensions)) {
     refuse("a box of other dimensions than the tensor", name);
   }
   for (std::size_t d = 0; !box.empty() && d < dimensions; ++d) {
-    if (box.begin[d] < 0 || box.size[d] < 0 || box.size[d] > tensor.shape[d] ||
-        box.begin[d] > tensor.shape[d] - box.size[d]) {
+    if (box.begin[d] < 0 || box.size[d] < 0 || box.size[d] > shape[d] ||
+        box.begin[d] > shape[d] - box.size[d]) {
       refuse("a box that reaches out of the tensor", name);
     }
   }
-  const std::int64_t elements = BoxRuns(tensor.shape, box).elements();
+}
+
+void check(
+    const std::string& name,
+    const ManifestTensor& tensor,
+    const StoredSlice& slice,
+    const std::vector<ManifestFile>& files) {
+  check_box(name, tensor.shape, slice.box);
+  const std::int64_t elements = BoxRuns(tensor.shape, slice.box).elements();
   if (slice.begin < 0 || slice.begin > slice.end || slice.end > elements) {
     refuse(
         "a slice that reaches out of the tensor",

@@ -71,6 +71,64 @@ std::string fault(const TensorSummary& summary) {
   return text;
 }
 
+/// Columns that a table of tensors has where some tensor fills them.
+struct TensorColumns {
+  explicit TensorColumns(const std::vector<ShownTensor>& tensors) {
+    for (const ShownTensor& one : tensors) {
+      sliced = sliced || one.slices;
+      summaries = summaries || one.summary;
+      faults = faults || (one.summary && !one.summary->finite());
+    }
+  }
+
+  bool sliced = false;
+  bool summaries = false;
+  bool faults = false;
+};
+
+std::vector<TextTable::Column> heads_of(const TensorColumns& shown) {
+  using Align = TextTable::Align;
+  std::vector<TextTable::Column> columns{
+      {"name"},
+      {"type"},
+      {"shape"},
+      {"size", Align::right}};
+  if (shown.sliced) {
+    columns.push_back({"slices", Align::right});
+  }
+  if (shown.summaries) {
+    columns.push_back({"norm", Align::right});
+    columns.push_back({"min", Align::right});
+    columns.push_back({"max", Align::right});
+  }
+  if (shown.faults) {
+    columns.push_back({"WARNING"});
+  }
+  return columns;
+}
+
+std::vector<std::string> cells_of(
+    const ShownTensor& one,
+    const TensorColumns& shown) {
+  std::vector<std::string> cells{
+      one.name,
+      shown_type(one.tensor.type),
+      shown_shape(one.tensor.shape),
+      shown_byte_size(checkpoints::bytes_of(one.tensor))};
+  if (shown.sliced) {
+    cells.push_back(one.slices ? fmt::to_string(*one.slices) : "");
+  }
+  if (one.summary) {
+    cells.push_back(fmt::format("{:.5g}", one.summary->norm));
+    cells.push_back(fmt::format("{:.4g}", one.summary->least));
+    cells.push_back(fmt::format("{:.4g}", one.summary->most));
+    if (shown.faults) {
+      cells.push_back(fault(*one.summary));
+    }
+  }
+  return cells;
+}
+
 void print_tensors(
     std::string_view title,
     const std::vector<ShownTensor>& tensors,
@@ -80,17 +138,11 @@ void print_tensors(
   }
   std::int64_t elements = 0;
   std::uint64_t bytes = 0;
-  bool sliced = false;
-  bool faults = false;
-  bool summaries = false;
   for (const ShownTensor& one : tensors) {
     const std::uint64_t own = checkpoints::bytes_of(one.tensor);
     bytes += own;
     elements +=
         static_cast<std::int64_t>(own / c10::elementSize(one.tensor.type));
-    sliced = sliced || one.slices;
-    summaries = summaries || one.summary;
-    faults = faults || (one.summary && !one.summary->finite());
   }
   fmt::print(
       "\n{}: {}{} tensors, {} elements, {}\n",
@@ -99,44 +151,10 @@ void print_tensors(
       tensors.size() == all.size() ? "" : fmt::format(" of {}", all.size()),
       elements,
       shown_byte_size(bytes));
-  using Align = TextTable::Align;
-  std::vector<TextTable::Column> columns{
-      {"name"},
-      {"type"},
-      {"shape"},
-      {"size", Align::right}};
-  if (sliced) {
-    columns.push_back({"slices", Align::right});
-  }
-  if (summaries) {
-    columns.push_back({"norm", Align::right});
-    columns.push_back({"min", Align::right});
-    columns.push_back({"max", Align::right});
-  }
-  if (faults) {
-    columns.push_back({"WARNING"});
-  }
-  TextTable table(std::move(columns));
+  const TensorColumns shown(tensors);
+  TextTable table(heads_of(shown));
   for (const ShownTensor& one : tensors) {
-    std::vector<std::string> cells{
-        one.name,
-        shown_type(one.tensor.type),
-        shown_shape(one.tensor.shape),
-        shown_byte_size(checkpoints::bytes_of(one.tensor))};
-    if (sliced) {
-      cells.push_back(one.slices ? fmt::to_string(*one.slices) : "");
-    }
-    if (one.summary) {
-      cells.push_back(fmt::format("{:.5g}", one.summary->norm));
-      cells.push_back(fmt::format("{:.4g}", one.summary->least));
-      cells.push_back(fmt::format("{:.4g}", one.summary->most));
-      cells.push_back(fault(*one.summary));
-    }
-    cells.resize(std::min(
-        cells.size(),
-        std::size_t{4} + (sliced ? 1 : 0) + (summaries ? 3 : 0) +
-            (faults ? 1 : 0)));
-    table.add(cells);
+    table.add(cells_of(one, shown));
   }
   fmt::print("{}", table.text(output_width()));
 }

@@ -20,6 +20,136 @@ const std::map<std::string, at::ScalarType> dtypes{
     {"fp16", at::kHalf},
     {"bf16", at::kBFloat16}};
 
+/// The values of the flags, before they become options.
+struct ConvertFlags {
+  checkpoints::ConvertOptions options;
+  MegatronModelFlags model;
+  std::string input;
+  std::string output;
+  std::string from;
+  std::string to;
+  std::string dtype;
+  std::string tokenizer;
+  std::string heads = "auto";
+};
+
+void add_file_flags(CLI::App& app, ConvertFlags& flags) {
+  app.add_option("--input", flags.input, "a checkpoint, or a folder of several")
+      ->type_name("PATH")
+      ->required();
+  app.add_option("--output", flags.output, "must not exist yet, or be empty")
+      ->type_name("PATH")
+      ->required();
+  app.add_option("--to", flags.to, "what to write")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(
+          {"native", "deepspeed", "megatron", "huggingface", "torch"}))
+      ->required();
+  app.add_option("--from", flags.from, "what the input is")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(
+          {"native",
+           "deepspeed",
+           "megatron",
+           "huggingface",
+           "torch",
+           "safetensors"}));
+  app.add_option(
+         "--tag",
+         flags.options.tag,
+         "another than the newest: native, "
+         "deepspeed")
+      ->type_name("TAG");
+  app.add_option(
+         "--iteration",
+         flags.options.iteration,
+         "another than the newest: megatron")
+      ->type_name("INT")
+      ->check(at_least(0));
+}
+
+void add_weight_flags(CLI::App& app, ConvertFlags& flags) {
+  app.add_option("--dtype", flags.dtype, "of the weights; else as they are")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}));
+  app.add_flag(
+      "--weights-only",
+      flags.options.weights_only,
+      "leave optimizer states behind");
+  app.add_flag(
+      "--overwrite",
+      flags.options.overwrite,
+      "replace a checkpoint that is there");
+}
+
+void add_megatron_flags(CLI::App& app, ConvertFlags& flags) {
+  const std::string group = "To megatron";
+  app.add_option(
+         "--tensor-model-parallel-size",
+         flags.options.split.tensor,
+         "tensor ranks to cut it for")
+      ->check(at_least(1))
+      ->group(group);
+  app.add_option(
+         "--pipeline-model-parallel-size",
+         flags.options.split.pipeline,
+         "pipeline stages to cut it for")
+      ->check(at_least(1))
+      ->group(group);
+  app.add_option(
+         "--pipeline-model-parallel-split-rank",
+         flags.options.split.encoder_stages,
+         "stages of T5's encoder; half of them if not said")
+      ->check(at_least(1))
+      ->group(group);
+  app.add_option(
+         "--make-vocab-size-divisible-by",
+         flags.options.vocabulary_multiple,
+         "times the tensor ranks: padding")
+      ->check(at_least(1))
+      ->group(group);
+}
+
+void add_flags_of_other_formats(CLI::App& app, ConvertFlags& flags) {
+  app.add_option(
+         "--zero-stage",
+         flags.options.zero_stage,
+         "0 to 3; 2 with an "
+         "optimizer, else 0")
+      ->type_name("INT")
+      ->check(CLI::Range(0, 3))
+      ->group("To deepspeed");
+  app.add_option(
+         "--zero-ranks",
+         flags.options.zero_ranks,
+         "data-parallel ranks")
+      ->check(at_least(1))
+      ->group("To deepspeed");
+  app.add_option(
+         "--optimizer",
+         flags.options.optimizer,
+         "its name, where states do not show it: adam, lamb instead of adamw")
+      ->type_name("NAME")
+      ->group("To native");
+  app.add_option(
+         "--tokenizer",
+         flags.tokenizer,
+         "folder whose tokenizer files are copied along")
+      ->type_name("DIR")
+      ->group("To huggingface");
+}
+
+void add_model_flags(CLI::App& app, ConvertFlags& flags) {
+  app.add_option(
+         "--qkv-order",
+         flags.heads,
+         "of Megatron's files, where they do not tell: apart is all queries, "
+         "all keys, all values")
+      ->type_name("ORDER")
+      ->check(CLI::IsMember({"auto", "apart"}));
+  flags.model.add_to(app);
+}
+
 /// Refuses flags for another format, which would do nothing.
 void require_format(
     const CLI::App& app,
@@ -37,141 +167,8 @@ void require_format(
   }
 }
 
-} // namespace
-
-int run_convert(const Arguments& arguments) {
-  CommandLine line(
-      "cairn convert [FLAGS…] --input PATH --output PATH --to FORMAT",
-      "cairn convert --input checkpoints/gpt2 --output gpt2-hf --to "
-      "huggingface --dtype bf16");
-  checkpoints::ConvertOptions options;
-  MegatronModelFlags model;
-  std::string input;
-  std::string output;
-  std::string from;
-  std::string to;
-  std::string dtype;
-  std::string tokenizer;
-  std::string heads = "auto";
-  CLI::App& app = line.app();
-  app.description(
-      "Converts checkpoints between Cairn's own format, DeepSpeed's,\n"
-      "Megatron's, Hugging Face's and files of torch.save, one tensor at a "
-      "time.\n"
-      "What the input is, it finds out.");
-  app.add_option("--input", input, "a checkpoint, or a folder of several")
-      ->type_name("PATH")
-      ->required();
-  app.add_option("--output", output, "must not exist yet, or be empty")
-      ->type_name("PATH")
-      ->required();
-  app.add_option("--to", to, "what to write")
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember(
-          {"native", "deepspeed", "megatron", "huggingface", "torch"}))
-      ->required();
-  app.add_option("--from", from, "what the input is")
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember(
-          {"native",
-           "deepspeed",
-           "megatron",
-           "huggingface",
-           "torch",
-           "safetensors"}));
-  app.add_option(
-         "--tag",
-         options.tag,
-         "another than the newest: native, "
-         "deepspeed")
-      ->type_name("TAG");
-  app.add_option(
-         "--iteration",
-         options.iteration,
-         "another than the newest: megatron")
-      ->type_name("INT")
-      ->check(at_least(0));
-  app.add_option("--dtype", dtype, "of the weights; else as they are")
-      ->type_name("TYPE")
-      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}));
-  app.add_flag(
-      "--weights-only",
-      options.weights_only,
-      "leave optimizer states behind");
-  app.add_flag(
-      "--overwrite",
-      options.overwrite,
-      "replace a checkpoint that is there");
-  app.add_option(
-         "--tensor-model-parallel-size",
-         options.split.tensor,
-         "tensor ranks to cut it for")
-      ->check(at_least(1))
-      ->group("To megatron");
-  app.add_option(
-         "--pipeline-model-parallel-size",
-         options.split.pipeline,
-         "pipeline stages to cut it for")
-      ->check(at_least(1))
-      ->group("To megatron");
-  app.add_option(
-         "--pipeline-model-parallel-split-rank",
-         options.split.encoder_stages,
-         "stages of T5's encoder; half of them if not said")
-      ->check(at_least(1))
-      ->group("To megatron");
-  app.add_option(
-         "--make-vocab-size-divisible-by",
-         options.vocabulary_multiple,
-         "times the tensor ranks: padding")
-      ->check(at_least(1))
-      ->group("To megatron");
-  app.add_option(
-         "--zero-stage",
-         options.zero_stage,
-         "0 to 3; 2 with an "
-         "optimizer, else 0")
-      ->type_name("INT")
-      ->check(CLI::Range(0, 3))
-      ->group("To deepspeed");
-  app.add_option("--zero-ranks", options.zero_ranks, "data-parallel ranks")
-      ->check(at_least(1))
-      ->group("To deepspeed");
-  app.add_option(
-         "--optimizer",
-         options.optimizer,
-         "its name, where states do not show it: adam, lamb instead of adamw")
-      ->type_name("NAME")
-      ->group("To native");
-  app.add_option(
-         "--tokenizer",
-         tokenizer,
-         "folder whose tokenizer files are copied along")
-      ->type_name("DIR")
-      ->group("To huggingface");
-  app.add_option(
-         "--qkv-order",
-         heads,
-         "of Megatron's files, where they do not tell: apart is all queries, "
-         "all keys, all values")
-      ->type_name("ORDER")
-      ->check(CLI::IsMember({"auto", "apart"}));
-  model.add_to(app);
-  if (!line.parse(arguments)) {
-    return exit_ok;
-  }
-  options.input = input;
-  options.output = output;
-  options.to = *checkpoints::checkpoint_format_from(to);
-  options.from = checkpoints::checkpoint_format_from(from);
-  options.tokenizer = tokenizer;
-  if (!dtype.empty()) {
-    options.type = dtypes.at(dtype);
-  }
-  options.megatron = model.reading();
-  if (heads == "apart") {
-    options.megatron.heads = checkpoints::MegatronHeads::queries_keys_values;
-  }
+/// Refuses all flags that are for another format than `to`.
+void require_formats(const CLI::App& app, CheckpointFormat to) {
   require_format(
       app,
       {"--tensor-model-parallel-size",
@@ -179,18 +176,57 @@ int run_convert(const Arguments& arguments) {
        "--pipeline-model-parallel-split-rank",
        "--make-vocab-size-divisible-by"},
       CheckpointFormat::megatron,
-      options.to);
+      to);
   require_format(
       app,
       {"--zero-stage", "--zero-ranks"},
       CheckpointFormat::deepspeed,
-      options.to);
-  require_format(app, {"--optimizer"}, CheckpointFormat::native, options.to);
-  require_format(
-      app,
-      {"--tokenizer"},
-      CheckpointFormat::huggingface,
-      options.to);
+      to);
+  require_format(app, {"--optimizer"}, CheckpointFormat::native, to);
+  require_format(app, {"--tokenizer"}, CheckpointFormat::huggingface, to);
+}
+
+checkpoints::ConvertOptions options_of(const ConvertFlags& flags) {
+  checkpoints::ConvertOptions options = flags.options;
+  options.input = flags.input;
+  options.output = flags.output;
+  options.to = *checkpoints::checkpoint_format_from(flags.to);
+  options.from = checkpoints::checkpoint_format_from(flags.from);
+  options.tokenizer = flags.tokenizer;
+  if (!flags.dtype.empty()) {
+    options.type = dtypes.at(flags.dtype);
+  }
+  options.megatron = flags.model.reading();
+  if (flags.heads == "apart") {
+    options.megatron.heads = checkpoints::MegatronHeads::queries_keys_values;
+  }
+  return options;
+}
+
+} // namespace
+
+int run_convert(const Arguments& arguments) {
+  CommandLine line(
+      "cairn convert [FLAGS…] --input PATH --output PATH --to FORMAT",
+      "cairn convert --input checkpoints/gpt2 --output gpt2-hf --to "
+      "huggingface --dtype bf16");
+  ConvertFlags flags;
+  CLI::App& app = line.app();
+  app.description(
+      "Converts checkpoints between Cairn's own format, DeepSpeed's,\n"
+      "Megatron's, Hugging Face's and files of torch.save, one tensor at a "
+      "time.\n"
+      "What the input is, it finds out.");
+  add_file_flags(app, flags);
+  add_weight_flags(app, flags);
+  add_megatron_flags(app, flags);
+  add_flags_of_other_formats(app, flags);
+  add_model_flags(app, flags);
+  if (!line.parse(arguments)) {
+    return exit_ok;
+  }
+  checkpoints::ConvertOptions options = options_of(flags);
+  require_formats(app, options.to);
   return run_conversion(std::move(options));
 }
 

@@ -8,9 +8,9 @@
 #include <cairn/base/error.h>
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 
 namespace cairn::cli {
 namespace {
@@ -23,15 +23,8 @@ ModelFamily family_from(const std::string& type) {
                         : ModelFamily::gpt2;
 }
 
-} // namespace
-
-int run_merge_mp_partitions(const Arguments& arguments) {
-  CommandLine line(
-      "cairn merge-mp-partitions [FLAGS…] --load DIR --save DIR",
-      "cairn merge-mp-partitions --model-type BERT "
-      "--tensor-model-parallel-size 2\n"
-      "      --target-pipeline-model-parallel-size 2 --load bert --save "
-      "bert/merged");
+/// The values of the flags, before they become options.
+struct MergeFlags {
   checkpoints::ConvertOptions options{
       .from = checkpoints::CheckpointFormat::megatron,
       .to = checkpoints::CheckpointFormat::megatron};
@@ -43,61 +36,67 @@ int run_merge_mp_partitions(const Arguments& arguments) {
   std::optional<std::int64_t> pipeline;
   bool fp16 = false;
   bool bf16 = false;
-  CLI::App& app = line.app();
-  app.description(
-      "Cuts a checkpoint of Megatron's anew for another number of tensor and\n"
-      "pipeline ranks; without targets, for one rank. `cairn convert` does "
-      "the same,\nand more.");
-  app.add_option("--load", load, "the checkpoint, or a folder of several")
+  std::array<std::string, 5> not_needed;
+};
+
+void add_source_flags(CLI::App& app, MergeFlags& flags) {
+  app.add_option("--load", flags.load, "the checkpoint, or a folder of several")
       ->type_name("DIR")
       ->required();
-  app.add_option("--save", save, "must not exist yet, or be empty")
+  app.add_option("--save", flags.save, "must not exist yet, or be empty")
       ->type_name("DIR")
       ->required();
-  app.add_option("--model-type", type, "that it is: another is an error")
+  app.add_option("--model-type", flags.type, "that it is: another is an error")
       ->type_name("TYPE")
       ->check(CLI::IsMember({"GPT", "BERT", "T5"}));
   app.add_option(
          "--tensor-model-parallel-size",
-         tensor,
+         flags.tensor,
          "that it has: another is an error")
       ->type_name("INT")
       ->check(at_least(1));
   app.add_option(
          "--pipeline-model-parallel-size",
-         pipeline,
+         flags.pipeline,
          "that it has: another is an error")
       ->type_name("INT")
       ->check(at_least(1));
+}
+
+void add_target_flags(CLI::App& app, MergeFlags& flags) {
   app.add_option(
          "--target-tensor-model-parallel-size",
-         options.split.tensor,
+         flags.options.split.tensor,
          "that it gets")
       ->check(at_least(1));
   app.add_option(
          "--target-pipeline-model-parallel-size",
-         options.split.pipeline,
+         flags.options.split.pipeline,
          "that it gets")
       ->check(at_least(1));
   app.add_option(
          "--ckpt-step",
-         options.iteration,
+         flags.options.iteration,
          "another iteration than the newest")
       ->type_name("INT")
       ->check(at_least(0));
   app.add_option(
          "--make-vocab-size-divisible-by",
-         options.vocabulary_multiple,
+         flags.options.vocabulary_multiple,
          "times the tensor ranks: padding")
       ->check(at_least(1));
-  auto* const half = app.add_flag("--fp16", fp16, "write the weights in fp16");
-  app.add_flag("--bf16", bf16, "write the weights in bf16")->excludes(half);
+  auto* const half =
+      app.add_flag("--fp16", flags.fp16, "write the weights in fp16");
+  app.add_flag("--bf16", flags.bf16, "write the weights in bf16")
+      ->excludes(half);
   app.add_flag(
       "--overwrite",
-      options.overwrite,
+      flags.options.overwrite,
       "replace a checkpoint that is there");
-  model.add_to(app);
-  std::array<std::string, 5> not_needed;
+}
+
+/// Flags that scripts for Megatron's tool give, and that change nothing.
+void add_unneeded_flags(CLI::App& app, MergeFlags& flags) {
   std::size_t next = 0;
   for (const char* flag :
        {"--tokenizer-type",
@@ -105,28 +104,55 @@ int run_merge_mp_partitions(const Arguments& arguments) {
         "--merge-file",
         "--seq-length",
         "--micro-batch-size"}) {
-    app.add_option(flag, not_needed[next++], "not needed here")
+    app.add_option(flag, flags.not_needed[next++], "not needed here")
         ->group("Of Megatron's command line");
   }
+}
+
+checkpoints::ConvertOptions options_of(const MergeFlags& flags) {
+  checkpoints::ConvertOptions options = flags.options;
+  options.input = flags.load;
+  options.output = flags.save;
+  if (!flags.type.empty()) {
+    options.family = family_from(flags.type);
+  }
+  MegatronModelFlags model = flags.model;
+  if (flags.tensor) {
+    model.expect("tensor_model_parallel_size", *flags.tensor);
+  }
+  if (flags.pipeline) {
+    model.expect("pipeline_model_parallel_size", *flags.pipeline);
+  }
+  options.megatron = model.reading();
+  if (flags.fp16 || flags.bf16) {
+    options.type = flags.fp16 ? at::kHalf : at::kBFloat16;
+  }
+  return options;
+}
+
+} // namespace
+
+int run_merge_mp_partitions(const Arguments& arguments) {
+  CommandLine line(
+      "cairn merge-mp-partitions [FLAGS…] --load DIR --save DIR",
+      "cairn merge-mp-partitions --model-type BERT "
+      "--tensor-model-parallel-size 2\n"
+      "      --target-pipeline-model-parallel-size 2 --load bert --save "
+      "bert/merged");
+  MergeFlags flags;
+  CLI::App& app = line.app();
+  app.description(
+      "Cuts a checkpoint of Megatron's anew for another number of tensor and\n"
+      "pipeline ranks; without targets, for one rank. `cairn convert` does "
+      "the same,\nand more.");
+  add_source_flags(app, flags);
+  add_target_flags(app, flags);
+  flags.model.add_to(app);
+  add_unneeded_flags(app, flags);
   if (!line.parse(arguments)) {
     return exit_ok;
   }
-  options.input = load;
-  options.output = save;
-  if (!type.empty()) {
-    options.family = family_from(type);
-  }
-  if (tensor) {
-    model.expect("tensor_model_parallel_size", *tensor);
-  }
-  if (pipeline) {
-    model.expect("pipeline_model_parallel_size", *pipeline);
-  }
-  options.megatron = model.reading();
-  if (fp16 || bf16) {
-    options.type = fp16 ? at::kHalf : at::kBFloat16;
-  }
-  return run_conversion(std::move(options));
+  return run_conversion(options_of(flags));
 }
 
 } // namespace cairn::cli

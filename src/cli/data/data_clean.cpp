@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -31,6 +30,193 @@ using corpus::CleanReason;
 using corpus::CleanReport;
 using corpus::Deduplication;
 using corpus::NearDuplicateOptions;
+
+/// The values of the flags, before they become options.
+struct CleanFlags {
+  corpus::CleanOptions clean{.workers = allowed_cpus().size()};
+  text::TokenizerOptions tokenizer;
+  std::string output;
+  bool overwrite = false;
+  std::string blacklist;
+  std::string language = "en";
+  std::string deduplicate = "near";
+  std::string measure = "union";
+  std::string on_error = "fail";
+};
+
+void add_file_flags(CLI::App& app, CleanFlags& flags) {
+  app.add_option(
+         "INPUT,--input",
+         flags.clean.inputs,
+         "files, compressed or not; - for stdin")
+      ->required()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("-o,--output", flags.output, "file, or - for standard output")
+      ->required();
+  app.add_flag(
+      "--overwrite",
+      flags.overwrite,
+      "replace an output that is there");
+  app.add_option("--json-key", flags.clean.text_key, "key of the text (text)");
+  app.add_option("--url-key", flags.clean.url_key, "key of the address (url)");
+}
+
+void add_filter_flags(CLI::App& app, CleanFlags& flags) {
+  app.add_flag(
+      "!--no-url-filter",
+      flags.clean.filter_urls,
+      "take documents of any address");
+  app.add_option(
+      "--domain-blacklist",
+      flags.blacklist,
+      "file of further domains to leave out, one a line");
+  app.add_flag(
+      "!--no-fix-text",
+      flags.clean.fix,
+      "leave the characters of texts alone");
+  app.add_flag(
+      "--standardize-punctuation",
+      flags.clean.standardize_punctuation,
+      "one way to write quotation marks, dashes, dots and blanks");
+  app.add_option(
+      "--language",
+      flags.language,
+      fmt::format(
+          "keep this one, or any (en); known: {}",
+          fmt::join(corpus::known_languages(), " ")));
+  app.add_option(
+         "--min-tokens",
+         flags.clean.min_tokens,
+         "drop shorter documents (128); words and signs count without a "
+         "tokenizer")
+      ->check(at_least(0));
+}
+
+void add_duplicate_flags(CLI::App& app, CleanFlags& flags) {
+  app.add_option(
+         "--deduplicate",
+         flags.deduplicate,
+         "what to drop: none, exact or near duplicates (near)")
+      ->check(CLI::IsMember({"none", "exact", "near"}));
+  app.add_option(
+         "--num-seeds",
+         flags.clean.near.values,
+         "MinHash values of a text (100)")
+      ->check(CLI::Range(1, 10000));
+  app.add_option(
+         "--num-bands",
+         flags.clean.near.bands,
+         "bands; texts that agree in one are compared (10)")
+      ->check(CLI::Range(1, 10000));
+  app.add_option(
+         "--jaccard",
+         flags.measure,
+         "shared pieces of five characters, as part of the union, or of the "
+         "smaller (min) or larger (max) text's (union)")
+      ->check(CLI::IsMember({"union", "min", "max"}));
+  app.add_option(
+         "--jaccard-threshold",
+         flags.clean.near.threshold,
+         "texts at least this much alike are duplicates (0.7)")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option(
+         "--heuristic-iter",
+         flags.clean.near.rounds,
+         "rounds of comparing one text of a bucket with the others; -1 for all "
+         "(1)")
+      ->check(CLI::Range(-1, 1'000'000));
+}
+
+void add_run_flags(CLI::App& app, CleanFlags& flags) {
+  app.add_option(
+         "--on-error",
+         flags.on_error,
+         "broken lines: fail, or skip them (fail)")
+      ->check(CLI::IsMember({"fail", "skip"}));
+  app.add_option("--workers", flags.clean.workers, "threads (every core)")
+      ->check(CLI::Range(1, 1024));
+}
+
+/// Reads one domain per line; "#" begins a remark.
+std::vector<std::string> domains_in(const std::string& file) {
+  constexpr std::uint64_t largest = std::uint64_t{1} << 30;
+  std::vector<std::string> domains;
+  std::istringstream lines(read_file(file, largest));
+  for (std::string line; std::getline(lines, line);) {
+    line.resize(std::min(line.find('#'), line.size()));
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      domains.push_back(word);
+    }
+  }
+  return domains;
+}
+
+std::string checked_language(const std::string& language) {
+  const auto known = corpus::known_languages();
+  if (language == "any") {
+    return "";
+  }
+  if (std::find(known.begin(), known.end(), language) == known.end()) {
+    throw ConfigError(
+        {.what = fmt::format("language \"{}\" is not known", language),
+         .where = "--language",
+         .remedy = fmt::format("take any, or {}", fmt::join(known, ", "))});
+  }
+  return language;
+}
+
+/// No flag is ignored: one without an effect beside the others is refused.
+void require_effect(const CLI::App& app, const CleanFlags& flags) {
+  const auto refuse = [&](const char* flag, const char* reason) {
+    if (app.get_option(flag)->count() > 0) {
+      throw ConfigError(
+          {.what = "has no effect", .where = flag, .values = reason});
+    }
+  };
+  if (!flags.clean.filter_urls) {
+    refuse("--domain-blacklist", "--no-url-filter takes every address");
+  }
+  if (flags.deduplicate != "near") {
+    for (const char* flag :
+         {"--num-seeds",
+          "--num-bands",
+          "--jaccard",
+          "--jaccard-threshold",
+          "--heuristic-iter"}) {
+      refuse(flag, "only --deduplicate near compares texts");
+    }
+  }
+}
+
+Deduplication deduplication_from(const std::string& name) {
+  return name == "none" ? Deduplication::none
+      : name == "exact" ? Deduplication::exact
+                        : Deduplication::near;
+}
+
+NearDuplicateOptions::Measure measure_from(const std::string& name) {
+  using Measure = NearDuplicateOptions::Measure;
+  return name == "min" ? Measure::min
+      : name == "max"  ? Measure::max
+                       : Measure::union_;
+}
+
+corpus::CleanOptions options_of(const CLI::App& app, const CleanFlags& flags) {
+  corpus::CleanOptions options = flags.clean;
+  options.output = flags.output;
+  options.language = checked_language(flags.language);
+  options.deduplication = deduplication_from(flags.deduplicate);
+  options.near.measure = measure_from(flags.measure);
+  options.skip_broken_lines = flags.on_error == "skip";
+  if (!flags.blacklist.empty()) {
+    options.more_blocked_domains = domains_in(flags.blacklist);
+  }
+  if (any_tokenizer_flag(app)) {
+    options.tokenizer = text::load_tokenizer(flags.tokenizer);
+  }
+  return options;
+}
 
 void print_row(
     std::FILE* to,
@@ -79,58 +265,6 @@ void print_report(std::FILE* to, const CleanReport& report) {
   }
 }
 
-/// Reads one domain per line; "#" begins a remark.
-std::vector<std::string> domains_in(const std::string& file) {
-  constexpr std::uint64_t largest = std::uint64_t{1} << 30;
-  std::vector<std::string> domains;
-  std::istringstream lines(read_file(file, largest));
-  for (std::string line; std::getline(lines, line);) {
-    line.resize(std::min(line.find('#'), line.size()));
-    std::istringstream words(line);
-    for (std::string word; words >> word;) {
-      domains.push_back(word);
-    }
-  }
-  return domains;
-}
-
-std::string checked_language(const std::string& language) {
-  const auto known = corpus::known_languages();
-  if (language == "any") {
-    return "";
-  }
-  if (std::find(known.begin(), known.end(), language) == known.end()) {
-    throw ConfigError(
-        {.what = fmt::format("language \"{}\" is not known", language),
-         .where = "--language",
-         .remedy = fmt::format("take any, or {}", fmt::join(known, ", "))});
-  }
-  return language;
-}
-
-/// No flag is ignored: one without an effect beside the others is refused.
-void require_effect(const CLI::App& app, bool filters_urls, bool near) {
-  const auto refuse = [&](const char* flag, const char* reason) {
-    if (app.get_option(flag)->count() > 0) {
-      throw ConfigError(
-          {.what = "has no effect", .where = flag, .values = reason});
-    }
-  };
-  if (!filters_urls) {
-    refuse("--domain-blacklist", "--no-url-filter takes every address");
-  }
-  if (!near) {
-    for (const char* flag :
-         {"--num-seeds",
-          "--num-bands",
-          "--jaccard",
-          "--jaccard-threshold",
-          "--heuristic-iter"}) {
-      refuse(flag, "only --deduplicate near compares texts");
-    }
-  }
-}
-
 } // namespace
 
 int run_data_clean(const Arguments& arguments) {
@@ -138,124 +272,24 @@ int run_data_clean(const Arguments& arguments) {
       "cairn data clean INPUT… --output FILE [FLAGS…]",
       "cairn data clean crawl-*.jsonl.zst --output clean.jsonl --vocab-file "
       "vocab.json --merge-file merges.txt");
-  corpus::CleanOptions options;
-  options.workers = allowed_cpus().size();
-  std::string language = "en";
-  std::string output;
-  bool overwrite = false;
-  std::string blacklist;
-  std::string on_error = "fail";
-  text::TokenizerOptions tokenizer;
+  CleanFlags flags;
   CLI::App& app = line.app();
   app.description(
       "Cleans web text by the OpenWebText recipe: drops unwanted addresses, "
       "repairs\ntext, drops other languages and short documents, and keeps the "
       "first of equal\nand nearly equal documents. Reads and writes JSON lines "
       "{\"text\": …, \"url\": …};\nother fields stay as they are.");
-  app.add_option(
-         "INPUT,--input",
-         options.inputs,
-         "files, compressed or not; - for stdin")
-      ->required()
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("-o,--output", output, "file, or - for standard output")
-      ->required();
-  app.add_flag("--overwrite", overwrite, "replace an output that is there");
-  app.add_option("--json-key", options.text_key, "key of the text (text)");
-  app.add_option("--url-key", options.url_key, "key of the address (url)");
-  app.add_flag(
-      "!--no-url-filter",
-      options.filter_urls,
-      "take documents of any address");
-  app.add_option(
-      "--domain-blacklist",
-      blacklist,
-      "file of further domains to leave out, one a line");
-  app.add_flag(
-      "!--no-fix-text",
-      options.fix,
-      "leave the characters of texts alone");
-  app.add_flag(
-      "--standardize-punctuation",
-      options.standardize_punctuation,
-      "one way to write quotation marks, dashes, dots and blanks");
-  app.add_option(
-      "--language",
-      language,
-      fmt::format(
-          "keep this one, or any (en); known: {}",
-          fmt::join(corpus::known_languages(), " ")));
-  app.add_option(
-         "--min-tokens",
-         options.min_tokens,
-         "drop shorter documents (128); words and signs count without a "
-         "tokenizer")
-      ->check(at_least(0));
-  std::map<std::string, Deduplication> deduplications{
-      {"none", Deduplication::none},
-      {"exact", Deduplication::exact},
-      {"near", Deduplication::near}};
-  std::string deduplicate = "near";
-  app.add_option(
-         "--deduplicate",
-         deduplicate,
-         "what to drop: none, exact or near duplicates (near)")
-      ->check(CLI::IsMember({"none", "exact", "near"}));
-  app.add_option(
-         "--num-seeds",
-         options.near.values,
-         "MinHash values of a text (100)")
-      ->check(CLI::Range(1, 10000));
-  app.add_option(
-         "--num-bands",
-         options.near.bands,
-         "bands; texts that agree in one are compared (10)")
-      ->check(CLI::Range(1, 10000));
-  std::string measure = "union";
-  app.add_option(
-         "--jaccard",
-         measure,
-         "shared pieces of five characters, as part of the union, or of the "
-         "smaller (min) or larger (max) text's (union)")
-      ->check(CLI::IsMember({"union", "min", "max"}));
-  app.add_option(
-         "--jaccard-threshold",
-         options.near.threshold,
-         "texts at least this much alike are duplicates (0.7)")
-      ->check(CLI::Range(0.0, 1.0));
-  app.add_option(
-         "--heuristic-iter",
-         options.near.rounds,
-         "rounds of comparing one text of a bucket with the others; -1 for all "
-         "(1)")
-      ->check(CLI::Range(-1, 1'000'000));
-  app.add_option(
-         "--on-error",
-         on_error,
-         "broken lines: fail, or skip them (fail)")
-      ->check(CLI::IsMember({"fail", "skip"}));
-  app.add_option("--workers", options.workers, "threads (every core)")
-      ->check(CLI::Range(1, 1024));
-  add_tokenizer_flags(app, tokenizer);
+  add_file_flags(app, flags);
+  add_filter_flags(app, flags);
+  add_duplicate_flags(app, flags);
+  add_run_flags(app, flags);
+  add_tokenizer_flags(app, flags.tokenizer);
   if (!line.parse(arguments)) {
     return exit_ok;
   }
-  require_effect(app, options.filter_urls, deduplicate == "near");
-  corpus::check_output(options.inputs, output, overwrite);
-  options.output = output;
-  options.language = checked_language(language);
-  options.deduplication = deduplications.at(deduplicate);
-  using Measure = NearDuplicateOptions::Measure;
-  options.near.measure = measure == "min" ? Measure::min
-      : measure == "max"                  ? Measure::max
-                                          : Measure::union_;
-  options.skip_broken_lines = on_error == "skip";
-  if (!blacklist.empty()) {
-    options.more_blocked_domains = domains_in(blacklist);
-  }
-  if (any_tokenizer_flag(app)) {
-    options.tokenizer = text::load_tokenizer(tokenizer);
-  }
+  require_effect(app, flags);
+  corpus::check_output(flags.clean.inputs, flags.output, flags.overwrite);
+  corpus::CleanOptions options = options_of(app, flags);
 
   Progress bar(
       {.label = "cleaning",
@@ -264,7 +298,7 @@ int run_data_clean(const Arguments& arguments) {
   options.on_progress = [&bar](std::uint64_t count) { bar.advance(count); };
   const auto report = corpus::clean_corpus(options);
   bar.done();
-  print_report(output == "-" ? stderr : stdout, report);
+  print_report(flags.output == "-" ? stderr : stdout, report);
   return exit_ok;
 }
 

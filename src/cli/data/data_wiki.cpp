@@ -19,6 +19,86 @@
 namespace cairn::cli {
 namespace {
 
+/// The values of the flags, before they become options.
+struct WikiFlags {
+  corpus::WikiDumpOptions dump{.workers = allowed_cpus().size()};
+  std::string input;
+  std::string output;
+  bool overwrite = false;
+  bool json = false;
+  std::string bytes = "1M";
+};
+
+void add_flags(CLI::App& app, WikiFlags& flags) {
+  app.add_option(
+         "DUMP",
+         flags.input,
+         "the dump, compressed or not; - for stdin")
+      ->required();
+  app.add_option(
+         "-o,--output",
+         flags.output,
+         "file, - for stdout, or a folder (existing, or ending in /) that gets "
+         "AA/wiki_00, …")
+      ->required();
+  app.add_flag(
+      "--overwrite",
+      flags.overwrite,
+      "replace an output that is there");
+  app.add_flag(
+      "--json",
+      flags.json,
+      "JSON lines: the only format, so always on");
+  app.add_option(
+      "-b,--bytes",
+      flags.bytes,
+      "size of each file in a folder (1M)");
+  app.add_option(
+         "--namespaces",
+         flags.dump.namespaces,
+         "numbers of the namespaces to take, with commas or spaces between "
+         "(0: articles)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag(
+      "--lists",
+      flags.dump.lists,
+      "keep list items, as lines \"- item\"");
+  app.add_flag(
+      "--html-safe",
+      flags.dump.html_safe,
+      "write & < > as &amp; &lt; &gt;, WikiExtractor's default");
+  app.add_flag(
+      "--standardize-punctuation",
+      flags.dump.standardize_punctuation,
+      "one way to write quotation marks, dashes, dots and blanks");
+  app.add_option(
+         "--workers,--processes",
+         flags.dump.workers,
+         "threads (every core)")
+      ->check(CLI::Range(1, 1024));
+}
+
+corpus::WikiDumpOptions options_of(
+    const CLI::App& app,
+    const WikiFlags& flags) {
+  corpus::WikiDumpOptions options = flags.dump;
+  options.input = flags.input;
+  corpus::check_output({&options.input, 1}, flags.output, flags.overwrite);
+  options.output = flags.output;
+  options.bytes_per_file = byte_size_from("--bytes", flags.bytes);
+  if (app.count("--bytes") > 0 && options.output.has_filename() &&
+      !std::filesystem::is_directory(options.output)) {
+    throw ConfigError(
+        {.what = "has no effect",
+         .where = "--bytes",
+         .values = "the output is one file",
+         .remedy = "write a folder's name with / at its end"});
+  }
+  return options;
+}
+
 void print_summary(
     std::FILE* to,
     const corpus::WikiDumpReport& report,
@@ -73,71 +153,17 @@ int run_data_wiki(const Arguments& arguments) {
       "cairn data wiki DUMP.xml[.bz2] --output FILE|FOLDER/ [FLAGS…]",
       "cairn data wiki enwiki-latest-pages-articles.xml.bz2 --output "
       "enwiki.jsonl");
-  corpus::WikiDumpOptions options;
-  options.workers = allowed_cpus().size();
-  std::string input;
-  std::string output;
-  bool overwrite = false;
-  bool json = false;
-  std::string bytes = "1M";
+  WikiFlags flags;
   CLI::App& app = line.app();
   app.description(
       "Extracts the text of a MediaWiki dump, as WikiExtractor --json does: a "
       "line\n{\"id\", \"revid\", \"url\", \"title\", \"text\"} per article, in "
       "the dump's order.");
-  app.add_option("DUMP", input, "the dump, compressed or not; - for stdin")
-      ->required();
-  app.add_option(
-         "-o,--output",
-         output,
-         "file, - for stdout, or a folder (existing, or ending in /) that gets "
-         "AA/wiki_00, …")
-      ->required();
-  app.add_flag("--overwrite", overwrite, "replace an output that is there");
-  app.add_flag("--json", json, "JSON lines: the only format, so always on");
-  const CLI::Option* const size =
-      app.add_option("-b,--bytes", bytes, "size of each file in a folder (1M)");
-  app.add_option(
-         "--namespaces",
-         options.namespaces,
-         "numbers of the namespaces to take, with commas or spaces between "
-         "(0: articles)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag(
-      "--lists",
-      options.lists,
-      "keep list items, as lines \"- item\"");
-  app.add_flag(
-      "--html-safe",
-      options.html_safe,
-      "write & < > as &amp; &lt; &gt;, WikiExtractor's default");
-  app.add_flag(
-      "--standardize-punctuation",
-      options.standardize_punctuation,
-      "one way to write quotation marks, dashes, dots and blanks");
-  app.add_option(
-         "--workers,--processes",
-         options.workers,
-         "threads (every core)")
-      ->check(CLI::Range(1, 1024));
+  add_flags(app, flags);
   if (!line.parse(with_joined_namespaces(arguments))) {
     return exit_ok;
   }
-  options.input = input;
-  corpus::check_output({&options.input, 1}, output, overwrite);
-  options.output = output;
-  options.bytes_per_file = byte_size_from("--bytes", bytes);
-  const std::filesystem::path place = output;
-  if (size->count() > 0 && place.has_filename() &&
-      !std::filesystem::is_directory(place)) {
-    throw ConfigError(
-        {.what = "has no effect",
-         .where = "--bytes",
-         .values = "the output is one file",
-         .remedy = "write a folder's name with / at its end"});
-  }
+  corpus::WikiDumpOptions options = options_of(app, flags);
 
   Progress bar(
       {.label = "extracting",
@@ -146,7 +172,10 @@ int run_data_wiki(const Arguments& arguments) {
   options.on_progress = [&bar](std::uint64_t count) { bar.advance(count); };
   const auto report = corpus::extract_wiki_dump(options, Logger());
   bar.done();
-  print_summary(output == "-" ? stderr : stdout, report, options.largest_page);
+  print_summary(
+      flags.output == "-" ? stderr : stdout,
+      report,
+      options.largest_page);
   return exit_ok;
 }
 

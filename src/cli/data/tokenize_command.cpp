@@ -166,7 +166,8 @@ class LineDecoder {
   }
 
   void decode_json(std::string_view line) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json =
+        nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     const auto ids = json.is_object() ? json.find("ids") : json.end();
     if (ids == json.end() || !ids->is_array()) {
       throw DataError(

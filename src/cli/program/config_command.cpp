@@ -102,6 +102,9 @@ bool asks_for_help(const Arguments& arguments) {
 }
 
 int check(const Arguments& arguments) {
+  if (arguments.empty()) {
+    fail_usage("nothing to check: give a file or flags");
+  }
   const CheckRequest request = request_from(arguments);
   const auto resolved = config::Config::resolve(request.source);
   for (const std::string& warning : resolved.warnings) {
@@ -130,6 +133,36 @@ int check(const Arguments& arguments) {
   return exit_ok;
 }
 
+int explain(const Arguments& names) {
+  if (names.empty()) {
+    fail_usage("explain what? give a key or a flag");
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    fmt::print("{}{}", i == 0 ? "" : "\n", config::explain(names[i]));
+  }
+  return exit_ok;
+}
+
+int print_support(const Arguments& arguments) {
+  const std::string whose = arguments.size() == 1 ? arguments.front() : "";
+  if (whose != "deepspeed" && whose != "megatron") {
+    fail_usage("support of what? deepspeed or megatron");
+  }
+  fmt::print(
+      "{}",
+      whose == "deepspeed" ? config::deepspeed_support()
+                           : config::megatron_support());
+  return exit_ok;
+}
+
+/// The text that a subcommand only prints; none for other subcommands.
+std::optional<std::string> listing(const std::string& what) {
+  return what == "keys" ? std::optional(config::keys_text())
+      : what == "flags" ? std::optional(config::flags_text())
+      : what == "docs"  ? std::optional(config::reference_page())
+                        : std::nullopt;
+}
+
 } // namespace
 
 int run_config(const Arguments& arguments) {
@@ -150,47 +183,19 @@ int run_config(const Arguments& arguments) {
     return exit_ok;
   }
   if (what == "check") {
-    if (rest.empty()) {
-      fail_usage("nothing to check: give a file or flags");
-    }
     return check(rest);
   }
   if (what == "explain") {
-    if (rest.empty()) {
-      fail_usage("explain what? give a key or a flag");
-    }
-    for (std::size_t i = 0; i < rest.size(); ++i) {
-      fmt::print("{}{}", i == 0 ? "" : "\n", config::explain(rest[i]));
-    }
-    return exit_ok;
-  }
-  for (const auto& [name, text] :
-       {std::pair{"keys", &config::keys_text},
-        std::pair{"docs", &config::reference_page}}) {
-    if (what == name) {
-      if (!rest.empty()) {
-        fail_usage(fmt::format("\"{}\" takes no arguments", what));
-      }
-      fmt::print("{}", text());
-      return exit_ok;
-    }
+    return explain(rest);
   }
   if (what == "support") {
-    const std::string whose = rest.size() == 1 ? rest.front() : "";
-    if (whose != "deepspeed" && whose != "megatron") {
-      fail_usage("support of what? deepspeed or megatron");
-    }
-    fmt::print(
-        "{}",
-        whose == "deepspeed" ? config::deepspeed_support()
-                             : config::megatron_support());
-    return exit_ok;
+    return print_support(rest);
   }
-  if (what == "flags") {
+  if (const auto text = listing(what)) {
     if (!rest.empty()) {
-      fail_usage("\"flags\" takes no arguments");
+      fail_usage(fmt::format("\"{}\" takes no arguments", what));
     }
-    fmt::print("{}", config::flags_text());
+    fmt::print("{}", *text);
     return exit_ok;
   }
   fail_usage(fmt::format("\"{}\" is no subcommand of config", what));

@@ -19,8 +19,10 @@ std::optional<MetricsFile::Line> MetricsFile::next() {
     if (file_.eof()) {
       return std::nullopt; // its end is not written yet
     }
-    const json object =
-        json::parse(std::exchange(partial_, {}), nullptr, false);
+    const json object = json::parse(
+        std::exchange(partial_, {}),
+        nullptr,
+        /*allow_exceptions=*/false);
     if (!object.is_object() || !object.contains("step") ||
         !object["step"].is_number_integer()) {
       continue;

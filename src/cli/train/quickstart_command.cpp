@@ -198,34 +198,26 @@ std::int64_t iterations_for(double minutes, const QuickstartPlan& plan) {
   return std::max<std::int64_t>(40, count / 20 * 20);
 }
 
-} // namespace
-
-int run_quickstart(const Arguments& arguments) {
-  CommandLine line(
-      "cairn quickstart [--minutes N] [--output DIR]",
-      "cairn quickstart --minutes 10");
-  line.app().description(
-      "Trains a small GPT on generated stories: makes the text, a tokenizer\n"
-      "and the token files, pretrains on local ranks with ZeRO, is killed\n"
-      "half-way and goes on, and tells a few stories. Shows every command it\n"
-      "runs, so that you can run it on data of your own.");
+struct QuickstartFlags {
   double minutes = 3;
   std::string output = "quickstart";
-  int ranks = 0;
-  line.app()
-      .add_option("--minutes", minutes, "how long it may take, about")
+  int ranks = 0; ///< 0: not given
+};
+
+void add_flags(CLI::App& app, QuickstartFlags& flags) {
+  app.add_option("--minutes", flags.minutes, "how long it may take, about")
       ->check(CLI::Range(0.2, 10000.0))
       ->capture_default_str();
-  line.app()
-      .add_option("--output", output, "folder for all files")
+  app.add_option("--output", flags.output, "folder for all files")
       ->capture_default_str();
-  line.app()
-      .add_option("--ranks", ranks, "processes that train (default: 2)")
+  app.add_option("--ranks", flags.ranks, "processes that train (default: 2)")
       ->check(CLI::Range(1, 16));
-  if (!line.parse(arguments)) {
-    return exit_ok;
-  }
-  QuickstartPlan plan{.folder = output, .ranks = ranks > 0 ? ranks : 2};
+}
+
+QuickstartPlan plan_of(const QuickstartFlags& flags) {
+  QuickstartPlan plan{
+      .folder = flags.output,
+      .ranks = flags.ranks > 0 ? flags.ranks : 2};
   if (QuickstartPlan::batch % plan.ranks != 0) {
     throw ConfigError(
         {.what = "the ranks share a batch evenly",
@@ -238,15 +230,20 @@ int run_quickstart(const Arguments& arguments) {
          .where = plan.folder.string(),
          .remedy = "remove it, or choose another with --output"});
   }
-  fs::create_directories(plan.folder);
-  const auto start = Clock::now();
+  return plan;
+}
 
+void make_tokens(const QuickstartPlan& plan) {
   headline(1, "Stories from a random grammar", plan.make_stories());
   run_step(plan.make_stories(), plan.log());
   headline(2, "A tokenizer of their words", plan.train_tokenizer());
   run_step(plan.train_tokenizer(), plan.log());
   headline(3, "The stories as tokens", plan.preprocess());
   run_step(plan.preprocess(), plan.log());
+}
+
+/// Trains within the time, and shows how low the loss gets and could get.
+void make_model(QuickstartPlan& plan, double minutes, Clock::time_point start) {
   const double entropy = entropy_per_token(plan);
   fmt::print(
       "   the grammar leaves {:.3f} nats per token to chance: no loss can be "
@@ -268,14 +265,39 @@ int run_quickstart(const Arguments& arguments) {
         *loss,
         entropy);
   }
-
   fmt::print(
       "   the run as a page, for a browser: {}\n",
       report::default_page({plan.metrics()}).string());
+}
 
+void tell_stories(const QuickstartPlan& plan) {
   headline(5, "Stories that it tells", plan.tell_stories());
   run_step(plan.tell_stories(), plan.log());
   show_stories(plan);
+}
+
+} // namespace
+
+int run_quickstart(const Arguments& arguments) {
+  CommandLine line(
+      "cairn quickstart [--minutes N] [--output DIR]",
+      "cairn quickstart --minutes 10");
+  line.app().description(
+      "Trains a small GPT on generated stories: makes the text, a tokenizer\n"
+      "and the token files, pretrains on local ranks with ZeRO, is killed\n"
+      "half-way and goes on, and tells a few stories. Shows every command it\n"
+      "runs, so that you can run it on data of your own.");
+  QuickstartFlags flags;
+  add_flags(line.app(), flags);
+  if (!line.parse(arguments)) {
+    return exit_ok;
+  }
+  QuickstartPlan plan = plan_of(flags);
+  fs::create_directories(plan.folder);
+  const auto start = Clock::now();
+  make_tokens(plan);
+  make_model(plan, flags.minutes, start);
+  tell_stories(plan);
   fmt::print(
       "\nDone in {:.1f} minutes. Everything is in {}; the commands' output is "
       "in\ntraining.log. With text of your own, start at command 2.\n",

@@ -17,10 +17,43 @@
 namespace cairn::data {
 namespace {
 
+[[noreturn]] void refuse(std::string what, std::string remedy) {
+  throw ConfigError({.what = std::move(what), .remedy = std::move(remedy)});
+}
+
+void check_keys(const std::vector<std::string>& keys) {
+  if (std::set(keys.begin(), keys.end()).size() != keys.size()) {
+    refuse("a key is named twice", "name each of --json-keys once");
+  }
+  for (const auto& key : keys) {
+    if (key.empty() || key.find('/') != std::string::npos) {
+      refuse(
+          fmt::format("\"{}\" cannot be part of a file's name", key),
+          "give that field another name in the input");
+    }
+  }
+}
+
+/// Reports missing files now, and not after hours of work.
+void check_files(const PreprocessOptions& options) {
+  const auto folder = options.output_prefix.parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
+    throw DataError(
+        {.what = "the folder of --output-prefix is missing",
+         .where = folder.string(),
+         .remedy = "make it, or give another --output-prefix"});
+  }
+  for (const auto& input : options.inputs) {
+    if (input != "-" && ::access(input.c_str(), R_OK) != 0) {
+      throw file_error("read", input, errno);
+    }
+  }
+  if (std::count(options.inputs.begin(), options.inputs.end(), "-") > 1) {
+    refuse("standard input can be read once only", "give one \"-\"");
+  }
+}
+
 void check(const PreprocessOptions& options) {
-  const auto refuse = [](std::string what, std::string remedy) {
-    throw ConfigError({.what = std::move(what), .remedy = std::move(remedy)});
-  };
   if (options.inputs.empty()) {
     refuse("there is no input", "give --input FILE");
   }
@@ -30,33 +63,8 @@ void check(const PreprocessOptions& options) {
   if (options.workers == 0 || options.partitions == 0) {
     refuse("--workers and --partitions are at least 1", "");
   }
-  if (std::set(options.keys.begin(), options.keys.end()).size() !=
-      options.keys.size()) {
-    refuse("a key is named twice", "name each of --json-keys once");
-  }
-  for (const auto& key : options.keys) {
-    if (key.empty() || key.find('/') != std::string::npos) {
-      refuse(
-          fmt::format("\"{}\" cannot be part of a file's name", key),
-          "give that field another name in the input");
-    }
-  }
-  const auto folder = options.output_prefix.parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
-    throw DataError(
-        {.what = "the folder of --output-prefix is missing",
-         .where = folder.string(),
-         .remedy = "make it, or give another --output-prefix"});
-  }
-  // A missing input is reported now and not after hours of work.
-  for (const auto& input : options.inputs) {
-    if (input != "-" && ::access(input.c_str(), R_OK) != 0) {
-      throw file_error("read", input, errno);
-    }
-  }
-  if (std::count(options.inputs.begin(), options.inputs.end(), "-") > 1) {
-    refuse("standard input can be read once only", "give one \"-\"");
-  }
+  check_keys(options.keys);
+  check_files(options);
   if (options.append_eod && !options.tokenizer->special().end_of_document) {
     refuse(
         "the tokenizer has no end-of-document token",

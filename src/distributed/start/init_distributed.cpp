@@ -47,65 +47,65 @@ std::vector<int> all_ranks(int world_size) {
 /// Time after which a rank reports which ranks it waits for.
 constexpr milliseconds patience = std::chrono::seconds(10);
 
-/// Waits until all ranks have come. Rank 0 decides whether they have, and tells
-/// the others: when rank 0 gives up, they lose the store and with it the
-/// reason.
-void gather(
+constexpr const char* verdict_go = "go";
+
+/// Waits for the verdict of rank 0, which is `verdict_go` or why it gave up.
+std::string hear_verdict(
     Store& store,
-    const Environment& environment,
+    int rank,
     milliseconds timeout,
     const Logger& logger) {
-  const std::vector<int> ranks = all_ranks(environment.world_size);
-  const auto refuse = [&](const std::string& what) {
-    throw CommError(
-        {.what = what,
-         .where = fmt::format(
-             "rank {} of {}, store at {}",
-             environment.rank,
-             environment.world_size,
-             store.address()),
-         .remedy = "look at the output of the missing ranks: they were not "
-                   "started, died, or cannot reach this address"});
-  };
-  if (environment.rank != 0) {
-    store.set(fmt::format("arrived/{}", environment.rank), "");
-    if (timeout > patience && !store.wait({"start"}, patience)) {
-      logger.info("waiting for the other ranks at {}", store.address());
-    }
-    if (!store.wait({"start"}, timeout + std::chrono::seconds(10))) {
-      refuse(
-          fmt::format("rank 0 did not come within {:.1f} s", seconds(timeout)));
-    }
-    const std::string verdict = store.get("start").value_or("");
-    store.set(fmt::format("heard/{}", environment.rank), "");
-    if (verdict != "go") {
-      refuse(verdict);
-    }
+  store.set(fmt::format("arrived/{}", rank), "");
+  if (timeout > patience && !store.wait({"start"}, patience)) {
+    logger.info("waiting for the other ranks at {}", store.address());
+  }
+  if (!store.wait({"start"}, timeout + std::chrono::seconds(10))) {
+    return fmt::format("rank 0 did not come within {:.1f} s", seconds(timeout));
+  }
+  std::string verdict = store.get("start").value_or("");
+  store.set(fmt::format("heard/{}", rank), "");
+  return verdict;
+}
+
+/// Names the ranks that are late, after some time.
+void name_late_ranks(
+    Store& store,
+    const std::vector<int>& others,
+    milliseconds timeout,
+    const Logger& logger) {
+  std::vector<std::string> arrivals;
+  for (const int rank : others) {
+    arrivals.push_back(fmt::format("arrived/{}", rank));
+  }
+  if (timeout <= patience || store.wait(arrivals, patience)) {
     return;
   }
-  std::vector<std::string> others;
-  for (const int rank : ranks) {
-    if (rank != 0) {
-      others.push_back(fmt::format("arrived/{}", rank));
+  std::vector<int> late;
+  for (const int rank : others) {
+    if (!store.get(fmt::format("arrived/{}", rank))) {
+      late.push_back(rank);
     }
   }
-  if (timeout > patience && !store.wait(others, patience)) {
-    std::vector<int> late;
-    for (const int rank : ranks) {
-      if (rank != 0 && !store.get(fmt::format("arrived/{}", rank))) {
-        late.push_back(rank);
-      }
-    }
-    logger.info(
-        "waiting for {} at {}, up to {:.0f} s",
-        name_ranks(late),
-        store.address(),
-        seconds(timeout));
-  }
+  logger.info(
+      "waiting for {} at {}, up to {:.0f} s",
+      name_ranks(late),
+      store.address(),
+      seconds(timeout));
+}
+
+/// Waits on rank 0 for the others, and tells them the verdict.
+std::string give_verdict(
+    Store& store,
+    int world_size,
+    milliseconds timeout,
+    const Logger& logger) {
+  const std::vector<int> ranks = all_ranks(world_size);
+  const std::vector<int> others(ranks.begin() + 1, ranks.end());
+  name_late_ranks(store, others, timeout, logger);
   const std::vector<int> missing = meet(store, "arrived", 0, ranks, timeout);
   if (missing.empty()) {
-    store.set("start", "go");
-    return;
+    store.set("start", verdict_go);
+    return verdict_go;
   }
   const std::string verdict = fmt::format(
       "{} of {} ranks came within {:.1f} s; missing: {}",
@@ -115,13 +115,37 @@ void gather(
       name_ranks(missing));
   store.set("start", verdict);
   std::vector<std::string> heard;
-  for (const int rank : ranks) {
-    if (rank != 0 && store.get(fmt::format("arrived/{}", rank))) {
+  for (const int rank : others) {
+    if (store.get(fmt::format("arrived/{}", rank))) {
       heard.push_back(fmt::format("heard/{}", rank));
     }
   }
   store.wait(heard, std::chrono::seconds(2));
-  refuse(verdict);
+  return verdict;
+}
+
+/// Waits until all ranks have come. Rank 0 decides whether they have, and tells
+/// the others: when rank 0 gives up, they lose the store and with it the
+/// reason.
+void gather(
+    Store& store,
+    const Environment& environment,
+    milliseconds timeout,
+    const Logger& logger) {
+  const std::string verdict = environment.rank == 0
+      ? give_verdict(store, environment.world_size, timeout, logger)
+      : hear_verdict(store, environment.rank, timeout, logger);
+  if (verdict != verdict_go) {
+    throw CommError(
+        {.what = verdict,
+         .where = fmt::format(
+             "rank {} of {}, store at {}",
+             environment.rank,
+             environment.world_size,
+             store.address()),
+         .remedy = "look at the output of the missing ranks: they were not "
+                   "started, died, or cannot reach this address"});
+  }
 }
 
 /// Joins the job. `starts` counts the worlds that this process has joined at

@@ -249,22 +249,23 @@ void accumulate(
     const void* from,
     Element type,
     std::int64_t count,
-    float factor,
-    bool overwrite) {
-  with_element(type, [=]<Element element>(Constant<element>) {
-    if (overwrite) {
-      for_each<V>(count, [=](auto lane, std::int64_t i) {
-        using Lane = decltype(lane);
-        (load<Lane, element>(from, i) * Lane(factor)).store(into + i);
+    Accumulation how) {
+  with_element(
+      type,
+      [=, factor = how.factor]<Element element>(Constant<element>) {
+        if (how.overwrite) {
+          for_each<V>(count, [=](auto lane, std::int64_t i) {
+            using Lane = decltype(lane);
+            (load<Lane, element>(from, i) * Lane(factor)).store(into + i);
+          });
+        } else {
+          for_each<V>(count, [=](auto lane, std::int64_t i) {
+            using Lane = decltype(lane);
+            const Lane value = load<Lane, element>(from, i);
+            fma(value, Lane(factor), Lane::load(into + i)).store(into + i);
+          });
+        }
       });
-    } else {
-      for_each<V>(count, [=](auto lane, std::int64_t i) {
-        using Lane = decltype(lane);
-        const Lane value = load<Lane, element>(from, i);
-        fma(value, Lane(factor), Lane::load(into + i)).store(into + i);
-      });
-    }
-  });
 }
 
 template <class V>

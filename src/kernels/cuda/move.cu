@@ -48,16 +48,15 @@ const char* accumulate(
     const void* from,
     Element element,
     std::int64_t count,
-    float factor,
-    bool overwrite,
+    Accumulation how,
     void* stream) {
-  Lane lane;
-  lane.value = factor;
+  Lane factor;
+  factor.value = how.factor;
   const bool fours = aligned(into, Element::fp32) && aligned(from, element);
   return for_each(
       count,
       fours,
-      AccumulateElements{into, from, element, lane, overwrite},
+      AccumulateElements{into, from, element, factor, how.overwrite},
       stream);
 }
 

@@ -52,8 +52,7 @@ const char* accumulate(
     const void*,
     Element,
     std::int64_t,
-    float,
-    bool,
+    Accumulation,
     void*) {
   return missing;
 }

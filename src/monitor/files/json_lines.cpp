@@ -33,7 +33,8 @@ Json json_texts(const NamedTexts& texts) {
 
 Json event_line(const RunStart& start) {
   // A configuration in JSON is embedded as JSON, any other as a text.
-  Json configuration = Json::parse(start.configuration, nullptr, false);
+  Json configuration =
+      Json::parse(start.configuration, nullptr, /*allow_exceptions=*/false);
   if (configuration.is_discarded()) {
     configuration = start.configuration;
   }

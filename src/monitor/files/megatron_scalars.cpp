@@ -55,23 +55,25 @@ void add_optimizer_curves(MegatronCurves& curves, const OptimizerNorms& norms) {
   add("weight", norms.weight);
 }
 
-} // namespace
-
-std::vector<Scalar> megatron_scalars(
-    const IterationRecord& record,
-    const config::LoggingFlags& choice) {
-  const IterationValues& values = record.values;
+/// Adds the counts of iterations, samples and tokens, over each other.
+void add_progress_curves(
+    MegatronCurves& curves,
+    const IterationValues& values) {
   const auto iteration = static_cast<double>(values.iteration);
   const auto samples = static_cast<double>(values.consumed_samples);
   const auto tokens = static_cast<double>(values.consumed_tokens);
-  MegatronCurves curves(
-      values.iteration,
-      values.consumed_samples,
-      values.consumed_tokens);
   curves.over_samples("steps-vs-samples/y=steps,x=samples", iteration);
   curves.over_iterations("steps-vs-samples/y=samples,x=steps", samples);
   curves.over_tokens("steps-vs-tokens/y=steps,x=tokens", iteration);
   curves.over_iterations("steps-vs-tokens/y=tokens,x=steps", tokens);
+}
+
+/// Adds the learning rate, sizes and losses of the step.
+void add_step_curves(
+    MegatronCurves& curves,
+    const IterationRecord& record,
+    const config::LoggingFlags& choice) {
+  const IterationValues& values = record.values;
   if (choice.learning_rate_to_tensorboard) {
     curves.over_all("learning-rate/learning-rate", values.learning_rate);
   }
@@ -91,6 +93,9 @@ std::vector<Scalar> megatron_scalars(
         "world-size/world-size",
         static_cast<double>(record.run.ranks));
   }
+}
+
+void add_norm_curves(MegatronCurves& curves, const IterationValues& values) {
   if (values.grad_norm) {
     curves.over_all("grad-norm/grad-norm", *values.grad_norm);
   }
@@ -102,6 +107,9 @@ std::vector<Scalar> megatron_scalars(
   if (values.params_norm) {
     curves.over_all("params-norm/params-norm", *values.params_norm);
   }
+}
+
+void add_length_curves(MegatronCurves& curves, const IterationValues& values) {
   curves.over_all(
       "seqlen/actual_seq_length",
       static_cast<double>(values.sequence_length));
@@ -115,6 +123,31 @@ std::vector<Scalar> megatron_scalars(
         "seqlen/random_ltd_reserved_length",
         static_cast<double>(*values.kept_length));
   }
+}
+
+void add_time_curves(MegatronCurves& curves, const IterationRecord& record) {
+  for (const NamedValue& timer : record.values.timers) {
+    curves.over_iterations(timer.name + "-time", timer.value / 1000.0);
+  }
+  if (record.speed) {
+    curves.over_all("iteration-time/iteration-time", record.speed->seconds);
+  }
+}
+
+} // namespace
+
+std::vector<Scalar> megatron_scalars(
+    const IterationRecord& record,
+    const config::LoggingFlags& choice) {
+  const IterationValues& values = record.values;
+  MegatronCurves curves(
+      values.iteration,
+      values.consumed_samples,
+      values.consumed_tokens);
+  add_progress_curves(curves, values);
+  add_step_curves(curves, record, choice);
+  add_norm_curves(curves, values);
+  add_length_curves(curves, values);
   if (values.memory && choice.memory_to_tensorboard) {
     curves.over_iterations(
         "mem-allocated-bytes",
@@ -127,12 +160,7 @@ std::vector<Scalar> megatron_scalars(
     add_optimizer_curves(curves, *values.optimizer);
   }
   if (choice.timers_to_tensorboard) {
-    for (const NamedValue& timer : values.timers) {
-      curves.over_iterations(timer.name + "-time", timer.value / 1000.0);
-    }
-    if (record.speed) {
-      curves.over_all("iteration-time/iteration-time", record.speed->seconds);
-    }
+    add_time_curves(curves, record);
   }
   return curves.take();
 }

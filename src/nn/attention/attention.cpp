@@ -83,9 +83,10 @@ void shrink_queries(
       .div_(*options.scale * std::sqrt(static_cast<double>(options.head_size)));
 }
 
-double scale_of(const AttentionOptions& options) {
-  return options.scale.value_or(
-      1 / std::sqrt(static_cast<double>(options.head_size)));
+double scale_or_default(
+    const std::optional<double>& scale,
+    std::int64_t head_size) {
+  return scale.value_or(1 / std::sqrt(static_cast<double>(head_size)));
 }
 
 /// Refuses attention that ranks which share a sequence cannot compute: it must
@@ -115,18 +116,13 @@ void check_shared(const BlockInput& input, const AttentionOptions& options) {
 
 /// Attention of this rank's heads. Each rank drops scores of its own heads.
 at::Tensor attend_on_rank(
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
-    const at::Tensor& mask,
-    bool causal,
-    const AttentionOptions& options,
-    bool training,
+    const AttentionInput& input,
+    const AttendOptions& options,
     const distributed::ProcessGroup& group,
     const ContextParallel& sequence = {}) {
-  const double dropout = training ? options.dropout : 0;
+  const auto& [query, key, value] = input;
   std::optional<RankRandom> own;
-  if (dropout > 0) {
+  if (options.dropout > 0) {
     own.emplace(group, query.device());
   }
   if (sequence.is_on()) {
@@ -134,11 +130,11 @@ at::Tensor attend_on_rank(
         query,
         key,
         value,
-        scale_of(options),
-        dropout,
+        scale_or_default(options.scale, query.size(3)),
+        options.dropout,
         sequence);
   }
-  return attend(query, key, value, mask, causal, options.scale, dropout);
+  return attend(query, key, value, options);
 }
 
 } // namespace
@@ -147,27 +143,21 @@ at::Tensor attend(
     const at::Tensor& query,
     const at::Tensor& key,
     const at::Tensor& value,
-    const at::Tensor& mask,
-    bool causal,
-    std::optional<double> scale,
-    double dropout) {
+    const AttendOptions& options) {
+  const auto& [mask, causal, scale, dropout] = options;
   if (computes_wide(query)) {
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(
         c10::autocast_dispatch_keyset);
-    return attend(
-               widened(query),
-               widened(key),
-               widened(value),
-               widened(mask),
-               causal,
-               scale,
-               dropout)
+    AttendOptions wide = options;
+    wide.mask = widened(mask);
+    return attend(widened(query), widened(key), widened(value), wide)
         .to(query.scalar_type());
   }
-  if (!mask.defined() && attends_by_heads(query, key, value, dropout)) {
-    const double given =
-        scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
-    return attend_by_heads(query, key, value, causal, given);
+  const AttentionInput input{query, key, value};
+  if (!mask.defined() && attends_by_heads(input, dropout)) {
+    return attend_by_heads(
+        input,
+        {.causal = causal, .scale = scale_or_default(scale, query.size(3))});
   }
   const std::int64_t shared = query.size(2) / key.size(2);
   // The fused attention of the CPU has no grouped queries.
@@ -228,8 +218,10 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
   const double dropout = is_training() ? options_.dropout : 0;
   if (!options_.rotary && !sequence_.is_on() && !input.mask.defined() &&
       attends_joined(joined, dropout)) {
-    return dense_->forward(
-        attend_joined(joined, options_.causal, scale_of(options_)));
+    return dense_->forward(attend_joined(
+        joined,
+        {.causal = options_.causal,
+         .scale = scale_or_default(options_.scale, options_.head_size)}));
   }
   const auto parts = joined.split_with_sizes({queries, 1, 1}, 3);
   at::Tensor query = joined_heads(parts[0]);
@@ -244,13 +236,11 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
     key = rotate(key, cosine, sine);
   }
   return dense_->forward(attend_on_rank(
-      query,
-      key,
-      joined_heads(parts[2]),
-      input.mask,
-      options_.causal,
-      options_,
-      is_training(),
+      {query, key, joined_heads(parts[2])},
+      {.mask = input.mask,
+       .causal = options_.causal,
+       .scale = options_.scale,
+       .dropout = dropout},
       group_,
       sequence_));
 }
@@ -290,13 +280,11 @@ at::Tensor CrossAttention::forward(const at::Tensor& x, const BlockInput& input)
       heads(key_value_->forward(input.memory), options_.key_value_heads)
           .unbind(3);
   return dense_->forward(attend_on_rank(
-      joined_heads(heads(query, options_.heads)),
-      key_value[0],
-      key_value[1],
-      input.memory_mask,
-      false,
-      options_,
-      is_training(),
+      {joined_heads(heads(query, options_.heads)), key_value[0], key_value[1]},
+      {.mask = input.memory_mask,
+       .causal = false,
+       .scale = options_.scale,
+       .dropout = is_training() ? options_.dropout : 0},
       group_));
 }
 

@@ -22,6 +22,10 @@ at::Tensor packed(const at::Tensor& x) {
   return x.stride(3) == 1 ? x : x.contiguous();
 }
 
+AttentionInput packed(const AttentionInput& x) {
+  return {packed(x.query), packed(x.key), packed(x.value)};
+}
+
 cpu::HeadRows<const float> read(
     const at::Tensor& x,
     std::int64_t batch,
@@ -47,43 +51,45 @@ void clear(cpu::HeadRows<float> rows, const cpu::HeadShape& shape) {
   }
 }
 
-cpu::HeadShape shape_of(
-    const at::Tensor& query,
-    const at::Tensor& key,
-    bool causal,
-    double scale) {
+cpu::HeadShape shape_of(const AttentionInput& input, const Scores& scores) {
   return {
-      query.size(1),
-      key.size(1),
-      query.size(3),
-      static_cast<float>(scale),
-      causal};
+      .queries = input.query.size(1),
+      .keys = input.key.size(1),
+      .size = input.query.size(3),
+      .scale = static_cast<float>(scores.scale),
+      .causal = scores.causal};
+}
+
+void keep_scores(AutogradContext& context, const Scores& scores) {
+  context.saved_data["causal"] = scores.causal;
+  context.saved_data["scale"] = scores.scale;
+}
+
+Scores kept_scores(AutogradContext& context) {
+  return {
+      .causal = context.saved_data["causal"].toBool(),
+      .scale = context.saved_data["scale"].toDouble()};
 }
 
 /// heads_backward() into existing tensors.
 void write_gradients(
     const at::Tensor& given_gradient,
-    const at::Tensor& given_query,
-    const at::Tensor& given_key,
-    const at::Tensor& given_value,
+    const AttentionInput& given,
     const PartialAttention& whole,
-    bool causal,
-    double scale,
+    const Scores& scores,
     const AttentionGradients& into) {
   const at::Tensor gradient = packed(given_gradient);
-  const at::Tensor query = packed(given_query);
-  const at::Tensor key = packed(given_key);
-  const at::Tensor value = packed(given_value);
+  const AttentionInput input = packed(given);
   const at::Tensor log_sum = whole.log_sum.contiguous();
   if constexpr (cpu::has_matrix_product) {
-    const cpu::HeadShape shape = shape_of(query, key, causal, scale);
-    const std::int64_t heads = query.size(2);
-    const std::int64_t groups = key.size(2);
+    const cpu::HeadShape shape = shape_of(input, scores);
+    const std::int64_t heads = input.query.size(2);
+    const std::int64_t groups = input.key.size(2);
     const std::int64_t shared = heads / groups;
     const float* const sums = log_sum.const_data_ptr<float>();
     // One group at a time: its heads add to the same keys.
     kernels::in_parallel(
-        query.size(0) * groups,
+        input.query.size(0) * groups,
         [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t b = i / groups;
@@ -95,7 +101,9 @@ void write_gradients(
             for (std::int64_t h = g * shared; h < (g + 1) * shared; ++h) {
               cpu::attend_head_backward(
                   shape,
-                  {read(query, b, h), read(key, b, g), read(value, b, g)},
+                  {read(input.query, b, h),
+                   read(input.key, b, g),
+                   read(input.value, b, g)},
                   read(whole.output, b, h),
                   read(gradient, b, h),
                   sums + (b * heads + h) * shape.queries,
@@ -109,19 +117,15 @@ void write_gradients(
 struct HeadAttention : torch::autograd::Function<HeadAttention> {
   static at::Tensor forward(
       AutogradContext* context,
-      const at::Tensor& given_query,
-      const at::Tensor& given_key,
-      const at::Tensor& given_value,
-      bool causal,
-      double scale) {
-    const at::Tensor query = packed(given_query);
-    const at::Tensor key = packed(given_key);
-    const at::Tensor value = packed(given_value);
-    const auto [output, log_sum] =
-        heads_forward(query, key, value, causal, scale);
-    context->save_for_backward({query, key, value, output, log_sum});
-    context->saved_data["causal"] = causal;
-    context->saved_data["scale"] = scale;
+      const at::Tensor& query,
+      const at::Tensor& key,
+      const at::Tensor& value,
+      const Scores& scores) {
+    const AttentionInput input = packed(AttentionInput{query, key, value});
+    const auto [output, log_sum] = heads_forward(input, scores);
+    context->save_for_backward(
+        {input.query, input.key, input.value, output, log_sum});
+    keep_scores(*context, scores);
     return output;
   }
 
@@ -129,28 +133,21 @@ struct HeadAttention : torch::autograd::Function<HeadAttention> {
     const variable_list saved = context->get_saved_variables();
     const AttentionGradients gradients = heads_backward(
         outer[0],
-        saved[0],
-        saved[1],
-        saved[2],
+        {saved[0], saved[1], saved[2]},
         {saved[3], saved[4]},
-        context->saved_data["causal"].toBool(),
-        context->saved_data["scale"].toDouble());
-    return {gradients.query, gradients.key, gradients.value, {}, {}};
+        kept_scores(*context));
+    return {gradients.query, gradients.key, gradients.value, {}};
   }
 };
 
-/// Queries, keys and values that lie together in [batch, sequence, groups,
-/// heads + 2, size].
-struct JoinedHeads {
-  explicit JoinedHeads(const at::Tensor& joined)
-      : query(joined.narrow(3, 0, joined.size(3) - 2).flatten(2, 3)),
-        key(joined.select(3, joined.size(3) - 2)),
-        value(joined.select(3, joined.size(3) - 1)) {}
-
-  at::Tensor query;
-  at::Tensor key;
-  at::Tensor value;
-};
+/// Views of queries, keys and values that lie together in [batch, sequence,
+/// groups, heads + 2, size].
+AttentionInput parts_of(const at::Tensor& joined) {
+  return {
+      joined.narrow(3, 0, joined.size(3) - 2).flatten(2, 3),
+      joined.select(3, joined.size(3) - 2),
+      joined.select(3, joined.size(3) - 1)};
+}
 
 /// Attention whose gradient is written where the product before it reads it, so
 /// that no copy has to join three tensors.
@@ -158,54 +155,42 @@ struct JoinedAttention : torch::autograd::Function<JoinedAttention> {
   static at::Tensor forward(
       AutogradContext* context,
       const at::Tensor& joined,
-      bool causal,
-      double scale) {
-    const JoinedHeads heads(joined);
-    const auto [output, log_sum] =
-        heads_forward(heads.query, heads.key, heads.value, causal, scale);
+      const Scores& scores) {
+    const auto [output, log_sum] = heads_forward(parts_of(joined), scores);
     context->save_for_backward({joined, output, log_sum});
-    context->saved_data["causal"] = causal;
-    context->saved_data["scale"] = scale;
+    keep_scores(*context, scores);
     return output;
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
     const variable_list saved = context->get_saved_variables();
-    const JoinedHeads heads(saved[0]);
     at::Tensor gradient = at::empty(saved[0].sizes(), saved[0].options());
-    const JoinedHeads parts(gradient);
+    const auto [query, key, value] = parts_of(gradient);
     write_gradients(
         outer[0],
-        heads.query,
-        heads.key,
-        heads.value,
+        parts_of(saved[0]),
         {saved[1], saved[2]},
-        context->saved_data["causal"].toBool(),
-        context->saved_data["scale"].toDouble(),
-        {parts.query, parts.key, parts.value});
-    return {gradient, {}, {}};
+        kept_scores(*context),
+        {query, key, value});
+    return {gradient, {}};
   }
 };
 
 } // namespace
 
 PartialAttention heads_forward(
-    const at::Tensor& given_query,
-    const at::Tensor& given_key,
-    const at::Tensor& given_value,
-    bool causal,
-    double scale) {
-  const at::Tensor query = packed(given_query);
-  const at::Tensor key = packed(given_key);
-  const at::Tensor value = packed(given_value);
+    const AttentionInput& given,
+    const Scores& scores) {
+  const AttentionInput input = packed(given);
+  const at::Tensor& query = input.query;
   const std::int64_t batch = query.size(0);
   const std::int64_t heads = query.size(2);
-  const std::int64_t shared = heads / key.size(2);
+  const std::int64_t shared = heads / input.key.size(2);
   const at::Tensor output = at::empty(query.sizes(), query.options());
   const at::Tensor log_sum =
       at::empty({batch, heads, query.size(1)}, query.options());
   if constexpr (cpu::has_matrix_product) {
-    const cpu::HeadShape shape = shape_of(query, key, causal, scale);
+    const cpu::HeadShape shape = shape_of(input, scores);
     float* const sums = log_sum.mutable_data_ptr<float>();
     kernels::in_parallel(
         batch * heads,
@@ -216,8 +201,8 @@ PartialAttention heads_forward(
             cpu::attend_head(
                 shape,
                 {read(query, b, h),
-                 read(key, b, h / shared),
-                 read(value, b, h / shared)},
+                 read(input.key, b, h / shared),
+                 read(input.value, b, h / shared)},
                 write(output, b, h),
                 sums + i * shape.queries);
           }
@@ -228,25 +213,20 @@ PartialAttention heads_forward(
 
 AttentionGradients heads_backward(
     const at::Tensor& gradient,
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
+    const AttentionInput& input,
     const PartialAttention& whole,
-    bool causal,
-    double scale) {
+    const Scores& scores) {
+  const auto& [query, key, value] = input;
   const AttentionGradients into{
       at::empty(query.sizes(), query.options()),
       at::empty(key.sizes(), key.options()),
       at::empty(value.sizes(), value.options())};
-  write_gradients(gradient, query, key, value, whole, causal, scale, into);
+  write_gradients(gradient, input, whole, scores, into);
   return into;
 }
 
-bool attends_by_heads(
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
-    double dropout) {
+bool attends_by_heads(const AttentionInput& input, double dropout) {
+  const auto& [query, key, value] = input;
   // Tensors that do not fit together are left to libtorch, which says so.
   return dropout == 0 && has_own_product(query) && has_own_product(key) &&
       has_own_product(value) && query.dim() == 4 && key.dim() == 4 &&
@@ -255,13 +235,9 @@ bool attends_by_heads(
       query.size(2) % key.size(2) == 0;
 }
 
-at::Tensor attend_by_heads(
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
-    bool causal,
-    double scale) {
-  return HeadAttention::apply(query, key, value, causal, scale).flatten(2, 3);
+at::Tensor attend_by_heads(const AttentionInput& input, const Scores& scores) {
+  return HeadAttention::apply(input.query, input.key, input.value, scores)
+      .flatten(2, 3);
 }
 
 bool attends_joined(const at::Tensor& joined, double dropout) {
@@ -270,8 +246,8 @@ bool attends_joined(const at::Tensor& joined, double dropout) {
       joined.is_contiguous();
 }
 
-at::Tensor attend_joined(const at::Tensor& joined, bool causal, double scale) {
-  return JoinedAttention::apply(joined, causal, scale).flatten(2, 3);
+at::Tensor attend_joined(const at::Tensor& joined, const Scores& scores) {
+  return JoinedAttention::apply(joined, scores).flatten(2, 3);
 }
 
 } // namespace cairn::nn

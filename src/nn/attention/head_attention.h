@@ -8,37 +8,22 @@ namespace cairn::nn {
 
 /// True when attend_by_heads() takes these tensors, and is faster than
 /// libtorch.
-bool attends_by_heads(
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
-    double dropout);
+bool attends_by_heads(const AttentionInput& input, double dropout);
 
 /// attend_partly() with our own kernel, and its backward.
 PartialAttention heads_forward(
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
-    bool causal,
-    double scale);
+    const AttentionInput& input,
+    const Scores& scores);
 AttentionGradients heads_backward(
     const at::Tensor& gradient,
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
+    const AttentionInput& input,
     const PartialAttention& whole,
-    bool causal,
-    double scale);
+    const Scores& scores);
 
 /// Attention of [batch, queries, heads, size] to [batch, keys, groups, size];
 /// returns [batch, queries, heads * size]. A group's keys and values serve
 /// several heads.
-at::Tensor attend_by_heads(
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
-    bool causal,
-    double scale);
+at::Tensor attend_by_heads(const AttentionInput& input, const Scores& scores);
 
 /// True when attend_joined() takes this tensor: a query's heads must lie in
 /// equal steps.
@@ -46,6 +31,6 @@ bool attends_joined(const at::Tensor& joined, double dropout);
 
 /// attend_by_heads() of queries, keys and values that lie together in [batch,
 /// sequence, groups, heads of a group + 2, size].
-at::Tensor attend_joined(const at::Tensor& joined, bool causal, double scale);
+at::Tensor attend_joined(const at::Tensor& joined, const Scores& scores);
 
 } // namespace cairn::nn

@@ -51,11 +51,10 @@ bool has_flash(const at::Tensor& query) {
 }
 
 PartialAttention by_libtorch(
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
-    bool causal,
-    double scale) {
+    const AttentionInput& input,
+    const Scores& scores) {
+  const auto& [query, key, value] = input;
+  const auto& [causal, scale] = scores;
   if (query.is_cpu()) {
     const auto [output, log_sum] =
         at::_scaled_dot_product_flash_attention_for_cpu(
@@ -75,7 +74,7 @@ PartialAttention by_libtorch(
         value,
         0,
         causal,
-        false,
+        /*return_debug_mask=*/false,
         scale);
     return {std::get<0>(result), std::get<1>(result)};
   }
@@ -84,7 +83,7 @@ PartialAttention by_libtorch(
       key,
       value,
       {},
-      true,
+      /*compute_log_sumexp=*/true,
       0,
       causal,
       scale);
@@ -94,12 +93,11 @@ PartialAttention by_libtorch(
 
 std::array<at::Tensor, 3> by_libtorch_backward(
     const at::Tensor& gradient,
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
+    const AttentionInput& input,
     const PartialAttention& whole,
-    bool causal,
-    double scale) {
+    const Scores& scores) {
+  const auto& [query, key, value] = input;
+  const auto& [causal, scale] = scores;
   const auto three = [](const auto& result) {
     return std::array{
         std::get<0>(result),
@@ -160,32 +158,33 @@ std::array<at::Tensor, 3> by_libtorch_backward(
       scale));
 }
 
+AttentionInput heads_first(const AttentionInput& input) {
+  const std::int64_t heads = input.query.size(2);
+  return {
+      heads_first(input.query),
+      for_every_head(input.key, heads),
+      for_every_head(input.value, heads)};
+}
+
+AttentionInput widened(const AttentionInput& input) {
+  return {
+      nn::widened(input.query),
+      nn::widened(input.key),
+      nn::widened(input.value)};
+}
+
 } // namespace
 
 PartialAttention attend_partly(
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
-    bool causal,
-    double scale) {
-  if (computes_wide(query)) {
-    return attend_partly(
-        widened(query),
-        widened(key),
-        widened(value),
-        causal,
-        scale);
+    const AttentionInput& input,
+    const Scores& scores) {
+  if (computes_wide(input.query)) {
+    return attend_partly(widened(input), scores);
   }
-  if (attends_by_heads(query, key, value, 0)) {
-    return heads_forward(query, key, value, causal, scale);
+  if (attends_by_heads(input, 0)) {
+    return heads_forward(input, scores);
   }
-  const std::int64_t heads = query.size(2);
-  const PartialAttention result = by_libtorch(
-      heads_first(query),
-      for_every_head(key, heads),
-      for_every_head(value, heads),
-      causal,
-      scale);
+  const PartialAttention result = by_libtorch(heads_first(input), scores);
   return {heads_first(result.output), result.log_sum};
 }
 
@@ -200,38 +199,29 @@ void join(const PartialAttention& sum, const PartialAttention& part) {
 
 AttentionGradients attend_partly_backward(
     const at::Tensor& gradient,
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
+    const AttentionInput& input,
     const PartialAttention& whole,
-    bool causal,
-    double scale) {
-  if (computes_wide(query)) {
+    const Scores& scores) {
+  if (computes_wide(input.query)) {
     return attend_partly_backward(
         widened(gradient),
-        widened(query),
-        widened(key),
-        widened(value),
+        widened(input),
         {widened(whole.output), whole.log_sum},
-        causal,
-        scale);
+        scores);
   }
-  if (attends_by_heads(query, key, value, 0)) {
-    return heads_backward(gradient, query, key, value, whole, causal, scale);
+  if (attends_by_heads(input, 0)) {
+    return heads_backward(gradient, input, whole, scores);
   }
-  const std::int64_t heads = query.size(2);
   const auto result = by_libtorch_backward(
       heads_first(gradient),
-      heads_first(query),
-      for_every_head(key, heads),
-      for_every_head(value, heads),
+      heads_first(input),
       {heads_first(whole.output), whole.log_sum},
-      causal,
-      scale);
+      scores);
+  const std::int64_t groups = input.key.size(2);
   return {
       heads_first(result[0]),
-      sum_of_shared(result[1], key.size(2)),
-      sum_of_shared(result[2], key.size(2))};
+      sum_of_shared(result[1], groups),
+      sum_of_shared(result[2], groups)};
 }
 
 } // namespace cairn::nn

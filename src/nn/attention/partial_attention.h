@@ -7,6 +7,20 @@
 
 namespace cairn::nn {
 
+/// Queries [batch, queries, heads, size], and the keys and values they look at,
+/// which have the same shape with any divisor of the heads.
+struct AttentionInput {
+  at::Tensor query;
+  at::Tensor key;
+  at::Tensor value;
+};
+
+/// Options of the scores: which keys a query sees, and the factor.
+struct Scores {
+  bool causal = false; ///< query i sees keys up to i
+  double scale = 1;
+};
+
 struct PartialAttention {
   at::Tensor output; ///< [batch, queries, heads, size]
   /// Logarithm of the sum of exponentials of the scores, [batch, heads,
@@ -14,14 +28,10 @@ struct PartialAttention {
   at::Tensor log_sum;
 };
 
-/// Attention of query [batch, queries, heads, size] to key and value, which
-/// have the same shape with any divisor of the heads.
+/// Attention of the queries to the given keys.
 PartialAttention attend_partly(
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
-    bool causal,
-    double scale);
+    const AttentionInput& input,
+    const Scores& scores);
 
 /// Turns `sum`, whose output is a float, into attention to the keys of both.
 void join(const PartialAttention& sum, const PartialAttention& part);
@@ -32,15 +42,12 @@ struct AttentionGradients {
   at::Tensor value;
 };
 
-/// Gradients of the part of attention that goes to `key`; `whole` is attention
-/// to all keys.
+/// Gradients of the part of attention that goes to the given keys; `whole` is
+/// attention to all keys.
 AttentionGradients attend_partly_backward(
     const at::Tensor& gradient,
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
+    const AttentionInput& input,
     const PartialAttention& whole,
-    bool causal,
-    double scale);
+    const Scores& scores);
 
 } // namespace cairn::nn

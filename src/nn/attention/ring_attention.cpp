@@ -72,11 +72,10 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
     PartialAttention sum;
     go_round(key, value, group, [&](const RingStep& step, const Keys& keys) {
       const PartialAttention part = attend_partly(
-          tokens_of(query, step.queries),
-          keys.key(step.keys),
-          keys.value(step.keys),
-          step.causal,
-          scale);
+          {tokens_of(query, step.queries),
+           keys.key(step.keys),
+           keys.value(step.keys)},
+          {.causal = step.causal, .scale = scale});
       if (sum.output.defined()) {
         join(tokens_of(sum, step.queries), part);
       } else {
@@ -108,12 +107,11 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
     go_round(key, saved[2], group, [&](const RingStep& step, const Keys& keys) {
       const AttentionGradients part = attend_partly_backward(
           tokens_of(outer[0], step.queries),
-          tokens_of(query, step.queries),
-          keys.key(step.keys),
-          keys.value(step.keys),
+          {tokens_of(query, step.queries),
+           keys.key(step.keys),
+           keys.value(step.keys)},
           tokens_of(whole, step.queries),
-          step.causal,
-          scale);
+          {.causal = step.causal, .scale = scale});
       tokens_of(of_query, step.queries).add_(part.query);
       const Keys of_keys{
           gradients ? gradients->wait() : at::zeros(shape, floats)};

@@ -71,8 +71,11 @@ at::Tensor ulysses_attention(
   const std::int64_t groups = key.size(2) / group.size();
   const auto own = Exchanged<to_heads, to_tokens>::apply(together, group)
                        .split_with_sizes({heads, groups, groups}, 2);
-  const at::Tensor output =
-      attend(own[0], own[1], own[2], {}, true, scale, dropout);
+  const at::Tensor output = attend(
+      own[0],
+      own[1],
+      own[2],
+      {.causal = true, .scale = scale, .dropout = dropout});
   return Exchanged<to_tokens, to_heads>::apply(
              output.unflatten(2, {heads, -1}),
              group)

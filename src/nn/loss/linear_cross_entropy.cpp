@@ -189,6 +189,11 @@ void add_gradients(
   }
 }
 
+struct FlatLabels {
+  at::Tensor labels;
+  at::Tensor weights; ///< float; 0 where there is no label
+};
+
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(
       AutogradContext* context,
@@ -196,8 +201,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       const at::Tensor& weight,
       const std::optional<at::Tensor>& bias,
       const VocabularyHead& given,
-      const at::Tensor& labels,
-      const at::Tensor& weights,
+      const FlatLabels& flat,
       bool with_gradients) {
     VocabularyHead head = given;
     head.weight = weight;
@@ -218,8 +222,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     for (std::int64_t begin = 0; begin < all.size(0); begin += step) {
       const std::int64_t length = std::min(step, all.size(0) - begin);
       const at::Tensor chunk = all.narrow(0, begin, length);
-      const at::Tensor chunk_weights = weights.narrow(0, begin, length);
-      ChunkLoss loss = chunk_loss(chunk, labels.narrow(0, begin, length), head);
+      const at::Tensor chunk_weights = flat.weights.narrow(0, begin, length);
+      ChunkLoss loss =
+          chunk_loss(chunk, flat.labels.narrow(0, begin, length), head);
       total.add_((loss.each * chunk_weights).sum());
       if (with_gradients) {
         add_gradients(
@@ -283,14 +288,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
         scaled(std::move(of_hidden)).view(kept["shape"].toIntVector()),
         std::move(place),
         scaled(std::move(gradients.bias))};
-    results.resize(7);
+    results.resize(6);
     return results;
   }
-};
-
-struct FlatLabels {
-  at::Tensor labels;
-  at::Tensor weights; ///< float; 0 where there is no label
 };
 
 FlatLabels flat_labels(const at::Tensor& labels, const at::Tensor& weights) {
@@ -318,8 +318,7 @@ at::Tensor linear_cross_entropy(
       in_compute_type(head.weight),
       bias.defined() ? std::optional(bias) : std::nullopt,
       head,
-      flat.labels,
-      flat.weights,
+      flat,
       with_gradients);
 }
 

@@ -39,15 +39,14 @@ inline std::int64_t first_non_finite(
   return table().first_non_finite(values, element, count);
 }
 
-/// Adds factor * from to `into`; with `overwrite`, into = factor * from.
+/// Adds `from` to `into`, or replaces it.
 inline void accumulate(
     float* into,
     const void* from,
     Element element,
     std::int64_t count,
-    float factor = 1,
-    bool overwrite = false) {
-  table().accumulate(into, from, element, count, factor, overwrite);
+    Accumulation how = {}) {
+  table().accumulate(into, from, element, count, how);
 }
 
 /// Converts elements. Rounds to nearest even if `to` is narrower; nan stays

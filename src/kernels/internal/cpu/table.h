@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/formulas.h"
+#include "kernels/internal/accumulation.h"
 
 namespace cairn::kernels::cpu {
 
@@ -24,13 +25,7 @@ struct Table {
   Formulas<Updates> updates;
   double (*sum_of_squares)(const void*, Element, std::int64_t);
   std::int64_t (*first_non_finite)(const void*, Element, std::int64_t);
-  void (*accumulate)(
-      float*,
-      const void*,
-      Element,
-      std::int64_t,
-      float factor,
-      bool overwrite);
+  void (*accumulate)(float*, const void*, Element, std::int64_t, Accumulation);
   void (*convert)(const void*, Element, void*, Element, std::int64_t);
 };
 

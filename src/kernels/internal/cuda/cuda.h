@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/internal/accumulation.h"
+
 namespace cairn::kernels::cuda {
 
 // The kernels of cpu/cpu.h on the GPU. All pointers are device pointers unless
@@ -40,14 +42,13 @@ inline constexpr std::int64_t sum_workspace = 1024;
     std::int64_t* result,
     void* stream);
 
-/// Adds factor * from to `into`; with `overwrite`, into = factor * from.
+/// Adds `from` to `into`, or replaces it.
 [[nodiscard]] const char* accumulate(
     float* into,
     const void* from,
     Element element,
     std::int64_t count,
-    float factor,
-    bool overwrite,
+    Accumulation how,
     void* stream);
 
 [[nodiscard]] const char* convert(
