@@ -211,4 +211,4 @@ void write_file_atomically(
   write_file_atomically(path, std::as_bytes(std::span(text)));
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

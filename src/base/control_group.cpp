@@ -94,4 +94,4 @@ ControlGroupLimits ControlGroupLimits::read(const std::filesystem::path& root) {
   return limits;
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

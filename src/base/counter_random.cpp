@@ -113,4 +113,4 @@ void CounterRandom::fill_normal(std::uint64_t first, std::span<float> out)
   }
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -77,4 +77,4 @@ std::string to_string(const CpuFeatures& features) {
   return text;
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -91,4 +91,4 @@ CpuInfo CpuInfo::detect() {
   return info;
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -75,4 +75,4 @@ std::string cpu_model(std::string_view cpuinfo) {
   return fmt::format("ARM implementer {} part {}", *implementer, *part);
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

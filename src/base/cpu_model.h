@@ -8,4 +8,4 @@ namespace cairn::inline base {
 /// The CPU's name, from the text of /proc/cpuinfo.
 std::string cpu_model(std::string_view cpuinfo);
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -51,4 +51,4 @@ std::uint32_t crc32c_combine(
       second;
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

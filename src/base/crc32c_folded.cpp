@@ -114,6 +114,6 @@ std::uint32_t folded_copy(
   return hardware_copy(state, to + whole, from + whole, size - whole);
 }
 
-} // namespace cairn::inline base::crc32c_detail
+} // namespace cairn::base::crc32c_detail
 
 #endif

@@ -114,4 +114,4 @@ std::uint32_t hardware_copy(
   return hardware(state, at, size);
 }
 
-} // namespace cairn::inline base::crc32c_detail
+} // namespace cairn::base::crc32c_detail

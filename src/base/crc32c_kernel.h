@@ -45,4 +45,4 @@ std::uint32_t folded_copy(
     std::size_t size);
 #endif
 
-} // namespace cairn::inline base::crc32c_detail
+} // namespace cairn::base::crc32c_detail

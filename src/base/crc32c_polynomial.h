@@ -62,4 +62,4 @@ constexpr std::uint32_t times(const Table& table, std::uint32_t a) {
       table[2][(a >> 16) & 0xff] ^ table[3][a >> 24];
 }
 
-} // namespace cairn::inline base::crc32c_detail
+} // namespace cairn::base::crc32c_detail

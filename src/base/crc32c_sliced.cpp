@@ -67,4 +67,4 @@ std::uint32_t sliced_copy(
   return sliced(state, from, size);
 }
 
-} // namespace cairn::inline base::crc32c_detail
+} // namespace cairn::base::crc32c_detail

@@ -85,4 +85,4 @@ std::optional<std::string_view> nearest(
   return best;
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

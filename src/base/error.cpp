@@ -25,4 +25,4 @@ std::string sentence(const Problem& problem) {
 Error::Error(Problem problem)
     : std::runtime_error(sentence(problem)), problem_(std::move(problem)) {}
 
-} // namespace cairn::inline base
+} // namespace cairn::base

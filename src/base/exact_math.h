@@ -98,4 +98,4 @@ inline SineCosine sine_cosine_of_turn(double turn) {
   return {(nearest & 2) != 0 ? -s : s, ((nearest + 1) & 2) != 0 ? -c : c};
 }
 
-} // namespace cairn::inline base::exact_math
+} // namespace cairn::base::exact_math

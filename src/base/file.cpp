@@ -100,4 +100,4 @@ void write_all(
   }
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -83,4 +83,4 @@ ReplacedFileCalls::~ReplacedFileCalls() {
   in_use().store(before_, std::memory_order_release);
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -49,4 +49,4 @@ DataError file_error(
        .remedy = remedy(error_number)});
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -22,4 +22,4 @@ void return_freed_memory() {
 #endif
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -48,4 +48,4 @@ void LargeBuffer::shrink(std::size_t size) {
   size_ = size;
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

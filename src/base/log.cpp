@@ -73,4 +73,4 @@ void Logger::line(LogLevel level, std::string_view text) const {
   }
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -85,4 +85,4 @@ void MappedFile::advise(Advice advice) const noexcept {
   }
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

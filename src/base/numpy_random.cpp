@@ -292,4 +292,4 @@ std::int64_t NumpyRandom::geometric(double probability) {
       : std::numeric_limits<std::int64_t>::max();
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -93,4 +93,4 @@ void Progress::put(std::string_view text) {
   put_on_terminal(options_.fd, text);
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -199,4 +199,4 @@ std::string final_line(const ProgressMoment& moment) {
       rate_text(moment));
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -47,4 +47,4 @@ void discard_tree(const fs::path& path) noexcept {
   }
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -25,4 +25,4 @@ void sync_folder_of(const std::filesystem::path& path) {
   sync_file(open_file(folder, O_RDONLY | O_DIRECTORY).get(), folder);
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -16,4 +16,4 @@ std::string system_text(const std::filesystem::path& path) {
   }
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

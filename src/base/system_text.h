@@ -9,4 +9,4 @@ namespace cairn::inline base {
 /// container has no such file.
 std::string system_text(const std::filesystem::path& path);
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -89,4 +89,4 @@ std::string cut_text(std::string text, std::size_t width) {
   return text;
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -147,4 +147,4 @@ void ThreadPool::work(const std::stop_token& stop) {
   }
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

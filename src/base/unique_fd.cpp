@@ -13,4 +13,4 @@ void UniqueFd::reset(int fd) noexcept {
   }
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -32,4 +32,4 @@ std::string wrapped_text(
   return result;
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

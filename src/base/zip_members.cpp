@@ -180,4 +180,4 @@ std::vector<ZipMember> zip_members(
   return Directory(bytes, broken).members();
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

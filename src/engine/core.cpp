@@ -134,4 +134,4 @@ Core::Core(CoreOptions options)
   announce(job, trained);
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

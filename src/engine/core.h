@@ -66,4 +66,4 @@ struct Core {
   StepRunner steps;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

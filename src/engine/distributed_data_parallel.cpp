@@ -140,4 +140,4 @@ DistributedDataParallel::NoSync DistributedDataParallel::no_sync() {
   return NoSync(core_->averages);
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -182,4 +182,4 @@ at::Tensor Engine::full_parameter(const std::string& name) {
   return core_->trained.full_parameter(name);
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

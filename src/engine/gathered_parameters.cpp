@@ -116,4 +116,4 @@ GatheredParameters::~GatheredParameters() noexcept(false) {
   }
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -99,4 +99,4 @@ Initialized initialize(InitializeOptions options) {
   return {Engine(core), Optimizer(core), std::move(loader), LearningRate(core)};
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

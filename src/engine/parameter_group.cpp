@@ -19,4 +19,4 @@ std::vector<ParameterGroup> no_decay_groups(const torch::nn::Module& module) {
   return groups;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -102,4 +102,4 @@ std::optional<TrainingBatch> TrainingLoader::next() {
   return batch;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

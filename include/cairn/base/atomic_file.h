@@ -65,4 +65,4 @@ void write_file_atomically(
     const std::filesystem::path& path,
     std::string_view text);
 
-} // namespace cairn::inline base
+} // namespace cairn::base

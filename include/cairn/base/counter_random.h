@@ -53,4 +53,4 @@ class CounterRandom {
   std::uint64_t stream_;
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

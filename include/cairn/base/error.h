@@ -70,4 +70,4 @@ class InternalError : public Error {
   using Error::Error;
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

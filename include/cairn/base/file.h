@@ -29,4 +29,4 @@ void write_all(
     std::span<const std::byte> bytes,
     const std::filesystem::path& path);
 
-} // namespace cairn::inline base
+} // namespace cairn::base

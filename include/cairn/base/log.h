@@ -59,4 +59,4 @@ class Logger {
   Options options_;
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

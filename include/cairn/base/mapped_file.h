@@ -36,4 +36,4 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

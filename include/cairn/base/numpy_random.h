@@ -135,4 +135,4 @@ class NumpyRandom {
   State state_;
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

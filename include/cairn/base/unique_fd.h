@@ -25,4 +25,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

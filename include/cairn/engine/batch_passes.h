@@ -57,4 +57,4 @@ class BatchPasses {
   pipeline::NextMicroBatch next_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

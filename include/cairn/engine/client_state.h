@@ -27,4 +27,4 @@ struct ClientValue : std::variant<
   using variant::variant;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -68,4 +68,4 @@ class DistributedDataParallel {
   std::unique_ptr<Core> core_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -15,4 +15,4 @@ struct ElementSums {
   double norm() const { return std::sqrt(squares); }
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -196,4 +196,4 @@ class Engine {
   std::shared_ptr<Core> core_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -23,4 +23,4 @@ struct EngineProgress {
   std::optional<std::int64_t> zeros_in_gradient{};
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -16,4 +16,4 @@ struct EngineSettings {
   bool loss_is_scaled = false; ///< with fp16, and with amp where it is fp16
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -69,7 +69,7 @@ class [[nodiscard]] GatheredParameters {
   int exceptions_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine
 
 namespace cairn::zero {
 using engine::GatheredParameters; // the name that DeepSpeed gives it

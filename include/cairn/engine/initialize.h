@@ -75,4 +75,4 @@ struct Initialized {
 /// Throws ConfigError before anything is allocated where it can.
 Initialized initialize(InitializeOptions options);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -36,4 +36,4 @@ struct MemoryReport {
   std::string describe() const; ///< a table for people
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

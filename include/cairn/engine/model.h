@@ -36,4 +36,4 @@ class Model {
   torch::nn::AnyModule call_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -42,4 +42,4 @@ class LearningRate {
   std::shared_ptr<Core> core_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

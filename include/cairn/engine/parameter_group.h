@@ -18,4 +18,4 @@ struct ParameterGroup {
 /// Megatron's rule: no weight decay on biases and one-dimensional parameters.
 std::vector<ParameterGroup> no_decay_groups(const torch::nn::Module& module);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

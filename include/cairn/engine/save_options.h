@@ -33,4 +33,4 @@ struct LoadOptions {
   }
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

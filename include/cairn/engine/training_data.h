@@ -119,4 +119,4 @@ class TrainingData {
       batch_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -89,4 +89,4 @@ class TrainingLoader {
   std::shared_ptr<Place> place_ = std::make_shared<Place>();
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -18,4 +18,4 @@ inline std::string lower_case(std::string_view text) {
   return result;
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

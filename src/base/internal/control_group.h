@@ -16,4 +16,4 @@ struct ControlGroupLimits {
   static ControlGroupLimits read(const std::filesystem::path& root = "/");
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

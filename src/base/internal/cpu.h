@@ -51,4 +51,4 @@ struct CpuInfo {
 /// The numbers of the logical CPUs this thread may run on, ascending.
 std::vector<int> allowed_cpus();
 
-} // namespace cairn::inline base
+} // namespace cairn::base

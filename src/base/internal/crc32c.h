@@ -27,4 +27,4 @@ std::uint32_t crc32c_combine(
     std::uint32_t second,
     std::uint64_t second_size);
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -20,4 +20,4 @@ std::optional<std::string_view> nearest(
     std::string_view name,
     std::span<const std::string_view> candidates);
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -58,4 +58,4 @@ class ReplacedFileCalls {
   FileCalls* const before_;
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

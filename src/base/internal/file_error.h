@@ -16,4 +16,4 @@ DataError file_error(
     int error_number,
     std::string values = {});
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -22,4 +22,4 @@ void return_freed_memory();
 inline constexpr const char* keep_memory_variable = "MIMALLOC_PURGE_DELAY";
 inline constexpr const char* keep_memory_value = "-1"; ///< never purge
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -29,4 +29,4 @@ class LargeBuffer {
   std::size_t size_ = 0;
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

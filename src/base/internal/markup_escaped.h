@@ -43,4 +43,4 @@ inline std::string markup_escaped(std::string_view text) {
   return result;
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -42,4 +42,4 @@ struct Philox4x32 {
   }
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

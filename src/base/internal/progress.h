@@ -62,4 +62,4 @@ class Progress {
   bool done_ = false;
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -39,4 +39,4 @@ std::string plain_line(const ProgressMoment& moment);
 /// `512 MB/s, 1.20k documents/s`.
 std::string final_line(const ProgressMoment& moment);
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -13,4 +13,4 @@ void remove_tree(const std::filesystem::path& path);
 /// nobody's way.
 void discard_tree(const std::filesystem::path& path) noexcept;
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -16,4 +16,4 @@ constexpr std::uint64_t stable_hash(std::string_view name) {
   return hash;
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -11,4 +11,4 @@ void sync_file(int fd, const std::filesystem::path& path);
 /// Makes created, renamed and deleted names in the folder of `path` durable.
 void sync_folder_of(const std::filesystem::path& path);
 
-} // namespace cairn::inline base
+} // namespace cairn::base

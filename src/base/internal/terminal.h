@@ -45,4 +45,4 @@ std::size_t text_columns(std::string_view text);
 /// The first `width` columns of `text`, or all of it if it is shorter.
 std::string cut_text(std::string text, std::size_t width);
 
-} // namespace cairn::inline base
+} // namespace cairn::base

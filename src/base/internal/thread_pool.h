@@ -74,4 +74,4 @@ class ThreadPool {
   std::vector<std::jthread> threads_;
 };
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -188,4 +188,4 @@ inline std::size_t unfinished_utf8(std::string_view text) {
   return text.size();
 }
 
-} // namespace cairn::inline base
+} // namespace cairn::base

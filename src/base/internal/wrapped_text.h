@@ -14,4 +14,4 @@ std::string wrapped_text(
     std::size_t indent,
     std::size_t width = 78);
 
-} // namespace cairn::inline base
+} // namespace cairn::base

@@ -33,4 +33,4 @@ std::vector<ZipMember> zip_members(
     std::span<const std::byte> bytes,
     const std::function<void(std::uint64_t at)>& broken);
 
-} // namespace cairn::inline base
+} // namespace cairn::base

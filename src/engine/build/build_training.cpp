@@ -277,4 +277,4 @@ TrainedModel build_training(const Job& job, TrainingRequest request) {
   return trained;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -23,4 +23,4 @@ struct TrainingRequest {
 /// memory does not suffice, the error explains remedies.
 TrainedModel build_training(const Job& job, TrainingRequest request);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

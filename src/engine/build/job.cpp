@@ -43,4 +43,4 @@ Job::Job(
           mesh ? mesh->along(distributed::Axis::expert_data) : group,
           policy)) {}
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

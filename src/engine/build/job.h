@@ -43,4 +43,4 @@ struct Job {
   zero::RankGroups groups; ///< groups of ranks that share state
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -136,4 +136,4 @@ LayoutPlan plan_layout(
   return plan;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

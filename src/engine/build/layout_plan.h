@@ -30,4 +30,4 @@ LayoutPlan plan_layout(
     const optim::GroupValues& defaults,
     const optim::Rule* rule);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -68,4 +68,4 @@ std::unique_ptr<pipeline::Executor> make_pipeline(
           .hooks = std::move(hooks)});
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

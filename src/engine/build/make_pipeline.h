@@ -16,4 +16,4 @@ std::unique_ptr<pipeline::Executor> make_pipeline(
     torch::nn::Module& module,
     pipeline::Hooks hooks);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

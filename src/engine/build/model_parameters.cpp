@@ -48,4 +48,4 @@ int ModelParameters::number_of(const at::Tensor& parameter) const {
   return static_cast<int>(found - tensors.begin());
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

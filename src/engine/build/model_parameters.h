@@ -24,4 +24,4 @@ struct ModelParameters {
 
 ModelParameters parameters_of(const torch::nn::Module& module);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

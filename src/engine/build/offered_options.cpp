@@ -54,4 +54,4 @@ void OfferedOptions::warn_of_unused() {
   }
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

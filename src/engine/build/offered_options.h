@@ -35,4 +35,4 @@ class OfferedOptions {
   bool warned_ = false;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -221,4 +221,4 @@ ModelShares share_model(
   return result;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -49,4 +49,4 @@ ModelShares unshared(
     const torch::nn::Module& module,
     const ModelParameters& parameters);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -79,4 +79,4 @@ std::string describe(const Precision& precision) {
       name_of(precision.communicate));
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -23,4 +23,4 @@ Precision precision_of(const config::DeepSpeedConfig& config, bool on_gpu);
 /// gradient accumulation, bf16 communication`.
 std::string describe(const Precision& precision);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

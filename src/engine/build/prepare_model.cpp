@@ -93,4 +93,4 @@ void prepare_model(const Job& job, TrainedModel& trained) {
   check_experts(job, trained);
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -10,4 +10,4 @@ namespace cairn::inline engine {
 /// parameters, or with experts that the mesh does not fit.
 void prepare_model(const Job& job, TrainedModel& trained);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -56,4 +56,4 @@ void TrainedModel::publish_restored() {
   }
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

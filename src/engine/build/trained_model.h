@@ -50,4 +50,4 @@ struct TrainedModel {
   bool clients_optimizer = false;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -29,4 +29,4 @@ std::vector<std::string> unused_keys(
   return keys;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

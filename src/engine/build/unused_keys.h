@@ -14,4 +14,4 @@ std::vector<std::string> unused_keys(
     const config::Config& config,
     std::span<const std::string> used_elsewhere = {});
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -23,4 +23,4 @@ void synchronize(at::Device device);
 /// CUDA's name for the device ("NVIDIA H200"); empty for a CPU.
 std::string hardware_name(at::Device device);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -39,4 +39,4 @@ class ActivationMeter {
   std::int64_t most_ = 0;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -30,4 +30,4 @@ std::int64_t cpu_memory_in_use() {
                    : static_cast<std::int64_t>(monitor::anonymous_resident());
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -9,4 +9,4 @@ namespace cairn::inline engine {
 /// pages, including those that an allocator keeps for later.
 std::int64_t cpu_memory_in_use();
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -44,4 +44,4 @@ std::string hardware_name(at::Device device) {
   return static_cast<const char*>(properties.name);
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -35,4 +35,4 @@ std::string MemoryReport::describe() const {
   return text;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

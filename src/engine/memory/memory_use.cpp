@@ -137,4 +137,4 @@ void fail(
   }
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

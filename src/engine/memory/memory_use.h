@@ -31,4 +31,4 @@ MemoryReport memory_report(
     const TrainedModel& trained,
     const ActivationUse& activations = {});
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -19,4 +19,4 @@ std::string hardware_name(at::Device) {
   return {};
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

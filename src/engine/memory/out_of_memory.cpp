@@ -194,4 +194,4 @@ std::string describe(const std::vector<Remedy>& remedies) {
   return text;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -38,4 +38,4 @@ std::vector<Remedy> remedies(const Shortage& shortage);
 /// The remedies for people, each on a line of its own.
 std::string describe(const std::vector<Remedy>& remedies);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

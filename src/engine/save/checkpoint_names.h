@@ -37,4 +37,4 @@ inline std::vector<c10::Device> generator_devices(c10::Device device) {
   return devices;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -305,4 +305,4 @@ void CheckpointWriter::prune(const fs::path& folder) const {
   }
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

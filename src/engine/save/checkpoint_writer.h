@@ -90,4 +90,4 @@ class CheckpointWriter {
   std::optional<std::string> failure_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -318,4 +318,4 @@ ClientState Checkpoints::restore(
   return client_state_from(saved.at("client"), source);
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

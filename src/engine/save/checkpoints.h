@@ -89,4 +89,4 @@ class Checkpoints {
   std::unique_ptr<CheckpointWriter> writer_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

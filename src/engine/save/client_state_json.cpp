@@ -158,4 +158,4 @@ ClientState client_state_from(
   return members_from(saved, source, 0);
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -17,4 +17,4 @@ ClientState client_state_from(
     const nlohmann::json& saved,
     const checkpoints::Source& source);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

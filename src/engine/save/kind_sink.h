@@ -30,4 +30,4 @@ class KindSink final : public checkpoints::Sink {
   const Visit& visit_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

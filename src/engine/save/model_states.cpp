@@ -50,4 +50,4 @@ ModelStates model_states_of(const ModelStatesPlan& plan) {
   return states;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -30,4 +30,4 @@ struct ModelStates {
 /// The sizes by the formulas of the ZeRO paper.
 ModelStates model_states_of(const ModelStatesPlan& plan);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -206,4 +206,4 @@ void TrainingState::restore_generators(
   }
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

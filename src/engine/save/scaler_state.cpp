@@ -74,4 +74,4 @@ bool from_json(const json& json, optim::LossScaler& scaler) {
   return true;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

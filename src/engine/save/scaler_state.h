@@ -10,4 +10,4 @@ nlohmann::json to_json(const optim::LossScaler& scaler);
 /// after a change from fp16 to bf16) keeps its own state and returns false.
 bool from_json(const nlohmann::json& json, optim::LossScaler& scaler);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -125,4 +125,4 @@ void SliceOwner::put(
   }
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

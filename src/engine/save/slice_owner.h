@@ -69,4 +69,4 @@ class SliceOwner {
   std::vector<std::int64_t> group_speakers_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -45,4 +45,4 @@ void Snapshot::put(const checkpoints::TensorSlice& slice) {
   used_ = end;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

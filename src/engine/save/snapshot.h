@@ -26,4 +26,4 @@ class Snapshot final : public checkpoints::Sink {
   std::vector<checkpoints::TensorSlice> slices_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

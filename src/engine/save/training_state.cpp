@@ -153,4 +153,4 @@ json TrainingState::numbers(const SaveOptions& options) const {
   return state;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

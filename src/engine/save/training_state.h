@@ -62,4 +62,4 @@ class TrainingState {
   const SliceOwner& owner_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -38,4 +38,4 @@ inline GradientFactors gradient_factors(const Job& job) {
       job.precision.communicate != at::kFloat);
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

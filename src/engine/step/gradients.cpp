@@ -200,4 +200,4 @@ void Gradients::show(const VisitTensorSlice& visit, double factor) const {
   }
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -60,4 +60,4 @@ class Gradients {
   std::vector<Shared> shared_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -29,4 +29,4 @@ LossParts MeanLoss::parts() const {
   return result;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -24,4 +24,4 @@ class MeanLoss {
   std::int64_t count_ = 0;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -113,4 +113,4 @@ void visit_weights(
       TrainingState::Content::values);
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

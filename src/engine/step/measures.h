@@ -32,4 +32,4 @@ void visit_weights(
     const TrainingState& state,
     const std::function<void(const checkpoints::TensorSlice& slice)>& visit);
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

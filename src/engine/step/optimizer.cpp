@@ -31,4 +31,4 @@ std::int64_t LearningRate::steps() const {
   return core_->progress.schedule.steps();
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -92,4 +92,4 @@ void OverflowPolicy::stop(const std::string& culprit, const std::string& why)
                  "parameter's input"});
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

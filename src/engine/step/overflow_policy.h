@@ -46,4 +46,4 @@ class OverflowPolicy {
   std::uint64_t held_steps_ = 0; ///< skipped at the smallest loss scale
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

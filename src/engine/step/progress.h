@@ -21,4 +21,4 @@ struct Progress {
   bool backward_done = false; ///< step() comes next
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

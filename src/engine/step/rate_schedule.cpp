@@ -14,4 +14,4 @@ void RateSchedule::apply_to(std::vector<optim::GroupValues>& groups) const {
   }
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

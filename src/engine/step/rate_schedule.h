@@ -36,4 +36,4 @@ class RateSchedule {
   std::int64_t steps_ = 0;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

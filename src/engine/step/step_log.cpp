@@ -75,4 +75,4 @@ void StepLog::end_step(const Step& step) {
   }
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

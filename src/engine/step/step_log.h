@@ -55,4 +55,4 @@ class StepLog {
   monitor::TimerReader times_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -83,4 +83,4 @@ void StepMonitor::end_step(const Step& step) {
   monitor_.iteration({.values = values, .run = run});
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

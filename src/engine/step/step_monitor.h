@@ -48,4 +48,4 @@ class StepMonitor {
   std::int64_t losses_ = 0;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -392,4 +392,4 @@ at::Tensor StepRunner::eval_batch(
   return loss;
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

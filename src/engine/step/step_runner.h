@@ -94,4 +94,4 @@ class StepRunner {
   bool synchronise_ = true;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -80,4 +80,4 @@ void Updater::update(double norm) {
   progress_.schedule.apply_to(trained_.optimizer->groups());
 }
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine

@@ -55,4 +55,4 @@ class Updater {
   std::optional<std::int64_t> zeros_;
 };
 
-} // namespace cairn::inline engine
+} // namespace cairn::engine
