@@ -27,6 +27,7 @@ function(cairn_find_library target header library)
     IMPORTED_LOCATION ${CAIRN_${id}_LIBRARY}
     INTERFACE_INCLUDE_DIRECTORIES ${CAIRN_${id}_INCLUDE})
 endfunction()
+cairn_find_library(cairn::cld2 cld2/public/compact_lang_det.h cld2)
 cairn_find_library(cairn::pcre2 pcre2.h pcre2-8)
 cairn_find_library(cairn::zstd zstd.h zstd)
 cairn_find_library(cairn::sentencepiece sentencepiece_processor.h sentencepiece)

@@ -1,5 +1,6 @@
 #include "launch/yaml.h"
 
+#include "base/internal/utf8.h"
 #include "launch/escaped.h"
 
 #include <cairn/base/error.h>
@@ -10,42 +11,9 @@
 #include <array>
 #include <cctype>
 #include <cstddef>
-#include <optional>
 
 namespace cairn::launch {
 namespace {
-
-struct CodePoint {
-  char32_t value = 0;
-  std::size_t bytes = 1;
-};
-
-/// The first character of `text`; empty when it is not UTF-8.
-std::optional<CodePoint> first_code_point(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return static_cast<unsigned char>(text[i]);
-  };
-  if (byte(0) < 0x80) {
-    return CodePoint{byte(0), 1};
-  }
-  const std::size_t bytes = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
-  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < bytes) {
-    return std::nullopt;
-  }
-  char32_t value = byte(0) & (0x7fU >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) {
-      return std::nullopt;
-    }
-    value = value << 6U | (byte(i) & 0x3fU);
-  }
-  constexpr std::array<char32_t, 5> least = {0, 0, 0x80, 0x800, 0x10000};
-  if (value < least[bytes] || value > 0x10ffff ||
-      (value >= 0xd800 && value < 0xe000)) {
-    return std::nullopt;
-  }
-  return CodePoint{value, bytes};
-}
 
 /// True for control characters, and for characters that some YAML readers take
 /// for line ends or refuse.
@@ -57,23 +25,23 @@ bool needs_escape(char32_t c) {
 std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   for (auto rest = text; !rest.empty();) {
-    const auto c = first_code_point(rest);
-    if (!c) {
+    const Utf8Char c = decode_utf8(rest.data(), rest.data() + rest.size());
+    if (!c.valid()) {
       throw ConfigError(
           {.what = fmt::format("{} is not UTF-8", escaped(text)),
            .remedy = "YAML cannot hold it; use another name"});
     }
-    if (c->value == '"' || c->value == '\\') {
+    if (c.code_point == '"' || c.code_point == '\\') {
       result += '\\';
       result += rest.front();
-    } else if (c->value == '\n') {
+    } else if (c.code_point == '\n') {
       result += "\\n";
-    } else if (needs_escape(c->value)) {
-      result += fmt::format("\\u{:04x}", static_cast<unsigned>(c->value));
+    } else if (needs_escape(c.code_point)) {
+      result += fmt::format("\\u{:04x}", static_cast<unsigned>(c.code_point));
     } else {
-      result += rest.substr(0, c->bytes);
+      result += rest.substr(0, c.length);
     }
-    rest.remove_prefix(c->bytes);
+    rest.remove_prefix(c.length);
   }
   return result + "\"";
 }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -51,11 +53,38 @@ TEST(Language, OfAParagraph) {
        "싶지 않았다."},
       {"", "12345 67890 !!! ???"},
       {"", "Smith Jones Miller Brown Davis Wilson Moore Taylor Anderson"},
+      {"he", "הסירה הייתה ישנה, אבל היא נבנתה בקפידה והם לא רצו למכור אותה."},
+      {"", "Hello"},
       {"", ""},
   };
   for (const auto& [code, text] : cases) {
     EXPECT_EQ(language_of(text), code) << text;
   }
+}
+
+TEST(Language, OfALongText) {
+  std::string text;
+  while (text.size() < 100'000) {
+    text += "Лодка была старая, но её построили с любовью. ";
+  }
+  for (std::size_t cut = 0; cut < 3; ++cut) {
+    EXPECT_EQ(language_of(std::string(cut, ' ') + text), "ru");
+  }
+}
+
+/// Documents of `cairn data clean --no-fix-text` may hold anything.
+TEST(Language, OfTextWithControlCharacters) {
+  const std::string text =
+      "The boat was old, but it had been built with care, and they would not "
+      "sell it to anyone who did not love the sea.";
+  using namespace std::string_view_literals;
+  for (const std::string_view odd :
+       {"\0"sv, "\x1b[1m"sv, "\x7f"sv, "\xc2\x85"sv, "\xff"sv, "\xc3"sv}) {
+    EXPECT_EQ(language_of(std::string(odd) + text), "en");
+    EXPECT_EQ(language_of(text + std::string(odd)), "en");
+  }
+  EXPECT_EQ(language_of(text + "\xef\xbf\xbe" + text), "en");
+  EXPECT_EQ(language_of("\xef\xbf\xbe"), "");
 }
 
 TEST(Language, CodesAreSortedAndKnown) {

@@ -5,9 +5,9 @@
 
 namespace cairn::corpus {
 
-/// The language of a text, by its script and its commonest words: a code such
-/// as "en", or "" when no known language is convincing. A sentence is often
-/// enough, a word is not.
+/// The language of a text, by its script and its sequences of letters: a code
+/// such as "en", or "" when no known language is convincing. A sentence is
+/// often enough, a word is not.
 std::string_view language_of(std::string_view text);
 
 /// Every code that language_of() can return.
