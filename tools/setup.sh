@@ -52,6 +52,7 @@ _present() { # PROBE: a command, a command line, or a header below an include fo
 _pinned() { awk -v kind="$1" '$1 == kind' "$CAIRN_PINS"; }
 
 _pins_hash() { sha256sum "$CAIRN_PINS" | cut -c 1-16; }
+_wheels_hash() { grep -E '^(wheel|gpu|nvcc) ' "$CAIRN_PINS" | sha256sum | cut -c 1-16; }
 
 # Prints "PACKAGE LEAST-VERSION" of what is not there, for the kinds named.
 _missing_packages() {
@@ -155,7 +156,7 @@ _wheel_kinds() {
 _fetch_wheels() {
   local cache=${CAIRN_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:?set it, or CAIRN_CACHE_DIR}/.cache}/cairn}
   local kind
-  CAIRN_TORCH_DIR=$cache/wheels-$(_pins_hash)
+  CAIRN_TORCH_DIR=$cache/wheels-$(_wheels_hash)
   for kind in $(_wheel_kinds); do
     [[ -e $CAIRN_TORCH_DIR/.$kind ]] || _fetch_kind "$cache" "$kind"
   done
