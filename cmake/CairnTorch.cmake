@@ -48,10 +48,7 @@ file(GLOB _nvidia ${CAIRN_TORCH_DIR}/nvidia/*/lib)
 # torch's own library folder first, then the CUDA run-time libraries it needs even without a GPU.
 set(CAIRN_TORCH_RPATH ${_lib} ${_nvidia})
 list(APPEND CMAKE_BUILD_RPATH ${CAIRN_TORCH_RPATH})
-# An installed program looks beside itself first: ../lib/cairn is where a package puts
-# what it brings along, ../../torch/lib is libtorch where the program is part of a wheel.
-list(APPEND CMAKE_INSTALL_RPATH $ORIGIN/../lib/cairn $ORIGIN/../../torch/lib $ORIGIN/../../nvidia/cu13/lib
-  ${CAIRN_TORCH_RPATH})
+list(APPEND CMAKE_INSTALL_RPATH ${CAIRN_TORCH_RPATH})
 set(_rpath_link "")
 foreach(_dir IN LISTS _nvidia)
   list(APPEND _rpath_link "LINKER:-rpath-link,${_dir}")

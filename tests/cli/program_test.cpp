@@ -16,6 +16,7 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 Result cairn(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), CAIRN_BINARY_DIR "/bin/cairn");
@@ -37,6 +38,19 @@ TEST(Program, OutputThatCannotBeWrittenIsAFailure) {
       run({"/bin/sh", "-c", CAIRN_BINARY_DIR "/bin/cairn --help > /dev/full"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("cannot write to standard output"));
+}
+
+/// An empty entry would mean the current folder, where anybody may have put a
+/// library.
+TEST(Program, LoadsNoLibraryFromTheCurrentFolder) {
+  for (const char* const program : {"cairn", "cairn-torch"}) {
+    const Result result =
+        run({"readelf", "-d", CAIRN_BINARY_DIR "/bin/" + std::string(program)});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("RPATH")) << program;
+    EXPECT_THAT(result.out, Not(HasSubstr("::"))) << program;
+    EXPECT_THAT(result.out, Not(HasSubstr(":]"))) << program;
+  }
 }
 
 TEST(Program, UnknownCommandIsRefusedWithTheNearest) {
