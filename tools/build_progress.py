@@ -3,7 +3,8 @@
 how far it is and how long it will still take; everything ninja prints goes to LOG.
 
 On a terminal one line is kept up to date; elsewhere a line is printed every minute.
-When a command fails, its output is shown, and the exit code is ninja's.
+When a command fails, its output is shown, and the exit code is ninja's; after Ctrl-C it
+is 130.
 """
 
 import os
@@ -11,6 +12,9 @@ import re
 import subprocess
 import sys
 import time
+
+
+INTERRUPTED = 130  # the exit code of a program that Ctrl-C ended
 
 
 class Costs:
@@ -145,6 +149,7 @@ def main():
         errors="replace",
         env={**os.environ, "NINJA_STATUS": "[%f/%t] "},
     )
+    text = ""
     with open(log, "w", encoding="utf-8") as kept:
         for text in ninja.stdout:
             kept.write(text)
@@ -155,6 +160,8 @@ def main():
                 line.show(done, count, done_cost, total)
     line.close()
     code = ninja.wait()
+    if code and "interrupted by user" in text:
+        return INTERRUPTED
     if code:
         show_failure(log)
     return code
@@ -164,4 +171,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

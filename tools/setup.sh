@@ -274,7 +274,14 @@ cairn_build() { # [TARGET…]
   _lock_build_dir
   local log=$CAIRN_BUILD_DIR/build.log
   [[ -t 2 ]] || _say "[4/4] building (what the compiler says: $log)"
-  (cd "$CAIRN_BUILD_DIR" && "$CAIRN_ROOT/tools/build_progress.py" "$log" "$@" {build_lock}>&-) ||
-    _stop "the build failed (above; everything is in $log)"
+  local code=0
+  trap : INT # so that Ctrl-C ends the build first
+  (cd "$CAIRN_BUILD_DIR" && "$CAIRN_ROOT/tools/build_progress.py" "$log" "$@" {build_lock}>&-) || code=$?
+  trap - INT
+  if ((code == 130)); then
+    _say "stopped; what is built is kept, and the same command goes on from there"
+    exit 130
+  fi
+  ((code == 0)) || _stop "the build failed (above; everything is in $log)"
   _unlock_build_dir
 }
