@@ -10,4 +10,5 @@ cairn_setup build
 cairn_build cairn cairn-torch $([[ $CAIRN_GPU == 0 ]] || echo cairn-cuda)
 mkdir -p "$prefix"
 cmake --install "$CAIRN_BUILD_DIR" --prefix "$prefix" >"$CAIRN_BUILD_DIR/install.log"
+[[ $CAIRN_GPU == 1 ]] || rm -f "$prefix/bin/cairn-cuda" # built to be looked at: its libraries are not here
 "$CAIRN_ROOT/tools/runtime_packages.sh" "${CAIRN_CACHE_DIR:-$HOME/.cache/cairn}" "$prefix"/bin/* >"$prefix/packages"
