@@ -10,4 +10,5 @@ cairn_build cairn cairn-torch $([[ $CAIRN_GPU == 0 ]] || echo cairn-cuda)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$CAIRN_BUILD_DIR" --prefix "$work/cairn" --component programs --strip >/dev/null
+[[ $CAIRN_GPU == 1 ]] || rm -f "$work/cairn/bin/cairn-cuda" # built to be looked at: its libraries are not here
 python3 "$CAIRN_ROOT/tools/pack_wheel.py" --tree "$work/cairn" --torch "$(cairn_torch_dir)" --output "$dist"
