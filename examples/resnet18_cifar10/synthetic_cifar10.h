@@ -34,7 +34,7 @@ inline std::string record(std::uint64_t number) {
   return bytes;
 }
 
-/// As many pictures to train with, and a fifth of that to test.
+/// Makes this number of pictures to train with, and a fifth of it to test.
 inline void write_cifar10(
     const std::filesystem::path& folder,
     std::uint64_t pictures) {

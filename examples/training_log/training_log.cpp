@@ -1,4 +1,4 @@
-// What a training shows and writes, with a training that needs no libtorch: a
+// The lines and files of a training, shown by one that needs no libtorch: a
 // table of logits learns which letter follows which in a made-up language,
 // whose entropy is known.
 //

@@ -284,8 +284,8 @@ std::int64_t NumpyRandom::geometric(double probability) {
   }
   const double trial =
       std::ceil(std::log1p(-drawn) / std::log(1.0 - probability));
-  // Where 1 - p rounds to 1, numpy's cast overflows; we return the largest
-  // integer.
+  // The largest integer is returned where 1 - p rounds to 1: numpy's cast
+  // overflows there.
   constexpr double limit = 9.2e18;
   return std::isfinite(trial) && trial < limit
       ? std::max<std::int64_t>(1, static_cast<std::int64_t>(trial))

@@ -18,7 +18,7 @@ cairn::config::Config get_args(
     const cairn::distributed::World& world,
     const std::set<std::string>& more = {});
 
-/// Whether a checkpoint is due: every --save-interval iterations, and at the
+/// True when a checkpoint is due: every --save-interval iterations, and at the
 /// end.
 bool saves_at(std::int64_t iteration, const cairn::config::Config& args);
 

@@ -15,7 +15,7 @@
 
 namespace gpt2 {
 
-/// What plain libtorch needs around an optimizer to train in fp16, as
+/// The parts that plain libtorch needs around an optimizer to train in fp16, as
 /// Megatron's FP16_Optimizer has it: fp32 copies of the weights, which the
 /// optimizer updates, and a scaled loss. With --fp16 it makes the model's own
 /// ones fp16; else they are their own copies, and the scale is 1.
@@ -36,7 +36,7 @@ class Fp16Optimizer {
   bool step();
 
   double loss_scale() const { return scaler_.scale(); }
-  /// That the schedule has for the next update; skipped ones do not count.
+  /// The rate of the next update by the schedule, which counts no skipped ones.
   void set_learning_rate(const cairn::optim::Schedule& schedule);
 
   void save(torch::serialize::OutputArchive& archive) const;

@@ -11,7 +11,7 @@
 
 namespace gpt2 {
 
-/// What --data-path names, cut into samples as Megatron cuts it.
+/// The data of --data-path, cut into samples as Megatron cuts them.
 class WebText {
  public:
   WebText(
@@ -21,7 +21,7 @@ class WebText {
 
   /// The GPT-2 of the flags, for this text's vocabulary.
   const cairn::models::ModelDescription& model() const { return model_; }
-  /// What this rank learns from, with its neighbours that share the model.
+  /// The batch of this rank and of its neighbours that share the model.
   cairn::models::ModelInput batch(std::int64_t iteration) const;
 
  private:

@@ -23,7 +23,7 @@ class MaskedText {
 
   /// A RoBERTa of the options' size, for this text's vocabulary.
   cairn::models::ModelDescription model() const;
-  /// What this rank learns from at a step, as wide as its longest line.
+  /// This rank's batch of a step, as wide as its longest line.
   cairn::models::ModelInput batch(std::int64_t step) const;
 
  private:

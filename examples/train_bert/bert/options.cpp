@@ -16,7 +16,8 @@
 namespace bert {
 namespace {
 
-/// What may change when a run goes on; the rest is the model's and its data's.
+/// The kind of an option. Those of the run may change when it goes on; those of
+/// the model and its data may not.
 enum class Kind { model, run };
 
 /// Every flag with its member: the command line and hparams.json are read and

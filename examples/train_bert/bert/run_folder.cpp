@@ -50,7 +50,8 @@ std::string agreed_name(const cairn::distributed::World& world) {
       static_cast<std::uint64_t>(choice[1].item<std::int64_t>()));
 }
 
-/// What `git …` prints goes to the file; nothing outside a repository.
+/// Writes the output of `git …` to the file; writes nothing outside a
+/// repository.
 void write_git(const std::string& arguments, const fs::path& file) {
   const auto close = [](FILE* pipe) { ::pclose(pipe); };
   const std::unique_ptr<FILE, decltype(close)> pipe(

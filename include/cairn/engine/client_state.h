@@ -11,8 +11,8 @@
 namespace cairn::inline engine {
 
 struct ClientValue;
-/// What a program keeps beside the model, such as its iteration or a
-/// generator's state. Rank 0's counts.
+/// Values that a program keeps in checkpoints beside the model, such as its
+/// iteration or a generator's state. Rank 0's are the ones saved.
 using ClientState = std::map<std::string, ClientValue>;
 
 /// A text may hold any bytes.

@@ -172,7 +172,7 @@ class Engine {
         std::forward<Inputs>(inputs)...);
   }
 
-  /// What this rank holds, by kind and device.
+  /// The memory that this rank holds, by kind and device.
   MemoryReport memory_report() const;
   /// The parameter's values, whole, on every rank; all ranks call it.
   at::Tensor full_parameter(const std::string& name);

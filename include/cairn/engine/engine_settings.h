@@ -4,8 +4,8 @@
 
 namespace cairn::inline engine {
 
-/// What the configuration asks an engine for, under DeepSpeed's names. Only
-/// Engine::set_train_batch_size() changes it.
+/// The settings of an engine, as configured, under DeepSpeed's names. Only
+/// Engine::set_train_batch_size() changes them.
 struct EngineSettings {
   std::int64_t train_batch_size = 0; ///< samples of an update, over all ranks
   std::int64_t train_micro_batch_size_per_gpu = 0;

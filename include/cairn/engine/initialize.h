@@ -23,37 +23,38 @@
 
 namespace cairn::inline engine {
 
-/// What initialize() takes; only the model is needed.
+/// The arguments of initialize(). Only the model is required.
 struct InitializeOptions {
-  /// With --deepspeed_config FILE, unless `config` is given.
+  /// The program's arguments, whose --deepspeed_config FILE counts unless
+  /// `config` is given.
   std::optional<config::Args> args{};
   Model model{};
-  /// Instead of the configuration's `optimizer`: any of torch::optim (ZeRO
-  /// stages 0 to 2). Its own parameter groups count.
+  /// An optimizer of torch::optim, in place of the configuration's (ZeRO stages
+  /// 0 to 2). Its own parameter groups count.
   std::shared_ptr<torch::optim::Optimizer> optimizer{};
   /// Empty: all parameters that require gradients, as one group.
   std::vector<ParameterGroup> model_parameters{};
   TrainingData training_data{};
-  /// Instead of the configuration's `scheduler`.
+  /// A schedule in place of the configuration's `scheduler`.
   std::shared_ptr<const optim::Schedule> lr_scheduler{};
-  /// What it is asked for: updates so far, or the samples they took.
+  /// The schedule's argument: samples so far if true, else updates.
   bool lr_scheduler_counts_samples = false;
-  /// Who shares the parameters; unset: all ranks.
+  /// The ranks that share the parameters; unset: all ranks.
   std::optional<distributed::ProcessMesh> mesh{};
   CollateExamples collate{};
   /// The path of a DeepSpeed JSON file, or its text (which starts with a
   /// brace).
   std::optional<std::string> config{};
-  /// … or all of it, read already.
+  /// The whole configuration, already read; in place of `config`.
   std::optional<config::Config> settings{};
   /// JSON keys and sections that the program itself acts on: no warning that
   /// the engine does not.
   std::vector<std::string> keys_acted_on{};
-  /// The engine's times (forward, backward, allreduce, optimizer) go there, as
-  /// may the program's own. Unset: it has its own.
+  /// Timers for the engine's passes (forward, backward, allreduce, optimizer),
+  /// which the program may share. Unset: the engine has its own.
   std::shared_ptr<monitor::Timers> timers{};
-  /// What the model is, for those who load its checkpoints elsewhere: `cairn
-  /// convert` needs it for other formats than DeepSpeed's.
+  /// A description of the model, kept in checkpoints. `cairn convert` needs it
+  /// for other formats than DeepSpeed's.
   std::optional<model::ModelDescription> description{};
   /// The job, if it is joined already.
   std::optional<distributed::World> world{};

@@ -4,25 +4,25 @@
 
 namespace cairn::inline engine {
 
-/// What save_checkpoint() writes, and when it returns.
+/// Options of save_checkpoint(): the parts to write, and when it returns.
 struct SaveOptions {
-  /// Whether it returns only when all is on the disk; else the values are
-  /// copied, and written while training goes on. Unset: as `checkpoint.async`
-  /// in the configuration says.
+  /// True: it returns when everything is on the disk. False: it returns when
+  /// the values are copied; they are written while training goes on. Unset: the
+  /// configuration's `checkpoint.async` decides.
   std::optional<bool> wait{};
   bool optimizer = true; ///< its states
   bool rng = true;       ///< states of the random generators
 };
 
-/// What load_checkpoint() takes of a checkpoint besides the weights.
+/// Options of load_checkpoint(): the parts to take besides the weights.
 struct LoadOptions {
   bool optimizer = true; ///< its states, and the loss scaler
   bool schedule = true;  ///< where the learning rate stands
   bool rng = true;       ///< states of the random generators
-  bool steps = true;     ///< how many there were
+  bool steps = true;     ///< the number of updates so far
   bool data = true;      ///< where the loader stands
 
-  /// To fine-tune: everything starts anew but the weights.
+  /// Options for fine-tuning: everything but the weights starts anew.
   static LoadOptions weights_only() {
     return {
         .optimizer = false,

@@ -96,8 +96,8 @@ const RefusedFlags* find_refused_flag(std::string_view name);
 std::span<const RefusedFlags> refused_flags();
 
 std::string default_text(const Flag& flag);
-/// The placeholder that follows the flag in help: "N", "NUMBER…", "{adam,sgd}",
-/// "".
+/// The word that stands for the flag's value in help: "N", "NUMBER…",
+/// "{adam,sgd}"; empty for a flag without a value.
 std::string value_text(const Flag& flag);
 /// The type in words, with range and choices.
 std::string type_text(const Flag& flag);

@@ -16,7 +16,7 @@
 
 namespace cairn::corpus {
 
-/// What can be found out about one document without knowing the others.
+/// The findings about one document that need no knowledge of the others.
 struct CleanedDocument {
   std::optional<CleanReason> reason; ///< set if it must be dropped
   bool fixed = false;

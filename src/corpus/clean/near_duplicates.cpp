@@ -58,8 +58,8 @@ Comparison compare(
   const Similarity measure = options.measure == Measure::min ? Similarity::min
       : options.measure == Measure::max                      ? Similarity::max
                                         : Similarity::union_;
-  // As in the recipe's first step, a document more than half alike is not
-  // compared again in a later round.
+  // A document that is more than half like another one is not compared again
+  // in a later round. The recipe's first step does the same.
   const double settled = std::min(0.5, options.threshold);
   Comparison result;
   std::vector<Document> left;

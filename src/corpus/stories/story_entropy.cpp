@@ -50,7 +50,7 @@ struct DistinctDraw {
   }
 };
 
-/// What the cast adds to a story wherever it is named. The cast is drawn
+/// The words that the cast adds to a story wherever it is named. It is drawn
 /// independently of the events, so expectations can be multiplied.
 struct CastMeasure {
   const StoryWords& w = story_words();

@@ -6,7 +6,7 @@
 
 namespace cairn::corpus {
 
-/// What to do with an HTML-like element of wikitext.
+/// The treatment of an HTML-like element of wikitext.
 enum class ElementAction {
   strip,   ///< remove the tag, keep the content
   drop,    ///< remove both

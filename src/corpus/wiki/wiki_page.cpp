@@ -58,7 +58,7 @@ WikiSite WikiSite::from(std::string_view head) {
 
 WikiPage WikiPage::from(std::string_view xml) {
   WikiPage page;
-  // Of several revisions the last one, which is the newest, counts.
+  // The last revision counts if there are several: it is the newest.
   const std::size_t revision = std::min(xml.rfind("<revision>"), xml.size());
   const std::string_view head =
       xml.substr(0, std::min(xml.find("<revision>"), xml.size()));

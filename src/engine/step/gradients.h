@@ -31,7 +31,8 @@ class Gradients {
   /// Waits for the sums. Afterwards every rank that holds a parameter has all
   /// of its gradient.
   void finish();
-  /// What turns the sums into the gradients that the configuration asks for.
+  /// The factor that turns the sums into the configured gradients: means, not
+  /// multiplied by the loss scale.
   double factor(double loss_scale) const { return after_ / loss_scale; }
   /// The norm over all parameters and ranks.
   double norm(double loss_scale) const;

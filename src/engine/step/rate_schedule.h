@@ -14,7 +14,7 @@ namespace cairn::inline engine {
 /// values of the parameter groups stay as they are.
 class RateSchedule {
  public:
-  /// What the schedule is asked for: updates so far, or the samples they took.
+  /// The argument of the schedule: updates so far, or the samples they took.
   enum class Counts { updates, samples };
 
   RateSchedule(std::shared_ptr<const optim::Schedule> schedule, Counts counts)

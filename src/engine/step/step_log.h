@@ -16,9 +16,9 @@
 
 namespace cairn::inline engine {
 
-/// What an engine writes while it trains, every `steps_per_print` updates: the
-/// step line, samples per second with memory, and with `wall_clock_breakdown`
-/// where the time went. On rank 0.
+/// The lines that rank 0 of an engine logs every `steps_per_print` updates: the
+/// step, samples per second with memory, and the times of the passes if
+/// `wall_clock_breakdown` is on.
 class StepLog {
  public:
   /// Without `timers` it has its own.

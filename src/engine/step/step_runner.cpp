@@ -173,7 +173,8 @@ void StepRunner::backward(const at::Tensor& loss) {
   progress_.backward_done = synchronise_;
 }
 
-/// What backward starts from.
+/// The tensor that backward starts from: the loss times the scale, divided by
+/// the number of micro batches.
 at::Tensor StepRunner::scaled(const at::Tensor& loss) const {
   const double factor =
       progress_.scaler.scale() / static_cast<double>(job_.batch().accumulation);

@@ -18,27 +18,27 @@ namespace cairn::pretrain {
 
 bool is_pipelined(const config::DistributedFlags& flags);
 
-/// As much to compute on every stage, unless the JSON says otherwise: the heads
-/// of a large vocabulary weigh as several blocks. Virtual stages have as many
-/// blocks each.
+/// How layers are shared out. Every stage gets as much to compute, unless the
+/// JSON says otherwise; the head of a large vocabulary weighs as much as
+/// several blocks. Virtual stages have equal numbers of blocks.
 pipeline::PartitionMethod partition_of(
     const config::Config& config,
     const std::vector<models::ModelLayer>& layers);
 
 /// Throws ConfigError, before anything is allocated, if a stage would have
-/// nothing to do or to train. `inputs`: of the micro batches.
+/// nothing to do or to train. `inputs` are those of the micro batches.
 void check_stages(
     const model::ModelDescription& description,
     const config::Config& config,
     const models::LayerInputs& inputs);
 
-/// What pretraining_input() gives and the model has a use for.
+/// The fields that pretraining_input() gives and the model uses.
 models::LayerInputs pretraining_inputs(
     const model::ModelDescription& description,
     const config::Flags& flags);
 
-/// The layers that one stage has: `place` says which; its chunks, partition and
-/// loss are set here.
+/// Builds the layers of one stage. `place` says which stage; its chunks,
+/// partition and loss are set here.
 std::shared_ptr<pipeline::PipelineModule> build_stage(
     const model::ModelDescription& description,
     const models::ModelOptions& options,
@@ -46,7 +46,7 @@ std::shared_ptr<pipeline::PipelineModule> build_stage(
     const BuildOptions& build,
     pipeline::PipelineModuleOptions place);
 
-/// What the stages take of an input.
+/// The tensors of an input that the stages take.
 pipeline::MicroBatch micro_batch_of(
     const model::ModelDescription& description,
     const models::LayerInputs& inputs,

@@ -53,7 +53,7 @@ void require_writable(const fs::path& output, const fs::path& input) {
   const AtomicFile trial(output);
 }
 
-/// As Hugging Face's models call them.
+/// The name of the logits in Hugging Face's models.
 std::string logits_name(const ModelDescription& model) {
   return model.next_sentence_head ? "prediction_logits" : "logits";
 }
@@ -157,7 +157,7 @@ struct Probe::Plan {
   Results expected;
 };
 
-/// Of all results there can be.
+/// The shape of every result that this probe can give.
 std::map<std::string, std::vector<std::int64_t>> Probe::Plan::shapes() const {
   const ModelDescription& model = stored.description;
   std::vector<std::int64_t> number; // of one result

@@ -79,7 +79,7 @@ ProbeInput::ProbeInput(
   }
 }
 
-/// Of the tokens, which everything else has to fit.
+/// Takes the sizes from the tokens; everything else has to fit them.
 void ProbeInput::find_sizes() {
   const std::string& name = tokens_;
   const auto found = file_.entries().find(name);
@@ -271,8 +271,8 @@ void ProbeInput::cut_data() {
   tensors_["labels"] = data.narrow(2, 1, length_).contiguous();
 }
 
-/// What the decoder has said so far: labels shifted right, as transformers does
-/// it.
+/// Adds the decoder's input where the file has none: the labels shifted right,
+/// as transformers shifts them.
 void ProbeInput::add_decoder_tokens() {
   if (tensors_.contains("decoder_input_ids")) {
     return;

@@ -31,7 +31,7 @@ class ProbeInput {
   std::int64_t steps() const { return steps_; }
   std::int64_t rows() const { return rows_; } ///< of a step
   std::int64_t length() const { return length_; }
-  /// Of what is predicted: of T5 the decoder's.
+  /// The length of the labels; for T5 it is the decoder's.
   std::int64_t label_length() const { return label_length_; }
 
   /// Some rows of a step as the model takes them, on the CPU.
@@ -42,7 +42,7 @@ class ProbeInput {
   /// How many labels there are in some rows of a step; never 0 in all.
   std::int64_t asked(std::int64_t step, std::int64_t first, std::int64_t rows)
       const;
-  /// What a pipeline's micro batches bring.
+  /// The tensors that a pipeline's micro batches bring.
   models::LayerInputs layer_inputs() const;
 
   /// Other tensors of the file, which bear the name of a result: what to

@@ -37,9 +37,9 @@ bool optimizer_is_megatrons(const config::Config& config) {
   return place != config.given.end() && place->second.file.empty();
 }
 
-/// Of a pass, whose mean over labels counts weight[0] of weight[1] in the
-/// step's. Whether sentences follow is asked once a row, and rows are divided
-/// evenly.
+/// The loss of a pass, whose mean over labels counts weight[0] of weight[1] in
+/// the step's mean. The next-sentence loss needs no weight: it is asked once a
+/// row, and rows are divided evenly.
 at::Tensor weighted_loss(
     const models::ModelOutput& output,
     const at::Tensor& weight) {

@@ -47,7 +47,7 @@ class ProbeRun {
     std::map<std::string, at::Tensor> scores;
   };
   Result step(std::int64_t number);
-  /// Of the weights as they are now.
+  /// The norms of the weights as they are now.
   std::vector<double> weight_norms();
 
  private:
@@ -55,8 +55,8 @@ class ProbeRun {
   struct Share {
     std::int64_t step = 0;
     std::int64_t first = 0;
-    /// What its mean over labels counts in the step's, times as many passes as
-    /// there are: `asked` of `of`.
+    /// The weight of this pass's mean over labels in the step's mean, times the
+    /// number of passes: `asked` of `of`.
     std::int64_t asked = 1;
     std::int64_t of = 1;
   };
@@ -77,7 +77,7 @@ class ProbeRun {
   config::BatchConfig batch_;
   NamedNorms norms_;
   Engine engine_;
-  /// Of this step's passes, on the ranks that have them for all.
+  /// The scores of this step's passes, on the ranks that keep them for all.
   std::map<std::string, std::vector<at::Tensor>> kept_;
 };
 

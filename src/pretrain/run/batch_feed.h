@@ -26,15 +26,16 @@ class BatchFeed {
  public:
   BatchFeed(const RunParts& parts, std::int64_t consumed_validation);
 
-  /// Before the batches of a step: they come from where the engine stands,
-  /// which a roll-back may have moved.
+  /// Called before the batches of a step. They continue from where the engine
+  /// stands, which a roll-back may have moved.
   void begin_step() { step_begins_ = true; }
-  /// As long as the curriculum has it.
+  /// The next training batch, cut to the curriculum's length.
   models::ModelInput next_training();
-  /// Validation goes on where the last evaluation ended.
+  /// The next batch of an evaluation. Validation goes on where the last one
+  /// ended.
   models::ModelInput next(data::Split split);
 
-  /// The same for a pipeline.
+  /// The batches of `next` as a pipeline's stages take them.
   pipeline::NextMicroBatch micro_batches_of(
       std::function<models::ModelInput()> next) const;
 

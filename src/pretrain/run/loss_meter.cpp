@@ -4,7 +4,7 @@
 
 namespace cairn::pretrain {
 
-void LossMeter::add(const Losses& losses) {
+void LossMeter::add(const LossParts& losses) {
   std::vector<at::Tensor> values;
   for (const auto& [name, loss] : losses) {
     values.push_back(loss.detach().to(at::kFloat));

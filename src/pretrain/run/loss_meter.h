@@ -2,27 +2,22 @@
 
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/process_group.h>
+#include <cairn/engine/batch_passes.h>
 #include <cairn/monitor/iteration.h>
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace cairn::pretrain {
 
-/// Losses by their names, as a model gives them.
-using Losses = std::vector<std::pair<std::string, at::Tensor>>;
-
 /// Sums losses on their device; only mean() waits for the device.
 class LossMeter {
  public:
-  void add(const Losses& losses);
+  void add(const LossParts& losses);
   /// The mean of the losses added on all ranks of the group; then starts anew.
   /// Every rank calls it.
   std::vector<monitor::NamedValue> mean(const distributed::ProcessGroup& group);
-  /// Micro batches since the last mean().
-  std::int64_t count() const { return count_; }
 
  private:
   std::vector<std::string> names_;

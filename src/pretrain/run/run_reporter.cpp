@@ -110,7 +110,7 @@ void RunReporter::after_step() {
   }
 }
 
-/// Of so many iterations, up to now.
+/// The values of the last `iterations` iterations.
 monitor::IterationValues RunReporter::values(std::int64_t iterations) {
   Engine& engine = parts_.engine;
   const config::LoggingFlags& flags = parts_.config.flags.logging;

@@ -13,18 +13,18 @@
 
 namespace cairn::pretrain {
 
-/// What is said and written of a run. All ranks call it alike, since their
-/// losses and times are put together; one of them speaks.
+/// Reports a run: log lines, files, the live plot. All ranks make the same
+/// calls, since their losses and times are put together; one of them writes.
 class RunReporter {
  public:
   explicit RunReporter(RunParts& parts);
 
-  /// Of a micro batch.
-  void add(const Losses& losses) { losses_.add(losses); }
-  /// Whether somebody gets to see more of that iteration than the loss.
+  /// Adds the losses of a step.
+  void add(const LossParts& losses) { losses_.add(losses); }
+  /// True when more of that iteration than its loss is shown.
   bool shows(std::int64_t iteration) const;
-  /// After every step: reports where it is time to. Throws DataError for a
-  /// loss that is not finite.
+  /// Called after every step; reports when a report is due. Throws DataError
+  /// for a loss that is not finite.
   void after_step();
 
   struct Evaluation {
@@ -34,9 +34,9 @@ class RunReporter {
   };
   void evaluated(Evaluation evaluation);
 
-  /// None on ranks that do not speak.
+  /// Empty on ranks that do not write.
   std::optional<monitor::TrainingLog>& log() { return log_; }
-  /// How much memory everything has, for the log.
+  /// Logs how much memory each part of the training holds.
   void say_memory();
   void finish(Ended ended);
 
@@ -50,7 +50,7 @@ class RunReporter {
   RunParts& parts_;
   LossMeter losses_;
   StepTimes times_;
-  std::optional<monitor::TrainingLog> log_; ///< on the rank that speaks
+  std::optional<monitor::TrainingLog> log_; ///< on the rank that writes
   std::int64_t write_every_ = 1;
   std::int64_t report_every_ = 1;
   std::int64_t reported_; ///< the last iteration that was
@@ -58,7 +58,7 @@ class RunReporter {
   double flops_ = 0; ///< since then
   std::int64_t times_reported_;
   std::int64_t skipped_before_;
-  bool memory_said_ = false; ///< once there is something to say of
+  bool memory_said_ = false; ///< the first report has come
 };
 
 } // namespace cairn::pretrain

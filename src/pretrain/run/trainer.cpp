@@ -13,7 +13,7 @@ using data::Split;
 
 namespace {
 
-/// Of chosen steps on this rank, if any.
+/// The options of profiler traces; empty if no step of this rank is profiled.
 std::optional<monitor::ProfilerTraces::Options> traces_of(
     const RunParts& parts) {
   const config::LoggingFlags& flags = parts.config.flags.logging;

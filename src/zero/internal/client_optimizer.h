@@ -15,7 +15,7 @@ namespace cairn::zero {
 
 /// Runs a user's own torch::optim optimizer on flat shards. Its parameters are
 /// replaced by stretches of this rank's fp32 weights, one per bucket and group.
-/// That suits every rule that treats all elements alike.
+/// An optimizer that treats all elements alike gives the same result on them.
 class ClientOptimizer final : public ShardedOptimizer {
  public:
   /// The layout's groups are the optimizer's groups, in order.
