@@ -19,19 +19,19 @@ std::filesystem::path job_folder(const config::MonitorConfig& config) {
   return std::filesystem::path(config.output_path) / config.job_name;
 }
 
-/// The names that a file's values have.
-enum class Names { megatron, deepspeed, plain };
-
-struct Channel {
-  std::string what; ///< "the event file /tmp/…"
-  Names names;
-  std::unique_ptr<ScalarSink> sink;
-  std::int64_t lost = 0; ///< writes that have failed in a row
-};
-
 } // namespace
 
 struct Monitor::Files {
+  /// The names that a file's values have.
+  enum class Names { megatron, deepspeed, plain };
+
+  struct Channel {
+    std::string what; ///< "the event file /tmp/…"
+    Names names;
+    std::unique_ptr<ScalarSink> sink;
+    std::int64_t lost = 0; ///< writes that have failed in a row
+  };
+
   config::LoggingFlags flags;
   Logger logger;
   std::vector<Channel> channels{};
@@ -110,26 +110,26 @@ Monitor::Monitor(const Options& options, const Logger& logger) {
   if (options.flags.tensorboard_dir) {
     files->add_event_file(
         *options.flags.tensorboard_dir,
-        Names::megatron,
+        Files::Names::megatron,
         options);
   }
   if (options.tensorboard.enabled) {
     files->add_event_file(
         job_folder(options.tensorboard),
-        Names::deepspeed,
+        Files::Names::deepspeed,
         options);
   }
   if (options.csv.enabled) {
     const auto folder = job_folder(options.csv);
     files->channels.push_back(
         {"CSV files in " + folder.string(),
-         Names::deepspeed,
+         Files::Names::deepspeed,
          std::make_unique<CsvFiles>(folder)});
   }
   if (options.flags.jsonl) {
     files->channels.push_back(
         {*options.flags.jsonl,
-         Names::plain,
+         Files::Names::plain,
          std::make_unique<JsonLines>(*options.flags.jsonl)});
   }
   if (!files->channels.empty()) {
