@@ -6,7 +6,7 @@
 // and the file is removed, untimed, before the next. One JSON object: `ways`
 // has the median of each; `value` is that of a FileStream with checksums (save)
 // or of a mapped file (load).
-#include "checkpoints/disk.h"
+#include "checkpoint/disk.h"
 
 #include "base/internal/file_error.h"
 #include "base/internal/large_buffer.h"

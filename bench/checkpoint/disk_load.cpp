@@ -1,5 +1,5 @@
 #include "base/internal/file_error.h"
-#include "checkpoints/disk.h"
+#include "checkpoint/disk.h"
 
 #include <cairn/base/file.h>
 #include <cairn/base/mapped_file.h>

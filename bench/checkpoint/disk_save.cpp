@@ -1,6 +1,6 @@
 #include "base/internal/file_error.h"
 #include "base/internal/sync_file.h"
-#include "checkpoints/disk.h"
+#include "checkpoint/disk.h"
 #include "io/internal/file_stream.h"
 
 #include <cairn/base/file.h>

@@ -1,5 +1,6 @@
 #include "bert/run_folder.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
 #include <cairn/base/atomic_file.h>
 
