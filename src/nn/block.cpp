@@ -63,9 +63,10 @@ Block::Output Block::forward(const at::Tensor& x, const BlockInput& input)
 
 Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
     const {
+  const auto [stream, first] = input_norm_->pass(x);
   auto [sum, normal] = add_and_normalize(
-      x,
-      dropped(attention_->forward(input_norm_->forward(x), input)),
+      stream,
+      dropped(attention_->forward(first, input)),
       *attention_norm_);
   if (cross_attention_) {
     std::tie(sum, normal) = add_and_normalize(

@@ -389,7 +389,7 @@ TEST_F(Pretrain, HelpListsWhatItTakesInGroups) {
           HasSubstr("\ndata:\n"),
           HasSubstr("\nDeepSpeed:\n"),
           HasSubstr("  --log-params-norm\n"),
-          Not(HasSubstr("--mock-data")),
+          Not(HasSubstr("--squared-relu")),
           Not(HasSubstr("text generation:"))));
 }
 
@@ -478,6 +478,59 @@ TEST_F(Pretrain, FineTunesFromOtherFormats) {
                     "--untie-embeddings-and-output-weights")));
 }
 
+TEST(PretrainMockData, NeedsNoFiles) {
+  const TemporaryFolder folder;
+  const auto path = [&](const std::string& name) {
+    return (folder.path() / name).string();
+  };
+  const Words tiny{
+      "--mock-data",
+      "--tokenizer-type",
+      "NullTokenizer",
+      "--vocab-size",
+      "100",
+      "--num-layers",
+      "2",
+      "--hidden-size",
+      "32",
+      "--num-attention-heads",
+      "2",
+      "--seq-length",
+      "32",
+      "--max-position-embeddings",
+      "32",
+      "--micro-batch-size",
+      "2",
+      "--train-iters",
+      "3",
+      "--eval-iters",
+      "1",
+      "--lr",
+      "1e-3",
+      "--log-interval",
+      "1",
+      "--log-jsonl"};
+  const auto first_loss = [&](const std::string& kind, const Words& more) {
+    const std::string log = path(kind + ".jsonl");
+    succeed(cairn(Words{"pretrain", kind} + tiny + Words{log} + more));
+    std::istringstream lines(read_file(log, 1 << 20));
+    for (std::string line; std::getline(lines, line);) {
+      const auto object = nlohmann::json::parse(line);
+      if (object.contains("lm loss")) {
+        return object["lm loss"].get<double>();
+      }
+    }
+    return 0.0;
+  };
+  // Tokens that nothing predicts: the loss is the logarithm of their number.
+  EXPECT_NEAR(first_loss("gpt", {}), std::log(100), 0.2);
+  EXPECT_NEAR(first_loss("bert", {}), std::log(100), 0.2);
+  EXPECT_NEAR(
+      first_loss("t5", {"--decoder-seq-length", "16"}),
+      std::log(100),
+      0.2);
+}
+
 TEST_F(Pretrain, ItsCheckpointsConvert) {
   succeed(cairn(gpt(2) + Words{"--save", path("convertible")}));
   succeed(cairn(
@@ -498,8 +551,11 @@ TEST_F(Pretrain, RefusesWhatItCannotDo) {
     return result.err;
   };
   EXPECT_THAT(
+      refusal(gpt(2) + Words{"--squared-relu"}),
+      HasSubstr("pretrain does not act on these flags (--squared-relu)"));
+  EXPECT_THAT(
       refusal(gpt(2) + Words{"--mock-data"}),
-      HasSubstr("pretrain does not act on these flags (--mock-data)"));
+      HasSubstr("there are files to train on as well as made-up data"));
   EXPECT_THAT(refusal({"pretrain", "gpd"}), HasSubstr("did you mean \"gpt\"?"));
   Words words = gpt(2);
   words.erase(

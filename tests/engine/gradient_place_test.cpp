@@ -125,10 +125,30 @@ TEST(GradientPlace, IsLentOnceInAPassAndOnlyThen) {
   });
 }
 
+TEST(GradientPlace, AsASumIsAddedTo) {
+  testing::run_ranks({.ranks = 1}, [](const distributed::World& world) {
+    const auto net = std::make_shared<OneWeight>();
+    auto engine =
+        initialize({.model = net, .config = config, .world = world}).engine;
+    kernels::GradientPlace* const place = kernels::gradient_place(net->weight);
+    EXPECT_FALSE(place->take_sum().memory.defined());
+    kernels::GradientPlace::Sum first;
+    net->in_backward = [&] {
+      first = place->take_sum();
+      EXPECT_FALSE(place->take_sum().memory.defined()) << "lent already";
+      first.memory.fill_(5);
+      place->arrived();
+      EXPECT_FALSE(place->take_sum().memory.defined()) << "nothing is to come";
+    };
+    engine.backward(engine(at::ones({6})));
+    EXPECT_FALSE(first.add);
+    EXPECT_EQ(first.memory[0][0].item<float>(), 11); // and autograd's own
+    net->weight.register_hook([](const at::Tensor&) {});
+    EXPECT_EQ(kernels::gradient_place(net->weight), nullptr);
+  });
+}
+
 TEST(GradientPlace, IsWhereAProductOfOursGoes) {
-  if (!nn::has_own_product(at::ones({1, 1}))) {
-    GTEST_SKIP() << "products are libtorch's here";
-  }
   testing::run_ranks({.ranks = 1}, [](const distributed::World& world) {
     struct Net : torch::nn::Module {
       Net() {
@@ -143,12 +163,24 @@ TEST(GradientPlace, IsWhereAProductOfOursGoes) {
     const auto net = std::make_shared<Net>();
     auto engine =
         initialize({.model = net, .config = config, .world = world}).engine;
-    std::size_t bytes = 0;
-    net->weight.register_hook([&](const at::Tensor& gradient) {
-      bytes = gradient.storage().nbytes();
-    });
-    engine.backward(engine(at::ones({2, 8})));
-    EXPECT_GE(bytes, (64 + 8) * sizeof(float)); // of the bucket of both
+    struct Seen : torch::autograd::FunctionPreHook {
+      explicit Seen(bool& flag) : seen(flag) {}
+      torch::autograd::variable_list operator()(
+          const torch::autograd::variable_list& gradients) override {
+        seen |= gradients[0].defined();
+        return gradients;
+      }
+      bool& seen;
+    };
+    bool by_autograd = false;
+    const auto node = torch::autograd::impl::grad_accumulator(net->weight);
+    node->add_pre_hook(std::make_unique<Seen>(by_autograd));
+    for (int pass = 0; pass < 2; ++pass) {
+      engine.backward(engine(at::ones({2, 8})));
+      engine.step();
+      EXPECT_FALSE(by_autograd) << "it was written where it rests";
+    }
+    EXPECT_LT(net->weight[0][0].item<float>(), 1) << "and it arrived";
   });
 }
 

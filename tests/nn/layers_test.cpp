@@ -5,6 +5,7 @@
 #include <cairn/nn/attention.h>
 #include <cairn/nn/dropout.h>
 #include <cairn/nn/linear_cross_entropy.h>
+#include <cairn/nn/norm.h>
 #include <cairn/nn/rotary.h>
 #include <cairn/nn/tensor_parallel.h>
 #include <gtest/gtest.h>
@@ -138,6 +139,40 @@ TEST(Layers, CrossEntropyStaysANumberForLargeScores) {
         linear_cross_entropy(large, scores.head(37, group), scores.labels)
             .isfinite()
             .template item<bool>());
+  });
+}
+
+TEST(Layers, ANormThatPassesItsInputOnGivesTheSameGradients) {
+  testing::run_ranks(1, [](const ProcessGroup& group) {
+    for (const auto kind :
+         {model::NormKind::layer_norm, model::NormKind::rms_norm}) {
+      LayerContext context;
+      context.group = group;
+      const Norm norm(context, 8, {.kind = kind});
+      const Tensor x = at::sin(at::arange(40, at::kFloat)).view({5, 8});
+      const auto gradients = [&](bool passes) {
+        Tensor input = x.clone().requires_grad_();
+        const auto [same, normal] =
+            passes ? norm.pass(input) : std::pair(input, norm.forward(input));
+        EXPECT_TRUE(at::equal(same, x));
+        (same.cos() * normal.sin()).sum().backward();
+        std::vector<Tensor> all{normal.detach(), input.grad()};
+        for (const Tensor& each : norm.parameters()) {
+          all.push_back(each.grad().clone());
+          each.mutable_grad().reset();
+        }
+        return all;
+      };
+      const auto found = gradients(true);
+      const auto expected = gradients(false);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-5, 1e-6)) << i;
+      }
+      // One of the two results may be left unused.
+      Tensor input = x.clone().requires_grad_();
+      norm.pass(input).first.sum().backward();
+      EXPECT_TRUE(at::equal(input.grad(), at::ones_like(x)));
+    }
   });
 }
 

@@ -197,7 +197,7 @@ constexpr Flag data[] = {
     {"--num-workers", to<&F::data, &DataFlags::num_workers>, pretrain, "Threads that read ahead.", at_least(0)},
     {"--dataloader-type", to<&F::data, &DataFlags::loader>, pretrain, "One pass in order, or shuffled passes."},
     {"--lazy-loader", to<&F::data, &DataFlags::lazy_loader>, pretrain, "Read documents when they are needed.", no_effect("data is always mapped, never read ahead of need")},
-    {"--mock-data", to<&F::data, &DataFlags::mock_data>, nobody, "Made-up data, to measure speed."},
+    {"--mock-data", to<&F::data, &DataFlags::mock_data>, pretrain, "Random tokens in place of --data-path, to measure speed."},
     {"--seq-length", to<&F::data, &DataFlags::seq_length>, pretrain | generate, "Tokens per sample.", at_least(1), also("--max_seq_length")},
     {"--encoder-seq-length", to<&F::data, &DataFlags::encoder_seq_length>, pretrain, "Tokens for the encoder (T5).", at_least(1), by_default("--seq-length")},
     {"--decoder-seq-length", to<&F::data, &DataFlags::decoder_seq_length>, pretrain, "Tokens for the decoder (T5).", at_least(1)},

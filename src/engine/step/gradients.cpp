@@ -112,22 +112,24 @@ const ParameterShare& Gradients::share_of(int bucket) const {
 /// Over all ranks that hold a part.
 double Gradients::sum_of_squares() const {
   const bool shards = trained_.reducer->options().shards;
-  double sum = 0;
-  double of_experts = 0;
+  std::vector<at::Tensor> of_all;
+  std::vector<at::Tensor> of_experts;
   bool any_experts = false;
   for (int b = 0; b < trained_.trainable_buckets(); ++b) {
     const bool expert = trained_.layout->buckets()[b].expert;
     any_experts |= expert;
     if (owner_.speaks_for(share_of(b))) {
-      (expert ? of_experts : sum) +=
-          zero::sum_of_squares(trained_.reducer->gradient(b));
+      (expert ? of_experts : of_all).push_back(trained_.reducer->gradient(b));
     }
   }
+  double sum = zero::sum_of_squares(of_all);
   if (any_experts && !shards) { // others have other ones
-    of_experts =
-        sum_over(job_.mesh->along(distributed::Axis::expert), of_experts);
+    sum += sum_over(
+        job_.mesh->along(distributed::Axis::expert),
+        zero::sum_of_squares(of_experts));
+  } else {
+    sum += zero::sum_of_squares(of_experts);
   }
-  sum += of_experts;
   if (shards) {
     sum = sum_over(job_.groups.shards, sum);
   }

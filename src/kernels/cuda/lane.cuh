@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace cairn::kernels::cuda {
 
@@ -50,6 +51,17 @@ __device__ inline std::uint16_t to_bits(float value, Element element) {
   return static_cast<std::uint16_t>(rounded >> 16U);
 }
 
+/// Rounds values as storing and loading them would.
+template <Element element, int width>
+__device__ void round_to(Lane (&lanes)[width]) {
+  if constexpr (element != Element::fp32) {
+#pragma unroll
+    for (int j = 0; j < width; ++j) {
+      lanes[j].value = from_bits(to_bits(lanes[j].value, element), element);
+    }
+  }
+}
+
 /// Types to access `width` elements at once.
 template <int width>
 struct Pack;
@@ -64,6 +76,14 @@ template <>
 struct Pack<4> {
   using Floats = float4;
   using Bits = ushort4;
+};
+
+template <>
+struct Pack<8> {
+  struct alignas(16) Floats {
+    float4 halves[2];
+  };
+  using Bits = uint4;
 };
 
 template <int width>
@@ -122,6 +142,24 @@ __device__ void store(
 inline bool aligned(const void* pointer, Element element) {
   const auto bytes = static_cast<std::uintptr_t>(4 * bytes_of(element));
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
+
+/// True when eight elements at a time can be read from `pointer`.
+inline bool aligned_for_eight(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+}
+
+/// Calls `work` with the element as a constant of the compiler's.
+template <class Work>
+void with_element(Element element, const Work& work) {
+  switch (element) {
+    case Element::fp32:
+      return work(std::integral_constant<Element, Element::fp32>());
+    case Element::fp16:
+      return work(std::integral_constant<Element, Element::fp16>());
+    case Element::bf16:
+      return work(std::integral_constant<Element, Element::bf16>());
+  }
 }
 
 } // namespace cairn::kernels::cuda

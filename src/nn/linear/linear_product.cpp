@@ -4,10 +4,8 @@
 #include "nn/linear/compute_type.h"
 #include "nn/linear/product.h"
 #include "nn/linear/weight_gradient.h"
-#include "nn/linear/wide_compute.h"
 #include "nn/parallel/deferral_capsule.h"
 
-#include <ATen/ops/linear.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -86,15 +84,10 @@ at::Tensor linear(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& bias) {
-  const at::Tensor left = in_compute_type(x);
-  const at::Tensor right = in_compute_type(weight);
-  const auto given =
-      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt;
-  const bool ours = is_batch(weight) || DeferWeightGradients::current() ||
-      (has_own_product(left) && has_own_product(right)) ||
-      (computes_wide(left) && computes_wide(right));
-  return ours ? LinearProduct::apply(left, right, given)
-              : at::linear(left, right, given);
+  return LinearProduct::apply(
+      in_compute_type(x),
+      in_compute_type(weight),
+      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt);
 }
 
 } // namespace cairn::nn

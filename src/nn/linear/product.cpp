@@ -86,6 +86,48 @@ bool is_bias(const at::Tensor& bias, const at::Tensor& right) {
       bias.numel() == count * right.size(-1);
 }
 
+/// Multiplies by our own kernel, if it takes these matrices.
+bool multiply_into(
+    const at::Tensor& into,
+    const at::Tensor& left,
+    const at::Tensor& right,
+    Into how) {
+  if constexpr (cpu::has_matrix_product) {
+    if (are_ours(left, right) && has_own_product(into) &&
+        into.sizes() == at::IntArrayRef(result_shape(left, right)) &&
+        into.stride(-1) == 1 && (into.dim() == 2 || into.is_contiguous())) {
+      const std::array<c10::IValue, 3> inputs{into, left, right};
+      RECORD_FUNCTION("cairn::product_into", inputs);
+      multiply(
+          left,
+          right,
+          {.data = into.mutable_data_ptr<float>(),
+           .row_step = into.stride(-2),
+           .add = how == Into::add});
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Multiplies by libtorch's product. A GPU can sum products of 16-bit matrices
+/// into float.
+void libtorch_into(
+    at::Tensor into,
+    const at::Tensor& left,
+    const at::Tensor& right,
+    Into how) {
+  const double kept = how == Into::add ? 1 : 0; // factor of the old values
+  const at::ScalarType type = into.scalar_type();
+  const bool batches = left.dim() == 3;
+  if (type != left.scalar_type()) {
+    batches ? at::baddbmm_out(into, into, left, right, type, kept, 1)
+            : at::addmm_out(into, into, left, right, type, kept, 1);
+  } else {
+    batches ? into.baddbmm_(left, right, kept) : into.addmm_(left, right, kept);
+  }
+}
+
 } // namespace
 
 bool has_own_product(const at::Tensor& x) {
@@ -127,33 +169,23 @@ void product_into(
     const at::Tensor& left,
     const at::Tensor& right,
     Into how) {
-  if constexpr (cpu::has_matrix_product) {
-    if (are_ours(left, right) && has_own_product(into) &&
-        into.sizes() == at::IntArrayRef(result_shape(left, right)) &&
-        into.stride(-1) == 1 && (into.dim() == 2 || into.is_contiguous())) {
-      const std::array<c10::IValue, 3> inputs{into, left, right};
-      RECORD_FUNCTION("cairn::product_into", inputs);
-      multiply(
-          left,
-          right,
-          {.data = into.mutable_data_ptr<float>(),
-           .row_step = into.stride(-2),
-           .add = how == Into::add});
-      return;
-    }
-  }
-  at::Tensor result = into;
-  if (computes_wide(left)) {
-    const at::Tensor wide = product(widened(left), widened(right));
-    how == Into::add ? result.add_(wide) : result.copy_(wide);
+  if (multiply_into(into, left, right, how)) {
     return;
   }
-  const double kept = how == Into::add ? 1 : 0; // factor of the old values
-  if (left.dim() == 3) {
-    result.baddbmm_(left, right, kept);
-  } else {
-    result.addmm_(left, right, kept);
+  const bool computes_in_float = computes_wide(left);
+  if (computes_in_float && into.scalar_type() == at::kFloat) {
+    product_into(into, widened(left), widened(right), how);
+    return;
   }
+  const bool same_type = into.scalar_type() == left.scalar_type();
+  const bool widens = into.scalar_type() == at::kFloat && left.is_cuda();
+  if (!computes_in_float && (same_type || widens)) {
+    libtorch_into(into, left, right, how);
+    return;
+  }
+  at::Tensor result = into;
+  const at::Tensor each = product(left, right);
+  how == Into::add ? result.add_(each) : result.copy_(each);
 }
 
 } // namespace cairn::nn

@@ -16,7 +16,8 @@ at::Tensor product(
 
 enum class Into { overwrite, add };
 
-/// Sets `into` to left x right, or adds left x right to it.
+/// Sets `into` to left x right, or adds left x right to it. `into` may be of
+/// another type than the matrices, such as float for sums of 16-bit products.
 void product_into(
     const at::Tensor& into,
     const at::Tensor& left,

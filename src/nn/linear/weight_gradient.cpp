@@ -9,13 +9,15 @@ at::Tensor weight_gradient(
     const at::Tensor& weight,
     const at::Tensor& gradient,
     const at::Tensor& x) {
+  const at::Tensor left = gradient.transpose(-2, -1);
   kernels::GradientPlace* const wanted = kernels::gradient_place(weight);
-  at::Tensor place = wanted ? wanted->take() : at::Tensor();
-  if (!place.defined()) {
-    return product(gradient.transpose(-2, -1), x);
+  const auto sum = wanted ? wanted->take_sum() : kernels::GradientPlace::Sum();
+  if (!sum.memory.defined()) {
+    return product(left, x);
   }
-  product_into(place, gradient.transpose(-2, -1), x, Into::overwrite);
-  return place;
+  product_into(sum.memory, left, x, sum.add ? Into::add : Into::overwrite);
+  wanted->arrived();
+  return {};
 }
 
 } // namespace cairn::nn

@@ -1,32 +1,26 @@
 #include <cairn/nn/linear_cross_entropy.h>
 
-#include "kernels/internal/cpu/matrix_product.h"
-#include "kernels/internal/cpu/score_row.h"
 #include "kernels/internal/gradient_place.h"
-#include "kernels/internal/in_parallel.h"
 #include "nn/linear/column_sums.h"
 #include "nn/linear/compute_type.h"
 #include "nn/linear/product.h"
+#include "nn/loss/row_losses.h"
 #include "nn/moe/token_shares.h"
 #include "nn/parallel/group_capsule.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <cairn/base/error.h>
 #include <cairn/nn/tensor_parallel.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
-#include <vector>
 
 namespace cairn::nn {
 namespace {
 
-namespace cpu = kernels::cpu;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -44,113 +38,6 @@ at::Tensor scores_of(const at::Tensor& hidden, const VocabularyHead& head) {
   return product(hidden, head.weight.t(), head.bias);
 }
 
-/// The loss of a chunk of tokens.
-struct ChunkLoss {
-  at::Tensor scores;  ///< exp(score - the rank's own highest), float
-  at::Tensor share;   ///< factor from this rank's highest to that of all ranks
-  at::Tensor sum;     ///< sum of all ranks' scores times share
-  at::Tensor column;  ///< the label's column in this rank's scores
-  at::Tensor is_here; ///< 1 where the label is in this rank's part
-  at::Tensor each;    ///< cross entropy of each token
-};
-
-/// The values kept of a rank's rows of scores, which become exponentials.
-struct RowSums {
-  at::Tensor highest;
-  at::Tensor sum;   ///< sum of e^(score - highest)
-  at::Tensor label; ///< the label's score - highest
-};
-
-/// Sums each row while it is in the caches.
-void sum_rows(
-    const at::Tensor& scores,
-    std::int64_t used,
-    const at::Tensor& column,
-    const RowSums& into) {
-  if constexpr (cpu::has_matrix_product) {
-    // Columns whose sum is exact enough in float.
-    constexpr std::int64_t piece = 4096;
-    const std::int64_t columns = scores.size(1);
-    float* const first = scores.mutable_data_ptr<float>();
-    const auto* const labels = column.const_data_ptr<std::int64_t>();
-    float* const highest = into.highest.mutable_data_ptr<float>();
-    float* const sum = into.sum.mutable_data_ptr<float>();
-    float* const label = into.label.mutable_data_ptr<float>();
-    kernels::in_parallel(
-        scores.size(0),
-        [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i) {
-            float* const row = first + i * columns;
-            highest[i] = cpu::highest_of(row, used);
-            label[i] = row[labels[i]] - highest[i];
-            double total = 0;
-            for (std::int64_t j = 0; j < columns; j += piece) {
-              const std::int64_t count = std::min(piece, columns - j);
-              total += cpu::exponentials(
-                  row + j,
-                  std::clamp<std::int64_t>(used - j, 0, count),
-                  count,
-                  1,
-                  highest[i]);
-            }
-            sum[i] = static_cast<float>(total);
-          }
-        });
-  }
-}
-
-RowSums exponentials(
-    at::Tensor& scores,
-    std::int64_t used,
-    const at::Tensor& column) {
-  if (has_own_product(scores)) {
-    const std::vector<std::int64_t> rows{scores.size(0)};
-    const auto made = [&] { return at::empty(rows, scores.options()); };
-    const RowSums sums{made(), made(), made()};
-    sum_rows(scores, used, column, sums);
-    return sums;
-  }
-  if (used < scores.size(1)) {
-    scores.narrow(1, used, scores.size(1) - used)
-        .fill_(-std::numeric_limits<float>::infinity());
-  }
-  RowSums sums;
-  // The limit keeps this finite for a rank that has nothing but padding.
-  sums.highest =
-      scores.amax(1).clamp_min_(std::numeric_limits<float>::lowest());
-  scores.sub_(sums.highest.unsqueeze(1));
-  sums.label = scores.gather(1, column).squeeze(1);
-  sums.sum = scores.exp_().sum(1);
-  return sums;
-}
-
-ChunkLoss chunk_loss(
-    const at::Tensor& hidden,
-    const at::Tensor& labels,
-    const VocabularyHead& head) {
-  const VocabularyPart& part = head.part;
-  ChunkLoss loss;
-  loss.scores = scores_of(hidden, head).to(at::kFloat);
-  const at::Tensor place = labels - part.begin;
-  const at::Tensor here = place.ge(0).logical_and_(place.lt(part.used));
-  loss.is_here = here.to(at::kFloat);
-  loss.column = place.masked_fill(here.logical_not(), 0).unsqueeze(1);
-
-  const RowSums own = exponentials(loss.scores, part.used, loss.column);
-  at::Tensor highest = own.highest.clone();
-  head.group.all_reduce(highest, distributed::ReduceOp::max).wait();
-  const at::Tensor lower = own.highest - highest;
-  loss.share = lower.exp();
-  // Both in one tensor, for one collective.
-  const at::Tensor both = at::stack(
-      {(own.label + lower).masked_fill_(here.logical_not(), 0),
-       own.sum * loss.share});
-  head.group.all_reduce(both).wait();
-  loss.sum = both.select(0, 1);
-  loss.each = loss.sum.log() - both.select(0, 0);
-  return loss;
-}
-
 /// Gradients of the sum of losses.
 struct HeadGradients : torch::CustomClassHolder {
   at::Tensor hidden;
@@ -160,32 +47,24 @@ struct HeadGradients : torch::CustomClassHolder {
   std::optional<distributed::Pending> reducing;
 };
 
-/// Adds the chunk's part to the gradients. `loss.scores` become the gradients
-/// of the scores.
+/// Adds the part of a chunk of tokens to the gradients. `of_scores` are the
+/// gradients of its scores.
 void add_gradients(
     HeadGradients& gradients,
     at::Tensor of_hidden,
-    ChunkLoss& loss,
+    const at::Tensor& of_scores,
     const at::Tensor& hidden,
-    const at::Tensor& weights,
     const VocabularyHead& head) {
-  at::Tensor& scores = loss.scores;
-  scores.mul_((weights / loss.sum * loss.share).unsqueeze(1));
-  scores.scatter_add_(
-      1,
-      loss.column,
-      (weights * loss.is_here).neg_().unsqueeze(1));
-  const at::Tensor in_type = scores.to(hidden.scalar_type());
+  const at::Tensor in_type = of_scores.to(hidden.scalar_type());
   product_into(of_hidden, in_type, head.weight, Into::overwrite);
-  if (!gradients.weight.defined()) {
-    gradients.weight = product(in_type.t(), hidden).to(at::kFloat);
-  } else if (hidden.scalar_type() == at::kFloat) {
-    product_into(gradients.weight, in_type.t(), hidden, Into::add);
-  } else {
-    gradients.weight.add_(product(in_type.t(), hidden));
+  const Into how = gradients.weight.defined() ? Into::add : Into::overwrite;
+  if (how == Into::overwrite) {
+    gradients.weight =
+        at::empty(head.weight.sizes(), hidden.options().dtype(at::kFloat));
   }
+  product_into(gradients.weight, in_type.t(), hidden, how);
   if (head.bias.defined()) {
-    gradients.bias.add_(column_sums(scores));
+    gradients.bias.add_(column_sums(of_scores));
   }
 }
 
@@ -223,16 +102,18 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       const std::int64_t length = std::min(step, all.size(0) - begin);
       const at::Tensor chunk = all.narrow(0, begin, length);
       const at::Tensor chunk_weights = flat.weights.narrow(0, begin, length);
-      ChunkLoss loss =
-          chunk_loss(chunk, flat.labels.narrow(0, begin, length), head);
-      total.add_((loss.each * chunk_weights).sum());
+      const RowLosses losses = row_losses(
+          scores_of(chunk, head),
+          flat.labels.narrow(0, begin, length),
+          with_gradients ? chunk_weights : at::Tensor(),
+          head);
+      total.add_((losses.each * chunk_weights).sum());
       if (with_gradients) {
         add_gradients(
             *gradients,
             gradients->hidden.narrow(0, begin, length),
-            loss,
+            losses.gradients,
             chunk,
-            chunk_weights,
             head);
       }
     }
@@ -336,9 +217,10 @@ at::Tensor token_cross_entropy(
   for (std::int64_t begin = 0; begin < all.size(0); begin += step) {
     const std::int64_t length = std::min(step, all.size(0) - begin);
     losses.narrow(0, begin, length)
-        .copy_(chunk_loss(
-                   all.narrow(0, begin, length),
+        .copy_(row_losses(
+                   scores_of(all.narrow(0, begin, length), head),
                    flat.labels.narrow(0, begin, length),
+                   {},
                    head)
                    .each);
   }

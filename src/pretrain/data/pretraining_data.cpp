@@ -1,5 +1,7 @@
 #include "pretrain/internal/pretraining_data.h"
 
+#include "data/internal/made_up_dataset.h"
+
 #include <cairn/base/error.h>
 #include <cairn/data/collate.h>
 #include <cairn/data/gpt_datasets.h>
@@ -47,42 +49,67 @@ data::DataSelection selection_of(
 }
 
 template <typename Dataset>
+SplitData split_of(Dataset given) {
+  const auto dataset = std::make_shared<const Dataset>(std::move(given));
+  return {
+      .samples = static_cast<std::int64_t>(dataset->size()),
+      .collate = [dataset](
+                     std::span<const std::int64_t> indices,
+                     const data::HostAllocator& allocate,
+                     data::Batch& batch) {
+        data::collate(*dataset, indices, allocate, batch);
+      }};
+}
+
+template <typename Dataset>
 PretrainingData erased(data::BuiltDatasets<Dataset> built) {
   PretrainingData result;
   result.checksum = built.checksum();
   for (std::size_t i = 0; i < built.splits.size(); ++i) {
-    if (!built.splits[i]) {
-      continue;
+    if (built.splits[i]) {
+      result.splits[i] = split_of(std::move(*built.splits[i]));
     }
-    auto dataset = std::make_shared<const data::BlendedDataset<Dataset>>(
-        std::move(*built.splits[i]));
-    result.splits[i] = {
-        .samples = static_cast<std::int64_t>(dataset->size()),
-        .collate = [dataset](
-                       std::span<const std::int64_t> indices,
-                       const data::HostAllocator& allocate,
-                       data::Batch& batch) {
-          data::collate(*dataset, indices, allocate, batch);
-        }};
   }
   return result;
+}
+
+/// Random samples, as many as the run needs of each split.
+template <typename Sample>
+PretrainingData made_up(
+    data::MadeUpOptions options,
+    const data::SampleCounts& samples) {
+  PretrainingData result;
+  for (std::size_t i = 0; i < result.splits.size(); ++i) {
+    options.samples = static_cast<std::size_t>(samples[i].value_or(0));
+    if (options.samples > 0) {
+      result.splits[i] = split_of(data::MadeUpDataset<Sample>(options));
+    }
+    options.seed += 1; // other samples for each split
+  }
+  return result;
+}
+
+std::int64_t sequence_length_of(const config::DataFlags& flags) {
+  return flags.seq_length.value_or(flags.encoder_seq_length.value_or(512));
+}
+
+std::int64_t decoder_length_of(const config::DataFlags& flags) {
+  return flags.decoder_seq_length.value_or(128);
 }
 
 template <typename Options>
 Options masked_options(const config::Flags& flags) {
   Options options;
   options.seed = static_cast<std::uint32_t>(flags.training.seed);
-  options.sequence_length = flags.data.seq_length.value_or(
-      flags.data.encoder_seq_length.value_or(512));
+  options.sequence_length = sequence_length_of(flags.data);
   options.short_sequence_probability = flags.data.short_seq_prob;
   options.masking.probability = flags.data.mask_prob;
   return options;
 }
 
-data::GptDataOptions gpt_options(
+data::GptSampleOptions gpt_sample_options(
     const config::Flags& flags,
-    const text::SpecialIds& special,
-    data::DataSelection selection) {
+    const text::SpecialIds& special) {
   const bool needs_end = flags.data.reset_position_ids ||
       flags.data.reset_attention_mask || flags.data.eod_mask_loss;
   if (needs_end && !special.end_of_document) {
@@ -92,13 +119,46 @@ data::GptDataOptions gpt_options(
                   "--eod-mask-loss"});
   }
   return {
-      .data = std::move(selection),
-      .sequence_length = *flags.data.seq_length,
-      .seed = static_cast<std::uint32_t>(flags.training.seed),
-      .sample = {
-          .eod = special.end_of_document.value_or(0),
-          .reset_position_ids = flags.data.reset_position_ids,
-          .eod_mask_loss = flags.data.eod_mask_loss}};
+      .eod = special.end_of_document.value_or(0),
+      .reset_position_ids = flags.data.reset_position_ids,
+      .eod_mask_loss = flags.data.eod_mask_loss};
+}
+
+PretrainingData open_made_up(
+    Kind kind,
+    const config::Flags& flags,
+    const text::Tokenizer& tokenizer,
+    const data::SampleCounts& samples) {
+  const config::DataFlags& given = flags.data;
+  for (const auto* path :
+       {&given.data_path,
+        &given.train_data_path,
+        &given.valid_data_path,
+        &given.test_data_path}) {
+    if (!path->empty()) {
+      throw ConfigError(
+          {.what = "there are files to train on as well as made-up data",
+           .where = "--mock-data",
+           .values = path->front(),
+           .remedy = "leave out one of them"});
+    }
+  }
+  data::MadeUpOptions options{
+      .length = static_cast<std::size_t>(sequence_length_of(given)),
+      .decoder_length = static_cast<std::size_t>(decoder_length_of(given)),
+      .vocabulary = tokenizer.vocab_size(),
+      .masked = given.mask_prob,
+      .seed = static_cast<std::uint64_t>(flags.training.seed)};
+  switch (kind) {
+    case Kind::gpt:
+      options.gpt = gpt_sample_options(flags, tokenizer.special());
+      return made_up<data::GptSample>(options, samples);
+    case Kind::bert:
+      return made_up<data::BertSample>(options, samples);
+    case Kind::t5:
+      return made_up<data::T5Sample>(options, samples);
+  }
+  throw InternalError({.what = "no such kind"});
 }
 
 } // namespace
@@ -127,10 +187,16 @@ PretrainingData open_data(
     const text::Tokenizer& tokenizer,
     const data::SampleCounts& samples,
     const Logger& logger) {
-  data::DataSelection selection = selection_of(flags.data, samples);
+  if (flags.data.mock_data) {
+    return open_made_up(kind, flags, tokenizer, samples);
+  }
+  const data::DataSelection selection = selection_of(flags.data, samples);
   if (kind == Kind::gpt) {
     return erased(data::build_gpt_datasets(
-        gpt_options(flags, tokenizer.special(), std::move(selection)),
+        {.data = selection,
+         .sequence_length = *flags.data.seq_length,
+         .seed = static_cast<std::uint32_t>(flags.training.seed),
+         .sample = gpt_sample_options(flags, tokenizer.special())},
         logger));
   }
   const auto vocabulary = data::MaskedVocabulary::of(tokenizer);
@@ -141,7 +207,7 @@ PretrainingData open_data(
         data::build_masked_datasets(selection, options, vocabulary, logger));
   }
   auto options = masked_options<data::T5Options>(flags);
-  options.decoder_sequence_length = flags.data.decoder_seq_length.value_or(128);
+  options.decoder_sequence_length = decoder_length_of(flags.data);
   return erased(
       data::build_masked_datasets(selection, options, vocabulary, logger));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/internal/gradient_place.h"
 #include "zero/internal/layout.h"
 #include "zero/internal/rank_groups.h"
 #include "zero/reduce/packed_reduction.h"
@@ -152,7 +153,9 @@ class GradientReducer {
 
   bool begins_pass(int parameter);
   void take(int parameter);
-  at::Tensor lend(int parameter);
+  kernels::GradientPlace::Sum lend(int parameter, bool to_add_to);
+  void arrived(int parameter);
+  void count_arrival(int parameter);
   bool keep_rows(int parameter, Rows rows);
   void add_kept_rows(State& state, int parameter);
   at::Tensor view_of(State& state, int parameter);

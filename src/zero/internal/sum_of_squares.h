@@ -4,8 +4,9 @@
 
 namespace cairn::zero {
 
-/// Sum of the squares of all elements, in fp64; an inf or nan among them shows
-/// in the result. The sum does not depend on the number of threads.
-double sum_of_squares(const at::Tensor& values);
+/// Sum of the squares of all elements of all tensors, in fp64; an inf or nan
+/// among them shows in the result. The sum does not depend on the number of
+/// threads. The host waits for a GPU once, however many tensors there are.
+double sum_of_squares(at::TensorList values);
 
 } // namespace cairn::zero

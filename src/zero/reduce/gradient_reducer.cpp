@@ -26,7 +26,9 @@ struct GradientReducer::Hook : kernels::GradientPlace {
   Hook(GradientReducer& owner, int number)
       : reducer(owner), parameter(number) {}
   void operator()(const at::Tensor&) override { reducer.take(parameter); }
-  at::Tensor take() override { return reducer.lend(parameter); }
+  at::Tensor take() override { return reducer.lend(parameter, false).memory; }
+  Sum take_sum() override { return reducer.lend(parameter, true); }
+  void arrived() override { reducer.arrived(parameter); }
   bool add_rows(const at::Tensor& ids, const at::Tensor& rows) override {
     return reducer.keep_rows(parameter, {ids, rows});
   }
@@ -125,21 +127,33 @@ bool GradientReducer::begins_pass(int parameter) {
        .remedy = "call engine.backward(loss) instead of loss.backward()"});
 }
 
-/// Lends the gradient's place in the bucket, to be written directly. Only where
-/// there is nothing yet that the gradient would have to be added to, and where
-/// the bucket waits for this gradient: the bucket then cannot leave in between.
-at::Tensor GradientReducer::lend(int parameter) {
+/// Lends the gradient's place in the bucket, to be written directly. Only while
+/// the bucket waits for this gradient: it then cannot leave in between. Unless
+/// the place is `to_add_to`, it must be empty and of the parameter's type.
+kernels::GradientPlace::Sum GradientReducer::lend(
+    int parameter,
+    bool to_add_to) {
   const torch::autograd::AutoGradMode no_grad(false);
   const std::lock_guard lock(mutex_);
   Parameter& entry = parameters_[parameter];
   State& state = states_[layout_->bucket_of(parameter)];
-  if (!in_pass_ || entry.lent || entry.written || state.launched ||
-      entry.seen >= entry.expected || entry.tensor.grad().defined() ||
-      gradient_type() != entry.tensor.scalar_type()) {
+  const bool fits = to_add_to ||
+      (!entry.written && gradient_type() == entry.tensor.scalar_type());
+  if (!in_pass_ || entry.lent || !fits || state.launched ||
+      entry.seen >= entry.expected || entry.tensor.grad().defined()) {
     return {};
   }
   entry.lent = true;
-  return view_of(state, parameter);
+  return {view_of(state, parameter), entry.written};
+}
+
+/// Takes a gradient that was written into its lent place.
+void GradientReducer::arrived(int parameter) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  const std::lock_guard lock(mutex_);
+  parameters_[parameter].written = true;
+  add_kept_rows(states_[layout_->bucket_of(parameter)], parameter);
+  count_arrival(parameter);
 }
 
 /// Keeps rows only for a gradient whose place is lent, which is sure to come.
@@ -188,9 +202,14 @@ void GradientReducer::take(int parameter) {
     add(state, parameter, gradient);
     add_kept_rows(state, parameter);
   }
+  count_arrival(parameter);
+}
+
+void GradientReducer::count_arrival(int parameter) {
+  Parameter& entry = parameters_[parameter];
   ++entry.seen;
   if (entry.seen == entry.expected) {
-    --state.missing;
+    --states_[layout_->bucket_of(parameter)].missing;
     if (reducing_ && options_.overlap) {
       launch_ready(false);
     }

@@ -12,13 +12,9 @@
 
 namespace cairn::zero {
 
-double sum_of_squares(const at::Tensor& values) {
-  if (!values.is_cpu()) {
-    const double norm =
-        at::linalg_vector_norm(values, 2, std::nullopt, false, at::kFloat)
-            .item<double>();
-    return norm * norm;
-  }
+namespace {
+
+double on_cpu(const at::Tensor& values) {
   constexpr std::int64_t chunk = 1 << 16;
   const std::int64_t count = values.numel();
   const auto* bytes = static_cast<const char*>(values.const_data_ptr());
@@ -36,6 +32,32 @@ double sum_of_squares(const at::Tensor& values) {
         }
       });
   return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+double on_gpu(const std::vector<at::Tensor>& values) {
+  if (values.empty()) {
+    return 0;
+  }
+  return at::stack(at::_foreach_norm(values, 2, at::kFloat))
+      .to(at::kDouble)
+      .square_()
+      .sum()
+      .item<double>();
+}
+
+} // namespace
+
+double sum_of_squares(at::TensorList values) {
+  double sum = 0;
+  std::vector<at::Tensor> elsewhere;
+  for (const at::Tensor& each : values) {
+    if (each.is_cpu()) {
+      sum += on_cpu(each);
+    } else if (each.numel() > 0) {
+      elsewhere.push_back(each);
+    }
+  }
+  return sum + on_gpu(elsewhere);
 }
 
 } // namespace cairn::zero

@@ -1,0 +1,233 @@
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/Functions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <string>
+
+#include "../best_seconds.h"
+#include "kernels/internal/cuda/column_sums.h"
+#include "kernels/internal/cuda/norm_rows.h"
+#include "kernels/internal/cuda/score_rows.h"
+
+// row_kernels_bench
+//
+// The kernels on rows of matrices in bf16, at the sizes of GPT-2 124M and 1.5B.
+// A table in Markdown: the time of each, the bytes that it must read and write
+// at least, and the share that this is of the GPU's copy speed, which is
+// measured first.
+
+namespace {
+
+using namespace cairn;
+using at::Tensor;
+namespace cuda = kernels::cuda;
+
+constexpr int calls = 20; ///< queued at a time, so that launching is not timed
+
+void* stream() {
+  return c10::cuda::getCurrentCUDAStream().stream();
+}
+
+void started(const char* failure) {
+  if (failure != nullptr) {
+    throw InternalError({.what = failure});
+  }
+}
+
+double seconds(const std::function<void()>& kernel) {
+  kernel();
+  at::accelerator::synchronizeDevice(0);
+  return bench::best_seconds(
+             0.5,
+             [&] {
+               for (int i = 0; i < calls; ++i) {
+                 kernel();
+               }
+               at::accelerator::synchronizeDevice(0);
+             }) /
+      calls;
+}
+
+Tensor made(at::IntArrayRef shape, at::ScalarType type = at::kBFloat16) {
+  return at::randn(shape, at::TensorOptions(at::kCUDA)).to(type);
+}
+
+float* floats(const Tensor& x) {
+  return x.mutable_data_ptr<float>();
+}
+
+/// Bytes per second of a large copy, read and written.
+double copy_speed() {
+  const Tensor from = made({1 << 29});
+  Tensor to = at::empty_like(from);
+  return 2 * static_cast<double>(from.nbytes()) /
+      seconds([&] { to.copy_(from); });
+}
+
+class Table {
+ public:
+  explicit Table(double ceiling) : ceiling_(ceiling) {
+    fmt::print("copies: {:.2f} TB/s\n\n", ceiling / 1e12);
+    fmt::print("| kernel | shape | µs | MB | of the copy speed |\n");
+    fmt::print("|---|---|---:|---:|---:|\n");
+  }
+  void row(
+      const char* kernel,
+      const std::string& shape,
+      double bytes,
+      const std::function<void()>& work) const {
+    const double time = seconds(work);
+    fmt::print(
+        "| {} | {} | {:.0f} | {:.0f} | {:.2f} |\n",
+        kernel,
+        shape,
+        time * 1e6,
+        bytes / 1e6,
+        bytes / time / ceiling_);
+    std::fflush(stdout);
+  }
+
+ private:
+  double ceiling_;
+};
+
+void cross_entropy(const Table& table, std::int64_t tokens) {
+  const Tensor scores = made({tokens, 50304});
+  const Tensor labels = at::randint(
+      50257,
+      {tokens},
+      at::TensorOptions(at::kCUDA).dtype(at::kLong));
+  const Tensor weights = at::ones({tokens}, at::TensorOptions(at::kCUDA));
+  const Tensor losses = at::empty_like(weights);
+  const cuda::ScoreRows rows{
+      scores.mutable_data_ptr(),
+      kernels::Element::bf16,
+      tokens,
+      50304,
+      50257};
+  const auto* const columns = labels.const_data_ptr<std::int64_t>();
+  const auto bytes = static_cast<double>(scores.nbytes());
+  const std::string shape = fmt::format("{} x 50304", tokens);
+  table.row("cross entropy, with gradients", shape, 2 * bytes, [&] {
+    started(cuda::cross_entropy(
+        rows,
+        columns,
+        floats(weights),
+        floats(losses),
+        stream()));
+  });
+  table.row("cross entropy, losses only", shape, bytes, [&] {
+    started(
+        cuda::cross_entropy(rows, columns, nullptr, floats(losses), stream()));
+  });
+}
+
+void norms(const Table& table, std::int64_t tokens, std::int64_t hidden) {
+  const Tensor x = made({tokens, hidden});
+  const Tensor other = made({tokens, hidden});
+  const Tensor y = at::empty_like(x);
+  const Tensor sum = at::empty_like(x);
+  const Tensor gamma = made({hidden});
+  const Tensor beta = made({hidden});
+  const Tensor mean = made({tokens}, at::kFloat);
+  const Tensor inverse = made({tokens}, at::kFloat);
+  const cuda::NormRows rows{.rows = tokens, .columns = hidden};
+  const std::int64_t parts = cuda::norm_parts(rows);
+  const Tensor gamma_parts = made({parts, hidden}, at::kFloat);
+  const Tensor beta_parts = made({parts, hidden}, at::kFloat);
+  const auto bytes = static_cast<double>(x.nbytes());
+  const std::string shape = fmt::format("{} x {}", tokens, hidden);
+  const cuda::NormStatistics statistics{floats(mean), floats(inverse)};
+  cuda::NormForward forward{
+      .x = x.const_data_ptr(),
+      .gamma = gamma.const_data_ptr(),
+      .beta = beta.const_data_ptr(),
+      .y = y.mutable_data_ptr(),
+      .statistics = statistics};
+  table.row("LayerNorm", shape, 2 * bytes, [&] {
+    started(cuda::norm_forward(rows, forward, stream()));
+  });
+  forward.added = other.const_data_ptr();
+  forward.sum = sum.mutable_data_ptr();
+  table.row("add and LayerNorm", shape, 4 * bytes, [&] {
+    started(cuda::norm_forward(rows, forward, stream()));
+  });
+  table.row("LayerNorm backward, with the residual's", shape, 4 * bytes, [&] {
+    started(cuda::norm_backward(
+        rows,
+        {.gradient = y.const_data_ptr(),
+         .through = other.const_data_ptr(),
+         .x = x.const_data_ptr(),
+         .gamma = gamma.const_data_ptr(),
+         .statistics = statistics,
+         .of_x = sum.mutable_data_ptr(),
+         .gamma_parts = floats(gamma_parts),
+         .beta_parts = floats(beta_parts)},
+        stream()));
+  });
+  const Tensor result = at::empty_like(gamma);
+  table.row(
+      "sum of its parts",
+      fmt::format("{} x {}", parts, hidden),
+      static_cast<double>(gamma_parts.nbytes()),
+      [&] {
+        started(cuda::sum_of_parts(
+            floats(gamma_parts),
+            parts,
+            hidden,
+            result.mutable_data_ptr(),
+            kernels::Element::bf16,
+            false,
+            stream()));
+      });
+}
+
+void columns(const Table& table, std::int64_t tokens, std::int64_t wide) {
+  const Tensor gradient = made({tokens, wide});
+  const Tensor x = made({tokens, wide});
+  const cuda::MatrixShape matrix{tokens, wide, kernels::Element::bf16};
+  const Tensor parts = made({cuda::column_parts(matrix), wide}, at::kFloat);
+  const auto bytes = static_cast<double>(x.nbytes());
+  const std::string shape = fmt::format("{} x {}", tokens, wide);
+  table.row("column sums", shape, bytes, [&] {
+    started(cuda::column_sums(
+        matrix,
+        gradient.const_data_ptr(),
+        floats(parts),
+        stream()));
+  });
+  table.row("GELU backward with column sums", shape, 3 * bytes, [&] {
+    started(cuda::gelu_backward(
+        matrix,
+        cuda::Gelu::tanh,
+        gradient.const_data_ptr(),
+        x.const_data_ptr(),
+        gradient.mutable_data_ptr(),
+        floats(parts),
+        stream()));
+  });
+}
+
+} // namespace
+
+int main() {
+  try {
+    const at::NoGradGuard no_grad;
+    const Table table(copy_speed());
+    cross_entropy(table, 8192);
+    norms(table, 65536, 768);
+    norms(table, 16384, 1600);
+    columns(table, 65536, 3072);
+    columns(table, 16384, 6400);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "row_kernels_bench: {}\n", error.what());
+    return 1;
+  }
+}

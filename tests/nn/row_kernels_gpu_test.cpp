@@ -1,0 +1,395 @@
+// Kernels on rows of matrices (cross entropy, norms, column sums), against the
+// same formulas in double precision.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+
+#include "kernels/internal/cuda/column_sums.h"
+#include "kernels/internal/cuda/norm_rows.h"
+#include "kernels/internal/cuda/score_rows.h"
+
+namespace cairn::nn::row_kernels_gpu_test {
+namespace {
+
+using at::Tensor;
+using kernels::Element;
+namespace cuda = kernels::cuda;
+
+struct Type {
+  at::ScalarType dtype;
+  Element element;
+  double step; ///< relative distance of two neighbours
+};
+
+const Type types[] = {
+    {at::kFloat, Element::fp32, 5e-6},
+    {at::kHalf, Element::fp16, 1e-3},
+    {at::kBFloat16, Element::bf16, 8e-3}};
+
+void* stream() {
+  return c10::cuda::getCurrentCUDAStream().stream();
+}
+
+void started(const char* failure) {
+  ASSERT_EQ(failure, nullptr) << failure;
+}
+
+Tensor random(at::IntArrayRef shape, const Type& type) {
+  return at::randn(shape, at::TensorOptions(at::kCUDA)).to(type.dtype);
+}
+
+Tensor exact(const Tensor& x) {
+  return x.to(at::kCPU, at::kDouble);
+}
+
+/// Compares with a reference in double.
+void expect_near(const Tensor& found, const Tensor& expected, double bound) {
+  const Tensor difference = (exact(found) - expected).abs();
+  const Tensor most = expected.abs() * bound + bound;
+  EXPECT_TRUE((difference <= most).all().item<bool>())
+      << "off by " << difference.max().item<double>() << ", bound " << bound;
+}
+
+float* floats(const Tensor& x) {
+  return x.defined() ? x.mutable_data_ptr<float>() : nullptr;
+}
+
+void* data(const Tensor& x) {
+  return x.defined() ? x.mutable_data_ptr() : nullptr;
+}
+
+/// Rows of scores with labels; some labels are in no column, some weights 0.
+struct Scores {
+  Scores(std::int64_t rows, std::int64_t columns, std::int64_t used, Type kind)
+      : type(kind),
+        values(random({rows, columns}, kind).mul_(4)),
+        labels(at::randint(
+            -1,
+            used + 2,
+            {rows},
+            at::TensorOptions(at::kCUDA).dtype(at::kLong))),
+        weights(at::rand({rows}, at::TensorOptions(at::kCUDA))),
+        width(used) {
+    weights.masked_fill_(labels.lt(0), 0);
+    const Tensor kept = exact(values).narrow(1, 0, used);
+    log_sums = kept.logsumexp(1);
+    const Tensor names = labels.cpu();
+    const Tensor here = names.ge(0).logical_and(names.lt(used));
+    const Tensor column = names.clamp(0, used - 1).unsqueeze(1);
+    const Tensor counted = here.to(at::kDouble);
+    label_scores = kept.gather(1, column).squeeze(1) * counted;
+    gradients = at::zeros({rows, columns}, at::kDouble);
+    Tensor part = gradients.narrow(1, 0, used);
+    part.copy_((kept - log_sums.unsqueeze(1)).exp());
+    part.scatter_add_(1, column, -counted.unsqueeze(1));
+    part.mul_(exact(weights).unsqueeze(1));
+  }
+
+  cuda::ScoreRows rows() const {
+    return {
+        values.mutable_data_ptr(),
+        type.element,
+        values.size(0),
+        values.size(1),
+        width};
+  }
+  const std::int64_t* label_data() const {
+    return labels.const_data_ptr<std::int64_t>();
+  }
+  Tensor one_each() const {
+    return at::empty({values.size(0)}, weights.options());
+  }
+
+  Type type;
+  Tensor values;
+  Tensor labels;
+  Tensor weights;
+  std::int64_t width;
+  Tensor log_sums;     ///< the reference, in double
+  Tensor label_scores; ///< 0 where the label has no column
+  Tensor gradients;
+};
+
+template <class Check>
+void over_scores(const Check& check) {
+  at::manual_seed(17);
+  const std::int64_t shapes[][3] = {
+      {5, 64, 64},
+      {3, 50304, 50257},
+      {4, 37, 33},
+      {2, 9001, 9001},
+      {700, 16, 3}};
+  for (const Type& type : types) {
+    for (const auto& [rows, columns, used] : shapes) {
+      SCOPED_TRACE(::testing::Message() << type.dtype << " " << columns);
+      check(Scores(rows, columns, used, type));
+    }
+  }
+}
+
+TEST(RowKernels, CrossEntropyAndItsGradientInOnePass) {
+  over_scores([](const Scores& scores) {
+    const Tensor losses = scores.one_each();
+    const Tensor before = scores.values.clone();
+    started(cuda::cross_entropy(
+        scores.rows(),
+        scores.label_data(),
+        nullptr,
+        floats(losses),
+        stream()));
+    const Tensor expected = scores.log_sums - scores.label_scores;
+    expect_near(losses, expected, 1e-5);
+    EXPECT_TRUE(scores.values.equal(before)) << "without weights nothing moves";
+    losses.zero_();
+    started(cuda::cross_entropy(
+        scores.rows(),
+        scores.label_data(),
+        floats(scores.weights),
+        floats(losses),
+        stream()));
+    expect_near(losses, expected, 1e-5);
+    expect_near(scores.values, scores.gradients, scores.type.step);
+  });
+}
+
+TEST(RowKernels, CrossEntropyInTwoPassesWithASumOverRanksBetween) {
+  over_scores([](const Scores& scores) {
+    const Tensor highest = scores.one_each();
+    const Tensor sum = scores.one_each();
+    const Tensor label = scores.one_each();
+    started(cuda::sum_scores(
+        scores.rows(),
+        scores.label_data(),
+        {floats(highest), floats(sum), floats(label)},
+        stream()));
+    const Tensor log_sums = highest + sum.log();
+    expect_near(log_sums, scores.log_sums, 1e-5);
+    expect_near(label, scores.label_scores, 1e-6);
+    started(cuda::scores_to_gradients(
+        scores.rows(),
+        scores.label_data(),
+        floats(log_sums),
+        floats(scores.weights),
+        stream()));
+    expect_near(scores.values, scores.gradients, scores.type.step);
+  });
+}
+
+TEST(RowKernels, ARankThatHasOnlyPaddingAddsNothing) {
+  const Tensor values = at::randn({3, 16}, at::TensorOptions(at::kCUDA));
+  const Tensor labels =
+      at::zeros({3}, at::TensorOptions(at::kCUDA).dtype(at::kLong));
+  const auto made = [&] { return at::full({3}, 7.0, values.options()); };
+  const Tensor highest = made();
+  const Tensor sum = made();
+  const Tensor label = made();
+  started(cuda::sum_scores(
+      {data(values), Element::fp32, 3, 16, 0},
+      labels.const_data_ptr<std::int64_t>(),
+      {floats(highest), floats(sum), floats(label)},
+      stream()));
+  EXPECT_TRUE(highest.isfinite().all().item<bool>());
+  EXPECT_EQ(sum.sum().item<double>(), 0);
+  EXPECT_EQ(label.sum().item<double>(), 0);
+}
+
+TEST(RowKernels, AScoreThatIsNoNumberReachesTheLoss) {
+  const Tensor values = at::zeros({1, 16}, at::TensorOptions(at::kCUDA));
+  values[0][5] = std::nan("");
+  const Tensor labels =
+      at::zeros({1}, at::TensorOptions(at::kCUDA).dtype(at::kLong));
+  const Tensor losses = at::zeros({1}, values.options());
+  started(cuda::cross_entropy(
+      {data(values), Element::fp32, 1, 16, 16},
+      labels.const_data_ptr<std::int64_t>(),
+      nullptr,
+      floats(losses),
+      stream()));
+  EXPECT_TRUE(std::isnan(losses.item<float>()));
+}
+
+/// A norm's input and what it must give, in double.
+struct NormCase {
+  NormCase(
+      std::int64_t rows,
+      std::int64_t columns,
+      bool centred,
+      bool adds,
+      Type kind)
+      : type(kind),
+        x(random({rows, columns}, kind).add_(0.5)),
+        added(adds ? random({rows, columns}, kind) : Tensor()),
+        gamma(random({columns}, kind)),
+        beta(centred ? random({columns}, kind) : Tensor()),
+        gradient(random({rows, columns}, kind)),
+        through(adds ? random({rows, columns}, kind) : Tensor()),
+        shape{rows, columns, kind.element, centred, 1e-5F} {
+    sum = adds ? (x.to(at::kFloat) + added.to(at::kFloat)).to(type.dtype) : x;
+    const Tensor values = exact(sum);
+    const Tensor mean =
+        centred ? values.mean(1, true) : at::zeros({rows, 1}, at::kDouble);
+    const Tensor inverse =
+        ((values - mean).square().mean(1, true) + 1e-5F).rsqrt();
+    const Tensor normal = (values - mean) * inverse;
+    y = normal * exact(gamma);
+    if (centred) {
+      y += exact(beta);
+    }
+    const Tensor slope = exact(gradient) * exact(gamma);
+    of_x = slope - normal * (slope * normal).mean(1, true);
+    if (centred) {
+      of_x -= slope.mean(1, true);
+    }
+    of_x *= inverse;
+    if (adds) {
+      of_x += exact(through);
+    }
+    of_gamma = (exact(gradient) * normal).sum(0);
+    of_beta = exact(gradient).sum(0);
+  }
+
+  Type type;
+  Tensor x, added, gamma, beta, gradient, through, sum;
+  cuda::NormRows shape;
+  Tensor y, of_x, of_gamma, of_beta; ///< the reference
+};
+
+void check_norm(const NormCase& norm) {
+  const auto floats_of = [&](std::int64_t rows, std::int64_t columns) {
+    return at::empty({rows, columns}, norm.x.options().dtype(at::kFloat));
+  };
+  const auto& [rows, columns, element, centred, epsilon] = norm.shape;
+  const Tensor y = at::empty_like(norm.x);
+  const Tensor sum = norm.added.defined() ? at::empty_like(norm.x) : Tensor();
+  const Tensor mean = floats_of(rows, 1);
+  const Tensor inverse = floats_of(rows, 1);
+  const cuda::NormStatistics statistics{floats(mean), floats(inverse)};
+  started(cuda::norm_forward(
+      norm.shape,
+      {.x = data(norm.x),
+       .added = data(norm.added),
+       .gamma = data(norm.gamma),
+       .beta = data(norm.beta),
+       .sum = data(sum),
+       .y = data(y),
+       .statistics = statistics},
+      stream()));
+  expect_near(y, norm.y, 2 * norm.type.step);
+  if (sum.defined()) {
+    EXPECT_TRUE(sum.equal(norm.sum));
+  }
+  const Tensor of_x = at::empty_like(norm.x);
+  const std::int64_t parts = cuda::norm_parts(norm.shape);
+  const Tensor gamma_parts = floats_of(parts, columns);
+  const Tensor beta_parts = centred ? floats_of(parts, columns) : Tensor();
+  started(cuda::norm_backward(
+      norm.shape,
+      {.gradient = data(norm.gradient),
+       .through = data(norm.through),
+       .x = data(norm.sum),
+       .gamma = data(norm.gamma),
+       .statistics = statistics,
+       .of_x = data(of_x),
+       .gamma_parts = floats(gamma_parts),
+       .beta_parts = floats(beta_parts)},
+      stream()));
+  expect_near(of_x, norm.of_x, 2 * norm.type.step);
+  const double bound = 2e-6 * static_cast<double>(rows) + 1e-4;
+  expect_near(gamma_parts.sum(0), norm.of_gamma, bound);
+  if (centred) {
+    expect_near(beta_parts.sum(0), norm.of_beta, bound);
+  }
+}
+
+TEST(RowKernels, NormsAndTheirGradients) {
+  at::manual_seed(18);
+  const std::pair<std::int64_t, std::int64_t> shapes[] = {
+      {7, 768},
+      {3, 1600},
+      {2, 12288},
+      {5, 37},
+      {4, 2049},
+      {65, 8},
+      {3000, 64}};
+  for (const Type& type : types) {
+    for (const auto& [rows, columns] : shapes) {
+      for (const bool centred : {true, false}) {
+        for (const bool adds : {true, false}) {
+          SCOPED_TRACE(
+              ::testing::Message()
+              << type.dtype << " " << columns << (centred ? " centred" : "")
+              << (adds ? " adds" : ""));
+          check_norm(NormCase(rows, columns, centred, adds, type));
+        }
+      }
+    }
+  }
+}
+
+TEST(RowKernels, ANormOfTooManyColumnsIsRefused) {
+  EXPECT_STREQ(
+      cuda::norm_forward({.rows = 1, .columns = 100'000}, {}, stream()),
+      "a norm of more columns than a block of the GPU can hold");
+}
+
+TEST(RowKernels, ColumnSumsAndTheGradientOfGelu) {
+  at::manual_seed(19);
+  const std::pair<std::int64_t, std::int64_t> shapes[] =
+      {{1, 8}, {65, 768}, {4096, 320}, {7, 37}, {300, 1001}};
+  for (const Type& type : types) {
+    for (const auto& [rows, columns] : shapes) {
+      SCOPED_TRACE(::testing::Message() << type.dtype << " " << columns);
+      const cuda::MatrixShape shape{rows, columns, type.element};
+      const Tensor matrix = random({rows, columns}, type);
+      const Tensor parts = at::empty(
+          {cuda::column_parts(shape), columns},
+          matrix.options().dtype(at::kFloat));
+      const double bound = 2e-6 * static_cast<double>(rows) + 1e-5;
+      started(cuda::column_sums(shape, data(matrix), floats(parts), stream()));
+      expect_near(parts.sum(0), exact(matrix).sum(0), bound);
+
+      const Tensor total = random({columns}, types[0]);
+      const Tensor old = exact(total);
+      for (const bool add : {true, false}) {
+        started(cuda::sum_of_parts(
+            floats(parts),
+            parts.size(0),
+            columns,
+            data(total),
+            Element::fp32,
+            add,
+            stream()));
+        expect_near(
+            total,
+            exact(matrix).sum(0) + (add ? old : at::zeros_like(old)),
+            bound);
+      }
+
+      for (const bool by_tanh : {true, false}) {
+        const Tensor x = random({rows, columns}, type);
+        const Tensor gradient = random({rows, columns}, type);
+        const Tensor expected = at::gelu_backward(
+            exact(gradient),
+            exact(x),
+            by_tanh ? "tanh" : "none");
+        started(cuda::gelu_backward(
+            shape,
+            by_tanh ? cuda::Gelu::tanh : cuda::Gelu::exact,
+            data(gradient),
+            data(x),
+            data(gradient),
+            floats(parts),
+            stream()));
+        expect_near(gradient, expected, type.step);
+        expect_near(parts.sum(0), exact(gradient).sum(0), bound);
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace cairn::nn::row_kernels_gpu_test

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Builds what runs on a GPU and packs it with the libraries that another machine may
+# lack, so that a machine with a GPU whose time is short only runs it:
+#
+#   tools/gpu_bundle.sh build/gpu_bundle.tar.xz
+#
+# There: unpack it and call its `run`, which finds libtorch where python3 has it.
+#
+#   run tests [FILTER]         every GPU test, or those whose names match, each in a
+#                              process of its own
+#   run PROGRAM [ARGUMENT…]    cairn-cuda, row_kernels_bench
+set -euo pipefail
+(($# == 1)) || { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[[ $(uname -m) == x86_64 ]] || { echo "gpu_bundle.sh: packs for the machine it runs on; GPU machines with Arm cores were never tried" >&2; exit 1; }
+mkdir -p "$(dirname "$1")"
+archive=$(realpath "$1")
+
+export CAIRN_GPU=compile
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+cairn_setup test
+cmake -S "$CAIRN_ROOT" -B "$CAIRN_BUILD_DIR" -DCAIRN_BENCH=ON >"$CAIRN_BUILD_DIR/configure.log"
+cairn_build cairn-cuda gpu_test row_kernels_bench
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder"/{bin,lib}
+for program in bin/cairn-cuda tests/gpu_test bin/row_kernels_bench; do
+  strip -o "$folder/${program##*/}" "$CAIRN_BUILD_DIR/$program"
+  mv "$folder/${program##*/}" "$folder/bin"
+done
+# The system's own libraries are everywhere, and libtorch's come with libtorch.
+ldd "$folder"/bin/* | awk '$2 == "=>" && $3 ~ "^(/usr)?/lib/" {print $3}' | sort -u |
+  grep -vE '/(libc|libm|libdl|librt|libpthread|libutil|libgcc_s|libstdc\+\+|libgomp)\.so' |
+  xargs cp -Lt "$folder/lib"
+
+cat >"$folder/run" <<'RUN'
+#!/usr/bin/env bash
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+torch=$(python3 -c 'import torch; print(torch.__path__[0])')
+LD_LIBRARY_PATH=$(printf '%s:' "$here/lib" "$torch/lib" "${torch%/*}"/nvidia/*/lib)${LD_LIBRARY_PATH:-}
+export LD_LIBRARY_PATH
+if [[ ${1:-} != tests ]]; then
+  exec "$here/bin/${1:?run tests [FILTER] | PROGRAM [ARGUMENT…]}" "${@:2}"
+fi
+mapfile -t tests < <("$here/bin/gpu_test" --gtest_list_tests "--gtest_filter=*${2:-}*" |
+  sed 's/ *#.*//' | awk '/^[^ ]/ {suite = $1} /^ / {print suite $1}')
+logs=$(mktemp -d)
+one() {
+  "$0/bin/gpu_test" --gtest_brief=1 "--gtest_filter=$2" >"$1/${2//\//_}" 2>&1 ||
+    { echo "FAILED $2"; tail -n 40 "$1/${2//\//_}"; touch "$1/failed"; }
+}
+export -f one
+printf '%s\n' "${tests[@]}" | xargs -P 4 -I{} bash -c 'one "$@"' "$here" "$logs" {}
+echo "${#tests[@]} tests, $([[ -e $logs/failed ]] && echo some failed || echo all passed)"
+[[ ! -e $logs/failed ]]
+RUN
+chmod +x "$folder/run"
+tar -C "$folder" -cJf "$archive" .
+printf '%s: %s MB\n' "$archive" "$(($(stat -c %s "$archive") / 1000000))"
