@@ -64,15 +64,12 @@ Block::Output Block::forward(const at::Tensor& x, const BlockInput& input)
 Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
     const {
   const auto [stream, first] = input_norm_->pass(x);
-  auto [sum, normal] = add_and_normalize(
-      stream,
-      dropped(attention_->forward(first, input)),
-      *attention_norm_);
+  auto [sum, normal] =
+      attention_norm_->pass(stream, dropped(attention_->forward(first, input)));
   if (cross_attention_) {
-    std::tie(sum, normal) = add_and_normalize(
+    std::tie(sum, normal) = cross_attention_norm_->pass(
         sum,
-        dropped(cross_attention_->forward(normal, input)),
-        *cross_attention_norm_);
+        dropped(cross_attention_->forward(normal, input)));
   }
   const Output added = mlp(normal);
   return {sum + dropped(added.hidden), added.balance_loss};
@@ -80,14 +77,11 @@ Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
 
 Block::Output Block::norms_after(const at::Tensor& x, const BlockInput& input)
     const {
-  const at::Tensor middle = add_and_normalize(
-                                x,
-                                dropped(attention_->forward(x, input)),
-                                *attention_norm_)
-                                .second;
+  const at::Tensor middle =
+      attention_norm_->pass(x, dropped(attention_->forward(x, input))).second;
   const Output added = mlp(middle);
   return {
-      add_and_normalize(middle, dropped(added.hidden), *output_norm_).second,
+      output_norm_->pass(middle, dropped(added.hidden)).second,
       added.balance_loss};
 }
 

@@ -1,5 +1,6 @@
 #include "gpt2/progress.h"
 
+#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -23,20 +23,17 @@ class Norm : public Layer {
       const NormOptions& options,
       Gradient gradient = Gradient::of_own_tokens);
   at::Tensor forward(const at::Tensor& x) const;
-  /// Returns x and its norm. A caller that uses x again takes it from here: the
-  /// two gradients of x are then added up with the norm's backward pass.
-  std::pair<at::Tensor, at::Tensor> pass(const at::Tensor& x) const;
+  /// Returns x, or x + branch where `branch` is defined, and the norm of it. A
+  /// caller that uses the first again takes it from here: its two gradients are
+  /// then added up within the norm's backward pass.
+  std::pair<at::Tensor, at::Tensor> pass(
+      const at::Tensor& x,
+      const at::Tensor& branch = {}) const;
 
  private:
   NormOptions options_;
   at::Tensor weight_;
   at::Tensor bias_; ///< undefined for rms_norm
 };
-
-/// Returns x + branch, and the norm of it, as Norm::pass() does.
-std::pair<at::Tensor, at::Tensor> add_and_normalize(
-    const at::Tensor& x,
-    const at::Tensor& branch,
-    const Norm& norm);
 
 } // namespace cairn::nn

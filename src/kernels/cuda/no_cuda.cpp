@@ -1,5 +1,8 @@
 #include "kernels/formulas.h"
+#include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
+#include "kernels/internal/cuda/norm_rows.h"
+#include "kernels/internal/cuda/score_rows.h"
 
 namespace cairn::kernels::cuda {
 namespace {
@@ -9,6 +12,10 @@ constexpr const char* missing =
     "cairn::gpu";
 
 } // namespace
+
+void* current_stream(int) {
+  return nullptr;
+}
 
 template <class Formula>
 const char* update(const Stretch&, const Formula&, float*, void*) {
@@ -58,6 +65,74 @@ const char* accumulate(
 }
 
 const char* convert(const void*, Element, void*, Element, std::int64_t, void*) {
+  return missing;
+}
+
+std::int64_t column_parts(const MatrixShape&) {
+  return 0;
+}
+
+const char* column_sums(const MatrixShape&, const void*, float*, void*) {
+  return missing;
+}
+
+const char* gelu_backward(
+    const MatrixShape&,
+    Gelu,
+    const void*,
+    const void*,
+    void*,
+    float*,
+    void*) {
+  return missing;
+}
+
+const char* sum_of_parts(
+    const float*,
+    std::int64_t,
+    std::int64_t,
+    void*,
+    Element,
+    bool,
+    void*) {
+  return missing;
+}
+
+const char* norm_forward(const NormRows&, const NormForward&, void*) {
+  return missing;
+}
+
+std::int64_t norm_parts(const NormRows&) {
+  return 0;
+}
+
+const char* norm_backward(const NormRows&, const NormBackward&, void*) {
+  return missing;
+}
+
+const char* sum_scores(
+    const ScoreRows&,
+    const std::int64_t*,
+    const RowSums&,
+    void*) {
+  return missing;
+}
+
+const char* scores_to_gradients(
+    const ScoreRows&,
+    const std::int64_t*,
+    const float*,
+    const float*,
+    void*) {
+  return missing;
+}
+
+const char* cross_entropy(
+    const ScoreRows&,
+    const std::int64_t*,
+    const float*,
+    float*,
+    void*) {
   return missing;
 }
 

@@ -1,6 +1,9 @@
 #include "nn/linear/column_sums.h"
 
+#include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/in_parallel.h"
+#include "nn/linear/gpu_kernel.h"
+#include "nn/linear/summed_parts.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
@@ -41,9 +44,40 @@ void sum_block(
   }
 }
 
+/// Sums over groups of rows on a GPU, [parts, columns].
+at::Tensor parts_on_gpu(const at::Tensor& matrix) {
+  const kernels::cuda::MatrixShape shape{
+      matrix.size(0),
+      matrix.size(1),
+      *kernels::element_of(matrix.scalar_type())};
+  const at::Tensor parts = at::empty(
+      {kernels::cuda::column_parts(shape), shape.columns},
+      matrix.options().dtype(at::kFloat));
+  started(
+      kernels::cuda::column_sums(
+          shape,
+          matrix.const_data_ptr(),
+          parts.mutable_data_ptr<float>(),
+          stream_of(matrix)),
+      "column sums");
+  return parts;
+}
+
+bool has_parts(const at::Tensor& matrix) {
+  return matrix.dim() == 2 && matrix.numel() > 0 && has_row_kernels(matrix);
+}
+
 } // namespace
 
+at::Tensor bias_gradient(const at::Tensor& bias, const at::Tensor& gradient) {
+  return has_parts(gradient) ? summed_parts(parts_on_gpu(gradient), bias)
+                             : column_sums(gradient);
+}
+
 at::Tensor column_sums(const at::Tensor& matrix) {
+  if (has_parts(matrix)) {
+    return parts_on_gpu(matrix).sum(0).to(matrix.scalar_type());
+  }
   if (!matrix.is_cpu() || matrix.scalar_type() != at::kFloat ||
       matrix.stride(1) != 1) {
     return matrix.sum(0);

@@ -34,8 +34,7 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
       const at::Tensor& x,
       const at::Tensor& weight,
       const std::optional<at::Tensor>& bias) {
-    context->save_for_backward({x, weight});
-    context->saved_data["biased"] = bias.has_value();
+    context->save_for_backward({x, weight, bias.value_or(at::Tensor())});
     keep_deferral(*context);
     const at::Tensor rows = product(
         rows_for(weight, x),
@@ -70,9 +69,10 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
         results[1] = weight_gradient(weight, gradient, x);
       }
     }
-    if (context->saved_data["biased"].toBool() &&
-        context->needs_input_grad(2)) {
-      results[2] = is_batch(weight) ? gradient.sum(1) : column_sums(gradient);
+    const at::Tensor& bias = saved[2];
+    if (bias.defined() && context->needs_input_grad(2)) {
+      results[2] =
+          is_batch(weight) ? gradient.sum(1) : bias_gradient(bias, gradient);
     }
     return results;
   }

@@ -1,10 +1,10 @@
 #include <cairn/nn/norm.h>
 
+#include "nn/linear/normalized_rows.h"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/native_layer_norm.h>
-#include <ATen/ops/native_layer_norm_backward.h>
 #include <ATen/ops/rms_norm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -16,44 +16,53 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Gives x back with its norm, so that the gradients that reach x both ways
-/// meet here, and not in an addition of their own.
+/// Gives x + branch, or x alone, with its norm, so that the gradients that
+/// reach it both ways meet here, and not in an addition of their own.
 struct PassAndNormalize : torch::autograd::Function<PassAndNormalize> {
   static variable_list forward(
       AutogradContext* context,
       const at::Tensor& x,
+      const std::optional<at::Tensor>& branch,
       const at::Tensor& weight,
-      const at::Tensor& bias,
+      const std::optional<at::Tensor>& bias,
       double epsilon) {
-    auto [normal, mean, inverse] =
-        at::native_layer_norm(x, weight.sizes(), weight, bias, epsilon);
-    context->save_for_backward({x, weight, bias, mean, inverse});
+    const NormalizedRows rows = normalize_rows(
+        x,
+        branch.value_or(at::Tensor()),
+        {weight, bias.value_or(at::Tensor()), epsilon});
+    context->save_for_backward(
+        {rows.sum,
+         rows.mean,
+         rows.inverse,
+         weight,
+         bias.value_or(at::Tensor())});
+    context->saved_data["adds"] = branch.has_value();
     context->set_materialize_grads(false);
-    return {x, normal};
+    return {rows.sum, rows.normal};
   }
 
   static variable_list backward(
       AutogradContext* context,
       variable_list gradients) {
-    if (!gradients[1].defined()) { // nobody used the norm
-      return {gradients[0], {}, {}, {}};
+    const bool adds = context->saved_data["adds"].toBool();
+    NormGradients found{.x = gradients[0]};
+    if (gradients[1].defined()) {
+      const variable_list saved = context->get_saved_variables();
+      found = normalize_rows_backward(
+          gradients[1],
+          gradients[0],
+          {.sum = saved[0],
+           .normal = {},
+           .mean = saved[1],
+           .inverse = saved[2]},
+          {.weight = saved[3], .bias = saved[4]});
     }
-    const variable_list saved = context->get_saved_variables();
-    auto [of_x, of_weight, of_bias] = at::native_layer_norm_backward(
-        gradients[1],
-        saved[0],
-        saved[1].sizes(),
-        saved[3],
-        saved[4],
-        saved[1],
-        saved[2],
-        {context->needs_input_grad(0),
-         context->needs_input_grad(1),
-         context->needs_input_grad(2)});
-    if (of_x.defined() && gradients[0].defined()) {
-      of_x.add_(gradients[0]);
-    }
-    return {of_x, of_weight, of_bias, {}};
+    return {
+        found.x,
+        adds ? found.x : at::Tensor(),
+        found.weight,
+        found.bias,
+        {}};
   }
 };
 
@@ -84,22 +93,26 @@ at::Tensor Norm::forward(const at::Tensor& x) const {
       : at::rms_norm(x, weight_.sizes(), weight_, options_.epsilon);
 }
 
-std::pair<at::Tensor, at::Tensor> Norm::pass(const at::Tensor& x) const {
-  // Autocast computes norms in float, which forward() leaves to libtorch.
-  if (options_.kind != model::NormKind::layer_norm ||
-      at::autocast::is_autocast_enabled(x.device().type())) {
-    return {x, forward(x)};
-  }
-  variable_list both =
-      PassAndNormalize::apply(x, weight_, bias_, options_.epsilon);
-  return {std::move(both[0]), std::move(both[1])};
-}
-
-std::pair<at::Tensor, at::Tensor> add_and_normalize(
+std::pair<at::Tensor, at::Tensor> Norm::pass(
     const at::Tensor& x,
-    const at::Tensor& branch,
-    const Norm& norm) {
-  return norm.pass(x + branch);
+    const at::Tensor& branch) const {
+  // Autocast computes norms in float, which forward() leaves to libtorch.
+  if (!normalizes_rows(x, {weight_, bias_}) ||
+      at::autocast::is_autocast_enabled(x.device().type())) {
+    at::Tensor sum = branch.defined() ? x + branch : x;
+    at::Tensor normal = forward(sum);
+    return {std::move(sum), std::move(normal)};
+  }
+  const auto given = [](const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional(tensor) : std::nullopt;
+  };
+  variable_list both = PassAndNormalize::apply(
+      x,
+      given(branch),
+      weight_,
+      given(bias_),
+      options_.epsilon);
+  return {std::move(both[0]), std::move(both[1])};
 }
 
 } // namespace cairn::nn

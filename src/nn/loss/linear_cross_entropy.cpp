@@ -16,6 +16,8 @@
 #include <cairn/nn/tensor_parallel.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <optional>
 
 namespace cairn::nn {
@@ -28,10 +30,17 @@ using torch::autograd::variable_list;
 /// scores stay small beside the weights, enough that products with the weights
 /// pay.
 std::int64_t tokens_per_chunk(const at::Tensor& hidden, std::int64_t rows) {
-  const std::int64_t elements = std::int64_t{1} << (hidden.is_cpu() ? 24 : 27);
-  return std::max<std::int64_t>(
-      256,
-      elements / std::max<std::int64_t>(rows, 1));
+  const auto tokens = [&](int bits) {
+    return std::max<std::int64_t>(
+        256,
+        (std::int64_t{1} << bits) / std::max<std::int64_t>(rows, 1));
+  };
+  if (hidden.is_cpu()) {
+    return tokens(24);
+  }
+  // A power of two divides most batches and fits the tiles of a product.
+  return static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(tokens(29))));
 }
 
 at::Tensor scores_of(const at::Tensor& hidden, const VocabularyHead& head) {

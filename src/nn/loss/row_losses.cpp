@@ -2,7 +2,9 @@
 
 #include "kernels/internal/cpu/matrix_product.h"
 #include "kernels/internal/cpu/score_row.h"
+#include "kernels/internal/cuda/score_rows.h"
 #include "kernels/internal/in_parallel.h"
+#include "nn/linear/gpu_kernel.h"
 #include "nn/linear/product.h"
 
 #include <ATen/TensorOperators.h>
@@ -90,6 +92,73 @@ RowSums exponentials(
   return sums;
 }
 
+/// row_losses() by the GPU's kernels: scores stay in their type, and become
+/// gradients in their place.
+RowLosses losses_on_gpu(
+    const at::Tensor& scores,
+    const at::Tensor& labels,
+    const at::Tensor& weights,
+    const VocabularyHead& head) {
+  const kernels::cuda::ScoreRows rows{
+      .scores = scores.mutable_data_ptr(),
+      .element = *kernels::element_of(scores.scalar_type()),
+      .rows = scores.size(0),
+      .columns = scores.size(1),
+      .used = head.part.used};
+  const at::Tensor columns = (labels - head.part.begin).contiguous();
+  const auto* const column = columns.const_data_ptr<std::int64_t>();
+  const at::Tensor factors =
+      weights.defined() ? weights.contiguous() : at::Tensor();
+  const float* const factor =
+      factors.defined() ? factors.const_data_ptr<float>() : nullptr;
+  const auto made = [&] {
+    return at::empty({rows.rows}, scores.options().dtype(at::kFloat));
+  };
+  const at::Tensor gradients = weights.defined() ? scores : at::Tensor();
+  if (head.group.size() == 1) {
+    const at::Tensor each = made();
+    started(
+        kernels::cuda::cross_entropy(
+            rows,
+            column,
+            factor,
+            each.mutable_data_ptr<float>(),
+            stream_of(scores)),
+        "cross entropy");
+    return {each, gradients};
+  }
+  const at::Tensor own_highest = made();
+  const at::Tensor sum = made();
+  const at::Tensor label = made();
+  started(
+      kernels::cuda::sum_scores(
+          rows,
+          column,
+          {own_highest.mutable_data_ptr<float>(),
+           sum.mutable_data_ptr<float>(),
+           label.mutable_data_ptr<float>()},
+          stream_of(scores)),
+      "sums of scores");
+  const at::Tensor highest = own_highest.clone();
+  head.group.all_reduce(highest, distributed::ReduceOp::max).wait();
+  // Both in one tensor, for one collective.
+  const at::Tensor both =
+      at::stack({label, sum * (own_highest - highest).exp()});
+  head.group.all_reduce(both).wait();
+  const at::Tensor log_sums = highest + both.select(0, 1).log();
+  if (factor != nullptr) {
+    started(
+        kernels::cuda::scores_to_gradients(
+            rows,
+            column,
+            log_sums.const_data_ptr<float>(),
+            factor,
+            stream_of(scores)),
+        "gradients of scores");
+  }
+  return {log_sums - both.select(0, 0), gradients};
+}
+
 } // namespace
 
 RowLosses row_losses(
@@ -97,6 +166,9 @@ RowLosses row_losses(
     const at::Tensor& labels,
     const at::Tensor& weights,
     const VocabularyHead& head) {
+  if (has_row_kernels(scores)) {
+    return losses_on_gpu(scores, labels, weights, head);
+  }
   const VocabularyPart& part = head.part;
   scores = scores.to(at::kFloat);
   const at::Tensor place = labels - part.begin;

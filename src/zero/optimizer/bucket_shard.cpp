@@ -1,23 +1,19 @@
 #include "zero/internal/bucket_shard.h"
 
+#include "kernels/internal/element_of.h"
+
 #include <cairn/base/error.h>
 
 namespace cairn::zero {
 
 kernels::Element element_of(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return kernels::Element::fp32;
-    case at::kHalf:
-      return kernels::Element::fp16;
-    case at::kBFloat16:
-      return kernels::Element::bf16;
-    default:
-      throw UsageError(
-          {.what = "parameters are fp32, fp16 or bf16",
-           .values = c10::toString(type),
-           .remedy = "convert the model, e.g. module.to(torch::kFloat)"});
+  if (const auto element = kernels::element_of(type)) {
+    return *element;
   }
+  throw UsageError(
+      {.what = "parameters are fp32, fp16 or bf16",
+       .values = c10::toString(type),
+       .remedy = "convert the model, e.g. module.to(torch::kFloat)"});
 }
 
 kernels::Stretch stretch_of(const BucketShard& shard, Range in_bucket) {

@@ -13,6 +13,9 @@ namespace cairn::kernels::cuda {
 // device) and not waited for. The result is null, or the reason why the work
 // could not be started. Nothing here allocates.
 
+/// The stream on which libtorch works on that device now; null without a GPU.
+void* current_stream(int device);
+
 /// Applies a formula; gives the same bits as on the CPU.
 template <class Formula>
 [[nodiscard]] const char* update(

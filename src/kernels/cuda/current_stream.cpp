@@ -1,0 +1,12 @@
+#include <c10/cuda/CUDAStream.h>
+
+#include "kernels/internal/cuda/cuda.h"
+
+namespace cairn::kernels::cuda {
+
+void* current_stream(int device) {
+  return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device))
+      .stream();
+}
+
+} // namespace cairn::kernels::cuda

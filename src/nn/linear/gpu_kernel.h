@@ -1,0 +1,34 @@
+#pragma once
+
+#include "kernels/internal/cuda/cuda.h"
+#include "kernels/internal/element_of.h"
+
+#include <ATen/core/Tensor.h>
+#include <cairn/base/error.h>
+
+namespace cairn::nn {
+
+/// True when kernels on the rows of matrices take x: on a GPU, of a type that
+/// they know, and without gaps.
+inline bool has_row_kernels(const at::Tensor& x) {
+  return x.is_cuda() && kernels::element_of(x.scalar_type()) &&
+      x.is_contiguous();
+}
+
+inline void* stream_of(const at::Tensor& x) {
+  return kernels::cuda::current_stream(x.get_device());
+}
+
+/// Throws if a kernel could not be started.
+inline void started(const char* failure, const char* kernel) {
+  if (failure != nullptr) {
+    throw InternalError({.what = failure, .where = kernel});
+  }
+}
+
+/// Pointer of a tensor that may be undefined.
+inline const void* data_or_null(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr() : nullptr;
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,170 @@
+#include "nn/linear/normalized_rows.h"
+
+#include "kernels/internal/cuda/column_sums.h"
+#include "kernels/internal/cuda/norm_rows.h"
+#include "nn/linear/gpu_kernel.h"
+#include "nn/linear/summed_parts.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
+#include <ATen/record_function.h>
+
+#include <array>
+#include <tuple>
+
+namespace cairn::nn {
+namespace {
+
+namespace cuda = kernels::cuda;
+
+/// True when the GPU's kernels take x with these parameters.
+bool has_kernel(const at::Tensor& x, const NormParameters& norm) {
+  const std::int64_t columns = x.size(-1);
+  return has_row_kernels(x) && norm.weight.scalar_type() == x.scalar_type() &&
+      columns <= cuda::most_norm_columns(columns);
+}
+
+cuda::NormRows rows_of(const at::Tensor& x, const NormParameters& norm) {
+  return {
+      .rows = x.numel() / x.size(-1),
+      .columns = x.size(-1),
+      .element = *kernels::element_of(x.scalar_type()),
+      .centred = norm.bias.defined(),
+      .epsilon = static_cast<float>(norm.epsilon)};
+}
+
+cuda::NormStatistics statistics_of(const NormalizedRows& rows) {
+  return {
+      rows.mean.defined() ? rows.mean.mutable_data_ptr<float>() : nullptr,
+      rows.inverse.mutable_data_ptr<float>()};
+}
+
+NormalizedRows forward_on_gpu(
+    const at::Tensor& x,
+    const at::Tensor& branch,
+    const NormParameters& norm) {
+  const std::array<c10::IValue, 3> inputs{x, norm.weight, norm.bias};
+  RECORD_FUNCTION("cairn::norm", inputs);
+  const cuda::NormRows shape = rows_of(x, norm);
+  const auto floats = x.options().dtype(at::kFloat);
+  NormalizedRows rows{
+      .sum = branch.defined() ? at::empty_like(x) : x,
+      .normal = at::empty_like(x),
+      .mean = shape.centred ? at::empty({shape.rows}, floats) : at::Tensor(),
+      .inverse = at::empty({shape.rows}, floats)};
+  started(
+      cuda::norm_forward(
+          shape,
+          {.x = x.const_data_ptr(),
+           .added = data_or_null(branch),
+           .gamma = norm.weight.const_data_ptr(),
+           .beta = data_or_null(norm.bias),
+           .sum = branch.defined() ? rows.sum.mutable_data_ptr() : nullptr,
+           .y = rows.normal.mutable_data_ptr(),
+           .statistics = statistics_of(rows)},
+          stream_of(x)),
+      "norm");
+  return rows;
+}
+
+NormGradients backward_on_gpu(
+    const at::Tensor& gradient,
+    const at::Tensor& through,
+    const NormalizedRows& rows,
+    const NormParameters& norm) {
+  const std::array<c10::IValue, 3> inputs{gradient, norm.weight, norm.bias};
+  RECORD_FUNCTION("cairn::norm_backward", inputs);
+  const cuda::NormRows shape = rows_of(rows.sum, norm);
+  const auto parts = [&] {
+    return at::empty(
+        {cuda::norm_parts(shape), shape.columns},
+        gradient.options().dtype(at::kFloat));
+  };
+  const at::Tensor of_x = at::empty_like(rows.sum);
+  const at::Tensor gamma_parts = parts();
+  const at::Tensor beta_parts = shape.centred ? parts() : at::Tensor();
+  started(
+      cuda::norm_backward(
+          shape,
+          {.gradient = gradient.const_data_ptr(),
+           .through = data_or_null(through),
+           .x = rows.sum.const_data_ptr(),
+           .gamma = norm.weight.const_data_ptr(),
+           .statistics = statistics_of(rows),
+           .of_x = of_x.mutable_data_ptr(),
+           .gamma_parts = gamma_parts.mutable_data_ptr<float>(),
+           .beta_parts =
+               shape.centred ? beta_parts.mutable_data_ptr<float>() : nullptr},
+          stream_of(gradient)),
+      "norm backward");
+  NormGradients gradients{.x = of_x};
+  if (norm.weight.requires_grad()) {
+    gradients.weight = summed_parts(gamma_parts, norm.weight);
+  }
+  if (norm.bias.defined() && norm.bias.requires_grad()) {
+    gradients.bias = summed_parts(beta_parts, norm.bias);
+  }
+  return gradients;
+}
+
+} // namespace
+
+bool normalizes_rows(const at::Tensor& x, const NormParameters& norm) {
+  return norm.bias.defined() || has_kernel(x, norm);
+}
+
+NormalizedRows normalize_rows(
+    const at::Tensor& x,
+    const at::Tensor& branch,
+    const NormParameters& norm) {
+  const bool fits = !branch.defined() ||
+      (has_row_kernels(branch) && branch.sizes() == x.sizes() &&
+       branch.scalar_type() == x.scalar_type());
+  if (has_kernel(x, norm) && fits) {
+    return forward_on_gpu(x, branch, norm);
+  }
+  const at::Tensor sum = branch.defined() ? x + branch : x;
+  if (has_kernel(sum, norm)) {
+    return forward_on_gpu(sum, {}, norm);
+  }
+  auto [normal, mean, inverse] = at::native_layer_norm(
+      sum,
+      norm.weight.sizes(),
+      norm.weight,
+      norm.bias,
+      norm.epsilon);
+  return {sum, normal, mean, inverse};
+}
+
+NormGradients normalize_rows_backward(
+    const at::Tensor& gradient,
+    const at::Tensor& through,
+    const NormalizedRows& rows,
+    const NormParameters& norm) {
+  if (has_kernel(rows.sum, norm)) {
+    const auto packed = [&](const at::Tensor& x) {
+      return x.defined() ? x.to(rows.sum.scalar_type()).contiguous() : x;
+    };
+    return backward_on_gpu(packed(gradient), packed(through), rows, norm);
+  }
+  NormGradients gradients;
+  std::tie(gradients.x, gradients.weight, gradients.bias) =
+      at::native_layer_norm_backward(
+          gradient,
+          rows.sum,
+          norm.weight.sizes(),
+          rows.mean,
+          rows.inverse,
+          norm.weight,
+          norm.bias,
+          {true, norm.weight.requires_grad(), norm.bias.requires_grad()});
+  if (through.defined()) {
+    gradients.x.add_(through);
+  }
+  return gradients;
+}
+
+} // namespace cairn::nn
