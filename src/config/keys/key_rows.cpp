@@ -360,7 +360,7 @@ constexpr Key rows[] = {
 
     {"allgather_size", opaque, "Bucket size beside the old \"zero_optimization\": true.", refused("gathers have no size to set")},
     {"comet", opaque, "Logging to Comet.", refused("use tensorboard or csv_monitor instead")},
-    {"compile", opaque, "DeepCompile.", refused("there is no graph compiler in C++; kernels are fused by hand")},
+    {"compile", opaque, "DeepCompile.", refused("there is no graph compiler in C++")},
     {"compression_training", opaque, "Quantisation and pruning while training.", refused("model compression is not built")},
     {"datastates_ckpt", opaque, "A checkpoint library.", refused("use checkpoint.async")},
     {"disable_python_gc", opaque, "Keep Python's garbage collector from running by itself.", refused("there is no Python garbage collector in the process")},

@@ -110,28 +110,19 @@ const char* sum_columns(
     const Source& source,
     float* parts,
     void* stream) {
-  auto* const queue = static_cast<cudaStream_t>(stream);
-  const dim3 threads(across, rows_at_once);
-  const auto blocks = [&](int width) {
-    const std::int64_t columns = static_cast<std::int64_t>(across) * width;
-    return dim3(
-        static_cast<unsigned>((shape.columns + columns - 1) / columns),
-        static_cast<unsigned>(column_parts(shape)));
-  };
-  if (eights) {
-    sums_kernel<8><<<blocks(8), threads, 0, queue>>>(
-        shape.rows,
-        shape.columns,
-        source,
-        parts);
-  } else {
-    sums_kernel<1><<<blocks(1), threads, 0, queue>>>(
-        shape.rows,
-        shape.columns,
-        source,
-        parts);
-  }
-  return launch_failure();
+  const int width = eights ? 8 : 1;
+  const std::int64_t columns = static_cast<std::int64_t>(across) * width;
+  return launch(
+      eights ? sums_kernel<8, Source> : sums_kernel<1, Source>,
+      dim3(
+          static_cast<unsigned>((shape.columns + columns - 1) / columns),
+          static_cast<unsigned>(column_parts(shape))),
+      dim3(across, rows_at_once),
+      stream,
+      shape.rows,
+      shape.columns,
+      source,
+      parts);
 }
 
 bool is_empty(const MatrixShape& shape) {
@@ -243,18 +234,17 @@ const char* sum_of_parts(
   if (columns <= 0) {
     return nullptr;
   }
-  parts_kernel<<<
+  return launch(
+      parts_kernel,
       static_cast<unsigned>((columns + across - 1) / across),
       dim3(across, parts_at_once),
-      0,
-      static_cast<cudaStream_t>(stream)>>>(
+      stream,
       parts,
       count,
       columns,
       to,
       element,
       add);
-  return launch_failure();
 }
 
 } // namespace cairn::kernels::cuda

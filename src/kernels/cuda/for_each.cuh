@@ -4,16 +4,11 @@
 #include <cstdint>
 
 #include "kernels/cuda/lane.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace cairn::kernels::cuda {
 
 inline constexpr int block_size = 256;
-
-/// The reason why the last launch failed; null if it did not.
-inline const char* launch_failure() {
-  const cudaError_t error = cudaGetLastError();
-  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
-}
 
 template <int width, class Work>
 __global__ void for_each_kernel(std::int64_t count, Work work) {
@@ -46,13 +41,13 @@ const char* for_each(
   // Beyond 2^20 blocks each thread takes several turns.
   const auto blocks = static_cast<unsigned>(
       std::min<std::int64_t>((threads + block_size - 1) / block_size, 1 << 20));
-  auto* const queue = static_cast<cudaStream_t>(stream);
-  if (fours) {
-    for_each_kernel<4><<<blocks, block_size, 0, queue>>>(count, work);
-  } else {
-    for_each_kernel<1><<<blocks, block_size, 0, queue>>>(count, work);
-  }
-  return launch_failure();
+  return launch(
+      fours ? for_each_kernel<4, Work> : for_each_kernel<1, Work>,
+      blocks,
+      block_size,
+      stream,
+      count,
+      work);
 }
 
 } // namespace cairn::kernels::cuda

@@ -204,23 +204,24 @@ __global__ void __launch_bounds__(most_threads(count))
   });
 }
 
-/// Calls `launch` with the element type and with how many groups of how many
+/// Calls `start` with the element type and with how many groups of how many
 /// columns a thread has, as constants of the compiler's, and with the number of
 /// threads.
-template <class Launch>
-const char* over_rows(const NormRows& rows, bool eights, const Launch& launch) {
+template <class Start>
+const char* over_rows(const NormRows& rows, bool eights, const Start& start) {
   if (rows.rows <= 0 || rows.columns <= 0) {
     return nullptr;
   }
   if (rows.columns > most_norm_columns(eights ? 8 : 1)) {
     return "a norm of more columns than a block of the GPU can hold";
   }
+  const char* failure = nullptr;
   with_element(rows.element, [&](auto element) {
     const auto with_part = [&](auto width, auto count) {
       const std::int64_t groups = (rows.columns + width() - 1) / width();
       const int threads =
           threads_for((groups + count() - 1) / count(), most_threads(count()));
-      launch(element, width, count, threads);
+      failure = start(element, width, count, threads);
     };
     using std::integral_constant;
     if (!eights) {
@@ -231,7 +232,7 @@ const char* over_rows(const NormRows& rows, bool eights, const Launch& launch) {
       with_part(integral_constant<int, 8>(), integral_constant<int, 4>());
     }
   });
-  return launch_failure();
+  return failure;
 }
 
 template <class... Pointers>
@@ -245,7 +246,6 @@ const char* norm_forward(
     const NormRows& rows,
     const NormForward& tensors,
     void* stream) {
-  auto* const queue = static_cast<cudaStream_t>(stream);
   const bool eights = take_eights(
       rows,
       tensors.x,
@@ -258,10 +258,13 @@ const char* norm_forward(
       rows,
       eights,
       [&](auto element, auto width, auto count, int threads) {
-        forward_kernel<element(), width(), count()>
-            <<<static_cast<unsigned>(rows.rows), threads, 0, queue>>>(
-                rows,
-                tensors);
+        return launch(
+            forward_kernel<element(), width(), count()>,
+            static_cast<unsigned>(rows.rows),
+            threads,
+            stream,
+            rows,
+            tensors);
       });
 }
 
@@ -274,7 +277,6 @@ const char* norm_backward(
     const NormRows& rows,
     const NormBackward& tensors,
     void* stream) {
-  auto* const queue = static_cast<cudaStream_t>(stream);
   const bool eights = take_eights(
       rows,
       tensors.gradient,
@@ -288,10 +290,13 @@ const char* norm_backward(
       rows,
       eights,
       [&](auto element, auto width, auto count, int threads) {
-        backward_kernel<element(), width(), count()>
-            <<<static_cast<unsigned>(norm_parts(rows)), threads, 0, queue>>>(
-                rows,
-                tensors);
+        return launch(
+            backward_kernel<element(), width(), count()>,
+            static_cast<unsigned>(norm_parts(rows)),
+            threads,
+            stream,
+            rows,
+            tensors);
       });
 }
 

@@ -11,7 +11,7 @@ __device__ double sum_over_block(double own) {
   sums[threadIdx.x] = own;
   __syncthreads();
   for (int half = size / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) {
+    if (static_cast<int>(threadIdx.x) < half) {
       sums[threadIdx.x] += sums[threadIdx.x + half];
     }
     __syncthreads();
@@ -87,7 +87,6 @@ const char* sum_of_squares(
     double* workspace,
     double* result,
     void* stream) {
-  auto* const queue = static_cast<cudaStream_t>(stream);
   // The number of blocks depends on the count alone, and so does the order of
   // additions. Unaligned values are added in the same order, one at a time.
   constexpr std::int64_t per_block = 4 * block_size;
@@ -95,15 +94,24 @@ const char* sum_of_squares(
       (count + per_block - 1) / per_block,
       1,
       sum_workspace));
-  if (aligned(values, element)) {
-    squares_of_blocks<4>
-        <<<blocks, block_size, 0, queue>>>(values, element, count, workspace);
-  } else {
-    squares_of_blocks<1>
-        <<<blocks, block_size, 0, queue>>>(values, element, count, workspace);
-  }
-  sum_of_blocks<<<1, sum_workspace, 0, queue>>>(workspace, blocks, result);
-  return launch_failure();
+  const char* const failure = launch(
+      aligned(values, element) ? squares_of_blocks<4> : squares_of_blocks<1>,
+      blocks,
+      block_size,
+      stream,
+      values,
+      element,
+      count,
+      workspace);
+  return failure != nullptr ? failure
+                            : launch(
+                                  sum_of_blocks,
+                                  1,
+                                  sum_workspace,
+                                  stream,
+                                  workspace,
+                                  blocks,
+                                  result);
 }
 
 const char* first_non_finite(

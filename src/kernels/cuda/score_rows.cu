@@ -147,22 +147,20 @@ __global__ void __launch_bounds__(row_threads, 2) cross_entropy_kernel(
   }
 }
 
-/// Calls `launch` with the element type and with how many elements a thread
+/// Calls `start` with the element type and with how many elements a thread
 /// takes at a time, both as constants of the compiler's.
-template <class Launch>
-const char* over_rows(const ScoreRows& rows, const Launch& launch) {
+template <class Start>
+const char* over_rows(const ScoreRows& rows, const Start& start) {
   if (rows.rows <= 0) {
     return nullptr;
   }
   const bool eights = rows.columns % 8 == 0 && aligned_for_eight(rows.scores);
+  const char* failure = nullptr;
   with_element(rows.element, [&](auto element) {
-    if (eights) {
-      launch(element, std::integral_constant<int, 8>());
-    } else {
-      launch(element, std::integral_constant<int, 1>());
-    }
+    failure = eights ? start(element, std::integral_constant<int, 8>())
+                     : start(element, std::integral_constant<int, 1>());
   });
-  return launch_failure();
+  return failure;
 }
 
 } // namespace
@@ -172,13 +170,15 @@ const char* sum_scores(
     const std::int64_t* labels,
     const RowSums& sums,
     void* stream) {
-  auto* const queue = static_cast<cudaStream_t>(stream);
   return over_rows(scores, [&](auto element, auto width) {
-    sum_scores_kernel<element(), width()>
-        <<<static_cast<unsigned>(scores.rows), row_threads, 0, queue>>>(
-            scores,
-            labels,
-            sums);
+    return launch(
+        sum_scores_kernel<element(), width()>,
+        static_cast<unsigned>(scores.rows),
+        row_threads,
+        stream,
+        scores,
+        labels,
+        sums);
   });
 }
 
@@ -188,14 +188,16 @@ const char* scores_to_gradients(
     const float* log_sums,
     const float* weights,
     void* stream) {
-  auto* const queue = static_cast<cudaStream_t>(stream);
   return over_rows(scores, [&](auto element, auto width) {
-    gradients_kernel<element(), width()>
-        <<<static_cast<unsigned>(scores.rows), row_threads, 0, queue>>>(
-            scores,
-            labels,
-            log_sums,
-            weights);
+    return launch(
+        gradients_kernel<element(), width()>,
+        static_cast<unsigned>(scores.rows),
+        row_threads,
+        stream,
+        scores,
+        labels,
+        log_sums,
+        weights);
   });
 }
 
@@ -205,14 +207,16 @@ const char* cross_entropy(
     const float* weights,
     float* losses,
     void* stream) {
-  auto* const queue = static_cast<cudaStream_t>(stream);
   return over_rows(scores, [&](auto element, auto width) {
-    cross_entropy_kernel<element(), width()>
-        <<<static_cast<unsigned>(scores.rows), row_threads, 0, queue>>>(
-            scores,
-            labels,
-            weights,
-            losses);
+    return launch(
+        cross_entropy_kernel<element(), width()>,
+        static_cast<unsigned>(scores.rows),
+        row_threads,
+        stream,
+        scores,
+        labels,
+        weights,
+        losses);
   });
 }
 

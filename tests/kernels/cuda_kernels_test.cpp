@@ -13,7 +13,7 @@
 #include "kernels/internal/cpu/cpu.h"
 #include "kernels/internal/cuda/cuda.h"
 
-namespace cairn::kernels::kernels_gpu_test {
+namespace cairn::kernels::cuda_kernels_test {
 namespace {
 
 constexpr Element elements[] = {Element::fp32, Element::fp16, Element::bf16};
@@ -368,4 +368,4 @@ TEST(GpuRule, TakesAStreamAndMatchesTheCpu) {
 }
 
 } // namespace
-} // namespace cairn::kernels::kernels_gpu_test
+} // namespace cairn::kernels::cuda_kernels_test

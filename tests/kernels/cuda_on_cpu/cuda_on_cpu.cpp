@@ -1,0 +1,168 @@
+#include "cuda_on_cpu.h"
+
+#include "kernels/internal/cuda/cuda.h"
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <cstddef>
+#include <exception>
+#include <stdexcept>
+#include <vector>
+
+dim3 threadIdx(0), blockIdx(0), blockDim(0), gridDim(0);
+
+namespace cuda_on_cpu {
+namespace {
+
+constexpr unsigned warp_size = 32;
+
+/// Threads that wait for each other.
+struct Gate {
+  unsigned here = 0;
+  unsigned long turn = 0;
+};
+
+/// One thread of a block, with a stack of its own.
+struct Fiber {
+  jmp_buf place; ///< where it goes on
+  std::vector<char> stack = std::vector<char>(std::size_t{64} << 10);
+  bool started = false;
+  bool done = false;
+};
+
+/// The block that runs now.
+struct Block {
+  std::vector<Fiber> fibers;
+  std::vector<Gate> warps;
+  std::vector<float> values; ///< exchanged within warps
+  Gate all;
+  unsigned current = 0;
+  jmp_buf scheduler;
+  const std::function<void()>* thread = nullptr;
+  std::exception_ptr failure;
+};
+
+Block* block = nullptr;
+
+/// Lets the next fiber run.
+void yield() {
+  if (_setjmp(block->fibers[block->current].place) == 0) {
+    _longjmp(block->scheduler, 1);
+  }
+}
+
+void wait_at(Gate& gate, unsigned count) {
+  if (++gate.here == count) {
+    gate.here = 0;
+    ++gate.turn;
+    return;
+  }
+  const unsigned long turn = gate.turn;
+  while (gate.turn == turn) {
+    yield();
+  }
+}
+
+void run_fiber() {
+  try {
+    (*block->thread)();
+  } catch (...) {
+    block->failure = std::current_exception();
+  }
+  block->fibers[block->current].done = true;
+  _longjmp(block->scheduler, 1);
+}
+
+/// Starts a fiber on its stack.
+void start(Fiber& fiber) {
+  fiber.started = true;
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = fiber.stack.data();
+  context.uc_stack.ss_size = fiber.stack.size();
+  context.uc_link = nullptr;
+  makecontext(&context, run_fiber, 0);
+  setcontext(&context);
+}
+
+/// Runs the fiber until it waits or ends.
+void resume(unsigned number) {
+  block->current = number;
+  Fiber& fiber = block->fibers[number];
+  if (_setjmp(block->scheduler) == 0) {
+    if (fiber.started) {
+      _longjmp(fiber.place, 1);
+    }
+    start(fiber);
+  }
+}
+
+void run_block(dim3 threads) {
+  for (Fiber& fiber : block->fibers) {
+    fiber.started = false;
+    fiber.done = false;
+  }
+  for (bool some_left = true; some_left && !block->failure;) {
+    some_left = false;
+    for (unsigned i = 0; i < block->fibers.size(); ++i) {
+      if (!block->fibers[i].done) {
+        threadIdx = dim3(
+            i % threads.x,
+            i / threads.x % threads.y,
+            i / threads.x / threads.y);
+        resume(i);
+        some_left |= !block->fibers[i].done;
+      }
+    }
+  }
+}
+
+} // namespace
+
+void run(dim3 blocks, dim3 threads, const std::function<void()>& thread) {
+  const unsigned count = threads.x * threads.y * threads.z;
+  if (count == 0 || count > 1024 || count % warp_size != 0 || blocks.x == 0 ||
+      blocks.y == 0 || blocks.y > 65535) {
+    throw std::logic_error("no GPU takes such a block");
+  }
+  static Block only;
+  block = &only;
+  only.fibers.resize(count);
+  only.warps.assign(count / warp_size, {});
+  only.values.assign(count, 0);
+  only.all = {};
+  only.thread = &thread;
+  only.failure = nullptr;
+  gridDim = blocks;
+  blockDim = threads;
+  for (unsigned y = 0; y < blocks.y; ++y) {
+    for (unsigned x = 0; x < blocks.x && !only.failure; ++x) {
+      blockIdx = dim3(x, y, 0);
+      run_block(threads);
+    }
+  }
+  if (only.failure) {
+    std::rethrow_exception(only.failure);
+  }
+}
+
+void wait_for_block() {
+  wait_at(block->all, static_cast<unsigned>(block->fibers.size()));
+}
+
+float exchange(float value, int mask) {
+  const unsigned me = block->current;
+  Gate& warp = block->warps[me / warp_size];
+  block->values[me] = value;
+  wait_at(warp, warp_size);
+  const float other = block->values[me ^ static_cast<unsigned>(mask)];
+  wait_at(warp, warp_size);
+  return other;
+}
+
+} // namespace cuda_on_cpu
+
+void* cairn::kernels::cuda::current_stream(int) {
+  return nullptr;
+}

@@ -1,0 +1,137 @@
+#pragma once
+
+// A small stand-in for CUDA that runs kernels on a CPU, one block after another
+// and every thread of a block as a fiber. It is for the tests of our own
+// kernels on machines without a GPU: it has what they use and nothing else, and
+// says nothing about speed, memory order or alignment.
+
+#include "cuda_on_cpu.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#define __global__
+#define __device__
+#define __host__
+#define __launch_bounds__(...)
+#define __shared__ static // blocks run one after another
+
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) ushort4 {
+  unsigned short x, y, z, w;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
+using std::isfinite;
+
+inline float __uint_as_float(std::uint32_t bits) {
+  return std::bit_cast<float>(bits);
+}
+inline std::uint32_t __float_as_uint(float value) {
+  return std::bit_cast<std::uint32_t>(value);
+}
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline float __fsqrt_rn(float a) {
+  return std::sqrt(a);
+}
+inline float __expf(float a) {
+  return std::exp(a);
+}
+inline float rsqrtf(float a) {
+  return 1 / std::sqrt(a);
+}
+
+inline void __syncthreads() {
+  cuda_on_cpu::wait_for_block();
+}
+inline float __shfl_xor_sync(unsigned, float value, int mask) {
+  return cuda_on_cpu::exchange(value, mask);
+}
+inline unsigned long long atomicMin(
+    unsigned long long* at,
+    unsigned long long value) {
+  return std::exchange(*at, std::min(*at, value));
+}
+
+using cudaStream_t = void*;
+using cudaError_t = int;
+constexpr cudaError_t cudaSuccess = 0;
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+
+inline cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+inline const char* cudaGetErrorString(cudaError_t) {
+  return "no error";
+}
+inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return cudaSuccess;
+}
+inline cudaError_t cudaFree(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy(
+    void* to,
+    const void* from,
+    std::size_t bytes,
+    cudaMemcpyKind) {
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemsetAsync(
+    void* memory,
+    int value,
+    std::size_t bytes,
+    cudaStream_t) {
+  std::memset(memory, value, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  *stream = nullptr;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return cudaSuccess;
+}
+
+template <class... Parameters>
+cudaError_t cudaLaunchKernel(
+    void (*kernel)(Parameters...),
+    dim3 blocks,
+    dim3 threads,
+    void** arguments,
+    std::size_t,
+    cudaStream_t) {
+  const auto call = [&]<std::size_t... i>(std::index_sequence<i...>) {
+    kernel(*static_cast<Parameters*>(arguments[i])...);
+  };
+  cuda_on_cpu::run(blocks, threads, [&] {
+    call(std::index_sequence_for<Parameters...>());
+  });
+  return cudaSuccess;
+}
