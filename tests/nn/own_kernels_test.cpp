@@ -205,6 +205,29 @@ TEST(LinearProduct, IsLibtorchs) {
   }
 }
 
+TEST(LinearProduct, WithGeluIsLibtorchs) {
+  torch::manual_seed(3);
+  for (const auto kind : {GeluKind::exact, GeluKind::tanh}) {
+    for (const bool biased : {true, false}) {
+      expect_same(
+          {at::randn({2, 5, 24}),
+           at::randn({36, 24}),
+           biased ? at::randn({36}) : Tensor()},
+          [&](const auto& in) {
+            return linear_gelu(in[0], in[1], in[2], kind);
+          },
+          [&](const auto& in) {
+            return at::gelu(
+                at::linear(
+                    in[0],
+                    in[1],
+                    in[2].defined() ? std::optional(in[2]) : std::nullopt),
+                kind == GeluKind::exact ? "none" : "tanh");
+          });
+    }
+  }
+}
+
 TEST(Gelu, IsLibtorchs) {
   const Tensor x = at::cat(
       {at::linspace(-12, 12, 4001), at::tensor({0.0F, -100.0F, 100.0F})});

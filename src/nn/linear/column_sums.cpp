@@ -76,7 +76,7 @@ at::Tensor bias_gradient(const at::Tensor& bias, const at::Tensor& gradient) {
 
 at::Tensor column_sums(const at::Tensor& matrix) {
   if (has_parts(matrix)) {
-    return parts_on_gpu(matrix).sum(0).to(matrix.scalar_type());
+    return parts_on_gpu(matrix).sum(0);
   }
   if (!matrix.is_cpu() || matrix.scalar_type() != at::kFloat ||
       matrix.stride(1) != 1) {

@@ -4,7 +4,7 @@
 
 namespace cairn::nn {
 
-/// The sum of a matrix's rows.
+/// The sum of a matrix's rows. That of 16-bit rows on a GPU is in float.
 at::Tensor column_sums(const at::Tensor& matrix);
 
 /// The sum of a gradient's rows as the gradient of a bias. Returns nothing

@@ -1,12 +1,18 @@
 #include "nn/linear/gelu.h"
 
 #include "kernels/internal/cpu/gelu.h"
+#include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/in_parallel.h"
+#include "nn/linear/column_sums.h"
+#include "nn/linear/gpu_kernel.h"
+#include "nn/linear/summed_parts.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -70,14 +76,62 @@ struct OwnGelu : torch::autograd::Function<OwnGelu> {
   }
 };
 
+GeluGradients backward_on_gpu(
+    const at::Tensor& gradient,
+    const at::Tensor& x,
+    GeluKind kind,
+    const at::Tensor& bias) {
+  namespace cuda = kernels::cuda;
+  const cuda::MatrixShape shape{
+      x.size(0),
+      x.size(1),
+      *kernels::element_of(x.scalar_type())};
+  const at::Tensor of_x = at::empty_like(x);
+  const at::Tensor parts = at::empty(
+      {cuda::column_parts(shape), shape.columns},
+      x.options().dtype(at::kFloat));
+  started(
+      cuda::gelu_backward(
+          shape,
+          kind == GeluKind::exact ? cuda::Gelu::exact : cuda::Gelu::tanh,
+          gradient.const_data_ptr(),
+          x.const_data_ptr(),
+          of_x.mutable_data_ptr(),
+          parts.mutable_data_ptr<float>(),
+          stream_of(x)),
+      "GELU backward");
+  return {of_x, bias.defined() ? summed_parts(parts, bias) : at::Tensor()};
+}
+
+const char* name_of(GeluKind kind) {
+  return kind == GeluKind::exact ? "none" : "tanh";
+}
+
 } // namespace
 
+bool has_own_gelu(const at::Tensor& x) {
+  return cpu::has_gelu && x.is_cpu() && x.scalar_type() == at::kFloat;
+}
+
+GeluGradients gelu_backward(
+    const at::Tensor& gradient,
+    const at::Tensor& x,
+    GeluKind kind,
+    const at::Tensor& bias) {
+  if (has_row_kernels(x) && x.numel() > 0 &&
+      gradient.scalar_type() == x.scalar_type()) {
+    return backward_on_gpu(gradient.contiguous(), x, kind, bias);
+  }
+  const at::Tensor of_x = at::gelu_backward(gradient, x, name_of(kind));
+  return {of_x, bias.defined() ? bias_gradient(bias, of_x) : at::Tensor()};
+}
+
 at::Tensor gelu(const at::Tensor& x, GeluKind kind) {
-  if (cpu::has_gelu && x.is_cpu() && x.scalar_type() == at::kFloat) {
+  if (has_own_gelu(x)) {
     const bool with_slope = at::GradMode::is_enabled() && x.requires_grad();
     return OwnGelu::apply(x, kind == GeluKind::exact, with_slope);
   }
-  return at::gelu(x, kind == GeluKind::exact ? "none" : "tanh");
+  return at::gelu(x, name_of(kind));
 }
 
 } // namespace cairn::nn

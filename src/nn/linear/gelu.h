@@ -9,4 +9,22 @@ enum class GeluKind { exact, tanh };
 /// Computes at::gelu, by our own kernel where it is faster.
 at::Tensor gelu(const at::Tensor& x, GeluKind kind);
 
+/// True when gelu() of such a tensor is our own kernel for CPUs.
+bool has_own_gelu(const at::Tensor& x);
+
+/// Gradients of y = gelu(x), where the last addend of x was a bias.
+struct GeluGradients {
+  at::Tensor x;
+  /// Undefined without a bias, or where it was written to a place of its own
+  /// (kernels::gradient_place).
+  at::Tensor bias;
+};
+
+/// Gradients of the rows of a matrix, in one pass on a GPU. Without autograd.
+GeluGradients gelu_backward(
+    const at::Tensor& gradient,
+    const at::Tensor& x,
+    GeluKind kind,
+    const at::Tensor& bias);
+
 } // namespace cairn::nn

@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace cairn::nn {
@@ -28,34 +29,54 @@ at::Tensor rows_for(const at::Tensor& weight, const at::Tensor& x) {
   return is_batch(weight) ? x : x.reshape({-1, x.size(-1)});
 }
 
+/// `kind` is set where a GELU follows.
 struct LinearProduct : torch::autograd::Function<LinearProduct> {
   static at::Tensor forward(
       AutogradContext* context,
       const at::Tensor& x,
       const at::Tensor& weight,
-      const std::optional<at::Tensor>& bias) {
-    context->save_for_backward({x, weight, bias.value_or(at::Tensor())});
+      const std::optional<at::Tensor>& bias,
+      std::optional<GeluKind> kind) {
     keep_deferral(*context);
     const at::Tensor rows = product(
         rows_for(weight, x),
         weight.transpose(-2, -1),
         bias.value_or(at::Tensor()));
+    variable_list saved{x, weight, bias.value_or(at::Tensor())};
+    if (kind) {
+      saved.push_back(rows);
+      context->saved_data["exact"] = *kind == GeluKind::exact;
+    }
+    context->save_for_backward(std::move(saved));
+    const at::Tensor result = kind ? gelu(rows, *kind) : rows;
     if (is_batch(weight) || x.dim() == 2) {
-      return rows; // not a view: it may be written into
+      return result; // not a view: it may be written into
     }
     std::vector<std::int64_t> shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    return rows.view(shape);
+    return result.view(shape);
   }
 
-  static variable_list backward(
-      AutogradContext* context,
-      variable_list gradients) {
+  static variable_list backward(AutogradContext* context, variable_list outer) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& weight = saved[1];
     const at::Tensor x = rows_for(weight, saved[0]);
-    const at::Tensor gradient = rows_for(weight, gradients[0]);
-    variable_list results(3);
+    at::Tensor gradient = rows_for(weight, outer[0]);
+    variable_list results(4);
+    const at::Tensor bias = saved[2].defined() && context->needs_input_grad(2)
+        ? saved[2]
+        : at::Tensor();
+    if (saved.size() > 3) {
+      const GeluKind kind = context->saved_data["exact"].toBool()
+          ? GeluKind::exact
+          : GeluKind::tanh;
+      GeluGradients found = gelu_backward(gradient, saved[3], kind, bias);
+      gradient = std::move(found.x);
+      results[2] = std::move(found.bias);
+    } else if (bias.defined()) {
+      results[2] =
+          is_batch(weight) ? gradient.sum(1) : bias_gradient(bias, gradient);
+    }
     if (context->needs_input_grad(0)) {
       results[0] = product(gradient, weight).view(saved[0].sizes());
     }
@@ -69,14 +90,21 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
         results[1] = weight_gradient(weight, gradient, x);
       }
     }
-    const at::Tensor& bias = saved[2];
-    if (bias.defined() && context->needs_input_grad(2)) {
-      results[2] =
-          is_batch(weight) ? gradient.sum(1) : bias_gradient(bias, gradient);
-    }
     return results;
   }
 };
+
+at::Tensor applied(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    std::optional<GeluKind> kind) {
+  return LinearProduct::apply(
+      in_compute_type(x),
+      in_compute_type(weight),
+      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt,
+      kind);
+}
 
 } // namespace
 
@@ -84,10 +112,15 @@ at::Tensor linear(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& bias) {
-  return LinearProduct::apply(
-      in_compute_type(x),
-      in_compute_type(weight),
-      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt);
+  return applied(x, weight, bias, std::nullopt);
+}
+
+at::Tensor linear_gelu(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    GeluKind kind) {
+  return applied(x, weight, bias, kind);
 }
 
 } // namespace cairn::nn

@@ -1,11 +1,13 @@
 #pragma once
 
+#include "nn/linear/gelu.h"
+
 #include <ATen/core/Tensor.h>
 
 namespace cairn::nn {
 
 /// x times the transposed weight, plus the bias if it is defined, with
-/// autograd: at::linear, or our own products where they are faster.
+/// autograd.
 ///
 /// Also computes many such layers of one shape: [count, rows, in] by weights
 /// [count, out, in] and biases [count, out].
@@ -13,5 +15,13 @@ at::Tensor linear(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& bias);
+
+/// Computes gelu(linear(x, weight, bias)). Backward, GELU's gradient and the
+/// bias's are one pass on a GPU.
+at::Tensor linear_gelu(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    GeluKind kind);
 
 } // namespace cairn::nn

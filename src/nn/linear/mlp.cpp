@@ -1,6 +1,7 @@
 #include <cairn/nn/mlp.h>
 
 #include "nn/linear/gelu.h"
+#include "nn/linear/linear_product.h"
 
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
@@ -50,9 +51,23 @@ Mlp::Mlp(const LayerContext& context, const MlpOptions& options)
           LinearOptions{options.ffn, options.hidden, options.bias}));
 }
 
+/// The widened and activated input.
+at::Tensor Mlp::activated(const at::Tensor& x) const {
+  const bool exact = activation_ == model::ActivationKind::gelu;
+  const bool is_gelu = exact || activation_ == model::ActivationKind::gelu_tanh;
+  if (is_gelu && group_.size() == 1 && !has_own_gelu(x)) {
+    return linear_gelu(
+        x,
+        up_->weight(),
+        up_->bias(),
+        exact ? GeluKind::exact : GeluKind::tanh);
+  }
+  return activate(up_->forward(x), activation_);
+}
+
 at::Tensor Mlp::forward(const at::Tensor& x) const {
   if (!gate_) {
-    return down_->forward(activate(up_->forward(x), activation_));
+    return down_->forward(activated(x));
   }
   const auto wide = column_linear(
       x,
