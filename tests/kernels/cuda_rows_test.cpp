@@ -10,7 +10,9 @@
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
 #include "kernels/internal/cuda/norm_rows.h"
+#include "kernels/internal/cuda/rotate.h"
 #include "kernels/internal/cuda/score_rows.h"
+#include "kernels/internal/cuda/swiglu.h"
 
 namespace cairn::kernels::cuda_rows_test {
 namespace {
@@ -338,6 +340,91 @@ TEST(RowKernels, ANormOfTooManyColumnsIsRefused) {
   EXPECT_STREQ(
       cuda::norm_forward({.rows = 1, .columns = 100'000}, {}, stream()),
       "a norm of more columns than a block of the GPU can hold");
+}
+
+TEST(RowKernels, SwiGluAndItsGradients) {
+  at::manual_seed(20);
+  for (const Type& type : types) {
+    for (const std::int64_t count : {1, 7, 4096, 5001}) {
+      SCOPED_TRACE(::testing::Message() << type.dtype << " " << count);
+      const Tensor gate = random({count}, type).mul_(3);
+      const Tensor up = random({count}, type);
+      const Tensor gradient = random({count}, type);
+      const Tensor y = at::empty_like(gate);
+      const Tensor of_gate = at::empty_like(gate);
+      const Tensor of_up = at::empty_like(gate);
+      started(cuda::swiglu_forward(
+          type.element,
+          count,
+          data(gate),
+          data(up),
+          data(y),
+          stream()));
+      started(cuda::swiglu_backward(
+          type.element,
+          count,
+          data(gradient),
+          data(gate),
+          data(up),
+          data(of_gate),
+          data(of_up),
+          stream()));
+      expect_near(y, at::silu(exact(gate)) * exact(up), type.step);
+      expect_near(
+          of_gate,
+          at::silu_backward(exact(gradient) * exact(up), exact(gate)),
+          type.step);
+      expect_near(of_up, exact(gradient) * at::silu(exact(gate)), type.step);
+    }
+  }
+}
+
+TEST(RowKernels, RotationsAndBack) {
+  at::manual_seed(21);
+  const std::int64_t batch = 2;
+  const std::int64_t sequence = 5;
+  const std::int64_t heads = 3;
+  for (const Type& type : types) {
+    for (const std::int64_t half : {3, 4, 16}) {
+      for (const std::int64_t tables : {std::int64_t{1}, batch}) {
+        SCOPED_TRACE(::testing::Message() << type.dtype << " " << half);
+        // Heads with gaps between them, and tokens of a head one after another,
+        // as queries beside keys and values and as gradients of attention.
+        const Tensor all = random({batch, heads, sequence, 3, 2 * half}, type);
+        const Tensor x = all.select(3, 1).transpose(1, 2);
+        const Tensor angle = random({tables, sequence, 1, half}, types[0]);
+        const Tensor cosine = angle.cos().to(type.dtype);
+        const Tensor sine = angle.sin().to(type.dtype);
+        const Tensor first = exact(x).narrow(3, 0, half);
+        const Tensor second = exact(x).narrow(3, half, half);
+        for (const bool back : {false, true}) {
+          const Tensor to = at::empty(x.sizes(), x.options());
+          started(cuda::rotate(
+              {.batch = batch,
+               .sequence = sequence,
+               .heads = heads,
+               .half = half,
+               .batch_step = x.stride(0),
+               .token_step = x.stride(1),
+               .head_step = x.stride(2),
+               .positions = tables * sequence,
+               .element = type.element,
+               .back = back},
+              x.const_data_ptr(),
+              data(cosine),
+              data(sine),
+              data(to),
+              stream()));
+          const Tensor c = exact(cosine);
+          const Tensor s = back ? -exact(sine) : exact(sine);
+          expect_near(
+              to,
+              at::cat({first * c - second * s, second * c + first * s}, 3),
+              type.step);
+        }
+      }
+    }
+  }
 }
 
 TEST(RowKernels, ColumnSumsAndTheGradientOfGelu) {

@@ -1,6 +1,7 @@
 #include "nn/linear/gelu.h"
 #include "nn/linear/linear_product.h"
 #include "nn/linear/product.h"
+#include "nn/linear/swiglu.h"
 
 #include <ATen/ATen.h>
 #include <cairn/nn/attention.h>
@@ -226,6 +227,14 @@ TEST(LinearProduct, WithGeluIsLibtorchs) {
           });
     }
   }
+}
+
+TEST(SwiGlu, IsLibtorchs) {
+  torch::manual_seed(5);
+  expect_same(
+      {at::randn({3, 7}) * 3, at::randn({3, 7})},
+      [](const auto& in) { return swiglu(in[0], in[1]); },
+      [](const auto& in) { return at::silu(in[0]) * in[1]; });
 }
 
 TEST(Gelu, IsLibtorchs) {

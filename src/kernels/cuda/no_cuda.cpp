@@ -2,7 +2,9 @@
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
 #include "kernels/internal/cuda/norm_rows.h"
+#include "kernels/internal/cuda/rotate.h"
 #include "kernels/internal/cuda/score_rows.h"
+#include "kernels/internal/cuda/swiglu.h"
 
 namespace cairn::kernels::cuda {
 namespace {
@@ -107,6 +109,38 @@ std::int64_t norm_parts(const NormRows&) {
 }
 
 const char* norm_backward(const NormRows&, const NormBackward&, void*) {
+  return missing;
+}
+
+const char* rotate(
+    const Rotation&,
+    const void*,
+    const void*,
+    const void*,
+    void*,
+    void*) {
+  return missing;
+}
+
+const char* swiglu_forward(
+    Element,
+    std::int64_t,
+    const void*,
+    const void*,
+    void*,
+    void*) {
+  return missing;
+}
+
+const char* swiglu_backward(
+    Element,
+    std::int64_t,
+    const void*,
+    const void*,
+    const void*,
+    void*,
+    void*,
+    void*) {
   return missing;
 }
 

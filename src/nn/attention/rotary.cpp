@@ -1,5 +1,8 @@
 #include <cairn/nn/rotary.h>
 
+#include "kernels/internal/cuda/rotate.h"
+#include "nn/linear/gpu_kernel.h"
+
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
@@ -32,11 +35,53 @@ double slowed(double frequency, const model::RopeScaling& scaling) {
   return (1 - mix) * slow + mix * frequency;
 }
 
+/// True when the GPU's kernel turns x: heads may lie apart, but not the
+/// elements of one.
+bool has_kernel(
+    const at::Tensor& x,
+    const at::Tensor& cosine,
+    const at::Tensor& sine) {
+  return x.dim() == 4 && x.stride(3) == 1 && x.numel() > 0 && is_on_gpu(x) &&
+      has_row_kernels(cosine) && has_row_kernels(sine) &&
+      cosine.scalar_type() == x.scalar_type();
+}
+
+/// Turns x by the angles of the tables, [1 or batch, sequence, 1, half].
+at::Tensor turned_on_gpu(
+    const at::Tensor& x,
+    const at::Tensor& cosine,
+    const at::Tensor& sine,
+    double direction) {
+  at::Tensor result = at::empty(x.sizes(), x.options());
+  started(
+      kernels::cuda::rotate(
+          {.batch = x.size(0),
+           .sequence = x.size(1),
+           .heads = x.size(2),
+           .half = x.size(3) / 2,
+           .batch_step = x.stride(0),
+           .token_step = x.stride(1),
+           .head_step = x.stride(2),
+           .positions = cosine.size(0) * cosine.size(1),
+           .element = *kernels::element_of(x.scalar_type()),
+           .back = direction < 0},
+          x.const_data_ptr(),
+          cosine.const_data_ptr(),
+          sine.const_data_ptr(),
+          result.mutable_data_ptr(),
+          stream_of(x)),
+      "rotary positions");
+  return result;
+}
+
 at::Tensor turned(
     const at::Tensor& x,
     const at::Tensor& cosine,
     const at::Tensor& sine,
     double direction) {
+  if (has_kernel(x, cosine, sine)) {
+    return turned_on_gpu(x, cosine, sine, direction);
+  }
   const std::int64_t half = x.size(-1) / 2;
   const at::Tensor first = x.narrow(-1, 0, half);
   const at::Tensor second = x.narrow(-1, half, half);

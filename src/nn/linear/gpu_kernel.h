@@ -8,11 +8,14 @@
 
 namespace cairn::nn {
 
-/// True when kernels on the rows of matrices take x: on a GPU, of a type that
-/// they know, and without gaps.
+/// True when x is on a GPU and of a type that kernels know.
+inline bool is_on_gpu(const at::Tensor& x) {
+  return x.is_cuda() && kernels::element_of(x.scalar_type()).has_value();
+}
+
+/// True when kernels on the rows of matrices take x, which has no gaps then.
 inline bool has_row_kernels(const at::Tensor& x) {
-  return x.is_cuda() && kernels::element_of(x.scalar_type()) &&
-      x.is_contiguous();
+  return is_on_gpu(x) && x.is_contiguous();
 }
 
 inline void* stream_of(const at::Tensor& x) {

@@ -2,6 +2,7 @@
 
 #include "nn/linear/gelu.h"
 #include "nn/linear/linear_product.h"
+#include "nn/linear/swiglu.h"
 
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
@@ -28,7 +29,9 @@ at::Tensor activate_gated(
     const at::Tensor& gate,
     const at::Tensor& up,
     model::ActivationKind activation) {
-  return activate(gate, activation) * up;
+  return activation == model::ActivationKind::silu
+      ? swiglu(gate, up)
+      : activate(gate, activation) * up;
 }
 
 Mlp::Mlp(const LayerContext& context, const MlpOptions& options)

@@ -1,0 +1,82 @@
+#include "nn/linear/swiglu.h"
+
+#include "kernels/internal/cuda/swiglu.h"
+#include "nn/linear/gpu_kernel.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace cairn::nn {
+namespace {
+
+namespace cuda = kernels::cuda;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// True when the GPU's kernels take all of them.
+bool has_kernels(const at::Tensor& gate, const at::Tensor& other) {
+  return has_row_kernels(gate) && has_row_kernels(other) &&
+      gate.scalar_type() == other.scalar_type() &&
+      gate.sizes() == other.sizes();
+}
+
+struct SwiGlu : torch::autograd::Function<SwiGlu> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& gate,
+      const at::Tensor& up) {
+    context->save_for_backward({gate, up});
+    if (!has_kernels(gate, up)) {
+      return at::silu(gate).mul_(up);
+    }
+    at::Tensor y = at::empty_like(gate);
+    started(
+        cuda::swiglu_forward(
+            *kernels::element_of(gate.scalar_type()),
+            gate.numel(),
+            gate.const_data_ptr(),
+            up.const_data_ptr(),
+            y.mutable_data_ptr(),
+            stream_of(gate)),
+        "SwiGLU");
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list outer) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& gate = saved[0];
+    const at::Tensor& up = saved[1];
+    if (!has_kernels(gate, up) ||
+        outer[0].scalar_type() != gate.scalar_type()) {
+      return {
+          at::silu_backward(outer[0] * up, gate),
+          at::silu(gate).mul_(outer[0])};
+    }
+    const at::Tensor gradient = outer[0].contiguous();
+    at::Tensor of_gate = at::empty_like(gate);
+    at::Tensor of_up = at::empty_like(up);
+    started(
+        cuda::swiglu_backward(
+            *kernels::element_of(gate.scalar_type()),
+            gate.numel(),
+            gradient.const_data_ptr(),
+            gate.const_data_ptr(),
+            up.const_data_ptr(),
+            of_gate.mutable_data_ptr(),
+            of_up.mutable_data_ptr(),
+            stream_of(gate)),
+        "SwiGLU backward");
+    return {of_gate, of_up};
+  }
+};
+
+} // namespace
+
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  return SwiGlu::apply(gate, up);
+}
+
+} // namespace cairn::nn
