@@ -128,7 +128,7 @@ def measure(options):
             for name, run in contestants(options).items():
                 try:
                     figure = run(options, model, int(batch))
-                except (RuntimeError, KeyError, AttributeError, IndexError) as error:
+                except (OSError, RuntimeError, LookupError, ValueError, AttributeError) as error:
                     print(f"{row}, {name}: {error}", file=sys.stderr, flush=True)
                     continue
                 figures[row][name].append(figure)

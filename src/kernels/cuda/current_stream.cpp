@@ -4,6 +4,10 @@
 
 namespace cairn::kernels::cuda {
 
+bool has_kernels() {
+  return true;
+}
+
 void* current_stream(int device) {
   return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device))
       .stream();

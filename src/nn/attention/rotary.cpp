@@ -43,7 +43,11 @@ bool has_kernel(
     const at::Tensor& sine) {
   return x.dim() == 4 && x.stride(3) == 1 && x.numel() > 0 && is_on_gpu(x) &&
       has_row_kernels(cosine) && has_row_kernels(sine) &&
-      cosine.scalar_type() == x.scalar_type();
+      cosine.scalar_type() == x.scalar_type() &&
+      sine.scalar_type() == x.scalar_type() && cosine.sizes() == sine.sizes() &&
+      cosine.size(1) == x.size(1) &&
+      (cosine.size(0) == 1 || cosine.size(0) == x.size(0)) &&
+      2 * cosine.size(3) == x.size(3);
 }
 
 /// Turns x by the angles of the tables, [1 or batch, sequence, 1, half].
@@ -53,24 +57,24 @@ at::Tensor turned_on_gpu(
     const at::Tensor& sine,
     double direction) {
   at::Tensor result = at::empty(x.sizes(), x.options());
-  started(
-      kernels::cuda::rotate(
-          {.batch = x.size(0),
-           .sequence = x.size(1),
-           .heads = x.size(2),
-           .half = x.size(3) / 2,
-           .batch_step = x.stride(0),
-           .token_step = x.stride(1),
-           .head_step = x.stride(2),
-           .positions = cosine.size(0) * cosine.size(1),
-           .element = *kernels::element_of(x.scalar_type()),
-           .back = direction < 0},
-          x.const_data_ptr(),
-          cosine.const_data_ptr(),
-          sine.const_data_ptr(),
-          result.mutable_data_ptr(),
-          stream_of(x)),
-      "rotary positions");
+  run_kernel(x, "rotary positions", [&](void* stream) {
+    return kernels::cuda::rotate(
+        {.batch = x.size(0),
+         .sequence = x.size(1),
+         .heads = x.size(2),
+         .half = x.size(3) / 2,
+         .batch_step = x.stride(0),
+         .token_step = x.stride(1),
+         .head_step = x.stride(2),
+         .positions = cosine.size(0) * cosine.size(1),
+         .element = *kernels::element_of(x.scalar_type()),
+         .back = direction < 0},
+        x.const_data_ptr(),
+        cosine.const_data_ptr(),
+        sine.const_data_ptr(),
+        result.mutable_data_ptr(),
+        stream);
+  });
   return result;
 }
 

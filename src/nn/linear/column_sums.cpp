@@ -53,13 +53,13 @@ at::Tensor parts_on_gpu(const at::Tensor& matrix) {
   const at::Tensor parts = at::empty(
       {kernels::cuda::column_parts(shape), shape.columns},
       matrix.options().dtype(at::kFloat));
-  started(
-      kernels::cuda::column_sums(
-          shape,
-          matrix.const_data_ptr(),
-          parts.mutable_data_ptr<float>(),
-          stream_of(matrix)),
-      "column sums");
+  run_kernel(matrix, "column sums", [&](void* stream) {
+    return kernels::cuda::column_sums(
+        shape,
+        matrix.const_data_ptr(),
+        parts.mutable_data_ptr<float>(),
+        stream);
+  });
   return parts;
 }
 

@@ -90,16 +90,16 @@ GeluGradients backward_on_gpu(
   const at::Tensor parts = at::empty(
       {cuda::column_parts(shape), shape.columns},
       x.options().dtype(at::kFloat));
-  started(
-      cuda::gelu_backward(
-          shape,
-          kind == GeluKind::exact ? cuda::Gelu::exact : cuda::Gelu::tanh,
-          gradient.const_data_ptr(),
-          x.const_data_ptr(),
-          of_x.mutable_data_ptr(),
-          parts.mutable_data_ptr<float>(),
-          stream_of(x)),
-      "GELU backward");
+  run_kernel(x, "GELU backward", [&](void* stream) {
+    return cuda::gelu_backward(
+        shape,
+        kind == GeluKind::exact ? cuda::Gelu::exact : cuda::Gelu::tanh,
+        gradient.const_data_ptr(),
+        x.const_data_ptr(),
+        of_x.mutable_data_ptr(),
+        parts.mutable_data_ptr<float>(),
+        stream);
+  });
   return {of_x, bias.defined() ? summed_parts(parts, bias) : at::Tensor()};
 }
 

@@ -4,13 +4,16 @@
 #include "kernels/internal/element_of.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DeviceGuard.h>
 #include <cairn/base/error.h>
 
 namespace cairn::nn {
 
-/// True when x is on a GPU and of a type that kernels know.
+/// True when our kernels can work on x: on a GPU, of a type that they know, in
+/// a program that has them.
 inline bool is_on_gpu(const at::Tensor& x) {
-  return x.is_cuda() && kernels::element_of(x.scalar_type()).has_value();
+  return x.is_cuda() && kernels::element_of(x.scalar_type()).has_value() &&
+      kernels::cuda::has_kernels();
 }
 
 /// True when kernels on the rows of matrices take x, which has no gaps then.
@@ -18,13 +21,13 @@ inline bool has_row_kernels(const at::Tensor& x) {
   return is_on_gpu(x) && x.is_contiguous();
 }
 
-inline void* stream_of(const at::Tensor& x) {
-  return kernels::cuda::current_stream(x.get_device());
-}
-
-/// Throws if a kernel could not be started.
-inline void started(const char* failure, const char* kernel) {
-  if (failure != nullptr) {
+/// Starts a kernel on the GPU of x: start(stream) returns null, or why it could
+/// not be started, which is an InternalError then.
+template <typename Start>
+void run_kernel(const at::Tensor& x, const char* kernel, const Start& start) {
+  const c10::OptionalDeviceGuard guard(x.device());
+  if (const char* failure =
+          start(kernels::cuda::current_stream(x.get_device()))) {
     throw InternalError({.what = failure, .where = kernel});
   }
 }

@@ -6,6 +6,7 @@
 #include "nn/linear/weight_gradient.h"
 #include "nn/parallel/deferral_capsule.h"
 
+#include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -42,7 +43,11 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
         rows_for(weight, x),
         weight.transpose(-2, -1),
         bias.value_or(at::Tensor()));
-    variable_list saved{x, weight, bias.value_or(at::Tensor())};
+    variable_list saved{
+        weight.requires_grad() ? x : at::Tensor(), // for its gradient alone
+        weight,
+        bias.value_or(at::Tensor())};
+    context->saved_data["shape"] = x.sizes().vec();
     if (kind) {
       saved.push_back(rows);
       context->saved_data["exact"] = *kind == GeluKind::exact;
@@ -54,13 +59,12 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
     }
     std::vector<std::int64_t> shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    return result.view(shape);
+    return at::_unsafe_view(result, shape); // likewise
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& weight = saved[1];
-    const at::Tensor x = rows_for(weight, saved[0]);
     at::Tensor gradient = rows_for(weight, outer[0]);
     variable_list results(4);
     const at::Tensor bias = saved[2].defined() && context->needs_input_grad(2)
@@ -78,9 +82,11 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
           is_batch(weight) ? gradient.sum(1) : bias_gradient(bias, gradient);
     }
     if (context->needs_input_grad(0)) {
-      results[0] = product(gradient, weight).view(saved[0].sizes());
+      results[0] = product(gradient, weight)
+                       .view(context->saved_data["shape"].toIntVector());
     }
     if (context->needs_input_grad(1)) {
+      const at::Tensor x = rows_for(weight, saved[0]);
       const auto later = kept_deferral(*context);
       if (later && DeferredGradients::takes(weight)) {
         later->add({weight}, [gradient, x] {

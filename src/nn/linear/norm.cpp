@@ -96,8 +96,10 @@ at::Tensor Norm::forward(const at::Tensor& x) const {
 std::pair<at::Tensor, at::Tensor> Norm::pass(
     const at::Tensor& x,
     const at::Tensor& branch) const {
+  const bool alike = !branch.defined() ||
+      (branch.scalar_type() == x.scalar_type() && branch.sizes() == x.sizes());
   // Autocast computes norms in float, which forward() leaves to libtorch.
-  if (!normalizes_rows(x, {weight_, bias_}) ||
+  if (!alike || !normalizes_rows(x, {weight_, bias_}) ||
       at::autocast::is_autocast_enabled(x.device().type())) {
     at::Tensor sum = branch.defined() ? x + branch : x;
     at::Tensor normal = forward(sum);

@@ -20,11 +20,22 @@ namespace {
 
 namespace cuda = kernels::cuda;
 
-/// True when the GPU's kernels take x with these parameters.
+/// True when the GPU's kernels take x, which may be read in vectors then.
+bool is_packed(const at::Tensor& x) {
+  return has_row_kernels(x) &&
+      reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
+}
+
+/// True when the GPU's kernels take x with these parameters. (Parameters begin
+/// where vectors can be read, in memory of their own and in buckets.)
 bool has_kernel(const at::Tensor& x, const NormParameters& norm) {
-  const std::int64_t columns = x.size(-1);
-  return has_row_kernels(x) && norm.weight.scalar_type() == x.scalar_type() &&
-      columns <= cuda::most_norm_columns(columns);
+  const auto fits = [&](const at::Tensor& parameter) {
+    return parameter.scalar_type() == x.scalar_type() &&
+        parameter.numel() == x.size(-1);
+  };
+  return is_packed(x) && fits(norm.weight) &&
+      (!norm.bias.defined() || fits(norm.bias)) &&
+      x.size(-1) <= cuda::most_norm_columns(x.size(-1));
 }
 
 cuda::NormRows rows_of(const at::Tensor& x, const NormParameters& norm) {
@@ -55,18 +66,18 @@ NormalizedRows forward_on_gpu(
       .normal = at::empty_like(x),
       .mean = shape.centred ? at::empty({shape.rows}, floats) : at::Tensor(),
       .inverse = at::empty({shape.rows}, floats)};
-  started(
-      cuda::norm_forward(
-          shape,
-          {.x = x.const_data_ptr(),
-           .added = data_or_null(branch),
-           .gamma = norm.weight.const_data_ptr(),
-           .beta = data_or_null(norm.bias),
-           .sum = branch.defined() ? rows.sum.mutable_data_ptr() : nullptr,
-           .y = rows.normal.mutable_data_ptr(),
-           .statistics = statistics_of(rows)},
-          stream_of(x)),
-      "norm");
+  run_kernel(x, "norm", [&](void* stream) {
+    return cuda::norm_forward(
+        shape,
+        {.x = x.const_data_ptr(),
+         .added = data_or_null(branch),
+         .gamma = norm.weight.const_data_ptr(),
+         .beta = data_or_null(norm.bias),
+         .sum = branch.defined() ? rows.sum.mutable_data_ptr() : nullptr,
+         .y = rows.normal.mutable_data_ptr(),
+         .statistics = statistics_of(rows)},
+        stream);
+  });
   return rows;
 }
 
@@ -86,20 +97,20 @@ NormGradients backward_on_gpu(
   const at::Tensor of_x = at::empty_like(rows.sum);
   const at::Tensor gamma_parts = parts();
   const at::Tensor beta_parts = shape.centred ? parts() : at::Tensor();
-  started(
-      cuda::norm_backward(
-          shape,
-          {.gradient = gradient.const_data_ptr(),
-           .through = data_or_null(through),
-           .x = rows.sum.const_data_ptr(),
-           .gamma = norm.weight.const_data_ptr(),
-           .statistics = statistics_of(rows),
-           .of_x = of_x.mutable_data_ptr(),
-           .gamma_parts = gamma_parts.mutable_data_ptr<float>(),
-           .beta_parts =
-               shape.centred ? beta_parts.mutable_data_ptr<float>() : nullptr},
-          stream_of(gradient)),
-      "norm backward");
+  run_kernel(gradient, "norm backward", [&](void* stream) {
+    return cuda::norm_backward(
+        shape,
+        {.gradient = gradient.const_data_ptr(),
+         .through = data_or_null(through),
+         .x = rows.sum.const_data_ptr(),
+         .gamma = norm.weight.const_data_ptr(),
+         .statistics = statistics_of(rows),
+         .of_x = of_x.mutable_data_ptr(),
+         .gamma_parts = gamma_parts.mutable_data_ptr<float>(),
+         .beta_parts =
+             shape.centred ? beta_parts.mutable_data_ptr<float>() : nullptr},
+        stream);
+  });
   NormGradients gradients{.x = of_x};
   if (norm.weight.requires_grad()) {
     gradients.weight = summed_parts(gamma_parts, norm.weight);
@@ -121,7 +132,7 @@ NormalizedRows normalize_rows(
     const at::Tensor& branch,
     const NormParameters& norm) {
   const bool fits = !branch.defined() ||
-      (has_row_kernels(branch) && branch.sizes() == x.sizes() &&
+      (is_packed(branch) && branch.sizes() == x.sizes() &&
        branch.scalar_type() == x.scalar_type());
   if (has_kernel(x, norm) && fits) {
     return forward_on_gpu(x, branch, norm);
@@ -146,7 +157,11 @@ NormGradients normalize_rows_backward(
     const NormParameters& norm) {
   if (has_kernel(rows.sum, norm)) {
     const auto packed = [&](const at::Tensor& x) {
-      return x.defined() ? x.to(rows.sum.scalar_type()).contiguous() : x;
+      if (!x.defined()) {
+        return x;
+      }
+      const at::Tensor typed = x.to(rows.sum.scalar_type()).contiguous();
+      return is_packed(typed) ? typed : typed.clone();
     };
     return backward_on_gpu(packed(gradient), packed(through), rows, norm);
   }

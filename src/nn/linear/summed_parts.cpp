@@ -10,16 +10,16 @@ namespace cairn::nn {
 namespace {
 
 void sum_parts(const at::Tensor& parts, const at::Tensor& into, bool add) {
-  started(
-      kernels::cuda::sum_of_parts(
-          parts.const_data_ptr<float>(),
-          parts.size(0),
-          parts.size(1),
-          into.mutable_data_ptr(),
-          *kernels::element_of(into.scalar_type()),
-          add,
-          stream_of(parts)),
-      "sum of parts");
+  run_kernel(parts, "sum of parts", [&](void* stream) {
+    return kernels::cuda::sum_of_parts(
+        parts.const_data_ptr<float>(),
+        parts.size(0),
+        parts.size(1),
+        into.mutable_data_ptr(),
+        *kernels::element_of(into.scalar_type()),
+        add,
+        stream);
+  });
 }
 
 } // namespace

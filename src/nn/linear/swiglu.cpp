@@ -33,15 +33,15 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
       return at::silu(gate).mul_(up);
     }
     at::Tensor y = at::empty_like(gate);
-    started(
-        cuda::swiglu_forward(
-            *kernels::element_of(gate.scalar_type()),
-            gate.numel(),
-            gate.const_data_ptr(),
-            up.const_data_ptr(),
-            y.mutable_data_ptr(),
-            stream_of(gate)),
-        "SwiGLU");
+    run_kernel(gate, "SwiGLU", [&](void* stream) {
+      return cuda::swiglu_forward(
+          *kernels::element_of(gate.scalar_type()),
+          gate.numel(),
+          gate.const_data_ptr(),
+          up.const_data_ptr(),
+          y.mutable_data_ptr(),
+          stream);
+    });
     return y;
   }
 
@@ -58,17 +58,17 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
     const at::Tensor gradient = outer[0].contiguous();
     at::Tensor of_gate = at::empty_like(gate);
     at::Tensor of_up = at::empty_like(up);
-    started(
-        cuda::swiglu_backward(
-            *kernels::element_of(gate.scalar_type()),
-            gate.numel(),
-            gradient.const_data_ptr(),
-            gate.const_data_ptr(),
-            up.const_data_ptr(),
-            of_gate.mutable_data_ptr(),
-            of_up.mutable_data_ptr(),
-            stream_of(gate)),
-        "SwiGLU backward");
+    run_kernel(gate, "SwiGLU backward", [&](void* stream) {
+      return cuda::swiglu_backward(
+          *kernels::element_of(gate.scalar_type()),
+          gate.numel(),
+          gradient.const_data_ptr(),
+          gate.const_data_ptr(),
+          up.const_data_ptr(),
+          of_gate.mutable_data_ptr(),
+          of_up.mutable_data_ptr(),
+          stream);
+    });
     return {of_gate, of_up};
   }
 };

@@ -117,28 +117,28 @@ RowLosses losses_on_gpu(
   const at::Tensor gradients = weights.defined() ? scores : at::Tensor();
   if (head.group.size() == 1) {
     const at::Tensor each = made();
-    started(
-        kernels::cuda::cross_entropy(
-            rows,
-            column,
-            factor,
-            each.mutable_data_ptr<float>(),
-            stream_of(scores)),
-        "cross entropy");
+    run_kernel(scores, "cross entropy", [&](void* stream) {
+      return kernels::cuda::cross_entropy(
+          rows,
+          column,
+          factor,
+          each.mutable_data_ptr<float>(),
+          stream);
+    });
     return {each, gradients};
   }
   const at::Tensor own_highest = made();
   const at::Tensor sum = made();
   const at::Tensor label = made();
-  started(
-      kernels::cuda::sum_scores(
-          rows,
-          column,
-          {own_highest.mutable_data_ptr<float>(),
-           sum.mutable_data_ptr<float>(),
-           label.mutable_data_ptr<float>()},
-          stream_of(scores)),
-      "sums of scores");
+  run_kernel(scores, "sums of scores", [&](void* stream) {
+    return kernels::cuda::sum_scores(
+        rows,
+        column,
+        {own_highest.mutable_data_ptr<float>(),
+         sum.mutable_data_ptr<float>(),
+         label.mutable_data_ptr<float>()},
+        stream);
+  });
   const at::Tensor highest = own_highest.clone();
   head.group.all_reduce(highest, distributed::ReduceOp::max).wait();
   // Both in one tensor, for one collective.
@@ -147,14 +147,14 @@ RowLosses losses_on_gpu(
   head.group.all_reduce(both).wait();
   const at::Tensor log_sums = highest + both.select(0, 1).log();
   if (factor != nullptr) {
-    started(
-        kernels::cuda::scores_to_gradients(
-            rows,
-            column,
-            log_sums.const_data_ptr<float>(),
-            factor,
-            stream_of(scores)),
-        "gradients of scores");
+    run_kernel(scores, "gradients of scores", [&](void* stream) {
+      return kernels::cuda::scores_to_gradients(
+          rows,
+          column,
+          log_sums.const_data_ptr<float>(),
+          factor,
+          stream);
+    });
   }
   return {log_sums - both.select(0, 0), gradients};
 }

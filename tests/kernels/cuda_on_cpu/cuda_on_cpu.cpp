@@ -163,6 +163,14 @@ float exchange(float value, int mask) {
 
 } // namespace cuda_on_cpu
 
-void* cairn::kernels::cuda::current_stream(int) {
+namespace cairn::kernels::cuda {
+
+bool has_kernels() {
+  return true;
+}
+
+void* current_stream(int) {
   return nullptr;
 }
+
+} // namespace cairn::kernels::cuda

@@ -13,7 +13,10 @@ namespace cairn::kernels::cuda {
 // device) and not waited for. The result is null, or the reason why the work
 // could not be started. Nothing here allocates.
 
-/// The stream on which libtorch works on that device now; null without a GPU.
+/// True in a program that has these kernels: it links cairn::gpu.
+bool has_kernels();
+
+/// The stream on which libtorch works on that device now.
 void* current_stream(int device);
 
 /// Applies a formula; gives the same bits as on the CPU.
