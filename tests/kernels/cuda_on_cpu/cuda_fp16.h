@@ -2,17 +2,19 @@
 
 #include "cuda_runtime.h"
 
-using __half = _Float16;
+#include <c10/util/Half.h>
+
+using __half = c10::Half;
 
 inline __half __ushort_as_half(std::uint16_t bits) {
-  return std::bit_cast<__half>(bits);
+  return __half(bits, __half::from_bits());
 }
 inline std::uint16_t __half_as_ushort(__half value) {
-  return std::bit_cast<std::uint16_t>(value);
+  return value.x;
 }
 inline float __half2float(__half value) {
-  return static_cast<float>(value);
+  return value;
 }
 inline __half __float2half_rn(float value) {
-  return static_cast<__half>(value);
+  return value;
 }
