@@ -54,9 +54,16 @@ class Flags:
             str(path.relative_to(ROOT))
             for top in ("src", "include", "tests")
             for path in (ROOT / top).rglob("*.h")
-            if "gloo_headers" not in path.parts and self.of(str(path.relative_to(ROOT)))
+            if "gloo_headers" not in path.parts
+            and self.is_for_this_machine(path.stem)
+            and self.of(str(path.relative_to(ROOT)))
         ]
         return sorted(sources + headers)
+
+    def is_for_this_machine(self, header):
+        """Headers with instructions of a processor have their name, as have the sources."""
+        instructions = [word for word in ("avx", "neon") if word in header]
+        return all(any(word in source for source in self.commands) for word in instructions)
 
     def of(self, name):
         """A header has the flags of a source in its folder (or in the folder that implements it)."""
