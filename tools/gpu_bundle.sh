@@ -30,7 +30,7 @@ for program in bin/cairn-cuda tests/gpu_test bin/row_kernels_bench; do
 done
 # The system's own libraries are everywhere, and libtorch's come with libtorch.
 ldd "$folder"/bin/* | awk '$2 == "=>" && $3 ~ "^(/usr)?/lib/" {print $3}' | sort -u |
-  { grep -vE '/(libc|libm|libdl|librt|libpthread|libutil|libgcc_s|libstdc\+\+|libgomp)\.so' || true; } |
+  { grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libutil|libgcc_s|libstdc\+\+|libgomp)\.so' || true; } |
   xargs -r cp -Lt "$folder/lib"
 
 cat >"$folder/run" <<'RUN'
