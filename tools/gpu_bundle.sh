@@ -4,14 +4,15 @@
 #
 #   tools/gpu_bundle.sh build/gpu_bundle.tar.xz
 #
-# There: unpack it and call its `run`, which finds libtorch where python3 has it.
+# It works on x86_64 and for x86_64. There: unpack it and call its `run`, which finds
+# libtorch where python3 has it.
 #
 #   run tests [FILTER]         every GPU test, or those whose names match, each in a
 #                              process of its own
 #   run PROGRAM [ARGUMENT…]    cairn-cuda, row_kernels_bench
 set -euo pipefail
-(($# == 1)) || { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-[[ $(uname -m) == x86_64 ]] || { echo "gpu_bundle.sh: packs for the machine it runs on; GPU machines with Arm cores were never tried" >&2; exit 1; }
+(($# == 1)) || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[[ $(uname -m) == x86_64 ]] || { echo "gpu_bundle.sh: this machine is no x86_64, and programs for another one are not built here" >&2; exit 1; }
 mkdir -p "$(dirname "$1")"
 archive=$(realpath "$1")
 

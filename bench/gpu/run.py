@@ -15,6 +15,7 @@ weights and moments, clipping, no dropout, on random tokens.
              compile and llmc)
   --row      such as 124M/64; more than one may be given (default: the whole table)
   --rounds   the whole list so many times; the median counts (default 1)
+  --steps    steps of each training; the first quarter warms up (default 24)
   --results  also writes every figure as JSON, with date and versions
   --device cpu --row tiny/2 tries the script itself on a machine without a GPU
 
@@ -182,6 +183,8 @@ def main():
             parser.error(f"no such row: {row}; say one of {', '.join(SHAPES)}, a slash and the batch")
 
     figures = measure(options)
+    if not figures:
+        return 1  # measure() has said why
     print("\n".join(table(figures)))
     if options.results:
         options.results.parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +193,7 @@ def main():
             for row, by_name in figures.items()
         }}
         options.results.write_text(json.dumps(everything, indent=1) + "\n")
-    return 0 if figures else 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
     }
     std::vector<std::int64_t> shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    return at::_unsafe_view(result, shape); // likewise
+    return at::_unsafe_view(result, shape); // for autograd not a view either
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
