@@ -9,6 +9,7 @@
 
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
+#include "kernels/internal/cuda/join_heads.h"
 #include "kernels/internal/cuda/norm_rows.h"
 #include "kernels/internal/cuda/rotate.h"
 #include "kernels/internal/cuda/score_rows.h"
@@ -128,6 +129,8 @@ void over_scores(const Check& check) {
       {3, 50304, 50257},
       {4, 37, 33},
       {2, 9001, 9001},
+      {300, 1024, 1001},
+      {2, 131'072, 128'256},
       {90, 16, 3}};
   for (const Type& type : types) {
     for (const auto& [rows, columns, used] : shapes) {
@@ -316,6 +319,7 @@ TEST(RowKernels, NormsAndTheirGradients) {
   const std::pair<std::int64_t, std::int64_t> shapes[] = {
       {7, 768},
       {3, 1600},
+      {2, 4096},
       {2, 12288},
       {5, 37},
       {4, 2049},
@@ -425,6 +429,60 @@ TEST(RowKernels, RotationsAndBack) {
       }
     }
   }
+}
+
+TEST(RowKernels, QueriesKeysAndValuesAreJoined) {
+  at::manual_seed(20);
+  struct Case {
+    std::int64_t batch, tokens, groups, queries, size;
+  };
+  const Type& type = types[2];
+  for (const Case& each : {Case{2, 5, 12, 1, 64}, Case{3, 7, 2, 4, 8}}) {
+    const auto& [batch, tokens, groups, queries, size] = each;
+    SCOPED_TRACE(size);
+    const Tensor query =
+        random({batch, groups * queries, tokens, size}, type).transpose(1, 2);
+    const Tensor key = random({batch, tokens, groups, size}, type);
+    const Tensor value =
+        random({batch, tokens, groups + 1, size}, type).narrow(2, 0, groups);
+    const Tensor joined =
+        random({batch, tokens, groups, queries + 2, size}, type);
+    const cuda::JoinedShape
+        shape{batch, tokens, groups, queries, size, type.element};
+    const auto heads = [](const Tensor& x) {
+      return cuda::Heads{data(x), x.stride(0), x.stride(1), x.stride(2)};
+    };
+    ASSERT_TRUE(
+        cuda::can_join_heads(shape, heads(query), heads(key), heads(value)));
+    started(cuda::join_heads(
+        shape,
+        heads(query),
+        heads(key),
+        heads(value),
+        data(joined),
+        stream()));
+    const Tensor expected = at::cat(
+        {query.reshape({batch, tokens, groups, queries, size}),
+         key.unsqueeze(3),
+         value.unsqueeze(3)},
+        3);
+    EXPECT_TRUE(at::equal(joined, expected));
+  }
+}
+
+TEST(RowKernels, HeadsThatDoNotLieInEightsAreNotJoined) {
+  const Tensor x = random({2, 3, 4, 12}, types[2]);
+  const cuda::Heads heads{data(x), x.stride(0), x.stride(1), x.stride(2)};
+  EXPECT_FALSE(cuda::can_join_heads(
+      {2, 3, 4, 1, 12, Element::bf16},
+      heads,
+      heads,
+      heads));
+  EXPECT_FALSE(cuda::can_join_heads(
+      {2, 3, 4, 1, 8, Element::fp32},
+      heads,
+      heads,
+      heads));
 }
 
 TEST(RowKernels, ColumnSumsAndTheGradientOfGelu) {

@@ -1,4 +1,5 @@
 #include "nn/linear/gelu.h"
+#include "nn/linear/gelu_mlp.h"
 #include "nn/linear/linear_product.h"
 #include "nn/linear/product.h"
 #include "nn/linear/swiglu.h"
@@ -206,24 +207,27 @@ TEST(LinearProduct, IsLibtorchs) {
   }
 }
 
-TEST(LinearProduct, WithGeluIsLibtorchs) {
+TEST(GeluMlp, IsLibtorchs) {
   torch::manual_seed(3);
+  const auto optional = [](const Tensor& bias) {
+    return bias.defined() ? std::optional(bias) : std::nullopt;
+  };
   for (const auto kind : {GeluKind::exact, GeluKind::tanh}) {
-    for (const bool biased : {true, false}) {
+    for (const int biases : {0, 1, 2, 3}) {
       expect_same(
           {at::randn({2, 5, 24}),
            at::randn({36, 24}),
-           biased ? at::randn({36}) : Tensor()},
+           (biases & 1) != 0 ? at::randn({36}) : Tensor(),
+           at::randn({24, 36}),
+           (biases & 2) != 0 ? at::randn({24}) : Tensor()},
           [&](const auto& in) {
-            return linear_gelu(in[0], in[1], in[2], kind);
+            return gelu_mlp(in[0], {in[1], in[2]}, {in[3], in[4]}, kind);
           },
           [&](const auto& in) {
-            return at::gelu(
-                at::linear(
-                    in[0],
-                    in[1],
-                    in[2].defined() ? std::optional(in[2]) : std::nullopt),
+            const Tensor wide = at::gelu(
+                at::linear(in[0], in[1], optional(in[2])),
                 kind == GeluKind::exact ? "none" : "tanh");
+            return at::linear(wide, in[3], optional(in[4]));
           });
     }
   }

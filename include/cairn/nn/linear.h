@@ -35,6 +35,9 @@ class RowLinear : public Layer {
   RowLinear(const LayerContext& context, const LinearOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
 
+  const at::Tensor& weight() const { return weight_; }
+  const at::Tensor& bias() const { return bias_; } ///< undefined without bias
+
  private:
   distributed::ProcessGroup group_;
   bool split_tokens_;

@@ -30,8 +30,6 @@ class Mlp : public Layer {
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
-  at::Tensor activated(const at::Tensor& x) const;
-
   distributed::ProcessGroup group_;
   bool split_tokens_;
   model::ActivationKind activation_;

@@ -2,6 +2,9 @@
 
 #include <cuda_runtime.h>
 
+#include <cfloat>
+#include <cmath>
+
 namespace cairn::kernels::cuda {
 
 inline constexpr int warp_size = 32;
@@ -12,35 +15,52 @@ struct Pair {
   float second;
 };
 
-/// Adds both values.
-struct AddPairs {
-  static __device__ Pair none() { return {0, 0}; }
+/// Adds values, or both values of pairs.
+struct Add {
+  template <class Value>
+  static __device__ Value none() {
+    return Value{};
+  }
+  __device__ float operator()(float a, float b) const { return a + b; }
   __device__ Pair operator()(Pair a, Pair b) const {
     return {a.first + b.first, a.second + b.second};
   }
 };
 
-/// Combines the pairs of a warp's threads; every thread gets the result.
-template <class Combine>
-__device__ Pair over_warp(Pair own, const Combine& combine) {
+/// The higher one of two values.
+struct Higher {
+  template <class Value>
+  static __device__ Value none() {
+    return -FLT_MAX;
+  }
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+__device__ inline float of_thread(float own, int mask) {
+  return __shfl_xor_sync(0xffffffffU, own, mask);
+}
+__device__ inline Pair of_thread(Pair own, int mask) {
+  return {of_thread(own.first, mask), of_thread(own.second, mask)};
+}
+
+/// Combines the values of a warp's threads; every thread gets the result.
+template <class Value, class Combine>
+__device__ Value over_warp(Value own, const Combine& combine) {
 #pragma unroll
   for (int mask = warp_size / 2; mask > 0; mask /= 2) {
-    const Pair other{
-        __shfl_xor_sync(0xffffffffU, own.first, mask),
-        __shfl_xor_sync(0xffffffffU, own.second, mask)};
-    own = combine(own, other);
+    own = combine(own, of_thread(own, mask));
   }
   return own;
 }
 
-/// Combines the pairs of all threads of the block; every thread gets the
+/// Combines the values of all threads of the block; every thread gets the
 /// result. `combine` must not care which of its arguments comes first. `turn`
 /// counts the calls of a kernel: two calls in a row need memory of their own,
 /// so that one barrier for each is enough.
-template <class Combine>
-__device__ Pair over_block(Pair own, const Combine& combine, int turn) {
-  __shared__ Pair of_warps[2][warp_size];
-  Pair* const shared = of_warps[turn & 1];
+template <class Value, class Combine>
+__device__ Value over_block(Value own, const Combine& combine, int turn) {
+  __shared__ Value of_warps[2][warp_size];
+  Value* const shared = of_warps[turn & 1];
   const int warps = static_cast<int>(blockDim.x) / warp_size;
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   own = over_warp(own, combine);
@@ -48,7 +68,8 @@ __device__ Pair over_block(Pair own, const Combine& combine, int turn) {
     shared[threadIdx.x / warp_size] = own;
   }
   __syncthreads();
-  return over_warp(lane < warps ? shared[lane] : Combine::none(), combine);
+  own = lane < warps ? shared[lane] : Combine::template none<Value>();
+  return over_warp(own, combine);
 }
 
 /// Number of threads for `count` pieces of work, in whole warps.

@@ -1,5 +1,6 @@
 #include "kernels/internal/cuda/column_sums.h"
 
+#include "kernels/cuda/fast_math.cuh"
 #include "kernels/cuda/for_each.cuh"
 
 namespace cairn::kernels::cuda {
@@ -74,11 +75,12 @@ __device__ float gelu_slope(float x, Gelu kind) {
     return 0.5F * (1 + erff(x * root_half)) +
         x * density * __expf(-0.5F * x * x);
   }
-  constexpr float scale = 0.79788456F; // sqrt(2 / pi)
+  // x * sigmoid(2 u), where u is what the hyperbolic tangent is taken of.
+  constexpr float scale = 2 * 0.79788456F; // 2 sqrt(2 / pi)
   constexpr float cubic = 0.044715F;
-  const float t = tanhf(scale * (x + cubic * x * x * x));
-  return 0.5F * (1 + t) +
-      0.5F * x * (1 - t * t) * scale * (1 + 3 * cubic * x * x);
+  const float square = x * x;
+  const float s = sigmoid(scale * x * (1 + cubic * square));
+  return s + x * scale * (1 + 3 * cubic * square) * (s - s * s);
 }
 
 template <Element element>
@@ -114,10 +116,10 @@ const char* sum_columns(
   const std::int64_t columns = static_cast<std::int64_t>(across) * width;
   return launch(
       eights ? sums_kernel<8, Source> : sums_kernel<1, Source>,
-      dim3(
-          static_cast<unsigned>((shape.columns + columns - 1) / columns),
-          static_cast<unsigned>(column_parts(shape))),
-      dim3(across, rows_at_once),
+      {dim3(
+           static_cast<unsigned>((shape.columns + columns - 1) / columns),
+           static_cast<unsigned>(column_parts(shape))),
+       dim3(across, rows_at_once)},
       stream,
       shape.rows,
       shape.columns,
@@ -236,8 +238,8 @@ const char* sum_of_parts(
   }
   return launch(
       parts_kernel,
-      static_cast<unsigned>((columns + across - 1) / across),
-      dim3(across, parts_at_once),
+      {static_cast<unsigned>((columns + across - 1) / across),
+       dim3(across, parts_at_once)},
       stream,
       parts,
       count,

@@ -43,8 +43,7 @@ const char* for_each(
       std::min<std::int64_t>((threads + block_size - 1) / block_size, 1 << 20));
   return launch(
       fours ? for_each_kernel<4, Work> : for_each_kernel<1, Work>,
-      blocks,
-      block_size,
+      {blocks, block_size},
       stream,
       count,
       work);

@@ -51,13 +51,39 @@ __device__ inline std::uint16_t to_bits(float value, Element element) {
   return static_cast<std::uint16_t>(rounded >> 16U);
 }
 
+/// The bits of two values, `low` in the lower half. On the GPU this is one
+/// instruction.
+__device__ inline std::uint32_t to_bit_pair(
+    float low,
+    float high,
+    Element element) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t pair;
+  if (element == Element::bf16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  }
+  return pair;
+#else
+  return static_cast<std::uint32_t>(to_bits(high, element)) << 16U |
+      to_bits(low, element);
+#endif
+}
+
 /// Rounds values as storing and loading them would.
 template <Element element, int width>
 __device__ void round_to(Lane (&lanes)[width]) {
-  if constexpr (element != Element::fp32) {
+  if constexpr (element != Element::fp32 && width == 1) {
+    lanes[0].value = from_bits(to_bits(lanes[0].value, element), element);
+  } else if constexpr (element != Element::fp32) {
 #pragma unroll
-    for (int j = 0; j < width; ++j) {
-      lanes[j].value = from_bits(to_bits(lanes[j].value, element), element);
+    for (int j = 0; j < width; j += 2) {
+      const std::uint32_t pair =
+          to_bit_pair(lanes[j].value, lanes[j + 1].value, element);
+      lanes[j].value = from_bits(static_cast<std::uint16_t>(pair), element);
+      lanes[j + 1].value =
+          from_bits(static_cast<std::uint16_t>(pair >> 16U), element);
     }
   }
 }
@@ -129,10 +155,14 @@ __device__ void store(
   } else {
     using Bits = typename Pack<width>::Bits;
     Bits pack;
+    if constexpr (width == 1) {
+      pack = to_bits(lanes[0].value, element);
+    } else {
 #pragma unroll
-    for (int j = 0; j < width; ++j) {
-      reinterpret_cast<std::uint16_t*>(&pack)[j] =
-          to_bits(lanes[j].value, element);
+      for (int j = 0; j < width; j += 2) {
+        reinterpret_cast<std::uint32_t*>(&pack)[j / 2] =
+            to_bit_pair(lanes[j].value, lanes[j + 1].value, element);
+      }
     }
     *reinterpret_cast<Bits*>(static_cast<std::uint16_t*>(to) + i) = pack;
   }

@@ -2,10 +2,27 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <tuple>
 #include <utility>
 
 namespace cairn::kernels::cuda {
+
+/// Blocks and threads of a kernel. `shared_bytes` is the memory that each block
+/// gets from shared_memory().
+struct Grid {
+  dim3 blocks;
+  dim3 threads;
+  std::size_t shared_bytes = 0;
+};
+
+#ifdef __CUDACC__
+/// The block's own memory, Grid::shared_bytes of it.
+__device__ inline uint4* shared_memory() {
+  extern __shared__ uint4 memory[];
+  return memory;
+}
+#endif
 
 /// Queues a kernel on a stream. Returns null, or the reason why it could not be
 /// started. A function instead of <<<…>>>, so that device code is plain C++ and
@@ -13,8 +30,7 @@ namespace cairn::kernels::cuda {
 template <class... Parameters, class... Arguments>
 const char* launch(
     void (*kernel)(Parameters...),
-    dim3 blocks,
-    dim3 threads,
+    const Grid& grid,
     void* stream,
     const Arguments&... given) {
   std::tuple<Parameters...> arguments{given...};
@@ -23,15 +39,52 @@ const char* launch(
         void* pointers[] = {static_cast<void*>(&each)...};
         cudaLaunchKernel(
             kernel,
-            blocks,
-            threads,
+            grid.blocks,
+            grid.threads,
             pointers,
-            0,
+            grid.shared_bytes,
             static_cast<cudaStream_t>(stream));
       },
       arguments);
   const cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
+
+/// Bytes of shared memory that one block can have on the current device.
+inline std::size_t most_shared_bytes() {
+  int device = 0;
+  int bytes = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(
+      &bytes,
+      cudaDevAttrMaxSharedMemoryPerBlockOptin,
+      device);
+  return static_cast<std::size_t>(bytes);
+}
+
+/// Number of blocks that the current device runs at once; allows the kernel to
+/// have `shared_bytes` first.
+template <class... Parameters>
+unsigned blocks_at_once(
+    void (*kernel)(Parameters...),
+    int threads,
+    std::size_t shared_bytes) {
+  int device = 0;
+  int processors = 1;
+  int on_each = 1;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  cudaFuncSetAttribute(
+      kernel,
+      cudaFuncAttributeMaxDynamicSharedMemorySize,
+      static_cast<int>(shared_bytes));
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &on_each,
+      kernel,
+      threads,
+      shared_bytes);
+  return static_cast<unsigned>(processors) *
+      static_cast<unsigned>(on_each > 0 ? on_each : 1);
 }
 
 } // namespace cairn::kernels::cuda

@@ -1,7 +1,9 @@
 #include "kernels/formulas.h"
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
+#include "kernels/internal/cuda/join_heads.h"
 #include "kernels/internal/cuda/norm_rows.h"
+#include "kernels/internal/cuda/product.h"
 #include "kernels/internal/cuda/rotate.h"
 #include "kernels/internal/cuda/score_rows.h"
 #include "kernels/internal/cuda/swiglu.h"
@@ -172,6 +174,36 @@ const char* cross_entropy(
     float*,
     void*) {
   return missing;
+}
+
+bool can_join_heads(
+    const JoinedShape&,
+    const Heads&,
+    const Heads&,
+    const Heads&) {
+  return false;
+}
+
+const char* join_heads(
+    const JoinedShape&,
+    const Heads&,
+    const Heads&,
+    const Heads&,
+    void*,
+    void*) {
+  return missing;
+}
+
+bool takes(const Product&) {
+  return false;
+}
+
+const char* multiply(const Product&, Algorithm, void*, void*) {
+  return missing;
+}
+
+double seconds_of(const Product&) {
+  return 0;
 }
 
 } // namespace cairn::kernels::cuda

@@ -12,19 +12,20 @@ constexpr int most_threads(int count) {
   return count == 1 ? 1024 : 512;
 }
 
-/// The values of a row that one thread has: `count` groups of `width` columns.
+/// The part of a row that one thread has: `count` groups of `width` columns.
 /// A block has a row; its threads take groups in turn.
 template <int width, int count>
 struct Part {
-  float values[count][width];
+  Lane values[count][width];
 
   /// Calls `work(group, column)` for the groups that are in the row.
   template <class Work>
   __device__ static void over_columns(std::int64_t columns, const Work& work) {
 #pragma unroll
     for (int group = 0; group < count; ++group) {
-      const std::int64_t column =
-          (static_cast<std::int64_t>(group) * blockDim.x + threadIdx.x) * width;
+      const int column = (group * static_cast<int>(blockDim.x) +
+                          static_cast<int>(threadIdx.x)) *
+          width;
       if (column < columns) {
         work(group, column);
       }
@@ -36,101 +37,150 @@ struct Part {
       const void* from,
       std::int64_t begin,
       std::int64_t columns) {
-    over_columns(columns, [&](int group, std::int64_t column) {
-      Lane lanes[width];
-      load(from, element, begin + column, lanes);
-#pragma unroll
-      for (int k = 0; k < width; ++k) {
-        values[group][k] = lanes[k].value;
-      }
+    over_columns(columns, [&](int group, int column) {
+      load(from, element, begin + column, values[group]);
     });
   }
 };
 
-/// Statistics of the row whose values the threads of the block have.
-struct RowStatistics {
-  float mean;
-  float inverse;
-};
+/// A few elements in the bits in which they lie in memory.
+template <Element element, int width>
+using Bits = std::conditional_t<
+    element == Element::fp32,
+    typename Pack<width>::Floats,
+    typename Pack<width>::Bits>;
 
-template <int width, int count>
-__device__ RowStatistics
-statistics_of(const Part<width, count>& part, const NormRows& rows) {
-  using Values = Part<width, count>;
-  const auto columns = static_cast<float>(rows.columns);
-  float mean = 0;
-  if (rows.centred) {
-    Pair own{0, 0};
-    Values::over_columns(rows.columns, [&](int group, std::int64_t) {
-#pragma unroll
-      for (int k = 0; k < width; ++k) {
-        own.first += part.values[group][k];
-      }
-    });
-    mean = over_block(own, AddPairs(), 0).first / columns;
-  }
-  Pair own{0, 0};
-  Values::over_columns(rows.columns, [&](int group, std::int64_t) {
-#pragma unroll
-    for (int k = 0; k < width; ++k) {
-      const float distance = part.values[group][k] - mean;
-      own.first += distance * distance;
-    }
-  });
-  const float variance = over_block(own, AddPairs(), 1).first / columns;
-  return {mean, rsqrtf(variance + rows.epsilon)};
+template <Element element, int width>
+__device__ Bits<element, width> bits_at(const void* from, std::int64_t i) {
+  return static_cast<const Bits<element, width>*>(from)[i / width];
 }
 
+/// What the forward pass reads of a row. It arrives while the row before is
+/// worked on.
+template <Element element, int width, int count>
+struct ForwardRow {
+  Bits<element, width> x[count];
+  Bits<element, width> added[count];
+  float first; ///< the row's first value
+
+  __device__ void fetch(
+      const NormRows& rows,
+      const NormForward& tensors,
+      std::int64_t row) {
+    if (row >= rows.rows) {
+      return;
+    }
+    const std::int64_t begin = row * rows.columns;
+    Part<width, count>::over_columns(rows.columns, [&](int group, int column) {
+      x[group] = bits_at<element, width>(tensors.x, begin + column);
+      if (tensors.added != nullptr) {
+        added[group] = bits_at<element, width>(tensors.added, begin + column);
+      }
+    });
+    Lane value[1];
+    load(tensors.x, element, begin, value);
+    first = value[0].value;
+  }
+};
+
+/// A block works on every `gridDim.x`-th row.
 template <Element element, int width, int count>
 __global__ void __launch_bounds__(most_threads(count))
     forward_kernel(NormRows rows, NormForward tensors) {
   using Values = Part<width, count>;
-  const std::int64_t row = blockIdx.x;
-  const std::int64_t begin = row * rows.columns;
-  Values x;
-  x.template read<element>(tensors.x, begin, rows.columns);
-  if (tensors.added != nullptr) {
-    Values added;
-    added.template read<element>(tensors.added, begin, rows.columns);
-    Values::over_columns(rows.columns, [&](int group, std::int64_t column) {
-      Lane sum[width];
+  Values gamma;
+  Values beta{};
+  gamma.template read<element>(tensors.gamma, 0, rows.columns);
+  if (tensors.beta != nullptr) {
+    beta.template read<element>(tensors.beta, 0, rows.columns);
+  }
+  int turn = 0;
+  ForwardRow<element, width, count> next;
+  next.fetch(rows, tensors, blockIdx.x);
+  for (std::int64_t row = blockIdx.x; row < rows.rows; row += gridDim.x) {
+    const ForwardRow<element, width, count> now = next;
+    next.fetch(rows, tensors, row + gridDim.x);
+    const std::int64_t begin = row * rows.columns;
+    // Sums of distances from a value of the row: one pass over it is enough,
+    // and its mean may be far from zero.
+    const float origin = rows.centred ? now.first : 0;
+    Values x;
+    Pair own{0, 0};
+    Values::over_columns(rows.columns, [&](int group, int column) {
+      Lane(&values)[width] = x.values[group];
+      load(&now.x[group], element, 0, values);
+      if (tensors.added != nullptr) {
+        Lane added[width];
+        load(&now.added[group], element, 0, added);
 #pragma unroll
-      for (int k = 0; k < width; ++k) {
-        sum[k].value = x.values[group][k] + added.values[group][k];
+        for (int k = 0; k < width; ++k) {
+          values[k].value += added[k].value;
+        }
+        // The norm is that of the sum as others read it.
+        round_to<element>(values);
+        store(values, tensors.sum, element, begin + column);
       }
-      store(sum, tensors.sum, element, begin + column);
-      // The norm is that of the sum as others read it.
-      round_to<element>(sum);
 #pragma unroll
       for (int k = 0; k < width; ++k) {
-        x.values[group][k] = sum[k].value;
+        const float distance = values[k].value - origin;
+        own.first += distance;
+        own.second += distance * distance;
       }
     });
-  }
-  const RowStatistics of_row = statistics_of(x, rows);
-  if (threadIdx.x == 0) {
-    if (rows.centred) {
-      tensors.statistics.mean[row] = of_row.mean;
+    const Pair sums = over_block(own, Add(), turn++);
+    const auto columns = static_cast<float>(rows.columns);
+    const float shift = rows.centred ? sums.first / columns : 0;
+    const float variance = fmaxf(sums.second / columns - shift * shift, 0);
+    const float mean = origin + shift;
+    const float inverse = rsqrtf(variance + rows.epsilon);
+    if (threadIdx.x == 0) {
+      if (rows.centred) {
+        tensors.statistics.mean[row] = mean;
+      }
+      tensors.statistics.inverse[row] = inverse;
     }
-    tensors.statistics.inverse[row] = of_row.inverse;
-  }
-  Values::over_columns(rows.columns, [&](int group, std::int64_t column) {
-    Lane gamma[width];
-    Lane beta[width];
-    Lane y[width];
-    load(tensors.gamma, element, column, gamma);
-    if (tensors.beta != nullptr) {
-      load(tensors.beta, element, column, beta);
-    }
+    Values::over_columns(rows.columns, [&](int group, int column) {
+      Lane y[width];
 #pragma unroll
-    for (int k = 0; k < width; ++k) {
-      const float normal = (x.values[group][k] - of_row.mean) * of_row.inverse;
-      y[k].value = normal * gamma[k].value +
-          (tensors.beta != nullptr ? beta[k].value : 0);
-    }
-    store(y, tensors.y, element, begin + column);
-  });
+      for (int k = 0; k < width; ++k) {
+        y[k].value = (x.values[group][k].value - mean) * inverse *
+                gamma.values[group][k].value +
+            beta.values[group][k].value;
+      }
+      store(y, tensors.y, element, begin + column);
+    });
+  }
 }
+
+/// What the backward pass reads of a row, ahead like ForwardRow.
+template <Element element, int width, int count>
+struct BackwardRow {
+  Bits<element, width> x[count];
+  Bits<element, width> gradient[count];
+  Bits<element, width> through[count];
+  float mean = 0;
+  float inverse = 0;
+
+  __device__ void fetch(
+      const NormRows& rows,
+      const NormBackward& tensors,
+      std::int64_t row) {
+    if (row >= rows.rows) {
+      return;
+    }
+    const std::int64_t begin = row * rows.columns;
+    Part<width, count>::over_columns(rows.columns, [&](int group, int column) {
+      const std::int64_t i = begin + column;
+      x[group] = bits_at<element, width>(tensors.x, i);
+      gradient[group] = bits_at<element, width>(tensors.gradient, i);
+      if (tensors.through != nullptr) {
+        through[group] = bits_at<element, width>(tensors.through, i);
+      }
+    });
+    mean = rows.centred ? tensors.statistics.mean[row] : 0;
+    inverse = tensors.statistics.inverse[row];
+  }
+};
 
 /// A block works on every `gridDim.x`-th row and keeps the sums of its columns
 /// in registers.
@@ -143,43 +193,45 @@ __global__ void __launch_bounds__(most_threads(count))
   Values gamma;
   gamma.template read<element>(tensors.gamma, 0, rows.columns);
   int turn = 0;
+  BackwardRow<element, width, count> next;
+  next.fetch(rows, tensors, blockIdx.x);
   for (std::int64_t row = blockIdx.x; row < rows.rows; row += gridDim.x) {
+    const BackwardRow<element, width, count> now = next;
+    next.fetch(rows, tensors, row + gridDim.x);
     const std::int64_t begin = row * rows.columns;
-    const float mean = rows.centred ? tensors.statistics.mean[row] : 0;
-    const float inverse = tensors.statistics.inverse[row];
-    Values normal; // becomes the normalized row
+    Values normal; // the normalized row
     Values slope;  // gradient of the normalized row
-    normal.template read<element>(tensors.x, begin, rows.columns);
-    slope.template read<element>(tensors.gradient, begin, rows.columns);
     Pair own{0, 0};
-    Values::over_columns(rows.columns, [&](int group, std::int64_t) {
+    Values::over_columns(rows.columns, [&](int group, int) {
+      load(&now.x[group], element, 0, normal.values[group]);
+      load(&now.gradient[group], element, 0, slope.values[group]);
 #pragma unroll
       for (int k = 0; k < width; ++k) {
-        float& x = normal.values[group][k];
-        float& gradient = slope.values[group][k];
-        x = (x - mean) * inverse;
-        of_gamma.values[group][k] += gradient * x;
-        of_beta.values[group][k] += gradient;
-        gradient *= gamma.values[group][k];
+        float& x = normal.values[group][k].value;
+        float& gradient = slope.values[group][k].value;
+        x = (x - now.mean) * now.inverse;
+        of_gamma.values[group][k].value += gradient * x;
+        of_beta.values[group][k].value += gradient;
+        gradient *= gamma.values[group][k].value;
         own.first += gradient;
         own.second += gradient * x;
       }
     });
-    const Pair sums = over_block(own, AddPairs(), turn++);
+    const Pair sums = over_block(own, Add(), turn++);
     const auto columns = static_cast<float>(rows.columns);
     const float shift = rows.centred ? sums.first / columns : 0;
     const float stretch = sums.second / columns;
-    Values::over_columns(rows.columns, [&](int group, std::int64_t column) {
+    Values::over_columns(rows.columns, [&](int group, int column) {
       Lane through[width];
       Lane of_x[width];
       if (tensors.through != nullptr) {
-        load(tensors.through, element, begin + column, through);
+        load(&now.through[group], element, 0, through);
       }
 #pragma unroll
       for (int k = 0; k < width; ++k) {
-        const float own_part = (slope.values[group][k] - shift -
-                                normal.values[group][k] * stretch) *
-            inverse;
+        const float own_part = (slope.values[group][k].value - shift -
+                                normal.values[group][k].value * stretch) *
+            now.inverse;
         of_x[k].value =
             own_part + (tensors.through != nullptr ? through[k].value : 0);
       }
@@ -187,19 +239,18 @@ __global__ void __launch_bounds__(most_threads(count))
     });
   }
   const std::int64_t part = blockIdx.x * rows.columns;
-  Values::over_columns(rows.columns, [&](int group, std::int64_t column) {
-    Lane sums[width];
-#pragma unroll
-    for (int k = 0; k < width; ++k) {
-      sums[k].value = of_gamma.values[group][k];
-    }
-    store(sums, tensors.gamma_parts, Element::fp32, part + column);
+  Values::over_columns(rows.columns, [&](int group, int column) {
+    store(
+        of_gamma.values[group],
+        tensors.gamma_parts,
+        Element::fp32,
+        part + column);
     if (tensors.beta_parts != nullptr) {
-#pragma unroll
-      for (int k = 0; k < width; ++k) {
-        sums[k].value = of_beta.values[group][k];
-      }
-      store(sums, tensors.beta_parts, Element::fp32, part + column);
+      store(
+          of_beta.values[group],
+          tensors.beta_parts,
+          Element::fp32,
+          part + column);
     }
   });
 }
@@ -258,10 +309,13 @@ const char* norm_forward(
       rows,
       eights,
       [&](auto element, auto width, auto count, int threads) {
+        const auto kernel = forward_kernel<element(), width(), count()>;
+        const auto blocks = std::min<std::int64_t>(
+            rows.rows,
+            blocks_at_once(kernel, threads, 0));
         return launch(
-            forward_kernel<element(), width(), count()>,
-            static_cast<unsigned>(rows.rows),
-            threads,
+            kernel,
+            {static_cast<unsigned>(blocks), static_cast<unsigned>(threads)},
             stream,
             rows,
             tensors);
@@ -292,8 +346,8 @@ const char* norm_backward(
       [&](auto element, auto width, auto count, int threads) {
         return launch(
             backward_kernel<element(), width(), count()>,
-            static_cast<unsigned>(norm_parts(rows)),
-            threads,
+            {static_cast<unsigned>(norm_parts(rows)),
+             static_cast<unsigned>(threads)},
             stream,
             rows,
             tensors);

@@ -90,14 +90,13 @@ const char* sum_of_squares(
   // The number of blocks depends on the count alone, and so does the order of
   // additions. Unaligned values are added in the same order, one at a time.
   constexpr std::int64_t per_block = 4 * block_size;
-  const auto blocks = static_cast<int>(std::clamp<std::int64_t>(
+  const auto blocks = static_cast<unsigned>(std::clamp<std::int64_t>(
       (count + per_block - 1) / per_block,
       1,
       sum_workspace));
   const char* const failure = launch(
       aligned(values, element) ? squares_of_blocks<4> : squares_of_blocks<1>,
-      blocks,
-      block_size,
+      {blocks, block_size},
       stream,
       values,
       element,
@@ -106,11 +105,10 @@ const char* sum_of_squares(
   return failure != nullptr ? failure
                             : launch(
                                   sum_of_blocks,
-                                  1,
-                                  sum_workspace,
+                                  {1, sum_workspace},
                                   stream,
                                   workspace,
-                                  blocks,
+                                  static_cast<int>(blocks),
                                   result);
 }
 

@@ -1,13 +1,10 @@
 #include "kernels/internal/cuda/swiglu.h"
 
+#include "kernels/cuda/fast_math.cuh"
 #include "kernels/cuda/for_each.cuh"
 
 namespace cairn::kernels::cuda {
 namespace {
-
-__device__ float sigmoid(float x) {
-  return 1 / (1 + __expf(-x));
-}
 
 template <Element element>
 struct Forward {

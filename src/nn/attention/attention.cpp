@@ -162,9 +162,6 @@ at::Tensor attend(
   const std::int64_t shared = query.size(2) / key.size(2);
   // The fused attention of the CPU has no grouped queries.
   const bool repeat = shared > 1 && query.is_cpu();
-  const auto heads_first = [&](const at::Tensor& x) {
-    return x.transpose(1, 2);
-  };
   const auto repeated = [&](const at::Tensor& x) {
     return heads_first(
         repeat ? x.unsqueeze(3).expand({-1, -1, -1, shared, -1}).flatten(2, 3)
@@ -179,7 +176,7 @@ at::Tensor attend(
       causal && !mask.defined(),
       scale,
       shared > 1 && !repeat);
-  return result.transpose(1, 2).flatten(2, 3);
+  return heads_first(result).flatten(2, 3);
 }
 
 SelfAttention::SelfAttention(
@@ -216,12 +213,12 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
   const at::Tensor joined =
       all.view({all.size(0), all.size(1), groups, -1, options_.head_size});
   const double dropout = is_training() ? options_.dropout : 0;
+  const Scores scores{
+      .causal = options_.causal,
+      .scale = scale_or_default(options_.scale, options_.head_size)};
   if (!options_.rotary && !sequence_.is_on() && !input.mask.defined() &&
-      attends_joined(joined, dropout)) {
-    return dense_->forward(attend_joined(
-        joined,
-        {.causal = options_.causal,
-         .scale = scale_or_default(options_.scale, options_.head_size)}));
+      dropout == 0 && attends_joined(joined, scores)) {
+    return dense_->forward(attend_joined(joined, scores));
   }
   const auto parts = joined.split_with_sizes({queries, 1, 1}, 3);
   at::Tensor query = joined_heads(parts[0]);

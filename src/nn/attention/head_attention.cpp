@@ -3,6 +3,8 @@
 #include "kernels/internal/cpu/attention.h"
 #include "kernels/internal/cpu/matrix_product.h"
 #include "kernels/internal/in_parallel.h"
+#include "nn/attention/gpu_attention.h"
+#include "nn/attention/joined_parts.h"
 #include "nn/linear/product.h"
 
 #include <ATen/ops/empty.h>
@@ -140,15 +142,6 @@ struct HeadAttention : torch::autograd::Function<HeadAttention> {
   }
 };
 
-/// Views of queries, keys and values that lie together in [batch, sequence,
-/// groups, heads + 2, size].
-AttentionInput parts_of(const at::Tensor& joined) {
-  return {
-      joined.narrow(3, 0, joined.size(3) - 2).flatten(2, 3),
-      joined.select(3, joined.size(3) - 2),
-      joined.select(3, joined.size(3) - 1)};
-}
-
 /// Attention whose gradient is written where the product before it reads it, so
 /// that no copy has to join three tensors.
 struct JoinedAttention : torch::autograd::Function<JoinedAttention> {
@@ -156,7 +149,7 @@ struct JoinedAttention : torch::autograd::Function<JoinedAttention> {
       AutogradContext* context,
       const at::Tensor& joined,
       const Scores& scores) {
-    const auto [output, log_sum] = heads_forward(parts_of(joined), scores);
+    const auto [output, log_sum] = heads_forward(joined_parts(joined), scores);
     context->save_for_backward({joined, output, log_sum});
     keep_scores(*context, scores);
     return output;
@@ -165,10 +158,10 @@ struct JoinedAttention : torch::autograd::Function<JoinedAttention> {
   static variable_list backward(AutogradContext* context, variable_list outer) {
     const variable_list saved = context->get_saved_variables();
     at::Tensor gradient = at::empty(saved[0].sizes(), saved[0].options());
-    const auto [query, key, value] = parts_of(gradient);
+    const auto [query, key, value] = joined_parts(gradient);
     write_gradients(
         outer[0],
-        parts_of(saved[0]),
+        joined_parts(saved[0]),
         {saved[1], saved[2]},
         kept_scores(*context),
         {query, key, value});
@@ -240,14 +233,16 @@ at::Tensor attend_by_heads(const AttentionInput& input, const Scores& scores) {
       .flatten(2, 3);
 }
 
-bool attends_joined(const at::Tensor& joined, double dropout) {
-  const bool one_step = joined.size(2) == 1 || joined.size(3) == 3;
-  return dropout == 0 && has_own_product(joined) && one_step &&
-      joined.is_contiguous();
+bool attends_joined(const at::Tensor& joined, const Scores& scores) {
+  return (has_own_product(joined) && has_even_heads(joined)) ||
+      attends_joined_on_gpu(joined, scores);
 }
 
 at::Tensor attend_joined(const at::Tensor& joined, const Scores& scores) {
-  return JoinedAttention::apply(joined, scores).flatten(2, 3);
+  const at::Tensor result = joined.is_cpu()
+      ? JoinedAttention::apply(joined, scores)
+      : attend_joined_on_gpu(joined, scores);
+  return result.flatten(2, 3);
 }
 
 } // namespace cairn::nn

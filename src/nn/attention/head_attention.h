@@ -25,9 +25,8 @@ AttentionGradients heads_backward(
 /// several heads.
 at::Tensor attend_by_heads(const AttentionInput& input, const Scores& scores);
 
-/// True when attend_joined() takes this tensor: a query's heads must lie in
-/// equal steps.
-bool attends_joined(const at::Tensor& joined, double dropout);
+/// True when attend_joined() takes this tensor, and is faster than libtorch.
+bool attends_joined(const at::Tensor& joined, const Scores& scores);
 
 /// attend_by_heads() of queries, keys and values that lie together in [batch,
 /// sequence, groups, heads of a group + 2, size].

@@ -21,10 +21,6 @@
 namespace cairn::nn {
 namespace {
 
-at::Tensor heads_first(const at::Tensor& x) {
-  return x.transpose(1, 2);
-}
-
 /// Repeats keys or values for every head, for kernels without grouped queries.
 at::Tensor for_every_head(const at::Tensor& x, std::int64_t heads) {
   const std::int64_t shared = heads / x.size(2);
@@ -158,7 +154,7 @@ std::array<at::Tensor, 3> by_libtorch_backward(
       scale));
 }
 
-AttentionInput heads_first(const AttentionInput& input) {
+AttentionInput all_heads_first(const AttentionInput& input) {
   const std::int64_t heads = input.query.size(2);
   return {
       heads_first(input.query),
@@ -184,7 +180,7 @@ PartialAttention attend_partly(
   if (attends_by_heads(input, 0)) {
     return heads_forward(input, scores);
   }
-  const PartialAttention result = by_libtorch(heads_first(input), scores);
+  const PartialAttention result = by_libtorch(all_heads_first(input), scores);
   return {heads_first(result.output), result.log_sum};
 }
 
@@ -214,7 +210,7 @@ AttentionGradients attend_partly_backward(
   }
   const auto result = by_libtorch_backward(
       heads_first(gradient),
-      heads_first(input),
+      all_heads_first(input),
       {heads_first(whole.output), whole.log_sum},
       scores);
   const std::int64_t groups = input.key.size(2);

@@ -15,6 +15,11 @@ struct AttentionInput {
   at::Tensor value;
 };
 
+/// [batch, sequence, heads, size] as libtorch's attention has it, and back.
+inline at::Tensor heads_first(const at::Tensor& x) {
+  return x.transpose(1, 2);
+}
+
 /// Options of the scores: which keys a query sees, and the factor.
 struct Scores {
   bool causal = false; ///< query i sees keys up to i

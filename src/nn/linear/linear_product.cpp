@@ -11,7 +11,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace cairn::nn {
@@ -30,30 +29,22 @@ at::Tensor rows_for(const at::Tensor& weight, const at::Tensor& x) {
   return is_batch(weight) ? x : x.reshape({-1, x.size(-1)});
 }
 
-/// `kind` is set where a GELU follows.
 struct LinearProduct : torch::autograd::Function<LinearProduct> {
   static at::Tensor forward(
       AutogradContext* context,
       const at::Tensor& x,
       const at::Tensor& weight,
-      const std::optional<at::Tensor>& bias,
-      std::optional<GeluKind> kind) {
+      const std::optional<at::Tensor>& bias) {
     keep_deferral(*context);
-    const at::Tensor rows = product(
+    const at::Tensor result = product(
         rows_for(weight, x),
         weight.transpose(-2, -1),
         bias.value_or(at::Tensor()));
-    variable_list saved{
-        weight.requires_grad() ? x : at::Tensor(), // for its gradient alone
-        weight,
-        bias.value_or(at::Tensor())};
     context->saved_data["shape"] = x.sizes().vec();
-    if (kind) {
-      saved.push_back(rows);
-      context->saved_data["exact"] = *kind == GeluKind::exact;
-    }
-    context->save_for_backward(std::move(saved));
-    const at::Tensor result = kind ? gelu(rows, *kind) : rows;
+    context->save_for_backward(
+        {weight.requires_grad() ? x : at::Tensor(), // for its gradient alone
+         weight,
+         bias.value_or(at::Tensor())});
     if (is_batch(weight) || x.dim() == 2) {
       return result; // not a view: it may be written into
     }
@@ -65,19 +56,10 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
   static variable_list backward(AutogradContext* context, variable_list outer) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& weight = saved[1];
-    at::Tensor gradient = rows_for(weight, outer[0]);
-    variable_list results(4);
-    const at::Tensor bias = saved[2].defined() && context->needs_input_grad(2)
-        ? saved[2]
-        : at::Tensor();
-    if (saved.size() > 3) {
-      const GeluKind kind = context->saved_data["exact"].toBool()
-          ? GeluKind::exact
-          : GeluKind::tanh;
-      GeluGradients found = gelu_backward(gradient, saved[3], kind, bias);
-      gradient = std::move(found.x);
-      results[2] = std::move(found.bias);
-    } else if (bias.defined()) {
+    const at::Tensor& bias = saved[2];
+    const at::Tensor gradient = rows_for(weight, outer[0]);
+    variable_list results(3);
+    if (bias.defined() && context->needs_input_grad(2)) {
       results[2] =
           is_batch(weight) ? gradient.sum(1) : bias_gradient(bias, gradient);
     }
@@ -86,31 +68,15 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
                        .view(context->saved_data["shape"].toIntVector());
     }
     if (context->needs_input_grad(1)) {
-      const at::Tensor x = rows_for(weight, saved[0]);
-      const auto later = kept_deferral(*context);
-      if (later && DeferredGradients::takes(weight)) {
-        later->add({weight}, [gradient, x] {
-          return std::vector{product(gradient.transpose(-2, -1), x)};
-        });
-      } else {
-        results[1] = weight_gradient(weight, gradient, x);
-      }
+      results[1] = weight_gradient_or_later(
+          kept_deferral(*context),
+          weight,
+          gradient,
+          rows_for(weight, saved[0]));
     }
     return results;
   }
 };
-
-at::Tensor applied(
-    const at::Tensor& x,
-    const at::Tensor& weight,
-    const at::Tensor& bias,
-    std::optional<GeluKind> kind) {
-  return LinearProduct::apply(
-      in_compute_type(x),
-      in_compute_type(weight),
-      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt,
-      kind);
-}
 
 } // namespace
 
@@ -118,15 +84,10 @@ at::Tensor linear(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& bias) {
-  return applied(x, weight, bias, std::nullopt);
-}
-
-at::Tensor linear_gelu(
-    const at::Tensor& x,
-    const at::Tensor& weight,
-    const at::Tensor& bias,
-    GeluKind kind) {
-  return applied(x, weight, bias, kind);
+  return LinearProduct::apply(
+      in_compute_type(x),
+      in_compute_type(weight),
+      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt);
 }
 
 } // namespace cairn::nn

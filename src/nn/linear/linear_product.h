@@ -1,7 +1,5 @@
 #pragma once
 
-#include "nn/linear/gelu.h"
-
 #include <ATen/core/Tensor.h>
 
 namespace cairn::nn {
@@ -15,13 +13,5 @@ at::Tensor linear(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& bias);
-
-/// Computes gelu(linear(x, weight, bias)). Backward, GELU's gradient and the
-/// bias's are one pass on a GPU.
-at::Tensor linear_gelu(
-    const at::Tensor& x,
-    const at::Tensor& weight,
-    const at::Tensor& bias,
-    GeluKind kind);
 
 } // namespace cairn::nn

@@ -1,7 +1,7 @@
 #include <cairn/nn/mlp.h>
 
 #include "nn/linear/gelu.h"
-#include "nn/linear/linear_product.h"
+#include "nn/linear/gelu_mlp.h"
 #include "nn/linear/swiglu.h"
 
 #include <ATen/ops/relu.h>
@@ -54,31 +54,26 @@ Mlp::Mlp(const LayerContext& context, const MlpOptions& options)
           LinearOptions{options.ffn, options.hidden, options.bias}));
 }
 
-/// The widened and activated input.
-at::Tensor Mlp::activated(const at::Tensor& x) const {
+at::Tensor Mlp::forward(const at::Tensor& x) const {
+  if (gate_) {
+    const auto wide = column_linear(
+        x,
+        {gate_->weight(), up_->weight()},
+        {gate_->bias(), up_->bias()},
+        group_,
+        split_tokens_);
+    return down_->forward(activate_gated(wide[0], wide[1], activation_));
+  }
   const bool exact = activation_ == model::ActivationKind::gelu;
   const bool is_gelu = exact || activation_ == model::ActivationKind::gelu_tanh;
   if (is_gelu && group_.size() == 1 && !has_own_gelu(x)) {
-    return linear_gelu(
+    return gelu_mlp(
         x,
-        up_->weight(),
-        up_->bias(),
+        {up_->weight(), up_->bias()},
+        {down_->weight(), down_->bias()},
         exact ? GeluKind::exact : GeluKind::tanh);
   }
-  return activate(up_->forward(x), activation_);
-}
-
-at::Tensor Mlp::forward(const at::Tensor& x) const {
-  if (!gate_) {
-    return down_->forward(activated(x));
-  }
-  const auto wide = column_linear(
-      x,
-      {gate_->weight(), up_->weight()},
-      {gate_->bias(), up_->bias()},
-      group_,
-      split_tokens_);
-  return down_->forward(activate_gated(wide[0], wide[1], activation_));
+  return down_->forward(activate(up_->forward(x), activation_));
 }
 
 } // namespace cairn::nn

@@ -2,6 +2,7 @@
 
 #include "kernels/internal/cpu/matrix_product.h"
 #include "kernels/internal/in_parallel.h"
+#include "nn/linear/gpu_product.h"
 #include "nn/linear/wide_compute.h"
 
 #include <ATen/Parallel.h>
@@ -14,6 +15,7 @@
 #include <ATen/record_function.h>
 
 #include <array>
+#include <utility>
 
 namespace cairn::nn {
 namespace {
@@ -153,6 +155,9 @@ at::Tensor product(
       return result;
     }
   }
+  if (auto result = gpu_product(left, right, bias)) {
+    return *std::move(result);
+  }
   if (computes_wide(left)) {
     return product(widened(left), widened(right), widened(bias))
         .to(left.scalar_type());
@@ -169,7 +174,8 @@ void product_into(
     const at::Tensor& left,
     const at::Tensor& right,
     Into how) {
-  if (multiply_into(into, left, right, how)) {
+  if (multiply_into(into, left, right, how) ||
+      gpu_product_into(into, left, right, how)) {
     return;
   }
   const bool computes_in_float = computes_wide(left);

@@ -6,6 +6,8 @@
 #include <ucontext.h>
 
 #include <cstddef>
+#include <cstring>
+#include <deque>
 #include <exception>
 #include <stdexcept>
 #include <vector>
@@ -23,12 +25,19 @@ struct Gate {
   unsigned long turn = 0;
 };
 
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+};
+
 /// One thread of a block, with a stack of its own.
 struct Fiber {
   jmp_buf place; ///< where it goes on
   std::vector<char> stack = std::vector<char>(std::size_t{64} << 10);
   bool started = false;
   bool done = false;
+  std::deque<std::vector<Copy>> copies{}; ///< by group, the last one unended
 };
 
 /// The block that runs now.
@@ -36,6 +45,7 @@ struct Block {
   std::vector<Fiber> fibers;
   std::vector<Gate> warps;
   std::vector<float> values; ///< exchanged within warps
+  std::vector<std::max_align_t> memory;
   Gate all;
   unsigned current = 0;
   jmp_buf scheduler;
@@ -99,9 +109,14 @@ void resume(unsigned number) {
 }
 
 void run_block(dim3 threads) {
+  std::memset(
+      block->memory.data(),
+      0xa5,
+      block->memory.size() * sizeof block->memory[0]);
   for (Fiber& fiber : block->fibers) {
     fiber.started = false;
     fiber.done = false;
+    fiber.copies = {{}};
   }
   for (bool some_left = true; some_left && !block->failure;) {
     some_left = false;
@@ -120,7 +135,11 @@ void run_block(dim3 threads) {
 
 } // namespace
 
-void run(dim3 blocks, dim3 threads, const std::function<void()>& thread) {
+void run(
+    dim3 blocks,
+    dim3 threads,
+    std::size_t shared_bytes,
+    const std::function<void()>& thread) {
   const unsigned count = threads.x * threads.y * threads.z;
   if (count == 0 || count > 1024 || count % warp_size != 0 || blocks.x == 0 ||
       blocks.y == 0 || blocks.y > 65535) {
@@ -131,6 +150,7 @@ void run(dim3 blocks, dim3 threads, const std::function<void()>& thread) {
   only.fibers.resize(count);
   only.warps.assign(count / warp_size, {});
   only.values.assign(count, 0);
+  only.memory.resize(shared_bytes / sizeof(std::max_align_t) + 1);
   only.all = {};
   only.thread = &thread;
   only.failure = nullptr;
@@ -144,6 +164,27 @@ void run(dim3 blocks, dim3 threads, const std::function<void()>& thread) {
   }
   if (only.failure) {
     std::rethrow_exception(only.failure);
+  }
+}
+
+void* shared_memory() {
+  return block->memory.data();
+}
+
+void copy_later(void* to, const void* from, std::size_t bytes) {
+  block->fibers[block->current].copies.back().push_back({to, from, bytes});
+}
+
+void end_of_copies() {
+  block->fibers[block->current].copies.emplace_back();
+}
+
+void wait_for_copies(std::size_t left) {
+  auto& groups = block->fibers[block->current].copies;
+  for (; groups.size() > left + 1; groups.pop_front()) {
+    for (const Copy& copy : groups.front()) {
+      std::memcpy(copy.to, copy.from, copy.bytes);
+    }
   }
 }
 

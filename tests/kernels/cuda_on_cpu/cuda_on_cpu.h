@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 struct dim3 {
@@ -13,9 +14,24 @@ extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace cuda_on_cpu {
 
-/// Runs `thread` for every thread of every block. Throws what a thread throws,
-/// and std::logic_error for a block that no GPU would take.
-void run(dim3 blocks, dim3 threads, const std::function<void()>& thread);
+/// Runs `thread` for every thread of every block, each of which has
+/// `shared_bytes` of memory. Throws what a thread throws, and std::logic_error
+/// for a block that no GPU would take.
+void run(
+    dim3 blocks,
+    dim3 threads,
+    std::size_t shared_bytes,
+    const std::function<void()>& thread);
+
+/// The memory of the block that runs now, full of noise when the block begins.
+void* shared_memory();
+
+/// Copies of the thread that runs now: they are done when it waits for them,
+/// not before, so that a kernel that does not wait reads noise. `left` is the
+/// number of latest groups that it does not wait for.
+void copy_later(void* to, const void* from, std::size_t bytes);
+void end_of_copies();
+void wait_for_copies(std::size_t left);
 
 /// Lets the other threads of the block go on until all are here.
 void wait_for_block();

@@ -119,18 +119,55 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
   return cudaSuccess;
 }
 
+inline uint4* shared_memory() {
+  return static_cast<uint4*>(cuda_on_cpu::shared_memory());
+}
+
+enum cudaDeviceAttr {
+  cudaDevAttrMaxSharedMemoryPerBlockOptin,
+  cudaDevAttrMultiProcessorCount
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+/// A device of three processors with 16 KiB each, so that tests with few rows
+/// and columns meet every kernel.
+inline cudaError_t cudaDeviceGetAttribute(
+    int* value,
+    cudaDeviceAttr attribute,
+    int) {
+  *value = attribute == cudaDevAttrMultiProcessorCount ? 3 : 16 << 10;
+  return cudaSuccess;
+}
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+template <class Kernel>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+    int* blocks,
+    Kernel,
+    int,
+    std::size_t) {
+  *blocks = 1;
+  return cudaSuccess;
+}
+
 template <class... Parameters>
 cudaError_t cudaLaunchKernel(
     void (*kernel)(Parameters...),
     dim3 blocks,
     dim3 threads,
     void** arguments,
-    std::size_t,
+    std::size_t shared_bytes,
     cudaStream_t) {
   const auto call = [&]<std::size_t... i>(std::index_sequence<i...>) {
     kernel(*static_cast<Parameters*>(arguments[i])...);
   };
-  cuda_on_cpu::run(blocks, threads, [&] {
+  cuda_on_cpu::run(blocks, threads, shared_bytes, [&] {
     call(std::index_sequence_for<Parameters...>());
   });
   return cudaSuccess;

@@ -1,0 +1,386 @@
+#include "kernels/internal/cuda/product.h"
+
+#include "kernels/cuda/cublas_lt.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <compare>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace cairn::kernels::cuda {
+namespace {
+
+/// What the choice of an algorithm depends on.
+struct Shape {
+  int device;
+  std::int64_t rows, columns, depth;
+  std::int64_t left_step, right_step;
+  Element element, result_element;
+  Finish finish;
+  bool left_transposed, right_transposed, add;
+
+  auto operator<=>(const Shape&) const = default;
+};
+
+Shape shape_of(const Product& product) {
+  int device = 0;
+  cudaGetDevice(&device);
+  return {
+      device,
+      product.rows,
+      product.columns,
+      product.depth,
+      product.left.step,
+      product.right.step,
+      product.element,
+      product.result_element,
+      product.finish,
+      product.left.transposed,
+      product.right.transposed,
+      product.add};
+}
+
+int type_of(Element element) {
+  return element == Element::bf16 ? lt_bf16
+      : element == Element::fp16  ? lt_fp16
+                                  : lt_fp32;
+}
+
+LtEpilogue epilogue_of(Finish finish) {
+  switch (finish) {
+    case Finish::nothing:
+      return LtEpilogue::nothing;
+    case Finish::add_bias:
+      return LtEpilogue::bias;
+    case Finish::gelu:
+      return LtEpilogue::gelu_bias_kept;
+    case Finish::gelu_gradient:
+      return LtEpilogue::gelu_gradient;
+  }
+  return LtEpilogue::nothing;
+}
+
+using Object = std::unique_ptr<void, int (*)(LtObject)>;
+
+/// A product as cuBLASLt describes it. Its matrices lie column after column, so
+/// the transposed product is asked for: its first factor is our right one.
+class Description {
+ public:
+  Description(const CublasLt& lt, const Product& product)
+      : lt_(lt),
+        product_(nullptr, lt.product_destroy),
+        a_(layout(
+            product.element,
+            product.columns,
+            product.depth,
+            product.right)),
+        b_(layout(product.element, product.depth, product.rows, product.left)),
+        d_(layout(
+            product.result_element,
+            product.columns,
+            product.rows,
+            {nullptr, product.columns, false})) {
+    LtObject made = nullptr;
+    lt.product_create(&made, lt_compute_fp32, lt_fp32);
+    product_.reset(made);
+    set(LtAttribute::transpose_a, int{product.right.transposed});
+    set(LtAttribute::transpose_b, int{product.left.transposed});
+    set(LtAttribute::epilogue, static_cast<int>(epilogue_of(product.finish)));
+    if (product.bias != nullptr) {
+      set(LtAttribute::bias_pointer, product.bias);
+    }
+    if (product.sums != nullptr) {
+      set(LtAttribute::kept_pointer, product.sums);
+      set(LtAttribute::kept_step, product.columns);
+    }
+  }
+
+  /// Algorithms that may compute it, the most promising one first.
+  std::vector<LtAlgorithm> proposals(LtHandle handle) const {
+    LtObject made = nullptr;
+    lt_.preference_create(&made);
+    const Object preference(made, lt_.preference_destroy);
+    const std::uint64_t bytes = product_workspace;
+    lt_.preference_set(
+        made,
+        static_cast<int>(LtPreference::workspace_bytes),
+        &bytes,
+        sizeof bytes);
+    std::array<LtProposal, 16> found{};
+    int count = 0;
+    if (lt_.propose(
+            handle,
+            product_.get(),
+            a_.get(),
+            b_.get(),
+            d_.get(),
+            d_.get(),
+            made,
+            static_cast<int>(found.size()),
+            found.data(),
+            &count) != 0) {
+      count = 0;
+    }
+    std::vector<LtAlgorithm> algorithms;
+    for (const LtProposal& each :
+         std::span(found).first(static_cast<std::size_t>(count))) {
+      if (each.state == 0) {
+        algorithms.push_back(each.algorithm);
+      }
+    }
+    return algorithms;
+  }
+
+  bool run(
+      LtHandle handle,
+      const Product& product,
+      const LtAlgorithm& algorithm,
+      void* result,
+      void* workspace,
+      cudaStream_t stream) const {
+    const float alpha = 1;
+    const float beta = product.add ? 1 : 0;
+    return lt_.multiply(
+               handle,
+               product_.get(),
+               &alpha,
+               product.right.data,
+               a_.get(),
+               product.left.data,
+               b_.get(),
+               &beta,
+               product.result,
+               d_.get(),
+               result,
+               d_.get(),
+               &algorithm,
+               workspace,
+               product_workspace,
+               stream) == 0;
+  }
+
+ private:
+  template <class Value>
+  void set(LtAttribute attribute, const Value& value) {
+    lt_.product_set(
+        product_.get(),
+        static_cast<int>(attribute),
+        &value,
+        sizeof value);
+  }
+
+  Object layout(
+      Element element,
+      std::int64_t rows,
+      std::int64_t columns,
+      const Factor& factor) const {
+    LtObject made = nullptr;
+    lt_.layout_create(
+        &made,
+        type_of(element),
+        static_cast<std::uint64_t>(factor.transposed ? columns : rows),
+        static_cast<std::uint64_t>(factor.transposed ? rows : columns),
+        factor.step);
+    return {made, lt_.layout_destroy};
+  }
+
+  const CublasLt& lt_;
+  Object product_;
+  Object a_;
+  Object b_;
+  Object d_;
+};
+
+/// Measures work that is queued on a stream.
+class Stopwatch {
+ public:
+  explicit Stopwatch(cudaStream_t stream) : stream_(stream) {
+    cudaEventCreate(&begin_);
+    cudaEventCreate(&end_);
+  }
+  ~Stopwatch() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+  template <class Work>
+  double seconds(const Work& work) const {
+    cudaEventRecord(begin_, stream_);
+    work();
+    cudaEventRecord(end_, stream_);
+    cudaEventSynchronize(end_);
+    float milliseconds = 0;
+    cudaEventElapsedTime(&milliseconds, begin_, end_);
+    return milliseconds / 1e3;
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+struct Chosen {
+  LtAlgorithm algorithm;
+  double seconds = 0; ///< 0 where it was not measured
+};
+
+/// Tries the proposed algorithms on the real matrices. Sums go to memory of
+/// their own, so that nothing is added twice.
+Chosen fastest(
+    LtHandle handle,
+    const Product& product,
+    const Description& description,
+    const std::vector<LtAlgorithm>& proposals,
+    void* workspace,
+    cudaStream_t stream) {
+  Chosen best{proposals[0]};
+  void* result = product.result;
+  if (product.add &&
+      cudaMalloc(
+          &result,
+          static_cast<std::size_t>(
+              product.rows * product.columns *
+              bytes_of(product.result_element))) != cudaSuccess) {
+    cudaGetLastError(); // no memory for it: the first one will do
+    return best;
+  }
+  const Stopwatch stopwatch(stream);
+  for (const LtAlgorithm& each : proposals) {
+    constexpr int runs = 3; // one after another, as in a training
+    bool works = true;
+    const auto run = [&] {
+      for (int i = 0; i < runs; ++i) {
+        works &=
+            description.run(handle, product, each, result, workspace, stream);
+      }
+    };
+    run();
+    double seconds = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 2 && works; ++i) {
+      seconds = std::min(seconds, stopwatch.seconds(run) / runs);
+    }
+    if (works && (best.seconds == 0 || seconds < best.seconds)) {
+      best = {each, seconds};
+    }
+  }
+  if (product.add) {
+    cudaFree(result);
+  }
+  return best;
+}
+
+/// What is known of a shape.
+struct Known {
+  std::vector<LtAlgorithm> proposals; ///< empty where cuBLASLt has none
+  std::optional<Chosen> fastest{};
+};
+
+/// Everything that this process has learned of products.
+struct Choices {
+  std::mutex mutex;
+  std::map<int, LtHandle> handles; ///< by device; null where it failed
+  std::map<Shape, Known> by_shape;
+
+  LtHandle handle(const CublasLt& lt, int device) {
+    const auto [found, is_new] = handles.try_emplace(device);
+    if (is_new && lt.create(&found->second) != 0) {
+      found->second = nullptr;
+    }
+    return found->second;
+  }
+
+  Known& known(const CublasLt& lt, const Product& product, const Shape& shape) {
+    const auto [found, is_new] = by_shape.try_emplace(shape);
+    LtHandle const own = handle(lt, shape.device);
+    if (is_new && own != nullptr) {
+      found->second.proposals = Description(lt, product).proposals(own);
+    }
+    return found->second;
+  }
+};
+
+Choices& choices() {
+  static Choices all;
+  return all;
+}
+
+bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(stream, &status);
+  return status != cudaStreamCaptureStatusNone;
+}
+
+bool is_aligned(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+}
+
+} // namespace
+
+bool takes(const Product& product) {
+  const bool sizes = product.rows > 0 && product.columns > 0 &&
+      product.depth > 0 && product.columns % 8 == 0 &&
+      product.left.step % 8 == 0 && product.right.step % 8 == 0;
+  const bool suits = sizes && product.element != Element::fp32 &&
+      is_aligned(product.left.data) && is_aligned(product.right.data) &&
+      is_aligned(product.result) && is_aligned(product.bias) &&
+      is_aligned(product.sums) && cublas_lt() != nullptr;
+  if (!suits) {
+    return false;
+  }
+  Choices& all = choices();
+  const std::lock_guard lock(all.mutex);
+  return !all.known(*cublas_lt(), product, shape_of(product)).proposals.empty();
+}
+
+const char* multiply(
+    const Product& product,
+    Algorithm algorithm,
+    void* workspace,
+    void* stream_pointer) {
+  auto* const stream = static_cast<cudaStream_t>(stream_pointer);
+  const CublasLt& lt = *cublas_lt();
+  const Description description(lt, product);
+  Choices& all = choices();
+  const std::lock_guard lock(all.mutex);
+  const Shape shape = shape_of(product);
+  LtHandle const handle = all.handle(lt, shape.device);
+  Known& known = all.known(lt, product, shape);
+  LtAlgorithm chosen = known.proposals.at(0);
+  if (algorithm == Algorithm::fastest) {
+    if (!known.fastest && !is_capturing(stream)) {
+      known.fastest = fastest(
+          handle,
+          product,
+          description,
+          known.proposals,
+          workspace,
+          stream);
+    }
+    chosen = known.fastest ? known.fastest->algorithm : chosen;
+  }
+  return description
+             .run(handle, product, chosen, product.result, workspace, stream)
+      ? nullptr
+      : "cuBLASLt could not multiply";
+}
+
+double seconds_of(const Product& product) {
+  Choices& all = choices();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.by_shape.find(shape_of(product));
+  return found == all.by_shape.end() || !found->second.fastest
+      ? 0
+      : found->second.fastest->seconds;
+}
+
+} // namespace cairn::kernels::cuda

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cairn/kernels/stretch.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cairn::kernels::cuda {
+
+// Products of 16-bit matrices by cuBLASLt, which comes with libtorch. See
+// cuda.h for what pointers, streams and results are.
+
+/// A factor of a product, row after row.
+struct Factor {
+  const void* data = nullptr;
+  std::int64_t step = 0;   ///< elements from one row in memory to the next
+  bool transposed = false; ///< the rows in memory are the factor's columns
+};
+
+/// What is done to a product before it is written.
+enum class Finish {
+  nothing,
+  add_bias,      ///< adds a bias to each row
+  gelu,          ///< adds a bias, keeps the sums, and takes their GELU
+  gelu_gradient, ///< multiplies by GELU's slope at sums that were kept
+};
+
+/// left [rows, depth] times right [depth, columns]. All matrices lie at
+/// multiples of 16 bytes, and so does each row of them.
+struct Product {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t depth = 0;
+  Element element = Element::bf16; ///< of all matrices but the result
+  Factor left;
+  Factor right;
+  void* result = nullptr; ///< [rows, columns], without gaps
+  Element result_element = Element::bf16;
+  bool add = false; ///< adds to the result, instead of overwriting it
+  Finish finish = Finish::nothing;
+  const void* bias = nullptr; ///< [columns]
+  void* sums = nullptr;       ///< [rows, columns]: kept for GELU's slope
+};
+
+/// True when multiply() takes such a product.
+bool takes(const Product& product);
+
+/// How one of cuBLASLt's algorithms is chosen.
+enum class Algorithm {
+  first,   ///< by its own rule
+  fastest, ///< by trying all that it proposes, when a shape is first met
+};
+
+inline constexpr std::size_t product_workspace = std::size_t{32} << 20;
+
+/// Multiplies. `workspace` has product_workspace bytes.
+[[nodiscard]] const char* multiply(
+    const Product& product,
+    Algorithm algorithm,
+    void* workspace,
+    void* stream);
+
+/// Seconds that the fastest algorithm took when multiply() tried it; 0 when it
+/// has not.
+double seconds_of(const Product& product);
+
+} // namespace cairn::kernels::cuda

@@ -1,0 +1,162 @@
+#include "nn/linear/gelu_mlp.h"
+
+#include "nn/linear/column_sums.h"
+#include "nn/linear/compute_type.h"
+#include "nn/linear/gpu_product.h"
+#include "nn/linear/product.h"
+#include "nn/linear/weight_gradient.h"
+#include "nn/parallel/deferral_capsule.h"
+
+#include <ATen/ops/_unsafe_view.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace cairn::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Tensor rows_of(const at::Tensor& x) {
+  return x.reshape({-1, x.size(-1)});
+}
+
+GeluProduct product_gelu(
+    const at::Tensor& rows,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    GeluKind kind) {
+  if (kind == GeluKind::tanh) {
+    if (auto found = gpu_product_gelu(rows, weight.t(), bias)) {
+      return *std::move(found);
+    }
+  }
+  const at::Tensor sums = product(rows, weight.t(), bias);
+  return {sums, gelu(sums, kind)};
+}
+
+/// Gradients of gelu(sums) x weight transposed. `bias` was added to the sums;
+/// it is undefined where no gradient is wanted.
+GeluGradients product_gelu_backward(
+    const at::Tensor& gradient,
+    const at::Tensor& weight,
+    const at::Tensor& sums,
+    const at::Tensor& bias,
+    GeluKind kind) {
+  if (kind == GeluKind::tanh) {
+    if (auto found = gpu_product_gelu_gradient(gradient, weight, sums)) {
+      at::Tensor of_bias =
+          bias.defined() ? bias_gradient(bias, *found) : at::Tensor();
+      return {*std::move(found), std::move(of_bias)};
+    }
+  }
+  return gelu_backward(product(gradient, weight), sums, kind, bias);
+}
+
+struct GeluMlp : torch::autograd::Function<GeluMlp> {
+  /// Positions of forward()'s inputs, and of their gradients.
+  enum Input { input, up_weight, down_weight, up_bias, down_bias };
+
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const at::Tensor& up,
+      const at::Tensor& down,
+      const std::optional<at::Tensor>& up_bias_if_any,
+      const std::optional<at::Tensor>& down_bias_if_any,
+      GeluKind kind) {
+    keep_deferral(*context);
+    const at::Tensor up_addend = up_bias_if_any.value_or(at::Tensor());
+    const at::Tensor down_addend = down_bias_if_any.value_or(at::Tensor());
+    const GeluProduct wide = product_gelu(rows_of(x), up, up_addend, kind);
+    const at::Tensor result = product(wide.result, down.t(), down_addend);
+    context->saved_data["exact"] = kind == GeluKind::exact;
+    context->saved_data["shape"] = x.sizes().vec();
+    // Inputs of a product are kept for its weight's gradient alone.
+    context->save_for_backward(
+        {up.requires_grad() ? x : at::Tensor(),
+         up,
+         down,
+         up_addend,
+         down_addend,
+         wide.sums,
+         down.requires_grad() ? wide.result : at::Tensor()});
+    if (x.dim() == 2) {
+      return result; // not a view: it may be written into
+    }
+    std::vector<std::int64_t> shape = x.sizes().vec();
+    shape.back() = down.size(0);
+    return at::_unsafe_view(result, shape); // for autograd not a view either
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list outer) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& sums = saved[5];
+    const at::Tensor& activated = saved[6];
+    const auto wanted = [&](Input bias) {
+      // A bias that is missing has no number among autograd's inputs.
+      const int missing = bias == down_bias && !saved[up_bias].defined();
+      return saved[bias].defined() && context->needs_input_grad(bias - missing)
+          ? saved[bias]
+          : at::Tensor();
+    };
+    const auto later = kept_deferral(*context);
+    const at::Tensor gradient = rows_of(outer[0]);
+    variable_list results(6);
+    GeluGradients wide = product_gelu_backward(
+        gradient,
+        saved[down_weight],
+        sums,
+        wanted(up_bias),
+        context->saved_data["exact"].toBool() ? GeluKind::exact
+                                              : GeluKind::tanh);
+    results[up_bias] = std::move(wide.bias);
+    if (wanted(down_bias).defined()) {
+      results[down_bias] = bias_gradient(saved[down_bias], gradient);
+    }
+    if (context->needs_input_grad(down_weight)) {
+      results[down_weight] = weight_gradient_or_later(
+          later,
+          saved[down_weight],
+          gradient,
+          activated);
+    }
+    if (context->needs_input_grad(input)) {
+      results[input] = product(wide.x, saved[up_weight])
+                           .view(context->saved_data["shape"].toIntVector());
+    }
+    if (context->needs_input_grad(up_weight)) {
+      results[up_weight] = weight_gradient_or_later(
+          later,
+          saved[up_weight],
+          wide.x,
+          rows_of(saved[input]));
+    }
+    return results;
+  }
+};
+
+std::optional<at::Tensor> in_compute_type_if_defined(const at::Tensor& x) {
+  return x.defined() ? std::optional(in_compute_type(x)) : std::nullopt;
+}
+
+} // namespace
+
+at::Tensor gelu_mlp(
+    const at::Tensor& x,
+    const LinearParameters& up,
+    const LinearParameters& down,
+    GeluKind kind) {
+  return GeluMlp::apply(
+      in_compute_type(x),
+      in_compute_type(up.weight),
+      in_compute_type(down.weight),
+      in_compute_type_if_defined(up.bias),
+      in_compute_type_if_defined(down.bias),
+      kind);
+}
+
+} // namespace cairn::nn

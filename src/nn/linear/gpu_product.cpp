@@ -1,0 +1,161 @@
+#include "nn/linear/gpu_product.h"
+
+#include "kernels/internal/cuda/product.h"
+#include "nn/linear/gpu_kernel.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <ATen/record_function.h>
+
+#include <array>
+
+namespace cairn::nn {
+namespace {
+
+namespace cuda = kernels::cuda;
+
+/// True when the rows of the matrix, or its columns, lie densely.
+bool is_factor(const at::Tensor& x) {
+  return (x.stride(1) == 1 && x.stride(0) >= x.size(1)) ||
+      (x.stride(0) == 1 && x.stride(1) >= x.size(0));
+}
+
+/// True when the product of both may be ours. Reads no memory: ZeRO-3 brings
+/// parameters there when it sees the operator.
+bool may_be_ours(const at::Tensor& left, const at::Tensor& right) {
+  return is_on_gpu(left) && left.dim() == 2 && right.dim() == 2 &&
+      left.scalar_type() == right.scalar_type() &&
+      left.scalar_type() != at::kFloat && left.device() == right.device() &&
+      left.size(1) == right.size(0) && left.numel() > 0 && right.numel() > 0 &&
+      is_factor(left) && is_factor(right);
+}
+
+cuda::Factor factor(const at::Tensor& x) {
+  const bool transposed = x.stride(1) != 1 || x.stride(0) < x.size(1);
+  return {x.const_data_ptr(), x.stride(transposed ? 1 : 0), transposed};
+}
+
+cuda::Product product_of(const at::Tensor& left, const at::Tensor& right) {
+  const auto element = *kernels::element_of(left.scalar_type());
+  return {
+      .rows = left.size(0),
+      .columns = right.size(1),
+      .depth = left.size(1),
+      .element = element,
+      .left = factor(left),
+      .right = factor(right),
+      .result_element = element};
+}
+
+at::Tensor result_of(const cuda::Product& product, const at::Tensor& left) {
+  return at::empty({product.rows, product.columns}, left.options());
+}
+
+/// True when `bias` has one value of the factors' type for each column.
+bool is_row_to_add(const at::Tensor& bias, const at::Tensor& right) {
+  return bias.dim() == 1 && bias.is_contiguous() &&
+      bias.size(0) == right.size(1) &&
+      bias.scalar_type() == right.scalar_type();
+}
+
+/// Multiplies, unless cuBLASLt does not take it.
+bool start(const cuda::Product& product, const at::Tensor& left) {
+  if (!cuda::takes(product)) {
+    return false;
+  }
+  const at::Tensor workspace = at::empty(
+      {static_cast<std::int64_t>(cuda::product_workspace)},
+      left.options().dtype(at::kByte));
+  const auto algorithm = at::globalContext().deterministicAlgorithms()
+      ? cuda::Algorithm::first
+      : cuda::Algorithm::fastest;
+  run_kernel(left, "product", [&](void* stream) {
+    return cuda::multiply(
+        product,
+        algorithm,
+        workspace.mutable_data_ptr(),
+        stream);
+  });
+  return true;
+}
+
+} // namespace
+
+std::optional<at::Tensor> gpu_product(
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const at::Tensor& bias) {
+  if (!may_be_ours(left, right) ||
+      (bias.defined() && !is_row_to_add(bias, right))) {
+    return std::nullopt;
+  }
+  const std::array<c10::IValue, 3> inputs{left, right, bias};
+  RECORD_FUNCTION("cairn::product", inputs);
+  cuda::Product product = product_of(left, right);
+  at::Tensor result = result_of(product, left);
+  product.result = result.mutable_data_ptr();
+  if (bias.defined()) {
+    product.finish = cuda::Finish::add_bias;
+    product.bias = bias.const_data_ptr();
+  }
+  return start(product, left) ? std::optional(std::move(result)) : std::nullopt;
+}
+
+bool gpu_product_into(
+    const at::Tensor& into,
+    const at::Tensor& left,
+    const at::Tensor& right,
+    Into how) {
+  const auto element = kernels::element_of(into.scalar_type());
+  if (!may_be_ours(left, right) || !element || !into.is_contiguous() ||
+      into.dim() != 2 || into.size(0) != left.size(0) ||
+      into.size(1) != right.size(1) || into.device() != left.device()) {
+    return false;
+  }
+  const std::array<c10::IValue, 3> inputs{into, left, right};
+  RECORD_FUNCTION("cairn::product_into", inputs);
+  cuda::Product product = product_of(left, right);
+  product.result = into.mutable_data_ptr();
+  product.result_element = *element;
+  product.add = how == Into::add;
+  return start(product, left);
+}
+
+std::optional<GeluProduct> gpu_product_gelu(
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const at::Tensor& bias) {
+  if (!may_be_ours(left, right) || !bias.defined() ||
+      !is_row_to_add(bias, right)) {
+    return std::nullopt;
+  }
+  const std::array<c10::IValue, 3> inputs{left, right, bias};
+  RECORD_FUNCTION("cairn::product_gelu", inputs);
+  cuda::Product product = product_of(left, right);
+  GeluProduct made{result_of(product, left), result_of(product, left)};
+  product.finish = cuda::Finish::gelu;
+  product.bias = bias.const_data_ptr();
+  product.sums = made.sums.mutable_data_ptr();
+  product.result = made.result.mutable_data_ptr();
+  return start(product, left) ? std::optional(std::move(made)) : std::nullopt;
+}
+
+std::optional<at::Tensor> gpu_product_gelu_gradient(
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const at::Tensor& sums) {
+  if (!may_be_ours(left, right) || !sums.is_contiguous() ||
+      sums.scalar_type() != left.scalar_type()) {
+    return std::nullopt;
+  }
+  const std::array<c10::IValue, 3> inputs{left, right, sums};
+  RECORD_FUNCTION("cairn::product_gelu_gradient", inputs);
+  cuda::Product product = product_of(left, right);
+  at::Tensor result = result_of(product, left);
+  product.finish = cuda::Finish::gelu_gradient;
+  product.sums = const_cast<void*>(sums.const_data_ptr()); // read alone
+  product.result = result.mutable_data_ptr();
+  return start(product, left) ? std::optional(std::move(result)) : std::nullopt;
+}
+
+} // namespace cairn::nn

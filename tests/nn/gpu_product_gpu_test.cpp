@@ -1,0 +1,191 @@
+// What the layers of a model compute on a GPU, against libtorch in higher
+// precision.
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <cairn/nn/attention.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "nn/attention/gpu_attention.h"
+#include "nn/attention/head_attention.h"
+#include "nn/linear/gelu_mlp.h"
+#include "nn/linear/gpu_product.h"
+#include "nn/linear/linear_product.h"
+
+namespace cairn::nn::gpu_product_test {
+namespace {
+
+using at::Tensor;
+
+Tensor random(at::IntArrayRef shape, at::ScalarType type = at::kBFloat16) {
+  return at::randn(shape, at::TensorOptions(at::kCUDA)).to(type);
+}
+
+/// Compares, relative to the largest value.
+void expect_near(const Tensor& found, const Tensor& expected, double bound) {
+  const Tensor difference = (found.to(at::kDouble) - expected).abs().max();
+  const double scale = expected.abs().max().item<double>();
+  EXPECT_LE(difference.item<double>(), bound * scale);
+}
+
+using Computed = std::function<Tensor(const std::vector<Tensor>&)>;
+
+/// Compares a result and all gradients with those in double precision.
+void expect_same(
+    const std::vector<Tensor>& inputs,
+    const Computed& ours,
+    const Computed& libtorchs) {
+  std::vector<Tensor> own;
+  std::vector<Tensor> exact;
+  for (const Tensor& each : inputs) {
+    own.push_back(
+        each.defined() ? each.clone().requires_grad_(true) : Tensor());
+    exact.push_back(
+        each.defined() ? each.to(at::kDouble).requires_grad_(true) : Tensor());
+  }
+  const Tensor result = ours(own);
+  const Tensor expected = libtorchs(exact);
+  expect_near(result, expected, 0.02);
+  const Tensor gradient = at::randn_like(result);
+  result.backward(gradient);
+  expected.backward(gradient.to(at::kDouble));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined()) {
+      SCOPED_TRACE(i);
+      expect_near(own[i].grad(), exact[i].grad(), 0.02);
+    }
+  }
+}
+
+TEST(GpuProduct, IsLibtorchsInEveryLayoutOfItsFactors) {
+  at::manual_seed(1);
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    for (const bool left_transposed : {false, true}) {
+      for (const bool right_transposed : {false, true}) {
+        const Tensor left = left_transposed ? random({128, 264}, type).t()
+                                            : random({264, 128}, type);
+        const Tensor right = right_transposed ? random({72, 128}, type).t()
+                                              : random({128, 72}, type);
+        const Tensor bias = random({72}, type);
+        const Tensor expected = left.to(at::kDouble).mm(right.to(at::kDouble));
+        const auto found = gpu_product(left, right, {});
+        const auto with_bias = gpu_product(left, right, bias);
+        ASSERT_TRUE(found.has_value());
+        ASSERT_TRUE(with_bias.has_value());
+        expect_near(*found, expected, 0.01);
+        expect_near(*with_bias, expected + bias.to(at::kDouble), 0.01);
+        for (const auto sum_type : {type, at::kFloat}) {
+          const Tensor sum = random({264, 72}, sum_type);
+          const Tensor before = sum.to(at::kDouble);
+          ASSERT_TRUE(gpu_product_into(sum, left, right, Into::add));
+          expect_near(sum, before + expected, 0.01);
+          ASSERT_TRUE(gpu_product_into(sum, left, right, Into::overwrite));
+          expect_near(sum, expected, 0.01);
+        }
+      }
+    }
+  }
+}
+
+TEST(GpuProduct, LeavesWhatItDoesNotTakeToLibtorch) {
+  const Tensor wide = random({8, 24}, at::kFloat);
+  EXPECT_FALSE(gpu_product(wide, wide.t(), {}).has_value());
+  const Tensor odd = random({16, 13});
+  EXPECT_FALSE(gpu_product(odd, odd.t(), {}).has_value());
+  const Tensor gaps = random({16, 32}).slice(1, 0, 32, 2);
+  EXPECT_FALSE(gpu_product(gaps, gaps.t(), {}).has_value());
+  const Tensor none = random({0, 16});
+  EXPECT_FALSE(gpu_product(none, random({16, 8}), {}).has_value());
+  expect_near(
+      product(odd, odd.t()),
+      odd.to(at::kDouble).mm(odd.t().to(at::kDouble)),
+      0.01);
+}
+
+TEST(GpuProduct, RepeatsBitByBitWhereResultsMust) {
+  at::globalContext().setDeterministicAlgorithms(true, true);
+  const Tensor x = random({512, 256});
+  const Tensor first = *gpu_product(x, x.t(), {});
+  EXPECT_TRUE(at::equal(first, *gpu_product(x, x.t(), {})));
+  at::globalContext().setDeterministicAlgorithms(false, false);
+}
+
+TEST(GpuProduct, LinearIsLibtorchs) {
+  at::manual_seed(2);
+  for (const bool biased : {true, false}) {
+    expect_same(
+        {random({2, 65, 64}),
+         random({96, 64}),
+         biased ? random({96}) : Tensor()},
+        [](const auto& in) { return linear(in[0], in[1], in[2]); },
+        [](const auto& in) {
+          return at::linear(
+              in[0],
+              in[1],
+              in[2].defined() ? std::optional(in[2]) : std::nullopt);
+        });
+  }
+}
+
+TEST(GpuProduct, AppliesGeluAndItsSlope) {
+  at::manual_seed(3);
+  const Tensor x = random({72, 64});
+  EXPECT_TRUE(gpu_product_gelu(x, random({64, 96}), random({96})).has_value());
+  for (const auto kind : {GeluKind::tanh, GeluKind::exact}) {
+    for (const bool biased : {true, false}) {
+      expect_same(
+          {random({2, 65, 64}).mul_(0.3),
+           random({256, 64}).mul_(0.3),
+           biased ? random({256}) : Tensor(),
+           random({64, 256}),
+           biased ? random({64}) : Tensor()},
+          [&](const auto& in) {
+            return gelu_mlp(in[0], {in[1], in[2]}, {in[3], in[4]}, kind);
+          },
+          [&](const auto& in) {
+            const auto optional = [](const Tensor& bias) {
+              return bias.defined() ? std::optional(bias) : std::nullopt;
+            };
+            const Tensor wide = at::gelu(
+                at::linear(in[0], in[1], optional(in[2])),
+                kind == GeluKind::exact ? "none" : "tanh");
+            return at::linear(wide, in[3], optional(in[4]));
+          });
+    }
+  }
+}
+
+TEST(GpuAttention, TakesCudnnAndIsLibtorchs) {
+  at::manual_seed(4);
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    for (const std::int64_t size : {64, 128}) {
+      for (const bool causal : {true, false}) {
+        const Scores scores{.causal = causal, .scale = 0.1};
+        const Tensor joined = random({2, 256, 3, 3, size}, type);
+        ASSERT_TRUE(attends_joined_on_gpu(joined, scores));
+        expect_same(
+            {joined},
+            [&](const auto& in) { return attend_joined(in[0], scores); },
+            [&](const auto& in) {
+              const auto parts = in[0].unbind(3);
+              return at::scaled_dot_product_attention(
+                         parts[0].transpose(1, 2),
+                         parts[1].transpose(1, 2),
+                         parts[2].transpose(1, 2),
+                         std::nullopt,
+                         0,
+                         causal,
+                         scores.scale)
+                  .transpose(1, 2)
+                  .flatten(2, 3);
+            });
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace cairn::nn::gpu_product_test
