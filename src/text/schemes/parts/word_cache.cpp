@@ -1,4 +1,4 @@
-#include "text/schemes/word_cache.h"
+#include "text/schemes/parts/word_cache.h"
 
 #include <algorithm>
 

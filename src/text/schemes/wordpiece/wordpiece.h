@@ -1,8 +1,8 @@
 #pragma once
 
-#include "text/schemes/added_tokens.h"
-#include "text/schemes/bert_normalizer.h"
-#include "text/schemes/vocabulary.h"
+#include "text/schemes/parts/added_tokens.h"
+#include "text/schemes/parts/vocabulary.h"
+#include "text/schemes/wordpiece/bert_normalizer.h"
 
 #include <cairn/text/load_tokenizer.h>
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "text/schemes/added_tokens.h"
-#include "text/schemes/merge_table.h"
-#include "text/schemes/normalizer.h"
-#include "text/schemes/regex_splitter.h"
-#include "text/schemes/vocabulary.h"
+#include "text/schemes/bpe/merge_table.h"
+#include "text/schemes/bpe/regex_splitter.h"
+#include "text/schemes/parts/added_tokens.h"
+#include "text/schemes/parts/normalizer.h"
+#include "text/schemes/parts/vocabulary.h"
 
 #include <cairn/text/tokenizer.h>
 

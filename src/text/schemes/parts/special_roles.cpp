@@ -1,4 +1,4 @@
-#include "text/schemes/special_roles.h"
+#include "text/schemes/parts/special_roles.h"
 
 #include "text/files/json_document.h"
 

@@ -1,4 +1,4 @@
-#include "text/schemes/vocabulary.h"
+#include "text/schemes/parts/vocabulary.h"
 
 #include "text/files/json_document.h"
 #include "text/hash_bytes.h"

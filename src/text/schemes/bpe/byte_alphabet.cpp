@@ -1,4 +1,4 @@
-#include "text/schemes/byte_alphabet.h"
+#include "text/schemes/bpe/byte_alphabet.h"
 
 #include "base/internal/utf8.h"
 

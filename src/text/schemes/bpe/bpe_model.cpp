@@ -1,4 +1,4 @@
-#include "text/schemes/bpe_model.h"
+#include "text/schemes/bpe/bpe_model.h"
 
 #include <cairn/base/error.h>
 

@@ -1,4 +1,4 @@
-#include "text/schemes/pair_encoding.h"
+#include "text/schemes/wordpiece/pair_encoding.h"
 
 #include <cairn/base/error.h>
 

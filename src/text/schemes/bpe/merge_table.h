@@ -1,7 +1,7 @@
 #pragma once
 
 #include "text/hash_bytes.h"
-#include "text/schemes/vocabulary.h"
+#include "text/schemes/parts/vocabulary.h"
 
 #include <cstddef>
 #include <cstdint>

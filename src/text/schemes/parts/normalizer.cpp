@@ -1,4 +1,4 @@
-#include "text/schemes/normalizer.h"
+#include "text/schemes/parts/normalizer.h"
 
 #include "base/internal/utf8.h"
 

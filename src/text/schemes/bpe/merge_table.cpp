@@ -1,4 +1,4 @@
-#include "text/schemes/merge_table.h"
+#include "text/schemes/bpe/merge_table.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>

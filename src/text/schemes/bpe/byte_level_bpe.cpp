@@ -1,10 +1,10 @@
-#include "text/schemes/byte_level_bpe.h"
+#include "text/schemes/bpe/byte_level_bpe.h"
 
-#include "text/schemes/bpe_model.h"
-#include "text/schemes/byte_alphabet.h"
-#include "text/schemes/gpt2_splitter.h"
-#include "text/schemes/scheme_tokenizer.h"
-#include "text/schemes/word_cache.h"
+#include "text/schemes/bpe/bpe_model.h"
+#include "text/schemes/bpe/byte_alphabet.h"
+#include "text/schemes/bpe/gpt2_splitter.h"
+#include "text/schemes/parts/scheme_tokenizer.h"
+#include "text/schemes/parts/word_cache.h"
 
 #include <cairn/base/error.h>
 

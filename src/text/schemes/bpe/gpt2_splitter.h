@@ -1,6 +1,6 @@
 #pragma once
 
-#include "text/schemes/char_classes.h"
+#include "text/schemes/bpe/char_classes.h"
 
 #include <bit>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "text/schemes/wordpiece.h"
+#include "text/schemes/wordpiece/wordpiece.h"
 
 #include <cairn/base/error.h>
 

@@ -1,9 +1,9 @@
-#include "text/schemes/wordpiece.h"
+#include "text/schemes/wordpiece/wordpiece.h"
 
 #include "base/internal/utf8.h"
 #include "text/internal/decode_text.h"
-#include "text/schemes/scheme_tokenizer.h"
-#include "text/schemes/word_cache.h"
+#include "text/schemes/parts/scheme_tokenizer.h"
+#include "text/schemes/parts/word_cache.h"
 
 #include <unicode/uchar.h>
 

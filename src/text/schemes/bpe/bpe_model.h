@@ -1,6 +1,6 @@
 #pragma once
 
-#include "text/schemes/merge_table.h"
+#include "text/schemes/bpe/merge_table.h"
 
 #include <cairn/text/tokenizer.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "text/schemes/vocabulary.h"
+#include "text/schemes/parts/vocabulary.h"
 
 #include <cairn/text/tokenizer.h>
 

@@ -1,4 +1,4 @@
-#include "text/schemes/char_classes.h"
+#include "text/schemes/bpe/char_classes.h"
 
 #include <unicode/uchar.h>
 

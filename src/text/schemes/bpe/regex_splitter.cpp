@@ -1,4 +1,4 @@
-#include "text/schemes/regex_splitter.h"
+#include "text/schemes/bpe/regex_splitter.h"
 
 #include <cairn/base/error.h>
 

@@ -1,7 +1,7 @@
-#include "text/schemes/bert_normalizer.h"
+#include "text/schemes/wordpiece/bert_normalizer.h"
 
 #include "base/internal/utf8.h"
-#include "text/schemes/normalizer.h"
+#include "text/schemes/parts/normalizer.h"
 
 #include <cairn/base/error.h>
 

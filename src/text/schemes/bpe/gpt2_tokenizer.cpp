@@ -1,6 +1,6 @@
-#include "text/schemes/gpt2_tokenizer.h"
+#include "text/schemes/bpe/gpt2_tokenizer.h"
 
-#include "text/schemes/byte_level_bpe.h"
+#include "text/schemes/bpe/byte_level_bpe.h"
 
 #include <cairn/base/error.h>
 

@@ -1,4 +1,4 @@
-#include "text/schemes/added_tokens.h"
+#include "text/schemes/parts/added_tokens.h"
 
 #include "base/internal/utf8.h"
 
