@@ -1,6 +1,6 @@
-#include "launch/supervised_child.h"
+#include "launch/supervise/supervised_child.h"
 
-#include "launch/exit_status.h"
+#include "launch/supervise/exit_status.h"
 
 #include <cairn/base/file.h>
 

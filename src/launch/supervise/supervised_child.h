@@ -1,9 +1,9 @@
 #pragma once
 
-#include "launch/child_process.h"
-#include "launch/line_splitter.h"
-#include "launch/output_stream.h"
-#include "launch/supervision.h"
+#include "launch/supervise/child_process.h"
+#include "launch/supervise/line_splitter.h"
+#include "launch/supervise/output_stream.h"
+#include "launch/supervise/supervision.h"
 
 #include <cairn/base/unique_fd.h>
 

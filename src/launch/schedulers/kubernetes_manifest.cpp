@@ -1,7 +1,7 @@
 #include "launch/internal/kubernetes_manifest.h"
 
 #include "launch/escaped.h"
-#include "launch/yaml.h"
+#include "launch/schedulers/yaml.h"
 
 #include <cairn/base/error.h>
 

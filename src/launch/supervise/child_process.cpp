@@ -1,4 +1,4 @@
-#include "launch/child_process.h"
+#include "launch/supervise/child_process.h"
 
 #include "launch/escaped.h"
 

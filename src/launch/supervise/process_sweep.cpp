@@ -1,4 +1,4 @@
-#include "launch/process_sweep.h"
+#include "launch/supervise/process_sweep.h"
 
 #include <cairn/base/unique_fd.h>
 

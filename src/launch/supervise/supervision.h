@@ -1,7 +1,7 @@
 #pragma once
 
-#include "launch/child_process.h"
-#include "launch/signal_watch.h"
+#include "launch/supervise/child_process.h"
+#include "launch/supervise/signal_watch.h"
 
 #include <cairn/base/log.h>
 

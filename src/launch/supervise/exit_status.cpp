@@ -1,4 +1,4 @@
-#include "launch/exit_status.h"
+#include "launch/supervise/exit_status.h"
 
 #include <fmt/core.h>
 #include <string.h>

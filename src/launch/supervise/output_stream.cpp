@@ -1,4 +1,4 @@
-#include "launch/output_stream.h"
+#include "launch/supervise/output_stream.h"
 
 #include <poll.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "launch/yaml.h"
+#include "launch/schedulers/yaml.h"
 
 #include "base/internal/utf8.h"
 #include "launch/escaped.h"

@@ -1,4 +1,4 @@
-#include "launch/signal_watch.h"
+#include "launch/supervise/signal_watch.h"
 
 #include <cairn/base/error.h>
 

@@ -1,13 +1,13 @@
 #include "launch/internal/job.h"
 
 #include "base/internal/terminal.h"
-#include "launch/child_process.h"
-#include "launch/exit_status.h"
-#include "launch/node_protocol.h"
-#include "launch/output_stream.h"
-#include "launch/own_environment.h"
-#include "launch/signal_watch.h"
-#include "launch/supervision.h"
+#include "launch/supervise/child_process.h"
+#include "launch/supervise/exit_status.h"
+#include "launch/supervise/node_protocol.h"
+#include "launch/supervise/output_stream.h"
+#include "launch/supervise/own_environment.h"
+#include "launch/supervise/signal_watch.h"
+#include "launch/supervise/supervision.h"
 
 #include <cairn/base/error.h>
 

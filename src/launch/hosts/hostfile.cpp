@@ -1,4 +1,4 @@
-#include "launch/hostfile.h"
+#include "launch/internal/hostfile.h"
 
 #include "launch/escaped.h"
 

@@ -1,13 +1,13 @@
-#include "launch/supervision.h"
+#include "launch/supervise/supervision.h"
 
 #include "base/internal/terminal.h"
-#include "launch/exit_status.h"
-#include "launch/node_protocol.h"
-#include "launch/output_stream.h"
-#include "launch/process_sweep.h"
-#include "launch/sentinel.h"
-#include "launch/subreaper.h"
-#include "launch/supervised_child.h"
+#include "launch/supervise/exit_status.h"
+#include "launch/supervise/node_protocol.h"
+#include "launch/supervise/output_stream.h"
+#include "launch/supervise/process_sweep.h"
+#include "launch/supervise/sentinel.h"
+#include "launch/supervise/subreaper.h"
+#include "launch/supervise/supervised_child.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

@@ -1,6 +1,6 @@
-#include "launch/sentinel.h"
+#include "launch/supervise/sentinel.h"
 
-#include "launch/process_sweep.h"
+#include "launch/supervise/process_sweep.h"
 
 #include <cairn/base/error.h>
 

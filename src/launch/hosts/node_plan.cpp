@@ -1,7 +1,7 @@
 #include "launch/internal/node_plan.h"
 
 #include "base/internal/terminal.h"
-#include "launch/process_sweep.h"
+#include "launch/supervise/process_sweep.h"
 
 #include <cairn/base/error.h>
 

@@ -1,7 +1,7 @@
-#include "launch/own_environment.h"
+#include "launch/supervise/own_environment.h"
 
 #include "base/internal/terminal.h"
-#include "launch/process_sweep.h"
+#include "launch/supervise/process_sweep.h"
 
 #include <unistd.h>
 
