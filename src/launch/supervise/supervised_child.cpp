@@ -69,7 +69,7 @@ void SupervisedChild::remember(std::string_view line) {
         line.ends_with('\n') ? std::string(line) : std::string(line) + "\n");
   }
   const bool cut = line.size() > longest_last_line;
-  auto shown = labelled(*spec_, line.substr(0, longest_last_line), false);
+  auto shown = labelled(*spec_, line.substr(0, longest_last_line));
   shown.pop_back();
   keep_last_line(cut ? shown + "…" : shown);
 }
@@ -112,22 +112,27 @@ std::vector<std::string> SupervisedChild::last_lines() const {
   return {last_lines_.begin(), last_lines_.end()};
 }
 
-std::string labelled(
-    const ChildSpec& spec,
-    std::string_view line,
-    bool colour) {
-  constexpr std::array colours = {36, 33, 32, 35, 34, 31};
-  auto result = colour
-      ? fmt::format(
-            "\x1b[{}m[{}]\x1b[0m ",
-            colours[static_cast<std::size_t>(spec.colour) % colours.size()],
-            spec.label)
-      : fmt::format("[{}] ", spec.label);
-  result += line;
-  if (!result.ends_with('\n')) {
-    result += '\n';
+namespace {
+
+std::string ended_line(std::string line) {
+  if (!line.ends_with('\n')) {
+    line += '\n';
   }
-  return result;
+  return line;
+}
+
+} // namespace
+
+std::string labelled(const ChildSpec& spec, std::string_view line) {
+  return ended_line(fmt::format("[{}] {}", spec.label, line));
+}
+
+std::string labelled_in_colour(const ChildSpec& spec, std::string_view line) {
+  constexpr std::array colours = {36, 33, 32, 35, 34, 31};
+  const int colour =
+      colours[static_cast<std::size_t>(spec.colour) % colours.size()];
+  return ended_line(
+      fmt::format("\x1b[{}m[{}]\x1b[0m {}", colour, spec.label, line));
 }
 
 } // namespace cairn::launch

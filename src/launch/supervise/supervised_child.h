@@ -65,6 +65,8 @@ class SupervisedChild {
 };
 
 /// `line` as it is shown: with its label, and a newline at its end.
-std::string labelled(const ChildSpec& spec, std::string_view line, bool colour);
+std::string labelled(const ChildSpec& spec, std::string_view line);
+/// labelled() with the label in the child's colour.
+std::string labelled_in_colour(const ChildSpec& spec, std::string_view line);
 
 } // namespace cairn::launch

@@ -305,7 +305,8 @@ void Supervision::line(
     }
   }
   child.remember(text);
-  auto shown = labelled(child.spec(), text, options_.colour);
+  auto shown = options_.colour ? labelled_in_colour(child.spec(), text)
+                               : labelled(child.spec(), text);
   if (options_.lends_terminal) {
     // Erases the part of the drawing that would show to the right of the line.
     shown.insert(shown.size() - 1, clear_to_end);
