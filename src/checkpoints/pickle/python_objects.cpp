@@ -118,7 +118,7 @@ Node* make_bytes(
 
 /// Where a tensor's elements are, from the arguments of its call: (storage,
 /// offset, size, stride, …).
-std::shared_ptr<TensorBytes> tensor_bytes(
+std::shared_ptr<TensorBytes> rebuilt_bytes(
     const Node& callable,
     const Node& arguments) {
   const Node& storage = argument(callable, arguments, 0, Kind::object);
@@ -147,7 +147,7 @@ Node* make_typed_tensor(
     PythonNodes& nodes,
     const Node& callable,
     const Node& arguments) {
-  std::shared_ptr<TensorBytes> bytes = tensor_bytes(callable, arguments);
+  std::shared_ptr<TensorBytes> bytes = rebuilt_bytes(callable, arguments);
   const Node& dtype = argument(callable, arguments, 6, Kind::global);
   const auto type = type_of_dtype(
       std::string_view(dtype.text)
@@ -308,7 +308,7 @@ Node* call(PythonNodes& nodes, const Node& callable, const Node& arguments) {
   }
   if (name == "torch._utils\n_rebuild_tensor" ||
       name == "torch._utils\n_rebuild_tensor_v2") {
-    return make_tensor(nodes, tensor_bytes(callable, arguments));
+    return make_tensor(nodes, rebuilt_bytes(callable, arguments));
   }
   if (name == "torch._utils\n_rebuild_tensor_v3") {
     return make_typed_tensor(nodes, callable, arguments);
