@@ -6,7 +6,7 @@
 
 namespace cairn::bench {
 
-/// Of calls that go on for `budget` seconds, the quickest.
+/// Seconds of the quickest call, of those made within `budget` seconds.
 inline double best_seconds(double budget, const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
   double best = 1e9;

@@ -132,8 +132,8 @@ void measure(const std::vector<World>& worlds, const Options& options) {
   }
 }
 
-/// What a call adds to the compute that it hides behind: with as many ranks as
-/// cores both want the same ones.
+/// Prints the time that a call adds to the compute that it hides behind: with
+/// as many ranks as cores, both want the same cores.
 void measure_overlap(const std::vector<World>& worlds, const Options& options) {
   const at::Tensor matrix = at::ones({512, 512});
   const at::Tensor gradients =

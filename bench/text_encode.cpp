@@ -7,8 +7,8 @@
 // by all threads, each with its own encoder, documents shared out one by one.
 
 #include "best_seconds.h"
-#include "text/schemes/gpt2_splitter.h"
-#include "text/schemes/regex_splitter.h"
+#include "text/schemes/bpe/gpt2_splitter.h"
+#include "text/schemes/bpe/regex_splitter.h"
 
 #include <cairn/base/file.h>
 #include <cairn/text/load_tokenizer.h>

@@ -1,4 +1,4 @@
-// What the disk can do with the bytes of a checkpoint, in GB/s:
+// Speed of the disk with the bytes of a checkpoint, in GB/s:
 //
 //   checkpoint_disk_bench save|load|load-cold FOLDER [MEGABYTES]
 //

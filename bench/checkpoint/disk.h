@@ -24,12 +24,13 @@ void run_in_turns(
     const std::function<void()>& before,
     const std::function<void()>& after);
 
-/// From `bytes` to a new file `path` and its fsync.
+/// Ways to write `bytes` to a new file `path`, fsync included.
 std::vector<Way> ways_to_save(
     const std::filesystem::path& path,
     std::span<std::byte> bytes);
 
-/// From the file to `bytes`, which exist already, as on resuming.
+/// Ways to read the file into `bytes`, memory that exists already, as on
+/// resuming.
 std::vector<Way> ways_to_load(
     const std::filesystem::path& path,
     std::span<std::byte> bytes);

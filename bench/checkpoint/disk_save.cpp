@@ -37,7 +37,7 @@ void save_buffered(
   sync_file(file.get(), path);
 }
 
-/// Straight from the memory it is in: no copy, no checksum.
+/// Writes straight from the memory that the bytes are in: no copy, no checksum.
 void save_direct(
     const Path& path,
     std::span<const std::byte> bytes,

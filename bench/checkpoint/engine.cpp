@@ -194,7 +194,7 @@ class Bench {
     }
   }
 
-  /// In order, as copying the folder would.
+  /// Reads all files in order, as copying the folder would.
   void bring_into_cache() const {
     std::vector<char> some(1 << 20);
     for (const auto& entry : fs::recursive_directory_iterator(folder_)) {

@@ -59,8 +59,8 @@ std::vector<float> random_values(std::size_t count, float scale) {
   return values;
 }
 
-/// The same traffic with next to no arithmetic, and without an effect on the
-/// values.
+/// Reads and writes the memory that Adam does, with next to no arithmetic and
+/// without an effect on the values.
 template <class Gradient>
 void touch(const Stretch& part) {
   const auto* __restrict gradients =
@@ -114,7 +114,7 @@ struct Memory {
   std::vector<std::uint16_t> narrow, copy;
 };
 
-/// As the optimizer itself does it.
+/// Splits the work over threads as the optimizer does.
 void in_threads(
     const Stretch& whole,
     const std::function<void(const Stretch&)>& work) {
@@ -158,7 +158,7 @@ struct Result { ///< GB/s
   double worst = 0;
 };
 
-/// In turns, so that both see the same machine.
+/// Times Adam and touch() in turns, so that both see the same machine.
 Result measure(Memory& memory, const Case& one, int threads, int rounds) {
   at::set_num_threads(threads);
   config::OptimizerConfig config;

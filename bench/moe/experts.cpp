@@ -69,7 +69,7 @@ struct Meter {
     }
   }
 
-  /// Of one forward and backward pass, the quickest.
+  /// Seconds of the quickest forward and backward pass.
   template <typename Forward>
   double seconds(
       const torch::nn::Module& layer,
@@ -90,7 +90,8 @@ struct Meter {
   }
 };
 
-/// In turns with the dense MLP, so that both see the same machine.
+/// A layer timed in turns with the dense MLP, so that both see the same
+/// machine.
 struct Row {
   std::string name;
   double seconds = 0;
@@ -143,7 +144,7 @@ class Rows {
     return row;
   }
 
-  /// With top 2, experts have half the columns.
+  /// Measures a mixture. For top 2 its experts have half the columns.
   Row mixture(std::int64_t count, std::int64_t top_k) {
     const Settings& s = meter_.settings;
     const nn::MixtureOptions options{

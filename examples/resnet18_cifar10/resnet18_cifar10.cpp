@@ -82,7 +82,7 @@ class Score {
     double loss;
     double accuracy;
   };
-  /// Over all ranks.
+  /// Means over all ranks.
   Means means(const cairn::ProcessGroup& group) const {
     const at::Tensor all = group.all_reduce(sums_.clone()).wait().cpu();
     const double count = all[2].item<double>();

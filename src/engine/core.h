@@ -38,7 +38,7 @@ struct CoreOptions {
   std::shared_ptr<const optim::Schedule> client_schedule;
   RateSchedule::Counts schedule_counts = RateSchedule::Counts::updates;
   distributed::World world;
-  /// Unset: every rank of the world has the whole model.
+  /// Axes of the world; unset where every rank has the whole model.
   std::optional<distributed::ProcessMesh> mesh;
   std::vector<std::string> keys_acted_on;  ///< by the program
   std::shared_ptr<monitor::Timers> timers; ///< unset: its own

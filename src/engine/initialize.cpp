@@ -32,12 +32,16 @@ config::ConfigSource source_of(
     const bool is_text =
         first != std::string::npos && (*options.config)[first] == '{';
     (is_text ? source.json : source.file) = options.config;
-  } else {
+  } else if (options.args) {
     throw ConfigError(
         {.what = "there is no configuration",
+         .remedy = "start the program with --deepspeed_config FILE"});
+  } else {
+    throw UsageError(
+        {.what = "there is no configuration",
          .where = "initialize()",
-         .remedy = "start the program with --deepspeed_config FILE, or pass "
-                   ".config = a path or a JSON text"});
+         .remedy = "pass .args of the command line, or .config = a path or a "
+                   "JSON text"});
   }
   return source;
 }

@@ -17,47 +17,60 @@ constexpr std::int64_t most_layers = 10'000;
 constexpr std::int64_t most_experts = 1 << 16;
 constexpr std::int64_t largest_size = std::int64_t{1} << 30;
 
-void check_experts(const ModelDescription& d, const std::string& where) {
-  const auto refuse = [&](std::string what) {
-    throw CheckpointError(
-        {.what = "not a possible model",
-         .where = where,
-         .values = std::move(what)});
-  };
+[[noreturn]] void impossible(const std::string& where, std::string what) {
+  throw CheckpointError(
+      {.what = "not a possible model",
+       .where = where,
+       .values = std::move(what)});
+}
+
+/// Checks which layers have experts, and how many.
+void check_expert_layers(const ModelDescription& d, const std::string& where) {
   const ExpertsDescription& e = *d.experts;
   if (d.family != ModelFamily::gpt2 && d.family != ModelFamily::llama) {
-    refuse("experts are for models of the GPT family");
+    impossible(where, "experts are for models of the GPT family");
   }
   if (e.interval < 1 || e.interval > d.layers) {
-    refuse(
+    impossible(
+        where,
         fmt::format("experts in every {} of {} layers", e.interval, d.layers));
   }
   const std::size_t layers = static_cast<std::size_t>(d.layers / e.interval);
   if (e.counts.size() != 1 && e.counts.size() != layers) {
-    refuse(fmt::format(
-        "{} numbers of experts for {} layers that have some",
-        e.counts.size(),
-        layers));
+    impossible(
+        where,
+        fmt::format(
+            "{} numbers of experts for {} layers that have some",
+            e.counts.size(),
+            layers));
   }
   for (const std::int64_t count : e.counts) {
     if (count < 1 || count > most_experts) {
-      refuse(fmt::format("{} experts in a layer", count));
+      impossible(where, fmt::format("{} experts in a layer", count));
     }
   }
+}
+
+/// Checks how tokens reach experts.
+void check_routing(const ExpertsDescription& e, const std::string& where) {
   if (e.top_k < 1 || e.top_k > 2) {
-    refuse(fmt::format("{} experts for a token", e.top_k));
+    impossible(where, fmt::format("{} experts for a token", e.top_k));
   }
   if (e.min_capacity < 0 || e.min_capacity > largest_size) {
-    refuse(fmt::format("room for {} tokens at least", e.min_capacity));
+    impossible(
+        where,
+        fmt::format("room for {} tokens at least", e.min_capacity));
   }
   for (const double factor :
        {e.train_capacity_factor, e.eval_capacity_factor}) {
     if (!std::isfinite(factor) || factor <= 0) {
-      refuse(fmt::format("a capacity factor of {}", factor));
+      impossible(where, fmt::format("a capacity factor of {}", factor));
     }
   }
   if (!std::isfinite(e.loss_coefficient) || e.loss_coefficient < 0) {
-    refuse(fmt::format("a loss coefficient of {}", e.loss_coefficient));
+    impossible(
+        where,
+        fmt::format("a loss coefficient of {}", e.loss_coefficient));
   }
 }
 
@@ -65,10 +78,7 @@ void check_experts(const ModelDescription& d, const std::string& where) {
 
 void check(const ModelDescription& d, const std::string& where) {
   const auto refuse = [&](std::string_view what, std::int64_t value) {
-    throw CheckpointError(
-        {.what = "not a possible model",
-         .where = where,
-         .values = fmt::format("{} is {}", what, value)});
+    impossible(where, fmt::format("{} is {}", what, value));
   };
   const auto within = [&](std::string_view what,
                           std::int64_t value,
@@ -108,14 +118,12 @@ void check(const ModelDescription& d, const std::string& where) {
   for (const double number :
        {d.rope_theta, d.norm_epsilon, d.dropout, d.attention_dropout}) {
     if (!std::isfinite(number) || number < 0) {
-      throw CheckpointError(
-          {.what = "not a possible model",
-           .where = where,
-           .values = fmt::format("{}", number)});
+      impossible(where, fmt::format("{}", number));
     }
   }
   if (d.experts) {
-    check_experts(d, where);
+    check_expert_layers(d, where);
+    check_routing(*d.experts, where);
   }
 }
 

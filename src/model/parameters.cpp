@@ -250,31 +250,47 @@ void add_experts(
     std::int64_t experts,
     const std::string& block,
     std::vector<ModelParameter>& parameters) {
-  const auto add_product = [&](const std::string& name,
-                               std::int64_t out,
-                               std::int64_t in,
-                               bool cuts_out) {
+  struct Product {
+    std::int64_t out;
+    std::int64_t in;
+    TensorCut cut;
+    TensorCut bias_cut;
+    InitialLaw initial;
+  };
+  const auto add_product = [&](const char* name, const Product& product) {
     const std::string stem = block + ".mlp.experts." + name;
     parameters.push_back(
         {stem + ".weight",
-         {experts, out, in},
-         cuts_out ? columns : TensorCut::third,
-         cuts_out ? normal : output_normal,
+         {experts, product.out, product.in},
+         product.cut,
+         product.initial,
          block});
     if (d.mlp_bias) {
       parameters.push_back(
           {stem + ".bias",
-           {experts, out},
-           cuts_out ? columns : whole,
+           {experts, product.out},
+           product.bias_cut,
            zero,
            block});
     }
   };
+  const Product up{
+      .out = d.ffn,
+      .in = d.hidden,
+      .cut = columns,
+      .bias_cut = columns,
+      .initial = normal};
+  const Product down{
+      .out = d.hidden,
+      .in = d.ffn,
+      .cut = TensorCut::third,
+      .bias_cut = whole,
+      .initial = output_normal};
   if (d.gated) {
-    add_product("gate", d.ffn, d.hidden, true);
+    add_product("gate", up);
   }
-  add_product("up", d.ffn, d.hidden, true);
-  add_product("down", d.hidden, d.ffn, false);
+  add_product("up", up);
+  add_product("down", down);
 }
 
 } // namespace

@@ -21,7 +21,7 @@ at::Tensor attention_mask(const at::Tensor& mask, bool causal) {
     return mask.to(at::kBool).unsqueeze(1);
   }
   if (mask.dim() != 2) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "an attention mask has two or three dimensions",
          .values = fmt::format("{}", mask.dim())});
   }

@@ -7,11 +7,16 @@
 
 namespace cairn::models {
 
-void check_ids(
-    const at::Tensor& ids,
-    std::int64_t limit,
-    const char* what,
-    bool may_be_negative) {
+namespace {
+
+struct IdRange {
+  std::int64_t limit; ///< ids are below it
+  bool may_be_negative = false;
+};
+
+/// Throws DataError unless the ids are 64-bit, [batch, sequence], within the
+/// range.
+void check_ids(const at::Tensor& ids, IdRange range, const char* what) {
   if (ids.dim() != 2 || ids.scalar_type() != at::kLong) {
     throw DataError(
         {.what =
@@ -23,20 +28,18 @@ void check_ids(
   const auto [low, high] = at::aminmax(ids);
   const auto lowest = low.item<std::int64_t>();
   const auto highest = high.item<std::int64_t>();
-  if (highest >= limit || (lowest < 0 && !may_be_negative)) {
+  if (highest >= range.limit || (lowest < 0 && !range.may_be_negative)) {
     throw DataError(
         {.what = fmt::format("{} out of range", what),
          .values = fmt::format(
              "{} to {}, where the model has {}",
              lowest,
              highest,
-             limit),
+             range.limit),
          .remedy = "use the tokenizer and lengths that the model was made "
                    "for"});
   }
 }
-
-namespace {
 
 void check_shape(
     const at::Tensor& x,
@@ -69,9 +72,9 @@ void check_positions(const ModelInput& input, const ModelDescription& d) {
   check_ids(
       d.position_offset == 0 ? input.positions
                              : input.positions + d.position_offset,
-      d.position == model::PositionKind::learned
-          ? d.positions
-          : input.tokens.size(1) * input.sequence_ranks,
+      {.limit = d.position == model::PositionKind::learned
+           ? d.positions
+           : input.tokens.size(1) * input.sequence_ranks},
       "positions");
 }
 
@@ -81,14 +84,14 @@ void check_input(const ModelInput& input, const ModelDescription& d) {
   if (!input.tokens.defined()) {
     throw DataError({.what = "a model needs tokens"});
   }
-  check_ids(input.tokens, d.vocabulary, "tokens");
+  check_ids(input.tokens, {.limit = d.vocabulary}, "tokens");
   const bool t5 = d.family == model::ModelFamily::t5;
   if (t5 && !input.decoder_tokens.defined()) {
     throw DataError({.what = "a T5 needs tokens for its decoder"});
   }
   const at::Tensor& asked = t5 ? input.decoder_tokens : input.tokens;
   if (t5) {
-    check_ids(asked, d.vocabulary, "the decoder's tokens");
+    check_ids(asked, {.limit = d.vocabulary}, "the decoder's tokens");
   }
   check_shape(input.labels, asked, "labels");
   check_shape(input.loss_mask, asked, "loss masks");
@@ -98,13 +101,17 @@ void check_input(const ModelInput& input, const ModelDescription& d) {
     check_kept(input);
   }
   if (input.labels.defined()) {
-    check_ids(input.labels, d.vocabulary, "labels", true);
+    // Negative labels do not count.
+    check_ids(
+        input.labels,
+        {.limit = d.vocabulary, .may_be_negative = true},
+        "labels");
   }
   if (input.positions.defined()) {
     check_positions(input, d);
   }
   if (input.token_types.defined() && d.token_types > 0) {
-    check_ids(input.token_types, d.token_types, "token types");
+    check_ids(input.token_types, {.limit = d.token_types}, "token types");
   }
 }
 

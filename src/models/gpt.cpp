@@ -12,7 +12,7 @@ at::Tensor named_tokens(
     const nn::VocabularyHead& head,
     const nn::ContextParallel& sequence) {
   if (stream.labels.defined() || head.split_tokens || sequence.is_on()) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "logits of single tokens, where there are labels or ranks "
                  "share the sequence"});
   }

@@ -37,7 +37,7 @@ void check_fields(const ModelDescription& d, const LayerInputs& inputs) {
   const bool t5 = kind_of(d.family) == ModelKind::t5;
   if (!has(inputs.inputs, &ModelInput::tokens) ||
       (t5 && !has(inputs.inputs, &ModelInput::decoder_tokens))) {
-    throw ConfigError(
+    throw UsageError(
         {.what = t5 ? "T5's layers need tokens and a decoder's tokens"
                     : "a model's layers need tokens",
          .where = "LayerInputs"});

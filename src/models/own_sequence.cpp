@@ -12,7 +12,7 @@ ModelInput own_sequence(
     return whole;
   }
   if (whole.mask.defined()) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "a mask for a sequence that ranks share",
          .where = "--context-parallel-size",
          .remedy = "leave it out: they look back, and at no padding"});

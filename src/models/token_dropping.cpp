@@ -49,7 +49,7 @@ nn::Block::Output forward_kept(
     nn::BlockInput input,
     const at::Tensor& kept) {
   if (input.mask.defined()) {
-    throw ConfigError({.what = "tokens are dropped where no mask is"});
+    throw UsageError({.what = "tokens are dropped where no mask is"});
   }
   const std::int64_t sequence = x.size(1);
   const at::Tensor starts = at::arange(kept.size(0), kept.options()) * sequence;

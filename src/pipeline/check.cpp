@@ -135,6 +135,21 @@ class StageCheck {
   }
 
   void follow_micro_batch(const Instruction& instruction) {
+    const std::size_t item = item_of(instruction);
+    Progress& p = progress_[item];
+    const Ends ends = ends_of(item);
+    claim(instruction.buffer, static_cast<int>(item));
+    require(
+        follow_pass(instruction.op, p, ends) ||
+            follow_move(instruction.op, p, ends),
+        "no such instruction");
+    if (is_over(p, ends)) {
+      vacate(instruction.buffer, item);
+    }
+  }
+
+  /// Place of the instruction's micro batch and chunk in `progress_`.
+  std::size_t item_of(const Instruction& instruction) const {
     require(
         instruction.micro_batch >= 0 &&
             instruction.micro_batch < schedule_.micro_batches,
@@ -142,49 +157,27 @@ class StageCheck {
     require(
         instruction.chunk >= 0 && instruction.chunk < schedule_.chunks,
         "no such chunk");
-    const std::size_t item = static_cast<std::size_t>(instruction.chunk) *
-            static_cast<std::size_t>(schedule_.micro_batches) +
+    return static_cast<std::size_t>(instruction.chunk) *
+        static_cast<std::size_t>(schedule_.micro_batches) +
         static_cast<std::size_t>(instruction.micro_batch);
-    Progress& p = progress_[item];
-    const Ends ends = ends_of(item);
+  }
+
+  void once(bool& done, bool allowed, const char* what) const {
+    require(!done && allowed, what);
+    done = true;
+  }
+
+  /// Follows a computation. False for another instruction.
+  bool follow_pass(Op op, Progress& p, Ends ends) {
     const bool loads = ends.first || ends.last;
-    claim(instruction.buffer, static_cast<int>(item));
-    const auto once = [&](bool& done, bool allowed, const char* what) {
-      require(!done && allowed, what);
-      done = true;
-    };
-    switch (instruction.op) {
-      case Op::load_micro_batch:
-        once(
-            p.loaded,
-            loads && !p.forward,
-            "only the ends load data, once and before forward");
-        break;
-      case Op::receive_activation:
-        once(
-            p.received,
-            !ends.first,
-            "an activation arrives once, from before");
-        break;
+    switch (op) {
       case Op::forward:
         once(
             p.forward,
             (ends.first || p.received) && (p.loaded || !loads),
             "forward once, with everything there");
         most_live_ = std::max(most_live_, ++live_);
-        break;
-      case Op::send_activation:
-        once(
-            p.sent,
-            !ends.last && p.forward,
-            "an activation leaves after forward");
-        break;
-      case Op::receive_gradient:
-        once(
-            p.gradient,
-            !ends.last && p.sent && schedule_.trains,
-            "a gradient arrives once, for an activation that left");
-        break;
+        return true;
       case Op::backward:
         once(
             p.backward,
@@ -192,7 +185,7 @@ class StageCheck {
             "backward once, with its gradient there");
         ++passes_done_;
         live_ -= schedule_.splits_backward ? 0 : 1;
-        break;
+        return true;
       case Op::weight_gradients:
         once(
             p.weights,
@@ -200,18 +193,47 @@ class StageCheck {
             "gradients of weights once, after backward");
         ++passes_done_;
         --live_;
-        break;
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  /// Follows data that arrive or leave. False for another instruction.
+  bool follow_move(Op op, Progress& p, Ends ends) const {
+    switch (op) {
+      case Op::load_micro_batch:
+        once(
+            p.loaded,
+            (ends.first || ends.last) && !p.forward,
+            "only the ends load data, once and before forward");
+        return true;
+      case Op::receive_activation:
+        once(
+            p.received,
+            !ends.first,
+            "an activation arrives once, from before");
+        return true;
+      case Op::send_activation:
+        once(
+            p.sent,
+            !ends.last && p.forward,
+            "an activation leaves after forward");
+        return true;
+      case Op::receive_gradient:
+        once(
+            p.gradient,
+            !ends.last && p.sent && schedule_.trains,
+            "a gradient arrives once, for an activation that left");
+        return true;
       case Op::send_gradient:
         once(
             p.returned,
             !ends.first && p.backward,
             "a gradient leaves once, after backward");
-        break;
+        return true;
       default:
-        require(false, "no such instruction");
-    }
-    if (is_over(p, ends)) {
-      vacate(instruction.buffer, item);
+        return false;
     }
   }
 

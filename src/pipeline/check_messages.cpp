@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace cairn::pipeline {
@@ -36,64 +37,75 @@ struct Message {
   }
 };
 
+/// The activation or gradient that an instruction sends to the part of the
+/// model after or before it, or receives from there; none for another
+/// instruction.
+std::optional<Message> neighbour_message(
+    const Instruction& instruction,
+    int stage,
+    int stages) {
+  const int part = instruction.chunk * stages + stage;
+  const auto message = [&](Cargo cargo, int from_part, int to_part) {
+    return Message{
+        .cargo = cargo,
+        .micro_batch = instruction.micro_batch,
+        .from = (from_part + stages) % stages,
+        .to = (to_part + stages) % stages,
+        .part = from_part};
+  };
+  switch (instruction.op) {
+    case Op::receive_activation:
+      return message(Cargo::activation, part - 1, part);
+    case Op::send_activation:
+      return message(Cargo::activation, part, part + 1);
+    case Op::receive_gradient:
+      return message(Cargo::gradient, part + 1, part);
+    case Op::send_gradient:
+      return message(Cargo::gradient, part, part - 1);
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Adds what an instruction exchanges with all stages that share weights.
+void add_tied(Op op, int stage, int stages, std::vector<Message>& messages) {
+  const auto add = [&](Cargo cargo, int from, int to) {
+    messages.push_back({.cargo = cargo, .from = from, .to = to, .part = from});
+  };
+  switch (op) {
+    case Op::receive_tied_gradients:
+      for (int from = stage + 1; from < stages; ++from) {
+        add(Cargo::tied_gradient, from, stage);
+      }
+      return;
+    case Op::send_tied_gradients:
+      for (int to = stage - 1; to >= 0; --to) {
+        add(Cargo::tied_gradient, stage, to);
+      }
+      return;
+    case Op::share_tied_weights:
+      for (int from = 0; from < stage; ++from) {
+        add(Cargo::tied_weight, from, stage);
+      }
+      for (int to = stage + 1; to < stages; ++to) {
+        add(Cargo::tied_weight, stage, to);
+      }
+      return;
+    default:
+      return;
+  }
+}
+
 /// Messages of a stage, in the order in which it takes part in them.
 std::vector<Message> messages_of(const Schedule& schedule, int stage) {
   const int stages = static_cast<int>(schedule.stages.size());
   std::vector<Message> result;
-  const auto add_tied = [&](Cargo cargo, int from, int to) {
-    result.push_back({cargo, 0, from, to, from});
-  };
-  /// Adds a message from one part of the model to the part after or before it.
-  const auto add =
-      [&](Cargo cargo, const Instruction& each, int from_part, int to_part) {
-        result.push_back(
-            {cargo,
-             each.micro_batch,
-             (from_part + stages) % stages,
-             (to_part + stages) % stages,
-             from_part});
-      };
   for (const Instruction& each :
        schedule.stages[static_cast<std::size_t>(stage)]) {
-    const int part = each.chunk * stages + stage;
-    switch (each.op) {
-      case Op::receive_activation:
-        add(Cargo::activation, each, part - 1, part);
-        break;
-      case Op::send_activation:
-        add(Cargo::activation, each, part, part + 1);
-        break;
-      case Op::receive_gradient:
-        add(Cargo::gradient, each, part + 1, part);
-        break;
-      case Op::send_gradient:
-        add(Cargo::gradient, each, part, part - 1);
-        break;
-      case Op::receive_tied_gradients:
-        for (int from = stage + 1; from < stages; ++from) {
-          add_tied(Cargo::tied_gradient, from, stage);
-        }
-        break;
-      case Op::send_tied_gradients:
-        for (int to = stage - 1; to >= 0; --to) {
-          add_tied(Cargo::tied_gradient, stage, to);
-        }
-        break;
-      case Op::share_tied_weights:
-        for (int from = 0; from < stage; ++from) {
-          add_tied(Cargo::tied_weight, from, stage);
-        }
-        for (int to = stage + 1; to < stages; ++to) {
-          add_tied(Cargo::tied_weight, stage, to);
-        }
-        break;
-      case Op::load_micro_batch:
-      case Op::forward:
-      case Op::backward:
-      case Op::weight_gradients:
-      case Op::step:
-        break;
+    if (const auto message = neighbour_message(each, stage, stages)) {
+      result.push_back(*message);
     }
+    add_tied(each.op, stage, stages, result);
   }
   return result;
 }

@@ -109,8 +109,8 @@ TEST_F(CharacterText, TooLittleTextIsAnError) {
       ThrowsMessage<DataError>(HasSubstr("validation")));
   EXPECT_NO_THROW(open(std::string(100, 'a'), {.block_size = 9}));
   EXPECT_THROW(open("", {}), DataError);
-  EXPECT_THROW(open(play(), {.block_size = 0}), ConfigError);
-  EXPECT_THROW(open(play(), {.train_share = 1.0}), ConfigError);
+  EXPECT_THROW(open(play(), {.block_size = 0}), UsageError);
+  EXPECT_THROW(open(play(), {.train_share = 1.0}), UsageError);
   EXPECT_THROW(
       open_character_text(folder_ / "missing", ByteTokenizer(), {}),
       DataError);

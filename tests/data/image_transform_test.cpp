@@ -72,16 +72,14 @@ TEST(ImageTransform, CropsWithBlackAround) {
 }
 
 TEST(ImageTransform, RefusesWhatCannotBe) {
-  EXPECT_THROW(ImageTransform({4, 1, 1}, {}), ConfigError);
-  EXPECT_THROW(
-      ImageTransform({3, 8, 8}, {.deviation = {1, 0, 1}}),
-      ConfigError);
+  EXPECT_THROW(ImageTransform({4, 1, 1}, {}), UsageError);
+  EXPECT_THROW(ImageTransform({3, 8, 8}, {.deviation = {1, 0, 1}}), UsageError);
   EXPECT_THROW(
       ImageTransform(
           {3, 8, 8},
           {.mean = {std::numeric_limits<float>::quiet_NaN(), 0, 0}}),
-      ConfigError);
-  EXPECT_THROW(ImageTransform({3, 8, 8}, {.crop_padding = 9}), ConfigError);
+      UsageError);
+  EXPECT_THROW(ImageTransform({3, 8, 8}, {.crop_padding = 9}), UsageError);
 }
 
 } // namespace

@@ -120,10 +120,10 @@ TEST(SequentialSampler, RefusesWhatCannotBe) {
       ConfigError);
   EXPECT_THROW(
       SequentialSampler({.total_samples = 4, .micro_batch_size = 0}),
-      ConfigError);
+      UsageError);
   EXPECT_THROW(
       SequentialSampler({.total_samples = 4, .parallel = {2, 2}}),
-      ConfigError);
+      UsageError);
 }
 
 TEST(Samplers, GoOnAtTheSampleWithOtherRanksAndBatches) {

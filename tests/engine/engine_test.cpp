@@ -218,10 +218,18 @@ TEST(Engine, RefusesWhatCannotBe) {
             [] { initialize({.config = plain, .logger = quiet}); }),
         HasSubstr("needs a model"));
     EXPECT_THAT(
-        error_text([] {
+        error_text<UsageError>([] {
           initialize({.model = std::make_shared<OddMlp>(), .logger = quiet});
         }),
         HasSubstr("there is no configuration"));
+    EXPECT_THAT(
+        error_text<ConfigError>([] {
+          initialize(
+              {.args = config::Args{},
+               .model = std::make_shared<OddMlp>(),
+               .logger = quiet});
+        }),
+        HasSubstr("--deepspeed_config FILE"));
     EXPECT_THAT(
         error_text([] {
           config::Args args;

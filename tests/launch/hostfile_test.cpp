@@ -1,4 +1,4 @@
-#include "launch/hostfile.h"
+#include "launch/internal/hostfile.h"
 #include "launch/launched.h"
 
 #include <cairn/base/error.h>

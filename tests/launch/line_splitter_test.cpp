@@ -1,4 +1,4 @@
-#include "launch/line_splitter.h"
+#include "launch/supervise/line_splitter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

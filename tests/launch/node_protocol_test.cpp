@@ -1,4 +1,4 @@
-#include "launch/node_protocol.h"
+#include "launch/supervise/node_protocol.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launch/yaml.h"
+#include "launch/schedulers/yaml.h"
 
 #include <cairn/base/error.h>
 

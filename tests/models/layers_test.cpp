@@ -195,7 +195,7 @@ TEST(Models, LayersSayWhatTheyTake) {
   on_one_rank([] {
     const ModelDescription t5 = model::t5_description(tiny);
     EXPECT_THAT(
-        error_text([&] { model_layers(t5); }),
+        error_text<UsageError>([&] { model_layers(t5); }),
         HasSubstr("T5's layers need tokens and a decoder's tokens"));
     EXPECT_THAT(
         error_text<DataError>([&] {

@@ -1,6 +1,6 @@
 #include "text/golden_cases.h"
 #include "text/internal/decode_text.h"
-#include "text/schemes/pair_encoding.h"
+#include "text/schemes/wordpiece/pair_encoding.h"
 
 #include <cairn/base/error.h>
 #include <cairn/text/load_tokenizer.h>

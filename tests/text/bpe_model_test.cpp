@@ -1,5 +1,5 @@
-#include "text/schemes/bpe_model.h"
-#include "text/schemes/word_cache.h"
+#include "text/schemes/bpe/bpe_model.h"
+#include "text/schemes/parts/word_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#include "text/schemes/gpt2_splitter.h"
-#include "text/schemes/regex_splitter.h"
+#include "text/schemes/bpe/gpt2_splitter.h"
+#include "text/schemes/bpe/regex_splitter.h"
 
 #include <gtest/gtest.h>
 #include <unicode/uchar.h>

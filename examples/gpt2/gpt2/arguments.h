@@ -22,7 +22,8 @@ cairn::config::Config get_args(
 /// end.
 bool saves_at(std::int64_t iteration, const cairn::config::Config& args);
 
-/// Who shares the model and who the data: Megatron's mpu.
+/// The mesh of ranks that share the model and of those that share the data:
+/// Megatron's mpu.
 cairn::distributed::ProcessMesh make_mpu(
     const cairn::config::Config& args,
     const cairn::distributed::ProcessGroup& world);

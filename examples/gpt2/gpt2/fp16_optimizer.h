@@ -30,7 +30,7 @@ class Fp16Optimizer {
   void zero_grad();
   void backward(const at::Tensor& loss); ///< of the loss times the scale
   void update_master_grads();            ///< to fp32, without the scale
-  /// By the norm over all ranks that share the model.
+  /// Clips by the norm over all ranks that share the model.
   void clip_master_grads(double most);
   /// False, and nothing is updated, when the gradients overflowed.
   bool step();

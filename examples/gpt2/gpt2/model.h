@@ -8,7 +8,7 @@
 
 namespace gpt2 {
 
-/// With initial weights; ranks that share it have a part each.
+/// The model with initial weights; ranks that share it have a part each.
 std::shared_ptr<cairn::models::Transformer> get_model(
     const cairn::models::ModelDescription& description,
     const cairn::config::Config& args,

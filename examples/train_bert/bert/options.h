@@ -30,8 +30,9 @@ struct Options {
   std::int64_t log_every = 10;
   std::int64_t seed = 1234;
 
-  /// With --load_checkpoint_dir, what the command line leaves open is as in
-  /// that run. None: --help was asked for and shown. Throws ConfigError.
+  /// Options of the command line. With --load_checkpoint_dir, what it leaves
+  /// open is as in that run. Empty when --help was asked for and shown. Throws
+  /// ConfigError.
   static std::optional<Options> parse(int argc, char** argv);
   std::string json() const;
 };

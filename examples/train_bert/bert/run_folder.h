@@ -12,7 +12,7 @@
 
 namespace bert {
 
-/// Where a run keeps what belongs to it:
+/// The folder in which a run keeps what belongs to it:
 ///
 ///   CHECKPOINT_DIR/bert_pretrain.2026.3.14.15.9.26.x7k2p9qa/
 ///     hparams.json                the flags

@@ -16,7 +16,8 @@ namespace cairn::checkpoints {
 
 struct DeepSpeedSource {
   std::filesystem::path folder;
-  /// Empty: the one that `latest` names, or the folder itself.
+  /// Checkpoint to read; empty for the one that `latest` names, or the folder
+  /// itself.
   std::string tag{};
   /// Rank to read. With model parallelism, every rank has a checkpoint of its
   /// own.

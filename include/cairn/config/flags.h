@@ -169,7 +169,7 @@ struct DistributedFlags {
   std::int64_t tensor_parallel = 1;
   std::int64_t pipeline_parallel = 1;
   std::int64_t context_parallel = 1;
-  /// Moved to context_parallel.
+  /// --ds-sequence-parallel-size, until it is moved to context_parallel.
   std::optional<std::int64_t> ds_sequence_parallel;
   std::int64_t expert_parallel = 1;
   ContextParallelKind context_parallel_kind = ContextParallelKind::ring;

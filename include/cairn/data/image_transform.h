@@ -40,7 +40,7 @@ struct ImageView {
 /// Turns the bytes of an image into the numbers that a model takes.
 class ImageTransform {
  public:
-  /// Throws ConfigError for more than three channels and for a deviation of
+  /// Throws UsageError for more than three channels and for a deviation of
   /// zero.
   ImageTransform(ImageShape shape, const ImageTransformOptions& options);
 

@@ -65,11 +65,12 @@ class IndexCache {
   bool has(const Key& key) const;
 
  private:
+  enum class WhenUnfit { warn, say_nothing };
   std::optional<Result> load(
       const Key& key,
       const std::string& stem,
       const std::function<std::string(const Arrays&)>& misfit,
-      bool say_why_not) const;
+      WhenUnfit when_unfit = WhenUnfit::warn) const;
   std::optional<std::string> equivalent_stem(const Key& key);
   bool store(const Key& key, const std::string& stem, const Arrays& arrays)
       const;

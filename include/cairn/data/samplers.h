@@ -41,7 +41,8 @@ class SequentialSampler {
     bool drop_last = true;
   };
 
-  /// Throws ConfigError when no samples are left to consume.
+  /// Throws ConfigError when no samples are left to consume, and UsageError
+  /// for a rank or a batch size that cannot be.
   explicit SequentialSampler(const Options& options);
   std::optional<IndexBatch> next();
 

@@ -48,7 +48,7 @@ class BatchPasses {
   BatchPasses(Forward forward, pipeline::NextMicroBatch next)
       : forward_(std::move(forward)), next_(std::move(next)) {}
 
-  /// Empty: not given.
+  /// The forward pass and the next micro batch; empty where not given.
   const Forward& forward() const { return forward_; }
   const pipeline::NextMicroBatch& next() const { return next_; }
 

@@ -19,7 +19,7 @@ struct GatheredParametersOptions {
   std::optional<int> modifier_rank{};
 };
 
-/// Within the scope some of the engine's parameters are whole on every rank, to
+/// A scope in which some of the engine's parameters are whole on every rank, to
 /// read or to change in place. All ranks open and close it together; it works
 /// the same at every ZeRO stage.
 ///
@@ -35,12 +35,13 @@ class [[nodiscard]] GatheredParameters {
  public:
   using Options = GatheredParametersOptions;
 
-  /// By tensors of the module's; UsageError for any other.
+  /// Gathers parameters given as tensors of the module; throws UsageError for
+  /// any other tensor.
   GatheredParameters(
       const Engine& engine,
       const std::vector<at::Tensor>& parameters,
       const Options& options = {});
-  /// By names, as module.named_parameters() has them.
+  /// Gathers parameters given by their names in module.named_parameters().
   GatheredParameters(
       const Engine& engine,
       const std::vector<std::string>& names,
@@ -51,7 +52,8 @@ class [[nodiscard]] GatheredParameters {
       const Options& options = {})
       : GatheredParameters(engine, std::vector<std::string>(names), options) {}
 
-  /// Left by an exception, it tells the other ranks nothing.
+  /// Gives all ranks the changes of `modifier_rank`. After an exception it
+  /// discards them and tells the other ranks nothing.
   ~GatheredParameters() noexcept(false);
   GatheredParameters(const GatheredParameters&) = delete;
   GatheredParameters& operator=(const GatheredParameters&) = delete;

@@ -30,7 +30,8 @@ struct TrainingBatch {
   at::Tensor input;
   at::Tensor target;
   data::TensorBatch fields;
-  /// By all ranks, this batch included: where to go on after it.
+  /// Samples that all ranks have consumed, this batch included: the place to go
+  /// on after it.
   std::int64_t consumed_samples = 0;
 
   const at::Tensor& operator[](std::string_view name) const {

@@ -22,8 +22,8 @@ class TrainingLoader {
     at::Device device = at::kCPU;
   };
 
-  /// Where the next loop starts: after so many samples, of all ranks, of an
-  /// epoch.
+  /// The start of the next loop: an epoch, and the samples of it that all ranks
+  /// have consumed.
   struct Position {
     std::int64_t epoch = 0;
     std::int64_t consumed_samples = 0;
@@ -39,7 +39,7 @@ class TrainingLoader {
   /// ranks).
   void set_epoch(std::int64_t epoch, std::int64_t consumed_samples = 0);
 
-  /// None at the end of the epoch.
+  /// The next batch; none at the end of the epoch.
   std::optional<TrainingBatch> next();
 
   class Iterator {
@@ -65,7 +65,8 @@ class TrainingLoader {
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
-  /// For checkpoints: what they save, and where they make the next loop start.
+  /// The loader's place, for checkpoints: they save it, and set it when they
+  /// are loaded.
   class Place {
    public:
     Position position() const;

@@ -55,7 +55,8 @@ struct ModelOutput {
 
 struct ModelOptions {
   distributed::ProcessGroup tensor_group{}; ///< its ranks split every layer
-  /// Its ranks split the experts; they have other batches of the same size.
+  /// The ranks that split the experts; they have other batches of the same
+  /// size.
   distributed::ProcessGroup expert_group{};
   bool sequence_parallel = false;
   /// The ranks that share every sequence; each gives the model own_sequence()

@@ -25,7 +25,8 @@ struct MegatronScheduleOptions {
   double init_lr = 0; ///< learning rate at the start of the warm-up
   double max_lr = 0;
   double min_lr = 0;
-  /// Not always whole: may be a fraction of the decay.
+  /// Length of the warm-up. Not always whole: it may be a fraction of the
+  /// decay.
   double warmup_samples = 0;
   std::int64_t decay_samples = 0;
   LrDecayStyle decay_style = LrDecayStyle::linear;

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <optional>
+
 namespace cairn::checkpoints {
 
 namespace {
@@ -152,32 +154,61 @@ void write_t5(const model::ModelDescription& d, Json& config) {
   config["scale_decoder_outputs"] = d.scaled_output;
 }
 
+/// The parts of a model that transformers chooses by its family; unset where
+/// config.json has a key for them.
+struct FixedParts {
+  model::NormKind norm = model::NormKind::layer_norm;
+  model::PositionKind position = model::PositionKind::learned;
+  std::optional<bool> gated = false;
+  std::optional<bool> biases = true;
+  bool keys_for_each_head = true;
+  bool heads_fill_hidden = true;
+};
+
+FixedParts fixed_parts(model::ModelFamily family) {
+  switch (family) {
+    case model::ModelFamily::llama:
+      return {
+          .norm = model::NormKind::rms_norm,
+          .position = model::PositionKind::rotary,
+          .gated = true,
+          .biases = std::nullopt,
+          .keys_for_each_head = false,
+          .heads_fill_hidden = false};
+    case model::ModelFamily::t5:
+      return {
+          .norm = model::NormKind::rms_norm,
+          .position = model::PositionKind::relative,
+          .gated = std::nullopt,
+          .biases = false,
+          .heads_fill_hidden = false};
+    default:
+      return {};
+  }
+}
+
 /// Refuses a model that transformers builds differently where config.json has
 /// no key for the difference.
 void check_writable(const model::ModelDescription& d) {
-  const bool rms = d.norm == model::NormKind::rms_norm;
-  const bool llama = d.family == model::ModelFamily::llama;
-  const bool t5 = d.family == model::ModelFamily::t5;
-  if (rms != (llama || t5)) {
+  const FixedParts fixed = fixed_parts(d.family);
+  if (d.norm != fixed.norm) {
+    const bool rms = d.norm == model::NormKind::rms_norm;
     cannot_write(d, rms ? "RMSNorm" : "LayerNorm");
   }
-  if (llama ? !d.gated : !t5 && d.gated) {
-    cannot_write(d, llama ? "an MLP without a gate" : "a gated MLP");
+  if (d.gated != fixed.gated.value_or(d.gated)) {
+    cannot_write(d, d.gated ? "a gated MLP" : "an MLP without a gate");
   }
-  if (!llama && d.key_value_heads != d.heads) {
+  if (fixed.keys_for_each_head && d.key_value_heads != d.heads) {
     cannot_write(d, "fewer key/value heads than query heads");
   }
-  if (!llama && !t5 && d.head_size * d.heads != d.hidden) {
+  if (fixed.heads_fill_hidden && d.head_size * d.heads != d.hidden) {
     cannot_write(d, "heads that are not hidden / heads wide");
   }
-  const bool biases = !llama && !t5;
-  if (!llama && (d.attention_bias != biases || d.mlp_bias != biases)) {
-    cannot_write(d, biases ? "linear layers without bias" : "biases");
+  if (d.attention_bias != fixed.biases.value_or(d.attention_bias) ||
+      d.mlp_bias != fixed.biases.value_or(d.mlp_bias)) {
+    cannot_write(d, *fixed.biases ? "linear layers without bias" : "biases");
   }
-  const model::PositionKind position = llama ? model::PositionKind::rotary
-      : t5                                   ? model::PositionKind::relative
-                                             : model::PositionKind::learned;
-  if (d.position != position) {
+  if (d.position != fixed.position) {
     cannot_write(d, "such positions");
   }
 }

@@ -53,7 +53,7 @@ struct Manifest {
   std::map<std::string, ManifestTensor> tensors;
   /// Other names of parameters: {name, the name it is saved under}.
   std::vector<std::pair<std::string, std::string>> ties;
-  /// Typed values, see the engine.
+  /// State of the engine besides tensors; see TrainingState.
   nlohmann::json state = nlohmann::json::object();
   nlohmann::json config = nlohmann::json::object(); ///< the run's
 };

@@ -276,10 +276,15 @@ class Machine {
     }
     push(Kind::tuple).items = std::move(items);
   }
-  void push_call(const Node& callable, const Node& arguments, bool by_new) {
+  void push_call(const Node& callable, const Node& arguments) {
     Node* made = call(nodes_, callable, arguments);
-    made->by_new = by_new;
+    made->by_new = false;
     stack_.push_back(made);
+  }
+  /// Makes an object as `callable.__new__` does.
+  void push_new(const Node& callable, const Node& arguments) {
+    push_call(callable, arguments);
+    stack_.back()->by_new = true;
   }
 
   /// Builds containers and objects. False for another opcode.
@@ -389,18 +394,23 @@ class Machine {
         push_global(module->text, name->text);
         return true;
       }
-      case 'R':
+      case 'R': {
+        const Node* arguments = pop();
+        const Node* callable = pop();
+        push_call(*callable, *arguments);
+        return true;
+      }
       case '\x81': {
         const Node* arguments = pop();
         const Node* callable = pop();
-        push_call(*callable, *arguments, opcode != 'R');
+        push_new(*callable, *arguments);
         return true;
       }
       case '\x92': { // NEWOBJ_EX: named arguments are not needed
         pop();
         const Node* arguments = pop();
         const Node* callable = pop();
-        push_call(*callable, *arguments, true);
+        push_new(*callable, *arguments);
         return true;
       }
       case 'i': {
@@ -409,7 +419,7 @@ class Machine {
         const Node* callable = pop();
         Node& arguments = nodes_.add(Kind::tuple);
         arguments.items = pop_to_mark();
-        push_call(*callable, arguments, false);
+        push_call(*callable, arguments);
         return true;
       }
       case 'o': {
@@ -419,7 +429,7 @@ class Machine {
         }
         Node& arguments = nodes_.add(Kind::tuple);
         arguments.items.assign(items.begin() + 1, items.end());
-        push_call(*items.front(), arguments, false);
+        push_call(*items.front(), arguments);
         return true;
       }
       case 'b': {

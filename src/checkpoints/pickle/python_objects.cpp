@@ -116,12 +116,11 @@ Node* make_bytes(
   return &made;
 }
 
-/// Arguments: (storage, offset, size, stride, …[, dtype]).
-Node* make_tensor(
-    PythonNodes& nodes,
+/// Where a tensor's elements are, from the arguments of its call: (storage,
+/// offset, size, stride, …).
+std::shared_ptr<TensorBytes> rebuilt_bytes(
     const Node& callable,
-    const Node& arguments,
-    bool names_type) {
+    const Node& arguments) {
   const Node& storage = argument(callable, arguments, 0, Kind::object);
   if (!storage.bytes) {
     unfit(callable);
@@ -133,22 +132,33 @@ Node* make_tensor(
       integers(callable, argument(callable, arguments, 2, Kind::tuple));
   place.strides =
       integers(callable, argument(callable, arguments, 3, Kind::tuple));
-  if (names_type) {
-    const Node& dtype = argument(callable, arguments, 6, Kind::global);
-    const auto type = type_of_dtype(
-        std::string_view(dtype.text)
-            .substr(std::min(dtype.text.size(), dtype.text.find('\n') + 1)));
-    if (!type) {
-      throw CheckpointError(
-          {.what = "a tensor of a type that is not supported",
-           .values = dotted(dtype.text)});
-    }
-    place.type = *type;
-  }
+  return bytes;
+}
+
+Node* make_tensor(PythonNodes& nodes, std::shared_ptr<TensorBytes> bytes) {
   check(*bytes);
   Node& tensor = nodes.add(Kind::tensor);
   tensor.bytes = std::move(bytes);
   return &tensor;
+}
+
+/// A tensor whose storage is plain bytes: argument 6 is the dtype.
+Node* make_typed_tensor(
+    PythonNodes& nodes,
+    const Node& callable,
+    const Node& arguments) {
+  std::shared_ptr<TensorBytes> bytes = rebuilt_bytes(callable, arguments);
+  const Node& dtype = argument(callable, arguments, 6, Kind::global);
+  const auto type = type_of_dtype(
+      std::string_view(dtype.text)
+          .substr(std::min(dtype.text.size(), dtype.text.find('\n') + 1)));
+  if (!type) {
+    throw CheckpointError(
+        {.what = "a tensor of a type that is not supported",
+         .values = dotted(dtype.text)});
+  }
+  bytes->place.type = *type;
+  return make_tensor(nodes, std::move(bytes));
 }
 
 /// The element type of a numpy.dtype object, if a tensor can have it.
@@ -298,10 +308,10 @@ Node* call(PythonNodes& nodes, const Node& callable, const Node& arguments) {
   }
   if (name == "torch._utils\n_rebuild_tensor" ||
       name == "torch._utils\n_rebuild_tensor_v2") {
-    return make_tensor(nodes, callable, arguments, false);
+    return make_tensor(nodes, rebuilt_bytes(callable, arguments));
   }
   if (name == "torch._utils\n_rebuild_tensor_v3") {
-    return make_tensor(nodes, callable, arguments, true);
+    return make_typed_tensor(nodes, callable, arguments);
   }
   if (name == "torch._utils\n_rebuild_parameter" ||
       name == "torch._utils\n_rebuild_parameter_with_state") {

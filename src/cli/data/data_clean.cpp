@@ -166,7 +166,7 @@ std::string checked_language(const std::string& language) {
   return language;
 }
 
-/// No flag is ignored: one without an effect beside the others is refused.
+/// Refuses a flag that has no effect beside the others.
 void require_effect(const CLI::App& app, const CleanFlags& flags) {
   const auto refuse = [&](const char* flag, const char* reason) {
     if (app.get_option(flag)->count() > 0) {

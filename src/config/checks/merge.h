@@ -10,7 +10,7 @@ namespace cairn::config {
 /// set on the other; two sides that disagree are an error that names both.
 void merge(ParsedFlags& parsed, DeepSpeedRead& read);
 
-/// After resolution: flags with a JSON counterpart take its final value.
+/// Gives flags with a JSON counterpart its final value, after resolution.
 void fill_flags(Flags& flags, const DeepSpeedConfig& config);
 
 } // namespace cairn::config

@@ -38,7 +38,7 @@ std::string flags_table(const Config& config, Actor command);
 /// Settings that were given, by flag or key, with their values as JSON.
 std::vector<std::pair<std::string, std::string>> given_values(
     const Config& config);
-/// These settings for people to read:
+/// given_values() for people to read:
 ///
 ///   `  --hidden-size ............................ 1024`
 std::string given_text(const Config& config);

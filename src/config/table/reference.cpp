@@ -365,9 +365,14 @@ std::string explain(std::string_view name) {
 std::string reference_page() {
   std::string page =
       "# Configuration reference\n\n"
-      "Printed by `cairn config docs` from the table that also parses, so it "
-      "cannot\ndiffer from what the program does. `cairn config explain NAME` "
-      "shows one entry,\n`cairn config check FILE` resolves a file.\n\n";
+      "Every JSON key and every flag of Cairn, with type, default and meaning. "
+      "Look here\nwhen you write a configuration or bring one from DeepSpeed "
+      "or "
+      "Megatron-LM.\n`cairn config explain NAME` shows one entry, `cairn "
+      "config "
+      "check FILE` resolves a\nfile. `cairn config docs` prints this page from "
+      "the table that also parses, so it\ncannot differ from what the program "
+      "does.\n\n";
   page += page_note;
   page +=
       "JSON files are DeepSpeed's, read as hjson: comments, trailing commas "

@@ -22,7 +22,7 @@ struct WikiElement {
   ElementAction action;
 };
 
-/// Sorted by name.
+/// Elements of wikitext and what to do with them, sorted by name.
 inline constexpr std::array wiki_elements{
     WikiElement{"a", ElementAction::strip},
     WikiElement{"abbr", ElementAction::strip},

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace cairn::corpus {
 namespace {
@@ -35,72 +36,109 @@ bool is_hollow(std::string_view inside) {
   return inside.find_first_not_of(" ,;") == std::string_view::npos;
 }
 
-/// The line with single blanks, at most three dots in a row, and without the
-/// leftovers of removed markup.
+/// Builds a line with single blanks, at most three dots in a row, and without
+/// the leftovers of removed markup.
+class TidyLine {
+ public:
+  explicit TidyLine(std::size_t longest) { out_.reserve(longest); }
+
+  void add(char c) {
+    switch (c) {
+      case ' ':
+      case '\t':
+        return add_blank();
+      case ';':
+        out_ += c;
+        return;
+      case '.':
+        return add_dot();
+      case ',':
+        return add_comma();
+      case '(':
+        open_bracket_ = out_.size();
+        out_ += c;
+        return;
+      case ')':
+        return close_bracket();
+      default:
+        add_other(c);
+    }
+  }
+
+  void drop_blank() {
+    if (out_.ends_with(' ')) {
+      out_.pop_back();
+    }
+  }
+
+  std::string take() {
+    while (out_.ends_with(' ')) {
+      out_.pop_back();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void add_blank() {
+    if (!out_.empty() && out_.back() != ' ') {
+      out_ += ' ';
+    }
+  }
+
+  void add_dot() {
+    open_bracket_ = none;
+    if (out_.ends_with(',')) {
+      out_.back() = '.';
+    } else if (!out_.ends_with("...")) {
+      out_ += '.';
+    }
+  }
+
+  void add_comma() {
+    if (!out_.ends_with(',')) {
+      out_ += ',';
+    }
+  }
+
+  void close_bracket() {
+    if (open_bracket_ != none && is_hollow(in_bracket())) {
+      out_.resize(open_bracket_);
+      drop_blank();
+    } else {
+      out_ += ')';
+    }
+    open_bracket_ = none;
+  }
+
+  void add_other(char c) {
+    if (open_bracket_ != none && is_hollow(in_bracket())) {
+      out_.resize(open_bracket_ + 1); // "(; born 1900)"
+    }
+    open_bracket_ = none;
+    out_ += c;
+  }
+
+  std::string_view in_bracket() const {
+    return std::string_view(out_).substr(open_bracket_ + 1);
+  }
+
+  static constexpr std::size_t none = std::string::npos;
+  std::string out_;
+  std::size_t open_bracket_ = none; ///< a bracket with nothing in it so far
+};
+
 std::string tidy(std::string_view line) {
-  std::string out;
-  out.reserve(line.size());
-  std::size_t open_bracket = std::string::npos;
+  TidyLine out(line.size());
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     // "stones ." where a reference was removed, but not ".NET" or " ..."
     const bool ends_word = i + 1 == line.size() || line[i + 1] == ' ';
-    if ((c == '.' || c == ',') && ends_word && out.ends_with(' ')) {
-      out.pop_back();
+    if ((c == '.' || c == ',') && ends_word) {
+      out.drop_blank();
     }
-    switch (c) {
-      case ' ':
-      case '\t':
-        if (!out.empty() && out.back() != ' ') {
-          out += ' ';
-        }
-        break;
-      case ';':
-        out += c;
-        break;
-      case '.':
-        open_bracket = std::string::npos;
-        if (out.ends_with(',')) {
-          out.back() = '.';
-        } else if (!out.ends_with("...")) {
-          out += '.';
-        }
-        break;
-      case ',':
-        if (!out.ends_with(',')) {
-          out += ',';
-        }
-        break;
-      case '(':
-        open_bracket = out.size();
-        out += c;
-        break;
-      case ')':
-        if (open_bracket != std::string::npos &&
-            is_hollow(std::string_view(out).substr(open_bracket + 1))) {
-          out.resize(open_bracket);
-          if (out.ends_with(' ')) {
-            out.pop_back();
-          }
-        } else {
-          out += c;
-        }
-        open_bracket = std::string::npos;
-        break;
-      default:
-        if (open_bracket != std::string::npos &&
-            open_bracket + 1 < out.size() &&
-            is_hollow(std::string_view(out).substr(open_bracket + 1))) {
-          out.resize(open_bracket + 1); // "(; born 1900)"
-        }
-        open_bracket = std::string::npos;
-        out += c;
-    }
+    out.add(c);
   }
-  while (out.ends_with(' ')) {
-    out.pop_back();
-  }
-  return out;
+  return out.take();
 }
 
 struct Heading {

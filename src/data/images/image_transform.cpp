@@ -14,12 +14,12 @@ ImageTransform::ImageTransform(
     const ImageTransformOptions& options)
     : shape_(shape), options_(options) {
   if (shape.channels > value_.size()) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "images have at most three channels",
          .values = fmt::format("{}", shape.channels)});
   }
   if (options.crop_padding > std::min(shape.height, shape.width)) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "the padding of images is wider than they are",
          .values = fmt::format("{}", options.crop_padding)});
   }
@@ -27,7 +27,7 @@ ImageTransform::ImageTransform(
     const float deviation = options.deviation[channel];
     if (!std::isfinite(options.mean[channel]) || !std::isfinite(deviation) ||
         deviation == 0.0F) {
-      throw ConfigError(
+      throw UsageError(
           {.what = "images cannot be normalized by these numbers",
            .values = fmt::format(
                "mean {}, deviation {}",

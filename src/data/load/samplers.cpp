@@ -21,7 +21,7 @@ void check(
   }
   if (batch_size < 1 || parallel.size < 1 || parallel.rank < 0 ||
       parallel.rank >= parallel.size || consumed_samples < 0) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "batches cannot be made this way",
          .values = fmt::format(
              "batch size {}, rank {} of {}, {} samples consumed",

@@ -14,8 +14,8 @@ namespace cairn::data {
 /// The stored bytes of a file or of standard input, with look-ahead.
 class RawInput {
  public:
-  /// When the descriptor `interrupt` becomes readable, the input ends; -1 for
-  /// none.
+  /// Opens the input. It ends when the descriptor `interrupt` becomes readable;
+  /// -1 for none.
   explicit RawInput(const std::filesystem::path& path, int interrupt = -1);
 
   /// The bytes at hand that are not yet consumed. Reads more if there are none,

@@ -20,8 +20,7 @@ CharacterTextDataset::CharacterTextDataset(
       block_size_(options.block_size),
       random_(options.seed, stream) {
   if (block_size_ == 0) {
-    throw ConfigError(
-        {.what = "samples must have tokens: the block size is 0"});
+    throw UsageError({.what = "samples must have tokens: the block size is 0"});
   }
   if (tokens_.size() <= block_size_) {
     throw DataError(
@@ -47,7 +46,7 @@ CharacterTextParts open_character_text(
     const text::Tokenizer& tokenizer,
     const CharacterTextOptions& options) {
   if (!(options.train_share > 0.0 && options.train_share < 1.0)) {
-    throw ConfigError(
+    throw UsageError(
         {.what = "the share of text for training must be between 0 and 1",
          .values = fmt::format("{}", options.train_share)});
   }

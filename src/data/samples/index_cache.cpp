@@ -125,7 +125,7 @@ std::optional<IndexCache::Result> IndexCache::load(
     const Key& key,
     const std::string& stem,
     const std::function<std::string(const Arrays&)>& misfit,
-    bool say_why_not) const {
+    WhenUnfit when_unfit) const {
   Result result{.origin = Origin::file, .file = folder_ / stem};
   const fs::path description = description_file(key, stem);
   const auto identity = identity_of(description);
@@ -147,7 +147,7 @@ std::optional<IndexCache::Result> IndexCache::load(
   if (problem.empty()) {
     return result;
   }
-  if (!say_why_not) {
+  if (when_unfit == WhenUnfit::say_nothing) {
     return std::nullopt;
   }
   logger_.warning(
@@ -217,11 +217,11 @@ IndexCache::Result IndexCache::get(
     const std::function<std::string(const Arrays&)>& misfit,
     const std::function<Arrays()>& build) {
   const std::string stem = stem_of(key);
-  if (auto result = load(key, stem, misfit, true)) {
+  if (auto result = load(key, stem, misfit)) {
     return std::move(*result);
   }
   if (const auto other = equivalent_stem(key); other && *other != stem) {
-    if (auto result = load(key, *other, misfit, true)) {
+    if (auto result = load(key, *other, misfit)) {
       return std::move(*result);
     }
   }
@@ -241,14 +241,14 @@ IndexCache::Result IndexCache::get(
     return {.arrays = build()};
   }
   // The previous holder of the lock may have made the files meanwhile.
-  if (auto result = load(key, stem, misfit, false)) {
+  if (auto result = load(key, stem, misfit, WhenUnfit::say_nothing)) {
     return std::move(*result);
   }
   remove_temporaries(folder_, stem);
   Result result{.arrays = build()};
   if (store(key, stem, result.arrays)) {
     // All processes of the machine share mapped files.
-    if (auto mapped = load(key, stem, misfit, true)) {
+    if (auto mapped = load(key, stem, misfit)) {
       mapped->origin = Origin::built;
       return std::move(*mapped);
     }

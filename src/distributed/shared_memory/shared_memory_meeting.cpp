@@ -19,7 +19,7 @@ class Meeting {
   Meeting(const GroupPlace& place, std::chrono::milliseconds timeout)
       : place_(place), timeout_(timeout) {}
 
-  /// Run by the first member: makes the memory, asks the others and decides.
+  /// Makes the memory, asks the others and decides. The first member calls it.
   SharedMemoryOutcome lead() {
     SharedMemoryOutcome result;
     std::string offer;

@@ -36,7 +36,8 @@ class ZeroCounter final : public checkpoints::Sink {
   std::int64_t zeros = 0;
 };
 
-/// Looked at where it is: gradients of billions are not carried to the CPU.
+/// Looks at the values where they are: gradients of billions of parameters are
+/// not carried to the CPU.
 bool is_finite(const at::Tensor& part) {
   if (!part.is_cpu()) {
     return at::isfinite(part).all().item<bool>();
@@ -109,7 +110,7 @@ const ParameterShare& Gradients::share_of(int bucket) const {
   return trained_.shares.parameters[plan.members.front().parameter];
 }
 
-/// Over all ranks that hold a part.
+/// Sums over all ranks that hold a part.
 double Gradients::sum_of_squares() const {
   const bool shards = trained_.reducer->options().shards;
   std::vector<at::Tensor> of_all;

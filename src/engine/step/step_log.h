@@ -21,7 +21,7 @@ namespace cairn::inline engine {
 /// `wall_clock_breakdown` is on.
 class StepLog {
  public:
-  /// Without `timers` it has its own.
+  /// A log with these timers, or with its own where `timers` is unset.
   StepLog(
       const config::DeepSpeedConfig& config,
       const Logger& logger,

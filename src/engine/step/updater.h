@@ -30,7 +30,7 @@ class Updater {
   /// Makes one update of the weights, or skips it. All ranks call it.
   void run();
 
-  /// From now on every update first shows its gradients: averaged over the
+  /// Has every update from now on show its gradients first: averaged over the
   /// ranks, without the loss scale, not clipped.
   void watch_gradients(VisitTensorSlice watch) { watch_ = std::move(watch); }
   void count_zeros(bool on) { counts_zeros_ = on; }

@@ -159,7 +159,8 @@ void multiply_tile(
 
 namespace {
 
-/// This has few enough sums for a compiler to keep them in registers.
+/// Computes a tile of fewer columns. It has few enough sums for a compiler to
+/// keep them in registers.
 template <int quarters>
 void multiply_quarters(
     std::int64_t depth,

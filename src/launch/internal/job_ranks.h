@@ -1,6 +1,6 @@
 #pragma once
 
-#include "launch/hostfile.h"
+#include "launch/internal/hostfile.h"
 #include "launch/internal/machine.h"
 
 #include <optional>

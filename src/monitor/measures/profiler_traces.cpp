@@ -27,7 +27,7 @@ ProfilerConfig profiler_config() {
       ProfilerState::KINETO,
       /*report_input_shapes=*/true,
       /*profile_memory=*/true,
-      /*with_stack=*/true,
+      /*with_stack=*/false,
       /*with_flops=*/true,
       /*with_modules=*/false);
 }

@@ -55,7 +55,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 24>
          {"experts", "--expert-interval"},
          {"experts", "--mlp-type"}}};
 
-/// Computed positions have no longest one.
+/// Members to compare. Positions that are computed have no longest one.
 nlohmann::json comparable(ModelDescription model) {
   if (model.position != model::PositionKind::learned) {
     model.positions = 0;

@@ -132,7 +132,8 @@ models::ModelInput ProbeRun::batch(const Share& share) const {
   return input;
 }
 
-/// Its micro batches bring the weight of their mean beside the labels.
+/// The loss of a pipeline. Its micro batches bring the weight of their mean
+/// beside the labels.
 pipeline::Loss ProbeRun::stage_loss(const models::LayeredModel& layered) {
   return [this, output = layered.output](
              const models::Tensors& outputs,

@@ -43,7 +43,7 @@ class ProbeRun {
   struct Result {
     ProbeStep step;
     std::vector<double> gradient_norms; ///< as NamedNorms has them
-    /// On rank 0, "logits" and "next_sentence_logits" of all rows, if wanted.
+    /// "logits" and "next_sentence_logits" of all rows, if wanted; on rank 0.
     std::map<std::string, at::Tensor> scores;
   };
   Result step(std::int64_t number);

@@ -33,7 +33,7 @@ class Trainer {
   RunParts parts_;
   StopConditions stop_;
   std::optional<BatchFeed> batches_; ///< from begin() on
-  std::optional<RunReporter> log_;   ///< likewise
+  std::optional<RunReporter> log_;   ///< from begin() on
   std::optional<monitor::ProfilerTraces> traces_;
   std::optional<std::int64_t> saved_at_;
 };

@@ -3,11 +3,11 @@
 #include "base/internal/edit_distance.h"
 #include "text/files/json_document.h"
 #include "text/files/tokenizer_json.h"
+#include "text/schemes/bpe/gpt2_tokenizer.h"
 #include "text/schemes/char_tokenizer.h"
-#include "text/schemes/gpt2_tokenizer.h"
 #include "text/schemes/null_tokenizer.h"
 #include "text/schemes/sentencepiece_tokenizer.h"
-#include "text/schemes/wordpiece.h"
+#include "text/schemes/wordpiece/wordpiece.h"
 
 #include <cairn/base/error.h>
 

@@ -1,6 +1,6 @@
 #include "text/files/tokenizer_json.h"
 
-#include "text/schemes/special_roles.h"
+#include "text/schemes/parts/special_roles.h"
 
 #include <fmt/format.h>
 

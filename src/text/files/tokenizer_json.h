@@ -1,7 +1,7 @@
 #pragma once
 
 #include "text/files/json_document.h"
-#include "text/schemes/added_tokens.h"
+#include "text/schemes/parts/added_tokens.h"
 
 #include <cairn/text/load_tokenizer.h>
 

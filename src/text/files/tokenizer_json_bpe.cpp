@@ -1,5 +1,5 @@
 #include "text/files/tokenizer_json.h"
-#include "text/schemes/byte_level_bpe.h"
+#include "text/schemes/bpe/byte_level_bpe.h"
 
 #include <fmt/format.h>
 

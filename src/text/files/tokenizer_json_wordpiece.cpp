@@ -1,5 +1,5 @@
 #include "text/files/tokenizer_json.h"
-#include "text/schemes/wordpiece.h"
+#include "text/schemes/wordpiece/wordpiece.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "text/internal/bpe_trainer.h"
 
 #include "base/internal/utf8.h"
-#include "text/schemes/byte_alphabet.h"
+#include "text/schemes/bpe/byte_alphabet.h"
 #include "text/train/word_merger.h"
 
 #include <cairn/base/error.h>

@@ -1,7 +1,7 @@
 #include "text/internal/word_counter.h"
 
 #include "text/hash_bytes.h"
-#include "text/schemes/gpt2_splitter.h"
+#include "text/schemes/bpe/gpt2_splitter.h"
 
 #include <bit>
 #include <cstring>

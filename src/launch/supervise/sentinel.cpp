@@ -1,0 +1,100 @@
+#include "launch/supervise/sentinel.h"
+
+#include "launch/supervise/process_sweep.h"
+
+#include <cairn/base/error.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace cairn::launch {
+namespace {
+
+/// Closes all descriptors but one. An inherited pipe of the launcher would keep
+/// its readers waiting after the launcher's end.
+void close_all_but(int kept) {
+  std::vector<int> open;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end;
+       !error && entry != end;
+       entry.increment(error)) {
+    open.push_back(std::atoi(entry->path().filename().c_str()));
+  }
+  for (const int fd : open) {
+    if (fd != kept) {
+      ::close(fd);
+    }
+  }
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (fd != kept) {
+      const int null = ::open("/dev/null", O_RDWR);
+      if (null >= 0 && null != fd) {
+        ::dup2(null, fd);
+        ::close(null);
+      }
+    }
+  }
+}
+
+[[noreturn]] void watch(int line, std::string_view launch_id) {
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, nullptr); // only SIGKILL ends a sentinel
+  ::setsid();
+  ::prctl(PR_SET_NAME, "cairn-sentinel");
+  close_all_but(line);
+  char done = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(line, &done, 1);
+  } while (got < 0 && errno == EINTR);
+  if (got == 0) {
+    sweep_processes(
+        launch_id,
+        {},
+        std::chrono::steady_clock::now() + std::chrono::seconds(10));
+  }
+  ::_exit(0);
+}
+
+} // namespace
+
+Sentinel::Sentinel(std::string_view launch_id) {
+  std::array<int, 2> fds{};
+  if (::pipe2(fds.data(), O_CLOEXEC) != 0) {
+    throw InternalError(
+        {.what = "cannot make a pipe", .values = std::strerror(errno)});
+  }
+  const UniqueFd read(fds[0]);
+  line_ = UniqueFd(fds[1]);
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    watch(read.get(), launch_id);
+  }
+  if (pid_ < 0) {
+    throw InternalError(
+        {.what = "cannot start a process", .values = std::strerror(errno)});
+  }
+}
+
+Sentinel::~Sentinel() {
+  // Without this byte the sentinel would take our end for a crash. If the
+  // sentinel is gone, SIGPIPE does no harm: it is ignored while a job runs.
+  [[maybe_unused]] const auto written = ::write(line_.get(), "", 1);
+  line_.reset();
+  ::waitpid(pid_, nullptr, 0);
+}
+
+} // namespace cairn::launch
