@@ -226,103 +226,31 @@ TYPED_TEST(GpuFormula, GivesTheBitsOfTheCpu) {
   }
 }
 
-TEST(GpuSumOfSquares, AgreesWithTheCpuAndWithItself) {
-  const DeviceBytes workspace(
-      std::vector<char>(cuda::sum_workspace * sizeof(double)));
-  const DeviceBytes result(std::vector<char>(sizeof(double)));
-  const auto sum_of =
-      [&](const void* values, Element element, std::int64_t count) {
-        started(cuda::sum_of_squares(
-            values,
-            element,
-            count,
-            workspace.as<double>(),
-            result.as<double>(),
-            nullptr));
-        double sum = 0;
-        std::memcpy(&sum, result.fetch().data(), sizeof sum);
-        return sum;
-      };
-  for (const std::size_t count : {0U, 1U, 1000U, 5000001U}) {
-    for (const Element element : elements) {
-      for (const std::size_t shift : {0U, 1U}) {
-        const auto bytes =
-            as_element(numbers(count + shift, 5, false), element);
-        const DeviceBytes device(bytes);
-        const std::size_t skip =
-            shift * static_cast<std::size_t>(bytes_of(element));
-        const auto size = static_cast<std::int64_t>(count);
-        const double expected =
-            cpu::sum_of_squares(bytes.data() + skip, element, size);
-        const double sum = sum_of(device.device() + skip, element, size);
-        EXPECT_NEAR(sum, expected, 1e-12 * expected);
-        EXPECT_EQ(sum, sum_of(device.device() + skip, element, size));
-      }
-    }
-  }
-  std::vector<float> broken(100000, 1.F);
-  broken[77777] = std::nanf("");
-  const DeviceBytes device(bytes_of_all(broken));
-  EXPECT_TRUE(std::isnan(sum_of(device.device(), Element::fp32, 100000)));
-}
-
-TEST(GpuFirstNonFinite, FindsThePlace) {
-  const DeviceBytes result(std::vector<char>(sizeof(std::int64_t)));
-  for (const Element element : elements) {
-    std::vector<float> values(1000000, 1.F);
-    const auto first = [&] {
-      const DeviceBytes device(as_element(values, element));
-      started(cuda::first_non_finite(
-          device.device(),
-          element,
-          std::ssize(values),
-          result.as<std::int64_t>(),
-          nullptr));
-      std::int64_t at = 0;
-      std::memcpy(&at, result.fetch().data(), sizeof at);
-      return at;
-    };
-    EXPECT_EQ(first(), -1);
-    values[999999] = std::numeric_limits<float>::infinity();
-    EXPECT_EQ(first(), 999999);
-    values[4321] = std::nanf("");
-    EXPECT_EQ(first(), 4321);
-  }
-}
-
-TEST(GpuMoves, GiveTheBitsOfTheCpu) {
+TEST(GpuScale, GivesTheBitsOfTheCpu) {
+  const float factor = 0.3F;
+  const DeviceBytes on_device(bytes_of_all(std::vector{factor}));
   for (const std::size_t count : {1U, 1001U, 300000U}) {
     for (const Element from : elements) {
       const auto bytes = as_element(numbers(count, 6, true), from);
-      const DeviceBytes device(bytes);
-      const auto size = static_cast<std::int64_t>(count);
-      for (const bool overwrite : {true, false}) {
-        std::vector<float> into = numbers(count, 8, false);
-        const DeviceBytes on_gpu(bytes_of_all(into));
-        const Accumulation how{.factor = 0.3F, .overwrite = overwrite};
-        cpu::accumulate(into.data(), bytes.data(), from, size, how);
-        started(cuda::accumulate(
-            on_gpu.as<float>(),
-            device.device(),
-            from,
-            size,
-            how,
-            nullptr));
-        expect_same(on_gpu.fetch(), bytes_of_all(into), Element::fp32);
+      std::vector<float> scaled = floats(bytes, from);
+      for (float& value : scaled) {
+        value *= factor;
       }
       for (const Element to : elements) {
-        std::vector<char> expected(
-            count * static_cast<std::size_t>(bytes_of(to)));
-        const DeviceBytes on_gpu(expected);
-        cpu::convert(bytes.data(), from, expected.data(), to, size);
-        started(cuda::convert(
-            device.device(),
+        const auto expected = as_element(scaled, to);
+        const DeviceBytes given(bytes);
+        const DeviceBytes other(expected);
+        // In its place where the types allow it.
+        const DeviceBytes& result = from == to ? given : other;
+        started(cuda::scale(
+            given.device(),
             from,
-            on_gpu.device(),
+            on_device.as<float>(),
+            result.device(),
             to,
-            size,
+            static_cast<std::int64_t>(count),
             nullptr));
-        expect_same(on_gpu.fetch(), expected, to);
+        expect_same(result.fetch(), expected, to);
       }
     }
   }

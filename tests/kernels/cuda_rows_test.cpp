@@ -320,7 +320,7 @@ TEST(RowKernels, NormsAndTheirGradients) {
       {7, 768},
       {3, 1600},
       {2, 4096},
-      {2, 12288},
+      {2, 8192},
       {5, 37},
       {4, 2049},
       {65, 8},
@@ -437,7 +437,8 @@ TEST(RowKernels, QueriesKeysAndValuesAreJoined) {
     std::int64_t batch, tokens, groups, queries, size;
   };
   const Type& type = types[2];
-  for (const Case& each : {Case{2, 5, 12, 1, 64}, Case{3, 7, 2, 4, 8}}) {
+  for (const Case& each :
+       {Case{2, 5, 12, 1, 64}, Case{3, 7, 2, 4, 8}, Case{5, 67, 1, 1, 16}}) {
     const auto& [batch, tokens, groups, queries, size] = each;
     SCOPED_TRACE(size);
     const Tensor query =
@@ -447,8 +448,12 @@ TEST(RowKernels, QueriesKeysAndValuesAreJoined) {
         random({batch, tokens, groups + 1, size}, type).narrow(2, 0, groups);
     const Tensor joined =
         random({batch, tokens, groups, queries + 2, size}, type);
+    const std::int64_t columns = groups * (queries + 2) * size;
     const cuda::JoinedShape
         shape{batch, tokens, groups, queries, size, type.element};
+    const Tensor parts = at::empty(
+        {cuda::joined_parts(shape), columns},
+        joined.options().dtype(at::kFloat));
     const auto heads = [](const Tensor& x) {
       return cuda::Heads{data(x), x.stride(0), x.stride(1), x.stride(2)};
     };
@@ -460,6 +465,7 @@ TEST(RowKernels, QueriesKeysAndValuesAreJoined) {
         heads(key),
         heads(value),
         data(joined),
+        floats(parts),
         stream()));
     const Tensor expected = at::cat(
         {query.reshape({batch, tokens, groups, queries, size}),
@@ -467,6 +473,7 @@ TEST(RowKernels, QueriesKeysAndValuesAreJoined) {
          value.unsqueeze(3)},
         3);
     EXPECT_TRUE(at::equal(joined, expected));
+    expect_near(parts.sum(0), exact(joined).view({-1, columns}).sum(0), 1e-4);
   }
 }
 

@@ -31,6 +31,8 @@ class Norm : public Layer {
       const at::Tensor& branch = {}) const;
 
  private:
+  at::Tensor by_libtorch(const at::Tensor& x) const;
+
   NormOptions options_;
   at::Tensor weight_;
   at::Tensor bias_; ///< undefined for rms_norm

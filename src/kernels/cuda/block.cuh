@@ -2,9 +2,6 @@
 
 #include <cuda_runtime.h>
 
-#include <cfloat>
-#include <cmath>
-
 namespace cairn::kernels::cuda {
 
 inline constexpr int warp_size = 32;
@@ -25,15 +22,6 @@ struct Add {
   __device__ Pair operator()(Pair a, Pair b) const {
     return {a.first + b.first, a.second + b.second};
   }
-};
-
-/// The higher one of two values.
-struct Higher {
-  template <class Value>
-  static __device__ Value none() {
-    return -FLT_MAX;
-  }
-  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
 __device__ inline float of_thread(float own, int mask) {

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int width = 8; ///< elements of a piece
 constexpr int most_threads = 512;
-constexpr int rows_at_once = 4; ///< tokens of a block
+/// Tokens whose pieces are on the way at once.
+constexpr int rows_at_once = 8;
 
 /// One of queries, keys and values, in pieces.
 struct Pieces {
@@ -29,44 +30,73 @@ struct JoinedPieces {
   int of_row; ///< pieces of a row
 };
 
-/// Each thread takes pieces at the same place of a few rows.
-__global__ void __launch_bounds__(most_threads) join_kernel(
+/// A block has consecutive rows, `rows_of_block` of them. Each thread takes
+/// pieces at the same place of all rows.
+template <Element element>
+__global__ void __launch_bounds__(most_threads, 2) join_kernel(
     JoinedPieces shape,
+    int rows_of_block,
     Pieces query,
     Pieces key,
     Pieces value,
-    uint4* joined) {
-  const int first = static_cast<int>(blockIdx.x) * rows_at_once;
+    uint4* joined,
+    float* parts) {
+  const int begin = static_cast<int>(blockIdx.x) * rows_of_block;
+  const int end = min(begin + rows_of_block, shape.rows);
   for (int piece = static_cast<int>(threadIdx.x); piece < shape.of_row;
        piece += static_cast<int>(blockDim.x)) {
     const int head = piece / shape.size;
     const int group = head / (shape.queries + 2);
     const int place = head % (shape.queries + 2);
     const bool is_query = place < shape.queries;
-    const Pieces& from = is_query ? query
-        : place == shape.queries  ? key
-                                  : value;
-    const std::int64_t offset = piece % shape.size +
+    const Pieces from = is_query ? query : place == shape.queries ? key : value;
+    const uint4* const first = from.data + piece % shape.size +
         from.head_step * (is_query ? group * shape.queries + place : group);
-    uint4 pieces[rows_at_once];
+    Lane sums[width];
 #pragma unroll
-    for (int i = 0; i < rows_at_once; ++i) {
-      const int row = first + i;
-      if (row < shape.rows) {
-        pieces[i] = from.data
-                        [offset + row / shape.tokens * from.batch_step +
-                         row % shape.tokens * from.token_step];
+    for (int k = 0; k < width; ++k) {
+      sums[k].value = 0;
+    }
+    int batch = begin / shape.tokens;
+    int token = begin % shape.tokens;
+    for (int row = begin; row < end; row += rows_at_once) {
+      uint4 pieces[rows_at_once];
+#pragma unroll
+      for (int i = 0; i < rows_at_once; ++i) {
+        if (row + i < end) {
+          pieces[i] = first[batch * from.batch_step + token * from.token_step];
+          const bool wraps = ++token == shape.tokens;
+          batch += wraps ? 1 : 0;
+          token = wraps ? 0 : token;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < rows_at_once; ++i) {
+        if (row + i < end) {
+          joined[static_cast<std::int64_t>(row + i) * shape.of_row + piece] =
+              pieces[i];
+          Lane lanes[width];
+          load(&pieces[i], element, 0, lanes);
+#pragma unroll
+          for (int k = 0; k < width; ++k) {
+            sums[k].value += lanes[k].value;
+          }
+        }
       }
     }
-#pragma unroll
-    for (int i = 0; i < rows_at_once; ++i) {
-      const int row = first + i;
-      if (row < shape.rows) {
-        joined[static_cast<std::int64_t>(row) * shape.of_row + piece] =
-            pieces[i];
-      }
-    }
+    store(
+        sums,
+        parts,
+        Element::fp32,
+        (static_cast<std::int64_t>(blockIdx.x) * shape.of_row + piece) * width);
   }
+}
+
+/// Rows of a block: about a thousand blocks, of no less than `rows_at_once`.
+std::int64_t rows_of_block(const JoinedShape& shape) {
+  const std::int64_t rows = shape.batch * shape.tokens;
+  constexpr std::int64_t blocks = 1024;
+  return std::max<std::int64_t>((rows + blocks - 1) / blocks, rows_at_once);
 }
 
 Pieces pieces_of(const Heads& heads) {
@@ -95,12 +125,18 @@ bool can_join_heads(
       in_pieces(value);
 }
 
+std::int64_t joined_parts(const JoinedShape& shape) {
+  const std::int64_t of_block = rows_of_block(shape);
+  return (shape.batch * shape.tokens + of_block - 1) / of_block;
+}
+
 const char* join_heads(
     const JoinedShape& shape,
     const Heads& query,
     const Heads& key,
     const Heads& value,
     void* joined,
+    float* parts,
     void* stream) {
   const std::int64_t rows = shape.batch * shape.tokens;
   const std::int64_t size = shape.size / width;
@@ -109,8 +145,9 @@ const char* join_heads(
     return nullptr;
   }
   return launch(
-      join_kernel,
-      {static_cast<unsigned>((rows + rows_at_once - 1) / rows_at_once),
+      shape.element == Element::bf16 ? join_kernel<Element::bf16>
+                                     : join_kernel<Element::fp16>,
+      {static_cast<unsigned>(joined_parts(shape)),
        static_cast<unsigned>(threads_for(of_row, most_threads))},
       stream,
       JoinedPieces{
@@ -119,10 +156,12 @@ const char* join_heads(
           static_cast<int>(shape.queries),
           static_cast<int>(size),
           static_cast<int>(of_row)},
+      static_cast<int>(rows_of_block(shape)),
       pieces_of(query),
       pieces_of(key),
       pieces_of(value),
-      static_cast<uint4*>(joined));
+      static_cast<uint4*>(joined),
+      parts);
 }
 
 } // namespace cairn::kernels::cuda

@@ -62,6 +62,15 @@ inline std::size_t most_shared_bytes() {
   return static_cast<std::size_t>(bytes);
 }
 
+/// Number of multiprocessors of the current device.
+inline int processors() {
+  int device = 0;
+  int count = 1;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+  return count;
+}
+
 /// Number of blocks that the current device runs at once; allows the kernel to
 /// have `shared_bytes` first.
 template <class... Parameters>
@@ -69,21 +78,19 @@ unsigned blocks_at_once(
     void (*kernel)(Parameters...),
     int threads,
     std::size_t shared_bytes) {
-  int device = 0;
-  int processors = 1;
   int on_each = 1;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  cudaFuncSetAttribute(
-      kernel,
-      cudaFuncAttributeMaxDynamicSharedMemorySize,
-      static_cast<int>(shared_bytes));
+  if (shared_bytes > 0) {
+    cudaFuncSetAttribute(
+        kernel,
+        cudaFuncAttributeMaxDynamicSharedMemorySize,
+        static_cast<int>(shared_bytes));
+  }
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(
       &on_each,
       kernel,
       threads,
       shared_bytes);
-  return static_cast<unsigned>(processors) *
+  return static_cast<unsigned>(processors()) *
       static_cast<unsigned>(on_each > 0 ? on_each : 1);
 }
 

@@ -43,36 +43,14 @@ template const char* update(const Stretch&, const Lion&, float*, void*);
 template const char* update(const Stretch&, const MuonMomentum&, float*, void*);
 template const char* update(const Stretch&, const Sgd&, float*, void*);
 
-const char* sum_of_squares(
+const char* scale(
     const void*,
     Element,
-    std::int64_t,
-    double*,
-    double*,
-    void*) {
-  return missing;
-}
-
-const char* first_non_finite(
-    const void*,
+    const float*,
+    void*,
     Element,
     std::int64_t,
-    std::int64_t*,
     void*) {
-  return missing;
-}
-
-const char* accumulate(
-    float*,
-    const void*,
-    Element,
-    std::int64_t,
-    Accumulation,
-    void*) {
-  return missing;
-}
-
-const char* convert(const void*, Element, void*, Element, std::int64_t, void*) {
   return missing;
 }
 
@@ -184,12 +162,17 @@ bool can_join_heads(
   return false;
 }
 
+std::int64_t joined_parts(const JoinedShape&) {
+  return 0;
+}
+
 const char* join_heads(
     const JoinedShape&,
     const Heads&,
     const Heads&,
     const Heads&,
     void*,
+    float*,
     void*) {
   return missing;
 }

@@ -6,10 +6,13 @@
 namespace cairn::kernels::cuda {
 namespace {
 
-/// Threads of a block whose threads have `count` groups of columns each: many
-/// groups need many registers.
-constexpr int most_threads(int count) {
-  return count == 1 ? 1024 : 512;
+/// Rows that a block has on the way while it works on one.
+constexpr int rows_ahead = 2;
+
+/// Blocks that a processor of the GPU is to run at once, so that many rows are
+/// on the way: few threads each, or one large block.
+constexpr int least_blocks(int most_threads) {
+  return most_threads <= 256 ? 3 : 1;
 }
 
 /// The part of a row that one thread has: `count` groups of `width` columns.
@@ -55,8 +58,42 @@ __device__ Bits<element, width> bits_at(const void* from, std::int64_t i) {
   return static_cast<const Bits<element, width>*>(from)[i / width];
 }
 
-/// What the forward pass reads of a row. It arrives while the row before is
-/// worked on.
+/// The rows that a block works on next. They arrive while it works.
+template <class Row>
+class Ahead {
+ public:
+  template <class Tensors>
+  __device__ Ahead(const NormRows& rows, const Tensors& tensors) {
+#pragma unroll
+    for (int i = 0; i < rows_ahead; ++i) {
+      rows_[i].fetch(
+          rows,
+          tensors,
+          blockIdx.x + static_cast<std::int64_t>(i) * gridDim.x);
+    }
+  }
+
+  /// Gives `row`, and begins to fetch the one that is `rows_ahead` turns later.
+  template <class Tensors>
+  __device__ Row
+  next(const NormRows& rows, const Tensors& tensors, std::int64_t row) {
+    const Row now = rows_[0];
+#pragma unroll
+    for (int i = 1; i < rows_ahead; ++i) {
+      rows_[i - 1] = rows_[i];
+    }
+    rows_[rows_ahead - 1].fetch(
+        rows,
+        tensors,
+        row + static_cast<std::int64_t>(rows_ahead) * gridDim.x);
+    return now;
+  }
+
+ private:
+  Row rows_[rows_ahead];
+};
+
+/// What the forward pass reads of a row.
 template <Element element, int width, int count>
 struct ForwardRow {
   Bits<element, width> x[count];
@@ -84,8 +121,8 @@ struct ForwardRow {
 };
 
 /// A block works on every `gridDim.x`-th row.
-template <Element element, int width, int count>
-__global__ void __launch_bounds__(most_threads(count))
+template <Element element, int width, int count, int most_threads>
+__global__ void __launch_bounds__(most_threads, least_blocks(most_threads))
     forward_kernel(NormRows rows, NormForward tensors) {
   using Values = Part<width, count>;
   Values gamma;
@@ -95,11 +132,9 @@ __global__ void __launch_bounds__(most_threads(count))
     beta.template read<element>(tensors.beta, 0, rows.columns);
   }
   int turn = 0;
-  ForwardRow<element, width, count> next;
-  next.fetch(rows, tensors, blockIdx.x);
+  Ahead<ForwardRow<element, width, count>> ahead(rows, tensors);
   for (std::int64_t row = blockIdx.x; row < rows.rows; row += gridDim.x) {
-    const ForwardRow<element, width, count> now = next;
-    next.fetch(rows, tensors, row + gridDim.x);
+    const auto now = ahead.next(rows, tensors, row);
     const std::int64_t begin = row * rows.columns;
     // Sums of distances from a value of the row: one pass over it is enough,
     // and its mean may be far from zero.
@@ -152,7 +187,7 @@ __global__ void __launch_bounds__(most_threads(count))
   }
 }
 
-/// What the backward pass reads of a row, ahead like ForwardRow.
+/// What the backward pass reads of a row.
 template <Element element, int width, int count>
 struct BackwardRow {
   Bits<element, width> x[count];
@@ -184,8 +219,8 @@ struct BackwardRow {
 
 /// A block works on every `gridDim.x`-th row and keeps the sums of its columns
 /// in registers.
-template <Element element, int width, int count>
-__global__ void __launch_bounds__(most_threads(count))
+template <Element element, int width, int count, int most_threads>
+__global__ void __launch_bounds__(most_threads, least_blocks(most_threads))
     backward_kernel(NormRows rows, NormBackward tensors) {
   using Values = Part<width, count>;
   Values of_gamma{};
@@ -193,11 +228,9 @@ __global__ void __launch_bounds__(most_threads(count))
   Values gamma;
   gamma.template read<element>(tensors.gamma, 0, rows.columns);
   int turn = 0;
-  BackwardRow<element, width, count> next;
-  next.fetch(rows, tensors, blockIdx.x);
+  Ahead<BackwardRow<element, width, count>> ahead(rows, tensors);
   for (std::int64_t row = blockIdx.x; row < rows.rows; row += gridDim.x) {
-    const BackwardRow<element, width, count> now = next;
-    next.fetch(rows, tensors, row + gridDim.x);
+    const auto now = ahead.next(rows, tensors, row);
     const std::int64_t begin = row * rows.columns;
     Values normal; // the normalized row
     Values slope;  // gradient of the normalized row
@@ -255,9 +288,31 @@ __global__ void __launch_bounds__(most_threads(count))
   });
 }
 
-/// Calls `start` with the element type and with how many groups of how many
-/// columns a thread has, as constants of the compiler's, and with the number of
-/// threads.
+/// How the kernels are compiled and started.
+template <int columns_of_group, int groups, int threads>
+struct Form {
+  static constexpr int width = columns_of_group; ///< of a group
+  static constexpr int count = groups;           ///< of a thread
+  static constexpr int most_threads = threads;
+
+  static int threads_of(const NormRows& rows) {
+    const std::int64_t all = (rows.columns + width - 1) / width;
+    return threads_for((all + count - 1) / count, most_threads);
+  }
+};
+
+/// Calls `start` with the form of the kernel for these rows.
+template <class Start>
+auto with_form(const NormRows& rows, bool eights, const Start& start) {
+  if (!eights) {
+    return start(Form<1, 8, 512>());
+  }
+  return rows.columns <= 8 * 256 ? start(Form<8, 1, 256>())
+                                 : start(Form<8, 1, 1024>());
+}
+
+/// Calls `start` with the element type, as a constant of the compiler's, and
+/// the form.
 template <class Start>
 const char* over_rows(const NormRows& rows, bool eights, const Start& start) {
   if (rows.rows <= 0 || rows.columns <= 0) {
@@ -268,20 +323,9 @@ const char* over_rows(const NormRows& rows, bool eights, const Start& start) {
   }
   const char* failure = nullptr;
   with_element(rows.element, [&](auto element) {
-    const auto with_part = [&](auto width, auto count) {
-      const std::int64_t groups = (rows.columns + width() - 1) / width();
-      const int threads =
-          threads_for((groups + count() - 1) / count(), most_threads(count()));
-      failure = start(element, width, count, threads);
-    };
-    using std::integral_constant;
-    if (!eights) {
-      with_part(integral_constant<int, 1>(), integral_constant<int, 8>());
-    } else if (rows.columns <= 8 * most_threads(1)) {
-      with_part(integral_constant<int, 8>(), integral_constant<int, 1>());
-    } else {
-      with_part(integral_constant<int, 8>(), integral_constant<int, 4>());
-    }
+    failure = with_form(rows, eights, [&](auto form) {
+      return start(element, form);
+    });
   });
   return failure;
 }
@@ -305,26 +349,29 @@ const char* norm_forward(
       tensors.beta,
       tensors.sum,
       tensors.y);
-  return over_rows(
-      rows,
-      eights,
-      [&](auto element, auto width, auto count, int threads) {
-        const auto kernel = forward_kernel<element(), width(), count()>;
-        const auto blocks = std::min<std::int64_t>(
-            rows.rows,
-            blocks_at_once(kernel, threads, 0));
-        return launch(
-            kernel,
-            {static_cast<unsigned>(blocks), static_cast<unsigned>(threads)},
-            stream,
-            rows,
-            tensors);
-      });
+  return over_rows(rows, eights, [&](auto element, auto form) {
+    const auto kernel =
+        forward_kernel<element(), form.width, form.count, form.most_threads>;
+    const int threads = form.threads_of(rows);
+    const auto blocks =
+        std::min<std::int64_t>(rows.rows, blocks_at_once(kernel, threads, 0));
+    return launch(
+        kernel,
+        {static_cast<unsigned>(blocks), static_cast<unsigned>(threads)},
+        stream,
+        rows,
+        tensors);
+  });
 }
 
 std::int64_t norm_parts(const NormRows& rows) {
-  // Depends on the rows alone, and so does the order of additions.
-  return std::min<std::int64_t>(rows.rows, 1024);
+  // As many blocks as the GPU runs at once, if their threads have 80 registers.
+  const int threads = with_form(rows, rows.columns % 8 == 0, [&](auto form) {
+    return form.threads_of(rows);
+  });
+  return std::min<std::int64_t>(
+      rows.rows,
+      processors() * std::max(1, 768 / threads));
 }
 
 const char* norm_backward(
@@ -340,18 +387,15 @@ const char* norm_backward(
       tensors.of_x,
       tensors.gamma_parts,
       tensors.beta_parts);
-  return over_rows(
-      rows,
-      eights,
-      [&](auto element, auto width, auto count, int threads) {
-        return launch(
-            backward_kernel<element(), width(), count()>,
-            {static_cast<unsigned>(norm_parts(rows)),
-             static_cast<unsigned>(threads)},
-            stream,
-            rows,
-            tensors);
-      });
+  return over_rows(rows, eights, [&](auto element, auto form) {
+    return launch(
+        backward_kernel<element(), form.width, form.count, form.most_threads>,
+        {static_cast<unsigned>(norm_parts(rows)),
+         static_cast<unsigned>(form.threads_of(rows))},
+        stream,
+        rows,
+        tensors);
+  });
 }
 
 } // namespace cairn::kernels::cuda

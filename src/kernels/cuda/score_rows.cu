@@ -15,6 +15,27 @@ constexpr int most_threads = 1024;
 /// Pieces of a row that a thread reads before it works on them.
 constexpr int pieces_at_once = 4;
 
+/// Below all scores, and finite in all that follows: a rank may have nothing
+/// but padding.
+constexpr float lowest = -FLT_MAX / 4;
+
+/// Joins sums of exponentials: `first` is the highest score of each, `second`
+/// the sum of e^(score - highest).
+struct JoinExponentials {
+  template <class Value>
+  static __device__ Value none() {
+    return {lowest, 0};
+  }
+  __device__ Pair operator()(Pair a, Pair b) const {
+    const float highest = fmaxf(a.first, b.first);
+    const float shift = -highest * log2_of_e;
+    return {
+        highest,
+        a.second * power_of_two(a.first * log2_of_e + shift) +
+            b.second * power_of_two(b.first * log2_of_e + shift)};
+  }
+};
+
 /// One row of scores. A piece has `width` columns; the threads of a block take
 /// pieces in turn, and no thread reads or writes a column of another's.
 template <Element element, int width>
@@ -30,7 +51,6 @@ struct Row {
         columns(static_cast<int>(rows.columns)),
         used(static_cast<int>(rows.used)) {}
 
-  __device__ bool has(int label) const { return label >= 0 && label < used; }
   /// True in the thread whose piece has the column.
   __device__ static bool is_mine(int column) {
     return column / width % static_cast<int>(blockDim.x) ==
@@ -48,13 +68,9 @@ struct Row {
   }
 
   /// Calls `work(lanes, column)` for each piece of this thread's that begins
-  /// before column `end`, with the scores that `from` has at `offset`.
+  /// before column `end`.
   template <class Work>
-  __device__ void over_pieces(
-      const void* from,
-      std::int64_t offset,
-      int end,
-      const Work& work) const {
+  __device__ void over_pieces(int end, const Work& work) const {
     const int stride = static_cast<int>(blockDim.x) * width;
     for (int first = static_cast<int>(threadIdx.x) * width; first < end;
          first += stride * pieces_at_once) {
@@ -62,7 +78,7 @@ struct Row {
 #pragma unroll
       for (int i = 0; i < pieces_at_once; ++i) {
         if (first + i * stride < end) {
-          load(from, element, offset + first + i * stride, lanes[i]);
+          load(scores, element, begin + first + i * stride, lanes[i]);
         }
       }
 #pragma unroll
@@ -75,27 +91,19 @@ struct Row {
     }
   }
 
-  /// The row's highest score, finite also where a rank has nothing but
-  /// padding, and the sum of e^(score - highest). All threads of the block call
-  /// it.
-  __device__ Pair
-  exponentials(const void* from, std::int64_t offset, int turn) const {
-    float own = -FLT_MAX;
-    over_pieces(from, offset, used, [&](const Lane(&lanes)[width], int) {
-      own = fmaxf(own, highest_of(lanes));
+  /// The row's highest score and its sum of exponentials. All threads of the
+  /// block call it.
+  __device__ Pair exponentials() const {
+    Pair own = JoinExponentials::none<Pair>();
+    over_pieces(used, [&](const Lane(&lanes)[width], int) {
+      const float highest = fmaxf(own.first, highest_of(lanes));
+      const float shift = -highest * log2_of_e;
+      own = {
+          highest,
+          own.second * power_of_two(own.first * log2_of_e + shift) +
+              sum_of_exponentials(lanes, shift)};
     });
-    const float highest = over_block(own, Higher(), 2 * turn);
-    const float shift = -highest * log2_of_e;
-    float sum = 0;
-    over_pieces(from, offset, used, [&](const Lane(&lanes)[width], int) {
-      float each[width];
-#pragma unroll
-      for (int k = 0; k < width; ++k) {
-        each[k] = power_of_two(lanes[k].value * log2_of_e + shift);
-      }
-      sum += sum_of(each);
-    });
-    return {highest, over_block(sum, Add(), 2 * turn + 1)};
+    return over_block(own, JoinExponentials(), 0);
   }
 
   /// In pairs, so that few operations wait for one before.
@@ -114,43 +122,56 @@ struct Row {
     }
     return highest[0];
   }
-  __device__ static float sum_of(float (&values)[width]) {
+  __device__ static float sum_of_exponentials(
+      const Lane (&lanes)[width],
+      float shift) {
+    float each[width];
+#pragma unroll
+    for (int k = 0; k < width; ++k) {
+      each[k] = power_of_two(lanes[k].value * log2_of_e + shift);
+    }
 #pragma unroll
     for (int step = width / 2; step > 0; step /= 2) {
 #pragma unroll
       for (int k = 0; k < step; ++k) {
-        values[k] += values[k + step];
+        each[k] += each[k + step];
       }
     }
-    return values[0];
+    return each[0];
   }
 
-  /// Writes weight * (softmax - [column == label]) over the scores.
+  /// Turns the scores of a piece into weight * (softmax - [column == label])
+  /// and writes them. `shift` is minus the logarithm, to base 2, of the sum of
+  /// exponentials.
   __device__ void write_gradients(
-      const void* from,
-      std::int64_t offset,
+      Lane (&lanes)[width],
+      int column,
       int label,
-      float log_sum,
+      float shift,
       float weight) const {
+#pragma unroll
+    for (int k = 0; k < width; ++k) {
+      lanes[k].value =
+          weight * power_of_two(lanes[k].value * log2_of_e + shift);
+    }
+    if (label >= column && label < column + width) {
+#pragma unroll
+      for (int k = 0; k < width; ++k) {
+        lanes[k].value -= column + k == label ? weight : 0;
+      }
+    }
+    store(lanes, scores, element, begin + column);
+  }
+
+  __device__ void write_all_gradients(int label, float log_sum, float weight)
+      const {
     if (weight == 0) { // whatever the scores are
       write_zeros();
       return;
     }
     const float shift = -log_sum * log2_of_e;
-    over_pieces(from, offset, columns, [&](Lane(&lanes)[width], int column) {
-      const bool with_label = label >= column && label < column + width;
-#pragma unroll
-      for (int k = 0; k < width; ++k) {
-        lanes[k].value =
-            weight * power_of_two(lanes[k].value * log2_of_e + shift);
-      }
-      if (with_label) {
-#pragma unroll
-        for (int k = 0; k < width; ++k) {
-          lanes[k].value -= column + k == label ? weight : 0;
-        }
-      }
-      store(lanes, scores, element, begin + column);
+    over_pieces(columns, [&](Lane(&lanes)[width], int column) {
+      write_gradients(lanes, column, label, shift, weight);
     });
   }
 
@@ -167,12 +188,9 @@ struct Row {
   }
 
   /// The score of a column that is_mine().
-  __device__ static float score_at(
-      const void* from,
-      std::int64_t offset,
-      int column) {
+  __device__ float score_at(int column) const {
     Lane lanes[1];
-    load(from, element, offset + column, lanes);
+    load(scores, element, begin + column, lanes);
     return lanes[0].value;
   }
 };
@@ -190,11 +208,11 @@ __global__ void __launch_bounds__(most_threads, 1) sum_scores_kernel(
   const std::int64_t i = blockIdx.x;
   const Row<element, width> row(rows, i);
   const int label = column_of(labels[i], rows.used);
-  const Pair all = row.exponentials(row.scores, row.begin, 0);
+  const Pair all = row.exponentials();
   if (threadIdx.x == 0) {
     sums.highest[i] = all.first;
     sums.sum[i] = all.second;
-    sums.label[i] = label < 0 ? 0 : row.score_at(row.scores, row.begin, label);
+    sums.label[i] = label < 0 ? 0 : row.score_at(label);
   }
 }
 
@@ -206,39 +224,16 @@ __global__ void __launch_bounds__(most_threads, 1) gradients_kernel(
     const float* weights) {
   const std::int64_t i = blockIdx.x;
   const Row<element, width> row(rows, i);
-  row.write_gradients(
-      row.scores,
-      row.begin,
+  row.write_all_gradients(
       column_of(labels[i], rows.used),
       log_sums[i],
       weights[i]);
 }
 
-/// Cross entropy of row `i`, whose scores are at `from`.
-template <Element element, int width>
-__device__ void cross_entropy_of(
-    const ScoreRows& rows,
-    std::int64_t i,
-    const void* from,
-    std::int64_t offset,
-    const std::int64_t* labels,
-    const float* weights,
-    float* losses,
-    int turn) {
-  const Row<element, width> row(rows, i);
-  const int label = column_of(labels[i], rows.used);
-  const float weight = weights == nullptr ? 0 : weights[i];
-  const bool is_mine = label < 0 ? threadIdx.x == 0 : row.is_mine(label);
-  const float score =
-      is_mine && label >= 0 ? row.score_at(from, offset, label) : 0;
-  const Pair all = row.exponentials(from, offset, turn);
-  const float log_sum = all.first + logf(all.second);
-  if (is_mine) {
-    losses[i] = log_sum - score;
-  }
-  if (weights != nullptr) {
-    row.write_gradients(from, offset, label, log_sum, weight);
-  }
+/// True in the thread that writes the loss of a row.
+template <class Row>
+__device__ bool writes_loss(int label) {
+  return label < 0 ? threadIdx.x == 0 : Row::is_mine(label);
 }
 
 /// A block has one row, and reads it twice.
@@ -249,15 +244,16 @@ __global__ void __launch_bounds__(most_threads, 1) cross_entropy_kernel(
     const float* weights,
     float* losses) {
   const std::int64_t i = blockIdx.x;
-  cross_entropy_of<element, width>(
-      rows,
-      i,
-      rows.scores,
-      i * rows.columns,
-      labels,
-      weights,
-      losses,
-      0);
+  const Row<element, width> row(rows, i);
+  const int label = column_of(labels[i], rows.used);
+  const Pair all = row.exponentials();
+  const float log_sum = all.first + logf(all.second);
+  if (writes_loss<Row<element, width>>(label)) {
+    losses[i] = log_sum - (label < 0 ? 0 : row.score_at(label));
+  }
+  if (weights != nullptr) {
+    row.write_all_gradients(label, log_sum, weights[i]);
+  }
 }
 
 /// Begins to copy this thread's pieces of row `i`, if there is one, to
@@ -280,33 +276,105 @@ __device__ void fetch_row(
   __pipeline_commit();
 }
 
-/// A block takes every `gridDim.x`-th row of 16-bit scores and has two of them
-/// in shared memory: the one that it works on and the next, which arrives
-/// meanwhile. Each is read once.
-template <Element element>
+/// A thread's part of a row of 16-bit scores, in registers.
+template <Element element, int pieces>
+struct HeldRow {
+  static constexpr int width = 8;
+  using WholeRow = Row<element, width>;
+
+  const WholeRow& row;
+  uint4 bits[pieces];
+
+  /// Reads this thread's pieces from a copy of the row.
+  __device__ HeldRow(const WholeRow& whole, const std::uint16_t* copy)
+      : row(whole) {
+    over_columns(row.columns, [&](int i, int column) {
+      bits[i] = *reinterpret_cast<const uint4*>(copy + column);
+    });
+  }
+
+  template <class Work>
+  __device__ void over_columns(int end, const Work& work) const {
+#pragma unroll
+    for (int i = 0; i < pieces; ++i) {
+      const int column =
+          (i * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) *
+          width;
+      if (column < end) {
+        work(i, column);
+      }
+    }
+  }
+
+  template <class Work>
+  __device__ void over_pieces(int end, const Work& work) const {
+    over_columns(end, [&](int i, int column) {
+      Lane lanes[width];
+      load(&bits[i], element, 0, lanes);
+      row.hide_padding(lanes, column);
+      work(lanes, column);
+    });
+  }
+
+  __device__ Pair exponentials(int turn) const {
+    Pair own = JoinExponentials::none<Pair>();
+    over_pieces(row.used, [&](const Lane(&lanes)[width], int) {
+      own.first = fmaxf(own.first, WholeRow::highest_of(lanes));
+    });
+    const float shift = -own.first * log2_of_e;
+    over_pieces(row.used, [&](const Lane(&lanes)[width], int) {
+      own.second += WholeRow::sum_of_exponentials(lanes, shift);
+    });
+    return over_block(own, JoinExponentials(), turn);
+  }
+
+  __device__ void write_gradients(int label, float log_sum, float weight)
+      const {
+    if (weight == 0) { // whatever the scores are
+      row.write_zeros();
+      return;
+    }
+    const float shift = -log_sum * log2_of_e;
+    over_pieces(row.columns, [&](Lane(&lanes)[width], int column) {
+      row.write_gradients(lanes, column, label, shift, weight);
+    });
+  }
+};
+
+/// A block takes every `gridDim.x`-th row of 16-bit scores. It reads each once,
+/// and has the next one on its way to shared memory while it works.
+template <Element element, int pieces>
 __global__ void __launch_bounds__(most_threads, 1) cross_entropy_ahead_kernel(
     ScoreRows rows,
     const std::int64_t* labels,
     const float* weights,
     float* losses) {
   auto* const memory = reinterpret_cast<std::uint16_t*>(shared_memory());
+  const auto buffer = [&](int turn) {
+    return memory + turn % 2 * rows.columns;
+  };
   int turn = 0;
-  fetch_row<element>(rows, blockIdx.x, memory);
+  fetch_row<element>(rows, blockIdx.x, buffer(0));
   for (std::int64_t i = blockIdx.x; i < rows.rows; i += gridDim.x, ++turn) {
-    fetch_row<element>(
-        rows,
-        i + gridDim.x,
-        memory + ((turn + 1) % 2) * rows.columns);
+    fetch_row<element>(rows, i + gridDim.x, buffer(turn + 1));
+    const int label = column_of(labels[i], rows.used);
+    const float weight = weights == nullptr ? 0 : weights[i];
     __pipeline_wait_prior(1);
-    cross_entropy_of<element, 8>(
-        rows,
-        i,
-        memory,
-        (turn % 2) * rows.columns,
-        labels,
-        weights,
-        losses,
-        turn);
+    const Row<element, 8> row(rows, i);
+    const HeldRow<element, pieces> held(row, buffer(turn));
+    const Pair all = held.exponentials(turn);
+    const float log_sum = all.first + logf(all.second);
+    if (writes_loss<Row<element, 8>>(label)) {
+      Lane score[1];
+      score[0].value = 0;
+      if (label >= 0) {
+        load(buffer(turn), element, label, score);
+      }
+      losses[i] = log_sum - score[0].value;
+    }
+    if (weights != nullptr) {
+      held.write_gradients(label, log_sum, weight);
+    }
   }
 }
 
@@ -391,14 +459,23 @@ const char* cross_entropy(
       scores,
       [&](auto element, auto width, Grid grid) -> const char* {
         if constexpr (element() != Element::fp32 && width() == 8) {
+          // One kilobyte is over_block()'s.
           const std::size_t two_rows = 4 * scores.columns;
-          if (two_rows + 1024 <= most_shared_bytes()) { // 1024: over_block()'s
-            const auto kernel = cross_entropy_ahead_kernel<element()>;
-            const auto threads = static_cast<int>(grid.threads.x);
+          constexpr int most_pieces = 7; // as many as memory for two rows
+          constexpr int few_pieces = 4;
+          if (two_rows + 1024 <= most_shared_bytes() &&
+              scores.columns <= most_pieces * 8 * most_threads) {
+            const bool few = scores.columns <= few_pieces * 8 * grid.threads.x;
+            const auto kernel = few
+                ? cross_entropy_ahead_kernel<element(), few_pieces>
+                : cross_entropy_ahead_kernel<element(), most_pieces>;
             grid.shared_bytes = two_rows;
             grid.blocks = std::min(
                 grid.blocks.x,
-                blocks_at_once(kernel, threads, two_rows));
+                blocks_at_once(
+                    kernel,
+                    static_cast<int>(grid.threads.x),
+                    two_rows));
             return launch(
                 kernel,
                 grid,

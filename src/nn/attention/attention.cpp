@@ -1,5 +1,6 @@
 #include <cairn/nn/attention.h>
 
+#include "nn/attention/gpu_attention.h"
 #include "nn/attention/head_attention.h"
 #include "nn/linear/wide_compute.h"
 
@@ -209,15 +210,27 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
   }
   const std::int64_t groups = options_.key_value_heads;
   const std::int64_t queries = options_.heads / groups;
-  const at::Tensor all = query_key_value_->forward(x);
-  const at::Tensor joined =
-      all.view({all.size(0), all.size(1), groups, -1, options_.head_size});
   const double dropout = is_training() ? options_.dropout : 0;
+  const bool plain = !options_.rotary && !sequence_.is_on() &&
+      !input.mask.defined() && dropout == 0;
   const Scores scores{
       .causal = options_.causal,
       .scale = scale_or_default(options_.scale, options_.head_size)};
-  if (!options_.rotary && !sequence_.is_on() && !input.mask.defined() &&
-      dropout == 0 && attends_joined(joined, scores)) {
+  if (plain && group_.size() == 1) {
+    if (const auto attended = project_and_attend_on_gpu(
+            x,
+            {query_key_value_->weight(),
+             query_key_value_->bias(),
+             groups,
+             options_.head_size},
+            scores)) {
+      return dense_->forward(*attended);
+    }
+  }
+  const at::Tensor all = query_key_value_->forward(x);
+  const at::Tensor joined =
+      all.view({all.size(0), all.size(1), groups, -1, options_.head_size});
+  if (plain && attends_joined(joined, scores)) {
     return dense_->forward(attend_joined(joined, scores));
   }
   const auto parts = joined.split_with_sizes({queries, 1, 1}, 3);

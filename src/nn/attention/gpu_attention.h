@@ -4,6 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <optional>
+
 namespace cairn::nn {
 
 /// True when attend_joined_on_gpu() takes this tensor: libtorch would choose
@@ -15,5 +18,21 @@ bool attends_joined_on_gpu(const at::Tensor& joined, const Scores& scores);
 /// heads, size]. Their gradients are put together in one pass, as the product
 /// before it reads them.
 at::Tensor attend_joined_on_gpu(const at::Tensor& joined, const Scores& scores);
+
+/// The product that makes queries, keys and values, and how they lie then.
+struct JoinedProjection {
+  at::Tensor weight;
+  at::Tensor bias; ///< may be undefined
+  std::int64_t groups = 0;
+  std::int64_t size = 0; ///< of a head
+};
+
+/// Computes attend_joined_on_gpu(linear(x, weight, bias)), and sums the bias's
+/// gradient while the others are put together. Nothing where that attention
+/// does not take the tensor.
+std::optional<at::Tensor> project_and_attend_on_gpu(
+    const at::Tensor& x,
+    const JoinedProjection& projection,
+    const Scores& scores);
 
 } // namespace cairn::nn

@@ -88,6 +88,10 @@ Norm::Norm(
 }
 
 at::Tensor Norm::forward(const at::Tensor& x) const {
+  return pass(x, {}).second;
+}
+
+at::Tensor Norm::by_libtorch(const at::Tensor& x) const {
   return options_.kind == model::NormKind::layer_norm
       ? at::layer_norm(x, weight_.sizes(), weight_, bias_, options_.epsilon)
       : at::rms_norm(x, weight_.sizes(), weight_, options_.epsilon);
@@ -98,11 +102,11 @@ std::pair<at::Tensor, at::Tensor> Norm::pass(
     const at::Tensor& branch) const {
   const bool alike = !branch.defined() ||
       (branch.scalar_type() == x.scalar_type() && branch.sizes() == x.sizes());
-  // Autocast computes norms in float, which forward() leaves to libtorch.
+  // Autocast computes norms in float, which is left to libtorch.
   if (!alike || !normalizes_rows(x, {weight_, bias_}) ||
       at::autocast::is_autocast_enabled(x.device().type())) {
     at::Tensor sum = branch.defined() ? x + branch : x;
-    at::Tensor normal = forward(sum);
+    at::Tensor normal = by_libtorch(sum);
     return {std::move(sum), std::move(normal)};
   }
   const auto given = [](const at::Tensor& tensor) {

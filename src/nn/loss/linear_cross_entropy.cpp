@@ -3,6 +3,7 @@
 #include "kernels/internal/gradient_place.h"
 #include "nn/linear/column_sums.h"
 #include "nn/linear/compute_type.h"
+#include "nn/linear/gpu_kernel.h"
 #include "nn/linear/product.h"
 #include "nn/loss/row_losses.h"
 #include "nn/moe/token_shares.h"
@@ -19,6 +20,7 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace cairn::nn {
 namespace {
@@ -75,6 +77,33 @@ void add_gradients(
   if (head.bias.defined()) {
     gradients.bias.add_(column_sums(of_scores));
   }
+}
+
+/// Gradients times a factor, which holds the loss scale and the number of
+/// tokens: the product is in float.
+at::Tensor scaled_gradient(
+    at::Tensor gradient,
+    const at::Tensor& factor,
+    at::ScalarType type) {
+  const auto element = kernels::element_of(type);
+  if (!has_row_kernels(gradient) || !element ||
+      factor.scalar_type() != at::kFloat) {
+    return gradient.to(at::kFloat).mul_(factor).to(type);
+  }
+  const at::Tensor result = gradient.scalar_type() == type
+      ? gradient
+      : at::empty(gradient.sizes(), gradient.options().dtype(type));
+  run_kernel(gradient, "scaled gradient", [&](void* stream) {
+    return kernels::cuda::scale(
+        gradient.const_data_ptr(),
+        *kernels::element_of(gradient.scalar_type()),
+        factor.const_data_ptr<float>(),
+        result.mutable_data_ptr(),
+        *element,
+        gradient.numel(),
+        stream);
+  });
+  return result;
 }
 
 struct FlatLabels {
@@ -155,11 +184,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     kept.erase("gradients");
     auto& gradients = static_cast<HeadGradients&>(*capsule);
     const auto dtype = static_cast<at::ScalarType>(kept["dtype"].toInt());
-    // The product is in float: the factor holds the loss scale and the number
-    // of tokens.
     const auto scaled = [&](at::Tensor gradient) {
       return gradient.defined()
-          ? gradient.to(at::kFloat).mul_(outer[0]).to(dtype)
+          ? scaled_gradient(std::move(gradient), outer[0], dtype)
           : at::Tensor();
     };
     at::Tensor of_hidden = gradients.reducing->wait();

@@ -32,6 +32,7 @@ struct alignas(16) uint4 {
 };
 
 using std::isfinite;
+using std::min;
 
 inline float __uint_as_float(std::uint32_t bits) {
   return std::bit_cast<float>(bits);
@@ -66,11 +67,6 @@ inline void __syncthreads() {
 }
 inline float __shfl_xor_sync(unsigned, float value, int mask) {
   return cuda_on_cpu::exchange(value, mask);
-}
-inline unsigned long long atomicMin(
-    unsigned long long* at,
-    unsigned long long value) {
-  return std::exchange(*at, std::min(*at, value));
 }
 
 using cudaStream_t = void*;

@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "kernels/internal/accumulation.h"
-
 namespace cairn::kernels::cuda {
 
 // The kernels of cpu/cpu.h on the GPU. All pointers are device pointers unless
@@ -27,39 +25,11 @@ template <class Formula>
     float* target,
     void* stream);
 
-/// The number of doubles in the workspace of sum_of_squares().
-inline constexpr std::int64_t sum_workspace = 1024;
-
-/// Writes the sum of squares to `result[0]`. The order of additions depends on
-/// `count` alone.
-[[nodiscard]] const char* sum_of_squares(
-    const void* values,
-    Element element,
-    std::int64_t count,
-    double* workspace,
-    double* result,
-    void* stream);
-
-/// Writes the position of the first inf or nan, or -1, to `result[0]`.
-[[nodiscard]] const char* first_non_finite(
-    const void* values,
-    Element element,
-    std::int64_t count,
-    std::int64_t* result,
-    void* stream);
-
-/// Adds `from` to `into`, or replaces it.
-[[nodiscard]] const char* accumulate(
-    float* into,
-    const void* from,
-    Element element,
-    std::int64_t count,
-    Accumulation how,
-    void* stream);
-
-[[nodiscard]] const char* convert(
+/// Writes from * factor[0] to `to`, computed in float. `to` may be `from`.
+[[nodiscard]] const char* scale(
     const void* from,
     Element from_type,
+    const float* factor,
     void* to,
     Element to_type,
     std::int64_t count,

@@ -37,14 +37,20 @@ bool can_join_heads(
     const Heads& key,
     const Heads& value);
 
-/// Writes queries, keys and values to their places in one tensor. They are of
-/// 16 bits.
+/// Number of groups of tokens whose sums join_heads() gives.
+std::int64_t joined_parts(const JoinedShape& shape);
+
+/// Writes queries, keys and values, of 16 bits, to their places in one tensor.
+/// `parts` become the sums of its columns over groups of tokens,
+/// [joined_parts(shape), groups * (queries + 2) * size]; sum_of_parts() adds
+/// them up.
 [[nodiscard]] const char* join_heads(
     const JoinedShape& shape,
     const Heads& query,
     const Heads& key,
     const Heads& value,
     void* joined,
+    float* parts,
     void* stream);
 
 } // namespace cairn::kernels::cuda

@@ -11,7 +11,7 @@ namespace cairn::kernels::cuda {
 /// The most columns that the kernels take, where columns and the alignment of
 /// all pointers in elements are multiples of `multiple`.
 constexpr std::int64_t most_norm_columns(std::int64_t multiple) {
-  return multiple % 8 == 0 ? 16384 : 4096;
+  return multiple % 8 == 0 ? 8192 : 4096;
 }
 
 /// Rows to be normalized, and how.
