@@ -431,65 +431,116 @@ TEST(RowKernels, RotationsAndBack) {
   }
 }
 
-TEST(RowKernels, QueriesKeysAndValuesAreJoined) {
+/// Turns x [batch, tokens, heads, size] by angles [1 or batch, tokens, 1, size
+/// / 2].
+Tensor turned(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
+  const auto halves = x.chunk(2, 3);
+  return at::cat(
+      {halves[0] * cosine - halves[1] * sine,
+       halves[1] * cosine + halves[0] * sine},
+      3);
+}
+
+TEST(RowKernels, QueriesKeysAndValuesAreJoinedAndSplit) {
   at::manual_seed(20);
   struct Case {
     std::int64_t batch, tokens, groups, queries, size;
+    std::int64_t tables; ///< 0: nothing is turned
   };
-  const Type& type = types[2];
-  for (const Case& each :
-       {Case{2, 5, 12, 1, 64}, Case{3, 7, 2, 4, 8}, Case{5, 67, 1, 1, 16}}) {
-    const auto& [batch, tokens, groups, queries, size] = each;
-    SCOPED_TRACE(size);
-    const Tensor query =
-        random({batch, groups * queries, tokens, size}, type).transpose(1, 2);
-    const Tensor key = random({batch, tokens, groups, size}, type);
-    const Tensor value =
-        random({batch, tokens, groups + 1, size}, type).narrow(2, 0, groups);
-    const Tensor joined =
-        random({batch, tokens, groups, queries + 2, size}, type);
-    const std::int64_t columns = groups * (queries + 2) * size;
-    const cuda::JoinedShape
-        shape{batch, tokens, groups, queries, size, type.element};
-    const Tensor parts = at::empty(
-        {cuda::joined_parts(shape), columns},
-        joined.options().dtype(at::kFloat));
-    const auto heads = [](const Tensor& x) {
-      return cuda::Heads{data(x), x.stride(0), x.stride(1), x.stride(2)};
-    };
-    ASSERT_TRUE(
-        cuda::can_join_heads(shape, heads(query), heads(key), heads(value)));
-    started(cuda::join_heads(
-        shape,
-        heads(query),
-        heads(key),
-        heads(value),
-        data(joined),
-        floats(parts),
-        stream()));
-    const Tensor expected = at::cat(
-        {query.reshape({batch, tokens, groups, queries, size}),
-         key.unsqueeze(3),
-         value.unsqueeze(3)},
-        3);
-    EXPECT_TRUE(at::equal(joined, expected));
-    expect_near(parts.sum(0), exact(joined).view({-1, columns}).sum(0), 1e-4);
+  const Case cases[] = {
+      {2, 5, 12, 1, 64, 0},
+      {3, 7, 2, 4, 8, 0},
+      {5, 67, 1, 1, 16, 1},
+      {3, 11, 2, 4, 32, 3}};
+  for (const Type& type : {types[1], types[2]}) {
+    for (const auto& [batch, tokens, groups, queries, size, tables] : cases) {
+      SCOPED_TRACE(size);
+      const cuda::JoinedShape shape{
+          batch,
+          tokens,
+          groups,
+          queries,
+          size,
+          type.element};
+      const Tensor angle = at::rand(
+          {std::max<std::int64_t>(tables, 1), tokens, 1, size / 2},
+          at::TensorOptions(device));
+      const Tensor cosine = (tables == 0 ? at::ones_like(angle) : angle.cos())
+                                .to(type.dtype);
+      const Tensor sine = (tables == 0 ? at::zeros_like(angle) : angle.sin())
+                              .to(type.dtype);
+      const cuda::Angles angles = tables == 0
+          ? cuda::Angles{}
+          : cuda::Angles{data(cosine), data(sine), tables * tokens};
+      const Tensor joined =
+          random({batch, tokens, groups, queries + 2, size}, type);
+      const auto part = [&](std::int64_t first, std::int64_t count) {
+        return joined.narrow(3, first, count).flatten(2, 3);
+      };
+
+      const std::int64_t heads = groups * queries;
+      const Tensor query = random({batch, tokens, heads, size}, type);
+      const Tensor key = random({batch, tokens, groups, size}, type);
+      const Tensor value = random({batch, tokens, groups, size}, type);
+      started(cuda::split_heads(
+          shape,
+          data(joined),
+          angles,
+          data(query),
+          data(key),
+          data(value),
+          stream()));
+      const auto expected = [&](const Tensor& x, const Tensor& by) {
+        return turned(exact(x), exact(cosine), by);
+      };
+      expect_near(query, expected(part(0, queries), exact(sine)), type.step);
+      expect_near(key, expected(part(queries, 1), exact(sine)), type.step);
+      EXPECT_TRUE(at::equal(value, part(queries + 1, 1)));
+
+      const Tensor apart =
+          random({batch, heads, tokens, size}, type).transpose(1, 2);
+      const std::int64_t columns = groups * (queries + 2) * size;
+      const Tensor parts = at::empty(
+          {cuda::joined_parts(shape), columns},
+          joined.options().dtype(at::kFloat));
+      const auto all = [](const Tensor& x) {
+        return cuda::Heads{data(x), x.stride(0), x.stride(1), x.stride(2)};
+      };
+      const cuda::HeadsOfAll from{all(apart), all(key), all(value)};
+      ASSERT_TRUE(cuda::can_join_heads(shape, from, angles));
+      started(cuda::join_heads(
+          shape,
+          from,
+          angles,
+          data(joined),
+          floats(parts),
+          stream()));
+      expect_near(
+          part(0, queries),
+          expected(apart, -exact(sine)),
+          type.step);
+      expect_near(part(queries, 1), expected(key, -exact(sine)), type.step);
+      EXPECT_TRUE(at::equal(part(queries + 1, 1), value));
+      expect_near(
+          parts.sum(0),
+          exact(joined).view({-1, columns}).sum(0),
+          1e-4);
+    }
   }
 }
 
 TEST(RowKernels, HeadsThatDoNotLieInEightsAreNotJoined) {
-  const Tensor x = random({2, 3, 4, 12}, types[2]);
+  const Tensor x = random({2, 3, 4, 24}, types[2]);
   const cuda::Heads heads{data(x), x.stride(0), x.stride(1), x.stride(2)};
-  EXPECT_FALSE(cuda::can_join_heads(
-      {2, 3, 4, 1, 12, Element::bf16},
-      heads,
-      heads,
-      heads));
-  EXPECT_FALSE(cuda::can_join_heads(
-      {2, 3, 4, 1, 8, Element::fp32},
-      heads,
-      heads,
-      heads));
+  const cuda::HeadsOfAll all{heads, heads, heads};
+  const cuda::Angles angles{data(x), data(x), 3};
+  const auto takes = [&](std::int64_t size, Element element, auto by) {
+    return cuda::can_join_heads({2, 3, 4, 1, size, element}, all, by);
+  };
+  EXPECT_TRUE(takes(24, Element::bf16, cuda::Angles{}));
+  EXPECT_FALSE(takes(24, Element::bf16, angles)); // its halves do not
+  EXPECT_FALSE(takes(12, Element::bf16, cuda::Angles{}));
+  EXPECT_FALSE(takes(8, Element::fp32, cuda::Angles{}));
 }
 
 TEST(RowKernels, ColumnSumsAndTheGradientOfGelu) {

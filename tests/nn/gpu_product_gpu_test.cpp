@@ -4,6 +4,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <cairn/nn/attention.h>
+#include <cairn/nn/rotary.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -185,6 +186,43 @@ TEST(GpuAttention, TakesCudnnAndIsLibtorchs) {
       }
     }
   }
+}
+
+TEST(GpuAttention, HasGroupedQueriesAndRotaryPositions) {
+  at::manual_seed(5);
+  constexpr std::int64_t tokens = 128;
+  constexpr std::int64_t size = 64;
+  const Rotary rotary({.head_size = size});
+  const auto [cosine, sine] =
+      rotary.angles({}, tokens, at::kBFloat16, at::Device(at::kCUDA, 0));
+  const Scores scores{.causal = true, .scale = 0.125};
+  const Tensor joined = random({2, tokens, 2, 6, size});
+  ASSERT_TRUE(attends_joined_on_gpu(joined, scores, {cosine, sine}));
+  expect_same(
+      {joined},
+      [&](const auto& in) {
+        return attend_joined_on_gpu(in[0], scores, {cosine, sine});
+      },
+      [&](const auto& in) {
+        const auto turned = [&](const Tensor& x) {
+          return rotate(x, cosine.to(at::kDouble), sine.to(at::kDouble));
+        };
+        const auto all_heads = [&](std::int64_t first) {
+          return in[0]
+              .narrow(3, first, 1)
+              .expand({-1, -1, -1, 4, -1})
+              .flatten(2, 3);
+        };
+        return at::scaled_dot_product_attention(
+                   turned(in[0].narrow(3, 0, 4).flatten(2, 3)).transpose(1, 2),
+                   turned(all_heads(4)).transpose(1, 2),
+                   all_heads(5).transpose(1, 2),
+                   std::nullopt,
+                   0,
+                   true,
+                   scores.scale)
+            .transpose(1, 2);
+      });
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "nn/linear/linear_product.h"
 #include "nn/linear/product.h"
 #include "nn/linear/swiglu.h"
+#include "nn/linear/swiglu_mlp.h"
 
 #include <ATen/ATen.h>
 #include <cairn/nn/attention.h>
@@ -239,6 +240,21 @@ TEST(SwiGlu, IsLibtorchs) {
       {at::randn({3, 7}) * 3, at::randn({3, 7})},
       [](const auto& in) { return swiglu(in[0], in[1]); },
       [](const auto& in) { return at::silu(in[0]) * in[1]; });
+}
+
+TEST(SwiGluMlp, IsLibtorchs) {
+  torch::manual_seed(6);
+  expect_same(
+      {at::randn({2, 5, 24}),
+       at::randn({36, 24}),
+       at::randn({36, 24}),
+       at::randn({24, 36})},
+      [](const auto& in) { return swiglu_mlp(in[0], {in[1], in[2], in[3]}); },
+      [](const auto& in) {
+        return at::linear(
+            at::silu(at::linear(in[0], in[1])) * at::linear(in[0], in[2]),
+            in[3]);
+      });
 }
 
 TEST(Gelu, IsLibtorchs) {

@@ -11,95 +11,259 @@ namespace {
 
 constexpr int width = 8; ///< elements of a piece
 constexpr int most_threads = 512;
+
 /// Tokens whose pieces are on the way at once.
-constexpr int rows_at_once = 8;
+template <bool turns>
+constexpr int rows_at_once = turns ? 4 : 8;
 
-/// One of queries, keys and values, in pieces.
-struct Pieces {
-  const uint4* data;
-  std::int64_t batch_step;
-  std::int64_t token_step;
-  std::int64_t head_step;
-};
-
+/// The joined tensor in pieces.
 struct JoinedPieces {
   int rows; ///< batch times tokens
   int tokens;
   int queries;
   int size;   ///< pieces of a head
   int of_row; ///< pieces of a row
+  int rows_of_block;
 };
 
-/// A block has consecutive rows, `rows_of_block` of them. Each thread takes
-/// pieces at the same place of all rows.
+/// Tables of angles in pieces.
+struct AnglePieces {
+  const uint4* cosine;
+  const uint4* sine;
+  int positions;
+};
+
+/// One of queries, keys and values, in pieces.
+template <class Piece>
+struct Pieces {
+  Piece* data;
+  std::int64_t batch_step;
+  std::int64_t token_step;
+  std::int64_t head_step;
+};
+
+/// Where a piece of a row of the joined tensor belongs.
+struct Place {
+  enum Kind { query, key, value } kind;
+  int head;
+  int offset;  ///< of the piece in its head
+  int partner; ///< steps to the piece that is turned with it
+};
+
+__device__ Place place_of(const JoinedPieces& shape, int piece) {
+  const int head = piece / shape.size;
+  const int group = head / (shape.queries + 2);
+  const int number = head % (shape.queries + 2);
+  const int offset = piece % shape.size;
+  const int half = shape.size / 2;
+  const Place::Kind kind = number < shape.queries ? Place::query
+      : number == shape.queries                   ? Place::key
+                                                  : Place::value;
+  return {
+      kind,
+      kind == Place::query ? group * shape.queries + number : group,
+      offset,
+      offset < half ? half : -half};
+}
+
+template <class Piece>
+__device__ Pieces<Piece> chosen(
+    Place::Kind kind,
+    const Pieces<Piece>& query,
+    const Pieces<Piece>& key,
+    const Pieces<Piece>& value) {
+  return kind == Place::query ? query : kind == Place::key ? key : value;
+}
+
+/// A row of the joined tensor as a token of a sequence.
+struct Token {
+  int batch;
+  int token;
+
+  __device__ void advance(int tokens) {
+    const bool wraps = ++token == tokens;
+    batch += wraps ? 1 : 0;
+    token = wraps ? 0 : token;
+  }
+};
+
+/// Turns a piece with its partner. `direction` is -1 to turn back.
 template <Element element>
-__global__ void __launch_bounds__(most_threads, 2) join_kernel(
-    JoinedPieces shape,
-    int rows_of_block,
-    Pieces query,
-    Pieces key,
-    Pieces value,
-    uint4* joined,
-    float* parts) {
-  const int begin = static_cast<int>(blockIdx.x) * rows_of_block;
-  const int end = min(begin + rows_of_block, shape.rows);
-  for (int piece = static_cast<int>(threadIdx.x); piece < shape.of_row;
-       piece += static_cast<int>(blockDim.x)) {
-    const int head = piece / shape.size;
-    const int group = head / (shape.queries + 2);
-    const int place = head % (shape.queries + 2);
-    const bool is_query = place < shape.queries;
-    const Pieces from = is_query ? query : place == shape.queries ? key : value;
-    const uint4* const first = from.data + piece % shape.size +
-        from.head_step * (is_query ? group * shape.queries + place : group);
-    Lane sums[width];
+__device__ void turn(
+    const AnglePieces& angles,
+    const JoinedPieces& shape,
+    const Place& place,
+    int row,
+    float direction,
+    const uint4& partner_bits,
+    Lane (&lanes)[width]) {
+  const int half = shape.size / 2;
+  const int column = place.offset < half ? place.offset : place.offset - half;
+  const std::int64_t angle =
+      static_cast<std::int64_t>(row % angles.positions) * half + column;
+  Lane partner[width];
+  Lane cosine[width];
+  Lane sine[width];
+  load(&partner_bits, element, 0, partner);
+  load(&angles.cosine[angle], element, 0, cosine);
+  load(&angles.sine[angle], element, 0, sine);
+  // The first half goes to x c - y s, the second to y c + x s.
+  const float sign = place.partner > 0 ? -direction : direction;
 #pragma unroll
-    for (int k = 0; k < width; ++k) {
-      sums[k].value = 0;
-    }
-    int batch = begin / shape.tokens;
-    int token = begin % shape.tokens;
-    for (int row = begin; row < end; row += rows_at_once) {
-      uint4 pieces[rows_at_once];
-#pragma unroll
-      for (int i = 0; i < rows_at_once; ++i) {
-        if (row + i < end) {
-          pieces[i] = first[batch * from.batch_step + token * from.token_step];
-          const bool wraps = ++token == shape.tokens;
-          batch += wraps ? 1 : 0;
-          token = wraps ? 0 : token;
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < rows_at_once; ++i) {
-        if (row + i < end) {
-          joined[static_cast<std::int64_t>(row + i) * shape.of_row + piece] =
-              pieces[i];
-          Lane lanes[width];
-          load(&pieces[i], element, 0, lanes);
-#pragma unroll
-          for (int k = 0; k < width; ++k) {
-            sums[k].value += lanes[k].value;
-          }
-        }
-      }
-    }
-    store(
-        sums,
-        parts,
-        Element::fp32,
-        (static_cast<std::int64_t>(blockIdx.x) * shape.of_row + piece) * width);
+  for (int k = 0; k < width; ++k) {
+    lanes[k].value = lanes[k].value * cosine[k].value +
+        sign * partner[k].value * sine[k].value;
   }
 }
 
-/// Rows of a block: about a thousand blocks, of no less than `rows_at_once`.
-std::int64_t rows_of_block(const JoinedShape& shape) {
-  const std::int64_t rows = shape.batch * shape.tokens;
-  constexpr std::int64_t blocks = 1024;
-  return std::max<std::int64_t>((rows + blocks - 1) / blocks, rows_at_once);
+/// A block has consecutive rows; each thread takes pieces at the same place of
+/// all of them. Calls `start(place)` for each piece, `fetch(i, row, token)` for
+/// a few rows and then `write(i, row, token)` for these, and `end()`.
+template <int at_once, class Start, class Fetch, class Write, class End>
+__device__ void over_pieces(
+    const JoinedPieces& shape,
+    const Start& start,
+    const Fetch& fetch,
+    const Write& write,
+    const End& end) {
+  const int first = static_cast<int>(blockIdx.x) * shape.rows_of_block;
+  const int last = min(first + shape.rows_of_block, shape.rows);
+  for (int piece = static_cast<int>(threadIdx.x); piece < shape.of_row;
+       piece += static_cast<int>(blockDim.x)) {
+    start(piece);
+    Token fetched{first / shape.tokens, first % shape.tokens};
+    Token written = fetched;
+    for (int row = first; row < last; row += at_once) {
+#pragma unroll
+      for (int i = 0; i < at_once; ++i) {
+        if (row + i < last) {
+          fetch(i, row + i, fetched);
+          fetched.advance(shape.tokens);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < at_once; ++i) {
+        if (row + i < last) {
+          write(i, row + i, written);
+          written.advance(shape.tokens);
+        }
+      }
+    }
+    end(piece);
+  }
 }
 
-Pieces pieces_of(const Heads& heads) {
+template <Element element, bool turns>
+__global__ void __launch_bounds__(most_threads) join_kernel(
+    JoinedPieces shape,
+    Pieces<const uint4> query,
+    Pieces<const uint4> key,
+    Pieces<const uint4> value,
+    AnglePieces angles,
+    uint4* joined,
+    float* parts) {
+  constexpr int at_once = rows_at_once<turns>;
+  Place place{};
+  Pieces<const uint4> from{};
+  const uint4* begin = nullptr;
+  Lane sums[width];
+  uint4 own[at_once];
+  uint4 partner[at_once];
+  int column = 0;
+  over_pieces<at_once>(
+      shape,
+      [&](int piece) {
+        column = piece;
+        place = place_of(shape, piece);
+        from = chosen(place.kind, query, key, value);
+        begin = from.data + place.head * from.head_step + place.offset;
+#pragma unroll
+        for (int k = 0; k < width; ++k) {
+          sums[k].value = 0;
+        }
+      },
+      [&](int i, int, const Token& token) {
+        const uint4* const at = begin + token.batch * from.batch_step +
+            token.token * from.token_step;
+        own[i] = *at;
+        if (turns && place.kind != Place::value) {
+          partner[i] = at[place.partner];
+        }
+      },
+      [&](int i, int row, const Token&) {
+        Lane lanes[width];
+        load(&own[i], element, 0, lanes);
+        if (turns && place.kind != Place::value) {
+          turn<element>(angles, shape, place, row, -1, partner[i], lanes);
+          round_to<element>(lanes);
+        }
+#pragma unroll
+        for (int k = 0; k < width; ++k) {
+          sums[k].value += lanes[k].value;
+        }
+        store(
+            lanes,
+            joined,
+            element,
+            (static_cast<std::int64_t>(row) * shape.of_row + column) * width);
+      },
+      [&](int piece) {
+        const std::int64_t part = blockIdx.x;
+        store(
+            sums,
+            parts,
+            Element::fp32,
+            (part * shape.of_row + piece) * width);
+      });
+}
+
+template <Element element, bool turns>
+__global__ void __launch_bounds__(most_threads) split_kernel(
+    JoinedPieces shape,
+    const uint4* joined,
+    AnglePieces angles,
+    Pieces<uint4> query,
+    Pieces<uint4> key,
+    Pieces<uint4> value) {
+  constexpr int at_once = rows_at_once<turns>;
+  Place place{};
+  Pieces<uint4> to{};
+  uint4* begin = nullptr;
+  int column = 0;
+  uint4 own[at_once];
+  uint4 partner[at_once];
+  over_pieces<at_once>(
+      shape,
+      [&](int piece) {
+        column = piece;
+        place = place_of(shape, piece);
+        to = chosen(place.kind, query, key, value);
+        begin = to.data + place.head * to.head_step + place.offset;
+      },
+      [&](int i, int row, const Token&) {
+        const uint4* const at =
+            joined + static_cast<std::int64_t>(row) * shape.of_row + column;
+        own[i] = *at;
+        if (turns && place.kind != Place::value) {
+          partner[i] = at[place.partner];
+        }
+      },
+      [&](int i, int row, const Token& token) {
+        Lane lanes[width];
+        load(&own[i], element, 0, lanes);
+        if (turns && place.kind != Place::value) {
+          turn<element>(angles, shape, place, row, 1, partner[i], lanes);
+        }
+        store(
+            lanes,
+            begin + token.batch * to.batch_step + token.token * to.token_step,
+            element,
+            0);
+      },
+      [](int) {});
+}
+
+Pieces<const uint4> pieces_of(const Heads& heads) {
   return {
       static_cast<const uint4*>(heads.data),
       heads.batch_step / width,
@@ -107,22 +271,87 @@ Pieces pieces_of(const Heads& heads) {
       heads.head_step / width};
 }
 
+/// A tensor [batch, tokens, heads, size] without gaps.
+Pieces<uint4> whole_tensor(
+    void* data,
+    const JoinedShape& shape,
+    std::int64_t heads) {
+  const std::int64_t size = shape.size / width;
+  return {
+      static_cast<uint4*>(data),
+      shape.tokens * heads * size,
+      heads * size,
+      size};
+}
+
+AnglePieces pieces_of(const Angles& angles) {
+  return {
+      static_cast<const uint4*>(angles.cosine),
+      static_cast<const uint4*>(angles.sine),
+      static_cast<int>(angles.positions)};
+}
+
 bool in_pieces(const Heads& heads) {
   return aligned_for_eight(heads.data) && heads.batch_step % width == 0 &&
       heads.token_step % width == 0 && heads.head_step % width == 0;
+}
+
+/// Rows of a block: about a thousand blocks.
+std::int64_t rows_of_block(const JoinedShape& shape) {
+  const std::int64_t rows = shape.batch * shape.tokens;
+  constexpr std::int64_t blocks = 1024;
+  return std::max<std::int64_t>((rows + blocks - 1) / blocks, 8);
+}
+
+JoinedPieces pieces_of(const JoinedShape& shape) {
+  const std::int64_t size = shape.size / width;
+  return {
+      static_cast<int>(shape.batch * shape.tokens),
+      static_cast<int>(shape.tokens),
+      static_cast<int>(shape.queries),
+      static_cast<int>(size),
+      static_cast<int>(shape.groups * (shape.queries + 2) * size),
+      static_cast<int>(rows_of_block(shape))};
+}
+
+Grid grid_of(const JoinedShape& shape) {
+  return {
+      static_cast<unsigned>(joined_parts(shape)),
+      static_cast<unsigned>(
+          threads_for(pieces_of(shape).of_row, most_threads))};
+}
+
+/// Calls `start` with the element type and with whether heads are turned, both
+/// as constants of the compiler's.
+template <class Start>
+const char*
+with_form(const JoinedShape& shape, const Angles& angles, const Start& start) {
+  if (shape.batch * shape.tokens <= 0 || shape.groups <= 0) {
+    return nullptr;
+  }
+  const auto with_turns = [&](auto element) {
+    return angles.cosine != nullptr ? start(element, std::true_type())
+                                    : start(element, std::false_type());
+  };
+  using Half = std::integral_constant<Element, Element::fp16>;
+  using Brain = std::integral_constant<Element, Element::bf16>;
+  return shape.element == Element::bf16 ? with_turns(Brain())
+                                        : with_turns(Half());
 }
 
 } // namespace
 
 bool can_join_heads(
     const JoinedShape& shape,
-    const Heads& query,
-    const Heads& key,
-    const Heads& value) {
+    const HeadsOfAll& heads,
+    const Angles& angles) {
   constexpr std::int64_t most = std::int64_t{1} << 30;
-  return shape.size % width == 0 && shape.element != Element::fp32 &&
-      shape.batch * shape.tokens < most && in_pieces(query) && in_pieces(key) &&
-      in_pieces(value);
+  const bool turns = angles.cosine != nullptr;
+  return shape.size % (turns ? 2 * width : width) == 0 &&
+      shape.element != Element::fp32 && shape.batch * shape.tokens < most &&
+      in_pieces(heads.query) && in_pieces(heads.key) &&
+      in_pieces(heads.value) && aligned_for_eight(angles.cosine) &&
+      aligned_for_eight(angles.sine);
 }
 
 std::int64_t joined_parts(const JoinedShape& shape) {
@@ -132,36 +361,46 @@ std::int64_t joined_parts(const JoinedShape& shape) {
 
 const char* join_heads(
     const JoinedShape& shape,
-    const Heads& query,
-    const Heads& key,
-    const Heads& value,
+    const HeadsOfAll& from,
+    const Angles& angles,
     void* joined,
     float* parts,
     void* stream) {
-  const std::int64_t rows = shape.batch * shape.tokens;
-  const std::int64_t size = shape.size / width;
-  const std::int64_t of_row = shape.groups * (shape.queries + 2) * size;
-  if (rows <= 0 || of_row <= 0) {
-    return nullptr;
-  }
-  return launch(
-      shape.element == Element::bf16 ? join_kernel<Element::bf16>
-                                     : join_kernel<Element::fp16>,
-      {static_cast<unsigned>(joined_parts(shape)),
-       static_cast<unsigned>(threads_for(of_row, most_threads))},
-      stream,
-      JoinedPieces{
-          static_cast<int>(rows),
-          static_cast<int>(shape.tokens),
-          static_cast<int>(shape.queries),
-          static_cast<int>(size),
-          static_cast<int>(of_row)},
-      static_cast<int>(rows_of_block(shape)),
-      pieces_of(query),
-      pieces_of(key),
-      pieces_of(value),
-      static_cast<uint4*>(joined),
-      parts);
+  return with_form(shape, angles, [&](auto element, auto turns) {
+    return launch(
+        join_kernel<element(), turns()>,
+        grid_of(shape),
+        stream,
+        pieces_of(shape),
+        pieces_of(from.query),
+        pieces_of(from.key),
+        pieces_of(from.value),
+        pieces_of(angles),
+        static_cast<uint4*>(joined),
+        parts);
+  });
+}
+
+const char* split_heads(
+    const JoinedShape& shape,
+    const void* joined,
+    const Angles& angles,
+    void* query,
+    void* key,
+    void* value,
+    void* stream) {
+  return with_form(shape, angles, [&](auto element, auto turns) {
+    return launch(
+        split_kernel<element(), turns()>,
+        grid_of(shape),
+        stream,
+        pieces_of(shape),
+        static_cast<const uint4*>(joined),
+        pieces_of(angles),
+        whole_tensor(query, shape, shape.groups * shape.queries),
+        whole_tensor(key, shape, shape.groups),
+        whole_tensor(value, shape, shape.groups));
+  });
 }
 
 } // namespace cairn::kernels::cuda

@@ -154,11 +154,7 @@ const char* cross_entropy(
   return missing;
 }
 
-bool can_join_heads(
-    const JoinedShape&,
-    const Heads&,
-    const Heads&,
-    const Heads&) {
+bool can_join_heads(const JoinedShape&, const HeadsOfAll&, const Angles&) {
   return false;
 }
 
@@ -168,11 +164,21 @@ std::int64_t joined_parts(const JoinedShape&) {
 
 const char* join_heads(
     const JoinedShape&,
-    const Heads&,
-    const Heads&,
-    const Heads&,
+    const HeadsOfAll&,
+    const Angles&,
     void*,
     float*,
+    void*) {
+  return missing;
+}
+
+const char* split_heads(
+    const JoinedShape&,
+    const void*,
+    const Angles&,
+    void*,
+    void*,
+    void*,
     void*) {
   return missing;
 }

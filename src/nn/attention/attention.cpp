@@ -2,6 +2,7 @@
 
 #include "nn/attention/gpu_attention.h"
 #include "nn/attention/head_attention.h"
+#include "nn/linear/compute_type.h"
 #include "nn/linear/wide_compute.h"
 
 #include <ATen/core/grad_mode.h>
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace cairn::nn {
 namespace {
@@ -211,11 +213,22 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
   const std::int64_t groups = options_.key_value_heads;
   const std::int64_t queries = options_.heads / groups;
   const double dropout = is_training() ? options_.dropout : 0;
-  const bool plain = !options_.rotary && !sequence_.is_on() &&
-      !input.mask.defined() && dropout == 0;
+  const bool plain =
+      !sequence_.is_on() && !input.mask.defined() && dropout == 0;
   const Scores scores{
       .causal = options_.causal,
       .scale = scale_or_default(options_.scale, options_.head_size)};
+  const auto angles_of = [&](std::int64_t tokens, at::ScalarType type) {
+    RotaryAngles angles;
+    if (options_.rotary) {
+      std::tie(angles.cosine, angles.sine) = options_.rotary->angles(
+          input.positions,
+          std::max(input.sequence, tokens * sequence_.group.size()),
+          type,
+          x.device());
+    }
+    return angles;
+  };
   if (plain && group_.size() == 1) {
     if (const auto attended = project_and_attend_on_gpu(
             x,
@@ -223,25 +236,24 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
              query_key_value_->bias(),
              groups,
              options_.head_size},
-            scores)) {
+            scores,
+            angles_of(
+                x.size(1),
+                in_compute_type(query_key_value_->weight()).scalar_type()))) {
       return dense_->forward(*attended);
     }
   }
   const at::Tensor all = query_key_value_->forward(x);
   const at::Tensor joined =
       all.view({all.size(0), all.size(1), groups, -1, options_.head_size});
-  if (plain && attends_joined(joined, scores)) {
+  if (plain && !options_.rotary && attends_joined(joined, scores)) {
     return dense_->forward(attend_joined(joined, scores));
   }
   const auto parts = joined.split_with_sizes({queries, 1, 1}, 3);
   at::Tensor query = joined_heads(parts[0]);
   at::Tensor key = joined_heads(parts[1]);
   if (options_.rotary) {
-    const auto [cosine, sine] = options_.rotary->angles(
-        input.positions,
-        std::max(input.sequence, all.size(1) * sequence_.group.size()),
-        all.scalar_type(),
-        all.device());
+    const auto [cosine, sine] = angles_of(all.size(1), all.scalar_type());
     query = rotate(query, cosine, sine);
     key = rotate(key, cosine, sine);
   }

@@ -12,7 +12,6 @@
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <utility>
@@ -25,9 +24,85 @@ namespace cuda = kernels::cuda;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// A tensor [batch, heads, tokens, size] as our kernel reads it.
+/// A tensor [batch, heads, tokens, size] as our kernels read it.
 cuda::Heads heads_of(const at::Tensor& x) {
   return {x.const_data_ptr(), x.stride(0), x.stride(2), x.stride(1)};
+}
+
+cuda::JoinedShape shape_of(const at::Tensor& joined) {
+  return {
+      .batch = joined.size(0),
+      .tokens = joined.size(1),
+      .groups = joined.size(2),
+      .queries = joined.size(3) - 2,
+      .size = joined.size(4),
+      .element = *kernels::element_of(joined.scalar_type())};
+}
+
+cuda::Angles angles_of(const RotaryAngles& angles) {
+  if (!angles.cosine.defined()) {
+    return {};
+  }
+  return {
+      angles.cosine.const_data_ptr(),
+      angles.sine.const_data_ptr(),
+      angles.cosine.size(0) * angles.cosine.size(1)};
+}
+
+/// True when our kernels take tables of angles for such a tensor.
+bool fit(const RotaryAngles& angles, const at::Tensor& joined) {
+  const auto& [cosine, sine] = angles;
+  return has_row_kernels(cosine) && has_row_kernels(sine) &&
+      cosine.scalar_type() == joined.scalar_type() &&
+      sine.scalar_type() == joined.scalar_type() &&
+      cosine.sizes() == sine.sizes() && cosine.size(1) == joined.size(1) &&
+      (cosine.size(0) == 1 || cosine.size(0) == joined.size(0)) &&
+      2 * cosine.size(3) == joined.size(4) &&
+      cuda::can_join_heads(shape_of(joined), {}, angles_of(angles));
+}
+
+/// Queries, keys and values in three tensors [batch, heads, sequence, size],
+/// queries and keys turned.
+AttentionInput split(const at::Tensor& joined, const RotaryAngles& angles) {
+  const auto heads = [&](std::int64_t count) {
+    return at::empty(
+        {joined.size(0), joined.size(1), count, joined.size(4)},
+        joined.options());
+  };
+  const std::int64_t groups = joined.size(2);
+  const AttentionInput parts{
+      heads(groups * (joined.size(3) - 2)),
+      heads(groups),
+      heads(groups)};
+  run_kernel(joined, "split heads", [&](void* stream) {
+    return cuda::split_heads(
+        shape_of(joined),
+        joined.const_data_ptr(),
+        angles_of(angles),
+        parts.query.mutable_data_ptr(),
+        parts.key.mutable_data_ptr(),
+        parts.value.mutable_data_ptr(),
+        stream);
+  });
+  return {
+      heads_first(parts.query),
+      heads_first(parts.key),
+      heads_first(parts.value)};
+}
+
+/// The three as attention takes them, [batch, heads, sequence, size]. Views
+/// where that is possible.
+AttentionInput for_attention(
+    const at::Tensor& joined,
+    const RotaryAngles& angles) {
+  if (angles.cosine.defined() || !has_even_heads(joined)) {
+    return split(joined, angles);
+  }
+  const AttentionInput parts = joined_parts(joined);
+  return {
+      heads_first(parts.query),
+      heads_first(parts.key),
+      heads_first(parts.value)};
 }
 
 /// The gradient of the joined tensor, and its sums over groups of tokens.
@@ -36,52 +111,38 @@ struct JoinedGradient {
   at::Tensor parts; ///< float, [parts, columns]
 };
 
-/// Puts gradients [batch, heads, tokens, size] to their places in a tensor like
-/// `joined`.
+/// Puts gradients [batch, heads, tokens, size] to their places in a tensor of
+/// this shape.
 JoinedGradient join_gradients(
-    const at::Tensor& joined,
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value) {
-  JoinedGradient gradient{at::empty(joined.sizes(), joined.options()), {}};
-  const cuda::JoinedShape shape{
-      .batch = joined.size(0),
-      .tokens = joined.size(1),
-      .groups = joined.size(2),
-      .queries = joined.size(3) - 2,
-      .size = joined.size(4),
-      .element = *kernels::element_of(joined.scalar_type())};
-  const bool dense =
-      query.stride(3) == 1 && key.stride(3) == 1 && value.stride(3) == 1;
-  const std::int64_t columns = joined.stride(1);
-  if (!dense ||
-      !cuda::can_join_heads(
-          shape,
-          heads_of(query),
-          heads_of(key),
-          heads_of(value))) {
-    const AttentionInput into = joined_parts(gradient.whole);
-    into.query.copy_(heads_first(query));
-    into.key.copy_(heads_first(key));
-    into.value.copy_(heads_first(value));
-    gradient.parts =
-        gradient.whole.view({-1, columns}).sum(0, /*keepdim=*/true, at::kFloat);
-    return gradient;
-  }
-  gradient.parts = at::empty(
-      {cuda::joined_parts(shape), columns},
-      joined.options().dtype(at::kFloat));
-  run_kernel(joined, "joined heads", [&](void* stream) {
+    at::IntArrayRef sizes,
+    const AttentionInput& gradients,
+    const RotaryAngles& angles) {
+  JoinedGradient result{at::empty(sizes, gradients.query.options()), {}};
+  const cuda::JoinedShape shape = shape_of(result.whole);
+  // cuDNN gives them densely. Others are copied first.
+  const auto dense = [](const at::Tensor& x) {
+    const cuda::Heads heads = heads_of(x);
+    return x.stride(3) == 1 && heads.batch_step % 8 == 0 &&
+            heads.token_step % 8 == 0 && heads.head_step % 8 == 0
+        ? x
+        : x.contiguous();
+  };
+  const at::Tensor query = dense(gradients.query);
+  const at::Tensor key = dense(gradients.key);
+  const at::Tensor value = dense(gradients.value);
+  result.parts = at::empty(
+      {cuda::joined_parts(shape), result.whole.stride(1)},
+      query.options().dtype(at::kFloat));
+  run_kernel(query, "joined heads", [&](void* stream) {
     return cuda::join_heads(
         shape,
-        heads_of(query),
-        heads_of(key),
-        heads_of(value),
-        gradient.whole.mutable_data_ptr(),
-        gradient.parts.mutable_data_ptr<float>(),
+        {heads_of(query), heads_of(key), heads_of(value)},
+        angles_of(angles),
+        result.whole.mutable_data_ptr(),
+        result.parts.mutable_data_ptr<float>(),
         stream);
   });
-  return gradient;
+  return result;
 }
 
 /// `bias` was added to `joined`, and has no other way to its gradient.
@@ -90,12 +151,13 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
       AutogradContext* context,
       const at::Tensor& joined,
       const std::optional<at::Tensor>& bias,
-      const Scores& scores) {
-    const AttentionInput input = joined_parts(joined);
+      const Scores& scores,
+      const RotaryAngles& angles) {
+    const AttentionInput input = for_attention(joined, angles);
     const auto found = at::_scaled_dot_product_cudnn_attention(
-        heads_first(input.query),
-        heads_first(input.key),
-        heads_first(input.value),
+        input.query,
+        input.key,
+        input.value,
         /*attn_bias=*/std::nullopt,
         /*compute_log_sumexp=*/true,
         /*dropout_p=*/0,
@@ -104,12 +166,17 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
         scores.scale);
     const at::Tensor& output = std::get<0>(found);
     context->save_for_backward(
-        {joined,
-         bias.value_or(at::Tensor()),
+        {input.query,
+         input.key,
+         input.value,
          output,
          std::get<1>(found), // logarithms of sums
          std::get<6>(found), // seed and offset of dropout
-         std::get<7>(found)});
+         std::get<7>(found),
+         bias.value_or(at::Tensor()),
+         angles.cosine,
+         angles.sine});
+    context->saved_data["shape"] = joined.sizes().vec();
     context->saved_data["causal"] = scores.causal;
     context->saved_data["scale"] = scores.scale;
     return heads_first(output);
@@ -117,66 +184,84 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor& joined = saved[0];
-    const at::Tensor& bias = saved[1];
-    const AttentionInput input = joined_parts(joined);
-    const auto [query, key, value] =
+    const at::Tensor& query = saved[0];
+    const at::Tensor& key = saved[1];
+    const at::Tensor& value = saved[2];
+    const at::Tensor& bias = saved[7];
+    const auto [of_query, of_key, of_value] =
         at::_scaled_dot_product_cudnn_attention_backward(
             heads_first(outer[0]),
-            heads_first(input.query),
-            heads_first(input.key),
-            heads_first(input.value),
-            saved[2],
+            query,
+            key,
+            value,
             saved[3],
             saved[4],
             saved[5],
+            saved[6],
             /*attn_bias=*/{},
             /*cum_seq_q=*/{},
             /*cum_seq_k=*/{},
-            joined.size(1),
-            joined.size(1),
+            query.size(2),
+            key.size(2),
             /*dropout_p=*/0,
             context->saved_data["causal"].toBool(),
             context->saved_data["scale"].toDouble());
-    JoinedGradient gradient = join_gradients(joined, query, key, value);
+    JoinedGradient gradient = join_gradients(
+        context->saved_data["shape"].toIntVector(),
+        {of_query, of_key, of_value},
+        {saved[8], saved[9]});
     const bool of_bias = bias.defined() && context->needs_input_grad(1);
     return {
         std::move(gradient.whole),
         of_bias ? summed_parts(gradient.parts, bias) : at::Tensor(),
+        {},
         {}};
   }
 };
 
 } // namespace
 
-bool attends_joined_on_gpu(const at::Tensor& joined, const Scores& scores) {
+bool attends_joined_on_gpu(
+    const at::Tensor& joined,
+    const Scores& scores,
+    const RotaryAngles& angles) {
   if (!is_on_gpu(joined) || joined.scalar_type() == at::kFloat ||
-      !has_even_heads(joined)) {
+      !joined.is_contiguous() || joined.size(4) % 8 != 0 ||
+      (angles.cosine.defined() && !fit(angles, joined))) {
     return false;
   }
-  const AttentionInput input = joined_parts(joined);
+  // As attention will see them; nothing is read.
+  const auto heads = [&](std::int64_t count) {
+    return heads_first(at::empty(
+        {joined.size(0), joined.size(1), count, joined.size(4)},
+        joined.options()));
+  };
+  const std::int64_t groups = joined.size(2);
+  const std::int64_t queries = joined.size(3) - 2;
   const auto backend = static_cast<at::SDPBackend>(at::_fused_sdp_choice(
-      heads_first(input.query),
-      heads_first(input.key),
-      heads_first(input.value),
+      heads(groups * queries),
+      heads(groups),
+      heads(groups),
       /*attn_mask=*/std::nullopt,
       /*dropout_p=*/0,
       scores.causal,
       scores.scale,
-      /*enable_gqa=*/input.query.size(2) != input.key.size(2)));
+      /*enable_gqa=*/queries > 1));
   return backend == at::SDPBackend::cudnn_attention;
 }
 
 at::Tensor attend_joined_on_gpu(
     const at::Tensor& joined,
-    const Scores& scores) {
-  return GpuAttention::apply(joined, std::nullopt, scores);
+    const Scores& scores,
+    const RotaryAngles& angles) {
+  return GpuAttention::apply(joined, std::nullopt, scores, angles);
 }
 
 std::optional<at::Tensor> project_and_attend_on_gpu(
     const at::Tensor& x,
     const JoinedProjection& projection,
-    const Scores& scores) {
+    const Scores& scores,
+    const RotaryAngles& angles) {
   if (!x.is_cuda()) {
     return std::nullopt;
   }
@@ -187,8 +272,9 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
       groups,
       weight.size(0) / (groups * size),
       size};
-  const at::Tensor typed = in_compute_type(weight);
-  if (!attends_joined_on_gpu(at::empty(shape, typed.options()), scores)) {
+  const at::Tensor like =
+      at::empty(shape, in_compute_type(weight).options());
+  if (!attends_joined_on_gpu(like, scores, angles)) {
     return std::nullopt;
   }
   const at::Tensor addend = in_compute_type(bias);
@@ -197,7 +283,8 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
   return GpuAttention::apply(
              joined.view(shape),
              addend.defined() ? std::optional(addend) : std::nullopt,
-             scores)
+             scores,
+             angles)
       .flatten(2, 3);
 }
 

@@ -9,17 +9,8 @@
 
 namespace cairn::nn {
 
-/// True when attend_joined_on_gpu() takes this tensor: libtorch would choose
-/// cuDNN's attention for it.
-bool attends_joined_on_gpu(const at::Tensor& joined, const Scores& scores);
-
-/// Attention of queries, keys and values that lie together in [batch, sequence,
-/// groups, heads of a group + 2, size], by cuDNN; returns [batch, sequence,
-/// heads, size]. Their gradients are put together in one pass, as the product
-/// before it reads them.
-at::Tensor attend_joined_on_gpu(const at::Tensor& joined, const Scores& scores);
-
-/// The product that makes queries, keys and values, and how they lie then.
+/// The product that makes queries, keys and values, which then lie together in
+/// [batch, sequence, groups, queries of a group + 2, size].
 struct JoinedProjection {
   at::Tensor weight;
   at::Tensor bias; ///< may be undefined
@@ -27,12 +18,35 @@ struct JoinedProjection {
   std::int64_t size = 0; ///< of a head
 };
 
+/// Cosines and sines of rotary positions, [1 or batch, sequence, 1, size / 2].
+/// Undefined ones turn nothing.
+struct RotaryAngles {
+  at::Tensor cosine{};
+  at::Tensor sine{};
+};
+
+/// True when attend_joined_on_gpu() takes this tensor: libtorch would choose
+/// cuDNN's attention for it.
+bool attends_joined_on_gpu(
+    const at::Tensor& joined,
+    const Scores& scores,
+    const RotaryAngles& angles = {});
+
+/// Attention of queries, keys and values that lie together, by cuDNN; returns
+/// [batch, sequence, heads, size]. Their gradients are put together in one
+/// pass, as the product before it reads them; rotary positions are part of it.
+at::Tensor attend_joined_on_gpu(
+    const at::Tensor& joined,
+    const Scores& scores,
+    const RotaryAngles& angles = {});
+
 /// Computes attend_joined_on_gpu(linear(x, weight, bias)), and sums the bias's
 /// gradient while the others are put together. Nothing where that attention
 /// does not take the tensor.
 std::optional<at::Tensor> project_and_attend_on_gpu(
     const at::Tensor& x,
     const JoinedProjection& projection,
-    const Scores& scores);
+    const Scores& scores,
+    const RotaryAngles& angles);
 
 } // namespace cairn::nn

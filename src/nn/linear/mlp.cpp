@@ -3,6 +3,7 @@
 #include "nn/linear/gelu.h"
 #include "nn/linear/gelu_mlp.h"
 #include "nn/linear/swiglu.h"
+#include "nn/linear/swiglu_mlp.h"
 
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
@@ -55,6 +56,11 @@ Mlp::Mlp(const LayerContext& context, const MlpOptions& options)
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x) const {
+  const bool alone = group_.size() == 1;
+  if (gate_ && alone && activation_ == model::ActivationKind::silu &&
+      !gate_->bias().defined() && !down_->bias().defined()) {
+    return swiglu_mlp(x, {gate_->weight(), up_->weight(), down_->weight()});
+  }
   if (gate_) {
     const auto wide = column_linear(
         x,
@@ -66,7 +72,7 @@ at::Tensor Mlp::forward(const at::Tensor& x) const {
   }
   const bool exact = activation_ == model::ActivationKind::gelu;
   const bool is_gelu = exact || activation_ == model::ActivationKind::gelu_tanh;
-  if (is_gelu && group_.size() == 1 && !has_own_gelu(x)) {
+  if (is_gelu && alone && !has_own_gelu(x)) {
     return gelu_mlp(
         x,
         {up_->weight(), up_->bias()},

@@ -9,6 +9,8 @@
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <utility>
+
 namespace cairn::nn {
 namespace {
 
@@ -29,51 +31,57 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
       const at::Tensor& gate,
       const at::Tensor& up) {
     context->save_for_backward({gate, up});
-    if (!has_kernels(gate, up)) {
-      return at::silu(gate).mul_(up);
-    }
-    at::Tensor y = at::empty_like(gate);
-    run_kernel(gate, "SwiGLU", [&](void* stream) {
-      return cuda::swiglu_forward(
-          *kernels::element_of(gate.scalar_type()),
-          gate.numel(),
-          gate.const_data_ptr(),
-          up.const_data_ptr(),
-          y.mutable_data_ptr(),
-          stream);
-    });
-    return y;
+    return swiglu_forward(gate, up);
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor& gate = saved[0];
-    const at::Tensor& up = saved[1];
-    if (!has_kernels(gate, up) ||
-        outer[0].scalar_type() != gate.scalar_type()) {
-      return {
-          at::silu_backward(outer[0] * up, gate),
-          at::silu(gate).mul_(outer[0])};
-    }
-    const at::Tensor gradient = outer[0].contiguous();
-    at::Tensor of_gate = at::empty_like(gate);
-    at::Tensor of_up = at::empty_like(up);
-    run_kernel(gate, "SwiGLU backward", [&](void* stream) {
-      return cuda::swiglu_backward(
-          *kernels::element_of(gate.scalar_type()),
-          gate.numel(),
-          gradient.const_data_ptr(),
-          gate.const_data_ptr(),
-          up.const_data_ptr(),
-          of_gate.mutable_data_ptr(),
-          of_up.mutable_data_ptr(),
-          stream);
-    });
-    return {of_gate, of_up};
+    SwiGluGradients found = swiglu_backward(outer[0], saved[0], saved[1]);
+    return {std::move(found.gate), std::move(found.up)};
   }
 };
 
 } // namespace
+
+at::Tensor swiglu_forward(const at::Tensor& gate, const at::Tensor& up) {
+  if (!has_kernels(gate, up)) {
+    return at::silu(gate).mul_(up);
+  }
+  at::Tensor y = at::empty_like(gate);
+  run_kernel(gate, "SwiGLU", [&](void* stream) {
+    return cuda::swiglu_forward(
+        *kernels::element_of(gate.scalar_type()),
+        gate.numel(),
+        gate.const_data_ptr(),
+        up.const_data_ptr(),
+        y.mutable_data_ptr(),
+        stream);
+  });
+  return y;
+}
+
+SwiGluGradients swiglu_backward(
+    const at::Tensor& given,
+    const at::Tensor& gate,
+    const at::Tensor& up) {
+  if (!has_kernels(gate, up) || given.scalar_type() != gate.scalar_type()) {
+    return {at::silu_backward(given * up, gate), at::silu(gate).mul_(given)};
+  }
+  const at::Tensor gradient = given.contiguous();
+  SwiGluGradients of{at::empty_like(gate), at::empty_like(up)};
+  run_kernel(gate, "SwiGLU backward", [&](void* stream) {
+    return cuda::swiglu_backward(
+        *kernels::element_of(gate.scalar_type()),
+        gate.numel(),
+        gradient.const_data_ptr(),
+        gate.const_data_ptr(),
+        up.const_data_ptr(),
+        of.gate.mutable_data_ptr(),
+        of.up.mutable_data_ptr(),
+        stream);
+  });
+  return of;
+}
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   return SwiGlu::apply(gate, up);

@@ -8,4 +8,18 @@ namespace cairn::nn {
 /// backward; each way is one pass on a GPU.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
+/// The same without autograd.
+at::Tensor swiglu_forward(const at::Tensor& gate, const at::Tensor& up);
+
+struct SwiGluGradients {
+  at::Tensor gate;
+  at::Tensor up;
+};
+
+/// Gradients of both, given that of the result. Without autograd.
+SwiGluGradients swiglu_backward(
+    const at::Tensor& gradient,
+    const at::Tensor& gate,
+    const at::Tensor& up);
+
 } // namespace cairn::nn
