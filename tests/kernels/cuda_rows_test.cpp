@@ -455,20 +455,15 @@ TEST(RowKernels, QueriesKeysAndValuesAreJoinedAndSplit) {
   for (const Type& type : {types[1], types[2]}) {
     for (const auto& [batch, tokens, groups, queries, size, tables] : cases) {
       SCOPED_TRACE(size);
-      const cuda::JoinedShape shape{
-          batch,
-          tokens,
-          groups,
-          queries,
-          size,
-          type.element};
+      const cuda::JoinedShape
+          shape{batch, tokens, groups, queries, size, type.element};
       const Tensor angle = at::rand(
           {std::max<std::int64_t>(tables, 1), tokens, 1, size / 2},
           at::TensorOptions(device));
-      const Tensor cosine = (tables == 0 ? at::ones_like(angle) : angle.cos())
-                                .to(type.dtype);
-      const Tensor sine = (tables == 0 ? at::zeros_like(angle) : angle.sin())
-                              .to(type.dtype);
+      const Tensor cosine =
+          (tables == 0 ? at::ones_like(angle) : angle.cos()).to(type.dtype);
+      const Tensor sine =
+          (tables == 0 ? at::zeros_like(angle) : angle.sin()).to(type.dtype);
       const cuda::Angles angles = tables == 0
           ? cuda::Angles{}
           : cuda::Angles{data(cosine), data(sine), tables * tokens};
@@ -515,16 +510,10 @@ TEST(RowKernels, QueriesKeysAndValuesAreJoinedAndSplit) {
           data(joined),
           floats(parts),
           stream()));
-      expect_near(
-          part(0, queries),
-          expected(apart, -exact(sine)),
-          type.step);
+      expect_near(part(0, queries), expected(apart, -exact(sine)), type.step);
       expect_near(part(queries, 1), expected(key, -exact(sine)), type.step);
       EXPECT_TRUE(at::equal(part(queries + 1, 1), value));
-      expect_near(
-          parts.sum(0),
-          exact(joined).view({-1, columns}).sum(0),
-          1e-4);
+      expect_near(parts.sum(0), exact(joined).view({-1, columns}).sum(0), 1e-4);
     }
   }
 }

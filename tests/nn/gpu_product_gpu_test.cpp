@@ -166,7 +166,7 @@ TEST(GpuAttention, TakesCudnnAndIsLibtorchs) {
       for (const bool causal : {true, false}) {
         const Scores scores{.causal = causal, .scale = 0.1};
         const Tensor joined = random({2, 256, 3, 3, size}, type);
-        ASSERT_TRUE(attends_joined_on_gpu(joined, scores));
+        ASSERT_TRUE(attends_joined_on_gpu(joined, {scores}));
         expect_same(
             {joined},
             [&](const auto& in) { return attend_joined(in[0], scores); },
@@ -197,11 +197,11 @@ TEST(GpuAttention, HasGroupedQueriesAndRotaryPositions) {
       rotary.angles({}, tokens, at::kBFloat16, at::Device(at::kCUDA, 0));
   const Scores scores{.causal = true, .scale = 0.125};
   const Tensor joined = random({2, tokens, 2, 6, size});
-  ASSERT_TRUE(attends_joined_on_gpu(joined, scores, {cosine, sine}));
+  ASSERT_TRUE(attends_joined_on_gpu(joined, {scores, {cosine, sine}}));
   expect_same(
       {joined},
       [&](const auto& in) {
-        return attend_joined_on_gpu(in[0], scores, {cosine, sine});
+        return attend_joined_on_gpu(in[0], {scores, {cosine, sine}});
       },
       [&](const auto& in) {
         const auto turned = [&](const Tensor& x) {
@@ -223,6 +223,37 @@ TEST(GpuAttention, HasGroupedQueriesAndRotaryPositions) {
                    scores.scale)
             .transpose(1, 2);
       });
+}
+
+TEST(GpuAttention, HasMasks) {
+  at::manual_seed(6);
+  const Scores scores{.causal = false, .scale = 0.125};
+  const Tensor joined = random({2, 64, 3, 3, 64});
+  const Tensor visible =
+      at::ones({2, 1, 64, 64}, joined.options().dtype(at::kBool));
+  visible.select(0, 1).narrow(2, 50, 14).fill_(false);
+  const Tensor added = at::zeros({2, 1, 64, 64}, joined.options())
+                           .masked_fill_(visible.logical_not(), -10000);
+  for (const Tensor& mask : {visible, added}) {
+    ASSERT_TRUE(attends_joined_on_gpu(joined, {scores, {}, mask}));
+    expect_same(
+        {joined},
+        [&](const auto& in) {
+          return attend_joined_on_gpu(in[0], {scores, {}, mask});
+        },
+        [&](const auto& in) {
+          const auto parts = in[0].unbind(3);
+          return at::scaled_dot_product_attention(
+                     parts[0].transpose(1, 2),
+                     parts[1].transpose(1, 2),
+                     parts[2].transpose(1, 2),
+                     visible,
+                     0,
+                     false,
+                     scores.scale)
+              .transpose(1, 2);
+        });
+  }
 }
 
 } // namespace

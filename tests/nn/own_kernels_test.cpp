@@ -249,7 +249,9 @@ TEST(SwiGluMlp, IsLibtorchs) {
        at::randn({36, 24}),
        at::randn({36, 24}),
        at::randn({24, 36})},
-      [](const auto& in) { return swiglu_mlp(in[0], {in[1], in[2], in[3]}); },
+      [](const auto& in) {
+        return swiglu_mlp(in[0], {in[1], in[2], in[3]});
+      },
       [](const auto& in) {
         return at::linear(
             at::silu(at::linear(in[0], in[1])) * at::linear(in[0], in[2]),

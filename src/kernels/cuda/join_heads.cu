@@ -324,8 +324,10 @@ Grid grid_of(const JoinedShape& shape) {
 /// Calls `start` with the element type and with whether heads are turned, both
 /// as constants of the compiler's.
 template <class Start>
-const char*
-with_form(const JoinedShape& shape, const Angles& angles, const Start& start) {
+const char* with_form(
+    const JoinedShape& shape,
+    const Angles& angles,
+    const Start& start) {
   if (shape.batch * shape.tokens <= 0 || shape.groups <= 0) {
     return nullptr;
   }

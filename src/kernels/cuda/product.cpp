@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace cairn::kernels::cuda {
@@ -93,12 +94,19 @@ class Description {
     set(LtAttribute::transpose_a, int{product.right.transposed});
     set(LtAttribute::transpose_b, int{product.left.transposed});
     set(LtAttribute::epilogue, static_cast<int>(epilogue_of(product.finish)));
+    if (product.sums != nullptr) {
+      set(LtAttribute::kept_step, product.columns);
+    }
+    take_pointers(product);
+  }
+
+  /// Takes over what is part of the description, but not of the shape.
+  void take_pointers(const Product& product) {
     if (product.bias != nullptr) {
       set(LtAttribute::bias_pointer, product.bias);
     }
     if (product.sums != nullptr) {
       set(LtAttribute::kept_pointer, product.sums);
-      set(LtAttribute::kept_step, product.columns);
     }
   }
 
@@ -191,7 +199,7 @@ class Description {
     return {made, lt_.layout_destroy};
   }
 
-  const CublasLt& lt_;
+  CublasLt lt_;
   Object product_;
   Object a_;
   Object b_;
@@ -281,6 +289,7 @@ Chosen fastest(
 
 /// What is known of a shape.
 struct Known {
+  Description description;
   std::vector<LtAlgorithm> proposals; ///< empty where cuBLASLt has none
   std::optional<Chosen> fastest{};
 };
@@ -299,13 +308,18 @@ struct Choices {
     return found->second;
   }
 
+  /// With the pointers of this product.
   Known& known(const CublasLt& lt, const Product& product, const Shape& shape) {
-    const auto [found, is_new] = by_shape.try_emplace(shape);
-    LtHandle const own = handle(lt, shape.device);
-    if (is_new && own != nullptr) {
-      found->second.proposals = Description(lt, product).proposals(own);
+    auto found = by_shape.find(shape);
+    if (found != by_shape.end()) {
+      found->second.description.take_pointers(product);
+      return found->second;
     }
-    return found->second;
+    Known fresh{Description(lt, product), {}};
+    if (LtHandle const own = handle(lt, shape.device)) {
+      fresh.proposals = fresh.description.proposals(own);
+    }
+    return by_shape.emplace(shape, std::move(fresh)).first->second;
   }
 };
 
@@ -349,7 +363,6 @@ const char* multiply(
     void* stream_pointer) {
   auto* const stream = static_cast<cudaStream_t>(stream_pointer);
   const CublasLt& lt = *cublas_lt();
-  const Description description(lt, product);
   Choices& all = choices();
   const std::lock_guard lock(all.mutex);
   const Shape shape = shape_of(product);
@@ -361,14 +374,14 @@ const char* multiply(
       known.fastest = fastest(
           handle,
           product,
-          description,
+          known.description,
           known.proposals,
           workspace,
           stream);
     }
     chosen = known.fastest ? known.fastest->algorithm : chosen;
   }
-  return description
+  return known.description
              .run(handle, product, chosen, product.result, workspace, stream)
       ? nullptr
       : "cuBLASLt could not multiply";

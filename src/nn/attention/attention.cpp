@@ -213,8 +213,7 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
   const std::int64_t groups = options_.key_value_heads;
   const std::int64_t queries = options_.heads / groups;
   const double dropout = is_training() ? options_.dropout : 0;
-  const bool plain =
-      !sequence_.is_on() && !input.mask.defined() && dropout == 0;
+  const bool plain = !sequence_.is_on() && dropout == 0;
   const Scores scores{
       .causal = options_.causal,
       .scale = scale_or_default(options_.scale, options_.head_size)};
@@ -236,17 +235,19 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
              query_key_value_->bias(),
              groups,
              options_.head_size},
-            scores,
-            angles_of(
-                x.size(1),
-                in_compute_type(query_key_value_->weight()).scalar_type()))) {
+            {scores,
+             angles_of(
+                 x.size(1),
+                 in_compute_type(query_key_value_->weight()).scalar_type()),
+             input.mask})) {
       return dense_->forward(*attended);
     }
   }
   const at::Tensor all = query_key_value_->forward(x);
   const at::Tensor joined =
       all.view({all.size(0), all.size(1), groups, -1, options_.head_size});
-  if (plain && !options_.rotary && attends_joined(joined, scores)) {
+  if (plain && !options_.rotary && !input.mask.defined() &&
+      attends_joined(joined, scores)) {
     return dense_->forward(attend_joined(joined, scores));
   }
   const auto parts = joined.split_with_sizes({queries, 1, 1}, 3);

@@ -12,8 +12,10 @@
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -105,6 +107,17 @@ AttentionInput for_attention(
       heads_first(parts.value)};
 }
 
+/// A mask as what is added to the scores.
+at::Tensor addend_of(const at::Tensor& mask, at::ScalarType type) {
+  if (!mask.defined() || mask.scalar_type() != at::kBool) {
+    return mask.defined() ? mask.to(type) : mask;
+  }
+  return at::zeros(mask.sizes(), mask.options().dtype(type))
+      .masked_fill_(
+          mask.logical_not(),
+          -std::numeric_limits<double>::infinity());
+}
+
 /// The gradient of the joined tensor, and its sums over groups of tokens.
 struct JoinedGradient {
   at::Tensor whole;
@@ -151,17 +164,18 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
       AutogradContext* context,
       const at::Tensor& joined,
       const std::optional<at::Tensor>& bias,
-      const Scores& scores,
-      const RotaryAngles& angles) {
+      const SelfScores& how) {
+    const auto& [scores, angles, mask] = how;
     const AttentionInput input = for_attention(joined, angles);
+    const at::Tensor addend = addend_of(mask, joined.scalar_type());
     const auto found = at::_scaled_dot_product_cudnn_attention(
         input.query,
         input.key,
         input.value,
-        /*attn_bias=*/std::nullopt,
+        addend.defined() ? std::optional(addend) : std::nullopt,
         /*compute_log_sumexp=*/true,
         /*dropout_p=*/0,
-        scores.causal,
+        scores.causal && !addend.defined(),
         /*return_debug_mask=*/false,
         scores.scale);
     const at::Tensor& output = std::get<0>(found);
@@ -175,9 +189,10 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
          std::get<7>(found),
          bias.value_or(at::Tensor()),
          angles.cosine,
-         angles.sine});
+         angles.sine,
+         addend});
     context->saved_data["shape"] = joined.sizes().vec();
-    context->saved_data["causal"] = scores.causal;
+    context->saved_data["causal"] = scores.causal && !addend.defined();
     context->saved_data["scale"] = scores.scale;
     return heads_first(output);
   }
@@ -198,7 +213,7 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
             saved[4],
             saved[5],
             saved[6],
-            /*attn_bias=*/{},
+            /*attn_bias=*/saved[10],
             /*cum_seq_q=*/{},
             /*cum_seq_k=*/{},
             query.size(2),
@@ -214,19 +229,17 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
     return {
         std::move(gradient.whole),
         of_bias ? summed_parts(gradient.parts, bias) : at::Tensor(),
-        {},
         {}};
   }
 };
 
 } // namespace
 
-bool attends_joined_on_gpu(
-    const at::Tensor& joined,
-    const Scores& scores,
-    const RotaryAngles& angles) {
+bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& how) {
+  const auto& [scores, angles, mask] = how;
   if (!is_on_gpu(joined) || joined.scalar_type() == at::kFloat ||
       !joined.is_contiguous() || joined.size(4) % 8 != 0 ||
+      (mask.defined() && mask.requires_grad()) ||
       (angles.cosine.defined() && !fit(angles, joined))) {
     return false;
   }
@@ -242,9 +255,9 @@ bool attends_joined_on_gpu(
       heads(groups * queries),
       heads(groups),
       heads(groups),
-      /*attn_mask=*/std::nullopt,
+      mask.defined() ? std::optional(mask) : std::nullopt,
       /*dropout_p=*/0,
-      scores.causal,
+      scores.causal && !mask.defined(),
       scores.scale,
       /*enable_gqa=*/queries > 1));
   return backend == at::SDPBackend::cudnn_attention;
@@ -252,16 +265,14 @@ bool attends_joined_on_gpu(
 
 at::Tensor attend_joined_on_gpu(
     const at::Tensor& joined,
-    const Scores& scores,
-    const RotaryAngles& angles) {
-  return GpuAttention::apply(joined, std::nullopt, scores, angles);
+    const SelfScores& scores) {
+  return GpuAttention::apply(joined, std::nullopt, scores);
 }
 
 std::optional<at::Tensor> project_and_attend_on_gpu(
     const at::Tensor& x,
     const JoinedProjection& projection,
-    const Scores& scores,
-    const RotaryAngles& angles) {
+    const SelfScores& scores) {
   if (!x.is_cuda()) {
     return std::nullopt;
   }
@@ -272,9 +283,8 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
       groups,
       weight.size(0) / (groups * size),
       size};
-  const at::Tensor like =
-      at::empty(shape, in_compute_type(weight).options());
-  if (!attends_joined_on_gpu(like, scores, angles)) {
+  const at::Tensor like = at::empty(shape, in_compute_type(weight).options());
+  if (!attends_joined_on_gpu(like, scores)) {
     return std::nullopt;
   }
   const at::Tensor addend = in_compute_type(bias);
@@ -283,8 +293,7 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
   return GpuAttention::apply(
              joined.view(shape),
              addend.defined() ? std::optional(addend) : std::nullopt,
-             scores,
-             angles)
+             scores)
       .flatten(2, 3);
 }
 

@@ -25,20 +25,25 @@ struct RotaryAngles {
   at::Tensor sine{};
 };
 
+/// What attention of a whole sequence to itself depends on, beside its input.
+struct SelfScores {
+  Scores scores;
+  RotaryAngles angles{};
+  /// Added to the scores, or true where a query sees a key, as libtorch takes
+  /// it; may be undefined.
+  at::Tensor mask{};
+};
+
 /// True when attend_joined_on_gpu() takes this tensor: libtorch would choose
 /// cuDNN's attention for it.
-bool attends_joined_on_gpu(
-    const at::Tensor& joined,
-    const Scores& scores,
-    const RotaryAngles& angles = {});
+bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& scores);
 
 /// Attention of queries, keys and values that lie together, by cuDNN; returns
 /// [batch, sequence, heads, size]. Their gradients are put together in one
 /// pass, as the product before it reads them; rotary positions are part of it.
 at::Tensor attend_joined_on_gpu(
     const at::Tensor& joined,
-    const Scores& scores,
-    const RotaryAngles& angles = {});
+    const SelfScores& scores);
 
 /// Computes attend_joined_on_gpu(linear(x, weight, bias)), and sums the bias's
 /// gradient while the others are put together. Nothing where that attention
@@ -46,7 +51,6 @@ at::Tensor attend_joined_on_gpu(
 std::optional<at::Tensor> project_and_attend_on_gpu(
     const at::Tensor& x,
     const JoinedProjection& projection,
-    const Scores& scores,
-    const RotaryAngles& angles);
+    const SelfScores& scores);
 
 } // namespace cairn::nn

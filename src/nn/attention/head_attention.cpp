@@ -235,13 +235,13 @@ at::Tensor attend_by_heads(const AttentionInput& input, const Scores& scores) {
 
 bool attends_joined(const at::Tensor& joined, const Scores& scores) {
   return (has_own_product(joined) && has_even_heads(joined)) ||
-      attends_joined_on_gpu(joined, scores);
+      attends_joined_on_gpu(joined, {scores});
 }
 
 at::Tensor attend_joined(const at::Tensor& joined, const Scores& scores) {
   const at::Tensor result = joined.is_cpu()
       ? JoinedAttention::apply(joined, scores)
-      : attend_joined_on_gpu(joined, scores);
+      : attend_joined_on_gpu(joined, {scores});
   return result.flatten(2, 3);
 }
 

@@ -29,8 +29,8 @@ struct Angles {
   std::int64_t positions = 1;
 };
 
-/// A tensor [batch, tokens, heads, size] whose last dimension has no gaps. Steps
-/// are from one index to the next, in elements.
+/// A tensor [batch, tokens, heads, size] whose last dimension has no gaps.
+/// Steps are from one index to the next, in elements.
 struct Heads {
   const void* data = nullptr;
   std::int64_t batch_step = 0;
