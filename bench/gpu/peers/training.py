@@ -9,7 +9,7 @@ import torch
 VOCABULARY = 50304  # rows of the embedding
 TOKENS = 50257  # tokens are below it
 WARM_UP = 4
-BATCHES = 4  # used in turn
+BATCHES = 4  # used in turn, so that the loss falls although tokens are random
 
 
 def command_line(text, models):
