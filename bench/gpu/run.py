@@ -1,32 +1,52 @@
 #!/usr/bin/env python3
-"""run.py --cairn PROGRAM [--peers FOLDER] [--row MODEL/BATCH]… [--results FILE]
+"""run.py --cairn PROGRAM [--peers FOLDER] [--peer NAME]… [--row MODEL/BATCH]… [--results FILE]
 
-Trains GPT-2 of several sizes on one GPU, Cairn and its peers in turns, and prints a
-table in Markdown: tokens per second, memory, MFU and the ratio to the best peer. All
-train the same way: bf16, sequences of 1024, a vocabulary of 50304, AdamW with fp32
-weights and moments, clipping, no dropout, on random tokens.
+Trains GPT-2 of several sizes, a Llama, BERT and T5 on one GPU, Cairn and its peers in
+turns, and prints a table in Markdown: tokens per second, memory, MFU and the ratio to the
+peer. All train the same way: bf16, a vocabulary of 50304, AdamW with fp32 weights and
+moments, clipping, no dropout, on random tokens.
 
   --cairn    a program with GPU parts: build/release/bin/cairn-cuda, or the `run` of
              tools/gpu_bundle.sh followed by cairn-cuda, in quotes
-  --peers    a folder with bench_torch.py and nanogpt_model.py (nanoGPT with and
-             without torch.compile, DeepSpeed) and perhaps llmc/train_gpt2cu (llm.c);
-             without it Cairn alone is measured
-  --peer     of eager, compile, ds1, ds1c, llmc; more than one may be given (default:
-             compile and llmc)
+  --peers    for the rows of GPT-2 a folder with bench_torch.py and nanogpt_model.py
+             (nanoGPT with and without torch.compile, DeepSpeed) and perhaps
+             llmc/train_gpt2cu (llm.c); without it they have no peers. The other rows'
+             peers are in peers/ beside this script
+  --peer     more than one may be given; with --peers the default is compile and llmc,
+             without it none. eager, compile: PyTorch; ds1, ds1c, llmc: GPT-2 only;
+             unmasked: BERT and T5 compiled, without the mask of padding
   --row      such as 124M/64; more than one may be given (default: the whole table)
   --rounds   the whole list so many times; the median counts (default 1)
   --steps    steps of each training; the first quarter warms up (default 24)
   --results  also writes every figure as JSON, with date and versions
-  --device cpu --row tiny/2 tries the script itself on a machine without a GPU
+  --device cpu and the rows tiny/2, tiny-llama/2, tiny-bert/2 and tiny-t5/2 try the script
+             itself on a machine without a GPU
 
-MFU counts 6 N + 12 L h T operations for a token: N parameters, L layers of width h,
-sequences of T tokens. It is given for two peaks: 989 TFLOP/s (the data sheet of an H100
-or H200 in bf16) and 756 TFLOP/s (a large product as measured on an H200).
+A token is one of the sequence; for T5 one of the encoder's or the decoder's: a sample has
+512 + 128. T5-345M is as wide as BERT-large and has 10 + 10 layers, T5-220M is T5-base, which
+with this vocabulary has 237M parameters. Cairn's BERT has its norms before attention and
+feed-forward parts, the peer's after them; the work is the same.
+
+MFU counts 6 operations for each multiply-add of the forward pass: one multiplication and
+one addition there, and two products of the same size in the backward pass. A sequence of T
+tokens and width h, with keys and values of width k from S tokens, takes
+
+  T h (h + h) + S h (k + k)    for the projections of attention
+  2 T S h                      for scores and values (the whole square, causal or not, as
+                               PaLM, nanoGPT and torchtitan count it)
+  2 T h f, or 3 T h f          for a feed-forward part of width f, without or with a gate
+
+in each layer; the decoder of T5 has attention twice, to itself (S = T) and to the encoder
+(S = 512). The scores of words take T h V; BERT scores every token, masked or not, as all
+contestants do, after one more product of h h. Embeddings, norms and biases count nothing.
+MFU is given for two peaks: 989 TFLOP/s (the data sheet of an H100 or H200 in bf16) and 756
+TFLOP/s (a large product as measured on an H200).
 """
 
 import argparse
 import collections
 import datetime
+import functools
 import json
 import pathlib
 import re
@@ -36,27 +56,81 @@ import subprocess
 import sys
 import tempfile
 
-SHAPES = {  # layers, heads, hidden
-    "124M": (12, 12, 768),
-    "350M": (24, 16, 1024),
-    "774M": (36, 20, 1280),
-    "1.5B": (48, 25, 1600),
-    "tiny": (2, 2, 64),
+Model = collections.namedtuple("Model", "family layers heads hidden length decoder groups ffn")
+
+
+def model_of(family, layers, heads, hidden, length, decoder=0, groups=None, ffn=None):
+    """decoder: the length of its texts; groups: heads of keys and values."""
+    return Model(family, layers, heads, hidden, length, decoder, groups or heads, ffn or 4 * hidden)
+
+
+MODELS = {
+    "124M": model_of("gpt", 12, 12, 768, 1024),
+    "350M": model_of("gpt", 24, 16, 1024, 1024),
+    "774M": model_of("gpt", 36, 20, 1280, 1024),
+    "1.5B": model_of("gpt", 48, 25, 1600, 1024),
+    "Llama-1B": model_of("llama", 16, 32, 2048, 2048, groups=8, ffn=8192),
+    "BERT-large": model_of("bert", 24, 16, 1024, 512),
+    "T5-345M": model_of("t5", 10, 16, 1024, 512, decoder=128),
+    "T5-220M": model_of("t5", 12, 12, 768, 512, decoder=128),
+    "tiny": model_of("gpt", 2, 2, 64, 64),
+    "tiny-llama": model_of("llama", 2, 4, 64, 64, groups=2, ffn=128),
+    "tiny-bert": model_of("bert", 2, 2, 64, 64),
+    "tiny-t5": model_of("t5", 2, 2, 64, 64, decoder=32),
 }
+
+# `cairn pretrain` COMMAND FLAGS; the peers' script, which knows a tiny row as SMALLEST --tiny
+Family = collections.namedtuple("Family", "command flags peers script smallest", defaults=[None, None])
+FAMILIES = {
+    "gpt": Family("gpt", "", ["eager", "compile", "ds1", "ds1c", "llmc"]),
+    "llama": Family(
+        "gpt",
+        "--use-rotary-position-embeddings --rotary-base 500000 --normalization RMSNorm --swiglu "
+        "--disable-bias-linear --untie-embeddings-and-output-weights",
+        ["eager", "compile"],
+        "llama.py",
+        "Llama-1B",
+    ),
+    "bert": Family("bert", "", ["eager", "compile", "unmasked"], "hf_models.py", "BERT-large"),
+    "t5": Family(
+        "t5",
+        "--position-embedding-type relative --normalization RMSNorm --disable-bias-linear",
+        ["eager", "compile", "unmasked"],
+        "hf_models.py",
+        "T5-220M",
+    ),
+}
+PEERS = list(dict.fromkeys(peer for family in FAMILIES.values() for peer in family.peers))
+MODES = {"unmasked": ["compile", "--no-mask"]}  # other peers are modes of the scripts
 LLMC = {"124M": "d12", "350M": "d24", "774M": "d36", "1.5B": "d48"}
-ROWS = ["124M/64", "350M/32", "774M/16", "1.5B/16", "1.5B/8"]
+ROWS = ["124M/64", "350M/32", "774M/16", "1.5B/16", "1.5B/8", "Llama-1B/8", "BERT-large/32", "T5-345M/32"]
 PEAKS = [989e12, 756e12]
-SEQUENCE = 1024
 VOCABULARY = 50304
 
 Figure = collections.namedtuple("Figure", "tokens_per_second gigabytes loss")
 
 
+def tokens_per_sample(model):
+    return model.length + model.decoder
+
+
 def operations_per_token(model):
-    layers, _, hidden = SHAPES[model]
-    block = 12 * hidden * hidden + 13 * hidden
-    parameters = layers * block + (VOCABULARY + SEQUENCE) * hidden + 2 * hidden
-    return 6 * parameters + 12 * layers * hidden * SEQUENCE
+    def attention(tokens, keys):
+        key_value = model.hidden * model.groups // model.heads
+        projections = 2 * tokens * model.hidden**2 + 2 * keys * model.hidden * key_value
+        return projections + 2 * tokens * keys * model.hidden
+
+    def block(tokens):
+        products = 3 if model.family == "llama" else 2
+        return attention(tokens, tokens) + products * tokens * model.hidden * model.ffn
+
+    scored = model.decoder or model.length
+    multiply_adds = model.layers * block(model.length) + scored * model.hidden * VOCABULARY
+    if model.decoder:
+        multiply_adds += model.layers * (block(model.decoder) + attention(model.decoder, model.length))
+    if model.family == "bert":
+        multiply_adds += scored * model.hidden**2
+    return 6 * multiply_adds / tokens_per_sample(model)
 
 
 def output_of(command, **options):
@@ -66,42 +140,60 @@ def output_of(command, **options):
     return result.stdout + result.stderr
 
 
-def cairn(options, model, batch):
-    layers, heads, hidden = SHAPES[model]
-    length = 64 if model == "tiny" else SEQUENCE
+def cairn(options, name, batch):
+    model = MODELS[name]
+    family = FAMILIES[model.family]
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder, "log.jsonl")
         flags = f"""--mock-data --tokenizer-type NullTokenizer --vocab-size 50256
-            --make-vocab-size-divisible-by 128 --num-layers {layers} --hidden-size {hidden}
-            --num-attention-heads {heads} --seq-length {length}
-            --max-position-embeddings {length} --micro-batch-size {batch}
-            --global-batch-size {batch} --train-iters {options.steps} --eval-iters 0
+            --make-vocab-size-divisible-by 128 --num-layers {model.layers}
+            --hidden-size {model.hidden} --ffn-hidden-size {model.ffn}
+            --num-attention-heads {model.heads} --num-key-value-heads {model.groups}
+            --seq-length {model.length} --max-position-embeddings {model.length}
+            --micro-batch-size {batch} --global-batch-size {batch}
+            --train-iters {options.steps} --eval-iters 0
             --attention-dropout 0 --hidden-dropout 0 --zero-stage 1 --clip-grad 1.0
             --lr 6e-4 --adam-beta2 0.95 --weight-decay 0.1 --log-interval {options.steps // 4}
-            --log-memory-to-tensorboard --log-jsonl {log}""".split()
+            --log-memory-to-tensorboard --log-jsonl {log} {family.flags}""".split()
+        decoder = ["--decoder-seq-length", str(model.decoder)] if model.decoder else []
         kind = ["--bf16"] if options.device == "cuda" else []
-        output_of([*shlex.split(options.cairn), "pretrain", "gpt", *flags, *kind, *options.more])
+        program = [*shlex.split(options.cairn), "pretrain", family.command]
+        output_of([*program, *flags, *decoder, *kind, *options.more])
         lines = [json.loads(line) for line in log.read_text().splitlines()]
-    steps = [line for line in lines if "tokens per second" in line]
+    steps = [line for line in lines if "samples per second" in line]
     later = steps[1:]  # the first has warmed up
     most = max((line.get("max allocated bytes", 0) for line in later), default=0)
     return Figure(
-        statistics.median(line["tokens per second"] for line in later),
+        statistics.median(line["samples per second"] for line in later) * tokens_per_sample(model),
         most / 2**30,
-        later[-1]["lm loss"],
+        later[-1]["lm loss"] + later[-1].get("sop loss", 0),  # BERT has both
     )
 
 
-def torch_peer(options, mode, model, batch):
-    text = output_of([sys.executable, pathlib.Path(options.peers, "bench_torch.py"), model, str(batch), mode])
+def torch_peer(command):
+    text = output_of([sys.executable, *map(str, command)])
     result = json.loads(re.search(r"^RESULT (\{.*\})", text, re.M).group(1))
     return Figure(result["tok_s"], result["peak_gb"], result["loss"])
 
 
-def llmc(options, model, batch):
+def nanogpt(mode, options, name, batch):
+    return torch_peer([pathlib.Path(options.peers, "bench_torch.py"), name, batch, mode])
+
+
+def own_peer(peer, options, name, batch):
+    """A peer of the folder beside this script."""
+    family = FAMILIES[MODELS[name].family]
+    script = pathlib.Path(__file__).parent / "peers" / family.script
+    tiny = name.startswith("tiny")
+    flags = ["--device", options.device, *(["--tiny"] if tiny else [])]
+    return torch_peer([script, family.smallest if tiny else name, batch, *MODES.get(peer, [peer]), *flags])
+
+
+def llmc(options, name, batch):
     folder = pathlib.Path(options.peers, "llmc")
-    flags = f"""-i data/x_train.bin -j data/x_val.bin -e {LLMC[model]} -b {batch} -t {SEQUENCE}
-        -d {batch * SEQUENCE} -r 0 -z 0 -c 0.1 -l 0.0006 -q 0.0 -u 700 -n 1000000 -v 1000000
+    length = MODELS[name].length
+    flags = f"""-i data/x_train.bin -j data/x_val.bin -e {LLMC[name]} -b {batch} -t {length}
+        -d {batch * length} -r 0 -z 0 -c 0.1 -l 0.0006 -q 0.0 -u 700 -n 1000000 -v 1000000
         -m 1 -s 1000000 -g 16 -h 0 -x {options.steps} -ge 2""".split()
     text = output_of(["./train_gpt2cu", *flags], cwd=folder)
     steps = re.findall(r"loss ([\d.]+).*?\| *([\d.]+) tok/s", text)
@@ -109,14 +201,17 @@ def llmc(options, model, batch):
     return Figure(float(steps[-1][1]), max(map(int, memory), default=0) / 1024, float(steps[-1][0]))
 
 
-def contestants(options):
+def contestants(options, family):
+    """What trains a model of the family, by its name in the table."""
     names = {"Cairn": cairn}
-    if options.peers:
-        for peer in options.peer or ["compile", "llmc"]:
-            if peer == "llmc":
-                names["llm.c"] = llmc
-            else:
-                names[f"PyTorch {peer}"] = lambda o, model, batch, mode=peer: torch_peer(o, mode, model, batch)
+    for peer in options.peer or (["compile", "llmc"] if options.peers else []):
+        if peer not in FAMILIES[family].peers or (family == "gpt" and not options.peers):
+            continue
+        if peer == "llmc":
+            names["llm.c"] = llmc
+        else:
+            train = nanogpt if family == "gpt" else own_peer
+            names[f"PyTorch {peer}"] = functools.partial(train, peer)
     return names
 
 
@@ -126,7 +221,7 @@ def measure(options):
     for _ in range(options.rounds):
         for row in options.row or ROWS:
             model, batch = row.split("/")
-            for name, run in contestants(options).items():
+            for name, run in contestants(options, MODELS[model].family).items():
                 try:
                     figure = run(options, model, int(batch))
                 except (OSError, RuntimeError, LookupError, ValueError, AttributeError) as error:
@@ -146,7 +241,7 @@ def table(figures):
         }
         ours = medians.get("Cairn")
         for name, figure in medians.items():
-            rate = figure.tokens_per_second * operations_per_token(row.split("/")[0])
+            rate = figure.tokens_per_second * operations_per_token(MODELS[row.split("/")[0]])
             used = " | ".join(f"{rate / peak:.1%}" for peak in PEAKS)
             ratio = f"{ours.tokens_per_second / figure.tokens_per_second:.2f}" if ours and name != "Cairn" else ""
             yield (
@@ -169,7 +264,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cairn", required=True)
     parser.add_argument("--peers")
-    parser.add_argument("--peer", action="append", choices=["eager", "compile", "ds1", "ds1c", "llmc"])
+    parser.add_argument("--peer", action="append", choices=PEERS)
     parser.add_argument("--row", action="append")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=24)
@@ -179,8 +274,8 @@ def main():
     options = parser.parse_args()
     for row in options.row or []:
         model, _, batch = row.partition("/")
-        if model not in SHAPES or not batch.isdigit():
-            parser.error(f"no such row: {row}; say one of {', '.join(SHAPES)}, a slash and the batch")
+        if model not in MODELS or not batch.isdigit():
+            parser.error(f"no such row: {row}; say one of {', '.join(MODELS)}, a slash and the batch")
 
     figures = measure(options)
     if not figures:
