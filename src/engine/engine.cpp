@@ -96,7 +96,6 @@ EngineProgress Engine::progress() const {
       .skipped_steps = progress.skipped_steps,
       .loss_scale = progress.scaler.scale(),
       .learning_rates = core_->trained.learning_rates(),
-      .gradient_norm = core_->updater.gradient_norm(),
       .zeros_in_gradient = core_->updater.zeros()};
 }
 
@@ -124,6 +123,10 @@ std::optional<std::int64_t> Engine::curriculum_seqlen() const {
   const auto length =
       core_->offered.curriculum_length(core_->progress.global_steps + 1);
   return core_->steps.training() ? length : std::nullopt;
+}
+
+std::optional<double> Engine::gradient_norm() const {
+  return core_->updater.gradient_norm();
 }
 
 void Engine::count_zeros_in_gradient(bool on) {

@@ -24,6 +24,7 @@ void Rule::apply(
   Stretch along = stretch;
   along.gradients = direction;
   along.gradient_type = Element::fp32;
+  along.gradient_factor = nullptr; // directions have it in them
   const kernels::Descent formula{
       .decay = rounded(how.decay),
       .step_size = rounded(how.step_size)};

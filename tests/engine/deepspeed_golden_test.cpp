@@ -135,7 +135,7 @@ void train(
     const bool scale_changed = engine.progress().loss_scale != scale;
     if (!run["grad_norm"][s].is_null() && !scale_changed) {
       const double norm = run["grad_norm"][s];
-      EXPECT_NEAR(*engine.progress().gradient_norm, norm, 2 * tolerance * norm)
+      EXPECT_NEAR(*engine.gradient_norm(), norm, 2 * tolerance * norm)
           << "step " << s;
     }
     EXPECT_EQ(engine.progress().skipped_steps, run["skipped_steps"][s])

@@ -153,7 +153,7 @@ void expect_one_parameter(const distributed::World& world, int zero) {
         data;
     EXPECT_NEAR(mean, wanted.loss, 1e-5) << "step " << i;
     // The norm counts it once, with the gradients of both stages.
-    EXPECT_NEAR(engine.progress().gradient_norm.value(), wanted.norm, 1e-4)
+    EXPECT_NEAR(engine.gradient_norm().value(), wanted.norm, 1e-4)
         << "step " << i;
   }
   EXPECT_TRUE(at::allclose(

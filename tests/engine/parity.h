@@ -169,7 +169,7 @@ Curve trained(
     sum =
         group.all_reduce(at::full({1}, sum, at::kDouble)).wait().item<double>();
     curve.losses.push_back(sum / (group.size() * accumulation));
-    curve.norms.push_back(*engine.progress().gradient_norm);
+    curve.norms.push_back(*engine.gradient_norm());
   }
   for (const auto& parameter : net->named_parameters()) {
     try {

@@ -176,7 +176,7 @@ void follow(const json& run, int stage, const distributed::World& world) {
     const double wanted = run["loss"][step];
     ASSERT_NEAR(loss, wanted, tolerance * wanted) << "step " << step;
     const double norm = run["grad_norm"][step];
-    EXPECT_NEAR(*engine.progress().gradient_norm, norm, 10 * tolerance * norm)
+    EXPECT_NEAR(*engine.gradient_norm(), norm, 10 * tolerance * norm)
         << "step " << step;
   }
   if (run.contains("final_weights")) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/internal/cpu/cpu.h"
+#include "kernels/internal/cuda/clip.h"
 #include "kernels/internal/cuda/cuda.h"
 
 namespace cairn::kernels::cuda_kernels_test {
@@ -223,6 +224,36 @@ TYPED_TEST(GpuFormula, GivesTheBitsOfTheCpu) {
         }
       }
     }
+  }
+}
+
+TEST(GpuClip, GivesTheNormAndTheFactor) {
+  std::vector<float> norms(300);
+  double squares = 0;
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    norms[i] = 0.01F * static_cast<float>(i);
+    squares += static_cast<double>(norms[i]) * static_cast<double>(norms[i]);
+  }
+  const DeviceBytes given(bytes_of_all(norms));
+  for (const double limit : {0.0, 1.0, 1e6}) {
+    const DeviceBytes norm(std::vector<char>(sizeof(double)));
+    const DeviceBytes factor(std::vector<char>(sizeof(float)));
+    started(cuda::clip_factor(
+        given.as<float>(),
+        std::ssize(norms),
+        {.factor = 0.5, .limit = limit},
+        norm.as<double>(),
+        factor.as<float>(),
+        nullptr));
+    double found = 0;
+    std::memcpy(&found, norm.fetch().data(), sizeof found);
+    const double expected = 0.5 * std::sqrt(squares);
+    EXPECT_NEAR(found, expected, 1e-12 * expected);
+    float clipped = 0;
+    std::memcpy(&clipped, factor.fetch().data(), sizeof clipped);
+    EXPECT_FLOAT_EQ(
+        clipped,
+        static_cast<float>(limit == 1 ? 0.5 / (expected + 1e-6) : 0.5));
   }
 }
 

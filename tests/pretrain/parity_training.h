@@ -350,7 +350,7 @@ struct Training {
     const auto states = engine->state_sums({"exp_avg_sq", "weight"});
     EXPECT_NEAR(states[1].norm(), engine->parameter_norm(), 1e-6);
     Point point{
-        .norm = engine->progress().gradient_norm.value(),
+        .norm = engine->gradient_norm().value(),
         .zeros =
             static_cast<double>(engine->progress().zeros_in_gradient.value()),
         .weights = engine->parameter_norm(),

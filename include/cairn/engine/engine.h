@@ -120,6 +120,10 @@ class Engine {
   /// `curriculum_learning`. Unset without it, and while evaluating.
   std::optional<std::int64_t> curriculum_seqlen() const;
 
+  /// Norm of the last update's gradient, over all parameters and ranks, before
+  /// clipping. Unset before the first update. On a GPU this waits until that
+  /// update is done, and nothing else does.
+  std::optional<double> gradient_norm() const;
   /// Makes updates count the elements of the gradient that are zero, which
   /// takes a look at each. See progress().
   void count_zeros_in_gradient(bool on = true);

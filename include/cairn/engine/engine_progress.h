@@ -15,9 +15,6 @@ struct EngineProgress {
   double loss_scale = 1;
   /// Learning rates of the next update, of each parameter group.
   std::vector<double> learning_rates{};
-  /// Norm of the last update's gradient, over all parameters and ranks, before
-  /// clipping. Unset before the first update.
-  std::optional<double> gradient_norm{};
   /// Zeros in the gradient of the last update, summed over all ranks; unset
   /// unless Engine::count_zeros_in_gradient() is on.
   std::optional<std::int64_t> zeros_in_gradient{};

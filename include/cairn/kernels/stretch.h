@@ -21,6 +21,8 @@ struct Stretch {
   void* copy = nullptr; ///< also gets the new weights; may be null
   Element copy_type = Element::bf16;
   std::array<float*, 2> states{}; ///< as many as the formula has
+  /// Multiplies all gradients first, on a GPU alone; may be null.
+  const float* gradient_factor = nullptr;
   std::int64_t count = 0;
 };
 

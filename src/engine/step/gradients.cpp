@@ -5,12 +5,16 @@
 #include "engine/save/kind_sink.h"
 #include "engine/step/gradient_factors.h"
 #include "kernels/internal/cpu/cpu.h"
+#include "kernels/internal/cuda/clip.h"
+#include "kernels/internal/cuda/cuda.h"
 #include "zero/internal/bucket_shard.h"
 #include "zero/internal/sum_of_squares.h"
 #include "zero/internal/sum_over.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <c10/core/DeviceGuard.h>
+#include <cairn/base/error.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -95,6 +99,37 @@ void Gradients::finish() {
 
 double Gradients::norm(double loss_scale) const {
   return std::sqrt(sum_of_squares()) * after_ / loss_scale;
+}
+
+std::optional<Gradients::Clipped> Gradients::clip_on_gpu(
+    double loss_scale,
+    double limit) const {
+  const bool alone = job_.world.size() == 1;
+  std::vector<at::Tensor> all;
+  for (int b = 0; b < trained_.trainable_buckets(); ++b) {
+    all.push_back(trained_.reducer->gradient(b));
+    if (!alone || !all.back().is_cuda() || !kernels::cuda::has_kernels()) {
+      return std::nullopt;
+    }
+  }
+  if (all.empty()) {
+    return std::nullopt;
+  }
+  const at::Tensor norms = at::stack(at::_foreach_norm(all, 2, at::kFloat));
+  Clipped clipped{
+      at::empty({}, norms.options().dtype(at::kDouble)),
+      at::empty({}, norms.options())};
+  const c10::OptionalDeviceGuard guard(norms.device());
+  if (const char* failure = kernels::cuda::clip_factor(
+          norms.const_data_ptr<float>(),
+          norms.numel(),
+          {.factor = factor(loss_scale), .limit = limit},
+          clipped.norm.mutable_data_ptr<double>(),
+          clipped.factor.mutable_data_ptr<float>(),
+          kernels::cuda::current_stream(norms.get_device()))) {
+    throw InternalError({.what = failure, .where = "clipping"});
+  }
+  return clipped;
 }
 
 /// The elements of a bucket whose gradient is here.

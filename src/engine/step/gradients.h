@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,17 @@ class Gradients {
   double factor(double loss_scale) const { return after_ / loss_scale; }
   /// The norm over all parameters and ranks.
   double norm(double loss_scale) const;
+
+  /// The norm, and the factor of gradients that are clipped by it, both on the
+  /// GPU and perhaps still under way: a double and a float.
+  struct Clipped {
+    at::Tensor norm;
+    at::Tensor factor;
+  };
+  /// Clips without waiting for the GPU; nothing where not all gradients of the
+  /// model are on this rank's GPU. `limit` is 0 where gradients are not
+  /// clipped.
+  std::optional<Clipped> clip_on_gpu(double loss_scale, double limit) const;
   /// Number of elements that are zero, over all ranks.
   std::int64_t zeros() const;
   /// Name of the first parameter with an inf or nan in its gradient.

@@ -24,17 +24,14 @@ void Updater::run() {
     const monitor::TimerScope timed(timers_("allreduce"));
     gradients_.finish();
   }
-  const double scale = progress_.scaler.scale();
   if (watch_) {
-    gradients_.show(watch_, gradients_.factor(scale));
+    gradients_.show(watch_, gradients_.factor(progress_.scaler.scale()));
   }
   const monitor::TimerScope timed(timers_("optimizer"));
-  double norm = 0;
-  {
-    const monitor::TimerScope norm_timed(timers_("grad norm"));
-    norm = gradients_.norm(scale);
-  }
-  if (!overflows(norm)) {
+  if (update_ahead()) {
+    ++progress_.global_steps;
+  } else if (const double norm = norm_of_gradients();
+             !checks_overflow() || std::isfinite(norm)) {
     update(norm);
     ++progress_.global_steps;
   } else if (
@@ -45,11 +42,47 @@ void Updater::run() {
   trained_.reducer->clear();
 }
 
-bool Updater::overflows(double norm) const {
+bool Updater::checks_overflow() const {
   const config::DeepSpeedConfig& config = job_.deepspeed();
-  const bool checked = config.fp16.enabled || config.amp.enabled ||
+  return config.fp16.enabled || config.amp.enabled ||
       (config.bf16.enabled && config.bf16.check_grad_overflow);
-  return checked && !std::isfinite(norm);
+}
+
+double Updater::norm_of_gradients() const {
+  const monitor::TimerScope timed(timers_("grad norm"));
+  return gradients_.norm(progress_.scaler.scale());
+}
+
+/// Updates without waiting for the GPU, so that the host can queue the next
+/// step. False where the host must look at the gradients first.
+bool Updater::update_ahead() {
+  if (checks_overflow() || counts_zeros_) {
+    return false;
+  }
+  const auto clipped = gradients_.clip_on_gpu(
+      progress_.scaler.scale(),
+      job_.deepspeed().gradients.clipping);
+  if (!clipped) {
+    return false;
+  }
+  norm_ahead_ = clipped->norm;
+  zeros_.reset();
+  move({.on_gpu = clipped->factor});
+  return true;
+}
+
+std::optional<double> Updater::gradient_norm() const {
+  if (!norm_ahead_.defined()) {
+    return norm_;
+  }
+  const auto norm = norm_ahead_.item<double>();
+  if (!std::isfinite(norm) && job_.speaks()) {
+    job_.logger.warning(
+        "step {}: the gradient norm is {}",
+        progress_.global_steps,
+        norm);
+  }
+  return norm;
 }
 
 void Updater::update(double norm) {
@@ -64,14 +97,17 @@ void Updater::update(double norm) {
     }
   }
   norm_ = norm;
+  norm_ahead_.reset();
   zeros_ = counts_zeros_ ? std::optional(gradients_.zeros()) : std::nullopt;
   const double limit = job_.deepspeed().gradients.clipping;
   // Rounded, so that the order of the sum (stages, ranks) does not show.
   const double rounded = static_cast<float>(norm);
   const double clip = limit > 0 ? std::min(1.0, limit / (rounded + 1e-6)) : 1.0;
-  trained_.optimizer->step(
-      *trained_.reducer,
-      gradients_.factor(progress_.scaler.scale()) * clip);
+  move({.number = gradients_.factor(progress_.scaler.scale()) * clip});
+}
+
+void Updater::move(const zero::GradientFactor& factor) {
+  trained_.optimizer->step(*trained_.reducer, factor);
   if (trained_.gatherer) {
     trained_.gatherer->release_all();
   }

@@ -34,14 +34,18 @@ class Updater {
   /// ranks, without the loss scale, not clipped.
   void watch_gradients(VisitTensorSlice watch) { watch_ = std::move(watch); }
   void count_zeros(bool on) { counts_zeros_ = on; }
-  /// Norm of the last update's gradient, before clipping.
-  std::optional<double> gradient_norm() const { return norm_; }
+  /// Norm of the last update's gradient, before clipping. Waits for the GPU if
+  /// the norm is under way.
+  std::optional<double> gradient_norm() const;
   /// Zeros in the last update's gradient; empty unless counting is on.
   std::optional<std::int64_t> zeros() const { return zeros_; }
 
  private:
-  bool overflows(double norm) const;
+  bool checks_overflow() const;
+  double norm_of_gradients() const;
+  bool update_ahead();
   void update(double norm);
+  void move(const zero::GradientFactor& factor);
 
   const Job& job_;
   TrainedModel& trained_;
@@ -52,6 +56,7 @@ class Updater {
   VisitTensorSlice watch_; ///< may be empty
   bool counts_zeros_ = false;
   std::optional<double> norm_;
+  at::Tensor norm_ahead_; ///< on the GPU, where the host has not looked yet
   std::optional<std::int64_t> zeros_;
 };
 

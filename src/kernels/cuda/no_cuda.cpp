@@ -1,4 +1,5 @@
 #include "kernels/formulas.h"
+#include "kernels/internal/cuda/clip.h"
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
 #include "kernels/internal/cuda/join_heads.h"
@@ -179,6 +180,16 @@ const char* split_heads(
     void*,
     void*,
     void*,
+    void*) {
+  return missing;
+}
+
+const char* clip_factor(
+    const float*,
+    std::int64_t,
+    const Clip&,
+    double*,
+    float*,
     void*) {
   return missing;
 }

@@ -15,6 +15,7 @@ struct UpdateElements {
   void* copy;
   Element copy_type;
   float* states[2];
+  const float* gradient_factor;
 
   template <int width>
   __device__ void operator()(std::int64_t i) const {
@@ -23,6 +24,13 @@ struct UpdateElements {
     Lane weight[width];
     Lane state[2][width];
     load(gradients, gradient_type, i, gradient);
+    if (gradient_factor != nullptr) {
+      const Lane factor(*gradient_factor);
+#pragma unroll
+      for (int j = 0; j < width; ++j) {
+        gradient[j] = gradient[j] * factor;
+      }
+    }
     if constexpr (Formula::reads_weights) {
       load(weights, Element::fp32, i, weight);
     }
@@ -70,7 +78,8 @@ const char* update(
       stretch.gradient_type,
       target != nullptr ? nullptr : stretch.copy,
       stretch.copy_type,
-      {stretch.states[0], stretch.states[1]}};
+      {stretch.states[0], stretch.states[1]},
+      stretch.gradient_factor};
   bool fours = aligned(work.gradients, work.gradient_type) &&
       aligned(work.weights, Element::fp32) &&
       aligned(work.target, Element::fp32) && aligned(work.copy, work.copy_type);

@@ -128,7 +128,7 @@ monitor::IterationValues RunReporter::values(std::int64_t iterations) {
       .kept_length = parts_.plan.kept_at(parts_.iteration()),
       .learning_rate = progress.learning_rates.front(),
       .losses = mean(losses_),
-      .grad_norm = progress.gradient_norm,
+      .grad_norm = engine.gradient_norm(),
       .zeros_in_grad = progress.zeros_in_gradient,
       .skipped = progress.skipped_steps -
           std::exchange(skipped_before_, progress.skipped_steps),

@@ -16,6 +16,7 @@ struct BucketShard {
   Range range;        ///< in the bucket
   at::Tensor weights; ///< fp32
   at::Tensor gradient;
+  at::Tensor gradient_factor{}; ///< as GradientFactor::on_gpu
   /// 16-bit weights, which the update writes, too; may be undefined.
   at::Tensor copy;
   std::vector<at::Tensor> states;

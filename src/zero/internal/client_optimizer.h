@@ -28,7 +28,8 @@ class ClientOptimizer final : public ShardedOptimizer {
 
   std::string_view name() const override { return "client"; }
   std::vector<optim::GroupValues>& groups() override { return groups_; }
-  void step(const GradientReducer& gradients, double gradient_factor) override;
+  void step(const GradientReducer& gradients, const GradientFactor& factor)
+      override;
   void refresh_weights(int bucket) override;
   void publish_weights() override;
   void visit(bool write, const Visit& visit) override;

@@ -41,7 +41,8 @@ class RuleOptimizer final : public ShardedOptimizer {
 
   std::string_view name() const override { return rule_->name(); }
   std::vector<optim::GroupValues>& groups() override { return options_.groups; }
-  void step(const GradientReducer& gradients, double gradient_factor) override;
+  void step(const GradientReducer& gradients, const GradientFactor& factor)
+      override;
   void refresh_weights(int bucket) override;
   void publish_weights() override;
   void visit(bool write, const Visit& visit) override;

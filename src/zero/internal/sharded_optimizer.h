@@ -1,5 +1,6 @@
 #pragma once
 
+#include "zero/internal/gradient_factor.h"
 #include "zero/internal/gradient_reducer.h"
 #include "zero/internal/layout.h"
 #include "zero/tiers/shard_tier.h"
@@ -25,10 +26,10 @@ class ShardedOptimizer {
   /// here.
   virtual std::vector<optim::GroupValues>& groups() = 0;
 
-  /// Makes one update; every gradient is multiplied by `gradient_factor`.
+  /// Makes one update; every gradient is multiplied by `factor`.
   virtual void step(
       const GradientReducer& gradients,
-      double gradient_factor) = 0;
+      const GradientFactor& factor) = 0;
 
   /// Takes the new values of a bucket's parameters over into the fp32 weights,
   /// after somebody else has changed some of them. Weights of unchanged

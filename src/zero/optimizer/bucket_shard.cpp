@@ -29,6 +29,9 @@ kernels::Stretch stretch_of(const BucketShard& shard, Range in_bucket) {
         skip * static_cast<std::int64_t>(shard.copy.element_size());
     stretch.copy_type = element_of(shard.copy.scalar_type());
   }
+  if (shard.gradient_factor.defined()) {
+    stretch.gradient_factor = shard.gradient_factor.const_data_ptr<float>();
+  }
   for (std::size_t i = 0; i < shard.states.size(); ++i) {
     stretch.states[i] = shard.states[i].data_ptr<float>() + skip;
   }

@@ -74,7 +74,7 @@ at::Tensor ClientOptimizer::target(int bucket) const {
 
 void ClientOptimizer::step(
     const GradientReducer& gradients,
-    double gradient_factor) {
+    const GradientFactor& factor) {
   ++steps_;
   {
     const torch::autograd::AutoGradMode no_grad(false);
@@ -82,8 +82,9 @@ void ClientOptimizer::step(
       optimizer_->param_groups()[g].options().set_lr(groups_[g].lr);
     }
     for (int b = 0; b < static_cast<int>(shards_.size()); ++b) {
-      const at::Tensor gradient =
-          gradients.gradient(b).to(at::kFloat) * gradient_factor;
+      at::Tensor gradient = gradients.gradient(b).to(at::kFloat);
+      gradient = factor.on_gpu.defined() ? gradient * factor.on_gpu
+                                         : gradient * factor.number;
       for (Stretch& stretch : shards_[b].stretches) {
         stretch.weights.mutable_grad() =
             gradient.narrow(0, stretch.in_shard.begin, stretch.in_shard.size());

@@ -135,12 +135,12 @@ at::Tensor RuleOptimizer::kernel_output(
 
 void RuleOptimizer::step(
     const GradientReducer& gradients,
-    double gradient_factor) {
+    const GradientFactor& factor) {
   const torch::autograd::AutoGradMode no_grad(false);
   ++steps_;
   const optim::StepValues step{
       .step = steps_,
-      .gradient_factor = gradient_factor};
+      .gradient_factor = factor.on_gpu.defined() ? 1 : factor.number};
   const std::vector<int> order = trainable_in_forward_order();
   std::vector<CopyMark> leaving;
   std::vector<distributed::Pending> publishing;
@@ -157,6 +157,7 @@ void RuleOptimizer::step(
         .range = range(b),
         .weights = tensors.weights,
         .gradient = gradients.gradient(b),
+        .gradient_factor = factor.on_gpu,
         .copy = kernel_output(to, tensors.weights),
         .states = tensors.states};
     update_.update(shard, options_.groups, step);
