@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""components.py TRACE STEPS [--kernels]
+
+Says where the time of a training step on a GPU goes, as a table in Markdown. TRACE is a file
+that `cairn pretrain … --profile --profile-step-start N --profile-step-end M` has written, or
+that file compressed with gzip; STEPS is how many steps it has, M - N. With --kernels every
+kernel has a row of its own.
+"""
+
+import argparse
+import collections
+import gzip
+import json
+import pathlib
+import re
+
+COMPONENTS = [  # the first whose pattern is in a kernel's name
+    ("products", r"nvjet|gemm|splitKreduce|cutlass"),
+    ("attention", r"cudnn|flash|fmha|attention"),
+    ("queries, keys and values joined or split", r"join_kernel|split_kernel|Rotate"),
+    ("loss", r"cross_entropy|sum_scores|gradients_kernel|ScaleElements"),
+    ("norms", r"forward_kernel|backward_kernel|layer_norm|GammaBeta"),
+    ("activations", r"Gelu|SwiGlu|for_each_kernel<4, cairn::kernels::cuda::\(anonymous namespace\)::(Forward|Backward)"),
+    ("sums of bias gradients", r"sums_kernel|parts_kernel"),
+    ("norm of gradients, clipping, AdamW", r"UpdateElements|multi_tensor_apply|lpnorm|clip_kernel"),
+    ("embeddings", r"gather|radix_sort|compute_grad_weight|sum_and_scatter|embedding|unique_by_key|segment"),
+    ("additions", r"CUDAFunctor_add"),
+    ("copies and fills", r"copy|Memcpy|Memset|Fill"),
+]
+OTHER = "other"
+ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+def events_of(path):
+    opened = gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+    with opened as file:
+        events = json.load(file)["traceEvents"]
+    return sorted((e["ts"], e["dur"], e["name"]) for e in events if e.get("cat") in ON_GPU)
+
+
+def component_of(name):
+    return next((component for component, pattern in COMPONENTS if re.search(pattern, name)), OTHER)
+
+
+def busy_time(events):
+    """Time in which something runs."""
+    busy = end = 0
+    for begin, duration, _ in events:
+        busy += max(0, begin + duration - max(begin, end))
+        end = max(end, begin + duration)
+    return busy
+
+
+def table(events, steps, name_of):
+    times = collections.Counter()
+    counts = collections.Counter()
+    for _, duration, name in events:
+        times[name_of(name)] += duration
+        counts[name_of(name)] += 1
+    span = max(begin + duration for begin, duration, _ in events) - events[0][0]
+    rows = [(name, time, counts[name]) for name, time in times.most_common()]
+    rows += [("nothing runs", span - busy_time(events), "")]
+    yield "| | ms of a step | share | kernels |"
+    yield "|---|---:|---:|---:|"
+    for name, time, count in rows:
+        yield f"| {name} | {time / steps / 1e3:.2f} | {time / span:.1%} | {count / steps if count else '':.4} |"
+    yield f"| the step | {span / steps / 1e3:.2f} | | {len(events) / steps:.0f} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", type=pathlib.Path)
+    parser.add_argument("steps", type=int)
+    parser.add_argument("--kernels", action="store_true")
+    options = parser.parse_args()
+    events = events_of(options.trace)
+    if not events:
+        parser.error(f"{options.trace} has no kernels of a GPU")
+    name_of = (lambda name: f"`{name[:110]}`") if options.kernels else component_of
+    print("\n".join(table(events, options.steps, name_of)))
+
+
+if __name__ == "__main__":
+    main()
