@@ -112,11 +112,26 @@ def measure(files):
     }
 
 
+def folders(files):
+    """folder of src -> the number of its files, and its rooms"""
+    found = {}
+    for name in files:
+        parts = name.split("/")
+        if parts[0] == "src" and len(parts) > 2:
+            count, rooms = found.setdefault(parts[1], (0, set()))
+            found[parts[1]] = (count + 1, rooms | set(parts[2:-1][:1]) - {"internal"})
+    return found
+
+
 def main():
     commit = sys.argv[1] if len(sys.argv) > 1 else None
+    files = files_of(commit)
     print("| measured | |\n|---|---|")
-    for what, value in measure(files_of(commit)).items():
+    for what, value in measure(files).items():
         print(f"| {what} | {value} |")
+    print("\n| folder | files | rooms |\n|---|---:|---|")
+    for folder, (count, rooms) in sorted(folders(files).items()):
+        print(f"| {folder} | {count} | {', '.join(sorted(rooms))} |")
 
 
 if __name__ == "__main__":

@@ -265,6 +265,17 @@ _lock_build_dir() {
 }
 _unlock_build_dir() { exec {build_lock}>&-; }
 
+# A question, which needs nothing but a program: --version, COMMAND --help, config, info.
+cairn_asks() { # ARGUMENT…
+  [[ " --version config info " == *" $1 "* || " $* " == *" --help "* || " $* " == *" -h "* ]]
+}
+
+# There is a program, and another call has the lock to build a newer one.
+cairn_builds_elsewhere() {
+  [[ -x $CAIRN_BUILD_DIR/bin/cairn && -e $CAIRN_BUILD_DIR/.lock ]] &&
+    ! flock --nonblock "$CAIRN_BUILD_DIR/.lock" true
+}
+
 _is_built() { # [TARGET…]: asked without the lock, for ninja only looks
   [[ $(ninja -C "$CAIRN_BUILD_DIR" -n "$@" 2>/dev/null) == *"no work to do"* ]]
 }

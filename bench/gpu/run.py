@@ -17,7 +17,8 @@ moments, clipping, no dropout, on random tokens.
              unmasked: BERT and T5 compiled, without the mask of padding
   --row      such as 124M/64; more than one may be given (default: the whole table)
   --rounds   the whole list so many times; the median counts (default 1)
-  --steps    steps of each training; the first quarter warms up (default 24)
+  --steps    steps of Cairn's and llm.c's trainings; the first quarter warms up (default 24).
+             The others always take 4 to warm up and 12 that count
   --results  also writes every figure as JSON, with date and versions
   --device cpu and the rows tiny/2, tiny-llama/2, tiny-bert/2 and tiny-t5/2 try the script
              itself on a machine without a GPU
@@ -153,7 +154,7 @@ def cairn(options, name, batch):
             --micro-batch-size {batch} --global-batch-size {batch}
             --train-iters {options.steps} --eval-iters 0
             --attention-dropout 0 --hidden-dropout 0 --zero-stage 1 --clip-grad 1.0
-            --lr 6e-4 --adam-beta2 0.95 --weight-decay 0.1 --log-interval {options.steps // 4}
+            --lr 6e-4 --adam-beta2 0.95 --weight-decay 0.1 --log-interval {max(1, options.steps // 4)}
             --log-memory-to-tensorboard --log-jsonl {log} {family.flags}""".split()
         decoder = ["--decoder-seq-length", str(model.decoder)] if model.decoder else []
         kind = ["--bf16"] if options.device == "cuda" else []

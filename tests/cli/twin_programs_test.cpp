@@ -368,8 +368,10 @@ TEST_F(Gpt2, GoesOnWithItsRandomNumbers) {
         plain ? "2" : "iter_2");
     const auto rest = train(twin, 1, saves);
     ASSERT_EQ(rest.size(), 2U);
-    EXPECT_NEAR(rest[0], whole[2], 1e-5) << twin;
-    EXPECT_NEAR(rest[1], whole[3], 1e-5) << twin;
+    // Other random numbers would show in the second digit; threads that share a
+    // sum otherwise show in the sixth.
+    EXPECT_NEAR(rest[0], whole[2], 1e-4) << twin;
+    EXPECT_NEAR(rest[1], whole[3], 1e-4) << twin;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "nn/linear/gelu_mlp.h"
 #include "nn/linear/gpu_product.h"
 #include "nn/linear/linear_product.h"
+#include "nn/linear/swiglu_mlp.h"
 
 namespace cairn::nn::gpu_product_test {
 namespace {
@@ -106,12 +107,70 @@ TEST(GpuProduct, LeavesWhatItDoesNotTakeToLibtorch) {
       0.01);
 }
 
-TEST(GpuProduct, RepeatsBitByBitWhereResultsMust) {
-  at::globalContext().setDeterministicAlgorithms(true, true);
-  const Tensor x = random({512, 256});
-  const Tensor first = *gpu_product(x, x.t(), {});
-  EXPECT_TRUE(at::equal(first, *gpu_product(x, x.t(), {})));
-  at::globalContext().setDeterministicAlgorithms(false, false);
+/// Results must repeat while it lives.
+class Deterministic {
+ public:
+  Deterministic() {
+    at::globalContext().setDeterministicAlgorithms(true, true);
+  }
+  ~Deterministic() {
+    at::globalContext().setDeterministicAlgorithms(false, false);
+  }
+  Deterministic(const Deterministic&) = delete;
+  Deterministic& operator=(const Deterministic&) = delete;
+};
+
+TEST(GpuProduct, TriesAlgorithmsOnceAndNotWhereResultsMustRepeat) {
+  at::manual_seed(7);
+  // Large enough to be tried, and a sum that must not be added to meanwhile.
+  const Tensor x = random({2048, 1024});
+  const Tensor y = random({1024, 2048});
+  const Tensor expected = x.to(at::kDouble).mm(y.to(at::kDouble));
+  const Tensor sum = at::zeros({2048, 2048}, x.options().dtype(at::kFloat));
+  ASSERT_TRUE(gpu_product_into(sum, x, y, Into::overwrite));
+  expect_near(sum, expected, 0.01);
+  ASSERT_TRUE(gpu_product_into(sum, x, y, Into::add));
+  expect_near(sum, 2 * expected, 0.01);
+  const Tensor tried = *gpu_product(x, y, {});
+  expect_near(tried, expected, 0.01);
+  EXPECT_TRUE(at::equal(tried, *gpu_product(x, y, {})));
+  const Deterministic deterministic;
+  expect_near(*gpu_product(x, y, {}), expected, 0.01);
+}
+
+TEST(GpuProduct, TakesMatricesThatLieAnywhereInEights) {
+  at::manual_seed(8);
+  const Tensor memory = random({1 << 22});
+  const auto matrix = [&](std::int64_t begin) {
+    return memory.narrow(0, begin, 1 << 20).view({1024, 1024});
+  };
+  const Tensor left = matrix(8);
+  const Tensor right = matrix((1 << 20) + 24);
+  const auto found = gpu_product(left, right, {});
+  ASSERT_TRUE(found.has_value());
+  expect_near(*found, left.to(at::kDouble).mm(right.to(at::kDouble)), 0.01);
+}
+
+TEST(GpuProduct, LeavesWhatAutogradRecordsToLibtorch) {
+  const Tensor x = random({64, 64}).requires_grad_();
+  EXPECT_FALSE(gpu_product(x, x, {}).has_value());
+}
+
+TEST(GpuProduct, SwiGluMlpIsLibtorchs) {
+  at::manual_seed(9);
+  expect_same(
+      {random({2, 65, 64}),
+       random({128, 64}).mul_(0.3),
+       random({128, 64}).mul_(0.3),
+       random({64, 128}).mul_(0.3)},
+      [](const auto& in) {
+        return swiglu_mlp(in[0], {in[1], in[2], in[3]});
+      },
+      [](const auto& in) {
+        return at::linear(
+            at::silu(at::linear(in[0], in[1])) * at::linear(in[0], in[2]),
+            in[3]);
+      });
 }
 
 TEST(GpuProduct, LinearIsLibtorchs) {
@@ -186,6 +245,36 @@ TEST(GpuAttention, TakesCudnnAndIsLibtorchs) {
       }
     }
   }
+}
+
+TEST(GpuAttention, GivesTheGradientsOfItsProjection) {
+  at::manual_seed(10);
+  const Scores scores{.causal = true, .scale = 0.125};
+  expect_same(
+      {random({2, 128, 128}),
+       random({384, 128}).mul_(0.1),
+       random({384}).mul_(0.1)},
+      [&](const auto& in) {
+        const auto found = project_and_attend_on_gpu(
+            in[0],
+            {in[1], in[2], /*groups=*/2, /*size=*/64},
+            {scores});
+        return found.value();
+      },
+      [&](const auto& in) {
+        const auto parts =
+            at::linear(in[0], in[1], in[2]).view({2, 128, 2, 3, 64}).unbind(3);
+        return at::scaled_dot_product_attention(
+                   parts[0].transpose(1, 2),
+                   parts[1].transpose(1, 2),
+                   parts[2].transpose(1, 2),
+                   std::nullopt,
+                   0,
+                   true,
+                   scores.scale)
+            .transpose(1, 2)
+            .flatten(2, 3);
+      });
 }
 
 TEST(GpuAttention, HasGroupedQueriesAndRotaryPositions) {

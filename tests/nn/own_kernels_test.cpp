@@ -6,6 +6,7 @@
 #include "nn/linear/swiglu_mlp.h"
 
 #include <ATen/ATen.h>
+#include <cairn/base/error.h>
 #include <cairn/nn/attention.h>
 #include <gtest/gtest.h>
 #include <torch/utils.h>
@@ -257,6 +258,15 @@ TEST(SwiGluMlp, IsLibtorchs) {
             at::silu(at::linear(in[0], in[1])) * at::linear(in[0], in[2]),
             in[3]);
       });
+}
+
+TEST(SwiGluMlp, SaysThatItHasNoSecondDerivatives) {
+  const Tensor x = at::randn({2, 8}).requires_grad_();
+  const Tensor wide = at::randn({12, 8});
+  const Tensor y = swiglu_mlp(x, {wide, wide, at::randn({8, 12})});
+  EXPECT_THROW(
+      y.sum().backward({}, /*keep_graph=*/true, /*create_graph=*/true),
+      UsageError);
 }
 
 TEST(Gelu, IsLibtorchs) {

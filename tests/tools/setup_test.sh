@@ -82,6 +82,22 @@ if [[ -e $root/build/release/.setup-test ]] &&
     failures=1
   }
   exec {lock}>&-
+
+  # So does the program as it was built last, where there is something to build.
+  mkdir "$work/stale"
+  printf '#!/bin/sh\necho "[1/1] building"\n' >"$work/stale/ninja"
+  chmod +x "$work/stale/ninja"
+  exec {lock}>"$root/build/release/.lock"
+  flock "$lock"
+  for question in --version "config --help" "pretrain --help"; do
+    PATH=$work/stale:$PATH timeout 60 "$root/cairn" $question >"$work/out" 2>&1 {lock}>&- &&
+      grep -q "as it was built last" "$work/out" || {
+      echo "./cairn $question: no answer while another build is under way:"
+      cat "$work/out"
+      failures=1
+    }
+  done
+  exec {lock}>&-
 fi
 
 ((failures == 0)) && echo "setup: clear messages, nothing changed"

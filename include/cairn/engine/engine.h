@@ -121,8 +121,8 @@ class Engine {
   std::optional<std::int64_t> curriculum_seqlen() const;
 
   /// Norm of the last update's gradient, over all parameters and ranks, before
-  /// clipping. Unset before the first update. On a GPU this waits until that
-  /// update is done, and nothing else does.
+  /// clipping. Unset before the first update. On a GPU this waits for all that
+  /// is under way; the update of a single rank in bf16 or fp32 does not wait.
   std::optional<double> gradient_norm() const;
   /// Makes updates count the elements of the gradient that are zero, which
   /// takes a look at each. See progress().

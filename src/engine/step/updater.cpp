@@ -59,9 +59,12 @@ bool Updater::update_ahead() {
   if (checks_overflow() || counts_zeros_) {
     return false;
   }
-  const auto clipped = gradients_.clip_on_gpu(
-      progress_.scaler.scale(),
-      job_.deepspeed().gradients.clipping);
+  const auto clipped = [&] {
+    const monitor::TimerScope timed(timers_("grad norm"));
+    return gradients_.clip_on_gpu(
+        progress_.scaler.scale(),
+        job_.deepspeed().gradients.clipping);
+  }();
   if (!clipped) {
     return false;
   }
@@ -79,7 +82,7 @@ std::optional<double> Updater::gradient_norm() const {
   if (!std::isfinite(norm) && job_.speaks()) {
     job_.logger.warning(
         "step {}: the gradient norm is {}",
-        progress_.global_steps,
+        progress_.global_steps - 1,
         norm);
   }
   return norm;

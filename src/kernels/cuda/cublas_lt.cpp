@@ -26,7 +26,7 @@ class Finder {
 };
 
 std::optional<CublasLt> load() {
-  // By the name under which libtorch has loaded it.
+  // By the name under which libtorch loads it.
   void* const library = dlopen("libcublasLt.so.13", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
     return std::nullopt;
@@ -34,7 +34,6 @@ std::optional<CublasLt> load() {
   CublasLt lt{};
   Finder finder(library);
   finder.find(lt.create, "cublasLtCreate");
-  finder.find(lt.version, "cublasLtGetVersion");
   finder.find(lt.product_create, "cublasLtMatmulDescCreate");
   finder.find(lt.product_destroy, "cublasLtMatmulDescDestroy");
   finder.find(lt.product_set, "cublasLtMatmulDescSetAttribute");

@@ -10,7 +10,8 @@ namespace cairn::kernels::cuda {
 
 // The part of cuBLASLt that we call. It is declared here, because its own
 // header is in a package of several hundred megabytes that nobody needs
-// otherwise to build. cublas_lt_test compares both where that header is.
+// otherwise to build. tests/kernels/cublas_lt_gpu_test.cpp compares both where
+// that header is.
 
 using LtHandle = void*;
 using LtObject = void*; ///< what a create function makes
@@ -45,7 +46,14 @@ enum class LtEpilogue {
   gelu_gradient = 64 | 128,
 };
 
-enum class LtPreference { workspace_bytes = 1 };
+enum class LtPreference {
+  workspace_bytes = 1,
+  // Bytes of which the addresses of the matrices are multiples.
+  alignment_a = 5,
+  alignment_b = 6,
+  alignment_c = 7,
+  alignment_d = 8,
+};
 
 inline constexpr int lt_compute_fp32 = 68;
 inline constexpr int lt_fp32 = 0;
@@ -55,7 +63,6 @@ inline constexpr int lt_bf16 = 14;
 /// The library's functions, as they were found at run time.
 struct CublasLt {
   int (*create)(LtHandle*);
-  std::size_t (*version)();
   int (*product_create)(LtObject*, int compute, int scale);
   int (*product_destroy)(LtObject);
   int (*product_set)(LtObject, int attribute, const void*, std::size_t);
@@ -99,7 +106,7 @@ struct CublasLt {
       cudaStream_t);
 };
 
-/// The library that libtorch has loaded; null if there is none.
+/// The library of the version that libtorch uses; null if there is none.
 const CublasLt* cublas_lt();
 
 } // namespace cairn::kernels::cuda

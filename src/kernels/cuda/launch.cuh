@@ -71,8 +71,11 @@ inline int processors() {
   return count;
 }
 
+/// Shared memory that a kernel may have for itself, beside Grid::shared_bytes.
+inline constexpr std::size_t shared_reserve = 1024;
+
 /// Number of blocks that the current device runs at once; allows the kernel to
-/// have `shared_bytes` first.
+/// have shared memory first.
 template <class... Parameters>
 unsigned blocks_at_once(
     void (*kernel)(Parameters...),
@@ -83,7 +86,8 @@ unsigned blocks_at_once(
     cudaFuncSetAttribute(
         kernel,
         cudaFuncAttributeMaxDynamicSharedMemorySize,
-        static_cast<int>(shared_bytes));
+        // Not `shared_bytes`: another thread may need more.
+        static_cast<int>(most_shared_bytes() - shared_reserve));
   }
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(
       &on_each,

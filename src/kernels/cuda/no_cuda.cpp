@@ -202,8 +202,4 @@ const char* multiply(const Product&, Algorithm, void*, void*) {
   return missing;
 }
 
-double seconds_of(const Product&) {
-  return 0;
-}
-
 } // namespace cairn::kernels::cuda

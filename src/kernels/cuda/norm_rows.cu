@@ -98,7 +98,7 @@ template <Element element, int width, int count>
 struct ForwardRow {
   Bits<element, width> x[count];
   Bits<element, width> added[count];
-  float first; ///< the row's first value
+  float first; ///< about the first value of the row that is normalized
 
   __device__ void fetch(
       const NormRows& rows,
@@ -117,6 +117,10 @@ struct ForwardRow {
     Lane value[1];
     load(tensors.x, element, begin, value);
     first = value[0].value;
+    if (tensors.added != nullptr) {
+      load(tensors.added, element, begin, value);
+      first += value[0].value;
+    }
   }
 };
 
@@ -165,7 +169,9 @@ __global__ void __launch_bounds__(most_threads, least_blocks(most_threads))
     const Pair sums = over_block(own, Add(), turn++);
     const auto columns = static_cast<float>(rows.columns);
     const float shift = rows.centred ? sums.first / columns : 0;
-    const float variance = fmaxf(sums.second / columns - shift * shift, 0);
+    const float spread = sums.second / columns - shift * shift;
+    const float variance =
+        spread < 0 ? 0 : spread; // what is not a number stays
     const float mean = origin + shift;
     const float inverse = rsqrtf(variance + rows.epsilon);
     if (threadIdx.x == 0) {

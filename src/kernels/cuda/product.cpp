@@ -26,9 +26,20 @@ struct Shape {
   Element element, result_element;
   Finish finish;
   bool left_transposed, right_transposed, add;
+  int alignment;
 
   auto operator<=>(const Shape&) const = default;
 };
+
+/// Bytes of which all addresses are multiples: 128, as the memory of weights
+/// has it, or 16.
+int alignment_of(const Product& product) {
+  const auto all = reinterpret_cast<std::uintptr_t>(product.left.data) |
+      reinterpret_cast<std::uintptr_t>(product.right.data) |
+      reinterpret_cast<std::uintptr_t>(product.result) |
+      reinterpret_cast<std::uintptr_t>(product.sums);
+  return all % 128 == 0 ? 128 : 16;
+}
 
 Shape shape_of(const Product& product) {
   int device = 0;
@@ -45,7 +56,8 @@ Shape shape_of(const Product& product) {
       product.finish,
       product.left.transposed,
       product.right.transposed,
-      product.add};
+      product.add,
+      alignment_of(product)};
 }
 
 int type_of(Element element) {
@@ -87,7 +99,8 @@ class Description {
             product.result_element,
             product.columns,
             product.rows,
-            {nullptr, product.columns, false})) {
+            {nullptr, product.columns, false})),
+        alignment_(static_cast<std::uint32_t>(alignment_of(product))) {
     LtObject made = nullptr;
     lt.product_create(&made, lt_compute_fp32, lt_fp32);
     product_.reset(made);
@@ -115,12 +128,17 @@ class Description {
     LtObject made = nullptr;
     lt_.preference_create(&made);
     const Object preference(made, lt_.preference_destroy);
-    const std::uint64_t bytes = product_workspace;
-    lt_.preference_set(
-        made,
-        static_cast<int>(LtPreference::workspace_bytes),
-        &bytes,
-        sizeof bytes);
+    const auto prefer = [&](LtPreference what, const auto& value) {
+      lt_.preference_set(made, static_cast<int>(what), &value, sizeof value);
+    };
+    prefer(LtPreference::workspace_bytes, std::uint64_t{product_workspace});
+    for (const auto which :
+         {LtPreference::alignment_a,
+          LtPreference::alignment_b,
+          LtPreference::alignment_c,
+          LtPreference::alignment_d}) {
+      prefer(which, alignment_);
+    }
     std::array<LtProposal, 16> found{};
     int count = 0;
     if (lt_.propose(
@@ -150,7 +168,6 @@ class Description {
       LtHandle handle,
       const Product& product,
       const LtAlgorithm& algorithm,
-      void* result,
       void* workspace,
       cudaStream_t stream) const {
     const float alpha = 1;
@@ -166,7 +183,7 @@ class Description {
                &beta,
                product.result,
                d_.get(),
-               result,
+               product.result,
                d_.get(),
                &algorithm,
                workspace,
@@ -204,6 +221,7 @@ class Description {
   Object a_;
   Object b_;
   Object d_;
+  std::uint32_t alignment_;
 };
 
 /// Measures work that is queued on a stream.
@@ -237,61 +255,48 @@ class Stopwatch {
   cudaEvent_t end_ = nullptr;
 };
 
-struct Chosen {
-  LtAlgorithm algorithm;
-  double seconds = 0; ///< 0 where it was not measured
-};
-
-/// Tries the proposed algorithms on the real matrices. Sums go to memory of
-/// their own, so that nothing is added twice.
-Chosen fastest(
+/// Tries the proposed algorithms on the real matrices, which the last one
+/// leaves as they are to be. Not for sums: each run would add.
+LtAlgorithm fastest(
     LtHandle handle,
     const Product& product,
     const Description& description,
     const std::vector<LtAlgorithm>& proposals,
     void* workspace,
     cudaStream_t stream) {
-  Chosen best{proposals[0]};
-  void* result = product.result;
-  if (product.add &&
-      cudaMalloc(
-          &result,
-          static_cast<std::size_t>(
-              product.rows * product.columns *
-              bytes_of(product.result_element))) != cudaSuccess) {
-    cudaGetLastError(); // no memory for it: the first one will do
-    return best;
-  }
   const Stopwatch stopwatch(stream);
+  LtAlgorithm best = proposals[0];
+  double least = std::numeric_limits<double>::infinity();
   for (const LtAlgorithm& each : proposals) {
-    constexpr int runs = 3; // one after another, as in a training
     bool works = true;
     const auto run = [&] {
-      for (int i = 0; i < runs; ++i) {
-        works &=
-            description.run(handle, product, each, result, workspace, stream);
+      for (int i = 0; i < 3; ++i) { // one after another, as in a training
+        works &= description.run(handle, product, each, workspace, stream);
       }
     };
     run();
-    double seconds = std::numeric_limits<double>::infinity();
     for (int i = 0; i < 2 && works; ++i) {
-      seconds = std::min(seconds, stopwatch.seconds(run) / runs);
+      const double seconds = stopwatch.seconds(run);
+      if (works && seconds < least) {
+        least = seconds;
+        best = each;
+      }
     }
-    if (works && (best.seconds == 0 || seconds < best.seconds)) {
-      best = {each, seconds};
-    }
-  }
-  if (product.add) {
-    cudaFree(result);
   }
   return best;
+}
+
+/// True when a product takes so long that trying algorithms pays.
+bool is_large(const Product& product) {
+  constexpr std::int64_t work = std::int64_t{1} << 31;
+  return product.rows * product.columns >= work / product.depth;
 }
 
 /// What is known of a shape.
 struct Known {
   Description description;
   std::vector<LtAlgorithm> proposals; ///< empty where cuBLASLt has none
-  std::optional<Chosen> fastest{};
+  std::optional<LtAlgorithm> fastest{};
 };
 
 /// Everything that this process has learned of products.
@@ -334,6 +339,34 @@ bool is_capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+/// The fastest algorithm of a shape that is known, else the first. A sum has
+/// that of the same product without a sum: the two differ little, and to try
+/// algorithms on a sum would need a second result.
+LtAlgorithm chosen_for(
+    Choices& all,
+    const Product& product,
+    Known& known,
+    void* workspace,
+    cudaStream_t stream) {
+  Shape shape = shape_of(product);
+  if (product.add) {
+    shape.add = false;
+    const auto found = all.by_shape.find(shape);
+    if (found != all.by_shape.end() && !known.fastest) {
+      known.fastest = found->second.fastest;
+    }
+  } else if (!known.fastest && is_large(product) && !is_capturing(stream)) {
+    known.fastest = fastest(
+        all.handle(*cublas_lt(), shape.device),
+        product,
+        known.description,
+        known.proposals,
+        workspace,
+        stream);
+  }
+  return known.fastest.value_or(known.proposals.at(0));
+}
+
 bool is_aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
 }
@@ -368,32 +401,17 @@ const char* multiply(
   const Shape shape = shape_of(product);
   LtHandle const handle = all.handle(lt, shape.device);
   Known& known = all.known(lt, product, shape);
-  LtAlgorithm chosen = known.proposals.at(0);
+  const auto run = [&](const LtAlgorithm& each) {
+    return known.description.run(handle, product, each, workspace, stream);
+  };
+  const LtAlgorithm first = known.proposals.at(0);
   if (algorithm == Algorithm::fastest) {
-    if (!known.fastest && !is_capturing(stream)) {
-      known.fastest = fastest(
-          handle,
-          product,
-          known.description,
-          known.proposals,
-          workspace,
-          stream);
+    if (run(chosen_for(all, product, known, workspace, stream))) {
+      return nullptr;
     }
-    chosen = known.fastest ? known.fastest->algorithm : chosen;
+    known.fastest = first; // it was another shape's, and does not do here
   }
-  return known.description
-             .run(handle, product, chosen, product.result, workspace, stream)
-      ? nullptr
-      : "cuBLASLt could not multiply";
-}
-
-double seconds_of(const Product& product) {
-  Choices& all = choices();
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.by_shape.find(shape_of(product));
-  return found == all.by_shape.end() || !found->second.fastest
-      ? 0
-      : found->second.fastest->seconds;
+  return run(first) ? nullptr : "cuBLASLt could not multiply";
 }
 
 } // namespace cairn::kernels::cuda

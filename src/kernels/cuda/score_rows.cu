@@ -28,11 +28,11 @@ struct JoinExponentials {
   }
   __device__ Pair operator()(Pair a, Pair b) const {
     const float highest = fmaxf(a.first, b.first);
-    const float shift = -highest * log2_of_e;
+    // Differences first: they are exactly zero where nothing was summed yet.
     return {
         highest,
-        a.second * power_of_two(a.first * log2_of_e + shift) +
-            b.second * power_of_two(b.first * log2_of_e + shift)};
+        a.second * power_of_two((a.first - highest) * log2_of_e) +
+            b.second * power_of_two((b.first - highest) * log2_of_e)};
   }
 };
 
@@ -100,7 +100,7 @@ struct Row {
       const float shift = -highest * log2_of_e;
       own = {
           highest,
-          own.second * power_of_two(own.first * log2_of_e + shift) +
+          own.second * power_of_two((own.first - highest) * log2_of_e) +
               sum_of_exponentials(lanes, shift)};
     });
     return over_block(own, JoinExponentials(), 0);
@@ -390,7 +390,7 @@ int threads_of(const ScoreRows& rows, int width) {
 /// a block for each row.
 template <class Start>
 const char* over_rows(const ScoreRows& rows, const Start& start) {
-  if (rows.rows <= 0) {
+  if (rows.rows <= 0 || rows.columns <= 0) {
     return nullptr;
   }
   const bool eights = rows.columns % 8 == 0 && aligned_for_eight(rows.scores);
@@ -459,11 +459,10 @@ const char* cross_entropy(
       scores,
       [&](auto element, auto width, Grid grid) -> const char* {
         if constexpr (element() != Element::fp32 && width() == 8) {
-          // One kilobyte is over_block()'s.
           const std::size_t two_rows = 4 * scores.columns;
           constexpr int most_pieces = 7; // as many as memory for two rows
           constexpr int few_pieces = 4;
-          if (two_rows + 1024 <= most_shared_bytes() &&
+          if (two_rows + shared_reserve <= most_shared_bytes() &&
               scores.columns <= most_pieces * 8 * most_threads) {
             const bool few = scores.columns <= few_pieces * 8 * grid.threads.x;
             const auto kernel = few

@@ -228,7 +228,7 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
     }
     return angles;
   };
-  if (plain && group_.size() == 1) {
+  if (plain && group_.size() == 1 && x.is_cuda()) {
     if (const auto attended = project_and_attend_on_gpu(
             x,
             {query_key_value_->weight(),

@@ -5,9 +5,11 @@
 #include "nn/linear/compute_type.h"
 #include "nn/linear/gpu_kernel.h"
 #include "nn/linear/linear_product.h"
+#include "nn/linear/second_derivatives.h"
 #include "nn/linear/summed_parts.h"
 
 #include <ATen/SDPBackend.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_sdp_choice.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
@@ -198,6 +200,7 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
+    refuse_second_derivatives("attention");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& query = saved[0];
     const at::Tensor& key = saved[1];
@@ -243,11 +246,14 @@ bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& how) {
       (angles.cosine.defined() && !fit(angles, joined))) {
     return false;
   }
-  // As attention will see them; nothing is read.
+  // Tensors like those that attention will see, in memory that there is:
+  // nothing is read.
   const auto heads = [&](std::int64_t count) {
-    return heads_first(at::empty(
-        {joined.size(0), joined.size(1), count, joined.size(4)},
-        joined.options()));
+    const std::int64_t size = joined.size(4);
+    const at::Tensor like = joined.detach().as_strided(
+        {joined.size(0), joined.size(1), count, size},
+        {joined.size(1) * count * size, count * size, size, 1});
+    return heads_first(like).requires_grad_(at::GradMode::is_enabled());
   };
   const std::int64_t groups = joined.size(2);
   const std::int64_t queries = joined.size(3) - 2;
@@ -283,8 +289,9 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
       groups,
       weight.size(0) / (groups * size),
       size};
-  const at::Tensor like = at::empty(shape, in_compute_type(weight).options());
-  if (!attends_joined_on_gpu(like, scores)) {
+  if (!attends_joined_on_gpu( // its memory is free again at once
+          at::empty(shape, in_compute_type(weight).options()),
+          scores)) {
     return std::nullopt;
   }
   const at::Tensor addend = in_compute_type(bias);

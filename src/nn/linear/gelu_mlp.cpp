@@ -4,6 +4,7 @@
 #include "nn/linear/compute_type.h"
 #include "nn/linear/gpu_product.h"
 #include "nn/linear/product.h"
+#include "nn/linear/second_derivatives.h"
 #include "nn/linear/weight_gradient.h"
 #include "nn/parallel/deferral_capsule.h"
 
@@ -93,6 +94,7 @@ struct GeluMlp : torch::autograd::Function<GeluMlp> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
+    refuse_second_derivatives("Mlp");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& sums = saved[5];
     const at::Tensor& activated = saved[6];

@@ -4,6 +4,7 @@
 #include "nn/linear/gpu_kernel.h"
 
 #include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/record_function.h>
 
@@ -23,7 +24,9 @@ bool is_factor(const at::Tensor& x) {
 /// True when the product of both may be ours. Reads no memory: ZeRO-3 brings
 /// parameters there when it sees the operator.
 bool may_be_ours(const at::Tensor& left, const at::Tensor& right) {
-  return is_on_gpu(left) && left.dim() == 2 && right.dim() == 2 &&
+  const bool recorded = at::GradMode::is_enabled() &&
+      (left.requires_grad() || right.requires_grad());
+  return !recorded && is_on_gpu(left) && left.dim() == 2 && right.dim() == 2 &&
       left.scalar_type() == right.scalar_type() &&
       left.scalar_type() != at::kFloat && left.device() == right.device() &&
       left.size(1) == right.size(0) && left.numel() > 0 && right.numel() > 0 &&
@@ -54,12 +57,13 @@ at::Tensor result_of(const cuda::Product& product, const at::Tensor& left) {
 /// True when `bias` has one value of the factors' type for each column.
 bool is_row_to_add(const at::Tensor& bias, const at::Tensor& right) {
   return bias.dim() == 1 && bias.is_contiguous() &&
-      bias.size(0) == right.size(1) &&
+      bias.size(0) == right.size(1) && bias.device() == right.device() &&
       bias.scalar_type() == right.scalar_type();
 }
 
 /// Multiplies, unless cuBLASLt does not take it.
 bool start(const cuda::Product& product, const at::Tensor& left) {
+  const c10::OptionalDeviceGuard on_gpu(left.device());
   if (!cuda::takes(product)) {
     return false;
   }
@@ -145,7 +149,9 @@ std::optional<at::Tensor> gpu_product_gelu_gradient(
     const at::Tensor& right,
     const at::Tensor& sums) {
   if (!may_be_ours(left, right) || !sums.is_contiguous() ||
-      sums.scalar_type() != left.scalar_type()) {
+      sums.scalar_type() != left.scalar_type() ||
+      sums.device() != left.device() || sums.dim() != 2 ||
+      sums.size(0) != left.size(0) || sums.size(1) != right.size(1)) {
     return std::nullopt;
   }
   const std::array<c10::IValue, 3> inputs{left, right, sums};

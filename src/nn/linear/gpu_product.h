@@ -9,8 +9,8 @@
 namespace cairn::nn {
 
 // Products of 16-bit matrices on a GPU, by the fastest algorithm for their
-// shape. Each returns nothing where such a product is left to libtorch. Without
-// autograd.
+// shape. Each returns nothing where such a product is left to libtorch, as are
+// those that autograd records. Without autograd.
 
 /// Computes left x right (+ bias, [columns]).
 std::optional<at::Tensor> gpu_product(

@@ -88,6 +88,7 @@ NormGradients backward_on_gpu(
     const NormParameters& norm) {
   const std::array<c10::IValue, 3> inputs{gradient, norm.weight, norm.bias};
   RECORD_FUNCTION("cairn::norm_backward", inputs);
+  const c10::OptionalDeviceGuard on_gpu(gradient.device()); // for norm_parts()
   const cuda::NormRows shape = rows_of(rows.sum, norm);
   const auto parts = [&] {
     return at::empty(

@@ -2,6 +2,7 @@
 
 #include "nn/linear/compute_type.h"
 #include "nn/linear/product.h"
+#include "nn/linear/second_derivatives.h"
 #include "nn/linear/swiglu.h"
 #include "nn/linear/weight_gradient.h"
 #include "nn/parallel/deferral_capsule.h"
@@ -33,6 +34,7 @@ struct SwiGluMlp : torch::autograd::Function<SwiGluMlp> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
+    refuse_second_derivatives("Mlp");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& rows = saved[0];
     const at::Tensor& wide = saved[6];

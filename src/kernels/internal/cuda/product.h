@@ -48,7 +48,7 @@ bool takes(const Product& product);
 /// How one of cuBLASLt's algorithms is chosen.
 enum class Algorithm {
   first,   ///< by its own rule
-  fastest, ///< by trying all that it proposes, when a shape is first met
+  fastest, ///< by trying all that it proposes, when a large shape is first met
 };
 
 inline constexpr std::size_t product_workspace = std::size_t{32} << 20;
@@ -59,9 +59,5 @@ inline constexpr std::size_t product_workspace = std::size_t{32} << 20;
     Algorithm algorithm,
     void* workspace,
     void* stream);
-
-/// Seconds that the fastest algorithm took when multiply() tried it; 0 when it
-/// has not.
-double seconds_of(const Product& product);
 
 } // namespace cairn::kernels::cuda
