@@ -73,7 +73,10 @@ def main():
     parser.add_argument("steps", type=int)
     parser.add_argument("--kernels", action="store_true")
     options = parser.parse_args()
-    events = events_of(options.trace)
+    try:
+        events = events_of(options.trace)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        parser.error(f"{options.trace} is no trace that can be read: {error}")
     if not events:
         parser.error(f"{options.trace} has no kernels of a GPU")
     name_of = (lambda name: f"`{name[:110]}`") if options.kernels else component_of

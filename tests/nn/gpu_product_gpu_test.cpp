@@ -218,6 +218,23 @@ TEST(GpuProduct, AppliesGeluAndItsSlope) {
   }
 }
 
+/// libtorch's attention of heads [batch, sequence, heads, size]; so is the
+/// result.
+Tensor libtorchs_attention(
+    const std::vector<Tensor>& heads,
+    const Scores& scores,
+    const std::optional<Tensor>& mask = std::nullopt) {
+  return at::scaled_dot_product_attention(
+             heads[0].transpose(1, 2),
+             heads[1].transpose(1, 2),
+             heads[2].transpose(1, 2),
+             mask,
+             0,
+             scores.causal,
+             scores.scale)
+      .transpose(1, 2);
+}
+
 TEST(GpuAttention, TakesCudnnAndIsLibtorchs) {
   at::manual_seed(4);
   for (const auto type : {at::kBFloat16, at::kHalf}) {
@@ -230,17 +247,7 @@ TEST(GpuAttention, TakesCudnnAndIsLibtorchs) {
             {joined},
             [&](const auto& in) { return attend_joined(in[0], scores); },
             [&](const auto& in) {
-              const auto parts = in[0].unbind(3);
-              return at::scaled_dot_product_attention(
-                         parts[0].transpose(1, 2),
-                         parts[1].transpose(1, 2),
-                         parts[2].transpose(1, 2),
-                         std::nullopt,
-                         0,
-                         causal,
-                         scores.scale)
-                  .transpose(1, 2)
-                  .flatten(2, 3);
+              return libtorchs_attention(in[0].unbind(3), scores).flatten(2, 3);
             });
       }
     }
@@ -262,18 +269,9 @@ TEST(GpuAttention, GivesTheGradientsOfItsProjection) {
         return found.value();
       },
       [&](const auto& in) {
-        const auto parts =
-            at::linear(in[0], in[1], in[2]).view({2, 128, 2, 3, 64}).unbind(3);
-        return at::scaled_dot_product_attention(
-                   parts[0].transpose(1, 2),
-                   parts[1].transpose(1, 2),
-                   parts[2].transpose(1, 2),
-                   std::nullopt,
-                   0,
-                   true,
-                   scores.scale)
-            .transpose(1, 2)
-            .flatten(2, 3);
+        const Tensor joined =
+            at::linear(in[0], in[1], in[2]).view({2, 128, 2, 3, 64});
+        return libtorchs_attention(joined.unbind(3), scores).flatten(2, 3);
       });
 }
 
@@ -302,15 +300,11 @@ TEST(GpuAttention, HasGroupedQueriesAndRotaryPositions) {
               .expand({-1, -1, -1, 4, -1})
               .flatten(2, 3);
         };
-        return at::scaled_dot_product_attention(
-                   turned(in[0].narrow(3, 0, 4).flatten(2, 3)).transpose(1, 2),
-                   turned(all_heads(4)).transpose(1, 2),
-                   all_heads(5).transpose(1, 2),
-                   std::nullopt,
-                   0,
-                   true,
-                   scores.scale)
-            .transpose(1, 2);
+        return libtorchs_attention(
+            {turned(in[0].narrow(3, 0, 4).flatten(2, 3)),
+             turned(all_heads(4)),
+             all_heads(5)},
+            scores);
       });
 }
 
@@ -331,16 +325,7 @@ TEST(GpuAttention, HasMasks) {
           return attend_joined_on_gpu(in[0], {scores, {}, mask});
         },
         [&](const auto& in) {
-          const auto parts = in[0].unbind(3);
-          return at::scaled_dot_product_attention(
-                     parts[0].transpose(1, 2),
-                     parts[1].transpose(1, 2),
-                     parts[2].transpose(1, 2),
-                     visible,
-                     0,
-                     false,
-                     scores.scale)
-              .transpose(1, 2);
+          return libtorchs_attention(in[0].unbind(3), scores, visible);
         });
   }
 }

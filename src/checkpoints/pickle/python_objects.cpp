@@ -116,7 +116,7 @@ Node* make_bytes(
   return &made;
 }
 
-/// Where a tensor's elements are, from the arguments of its call: (storage,
+/// The place of a tensor's elements, from the arguments of its call: (storage,
 /// offset, size, stride, …).
 std::shared_ptr<TensorBytes> rebuilt_bytes(
     const Node& callable,

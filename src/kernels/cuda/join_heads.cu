@@ -42,7 +42,7 @@ struct Pieces {
   std::int64_t head_step;
 };
 
-/// Where a piece of a row of the joined tensor belongs.
+/// The place of one piece of a joined row: the head that it belongs to.
 struct Place {
   enum Kind { query, key, value } kind;
   int head;

@@ -93,7 +93,7 @@ class Ahead {
   Row rows_[rows_ahead];
 };
 
-/// What the forward pass reads of a row.
+/// The values of one row that the forward pass reads.
 template <Element element, int width, int count>
 struct ForwardRow {
   Bits<element, width> x[count];
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(most_threads, least_blocks(most_threads))
   }
 }
 
-/// What the backward pass reads of a row.
+/// The values of one row that the backward pass reads.
 template <Element element, int width, int count>
 struct BackwardRow {
   Bits<element, width> x[count];
@@ -371,7 +371,7 @@ const char* norm_forward(
 }
 
 std::int64_t norm_parts(const NormRows& rows) {
-  // As many blocks as the GPU runs at once, if their threads have 80 registers.
+  // The GPU runs so many blocks at once when a thread has 80 registers.
   const int threads = with_form(rows, rows.columns % 8 == 0, [&](auto form) {
     return form.threads_of(rows);
   });

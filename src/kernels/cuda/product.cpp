@@ -18,7 +18,7 @@
 namespace cairn::kernels::cuda {
 namespace {
 
-/// What the choice of an algorithm depends on.
+/// The properties of a product on which the choice of an algorithm depends.
 struct Shape {
   int device;
   std::int64_t rows, columns, depth;
@@ -292,7 +292,7 @@ bool is_large(const Product& product) {
   return product.rows * product.columns >= work / product.depth;
 }
 
-/// What is known of a shape.
+/// One shape: its description, and the algorithms that were found for it.
 struct Known {
   Description description;
   std::vector<LtAlgorithm> proposals; ///< empty where cuBLASLt has none
@@ -313,7 +313,7 @@ struct Choices {
     return found->second;
   }
 
-  /// With the pointers of this product.
+  /// The entry of a shape, which describes this product's pointers from now on.
   Known& known(const CublasLt& lt, const Product& product, const Shape& shape) {
     auto found = by_shape.find(shape);
     if (found != by_shape.end()) {
@@ -409,7 +409,7 @@ const char* multiply(
     if (run(chosen_for(all, product, known, workspace, stream))) {
       return nullptr;
     }
-    known.fastest = first; // it was another shape's, and does not do here
+    known.fastest = first; // that of the product without a sum does not do here
   }
   return run(first) ? nullptr : "cuBLASLt could not multiply";
 }

@@ -163,18 +163,6 @@ struct Row {
     store(lanes, scores, element, begin + column);
   }
 
-  __device__ void write_all_gradients(int label, float log_sum, float weight)
-      const {
-    if (weight == 0) { // whatever the scores are
-      write_zeros();
-      return;
-    }
-    const float shift = -log_sum * log2_of_e;
-    over_pieces(columns, [&](Lane(&lanes)[width], int column) {
-      write_gradients(lanes, column, label, shift, weight);
-    });
-  }
-
   __device__ void write_zeros() const {
     Lane zeros[width];
 #pragma unroll
@@ -194,6 +182,25 @@ struct Row {
     return lanes[0].value;
   }
 };
+
+/// Writes the gradients of a row, whose scores `pieces` has: the row itself, or
+/// the registers that hold it.
+template <class Row, class Pieces>
+__device__ void write_all_gradients(
+    const Row& row,
+    const Pieces& pieces,
+    int label,
+    float log_sum,
+    float weight) {
+  if (weight == 0) { // whatever the scores are
+    row.write_zeros();
+    return;
+  }
+  const float shift = -log_sum * log2_of_e;
+  pieces.over_pieces(row.columns, [&](auto& lanes, int column) {
+    row.write_gradients(lanes, column, label, shift, weight);
+  });
+}
 
 /// A label as a number of a column; -1 where this rank does not have it.
 __device__ int column_of(std::int64_t label, std::int64_t used) {
@@ -224,7 +231,9 @@ __global__ void __launch_bounds__(most_threads, 1) gradients_kernel(
     const float* weights) {
   const std::int64_t i = blockIdx.x;
   const Row<element, width> row(rows, i);
-  row.write_all_gradients(
+  write_all_gradients(
+      row,
+      row,
       column_of(labels[i], rows.used),
       log_sums[i],
       weights[i]);
@@ -252,7 +261,7 @@ __global__ void __launch_bounds__(most_threads, 1) cross_entropy_kernel(
     losses[i] = log_sum - (label < 0 ? 0 : row.score_at(label));
   }
   if (weights != nullptr) {
-    row.write_all_gradients(label, log_sum, weights[i]);
+    write_all_gradients(row, row, label, log_sum, weights[i]);
   }
 }
 
@@ -327,18 +336,6 @@ struct HeldRow {
     });
     return over_block(own, JoinExponentials(), turn);
   }
-
-  __device__ void write_gradients(int label, float log_sum, float weight)
-      const {
-    if (weight == 0) { // whatever the scores are
-      row.write_zeros();
-      return;
-    }
-    const float shift = -log_sum * log2_of_e;
-    over_pieces(row.columns, [&](Lane(&lanes)[width], int column) {
-      row.write_gradients(lanes, column, label, shift, weight);
-    });
-  }
 };
 
 /// A block takes every `gridDim.x`-th row of 16-bit scores. It reads each once,
@@ -373,7 +370,7 @@ __global__ void __launch_bounds__(most_threads, 1) cross_entropy_ahead_kernel(
       losses[i] = log_sum - score[0].value;
     }
     if (weights != nullptr) {
-      held.write_gradients(label, log_sum, weight);
+      write_all_gradients(row, held, label, log_sum, weight);
     }
   }
 }

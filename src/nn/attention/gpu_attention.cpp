@@ -65,7 +65,7 @@ bool fit(const RotaryAngles& angles, const at::Tensor& joined) {
       cuda::can_join_heads(shape_of(joined), {}, angles_of(angles));
 }
 
-/// Queries, keys and values in three tensors [batch, heads, sequence, size],
+/// Queries, keys and values in three tensors [batch, sequence, heads, size],
 /// queries and keys turned.
 AttentionInput split(const at::Tensor& joined, const RotaryAngles& angles) {
   const auto heads = [&](std::int64_t count) {
@@ -88,10 +88,7 @@ AttentionInput split(const at::Tensor& joined, const RotaryAngles& angles) {
         parts.value.mutable_data_ptr(),
         stream);
   });
-  return {
-      heads_first(parts.query),
-      heads_first(parts.key),
-      heads_first(parts.value)};
+  return parts;
 }
 
 /// The three as attention takes them, [batch, heads, sequence, size]. Views
@@ -99,17 +96,17 @@ AttentionInput split(const at::Tensor& joined, const RotaryAngles& angles) {
 AttentionInput for_attention(
     const at::Tensor& joined,
     const RotaryAngles& angles) {
-  if (angles.cosine.defined() || !has_even_heads(joined)) {
-    return split(joined, angles);
-  }
-  const AttentionInput parts = joined_parts(joined);
+  const bool turns = angles.cosine.defined();
+  const AttentionInput parts = turns || !has_even_heads(joined)
+      ? split(joined, angles)
+      : joined_parts(joined);
   return {
       heads_first(parts.query),
       heads_first(parts.key),
       heads_first(parts.value)};
 }
 
-/// A mask as what is added to the scores.
+/// The mask in the form that is added to scores.
 at::Tensor addend_of(const at::Tensor& mask, at::ScalarType type) {
   if (!mask.defined() || mask.scalar_type() != at::kBool) {
     return mask.defined() ? mask.to(type) : mask;

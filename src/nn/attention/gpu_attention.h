@@ -25,7 +25,7 @@ struct RotaryAngles {
   at::Tensor sine{};
 };
 
-/// What attention of a whole sequence to itself depends on, beside its input.
+/// Options of the attention of a whole sequence to itself.
 struct SelfScores {
   Scores scores;
   RotaryAngles angles{};

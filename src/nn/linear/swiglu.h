@@ -8,7 +8,7 @@ namespace cairn::nn {
 /// backward; each way is one pass on a GPU.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
-/// The same without autograd.
+/// Computes silu(gate) * up without autograd.
 at::Tensor swiglu_forward(const at::Tensor& gate, const at::Tensor& up);
 
 struct SwiGluGradients {

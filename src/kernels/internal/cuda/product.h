@@ -17,7 +17,7 @@ struct Factor {
   bool transposed = false; ///< the rows in memory are the factor's columns
 };
 
-/// What is done to a product before it is written.
+/// The last operation on a product, before it is written.
 enum class Finish {
   nothing,
   add_bias,      ///< adds a bias to each row
