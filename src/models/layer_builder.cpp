@@ -98,7 +98,7 @@ LayerBuilder::LayerBuilder(
     : d_(d),
       layers_(model::layers_of(d)),
       context_(layer_context(options)),
-      dropping_layers_(options.dropping_layers),
+      options_(options),
       list_(std::move(inputs)) {}
 
 StreamLayer LayerBuilder::next(const std::string& name) {
@@ -201,9 +201,13 @@ void LayerBuilder::add_blocks(
   for (std::int64_t i = 0; i < stack.layers; ++i) {
     const std::string number = std::to_string(i);
     StreamLayer layer = next(joined(stack.name, "layers." + number));
-    layer.build = maker<nn::Block>(
-        context.in("layers").in(number),
-        block_options(options, d_, i));
+    nn::LayerContext own = context.in("layers").in(number);
+    if (i >= options_.first_blocks_without_fp8 &&
+        i < stack.layers - options_.last_blocks_without_fp8) {
+      own.fp8 = options_.fp8;
+    }
+    layer.build =
+        maker<nn::Block>(std::move(own), block_options(options, d_, i));
     layer.prepare = prepare;
     LayerList::Change change;
     if (model::experts_in_layer(d_, i) > 0 &&
@@ -215,10 +219,10 @@ void LayerBuilder::add_blocks(
       change.drops = stack.drops;
       change.drops.push_back(&Stream::relative);
     }
-    const auto dropping = std::ranges::find(dropping_layers_, i);
-    const std::int64_t row = dropping == dropping_layers_.end()
+    const auto dropping = std::ranges::find(options_.dropping_layers, i);
+    const std::int64_t row = dropping == options_.dropping_layers.end()
         ? -1
-        : dropping - dropping_layers_.begin();
+        : dropping - options_.dropping_layers.begin();
     list_.add<nn::Block>(
         std::move(layer),
         [prepare, last, row](const nn::Block& block, Stream& stream) {

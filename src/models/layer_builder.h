@@ -55,7 +55,7 @@ class LayerBuilder {
   ModelDescription d_;
   std::vector<model::Layer> layers_;
   nn::LayerContext context_;
-  std::vector<std::int64_t> dropping_layers_;
+  ModelOptions options_;
   LayerList list_;
 };
 

@@ -189,8 +189,9 @@ TEST(Flags, Mistakes) {
       "to");
   EXPECT_EQ(
       error_of({"--fp8-margin", "1"}),
-      "--fp8-margin: known to Megatron-LM, not supported by Cairn: fp8 and fp4 "
-      "training are not built");
+      "--fp8-margin: known to Megatron-LM, not supported by Cairn: fp8 has "
+      "one recipe, tensorwise: the scale of a matrix comes from itself, and "
+      "there is no history");
   EXPECT_EQ(
       error_of({"--num_gpus", "8"}),
       "--num_gpus: a flag of `cairn launch`; put it before the program, as in "

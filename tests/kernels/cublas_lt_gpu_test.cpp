@@ -23,6 +23,11 @@ static_assert(
     same(LtAttribute::kept_pointer, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER));
 static_assert(
     same(LtAttribute::kept_step, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD));
+static_assert(
+    same(LtAttribute::a_unit_pointer, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER));
+static_assert(
+    same(LtAttribute::b_unit_pointer, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER));
+static_assert(same(LtAttribute::fast_sums, CUBLASLT_MATMUL_DESC_FAST_ACCUM));
 static_assert(same(LtEpilogue::nothing, CUBLASLT_EPILOGUE_DEFAULT));
 static_assert(same(LtEpilogue::bias, CUBLASLT_EPILOGUE_BIAS));
 static_assert(
@@ -41,6 +46,8 @@ static_assert(same(lt_compute_fp32, CUBLAS_COMPUTE_32F));
 static_assert(same(lt_fp32, CUDA_R_32F));
 static_assert(same(lt_fp16, CUDA_R_16F));
 static_assert(same(lt_bf16, CUDA_R_16BF));
+static_assert(same(lt_e4m3, CUDA_R_8F_E4M3));
+static_assert(same(lt_e5m2, CUDA_R_8F_E5M2));
 static_assert(sizeof(LtAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
 static_assert(sizeof(LtProposal) == sizeof(cublasLtMatmulHeuristicResult_t));
 

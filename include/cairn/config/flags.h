@@ -147,9 +147,17 @@ struct CheckpointFlags {
   std::optional<std::string> checkpoint_dir; ///< parent of run folders
 };
 
+enum class Fp8Format { e4m3, hybrid };
+enum class Fp8Recipe { tensorwise, delayed, blockwise, mxfp8 };
+
 struct PrecisionFlags {
   std::optional<bool> fp16;
   std::optional<bool> bf16;
+  std::optional<Fp8Format> fp8_format;
+  Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;
+  bool first_last_layers_bf16 = false;
+  std::int64_t layers_at_start_in_bf16 = 1;
+  std::int64_t layers_at_end_in_bf16 = 1;
   bool fp32_allreduce = false;
   std::optional<double> loss_scale;
   std::optional<double> initial_loss_scale;

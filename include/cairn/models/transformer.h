@@ -64,6 +64,11 @@ struct ModelOptions {
   nn::ContextParallel sequence{};
   at::ScalarType dtype = at::kFloat;
   at::Device device = at::kCPU;
+  /// Products of the blocks' linear layers in fp8, except for those of the
+  /// first and last blocks; experts have none.
+  std::optional<nn::Fp8Format> fp8{};
+  std::int64_t first_blocks_without_fp8 = 0;
+  std::int64_t last_blocks_without_fp8 = 0;
   /// The initial weights depend on this seed alone. Without one, parameters are
   /// left unset, for weights that are loaded.
   std::optional<std::uint64_t> seed = 1234;

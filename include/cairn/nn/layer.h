@@ -15,6 +15,11 @@
 
 namespace cairn::nn {
 
+/// Eight-bit formats of the factors of products. Weights and activations are
+/// e4m3 (more digits) in both; gradients are e4m3 or, in hybrid, e5m2 (a wider
+/// range).
+enum class Fp8Format { e4m3, hybrid };
+
 /// The context that every layer is built with. Layers do not know the mesh:
 /// with a group of one they are ordinary layers.
 ///
@@ -32,6 +37,8 @@ struct LayerContext {
   ContextParallel sequence{};
   at::ScalarType dtype = at::kFloat;
   at::Device device = at::kCPU;
+  /// The linear layers that ranks divide multiply in fp8; unset: in `dtype`.
+  std::optional<Fp8Format> fp8{};
   /// The initial values of parameters. Unset: they are not filled, because
   /// weights will be loaded.
   std::optional<InitialWeights> initial = InitialWeights{};

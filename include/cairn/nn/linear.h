@@ -3,6 +3,7 @@
 #include <cairn/nn/layer.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace cairn::nn {
 
@@ -20,12 +21,14 @@ class ColumnLinear : public Layer {
 
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; } ///< undefined without bias
+  std::optional<Fp8Format> fp8() const { return fp8_; }
 
  private:
   distributed::ProcessGroup group_;
   bool split_tokens_;
   at::Tensor weight_;
   at::Tensor bias_;
+  std::optional<Fp8Format> fp8_;
 };
 
 /// A linear layer of which each rank has a part of the inputs. All ranks get
@@ -43,6 +46,7 @@ class RowLinear : public Layer {
   bool split_tokens_;
   at::Tensor weight_;
   at::Tensor bias_;
+  std::optional<Fp8Format> fp8_;
 };
 
 /// A linear layer that is the same on every rank, for inputs that are.

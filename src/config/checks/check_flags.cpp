@@ -64,6 +64,33 @@ void check_length(const Config& config) {
   }
 }
 
+void check_fp8(const Config& config) {
+  const PrecisionFlags& flags = config.flags.precision;
+  for (const char* flag : {"--fp8-recipe", "--first-last-layers-bf16"}) {
+    need(config, flag, "--fp8-format");
+  }
+  for (const char* flag :
+       {"--num-layers-at-start-in-bf16", "--num-layers-at-end-in-bf16"}) {
+    need(config, flag, "--first-last-layers-bf16");
+  }
+  if (flags.fp8_recipe != Fp8Recipe::tensorwise) {
+    refuse(
+        config,
+        "--fp8-recipe",
+        "the scale of a matrix comes from the matrix itself: no history of "
+        "earlier steps is kept, and no blocks have scales of their own",
+        "use --fp8-recipe tensorwise");
+  }
+  if (flags.fp8_format && !config.deepspeed.bf16.enabled &&
+      !config.deepspeed.fp16.enabled) {
+    refuse(
+        config,
+        "--fp8-format",
+        "fp8 products give results of 16 bits",
+        "add --bf16");
+  }
+}
+
 void check_regularization(const Config& config) {
   const RegularizationFlags& flags = config.flags.regularization;
   if (flags.weight_decay_incr_style == WeightDecayStyle::constant) {
@@ -255,6 +282,7 @@ void check_logging(const Config& config) {
 
 void check_flags(const Config& config) {
   check_length(config);
+  check_fp8(config);
   check_regularization(config);
   check_recompute(config);
   check_model_choices(config);

@@ -143,6 +143,11 @@ constexpr Flag checkpointing[] = {
 constexpr Flag mixed_precision[] = {
     {"--fp16", to<&F::precision, &PrecisionFlags::fp16>, pretrain | generate | probe | merging, "Train in fp16 with loss scaling.", by_default("off"), same_as("fp16.enabled")},
     {"--bf16", to<&F::precision, &PrecisionFlags::bf16>, pretrain | generate | probe | merging, "Train in bf16.", by_default("off"), same_as("bf16.enabled")},
+    {"--fp8-format", to<&F::precision, &PrecisionFlags::fp8_format>, pretrain, "Products of the layers in fp8, beside --bf16 or --fp16: gradients as e4m3 too, or as e5m2 (hybrid).", by_default("off")},
+    {"--fp8-recipe", to<&F::precision, &PrecisionFlags::fp8_recipe>, pretrain, "How a matrix is brought into fp8's range: by its own largest value (tensorwise)."},
+    {"--first-last-layers-bf16", to<&F::precision, &PrecisionFlags::first_last_layers_bf16>, pretrain, "No fp8 in the first and last layers."},
+    {"--num-layers-at-start-in-bf16", to<&F::precision, &PrecisionFlags::layers_at_start_in_bf16>, pretrain, "First layers without fp8, with --first-last-layers-bf16.", at_least(0)},
+    {"--num-layers-at-end-in-bf16", to<&F::precision, &PrecisionFlags::layers_at_end_in_bf16>, pretrain, "Last layers without fp8, with --first-last-layers-bf16.", at_least(0)},
     {"--fp32-allreduce", to<&F::precision, &PrecisionFlags::fp32_allreduce>, pretrain, "Reduce gradients in fp32: communication_data_type in JSON."},
     {"--loss-scale", to<&F::precision, &PrecisionFlags::loss_scale>, pretrain | probe, "Fixed loss scale; 0 adapts it.", at_least(0), by_default("adapts"), same_as("fp16.loss_scale")},
     {"--initial-loss-scale", to<&F::precision, &PrecisionFlags::initial_loss_scale>, pretrain | probe, "What the adapting scale starts from, a power of two; its exponent is fp16.initial_scale_power in JSON.", above(0), by_default("65536")},

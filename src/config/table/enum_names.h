@@ -200,6 +200,21 @@ struct EnumNames<LoaderType> {
 };
 
 template <>
+struct EnumNames<Fp8Format> {
+  static constexpr NameList<Fp8Format, 2> list{
+      {{Fp8Format::e4m3, "e4m3"}, {Fp8Format::hybrid, "hybrid"}}};
+};
+
+template <>
+struct EnumNames<Fp8Recipe> {
+  static constexpr NameList<Fp8Recipe, 4> list{
+      {{Fp8Recipe::tensorwise, "tensorwise"},
+       {Fp8Recipe::delayed, "delayed"},
+       {Fp8Recipe::blockwise, "blockwise"},
+       {Fp8Recipe::mxfp8, "mxfp8"}}};
+};
+
+template <>
 struct EnumNames<ContextParallelKind> {
   static constexpr NameList<ContextParallelKind, 2> list{
       {{ContextParallelKind::ring, "p2p"},

@@ -37,6 +37,9 @@ enum class LtAttribute { // of a product
   bias_pointer = 8,
   kept_pointer = 11,
   kept_step = 12,
+  a_unit_pointer = 17,
+  b_unit_pointer = 18,
+  fast_sums = 25,
 };
 
 enum class LtEpilogue {
@@ -59,6 +62,8 @@ inline constexpr int lt_compute_fp32 = 68;
 inline constexpr int lt_fp32 = 0;
 inline constexpr int lt_fp16 = 2;
 inline constexpr int lt_bf16 = 14;
+inline constexpr int lt_e4m3 = 28;
+inline constexpr int lt_e5m2 = 29;
 
 /// The library's functions, as they were found at run time.
 struct CublasLt {

@@ -2,6 +2,7 @@
 #include "kernels/internal/cuda/clip.h"
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
+#include "kernels/internal/cuda/fp8.h"
 #include "kernels/internal/cuda/join_heads.h"
 #include "kernels/internal/cuda/norm_rows.h"
 #include "kernels/internal/cuda/product.h"
@@ -191,6 +192,22 @@ const char* clip_factor(
     double*,
     float*,
     void*) {
+  return missing;
+}
+
+std::int64_t largest_count(const MatrixShape&) {
+  return 0;
+}
+
+std::int64_t fp8_sum_parts(const MatrixShape&) {
+  return 0;
+}
+
+const char* largest_parts(const Fp8Source&, float*, void*) {
+  return missing;
+}
+
+const char* to_fp8(const Fp8Source&, const float*, const Fp8Target&, void*) {
   return missing;
 }
 

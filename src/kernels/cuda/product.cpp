@@ -26,10 +26,30 @@ struct Shape {
   Element element, result_element;
   Finish finish;
   bool left_transposed, right_transposed, add;
+  int left_type, right_type;
+  bool exact_sums;
   int alignment;
 
   auto operator<=>(const Shape&) const = default;
 };
+
+int type_of(Element element) {
+  return element == Element::bf16 ? lt_bf16
+      : element == Element::fp16  ? lt_fp16
+                                  : lt_fp32;
+}
+
+int type_of(Fp8 format) {
+  return format == Fp8::e4m3 ? lt_e4m3 : lt_e5m2;
+}
+
+int left_type(const Product& product) {
+  return product.fp8 ? type_of(product.fp8->left) : type_of(product.element);
+}
+
+int right_type(const Product& product) {
+  return product.fp8 ? type_of(product.fp8->right) : type_of(product.element);
+}
 
 /// Bytes of which all addresses are multiples: 128, as the memory of weights
 /// has it, or 16.
@@ -57,13 +77,10 @@ Shape shape_of(const Product& product) {
       product.left.transposed,
       product.right.transposed,
       product.add,
+      left_type(product),
+      right_type(product),
+      product.fp8 && product.fp8->exact_sums,
       alignment_of(product)};
-}
-
-int type_of(Element element) {
-  return element == Element::bf16 ? lt_bf16
-      : element == Element::fp16  ? lt_fp16
-                                  : lt_fp32;
 }
 
 LtEpilogue epilogue_of(Finish finish) {
@@ -90,13 +107,17 @@ class Description {
       : lt_(lt),
         product_(nullptr, lt.product_destroy),
         a_(layout(
-            product.element,
+            right_type(product),
             product.columns,
             product.depth,
             product.right)),
-        b_(layout(product.element, product.depth, product.rows, product.left)),
+        b_(layout(
+            left_type(product),
+            product.depth,
+            product.rows,
+            product.left)),
         d_(layout(
-            product.result_element,
+            type_of(product.result_element),
             product.columns,
             product.rows,
             {nullptr, product.columns, false})),
@@ -110,6 +131,9 @@ class Description {
     if (product.sums != nullptr) {
       set(LtAttribute::kept_step, product.columns);
     }
+    if (product.fp8) {
+      set(LtAttribute::fast_sums, std::int8_t{!product.fp8->exact_sums});
+    }
     take_pointers(product);
   }
 
@@ -120,6 +144,10 @@ class Description {
     }
     if (product.sums != nullptr) {
       set(LtAttribute::kept_pointer, product.sums);
+    }
+    if (product.fp8) {
+      set(LtAttribute::a_unit_pointer, product.fp8->right_unit);
+      set(LtAttribute::b_unit_pointer, product.fp8->left_unit);
     }
   }
 
@@ -202,14 +230,14 @@ class Description {
   }
 
   Object layout(
-      Element element,
+      int type,
       std::int64_t rows,
       std::int64_t columns,
       const Factor& factor) const {
     LtObject made = nullptr;
     lt_.layout_create(
         &made,
-        type_of(element),
+        type,
         static_cast<std::uint64_t>(factor.transposed ? columns : rows),
         static_cast<std::uint64_t>(factor.transposed ? rows : columns),
         factor.step);
@@ -374,9 +402,10 @@ bool is_aligned(const void* pointer) {
 } // namespace
 
 bool takes(const Product& product) {
+  const std::int64_t whole = product.fp8 ? 16 : 8; // elements in 16 bytes
   const bool sizes = product.rows > 0 && product.columns > 0 &&
-      product.depth > 0 && product.columns % 8 == 0 &&
-      product.left.step % 8 == 0 && product.right.step % 8 == 0;
+      product.depth > 0 && product.columns % whole == 0 &&
+      product.left.step % whole == 0 && product.right.step % whole == 0;
   const bool suits = sizes && product.element != Element::fp32 &&
       is_aligned(product.left.data) && is_aligned(product.right.data) &&
       is_aligned(product.result) && is_aligned(product.bias) &&

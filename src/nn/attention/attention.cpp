@@ -234,7 +234,8 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
             {query_key_value_->weight(),
              query_key_value_->bias(),
              groups,
-             options_.head_size},
+             options_.head_size,
+             query_key_value_->fp8()},
             {scores,
              angles_of(
                  x.size(1),

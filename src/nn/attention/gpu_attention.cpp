@@ -2,9 +2,9 @@
 
 #include "kernels/internal/cuda/join_heads.h"
 #include "nn/attention/joined_parts.h"
+#include "nn/fp8/fp8_linear.h"
 #include "nn/linear/compute_type.h"
 #include "nn/linear/gpu_kernel.h"
-#include "nn/linear/linear_product.h"
 #include "nn/linear/second_derivatives.h"
 #include "nn/linear/summed_parts.h"
 
@@ -279,7 +279,7 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
   if (!x.is_cuda()) {
     return std::nullopt;
   }
-  const auto& [weight, bias, groups, size] = projection;
+  const auto& [weight, bias, groups, size, fp8] = projection;
   const std::vector<std::int64_t> shape{
       x.size(0),
       x.size(1),
@@ -293,7 +293,7 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
   }
   const at::Tensor addend = in_compute_type(bias);
   const at::Tensor joined =
-      linear(x, weight, addend.defined() ? addend.detach() : addend);
+      fp8_linear(x, weight, addend.defined() ? addend.detach() : addend, fp8);
   return GpuAttention::apply(
              joined.view(shape),
              addend.defined() ? std::optional(addend) : std::nullopt,

@@ -1,6 +1,5 @@
 #include "nn/linear/gpu_product.h"
 
-#include "kernels/internal/cuda/product.h"
 #include "nn/linear/gpu_kernel.h"
 
 #include <ATen/Context.h>
@@ -61,19 +60,20 @@ bool is_row_to_add(const at::Tensor& bias, const at::Tensor& right) {
       bias.scalar_type() == right.scalar_type();
 }
 
-/// Multiplies, unless cuBLASLt does not take it.
-bool start(const cuda::Product& product, const at::Tensor& left) {
-  const c10::OptionalDeviceGuard on_gpu(left.device());
+} // namespace
+
+bool start_gpu_product(const cuda::Product& product, const at::Tensor& on) {
+  const c10::OptionalDeviceGuard on_gpu(on.device());
   if (!cuda::takes(product)) {
     return false;
   }
   const at::Tensor workspace = at::empty(
       {static_cast<std::int64_t>(cuda::product_workspace)},
-      left.options().dtype(at::kByte));
+      on.options().dtype(at::kByte));
   const auto algorithm = at::globalContext().deterministicAlgorithms()
       ? cuda::Algorithm::first
       : cuda::Algorithm::fastest;
-  run_kernel(left, "product", [&](void* stream) {
+  run_kernel(on, "product", [&](void* stream) {
     return cuda::multiply(
         product,
         algorithm,
@@ -82,8 +82,6 @@ bool start(const cuda::Product& product, const at::Tensor& left) {
   });
   return true;
 }
-
-} // namespace
 
 std::optional<at::Tensor> gpu_product(
     const at::Tensor& left,
@@ -102,7 +100,8 @@ std::optional<at::Tensor> gpu_product(
     product.finish = cuda::Finish::add_bias;
     product.bias = bias.const_data_ptr();
   }
-  return start(product, left) ? std::optional(std::move(result)) : std::nullopt;
+  return start_gpu_product(product, left) ? std::optional(std::move(result))
+                                          : std::nullopt;
 }
 
 bool gpu_product_into(
@@ -122,7 +121,7 @@ bool gpu_product_into(
   product.result = into.mutable_data_ptr();
   product.result_element = *element;
   product.add = how == Into::add;
-  return start(product, left);
+  return start_gpu_product(product, left);
 }
 
 std::optional<GeluProduct> gpu_product_gelu(
@@ -141,7 +140,8 @@ std::optional<GeluProduct> gpu_product_gelu(
   product.bias = bias.const_data_ptr();
   product.sums = made.sums.mutable_data_ptr();
   product.result = made.result.mutable_data_ptr();
-  return start(product, left) ? std::optional(std::move(made)) : std::nullopt;
+  return start_gpu_product(product, left) ? std::optional(std::move(made))
+                                          : std::nullopt;
 }
 
 std::optional<at::Tensor> gpu_product_gelu_gradient(
@@ -161,7 +161,8 @@ std::optional<at::Tensor> gpu_product_gelu_gradient(
   product.finish = cuda::Finish::gelu_gradient;
   product.sums = const_cast<void*>(sums.const_data_ptr()); // read alone
   product.result = result.mutable_data_ptr();
-  return start(product, left) ? std::optional(std::move(result)) : std::nullopt;
+  return start_gpu_product(product, left) ? std::optional(std::move(result))
+                                          : std::nullopt;
 }
 
 } // namespace cairn::nn

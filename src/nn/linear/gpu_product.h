@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/internal/cuda/product.h"
 #include "nn/linear/product.h"
 
 #include <ATen/core/Tensor.h>
@@ -44,5 +45,10 @@ std::optional<at::Tensor> gpu_product_gelu_gradient(
     const at::Tensor& left,
     const at::Tensor& right,
     const at::Tensor& sums);
+
+/// Queues a product on the GPU of `on`. False where cuBLASLt does not take it.
+bool start_gpu_product(
+    const kernels::cuda::Product& product,
+    const at::Tensor& on);
 
 } // namespace cairn::nn

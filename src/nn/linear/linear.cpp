@@ -1,5 +1,6 @@
 #include <cairn/nn/linear.h>
 
+#include "nn/fp8/fp8_parallel.h"
 #include "nn/linear/linear_product.h"
 
 #include <cairn/nn/tensor_parallel.h>
@@ -9,7 +10,9 @@ namespace cairn::nn {
 ColumnLinear::ColumnLinear(
     const LayerContext& context,
     const LinearOptions& options)
-    : group_(context.group), split_tokens_(context.splits_tokens()) {
+    : group_(context.group),
+      split_tokens_(context.splits_tokens()),
+      fp8_(context.fp8) {
   const auto cut = [&](std::vector<std::int64_t> shape) {
     return SlicedShape::cut(std::move(shape), 0, group_, context.path);
   };
@@ -28,11 +31,15 @@ ColumnLinear::ColumnLinear(
 }
 
 at::Tensor ColumnLinear::forward(const at::Tensor& x) const {
-  return column_linear(x, {weight_}, {bias_}, group_, split_tokens_)[0];
+  return fp8_
+      ? fp8_column_linear(x, weight_, bias_, group_, split_tokens_, *fp8_)
+      : column_linear(x, {weight_}, {bias_}, group_, split_tokens_)[0];
 }
 
 RowLinear::RowLinear(const LayerContext& context, const LinearOptions& options)
-    : group_(context.group), split_tokens_(context.splits_tokens()) {
+    : group_(context.group),
+      split_tokens_(context.splits_tokens()),
+      fp8_(context.fp8) {
   weight_ = add_parameter(
       context,
       "weight",
@@ -49,7 +56,8 @@ RowLinear::RowLinear(const LayerContext& context, const LinearOptions& options)
 }
 
 at::Tensor RowLinear::forward(const at::Tensor& x) const {
-  return row_linear(x, weight_, bias_, group_, split_tokens_);
+  return fp8_ ? fp8_row_linear(x, weight_, bias_, group_, split_tokens_, *fp8_)
+              : row_linear(x, weight_, bias_, group_, split_tokens_);
 }
 
 Linear::Linear(const LayerContext& context, const LinearOptions& options) {

@@ -1,5 +1,6 @@
 #include <cairn/nn/mlp.h>
 
+#include "nn/fp8/fp8_gelu_mlp.h"
 #include "nn/linear/gelu.h"
 #include "nn/linear/gelu_mlp.h"
 #include "nn/linear/swiglu.h"
@@ -57,9 +58,14 @@ Mlp::Mlp(const LayerContext& context, const MlpOptions& options)
 
 at::Tensor Mlp::forward(const at::Tensor& x) const {
   const bool alone = group_.size() == 1;
-  if (gate_ && alone && activation_ == model::ActivationKind::silu &&
+  const auto fp8 = up_->fp8();
+  if (gate_ && alone && !fp8 && activation_ == model::ActivationKind::silu &&
       !gate_->bias().defined() && !down_->bias().defined()) {
     return swiglu_mlp(x, {gate_->weight(), up_->weight(), down_->weight()});
+  }
+  if (gate_ && fp8) {
+    return down_->forward(
+        activate_gated(gate_->forward(x), up_->forward(x), activation_));
   }
   if (gate_) {
     const auto wide = column_linear(
@@ -72,12 +78,14 @@ at::Tensor Mlp::forward(const at::Tensor& x) const {
   }
   const bool exact = activation_ == model::ActivationKind::gelu;
   const bool is_gelu = exact || activation_ == model::ActivationKind::gelu_tanh;
-  if (is_gelu && alone && !has_own_gelu(x)) {
-    return gelu_mlp(
-        x,
-        {up_->weight(), up_->bias()},
-        {down_->weight(), down_->bias()},
-        exact ? GeluKind::exact : GeluKind::tanh);
+  const GeluKind kind = exact ? GeluKind::exact : GeluKind::tanh;
+  const LinearParameters up{up_->weight(), up_->bias()};
+  const LinearParameters down{down_->weight(), down_->bias()};
+  if (is_gelu && alone && fp8 && fp8_gelu_mlp_takes(x, up.weight)) {
+    return fp8_gelu_mlp(x, up, down, kind, *fp8);
+  }
+  if (is_gelu && alone && !fp8 && !has_own_gelu(x)) {
+    return gelu_mlp(x, up, down, kind);
   }
   return down_->forward(activate(up_->forward(x), activation_));
 }

@@ -70,6 +70,22 @@ nn::ContextParallel context_of(
           : nn::ContextKind::ulysses};
 }
 
+/// Sets where products are in fp8.
+void take_fp8(
+    const config::PrecisionFlags& flags,
+    models::ModelOptions& options) {
+  if (!flags.fp8_format) {
+    return;
+  }
+  options.fp8 = *flags.fp8_format == config::Fp8Format::hybrid
+      ? nn::Fp8Format::hybrid
+      : nn::Fp8Format::e4m3;
+  if (flags.first_last_layers_bf16) {
+    options.first_blocks_without_fp8 = flags.layers_at_start_in_bf16;
+    options.last_blocks_without_fp8 = flags.layers_at_end_in_bf16;
+  }
+}
+
 Model build_model(
     const model::ModelDescription& description,
     const config::Config& config,
@@ -87,6 +103,7 @@ Model build_model(
       .seed = build.seed,
       .initial_std = config.flags.model.init_method_std,
       .dropping_layers = config.deepspeed.random_ltd.layers};
+  take_fp8(config.flags.precision, options);
   if (is_pipelined(config.flags.distributed)) {
     pipeline::PipelineModuleOptions place{
         .stage = mesh.coordinate(Axis::pipeline),

@@ -21,11 +21,17 @@
 #define __launch_bounds__(...)
 #define __shared__ static // blocks run one after another
 
+struct alignas(8) float2 {
+  float x, y;
+};
 struct alignas(16) float4 {
   float x, y, z, w;
 };
 struct alignas(8) ushort4 {
   unsigned short x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
 };
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
@@ -39,6 +45,17 @@ inline float __uint_as_float(std::uint32_t bits) {
 }
 inline std::uint32_t __float_as_uint(float value) {
   return std::bit_cast<std::uint32_t>(value);
+}
+/// Four bytes of `a` (numbers 0 to 3) and `b` (4 to 7), as the digits of
+/// `which` number them, the lowest byte first.
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which) {
+  const std::uint64_t both = std::uint64_t{b} << 32U | a;
+  unsigned result = 0;
+  for (unsigned i = 0; i < 32; i += 8) {
+    const unsigned number = which >> i / 2 & 7U;
+    result |= static_cast<unsigned>(both >> 8 * number & 0xffU) << i;
+  }
+  return result;
 }
 inline float __fadd_rn(float a, float b) {
   return a + b;

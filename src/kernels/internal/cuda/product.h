@@ -1,14 +1,17 @@
 #pragma once
 
+#include "kernels/internal/cuda/fp8.h"
+
 #include <cairn/kernels/stretch.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace cairn::kernels::cuda {
 
-// Products of 16-bit matrices by cuBLASLt, which comes with libtorch. See
-// cuda.h for what pointers, streams and results are.
+// Products of matrices of 16 or 8 bits by cuBLASLt, which comes with libtorch.
+// See cuda.h for what pointers, streams and results are.
 
 /// A factor of a product, row after row.
 struct Factor {
@@ -25,13 +28,25 @@ enum class Finish {
   gelu_gradient, ///< multiplies by GELU's slope at sums that were kept
 };
 
+/// Factors in fp8. The left one is not transposed and the right one is, as a
+/// GPU's fp8 products need it.
+struct Fp8Factors {
+  Fp8 left = Fp8::e4m3;
+  Fp8 right = Fp8::e4m3;
+  const float* left_unit = nullptr; ///< Fp8Target::unit of that matrix
+  const float* right_unit = nullptr;
+  bool exact_sums = false; ///< sums of float's precision, a little slower
+};
+
 /// left [rows, depth] times right [depth, columns]. All matrices lie at
 /// multiples of 16 bytes, and so does each row of them.
 struct Product {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t depth = 0;
-  Element element = Element::bf16; ///< of all matrices but the result
+  /// Of all matrices but the result, and but for factors in fp8.
+  Element element = Element::bf16;
+  std::optional<Fp8Factors> fp8{}; ///< unset: factors of 16 bits
   Factor left;
   Factor right;
   void* result = nullptr; ///< [rows, columns], without gaps

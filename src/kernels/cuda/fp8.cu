@@ -1,0 +1,304 @@
+#include "kernels/internal/cuda/fp8.h"
+
+#include <cuda_fp8.h>
+
+#include <type_traits>
+
+#include "kernels/cuda/block.cuh"
+#include "kernels/cuda/for_each.cuh"
+#include "kernels/cuda/gelu.cuh"
+
+namespace cairn::kernels::cuda {
+namespace {
+
+/// A block turns a square of this many rows and columns into fp8.
+constexpr int tile = 128;
+constexpr int across = tile / 8; ///< threads for a row of it
+constexpr int rows_at_once = block_size / across;
+/// Words from one row of the square to the next in shared memory. One more than
+/// needed, so that the rows of a column are in different banks.
+constexpr int pitch = tile / 4 + 1;
+
+/// Values of which a larger part is not more than this are taken for zeros.
+constexpr float least = 1e-30F;
+
+/// Finds the largest absolute value; one that is not a number is larger than
+/// all others.
+struct Largest {
+  template <class Value>
+  static __device__ Value none() {
+    return Value{};
+  }
+  __device__ float operator()(float a, float b) const {
+    const std::uint32_t left = __float_as_uint(a) & 0x7fffffffU;
+    const std::uint32_t right = __float_as_uint(b) & 0x7fffffffU;
+    return __uint_as_float(left > right ? left : right);
+  }
+};
+
+template <Element element, Fp8Source::Of of>
+struct Values {
+  const void* matrix;
+  const void* sums;
+  Gelu kind;
+
+  __device__ void operator()(std::int64_t i, Lane (&lanes)[8]) const {
+    load(matrix, element, i, lanes);
+    if constexpr (of == Fp8Source::Of::gelu) {
+#pragma unroll
+      for (Lane& lane : lanes) {
+        lane.value = gelu(lane.value, kind);
+      }
+    } else if constexpr (of == Fp8Source::Of::gelu_gradient) {
+      Lane at[8];
+      load(sums, element, i, at);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        lanes[k].value *= gelu_slope(at[k].value, kind);
+      }
+    }
+  }
+};
+
+/// Calls `work` with the values as a function of the place in the matrix.
+template <class Work>
+const char* with_values(const Fp8Source& source, const Work& work) {
+  const char* failure = nullptr;
+  const auto call = [&](auto element, auto of) {
+    failure =
+        work(Values<element(), of()>{source.matrix, source.sums, source.gelu});
+  };
+  using Of = Fp8Source::Of;
+  with_element(source.shape.element, [&](auto element) {
+    switch (source.of) {
+      case Of::matrix:
+        return call(element, std::integral_constant<Of, Of::matrix>());
+      case Of::gelu:
+        return call(element, std::integral_constant<Of, Of::gelu>());
+      case Of::gelu_gradient:
+        return call(element, std::integral_constant<Of, Of::gelu_gradient>());
+    }
+  });
+  return failure;
+}
+
+template <class Source>
+__global__ void __launch_bounds__(block_size)
+    largest_kernel(std::int64_t count, Source source, float* parts) {
+  const Largest larger;
+  const std::int64_t stride =
+      static_cast<std::int64_t>(gridDim.x) * block_size * 8;
+  float own = 0;
+#pragma unroll 4
+  for (std::int64_t i =
+           (static_cast<std::int64_t>(blockIdx.x) * block_size + threadIdx.x) *
+           8;
+       i < count;
+       i += stride) {
+    Lane lanes[8];
+    source(i, lanes);
+#pragma unroll
+    for (const Lane& lane : lanes) {
+      own = larger(own, lane.value);
+    }
+  }
+  own = over_block(own, larger, 0);
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x] = own;
+  }
+}
+
+/// Four values as the bytes of a word, the first one lowest.
+template <Fp8 format>
+__device__ std::uint32_t word_of(const Lane* lanes, float factor) {
+  constexpr auto as = format == Fp8::e4m3 ? __NV_E4M3 : __NV_E5M2;
+  const auto pair = [&](int k) -> std::uint32_t {
+    return __nv_cvt_float2_to_fp8x2(
+        float2{lanes[k].value * factor, lanes[k + 1].value * factor},
+        __NV_SATFINITE,
+        as);
+  };
+  return pair(0) | pair(2) << 16U;
+}
+
+/// Transposes four rows of four bytes.
+__device__ inline void transpose(std::uint32_t (&words)[4]) {
+  const std::uint32_t a = __byte_perm(words[0], words[1], 0x5140U);
+  const std::uint32_t b = __byte_perm(words[2], words[3], 0x5140U);
+  const std::uint32_t c = __byte_perm(words[0], words[1], 0x7362U);
+  const std::uint32_t d = __byte_perm(words[2], words[3], 0x7362U);
+  words[0] = __byte_perm(a, b, 0x5410U);
+  words[1] = __byte_perm(a, b, 0x7632U);
+  words[2] = __byte_perm(c, d, 0x5410U);
+  words[3] = __byte_perm(c, d, 0x7632U);
+}
+
+/// Writes the square that the block's threads left in shared memory, column by
+/// column: each thread four columns of 16 rows.
+__device__ inline void write_columns(
+    const std::uint32_t* words,
+    std::int64_t rows,
+    std::int64_t columns,
+    std::uint8_t* to) {
+  const int group = static_cast<int>(threadIdx.x) % (tile / 16);
+  const int word = static_cast<int>(threadIdx.x) / (tile / 16);
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.y) * tile + group * 16;
+  const std::int64_t column =
+      static_cast<std::int64_t>(blockIdx.x) * tile + word * 4;
+  if (row >= rows || column >= columns) {
+    return;
+  }
+  uint4 of_columns[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    std::uint32_t four[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      four[i] = words[(group * 16 + j * 4 + i) * pitch + word];
+    }
+    transpose(four);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      reinterpret_cast<std::uint32_t*>(&of_columns[k])[j] = four[k];
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    *reinterpret_cast<uint4*>(to + (column + k) * rows + row) = of_columns[k];
+  }
+}
+
+template <Fp8 format, class Source>
+__global__ void __launch_bounds__(block_size) fp8_kernel(
+    std::int64_t rows,
+    std::int64_t columns,
+    Source source,
+    const float* parts,
+    int count,
+    Fp8Target target) {
+  __shared__ std::uint32_t words[tile * pitch];
+  __shared__ float sums[rows_at_once][tile];
+  constexpr float limit = format == Fp8::e4m3 ? 448.0F : 57344.0F;
+  float unit = 0;
+  if (count > 0) {
+    float most = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += block_size) {
+      most = Largest()(most, parts[i]);
+    }
+    most = over_block(most, Largest(), 0);
+    unit = most < least ? 1 : most / limit;
+    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
+      *target.unit = unit;
+    }
+  } else {
+    unit = *target.unit;
+  }
+  const float factor = 1 / unit;
+
+  const int first_row = static_cast<int>(threadIdx.x) / across;
+  const int own_column = static_cast<int>(threadIdx.x) % across * 8;
+  const std::int64_t column =
+      static_cast<std::int64_t>(blockIdx.x) * tile + own_column;
+  float own[8] = {};
+#pragma unroll 4
+  for (int r = first_row; r < tile; r += rows_at_once) {
+    const std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * tile + r;
+    if (row < rows && column < columns) {
+      Lane lanes[8];
+      source(row * columns + column, lanes);
+      const uint2 pair{
+          word_of<format>(lanes, factor),
+          word_of<format>(lanes + 4, factor)};
+      if (target.rows != nullptr) {
+        *reinterpret_cast<uint2*>(
+            static_cast<std::uint8_t*>(target.rows) + row * columns + column) =
+            pair;
+      }
+      words[r * pitch + own_column / 4] = pair.x;
+      words[r * pitch + own_column / 4 + 1] = pair.y;
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        own[k] += lanes[k].value;
+      }
+    }
+  }
+  if (target.column_sums != nullptr) {
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      sums[first_row][own_column + k] = own[k];
+    }
+  }
+  __syncthreads();
+  if (target.columns != nullptr) {
+    write_columns(
+        words,
+        rows,
+        columns,
+        static_cast<std::uint8_t*>(target.columns));
+  }
+  const std::int64_t summed =
+      static_cast<std::int64_t>(blockIdx.x) * tile + threadIdx.x;
+  if (target.column_sums != nullptr && threadIdx.x < tile && summed < columns) {
+    float sum = 0;
+#pragma unroll
+    for (const auto& of_row : sums) {
+      sum += of_row[threadIdx.x];
+    }
+    target.column_sums[blockIdx.y * columns + summed] = sum;
+  }
+}
+
+} // namespace
+
+std::int64_t largest_count(const MatrixShape& shape) {
+  const std::int64_t blocks =
+      (shape.rows * shape.columns + 8 * block_size - 1) / (8 * block_size);
+  return std::clamp<std::int64_t>(blocks, 1, 1024);
+}
+
+std::int64_t fp8_sum_parts(const MatrixShape& shape) {
+  return (shape.rows + tile - 1) / tile;
+}
+
+const char* largest_parts(const Fp8Source& source, float* parts, void* stream) {
+  return with_values(source, [&](const auto& values) {
+    return launch(
+        largest_kernel<std::decay_t<decltype(values)>>,
+        {static_cast<unsigned>(largest_count(source.shape)), block_size},
+        stream,
+        source.shape.rows * source.shape.columns,
+        values,
+        parts);
+  });
+}
+
+const char* to_fp8(
+    const Fp8Source& source,
+    const float* parts,
+    const Fp8Target& target,
+    void* stream) {
+  const MatrixShape& shape = source.shape;
+  if (shape.rows <= 0 || shape.columns <= 0) {
+    return nullptr;
+  }
+  return with_values(source, [&](const auto& values) {
+    using Source = std::decay_t<decltype(values)>;
+    return launch(
+        target.format == Fp8::e4m3 ? fp8_kernel<Fp8::e4m3, Source>
+                                   : fp8_kernel<Fp8::e5m2, Source>,
+        {dim3(
+             static_cast<unsigned>((shape.columns + tile - 1) / tile),
+             static_cast<unsigned>((shape.rows + tile - 1) / tile)),
+         block_size},
+        stream,
+        shape.rows,
+        shape.columns,
+        values,
+        parts,
+        parts != nullptr ? static_cast<int>(largest_count(shape)) : 0,
+        target);
+  });
+}
+
+} // namespace cairn::kernels::cuda

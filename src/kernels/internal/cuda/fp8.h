@@ -1,0 +1,60 @@
+#pragma once
+
+#include "kernels/internal/cuda/column_sums.h"
+
+#include <cstdint>
+
+namespace cairn::kernels::cuda {
+
+// Matrices of eight-bit numbers, as fp8 products read them. See cuda.h for what
+// pointers, streams and results are.
+
+/// Formats of eight bits: e4m3 has more digits, e5m2 a wider range.
+enum class Fp8 : std::uint8_t { e4m3, e5m2 };
+
+/// The values that become fp8.
+struct Fp8Source {
+  enum class Of : std::uint8_t {
+    matrix,
+    gelu,          ///< GELU of the matrix
+    gelu_gradient, ///< the matrix times GELU's slope at `sums`
+  };
+
+  MatrixShape shape; ///< rows and columns are multiples of 16
+  const void* matrix = nullptr;
+  Of of = Of::matrix;
+  Gelu gelu = Gelu::tanh;
+  const void* sums = nullptr; ///< of the same shape, for gelu_gradient
+};
+
+/// A matrix in fp8. An element stands for its value times `unit`.
+struct Fp8Target {
+  Fp8 format = Fp8::e4m3;
+  void* rows = nullptr;         ///< [rows, columns]; may be null
+  void* columns = nullptr;      ///< [columns, rows], transposed; may be null
+  float* unit = nullptr;        ///< one float
+  float* column_sums = nullptr; ///< [fp8_sum_parts, columns]; may be null
+};
+
+/// Number of floats that largest_parts() writes.
+std::int64_t largest_count(const MatrixShape& shape);
+
+/// Number of groups of rows whose column sums to_fp8() writes.
+std::int64_t fp8_sum_parts(const MatrixShape& shape);
+
+/// Writes the largest absolute values of parts of the source.
+[[nodiscard]] const char* largest_parts(
+    const Fp8Source& source,
+    float* parts,
+    void* stream);
+
+/// Rounds the source to fp8. The unit is written so that the largest of
+/// `parts`, as largest_parts() made them, is the format's largest number.
+/// Without `parts` the unit that is there is used.
+[[nodiscard]] const char* to_fp8(
+    const Fp8Source& source,
+    const float* parts,
+    const Fp8Target& target,
+    void* stream);
+
+} // namespace cairn::kernels::cuda

@@ -1,0 +1,174 @@
+#include "nn/fp8/fp8_gelu_mlp.h"
+
+#include "nn/fp8/fp8_matrix.h"
+#include "nn/fp8/fp8_product.h"
+#include "nn/linear/compute_type.h"
+#include "nn/linear/second_derivatives.h"
+#include "nn/parallel/deferral_capsule.h"
+
+#include <ATen/ops/_unsafe_view.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+#include <utility>
+
+namespace cairn::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Tensor dense_rows(const at::Tensor& x) {
+  return x.reshape({-1, x.size(-1)}).contiguous();
+}
+
+Fp8Order order_for(const at::Tensor& weight) {
+  return weight.requires_grad() ? Fp8Order::both : Fp8Order::rows;
+}
+
+struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
+  /// Positions of forward()'s inputs, and of their gradients.
+  enum Input { input, up_weight, down_weight, up_bias, down_bias };
+  /// Positions of what is kept, after the parameters.
+  enum Kept {
+    up_unit = 5,
+    down_unit,
+    x_columns,
+    x_unit,
+    sums,
+    wide_columns,
+    wide_unit
+  };
+
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const at::Tensor& up,
+      const at::Tensor& down,
+      const std::optional<at::Tensor>& up_bias_if_any,
+      const std::optional<at::Tensor>& down_bias_if_any,
+      GeluKind kind,
+      Fp8Format format) {
+    keep_deferral(*context);
+    const at::Tensor up_addend = up_bias_if_any.value_or(at::Tensor());
+    const at::Tensor down_addend = down_bias_if_any.value_or(at::Tensor());
+    const Fp8Result result{x.scalar_type()};
+    const Fp8Matrix given =
+        to_fp8({dense_rows(x)}, fp8_of_values, order_for(up));
+    const Fp8Matrix ups = to_fp8({up}, fp8_of_values, Fp8Order::rows);
+    const at::Tensor before =
+        fp8_product(given.by_rows(), ups.by_rows(), up_addend, result);
+    const Fp8Matrix wide =
+        to_fp8({before, kind}, fp8_of_values, order_for(down));
+    const Fp8Matrix downs = to_fp8({down}, fp8_of_values, Fp8Order::rows);
+    const at::Tensor answer =
+        fp8_product(wide.by_rows(), downs.by_rows(), down_addend, result);
+    context->saved_data["exact"] = kind == GeluKind::exact;
+    context->saved_data["hybrid"] = format == Fp8Format::hybrid;
+    context->saved_data["shape"] = x.sizes().vec();
+    context->save_for_backward(
+        {{},
+         up,
+         down,
+         up_addend,
+         down_addend,
+         ups.unit,
+         downs.unit,
+         given.columns,
+         given.unit,
+         before,
+         wide.columns,
+         wide.unit});
+    return at::_unsafe_view(answer, x.sizes()); // for autograd not a view
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list outer) {
+    refuse_second_derivatives("Mlp");
+    const variable_list saved = context->get_saved_variables();
+    const auto wanted = [&](Input bias) {
+      // A bias that is missing has no number among autograd's inputs.
+      const int missing = bias == down_bias && !saved[up_bias].defined();
+      return saved[bias].defined() && context->needs_input_grad(bias - missing)
+          ? saved[bias]
+          : at::Tensor();
+    };
+    const at::ScalarType type = fp8_of_gradients(
+        context->saved_data["hybrid"].toBool() ? Fp8Format::hybrid
+                                               : Fp8Format::e4m3);
+    const GeluKind kind = context->saved_data["exact"].toBool()
+        ? GeluKind::exact
+        : GeluKind::tanh;
+    const Fp8Result result{outer[0].scalar_type(), /*exact_sums=*/true};
+    const auto turned = [&](Input weight, Kept unit) {
+      return to_fp8_again(
+          saved[weight],
+          saved[unit],
+          fp8_of_values,
+          Fp8Order::columns);
+    };
+    const auto later = kept_deferral(*context);
+    variable_list results(7);
+    Fp8Gradient of_answer =
+        gradient_to_fp8({dense_rows(outer[0])}, type, wanted(down_bias));
+    results[down_bias] = std::move(of_answer.bias);
+    if (context->needs_input_grad(down_weight)) {
+      results[down_weight] = fp8_weight_gradient_or_later(
+          later,
+          saved[down_weight],
+          of_answer.matrix,
+          {saved[wide_columns], saved[wide_unit]});
+    }
+    const at::Tensor of_wide = fp8_product(
+        of_answer.matrix.by_rows(),
+        turned(down_weight, down_unit).by_columns(),
+        {},
+        result);
+    Fp8Gradient of_sums =
+        gradient_to_fp8({of_wide, kind, saved[sums]}, type, wanted(up_bias));
+    results[up_bias] = std::move(of_sums.bias);
+    if (context->needs_input_grad(input)) {
+      results[input] = fp8_product(
+                           of_sums.matrix.by_rows(),
+                           turned(up_weight, up_unit).by_columns(),
+                           {},
+                           result)
+                           .view(context->saved_data["shape"].toIntVector());
+    }
+    if (context->needs_input_grad(up_weight)) {
+      results[up_weight] = fp8_weight_gradient_or_later(
+          later,
+          saved[up_weight],
+          of_sums.matrix,
+          {saved[x_columns], saved[x_unit]});
+    }
+    return results;
+  }
+};
+
+std::optional<at::Tensor> bias_in_compute_type(const at::Tensor& bias) {
+  return bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt;
+}
+
+} // namespace
+
+bool fp8_gelu_mlp_takes(const at::Tensor& x, const at::Tensor& up) {
+  return fp8_takes(x.numel() / x.size(-1), x.size(-1), up.size(0));
+}
+
+at::Tensor fp8_gelu_mlp(
+    const at::Tensor& x,
+    const LinearParameters& up,
+    const LinearParameters& down,
+    GeluKind kind,
+    Fp8Format format) {
+  return Fp8GeluMlp::apply(
+      in_compute_type(x),
+      in_compute_type(up.weight),
+      in_compute_type(down.weight),
+      bias_in_compute_type(up.bias),
+      bias_in_compute_type(down.bias),
+      kind,
+      format);
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,107 @@
+#include "nn/fp8/fp8_linear.h"
+
+#include "nn/fp8/fp8_matrix.h"
+#include "nn/fp8/fp8_product.h"
+#include "nn/linear/compute_type.h"
+#include "nn/linear/linear_product.h"
+#include "nn/linear/second_derivatives.h"
+#include "nn/parallel/deferral_capsule.h"
+
+#include <ATen/ops/_unsafe_view.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <vector>
+
+namespace cairn::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Tensor matrix_of(const at::Tensor& x) {
+  return x.reshape({-1, x.size(-1)}).contiguous();
+}
+
+struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const at::Tensor& weight,
+      const std::optional<at::Tensor>& bias_if_any,
+      Fp8Format format) {
+    keep_deferral(*context);
+    const at::Tensor bias = bias_if_any.value_or(at::Tensor());
+    const Fp8Matrix given = to_fp8(
+        {matrix_of(x)},
+        fp8_of_values,
+        weight.requires_grad() ? Fp8Order::both : Fp8Order::rows);
+    const Fp8Matrix weights = to_fp8({weight}, fp8_of_values, Fp8Order::rows);
+    const at::Tensor result = fp8_product(
+        given.by_rows(),
+        weights.by_rows(),
+        bias,
+        {x.scalar_type()});
+    context->saved_data["shape"] = x.sizes().vec();
+    context->saved_data["hybrid"] = format == Fp8Format::hybrid;
+    context->save_for_backward(
+        {given.columns, given.unit, weight, weights.unit, bias});
+    std::vector<std::int64_t> shape = x.sizes().vec();
+    shape.back() = weight.size(0);
+    return at::_unsafe_view(result, shape); // for autograd not a view
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list outer) {
+    refuse_second_derivatives("fp8 linear layer");
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& weight = saved[2];
+    const at::Tensor& bias = saved[4];
+    const bool of_bias = bias.defined() && context->needs_input_grad(2);
+    const at::ScalarType type = fp8_of_gradients(
+        context->saved_data["hybrid"].toBool() ? Fp8Format::hybrid
+                                               : Fp8Format::e4m3);
+    Fp8Gradient gradient = gradient_to_fp8(
+        {matrix_of(outer[0])},
+        type,
+        of_bias ? bias : at::Tensor());
+    variable_list results(4);
+    results[2] = std::move(gradient.bias);
+    if (context->needs_input_grad(0)) {
+      const Fp8Matrix weights =
+          to_fp8_again(weight, saved[3], fp8_of_values, Fp8Order::columns);
+      results[0] = fp8_product(
+                       gradient.matrix.by_rows(),
+                       weights.by_columns(),
+                       {},
+                       {outer[0].scalar_type(), /*exact_sums=*/true})
+                       .view(context->saved_data["shape"].toIntVector());
+    }
+    if (context->needs_input_grad(1)) {
+      results[1] = fp8_weight_gradient_or_later(
+          kept_deferral(*context),
+          weight,
+          gradient.matrix,
+          {saved[0], saved[1]});
+    }
+    return results;
+  }
+};
+
+} // namespace
+
+at::Tensor fp8_linear(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    std::optional<Fp8Format> format) {
+  if (!format ||
+      !fp8_takes(x.numel() / x.size(-1), x.size(-1), weight.size(0))) {
+    return linear(x, weight, bias);
+  }
+  return Fp8Linear::apply(
+      in_compute_type(x),
+      in_compute_type(weight),
+      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt,
+      *format);
+}
+
+} // namespace cairn::nn

@@ -1,0 +1,81 @@
+#pragma once
+
+#include "nn/linear/gelu.h"
+
+#include <ATen/core/Tensor.h>
+#include <cairn/nn/layer.h>
+
+#include <optional>
+
+namespace cairn::nn {
+
+// Matrices of eight-bit floats. One unit for the whole matrix, made from its
+// largest value when it is rounded ("current" or "tensorwise" scaling), brings
+// it into the range of the format. Without autograd.
+
+/// A factor of an fp8 product: an element stands for its value times the unit.
+struct Fp8Factor {
+  at::Tensor values; ///< [rows, depth], in one of libtorch's fp8 types
+  at::Tensor unit;   ///< one float
+};
+
+/// A matrix in fp8, in one or both orders. Products read along rows, so that a
+/// gradient needs the transposed matrix.
+struct Fp8Matrix {
+  at::Tensor rows;    ///< [rows, columns]; undefined where not wanted
+  at::Tensor columns; ///< [columns, rows]; undefined where not wanted
+  at::Tensor unit;
+
+  Fp8Factor by_rows() const { return {rows, unit}; }
+  Fp8Factor by_columns() const { return {columns, unit}; }
+};
+
+enum class Fp8Order { rows, columns, both };
+
+/// The values that become fp8: a matrix, its GELU, or the gradient of such a
+/// GELU.
+struct Fp8Values {
+  at::Tensor matrix;
+  std::optional<GeluKind> gelu{};
+  /// The values of which GELU was taken; `matrix` is the gradient of that GELU.
+  at::Tensor sums{};
+};
+
+/// The type of activations and weights, whatever the format.
+inline constexpr at::ScalarType fp8_of_values = at::kFloat8_e4m3fn;
+
+/// The type of gradients.
+constexpr at::ScalarType fp8_of_gradients(Fp8Format format) {
+  return format == Fp8Format::hybrid ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
+}
+
+/// True when an fp8 product takes matrices of these sizes: a GPU reads 16
+/// elements at once.
+constexpr bool fp8_takes(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  return rows > 0 && rows % 16 == 0 && in % 16 == 0 && out % 16 == 0;
+}
+
+Fp8Matrix to_fp8(const Fp8Values& values, at::ScalarType type, Fp8Order order);
+
+/// Rounds a matrix that was rounded before, with the unit that it had.
+Fp8Matrix to_fp8_again(
+    const at::Tensor& matrix,
+    const at::Tensor& unit,
+    at::ScalarType type,
+    Fp8Order order);
+
+/// A gradient in both orders, and its sums over the rows.
+struct Fp8Gradient {
+  Fp8Matrix matrix;
+  /// Gradient of the bias. Undefined without one, or where it was written to a
+  /// place of its own (kernels::gradient_place).
+  at::Tensor bias;
+};
+
+/// Rounds the gradient of a sum, of which `bias` (may be undefined) was a part.
+Fp8Gradient gradient_to_fp8(
+    const Fp8Values& gradient,
+    at::ScalarType type,
+    const at::Tensor& bias);
+
+} // namespace cairn::nn

@@ -1,0 +1,42 @@
+#include "nn/fp8/fp8_parallel.h"
+
+#include "nn/fp8/fp8_linear.h"
+#include "nn/moe/token_shares.h"
+
+#include <ATen/TensorOperators.h>
+#include <cairn/nn/tensor_parallel.h>
+
+#include <vector>
+
+namespace cairn::nn {
+
+at::Tensor fp8_column_linear(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    const distributed::ProcessGroup& group,
+    bool split_tokens,
+    Fp8Format format) {
+  const at::Tensor all = split_tokens ? gather_tokens(x, group) : x;
+  return fp8_linear(copy_to_group(all, group), weight, bias, format);
+}
+
+at::Tensor fp8_row_linear(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    const distributed::ProcessGroup& group,
+    bool split_tokens,
+    Fp8Format format) {
+  if (group.size() == 1) {
+    return fp8_linear(x, weight, bias, format);
+  }
+  const at::Tensor part = fp8_linear(flat_tokens(x), weight, {}, format);
+  const std::vector<std::int64_t> shape{x.size(0), x.size(1), weight.size(0)};
+  const at::Tensor sum = split_tokens
+      ? scatter_tokens(part.view(shape), group)
+      : reduce_from_group(part, group).view(shape);
+  return bias.defined() ? sum + bias : sum;
+}
+
+} // namespace cairn::nn
