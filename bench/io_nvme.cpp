@@ -10,7 +10,6 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <cairn/io/aligned_buffer.h>
-#include <cairn/io/async_file.h>
 #include <cairn/io/io_queue.h>
 
 #include <fcntl.h>

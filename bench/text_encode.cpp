@@ -11,7 +11,7 @@
 #include "text/schemes/bpe/regex_splitter.h"
 
 #include <cairn/base/file.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include <fmt/format.h>
 #include <sys/resource.h>

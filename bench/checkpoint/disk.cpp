@@ -14,7 +14,7 @@
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
-#include <cairn/io/async_file.h>
+#include <cairn/io/io_queue.h>
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -3,7 +3,6 @@
 
 #include <cairn/base/file.h>
 #include <cairn/base/mapped_file.h>
-#include <cairn/io/async_file.h>
 #include <cairn/io/io_queue.h>
 
 #include <fcntl.h>

@@ -4,7 +4,6 @@
 #include "io/internal/file_stream.h"
 
 #include <cairn/base/file.h>
-#include <cairn/io/async_file.h>
 #include <cairn/io/io_queue.h>
 
 #include <fcntl.h>

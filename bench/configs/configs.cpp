@@ -17,7 +17,7 @@
 #include <cairn/data/cifar10_dataset.h>
 #include <cairn/model/presets.h>
 #include <cairn/models/resnet18.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 #include <fmt/format.h>
 #include <torch/nn/functional/loss.h>
 #include <CLI/CLI.hpp>

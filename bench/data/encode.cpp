@@ -5,7 +5,7 @@
 #include "measurement.h"
 
 #include <cairn/base/file.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include <nlohmann/json.hpp>
 

@@ -5,9 +5,9 @@
 // ("bare_ordered_s").
 
 #include "base/internal/large_buffer.h"
+#include "base/internal/numpy_random.h"
 #include "measurement.h"
 
-#include <cairn/base/numpy_random.h>
 #include <cairn/data/gpt_index.h>
 
 #include <zlib.h>

@@ -9,7 +9,6 @@
 #include "gpt2/webtext.h"
 
 #include <ATen/Context.h>
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/file.h>
 #include <cairn/cairn.h>
 #include <cairn/models/transformer.h>

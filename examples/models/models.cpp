@@ -10,7 +10,6 @@
 #include <cairn/models/load_model.h>
 #include <cairn/models/pretraining.h>
 #include <cairn/nn/block.h>
-#include <cairn/nn/linear_cross_entropy.h>
 #include <cairn/nn/vocabulary.h>
 
 #include <cstdint>

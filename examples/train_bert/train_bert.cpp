@@ -6,7 +6,6 @@
 #include "bert/options.h"
 #include "bert/run_folder.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/file.h>
 #include <cairn/cairn.h>
 #include <cairn/models/transformer.h>

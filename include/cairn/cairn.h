@@ -5,7 +5,6 @@
 #include <cairn/base/counter_random.h>
 #include <cairn/base/error.h>
 #include <cairn/base/log.h>
-#include <cairn/config/args.h>
 #include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/distributed/process_group.h>

@@ -1,7 +1,6 @@
-#include <cairn/base/atomic_file.h>
+#include <cairn/base/file.h>
 
 #include <cairn/base/error.h>
-#include <cairn/base/file.h>
 
 #include "base/internal/file_calls.h"
 #include "base/internal/file_error.h"

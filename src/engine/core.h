@@ -17,7 +17,7 @@
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/model.h>
-#include <cairn/engine/parameter_group.h>
+#include <cairn/engine/optimizer.h>
 #include <cairn/model/description.h>
 #include <cairn/monitor/timers.h>
 #include <cairn/optim/schedule.h>

@@ -1,8 +1,8 @@
-#include <cairn/engine/parameter_group.h>
+#include <cairn/engine/optimizer.h>
 
 #include "engine/build/model_parameters.h"
 
-#include <cairn/optim/decay_groups.h>
+#include <cairn/optim/parameter_groups.h>
 
 namespace cairn::inline engine {
 

@@ -1,6 +1,6 @@
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
-#include <cairn/engine/training_loader.h>
+#include <cairn/engine/training_data.h>
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include <cairn/generate/text_generator.h>
+#include <cairn/generate/generate.h>
 
 #include "base/internal/utf8.h"
 

@@ -1,4 +1,4 @@
-#include <cairn/io/async_file.h>
+#include <cairn/io/io_queue.h>
 
 #include "base/internal/file_calls.h"
 #include "base/internal/file_error.h"

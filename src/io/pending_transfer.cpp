@@ -1,4 +1,4 @@
-#include <cairn/io/pending_transfer.h>
+#include <cairn/io/io_queue.h>
 
 #include "io/transfer.h"
 

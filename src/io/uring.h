@@ -2,7 +2,7 @@
 
 #include "io/transfer.h"
 
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 
 #include <liburing.h>
 

@@ -1,4 +1,4 @@
-#include <cairn/model/family.h>
+#include <cairn/model/description.h>
 
 #include "model/choice_names.h"
 

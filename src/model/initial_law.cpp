@@ -1,4 +1,4 @@
-#include <cairn/model/initial_law.h>
+#include <cairn/model/parameters.h>
 
 #include <cmath>
 

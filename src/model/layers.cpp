@@ -1,6 +1,5 @@
-#include <cairn/model/layers.h>
-
 #include <cairn/model/parameters.h>
+
 #include <fmt/format.h>
 
 #include <map>

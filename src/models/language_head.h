@@ -2,7 +2,7 @@
 
 #include "models/embedding.h"
 
-#include <cairn/nn/linear_cross_entropy.h>
+#include <cairn/nn/vocabulary.h>
 
 #include <memory>
 

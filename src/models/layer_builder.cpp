@@ -8,7 +8,7 @@
 #include "nn/internal/relative_bias.h"
 
 #include <cairn/base/error.h>
-#include <cairn/model/initial_law.h>
+#include <cairn/model/parameters.h>
 #include <cairn/nn/tensor_parallel.h>
 #include <fmt/format.h>
 

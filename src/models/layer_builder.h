@@ -3,7 +3,7 @@
 #include "models/block_options.h"
 #include "models/layer_list.h"
 
-#include <cairn/model/layers.h>
+#include <cairn/model/parameters.h>
 
 #include <cstdint>
 #include <string>

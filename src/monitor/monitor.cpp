@@ -6,7 +6,6 @@
 
 #include <cairn/base/error.h>
 #include <cairn/monitor/event_file.h>
-#include <cairn/monitor/scalar_sink.h>
 
 #include <filesystem>
 #include <utility>

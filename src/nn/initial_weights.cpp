@@ -1,4 +1,4 @@
-#include <cairn/nn/initial_weights.h>
+#include <cairn/nn/layer.h>
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>

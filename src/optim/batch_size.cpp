@@ -1,5 +1,5 @@
 #include <cairn/base/error.h>
-#include <cairn/optim/batch_size.h>
+#include <cairn/optim/rampup_batch_size.h>
 #include <fmt/format.h>
 
 namespace cairn::optim {

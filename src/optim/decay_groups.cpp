@@ -1,4 +1,4 @@
-#include <cairn/optim/decay_groups.h>
+#include <cairn/optim/parameter_groups.h>
 
 namespace cairn::optim {
 

@@ -1,4 +1,4 @@
-#include <cairn/optim/group_values.h>
+#include <cairn/optim/parameter_groups.h>
 
 namespace cairn::optim {
 

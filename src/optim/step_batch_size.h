@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/optim/batch_size.h>
+#include <cairn/optim/rampup_batch_size.h>
 
 #include <optional>
 #include <string_view>

@@ -3,8 +3,8 @@
 #include "report/page_data.h"
 #include "report/run_set.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 
 #include <chrono>
 #include <fstream>

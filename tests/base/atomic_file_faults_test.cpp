@@ -1,7 +1,6 @@
 #include "support/faulty_files.h"
 #include "support/temporary_folder.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 

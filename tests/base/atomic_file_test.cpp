@@ -1,7 +1,6 @@
-#include <cairn/base/atomic_file.h>
+#include <cairn/base/file.h>
 
 #include <cairn/base/error.h>
-#include <cairn/base/file.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

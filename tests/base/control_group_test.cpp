@@ -1,6 +1,6 @@
 #include "base/internal/control_group.h"
 
-#include <cairn/base/atomic_file.h>
+#include <cairn/base/file.h>
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,6 +1,6 @@
 #include <cairn/base/log.h>
 
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

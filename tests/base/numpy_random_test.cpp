@@ -1,4 +1,4 @@
-#include <cairn/base/numpy_random.h>
+#include "base/internal/numpy_random.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>

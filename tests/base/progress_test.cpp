@@ -1,6 +1,6 @@
 #include "base/internal/progress.h"
 
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

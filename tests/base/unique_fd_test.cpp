@@ -1,4 +1,4 @@
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,6 @@
 #include "support/golden_tensors.h"
 #include "support/temporary_folder.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <cairn/checkpoints/huggingface.h>

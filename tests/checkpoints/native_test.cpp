@@ -13,7 +13,6 @@
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/file.h>
 #include <cairn/checkpoints/safetensors.h>
 #include <fcntl.h>

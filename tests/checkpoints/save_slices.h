@@ -3,7 +3,7 @@
 #include "checkpoints/internal/checkpoint_folder.h"
 #include "checkpoints/internal/slice_file.h"
 
-#include <cairn/base/atomic_file.h>
+#include <cairn/base/file.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -3,7 +3,6 @@
 
 #include <ATen/Functions.h>
 #include <cairn/base/error.h>
-#include <cairn/checkpoints/torch_checkpoint.h>
 #include <cairn/checkpoints/torch_file.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "config/internal/flag.h"
 #include "support/command.h"
 
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "support/error_text.h"
 
-#include <cairn/config/args.h>
+#include <cairn/config/config.h>
 
 #include <gtest/gtest.h>
 

@@ -5,11 +5,10 @@
 #include "data/masked_golden.h"
 #include "support/temporary_folder.h"
 
-#include <cairn/data/bert_dataset.h>
 #include <cairn/data/character_text_dataset.h>
 #include <cairn/data/cifar10_dataset.h>
+#include <cairn/data/masked_datasets.h>
 #include <cairn/data/mlm_dataset.h>
-#include <cairn/data/t5_dataset.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include <cairn/data/bert_dataset.h>
+#include <cairn/data/masked_datasets.h>
 
 #include <cairn/base/error.h>
 #include <gmock/gmock.h>

@@ -127,19 +127,18 @@ TEST(DeepSpeedIndex, FilesBesideTheDataComeBeforeThoseOfTheFolder) {
     const DatasetPart part = build_gpt_datasets(options, quiet()).parts.at(0);
     return std::pair{part.origin, part.file.parent_path()};
   };
-  using Origin = IndexCache::Origin;
   EXPECT_EQ(
       origin_and_folder(elsewhere),
-      std::pair(Origin::built, folder / "cache"));
+      std::pair(IndexOrigin::built, folder / "cache"));
   EXPECT_EQ(
       origin_and_folder(elsewhere),
-      std::pair(Origin::file, folder / "cache"));
+      std::pair(IndexOrigin::file, folder / "cache"));
   EXPECT_EQ(
       origin_and_folder(beside),
-      std::pair(Origin::built, folder / "index-cache"));
+      std::pair(IndexOrigin::built, folder / "index-cache"));
   EXPECT_EQ(
       origin_and_folder(elsewhere),
-      std::pair(Origin::file, folder / "index-cache"));
+      std::pair(IndexOrigin::file, folder / "index-cache"));
 }
 
 TEST(DeepSpeedIndex, RefusesWhatMegatronDeepSpeedDoesNotHave) {

@@ -1,4 +1,4 @@
-#include <cairn/data/gpt_dataset.h>
+#include <cairn/data/gpt_datasets.h>
 
 #include "data/gpt_golden.h"
 #include "support/temporary_folder.h"
@@ -77,10 +77,10 @@ TEST(GptDataset, EveryGoldenCase) {
       splits += expected.is_null() ? 0 : 1;
     }
     for (const DatasetPart& part : built.parts) {
-      EXPECT_EQ(part.origin, IndexCache::Origin::built);
+      EXPECT_EQ(part.origin, IndexOrigin::built);
     }
     for (const DatasetPart& part : again.parts) {
-      EXPECT_EQ(part.origin, IndexCache::Origin::file);
+      EXPECT_EQ(part.origin, IndexOrigin::file);
     }
     EXPECT_EQ(built.checksum(), again.checksum());
   }

@@ -1,9 +1,9 @@
 #include <cairn/data/gpt_index.h>
 
+#include "base/internal/numpy_random.h"
 #include "data/gpt_golden.h"
 #include "data/internal/index_agreement.h"
 
-#include <cairn/base/numpy_random.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

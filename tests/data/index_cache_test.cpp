@@ -1,4 +1,4 @@
-#include <cairn/data/index_cache.h>
+#include "data/samples/index_cache.h"
 
 #include "data/gpt_golden.h"
 #include "data/indexed/npy_file.h"
@@ -169,15 +169,15 @@ TEST(IndexCache, FilesOfAnotherTokenizerServeAsWell) {
   GptDataOptions options = options_in(folder.path());
   options.data.tokenizer_description = megatron_tokenizer;
   const auto theirs = build_gpt_datasets(options, quiet());
-  EXPECT_EQ(theirs.parts[0].origin, IndexCache::Origin::built);
+  EXPECT_EQ(theirs.parts[0].origin, IndexOrigin::built);
   options.data.tokenizer_description = "null";
   const auto ours = build_gpt_datasets(options, quiet());
-  EXPECT_EQ(ours.parts[0].origin, IndexCache::Origin::file);
+  EXPECT_EQ(ours.parts[0].origin, IndexOrigin::file);
   EXPECT_EQ(ours.parts[0].file, theirs.parts[0].file);
   options.seed = 5;
   EXPECT_EQ(
       build_gpt_datasets(options, quiet()).parts[0].origin,
-      IndexCache::Origin::built);
+      IndexOrigin::built);
 }
 
 TEST(IndexCache, NamesAreMegatronsAndNothingElseIsLeft) {
@@ -227,7 +227,7 @@ TEST(IndexCache, BrokenFilesAreBuiltAgain) {
     fs::remove(path); // what is mapped must not be written to
     how(path, before);
     const auto again = build_gpt_datasets(options, quiet());
-    EXPECT_EQ(again.parts[0].origin, IndexCache::Origin::built) << file;
+    EXPECT_EQ(again.parts[0].origin, IndexOrigin::built) << file;
     EXPECT_EQ(again.checksum(), checksum) << file;
     EXPECT_EQ(read_file(path, 1 << 20), before) << file;
   };
@@ -271,7 +271,7 @@ TEST(IndexCache, FilesOfOtherDataOfTheSameNameAreNotUsed) {
   copy("b");
   EXPECT_EQ(
       build_gpt_datasets(options, quiet()).parts[0].origin,
-      IndexCache::Origin::built);
+      IndexOrigin::built);
 }
 
 TEST(IndexCache, AFolderThatCannotBeWrittenIsNoError) {
@@ -279,7 +279,7 @@ TEST(IndexCache, AFolderThatCannotBeWrittenIsNoError) {
   folder.write("file", "not a folder");
   const auto built =
       build_gpt_datasets(options_in(folder / "file" / "cache"), quiet());
-  EXPECT_EQ(built.parts[0].origin, IndexCache::Origin::built_in_memory);
+  EXPECT_EQ(built.parts[0].origin, IndexOrigin::built_in_memory);
   EXPECT_EQ(
       built.checksum(),
       build_gpt_datasets(options_in(folder / "cache"), quiet()).checksum());
@@ -315,7 +315,7 @@ TEST(IndexCache, OneBuildsWhileTheOthersWait) {
           return one_two_three();
         });
         EXPECT_EQ(result.arrays[0][2], 3);
-        files += result.origin == IndexCache::Origin::file ? 1 : 0;
+        files += result.origin == IndexOrigin::file ? 1 : 0;
       });
     }
   }
@@ -345,7 +345,7 @@ TEST(IndexCache, ABuilderThatWasKilledBlocksNobody) {
   folder.write("." + stem + "-one.npy.0123456789abcdef.tmp", "half");
   IndexCache cache(folder.path(), quiet());
   const auto result = cache.get(small_key(), any_fits, one_two_three);
-  EXPECT_EQ(result.origin, IndexCache::Origin::built);
+  EXPECT_EQ(result.origin, IndexOrigin::built);
   EXPECT_EQ(
       std::distance(fs::directory_iterator(folder.path()), {}),
       3); // started, description, array
@@ -364,7 +364,7 @@ TEST(IndexCache, ASetThatIsReplacedHalfwayIsNoSet) {
   fs::create_directory(stem + "-two.npy"); // writing the second one fails
   EXPECT_EQ(
       cache.get(key, any_fits, build).origin,
-      IndexCache::Origin::built_in_memory);
+      IndexOrigin::built_in_memory);
   EXPECT_FALSE(fs::exists(stem + "-description.txt"));
 }
 
@@ -382,7 +382,7 @@ TEST(IndexCache, ASetThatIsReplacedWhileItIsReadIsReadAgain) {
   };
   EXPECT_EQ(
       cache.get(small_key(), replaced_once, one_two_three).origin,
-      IndexCache::Origin::file);
+      IndexOrigin::file);
   EXPECT_EQ(reads, 2);
 }
 
@@ -398,7 +398,7 @@ TEST(IndexCache, WhatBuildingThrowsGetsOutAndFreesTheLock) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
   EXPECT_EQ(
       cache.get(small_key(), any_fits, one_two_three).origin,
-      IndexCache::Origin::built);
+      IndexOrigin::built);
 }
 
 } // namespace

@@ -64,7 +64,7 @@ TEST(MaskedDatasets, ASingleOneIsMegatrons) {
   const BertDatasets again =
       build_masked_datasets(data, options, golden_vocabulary(), quiet());
   EXPECT_EQ(again.checksum(), built.checksum());
-  EXPECT_EQ(again.parts.at(0).origin, IndexCache::Origin::file);
+  EXPECT_EQ(again.parts.at(0).origin, IndexOrigin::file);
   int samples = 0;
   for (const Split split : all_splits) {
     const json& expected = test.at("splits").at(std::string(name_of(split)));
@@ -259,7 +259,7 @@ TEST(DataIndex, BuildsWhatBertAndT5WillRead) {
   bert.masking.probability = 0.2;
   const auto found =
       open_masked_index(cache, *sentences, Split::train, shares, bert);
-  EXPECT_EQ(found.origin, IndexCache::Origin::file);
+  EXPECT_EQ(found.origin, IndexOrigin::file);
   const T5Options t5{
       .sequence_length = 64,
       .decoder_sequence_length = 32,
@@ -267,7 +267,7 @@ TEST(DataIndex, BuildsWhatBertAndT5WillRead) {
       .samples = 20};
   EXPECT_EQ(
       open_masked_index(cache, *sentences, Split::valid, shares, t5).origin,
-      IndexCache::Origin::file);
+      IndexOrigin::file);
 }
 
 TEST(DataIndex, FlagsOfAnotherKindAreRefused) {

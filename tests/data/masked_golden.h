@@ -4,8 +4,7 @@
 
 #include <cairn/base/file.h>
 #include <cairn/data/indexed_dataset.h>
-#include <cairn/data/masked_index.h>
-#include <cairn/data/masked_vocabulary.h>
+#include <cairn/data/masked_dataset.h>
 #include <cairn/data/token_masker.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <cairn/data/masked_index.h>
+#include <cairn/data/masked_dataset.h>
 
 #include "data/masked_golden.h"
 #include "data/samples/masked_index_files.h"
@@ -141,7 +141,7 @@ TEST(MaskedIndexFiles, AreBuiltOnceUnderMegatronsNames) {
   IndexCache cache(folder.path(), Logger());
   const MaskedIndexFile built =
       open_masked_index(cache, *sentences, Split::train, shares, options);
-  EXPECT_EQ(built.origin, IndexCache::Origin::built);
+  EXPECT_EQ(built.origin, IndexOrigin::built);
   const json test = golden_cases("bert.json").at(0);
   expect_index(built.index, test.at("splits").at("train"));
   EXPECT_THAT(
@@ -163,7 +163,7 @@ TEST(MaskedIndexFiles, AreBuiltOnceUnderMegatronsNames) {
 
   const MaskedIndexFile again =
       open_masked_index(cache, *sentences, Split::train, shares, options);
-  EXPECT_EQ(again.origin, IndexCache::Origin::file);
+  EXPECT_EQ(again.origin, IndexOrigin::file);
   EXPECT_EQ(again.file, built.file);
   EXPECT_EQ(again.index.array().checksum(), built.index.array().checksum());
 
@@ -201,8 +201,8 @@ TEST(MaskedIndexFiles, ThatDoNotFitAreReplaced) {
   save_npy(
       file,
       IndexArray(std::span<const std::uint32_t>(*rows), {60, 3}, rows));
-  EXPECT_EQ(open().origin, IndexCache::Origin::built);
-  EXPECT_EQ(open().origin, IndexCache::Origin::file);
+  EXPECT_EQ(open().origin, IndexOrigin::built);
+  EXPECT_EQ(open().origin, IndexOrigin::file);
   EXPECT_EQ(open().index.array().checksum(), checksum);
   folder.write(std::filesystem::path(file).filename().string(), "torn");
   EXPECT_EQ(open().index.array().checksum(), checksum);

@@ -1,7 +1,7 @@
 #include <cairn/base/error.h>
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 #include <cairn/data/indexed_dataset.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include "data/golden_indexed.h"
 #include "data/internal/preprocess.h"

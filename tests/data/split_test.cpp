@@ -1,4 +1,4 @@
-#include <cairn/data/split.h>
+#include <cairn/data/data_selection.h>
 
 #include "data/gpt_golden.h"
 

@@ -1,4 +1,4 @@
-#include <cairn/data/token_type.h>
+#include <cairn/data/indexed_dataset.h>
 
 #include <gtest/gtest.h>
 

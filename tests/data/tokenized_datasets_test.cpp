@@ -5,15 +5,15 @@
 #include "support/temporary_folder.h"
 
 #include <cairn/base/error.h>
-#include <cairn/data/bert_dataset.h>
 #include <cairn/data/character_text_dataset.h>
 #include <cairn/data/cifar10_dataset.h>
 #include <cairn/data/collate.h>
 #include <cairn/data/loader.h>
+#include <cairn/data/masked_datasets.h>
 #include <cairn/data/mlm_dataset.h>
 #include <cairn/data/samplers.h>
 #include <cairn/data/wikitext.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

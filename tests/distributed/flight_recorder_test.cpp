@@ -1,7 +1,8 @@
 #include "distributed/watch/notes.h"
 
+#include "distributed/watch/flight_recorder.h"
+
 #include <cairn/base/error.h>
-#include <cairn/distributed/flight_recorder.h>
 #include <gtest/gtest.h>
 
 #include <map>

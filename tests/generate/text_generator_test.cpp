@@ -1,9 +1,9 @@
-#include <cairn/generate/text_generator.h>
+#include <cairn/generate/generate.h>
 
 #include "generate/golden_generation.h"
 #include "support/error_text.h"
 
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

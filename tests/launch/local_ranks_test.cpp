@@ -1,7 +1,7 @@
 #include "launch/launched.h"
 #include "support/own_terminal.h"
 
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

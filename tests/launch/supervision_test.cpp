@@ -3,7 +3,7 @@
 #include "launch/launched.h"
 
 #include <cairn/base/error.h>
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 #include "model/small_llama.h"
 
-#include <cairn/model/layers.h>
 #include <cairn/model/parameters.h>
 #include <cairn/model/presets.h>
 #include <gmock/gmock.h>

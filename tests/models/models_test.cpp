@@ -6,7 +6,6 @@
 #include "support/run_ranks.h"
 
 #include <ATen/autocast_mode.h>
-#include <cairn/model/layers.h>
 #include <cairn/model/parameters.h>
 #include <cairn/model/presets.h>
 #include <cairn/models/resnet18.h>

@@ -8,8 +8,8 @@
 #include "support/python.h"
 #include "support/temporary_folder.h"
 
+#include <cairn/base/file.h>
 #include <cairn/base/log.h>
-#include <cairn/base/unique_fd.h>
 #include <cairn/monitor/event_file.h>
 #include <cairn/monitor/monitor.h>
 

@@ -3,7 +3,7 @@
 #include "support/own_terminal.h"
 #include "support/temporary_folder.h"
 
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 #include <cairn/monitor/training_log.h>
 
 #include <fcntl.h>

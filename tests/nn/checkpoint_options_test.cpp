@@ -1,4 +1,4 @@
-#include <cairn/nn/checkpoint_options.h>
+#include <cairn/nn/checkpoint.h>
 
 #include "nn/counting_allocator.h"
 #include "support/run_ranks.h"
@@ -7,7 +7,6 @@
 #include <ATen/Parallel.h>
 #include <cairn/base/error.h>
 #include <cairn/config/training_config.h>
-#include <cairn/nn/checkpoint.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <cairn/nn/attention.h>
-#include <cairn/nn/rotary.h>
 #include <gtest/gtest.h>
 
 #include <functional>

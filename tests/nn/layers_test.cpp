@@ -4,10 +4,9 @@
 #include <ATen/ATen.h>
 #include <cairn/nn/attention.h>
 #include <cairn/nn/dropout.h>
-#include <cairn/nn/linear_cross_entropy.h>
 #include <cairn/nn/norm.h>
-#include <cairn/nn/rotary.h>
 #include <cairn/nn/tensor_parallel.h>
+#include <cairn/nn/vocabulary.h>
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 

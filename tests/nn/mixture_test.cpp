@@ -5,7 +5,6 @@
 #include <ATen/autocast_mode.h>
 #include <cairn/base/error.h>
 #include <cairn/nn/mixture.h>
-#include <cairn/nn/routing.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/utils.h>

@@ -1,4 +1,4 @@
-#include <cairn/optim/decay_groups.h>
+#include <cairn/optim/parameter_groups.h>
 #include <gmock/gmock.h>
 
 namespace cairn::optim::decay_groups_test {

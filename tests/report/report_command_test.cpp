@@ -5,7 +5,7 @@
 #include "support/http_server.h"
 #include "support/temporary_folder.h"
 
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

@@ -3,7 +3,7 @@
 #include "text/schemes/wordpiece/pair_encoding.h"
 
 #include <cairn/base/error.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include <gtest/gtest.h>
 

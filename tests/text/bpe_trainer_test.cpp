@@ -3,7 +3,7 @@
 #include "support/temporary_folder.h"
 
 #include <cairn/base/error.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include <nlohmann/json.hpp>
 

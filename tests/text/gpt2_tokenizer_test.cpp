@@ -1,7 +1,7 @@
 #include "text/golden_cases.h"
 
 #include <cairn/base/error.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include <gtest/gtest.h>
 

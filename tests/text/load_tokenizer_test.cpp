@@ -2,8 +2,8 @@
 #include "text/golden_cases.h"
 #include "text/schemes/char_vocabulary.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

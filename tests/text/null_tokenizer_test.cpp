@@ -1,5 +1,5 @@
 #include <cairn/base/error.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include <gtest/gtest.h>
 

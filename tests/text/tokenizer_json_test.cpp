@@ -1,8 +1,8 @@
 #include "support/temporary_folder.h"
 #include "text/golden_cases.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

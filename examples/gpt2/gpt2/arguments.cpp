@@ -2,7 +2,7 @@
 
 #include <cairn/base/error.h>
 #include <cairn/base/log.h>
-#include <cairn/config/args.h>
+#include <cairn/config/config.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,6 @@
 #include "gpt2/optimizer.h"
 
-#include <cairn/engine/parameter_group.h>
+#include <cairn/engine/optimizer.h>
 #include <cairn/optim/megatron_schedule.h>
 
 #include <vector>

@@ -6,7 +6,7 @@
 #include <cairn/data/tensor_batch.h>
 #include <cairn/model/presets.h>
 #include <cairn/models/pretraining.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 namespace gpt2 {
 

@@ -1,7 +1,7 @@
 #include "bert/options.h"
 
 #include <cairn/base/error.h>
-#include <cairn/config/args.h>
+#include <cairn/config/config.h>
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

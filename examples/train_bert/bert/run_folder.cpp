@@ -2,7 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
-#include <cairn/base/atomic_file.h>
+#include <cairn/base/file.h>
 
 #include <array>
 #include <cstdio>

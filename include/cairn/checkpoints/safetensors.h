@@ -1,7 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <cairn/base/atomic_file.h>
+#include <cairn/base/file.h>
 #include <cairn/base/mapped_file.h>
 #include <cairn/checkpoints/lazy_tensor.h>
 

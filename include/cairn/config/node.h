@@ -54,4 +54,14 @@ struct Member {
 /// for messages.
 std::string shown(const Node& node, std::size_t most = 60);
 
+/// The place where a setting was given: a file, or the command line.
+struct Place {
+  std::string file; ///< empty for a flag
+  Position position;
+  std::string name; ///< "zero_optimization.stage" or "--zero-stage"
+
+  /// `ds.json:7:5 (zero_optimization.stage)`, or just `--zero-stage`.
+  std::string text() const;
+};
+
 } // namespace cairn::config

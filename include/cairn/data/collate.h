@@ -2,11 +2,10 @@
 
 #include <cairn/base/error.h>
 #include <cairn/data/batch.h>
-#include <cairn/data/bert_dataset.h>
-#include <cairn/data/blended_dataset.h>
+#include <cairn/data/built_datasets.h>
 #include <cairn/data/cifar10_dataset.h>
-#include <cairn/data/gpt_dataset.h>
-#include <cairn/data/t5_dataset.h>
+#include <cairn/data/gpt_datasets.h>
+#include <cairn/data/masked_datasets.h>
 
 #include <algorithm>
 #include <cstddef>

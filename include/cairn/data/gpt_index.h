@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cairn/data/data_selection.h>
 #include <cairn/data/index_array.h>
-#include <cairn/data/split.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,10 +1,9 @@
 #pragma once
 
 #include <cairn/base/log.h>
+#include <cairn/distributed/collective_record.h>
 #include <cairn/distributed/environment.h>
-#include <cairn/distributed/flight_recorder.h>
 #include <cairn/distributed/process_group.h>
-#include <cairn/distributed/traffic.h>
 
 #include <chrono>
 #include <cstddef>

@@ -3,13 +3,9 @@
 #include <ATen/core/Tensor.h>
 #include <cairn/checkpoints/slices.h>
 #include <cairn/engine/batch_passes.h>
-#include <cairn/engine/client_state.h>
-#include <cairn/engine/element_sums.h>
-#include <cairn/engine/engine_progress.h>
-#include <cairn/engine/engine_settings.h>
-#include <cairn/engine/memory_report.h>
+#include <cairn/engine/engine_status.h>
 #include <cairn/engine/model.h>
-#include <cairn/engine/save_options.h>
+#include <cairn/engine/saving.h>
 #include <cairn/nn/checkpoint.h>
 
 #include <cstdint>

@@ -1,16 +1,13 @@
 #pragma once
 
 #include <cairn/base/log.h>
-#include <cairn/config/args.h>
 #include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/engine.h>
 #include <cairn/engine/model.h>
 #include <cairn/engine/optimizer.h>
-#include <cairn/engine/parameter_group.h>
 #include <cairn/engine/training_data.h>
-#include <cairn/engine/training_loader.h>
 #include <cairn/model/description.h>
 #include <cairn/monitor/timers.h>
 #include <cairn/optim/schedule.h>

@@ -1,9 +1,7 @@
 #pragma once
 
 #include <cairn/config/zero_config.h>
-#include <cairn/io/async_file.h>
 #include <cairn/io/io_queue.h>
-#include <cairn/io/pending_transfer.h>
 
 #include <cstddef>
 #include <cstdint>

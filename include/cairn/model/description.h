@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cairn/model/family.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +7,21 @@
 #include <vector>
 
 namespace cairn::model {
+
+/// Architecture as published, which decides on the checkpoints' names.
+enum class ModelFamily { gpt2, llama, bert, roberta, t5 };
+
+/// The task of a model, which `cairn pretrain` trains: predict the next token
+/// (gpt), fill in masked ones (bert), or turn one text into another (t5).
+enum class ModelKind { gpt, bert, t5 };
+
+ModelKind kind_of(ModelFamily family);
+
+/// "gpt2", "llama", …
+std::string_view name_of(ModelFamily family);
+/// "gpt", "bert" or "t5".
+std::string_view name_of(ModelKind kind);
+std::optional<ModelKind> model_kind_named(std::string_view name);
 
 enum class NormKind { layer_norm, rms_norm };
 /// Place of norms: before attention and MLP (GPT-2, Llama, T5, Megatron's
@@ -35,7 +48,7 @@ struct RopeScaling {
 /// random choice of the expert ("RSample").
 enum class RouterNoise { none, jitter, sample };
 
-/// Layers that have a mixture of experts instead of an MLP. nn/routing.h
+/// Layers that have a mixture of experts instead of an MLP. nn/mixture.h
 /// explains the choices.
 struct ExpertsDescription {
   /// Number of experts: one number for all such layers, or one for each in
@@ -56,7 +69,7 @@ struct ExpertsDescription {
   bool operator==(const ExpertsDescription&) const = default;
 };
 
-/// The description of a model. Its layers (layers.h), parameters
+/// The description of a model. Its layers and parameters
 /// (parameters.h), FLOPs (flops.h) and activations (activations.h) follow from
 /// this alone.
 struct ModelDescription {

@@ -1,16 +1,48 @@
 #pragma once
 
 #include <cairn/model/description.h>
-#include <cairn/model/initial_law.h>
 
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-// Every parameter of a model. Weights are [out, in].
+// The layers of a model and every parameter in them. Weights are [out, in].
 
 namespace cairn::model {
+
+/// A piece of a model that a pipeline may cut off.
+struct Layer {
+  std::string name;  ///< prefix of its parameters' names: "layers.3"
+  std::string type;  ///< for pipeline.partition: embedding, block, norm or head
+  std::string tie{}; ///< layers with the same tie are one, on all their stages
+  std::int64_t parameters = 0; ///< elements that one tensor parallel rank has
+  std::int64_t experts = 0;    ///< … of them in all of its experts
+  std::int64_t idle = 0; ///< … of them in experts that a token passes by
+};
+
+/// The layers of a model in the order of a forward pass: the word embedding,
+/// the layer between it and the first block, the blocks of each stack between
+/// relative positions and a norm, the heads. A tied head is the words' layer
+/// once more.
+///
+/// Sizes are without the vocabulary's padding: use with_padding() for sizes in
+/// memory. `tensor_ranks` share every layer.
+std::vector<Layer> layers_of(
+    const ModelDescription& description,
+    std::int64_t tensor_ranks = 1);
+
+/// Initial values of a parameter, before any training.
+enum class InitialLaw {
+  zero,
+  one,
+  normal,
+  output_normal ///< for a layer that adds to the residual stream
+};
+
+/// Deviation of `output_normal`, Megatron's: by the depth of the stack, so that
+/// the residual stream does not grow with it.
+double output_deviation(double deviation, std::int64_t layers);
 
 /// The cut of a parameter by tensor parallelism.
 enum class TensorCut {
@@ -26,7 +58,7 @@ struct ModelParameter {
   std::vector<std::int64_t> shape; ///< with the vocabulary's true size
   TensorCut cut = TensorCut::whole;
   InitialLaw initial = InitialLaw::normal;
-  std::string layer{}; ///< name of the layer that has it; see layers.h
+  std::string layer{}; ///< name of the Layer that has it
 
   std::int64_t elements() const;
   bool operator==(const ModelParameter&) const = default;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <cairn/model/layers.h>
+#include <cairn/model/parameters.h>
 #include <cairn/models/transformer.h>
 
 #include <cstdint>

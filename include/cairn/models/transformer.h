@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/model/description.h>
-#include <cairn/nn/checkpoint_options.h>
+#include <cairn/nn/checkpoint.h>
 #include <cairn/nn/context_parallel.h>
 #include <torch/nn/module.h>
 

@@ -3,8 +3,7 @@
 #include <cairn/base/log.h>
 #include <cairn/config/flags.h>
 #include <cairn/config/monitor_config.h>
-#include <cairn/monitor/iteration.h>
-#include <cairn/monitor/run_event.h>
+#include <cairn/monitor/run_values.h>
 
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/monitor/named_value.h>
+#include <cairn/monitor/run_values.h>
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <cairn/monitor/iteration.h>
 #include <cairn/monitor/monitor.h>
+#include <cairn/monitor/run_values.h>
 #include <cairn/monitor/timers.h>
 
 #include <cstdint>

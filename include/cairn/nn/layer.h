@@ -2,12 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/process_group.h>
+#include <cairn/model/parameters.h>
 #include <cairn/nn/context_parallel.h>
-#include <cairn/nn/initial_weights.h>
 #include <cairn/nn/parameter_slices.h>
-#include <cairn/nn/sliced_shape.h>
 #include <torch/nn/module.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +19,46 @@ namespace cairn::nn {
 /// e4m3 (more digits) in both; gradients are e4m3 or, in hybrid, e5m2 (a wider
 /// range).
 enum class Fp8Format { e4m3, hybrid };
+
+/// The shape of a parameter, and the box of it that this rank holds.
+struct SlicedShape {
+  std::vector<std::int64_t> whole;
+  std::vector<std::int64_t> offset;
+  std::vector<std::int64_t> local;
+
+  static SlicedShape all_of(std::vector<std::int64_t> whole);
+  /// Gives each rank an equal share of `dim`. Throws ConfigError, naming
+  /// `what`, where `dim` does not divide.
+  static SlicedShape cut(
+      std::vector<std::int64_t> whole,
+      std::size_t dim,
+      const distributed::ProcessGroup& group,
+      const std::string& what);
+  /// Gives each rank a share of the first dimension, padded to `padded` rows.
+  /// The shares of the last ranks may be padding, in part or wholly.
+  static SlicedShape cut_padded(
+      std::vector<std::int64_t> whole,
+      std::int64_t padded,
+      const distributed::ProcessGroup& group);
+
+  bool is_whole() const { return local == whole; }
+};
+
+/// Random initial weights, keyed by (seed, the parameter's name, the element's
+/// place in the whole parameter): every layout of ranks starts from the same
+/// bits.
+struct InitialWeights {
+  std::uint64_t seed = 1234;
+  double std = 0.02;
+  double output_std = 0.02; ///< see model::output_deviation()
+
+  /// Fills the local part of the parameter called `name` in the whole model.
+  void fill(
+      at::Tensor& local,
+      const std::string& name,
+      const SlicedShape& shape,
+      model::InitialLaw law) const;
+};
 
 /// The context that every layer is built with. Layers do not know the mesh:
 /// with a group of one they are ordinary layers.

@@ -1,14 +1,100 @@
 #pragma once
 
-#include <cairn/nn/experts.h>
+#include <ATen/core/Tensor.h>
+#include <cairn/distributed/process_group.h>
+#include <cairn/nn/layer.h>
 #include <cairn/nn/linear.h>
 #include <cairn/nn/mlp.h>
-#include <cairn/nn/routing.h>
 
 #include <cstdint>
 #include <memory>
 
 namespace cairn::nn {
+
+/// The rules for giving tokens to experts, as in DeepSpeed's gates.
+struct RoutingOptions {
+  std::int64_t top_k = 1; ///< experts for each token: 1 or 2
+  /// Room in every expert, as a multiple of an even share of all choices.
+  double capacity_factor = 1;
+  std::int64_t min_capacity = 4;
+  /// True: tokens beyond the capacity are dropped. False: there is room for
+  /// every token.
+  bool drop_tokens = true;
+  /// True, with top 1: the tokens of an expert that are dropped are drawn at
+  /// random (DeepSpeed's use_rts). False: they are the last ones.
+  bool random_selection = false;
+  /// True, with top 2: the second expert is drawn by its probability
+  /// (DeepSpeed's top2_2nd_expert_sampling). False: it is the second best.
+  bool sample_second = false;
+  /// True, with top 1: the expert is drawn by its probability ("RSample").
+  bool sample_first = false;
+};
+
+/// The way of every token. Each expert has `capacity` consecutive slots.
+struct Routes {
+  std::int64_t capacity = 0;
+  /// Slot of each choice, [top_k, tokens]. For a dropped token it is the number
+  /// of all slots.
+  at::Tensor slots{};
+  /// Weight of the expert's answer, [top_k, tokens]; 0 for dropped tokens.
+  at::Tensor weights{};
+  /// Number of choices of each expert, [experts], dropped ones included.
+  at::Tensor counts{};
+  /// Loss of one element, least where all experts get the same number of
+  /// tokens.
+  at::Tensor balance_loss{};
+};
+
+/// Routes tokens by their scores, [tokens, experts] in fp32. The ranks of
+/// `group`, which share out the experts, have the same number of tokens and get
+/// the same capacity. Random numbers come from the device's default generator.
+Routes route(
+    const at::Tensor& scores,
+    const RoutingOptions& options,
+    const distributed::ProcessGroup& group);
+
+/// Many MLPs of one shape. Their weights are stacked, [experts, out, in], so
+/// that all of them are one batched matrix product. The ranks of the expert
+/// group have some experts each and send each other the tokens for these. The
+/// ranks of a tensor parallel group have a part of each expert.
+///
+/// The parameters are called "up.weight", "up.bias" and so on, as in an Mlp.
+class Experts : public Layer {
+ public:
+  Experts(
+      const LayerContext& context,
+      const MlpOptions& options,
+      std::int64_t experts);
+  /// Maps [experts, slots, hidden] to the same shape. The number of slots is
+  /// the same on every rank of the expert group.
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  /// The weights of one linear layer of all experts.
+  class Product : public Layer {
+   public:
+    enum class Cut { out, in }; ///< dimension that tensor parallel ranks cut
+    Product(
+        const LayerContext& context,
+        std::int64_t experts,
+        const LinearOptions& options,
+        Cut cut);
+    /// Maps [experts here, tokens, in] to [experts here, tokens, out].
+    at::Tensor forward(const at::Tensor& x) const;
+
+   private:
+    distributed::ProcessGroup summed_over_; ///< with Cut::in
+    at::Tensor weight_;
+    at::Tensor bias_;
+  };
+
+  distributed::ProcessGroup group_;
+  distributed::ProcessGroup expert_group_;
+  model::ActivationKind activation_;
+  std::shared_ptr<Product> gate_; ///< null: not gated
+  std::shared_ptr<Product> up_;
+  std::shared_ptr<Product> down_;
+};
 
 struct MixtureOptions {
   MlpOptions expert{};

@@ -2,7 +2,7 @@
 
 #include <cairn/config/optimizer_config.h>
 #include <cairn/kernels/stretch.h>
-#include <cairn/optim/group_values.h>
+#include <cairn/optim/parameter_groups.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cairn/config/optimizer_config.h>
-#include <cairn/optim/group_values.h>
+#include <cairn/optim/parameter_groups.h>
 
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/nn/checkpoint_options.h>
+#include <cairn/nn/checkpoint.h>
 #include <cairn/nn/parameter_slices.h>
 #include <cairn/pipeline/layer_spec.h>
 #include <cairn/pipeline/partition.h>

@@ -10,7 +10,6 @@
 #include <cairn/checkpoints/deepspeed.h>
 #include <cairn/checkpoints/huggingface.h>
 #include <cairn/checkpoints/safetensors.h>
-#include <cairn/checkpoints/torch_checkpoint.h>
 #include <cairn/checkpoints/torch_file.h>
 #include <cairn/model/parameters.h>
 #include <fmt/format.h>

@@ -6,8 +6,8 @@
 
 #include <ATen/Functions.h>
 #include <c10/util/accumulate.h>
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

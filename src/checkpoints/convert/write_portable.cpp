@@ -8,7 +8,7 @@
 #include <cairn/base/error.h>
 #include <cairn/checkpoints/deepspeed.h>
 #include <cairn/checkpoints/huggingface.h>
-#include <cairn/checkpoints/torch_checkpoint.h>
+#include <cairn/checkpoints/torch_file.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #include "checkpoints/deepspeed/write_plan.h"
 #include "checkpoints/tensors/named_tensors.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 #include <cairn/checkpoints/torch_file.h>
 #include <fmt/format.h>
 

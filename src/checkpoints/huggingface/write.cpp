@@ -7,7 +7,6 @@
 #include "checkpoints/tensors/named_tensors.h"
 #include "checkpoints/tensors/parameter_tensors.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <cairn/checkpoints/huggingface.h>

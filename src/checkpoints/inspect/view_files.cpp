@@ -5,7 +5,6 @@
 
 #include <cairn/base/error.h>
 #include <cairn/checkpoints/safetensors.h>
-#include <cairn/checkpoints/torch_checkpoint.h>
 #include <cairn/checkpoints/torch_file.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -7,7 +7,6 @@
 #include "checkpoints/internal/damaged_checkpoint.h"
 #include "checkpoints/internal/manifest.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <fcntl.h>

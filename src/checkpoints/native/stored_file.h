@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cairn/base/file.h>
 #include <cairn/base/mapped_file.h>
-#include <cairn/base/unique_fd.h>
 #include <cairn/io/aligned_buffer.h>
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include <cairn/checkpoints/torch_checkpoint.h>
+#include <cairn/checkpoints/torch_file.h>
 
 #include "checkpoints/tensors/is_buffer.h"
 #include "checkpoints/tensors/named_tensors.h"
@@ -6,7 +6,6 @@
 #include "checkpoints/torch/optimizer_state_dict.h"
 
 #include <cairn/base/error.h>
-#include <cairn/checkpoints/torch_file.h>
 #include <fmt/format.h>
 
 #include <algorithm>

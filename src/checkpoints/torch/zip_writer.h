@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/base/atomic_file.h>
+#include <cairn/base/file.h>
 
 #include <cstddef>
 #include <cstdint>

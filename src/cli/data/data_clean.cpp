@@ -1,6 +1,6 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include "base/internal/cpu.h"
 #include "base/internal/progress.h"

@@ -1,6 +1,6 @@
 #include <cairn/base/error.h>
 #include <cairn/data/indexed_dataset.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include "cli/data/data_command.h"
 #include "cli/data/dataset_prefix.h"

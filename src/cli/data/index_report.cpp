@@ -16,15 +16,13 @@
 namespace cairn::cli {
 namespace {
 
-using Origin = data::IndexCache::Origin;
-
-std::string_view name_of(Origin origin) {
+std::string_view name_of(data::IndexOrigin origin) {
   switch (origin) {
-    case Origin::file:
+    case data::IndexOrigin::file:
       return "was there";
-    case Origin::built:
+    case data::IndexOrigin::built:
       return "built";
-    case Origin::built_in_memory:
+    case data::IndexOrigin::built_in_memory:
       break;
   }
   return "not kept";
@@ -132,7 +130,7 @@ void IndexReport::require_a_sample(std::int64_t sequence_length) const {
 void IndexReport::require_files() const {
   const bool kept = blends_kept &&
       std::ranges::none_of(parts, [](const data::DatasetPart& part) {
-                      return part.origin == Origin::built_in_memory;
+                      return part.origin == data::IndexOrigin::built_in_memory;
                     });
   if (!kept) {
     throw DataError(

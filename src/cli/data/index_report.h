@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cairn/data/built_datasets.h>
-#include <cairn/data/split.h>
+#include <cairn/data/data_selection.h>
 
 #include <cstddef>
 #include <cstdint>

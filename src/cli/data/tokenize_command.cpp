@@ -8,7 +8,7 @@
 #include "text/internal/decode_text.h"
 
 #include <cairn/base/error.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
 #include "cli/generate/generated_file.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/file.h>
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <cairn/base/unique_fd.h>
-#include <cairn/generate/text_generator.h>
+#include <cairn/base/file.h>
+#include <cairn/generate/generate.h>
 
 #include <filesystem>
 #include <optional>

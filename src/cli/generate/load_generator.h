@@ -2,7 +2,7 @@
 
 #include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
-#include <cairn/generate/text_generator.h>
+#include <cairn/generate/generate.h>
 
 namespace cairn::cli {
 

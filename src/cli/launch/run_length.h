@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cairn/data/blend.h>
+#include <cairn/data/data_selection.h>
 
 #include <cstdint>
 #include <optional>

@@ -7,7 +7,7 @@
 #include "config/internal/virtual_stages.h"
 
 #include <cairn/base/error.h>
-#include <cairn/model/layers.h>
+#include <cairn/model/parameters.h>
 #include <cairn/pipeline/partition.h>
 
 #include <fmt/format.h>

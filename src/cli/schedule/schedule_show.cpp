@@ -3,8 +3,8 @@
 #include "cli/schedule/schedule_command.h"
 #include "cli/schedule/schedule_flags.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 #include <cairn/pipeline/schedule.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

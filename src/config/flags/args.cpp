@@ -1,4 +1,4 @@
-#include <cairn/config/args.h>
+#include <cairn/config/config.h>
 
 #include "config/flags/flag_parser.h"
 

@@ -3,7 +3,7 @@
 #include "config/internal/flag.h"
 
 #include <cairn/config/flags.h>
-#include <cairn/config/place.h>
+#include <cairn/config/node.h>
 
 #include <functional>
 #include <map>

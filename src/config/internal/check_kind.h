@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cairn/config/config.h>
-#include <cairn/model/family.h>
+#include <cairn/model/description.h>
 
 namespace cairn::config {
 

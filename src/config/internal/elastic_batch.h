@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/config/elasticity_config.h>
+#include <cairn/config/batch_config.h>
 
 #include <cstdint>
 #include <optional>

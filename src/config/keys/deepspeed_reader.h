@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cairn/config/deepspeed_config.h>
-#include <cairn/config/place.h>
+#include <cairn/config/node.h>
 
 #include "config/keys/json_tree.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/config/autotuning_config.h>
+#include <cairn/config/deepspeed_config.h>
 #include <cairn/config/flags.h>
 #include <cairn/config/precision_config.h>
 #include <cairn/config/training_config.h>

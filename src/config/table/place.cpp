@@ -1,4 +1,4 @@
-#include <cairn/config/place.h>
+#include <cairn/config/node.h>
 
 #include "config/table/printable.h"
 

@@ -7,7 +7,7 @@
 #include "config/keys/key.h"
 
 #include <cairn/base/error.h>
-#include <cairn/config/args.h>
+#include <cairn/config/config.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

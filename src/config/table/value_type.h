@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cairn/config/node.h>
-#include <cairn/config/place.h>
 #include "config/table/json_name.h"
 #include "config/table/setting.h"
 

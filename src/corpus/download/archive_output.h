@@ -2,7 +2,7 @@
 
 #include "corpus/internal/unpack_archive.h"
 
-#include <cairn/base/atomic_file.h>
+#include <cairn/base/file.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -1,6 +1,5 @@
 #include "corpus/download/download_part.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 

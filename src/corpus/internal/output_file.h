@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cairn/base/atomic_file.h>
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include <cairn/data/image_transform.h>
+#include <cairn/data/cifar10_dataset.h>
 
 #include <cairn/base/error.h>
 

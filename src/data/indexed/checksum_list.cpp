@@ -2,8 +2,8 @@
 #include "base/internal/crc32c.h"
 #include "data/internal/line_reader.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 #include <cairn/base/mapped_file.h>
 
 #include <fmt/format.h>

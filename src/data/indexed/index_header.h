@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cairn/data/indexed_dataset.h>
-#include <cairn/data/token_type.h>
 
 #include <array>
 #include <bit>

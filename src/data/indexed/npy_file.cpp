@@ -2,7 +2,7 @@
 
 #include "data/indexed/npy_header.h"
 
-#include <cairn/base/atomic_file.h>
+#include <cairn/base/file.h>
 #include <cairn/base/mapped_file.h>
 
 #include <memory>

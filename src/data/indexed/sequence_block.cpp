@@ -1,5 +1,5 @@
 #include <cairn/base/error.h>
-#include <cairn/data/sequence_block.h>
+#include <cairn/data/indexed_writer.h>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <cairn/base/counter_random.h>
-#include <cairn/data/bert_dataset.h>
-#include <cairn/data/gpt_sample.h>
-#include <cairn/data/t5_dataset.h>
+#include <cairn/data/gpt_datasets.h>
+#include <cairn/data/masked_datasets.h>
 
 #include <cstddef>
 #include <cstdint>

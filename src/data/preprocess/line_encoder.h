@@ -4,7 +4,7 @@
 #include "data/internal/line_reader.h"
 #include "data/internal/preprocess.h"
 
-#include <cairn/data/sequence_block.h>
+#include <cairn/data/indexed_writer.h>
 
 #include <cstdint>
 #include <functional>

@@ -1,8 +1,9 @@
 #pragma once
 
-#include <cairn/base/numpy_random.h>
+#include "base/internal/numpy_random.h"
+
 #include <cairn/data/indexed_dataset.h>
-#include <cairn/data/masked_index.h>
+#include <cairn/data/masked_dataset.h>
 
 #include <cstddef>
 #include <cstdint>

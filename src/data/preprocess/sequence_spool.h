@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cairn/data/indexed_writer.h>
-#include <cairn/data/sequence_block.h>
 
 #include "data/read/buffered_file.h"
 

@@ -1,5 +1,5 @@
 #include <cairn/base/error.h>
-#include <cairn/data/token_type.h>
+#include <cairn/data/indexed_dataset.h>
 
 namespace cairn::data {
 

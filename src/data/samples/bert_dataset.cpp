@@ -1,9 +1,8 @@
-#include <cairn/data/bert_dataset.h>
+#include <cairn/data/masked_datasets.h>
 
+#include "base/internal/numpy_random.h"
 #include "data/preprocess/sentence_run.h"
 #include "data/samples/required_id.h"
-
-#include <cairn/base/numpy_random.h>
 
 #include <algorithm>
 #include <span>

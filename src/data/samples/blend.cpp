@@ -1,4 +1,4 @@
-#include <cairn/data/blend.h>
+#include <cairn/data/data_selection.h>
 
 #include <cairn/base/error.h>
 

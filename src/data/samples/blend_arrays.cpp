@@ -60,7 +60,7 @@ BlendArrays open_blend_arrays(
   return {
       std::move(found.arrays[0]),
       std::move(found.arrays[1]),
-      found.origin != IndexCache::Origin::built_in_memory};
+      found.origin != IndexOrigin::built_in_memory};
 }
 
 } // namespace cairn::data

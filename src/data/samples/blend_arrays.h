@@ -1,11 +1,11 @@
 #pragma once
 
 #include "data/samples/blend_index.h"
+#include "data/samples/index_cache.h"
 #include "data/samples/index_description.h"
 
 #include <cairn/data/data_selection.h>
 #include <cairn/data/index_array.h>
-#include <cairn/data/index_cache.h>
 
 #include <cstdint>
 #include <span>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/data/blend.h>
+#include <cairn/data/data_selection.h>
 
 #include <cstddef>
 #include <cstdint>

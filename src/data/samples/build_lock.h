@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cairn/base/file.h>
 #include <cairn/base/log.h>
-#include <cairn/base/unique_fd.h>
 
 #include <filesystem>
 #include <string_view>

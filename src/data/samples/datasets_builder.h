@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/samples/blend_arrays.h"
+#include "data/samples/index_cache.h"
 #include "data/samples/index_description.h"
 
 #include <cairn/base/error.h>

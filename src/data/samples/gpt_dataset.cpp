@@ -1,4 +1,4 @@
-#include <cairn/data/gpt_dataset.h>
+#include <cairn/data/gpt_datasets.h>
 
 #include <cairn/base/error.h>
 

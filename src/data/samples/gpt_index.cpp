@@ -1,8 +1,7 @@
 #include <cairn/data/gpt_index.h>
 
 #include "base/internal/large_buffer.h"
-
-#include <cairn/base/numpy_random.h>
+#include "base/internal/numpy_random.h"
 
 #include <algorithm>
 #include <array>

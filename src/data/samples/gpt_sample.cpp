@@ -1,4 +1,4 @@
-#include <cairn/data/gpt_sample.h>
+#include <cairn/data/gpt_datasets.h>
 
 #include <numeric>
 

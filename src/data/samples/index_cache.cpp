@@ -1,4 +1,4 @@
-#include <cairn/data/index_cache.h>
+#include "data/samples/index_cache.h"
 
 #include "base/internal/file_error.h"
 #include "base/internal/sync_file.h"
@@ -6,7 +6,6 @@
 #include "data/samples/build_lock.h"
 #include "data/samples/index_description.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 
@@ -126,7 +125,7 @@ std::optional<IndexCache::Result> IndexCache::load(
     const std::string& stem,
     const std::function<std::string(const Arrays&)>& misfit,
     WhenUnfit when_unfit) const {
-  Result result{.origin = Origin::file, .file = folder_ / stem};
+  Result result{.origin = IndexOrigin::file, .file = folder_ / stem};
   const fs::path description = description_file(key, stem);
   const auto identity = identity_of(description);
   if (!identity || !has(key, stem)) {
@@ -249,7 +248,7 @@ IndexCache::Result IndexCache::get(
   if (store(key, stem, result.arrays)) {
     // All processes of the machine share mapped files.
     if (auto mapped = load(key, stem, misfit)) {
-      mapped->origin = Origin::built;
+      mapped->origin = IndexOrigin::built;
       return std::move(*mapped);
     }
   }

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <cairn/data/blend.h>
+#include <cairn/data/data_selection.h>
 #include <cairn/data/gpt_index.h>
-#include <cairn/data/split.h>
 
 #include <cstdint>
 #include <nlohmann/json.hpp>

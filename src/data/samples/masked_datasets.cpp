@@ -4,7 +4,7 @@
 #include "data/samples/masked_index_files.h"
 
 #include <cairn/base/error.h>
-#include <cairn/data/gpt_dataset.h>
+#include <cairn/data/gpt_datasets.h>
 
 #include <functional>
 #include <memory>

@@ -1,4 +1,4 @@
-#include <cairn/data/masked_index.h>
+#include <cairn/data/masked_dataset.h>
 
 #include <cairn/base/error.h>
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <cairn/data/bert_dataset.h>
-#include <cairn/data/index_cache.h>
+#include "data/samples/index_cache.h"
+
+#include <cairn/data/data_selection.h>
 #include <cairn/data/indexed_dataset.h>
-#include <cairn/data/masked_index.h>
-#include <cairn/data/split.h>
-#include <cairn/data/t5_dataset.h>
+#include <cairn/data/masked_dataset.h>
+#include <cairn/data/masked_datasets.h>
 
 #include <filesystem>
 #include <string>
@@ -14,7 +14,7 @@ namespace cairn::data {
 
 struct MaskedIndexFile {
   MaskedIndex index;
-  IndexCache::Origin origin = IndexCache::Origin::built_in_memory;
+  IndexOrigin origin = IndexOrigin::built_in_memory;
   std::filesystem::path file{}; ///< without "-sample_index.npy"
   std::string description{};    ///< the text that names the file
 };

@@ -1,4 +1,4 @@
-#include <cairn/data/masked_vocabulary.h>
+#include <cairn/data/token_masker.h>
 
 namespace cairn::data {
 

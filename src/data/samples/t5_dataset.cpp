@@ -1,10 +1,10 @@
-#include <cairn/data/t5_dataset.h>
+#include <cairn/data/masked_datasets.h>
 
+#include "base/internal/numpy_random.h"
 #include "data/preprocess/sentence_run.h"
 #include "data/samples/required_id.h"
 
 #include <cairn/base/error.h>
-#include <cairn/base/numpy_random.h>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,9 @@
 #include <cairn/data/token_masker.h>
 
+#include "base/internal/numpy_random.h"
+
 #include <cairn/base/error.h>
-#include <cairn/data/blend.h>
+#include <cairn/data/data_selection.h>
 
 #include <fmt/format.h>
 

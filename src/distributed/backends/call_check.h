@@ -1,8 +1,8 @@
 #pragma once
 
 #include "distributed/backends/group_core.h"
+#include "distributed/watch/flight_recorder.h"
 
-#include <cairn/distributed/flight_recorder.h>
 #include <cairn/distributed/reduce_op.h>
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 #pragma once
 
+#include "distributed/watch/flight_recorder.h"
+
 #include <cairn/base/error.h>
-#include <cairn/distributed/flight_recorder.h>
 
 #include <condition_variable>
 #include <functional>

@@ -1,4 +1,4 @@
-#include <cairn/distributed/flight_recorder.h>
+#include "distributed/watch/flight_recorder.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>

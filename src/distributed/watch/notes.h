@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/distributed/flight_recorder.h>
+#include "distributed/watch/flight_recorder.h"
 
 #include <cstdint>
 #include <map>

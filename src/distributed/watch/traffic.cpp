@@ -1,4 +1,4 @@
-#include <cairn/distributed/traffic.h>
+#include <cairn/distributed/collective_record.h>
 
 namespace cairn::distributed {
 

@@ -3,10 +3,10 @@
 #include "distributed/backends/library_thread.h"
 #include "distributed/backends/operation.h"
 #include "distributed/start/store.h"
+#include "distributed/watch/flight_recorder.h"
 #include "distributed/watch/notes.h"
 
 #include <cairn/base/log.h>
-#include <cairn/distributed/flight_recorder.h>
 
 #include <chrono>
 #include <condition_variable>

@@ -9,7 +9,7 @@
 #include "zero/internal/rule_optimizer.h"
 
 #include <cairn/base/error.h>
-#include <cairn/nn/experts.h>
+#include <cairn/nn/mixture.h>
 #include <fmt/format.h>
 
 #include <algorithm>

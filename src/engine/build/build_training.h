@@ -3,7 +3,7 @@
 #include "engine/build/job.h"
 #include "engine/build/trained_model.h"
 
-#include <cairn/engine/parameter_group.h>
+#include <cairn/engine/optimizer.h>
 #include <torch/optim/optimizer.h>
 
 #include <memory>

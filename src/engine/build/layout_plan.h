@@ -4,8 +4,8 @@
 #include "engine/build/parameter_share.h"
 #include "zero/internal/layout.h"
 
-#include <cairn/engine/parameter_group.h>
-#include <cairn/optim/group_values.h>
+#include <cairn/engine/optimizer.h>
+#include <cairn/optim/parameter_groups.h>
 #include <cairn/optim/rule.h>
 
 #include <vector>

@@ -2,7 +2,7 @@
 
 #include "engine/build/job.h"
 
-#include <cairn/nn/checkpoint_options.h>
+#include <cairn/nn/checkpoint.h>
 
 #include <cstdint>
 #include <optional>

@@ -1,4 +1,4 @@
-#include <cairn/engine/memory_report.h>
+#include <cairn/engine/engine_status.h>
 
 #include <fmt/format.h>
 

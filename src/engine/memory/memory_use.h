@@ -3,7 +3,7 @@
 #include "engine/build/job.h"
 #include "engine/build/trained_model.h"
 
-#include <cairn/engine/memory_report.h>
+#include <cairn/engine/engine_status.h>
 
 #include <cstdint>
 #include <string_view>

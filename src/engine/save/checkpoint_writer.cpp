@@ -4,8 +4,8 @@
 #include "base/internal/file_error.h"
 #include "base/internal/remove_tree.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/random.h>

@@ -7,9 +7,8 @@
 #include "engine/save/training_state.h"
 #include "engine/step/progress.h"
 
-#include <cairn/engine/client_state.h>
-#include <cairn/engine/save_options.h>
-#include <cairn/engine/training_loader.h>
+#include <cairn/engine/saving.h>
+#include <cairn/engine/training_data.h>
 #include <cairn/model/description.h>
 
 #include <filesystem>

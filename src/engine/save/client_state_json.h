@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cairn/checkpoints/slices.h>
-#include <cairn/engine/client_state.h>
+#include <cairn/engine/saving.h>
 
 #include <nlohmann/json_fwd.hpp>
 

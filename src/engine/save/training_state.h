@@ -6,7 +6,7 @@
 #include "engine/step/progress.h"
 
 #include <cairn/checkpoints/slices.h>
-#include <cairn/engine/save_options.h>
+#include <cairn/engine/saving.h>
 #include <nlohmann/json_fwd.hpp>
 
 namespace cairn::inline engine {

@@ -3,7 +3,7 @@
 #include "engine/save/training_state.h"
 
 #include <cairn/distributed/process_group.h>
-#include <cairn/engine/element_sums.h>
+#include <cairn/engine/engine_status.h>
 
 #include <functional>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/optim/group_values.h>
+#include <cairn/optim/parameter_groups.h>
 #include <cairn/optim/schedule.h>
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <cairn/base/log.h>
 #include <cairn/config/deepspeed_config.h>
 #include <cairn/monitor/timers.h>
-#include <cairn/optim/group_values.h>
+#include <cairn/optim/parameter_groups.h>
 
 #include <c10/core/Device.h>
 

@@ -3,9 +3,7 @@
 #include "base/internal/large_buffer.h"
 
 #include <cairn/base/error.h>
-#include <cairn/io/async_file.h>
 #include <cairn/io/io_queue.h>
-#include <cairn/io/pending_transfer.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cairn/config/zero_config.h>
-#include <cairn/io/async_file.h>
 #include <cairn/io/io_queue.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "launch/internal/free_port.h"
 
 #include <cairn/base/error.h>
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 #include "launch/supervise/process_sweep.h"
 
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 
 #include <fcntl.h>
 #include <fmt/core.h>

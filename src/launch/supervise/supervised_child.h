@@ -5,7 +5,7 @@
 #include "launch/supervise/output_stream.h"
 #include "launch/supervise/supervision.h"
 
-#include <cairn/base/unique_fd.h>
+#include <cairn/base/file.h>
 
 #include <deque>
 #include <optional>

@@ -2,7 +2,7 @@
 
 #include "monitor/display/loss_history.h"
 
-#include <cairn/monitor/iteration.h>
+#include <cairn/monitor/run_values.h>
 
 #include <cstddef>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/monitor/scalar_sink.h>
+#include <cairn/monitor/event_file.h>
 
 #include <filesystem>
 #include <map>

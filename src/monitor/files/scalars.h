@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cairn/config/flags.h>
-#include <cairn/monitor/iteration.h>
-#include <cairn/monitor/scalar_sink.h>
+#include <cairn/monitor/event_file.h>
+#include <cairn/monitor/run_values.h>
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/monitor/iteration.h>
+#include <cairn/monitor/run_values.h>
 #include <cairn/monitor/timers.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include <cairn/monitor/iteration.h>
+#include <cairn/monitor/run_values.h>
 
 #include "base/internal/progress_line.h"
 

@@ -2,7 +2,7 @@
 
 #include "monitor/measures/work_done.h"
 
-#include <cairn/monitor/iteration.h>
+#include <cairn/monitor/run_values.h>
 
 #include <cstdint>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/monitor/iteration.h>
+#include <cairn/monitor/run_values.h>
 
 #include <cstdint>
 #include <optional>

@@ -1,4 +1,4 @@
-#include <cairn/nn/rotary.h>
+#include <cairn/nn/attention.h>
 
 #include "kernels/internal/cuda/rotate.h"
 #include "nn/linear/gpu_kernel.h"

@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
 #include <cairn/distributed/process_group.h>
-#include <cairn/nn/checkpoint_options.h>
+#include <cairn/nn/checkpoint.h>
 
 #include <cstddef>
 #include <cstdint>

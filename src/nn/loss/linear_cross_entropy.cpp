@@ -1,4 +1,4 @@
-#include <cairn/nn/linear_cross_entropy.h>
+#include <cairn/nn/vocabulary.h>
 
 #include "kernels/internal/gradient_place.h"
 #include "nn/linear/column_sums.h"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <cairn/nn/linear_cross_entropy.h>
+#include <cairn/nn/vocabulary.h>
 
 namespace cairn::nn {
 

@@ -1,4 +1,4 @@
-#include <cairn/nn/experts.h>
+#include <cairn/nn/mixture.h>
 
 #include "nn/linear/linear_product.h"
 

@@ -1,4 +1,4 @@
-#include <cairn/nn/routing.h>
+#include <cairn/nn/mixture.h>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

@@ -1,4 +1,4 @@
-#include <cairn/nn/sliced_shape.h>
+#include <cairn/nn/layer.h>
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cairn/nn/checkpoint_options.h>
+#include <cairn/nn/checkpoint.h>
 
 #include <chrono>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include <cairn/nn/checkpoint_options.h>
+#include <cairn/nn/checkpoint.h>
 
 #include <cairn/base/error.h>
 #include <cairn/config/training_config.h>

@@ -6,8 +6,8 @@
 #include <cairn/data/collate.h>
 #include <cairn/data/gpt_datasets.h>
 #include <cairn/data/masked_datasets.h>
-#include <cairn/data/masked_vocabulary.h>
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/data/token_masker.h>
+#include <cairn/text/tokenizer.h>
 
 #include <string>
 #include <utility>

@@ -3,7 +3,7 @@
 #include <cairn/base/log.h>
 #include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
-#include <cairn/model/family.h>
+#include <cairn/model/description.h>
 
 #include <cstdint>
 #include <string>

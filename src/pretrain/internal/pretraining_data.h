@@ -5,8 +5,7 @@
 #include <cairn/base/log.h>
 #include <cairn/config/flags.h>
 #include <cairn/data/batch.h>
-#include <cairn/data/blend.h>
-#include <cairn/data/split.h>
+#include <cairn/data/data_selection.h>
 #include <cairn/text/tokenizer.h>
 
 #include <array>

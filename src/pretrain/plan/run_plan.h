@@ -3,7 +3,7 @@
 #include "pretrain/run/token_count.h"
 
 #include <cairn/config/config.h>
-#include <cairn/data/blend.h>
+#include <cairn/data/data_selection.h>
 #include <cairn/optim/rampup_batch_size.h>
 
 #include <cstdint>

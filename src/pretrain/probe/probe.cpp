@@ -8,8 +8,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 #include <cairn/checkpoints/safetensors.h>
 #include <cairn/model/parameters.h>
 #include <cairn/models/load_model.h>

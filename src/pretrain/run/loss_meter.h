@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/engine/batch_passes.h>
-#include <cairn/monitor/iteration.h>
+#include <cairn/monitor/run_values.h>
 
 #include <cstdint>
 #include <string>

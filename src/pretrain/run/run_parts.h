@@ -12,7 +12,7 @@
 #include <cairn/engine/engine.h>
 #include <cairn/model/description.h>
 #include <cairn/models/pretraining.h>
-#include <cairn/monitor/run_event.h>
+#include <cairn/monitor/run_values.h>
 #include <cairn/monitor/timers.h>
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include <cairn/config/optimizer_config.h>
 #include <cairn/engine/engine.h>
-#include <cairn/monitor/iteration.h>
+#include <cairn/monitor/run_values.h>
 
 namespace cairn::pretrain {
 

@@ -1,4 +1,4 @@
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include "base/internal/edit_distance.h"
 #include "text/files/json_document.h"

@@ -3,7 +3,7 @@
 #include "text/files/json_document.h"
 #include "text/schemes/parts/added_tokens.h"
 
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 #include "text/internal/bpe_trainer.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 
 #include "base/internal/sync_file.h"
 

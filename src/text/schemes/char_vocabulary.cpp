@@ -3,8 +3,8 @@
 #include "base/internal/utf8.h"
 #include "text/files/json_document.h"
 
-#include <cairn/base/atomic_file.h>
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

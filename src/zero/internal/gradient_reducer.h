@@ -7,7 +7,7 @@
 #include "zero/reduce/side_copies.h"
 
 #include <ATen/core/Tensor.h>
-#include <cairn/distributed/pending.h>
+#include <cairn/distributed/process_group.h>
 
 #include <atomic>
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "zero/internal/layout.h"
 #include "zero/tiers/shard_tier.h"
 
-#include <cairn/optim/group_values.h>
+#include <cairn/optim/parameter_groups.h>
 
 #include <cstdint>
 #include <functional>

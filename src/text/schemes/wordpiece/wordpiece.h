@@ -4,7 +4,7 @@
 #include "text/schemes/parts/vocabulary.h"
 #include "text/schemes/wordpiece/bert_normalizer.h"
 
-#include <cairn/text/load_tokenizer.h>
+#include <cairn/text/tokenizer.h>
 
 #include <memory>
 #include <optional>

@@ -1,13 +1,22 @@
 #pragma once
 
-#include <cairn/monitor/named_value.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
+// Values and events of a run, which a TrainingLog shows and a Monitor writes.
+
 namespace cairn::monitor {
+
+struct NamedValue {
+  std::string name;
+  double value = 0;
+
+  bool operator==(const NamedValue&) const = default;
+};
 
 /// The memory that the device's allocator holds, and the most it has held.
 struct AllocatedMemory {
@@ -122,5 +131,36 @@ std::string memory_line(
     std::int64_t rank,
     std::int64_t iteration,
     const AllocatedMemory& memory);
+
+// Events of a run other than iterations, for files that can hold them.
+
+using NamedTexts = std::vector<std::pair<std::string, std::string>>;
+
+/// The run starts, or resumes after `step`. A second one in a file is a
+/// restart.
+struct RunStart {
+  std::int64_t step = 0;
+  std::int64_t iterations = 0; ///< of the whole run
+  std::int64_t ranks = 1;
+  std::string model{};       ///< "gpt"
+  NamedTexts versions{};     ///< of the program and its libraries
+  NamedTexts given{};        ///< flags and keys given, with their values
+  std::string configuration; ///< all settings in force, as JSON
+};
+
+/// The memory that one rank holds.
+struct RunMemory {
+  std::int64_t step = 0;
+  std::string device{};
+  std::vector<NamedValue> bytes{}; ///< "parameters", "gradients", …
+};
+
+/// The run ended as planned. A killed run has no such event.
+struct RunEnd {
+  std::int64_t step = 0;
+  std::string reason{};
+};
+
+using RunEvent = std::variant<RunStart, RunMemory, RunEnd>;
 
 } // namespace cairn::monitor

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cairn/base/log.h>
+#include <cairn/data/built_datasets.h>
+#include <cairn/data/data_selection.h>
 #include <cairn/data/index_array.h>
-#include <cairn/data/split.h>
 
 #include <filesystem>
 #include <functional>
@@ -14,15 +15,6 @@
 #include <vector>
 
 namespace cairn::data {
-
-enum class IndexNaming {
-  /// <md5>-GPTDataset-train-description.txt
-  /// <md5>-GPTDataset-train-document_index.npy
-  megatron,
-  /// <md5>.dsc
-  /// <md5>_doc_idx.npy
-  megatron_deepspeed
-};
 
 /// A folder with index arrays, under Megatron's or Megatron-DeepSpeed's names.
 ///
@@ -42,10 +34,9 @@ class IndexCache {
   /// Arrays for the names in Key::arrays, in that order.
   using Arrays = std::vector<IndexArray>;
 
-  enum class Origin { file, built, built_in_memory };
   struct Result {
     Arrays arrays;
-    Origin origin = Origin::built_in_memory;
+    IndexOrigin origin = IndexOrigin::built_in_memory;
     std::filesystem::path file{}; ///< the path up to the stem
   };
 
