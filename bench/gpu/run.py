@@ -3,7 +3,7 @@
 
 Trains GPT-2 of several sizes, a Llama, BERT and T5 on one GPU, Cairn and its peers in
 turns, and prints a table in Markdown: tokens per second, memory, MFU and the ratio to the
-peer. All train the same way: bf16, a vocabulary of 50304, AdamW with fp32 weights and
+fastest peer. All train the same way: bf16, a vocabulary of 50304, AdamW with fp32 weights and
 moments, clipping, no dropout, on random tokens.
 
   --cairn    a program with GPU parts: build/release/bin/cairn-cuda, or the `run` of
@@ -14,11 +14,13 @@ moments, clipping, no dropout, on random tokens.
              peers are in peers/ beside this script
   --peer     more than one may be given; with --peers the default is compile and llmc,
              without it none. eager, compile: PyTorch; ds1, ds1c, llmc: GPT-2 only;
-             unmasked: BERT and T5 compiled, without the mask of padding
+             unmasked: BERT and T5 compiled, without the mask of padding; fp8: no peer, but
+             Cairn once more with --fp8-format hybrid
   --row      such as 124M/64; more than one may be given (default: the whole table)
   --rounds   the whole list so many times; the median counts (default 1)
-  --steps    steps of Cairn's and llm.c's trainings; the first quarter warms up (default 24).
-             The others always take 4 to warm up and 12 that count
+  --steps    steps of Cairn's and llm.c's trainings; the first quarter warms up, and the
+             median of the rest counts (default 24). The others always take 4 to warm up and
+             12 that count
   --results  also writes every figure as JSON, with date and versions
   --device cpu and the rows tiny/2, tiny-llama/2, tiny-bert/2 and tiny-t5/2 try the script
              itself on a machine without a GPU
@@ -83,12 +85,12 @@ MODELS = {
 # `cairn pretrain` COMMAND FLAGS; the peers' script, which knows a tiny row as SMALLEST --tiny
 Family = collections.namedtuple("Family", "command flags peers script smallest", defaults=[None, None])
 FAMILIES = {
-    "gpt": Family("gpt", "", ["eager", "compile", "ds1", "ds1c", "llmc"]),
+    "gpt": Family("gpt", "", ["eager", "compile", "ds1", "ds1c", "llmc", "fp8"]),
     "llama": Family(
         "gpt",
         "--use-rotary-position-embeddings --rotary-base 500000 --normalization RMSNorm --swiglu "
         "--disable-bias-linear --untie-embeddings-and-output-weights",
-        ["eager", "compile"],
+        ["eager", "compile", "fp8"],
         "llama.py",
         "Llama-1B",
     ),
@@ -135,13 +137,16 @@ def operations_per_token(model):
 
 
 def output_of(command, **options):
-    result = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, **options)
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"{shlex.join(map(str, command))}\nnot done after ten minutes") from error
     if result.returncode:
         raise RuntimeError(f"{shlex.join(map(str, command))}\n{(result.stdout + result.stderr)[-2000:]}")
     return result.stdout + result.stderr
 
 
-def cairn(options, name, batch):
+def cairn(options, name, batch, more=()):
     model = MODELS[name]
     family = FAMILIES[model.family]
     with tempfile.TemporaryDirectory() as folder:
@@ -159,7 +164,7 @@ def cairn(options, name, batch):
         decoder = ["--decoder-seq-length", str(model.decoder)] if model.decoder else []
         kind = ["--bf16"] if options.device == "cuda" else []
         program = [*shlex.split(options.cairn), "pretrain", family.command]
-        output_of([*program, *flags, *decoder, *kind, *options.more])
+        output_of([*program, *flags, *decoder, *kind, *more, *options.more])
         lines = [json.loads(line) for line in log.read_text().splitlines()]
     steps = [line for line in lines if "samples per second" in line]
     later = steps[1:]  # the first has warmed up
@@ -197,19 +202,23 @@ def llmc(options, name, batch):
         -d {batch * length} -r 0 -z 0 -c 0.1 -l 0.0006 -q 0.0 -u 700 -n 1000000 -v 1000000
         -m 1 -s 1000000 -g 16 -h 0 -x {options.steps} -ge 2""".split()
     text = output_of(["./train_gpt2cu", *flags], cwd=folder)
-    steps = re.findall(r"loss ([\d.]+).*?\| *([\d.]+) tok/s", text)
+    steps = re.findall(r"loss ([\w.]+).*?\| *([\d.]+) ms", text)
+    later = steps[len(steps) // 4 :]
+    seconds = statistics.median(float(milliseconds) for _, milliseconds in later) / 1e3
     memory = re.findall(r"memory usage: (\d+) MiB", text)
-    return Figure(float(steps[-1][1]), max(map(int, memory), default=0) / 1024, float(steps[-1][0]))
+    return Figure(batch * length / seconds, max(map(int, memory), default=0) / 1024, float(steps[-1][0]))
 
 
 def contestants(options, family):
     """What trains a model of the family, by its name in the table."""
     names = {"Cairn": cairn}
     for peer in options.peer or (["compile", "llmc"] if options.peers else []):
-        if peer not in FAMILIES[family].peers or (family == "gpt" and not options.peers):
+        if peer not in FAMILIES[family].peers or (family == "gpt" and peer != "fp8" and not options.peers):
             continue
         if peer == "llmc":
             names["llm.c"] = llmc
+        elif peer == "fp8":
+            names["Cairn fp8"] = functools.partial(cairn, more=["--fp8-format", "hybrid"])
         else:
             train = nanogpt if family == "gpt" else own_peer
             names[f"PyTorch {peer}"] = functools.partial(train, peer)
@@ -234,17 +243,17 @@ def measure(options):
 
 
 def table(figures):
-    yield "| model, batch | | tokens/s | memory (GB) | MFU of 989 | of 756 | loss | Cairn's ratio |"
+    yield "| model, batch | | tokens/s | memory (GB) | MFU of 989 | of 756 | loss | to the best peer |"
     yield "|---|---|---:|---:|---:|---:|---:|---:|"
     for row, by_name in figures.items():
         medians = {
             name: Figure(*(statistics.median(values) for values in zip(*runs))) for name, runs in by_name.items()
         }
-        ours = medians.get("Cairn")
+        peers = [figure.tokens_per_second for name, figure in medians.items() if not name.startswith("Cairn")]
         for name, figure in medians.items():
             rate = figure.tokens_per_second * operations_per_token(MODELS[row.split("/")[0]])
             used = " | ".join(f"{rate / peak:.1%}" for peak in PEAKS)
-            ratio = f"{ours.tokens_per_second / figure.tokens_per_second:.2f}" if ours and name != "Cairn" else ""
+            ratio = f"{figure.tokens_per_second / max(peers):.2f}" if peers and name.startswith("Cairn") else ""
             yield (
                 f"| {row} | {name} | {figure.tokens_per_second:,.0f} | {figure.gigabytes:.1f} "
                 f"| {used} | {figure.loss:.3f} | {ratio} |"

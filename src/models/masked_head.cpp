@@ -2,8 +2,11 @@
 
 #include "models/block_options.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/where.h>
 #include <cairn/base/error.h>
 
 #include <utility>
@@ -47,15 +50,55 @@ at::Tensor MaskedHead::forward(const at::Tensor& x) const {
 
 Asked::Asked(const at::Tensor& x, const ModelInput& input)
     : hidden(x), labels(input.labels), loss_mask(input.loss_mask) {
-  if (!labels.is_cpu()) {
+  if (labels.is_cpu()) {
+    choose(labels.reshape({-1}).ge(0).nonzero().squeeze(1));
     return;
   }
-  const at::Tensor flat = labels.reshape({-1});
-  const at::Tensor chosen = flat.ge(0).nonzero().squeeze(1);
-  hidden = x.reshape({-1, x.size(-1)}).index_select(0, chosen).unsqueeze(0);
-  labels = flat.index_select(0, chosen).unsqueeze(0);
+  // A few sizes only, all of them good for products.
+  const std::int64_t some = (input.most_labels + 63) / 64 * 64;
+  if (some > 0 && some < labels.size(1)) {
+    choose_on_gpu(some);
+  }
+}
+
+/// Keeps the tokens at these places of the batch, as one row.
+void Asked::choose(const at::Tensor& places) {
+  const auto chosen = [&](const at::Tensor& x) {
+    return x.reshape({-1}).index_select(0, places).unsqueeze(0);
+  };
+  hidden = hidden.reshape({-1, hidden.size(-1)})
+               .index_select(0, places)
+               .unsqueeze(0);
+  labels = chosen(labels);
   if (loss_mask.defined()) {
-    loss_mask = loss_mask.reshape({-1}).index_select(0, chosen).unsqueeze(0);
+    loss_mask = chosen(loss_mask);
+  }
+}
+
+/// Keeps so many tokens of each row: those with a label, and then first tokens
+/// with none, which count nothing.
+void Asked::choose_on_gpu(std::int64_t of_each_row) {
+  const at::Tensor asked = labels.ge(0);
+  const std::int64_t rows = labels.size(0);
+  // The slot after the last one takes all tokens without a label.
+  const at::Tensor slots = at::where(
+      asked,
+      asked.cumsum(1) - 1,
+      at::full({}, of_each_row, labels.options()));
+  const auto spread = [&](const at::Tensor& x, double without) {
+    return at::full({rows, of_each_row + 1}, without, x.options())
+        .scatter_(1, slots, x)
+        .narrow(1, 0, of_each_row);
+  };
+  const at::Tensor places =
+      at::arange(labels.numel(), labels.options()).view_as(labels);
+  const at::Tensor chosen = spread(places, 0).reshape({-1});
+  hidden = hidden.reshape({-1, hidden.size(-1)})
+               .index_select(0, chosen)
+               .view({rows, of_each_row, hidden.size(-1)});
+  labels = spread(labels, -100);
+  if (loss_mask.defined()) {
+    loss_mask = spread(loss_mask, 0);
   }
 }
 

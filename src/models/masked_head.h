@@ -27,14 +27,19 @@ class MaskedHead : public nn::Layer {
   at::Tensor bias_;
 };
 
-/// The tokens that have a label. They are few, so the head has less to do. On a
-/// GPU choosing them would stop the host, so all are kept there.
+/// The tokens that have a label. They are few, so the head has less to do. To
+/// count them on a GPU would stop the host, so as many as
+/// ModelInput::most_labels are taken of each row there, or all.
 struct Asked {
   at::Tensor hidden;
   at::Tensor labels;
   at::Tensor loss_mask;
 
   Asked(const at::Tensor& x, const ModelInput& input);
+
+ private:
+  void choose(const at::Tensor& places);
+  void choose_on_gpu(std::int64_t of_each_row);
 };
 
 /// The binary head's input, made from the first token's state.

@@ -35,6 +35,7 @@ ModelInput bert_input(
   input.mask = batch["padding_mask"];
   input.labels = batch["labels"];
   input.loss_mask = batch["loss_mask"];
+  input.most_labels = batch.most_labels;
   if (d.next_sentence_head) {
     input.next_sentence = batch["is_random"];
   }

@@ -17,7 +17,7 @@
 // and saves; the launcher starts the job again, which goes on from its newest
 // checkpoint. In the end the weights are those of a run that nobody disturbed.
 //
-// 25 kills; CAIRN_DRILL_KILLS sets another number (tools/kill_drill.sh).
+// Ten kills; CAIRN_DRILL_KILLS sets another number (tools/kill_drill.sh).
 
 namespace cairn::kill_drill_test {
 namespace {
@@ -30,7 +30,7 @@ constexpr int steps = 150;
 
 int kills_wanted() {
   const char* const number = std::getenv("CAIRN_DRILL_KILLS");
-  return number == nullptr ? 25 : std::atoi(number);
+  return number == nullptr ? 10 : std::atoi(number);
 }
 
 Words launch(const TemporaryFolder& folder, int restarts) {

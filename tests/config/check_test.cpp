@@ -221,6 +221,21 @@ TEST(Check, Blends) {
   EXPECT_NE(error_of({"--data-path", "a", "0.7", "b"}), "");
 }
 
+TEST(Check, Fp8) {
+  EXPECT_EQ(
+      error_of({"--fp8-format", "hybrid"}),
+      "--fp8-format: fp8 products give results of 16 bits; add --bf16");
+  EXPECT_EQ(
+      error_of({"--bf16", "--first-last-layers-bf16"}),
+      "--first-last-layers-bf16: --first-last-layers-bf16 needs --fp8-format; "
+      "add --fp8-format");
+  EXPECT_EQ(
+      error_of({"--bf16", "--fp8-format", "hybrid", "--fp8-recipe", "delayed"}),
+      "--fp8-recipe: the scale of a matrix comes from the matrix itself: no "
+      "history of earlier steps is kept, and no blocks have scales of their "
+      "own; use --fp8-recipe tensorwise");
+}
+
 TEST(Check, LengthAndSchedule) {
   EXPECT_EQ(
       error_of({"--train-iters", "10", "--train-samples", "10"}),

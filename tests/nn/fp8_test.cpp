@@ -42,7 +42,7 @@ std::vector<Tensor> in_double(const std::vector<Tensor>& all) {
 }
 
 /// Compares results and gradients. An element of e4m3 is off by up to 6%, on
-/// average by 2.6%; e5m2 by twice that.
+/// average by 2.6%; e5m2 by twice that. Two products in a row add up.
 template <class Found, class Expected>
 void expect_close(
     const std::vector<Tensor>& inputs,
@@ -51,7 +51,7 @@ void expect_close(
   const std::vector<Tensor> exact = in_double(inputs);
   const Tensor result = found(inputs);
   const Tensor wanted = expected(exact);
-  EXPECT_LT(distance(result, wanted), 0.05);
+  EXPECT_LT(distance(result, wanted), 0.07);
   const Tensor weights = at::randn(wanted.sizes(), at::kDouble);
   (result * weights.to(result.options())).sum().backward();
   (wanted * weights).sum().backward();

@@ -68,6 +68,8 @@ enum class RecomputeGranularity { full, selective };
 enum class RecomputeMethod { uniform, block };
 enum class OptimizerKind { adam, adamw, sgd, adagrad, lamb, lion, muon };
 
+enum class CudaGraphs { none, local };
+
 struct TrainingFlags {
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
@@ -88,6 +90,9 @@ struct TrainingFlags {
   std::optional<std::int64_t> recompute_num_layers;
   std::optional<OptimizerKind> optimizer;
   bool check_for_nan = true;
+  CudaGraphs cuda_graphs = CudaGraphs::none;
+  bool enable_cuda_graph = false;
+  std::int64_t cuda_graph_warmup_steps = 3;
 };
 
 enum class WeightDecayStyle { constant, linear, cosine };

@@ -23,6 +23,9 @@ struct TensorBatch {
   std::vector<std::int64_t> indices;
   std::int64_t consumed_samples = 0;
   std::vector<std::pair<std::string, at::Tensor>> tensors;
+  /// The largest number of "labels" in a row that are not below 0, counted on
+  /// the way to a GPU, which then need not be asked; 0 if not counted.
+  std::int64_t most_labels = 0;
 
   /// Shares the batch's memory; copies nothing.
   explicit TensorBatch(const Batch& batch);

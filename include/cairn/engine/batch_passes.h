@@ -4,6 +4,7 @@
 #include <cairn/pipeline/micro_batch.h>
 
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -23,6 +24,23 @@ struct BatchLoss {
 
   at::Tensor loss;
   LossParts parts;
+};
+
+/// The inputs of a pass: tensors, and a number for whatever else the pass
+/// depends on.
+struct PassInputs {
+  std::vector<at::Tensor> tensors; ///< some may be undefined
+  std::int64_t variant = 0;
+};
+
+/// A forward pass that depends on its inputs alone and never waits for the GPU,
+/// so that it can be recorded as a CUDA graph with its backward pass, and
+/// repeated for all inputs of the same shapes. No random numbers.
+struct RepeatablePass {
+  std::function<PassInputs()> next;
+  /// Calls forward of the engine, and returns the loss.
+  std::function<BatchLoss(const PassInputs&)> forward;
+  std::int64_t warm_up = 3; ///< updates before anything is recorded
 };
 
 /// The micro batches of a batch, for Engine::train_batch() and eval_batch().
@@ -48,13 +66,22 @@ class BatchPasses {
   BatchPasses(Forward forward, pipeline::NextMicroBatch next)
       : forward_(std::move(forward)), next_(std::move(next)) {}
 
+  /// Also gives the forward pass in a form that can be repeated. train_batch()
+  /// uses it on one GPU, for whole models of ZeRO stages 0 to 2 in bf16 or
+  /// fp32.
+  void set_repeatable(RepeatablePass pass) { repeatable_ = std::move(pass); }
+
   /// The forward pass and the next micro batch; empty where not given.
   const Forward& forward() const { return forward_; }
+  const std::optional<RepeatablePass>& repeatable() const {
+    return repeatable_;
+  }
   const pipeline::NextMicroBatch& next() const { return next_; }
 
  private:
   Forward forward_;
   pipeline::NextMicroBatch next_;
+  std::optional<RepeatablePass> repeatable_;
 };
 
 } // namespace cairn::engine

@@ -5,6 +5,7 @@
 #include <cairn/model/description.h>
 #include <cairn/nn/checkpoint.h>
 #include <cairn/nn/context_parallel.h>
+#include <cairn/nn/layer.h>
 #include <torch/nn/module.h>
 
 #include <cstdint>
@@ -32,7 +33,10 @@ struct ModelInput {
   /// The right answer for each token (for left-to-right models the next token).
   /// A label below 0 is not counted.
   at::Tensor labels{};
-  at::Tensor loss_mask{};     ///< shaped as labels: the weight of each one
+  at::Tensor loss_mask{}; ///< shaped as labels: the weight of each one
+  /// BERT on a GPU: no row has more labels that count than this, so the others
+  /// are not computed; 0: not known.
+  std::int64_t most_labels = 0;
   at::Tensor next_sentence{}; ///< [batch], BERT: 1 where B does not follow A
   /// [dropping layers, batch, kept], GPT and Llama: the tokens that each of
   /// these layers computes, ascending; default: all.

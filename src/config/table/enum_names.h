@@ -200,6 +200,12 @@ struct EnumNames<LoaderType> {
 };
 
 template <>
+struct EnumNames<CudaGraphs> {
+  static constexpr NameList<CudaGraphs, 2> list{
+      {{CudaGraphs::none, "none"}, {CudaGraphs::local, "local"}}};
+};
+
+template <>
 struct EnumNames<Fp8Format> {
   static constexpr NameList<Fp8Format, 2> list{
       {{Fp8Format::e4m3, "e4m3"}, {Fp8Format::hybrid, "hybrid"}}};

@@ -164,6 +164,10 @@ void StepRunner::backward(const at::Tensor& loss) {
   }
   offered_.warn_of_unused();
   monitor_.add_loss(loss);
+  differentiate(loss);
+}
+
+void StepRunner::differentiate(const at::Tensor& loss) {
   run_backward(
       [&] { torch::autograd::backward({scaled(loss)}, {}); },
       synchronise_ && at_boundary());
@@ -332,8 +336,12 @@ at::Tensor StepRunner::train_batch(const BatchPasses& passes) {
         {.what = "train_batch() while evaluating",
          .remedy = "call engine.train() first"});
   }
-  return trained_.pipeline ? train_stages(passes.next())
-                           : train_whole(passes.forward());
+  if (trained_.pipeline) {
+    return train_stages(passes.next());
+  }
+  return passes.repeatable() && can_repeat()
+      ? train_repeated(*passes.repeatable())
+      : train_whole(passes.forward());
 }
 
 at::Tensor StepRunner::train_stages(const pipeline::NextMicroBatch& next) {
@@ -347,7 +355,8 @@ at::Tensor StepRunner::train_stages(const pipeline::NextMicroBatch& next) {
   return loss;
 }
 
-at::Tensor StepRunner::train_whole(const BatchPasses::Forward& forward) {
+/// Refuses to begin a batch where another has begun.
+void StepRunner::check_accumulation() const {
   if (progress_.since_update != 0) {
     throw UsageError(
         {.what = "train_batch() in the middle of an accumulation",
@@ -357,6 +366,10 @@ at::Tensor StepRunner::train_whole(const BatchPasses::Forward& forward) {
              job_.batch().accumulation),
          .remedy = "call step() until the update, then train_batch()"});
   }
+}
+
+at::Tensor StepRunner::train_whole(const BatchPasses::Forward& forward) {
+  check_accumulation();
   MeanLoss mean;
   for (std::int64_t left = job_.batch().accumulation; left > 0; --left) {
     const BatchLoss one = forward();
@@ -366,6 +379,59 @@ at::Tensor StepRunner::train_whole(const BatchPasses::Forward& forward) {
   }
   loss_parts_ = mean.parts();
   return mean.loss();
+}
+
+/// True when backward passes need nothing of the host: no other rank, no
+/// weights that come and go, no loss scale that changes.
+bool StepRunner::can_repeat() const {
+  return job_.device.is_cuda() && job_.world.size() == 1 &&
+      !trained_.gatherer && !trained_.reducer->options().rest_on_cpu &&
+      !loss_is_scaled() && !job_.precision.autocast && synchronise_;
+}
+
+at::Tensor StepRunner::train_repeated(const RepeatablePass& pass) {
+  check_accumulation();
+  if (!recording_) {
+    recording_ = recording_stream(job_.device);
+    passes_.emplace(*recording_);
+  }
+  MeanLoss mean;
+  recording_->run([&] {
+    for (std::int64_t left = job_.batch().accumulation; left > 0; --left) {
+      mean.add(repeated(pass));
+      step();
+    }
+  });
+  loss_parts_ = mean.parts();
+  return mean.loss();
+}
+
+/// Forward and backward pass of a micro batch.
+BatchLoss StepRunner::repeated(const RepeatablePass& pass) {
+  const PassInputs inputs = pass.next();
+  const auto both = [&](const PassInputs& given) {
+    BatchLoss one = pass.forward(given);
+    differentiate(one.loss);
+    return one;
+  };
+  if (progress_.global_steps < pass.warm_up) {
+    BatchLoss loss = both(inputs);
+    monitor_.add_loss(loss.loss);
+    return loss;
+  }
+  const auto kind = RepeatedPasses::kind_of(
+      inputs,
+      {.adds = progress_.since_update > 0,
+       .last = at_boundary(),
+       .accumulation = job_.batch().accumulation});
+  const bool is_new = passes_->is_new(kind);
+  BatchLoss loss = passes_->run(kind, inputs, both);
+  if (!is_new) {
+    trained_.reducer->count_repeated(kind.place.last);
+    progress_.backward_done = true;
+  }
+  monitor_.add_loss(loss.loss);
+  return loss;
 }
 
 at::Tensor StepRunner::eval_batch(

@@ -7,6 +7,7 @@
 #include "engine/memory/memory_use.h"
 #include "engine/step/mean_loss.h"
 #include "engine/step/progress.h"
+#include "engine/step/repeated_passes.h"
 #include "engine/step/step_log.h"
 #include "engine/step/step_monitor.h"
 #include "engine/step/updater.h"
@@ -16,6 +17,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string_view>
 
 namespace cairn::inline engine {
@@ -71,6 +74,11 @@ class StepRunner {
   void check_passes(const BatchPasses& passes, std::string_view verb) const;
   at::Tensor train_stages(const pipeline::NextMicroBatch& next);
   at::Tensor train_whole(const BatchPasses::Forward& forward);
+  at::Tensor train_repeated(const RepeatablePass& pass);
+  BatchLoss repeated(const RepeatablePass& pass);
+  void differentiate(const at::Tensor& loss);
+  bool can_repeat() const;
+  void check_accumulation() const;
   void refuse_in_pipeline(std::string_view verb) const;
   void enter_forward();
   void leave_forward();
@@ -89,6 +97,9 @@ class StepRunner {
   StepMonitor& monitor_;
   ActivationMeter activations_;
   LossParts loss_parts_; ///< of the last batch
+  /// Made when passes are first repeated.
+  std::unique_ptr<RecordingStream> recording_;
+  std::optional<RepeatedPasses> passes_;
   bool in_forward_ = false;
   bool training_ = true;
   bool synchronise_ = true;

@@ -33,6 +33,7 @@ std::optional<CublasLt> load() {
   }
   CublasLt lt{};
   Finder finder(library);
+  finder.find(lt.version, "cublasLtGetVersion");
   finder.find(lt.create, "cublasLtCreate");
   finder.find(lt.product_create, "cublasLtMatmulDescCreate");
   finder.find(lt.product_destroy, "cublasLtMatmulDescDestroy");

@@ -67,6 +67,7 @@ inline constexpr int lt_e5m2 = 29;
 
 /// The library's functions, as they were found at run time.
 struct CublasLt {
+  std::size_t (*version)();
   int (*create)(LtHandle*);
   int (*product_create)(LtObject*, int compute, int scale);
   int (*product_destroy)(LtObject);

@@ -1,6 +1,7 @@
 #include "kernels/internal/cuda/product.h"
 
 #include "kernels/cuda/cublas_lt.h"
+#include "kernels/cuda/product_memory.h"
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,8 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -81,6 +84,21 @@ Shape shape_of(const Product& product) {
       right_type(product),
       product.fp8 && product.fp8->exact_sums,
       alignment_of(product)};
+}
+
+/// A shape as a line of text, without its device.
+std::string text_of(const Shape& shape) {
+  std::ostringstream text;
+  const auto element = [](Element each) { return static_cast<int>(each); };
+  text << shape.rows << 'x' << shape.columns << 'x' << shape.depth << " steps "
+       << shape.left_step << ' ' << shape.right_step << " types "
+       << shape.left_type << ' ' << shape.right_type << ' '
+       << element(shape.element) << ' ' << element(shape.result_element)
+       << " finish " << static_cast<int>(shape.finish) << " transposed "
+       << shape.left_transposed << shape.right_transposed << " add "
+       << shape.add << " exact " << shape.exact_sums << " alignment "
+       << shape.alignment;
+  return text.str();
 }
 
 LtEpilogue epilogue_of(Finish finish) {
@@ -284,8 +302,9 @@ class Stopwatch {
 };
 
 /// Tries the proposed algorithms on the real matrices, which the last one
-/// leaves as they are to be. Not for sums: each run would add.
-LtAlgorithm fastest(
+/// leaves as they are to be, and returns the number of the fastest. Not for
+/// sums: each run would add.
+std::size_t fastest(
     LtHandle handle,
     const Product& product,
     const Description& description,
@@ -293,13 +312,15 @@ LtAlgorithm fastest(
     void* workspace,
     cudaStream_t stream) {
   const Stopwatch stopwatch(stream);
-  LtAlgorithm best = proposals[0];
+  std::size_t best = 0;
   double least = std::numeric_limits<double>::infinity();
-  for (const LtAlgorithm& each : proposals) {
+  for (std::size_t number = 0; number < proposals.size(); ++number) {
     bool works = true;
     const auto run = [&] {
       for (int i = 0; i < 3; ++i) { // one after another, as in a training
-        works &= description.run(handle, product, each, workspace, stream);
+        works &=
+            description
+                .run(handle, product, proposals[number], workspace, stream);
       }
     };
     run();
@@ -307,7 +328,7 @@ LtAlgorithm fastest(
       const double seconds = stopwatch.seconds(run);
       if (works && seconds < least) {
         least = seconds;
-        best = each;
+        best = number;
       }
     }
   }
@@ -330,7 +351,8 @@ struct Known {
 /// Everything that this process has learned of products.
 struct Choices {
   std::mutex mutex;
-  std::map<int, LtHandle> handles; ///< by device; null where it failed
+  std::map<int, LtHandle> handles;       ///< by device; null where it failed
+  std::map<int, ProductMemory> memories; ///< by device
   std::map<Shape, Known> by_shape;
 
   LtHandle handle(const CublasLt& lt, int device) {
@@ -339,6 +361,21 @@ struct Choices {
       found->second = nullptr;
     }
     return found->second;
+  }
+
+  ProductMemory& memory(const CublasLt& lt, int device) {
+    const auto found = memories.find(device);
+    if (found != memories.end()) {
+      return found->second;
+    }
+    cudaDeviceProp gpu{};
+    const bool known = cudaGetDeviceProperties(&gpu, device) == cudaSuccess;
+    return memories
+        .emplace(
+            device,
+            known ? product_memory_file(gpu.name, lt.version())
+                  : std::filesystem::path())
+        .first->second;
   }
 
   /// The entry of a shape, which describes this product's pointers from now on.
@@ -384,13 +421,21 @@ LtAlgorithm chosen_for(
       known.fastest = found->second.fastest;
     }
   } else if (!known.fastest && is_large(product) && !is_capturing(stream)) {
-    known.fastest = fastest(
-        all.handle(*cublas_lt(), shape.device),
-        product,
-        known.description,
-        known.proposals,
-        workspace,
-        stream);
+    ProductMemory& memory = all.memory(*cublas_lt(), shape.device);
+    const auto number = memory.find(text_of(shape));
+    if (number && std::cmp_less(*number, known.proposals.size())) {
+      known.fastest = known.proposals[static_cast<std::size_t>(*number)];
+    } else {
+      const std::size_t found = fastest(
+          all.handle(*cublas_lt(), shape.device),
+          product,
+          known.description,
+          known.proposals,
+          workspace,
+          stream);
+      known.fastest = known.proposals[found];
+      memory.add(text_of(shape), static_cast<int>(found));
+    }
   }
   return known.fastest.value_or(known.proposals.at(0));
 }

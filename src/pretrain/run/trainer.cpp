@@ -1,6 +1,7 @@
 #include "pretrain/run/trainer.h"
 
 #include "monitor/internal/profiled_steps.h"
+#include "pretrain/run/repeatable_pass.h"
 #include "pretrain/run/restore_run.h"
 
 #include <fmt/format.h>
@@ -64,6 +65,7 @@ void Trainer::begin() {
   saved_at_ = restored.iteration;
   batches_.emplace(parts_, restored.consumed_validation);
   log_.emplace(parts_);
+  records_ = records_passes(parts_.config, parts_.world.size());
   if (auto options = traces_of(parts_)) {
     traces_.emplace(std::move(*options));
   }
@@ -119,7 +121,14 @@ BatchPasses Trainer::passes_of(std::function<models::ModelInput()> next) {
     auto output = parts_.engine.forward<models::ModelOutput>(next());
     return BatchLoss(std::move(output.loss), std::move(output.losses));
   };
-  return {std::move(forward), batches_->micro_batches_of(std::move(next))};
+  BatchPasses passes{std::move(forward), batches_->micro_batches_of(next)};
+  if (records_) {
+    passes.set_repeatable(repeatable_pass(
+        parts_.engine,
+        std::move(next),
+        parts_.config.flags.training.cuda_graph_warmup_steps));
+  }
+  return passes;
 }
 
 void Trainer::evaluate(Split split, const std::string& at) {

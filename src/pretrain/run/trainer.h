@@ -35,6 +35,7 @@ class Trainer {
   std::optional<BatchFeed> batches_; ///< from begin() on
   std::optional<RunReporter> log_;   ///< from begin() on
   std::optional<monitor::ProfilerTraces> traces_;
+  bool records_ = false; ///< passes become CUDA graphs
   std::optional<std::int64_t> saved_at_;
 };
 

@@ -70,6 +70,10 @@ class GradientReducer {
   /// Begins a pass. `last`: the gradients are wanted after this pass.
   void begin(bool last);
   void end();
+  /// Instead of begin(), backward and end(): a pass that was recorded has been
+  /// repeated, and has put its gradients where the recorded one had them. For a
+  /// single rank.
+  void count_repeated(bool last);
   /// Counts gradients that an earlier pass left as views of the buckets in this
   /// pass. Called right after begin().
   void keep_present();

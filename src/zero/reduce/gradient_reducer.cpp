@@ -244,6 +244,15 @@ void GradientReducer::add(
   entry.written = true;
 }
 
+void GradientReducer::count_repeated(bool last) {
+  const std::lock_guard lock(mutex_);
+  last_ = last;
+  for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
+    parameters_[i].written |=
+        layout_->parameters()[i].trainable && parameters_[i].expected > 0;
+  }
+}
+
 void GradientReducer::keep_present() {
   const std::lock_guard lock(mutex_);
   for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
