@@ -18,7 +18,10 @@ using testing::start_run;
 using testing::TrainingRun;
 
 /// Rows of tokens, other ones for every micro batch.
-at::Tensor tokens_of(std::int64_t number, std::int64_t rows, at::Device device) {
+at::Tensor tokens_of(
+    std::int64_t number,
+    std::int64_t rows,
+    at::Device device) {
   return at::remainder(
              at::arange(rows * 8, at::kLong).view({rows, 8}) * 5 + number * 3,
              64)

@@ -3,6 +3,9 @@
 #include "kernels/internal/cuda/cuda.h"
 #include "nn/fp8/fp8_gelu_mlp.h"
 #include "nn/fp8/fp8_linear.h"
+#include "nn/fp8/fp8_matrix.h"
+#include "nn/fp8/fp8_product.h"
+#include "nn/fp8/gpu_fp8_product.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -123,6 +126,41 @@ TEST(Fp8, FeedForwardPartsDoWithoutBiases) {
       [](const auto& x) {
         return at::linear(at::gelu(at::linear(x[0], x[1]), "tanh"), x[2]);
       });
+}
+
+TEST(Fp8, ProductsAreTheGpusWhereThereIsOne) {
+  at::manual_seed(12);
+  const bool on_gpu = device == at::kCUDA;
+  const Fp8Matrix left =
+      to_fp8({parameter({64, 128}, 1)}, at::kFloat8_e5m2, Fp8Order::rows);
+  const Fp8Matrix right =
+      to_fp8({parameter({32, 128}, 1)}, fp8_of_values, Fp8Order::rows);
+  const auto exact = [](const Fp8Matrix& x) {
+    return x.rows.to(at::kCPU, at::kFloat) * x.unit.to(at::kCPU);
+  };
+  const Tensor wanted = exact(left).mm(exact(right).t());
+  const Tensor bias = parameter({32}, 1).detach();
+  for (const auto type : {at::kBFloat16, at::kHalf, at::kFloat}) {
+    const Fp8Result result{type, /*exact_sums=*/true};
+    EXPECT_EQ(
+        gpu_fp8_product(left.by_rows(), right.by_rows(), {}, result)
+            .has_value(),
+        on_gpu);
+    EXPECT_LT(
+        distance(
+            fp8_product(left.by_rows(), right.by_rows(), bias.to(type), result),
+            wanted + bias.to(at::kCPU, at::kFloat)),
+        5e-3);
+    const Tensor sum = at::zeros({64, 32}, bias.options().dtype(type));
+    for (const Into how : {Into::overwrite, Into::add}) {
+      EXPECT_EQ(
+          gpu_fp8_product_into(sum, left.by_rows(), right.by_rows(), how),
+          on_gpu);
+    }
+    if (on_gpu) {
+      EXPECT_LT(distance(sum, wanted * 2), 5e-3);
+    }
+  }
 }
 
 TEST(Fp8, MatricesThatDoNotFitAreMultipliedIn16Bits) {

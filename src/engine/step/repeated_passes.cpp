@@ -54,7 +54,13 @@ BatchLoss RepeatedPasses::run(
     const std::function<BatchLoss(const PassInputs&)>& pass) {
   auto found = passes_.find(kind);
   if (found == passes_.end()) {
-    if (passes_.size() == most_passes) {
+    if (passes_.size() >= most_passes) {
+      // Shapes that were left behind go first.
+      std::erase_if(passes_, [&](const auto& each) {
+        return each.first.inputs != kind.inputs;
+      });
+    }
+    if (passes_.size() >= most_passes) {
       passes_.clear();
     }
     found = passes_.emplace(kind, record(inputs, pass)).first;

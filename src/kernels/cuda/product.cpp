@@ -451,10 +451,11 @@ bool takes(const Product& product) {
   const bool sizes = product.rows > 0 && product.columns > 0 &&
       product.depth > 0 && product.columns % whole == 0 &&
       product.left.step % whole == 0 && product.right.step % whole == 0;
-  const bool suits = sizes && product.element != Element::fp32 &&
-      is_aligned(product.left.data) && is_aligned(product.right.data) &&
-      is_aligned(product.result) && is_aligned(product.bias) &&
-      is_aligned(product.sums) && cublas_lt() != nullptr;
+  const bool narrow = product.fp8 || product.element != Element::fp32;
+  const bool suits = sizes && narrow && is_aligned(product.left.data) &&
+      is_aligned(product.right.data) && is_aligned(product.result) &&
+      is_aligned(product.bias) && is_aligned(product.sums) &&
+      cublas_lt() != nullptr;
   if (!suits) {
     return false;
   }
