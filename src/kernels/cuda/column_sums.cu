@@ -1,7 +1,7 @@
 #include "kernels/internal/cuda/column_sums.h"
 
-#include "kernels/cuda/fast_math.cuh"
 #include "kernels/cuda/for_each.cuh"
+#include "kernels/cuda/gelu.cuh"
 
 namespace cairn::kernels::cuda {
 namespace {
@@ -67,21 +67,6 @@ struct ReadElements {
     load(matrix, element, i, lanes);
   }
 };
-
-__device__ float gelu_slope(float x, Gelu kind) {
-  if (kind == Gelu::exact) {
-    constexpr float root_half = 0.70710678F;
-    constexpr float density = 0.39894228F; // 1 / sqrt(2 pi)
-    return 0.5F * (1 + erff(x * root_half)) +
-        x * density * __expf(-0.5F * x * x);
-  }
-  // x * sigmoid(2 u), where u is what the hyperbolic tangent is taken of.
-  constexpr float scale = 2 * 0.79788456F; // 2 sqrt(2 / pi)
-  constexpr float cubic = 0.044715F;
-  const float square = x * x;
-  const float s = sigmoid(scale * x * (1 + cubic * square));
-  return s + x * scale * (1 + 3 * cubic * square) * (s - s * s);
-}
 
 template <Element element>
 struct GeluGradients {
