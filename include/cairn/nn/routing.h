@@ -9,7 +9,7 @@ namespace cairn::nn {
 
 /// The rules for giving tokens to experts, as in DeepSpeed's gates.
 struct RoutingOptions {
-  std::int64_t top_k = 1; ///< experts for each token: 1 or 2
+  std::int64_t top_k = 1; ///< experts for each token
   /// Room in every expert, as a multiple of an even share of all choices.
   double capacity_factor = 1;
   std::int64_t min_capacity = 4;
@@ -24,6 +24,10 @@ struct RoutingOptions {
   bool sample_second = false;
   /// True, with top 1: the expert is drawn by its probability ("RSample").
   bool sample_first = false;
+  /// True, with more than two experts for a token: the choices of a full expert
+  /// that are dropped are the least probable ones (DeepSpeed's drop_policy
+  /// "probs"). False: they are those of the last tokens ("position").
+  bool drop_least = true;
 };
 
 /// The way of every token. Each expert has `capacity` consecutive slots.
