@@ -1,6 +1,7 @@
 #include "nn/moe/group_products.h"
 
 #include "kernels/internal/gradient_place.h"
+#include "nn/linear/compute_type.h"
 #include "nn/linear/product.h"
 #include "nn/moe/group_rows.h"
 #include "nn/moe/known_ends.h"
@@ -15,6 +16,16 @@
 
 namespace cairn::nn {
 namespace {
+
+bool suits_one_kernel(
+    at::ScalarType of_x,
+    at::ScalarType of_weight,
+    const at::Tensor& weight) {
+  constexpr std::int64_t most_groups = 1023;
+  return weight.is_cuda() && of_x == at::kBFloat16 &&
+      of_weight == at::kBFloat16 && weight.size(1) % 8 == 0 &&
+      weight.size(2) % 8 == 0 && weight.size(0) <= most_groups;
+}
 
 /// A matrix as the kernel takes it, which is `x` unless it begins at an odd
 /// place in memory or has gaps.
@@ -127,10 +138,11 @@ at::Tensor weight_gradients_or_none(
 } // namespace
 
 bool are_for_one_kernel(const at::Tensor& x, const at::Tensor& weight) {
-  constexpr std::int64_t most_groups = 1023;
-  return x.is_cuda() && x.scalar_type() == at::kBFloat16 &&
-      weight.scalar_type() == at::kBFloat16 && weight.size(1) % 8 == 0 &&
-      weight.size(2) % 8 == 0 && weight.size(0) <= most_groups;
+  return suits_one_kernel(x.scalar_type(), weight.scalar_type(), weight);
+}
+
+bool will_be_for_one_kernel(const at::Tensor& x, const at::Tensor& weight) {
+  return suits_one_kernel(compute_type_of(x), compute_type_of(weight), weight);
 }
 
 at::Tensor group_products(

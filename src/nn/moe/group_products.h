@@ -16,6 +16,9 @@ namespace cairn::nn {
 /// host need not know the groups.
 bool are_for_one_kernel(const at::Tensor& x, const at::Tensor& weight);
 
+/// The same for what autocast makes of both.
+bool will_be_for_one_kernel(const at::Tensor& x, const at::Tensor& weight);
+
 /// Multiplies each group by its transposed weight, and adds its bias, [groups,
 /// out], if that is defined.
 at::Tensor group_products(

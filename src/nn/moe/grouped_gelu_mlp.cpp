@@ -111,10 +111,8 @@ bool has_grouped_gelu_mlp(
     const at::Tensor& x,
     const at::Tensor& up,
     const at::Tensor& down) {
-  const at::Tensor rows = in_compute_type(x);
-  return is_on_gpu(rows) && rows.numel() > 0 &&
-      are_for_one_kernel(rows, in_compute_type(up)) &&
-      are_for_one_kernel(rows, in_compute_type(down));
+  return is_on_gpu(x) && x.numel() > 0 && will_be_for_one_kernel(x, up) &&
+      will_be_for_one_kernel(x, down);
 }
 
 at::Tensor grouped_gelu_mlp(

@@ -96,7 +96,7 @@ void check_groups(
 } // namespace
 
 bool multiplies_groups(const at::Tensor& x, const at::Tensor& weight) {
-  return are_for_one_kernel(in_compute_type(x), in_compute_type(weight));
+  return will_be_for_one_kernel(x, weight);
 }
 
 at::Tensor grouped_product(
