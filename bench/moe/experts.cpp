@@ -23,7 +23,7 @@
 // Many small experts beside one dense MLP of the same arithmetic, forward and
 // backward, in turns. A table in Markdown: experts alone, which get their
 // tokens laid out; then the mixture as it is used, with its router and room
-// for 1.25 times an even share.
+// for 1.25 times an even share; then the mixture that drops no token.
 
 namespace {
 
@@ -144,13 +144,16 @@ class Rows {
     return row;
   }
 
-  /// Measures a mixture. For top 2 its experts have half the columns.
-  Row mixture(std::int64_t count, std::int64_t top_k) {
+  /// Measures a mixture. For top k its experts have a k-th of the columns.
+  Row mixture(std::int64_t count, std::int64_t top_k, bool drop_tokens) {
     const Settings& s = meter_.settings;
     const nn::MixtureOptions options{
         .expert = meter_.mlp(s.ffn / top_k),
         .experts = count,
-        .routing = {.top_k = top_k, .capacity_factor = capacity_factor}};
+        .routing = {
+            .top_k = top_k,
+            .capacity_factor = capacity_factor,
+            .drop_tokens = drop_tokens}};
     const nn::Mixture mixture(meter_.context.in("mixture"), options);
     Row row{
         fmt::format("{} of {} x {} columns", top_k, count, options.expert.ffn)};
@@ -159,7 +162,7 @@ class Rows {
       const nn::Mixture::Output output = mixture.forward(input_);
       return output.hidden + output.balance_loss.to(meter_.context.dtype);
     });
-    row.padding = count == 1 ? 1 : capacity_factor;
+    row.padding = drop_tokens ? capacity_factor : 1;
     return row;
   }
 
@@ -199,8 +202,8 @@ bool read(int argc, char** argv, Settings& settings) {
       return false;
     }
   }
-  // The most experts divide the work.
-  return argc % 2 == 1 && settings.ffn % 16 == 0 && settings.tokens % 128 == 0;
+  // The most experts divide the work, and eight for a token the columns.
+  return argc % 2 == 1 && settings.ffn % 64 == 0 && settings.tokens % 128 == 0;
 }
 
 } // namespace
@@ -211,7 +214,7 @@ int main(int argc, char** argv) {
     fmt::print(
         stderr,
         "usage: moe_bench [--device cpu|cuda] [--type fp32|bf16] [--threads N] "
-        "[--hidden N] [--ffn N (a multiple of 16)] [--tokens N (of 128)] "
+        "[--hidden N] [--ffn N (a multiple of 64)] [--tokens N (of 128)] "
         "[--seconds N]\n");
     return 2;
   }
@@ -236,7 +239,15 @@ int main(int argc, char** argv) {
   head("mixture");
   for (const std::int64_t top_k : {1, 2}) {
     for (const std::int64_t count : {8, 32, 64, 128}) {
-      print(rows.mixture(count, top_k), settings);
+      print(rows.mixture(count, top_k, /*drop_tokens=*/true), settings);
+    }
+  }
+  head("mixture, none dropped");
+  for (const std::int64_t top_k : {1, 2, 8}) {
+    for (const std::int64_t count : {8, 32, 128}) {
+      if (count > top_k) {
+        print(rows.mixture(count, top_k, /*drop_tokens=*/false), settings);
+      }
     }
   }
   return 0;

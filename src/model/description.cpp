@@ -53,8 +53,15 @@ void check_expert_layers(const ModelDescription& d, const std::string& where) {
 
 /// Checks how tokens reach experts.
 void check_routing(const ExpertsDescription& e, const std::string& where) {
-  if (e.top_k < 1 || e.top_k > 2) {
+  if (e.top_k < 1) {
     impossible(where, fmt::format("{} experts for a token", e.top_k));
+  }
+  for (const std::int64_t count : e.counts) {
+    if (count > 1 && e.top_k > count) { // a count of 1 is an MLP
+      impossible(
+          where,
+          fmt::format("{} of {} experts for a token", e.top_k, count));
+    }
   }
   if (e.min_capacity < 0 || e.min_capacity > largest_size) {
     impossible(

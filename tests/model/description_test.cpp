@@ -58,8 +58,11 @@ TEST(ModelDescription, RefusesExpertsThatCannotBe) {
       error([](D& d) { d.experts->counts = {1 << 20}; }),
       HasSubstr("1048576 experts in a layer"));
   EXPECT_THAT(
-      error([](D& d) { d.experts->top_k = 3; }),
-      HasSubstr("3 experts for a token"));
+      error([](D& d) { d.experts->top_k = 0; }),
+      HasSubstr("0 experts for a token"));
+  EXPECT_THAT(
+      error([](D& d) { d.experts->top_k = 7; }),
+      HasSubstr("7 of 6 experts for a token"));
   EXPECT_THAT(
       error([](D& d) { d.experts->eval_capacity_factor = 0; }),
       HasSubstr("a capacity factor of 0"));

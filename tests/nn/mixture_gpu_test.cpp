@@ -42,13 +42,23 @@ struct Kind {
 std::vector<Kind> kinds() {
   const RoutingOptions one{.top_k = 1, .capacity_factor = 1, .min_capacity = 2};
   const RoutingOptions two{.top_k = 2, .capacity_factor = 1, .min_capacity = 2};
+  const RoutingOptions three{
+      .top_k = 3,
+      .capacity_factor = 1,
+      .min_capacity = 2};
   const RoutingOptions all{.top_k = 1, .drop_tokens = false};
+  const RoutingOptions all_three{.top_k = 3, .drop_tokens = false};
   return {
       {.name = "top 1", .routing = one},
       {.name = "top 2", .routing = two},
       {.name = "top 2, gated", .routing = two, .gated = true},
       {.name = "residual", .routing = one, .residual = true},
-      {.name = "none dropped", .routing = all}};
+      {.name = "top 3", .routing = three},
+      {.name = "none dropped", .routing = all},
+      {.name = "top 3, none dropped", .routing = all_three},
+      {.name = "top 3, none dropped, gated",
+       .routing = all_three,
+       .gated = true}};
 }
 
 MixtureOptions options_of(const Kind& kind) {

@@ -12,6 +12,7 @@
 
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -136,12 +137,13 @@ TEST(Routing, HasNoMoreRoomThanTokens) {
   EXPECT_EQ(route(at::rand({3, 4}), {.capacity_factor = 1e30}, {}).capacity, 3);
 }
 
-TEST(Routing, RefusesThreeExperts) {
+TEST(Routing, RefusesMoreExpertsThanThereAre) {
   EXPECT_THAT(
-      error_text<ConfigError>([] {
-        route(at::rand({4, 4}), {.top_k = 3}, {});
+      error_text<UsageError>([] {
+        route(at::rand({4, 4}), {.top_k = 5}, {});
       }),
-      HasSubstr("1 or 2 experts"));
+      HasSubstr("no more experts than there are"));
+  EXPECT_THROW(route(at::rand({4, 4}), {.top_k = 0}, {}), UsageError);
   EXPECT_THROW(route(at::rand({4}), {}, {}), UsageError);
   EXPECT_THROW(route(at::rand({4, 4}, at::kDouble), {}, {}), UsageError);
 }
@@ -269,6 +271,38 @@ TEST(Mixture, IsTheSameWithExpertsSharedOut) {
           all.narrow(0, 2 * world.rank(), 2),
           1e-4,
           1e-5));
+    });
+  }
+}
+
+/// Three experts for each token. Where none is dropped, a rank that has all
+/// experts goes another way than ranks that share them out.
+TEST(Mixture, IsTheSameWithExpertsSharedOutForTheBestThree) {
+  for (const bool drop : {true, false}) {
+    MixtureOptions options =
+        golden_options({{"top_k", 3}, {"residual", false}});
+    options.routing.drop_tokens = drop;
+    const auto trained = [&](const distributed::ProcessGroup& group) {
+      auto layer =
+          std::make_unique<Layer>(options, LayerContext{.expert_group = group});
+      const Tensor x = golden_input().requires_grad_();
+      const Mixture::Output output = layer->mixture.forward(x);
+      (weighed(output.hidden) + output.balance_loss).backward();
+      return std::vector{
+          output.hidden.detach(),
+          x.grad(),
+          layer->gradient("router.weight"),
+          layer->gradient("experts.up.weight"),
+          layer->gradient("experts.down.weight")};
+    };
+    const std::vector<Tensor> alone = trained({});
+    run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+      const std::vector<Tensor> shared = trained(world.group());
+      for (std::size_t i = 0; i < alone.size(); ++i) {
+        const Tensor wanted =
+            i < 3 ? alone[i] : alone[i].narrow(0, 2 * world.rank(), 2) * 2;
+        EXPECT_TRUE(at::allclose(shared[i], wanted, 1e-4, 1e-5)) << i;
+      }
     });
   }
 }

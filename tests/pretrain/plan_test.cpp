@@ -253,6 +253,9 @@ TEST(RunPlan, RefusesExpertsThatCannotBe) {
            "--moe-noisy-gate-policy",
            "RSample"}),
       HasSubstr("--topk 1 only"));
+  EXPECT_THAT(
+      error({"--num-experts", "4", "--topk", "5"}),
+      HasSubstr("a token cannot go to 5 of 4 experts"));
 }
 
 /// Throws unless two ranks can share sequences so.

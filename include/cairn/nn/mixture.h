@@ -8,12 +8,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace cairn::nn {
 
 /// The rules for giving tokens to experts, as in DeepSpeed's gates.
 struct RoutingOptions {
-  std::int64_t top_k = 1; ///< experts for each token: 1 or 2
+  std::int64_t top_k = 1; ///< experts for each token
   /// Room in every expert, as a multiple of an even share of all choices.
   double capacity_factor = 1;
   std::int64_t min_capacity = 4;
@@ -28,6 +29,10 @@ struct RoutingOptions {
   bool sample_second = false;
   /// True, with top 1: the expert is drawn by its probability ("RSample").
   bool sample_first = false;
+  /// True, with more than two experts for a token: the choices of a full expert
+  /// that are dropped are the least probable ones (DeepSpeed's drop_policy
+  /// "probs"). False: they are those of the last tokens ("position").
+  bool drop_least = true;
 };
 
 /// The way of every token. Each expert has `capacity` consecutive slots.
@@ -53,10 +58,19 @@ Routes route(
     const RoutingOptions& options,
     const distributed::ProcessGroup& group);
 
+/// The rows of a matrix in groups that follow each other, one for each expert.
+/// Rows after the last group belong to nobody.
+struct RowGroups {
+  at::Tensor ends; ///< where each group ends, [groups], int32
+  /// The same as the host knows it. Empty on a GPU as long as nobody asked: the
+  /// host would have to wait for it.
+  std::vector<std::int64_t> known_ends{};
+};
+
 /// Many MLPs of one shape. Their weights are stacked, [experts, out, in], so
-/// that all of them are one batched matrix product. The ranks of the expert
-/// group have some experts each and send each other the tokens for these. The
-/// ranks of a tensor parallel group have a part of each expert.
+/// that all of them are one product of batches, or of groups of rows. The ranks
+/// of the expert group have some experts each and send each other the tokens
+/// for these. The ranks of a tensor parallel group have a part of each expert.
 ///
 /// The parameters are called "up.weight", "up.bias" and so on, as in an Mlp.
 class Experts : public Layer {
@@ -68,6 +82,9 @@ class Experts : public Layer {
   /// Maps [experts, slots, hidden] to the same shape. The number of slots is
   /// the same on every rank of the expert group.
   at::Tensor forward(const at::Tensor& x) const;
+  /// Maps rows, [rows, hidden], to the same shape; each expert has a group of
+  /// them, of any size. All experts are on this rank.
+  at::Tensor forward(const at::Tensor& rows, const RowGroups& groups) const;
 
  private:
   /// The weights of one linear layer of all experts.
@@ -81,6 +98,10 @@ class Experts : public Layer {
         Cut cut);
     /// Maps [experts here, tokens, in] to [experts here, tokens, out].
     at::Tensor forward(const at::Tensor& x) const;
+    /// Maps groups of rows, [rows, in] to [rows, out].
+    at::Tensor forward(const at::Tensor& rows, const RowGroups& groups) const;
+    const at::Tensor& weight() const { return weight_; }
+    const at::Tensor& bias() const { return bias_; }
 
    private:
     distributed::ProcessGroup summed_over_; ///< with Cut::in
@@ -110,9 +131,13 @@ struct MixtureOptions {
   bool residual = false;
 };
 
-/// A mixture of experts in place of an Mlp. A router gives each token to one or
-/// two experts, and their answers are added up by the router's weights. A token
-/// that was dropped gets zeros.
+/// A mixture of experts in place of an Mlp. A router gives each token to one
+/// expert or several, and their answers are added up by the router's weights. A
+/// token that was dropped gets zeros.
+///
+/// Where no token is dropped and all experts are on this rank, each expert
+/// computes the rows that it got and no others, and on a GPU in 16 bits the
+/// host does not wait for the routing.
 ///
 /// Parameters are "router.weight" and "experts.…" as in Experts; with
 /// `residual` also "residual.…" as in an Mlp, "coefficient.weight" and
@@ -128,6 +153,14 @@ class Mixture : public Layer {
   Output forward(const at::Tensor& x) const;
 
  private:
+  struct Answers {
+    at::Tensor tokens; ///< [tokens, hidden]
+    at::Tensor balance_loss;
+  };
+  /// The experts' answers where each has room for as many tokens as the others.
+  Answers answers_with_room(const at::Tensor& tokens) const;
+  /// The same where each expert has as many rows as it got.
+  Answers answers_of_groups(const at::Tensor& tokens) const;
   at::Tensor scores_of(const at::Tensor& tokens) const;
   RoutingOptions routing() const;
 

@@ -38,6 +38,16 @@ void check_expert_layers(const MoeFlags& flags, std::int64_t layers) {
              layers),
          .where = "--num-experts"});
   }
+  for (const std::int64_t count : counts) {
+    if (count > 1 && flags.topk > count) {
+      throw ConfigError(
+          {.what = fmt::format(
+               "a token cannot go to {} of {} experts",
+               flags.topk,
+               count),
+           .where = "--topk"});
+    }
+  }
 }
 
 } // namespace cairn::config

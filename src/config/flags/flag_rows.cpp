@@ -53,7 +53,7 @@ constexpr Flag model[] = {
 
 constexpr Flag mixture_of_experts[] = {
     {"--num-experts", to<&F::moe, &MoeFlags::num_experts>, pretrain | generate, "Experts per layer, or one number for all layers.", at_least(1)},
-    {"--topk", to<&F::moe, &MoeFlags::topk>, pretrain, "Experts each token goes to.", between(1, 2), also("--moe-router-topk")},
+    {"--topk", to<&F::moe, &MoeFlags::topk>, pretrain, "Experts each token goes to.", at_least(1), also("--moe-router-topk")},
     {"--mlp-type", to<&F::moe, &MoeFlags::mlp_type>, pretrain | generate, "Experts alone, or beside a layer for every token.", one_of("standard residual")},
     {"--moe-loss-coeff", to<&F::moe, &MoeFlags::loss_coeff>, pretrain, "Weight of the load-balancing loss.", at_least(0), also("--moe-aux-loss-coeff")},
     {"--moe-train-capacity-factor", to<&F::moe, &MoeFlags::train_capacity_factor>, pretrain, "Room per expert in training, as a multiple of the even share.", above(0), also("--moe-expert-capacity-factor")},

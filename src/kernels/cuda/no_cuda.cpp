@@ -1,9 +1,12 @@
 #include "kernels/formulas.h"
+#include "kernels/internal/cuda/choice_rows.h"
 #include "kernels/internal/cuda/clip.h"
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
 #include "kernels/internal/cuda/fp8.h"
+#include "kernels/internal/cuda/group_rows.h"
 #include "kernels/internal/cuda/join_heads.h"
+#include "kernels/internal/cuda/mix_rows.h"
 #include "kernels/internal/cuda/norm_rows.h"
 #include "kernels/internal/cuda/product.h"
 #include "kernels/internal/cuda/rotate.h"
@@ -82,6 +85,73 @@ const char* sum_of_parts(
     void*,
     Element,
     bool,
+    void*) {
+  return missing;
+}
+
+std::int64_t sort_workspace(const ChoiceRows&) {
+  return 0;
+}
+
+const char* sort_choices(
+    const ChoiceRows&,
+    const std::int64_t*,
+    const ChoicePlaces&,
+    std::int32_t*,
+    void*) {
+  return missing;
+}
+
+const char* add_group_biases(const GroupedRows&, const void*, void*, void*) {
+  return missing;
+}
+
+const char* add_group_biases_gelu(
+    const GroupedRows&,
+    Gelu,
+    const void*,
+    void*,
+    void*,
+    void*) {
+  return missing;
+}
+
+const char* group_gelu_backward(
+    const GroupedRows&,
+    Gelu,
+    const void*,
+    void*,
+    float*,
+    void*) {
+  return missing;
+}
+
+std::int64_t group_parts(const GroupedRows&) {
+  return 0;
+}
+
+const char* group_sums(const GroupedRows&, const void*, float*, void*) {
+  return missing;
+}
+
+const char* mix_rows(
+    const MixedRows&,
+    const void*,
+    const std::int64_t*,
+    const float*,
+    void*,
+    void*) {
+  return missing;
+}
+
+const char* mix_rows_backward(
+    const MixedRows&,
+    const void*,
+    const void*,
+    const std::int64_t*,
+    const float*,
+    void*,
+    float*,
     void*) {
   return missing;
 }

@@ -4,6 +4,13 @@
 
 namespace cairn::nn {
 
+at::ScalarType compute_type_of(const at::Tensor& x) {
+  const at::DeviceType device = x.device().type();
+  return at::autocast::is_autocast_enabled(device)
+      ? at::autocast::get_autocast_dtype(device)
+      : x.scalar_type();
+}
+
 at::Tensor in_compute_type(const at::Tensor& x) {
   if (!x.defined()) {
     return x;

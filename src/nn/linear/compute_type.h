@@ -4,6 +4,10 @@
 
 namespace cairn::nn {
 
+/// The type in which autocast computes products of `x`; that of `x` itself
+/// where autocast is off.
+at::ScalarType compute_type_of(const at::Tensor& x);
+
 /// `x` in the type in which autocast computes products, within autograd; `x`
 /// itself where autocast is off. For functions with a backward of their own,
 /// which runs without autocast.

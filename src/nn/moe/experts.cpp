@@ -1,6 +1,10 @@
 #include <cairn/nn/mixture.h>
 
 #include "nn/linear/linear_product.h"
+#include "nn/moe/group_rows.h"
+#include "nn/moe/grouped_gelu_mlp.h"
+#include "nn/moe/grouped_product.h"
+#include "nn/moe/known_ends.h"
 
 #include <ATen/TensorOperators.h>
 #include <cairn/base/error.h>
@@ -78,6 +82,20 @@ at::Tensor Experts::Product::forward(const at::Tensor& x) const {
   return bias_.defined() ? sum + bias_.unsqueeze(1) : sum;
 }
 
+at::Tensor Experts::Product::forward(
+    const at::Tensor& rows,
+    const RowGroups& groups) const {
+  if (summed_over_.size() == 1) {
+    return grouped_product(rows, weight_, bias_, groups);
+  }
+  const at::Tensor sum = reduce_from_group(
+      grouped_product(rows, weight_, at::Tensor(), groups),
+      summed_over_);
+  return bias_.defined()
+      ? with_group_biases(sum, bias_.to(sum.scalar_type()), groups)
+      : sum;
+}
+
 Experts::Experts(
     const LayerContext& context,
     const MlpOptions& options,
@@ -127,6 +145,36 @@ at::Tensor Experts::forward(const at::Tensor& x) const {
           .transpose(0, 1)
           .reshape({ranks * here, slots, hidden}),
       expert_group_);
+}
+
+at::Tensor Experts::forward(const at::Tensor& rows, const RowGroups& groups)
+    const {
+  if (expert_group_.size() != 1) {
+    throw UsageError(
+        {.what = "groups of rows are for experts that are all on one rank",
+         .values = fmt::format("{} ranks", expert_group_.size())});
+  }
+  RowGroups known = groups;
+  if (!multiplies_groups(rows, up_->weight())) {
+    known.known_ends = read_ends(groups); // once for all products
+  }
+  const bool exact = activation_ == model::ActivationKind::gelu;
+  const bool is_gelu = exact || activation_ == model::ActivationKind::gelu_tanh;
+  if (!gate_ && is_gelu && group_.size() == 1 &&
+      has_grouped_gelu_mlp(rows, up_->weight(), down_->weight())) {
+    return grouped_gelu_mlp(
+        rows,
+        {up_->weight(), up_->bias()},
+        {down_->weight(), down_->bias()},
+        exact ? GeluKind::exact : GeluKind::tanh,
+        groups);
+  }
+  const at::Tensor given = copy_to_group(rows, group_);
+  const at::Tensor wide = up_->forward(given, known);
+  return down_->forward(
+      gate_ ? activate_gated(gate_->forward(given, known), wide, activation_)
+            : activate(wide, activation_),
+      known);
 }
 
 } // namespace cairn::nn

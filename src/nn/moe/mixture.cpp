@@ -1,12 +1,14 @@
 #include <cairn/nn/mixture.h>
 
 #include "nn/loss/picked_rows.h"
+#include "nn/moe/choices.h"
+#include "nn/moe/ragged_rows.h"
+#include "nn/moe/router_scores.h"
 #include "nn/moe/token_shares.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/softmax.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -56,16 +58,17 @@ Mixture::Mixture(const LayerContext& context, const MixtureOptions& options)
 
 /// Scores [tokens, experts], in fp32 whatever the model computes in.
 at::Tensor Mixture::scores_of(const at::Tensor& tokens) const {
+  if (options_.jitter <= 0 || !is_training()) {
+    return router_scores(tokens, router_->weight());
+  }
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(
       c10::autocast_dispatch_keyset);
-  at::Tensor seen = tokens.to(at::kFloat);
-  if (options_.jitter > 0 && is_training()) {
-    const auto least = static_cast<float>(1 - options_.jitter);
-    const auto most = static_cast<float>(1 + options_.jitter);
-    seen = seen *
-        (at::rand(seen.sizes(), seen.options()) * (most - least) + least);
-  }
-  return at::matmul(seen, router_->weight().to(at::kFloat).t());
+  const at::Tensor seen = tokens.to(at::kFloat);
+  const auto least = static_cast<float>(1 - options_.jitter);
+  const auto most = static_cast<float>(1 + options_.jitter);
+  return router_scores(
+      seen * (at::rand(seen.sizes(), seen.options()) * (most - least) + least),
+      router_->weight());
 }
 
 RoutingOptions Mixture::routing() const {
@@ -79,9 +82,7 @@ RoutingOptions Mixture::routing() const {
   return routing;
 }
 
-Mixture::Output Mixture::forward(const at::Tensor& x) const {
-  const at::Tensor all = split_tokens_ ? gather_tokens(x, group_) : x;
-  const at::Tensor tokens = flat_tokens(all);
+Mixture::Answers Mixture::answers_with_room(const at::Tensor& tokens) const {
   const std::int64_t count = tokens.size(0);
   const std::int64_t hidden = tokens.size(1);
   const Routes routes = route(scores_of(tokens), routing(), expert_group_);
@@ -94,13 +95,38 @@ Mixture::Output Mixture::forward(const at::Tensor& x) const {
   const at::Tensor given = picked_rows(tokens, sources, routes.slots);
   const at::Tensor answers =
       experts_->forward(given.view({options_.experts, -1, hidden}));
-  at::Tensor mixed = mixed_rows(
-                         answers.reshape({slots, hidden}),
-                         routes.slots,
-                         routes.weights,
-                         comers)
-                         .to(x.scalar_type())
-                         .view_as(all);
+  return {
+      mixed_rows(
+          answers.reshape({slots, hidden}),
+          routes.slots,
+          routes.weights,
+          comers),
+      routes.balance_loss};
+}
+
+Mixture::Answers Mixture::answers_of_groups(const at::Tensor& tokens) const {
+  const Choices choices = choose(scores_of(tokens), routing());
+  const RaggedRows rows = ragged_rows(choices.experts, choices.counts);
+  const at::Tensor answers = experts_->forward(
+      picked_rows(tokens, rows.sources, rows.slots),
+      rows.groups);
+  return {
+      mixed_rows(
+          answers,
+          rows.slots,
+          weights_of(choices, at::Tensor()),
+          rows.comers),
+      choices.balance_loss};
+}
+
+Mixture::Output Mixture::forward(const at::Tensor& x) const {
+  const at::Tensor all = split_tokens_ ? gather_tokens(x, group_) : x;
+  const at::Tensor tokens = flat_tokens(all);
+  const bool in_groups =
+      !options_.routing.drop_tokens && expert_group_.size() == 1;
+  const Answers answers =
+      in_groups ? answers_of_groups(tokens) : answers_with_room(tokens);
+  at::Tensor mixed = answers.tokens.to(x.scalar_type()).view_as(all);
 
   if (residual_) {
     const at::Tensor parts =
@@ -115,7 +141,7 @@ Mixture::Output Mixture::forward(const at::Tensor& x) const {
   } else if (split_tokens_) {
     mixed = keep_own_tokens(mixed, group_);
   }
-  return {mixed, routes.balance_loss};
+  return {mixed, answers.balance_loss};
 }
 
 } // namespace cairn::nn

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <cairn/nn/mixture.h>
+
+namespace cairn::nn {
+
+/// The experts that tokens choose, before any of them is full.
+struct Choices {
+  at::Tensor experts; ///< [top_k, tokens], the first choice of each token first
+  at::Tensor gates;   ///< the softmax of the scores, [tokens, experts]
+  at::Tensor counts;  ///< number of choices of each expert, [experts]
+  at::Tensor balance_loss; ///< see Routes
+};
+
+/// Chooses by scores, [tokens, experts] in fp32, as DeepSpeed's top1gating,
+/// top2gating and, above 2, topkgating do. The host waits for nothing.
+Choices choose(const at::Tensor& scores, const RoutingOptions& options);
+
+/// Weight of each choice, [top_k, tokens]: its gate, and with more than one
+/// expert its part of the gates of all choices that are `kept`. 0 for a choice
+/// that is not; `kept`, [top_k, tokens], is undefined where all are.
+at::Tensor weights_of(const Choices& choices, const at::Tensor& kept);
+
+} // namespace cairn::nn

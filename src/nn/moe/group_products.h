@@ -1,0 +1,46 @@
+#pragma once
+
+#include "nn/internal/deferred_gradients.h"
+
+#include <ATen/core/Tensor.h>
+#include <cairn/nn/mixture.h>
+
+#include <memory>
+
+namespace cairn::nn {
+
+// Products of groups of rows, [rows, in], with weights, [groups, out, in], and
+// their gradients. Without autograd.
+
+/// True when the products of all groups are one kernel on a GPU, for which the
+/// host need not know the groups.
+bool are_for_one_kernel(const at::Tensor& x, const at::Tensor& weight);
+
+/// The same for what autocast makes of both.
+bool will_be_for_one_kernel(const at::Tensor& x, const at::Tensor& weight);
+
+/// Multiplies each group by its transposed weight, and adds its bias, [groups,
+/// out], if that is defined.
+at::Tensor group_products(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    const RowGroups& groups);
+
+/// Multiplies each group of gradients, [rows, out], by its weight.
+at::Tensor input_gradients(
+    const at::Tensor& gradient,
+    const at::Tensor& weight,
+    const RowGroups& groups);
+
+/// Gradients of all weights, now or, where `later` is set and takes the weight,
+/// then. Returns nothing in that case, and where they are wanted in a place of
+/// their own (kernels::gradient_place), to which they are written or added.
+at::Tensor weight_gradients_or_later(
+    const std::shared_ptr<DeferredGradients>& later,
+    const at::Tensor& weight,
+    const at::Tensor& gradient,
+    const at::Tensor& x,
+    const RowGroups& groups);
+
+} // namespace cairn::nn
