@@ -2,6 +2,7 @@
 #include "kernels/internal/cuda/clip.h"
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
+#include "kernels/internal/cuda/dropout.h"
 #include "kernels/internal/cuda/join_heads.h"
 #include "kernels/internal/cuda/norm_rows.h"
 #include "kernels/internal/cuda/product.h"
@@ -82,6 +83,10 @@ const char* sum_of_parts(
     Element,
     bool,
     void*) {
+  return missing;
+}
+
+const char* dropout_rows(const DropoutRows&, const void*, void*, void*) {
   return missing;
 }
 
