@@ -86,6 +86,7 @@ Model build_model(
       .device = device,
       .seed = build.seed,
       .initial_std = config.flags.model.init_method_std,
+      .dropout_seed = static_cast<std::uint64_t>(config.flags.training.seed),
       .dropping_layers = config.deepspeed.random_ltd.layers};
   if (is_pipelined(config.flags.distributed)) {
     pipeline::PipelineModuleOptions place{
