@@ -18,5 +18,7 @@ if(CAIRN_CUDA)
   enable_language(CUDA)
   set(CMAKE_CUDA_STANDARD 17) # CMake 3.25 does not know that nvcc can do more
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  # Kernels call constexpr functions that the CPU shares, such as Philox.
+  set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} --expt-relaxed-constexpr")
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared) # libtorch's too
 endif()

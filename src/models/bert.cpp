@@ -11,7 +11,7 @@ void add_bert_layers(LayerBuilder& builder, const ModelDescription& d) {
   builder.add_stack(
       {.layers = d.layers,
        .role = Role::encoder,
-       .drops = {&Stream::mask, &Stream::positions}});
+       .drops = {&Stream::mask, &Stream::positions, &Stream::samples}});
   builder.add_masked_heads();
   if (model::has_word_head(d)) {
     builder.add_head();

@@ -23,7 +23,8 @@ nn::LayerContext layer_context(const ModelOptions& options) {
       .sequence = options.sequence,
       .dtype = options.dtype,
       .device = options.device,
-      .initial = std::nullopt};
+      .initial = std::nullopt,
+      .dropout_seed = options.dropout_seed};
   if (options.seed) {
     context.initial = nn::InitialWeights{
         .seed = *options.seed,

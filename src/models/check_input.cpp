@@ -67,6 +67,16 @@ void check_kept(const ModelInput& input) {
   }
 }
 
+void check_samples(const ModelInput& input) {
+  const at::Tensor& samples = input.samples;
+  if (samples.dim() != 1 || samples.scalar_type() != at::kLong ||
+      samples.size(0) != input.tokens.size(0)) {
+    throw DataError(
+        {.what = "the numbers of samples are 64-bit integers, [batch]",
+         .values = fmt::format("[{}]", fmt::join(samples.sizes(), ", "))});
+  }
+}
+
 void check_positions(const ModelInput& input, const ModelDescription& d) {
   // RoBERTa's padding has a position before the first.
   check_ids(
@@ -99,6 +109,9 @@ void check_input(const ModelInput& input, const ModelDescription& d) {
   check_shape(input.token_types, input.tokens, "token types");
   if (input.kept.defined()) {
     check_kept(input);
+  }
+  if (input.samples.defined()) {
+    check_samples(input);
   }
   if (input.labels.defined()) {
     // Negative labels do not count.

@@ -35,7 +35,7 @@ Embedding::Embedding(const nn::LayerContext& context, const ModelDescription& d)
     : group_(context.group),
       split_tokens_(context.splits_tokens()),
       sequence_ranks_(context.sequence.group.size()),
-      dropout_(d.dropout),
+      dropout_(context, "dropout", d.dropout),
       position_offset_(d.position_offset) {
   const auto table = [&](const char* name, std::int64_t rows) {
     return register_module(
@@ -68,8 +68,7 @@ at::Tensor Embedding::forward(at::Tensor x, const Ids& ids) const {
   if (norm_) {
     x = norm_->forward(x);
   }
-  const auto held = split_tokens_ ? nn::Held::split : nn::Held::replicated;
-  return nn::dropout(x, dropout_, is_training(), held, group_);
+  return is_training() ? dropout_.forward(x, ids.samples, ids.text) : x;
 }
 
 at::Tensor Embedding::with_positions(const at::Tensor& x, const at::Tensor& ids)

@@ -37,6 +37,8 @@ class Embedding : public nn::Layer {
   struct Ids {
     at::Tensor positions{};   ///< [batch, sequence]; default: 0, 1, …
     at::Tensor token_types{}; ///< [batch, sequence]; default: 0
+    at::Tensor samples{};     ///< [batch], as BlockInput has them
+    std::int64_t text = 0;    ///< T5: 1 for the decoder's text
   };
   /// Turns the words' vectors into the first block's input.
   at::Tensor forward(at::Tensor words, const Ids& ids) const;
@@ -48,7 +50,7 @@ class Embedding : public nn::Layer {
   distributed::ProcessGroup group_;
   bool split_tokens_;
   int sequence_ranks_; ///< ranks that share every sequence
-  double dropout_;
+  nn::Dropout dropout_;
   std::int64_t position_offset_;
   std::shared_ptr<EmbeddingTable> position_;
   std::shared_ptr<EmbeddingTable> token_type_;

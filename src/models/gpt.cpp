@@ -29,7 +29,11 @@ void add_gpt_layers(LayerBuilder& builder, const ModelDescription& d) {
   builder.add_stack(
       {.layers = d.layers,
        .role = Role::decoder,
-       .drops = {&Stream::mask, &Stream::positions, &Stream::kept}});
+       .drops = {
+           &Stream::mask,
+           &Stream::positions,
+           &Stream::kept,
+           &Stream::samples}});
   builder.add_head();
 }
 

@@ -39,18 +39,22 @@ nn::RelativeBiasOptions relative_bias_options(
 nn::BlockInput seen_by_blocks(const Stream& stream, Role role) {
   switch (role) {
     case Role::encoder:
-      return {.mask = attention_mask(stream.mask, false)};
+      return {
+          .mask = attention_mask(stream.mask, false),
+          .samples = stream.samples};
     case Role::decoder:
       return {
           .mask = attention_mask(stream.mask, true),
-          .positions = stream.positions};
+          .positions = stream.positions,
+          .samples = stream.samples};
     case Role::crossing_decoder:
       break;
   }
   return {
       .mask = attention_mask(stream.decoder_mask, true),
       .memory = stream.memory,
-      .memory_mask = attention_mask(stream.mask, false)};
+      .memory_mask = attention_mask(stream.mask, false),
+      .samples = stream.samples};
 }
 
 /// Adds the bias of relative positions to the blocks' input.
@@ -144,10 +148,15 @@ void LayerBuilder::add_embedding(Field tokens) {
   }
   list_.add<Embedding>(
       std::move(rest),
-      [](const Embedding& embedding, Stream& stream) {
+      [text = tokens == Field(&Stream::decoder_tokens)
+           ? 1
+           : 0](const Embedding& embedding, Stream& stream) {
         stream.hidden = embedding.forward(
             stream.hidden,
-            {stream.positions, stream.token_types});
+            {.positions = stream.positions,
+             .token_types = stream.token_types,
+             .samples = stream.samples,
+             .text = text});
       },
       change);
 }

@@ -20,7 +20,11 @@ void add_t5_layers(LayerBuilder& builder, const ModelDescription& d) {
       {.layers = d.decoder_layers,
        .role = Role::crossing_decoder,
        .name = "decoder",
-       .drops = {&Stream::memory, &Stream::mask, &Stream::decoder_mask}});
+       .drops = {
+           &Stream::memory,
+           &Stream::mask,
+           &Stream::decoder_mask,
+           &Stream::samples}});
   builder.add_head();
 }
 

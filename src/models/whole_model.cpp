@@ -4,6 +4,7 @@
 #include <cairn/base/error.h>
 #include <cairn/model/parameters.h>
 #include <cairn/nn/checkpoint.h>
+#include <cairn/nn/dropout.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,6 +42,12 @@ class WholeModel : public Transformer {
            .remedy = "give the model own_sequence() of the batch"});
     }
     Stream stream{input};
+    const ModelDescription& d = description();
+    if (is_training() && !input.samples.defined() &&
+        (d.dropout > 0 || d.attention_dropout > 0)) {
+      stream.samples =
+          nn::drawn_samples(input.tokens.size(0), input.tokens.device());
+    }
     for (std::size_t i = 0; i < layers_.size();) {
       const std::size_t end = recompute_ ? end_of_blocks(i) : i;
       if (end > i) {
@@ -135,7 +142,7 @@ class WholeModel : public Transformer {
           Stream again;
           read(again, block_fields, fields);
           again.block_input =
-              nn::BlockInput{seen[0], seen[1], seen[2], seen[3]};
+              nn::BlockInput{seen[0], seen[1], seen[2], seen[3], seen[4]};
           for (std::size_t i = begin; i < end; ++i) {
             layers_[i].forward(*modules_[i], again);
           }
@@ -146,7 +153,12 @@ class WholeModel : public Transformer {
           return result;
         },
         written(stream, block_fields),
-        Tensors{input.mask, input.positions, input.memory, input.memory_mask});
+        Tensors{
+            input.mask,
+            input.positions,
+            input.memory,
+            input.memory_mask,
+            input.samples});
     stream.hidden = outputs[0];
     if (outputs.size() > 1) {
       stream.balance_loss = outputs[1];

@@ -8,8 +8,12 @@ namespace cairn::nn {
 
 Block::Block(const LayerContext& context, const BlockOptions& options)
     : options_(options),
-      group_(context.group),
-      held_(context.splits_tokens() ? Held::split : Held::replicated) {
+      attention_dropout_(context, "attention_dropout", options.dropout),
+      cross_attention_dropout_(
+          context,
+          "cross_attention_dropout",
+          options.dropout),
+      mlp_dropout_(context, "mlp_dropout", options.dropout) {
   const bool before = options.norm_place == model::NormPlace::before;
   if (options.cross_attention && !before) {
     throw UsageError(
@@ -64,24 +68,33 @@ Block::Output Block::forward(const at::Tensor& x, const BlockInput& input)
 Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
     const {
   const auto [stream, first] = input_norm_->pass(x);
-  auto [sum, normal] =
-      attention_norm_->pass(stream, dropped(attention_->forward(first, input)));
+  auto [sum, normal] = attention_norm_->pass(
+      stream,
+      dropped(attention_dropout_, attention_->forward(first, input), input));
   if (cross_attention_) {
     std::tie(sum, normal) = cross_attention_norm_->pass(
         sum,
-        dropped(cross_attention_->forward(normal, input)));
+        dropped(
+            cross_attention_dropout_,
+            cross_attention_->forward(normal, input),
+            input));
   }
   const Output added = mlp(normal);
-  return {sum + dropped(added.hidden), added.balance_loss};
+  return {sum + dropped(mlp_dropout_, added.hidden, input), added.balance_loss};
 }
 
 Block::Output Block::norms_after(const at::Tensor& x, const BlockInput& input)
     const {
   const at::Tensor middle =
-      attention_norm_->pass(x, dropped(attention_->forward(x, input))).second;
+      attention_norm_
+          ->pass(
+              x,
+              dropped(attention_dropout_, attention_->forward(x, input), input))
+          .second;
   const Output added = mlp(middle);
   return {
-      output_norm_->pass(middle, dropped(added.hidden)).second,
+      output_norm_->pass(middle, dropped(mlp_dropout_, added.hidden, input))
+          .second,
       added.balance_loss};
 }
 
@@ -93,8 +106,11 @@ Block::Output Block::mlp(const at::Tensor& x) const {
   return {mixed.hidden, mixed.balance_loss};
 }
 
-at::Tensor Block::dropped(const at::Tensor& branch) const {
-  return dropout(branch, options_.dropout, is_training(), held_, group_);
+at::Tensor Block::dropped(
+    const Dropout& dropout,
+    const at::Tensor& branch,
+    const BlockInput& input) const {
+  return is_training() ? dropout.forward(branch, input.samples) : branch;
 }
 
 } // namespace cairn::nn

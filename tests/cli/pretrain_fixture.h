@@ -113,7 +113,7 @@ class Pretrain : public ::testing::Test {
   static Words launched(const Words& words, int ranks = 2) {
     return cairn(Words{"launch", "--num_gpus", std::to_string(ranks)} + words);
   }
-  /// Words without dropout, which differs from rank to rank.
+  /// Words without dropout.
   static Words without_dropout(const Words& words) {
     return words + Words{"--attention-dropout", "0", "--hidden-dropout", "0"};
   }

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <cairn/nn/attention.h>
-#include <cairn/nn/dropout.h>
 #include <cairn/nn/norm.h>
 #include <cairn/nn/tensor_parallel.h>
 #include <cairn/nn/vocabulary.h>
@@ -172,32 +171,6 @@ TEST(Layers, ANormThatPassesItsInputOnGivesTheSameGradients) {
       norm.pass(input).first.sum().backward();
       EXPECT_TRUE(at::equal(input.grad(), at::ones_like(x)));
     }
-  });
-}
-
-TEST(Layers, DropoutIsEqualOnReplicasAndDifferentOnParts) {
-  testing::run_ranks(2, [](const ProcessGroup& group) {
-    torch::manual_seed(11);
-    const auto same_on_ranks = [&](const Tensor& x) {
-      const Tensor all = group.all_gather(x).wait();
-      return at::equal(all.narrow(0, 0, 64), all.narrow(0, 64, 64));
-    };
-    const Tensor ones = at::ones({64});
-    const auto drop = [&](Held held) {
-      return dropout(ones, 0.5, true, held, group);
-    };
-    EXPECT_TRUE(same_on_ranks(drop(Held::replicated)));
-    const Tensor first = drop(Held::split);
-    const Tensor second = drop(Held::split);
-    EXPECT_FALSE(same_on_ranks(first));
-    EXPECT_FALSE(same_on_ranks(second));
-    EXPECT_FALSE(at::equal(first, second));
-    EXPECT_TRUE(same_on_ranks(drop(Held::replicated)));
-    EXPECT_TRUE(at::equal(dropout(ones, 0.5, false, Held::split, group), ones));
-    // The state gives the same numbers again: activations are computed again.
-    torch::manual_seed(11);
-    drop(Held::replicated);
-    EXPECT_TRUE(at::equal(drop(Held::split), first));
   });
 }
 

@@ -68,6 +68,12 @@ inline bool drops_tokens(const std::string& model) {
   return model == "gpt_dropping";
 }
 
+/// True for models with dropout of hidden states and attention weights; the
+/// ring drops no weights.
+inline bool has_dropout(const std::string& model) {
+  return model.find("_dropout") != std::string::npos;
+}
+
 struct Point {
   std::vector<double> losses;
   double norm = 0;
@@ -99,6 +105,12 @@ inline model::ExpertsDescription experts_of(const std::string& model) {
 }
 
 inline model::ModelDescription describe(const std::string& model) {
+  if (has_dropout(model)) {
+    auto d = describe(model.substr(0, model.find("_dropout")));
+    d.dropout = 0.1;
+    d.attention_dropout = model.ends_with("_of_hidden") ? 0 : 0.1;
+    return d;
+  }
   const model::ModelSizes sizes{
       .layers = model == "gpt" || has_experts(model) || drops_tokens(model) ? 4
           : model == "gpt_of_5"                                             ? 5
@@ -317,7 +329,7 @@ struct Training {
           tensor = tensor.narrow(1, 0, *length).contiguous();
         }
       }
-      return with_kept_tokens(
+      return for_training(
           models::own_sequence(
               models::pretraining_input(description, batch),
               context_of(config.flags.distributed, mesh)),

@@ -11,7 +11,8 @@ std::shared_ptr<cairn::models::Transformer> get_model(
   cairn::models::ModelOptions options{
       .tensor_group = group,
       .device = device,
-      .seed = static_cast<std::uint64_t>(args.flags.training.seed)};
+      .seed = static_cast<std::uint64_t>(args.flags.training.seed),
+      .dropout_seed = static_cast<std::uint64_t>(args.flags.training.seed)};
   if (args.flags.training.checkpoint_activations) {
     options.recompute = cairn::nn::CheckpointOptions::from(
         args.deepspeed.activation_checkpointing,

@@ -6,6 +6,7 @@
 #include <cairn/data/tensor_batch.h>
 #include <cairn/model/presets.h>
 #include <cairn/models/pretraining.h>
+#include <cairn/nn/dropout.h>
 #include <cairn/text/tokenizer.h>
 
 namespace gpt2 {
@@ -68,9 +69,15 @@ cairn::models::ModelInput WebText::batch(std::int64_t iteration) const {
            .size = mpu_.degree(Axis::data)}});
   data::Batch batch;
   data::collate(samples, sampler.next()->indices, data::allocate_host, batch);
-  return cairn::models::pretraining_input(
+  auto input = cairn::models::pretraining_input(
       model_,
       data::TensorBatch(batch).to(device_));
+  input.samples = cairn::nn::sample_numbers( // for dropout
+      (iteration - 1) * batch_.train +
+          mpu_.coordinate(Axis::data) * batch_.micro,
+      batch_.micro,
+      device_);
+  return input;
 }
 
 } // namespace gpt2

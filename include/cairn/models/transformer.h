@@ -41,6 +41,10 @@ struct ModelInput {
   /// [dropping layers, batch, kept], GPT and Llama: the tokens that each of
   /// these layers computes, ascending; default: all.
   at::Tensor kept{};
+  /// [batch]: the numbers of the samples in the run (nn::sample_numbers()),
+  /// below 2^48. They decide, with ModelOptions::dropout_seed, what dropout
+  /// drops; default: they are drawn.
+  at::Tensor samples{};
   /// [batch], GPT and Llama without labels: the one token of each row to give
   /// logits for, [batch, 1, vocabulary]; default: all tokens.
   at::Tensor logits_at{};
@@ -77,6 +81,7 @@ struct ModelOptions {
   /// left unset, for weights that are loaded.
   std::optional<std::uint64_t> seed = 1234;
   double initial_std = 0.02; ///< --init-method-std
+  std::uint64_t dropout_seed = 1234;
   /// Blocks are computed again in backward, `recompute_layers` at a time.
   std::optional<nn::CheckpointOptions> recompute{};
   std::int64_t recompute_layers = 1;

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <cairn/model/description.h>
+#include <cairn/nn/attention_noise.h>
 #include <cairn/nn/linear.h>
 
 #include <cstdint>
@@ -75,6 +76,9 @@ struct BlockInput {
   at::Tensor positions{}; ///< [batch, sequence], for rotary positions
   at::Tensor memory{};    ///< the encoder's output, for cross attention
   at::Tensor memory_mask{};
+  /// Numbers of the samples in the run, [batch], for dropout; see
+  /// sample_numbers(). Undefined: each dropout draws some.
+  at::Tensor samples{};
   std::int64_t sequence = 0; ///< length that `positions` are of; 0: that of x
 };
 
@@ -84,12 +88,16 @@ struct AttendOptions {
   bool causal = false; ///< used where there is no mask
   /// Scale of the scores; unset: 1 / sqrt(head_size).
   std::optional<double> scale{};
-  double dropout = 0;
+  double dropout = 0;     ///< of weights
+  AttentionNoise noise{}; ///< which of them
 };
 
 /// Attention of query [batch, sequence, heads, head_size] to key and value,
 /// which have the same shape with any divisor of the heads. Returns [batch,
 /// sequence, heads * head_size].
+///
+/// On the CPU `noise` alone decides which weights are dropped. On a GPU fused
+/// attention does, by the default generator and the first head.
 ///
 ///   attend(query, key, value, {.causal = true});
 at::Tensor attend(
@@ -110,6 +118,7 @@ class SelfAttention : public Layer {
   AttentionOptions options_;
   distributed::ProcessGroup group_;
   ContextParallel sequence_;
+  AttentionNoise noise_; ///< without samples
   std::shared_ptr<ColumnLinear> query_key_value_;
   std::shared_ptr<RowLinear> dense_;
 };
@@ -122,7 +131,7 @@ class CrossAttention : public Layer {
 
  private:
   AttentionOptions options_;
-  distributed::ProcessGroup group_;
+  AttentionNoise noise_; ///< without samples
   std::shared_ptr<ColumnLinear> query_;
   std::shared_ptr<ColumnLinear> key_value_;
   std::shared_ptr<RowLinear> dense_;

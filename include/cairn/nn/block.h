@@ -40,11 +40,16 @@ class Block : public Layer {
   Output norms_before(const at::Tensor& x, const BlockInput& input) const;
   Output norms_after(const at::Tensor& x, const BlockInput& input) const;
   Output mlp(const at::Tensor& x) const;
-  at::Tensor dropped(const at::Tensor& branch) const;
+  /// A branch as it is added to the residual stream.
+  at::Tensor dropped(
+      const Dropout& dropout,
+      const at::Tensor& branch,
+      const BlockInput& input) const;
 
   BlockOptions options_;
-  distributed::ProcessGroup group_;
-  Held held_;
+  Dropout attention_dropout_;
+  Dropout cross_attention_dropout_;
+  Dropout mlp_dropout_;
   std::shared_ptr<Norm> input_norm_;
   std::shared_ptr<SelfAttention> attention_;
   std::shared_ptr<Norm> attention_norm_;

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/process_group.h>
+#include <cairn/nn/attention_noise.h>
 
 #include <cstdint>
 
@@ -42,7 +43,8 @@ at::Tensor attend_in_context(
     const at::Tensor& value,
     double scale,
     double dropout,
-    const ContextParallel& context);
+    const ContextParallel& context,
+    const AttentionNoise& noise = {});
 
 /// Throws ConfigError unless these ranks can share the heads of a tensor
 /// parallel rank. The ring takes any number of heads.

@@ -82,6 +82,7 @@ struct LayerContext {
   /// The initial values of parameters. Unset: they are not filled, because
   /// weights will be loaded.
   std::optional<InitialWeights> initial = InitialWeights{};
+  std::uint64_t dropout_seed = 1234;
   std::string path{}; ///< path in the whole model: "layers.3.mlp"
 
   LayerContext in(std::string_view child) const;

@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-namespace cairn::inline base {
+namespace cairn {
+inline namespace base { // apart, since .cu files are not C++20
 
 /// Philox4x32-10 of "Parallel random numbers: as easy as 1, 2, 3" (Salmon et
 /// al., 2011): a function from a counter and a key to four random words, so any
@@ -42,4 +43,5 @@ struct Philox4x32 {
   }
 };
 
-} // namespace cairn::base
+} // namespace base
+} // namespace cairn

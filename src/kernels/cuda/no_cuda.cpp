@@ -3,6 +3,7 @@
 #include "kernels/internal/cuda/clip.h"
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
+#include "kernels/internal/cuda/dropout.h"
 #include "kernels/internal/cuda/fp8.h"
 #include "kernels/internal/cuda/group_rows.h"
 #include "kernels/internal/cuda/join_heads.h"
@@ -153,6 +154,10 @@ const char* mix_rows_backward(
     void*,
     float*,
     void*) {
+  return missing;
+}
+
+const char* dropout_rows(const DropoutRows&, const void*, void*, void*) {
   return missing;
 }
 

@@ -1,15 +1,17 @@
 #include <cairn/nn/attention.h>
 
+#include "nn/attention/dropped_attention.h"
 #include "nn/attention/gpu_attention.h"
 #include "nn/attention/head_attention.h"
+#include "nn/attention/head_random.h"
 #include "nn/linear/compute_type.h"
+#include "nn/linear/dropout_key.h"
 #include "nn/linear/wide_compute.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <cairn/base/error.h>
-#include <cairn/nn/dropout.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -117,27 +119,18 @@ void check_shared(const BlockInput& input, const AttentionOptions& options) {
   }
 }
 
-/// Attention of this rank's heads. Each rank drops scores of its own heads.
-at::Tensor attend_on_rank(
-    const AttentionInput& input,
-    const AttendOptions& options,
-    const distributed::ProcessGroup& group,
-    const ContextParallel& sequence = {}) {
-  const auto& [query, key, value] = input;
-  std::optional<RankRandom> own;
-  if (options.dropout > 0) {
-    own.emplace(group, query.device());
-  }
-  if (sequence.is_on()) {
-    return attend_in_context(
-        query,
-        key,
-        value,
-        scale_or_default(options.scale, query.size(3)),
-        options.dropout,
-        sequence);
-  }
-  return attend(query, key, value, options);
+/// The noise of a layer whose heads the ranks share; `options` are this rank's.
+AttentionNoise noise_of(
+    const LayerContext& context,
+    const AttentionOptions& options) {
+  return {
+      .key = dropout_key(context, "dropout"),
+      .first_head = context.group.rank() * options.heads};
+}
+
+AttentionNoise with_samples(AttentionNoise noise, const at::Tensor& samples) {
+  noise.samples = samples;
+  return noise;
 }
 
 } // namespace
@@ -147,7 +140,7 @@ at::Tensor attend(
     const at::Tensor& key,
     const at::Tensor& value,
     const AttendOptions& options) {
-  const auto& [mask, causal, scale, dropout] = options;
+  const auto& [mask, causal, scale, dropout, noise] = options;
   if (computes_wide(query)) {
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(
         c10::autocast_dispatch_keyset);
@@ -161,6 +154,13 @@ at::Tensor attend(
     return attend_by_heads(
         input,
         {.causal = causal, .scale = scale_or_default(scale, query.size(3))});
+  }
+  if (dropout > 0 && query.is_cpu()) {
+    return attend_dropping(input, options);
+  }
+  std::optional<HeadRandom> own_numbers;
+  if (dropout > 0) {
+    own_numbers.emplace(query.device(), noise.first_head);
   }
   const std::int64_t shared = query.size(2) / key.size(2);
   // The fused attention of the CPU has no grouped queries.
@@ -187,7 +187,8 @@ SelfAttention::SelfAttention(
     const AttentionOptions& options)
     : options_(on_this_rank(options, context.group)),
       group_(context.group),
-      sequence_(context.sequence) {
+      sequence_(context.sequence),
+      noise_(noise_of(context, options_)) {
   if (sequence_.is_on()) {
     check_shared(options_);
     check_heads(options_.heads, options_.key_value_heads, sequence_);
@@ -259,20 +260,33 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
     query = rotate(query, cosine, sine);
     key = rotate(key, cosine, sine);
   }
-  return dense_->forward(attend_on_rank(
-      {query, key, joined_heads(parts[2])},
-      {.mask = input.mask,
-       .causal = options_.causal,
-       .scale = options_.scale,
-       .dropout = dropout},
-      group_,
-      sequence_));
+  const at::Tensor value = joined_heads(parts[2]);
+  const AttentionNoise noise = with_samples(noise_, input.samples);
+  return dense_->forward(
+      sequence_.is_on() ? attend_in_context(
+                              query,
+                              key,
+                              value,
+                              scores.scale,
+                              dropout,
+                              sequence_,
+                              noise)
+                        : attend(
+                              query,
+                              key,
+                              value,
+                              {.mask = input.mask,
+                               .causal = options_.causal,
+                               .scale = options_.scale,
+                               .dropout = dropout,
+                               .noise = noise}));
 }
 
 CrossAttention::CrossAttention(
     const LayerContext& context,
     const AttentionOptions& options)
-    : options_(on_this_rank(options, context.group)), group_(context.group) {
+    : options_(on_this_rank(options, context.group)),
+      noise_(noise_of(context, options_)) {
   query_ = register_module(
       "query",
       column(
@@ -303,13 +317,15 @@ at::Tensor CrossAttention::forward(const at::Tensor& x, const BlockInput& input)
   const auto key_value =
       heads(key_value_->forward(input.memory), options_.key_value_heads)
           .unbind(3);
-  return dense_->forward(attend_on_rank(
-      {joined_heads(heads(query, options_.heads)), key_value[0], key_value[1]},
+  return dense_->forward(attend(
+      joined_heads(heads(query, options_.heads)),
+      key_value[0],
+      key_value[1],
       {.mask = input.memory_mask,
        .causal = false,
        .scale = options_.scale,
-       .dropout = is_training() ? options_.dropout : 0},
-      group_));
+       .dropout = is_training() ? options_.dropout : 0,
+       .noise = with_samples(noise_, input.samples)}));
 }
 
 } // namespace cairn::nn

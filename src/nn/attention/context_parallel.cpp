@@ -82,9 +82,15 @@ at::Tensor attend_in_context(
     const at::Tensor& value,
     double scale,
     double dropout,
-    const ContextParallel& context) {
+    const ContextParallel& context,
+    const AttentionNoise& noise) {
   if (context.kind == ContextKind::ulysses) {
-    return ulysses_attention(query, key, value, scale, dropout, context.group);
+    return ulysses_attention(
+        query,
+        key,
+        value,
+        {.causal = true, .scale = scale, .dropout = dropout, .noise = noise},
+        context.group);
   }
   if (dropout > 0) {
     throw ConfigError(

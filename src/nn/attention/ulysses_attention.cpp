@@ -3,7 +3,6 @@
 #include "nn/parallel/group_capsule.h"
 
 #include <ATen/ops/cat.h>
-#include <cairn/nn/attention.h>
 
 namespace cairn::nn {
 namespace {
@@ -57,8 +56,7 @@ at::Tensor ulysses_attention(
     const at::Tensor& query,
     const at::Tensor& key,
     const at::Tensor& value,
-    double scale,
-    double dropout,
+    AttendOptions options,
     const ProcessGroup& group) {
   const auto in_parts = [&](const at::Tensor& x) {
     return x.unflatten(2, {group.size(), -1});
@@ -71,11 +69,8 @@ at::Tensor ulysses_attention(
   const std::int64_t groups = key.size(2) / group.size();
   const auto own = Exchanged<to_heads, to_tokens>::apply(together, group)
                        .split_with_sizes({heads, groups, groups}, 2);
-  const at::Tensor output = attend(
-      own[0],
-      own[1],
-      own[2],
-      {.causal = true, .scale = scale, .dropout = dropout});
+  options.noise.first_head += group.rank() * heads;
+  const at::Tensor output = attend(own[0], own[1], own[2], options);
   return Exchanged<to_tokens, to_heads>::apply(
              output.unflatten(2, {heads, -1}),
              group)

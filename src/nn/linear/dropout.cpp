@@ -1,61 +1,90 @@
 #include <cairn/nn/dropout.h>
 
-#include "base/internal/philox.h"
+#include "nn/attention/sequence_halves.h"
+#include "nn/linear/dropout_key.h"
+#include "nn/linear/dropped_rows.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
-#include <ATen/ops/dropout.h>
-
-#include <mutex>
-#include <optional>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/randint.h>
+#include <cairn/base/error.h>
+#include <fmt/format.h>
 
 namespace cairn::nn {
+namespace {
 
-RankRandom::RankRandom(
-    const distributed::ProcessGroup& group,
-    at::Device device) {
-  if (group.size() == 1) {
+/// Positions of a rank's tokens, where ranks share every sequence.
+void place_tokens(kernels::DropoutRows& place, const ContextParallel& shared) {
+  place.early = place.tokens;
+  if (!shared.is_on()) {
     return;
   }
-  generator_ = at::globalContext().defaultGenerator(device);
-  const std::lock_guard lock(generator_.mutex());
-  std::uint64_t drawn = 0;
-  if (device.is_cpu()) {
-    drawn = generator_.get<at::CPUGeneratorImpl>()->random64();
-    after_ = generator_.get_state();
-  } else {
-    // On a GPU the generator is a seed and an offset, both known to the host.
-    drawn = generator_.get_offset();
-    generator_.set_offset(drawn + 4);
-    after_ = generator_.get_state();
+  const int rank = shared.group.rank();
+  const int ranks = shared.group.size();
+  if (shared.kind == ContextKind::ulysses) {
+    place.early_begin = rank * place.tokens;
+    return;
   }
-  const auto rank = static_cast<std::uint64_t>(group.rank());
-  const auto own =
-      Philox4x32::at(drawn, rank, generator_.current_seed()).pair(0);
-  generator_.set_current_seed(own);
+  const auto [early, late] = sequence_halves(place.tokens * ranks, rank, ranks);
+  place.early = early.size;
+  place.early_begin = early.begin;
+  place.late_begin = late.begin;
 }
 
-RankRandom::~RankRandom() {
-  if (generator_.defined()) {
-    const std::lock_guard lock(generator_.mutex());
-    generator_.set_state(after_);
-  }
+} // namespace
+
+at::Tensor sample_numbers(
+    std::int64_t first,
+    std::int64_t count,
+    at::Device device) {
+  return at::arange(
+      first,
+      first + count,
+      at::TensorOptions(device).dtype(at::kLong));
 }
 
-at::Tensor dropout(
+at::Tensor drawn_samples(std::int64_t count, at::Device device) {
+  return at::randint(
+      std::int64_t{1} << 48U,
+      {count},
+      at::TensorOptions(device).dtype(at::kLong));
+}
+
+Dropout::Dropout(
+    const LayerContext& context,
+    std::string_view name,
+    double probability)
+    : probability_(probability),
+      key_(dropout_key(context, name)),
+      parts_(context.splits_tokens() ? context.group.size() : 1),
+      own_part_(context.splits_tokens() ? context.group.rank() : 0),
+      sequence_(context.sequence) {}
+
+at::Tensor Dropout::forward(
     const at::Tensor& x,
-    double probability,
-    bool training,
-    Held held,
-    const distributed::ProcessGroup& group) {
-  if (!training || probability == 0) {
+    const at::Tensor& samples,
+    std::int64_t text) const {
+  if (!is_on()) {
     return x;
   }
-  std::optional<RankRandom> own;
-  if (held == Held::split) {
-    own.emplace(group, x.device());
+  if (samples.defined() &&
+      (samples.numel() != x.size(0) || samples.device() != x.device())) {
+    throw UsageError(
+        {.what = "dropout needs the number of each sample, on its device",
+         .values = fmt::format(
+             "{} numbers for {} samples",
+             samples.numel(),
+             x.size(0))});
   }
-  return at::dropout(x, probability, true);
+  kernels::DropoutRows place{.tokens = x.size(1) * parts_};
+  place.first_row = own_part_ * x.size(0) * x.size(1);
+  place.first_head = text;
+  place.key = key_;
+  place.drop(probability_);
+  place_tokens(place, sequence_);
+  return dropped_rows(
+      x,
+      samples.defined() ? samples : drawn_samples(x.size(0), x.device()),
+      place);
 }
 
 } // namespace cairn::nn

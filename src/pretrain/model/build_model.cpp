@@ -102,6 +102,7 @@ Model build_model(
       .device = device,
       .seed = build.seed,
       .initial_std = config.flags.model.init_method_std,
+      .dropout_seed = static_cast<std::uint64_t>(config.flags.training.seed),
       .dropping_layers = config.deepspeed.random_ltd.layers};
   take_fp8(config.flags.precision, options);
   if (is_pipelined(config.flags.distributed)) {

@@ -65,6 +65,9 @@ models::LayerInputs pretraining_inputs(
     const config::Flags& flags) {
   models::LayerInputs fields;
   fields.labels.push_back(&ModelInput::loss_mask);
+  if (d.dropout > 0 || d.attention_dropout > 0) {
+    fields.inputs.push_back(&ModelInput::samples);
+  }
   switch (d.family) {
     case ModelFamily::gpt2:
     case ModelFamily::llama:

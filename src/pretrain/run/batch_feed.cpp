@@ -5,16 +5,21 @@
 #include "pretrain/model/build_model.h"
 #include "pretrain/plan/stages.h"
 
+#include <cairn/nn/dropout.h>
+
 #include <utility>
 
 namespace cairn::pretrain {
 
-models::ModelInput with_kept_tokens(
+models::ModelInput for_training(
     models::ModelInput input,
     const config::RandomLtdConfig& ltd,
     std::int64_t step,
     std::int64_t first_sample) {
+  const std::int64_t batch = input.tokens.size(0);
   const std::int64_t sequence = input.tokens.size(1);
+  input.samples =
+      nn::sample_numbers(first_sample, batch, input.tokens.device());
   const std::int64_t kept = ltd.is_on()
       ? config::curriculum_length(ltd.schedule, step - 1)
       : sequence;
@@ -23,7 +28,7 @@ models::ModelInput with_kept_tokens(
         models::chosen_tokens({.seed = static_cast<std::uint64_t>(ltd.seed),
                                .layers = ltd.layers,
                                .first_sample = first_sample,
-                               .batch = input.tokens.size(0),
+                               .batch = batch,
                                .sequence = sequence,
                                .kept = kept})
             .to(input.tokens.device());
@@ -88,7 +93,7 @@ models::ModelInput BatchFeed::next_training() {
     const monitor::TimerScope loading(timers("data loader"));
     return batches.next(parts_.engine.curriculum_seqlen());
   }();
-  return with_kept_tokens(
+  return for_training(
       input_of(batch),
       parts_.config.deepspeed.random_ltd,
       parts_.iteration() + 1,
@@ -98,7 +103,12 @@ models::ModelInput BatchFeed::next_training() {
 }
 
 models::ModelInput BatchFeed::next(data::Split split) {
-  return input_of(evaluation_batches(split).next());
+  models::ModelInput input = input_of(evaluation_batches(split).next());
+  // Nothing is dropped, but a pipeline's stages take what they take in
+  // training.
+  input.samples =
+      nn::sample_numbers(0, input.tokens.size(0), input.tokens.device());
+  return input;
 }
 
 pipeline::NextMicroBatch BatchFeed::micro_batches_of(

@@ -12,9 +12,10 @@
 
 namespace cairn::pretrain {
 
-/// A training batch with the tokens that dropping layers compute in this step,
-/// the first being 1, if they drop any. The samples are counted over the run.
-models::ModelInput with_kept_tokens(
+/// A training batch with the numbers of its samples, which are counted over the
+/// run, and with the tokens that dropping layers compute in this step, the
+/// first being 1, if they drop any.
+models::ModelInput for_training(
     models::ModelInput input,
     const config::RandomLtdConfig& ltd,
     std::int64_t step,

@@ -21,7 +21,8 @@ constexpr std::array fields{
     &ModelInput::decoder_mask,
     &ModelInput::labels,
     &ModelInput::loss_mask,
-    &ModelInput::next_sentence};
+    &ModelInput::next_sentence,
+    &ModelInput::samples};
 
 PassInputs pass_inputs(const ModelInput& input) {
   // Numbers of labels that lead to the same work are one variant.
@@ -48,10 +49,9 @@ std::string obstacle(const config::Config& config, int ranks) {
   if (ranks > 1) {
     return "several ranks exchange gradients within a pass";
   }
-  if (flags.regularization.hidden_dropout > 0 ||
-      flags.regularization.attention_dropout > 0) {
-    return "dropout draws other numbers in every pass; set --hidden-dropout 0 "
-           "and --attention-dropout 0";
+  if (flags.regularization.attention_dropout > 0) {
+    return "attention draws what it drops anew in every pass; set "
+           "--attention-dropout 0";
   }
   if (deepspeed.fp16.enabled || deepspeed.amp.enabled) {
     return "the loss scale changes; use --bf16";
