@@ -12,6 +12,8 @@
 
 #include "../best_seconds.h"
 #include "kernels/internal/cuda/column_sums.h"
+#include "kernels/internal/cuda/dropout.h"
+#include "kernels/internal/cuda/fp8.h"
 #include "kernels/internal/cuda/norm_rows.h"
 #include "kernels/internal/cuda/score_rows.h"
 
@@ -214,6 +216,46 @@ void columns(const Table& table, std::int64_t tokens, std::int64_t wide) {
   });
 }
 
+/// A matrix and a gradient of GELU become fp8, in both orders.
+void fp8(const Table& table, std::int64_t tokens, std::int64_t wide) {
+  const Tensor x = made({tokens, wide});
+  const Tensor sums = made({tokens, wide});
+  const auto bytes = at::TensorOptions(at::kCUDA).dtype(at::kByte);
+  const Tensor rows = at::empty({tokens, wide}, bytes);
+  const Tensor columns = at::empty({wide, tokens}, bytes);
+  cuda::Fp8Source source{
+      .shape = {tokens, wide, kernels::Element::bf16},
+      .matrix = x.const_data_ptr()};
+  const Tensor parts = made({cuda::largest_count(source.shape)}, at::kFloat);
+  const Tensor of_columns =
+      made({cuda::fp8_sum_parts(source.shape), wide}, at::kFloat);
+  const Tensor unit = made({1}, at::kFloat);
+  cuda::Fp8Target target{
+      .rows = rows.mutable_data_ptr(),
+      .columns = columns.mutable_data_ptr(),
+      .unit = floats(unit)};
+  const auto size = static_cast<double>(x.nbytes());
+  const std::string shape = fmt::format("{} x {}", tokens, wide);
+  const auto round = [&] {
+    started(cuda::to_fp8(source, floats(parts), target, stream()));
+  };
+  table.row("largest value", shape, size, [&] {
+    started(cuda::largest_parts(source, floats(parts), stream()));
+  });
+  table.row("to fp8 in both orders", shape, 2 * size, round);
+  source.of = cuda::Fp8Source::Of::gelu;
+  table.row("GELU to fp8 in both orders", shape, 2 * size, round);
+  source.of = cuda::Fp8Source::Of::gelu_gradient;
+  source.sums = sums.const_data_ptr();
+  target.format = cuda::Fp8::e5m2;
+  target.column_sums = floats(of_columns);
+  table.row(
+      "gradient of GELU to fp8 in both orders, column sums",
+      shape,
+      3 * size,
+      round);
+}
+
 } // namespace
 
 int main() {
@@ -225,6 +267,8 @@ int main() {
     norms(table, 16384, 1600);
     columns(table, 65536, 3072);
     columns(table, 16384, 6400);
+    fp8(table, 65536, 768);
+    fp8(table, 16384, 6400);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "row_kernels_bench: {}\n", error.what());

@@ -121,6 +121,33 @@ TEST_F(Pretrain, GoesOnWithOtherRanks) {
 /// Ranks that share every sequence follow one that has whole sequences, in
 /// training and evaluation, and their checkpoints are the same. Hidden states
 /// are dropped alike.
+TEST_F(Pretrain, Fp8StaysNearSixteenBits) {
+  const auto losses = [&](const std::string& name, const Words& more) {
+    const std::string log = name + ".jsonl";
+    succeed(
+        launched(gpt(8) + Words{"--bf16", "--log-jsonl", path(log)} + more));
+    return values(log, "lm loss");
+  };
+  const auto wanted = losses("bf16", {});
+  ASSERT_FALSE(wanted.empty());
+  const Words fp8{"--fp8-format", "hybrid"};
+  for (const auto& [name, layout] : std::vector<std::pair<std::string, Words>>{
+           {"data", {}},
+           {"stage3",
+            {"--zero-stage",
+             "3",
+             "--first-last-layers-bf16",
+             "--num-layers-at-end-in-bf16",
+             "0"}},
+           {"tensor",
+            {"--tensor-model-parallel-size", "2", "--sequence-parallel"}}}) {
+    SCOPED_TRACE(name);
+    const auto got = losses(name, fp8 + layout);
+    EXPECT_THAT(got, Pointwise(DoubleNear(0.005 * wanted.front()), wanted));
+    EXPECT_NE(got, wanted); // it is fp8
+  }
+}
+
 TEST_F(Pretrain, SharesSequences) {
   const Words flags = gpt(8) + Words{"--attention-dropout", "0", "--log-jsonl"};
   succeed(cairn(flags + Words{path("alone.jsonl")}));

@@ -117,7 +117,8 @@ at::Tensor computed(const Fp8Values& values) {
       : at::gelu(x, form);
 }
 
-/// Rounds by libtorch, as the kernels do.
+/// Rounds by libtorch, as the kernels do; their unit for gradients of GELU is a
+/// little larger.
 Fp8Matrix rounded_by_libtorch(
     const at::Tensor& x,
     at::ScalarType type,

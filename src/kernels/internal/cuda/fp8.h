@@ -42,7 +42,8 @@ std::int64_t largest_count(const MatrixShape& shape);
 /// Number of groups of rows whose column sums to_fp8() writes.
 std::int64_t fp8_sum_parts(const MatrixShape& shape);
 
-/// Writes the largest absolute values of parts of the source.
+/// Writes the largest absolute values of parts of the source; for gradients of
+/// GELU a little more than that.
 [[nodiscard]] const char* largest_parts(
     const Fp8Source& source,
     float* parts,
