@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""compile_alone.py BUILD_DIR [--all | --changed-since COMMIT] [--most N] [--jobs N]
+"""compile_alone.py BUILD_DIR [--all | --changed-since COMMIT] [--seconds N] [--jobs N]
 
 Checks that every source file and header of ours compiles on its own, with warnings as
 errors: neither unity builds nor precompiled headers may lend it an include. BUILD_DIR is
 a configured folder without either (preset dev); it need not be built.
 
-Without --all the files are those that changed since COMMIT (at most 120), then others in
-turn until there are N: each commit starts at another place in the list. 1,700 files with
---most 48 are seen after about 40 commits, fewer where commits change many files.
+Without --all the files are those that changed since COMMIT, then others in turn: each
+commit starts at another place in both lists. With --seconds no file is begun after so long;
+1,700 files are then seen after some dozens of commits, and it says how many were left.
 """
 
 import argparse
@@ -22,9 +22,10 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MOST_CHANGED = 120
+FILES_OF_A_RUN = 48  # about as many as the time in CI is enough for
 STAND_INS = {"gloo_headers", "cuda_on_cpu"}  # headers of another library, as it has them
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<(cairn/[^>]+)>|"([^"]+)")', re.M)
 
@@ -124,14 +125,15 @@ def chosen(files, options):
     if options.all:
         return files
     changed = set(git("diff", "--name-only", "--diff-filter=d", options.changed_since, "--").split())
-    first = [name for name in files if name in changed]
-    if len(first) > MOST_CHANGED:
-        print(f"compile alone: {len(first) - MOST_CHANGED} of {len(first)} changed files are left for later")
-        first = first[:MOST_CHANGED]
-    rest = [name for name in files if name not in changed]
-    most = options.most or len(files)
-    start = int(git("rev-list", "--count", "HEAD")) * most % max(len(rest), 1)
-    return first + (rest[start:] + rest[:start])[: max(most - len(first), 0)]
+    start = int(git("rev-list", "--count", "HEAD")) * FILES_OF_A_RUN
+
+    def turned(names):
+        at = start % max(len(names), 1)
+        return names[at:] + names[:at]
+
+    return turned([name for name in files if name in changed]) + turned(
+        [name for name in files if name not in changed]
+    )
 
 
 def main():
@@ -139,23 +141,30 @@ def main():
     parser.add_argument("build", type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--changed-since", default="HEAD~1", metavar="COMMIT")
-    parser.add_argument("--most", type=int)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
 
     flags = Flags(options.build)
     files = flags.files()
     names = chosen(files, options)
-    failed = 0
+    end = time.monotonic() + options.seconds
+    checked = failed = 0
+
+    def check_in_time(name):
+        """What the compiler said, if anything; None when the time is over."""
+        return (check(name, flags.of(name)) or "") if time.monotonic() < end else None
+
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        runs = {pool.submit(check, name, flags.of(name)): name for name in names}
-        for count, run in enumerate(concurrent.futures.as_completed(runs), 1):
+        runs = {pool.submit(check_in_time, name): name for name in names}
+        for run in concurrent.futures.as_completed(runs):
+            checked += run.result() is not None
             if sys.stderr.isatty():
-                print(f"\rcompile alone: {count}/{len(names)}\033[K", end="", file=sys.stderr, flush=True)
+                print(f"\rcompile alone: {checked}/{len(names)}\033[K", end="", file=sys.stderr, flush=True)
             if run.result():
                 failed += 1
                 print(f"{runs[run]} does not compile on its own:\n{run.result()[:3000]}")
-    print(f"\ncompile alone: {len(names)} of {len(files)} files, {failed} failed")
+    print(f"\ncompile alone: {checked} of {len(files)} files, {failed} failed")
     return 1 if failed else 0
 
 
