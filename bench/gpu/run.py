@@ -40,8 +40,9 @@ tokens and width h, with keys and values of width k from S tokens, takes
   2 T h f, or 3 T h f          for a feed-forward part of width f, without or with a gate
 
 in each layer; the decoder of T5 has attention twice, to itself (S = T) and to the encoder
-(S = 512). The scores of words take T h V; BERT scores every token, masked or not, as all
-contestants do, after one more product of h h. Embeddings, norms and biases count nothing.
+(S = 512). The scores of words take T h V; BERT's count for every token, masked or not, after
+one more product of h h, although Cairn computes those that have labels. Embeddings, norms and
+biases count nothing.
 MFU is given for two peaks: 989 TFLOP/s (the data sheet of an H100 or H200 in bf16) and 756
 TFLOP/s (a large product as measured on an H200).
 """
@@ -225,6 +226,20 @@ def contestants(options, family):
     return names
 
 
+def write_results(options, figures):
+    """What is there so far: the time on a GPU may end before the table does."""
+    if options.results:
+        options.results.parent.mkdir(parents=True, exist_ok=True)
+        everything = {
+            "machine": machine(),
+            "figures": {
+                row: {name: [figure._asdict() for figure in runs] for name, runs in by_name.items()}
+                for row, by_name in figures.items()
+            },
+        }
+        options.results.write_text(json.dumps(everything, indent=1) + "\n")
+
+
 def measure(options):
     """Figures by row and name, every contestant in its turn in every round."""
     figures = collections.defaultdict(lambda: collections.defaultdict(list))
@@ -238,6 +253,7 @@ def measure(options):
                     print(f"{row}, {name}: {error}", file=sys.stderr, flush=True)
                     continue
                 figures[row][name].append(figure)
+                write_results(options, figures)
                 print(f"{row}, {name}: {figure.tokens_per_second:.0f} tokens/s", file=sys.stderr, flush=True)
     return figures
 
@@ -260,6 +276,7 @@ def table(figures):
             )
 
 
+@functools.lru_cache
 def machine():
     said = {"date": datetime.date.today().isoformat()}
     try:
@@ -291,13 +308,6 @@ def main():
     if not figures:
         return 1  # measure() has said why
     print("\n".join(table(figures)))
-    if options.results:
-        options.results.parent.mkdir(parents=True, exist_ok=True)
-        everything = {"machine": machine(), "figures": {
-            row: {name: [figure._asdict() for figure in runs] for name, runs in by_name.items()}
-            for row, by_name in figures.items()
-        }}
-        options.results.write_text(json.dumps(everything, indent=1) + "\n")
     return 0
 
 
