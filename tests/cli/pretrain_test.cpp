@@ -612,6 +612,9 @@ TEST_F(Pretrain, RefusesWhatItCannotDo) {
               path("none")}),
       HasSubstr("does not have both moments of Adam"));
   EXPECT_THAT(
+      refusal(gpt(2) + Words{"--cuda-graph-impl", "local"}),
+      HasSubstr("cannot be recorded as a CUDA graph: it runs on the CPU"));
+  EXPECT_THAT(
       refusal(gpt(2) + Words{"--recompute-num-layers", "2"}),
       HasSubstr("give --checkpoint-activations as well"));
 }

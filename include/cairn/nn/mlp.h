@@ -30,6 +30,9 @@ class Mlp : public Layer {
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
+  at::Tensor gated(const at::Tensor& x) const;
+  at::Tensor plain(const at::Tensor& x) const;
+
   distributed::ProcessGroup group_;
   bool split_tokens_;
   model::ActivationKind activation_;

@@ -77,6 +77,14 @@ struct GradientBounds {
   }
 };
 
+/// Calls `work` with the element, of 16 bits, as a constant of the compiler's.
+template <class Work>
+void with_narrow_element(Element element, const Work& work) {
+  element == Element::bf16
+      ? work(std::integral_constant<Element, Element::bf16>())
+      : work(std::integral_constant<Element, Element::fp16>());
+}
+
 /// Calls `work` with the values as a function of the place in the matrix.
 template <class Work>
 const char* with_values(const Fp8Source& source, const Work& work) {
@@ -86,7 +94,7 @@ const char* with_values(const Fp8Source& source, const Work& work) {
         work(Values<element(), of()>{source.matrix, source.sums, source.gelu});
   };
   using Of = Fp8Source::Of;
-  with_element(source.shape.element, [&](auto element) {
+  with_narrow_element(source.shape.element, [&](auto element) {
     switch (source.of) {
       case Of::matrix:
         return call(element, std::integral_constant<Of, Of::matrix>());
@@ -321,7 +329,7 @@ const char* largest_parts(const Fp8Source& source, float* parts, void* stream) {
     return with_values(source, find);
   }
   const char* failure = nullptr;
-  with_element(source.shape.element, [&](auto element) {
+  with_narrow_element(source.shape.element, [&](auto element) {
     failure = find(GradientBounds<element()>{source.matrix});
   });
   return failure;

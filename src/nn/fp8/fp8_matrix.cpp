@@ -35,8 +35,8 @@ bool has_kernel(const Fp8Values& values) {
     return has_row_kernels(each) && each.dim() == 2 &&
         each.scalar_type() == x.scalar_type() && each.storage_offset() % 8 == 0;
   };
-  return suits(x) && x.size(0) % 16 == 0 && x.size(1) % 16 == 0 &&
-      (!values.sums.defined() || suits(values.sums));
+  return suits(x) && x.scalar_type() != at::kFloat && x.size(0) % 16 == 0 &&
+      x.size(1) % 16 == 0 && (!values.sums.defined() || suits(values.sums));
 }
 
 cuda::Fp8Source source_of(const Fp8Values& values) {

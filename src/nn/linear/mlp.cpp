@@ -57,35 +57,41 @@ Mlp::Mlp(const LayerContext& context, const MlpOptions& options)
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x) const {
-  const bool alone = group_.size() == 1;
-  const auto fp8 = up_->fp8();
-  if (gate_ && alone && !fp8 && activation_ == model::ActivationKind::silu &&
-      !gate_->bias().defined() && !down_->bias().defined()) {
-    return swiglu_mlp(x, {gate_->weight(), up_->weight(), down_->weight()});
-  }
-  if (gate_ && fp8) {
+  return gate_ ? gated(x) : plain(x);
+}
+
+at::Tensor Mlp::gated(const at::Tensor& x) const {
+  if (up_->fp8()) {
     return down_->forward(
         activate_gated(gate_->forward(x), up_->forward(x), activation_));
   }
-  if (gate_) {
-    const auto wide = column_linear(
-        x,
-        {gate_->weight(), up_->weight()},
-        {gate_->bias(), up_->bias()},
-        group_,
-        split_tokens_);
-    return down_->forward(activate_gated(wide[0], wide[1], activation_));
+  if (group_.size() == 1 && activation_ == model::ActivationKind::silu &&
+      !gate_->bias().defined() && !down_->bias().defined()) {
+    return swiglu_mlp(x, {gate_->weight(), up_->weight(), down_->weight()});
   }
+  const auto wide = column_linear(
+      x,
+      {gate_->weight(), up_->weight()},
+      {gate_->bias(), up_->bias()},
+      group_,
+      split_tokens_);
+  return down_->forward(activate_gated(wide[0], wide[1], activation_));
+}
+
+at::Tensor Mlp::plain(const at::Tensor& x) const {
+  const auto fp8 = up_->fp8();
   const bool exact = activation_ == model::ActivationKind::gelu;
   const bool is_gelu = exact || activation_ == model::ActivationKind::gelu_tanh;
-  const GeluKind kind = exact ? GeluKind::exact : GeluKind::tanh;
-  const LinearParameters up{up_->weight(), up_->bias()};
-  const LinearParameters down{down_->weight(), down_->bias()};
-  if (is_gelu && alone && fp8 && fp8_gelu_mlp_takes(x, up.weight)) {
-    return fp8_gelu_mlp(x, up, down, kind, *fp8);
-  }
-  if (is_gelu && alone && !fp8 && !has_own_gelu(x)) {
-    return gelu_mlp(x, up, down, kind);
+  if (is_gelu && group_.size() == 1) {
+    const GeluKind kind = exact ? GeluKind::exact : GeluKind::tanh;
+    const LinearParameters up{up_->weight(), up_->bias()};
+    const LinearParameters down{down_->weight(), down_->bias()};
+    if (fp8 && fp8_gelu_mlp_takes(x, up.weight)) {
+      return fp8_gelu_mlp(x, up, down, kind, *fp8);
+    }
+    if (!fp8 && !has_own_gelu(x)) {
+      return gelu_mlp(x, up, down, kind);
+    }
   }
   return down_->forward(activate(up_->forward(x), activation_));
 }

@@ -43,9 +43,15 @@ ModelInput model_input(const PassInputs& inputs) {
 }
 
 /// Why passes cannot be recorded; empty if they can.
-std::string obstacle(const config::Config& config, int ranks) {
+std::string obstacle(
+    const config::Config& config,
+    int ranks,
+    at::Device device) {
   const config::Flags& flags = config.flags;
   const config::DeepSpeedConfig& deepspeed = config.deepspeed;
+  if (!device.is_cuda()) {
+    return "it runs on the CPU";
+  }
   if (ranks > 1) {
     return "several ranks exchange gradients within a pass";
   }
@@ -78,13 +84,16 @@ std::string obstacle(const config::Config& config, int ranks) {
 
 } // namespace
 
-bool records_passes(const config::Config& config, int ranks) {
+bool records_passes(
+    const config::Config& config,
+    int ranks,
+    at::Device device) {
   const config::TrainingFlags& flags = config.flags.training;
   if (flags.cuda_graphs == config::CudaGraphs::none &&
       !flags.enable_cuda_graph) {
     return false;
   }
-  if (std::string why = obstacle(config, ranks); !why.empty()) {
+  if (std::string why = obstacle(config, ranks, device); !why.empty()) {
     throw ConfigError(
         {.what = "the passes of this training cannot be recorded as a CUDA "
                  "graph: " +

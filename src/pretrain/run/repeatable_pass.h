@@ -11,7 +11,7 @@ namespace cairn::pretrain {
 
 /// True when the run asks for CUDA graphs. Throws ConfigError, and says why,
 /// where its passes cannot be recorded.
-bool records_passes(const config::Config& config, int ranks);
+bool records_passes(const config::Config& config, int ranks, at::Device device);
 
 /// The forward pass of the engine's model, in the form that can be recorded.
 RepeatablePass repeatable_pass(

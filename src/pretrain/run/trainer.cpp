@@ -65,7 +65,10 @@ void Trainer::begin() {
   saved_at_ = restored.iteration;
   batches_.emplace(parts_, restored.consumed_validation);
   log_.emplace(parts_);
-  records_ = records_passes(parts_.config, parts_.world.size());
+  records_ = records_passes(
+      parts_.config,
+      parts_.world.size(),
+      parts_.engine.device());
   if (auto options = traces_of(parts_)) {
     traces_.emplace(std::move(*options));
   }

@@ -146,11 +146,6 @@ class GradientReducer {
     std::vector<Rows> rows; ///< to add once the place is written
   };
 
-  /// Type of whole buckets.
-  at::ScalarType gradient_type() const {
-    return options_.transient ? options_.communicate : options_.accumulate;
-  }
-
   bool has_copies() const {
     return options_.shards && groups_.replicas.size() > 1;
   }

@@ -20,6 +20,11 @@ namespace {
 /// Whole transient buckets that may wait for the wire at a time.
 constexpr int most_in_flight = 2;
 
+/// Type of whole buckets.
+at::ScalarType gradient_type(const GradientReducer::Options& options) {
+  return options.transient ? options.communicate : options.accumulate;
+}
+
 } // namespace
 
 struct GradientReducer::Hook : kernels::GradientPlace {
@@ -138,7 +143,7 @@ kernels::GradientPlace::Sum GradientReducer::lend(
   Parameter& entry = parameters_[parameter];
   State& state = states_[layout_->bucket_of(parameter)];
   const bool fits = to_add_to ||
-      (!entry.written && gradient_type() == entry.tensor.scalar_type());
+      (!entry.written && gradient_type(options_) == entry.tensor.scalar_type());
   if (!in_pass_ || entry.lent || !fits || state.launched ||
       entry.seen >= entry.expected || entry.tensor.grad().defined()) {
     return {};
@@ -222,7 +227,7 @@ at::Tensor GradientReducer::view_of(State& state, int parameter) {
   if (!state.whole.defined()) {
     state.whole = at::empty(
         {layout_->buckets()[layout_->bucket_of(parameter)].elements},
-        tensor.options().dtype(gradient_type()));
+        tensor.options().dtype(gradient_type(options_)));
   }
   const Placement& place = layout_->placement_of(parameter);
   return state.whole.narrow(0, place.offset, place.elements)
@@ -298,7 +303,7 @@ void GradientReducer::fill_gaps(int bucket) {
     state.whole = at::zeros(
         {plan.elements},
         parameters_[plan.members.front().parameter].tensor.options().dtype(
-            gradient_type()));
+            gradient_type(options_)));
     return;
   }
   std::int64_t filled = 0;

@@ -20,7 +20,8 @@ struct Fp8Source {
     gelu_gradient, ///< the matrix times GELU's slope at `sums`
   };
 
-  MatrixShape shape; ///< rows and columns are multiples of 16
+  /// Rows and columns are multiples of 16, and elements have 16 bits.
+  MatrixShape shape;
   const void* matrix = nullptr;
   Of of = Of::matrix;
   Gelu gelu = Gelu::tanh;
