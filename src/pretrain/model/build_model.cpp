@@ -70,10 +70,11 @@ nn::ContextParallel context_of(
           : nn::ContextKind::ulysses};
 }
 
-/// Sets where products are in fp8.
+/// Sets where products are in fp8, and says so.
 void take_fp8(
     const config::PrecisionFlags& flags,
-    models::ModelOptions& options) {
+    models::ModelOptions& options,
+    const Logger& logger) {
   if (!flags.fp8_format) {
     return;
   }
@@ -84,6 +85,12 @@ void take_fp8(
     options.first_blocks_without_fp8 = flags.layers_at_start_in_bf16;
     options.last_blocks_without_fp8 = flags.layers_at_end_in_bf16;
   }
+  logger.info(
+      "products of the blocks in fp8: e4m3, gradients {}; none in the first {} "
+      "and the last {} blocks",
+      *options.fp8 == nn::Fp8Format::hybrid ? "e5m2" : "e4m3",
+      options.first_blocks_without_fp8,
+      options.last_blocks_without_fp8);
 }
 
 Model build_model(
@@ -104,7 +111,7 @@ Model build_model(
       .initial_std = config.flags.model.init_method_std,
       .dropout_seed = static_cast<std::uint64_t>(config.flags.training.seed),
       .dropping_layers = config.deepspeed.random_ltd.layers};
-  take_fp8(config.flags.precision, options);
+  take_fp8(config.flags.precision, options, logger);
   if (is_pipelined(config.flags.distributed)) {
     pipeline::PipelineModuleOptions place{
         .stage = mesh.coordinate(Axis::pipeline),

@@ -100,7 +100,7 @@ bool records_passes(
              why,
          .where = flags.enable_cuda_graph ? "--enable-cuda-graph"
                                           : "--cuda-graph-impl",
-         .remedy = "or leave it out"});
+         .remedy = "change that, or leave the flag out"});
   }
   return true;
 }
