@@ -236,6 +236,14 @@ TEST(Check, Fp8) {
       "own; use --fp8-recipe tensorwise");
 }
 
+TEST(Check, CudaGraphs) {
+  EXPECT_EQ(
+      error_of({"--cuda-graph-warmup-steps", "5"}),
+      "--cuda-graph-warmup-steps: --cuda-graph-warmup-steps needs "
+      "--cuda-graph-impl; add --cuda-graph-impl");
+  accept({"--enable-cuda-graph", "--cuda-graph-warmup-steps", "5"});
+}
+
 TEST(Check, LengthAndSchedule) {
   EXPECT_EQ(
       error_of({"--train-iters", "10", "--train-samples", "10"}),

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cuda_test.h"
 #include "kernels/internal/cuda/choice_rows.h"
-#include "kernels/internal/cuda/cuda.h"
 #include "kernels/internal/cuda/group_rows.h"
 #include "kernels/internal/cuda/mix_rows.h"
 
@@ -15,46 +15,14 @@ namespace cairn::kernels::cuda_experts_test {
 namespace {
 
 using at::Tensor;
-
-struct Type {
-  at::ScalarType dtype;
-  Element element;
-  double step; ///< relative distance of two neighbours
-};
-
-const Type types[] = {
-    {at::kFloat, Element::fp32, 5e-6},
-    {at::kHalf, Element::fp16, 1e-3},
-    {at::kBFloat16, Element::bf16, 8e-3}};
-
-#ifdef CAIRN_CUDA_ON_CPU
-constexpr at::DeviceType device = at::kCPU;
-#else
-constexpr at::DeviceType device = at::kCUDA;
-#endif
-
-void* stream() {
-  return cuda::current_stream(0);
-}
-
-void started(const char* failure) {
-  ASSERT_EQ(failure, nullptr) << failure;
-}
-
-Tensor random(at::IntArrayRef shape, const Type& type) {
-  return at::randn(shape, at::TensorOptions(device)).to(type.dtype);
-}
-
-Tensor exact(const Tensor& x) {
-  return x.to(at::kCPU, at::kDouble);
-}
-
-void expect_near(const Tensor& found, const Tensor& expected, double bound) {
-  const Tensor difference = (exact(found) - expected).abs();
-  const Tensor most = expected.abs() * bound + bound;
-  EXPECT_TRUE((difference <= most).all().item<bool>())
-      << "off by " << difference.max().item<double>() << ", bound " << bound;
-}
+using cuda_test::device;
+using cuda_test::exact;
+using cuda_test::expect_near;
+using cuda_test::random;
+using cuda_test::started;
+using cuda_test::stream;
+using cuda_test::Type;
+using cuda_test::types;
 
 Tensor of_device(const std::vector<std::int64_t>& values) {
   return at::tensor(values, at::kLong).to(device);

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/internal/cuda/cuda.h"
+#include "kernels/cuda_test.h"
 #include "kernels/internal/cuda/fp8.h"
 
 namespace cairn::kernels::cuda_fp8_test {
@@ -16,11 +16,7 @@ namespace {
 using at::Tensor;
 using Of = cuda::Fp8Source::Of;
 
-#ifdef CAIRN_CUDA_ON_CPU
-constexpr at::DeviceType device = at::kCPU;
-#else
-constexpr at::DeviceType device = at::kCUDA;
-#endif
+using cuda_test::device;
 
 struct Rounded {
   Tensor rows;

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/cuda_test.h"
 #include "kernels/internal/cpu/dropout.h"
-#include "kernels/internal/cuda/cuda.h"
 #include "kernels/internal/cuda/dropout.h"
 #include "kernels/internal/element_of.h"
 
@@ -16,12 +16,7 @@ namespace cairn::kernels::dropout_test {
 namespace {
 
 using at::Tensor;
-
-#ifdef CAIRN_CUDA_ON_CPU
-constexpr at::DeviceType device = at::kCPU;
-#else
-constexpr at::DeviceType device = at::kCUDA;
-#endif
+using cuda_test::device;
 
 constexpr std::int64_t samples = 3;
 constexpr std::int64_t heads = 4;

@@ -40,7 +40,8 @@ struct RepeatablePass {
   std::function<PassInputs()> next;
   /// Calls forward of the engine, and returns the loss.
   std::function<BatchLoss(const PassInputs&)> forward;
-  std::int64_t warm_up = 3; ///< updates before anything is recorded
+  /// Updates of this process before anything is recorded.
+  std::int64_t warm_up = 3;
 };
 
 /// The micro batches of a batch, for Engine::train_batch() and eval_batch().

@@ -6,7 +6,8 @@
 
 namespace cairn::nn {
 
-/// What decides, beside positions, which weights of attention are dropped.
+/// The numbers that decide, together with positions, which weights of attention
+/// are dropped.
 struct AttentionNoise {
   std::uint64_t key = 0; ///< of the run's seed and the layer
   /// Numbers of the samples in the run, [batch]; see sample_numbers().

@@ -62,7 +62,7 @@ Routes route(
 /// Rows after the last group belong to nobody.
 struct RowGroups {
   at::Tensor ends; ///< where each group ends, [groups], int32
-  /// The same as the host knows it. Empty on a GPU as long as nobody asked: the
+  /// The ends as the host knows them. Empty on a GPU until somebody asks: the
   /// host would have to wait for it.
   std::vector<std::int64_t> known_ends{};
 };
@@ -135,9 +135,9 @@ struct MixtureOptions {
 /// expert or several, and their answers are added up by the router's weights. A
 /// token that was dropped gets zeros.
 ///
-/// Where no token is dropped and all experts are on this rank, each expert
-/// computes the rows that it got and no others, and on a GPU in 16 bits the
-/// host does not wait for the routing.
+/// Each expert computes the rows that it got and no others, if no token is
+/// dropped and all experts are on this rank; on a GPU in bf16 the host then
+/// does not wait for the routing.
 ///
 /// Parameters are "router.weight" and "experts.…" as in Experts; with
 /// `residual` also "residual.…" as in an Mlp, "coefficient.weight" and
@@ -159,7 +159,7 @@ class Mixture : public Layer {
   };
   /// The experts' answers where each has room for as many tokens as the others.
   Answers answers_with_room(const at::Tensor& tokens) const;
-  /// The same where each expert has as many rows as it got.
+  /// The experts' answers where each has exactly as many rows as it got.
   Answers answers_of_groups(const at::Tensor& tokens) const;
   at::Tensor scores_of(const at::Tensor& tokens) const;
   RoutingOptions routing() const;

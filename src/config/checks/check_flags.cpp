@@ -64,6 +64,13 @@ void check_length(const Config& config) {
   }
 }
 
+void check_cuda_graphs(const Config& config) {
+  const TrainingFlags& flags = config.flags.training;
+  if (flags.cuda_graphs == CudaGraphs::none && !flags.enable_cuda_graph) {
+    need(config, "--cuda-graph-warmup-steps", "--cuda-graph-impl");
+  }
+}
+
 void check_fp8(const Config& config) {
   const PrecisionFlags& flags = config.flags.precision;
   for (const char* flag : {"--fp8-recipe", "--first-last-layers-bf16"}) {
@@ -283,6 +290,7 @@ void check_logging(const Config& config) {
 void check_flags(const Config& config) {
   check_length(config);
   check_fp8(config);
+  check_cuda_graphs(config);
   check_regularization(config);
   check_recompute(config);
   check_model_choices(config);

@@ -24,7 +24,8 @@ class RepeatedPasses {
     auto operator<=>(const Place&) const = default;
   };
 
-  /// What decides whether a recorded pass can be repeated.
+  /// The properties of a pass that must be equal for a recorded pass to be
+  /// repeated in its place.
   struct Kind {
     std::vector<std::int64_t> inputs; ///< types and shapes, one after another
     std::int64_t variant = 0;         ///< PassInputs::variant

@@ -402,6 +402,7 @@ at::Tensor StepRunner::train_repeated(const RepeatablePass& pass) {
       step();
     }
   });
+  ++warm_updates_;
   loss_parts_ = mean.parts();
   return mean.loss();
 }
@@ -414,7 +415,7 @@ BatchLoss StepRunner::repeated(const RepeatablePass& pass) {
     differentiate(one.loss);
     return one;
   };
-  if (progress_.global_steps < pass.warm_up) {
+  if (warm_updates_ < pass.warm_up) {
     BatchLoss loss = both(inputs);
     monitor_.add_loss(loss.loss);
     return loss;

@@ -100,6 +100,7 @@ class StepRunner {
   /// Made when passes are first repeated.
   std::unique_ptr<RecordingStream> recording_;
   std::optional<RepeatedPasses> passes_;
+  std::int64_t warm_updates_ = 0; ///< of this process, before recording
   bool in_forward_ = false;
   bool training_ = true;
   bool synchronise_ = true;

@@ -33,7 +33,7 @@ __device__ inline int group_of(
   return first;
 }
 
-/// What is done with a row after its bias is added.
+/// A last operation on a row after its bias was added: none.
 struct SumsAlone {
   template <Element element, int width>
   __device__ void operator()(Lane (&)[width], std::int64_t) const {}

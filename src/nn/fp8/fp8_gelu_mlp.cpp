@@ -18,10 +18,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-at::Tensor dense_rows(const at::Tensor& x) {
-  return x.reshape({-1, x.size(-1)}).contiguous();
-}
-
 Fp8Order order_for(const at::Tensor& weight) {
   return weight.requires_grad() ? Fp8Order::both : Fp8Order::rows;
 }
@@ -145,10 +141,6 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
   }
 };
 
-std::optional<at::Tensor> bias_in_compute_type(const at::Tensor& bias) {
-  return bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt;
-}
-
 } // namespace
 
 bool fp8_gelu_mlp_takes(const at::Tensor& x, const at::Tensor& up) {
@@ -165,8 +157,8 @@ at::Tensor fp8_gelu_mlp(
       in_compute_type(x),
       in_compute_type(up.weight),
       in_compute_type(down.weight),
-      bias_in_compute_type(up.bias),
-      bias_in_compute_type(down.bias),
+      in_compute_type_if_defined(up.bias),
+      in_compute_type_if_defined(down.bias),
       kind,
       format);
 }

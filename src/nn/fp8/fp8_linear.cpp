@@ -18,10 +18,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-at::Tensor matrix_of(const at::Tensor& x) {
-  return x.reshape({-1, x.size(-1)}).contiguous();
-}
-
 struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
   static at::Tensor forward(
       AutogradContext* context,
@@ -32,7 +28,7 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     keep_deferral(*context);
     const at::Tensor bias = bias_if_any.value_or(at::Tensor());
     const Fp8Matrix given = to_fp8(
-        {matrix_of(x)},
+        {dense_rows(x)},
         fp8_of_values,
         weight.requires_grad() ? Fp8Order::both : Fp8Order::rows);
     const Fp8Matrix weights = to_fp8({weight}, fp8_of_values, Fp8Order::rows);
@@ -60,7 +56,7 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
         context->saved_data["hybrid"].toBool() ? Fp8Format::hybrid
                                                : Fp8Format::e4m3);
     Fp8Gradient gradient = gradient_to_fp8(
-        {matrix_of(outer[0])},
+        {dense_rows(outer[0])},
         type,
         of_bias ? bias : at::Tensor());
     variable_list results(4);
@@ -100,7 +96,7 @@ at::Tensor fp8_linear(
   return Fp8Linear::apply(
       in_compute_type(x),
       in_compute_type(weight),
-      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt,
+      in_compute_type_if_defined(bias),
       *format);
 }
 

@@ -55,6 +55,11 @@ constexpr bool fp8_takes(std::int64_t rows, std::int64_t in, std::int64_t out) {
   return rows > 0 && rows % 16 == 0 && in % 16 == 0 && out % 16 == 0;
 }
 
+/// The rows of `x` as one matrix without gaps, as the kernels take it.
+inline at::Tensor dense_rows(const at::Tensor& x) {
+  return x.reshape({-1, x.size(-1)}).contiguous();
+}
+
 Fp8Matrix to_fp8(const Fp8Values& values, at::ScalarType type, Fp8Order order);
 
 /// Rounds a matrix that was rounded before, with the unit that it had.

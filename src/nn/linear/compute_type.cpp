@@ -25,4 +25,8 @@ at::Tensor in_compute_type(const at::Tensor& x) {
       device);
 }
 
+std::optional<at::Tensor> in_compute_type_if_defined(const at::Tensor& x) {
+  return x.defined() ? std::optional(in_compute_type(x)) : std::nullopt;
+}
+
 } // namespace cairn::nn

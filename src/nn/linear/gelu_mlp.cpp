@@ -141,10 +141,6 @@ struct GeluMlp : torch::autograd::Function<GeluMlp> {
   }
 };
 
-std::optional<at::Tensor> in_compute_type_if_defined(const at::Tensor& x) {
-  return x.defined() ? std::optional(in_compute_type(x)) : std::nullopt;
-}
-
 } // namespace
 
 at::Tensor gelu_mlp(

@@ -87,7 +87,7 @@ at::Tensor linear(
   return LinearProduct::apply(
       in_compute_type(x),
       in_compute_type(weight),
-      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt);
+      in_compute_type_if_defined(bias));
 }
 
 } // namespace cairn::nn

@@ -16,7 +16,8 @@ namespace cairn::nn {
 /// host need not know the groups.
 bool are_for_one_kernel(const at::Tensor& x, const at::Tensor& weight);
 
-/// The same for what autocast makes of both.
+/// True when are_for_one_kernel() will be true of both after autocast has
+/// changed their types.
 bool will_be_for_one_kernel(const at::Tensor& x, const at::Tensor& weight);
 
 /// Multiplies each group by its transposed weight, and adds its bias, [groups,

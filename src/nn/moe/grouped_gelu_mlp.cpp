@@ -101,10 +101,6 @@ struct GroupedGeluMlp : torch::autograd::Function<GroupedGeluMlp> {
   }
 };
 
-std::optional<at::Tensor> computed_if_defined(const at::Tensor& x) {
-  return x.defined() ? std::optional(in_compute_type(x)) : std::nullopt;
-}
-
 } // namespace
 
 bool has_grouped_gelu_mlp(
@@ -125,8 +121,8 @@ at::Tensor grouped_gelu_mlp(
       in_compute_type(x),
       in_compute_type(up.weight),
       in_compute_type(down.weight),
-      computed_if_defined(up.bias),
-      computed_if_defined(down.bias),
+      in_compute_type_if_defined(up.bias),
+      in_compute_type_if_defined(down.bias),
       groups.ends,
       kind);
 }

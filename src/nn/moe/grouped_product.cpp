@@ -108,7 +108,7 @@ at::Tensor grouped_product(
   return GroupedProduct::apply(
       in_compute_type(x),
       in_compute_type(weight),
-      bias.defined() ? std::optional(in_compute_type(bias)) : std::nullopt,
+      in_compute_type_if_defined(bias),
       groups.ends,
       groups.known_ends);
 }

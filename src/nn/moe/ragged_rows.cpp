@@ -26,7 +26,8 @@ std::int64_t rows_on_gpu(std::int64_t choices, std::int64_t experts) {
       unit_of_rows;
 }
 
-/// The same as sorted_rows(), in three kernels.
+/// Sorts the choices by their experts on a GPU, as sorted_rows() does, in three
+/// kernels.
 RaggedRows rows_by_kernel(const at::Tensor& experts, std::int64_t count) {
   namespace cuda = kernels::cuda;
   const at::Tensor chosen = experts.contiguous();

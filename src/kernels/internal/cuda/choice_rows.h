@@ -19,7 +19,7 @@ struct ChoiceRows {
 
 inline constexpr std::int64_t most_sorted_experts = 1024;
 
-/// Where to write.
+/// The memory for the results of sort_choices().
 struct ChoicePlaces {
   std::int32_t* ends = nullptr;    ///< where each expert's rows end
   std::int64_t* slots = nullptr;   ///< row of each choice

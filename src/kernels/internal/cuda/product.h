@@ -44,7 +44,7 @@ struct Product {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t depth = 0;
-  /// Of all matrices but the result, and but for factors in fp8.
+  /// The type of all matrices except the result and factors in fp8.
   Element element = Element::bf16;
   std::optional<Fp8Factors> fp8{}; ///< unset: factors of 16 bits
   Factor left;
