@@ -47,7 +47,7 @@ endfunction()
 function(cairn_gpu_library name)
   set(target cairn_${name}_gpu)
   add_library(${target} STATIC ${ARGN})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name}_gpu UNITY_BUILD OFF)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name}_gpu)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC cairn_${name} cairn::torch_cuda)
   cairn_compile_settings(${target} TORCH)
@@ -108,19 +108,28 @@ function(cairn_warnings target)
   endif()
 endfunction()
 
-# cairn_test(NAME SOURCES … LINK … [TORCH] [LABELS …] [TIMEOUT seconds])
+# cairn_test(NAME SOURCES … LINK … [TORCH] [LABELS …] [TIMEOUT seconds] [TOGETHER suites])
 #
-# One test binary per folder; every TEST in it is a test of ctest's.
+# One test binary per folder. Every suite in it is a test of ctest's, which runs each of
+# the suite's tests in a process of its own (tests/support/test_main.cpp); TIMEOUT is how
+# long one of them may take. The suites TOGETHER share what takes long to compute, so
+# their tests run in one process.
 function(cairn_test name)
-  cmake_parse_arguments(arg "TORCH" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "TIMEOUT" "SOURCES;LINK;LABELS;TOGETHER" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINK})
   cairn_test_settings(${name} ${arg_TORCH})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  set(suites ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
+  set(discover ${PROJECT_SOURCE_DIR}/cmake/discover_suites.cmake)
+  add_custom_command(TARGET ${name} POST_BUILD VERBATIM BYPRODUCTS ${suites}
+    COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:${name}> -D NAME=${name} -D SECONDS=${arg_TIMEOUT}
+      -D "TOGETHER=${arg_TOGETHER}" -D "LABELS=${arg_LABELS}" -D OUTPUT=${suites} -P ${discover})
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}_include.cmake @ONLY CONTENT
+    "if(EXISTS [[@suites@]])\n  include([[@suites@]])\nelse()\n  add_test(@name@_NOT_BUILT @name@_NOT_BUILT)\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}_include.cmake)
 endfunction()
 
 function(cairn_test_settings name torch)
@@ -131,7 +140,7 @@ function(cairn_test_settings name torch)
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
   endif()
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE GTest::gmock cairn_test_main)
   target_compile_definitions(${name} PRIVATE
     CAIRN_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden"
     CAIRN_SOURCE_DIR="${PROJECT_SOURCE_DIR}"

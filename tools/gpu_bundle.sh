@@ -7,8 +7,8 @@
 # It works on x86_64 and for x86_64. There: unpack it and call its `run`, which finds
 # libtorch where python3 has it.
 #
-#   run tests [FILTER]         every GPU test, or those whose names match, each in a
-#                              process of its own
+#   run tests [PART]           every GPU test, or those with that part in their names,
+#                              each in a process of its own
 #   run PROGRAM [ARGUMENT…]    cairn-cuda, row_kernels_bench, moe_bench
 set -euo pipefail
 (($# == 1)) || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -42,19 +42,9 @@ torch=$(python3 -c 'import torch; print(torch.__path__[0])')
 LD_LIBRARY_PATH=$(printf '%s:' "$here/lib" "$torch/lib" "${torch%/*}"/nvidia/*/lib)${LD_LIBRARY_PATH:-}
 export LD_LIBRARY_PATH
 if [[ ${1:-} != tests ]]; then
-  exec "$here/bin/${1:?run tests [FILTER] | PROGRAM [ARGUMENT…]}" "${@:2}"
+  exec "$here/bin/${1:?run tests [PART] | PROGRAM [ARGUMENT…]}" "${@:2}"
 fi
-mapfile -t tests < <("$here/bin/gpu_test" --gtest_list_tests "--gtest_filter=*${2:-}*" |
-  sed 's/ *#.*//' | awk '/^[^ ]/ {suite = $1} /^ / {print suite $1}')
-logs=$(mktemp -d)
-one() {
-  "$0/bin/gpu_test" --gtest_brief=1 "--gtest_filter=$2" >"$1/${2//\//_}" 2>&1 ||
-    { echo "FAILED $2"; tail -n 40 "$1/${2//\//_}"; touch "$1/failed"; }
-}
-export -f one
-printf '%s\n' "${tests[@]}" | xargs -P 4 -I{} bash -c 'one "$@"' "$here" "$logs" {}
-echo "${#tests[@]} tests, $([[ -e $logs/failed ]] && echo some failed || echo all passed)"
-[[ ! -e $logs/failed ]]
+exec "$here/bin/gpu_test" "--each-in-a-child=*${2:-}*" --jobs=4 --seconds=300
 RUN
 chmod +x "$folder/run"
 tar -C "$folder" -cJf "$archive" .

@@ -4,6 +4,7 @@
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -14,8 +15,11 @@
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/dropout.h"
 #include "kernels/internal/cuda/fp8.h"
+#include "kernels/internal/cuda/join_heads.h"
 #include "kernels/internal/cuda/norm_rows.h"
 #include "kernels/internal/cuda/score_rows.h"
+#include "kernels/internal/cuda/swiglu.h"
+#include "kernels/internal/cuda/table_rows.h"
 
 // row_kernels_bench
 //
@@ -256,6 +260,131 @@ void fp8(const Table& table, std::int64_t tokens, std::int64_t wide) {
       round);
 }
 
+void dropout(const Table& table, std::int64_t tokens, std::int64_t hidden) {
+  constexpr std::int64_t sequence = 1024;
+  const Tensor x = made({tokens, hidden});
+  const Tensor samples = at::arange(
+      tokens / sequence,
+      at::TensorOptions(at::kCUDA).dtype(at::kLong));
+  kernels::DropoutRows rows{
+      .rows = tokens,
+      .columns = hidden,
+      .element = kernels::Element::bf16,
+      .tokens = sequence,
+      .samples = samples.const_data_ptr<std::int64_t>(),
+      .early = sequence,
+      .key = 1234};
+  rows.drop(0.1);
+  table.row(
+      "dropout",
+      fmt::format("{} x {}", tokens, hidden),
+      2 * static_cast<double>(x.nbytes()),
+      [&] {
+        started(cuda::dropout_rows(
+            rows,
+            x.const_data_ptr(),
+            x.mutable_data_ptr(),
+            stream()));
+      });
+}
+
+void swiglu(const Table& table, std::int64_t tokens, std::int64_t wide) {
+  const Tensor gate = made({tokens, wide});
+  const Tensor up = made({tokens, wide});
+  const Tensor y = at::empty_like(gate);
+  const Tensor of_up = at::empty_like(gate);
+  const auto bytes = static_cast<double>(gate.nbytes());
+  const std::string shape = fmt::format("{} x {}", tokens, wide);
+  table.row("SwiGLU", shape, 3 * bytes, [&] {
+    started(cuda::swiglu_forward(
+        kernels::Element::bf16,
+        gate.numel(),
+        gate.const_data_ptr(),
+        up.const_data_ptr(),
+        y.mutable_data_ptr(),
+        stream()));
+  });
+  table.row("SwiGLU backward", shape, 5 * bytes, [&] {
+    started(cuda::swiglu_backward(
+        kernels::Element::bf16,
+        gate.numel(),
+        y.const_data_ptr(),
+        gate.const_data_ptr(),
+        up.const_data_ptr(),
+        y.mutable_data_ptr(),
+        of_up.mutable_data_ptr(),
+        stream()));
+  });
+}
+
+void heads(const Table& table, std::int64_t batch, std::int64_t groups) {
+  const cuda::JoinedShape shape{
+      .batch = batch,
+      .tokens = 1024,
+      .groups = groups,
+      .queries = 1,
+      .size = 64};
+  const Tensor q = made({batch, shape.tokens, groups, shape.size});
+  const Tensor k = at::empty_like(q);
+  const Tensor v = at::empty_like(q);
+  const auto of = [&](const Tensor& x) {
+    return cuda::Heads{
+        x.const_data_ptr(),
+        x.stride(0),
+        x.stride(1),
+        x.stride(2)};
+  };
+  const Tensor joined = made({batch, shape.tokens, groups, 3, shape.size});
+  const Tensor parts =
+      made({cuda::joined_parts(shape), groups * 3 * shape.size}, at::kFloat);
+  table.row(
+      "gradients of heads joined, column sums",
+      fmt::format("{} x 1024 x {} x 64", batch, groups),
+      2 * static_cast<double>(joined.nbytes()),
+      [&] {
+        started(cuda::join_heads(
+            shape,
+            {of(q), of(k), of(v)},
+            {},
+            joined.mutable_data_ptr(),
+            floats(parts),
+            stream()));
+      });
+}
+
+/// Words as often as in a text: the number n about as often as 1 / n.
+void words(const Table& table, std::int64_t tokens, std::int64_t hidden) {
+  constexpr std::int64_t vocabulary = 50304;
+  const Tensor gradients = made({tokens, hidden});
+  const Tensor sums = made({vocabulary, hidden}, at::kFloat);
+  const Tensor drawn = at::rand({tokens}, at::TensorOptions(at::kCUDA));
+  const Tensor ids =
+      (drawn * std::log(double{vocabulary})).exp().to(at::kLong) - 1;
+  const auto [numbers, order] = at::sort(ids);
+  const cuda::PickedRows picked{
+      .gradients = gradients.const_data_ptr(),
+      .count = tokens,
+      .columns = hidden,
+      .numbers = numbers.const_data_ptr<std::int64_t>(),
+      .order = order.const_data_ptr<std::int64_t>()};
+  const Tensor scratch = made({cuda::table_scratch(picked)}, at::kFloat);
+  const auto [distinct, places, counts] = at::_unique2(ids);
+  const double bytes = static_cast<double>(gradients.nbytes()) +
+      2 * 4 * static_cast<double>(distinct.numel() * hidden);
+  const std::string shape = fmt::format("{} x {}", tokens, hidden);
+  table.row("gradients of words", shape, bytes, [&] {
+    started(cuda::add_to_table(
+        picked,
+        floats(scratch),
+        sums.mutable_data_ptr(),
+        kernels::Element::fp32,
+        stream()));
+  });
+  table.row("words sorted first", shape, 16 * static_cast<double>(tokens), [&] {
+    at::sort(ids, std::optional<bool>(true), 0);
+  });
+}
+
 } // namespace
 
 int main() {
@@ -267,6 +396,12 @@ int main() {
     norms(table, 16384, 1600);
     columns(table, 65536, 3072);
     columns(table, 16384, 6400);
+    dropout(table, 65536, 768);
+    swiglu(table, 16384, 8192);
+    heads(table, 64, 12);
+    heads(table, 16, 25);
+    words(table, 65536, 768);
+    words(table, 16384, 1600);
     fp8(table, 65536, 768);
     fp8(table, 16384, 6400);
     return 0;

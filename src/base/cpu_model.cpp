@@ -1,5 +1,7 @@
 #include "base/cpu_model.h"
 
+#include "base/internal/trimmed.h"
+
 #include <fmt/format.h>
 
 #include <optional>
@@ -7,14 +9,6 @@
 
 namespace cairn::inline base {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) {
-    return {};
-  }
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 /// The value of the first `key : value` line.
 std::optional<std::string_view> field(

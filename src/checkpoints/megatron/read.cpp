@@ -16,7 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using megatron::ModelFacts;
-using megatron::RankFiles;
 
 double version_of(const PythonValue& content, const fs::path& file) {
   const auto found = content.find("checkpoint_version");
@@ -46,7 +45,7 @@ std::optional<std::int64_t> find_arg(
 /// Compares the files with the split that the args name.
 void expect_split(
     const PythonValue& args,
-    const RankFiles& files,
+    const megatron::RankFiles& files,
     const fs::path& where) {
   const auto expect = [&](const char* name, std::int64_t found) {
     const auto said = find_arg(args, name);
@@ -129,7 +128,7 @@ std::vector<PythonValue::Member> others_of(const PythonValue& content) {
 /// The checkpoint without its model.
 MegatronCheckpoint without_model(
     const PythonValue& first,
-    const RankFiles& files,
+    const megatron::RankFiles& files,
     const MegatronReadOptions& options) {
   const fs::path& where = files.paths.front();
   MegatronCheckpoint checkpoint{
@@ -182,7 +181,8 @@ model::ModelDescription description_of(
 MegatronCheckpoint read_megatron(
     const fs::path& folder,
     const MegatronReadOptions& options) {
-  const RankFiles files = megatron::find_rank_files(folder, options.iteration);
+  const megatron::RankFiles files =
+      megatron::find_rank_files(folder, options.iteration);
   megatron::Contents contents = megatron::read_contents(files);
   const fs::path& where = files.paths.front();
   MegatronCheckpoint checkpoint = in_file(where, [&] {

@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 using generate::GeneratedText;
 using generate::TextGenerator;
 
-void print_help() {
+void print_generate_help() {
   fmt::print(
       "Usage: cairn generate --load DIR [FLAGS…]\n\n"
       "Goes on with texts, or begins some, with a GPT or Llama from a "
@@ -237,7 +237,7 @@ int run_generate(const Arguments& arguments) {
     return word == "--help" || word == "-h";
   };
   if (arguments.empty() || std::ranges::any_of(arguments, asks_for_help)) {
-    print_help();
+    print_generate_help();
     return exit_ok;
   }
   const int ranks = distributed::read_environment().world_size;

@@ -39,7 +39,7 @@ using Versions = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::array kinds{Kind::gpt, Kind::bert, Kind::t5};
 
-void print_help() {
+void print_pretrain_help() {
   fmt::print(
       "Usage: cairn pretrain gpt|bert|t5 [FLAGS…]\n"
       "       cairn launch --num_gpus N pretrain gpt [FLAGS…]\n\n"
@@ -161,7 +161,7 @@ int run_pretrain(const Arguments& arguments) {
     return word == "--help" || word == "-h";
   };
   if (arguments.empty() || std::ranges::any_of(arguments, asks_for_help)) {
-    print_help();
+    print_pretrain_help();
     return exit_ok;
   }
   const Kind kind = kind_named(arguments.front());

@@ -1,5 +1,6 @@
 #include "config/internal/hjson.h"
 
+#include "base/internal/trimmed.h"
 #include "base/internal/utf8.h"
 #include "config/table/number_text.h"
 #include "config/table/printable.h"

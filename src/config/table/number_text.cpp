@@ -1,5 +1,7 @@
 #include "config/table/number_text.h"
 
+#include "base/internal/trimmed.h"
+
 #include <fmt/format.h>
 
 #include <charconv>
@@ -13,15 +15,6 @@ bool is_digit(char c) {
 }
 
 } // namespace
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n\f\v";
-  const std::size_t first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) {
-    return {};
-  }
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
 
 bool is_json_number(std::string_view text) {
   std::size_t i = 0;

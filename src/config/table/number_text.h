@@ -7,8 +7,6 @@
 
 namespace cairn::config {
 
-std::string_view trimmed(std::string_view text);
-
 /// True when the text is a number as JSON spells one: `-0.5e3`, not `+1`, `.5`.
 bool is_json_number(std::string_view text);
 

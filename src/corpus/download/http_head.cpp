@@ -1,18 +1,13 @@
 #include "corpus/download/http_head.h"
 
 #include "base/internal/ascii_case.h"
+#include "base/internal/trimmed.h"
 
 #include <algorithm>
 #include <charconv>
 
 namespace cairn::corpus {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  const auto last = text.find_last_not_of(" \t\r\n");
-  return first == text.npos ? "" : text.substr(first, last - first + 1);
-}
 
 std::optional<std::uint64_t> number(std::string_view text) {
   std::uint64_t value = 0;

@@ -14,7 +14,7 @@
 namespace cairn::corpus {
 namespace {
 
-constexpr std::size_t block_size = 512;
+constexpr std::size_t tar_block = 512;
 /// Size limit for data that only describe a member: names and pax records.
 constexpr std::uint64_t most_description = 1 << 20;
 
@@ -41,18 +41,18 @@ class TarReader {
   /// Reads a block; false at the end of the stream.
   bool read_block() {
     std::size_t filled = 0;
-    while (filled < block_size) {
+    while (filled < tar_block) {
       const auto got = stream_.read(std::span(block_).subspan(filled));
       if (got == 0) {
         break;
       }
       filled += got;
     }
-    if (filled != 0 && filled != block_size) {
+    if (filled != 0 && filled != tar_block) {
       output_.refuse("the archive is cut off");
     }
     offset_ += filled;
-    return filled == block_size;
+    return filled == tar_block;
   }
 
   /// Reads what follows the end mark, so that a compressed archive is read up
@@ -98,13 +98,13 @@ class TarReader {
   [[noreturn]] void bad_header() const {
     output_.refuse(
         "this is no tar archive, or a broken one",
-        fmt::format("at byte {}", offset_ - block_size));
+        fmt::format("at byte {}", offset_ - tar_block));
   }
 
   void check_sum() const {
     constexpr std::size_t sum_at = 148;
     std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < block_size; ++i) {
+    for (std::size_t i = 0; i < tar_block; ++i) {
       const bool in_sum = i >= sum_at && i < sum_at + 8;
       sum += in_sum ? ' ' : static_cast<unsigned char>(block_[i]);
     }
@@ -121,7 +121,7 @@ class TarReader {
         output_.refuse("the archive is cut off");
       }
       const auto part =
-          static_cast<std::size_t>(std::min<std::uint64_t>(size, block_size));
+          static_cast<std::size_t>(std::min<std::uint64_t>(size, tar_block));
       take(std::span<const char>(block_).first(part));
       size -= part;
     }
@@ -212,7 +212,7 @@ class TarReader {
 
   data::ByteStream& stream_;
   ArchiveOutput& output_;
-  std::array<char, block_size> block_{};
+  std::array<char, tar_block> block_{};
   std::uint64_t offset_ = 0;
   std::optional<std::string> name_;   ///< for the next member
   std::optional<std::uint64_t> size_; ///< for the next member

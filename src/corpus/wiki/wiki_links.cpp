@@ -1,4 +1,5 @@
 #include "base/internal/ascii_case.h"
+#include "base/internal/trimmed.h"
 #include "corpus/wiki/wiki_markup.h"
 
 #include <unicode/uloc.h>
@@ -17,6 +18,9 @@ constexpr std::array<std::string_view, 28> protocols{
     "sip:",      "sips:",    "sms:",         "ssh://",  "svn://",   "tel:",
     "telnet://", "urn:",     "worldwind://", "xmpp:"};
 
+/// In titles an underscore stands for a blank.
+constexpr std::string_view title_blanks = " \n\t_";
+
 /// Prefixes of links to other wikis. Links to the dictionary (wikt) and to
 /// Wikipedia (w) are words of the text.
 constexpr std::array<std::string_view, 31> other_wikis{
@@ -27,13 +31,6 @@ constexpr std::array<std::string_view, 31> other_wikis{
     "voy",       "wikibooks",  "wikidata",    "wikimedia",   "wikinews",
     "wikiquote", "wikisource", "wikispecies", "wikiversity", "wikivoyage",
     "wmf"};
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \n\t_");
-  return begin == std::string_view::npos
-      ? std::string_view()
-      : text.substr(begin, text.find_last_not_of(" \n\t_") - begin + 1);
-}
 
 /// True for codes like fr, als, zh-min-nan.
 bool is_language_code(std::string_view prefix) {
@@ -174,7 +171,7 @@ class LinkRemover {
     }
     if (barred) {
       const std::string_view label =
-          trimmed(inner.substr(link.label - link.start));
+          trimmed(inner.substr(link.label - link.start), title_blanks);
       const auto begin = static_cast<std::size_t>(label.data() - out_.data());
       const std::size_t size = label.size();
       out_.resize(size == 0 ? link.start : begin + size);
@@ -185,7 +182,7 @@ class LinkRemover {
   }
 
   bool is_no_text(std::string_view title) const {
-    title = trimmed(title);
+    title = trimmed(title, title_blanks);
     const bool escaped = title.starts_with(':'); // [[:Category:…]]
     title.remove_prefix(escaped ? 1 : 0);
     const std::size_t colon = title.find(':');
@@ -196,7 +193,8 @@ class LinkRemover {
     if (colon > longest_prefix) {
       return false;
     }
-    const std::string_view prefix = trimmed(title.substr(0, colon));
+    const std::string_view prefix =
+        trimmed(title.substr(0, colon), title_blanks);
     std::string name = lower_case(prefix);
     std::replace(name.begin(), name.end(), '_', ' ');
     return options_.namespaces.contains(name) || is_language_code(prefix) ||

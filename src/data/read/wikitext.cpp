@@ -1,24 +1,13 @@
 #include <cairn/data/wikitext.h>
 
+#include "base/internal/trimmed.h"
+
 #include <cairn/base/error.h>
 
 #include <fmt/format.h>
 #include <simdjson.h>
 
 namespace cairn::data {
-namespace {
-
-constexpr std::string_view blanks = " \t\r\v\f";
-
-std::string_view trimmed(std::string_view line) {
-  const std::size_t first = line.find_first_not_of(blanks);
-  if (first == std::string_view::npos) {
-    return {};
-  }
-  return line.substr(first, line.find_last_not_of(blanks) - first + 1);
-}
-
-} // namespace
 
 int wikitext_heading_level(std::string_view line) {
   std::string_view rest = trimmed(line);

@@ -52,11 +52,6 @@ bool is_finite(const at::Tensor& part) {
              part.numel()) < 0;
 }
 
-double sum_over(const distributed::ProcessGroup& group, double value) {
-  return zero::sum_over(group, at::full({1}, value, at::kDouble))
-      .item<double>();
-}
-
 } // namespace
 
 Gradients::Gradients(
@@ -98,24 +93,21 @@ void Gradients::finish() {
 }
 
 double Gradients::norm(double loss_scale) const {
-  return std::sqrt(sum_of_squares()) * after_ / loss_scale;
+  return std::sqrt(sum_of_squares().item<double>()) * after_ / loss_scale;
 }
 
 std::optional<Gradients::Clipped> Gradients::clip_on_gpu(
     double loss_scale,
     double limit) const {
-  const bool alone = job_.world.size() == 1;
-  std::vector<at::Tensor> all;
+  if (!sums_stay_on_gpu() || !kernels::cuda::has_kernels()) {
+    return std::nullopt;
+  }
   for (int b = 0; b < trained_.trainable_buckets(); ++b) {
-    all.push_back(trained_.reducer->gradient(b));
-    if (!alone || !all.back().is_cuda() || !kernels::cuda::has_kernels()) {
+    if (!trained_.reducer->gradient(b).is_cuda()) {
       return std::nullopt;
     }
   }
-  if (all.empty()) {
-    return std::nullopt;
-  }
-  const at::Tensor norms = at::stack(at::_foreach_norm(all, 2, at::kFloat));
+  const at::Tensor norms = sum_of_squares().sqrt_().to(at::kFloat);
   Clipped clipped{
       at::empty({}, norms.options().dtype(at::kDouble)),
       at::empty({}, norms.options())};
@@ -145,9 +137,17 @@ const ParameterShare& Gradients::share_of(int bucket) const {
   return trained_.shares.parameters[plan.members.front().parameter];
 }
 
-/// Sums over all ranks that hold a part.
-double Gradients::sum_of_squares() const {
+/// True when sums over ranks are made on this rank's GPU.
+bool Gradients::sums_stay_on_gpu() const {
+  return job_.device.is_cuda() &&
+      (job_.world.size() == 1 || job_.world.group().backend() == "nccl");
+}
+
+/// Sums over all ranks that hold a part. One number, on the GPU if sums over
+/// ranks are made there.
+at::Tensor Gradients::sum_of_squares() const {
   const bool shards = trained_.reducer->options().shards;
+  const at::Device device = sums_stay_on_gpu() ? job_.device : at::kCPU;
   std::vector<at::Tensor> of_all;
   std::vector<at::Tensor> of_experts;
   bool any_experts = false;
@@ -158,18 +158,19 @@ double Gradients::sum_of_squares() const {
       (expert ? of_experts : of_all).push_back(trained_.reducer->gradient(b));
     }
   }
-  double sum = zero::sum_of_squares(of_all);
-  if (any_experts && !shards) { // others have other ones
-    sum += sum_over(
-        job_.mesh->along(distributed::Axis::expert),
-        zero::sum_of_squares(of_experts));
-  } else {
-    sum += zero::sum_of_squares(of_experts);
+  at::Tensor sum = zero::sum_of_squares_on(device, of_all);
+  if (any_experts) {
+    at::Tensor experts = zero::sum_of_squares_on(device, of_experts);
+    if (!shards) { // others have other ones
+      experts =
+          zero::sum_over(job_.mesh->along(distributed::Axis::expert), experts);
+    }
+    sum += experts;
   }
   if (shards) {
-    sum = sum_over(job_.groups.shards, sum);
+    sum = zero::sum_over(job_.groups.shards, sum);
   }
-  return job_.mesh ? sum_over(job_.mesh->model_parallel(), sum) : sum;
+  return job_.mesh ? zero::sum_over(job_.mesh->model_parallel(), sum) : sum;
 }
 
 std::int64_t Gradients::zeros() const {

@@ -44,8 +44,8 @@ class Gradients {
     at::Tensor norm;
     at::Tensor factor;
   };
-  /// Clips without waiting for the GPU; nothing where not all gradients of the
-  /// model are on this rank's GPU. `limit` is 0 where gradients are not
+  /// Clips without waiting for the GPU; nothing where gradients of this rank or
+  /// sums over the ranks are not on a GPU. `limit` is 0 where gradients are not
   /// clipped.
   std::optional<Clipped> clip_on_gpu(double loss_scale, double limit) const;
   /// Number of elements that are zero, over all ranks.
@@ -58,7 +58,8 @@ class Gradients {
  private:
   zero::Range held(int bucket) const;
   const ParameterShare& share_of(int bucket) const;
-  double sum_of_squares() const;
+  bool sums_stay_on_gpu() const;
+  at::Tensor sum_of_squares() const;
   std::string first_of_model(const std::string& text) const;
 
   const Job& job_;

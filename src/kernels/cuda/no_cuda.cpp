@@ -13,6 +13,7 @@
 #include "kernels/internal/cuda/rotate.h"
 #include "kernels/internal/cuda/score_rows.h"
 #include "kernels/internal/cuda/swiglu.h"
+#include "kernels/internal/cuda/table_rows.h"
 
 namespace cairn::kernels::cuda {
 namespace {
@@ -157,6 +158,14 @@ const char* mix_rows_backward(
   return missing;
 }
 
+std::int64_t table_scratch(const PickedRows&) {
+  return 0;
+}
+
+const char* add_to_table(const PickedRows&, float*, void*, Element, void*) {
+  return missing;
+}
+
 const char* dropout_rows(const DropoutRows&, const void*, void*, void*) {
   return missing;
 }
@@ -289,6 +298,15 @@ const char* to_fp8(const Fp8Source&, const float*, const Fp8Target&, void*) {
 bool takes(const Product&) {
   return false;
 }
+
+std::optional<int> known_way(const std::string&) {
+  return std::nullopt;
+}
+
+void try_ways(
+    const std::string&,
+    std::span<const std::function<void()>>,
+    void*) {}
 
 const char* multiply(const Product&, Algorithm, void*, void*) {
   return missing;

@@ -64,11 +64,15 @@ int alignment_of(const Product& product) {
   return all % 128 == 0 ? 128 : 16;
 }
 
-Shape shape_of(const Product& product) {
+int current_device() {
   int device = 0;
   cudaGetDevice(&device);
+  return device;
+}
+
+Shape shape_of(const Product& product) {
   return {
-      device,
+      current_device(),
       product.rows,
       product.columns,
       product.depth,
@@ -301,26 +305,21 @@ class Stopwatch {
   cudaEvent_t end_ = nullptr;
 };
 
-/// Tries the proposed algorithms on the real matrices, which the last one
-/// leaves as they are to be, and returns the number of the fastest. Not for
-/// sums: each run would add.
-std::size_t fastest(
-    LtHandle handle,
-    const Product& product,
-    const Description& description,
-    const std::vector<LtAlgorithm>& proposals,
-    void* workspace,
+/// The number of the fastest of `count` ways: try_way(number) queues one and
+/// says whether it works.
+template <class TryWay>
+std::size_t fastest_of(
+    std::size_t count,
+    const TryWay& try_way,
     cudaStream_t stream) {
   const Stopwatch stopwatch(stream);
   std::size_t best = 0;
   double least = std::numeric_limits<double>::infinity();
-  for (std::size_t number = 0; number < proposals.size(); ++number) {
+  for (std::size_t number = 0; number < count; ++number) {
     bool works = true;
     const auto run = [&] {
       for (int i = 0; i < 3; ++i) { // one after another, as in a training
-        works &=
-            description
-                .run(handle, product, proposals[number], workspace, stream);
+        works &= try_way(number);
       }
     };
     run();
@@ -426,12 +425,18 @@ LtAlgorithm chosen_for(
     if (number && std::cmp_less(*number, known.proposals.size())) {
       known.fastest = known.proposals[static_cast<std::size_t>(*number)];
     } else {
-      const std::size_t found = fastest(
-          all.handle(*cublas_lt(), shape.device),
-          product,
-          known.description,
-          known.proposals,
-          workspace,
+      // On the real matrices, which the last run leaves as they are to be. Not
+      // for sums: each run would add.
+      const std::size_t found = fastest_of(
+          known.proposals.size(),
+          [&](std::size_t each) {
+            return known.description.run(
+                all.handle(*cublas_lt(), shape.device),
+                product,
+                known.proposals[each],
+                workspace,
+                stream);
+          },
           stream);
       known.fastest = known.proposals[found];
       memory.add(text_of(shape), static_cast<int>(found));
@@ -487,6 +492,36 @@ const char* multiply(
     known.fastest = first; // that of the product without a sum does not do here
   }
   return run(first) ? nullptr : "cuBLASLt could not multiply";
+}
+
+std::optional<int> known_way(const std::string& what) {
+  if (cublas_lt() == nullptr) {
+    return std::nullopt;
+  }
+  Choices& all = choices();
+  const std::lock_guard lock(all.mutex);
+  return all.memory(*cublas_lt(), current_device()).find(what);
+}
+
+void try_ways(
+    const std::string& what,
+    std::span<const std::function<void()>> ways,
+    void* stream_pointer) {
+  auto* const stream = static_cast<cudaStream_t>(stream_pointer);
+  if (cublas_lt() == nullptr || is_capturing(stream)) {
+    return;
+  }
+  // Not under the lock: the ways multiply.
+  const std::size_t found = fastest_of(
+      ways.size(),
+      [&](std::size_t number) {
+        ways[number]();
+        return true;
+      },
+      stream);
+  Choices& all = choices();
+  const std::lock_guard lock(all.mutex);
+  all.memory(*cublas_lt(), current_device()).add(what, static_cast<int>(found));
 }
 
 } // namespace cairn::kernels::cuda

@@ -1,5 +1,6 @@
 #include "launch/internal/remote_command.h"
 
+#include "base/internal/trimmed.h"
 #include "launch/escaped.h"
 #include "launch/internal/shell_quote.h"
 
@@ -38,12 +39,6 @@ bool is_exported(std::string_view name) {
              exported_families.begin(),
              exported_families.end(),
              [&](std::string_view family) { return name.starts_with(family); });
-}
-
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r";
-  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
-  return text.substr(0, text.find_last_not_of(blanks) + 1);
 }
 
 } // namespace
@@ -124,12 +119,12 @@ Variables parse_environment_file(std::string_view text, std::string_view file) {
   for (int number = 1; !text.empty(); ++number) {
     const auto raw = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(raw.size() + 1, text.size()));
-    const auto line = trim(raw);
+    const auto line = trimmed(raw);
     if (line.empty() || line.front() == '#') {
       continue;
     }
     const auto equals = line.find('=');
-    const auto name = trim(line.substr(0, equals));
+    const auto name = trimmed(line.substr(0, equals));
     if (equals == std::string_view::npos || !is_variable_name(name) ||
         line.find('\0') != std::string_view::npos) {
       throw ConfigError(
@@ -137,7 +132,7 @@ Variables parse_environment_file(std::string_view text, std::string_view file) {
            .where = fmt::format("{}:{}", file, number),
            .remedy = "write NAME=VALUE"});
     }
-    variables.emplace_back(name, trim(line.substr(equals + 1)));
+    variables.emplace_back(name, trimmed(line.substr(equals + 1)));
   }
   return variables;
 }

@@ -2,6 +2,7 @@
 
 #include "nn/linear/column_sums.h"
 #include "nn/linear/compute_type.h"
+#include "nn/linear/fused_or_apart.h"
 #include "nn/linear/gpu_product.h"
 #include "nn/linear/product.h"
 #include "nn/linear/second_derivatives.h"
@@ -30,13 +31,21 @@ GeluProduct product_gelu(
     const at::Tensor& weight,
     const at::Tensor& bias,
     GeluKind kind) {
-  if (kind == GeluKind::tanh) {
-    if (auto found = gpu_product_gelu(rows, weight.t(), bias)) {
-      return *std::move(found);
-    }
+  const auto apart = [&]() -> GeluProduct {
+    const at::Tensor sums = product(rows, weight.t(), bias);
+    return {sums, gelu(sums, kind)};
+  };
+  const FusedOrApart choice("GELU of a product", rows, weight.t());
+  if (kind == GeluKind::exact || choice.apart_is_faster()) {
+    return apart();
   }
-  const at::Tensor sums = product(rows, weight.t(), bias);
-  return {sums, gelu(sums, kind)};
+  const auto fused = [&] { return gpu_product_gelu(rows, weight.t(), bias); };
+  auto found = fused();
+  if (!found) {
+    return apart();
+  }
+  choice.try_both([&] { fused(); }, [&] { apart(); });
+  return *std::move(found);
 }
 
 /// Gradients of gelu(sums) x weight transposed. `bias` was added to the sums;
@@ -47,14 +56,29 @@ GeluGradients product_gelu_backward(
     const at::Tensor& sums,
     const at::Tensor& bias,
     GeluKind kind) {
-  if (kind == GeluKind::tanh) {
-    if (auto found = gpu_product_gelu_gradient(gradient, weight, sums)) {
-      at::Tensor of_bias =
-          bias.defined() ? bias_gradient(bias, *found) : at::Tensor();
-      return {*std::move(found), std::move(of_bias)};
-    }
+  const auto apart = [&](const at::Tensor& addend) {
+    return gelu_backward(product(gradient, weight), sums, kind, addend);
+  };
+  const FusedOrApart choice("gradient of GELU", gradient, weight);
+  if (kind == GeluKind::exact || choice.apart_is_faster()) {
+    return apart(bias);
   }
-  return gelu_backward(product(gradient, weight), sums, kind, bias);
+  const auto fused = [&] {
+    return gpu_product_gelu_gradient(gradient, weight, sums);
+  };
+  auto found = fused();
+  if (!found) {
+    return apart(bias);
+  }
+  if (!bias.defined()) {
+    return {*std::move(found), {}};
+  }
+  // A bias that is detached has no place where its gradient would be added.
+  choice.try_both(
+      [&] { column_sums(*fused()); },
+      [&] { apart(bias.detach()); });
+  at::Tensor of_bias = bias_gradient(bias, *found);
+  return {*std::move(found), std::move(of_bias)};
 }
 
 struct GeluMlp : torch::autograd::Function<GeluMlp> {

@@ -9,4 +9,8 @@ namespace cairn::zero {
 /// threads. The host waits for a GPU once, however many tensors there are.
 double sum_of_squares(at::TensorList values);
 
+/// The same sum as a tensor with one element on `device`. The host waits only
+/// for tensors on another one.
+at::Tensor sum_of_squares_on(at::Device device, at::TensorList values);
+
 } // namespace cairn::zero

@@ -5,11 +5,11 @@
 
 namespace cairn::zero {
 
-/// Sums (or reduces by `op`) a few numbers on the host over the group, through
-/// the GPU where the group talks only there.
+/// Sums (or reduces by `op`) a few numbers over the group, through the device
+/// where the group talks. The result is where the numbers are.
 at::Tensor sum_over(
     const distributed::ProcessGroup& group,
-    const at::Tensor& host,
+    const at::Tensor& numbers,
     distributed::ReduceOp op = distributed::ReduceOp::sum);
 
 } // namespace cairn::zero

@@ -34,20 +34,16 @@ double on_cpu(const at::Tensor& values) {
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-double on_gpu(const std::vector<at::Tensor>& values) {
-  if (values.empty()) {
-    return 0;
-  }
+at::Tensor on_gpu(const std::vector<at::Tensor>& values) {
   return at::stack(at::_foreach_norm(values, 2, at::kFloat))
       .to(at::kDouble)
       .square_()
-      .sum()
-      .item<double>();
+      .sum();
 }
 
 } // namespace
 
-double sum_of_squares(at::TensorList values) {
+at::Tensor sum_of_squares_on(at::Device device, at::TensorList values) {
   double sum = 0;
   std::vector<at::Tensor> elsewhere;
   for (const at::Tensor& each : values) {
@@ -57,7 +53,16 @@ double sum_of_squares(at::TensorList values) {
       elsewhere.push_back(each);
     }
   }
-  return sum + on_gpu(elsewhere);
+  at::Tensor total =
+      at::full({1}, sum, at::TensorOptions(device).dtype(at::kDouble));
+  if (!elsewhere.empty()) {
+    total.add_(on_gpu(elsewhere).to(device));
+  }
+  return total;
+}
+
+double sum_of_squares(at::TensorList values) {
+  return sum_of_squares_on(at::kCPU, values).item<double>();
 }
 
 } // namespace cairn::zero

@@ -4,13 +4,15 @@ namespace cairn::zero {
 
 at::Tensor sum_over(
     const distributed::ProcessGroup& group,
-    const at::Tensor& host,
+    const at::Tensor& numbers,
     distributed::ReduceOp op) {
   if (group.size() == 1) {
-    return host;
+    return numbers;
   }
   const bool on_gpu = group.backend() == "nccl";
-  return group.all_reduce(on_gpu ? host.cuda() : host, op).wait().cpu();
+  return group.all_reduce(on_gpu ? numbers.cuda() : numbers.cpu(), op)
+      .wait()
+      .to(numbers.device());
 }
 
 } // namespace cairn::zero

@@ -6,7 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
+#include <string>
 
 namespace cairn::kernels::cuda {
 
@@ -73,6 +76,19 @@ inline constexpr std::size_t product_workspace = std::size_t{32} << 20;
     const Product& product,
     Algorithm algorithm,
     void* workspace,
+    void* stream);
+
+/// The number of the fastest of several ways to compute the same, if `what` was
+/// tried before: a line of text with all that matters for their speed. Choices
+/// are remembered as those of algorithms are.
+std::optional<int> known_way(const std::string& what);
+
+/// Tries the ways, and remembers which is the fastest. Each queues its work on
+/// the stream, and may be called several times. Does nothing while a graph is
+/// recorded.
+void try_ways(
+    const std::string& what,
+    std::span<const std::function<void()>> ways,
     void* stream);
 
 } // namespace cairn::kernels::cuda

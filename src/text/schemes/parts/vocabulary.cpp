@@ -15,7 +15,7 @@
 namespace cairn::text {
 namespace {
 
-constexpr std::uint64_t file_limit = 256U << 20U;
+constexpr std::uint64_t vocabulary_limit = 256U << 20U;
 
 /// The highest id allowed. Ids may leave holes, but a small file must not make
 /// us allocate gigabytes.
@@ -165,7 +165,7 @@ Vocabulary read_vocab_json(const std::filesystem::path& file) {
 }
 
 Vocabulary read_vocab_txt(const std::filesystem::path& file) {
-  const std::string text = read_file(file, file_limit);
+  const std::string text = read_file(file, vocabulary_limit);
   std::string_view rest = text;
   std::vector<std::string_view> lines;
   std::unordered_map<std::string_view, std::size_t> last;

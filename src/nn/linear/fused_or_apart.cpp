@@ -1,0 +1,64 @@
+#include "nn/linear/fused_or_apart.h"
+
+#include "kernels/internal/cuda/product.h"
+#include "nn/linear/gpu_kernel.h"
+
+#include <ATen/Context.h>
+#include <ATen/record_function.h>
+#include <c10/core/DeviceGuard.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+
+namespace cairn::nn {
+namespace {
+
+enum Way { fused_way, apart_way };
+
+/// True when a product takes so long that trying pays.
+bool is_large(const at::Tensor& left, const at::Tensor& right) {
+  constexpr std::int64_t work = std::int64_t{1} << 31;
+  return left.size(0) * right.size(1) >= work / left.size(1);
+}
+
+} // namespace
+
+FusedOrApart::FusedOrApart(
+    const char* what,
+    const at::Tensor& left,
+    const at::Tensor& right)
+    : device_(left.device()) {
+  if (is_on_gpu(left) && left.numel() > 0 && is_large(left, right) &&
+      !at::globalContext().deterministicAlgorithms()) {
+    key_ = fmt::format(
+        "{} {}x{}x{} {}",
+        what,
+        left.size(0),
+        right.size(1),
+        left.size(1),
+        c10::toString(left.scalar_type()));
+  }
+}
+
+bool FusedOrApart::apart_is_faster() const {
+  const c10::OptionalDeviceGuard guard(device_);
+  return !key_.empty() && kernels::cuda::known_way(key_) == apart_way;
+}
+
+void FusedOrApart::try_both(
+    const std::function<void()>& fused,
+    const std::function<void()>& apart) const {
+  const c10::OptionalDeviceGuard guard(device_);
+  if (key_.empty() || kernels::cuda::known_way(key_)) {
+    return;
+  }
+  const at::RecordFunctionGuard unseen(false);
+  const std::array ways{fused, apart};
+  kernels::cuda::try_ways(
+      key_,
+      ways,
+      kernels::cuda::current_stream(device_.index()));
+}
+
+} // namespace cairn::nn
