@@ -51,7 +51,6 @@ function(cairn_gpu_library name)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC cairn_${name} cairn::torch_cuda)
   cairn_compile_settings(${target} TORCH)
-  set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
   set_property(GLOBAL APPEND PROPERTY CAIRN_GPU_LIBRARIES ${target})
   install(TARGETS ${target} EXPORT cairn)
 endfunction()
@@ -70,17 +69,21 @@ function(cairn_collect_gpu)
   install(TARGETS cairn_gpu EXPORT cairn)
 endfunction()
 
-# cairn_compile_settings(TARGET [TORCH])
+# cairn_compile_settings(TARGET [TORCH] [TEST])
 #
 # What every target of ours is compiled with: warnings, the precompiled headers and,
 # for those that include libtorch, as many files at once as there is memory for.
 function(cairn_compile_settings target)
-  cmake_parse_arguments(arg "TORCH" "" "" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;TEST" "" "" ${ARGN})
   cairn_warnings(${target})
   set(precompiled cairn_precompiled)
   if(arg_TORCH)
     set_target_properties(${target} PROPERTIES JOB_POOL_COMPILE torch_compile)
     set(precompiled cairn_precompiled_torch)
+  endif()
+  if(arg_TEST)
+    target_compile_options(${target} PRIVATE ${CAIRN_TEST_OPTIONS})
+    string(APPEND precompiled _tests)
   endif()
   if(CAIRN_PRECOMPILE)
     target_precompile_headers(${target} REUSE_FROM ${precompiled})
@@ -132,13 +135,15 @@ function(cairn_test name)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}_include.cmake)
 endfunction()
 
+# Tests are compiled without optimization: what they test is optimized. And what is under
+# test is checked for undefined behaviour; checking gtest's macros as well takes three
+# times as long to compile.
+set(CAIRN_TEST_OPTIONS -O0)
+if(CAIRN_SANITIZE MATCHES undefined)
+  list(APPEND CAIRN_TEST_OPTIONS -fno-sanitize=undefined)
+endif()
+
 function(cairn_test_settings name torch)
-  cairn_cold(${name})
-  # What is under test is checked for undefined behaviour; checking gtest's macros as well
-  # takes three times as long to compile.
-  if(CAIRN_SANITIZE MATCHES undefined)
-    target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
-  endif()
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE GTest::gmock cairn_test_main)
   target_compile_definitions(${name} PRIVATE
@@ -146,9 +151,9 @@ function(cairn_test_settings name torch)
     CAIRN_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     CAIRN_BINARY_DIR="${PROJECT_BINARY_DIR}")
   if(torch)
-    cairn_compile_settings(${name} TORCH)
+    cairn_compile_settings(${name} TORCH TEST)
   else()
-    cairn_compile_settings(${name})
+    cairn_compile_settings(${name} TEST)
   endif()
 endfunction()
 

@@ -17,13 +17,14 @@ import re
 COMPONENTS = [  # the first whose pattern is in a kernel's name
     ("products", r"nvjet|gemm|splitKreduce|cutlass"),
     ("attention", r"cudnn|flash|fmha|attention"),
+    ("experts, without their products", r"choice|mix_|group_"),
     ("queries, keys and values joined or split", r"join_kernel|split_kernel|Rotate"),
     ("loss", r"cross_entropy|sum_scores|gradients_kernel|ScaleElements"),
     ("norms", r"forward_kernel|backward_kernel|layer_norm|GammaBeta"),
     ("activations", r"Gelu|SwiGlu|for_each_kernel<4, cairn::kernels::cuda::\(anonymous namespace\)::(Forward|Backward)"),
     ("sums of bias gradients", r"sums_kernel|parts_kernel"),
     ("norm of gradients, clipping, AdamW", r"UpdateElements|multi_tensor_apply|lpnorm|clip_kernel"),
-    ("embeddings", r"gather|radix_sort|compute_grad_weight|sum_and_scatter|embedding|unique_by_key|segment"),
+    ("embeddings", r"table_|gather|radix_sort|compute_grad_weight|sum_and_scatter|embedding|unique_by_key|segment"),
     ("additions", r"CUDAFunctor_add"),
     ("copies and fills", r"copy|Memcpy|Memset|Fill"),
 ]

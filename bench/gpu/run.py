@@ -163,7 +163,8 @@ def cairn(options, name, batch, more=()):
             --lr 6e-4 --adam-beta2 0.95 --weight-decay 0.1 --log-interval {max(1, options.steps // 4)}
             --log-memory-to-tensorboard --log-jsonl {log} {family.flags}""".split()
         decoder = ["--decoder-seq-length", str(model.decoder)] if model.decoder else []
-        kind = ["--bf16"] if options.device == "cuda" else []
+        # Gradients in bf16, as llm.c's and those of autocast's products are.
+        kind = ["--bf16", "--main-grads-dtype", "bf16"] if options.device == "cuda" else []
         program = [*shlex.split(options.cairn), "pretrain", family.command]
         output_of([*program, *flags, *decoder, *kind, *more, *options.more])
         lines = [json.loads(line) for line in log.read_text().splitlines()]

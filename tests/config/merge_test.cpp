@@ -199,6 +199,17 @@ TEST(Merge, GradientsInFp32) {
           "{train_batch_size: 4, data_types: {grad_accum_dtype: \"bf16\"}}",
           {"--bf16", "--accumulate-allreduce-grads-in-fp32"}),
       "");
+  EXPECT_EQ(
+      types({"--bf16", "--main-grads-dtype", "bf16"}),
+      std::pair(none, std::optional(DataType::bf16)));
+  EXPECT_NE(
+      error_of(
+          "{train_batch_size: 4}",
+          {"--bf16",
+           "--main-grads-dtype",
+           "bf16",
+           "--accumulate-allreduce-grads-in-fp32"}),
+      "");
 }
 
 TEST(Merge, DdpImplSaysWhetherReductionsOverlap) {

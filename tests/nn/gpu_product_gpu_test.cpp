@@ -6,15 +6,22 @@
 #include <cairn/nn/attention.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "nn/attention/gpu_attention.h"
 #include "nn/attention/head_attention.h"
+#include "nn/linear/fused_or_apart.h"
 #include "nn/linear/gelu_mlp.h"
 #include "nn/linear/gpu_product.h"
 #include "nn/linear/linear_product.h"
 #include "nn/linear/swiglu_mlp.h"
+#include "support/temporary_folder.h"
 
 namespace cairn::nn::gpu_product_test {
 namespace {
@@ -305,6 +312,51 @@ TEST(GpuAttention, HasGroupedQueriesAndRotaryPositions) {
              all_heads(5)},
             scores);
       });
+}
+
+TEST(FusedOrApart, KeepsTheFasterWayOnDisk) {
+  const testing::TemporaryFolder folder;
+  ASSERT_EQ(::setenv("CAIRN_CACHE_DIR", folder.path().c_str(), 1), 0);
+  const Tensor left = random({4096, 1024});
+  const Tensor right = random({1024, 4096});
+  int fused = 0;
+  int apart = 0;
+  const auto products = [&](int count, int& calls) {
+    return [&left, &right, &calls, count] {
+      ++calls;
+      for (int i = 0; i < count; ++i) {
+        at::mm(left, right);
+      }
+    };
+  };
+  const FusedOrApart slow_when_fused("slow when fused", left, right);
+  const FusedOrApart slow_when_apart("slow when apart", left, right);
+  EXPECT_FALSE(slow_when_fused.apart_is_faster());
+  slow_when_fused.try_both(products(8, fused), products(1, apart));
+  slow_when_apart.try_both(products(1, fused), products(8, apart));
+  EXPECT_TRUE(slow_when_fused.apart_is_faster());
+  EXPECT_FALSE(slow_when_apart.apart_is_faster());
+  EXPECT_GT(fused, 0);
+  EXPECT_GT(apart, 0);
+
+  fused = apart = 0; // what is known is not tried again
+  slow_when_fused.try_both(products(1, fused), products(8, apart));
+  EXPECT_EQ(fused + apart, 0);
+  std::string lines;
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(folder.path())) {
+    if (file.is_regular_file()) {
+      std::ifstream in(file.path());
+      lines.append(std::istreambuf_iterator<char>(in), {});
+    }
+  }
+  EXPECT_NE(lines.find("1 slow when fused 4096x4096x1024"), lines.npos);
+  EXPECT_NE(lines.find("0 slow when apart 4096x4096x1024"), lines.npos);
+
+  const Tensor few = random({8, 1024});
+  const FusedOrApart small("small", few, right);
+  small.try_both(products(1, fused), products(1, apart));
+  EXPECT_EQ(fused + apart, 0);
 }
 
 TEST(GpuAttention, HasMasks) {

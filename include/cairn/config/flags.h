@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cairn/config/precision_config.h>
 #include <cairn/model/description.h>
 
 #include <cstdint>
@@ -170,6 +171,7 @@ struct PrecisionFlags {
   std::optional<std::int64_t> loss_scale_window;
   std::optional<std::int64_t> hysteresis;
   bool accumulate_grads_in_fp32 = false;
+  std::optional<DataType> main_grads_dtype;
   bool attention_softmax_in_fp32 = false;
 };
 

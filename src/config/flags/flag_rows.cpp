@@ -158,6 +158,7 @@ constexpr Flag mixed_precision[] = {
     {"--loss-scale-window", to<&F::precision, &PrecisionFlags::loss_scale_window>, pretrain | probe, "Steps before the scale is doubled.", at_least(1), by_default("1000"), same_as("fp16.loss_scale_window")},
     {"--hysteresis", to<&F::precision, &PrecisionFlags::hysteresis>, pretrain | probe, "Overflows before the scale is halved.", at_least(1), by_default("2"), same_as("fp16.hysteresis")},
     {"--accumulate-allreduce-grads-in-fp32", to<&F::precision, &PrecisionFlags::accumulate_grads_in_fp32>, pretrain, "Sum up and reduce gradients in fp32: data_types.grad_accum_dtype and communication_data_type in JSON."},
+    {"--main-grads-dtype", to<&F::precision, &PrecisionFlags::main_grads_dtype>, pretrain, "Type in which gradients are summed up. bf16 saves two bytes for each parameter.", by_default("fp32 with bf16, else that of training"), same_as("data_types.grad_accum_dtype")},
     {"--attention-softmax-in-fp32", to<&F::precision, &PrecisionFlags::attention_softmax_in_fp32>, pretrain, "Softmax of attention in fp32."},
 };
 

@@ -157,7 +157,6 @@ std::span<const RefusedFlags> refused_flags() {
     {"groups of parameters are not dumped", "dump-param-to-param-group-map"},
     {"use --init-method-std for all weights", "embedding-init-method-std"},
     {"the optimizer's weights and moments are always fp32", "exp-avg-dtype exp-avg-sq-dtype main-params-dtype use-precision-aware-optimizer"},
-    {"set data_types.grad_accum_dtype in the JSON file", "main-grads-dtype"},
     {"all weights and activations have the type of training", "embedding-weights-in-fp32 fp32-residual-connection"},
     {"the cross entropy is computed in fp32", "fp16-lm-cross-entropy output-logit-dtype"},
     {"memory of the device is not given back between steps", "empty-unused-memory-level"},

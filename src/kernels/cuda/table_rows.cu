@@ -122,7 +122,7 @@ __device__ void sum_stretch(
 
 template <Element element, int width>
 __global__ void __launch_bounds__(most_threads)
-    sum_kernel(PickedRows picked, float* parts, Table table) {
+    table_stretch_kernel(PickedRows picked, float* parts, Table table) {
   for (std::int64_t column = static_cast<std::int64_t>(threadIdx.x) * width;
        column < picked.columns;
        column += static_cast<std::int64_t>(blockDim.x) * width) {
@@ -149,7 +149,7 @@ __device__ std::int64_t end_of_row(const PickedRows& picked, std::int64_t row) {
 /// after it.
 template <int width>
 __global__ void __launch_bounds__(most_threads)
-    join_kernel(PickedRows picked, const float* parts, Table table) {
+    table_rest_kernel(PickedRows picked, const float* parts, Table table) {
   const std::int64_t begin = blockIdx.x * stretch;
   const std::int64_t end = end_of(picked, blockIdx.x);
   const std::int64_t row = picked.numbers[end - 1];
@@ -194,7 +194,7 @@ const char* add_rows(
       static_cast<unsigned>(stretches(picked)),
       threads_for((picked.columns + width - 1) / width, most_threads)};
   if (const char* failure = launch(
-          sum_kernel<element, width>,
+          table_stretch_kernel<element, width>,
           grid,
           stream,
           picked,
@@ -202,7 +202,7 @@ const char* add_rows(
           table)) {
     return failure;
   }
-  return launch(join_kernel<width>, grid, stream, picked, scratch, table);
+  return launch(table_rest_kernel<width>, grid, stream, picked, scratch, table);
 }
 
 } // namespace
