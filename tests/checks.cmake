@@ -1,5 +1,5 @@
-# Checks of the tree as a whole, as tests: formatting, globals, layering, links.
-foreach(check IN ITEMS format globals layering links)
+# Checks of the tree as a whole, as tests: formatting, globals, includes, layering, links.
+foreach(check IN ITEMS format globals includes layering links)
   add_test(NAME tree.${check} COMMAND ${PROJECT_SOURCE_DIR}/tools/check_${check}.py)
   set_tests_properties(tree.${check} PROPERTIES LABELS "whole-tree;no-torch")
 endforeach()

@@ -366,7 +366,7 @@ constexpr Key rows[] = {
     {"disable_python_gc", opaque, "Keep Python's garbage collector from running by itself.", refused("there is no Python garbage collector in the process")},
     {"eigenvalue", opaque, "Eigenvalues for quantisation.", refused("model compression is not built")},
     {"expert_parallel", opaque, "Automatic expert parallelism for Python models.", refused("use --expert-model-parallel-size")},
-    {"graph_harvesting", opaque, "CUDA graphs from PyTorch.", refused("Cairn does not capture CUDA graphs yet")},
+    {"graph_harvesting", opaque, "CUDA graphs from PyTorch.", refused("use --cuda-graph-impl local of `cairn pretrain`")},
     {"hybrid_engine", opaque, "Training and generation in one engine.", refused("reinforcement learning is not built")},
     {"nebula", opaque, "A checkpoint service.", refused("use checkpoint.async")},
     {"progressive_layer_drop", opaque, "Dropping layers while training.", refused("layers are not dropped while training")},
