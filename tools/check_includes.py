@@ -19,14 +19,15 @@ COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.*?)\)"|"(?:\\.|[^"\\
 
 # Headers that have every operator.
 ALL_OPERATORS = {
-    "ATen/ATen.h", "ATen/Functions.h", "torch/csrc/autograd/custom_function.h", "torch/csrc/autograd/variable.h",
-    "torch/nn/module.h", "torch/optim/optimizer.h", "torch/torch.h", "torch/types.h", "torch/utils.h",
+    "ATen/ATen.h", "ATen/Functions.h", "torch/csrc/autograd/custom_function.h",
+    "torch/nn/module.h", "torch/torch.h", "torch/types.h", "torch/utils.h",
 }  # fmt: skip
 # Functions in libtorch's namespace that are no operators, and where they are.
 NOT_OPERATORS = {
     "get_num_threads": "ATen/Parallel.h", "set_num_threads": "ATen/Parallel.h", "parallel_for": "ATen/Parallel.h",
     "get_num_interop_threads": "ATen/Parallel.h", "set_num_interop_threads": "ATen/Parallel.h",
-    "in_parallel_region": "ATen/Parallel.h", "get_cpu_capability": "ATen/Version.h", "globalContext": "ATen/Context.h", "manual_seed": "ATen/Context.h",
+    "in_parallel_region": "ATen/Parallel.h", "get_cpu_capability": "ATen/Version.h",
+    "globalContext": "ATen/Context.h", "manual_seed": "ATen/Context.h",
 }  # fmt: skip
 
 
