@@ -42,28 +42,6 @@ ModelInput model_input(const PassInputs& inputs) {
   return input;
 }
 
-/// Why passes through experts cannot be recorded; empty if they can. A graph
-/// repeats what was drawn, and cannot wait for the host.
-std::string obstacle_of_experts(const config::MoeFlags& moe, bool bf16) {
-  if (moe.noise != model::RouterNoise::none) {
-    return "the router draws noise anew in every pass; leave "
-           "--moe-noisy-gate-policy out";
-  }
-  if (moe.topk == 2 && moe.second_expert_sampling) {
-    return "second experts are drawn anew in every pass; add "
-           "--disable-moe-top2-2nd-expert-sampling";
-  }
-  if (moe.topk == 1 && moe.token_dropping && moe.random_token_selection) {
-    return "the tokens to drop are drawn anew in every pass; add "
-           "--disable-moe-token-dropping or "
-           "--disable-moe-random-token-selection";
-  }
-  if (!moe.token_dropping && !bf16) {
-    return "the host reads how many tokens each expert got; use --bf16";
-  }
-  return {};
-}
-
 /// Why passes cannot be recorded; empty if they can.
 std::string obstacle(
     const config::Config& config,
@@ -98,9 +76,10 @@ std::string obstacle(
   if (!deepspeed.random_ltd.layers.empty()) {
     return "layers drop other tokens in every pass";
   }
-  return flags.moe.num_experts.empty()
-      ? ""
-      : obstacle_of_experts(flags.moe, deepspeed.bf16.enabled);
+  if (!flags.moe.num_experts.empty()) {
+    return "the routing of tokens to experts is not recorded";
+  }
+  return {};
 }
 
 } // namespace
