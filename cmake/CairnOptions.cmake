@@ -52,10 +52,11 @@ elseif(_torch_jobs LESS 1)
 endif()
 set_property(GLOBAL APPEND PROPERTY JOB_POOLS torch_compile=${_torch_jobs})
 
-# Each file that includes libtorch instantiates six seconds of its templates, precompiled
-# or not. With few cores larger unity files are faster: two of 16 sources take 50 s, one of
-# 32 takes 37 s. A multiple of the size for more cores, so that sources whose names clash
-# clash on every machine with few cores.
+# g++ instantiates libtorch's templates for four to six seconds in each file that includes
+# them, precompiled or not. With few cores larger unity files are faster: two of 16 sources
+# take 50 s, one of 32 takes 37 s. The large size is a multiple of the small one, so what is
+# together in a small file is together in a large one: two sources whose names clash on any
+# machine also clash on one with few cores.
 if(CMAKE_UNITY_BUILD AND _cores LESS_EQUAL 4)
   math(EXPR CMAKE_UNITY_BUILD_BATCH_SIZE "3 * ${CMAKE_UNITY_BUILD_BATCH_SIZE}")
 endif()

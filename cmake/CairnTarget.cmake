@@ -94,11 +94,13 @@ endfunction()
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-munroll-only-small-loops CAIRN_UNROLL_FLAG)
 
+set(CAIRN_COLD_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<CONFIG:Debug>>>:-O1>)
+if(CAIRN_UNROLL_FLAG)
+  list(APPEND CAIRN_COLD_OPTIONS $<$<COMPILE_LANGUAGE:CXX>:-munroll-only-small-loops>)
+endif()
+
 function(cairn_cold target)
-  if(CAIRN_UNROLL_FLAG)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-munroll-only-small-loops>)
-  endif()
-  target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<CONFIG:Debug>>>:-O1>)
+  target_compile_options(${target} PRIVATE ${CAIRN_COLD_OPTIONS})
 endfunction()
 
 function(cairn_warnings target)

@@ -94,7 +94,7 @@ std::vector<std::string> tests_that_match(const std::string& pattern) {
   const int status = RUN_ALL_TESTS();
   const bool was_skipped =
       ::testing::UnitTest::GetInstance()->skipped_test_count() > 0;
-  // At once: what libtorch does at its end takes as long as its start.
+  // At once: libtorch's destructors take a tenth of a second.
   std::fflush(nullptr);
   ::_exit(status == 0 && was_skipped ? skipped : status);
 }
@@ -217,6 +217,9 @@ int main(int count, char** arguments) {
       plan.jobs = static_cast<std::size_t>(std::max(1, std::atoi(jobs)));
     } else if (const char* seconds = value_of(argument, "--seconds=")) {
       plan.limit = std::chrono::seconds(std::max(1, std::atoi(seconds)));
+    } else {
+      std::fprintf(stderr, "unknown argument %s\n", arguments[i]);
+      return 2;
     }
   }
   if (in_children) {

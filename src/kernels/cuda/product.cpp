@@ -334,12 +334,6 @@ std::size_t fastest_of(
   return best;
 }
 
-/// True when a product takes so long that trying algorithms pays.
-bool is_large(const Product& product) {
-  constexpr std::int64_t work = std::int64_t{1} << 31;
-  return product.rows * product.columns >= work / product.depth;
-}
-
 /// One shape: its description, and the algorithms that were found for it.
 struct Known {
   Description description;
@@ -419,7 +413,10 @@ LtAlgorithm chosen_for(
     if (found != all.by_shape.end() && !known.fastest) {
       known.fastest = found->second.fastest;
     }
-  } else if (!known.fastest && is_large(product) && !is_capturing(stream)) {
+  } else if (
+      !known.fastest &&
+      pays_to_try(product.rows, product.columns, product.depth) &&
+      !is_capturing(stream)) {
     ProductMemory& memory = all.memory(*cublas_lt(), shape.device);
     const auto number = memory.find(text_of(shape));
     if (number && std::cmp_less(*number, known.proposals.size())) {

@@ -9,18 +9,11 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdint>
 
 namespace cairn::nn {
 namespace {
 
 enum Way { fused_way, apart_way };
-
-/// True when a product takes so long that trying pays.
-bool is_large(const at::Tensor& left, const at::Tensor& right) {
-  constexpr std::int64_t work = std::int64_t{1} << 31;
-  return left.size(0) * right.size(1) >= work / left.size(1);
-}
 
 } // namespace
 
@@ -29,7 +22,8 @@ FusedOrApart::FusedOrApart(
     const at::Tensor& left,
     const at::Tensor& right)
     : device_(left.device()) {
-  if (is_on_gpu(left) && left.numel() > 0 && is_large(left, right) &&
+  if (is_on_gpu(left) && left.numel() > 0 &&
+      kernels::cuda::pays_to_try(left.size(0), right.size(1), left.size(1)) &&
       !at::globalContext().deterministicAlgorithms()) {
     key_ = fmt::format(
         "{} {}x{}x{} {}",

@@ -9,8 +9,9 @@ namespace cairn::zero {
 /// threads. The host waits for a GPU once, however many tensors there are.
 double sum_of_squares(at::TensorList values);
 
-/// The same sum as a tensor with one element on `device`. The host waits only
-/// for tensors on another one.
+/// Sum of the squares of all elements of all tensors, as sum_of_squares() has
+/// it, in a tensor with one element on `device`. The host waits only for
+/// tensors on another device.
 at::Tensor sum_of_squares_on(at::Device device, at::TensorList values);
 
 } // namespace cairn::zero

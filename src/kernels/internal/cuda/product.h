@@ -78,6 +78,16 @@ inline constexpr std::size_t product_workspace = std::size_t{32} << 20;
     void* workspace,
     void* stream);
 
+/// True when a product of that size takes so long that trying ways to compute
+/// it pays.
+constexpr bool pays_to_try(
+    std::int64_t rows,
+    std::int64_t columns,
+    std::int64_t depth) {
+  constexpr std::int64_t work = std::int64_t{1} << 31;
+  return rows * columns >= work / depth;
+}
+
 /// The number of the fastest of several ways to compute the same, if `what` was
 /// tried before: a line of text with all that matters for their speed. Choices
 /// are remembered as those of algorithms are.
