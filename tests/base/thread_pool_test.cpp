@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <latch>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace cairn::thread_pool_test {
@@ -150,6 +152,11 @@ TEST(ParallelFor, ThrowsWhatABodyThrewAndStops) {
       ++calls;
       if (begin == 10) {
         throw std::runtime_error("at ten");
+      }
+      if (begin > 10) {
+        // All calls together would take seconds, so that the one that throws is
+        // never the last.
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
     });
     FAIL() << "nothing was thrown";
