@@ -50,6 +50,7 @@ TrainedModel start_training(
   return build_training(
       job,
       {.model = std::move(options.model),
+       .later_values = std::move(options.later_values),
        .groups = std::move(options.groups),
        .client_optimizer = std::move(options.client_optimizer)});
 }

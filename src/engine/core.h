@@ -33,6 +33,7 @@ namespace cairn::inline engine {
 struct CoreOptions {
   config::Config config;
   Model model;
+  std::shared_ptr<const nn::LaterValues> later_values;
   std::vector<ParameterGroup> groups; ///< empty: all parameters, one group
   std::shared_ptr<torch::optim::Optimizer> client_optimizer;
   std::shared_ptr<const optim::Schedule> client_schedule;

@@ -37,7 +37,7 @@ zero::Layout layout_of(
       {.world = world,
        .bucket_elements = bucket_elements > 0
            ? bucket_elements
-           : zero::bucket_capacity(elements, no_limit)}};
+           : zero::bucket_capacity(elements, no_limit, world)}};
 }
 
 at::ScalarType type_of(const ModelParameters& parameters) {

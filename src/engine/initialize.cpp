@@ -74,6 +74,7 @@ Initialized initialize(InitializeOptions options) {
   auto core = std::make_shared<Core>(CoreOptions{
       .config = std::move(config),
       .model = std::move(options.model),
+      .later_values = std::move(options.later_values),
       .groups = std::move(options.model_parameters),
       .client_optimizer = std::move(options.optimizer),
       .client_schedule = std::move(options.lr_scheduler),

@@ -1,4 +1,4 @@
-#include "model/activations.h"
+#include "model/internal/activations.h"
 
 namespace cairn::model {
 namespace {

@@ -24,6 +24,7 @@ nn::LayerContext layer_context(const ModelOptions& options) {
       .dtype = options.dtype,
       .device = options.device,
       .initial = std::nullopt,
+      .later = options.later,
       .dropout_seed = options.dropout_seed};
   if (options.seed) {
     context.initial = nn::InitialWeights{

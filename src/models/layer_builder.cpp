@@ -215,8 +215,10 @@ void LayerBuilder::add_blocks(
         i < stack.layers - options_.last_blocks_without_fp8) {
       own.fp8 = options_.fp8;
     }
-    layer.build =
-        maker<nn::Block>(std::move(own), block_options(options, d_, i));
+    nn::BlockOptions block = block_options(options, d_, i);
+    block.recompute_mlp =
+        block.mixture ? options_.recompute_mixtures : options_.recompute_mlps;
+    layer.build = maker<nn::Block>(std::move(own), std::move(block));
     layer.prepare = prepare;
     LayerList::Change change;
     if (model::experts_in_layer(d_, i) > 0 &&

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace cairn::models {
@@ -27,6 +28,7 @@ class WholeModel : public Transformer {
       : Transformer(d),
         recompute_(options.recompute),
         blocks_at_once_(static_cast<std::size_t>(options.recompute_layers)),
+        recomputed_blocks_(options.recomputed_blocks),
         sequence_ranks_(options.sequence.group.size()) {
     ModelParts parts = model_parts(d, options, {&Stream::tokens});
     layers_ = std::move(parts.layers);
@@ -48,9 +50,13 @@ class WholeModel : public Transformer {
       stream.samples =
           nn::drawn_samples(input.tokens.size(0), input.tokens.device());
     }
+    std::int64_t blocks = 0; // computed again
     for (std::size_t i = 0; i < layers_.size();) {
-      const std::size_t end = recompute_ ? end_of_blocks(i) : i;
+      const bool again =
+          recompute_ && (!recomputed_blocks_ || blocks < *recomputed_blocks_);
+      const std::size_t end = again ? end_of_blocks(i) : i;
       if (end > i) {
+        blocks += static_cast<std::int64_t>(end - i);
         run_again_in_backward(i, end, stream);
         i = end;
       } else {
@@ -173,6 +179,7 @@ class WholeModel : public Transformer {
   std::function<ModelOutput(const Stream&)> output_;
   std::optional<nn::CheckpointOptions> recompute_;
   std::size_t blocks_at_once_;
+  std::optional<std::int64_t> recomputed_blocks_; ///< unset: all
   int sequence_ranks_;
 };
 

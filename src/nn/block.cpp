@@ -3,6 +3,7 @@
 #include <cairn/base/error.h>
 
 #include <string>
+#include <vector>
 
 namespace cairn::nn {
 
@@ -99,6 +100,24 @@ Block::Output Block::norms_after(const at::Tensor& x, const BlockInput& input)
 }
 
 Block::Output Block::mlp(const at::Tensor& x) const {
+  if (!options_.recompute_mlp) {
+    return run_mlp(x);
+  }
+  const auto outputs = checkpoint(
+      *options_.recompute_mlp,
+      [this](const at::Tensor& again) {
+        const Output output = run_mlp(again);
+        std::vector<at::Tensor> tensors{output.hidden};
+        if (output.balance_loss.defined()) {
+          tensors.push_back(output.balance_loss);
+        }
+        return tensors;
+      },
+      x);
+  return {outputs[0], outputs.size() > 1 ? outputs[1] : at::Tensor()};
+}
+
+Block::Output Block::run_mlp(const at::Tensor& x) const {
   if (!mixture_) {
     return {mlp_->forward(x)};
   }

@@ -54,54 +54,73 @@ std::vector<Run> runs_of(const SlicedShape& shape) {
   return runs;
 }
 
-void fill_run(
-    float* values,
-    const Run& run,
-    const CounterRandom& random,
-    float std) {
-  constexpr std::int64_t grain = 1 << 14;
-  at::parallel_for(0, run.length, grain, [&](auto begin, auto end) {
-    const std::span<float> part(
-        values + run.local + begin,
-        static_cast<std::size_t>(end - begin));
-    random.fill_normal(static_cast<std::uint64_t>(run.whole + begin), part);
-    for (float& value : part) {
-      value *= std;
+/// The part of a run that lies in elements [first, first + count) of the local
+/// part. Its `local` counts from `first`.
+Run within(const Run& run, std::int64_t first, std::int64_t count) {
+  const std::int64_t begin = std::max(run.local, first);
+  const std::int64_t end = std::min(run.local + run.length, first + count);
+  return {
+      .local = begin - first,
+      .whole = run.whole + begin - run.local,
+      .length = end - begin};
+}
+
+void divide_rows(
+    std::span<float> values,
+    std::int64_t first, ///< place of the values in the whole matrix
+    std::int64_t columns,
+    const InitialWeights::DividedRows& divided) {
+  const auto by = static_cast<float>(divided.by);
+  for (float& value : values) {
+    if (first++ / columns % divided.period < divided.rows) {
+      value /= by;
     }
-  });
+  }
 }
 
 } // namespace
 
 void InitialWeights::fill(
-    at::Tensor& local,
+    const at::Tensor& values,
+    std::int64_t first,
     const std::string& name,
     const SlicedShape& shape,
     model::InitialLaw law) const {
   const at::NoGradGuard no_grad;
   if (law == model::InitialLaw::zero) {
-    local.zero_();
+    values.zero_();
     return;
   }
   if (law == model::InitialLaw::one) {
-    local.fill_(1);
+    values.fill_(1);
     return;
   }
-  const double chosen = law == model::InitialLaw::normal ? std : output_std;
+  const auto deviation =
+      static_cast<float>(law == model::InitialLaw::normal ? std : output_std);
   const CounterRandom random(seed, name);
-  const at::Tensor values = local.is_cpu() && local.scalar_type() == at::kFloat
-      ? local
-      : at::empty(shape.local, at::kFloat);
-  values.zero_(); // padding stays zero
-  for (const Run& run : runs_of(shape)) {
-    fill_run(
-        values.mutable_data_ptr<float>(),
-        run,
-        random,
-        static_cast<float>(chosen));
+  const bool in_place = values.is_cpu() && values.scalar_type() == at::kFloat;
+  const at::Tensor drawn =
+      in_place ? values : at::empty({values.numel()}, at::kFloat);
+  drawn.zero_(); // padding stays zero
+  float* const out = drawn.mutable_data_ptr<float>();
+  for (const Run& whole_run : runs_of(shape)) {
+    const Run run = within(whole_run, first, values.numel());
+    constexpr std::int64_t grain = 1 << 14;
+    at::parallel_for(0, run.length, grain, [&](auto begin, auto end) {
+      const std::span<float> part(
+          out + run.local + begin,
+          static_cast<std::size_t>(end - begin));
+      random.fill_normal(static_cast<std::uint64_t>(run.whole + begin), part);
+      for (float& value : part) {
+        value *= deviation;
+      }
+      if (divided.period > 0) {
+        divide_rows(part, run.whole + begin, shape.whole.back(), divided);
+      }
+    });
   }
-  if (!values.is_same(local)) {
-    local.copy_(values);
+  if (!in_place) {
+    values.copy_(drawn);
   }
 }
 

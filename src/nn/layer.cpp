@@ -13,20 +13,45 @@ LayerContext LayerContext::in(std::string_view child) const {
   return inner;
 }
 
+namespace {
+
+/// The memory of a parameter with its initial values, or neither yet.
+at::Tensor values_of(
+    const LayerContext& context,
+    const std::string& name,
+    const SlicedShape& shape,
+    model::InitialLaw law) {
+  const auto options = at::TensorOptions(context.dtype).device(context.device);
+  if (context.later) {
+    if (context.initial) {
+      context.later->set(
+          name,
+          [initial = *context.initial, name, shape, law](
+              std::int64_t first,
+              const at::Tensor& values) {
+            initial.fill(values, first, name, shape, law);
+          });
+    }
+    return without_memory(shape.local, options);
+  }
+  at::Tensor values = at::empty(shape.local, options);
+  if (context.initial) {
+    context.initial->fill(values.view({-1}), 0, name, shape, law);
+  } else if (!shape.is_whole()) {
+    values.zero_(); // padding stays zero
+  }
+  return values;
+}
+
+} // namespace
+
 at::Tensor Layer::add_parameter(
     const LayerContext& context,
     const std::string& name,
     const SlicedShape& shape,
     model::InitialLaw law,
     Gradient gradient) {
-  at::Tensor values = at::empty(
-      shape.local,
-      at::TensorOptions(context.dtype).device(context.device));
-  if (context.initial) {
-    context.initial->fill(values, context.in(name).path, shape, law);
-  } else if (!shape.is_whole()) {
-    values.zero_(); // padding stays zero
-  }
+  at::Tensor values = values_of(context, context.in(name).path, shape, law);
   if (!shape.is_whole()) {
     slices_.push_back({name, shape.whole, shape.offset});
   } else if (gradient == Gradient::of_own_tokens && context.splits_tokens()) {

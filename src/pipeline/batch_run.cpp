@@ -35,6 +35,14 @@ BatchRun::BatchRun(
 
 void BatchRun::run() {
   const at::AutoGradMode mode(schedule_.trains);
+  for (Links& links : parts_.links) {
+    for (auto* channel : {&links.previous, &links.next}) {
+      if (*channel) {
+        (*channel)->begin_batch();
+      }
+    }
+  }
+  parts_.ties.begin_batch();
   for (const Instruction& each :
        schedule_.stages[static_cast<std::size_t>(parts_.module.stage())]) {
     execute(each);
@@ -61,7 +69,7 @@ void BatchRun::execute(const Instruction& instruction) {
       return send_activation(buffer, *links.next);
     case Op::receive_gradient:
       buffer.gradient.emplace(
-          links.next->receive_expected(buffer.gradients_expected));
+          links.next->receive_gradients(buffer.gradients_expected));
       return;
     case Op::backward:
       return backward(buffer, chunk);
@@ -210,7 +218,7 @@ void BatchRun::backward(Buffer& buffer, int chunk) {
 }
 
 void BatchRun::send_gradient(Buffer& buffer, Channel& previous) {
-  previous.send_expected(buffer.input_gradients);
+  previous.send_gradients(buffer.input_gradients);
   if (schedule_.splits_backward) {
     buffer.input_gradients.clear();
   } else {

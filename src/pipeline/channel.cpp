@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <span>
+#include <utility>
 
 namespace cairn::pipeline {
 namespace {
@@ -103,26 +104,34 @@ void Outbox::finish() {
   pending_.clear();
 }
 
+void Channel::begin_batch() {
+  sent_in_batch_ = received_in_batch_ = false;
+}
+
 void Channel::send(const Tensors& tensors) {
   announce(layouts_of(tensors));
-  send_expected(tensors);
+  put(ways_.activations, tensors);
 }
 
 void Channel::announce(const Layouts& layouts) {
+  const bool in_batch = std::exchange(sent_in_batch_, true);
+  const bool silent = sent_ &&
+      (announce_ == Announce::once ||
+       (announce_ == Announce::each_batch && in_batch));
   if (sent_ == layouts) {
-    if (announce_ == Announce::when_changed) {
+    if (!silent) {
       send_words({as_before});
     }
     return;
   }
-  if (sent_ && announce_ == Announce::once) {
+  if (silent) {
     throw UsageError(
         {.what = "the activations between two pipeline stages changed",
          .where = fmt::format("to stage {}", peer_),
          .values =
              fmt::format("{}; before {}", text_of(layouts), text_of(*sent_)),
          .remedy = "keep batch and sequence length, or announce changes "
-                   "(Announce::when_changed)"});
+                   "(Announce::each_message)"});
   }
   const std::vector<std::int64_t> words = words_of(layouts);
   send_words({static_cast<std::int64_t>(words.size()) + 1});
@@ -131,7 +140,10 @@ void Channel::announce(const Layouts& layouts) {
 }
 
 void Channel::hear_announcement() {
-  if (received_ && announce_ == Announce::once) {
+  const bool in_batch = std::exchange(received_in_batch_, true);
+  if (received_ &&
+      (announce_ == Announce::once ||
+       (announce_ == Announce::each_batch && in_batch))) {
     return;
   }
   const std::int64_t count = receive_words(1)[0];
@@ -146,16 +158,17 @@ void Channel::hear_announcement() {
 
 Arriving Channel::receive() {
   hear_announcement();
-  return receive_expected(*received_);
+  return take(ways_.activations, *received_);
 }
 
 void Channel::send_words(const std::vector<std::int64_t>& words) {
-  outbox_->add(group_.send(at::tensor(words, at::kLong).to(device_), peer_));
+  outbox_->add(
+      ways_.activations.send(at::tensor(words, at::kLong).to(device_), peer_));
 }
 
 std::vector<std::int64_t> Channel::receive_words(std::int64_t count) {
   const at::Tensor words =
-      group_
+      ways_.activations
           .recv(
               at::empty(
                   {count},
@@ -167,20 +180,32 @@ std::vector<std::int64_t> Channel::receive_words(std::int64_t count) {
   return {data, data + count};
 }
 
-void Channel::send_expected(const Tensors& tensors) {
+void Channel::send_gradients(const Tensors& tensors) {
+  put(ways_.gradients, tensors);
+}
+
+Arriving Channel::receive_gradients(const Layouts& layouts) {
+  return take(ways_.gradients, layouts);
+}
+
+void Channel::put(
+    const distributed::ProcessGroup& way,
+    const Tensors& tensors) {
   for (const at::Tensor& each : tensors) {
-    outbox_->add(group_.send(each.detach().contiguous(), peer_));
+    outbox_->add(way.send(each.detach().contiguous(), peer_));
   }
 }
 
-Arriving Channel::receive_expected(const Layouts& layouts) {
+Arriving Channel::take(
+    const distributed::ProcessGroup& way,
+    const Layouts& layouts) {
   Tensors tensors;
   std::vector<distributed::Pending> pending;
   for (const TensorLayout& each : layouts) {
     tensors.push_back(at::empty(
         each.sizes,
         at::TensorOptions().dtype(each.dtype).device(device_)));
-    pending.push_back(group_.recv(tensors.back(), peer_));
+    pending.push_back(way.recv(tensors.back(), peer_));
     tensors.back().set_requires_grad(each.requires_grad);
   }
   return Arriving(std::move(tensors), std::move(pending));

@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <cairn/distributed/process_group.h>
-#include <cairn/pipeline/executor.h>
+#include <cairn/pipeline/pipeline_module.h>
 
 #include <cstdint>
 #include <deque>
@@ -46,20 +46,31 @@ class Outbox {
   std::deque<distributed::Pending> pending_;
 };
 
+/// The two ways between stages. On GPUs the messages of a group go one after
+/// the other, so activations and gradients, which do not wait for each other,
+/// have a group each.
+struct Ways {
+  distributed::ProcessGroup activations;
+  distributed::ProcessGroup gradients; ///< of the same ranks
+};
+
 /// Carries lists of tensors between this stage and another.
 class Channel {
  public:
   Channel(
-      distributed::ProcessGroup group,
+      Ways ways,
       int peer,
       at::Device device,
       Announce announce,
       Outbox& outbox)
-      : group_(std::move(group)),
+      : ways_(std::move(ways)),
         peer_(peer),
         device_(device),
         announce_(announce),
         outbox_(&outbox) {}
+
+  /// Begins a batch, on both sides.
+  void begin_batch();
 
   /// Sends tensors, announcing them first where needed. Returns at once.
   void send(const Tensors& tensors);
@@ -68,24 +79,28 @@ class Channel {
   /// gradient on the sender do so here.
   Arriving receive();
 
-  /// send() and receive() without an announcement: the receiver knows the
-  /// layouts.
-  void send_expected(const Tensors& tensors);
-  Arriving receive_expected(const Layouts& layouts);
+  /// send() and receive() for gradients, which need no announcement: the
+  /// receiver knows their layouts.
+  void send_gradients(const Tensors& tensors);
+  Arriving receive_gradients(const Layouts& layouts);
 
  private:
   void announce(const Layouts& layouts);
   void hear_announcement();
+  void put(const distributed::ProcessGroup& way, const Tensors& tensors);
+  Arriving take(const distributed::ProcessGroup& way, const Layouts& layouts);
   std::vector<std::int64_t> receive_words(std::int64_t count);
   void send_words(const std::vector<std::int64_t>& words);
 
-  distributed::ProcessGroup group_;
+  Ways ways_;
   int peer_;
   at::Device device_;
   Announce announce_;
   Outbox* outbox_;
   std::optional<Layouts> sent_;     ///< as the other side knows them
   std::optional<Layouts> received_; ///< as the other side announced them
+  bool sent_in_batch_ = false;
+  bool received_in_batch_ = false;
 };
 
 } // namespace cairn::pipeline

@@ -44,13 +44,20 @@ struct Executor::State {
       ExecutorOptions given)
       : module(the_module),
         group(std::move(pipeline)),
+        // Every stage makes the second group here, at the same time.
+        gradients(group.size() > 1 ? group.split(0) : group),
         options(std::move(given)),
         training(links()),
         evaluation(links()),
         ties(module, [this](int stage) { return channel_to(stage); }) {}
 
   Channel channel_to(int stage) {
-    return Channel(group, stage, options.device, options.announce, outbox);
+    return Channel(
+        {.activations = group, .gradients = gradients},
+        stage,
+        options.device,
+        module.announce(),
+        outbox);
   }
   /// Neighbours of each chunk. The last stage's chunk is followed by the first
   /// stage's next one.
@@ -142,6 +149,7 @@ struct Executor::State {
 
   PipelineModule& module;
   distributed::ProcessGroup group;
+  distributed::ProcessGroup gradients; ///< the same ranks, for gradients
   ExecutorOptions options;
   Outbox outbox;
   std::vector<Links> training;
@@ -232,7 +240,10 @@ std::vector<Tensors> Executor::infer(
 }
 
 void Executor::share_tied_weights() {
-  state_->together("share_tied_weights", [&] { state_->ties.share(); });
+  state_->together("share_tied_weights", [&] {
+    state_->ties.begin_batch();
+    state_->ties.share();
+  });
 }
 
 const std::vector<std::pair<std::string, at::Tensor>>& Executor::loss_parts()

@@ -26,8 +26,8 @@ void check_stages(std::size_t layers, int stages) {
   }
 }
 
-/// The cheapest cuts, where a stage costs cost(begin, end) and `combine` makes
-/// the cost of the whole from those of its stages.
+/// The cheapest cuts, where a stage costs cost(stage, begin, end) and `combine`
+/// makes the cost of the whole from those of its stages.
 template <typename Cost, typename Combine>
 struct Cheapest {
   std::vector<int> cuts;
@@ -47,7 +47,7 @@ struct Cheapest {
       for (int n = s; n <= layers - (stages - s); ++n) {
         for (int first = s - 1; first < n; ++first) {
           const double before = best[at(s) - 1][at(first)];
-          const double whole = combine(before, stage_cost(first, n));
+          const double whole = combine(before, stage_cost(s - 1, first, n));
           if (whole < best[at(s)][at(n)]) {
             best[at(s)][at(n)] = whole;
             begin[at(s)][at(n)] = first;
@@ -84,6 +84,62 @@ std::vector<double> matches(
   return weights;
 }
 
+/// The most even cuts among those whose stages are all `allowed`, which is
+/// asked with a stage and the layers [begin, end) on it.
+template <typename Allowed>
+std::vector<int> balanced(
+    std::span<const double> weights,
+    int stages,
+    const Allowed& allowed) {
+  check_stages(weights.size(), stages);
+  std::vector<double> sums{0};
+  for (const double weight : weights) {
+    if (!(weight >= 0) || !std::isfinite(weight)) {
+      throw ConfigError(
+          {.what = "a layer's weight must be a number from 0 on",
+           .values = fmt::format("{}", weight)});
+    }
+    sums.push_back(sums.back() + weight);
+  }
+  const int layers = static_cast<int>(weights.size());
+  const auto weight = [&](int stage, int begin, int end) {
+    return allowed(stage, begin, end) ? sums[static_cast<std::size_t>(end)] -
+            sums[static_cast<std::size_t>(begin)]
+                                      : impossible;
+  };
+  const double heaviest =
+      Cheapest(layers, stages, weight, [](double a, double b) {
+        return std::max(a, b);
+      }).cost;
+  // Weights are in units of the heaviest stage, so that squares stay in range.
+  const double unit = heaviest > 0 ? heaviest : 1;
+  const auto square = [&](int stage, int begin, int end) {
+    const double own = weight(stage, begin, end);
+    const double share = own / unit;
+    return own > heaviest ? impossible : share * share;
+  };
+  return Cheapest(
+             layers,
+             stages,
+             square,
+             [](double a, double b) { return a + b; })
+      .cuts;
+}
+
+/// Throws ConfigError for cuts that are not those of such a partition.
+void check_cuts(const std::vector<int>& cuts, std::size_t layers, int stages) {
+  bool fits = cuts.size() == static_cast<std::size_t>(stages) + 1 &&
+      cuts.front() == 0 && cuts.back() == static_cast<int>(layers);
+  for (std::size_t i = 1; fits && i < cuts.size(); ++i) {
+    fits = cuts[i - 1] < cuts[i];
+  }
+  if (!fits) {
+    throw ConfigError(
+        {.what = "cuts that do not give every stage some layers",
+         .values = fmt::format("{} layers, {} stages", layers, stages)});
+  }
+}
+
 } // namespace
 
 PartitionMethod PartitionMethod::parse(std::string_view text) {
@@ -107,6 +163,9 @@ PartitionMethod PartitionMethod::parse(std::string_view text) {
 }
 
 PartitionMethod by_work(std::span<const LayerFacts> layers, bool equal_blocks) {
+  const auto passed = [](const LayerFacts& layer) {
+    return layer.parameters - layer.idle;
+  };
   PartitionMethod method{.kind = PartitionMethod::Kind::weights};
   std::optional<std::size_t> last_block;
   double heads = 0;
@@ -114,11 +173,11 @@ PartitionMethod by_work(std::span<const LayerFacts> layers, bool equal_blocks) {
     const bool block = layers[i].type == "block";
     method.weights.push_back(block ? 1 : 0);
     last_block = block ? i : last_block;
-    heads += layers[i].type == "head" ? layers[i].parameters : 0;
+    heads += layers[i].type == "head" ? passed(layers[i]) : 0;
   }
   if (last_block) {
     constexpr double decides_ties = 1e-3;
-    const double block = std::max(1.0, layers[*last_block].parameters);
+    const double block = std::max(1.0, passed(layers[*last_block]));
     method.weights[*last_block] += equal_blocks ? decides_ties : heads / block;
   }
   return method;
@@ -144,6 +203,9 @@ std::vector<int> partition(
     case PartitionMethod::Kind::weights:
       weights = method.weights;
       break;
+    case PartitionMethod::Kind::cuts:
+      check_cuts(method.cuts, layers.size(), stages);
+      return method.cuts;
   }
   if (weights.size() != layers.size()) {
     throw ConfigError(
@@ -169,37 +231,30 @@ std::vector<int> partition_uniform(int layers, int stages) {
 std::vector<int> partition_balanced(
     std::span<const double> weights,
     int stages) {
-  check_stages(weights.size(), stages);
-  std::vector<double> sums{0};
-  for (const double weight : weights) {
-    if (!(weight >= 0) || !std::isfinite(weight)) {
-      throw ConfigError(
-          {.what = "a layer's weight must be a number from 0 on",
-           .values = fmt::format("{}", weight)});
+  return balanced(weights, stages, [](int, int, int) { return true; });
+}
+
+std::vector<int> partition_within(
+    std::span<const double> weights,
+    std::span<const StageLoad> loads,
+    std::span<const int> reference) {
+  const int stages = static_cast<int>(reference.size()) - 1;
+  const auto bytes = [&](int stage, int begin, int end) {
+    double sum = 0;
+    for (int i = begin; i < end; ++i) {
+      const StageLoad& load = loads[static_cast<std::size_t>(i)];
+      sum += load.states + load.activations * (stages - stage);
     }
-    sums.push_back(sums.back() + weight);
+    return sum;
+  };
+  double most = 0;
+  for (int s = 0; s < stages; ++s) {
+    const auto at = static_cast<std::size_t>(s);
+    most = std::max(most, bytes(s, reference[at], reference[at + 1]));
   }
-  const int layers = static_cast<int>(weights.size());
-  const auto weight = [&](int begin, int end) {
-    return sums[static_cast<std::size_t>(end)] -
-        sums[static_cast<std::size_t>(begin)];
-  };
-  const double heaviest =
-      Cheapest(layers, stages, weight, [](double a, double b) {
-        return std::max(a, b);
-      }).cost;
-  // Weights are in units of the heaviest stage, so that squares stay in range.
-  const double unit = heaviest > 0 ? heaviest : 1;
-  const auto square = [&](int begin, int end) {
-    const double share = weight(begin, end) / unit;
-    return weight(begin, end) > heaviest ? impossible : share * share;
-  };
-  return Cheapest(
-             layers,
-             stages,
-             square,
-             [](double a, double b) { return a + b; })
-      .cuts;
+  return balanced(weights, stages, [&](int stage, int begin, int end) {
+    return bytes(stage, begin, end) <= most;
+  });
 }
 
 } // namespace cairn::pipeline

@@ -151,6 +151,7 @@ void PipelineModule::build(const std::vector<LayerSpec>& specs) {
     const LayerSpec& spec = specs[i];
     Layer& layer = layers_.emplace_back();
     layer.call = spec.call;
+    layer.is_block = spec.type == "block";
     if (!spec.build) {
       continue;
     }
@@ -191,6 +192,19 @@ Tensors PipelineModule::run(std::size_t begin, std::size_t end, Tensors x)
   return x;
 }
 
+/// Runs layers that backward computes again.
+Tensors PipelineModule::run_again(
+    std::size_t begin,
+    std::size_t end,
+    const Tensors& x) const {
+  return nn::checkpoint(
+      options_.checkpoint,
+      [this, begin, end](const Tensors& given) {
+        return run(begin, end, given);
+      },
+      x);
+}
+
 Tensors PipelineModule::forward(const Tensors& inputs, int chunk) {
   const std::size_t first = begins_.at(static_cast<std::size_t>(chunk));
   const std::size_t last = begins_.at(static_cast<std::size_t>(chunk) + 1);
@@ -200,19 +214,21 @@ Tensors PipelineModule::forward(const Tensors& inputs, int chunk) {
     return run(first, last, inputs);
   }
   Tensors x = inputs;
+  if (options_.checkpointed_blocks) {
+    std::int64_t left = *options_.checkpointed_blocks;
+    for (std::size_t i = first; i < last; ++i) {
+      x = layers_[i].is_block && left-- > 0 ? run_again(i, i + 1, x)
+                                            : run(i, i + 1, std::move(x));
+    }
+    return x;
+  }
   for (std::size_t begin = first; begin < last; begin += interval) {
     const std::size_t end = std::min(begin + interval, last);
     const bool worth_it = std::any_of(
         layers_.begin() + static_cast<std::ptrdiff_t>(begin),
         layers_.begin() + static_cast<std::ptrdiff_t>(end),
         [](const Layer& layer) { return has_parameters(layer.module); });
-    x = worth_it ? nn::checkpoint(
-                       options_.checkpoint,
-                       [this, begin, end](const Tensors& given) {
-                         return run(begin, end, given);
-                       },
-                       x)
-                 : run(begin, end, std::move(x));
+    x = worth_it ? run_again(begin, end, x) : run(begin, end, std::move(x));
   }
   return x;
 }

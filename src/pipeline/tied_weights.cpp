@@ -29,6 +29,14 @@ TiedWeights::TiedWeights(
   }
 }
 
+void TiedWeights::begin_batch() {
+  for (Shared& shared : shared_) {
+    for (Channel& peer : shared.peers) {
+      peer.begin_batch();
+    }
+  }
+}
+
 void TiedWeights::share() {
   const at::NoGradGuard no_grad;
   for (Shared& shared : shared_) {

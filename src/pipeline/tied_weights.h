@@ -18,6 +18,8 @@ class TiedWeights {
 
   TiedWeights(const PipelineModule& module, const MakeChannel& channel_to);
 
+  /// Begins a batch, on every stage.
+  void begin_batch();
   /// Gives copies the owner's values. Every stage calls it.
   void share();
 

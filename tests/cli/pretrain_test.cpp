@@ -593,8 +593,13 @@ TEST_F(Pretrain, RefusesWhatItCannotDo) {
       refusal({"pretrain", "gpt", "--train-iters", "2", "--lr", "1"}),
       HasSubstr("--seq-length: the length of a sample is not said"));
   EXPECT_THAT(
-      refusal(gpt(2) + Words{"--recompute-granularity", "selective"}),
-      HasSubstr("attention is not recomputed by itself"));
+      refusal(
+          gpt(2) +
+          Words{"--recompute-activations", "--recompute-modules", "layernorm"}),
+      HasSubstr("no part of a layer that is recomputed alone: layernorm"));
+  EXPECT_THAT(
+      refusal(gpt(2) + Words{"--overlap-param-gather"}),
+      HasSubstr("updated parameters are not gathered at ZeRO stage 0"));
   EXPECT_THAT(
       refusal(gpt(2) + Words{"--num-experts", "4", "--optimizer", "lamb"}),
       HasSubstr("this optimizer looks at whole parameters"));
@@ -616,7 +621,7 @@ TEST_F(Pretrain, RefusesWhatItCannotDo) {
       HasSubstr("cannot be recorded as a CUDA graph: it runs on the CPU"));
   EXPECT_THAT(
       refusal(gpt(2) + Words{"--recompute-num-layers", "2"}),
-      HasSubstr("give --checkpoint-activations as well"));
+      HasSubstr("no layers are recomputed; give --checkpoint-activations"));
 }
 
 } // namespace

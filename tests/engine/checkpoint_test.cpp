@@ -292,5 +292,32 @@ TEST(EngineCheckpoint, GivesTheClientsStateBackUnchanged) {
   });
 }
 
+TEST(EngineCheckpoint, GivesEveryRankItsOwnStateBack) {
+  const testing::TemporaryFolder folder;
+  testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+    TrainingRun run = start_run(world, 1);
+    run.engine().save_checkpoint(
+        folder.path(),
+        "a",
+        {{"iteration", 7}, {"seed", -1}},
+        {.of_rank = {
+             {"seed", world.rank() + 100},
+             {"noise", at::full({3}, world.rank())}}});
+    const auto [path, got] = run.engine().load_checkpoint(folder.path());
+    EXPECT_EQ(std::get<std::int64_t>(got.at("iteration")), 7);
+    EXPECT_EQ(std::get<std::int64_t>(got.at("seed")), world.rank() + 100);
+    EXPECT_TRUE(at::equal(
+        std::get<at::Tensor>(got.at("noise")),
+        at::full({3}, world.rank())));
+  });
+  // Another number of ranks: nobody is the rank that saved it.
+  testing::run_ranks({.ranks = 1}, [&](const distributed::World& world) {
+    TrainingRun run = start_run(world, 1);
+    const auto [path, got] = run.engine().load_checkpoint(folder.path());
+    EXPECT_EQ(std::get<std::int64_t>(got.at("seed")), -1);
+    EXPECT_FALSE(got.contains("noise"));
+  });
+}
+
 } // namespace
 } // namespace cairn::checkpoint_test

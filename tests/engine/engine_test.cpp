@@ -1,6 +1,7 @@
 #include "engine/nets.h"
 #include "support/error_text.h"
 #include "support/run_ranks.h"
+#include "support/temporary_folder.h"
 
 #include <ATen/TensorOperators.h>
 #include <cairn/base/error.h>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
+#include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -20,6 +22,7 @@
 namespace cairn::engine_test {
 namespace {
 
+using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::OddMlp;
@@ -277,11 +280,25 @@ TEST(Engine, LoadsDisjointBatchesOfItsData) {
   });
 }
 
-/// A client's optimizer, on one rank and on two, at every stage that allows it.
+/// A client's optimizer, at every stage and in every place that allows it.
 TEST(Engine, TakesAnOptimizerOfTorch) {
-  testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
-    std::vector<at::Tensor> results;
-    for (int stage = 0; stage <= 2; ++stage) {
+  const testing::TemporaryFolder folder;
+  const json in_files{
+      {"device", "nvme"},
+      {"nvme_path", folder.path().string()}};
+  const std::vector<json> places{
+      {{"stage", 0}},
+      {{"stage", 1}},
+      {{"stage", 2}},
+      {{"stage", 3}},
+      {{"stage", 1}, {"offload_optimizer", {{"device", "cpu"}}}},
+      {{"stage", 3},
+       {"stage3_param_persistence_threshold", 0},
+       {"offload_optimizer", {{"device", "cpu"}}},
+       {"offload_param", in_files}}};
+  const auto saved = folder.path() / "saved";
+  testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+    const auto trained = [&](json zero, bool bf16, bool resumes = false) {
       torch::manual_seed(5);
       auto net = std::make_shared<OddMlp>();
       auto sgd = std::make_shared<torch::optim::SGD>(
@@ -292,40 +309,50 @@ TEST(Engine, TakesAnOptimizerOfTorch) {
                   std::make_unique<torch::optim::SGDOptions>(0.05))},
           torch::optim::SGDOptions(0.1).momentum(0.9));
       const at::Tensor untouched = net->embedding->weight.detach().clone();
+      zero["reduce_bucket_size"] = 200;
+      const json config{
+          {"train_micro_batch_size_per_gpu", 2},
+          {"bf16", {{"enabled", bf16}}},
+          {"zero_optimization", zero}};
       auto [engine, optimizer, loader, schedule] = initialize(
           {.model = net,
            .optimizer = sgd,
-           .config = R"({"train_micro_batch_size_per_gpu": 2,
-               "zero_optimization": {"reduce_bucket_size": 200, "stage": )" +
-               std::to_string(stage) + "}}",
+           .config = config.dump(),
            .world = world,
            .logger = quiet});
       EXPECT_EQ(
           engine.progress().learning_rates,
           (std::vector<double>{0.1, 0.05}));
-      for (int i = 0; i < 3; ++i) {
-        engine.backward(loss_of(engine(some_tokens() + world.rank())));
+      if (resumes) {
+        EXPECT_TRUE(engine.load_checkpoint(saved).first);
+      }
+      for (auto i = engine.progress().global_steps; i < 3; ++i) {
+        if (i == 2 && !resumes) {
+          engine.save_checkpoint(saved, "at_two", {}, {.wait = true});
+        }
+        engine.backward(
+            loss_of(engine(some_tokens() + world.rank())).to(at::kFloat));
         engine.step();
       }
-      results.push_back(engine.full_parameter("head.weight"));
-      EXPECT_TRUE(
-          at::equal(engine.full_parameter("embedding.weight"), untouched));
-      EXPECT_TRUE(at::equal(results.front(), results.back())) << stage;
+      EXPECT_TRUE(at::equal(
+          engine.full_parameter("embedding.weight"),
+          bf16 ? untouched.to(at::kBFloat16) : untouched));
+      return engine.full_parameter("head.weight");
+    };
+    for (const bool bf16 : {false, true}) {
+      const at::Tensor wanted = trained(places[0], bf16);
+      for (const json& place : places) {
+        EXPECT_TRUE(at::equal(trained(place, bf16), wanted))
+            << place.dump() << (bf16 ? ", bf16" : "");
+        EXPECT_TRUE(at::equal(trained(place, bf16, true), wanted))
+            << place.dump() << (bf16 ? ", bf16" : "") << ", from a checkpoint";
+      }
     }
     EXPECT_THAT(
         error_text([&] {
-          auto net = std::make_shared<OddMlp>();
-          initialize(
-              {.model = net,
-               .optimizer = std::make_shared<torch::optim::SGD>(
-                   net->head->parameters(),
-                   0.1),
-               .config = R"({"train_micro_batch_size_per_gpu": 2,
-                             "zero_optimization": {"stage": 3}})",
-               .world = world,
-               .logger = quiet});
+          trained({{"stage", 1}, {"offload_optimizer", in_files}}, false);
         }),
-        HasSubstr("stages 0 to 2"));
+        HasSubstr("keeps its states in memory"));
   });
 }
 

@@ -1,5 +1,5 @@
 #include "model/internal/flops.h"
-#include "model/activations.h"
+#include "model/internal/activations.h"
 
 #include <cairn/model/presets.h>
 

@@ -64,9 +64,10 @@ TEST(Models, StartByTheirLaws) {
                 0.02,
                 parameter.name.starts_with("decoder.") ? d.decoder_layers
                                                        : d.layers)};
-        at::Tensor expected = at::empty(parameter.shape);
+        const at::Tensor expected = at::empty(parameter.shape);
         start.fill(
-            expected,
+            expected.view({-1}),
+            0,
             parameter.name,
             nn::SlicedShape::all_of(parameter.shape),
             parameter.initial);

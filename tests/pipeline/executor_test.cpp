@@ -227,7 +227,7 @@ struct Setting {
   int micro_batches = 4;
   int chunks = 1;
   std::int64_t checkpoint_interval = 0;
-  Announce announce = Announce::when_changed;
+  Announce announce = Announce::each_message;
 };
 
 void expect_parity(
@@ -242,6 +242,7 @@ void expect_parity(
   PipelineModuleOptions options = options_for(net, group);
   options.activation_checkpoint_interval = setting.checkpoint_interval;
   options.chunks = setting.chunks;
+  options.announce = setting.announce;
   PipelineModule module(net.layers, options);
   torch::optim::SGD optimizer(module.parameters(), 0.1);
   const auto schedule = [&](int stages, int micro_batches) {
@@ -257,7 +258,6 @@ void expect_parity(
       module,
       group,
       {.schedule = schedule,
-       .announce = setting.announce,
        .hooks = {
            .forward =
                [&](const Hooks::Pass& pass) {
@@ -306,6 +306,7 @@ TEST_P(Pipeline, TrainsAsOneProcess) {
       }
     }
     expect_parity(plain(), group, {.announce = Announce::once});
+    expect_parity(plain(), group, {.announce = Announce::each_batch});
   });
 }
 
@@ -508,8 +509,10 @@ std::string end_of(
     const Net& net,
     const ProcessGroup& group,
     Announce announce) {
-  PipelineModule module(net.layers, options_for(net, group));
-  Executor executor(module, group, {.announce = announce});
+  PipelineModuleOptions options = options_for(net, group);
+  options.announce = announce;
+  PipelineModule module(net.layers, options);
+  Executor executor(module, group);
   int next = 0;
   try {
     executor.train_batch(feed(net, next), 4);
@@ -530,7 +533,7 @@ TEST(PipelineExecutor, OneStagesErrorEndsAll) {
       }
       return x;
     };
-    const std::string end = end_of(net, group, Announce::when_changed);
+    const std::string end = end_of(net, group, Announce::each_message);
     if (group.rank() == 1) {
       EXPECT_EQ(end, "boom");
     } else {
@@ -542,11 +545,13 @@ TEST(PipelineExecutor, OneStagesErrorEndsAll) {
 }
 
 TEST(PipelineExecutor, ShapesThatWereFixedMayNotChange) {
-  testing::run_ranks(2, [](const ProcessGroup& group) {
-    EXPECT_THAT(
-        end_of(tied(), group, Announce::once),
-        HasSubstr("Float [3, 5, 8]; before Float [3, 4, 8]"));
-  });
+  for (const Announce announce : {Announce::once, Announce::each_batch}) {
+    testing::run_ranks(2, [&](const ProcessGroup& group) {
+      EXPECT_THAT(
+          end_of(tied(), group, announce),
+          HasSubstr("Float [3, 5, 8]; before Float [3, 4, 8]"));
+    });
+  }
 }
 
 TEST(PipelineExecutor, MissingDataAndWrongPlacesAreErrors) {

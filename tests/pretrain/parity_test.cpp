@@ -350,8 +350,133 @@ void add_dropout_rows(std::vector<Row>& result) {
        .tensor = 2});
 }
 
+/// Adds rows in which updated weights arrive during the next forward pass.
+void add_arriving_rows(std::vector<Row>& result) {
+  const std::vector<std::string> arriving{"--overlap-param-gather"};
+  result.push_back(
+      {.name = "data2_zero1_arriving",
+       .data = 2,
+       .stage = 1,
+       .flags = arriving});
+  result.push_back(
+      {.name = "data4_zero2_arriving",
+       .data = 4,
+       .stage = 2,
+       .flags = arriving});
+  result.push_back(
+      {.name = "tensor2_data2_zero1_recompute_arriving",
+       .tensor = 2,
+       .data = 2,
+       .stage = 1,
+       .recompute = true,
+       .flags = arriving});
+  result.push_back(
+      {.name = "data2_pipeline2_zero1_arriving",
+       .data = 2,
+       .pipeline = 2,
+       .stage = 1,
+       .flags = arriving});
+  result.push_back(
+      {.name = "experts_data2_expert2_zero2_arriving",
+       .model = "gpt_experts",
+       .data = 2,
+       .expert = 2,
+       .stage = 2,
+       .flags = arriving});
+}
+
+/// Adds rows of cuts that flags ask for.
+void add_cut_rows(std::vector<Row>& result) {
+  result.push_back(
+      {.name = "pipeline2_first3_of_4",
+       .pipeline = 2,
+       .stage = 1,
+       .flags = {"--num-layers-in-first-pipeline-stage", "3"}});
+  result.push_back(
+      {.name = "data2_pipeline2_layout_zero3",
+       .data = 2,
+       .pipeline = 2,
+       .stage = 3,
+       .flags = {"--pipeline-model-parallel-layout", "Et|tttL"}});
+  result.push_back(
+      {.name = "pipeline4_layout_of_ends",
+       .pipeline = 4,
+       .flags = {"--pipeline-model-parallel-layout", "E|tt|tt|L"}});
+  result.push_back(
+      {.name = "pipeline2_layout_interleaved",
+       .pipeline = 2,
+       .schedule = "interleaved",
+       .flags = {"--pipeline-model-parallel-layout", "E|tt|t|tL"}});
+  result.push_back(
+      {.name = "pipeline2_balanced",
+       .pipeline = 2,
+       .partition = "balanced",
+       .flags = {"--seq-length", "16"}});
+}
+
+/// Adds rows in which a part of the layers, or a part of each, is computed
+/// again.
+void add_recompute_rows(std::vector<Row>& result) {
+  const std::vector<std::string> two_blocks{
+      "--recompute-granularity",
+      "full",
+      "--recompute-method",
+      "block",
+      "--recompute-num-layers",
+      "2"};
+  const std::vector<std::string> two_at_once{
+      "--recompute-granularity",
+      "full",
+      "--recompute-method",
+      "uniform",
+      "--recompute-num-layers",
+      "2"};
+  const std::vector<std::string> parts{
+      "--recompute-activations",
+      "--recompute-modules",
+      "core_attn",
+      "mlp",
+      "moe"};
+  result.push_back({.name = "recompute_two_blocks", .flags = two_blocks});
+  result.push_back(
+      {.name = "data2_zero3_recompute_two_at_once",
+       .data = 2,
+       .stage = 3,
+       .flags = two_at_once});
+  result.push_back(
+      {.name = "pipeline2_recompute_two_blocks",
+       .pipeline = 2,
+       .flags = {
+           "--recompute-granularity",
+           "full",
+           "--recompute-method",
+           "block",
+           "--recompute-num-layers",
+           "1"}});
+  result.push_back(
+      {.name = "tensor2_sequence_recompute_mlp",
+       .tensor = 2,
+       .sequence_parallel = true,
+       .flags = parts});
+  result.push_back(
+      {.name = "experts_data2_expert2_zero3_recompute_moe",
+       .model = "gpt_experts",
+       .data = 2,
+       .expert = 2,
+       .stage = 3,
+       .flags = parts});
+  result.push_back(
+      {.name = "dropout_pipeline2_recompute_mlp",
+       .model = "gpt_dropout",
+       .pipeline = 2,
+       .flags = parts});
+}
+
 std::vector<Row> rows() {
   std::vector<Row> result;
+  add_arriving_rows(result);
+  add_cut_rows(result);
+  add_recompute_rows(result);
   add_group_rows(result);
   add_context_rows(result);
   for (int stage = 0; stage <= 3; ++stage) {

@@ -50,6 +50,7 @@ struct Row {
   std::string schedule = "1f1b";
   std::string partition{}; ///< of the pipeline; none: the default
   int virtual_layers = 0;  ///< of each virtual stage; 0: there are none
+  std::vector<std::string> flags{}; ///< more of them
   int ranks() const { return tensor * data * pipeline * context; }
 };
 
@@ -284,6 +285,7 @@ inline config::Config config_of(const Row& row) {
   if (row.recompute) {
     flags.push_back("--checkpoint-activations");
   }
+  flags.insert(flags.end(), row.flags.begin(), row.flags.end());
   return config::Config::load(
       {.json = settings.dump(), .flags = flags, .world_size = row.ranks()});
 }
@@ -299,13 +301,19 @@ struct Training {
         description,
         config,
         pretraining_inputs(description, config.flags));
-    engine.emplace(initialize({.model = build_model(
-                                   description,
-                                   config,
-                                   mesh,
-                                   at::Device(world.device_name()),
-                                   logger,
-                                   build_options(description, config.flags)),
+    BuildOptions building = build_options(description, config.flags);
+    if (row.ranks() > 1) { // one process has the weights from the start
+      building.later = std::make_shared<nn::LaterValues>();
+    }
+    const Model model = build_model(
+        description,
+        config,
+        mesh,
+        at::Device(world.device_name()),
+        logger,
+        building);
+    engine.emplace(initialize({.model = model,
+                               .later_values = building.later,
                                .mesh = mesh,
                                .settings = config,
                                .world = world,

@@ -346,58 +346,6 @@ TEST(Stages, HaveABlockEach) {
       HasSubstr("(4; 2 encoder and 1 decoder layers); use at most 3 stages"));
 }
 
-/// The number of blocks on each stage.
-std::vector<std::int64_t> blocks(
-    int layers,
-    int stages,
-    std::int64_t vocabulary = 8,
-    const Words& flags = {}) {
-  const config::Config config = config_of(flags);
-  auto model = config::describe_model(Kind::gpt, config.flags, vocabulary);
-  model.layers = layers;
-  model.padded_vocabulary = model.vocabulary = vocabulary;
-  const auto all = models::model_layers(model).layers;
-  std::vector<pipeline::LayerFacts> facts;
-  for (const models::ModelLayer& layer : all) {
-    facts.push_back({layer.type, static_cast<double>(layer.parameters)});
-  }
-  const auto cuts =
-      pipeline::partition(facts, stages, partition_of(config, all));
-  std::vector<std::int64_t> counts;
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-    counts.push_back(std::count_if(
-        all.begin() + cuts[i],
-        all.begin() + cuts[i + 1],
-        [](const auto& layer) { return layer.type == "block"; }));
-  }
-  return counts;
-}
-
-TEST(Stages, NeedNotDivideTheBlocks) {
-  EXPECT_THAT(blocks(12, 4), ElementsAre(3, 3, 3, 3));
-  EXPECT_THAT(blocks(5, 2), ElementsAre(3, 2));
-  EXPECT_THAT(blocks(2, 2), ElementsAre(1, 1));
-  const auto uneven = blocks(25, 4);
-  EXPECT_EQ(std::ranges::max(uneven), 7);
-  EXPECT_EQ(uneven.back(), 6);
-}
-
-/// A head weighs as many blocks as have its number of parameters, but never
-/// leaves its stage without a block.
-TEST(Stages, AreEvenWithTheHead) {
-  const auto model =
-      config::describe_model(Kind::gpt, config_of({}).flags, 512);
-  const std::int64_t block = 12 * model.hidden * model.hidden;
-  const std::int64_t as_five_blocks = 5 * block / model.hidden;
-  EXPECT_THAT(blocks(12, 2, as_five_blocks), ElementsAre(8, 4));
-  EXPECT_THAT(blocks(13, 3, as_five_blocks), ElementsAre(6, 6, 1));
-  EXPECT_THAT(blocks(12, 2, 20 * as_five_blocks), ElementsAre(11, 1));
-  // A token passes through only one of the experts.
-  EXPECT_THAT(
-      blocks(12, 2, as_five_blocks, {"--num-experts", "64"}),
-      ElementsAre(8, 4));
-}
-
 TEST(Stages, AreCutAsTheConfigurationSays) {
   for (const Kind kind : {Kind::gpt, Kind::bert, Kind::t5}) {
     for (const char* partition :

@@ -197,7 +197,7 @@ TEST(Layout, EveryElementHasOneOwnerUpTo1024Ranks) {
   }
   for (const int world : {1, 2, 3, 8, 64, 1000, 1024}) {
     for (const std::int64_t bucket :
-         {std::int64_t{1}, bucket_capacity(124'000'000, 500'000'000)}) {
+         {std::int64_t{1}, bucket_capacity(124'000'000, 500'000'000, world)}) {
       const Layout layout(
           gpt,
           {.world = world,
@@ -226,10 +226,12 @@ TEST(Layout, DescribesItselfAndRefusesNonsense) {
 }
 
 TEST(BucketCapacity, IsAnEighthWithinLimits) {
-  EXPECT_EQ(bucket_capacity(1000, 500'000'000), 1'000'000);
-  EXPECT_EQ(bucket_capacity(30'000'000, 500'000'000), 3'750'000);
-  EXPECT_EQ(bucket_capacity(10'000'000'000, 500'000'000), 16'000'000);
-  EXPECT_EQ(bucket_capacity(10'000'000'000, 5000), 5000);
+  EXPECT_EQ(bucket_capacity(1000, 500'000'000, 1), 1'000'000);
+  EXPECT_EQ(bucket_capacity(30'000'000, 500'000'000, 1024), 3'750'000);
+  EXPECT_EQ(bucket_capacity(10'000'000'000, 500'000'000, 8), 16'000'000);
+  EXPECT_EQ(bucket_capacity(10'000'000'000, 500'000'000, 64), 64'000'000);
+  EXPECT_EQ(bucket_capacity(10'000'000'000, 500'000'000, 1024), 500'000'000);
+  EXPECT_EQ(bucket_capacity(10'000'000'000, 5000, 1024), 5000);
 }
 
 } // namespace

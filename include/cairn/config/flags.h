@@ -89,11 +89,21 @@ struct TrainingFlags {
   std::optional<RecomputeGranularity> recompute_granularity;
   std::optional<RecomputeMethod> recompute_method;
   std::optional<std::int64_t> recompute_num_layers;
+  std::vector<std::string> recompute_modules;
   std::optional<OptimizerKind> optimizer;
   bool check_for_nan = true;
   CudaGraphs cuda_graphs = CudaGraphs::none;
   bool enable_cuda_graph = false;
   std::int64_t cuda_graph_warmup_steps = 3;
+
+  bool recomputes_layers() const {
+    return checkpoint_activations ||
+        recompute_granularity == RecomputeGranularity::full;
+  }
+  bool recomputes_parts() const {
+    return recompute_activations ||
+        recompute_granularity == RecomputeGranularity::selective;
+  }
 };
 
 enum class WeightDecayStyle { constant, linear, cosine };
@@ -191,6 +201,11 @@ struct DistributedFlags {
   bool sequence_parallel = false;
   std::optional<std::int64_t> layers_per_virtual_stage;
   std::optional<std::int64_t> virtual_stages; ///< of each rank
+  std::optional<std::int64_t> layers_in_first_stage;
+  std::optional<std::int64_t> layers_in_last_stage;
+  bool embedding_counts_as_layer = false; ///< in the cut of a pipeline
+  bool loss_counts_as_layer = false;
+  std::optional<std::string> pipeline_layout; ///< "E|t|t|L"
   PipelineSchedule pipeline_schedule = PipelineSchedule::one_f_one_b;
   bool no_pipeline_parallel = false;
   DdpImpl ddp_impl = DdpImpl::torch;

@@ -10,6 +10,7 @@
 #include <cairn/engine/training_data.h>
 #include <cairn/model/description.h>
 #include <cairn/monitor/timers.h>
+#include <cairn/nn/later_values.h>
 #include <cairn/optim/schedule.h>
 #include <torch/optim/optimizer.h>
 
@@ -26,8 +27,12 @@ struct InitializeOptions {
   /// `config` is given.
   std::optional<config::Args> args{};
   Model model{};
-  /// An optimizer of torch::optim, in place of the configuration's (ZeRO stages
-  /// 0 to 2). Its own parameter groups count.
+  /// Values of the model's parameters that were built without memory
+  /// (models::ModelOptions::later). They are made bucket by bucket, and of a
+  /// bucket that ranks share only the part that this rank keeps.
+  std::shared_ptr<const nn::LaterValues> later_values{};
+  /// An optimizer of torch::optim, in place of the configuration's. Its own
+  /// parameter groups count, and its states stay in memory.
   std::shared_ptr<torch::optim::Optimizer> optimizer{};
   /// Empty: all parameters that require gradients, as one group.
   std::vector<ParameterGroup> model_parameters{};

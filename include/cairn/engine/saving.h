@@ -13,6 +13,24 @@
 
 namespace cairn::inline engine {
 
+struct ClientValue;
+/// Values that a program keeps in checkpoints beside the model, such as its
+/// iteration or a generator's state. Rank 0's are the ones saved;
+/// SaveOptions::of_rank has those of each rank.
+using ClientState = std::map<std::string, ClientValue>;
+
+/// A text may hold any bytes.
+struct ClientValue : std::variant<
+                         bool,
+                         std::int64_t,
+                         double,
+                         std::string,
+                         at::Tensor,
+                         std::vector<ClientValue>,
+                         ClientState> {
+  using variant::variant;
+};
+
 /// Options of save_checkpoint(): the parts to write, and when it returns.
 struct SaveOptions {
   /// True: it returns when everything is on the disk. False: it returns when
@@ -21,6 +39,10 @@ struct SaveOptions {
   std::optional<bool> wait{};
   bool optimizer = true; ///< its states
   bool rng = true;       ///< states of the random generators
+  /// Values of this rank alone, such as a generator of its own. Among as many
+  /// ranks, load_checkpoint() gives each rank its own back, over those of the
+  /// client state with the same names.
+  ClientState of_rank{};
 };
 
 /// Options of load_checkpoint(): the parts to take besides the weights.
@@ -40,23 +62,6 @@ struct LoadOptions {
         .steps = false,
         .data = false};
   }
-};
-
-struct ClientValue;
-/// Values that a program keeps in checkpoints beside the model, such as its
-/// iteration or a generator's state. Rank 0's are the ones saved.
-using ClientState = std::map<std::string, ClientValue>;
-
-/// A text may hold any bytes.
-struct ClientValue : std::variant<
-                         bool,
-                         std::int64_t,
-                         double,
-                         std::string,
-                         at::Tensor,
-                         std::vector<ClientValue>,
-                         ClientState> {
-  using variant::variant;
 };
 
 } // namespace cairn::engine

@@ -81,10 +81,18 @@ struct ModelOptions {
   /// left unset, for weights that are loaded.
   std::optional<std::uint64_t> seed = 1234;
   double initial_std = 0.02; ///< --init-method-std
+  /// The model is built without memory for its parameters, and notes their
+  /// initial values here for initialize(). Unset: they have memory.
+  std::shared_ptr<nn::LaterValues> later{};
   std::uint64_t dropout_seed = 1234;
   /// Blocks are computed again in backward, `recompute_layers` at a time.
   std::optional<nn::CheckpointOptions> recompute{};
   std::int64_t recompute_layers = 1;
+  /// Set: only so many blocks, the first ones.
+  std::optional<std::int64_t> recomputed_blocks{};
+  /// Only the MLPs of blocks, or their mixtures of experts, are computed again.
+  std::optional<nn::CheckpointOptions> recompute_mlps{};
+  std::optional<nn::CheckpointOptions> recompute_mixtures{};
   /// The layers that compute ModelInput::kept only, in its order. For models
   /// without a mask, on ranks that have whole sequences.
   std::vector<std::int64_t> dropping_layers{};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cairn/nn/attention.h>
+#include <cairn/nn/checkpoint.h>
 #include <cairn/nn/dropout.h>
 #include <cairn/nn/mixture.h>
 #include <cairn/nn/mlp.h>
@@ -19,6 +20,8 @@ struct BlockOptions {
   model::NormPlace norm_place = model::NormPlace::before;
   bool cross_attention = false; ///< only with norms before
   double dropout = 0; ///< of values that are added to the residual stream
+  /// Set: the MLP, or the mixture, is computed again in backward.
+  std::optional<CheckpointOptions> recompute_mlp{};
 };
 
 /// A layer of any transformer: attention, perhaps attention to an encoder's
@@ -40,6 +43,7 @@ class Block : public Layer {
   Output norms_before(const at::Tensor& x, const BlockInput& input) const;
   Output norms_after(const at::Tensor& x, const BlockInput& input) const;
   Output mlp(const at::Tensor& x) const;
+  Output run_mlp(const at::Tensor& x) const;
   /// A branch as it is added to the residual stream.
   at::Tensor dropped(
       const Dropout& dropout,

@@ -4,10 +4,12 @@
 #include <cairn/distributed/process_group.h>
 #include <cairn/model/parameters.h>
 #include <cairn/nn/context_parallel.h>
+#include <cairn/nn/later_values.h>
 #include <cairn/nn/parameter_slices.h>
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,10 +53,20 @@ struct InitialWeights {
   std::uint64_t seed = 1234;
   double std = 0.02;
   double output_std = 0.02; ///< see model::output_deviation()
+  /// Rows of a matrix that start smaller or larger than the others: the first
+  /// `rows` of every `period` are divided by `by`.
+  struct DividedRows {
+    std::int64_t period = 0; ///< 0: there are none
+    std::int64_t rows = 0;
+    double by = 1;
+  };
+  DividedRows divided{};
 
-  /// Fills the local part of the parameter called `name` in the whole model.
+  /// Fills a stretch of the local part of the parameter called `name` in the
+  /// whole model: the elements from `first` on of the flattened part.
   void fill(
-      at::Tensor& local,
+      const at::Tensor& values,
+      std::int64_t first,
       const std::string& name,
       const SlicedShape& shape,
       model::InitialLaw law) const;
@@ -82,6 +94,9 @@ struct LayerContext {
   /// The initial values of parameters. Unset: they are not filled, because
   /// weights will be loaded.
   std::optional<InitialWeights> initial = InitialWeights{};
+  /// Parameters have no memory yet, and note their initial values here. Unset:
+  /// they have memory.
+  std::shared_ptr<LaterValues> later{};
   std::uint64_t dropout_seed = 1234;
   std::string path{}; ///< path in the whole model: "layers.3.mlp"
 

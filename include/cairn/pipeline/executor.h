@@ -35,20 +35,9 @@ struct Hooks {
   std::function<void()> step{};
 };
 
-/// The times at which a stage tells the next one the shapes and types of its
-/// activations.
-enum class Announce {
-  /// A word with every message says whether shapes and types are as before. On
-  /// a GPU the receiver has to wait for that word.
-  when_changed,
-  /// Shapes and types come with the first message. A later change is an error.
-  once
-};
-
 struct ExecutorOptions {
   std::function<Schedule(int stages, int micro_batches)> schedule =
       one_forward_one_backward;
-  Announce announce = Announce::when_changed;
   at::Device device = at::kCPU;
   Hooks hooks{};
 };

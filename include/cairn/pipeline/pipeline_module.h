@@ -55,6 +55,19 @@ class Loss {
   std::function<Tensors(const Tensors&, const Tensors&)> call_;
 };
 
+/// The times at which a stage tells the next one the shapes and types of its
+/// activations.
+enum class Announce {
+  /// A word with every message says whether shapes and types are as before. On
+  /// a GPU the receiver has to wait for that word.
+  each_message,
+  /// The first message of a batch has that word. A change within a batch is an
+  /// error.
+  each_batch,
+  /// Shapes and types come with the first message. A later change is an error.
+  once
+};
+
 struct PipelineModuleOptions {
   int stage = 0; ///< stage of this process: pipeline.rank()
   int stages = 1;
@@ -66,9 +79,13 @@ struct PipelineModuleOptions {
   /// Names of the tensors that the loss function gives after the loss, such as
   /// the terms of its sum: see Executor::loss_parts().
   std::vector<std::string> loss_parts{};
+  Announce announce = Announce::each_message;
   /// Number of layers between kept activations; the rest is computed again in
   /// backward. 0: all are kept.
   std::int64_t activation_checkpoint_interval = 0;
+  /// Set: of the layers of the type "block", only so many of each chunk are
+  /// computed again, one at a time, and no others.
+  std::optional<std::int64_t> checkpointed_blocks{};
   nn::CheckpointOptions checkpoint{};
   /// Layer n is built with the random numbers of seed + n, so that every number
   /// of stages starts from the same weights. Unset: the seed of
@@ -106,6 +123,7 @@ class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
   bool is_first() const { return stage() == 0; }
   bool is_last() const { return stage() + 1 == stages(); }
   int chunks() const { return options_.chunks; }
+  Announce announce() const { return options_.announce; }
   /// True when a chunk is the beginning (or the end) of the model.
   bool is_first(int chunk) const { return is_first() && chunk == 0; }
   bool is_last(int chunk) const { return is_last() && chunk + 1 == chunks(); }
@@ -145,10 +163,12 @@ class PipelineModule : public torch::nn::Module, public nn::HoldsSlices {
   struct Layer {
     std::shared_ptr<torch::nn::Module> module; ///< null for a function
     LayerSpec::Call call;
+    bool is_block = false;
   };
 
   void build(const std::vector<LayerSpec>& specs);
   Tensors run(std::size_t begin, std::size_t end, Tensors x) const;
+  Tensors run_again(std::size_t begin, std::size_t end, const Tensors& x) const;
   template <typename Visit>
   void for_each_copy(const Visit& visit) const;
 

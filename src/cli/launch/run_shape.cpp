@@ -4,11 +4,10 @@
 #include "config/internal/curriculum_length.h"
 #include "config/internal/describe_model.h"
 #include "config/internal/elastic_batch.h"
-#include "config/internal/virtual_stages.h"
+#include "pipeline/internal/stage_cuts.h"
 
 #include <cairn/base/error.h>
 #include <cairn/model/parameters.h>
-#include <cairn/pipeline/partition.h>
 
 #include <fmt/format.h>
 
@@ -24,43 +23,6 @@ namespace {
 
 using config::Config;
 using model::Layer;
-
-/// The cuts that pretrain makes. `layers`: those of one tensor parallel rank.
-std::vector<int> cuts_of(
-    const std::vector<Layer>& layers,
-    const Config& config) {
-  const config::DistributedFlags& flags = config.flags.distributed;
-  if (flags.pipeline_parallel == 1) { // pipeline.partition has nothing to cut
-    return {0, static_cast<int>(layers.size())};
-  }
-  const auto blocks = std::ranges::count(layers, "block", &Layer::type);
-  if (flags.pipeline_parallel > blocks) {
-    throw ConfigError(
-        {.what = fmt::format(
-             "{} stages for {} layers",
-             flags.pipeline_parallel,
-             blocks),
-         .where = "--pipeline-model-parallel-size",
-         .remedy = fmt::format("use at most {} stages", blocks)});
-  }
-  std::vector<pipeline::LayerFacts> all;
-  // The parameters that a token passes.
-  std::vector<pipeline::LayerFacts> passed;
-  for (const Layer& layer : layers) {
-    all.push_back({layer.type, static_cast<double>(layer.parameters)});
-    passed.push_back(
-        {layer.type, static_cast<double>(layer.parameters - layer.idle)});
-  }
-  const int parts = static_cast<int>(flags.pipeline_parallel) *
-      config::virtual_stages(flags, blocks);
-  return pipeline::partition(
-      all,
-      parts,
-      config.given.contains("pipeline.partition")
-          ? pipeline::PartitionMethod::parse(
-                config.deepspeed.pipeline.partition)
-          : pipeline::by_work(passed, flags.has_virtual_stages()));
-}
 
 /// The shapes of all stages. `layers`: the part of them that a rank has.
 std::vector<StageShape> stages_of(
@@ -316,7 +278,7 @@ RunShape shape_of(model::ModelKind kind, const Config& config) {
   shape.parameters = model::count_parameters(padded);
   shape.stages = stages_of(
       model::layers_of(padded, config.flags.distributed.tensor_parallel),
-      cuts_of(model::layers_of(padded), config),
+      pipeline::stage_cuts(shape.model, config),
       config);
   shape.largest = static_cast<std::size_t>(
       std::ranges::max_element(shape.stages, {}, &StageShape::held) -

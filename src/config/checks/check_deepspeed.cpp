@@ -281,13 +281,15 @@ void check_rest(const Config& config) {
     }
   }
   const std::string& partition = config.deepspeed.pipeline.partition;
-  if (partition != "best" && partition != "uniform" &&
-      partition != "parameters" && !partition.starts_with("type:")) {
+  if (partition != "best" && partition != "balanced" &&
+      partition != "uniform" && partition != "parameters" &&
+      !partition.starts_with("type:")) {
     refuse(
         config,
         "pipeline.partition",
         fmt::format("no way to share out layers: \"{}\"", partition),
-        "use \"best\", \"uniform\", \"parameters\" or \"type:regex\"");
+        "use \"best\", \"balanced\", \"uniform\", \"parameters\" or "
+        "\"type:regex\"");
   }
 }
 

@@ -133,6 +133,31 @@ void check_recompute(const Config& config) {
         "is about whole layers",
         "add --recompute-granularity full");
   }
+  const TrainingFlags& flags = config.flags.training;
+  if (!flags.recompute_modules.empty() && !flags.recomputes_parts()) {
+    refuse(
+        config,
+        "--recompute-modules",
+        "is about parts of layers",
+        "add --recompute-granularity selective");
+  }
+  for (const std::string& part : flags.recompute_modules) {
+    if (part != "core_attn" && part != "mlp" && part != "moe") {
+      refuse(
+          config,
+          "--recompute-modules",
+          fmt::format("no part of a layer that is recomputed alone: {}", part),
+          "use core_attn, mlp or moe");
+    }
+  }
+  if (flags.recompute_num_layers && !flags.recomputes_layers()) {
+    refuse(
+        config,
+        "--recompute-num-layers",
+        "no layers are recomputed",
+        "give --checkpoint-activations or --recompute-granularity full as "
+        "well");
+  }
 }
 
 void check_model_choices(const Config& config) {

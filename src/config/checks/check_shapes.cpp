@@ -130,7 +130,8 @@ void check_pipeline(const Config& config) {
   }
   const bool interleaved =
       degrees.pipeline_schedule == PipelineSchedule::interleaved;
-  if (interleaved && !degrees.has_virtual_stages()) {
+  if (interleaved && !degrees.has_virtual_stages() &&
+      !degrees.pipeline_layout) {
     refuse(
         config,
         "--pipeline-schedule",

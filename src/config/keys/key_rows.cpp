@@ -137,7 +137,7 @@ constexpr Key rows[] = {
     {"zero_optimization.reduce_bucket_size", to<&D::zero, &ZeroConfig::reduce_bucket_size>, engine, "Elements reduced at a time.", at_least(0)},
     {"zero_optimization.use_multi_rank_bucket_allreduce", to<&D::zero, &ZeroConfig::use_multi_rank_bucket_allreduce>, nobody, "Reduce the buckets of several owners in one operation.", no_effect("buckets are cut so that this question does not arise")},
     {"zero_optimization.allgather_partitions", to<&D::zero, &ZeroConfig::allgather_partitions>, nobody, "Gather updated parameters with all-gather rather than broadcasts."},
-    {"zero_optimization.allgather_bucket_size", to<&D::zero, &ZeroConfig::allgather_bucket_size>, nobody, "Elements gathered at a time.", at_least(0), also("all_reduce_bucket_size", "is no key of DeepSpeed's; read as allgather_bucket_size")},
+    {"zero_optimization.allgather_bucket_size", to<&D::zero, &ZeroConfig::allgather_bucket_size>, engine, "Elements gathered at a time.", at_least(0), also("all_reduce_bucket_size", "is no key of DeepSpeed's; read as allgather_bucket_size")},
     {"zero_optimization.overlap_comm", to<&D::zero, &ZeroConfig::overlap_comm>, engine, "Reduce gradients while backward still runs.", by_default("true at stage 3, else false")},
     {"zero_optimization.load_from_fp32_weights", to<&D::zero, &ZeroConfig::load_from_fp32_weights>, nobody, "Start from the checkpoint's fp32 weights, not its 16-bit copies."},
     {"zero_optimization.elastic_checkpoint", to<&D::zero, &ZeroConfig::elastic_checkpoint>, nobody, "Load a checkpoint at another world size.", no_effect("every checkpoint loads at any world size")},
@@ -242,7 +242,7 @@ constexpr Key rows[] = {
 
     {"pipeline", section, "Pipeline parallelism."},
     {"pipeline.stages", to<&D::pipeline, &PipelineConfig::stages>, pretrain | probe, "Number of stages; \"auto\" is the mesh's.", at_least(1), by_default("\"auto\"")},
-    {"pipeline.partition", to<&D::pipeline, &PipelineConfig::partition>, pretrain | probe, "How layers are shared out: best, uniform, parameters or type:regex."},
+    {"pipeline.partition", to<&D::pipeline, &PipelineConfig::partition>, pretrain | probe, "How layers are shared out: best, balanced, uniform, parameters or type:regex."},
     {"pipeline.seed_layers", to<&D::pipeline, &PipelineConfig::seed_layers>, nobody, "Seed each layer's initial weights on its own."},
     {"pipeline.activation_checkpoint_interval", to<&D::pipeline, &PipelineConfig::activation_checkpoint_interval>, nobody, "Layers between activation checkpoints; 0: none.", at_least(0)},
     {"pipeline.pipe_partitioned", to<&D::pipeline, &PipelineConfig::pipe_partitioned>, nobody, "Split activations sent between stages over tensor-parallel ranks.", no_effect("what is split follows from the tensor-parallel layers")},

@@ -57,11 +57,19 @@ std::unique_ptr<zero::Layout> make_layout(
       [](std::int64_t sum, const zero::ParameterSpec& spec) {
         return sum + spec.elements();
       });
+  // Gradients are reduced and weights gathered by the same buckets. At stage 3
+  // a bucket is no larger than what may be gathered ahead.
+  std::int64_t limit =
+      std::min(zero.reduce_bucket_size, zero.allgather_bucket_size);
+  if (job.policy.partition_parameters) {
+    constexpr std::int64_t always_fits = 16'000'000;
+    limit = std::min(limit, std::max(always_fits, zero.prefetch_bucket_size));
+  }
   zero::LayoutOptions options{
       .world = job.groups.shards.size(),
       .expert_world = job.groups.experts.size(),
       .bucket_elements =
-          zero::bucket_capacity(elements, zero.reduce_bucket_size)};
+          zero::bucket_capacity(elements, limit, job.groups.shards.size())};
   if (job.policy.partition_parameters) {
     options.persistent_below = zero.param_persistence_threshold;
     options.persistent_total = zero.model_persistence_threshold;
@@ -90,7 +98,8 @@ std::unique_ptr<zero::ShardTier> make_disk(
 
 std::unique_ptr<zero::FlatParameters> make_flat_parameters(
     const Job& job,
-    const TrainedModel& trained) {
+    const TrainedModel& trained,
+    const nn::LaterValues* later) {
   zero::FlatParameters::Options options{
       .partition = job.policy.partition_parameters,
       .rest_on_cpu = job.policy.parameter_tier != zero::Tier::device,
@@ -116,6 +125,16 @@ std::unique_ptr<zero::FlatParameters> make_flat_parameters(
                                c10::elementSize(job.precision.compute)),
            .pin = offload.pin_memory});
     }
+  }
+  if (later != nullptr) {
+    for (const std::string& name : trained.parameters.names) {
+      options.without_memory.push_back(later->has(name));
+    }
+    options.fill =
+        [&names = trained.parameters.names,
+         later](int parameter, std::int64_t first, const at::Tensor& values) {
+          later->fill(names[parameter], first, values);
+        };
   }
   return std::make_unique<zero::FlatParameters>(
       *trained.layout,
@@ -190,7 +209,8 @@ std::unique_ptr<zero::ShardedOptimizer> make_rule_optimizer(
           .partition = job.policy.partition_optimizer,
           .on_cpu = job.policy.optimizer_tier != zero::Tier::device,
           .pin = pins_optimizer(job),
-          .groups = std::move(groups)},
+          .groups = std::move(groups),
+          .arriving = trained.arriving.get()},
       make_optimizer_tier(job, trained));
 }
 
@@ -198,28 +218,27 @@ std::unique_ptr<zero::ShardedOptimizer> make_client_optimizer(
     const Job& job,
     const TrainedModel& trained,
     std::shared_ptr<torch::optim::Optimizer> optimizer) {
-  const char* refused = job.policy.partition_parameters ? "stage 3"
-      : job.policy.optimizer_tier != zero::Tier::device ? "offload_optimizer"
-                                                        : nullptr;
-  if (refused != nullptr) {
+  if (job.policy.optimizer_tier == zero::Tier::nvme) {
     throw ConfigError(
-        {.what = "an optimizer of torch::optim works with ZeRO stages 0 to 2 "
-                 "on the device",
-         .where = "zero_optimization",
-         .values = refused,
-         .remedy = "name one in the configuration's \"optimizer\" instead"});
+        {.what = "an optimizer of torch::optim keeps its states in memory",
+         .where = "zero_optimization.offload_optimizer.device",
+         .values = "nvme",
+         .remedy = "use \"cpu\", or name an optimizer in the configuration's "
+                   "\"optimizer\" instead"});
   }
   return std::make_unique<zero::ClientOptimizer>(
       *trained.layout,
       *trained.flat,
       std::move(optimizer),
       job.groups,
-      job.policy.partition_optimizer);
+      zero::ClientOptimizer::Options{
+          .partition = job.policy.partition_optimizer,
+          .on_cpu = job.policy.optimizer_tier != zero::Tier::device});
 }
 
 void build(const Job& job, TrainingRequest& request, TrainedModel& trained) {
   const config::DeepSpeedConfig& config = job.deepspeed();
-  prepare_model(job, trained);
+  prepare_model(job, request.later_values.get(), trained);
   std::unique_ptr<optim::Rule> rule;
   optim::GroupValues defaults;
   if (request.client_optimizer) {
@@ -236,8 +255,13 @@ void build(const Job& job, TrainingRequest& request, TrainedModel& trained) {
       defaults,
       rule.get());
   trained.layout = make_layout(job, std::move(plan.parameters));
-  trained.flat = make_flat_parameters(job, trained);
+  trained.flat = make_flat_parameters(job, trained, request.later_values.get());
   trained.reducer = make_reducer(job, trained);
+  if (job.config.flags.distributed.overlap_param_gather &&
+      job.policy.partition_optimizer && !job.policy.partition_parameters &&
+      job.groups.shards.size() > 1) {
+    trained.arriving = std::make_unique<zero::ArrivingWeights>(*trained.flat);
+  }
   trained.optimizer = rule ? make_rule_optimizer(
                                  job,
                                  trained,

@@ -4,6 +4,7 @@
 #include "engine/build/trained_model.h"
 
 #include <cairn/engine/optimizer.h>
+#include <cairn/nn/later_values.h>
 #include <torch/optim/optimizer.h>
 
 #include <memory>
@@ -14,6 +15,8 @@ namespace cairn::inline engine {
 /// The model, groups and optimizer that a program wants to train.
 struct TrainingRequest {
   Model model;
+  /// Values of parameters without memory; null: there are none.
+  std::shared_ptr<const nn::LaterValues> later_values;
   std::vector<ParameterGroup> groups; ///< empty: all parameters, one group
   /// Null: the optimizer that the configuration names.
   std::shared_ptr<torch::optim::Optimizer> client_optimizer;

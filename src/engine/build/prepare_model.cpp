@@ -1,6 +1,7 @@
 #include "engine/build/prepare_model.h"
 
 #include <cairn/base/error.h>
+#include <cairn/nn/later_values.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +15,16 @@ namespace {
 void bring(const Job& job, torch::nn::Module& module) {
   module.to(job.device);
   const auto cast = [&](at::Tensor& tensor) {
-    if (job.precision.compute != at::kFloat &&
-        at::isFloatingType(tensor.scalar_type())) {
-      tensor.set_data(tensor.to(job.precision.compute));
+    if (job.precision.compute == at::kFloat ||
+        !at::isFloatingType(tensor.scalar_type())) {
+      return;
     }
+    tensor.set_data(
+        nn::is_without_memory(tensor)
+            ? nn::without_memory(
+                  tensor.sizes(),
+                  tensor.options().dtype(job.precision.compute))
+            : tensor.to(job.precision.compute));
   };
   for (at::Tensor& parameter : module.parameters()) {
     cast(parameter);
@@ -77,9 +84,29 @@ void check_experts(const Job& job, const TrainedModel& trained) {
   }
 }
 
+/// Refuses parameters that have neither memory nor values to come.
+void require_values(
+    const ModelParameters& parameters,
+    const nn::LaterValues* later) {
+  for (std::size_t i = 0; i < parameters.names.size(); ++i) {
+    const bool comes = later != nullptr && later->has(parameters.names[i]);
+    if (nn::is_without_memory(parameters.tensors[i]) && !comes) {
+      throw UsageError(
+          {.what = "a parameter was built without memory, and nothing has its "
+                   "values",
+           .where = parameters.names[i],
+           .remedy = "pass initialize() the .later_values that the model was "
+                     "built with"});
+    }
+  }
+}
+
 } // namespace
 
-void prepare_model(const Job& job, TrainedModel& trained) {
+void prepare_model(
+    const Job& job,
+    const nn::LaterValues* later,
+    TrainedModel& trained) {
   torch::nn::Module& module = trained.model.module();
   bring(job, module);
   trained.parameters = parameters_of(module);
@@ -88,6 +115,7 @@ void prepare_model(const Job& job, TrainedModel& trained) {
         {.what = "the model has no parameters",
          .remedy = "register them with register_parameter or register_module"});
   }
+  require_values(trained.parameters, later);
   trained.shares = job.mesh ? share_model(module, trained.parameters, *job.mesh)
                             : unshared(module, trained.parameters);
   check_experts(job, trained);

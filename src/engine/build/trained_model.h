@@ -2,6 +2,7 @@
 
 #include "engine/build/model_parameters.h"
 #include "engine/build/parameter_share.h"
+#include "zero/internal/arriving_weights.h"
 #include "zero/internal/flat_parameters.h"
 #include "zero/internal/gradient_reducer.h"
 #include "zero/internal/layout.h"
@@ -40,6 +41,8 @@ struct TrainedModel {
   std::unique_ptr<zero::Layout> layout{};
   std::unique_ptr<zero::FlatParameters> flat{};
   std::unique_ptr<zero::GradientReducer> reducer{};
+  /// Null if step() waits for updated weights.
+  std::unique_ptr<zero::ArrivingWeights> arriving{};
   std::unique_ptr<zero::ShardedOptimizer> optimizer{};
   /// Null if no parameter rests as shards.
   std::unique_ptr<zero::ParameterGatherer> gatherer{};

@@ -52,7 +52,7 @@ class Search {
     } else if (!now.partition_gradients) {
       stage = 2;
       next.policy.partition_gradients = true;
-    } else if (!now.partition_parameters && !shortage_.clients_optimizer) {
+    } else if (!now.partition_parameters) {
       stage = 3;
       next.policy.partition_parameters = true;
     } else {
@@ -68,8 +68,10 @@ class Search {
     if (now.shard_ranks > 0) { // offload excludes this
       return;
     }
-    if (now.optimizer_tier == zero::Tier::nvme || shortage_.clients_optimizer ||
-        (now.optimizer_tier == zero::Tier::cpu && shortage_.plan.on_gpu)) {
+    const bool on_gpu = shortage_.plan.on_gpu;
+    if (now.optimizer_tier == zero::Tier::nvme ||
+        (now.optimizer_tier == zero::Tier::cpu && on_gpu) ||
+        (shortage_.clients_optimizer && !on_gpu)) { // it takes no NVMe
       return;
     }
     ModelStatesPlan next = shortage_.plan;
@@ -90,7 +92,7 @@ class Search {
         now.frozen_wire != zero::Wire::exact) { // offload excludes these
       return;
     }
-    if (now.parameter_tier == zero::Tier::nvme || shortage_.clients_optimizer ||
+    if (now.parameter_tier == zero::Tier::nvme ||
         (now.parameter_tier == zero::Tier::cpu && on_gpu)) {
       return;
     }

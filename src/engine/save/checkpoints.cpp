@@ -5,6 +5,8 @@
 #include "checkpoints/internal/slice_file.h"
 #include "engine/save/client_state_json.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -48,6 +50,39 @@ std::int64_t now_in_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+/// The name of a rank's own client state, a JSON text.
+std::string rank_state_name(int rank) {
+  return fmt::format("client_of_rank/{}", rank);
+}
+
+void put_rank_state(
+    const ClientState& state,
+    int rank,
+    checkpoints::Sink& sink) {
+  if (state.empty()) {
+    return;
+  }
+  const std::string name = rank_state_name(rank);
+  std::string text = to_json(state, name, sink).dump();
+  const auto size = static_cast<std::int64_t>(text.size());
+  sink.put(
+      {.name = name,
+       .shape = {size},
+       .values = at::from_blob(text.data(), {size}, at::kByte).clone()});
+}
+
+/// A rank's own client state, empty if it has none.
+ClientState rank_state_in(const checkpoints::Source& source, int rank) {
+  const std::string name = rank_state_name(rank);
+  if (!source.contains(name)) {
+    return {};
+  }
+  const at::Tensor bytes = at::empty(source.shape(name), at::kByte);
+  source.read(name, 0, bytes);
+  const auto* text = bytes.const_data_ptr<std::uint8_t>();
+  return client_state_from(json::parse(text, text + bytes.numel()), source);
 }
 
 /// Checkpoints to try, in this order; found by rank 0.
@@ -170,8 +205,9 @@ void Checkpoints::save(
   if (job_.speaks()) {
     warn_of_gaps(folder / name, options);
     save.manifest = manifest(name, options);
-    save.manifest.state["client"] = to_json(client, client_tensors);
+    save.manifest.state["client"] = to_json(client, "client", client_tensors);
   }
+  put_rank_state(options.of_rank, job_.world.rank(), client_tensors);
   const auto put_all = [&](checkpoints::Sink& sink, Content content) {
     state_.put(sink, options, content);
     put_each(client_tensors.slices, sink);
@@ -315,7 +351,13 @@ ClientState Checkpoints::restore(
         {.epoch = loader.at("epoch"),
          .consumed_samples = loader.at("consumed_samples")});
   }
-  return client_state_from(saved.at("client"), source);
+  ClientState client = client_state_from(saved.at("client"), source);
+  if (saved.at("ranks") == job_.world.size()) {
+    for (auto& [name, value] : rank_state_in(source, job_.world.rank())) {
+      client[name] = std::move(value);
+    }
+  }
+  return client;
 }
 
 } // namespace cairn::engine

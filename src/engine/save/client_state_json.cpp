@@ -9,6 +9,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace cairn::inline engine {
 
@@ -23,7 +24,8 @@ constexpr int deepest = 100;
 
 class Writer {
  public:
-  explicit Writer(checkpoints::Sink& sink) : sink_(sink) {}
+  Writer(std::string prefix, checkpoints::Sink& sink)
+      : prefix_(std::move(prefix)), sink_(sink) {}
 
   json operator()(bool value) { return value; }
   json operator()(std::int64_t value) { return value; }
@@ -42,7 +44,7 @@ class Writer {
     return {{bytes_key, digits}};
   }
   json operator()(const at::Tensor& value) {
-    std::string name = fmt::format("client/{}", tensors_++);
+    std::string name = fmt::format("{}/{}", prefix_, tensors_++);
     sink_.put(
         {.name = name,
          .shape = value.sizes().vec(),
@@ -66,6 +68,7 @@ class Writer {
   }
 
  private:
+  std::string prefix_;
   checkpoints::Sink& sink_;
   int tensors_ = 0;
 };
@@ -148,8 +151,11 @@ ClientState members_from(
 
 } // namespace
 
-json to_json(const ClientState& state, checkpoints::Sink& sink) {
-  return Writer(sink)(state);
+json to_json(
+    const ClientState& state,
+    const std::string& prefix,
+    checkpoints::Sink& sink) {
+  return Writer(prefix, sink)(state);
 }
 
 ClientState client_state_from(

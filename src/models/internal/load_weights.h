@@ -2,6 +2,7 @@
 
 #include <cairn/checkpoints/lazy_tensor.h>
 #include <cairn/model/description.h>
+#include <cairn/nn/later_values.h>
 
 namespace torch::nn {
 class Module;
@@ -17,5 +18,14 @@ void load_weights(
     torch::nn::Module& model,
     const model::ModelDescription& description,
     const checkpoints::NamedTensors& tensors);
+
+/// load_weights() for a model without memory: notes where the values are. Every
+/// tensor is read once memory is there for its parameter, and `tensors` may be
+/// gone by then.
+void load_weights_later(
+    const torch::nn::Module& model,
+    const model::ModelDescription& description,
+    const checkpoints::NamedTensors& tensors,
+    nn::LaterValues& later);
 
 } // namespace cairn::models

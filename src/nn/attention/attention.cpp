@@ -8,7 +8,6 @@
 #include "nn/linear/dropout_key.h"
 #include "nn/linear/wide_compute.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <cairn/base/error.h>
@@ -73,19 +72,23 @@ std::shared_ptr<RowLinear> dense_of(
           options.bias});
 }
 
-/// Makes initial queries smaller or larger where scores have a scale of their
-/// own (T5's scores are not scaled), so that scores start as in other models.
-/// The rows of a group are its queries and then `others` more heads.
-void shrink_queries(
-    const at::Tensor& weight,
+/// The context of a layer that makes queries. Where scores have a scale of
+/// their own (T5's scores are not scaled), initial queries are smaller or
+/// larger, so that scores start as in other models. The rows of a group are its
+/// queries and then `others` more heads.
+LayerContext with_scaled_queries(
+    LayerContext context,
     const AttentionOptions& options,
     std::int64_t others) {
-  const at::NoGradGuard no_grad;
-  const std::int64_t groups = options.key_value_heads;
-  const std::int64_t queries = options.heads / groups;
-  weight.view({groups, queries + others, options.head_size, -1})
-      .narrow(1, 0, queries)
-      .div_(*options.scale * std::sqrt(static_cast<double>(options.head_size)));
+  if (context.initial && options.scale) {
+    const std::int64_t queries = options.heads / options.key_value_heads;
+    context.initial->divided = {
+        .period = (queries + others) * options.head_size,
+        .rows = queries * options.head_size,
+        .by =
+            *options.scale * std::sqrt(static_cast<double>(options.head_size))};
+  }
+  return context;
 }
 
 double scale_or_default(
@@ -196,14 +199,11 @@ SelfAttention::SelfAttention(
   query_key_value_ = register_module(
       "query_key_value",
       column(
-          context.in("query_key_value"),
+          with_scaled_queries(context.in("query_key_value"), options, 2),
           options.hidden,
           (options.heads + 2 * options.key_value_heads) * options.head_size,
           options.bias));
   dense_ = register_module("dense", dense_of(context, options));
-  if (context.initial && options.scale) {
-    shrink_queries(query_key_value_->weight(), options_, 2);
-  }
 }
 
 at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
@@ -290,7 +290,7 @@ CrossAttention::CrossAttention(
   query_ = register_module(
       "query",
       column(
-          context.in("query"),
+          with_scaled_queries(context.in("query"), options, 0),
           options.hidden,
           options.heads * options.head_size,
           options.bias));
@@ -302,9 +302,6 @@ CrossAttention::CrossAttention(
           2 * options.key_value_heads * options.head_size,
           options.bias));
   dense_ = register_module("dense", dense_of(context, options));
-  if (context.initial && options.scale) {
-    shrink_queries(query_->weight(), options_, 0);
-  }
 }
 
 at::Tensor CrossAttention::forward(const at::Tensor& x, const BlockInput& input)

@@ -5,6 +5,7 @@
 #include <cairn/models/transformer.h>
 #include <cairn/pipeline/pipeline_module.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace cairn::pretrain {
@@ -13,9 +14,13 @@ namespace {
 
 using distributed::Axis;
 
+/// What backward computes again, and how its inputs are kept.
 struct Recompute {
-  bool on = false;
-  std::int64_t layers = 1; ///< computed again at a time
+  bool layers = false;
+  std::int64_t at_a_time = 1;
+  std::optional<std::int64_t> first_layers{}; ///< only these; unset: all
+  bool mlps = false;                          ///< parts of layers
+  bool mixtures = false;
   nn::CheckpointOptions options{};
 };
 
@@ -24,11 +29,23 @@ Recompute recompute_of(
     const distributed::ProcessMesh& mesh,
     const Logger& logger) {
   const config::TrainingFlags& flags = config.flags.training;
+  // Attention ("core_attn") keeps no scores, so they are always computed again.
+  const auto has_part = [&](const char* name) {
+    return flags.recomputes_parts() &&
+        std::ranges::find(flags.recompute_modules, name) !=
+        flags.recompute_modules.end();
+  };
   Recompute result{
-      .on = flags.checkpoint_activations ||
-          flags.recompute_granularity == config::RecomputeGranularity::full,
-      .layers = flags.recompute_num_layers.value_or(1)};
-  if (result.on) {
+      .layers = flags.recomputes_layers(),
+      .mlps = has_part("mlp"),
+      .mixtures = has_part("moe")};
+  const std::int64_t number = flags.recompute_num_layers.value_or(1);
+  if (flags.recompute_method == config::RecomputeMethod::block) {
+    result.first_layers = number;
+  } else {
+    result.at_a_time = number;
+  }
+  if (result.layers || result.mlps || result.mixtures) {
     result.options = nn::CheckpointOptions::from(
         config.deepspeed.activation_checkpointing,
         mesh.along(Axis::tensor),
@@ -109,23 +126,32 @@ Model build_model(
       .device = device,
       .seed = build.seed,
       .initial_std = config.flags.model.init_method_std,
+      .later = build.later,
       .dropout_seed = static_cast<std::uint64_t>(config.flags.training.seed),
       .dropping_layers = config.deepspeed.random_ltd.layers};
   take_fp8(config.flags.precision, options, logger);
+  if (recompute.mlps) {
+    options.recompute_mlps = recompute.options;
+  }
+  if (recompute.mixtures) {
+    options.recompute_mixtures = recompute.options;
+  }
   if (is_pipelined(config.flags.distributed)) {
     pipeline::PipelineModuleOptions place{
         .stage = mesh.coordinate(Axis::pipeline),
         .stages = mesh.degree(Axis::pipeline)};
-    if (recompute.on) {
-      place.activation_checkpoint_interval = recompute.layers;
+    if (recompute.layers) {
+      place.activation_checkpoint_interval = recompute.at_a_time;
+      place.checkpointed_blocks = recompute.first_layers;
       place.checkpoint = recompute.options;
     }
     return Model(
         build_stage(description, options, config, build, std::move(place)));
   }
-  if (recompute.on) {
+  if (recompute.layers) {
     options.recompute = recompute.options;
-    options.recompute_layers = recompute.layers;
+    options.recompute_layers = recompute.at_a_time;
+    options.recomputed_blocks = recompute.first_layers;
   }
   return Model(models::make_model(description, options));
 }

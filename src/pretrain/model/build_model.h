@@ -7,10 +7,12 @@
 #include <cairn/model/description.h>
 #include <cairn/models/model_layers.h>
 #include <cairn/nn/context_parallel.h>
+#include <cairn/nn/later_values.h>
 #include <cairn/pipeline/pipeline_module.h>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 
 namespace cairn::pretrain {
@@ -18,6 +20,9 @@ namespace cairn::pretrain {
 struct BuildOptions {
   /// The seed of the initial weights; none leaves them unset, to be loaded.
   std::optional<std::uint64_t> seed{};
+  /// Set: the model is built without memory for its parameters, which note
+  /// their initial values here.
+  std::shared_ptr<nn::LaterValues> later{};
   models::LayerInputs inputs{}; ///< fields of a pipeline's micro batches
   /// The loss of a pipeline, if it is not the layered model's own.
   std::function<pipeline::Loss(const models::LayeredModel& layered)> loss{};

@@ -43,21 +43,12 @@ void check_experts(const config::Config& config) {
 void check_flags(Kind kind, const config::Config& config) {
   config::refuse_unused_flags(config, config::Actor::pretrain);
   const config::Flags& flags = config.flags;
-  const config::TrainingFlags& training = flags.training;
-  if (training.recompute_granularity ==
-      config::RecomputeGranularity::selective) {
+  if (flags.distributed.overlap_param_gather &&
+      config.deepspeed.zero.stage == config::ZeroStage::disabled) {
     throw ConfigError(
-        {.what = "attention is not recomputed by itself",
-         .where = "--recompute-granularity selective",
-         .remedy = "choose full, or leave it out"});
-  }
-  const bool recomputes = training.checkpoint_activations ||
-      training.recompute_granularity == config::RecomputeGranularity::full;
-  if (training.recompute_num_layers && !recomputes) {
-    throw ConfigError(
-        {.what = "nothing is recomputed",
-         .where = "--recompute-num-layers",
-         .remedy = "give --checkpoint-activations as well"});
+        {.what = "updated parameters are not gathered at ZeRO stage 0",
+         .where = "--overlap-param-gather",
+         .remedy = "add --use-distributed-optimizer, or --zero-stage 1 or 2"});
   }
   if (flags.logging.optimizer_states_to_tensorboard) {
     require_moments(config.deepspeed.optimizer);

@@ -1,6 +1,6 @@
 #include "pretrain/plan/stages.h"
 
-#include "config/internal/virtual_stages.h"
+#include "pipeline/internal/stage_cuts.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>
@@ -46,16 +46,6 @@ pipeline::Loss loss_with_parts(const models::LayeredModel& model) {
     }
     return losses;
   };
-}
-
-std::int64_t block_count(const ModelDescription& d) {
-  return d.layers + (d.family == ModelFamily::t5 ? d.decoder_layers : 0);
-}
-
-std::string layer_counts(const ModelDescription& d) {
-  return d.family == ModelFamily::t5
-      ? fmt::format("{} encoder and {} decoder", d.layers, d.decoder_layers)
-      : fmt::format("{}", d.layers);
 }
 
 } // namespace
@@ -104,23 +94,6 @@ bool is_pipelined(const config::DistributedFlags& flags) {
   return flags.pipeline_parallel > 1;
 }
 
-pipeline::PartitionMethod partition_of(
-    const config::Config& config,
-    const std::vector<models::ModelLayer>& layers) {
-  if (config.given.contains("pipeline.partition")) {
-    return pipeline::PartitionMethod::parse(
-        config.deepspeed.pipeline.partition);
-  }
-  std::vector<pipeline::LayerFacts> facts;
-  for (const models::ModelLayer& layer : layers) {
-    facts.push_back(
-        {layer.type, static_cast<double>(layer.parameters - layer.idle)});
-  }
-  return pipeline::by_work(
-      facts,
-      config.flags.distributed.has_virtual_stages());
-}
-
 void check_stages(
     const ModelDescription& d,
     const config::Config& config,
@@ -132,23 +105,7 @@ void check_stages(
       static_cast<int>(config.flags.distributed.pipeline_parallel);
   const std::vector<models::ModelLayer> layers =
       models::model_layers(d, {}, inputs).layers;
-  std::vector<pipeline::LayerFacts> facts;
-  for (const models::ModelLayer& layer : layers) {
-    facts.push_back({layer.type, static_cast<double>(layer.parameters)});
-  }
-  const auto blocks =
-      std::ranges::count(layers, "block", &models::ModelLayer::type);
-  if (stages > blocks) {
-    throw ConfigError(
-        {.what = "a pipeline has at most as many stages as the model layers",
-         .where = "--pipeline-model-parallel-size",
-         .values = fmt::format("{}; {} layers", stages, layer_counts(d)),
-         .remedy = fmt::format("use at most {} stages", blocks)});
-  }
-  const std::vector<int> cuts = pipeline::partition(
-      facts,
-      stages * config::virtual_stages(config.flags.distributed, block_count(d)),
-      partition_of(config, layers));
+  const std::vector<int> cuts = pipeline::stage_cuts(d, config);
   const auto stage_of = [&](std::size_t part) {
     return static_cast<int>(part) % stages;
   };
@@ -201,9 +158,13 @@ std::shared_ptr<pipeline::PipelineModule> build_stage(
   for (const models::ModelLayer& layer : model.layers) {
     layers.push_back(spec_of(layer));
   }
+  place.partition = {
+      .kind = pipeline::PartitionMethod::Kind::cuts,
+      .cuts = pipeline::stage_cuts(d, config)};
+  // The micro batches of a batch are alike; a curriculum changes them between.
+  place.announce = pipeline::Announce::each_batch;
   place.chunks =
-      config::virtual_stages(config.flags.distributed, block_count(d));
-  place.partition = partition_of(config, model.layers);
+      static_cast<int>(place.partition.cuts.size() - 1) / place.stages;
   if (build.loss) {
     place.loss = build.loss(model);
   } else {

@@ -6,24 +6,15 @@
 #include <cairn/model/description.h>
 #include <cairn/models/model_layers.h>
 #include <cairn/pipeline/micro_batch.h>
-#include <cairn/pipeline/partition.h>
 #include <cairn/pipeline/pipeline_module.h>
 
 #include <memory>
-#include <vector>
 
 // A model that is cut into pipeline stages.
 
 namespace cairn::pretrain {
 
 bool is_pipelined(const config::DistributedFlags& flags);
-
-/// How layers are shared out. Every stage gets as much to compute, unless the
-/// JSON says otherwise; the head of a large vocabulary weighs as much as
-/// several blocks. Virtual stages have equal numbers of blocks.
-pipeline::PartitionMethod partition_of(
-    const config::Config& config,
-    const std::vector<models::ModelLayer>& layers);
 
 /// Throws ConfigError, before anything is allocated, if a stage would have
 /// nothing to do or to train. `inputs` are those of the micro batches.

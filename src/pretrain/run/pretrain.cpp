@@ -16,6 +16,7 @@
 #include <cairn/engine/initialize.h>
 #include <torch/utils.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -102,7 +103,10 @@ Outcome run(
   require_same_order(data, world.group());
 
   seed_generators(config.flags.training, mesh);
+  // No rank has the whole model at any time, if the ranks share its parameters.
+  const auto later = std::make_shared<nn::LaterValues>();
   BuildOptions building = build_options(description, config.flags);
+  building.later = later;
   if (foreign) {
     building.seed.reset();
   }
@@ -114,11 +118,16 @@ Outcome run(
       logger,
       building);
   if (foreign) {
-    models::load_weights(model.module(), description, foreign->tensors);
+    models::load_weights_later(
+        model.module(),
+        description,
+        foreign->tensors,
+        *later);
   }
   const auto timers = make_timers(config, at::Device(world.device_name()));
   Initialized made = initialize(
       {.model = model,
+       .later_values = later,
        .model_parameters = no_decay_groups(model.module()),
        .lr_scheduler = schedule,
        .lr_scheduler_counts_samples = schedule != nullptr,

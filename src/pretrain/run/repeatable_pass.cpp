@@ -68,9 +68,7 @@ std::string obstacle(
   if (deepspeed.zero.offload_optimizer) {
     return "gradients leave the GPU within a pass";
   }
-  if (flags.training.checkpoint_activations ||
-      flags.training.recompute_activations ||
-      flags.training.recompute_granularity) {
+  if (flags.training.recomputes_layers() || flags.training.recomputes_parts()) {
     return "activations are recomputed";
   }
   if (!deepspeed.random_ltd.layers.empty()) {

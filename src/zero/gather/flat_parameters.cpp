@@ -80,33 +80,97 @@ FlatParameters::FlatParameters(
     const at::Tensor& first = parameters_[bucket.members.front().parameter];
     const bool rests_elsewhere =
         options_.disk || (options_.rest_on_cpu && !first.is_cpu());
-    State state{
-        .whole = at::zeros({bucket.elements}, first.options()),
-        .partitioned = options_.partition && !bucket.persistent &&
-            (layout.world_of(bucket) > 1 || rests_elsewhere)};
-    for (const Placement& member : bucket.members) {
-      at::Tensor& parameter = parameters_[member.parameter];
-      at::Tensor view = state.whole.narrow(0, member.offset, member.elements)
-                            .view(parameter.sizes());
-      refuse_experts_of_nursery(layout, bucket, member, parameter);
-      view.copy_(parameter.detach());
+    states_.push_back(
+        {.partitioned = options_.partition && !bucket.persistent &&
+             (layout.world_of(bucket) > 1 || rests_elsewhere)});
+    if (states_.back().partitioned && is_without_memory(bucket)) {
+      lay_out_shard(b);
+    } else {
+      lay_out_whole(b);
+    }
+  }
+  options_.fill = nullptr;
+}
+
+/// True when none of the bucket's parameters has memory yet.
+bool FlatParameters::is_without_memory(const Bucket& bucket) const {
+  return !options_.without_memory.empty() &&
+      std::ranges::all_of(bucket.members, [&](const Placement& member) {
+        return options_.without_memory[member.parameter];
+      });
+}
+
+void FlatParameters::lay_out_whole(int b) {
+  const Bucket& bucket = layout_->buckets()[b];
+  State& state = states_[b];
+  state.whole = at::zeros(
+      {bucket.elements},
+      parameters_[bucket.members.front().parameter].options());
+  for (const Placement& member : bucket.members) {
+    at::Tensor& parameter = parameters_[member.parameter];
+    const at::Tensor place =
+        state.whole.narrow(0, member.offset, member.elements);
+    if (!options_.without_memory.empty() &&
+        options_.without_memory[member.parameter]) {
+      options_.fill(member.parameter, 0, place);
+    } else {
+      refuse_experts_of_nursery(*layout_, bucket, member, parameter);
+      place.view(parameter.sizes()).copy_(parameter.detach());
       Nursery::let_go(parameter);
-      parameter.set_data(view);
     }
+  }
+  make_views(b);
+  if (!is_without_memory(bucket)) {
     groups_.trainers(bucket).broadcast(state.whole, 0).wait();
-    states_.push_back(std::move(state));
-    if (states_.back().partitioned) {
-      rest(b);
-      release(b);
-    }
+  }
+  if (state.partitioned) {
+    const Range range = mine(b);
+    rest(b, state.whole.narrow(0, range.begin, range.size()));
+    release(b);
   }
 }
 
-/// Lays this rank's part of a whole bucket aside.
-void FlatParameters::rest(int bucket) {
+/// Makes this rank's part of a bucket whose parameters have no memory, without
+/// the whole of it.
+void FlatParameters::lay_out_shard(int b) {
+  const Bucket& bucket = layout_->buckets()[b];
+  State& state = states_[b];
+  const at::TensorOptions options =
+      parameters_[bucket.members.front().parameter].options();
+  state.whole = at::empty({bucket.elements}, options);
+  make_views(b);
+  drop_storage(state);
+  state.live = false;
+
+  const Range range = mine(b);
+  const at::Tensor part = options_.disk || options_.rest_on_cpu
+      ? host_memory(range.size(), state.whole.scalar_type(), options_.pin)
+      : at::empty({range.size()}, options);
+  part.zero_();
+  for (const Slice& slice : layout_->slices(b, range)) {
+    options_.fill(
+        slice.parameter,
+        slice.in_parameter.begin,
+        part.narrow(0, slice.offset - range.begin, slice.in_parameter.size()));
+  }
+  rest(b, part);
+}
+
+/// Makes the parameters views of their bucket.
+void FlatParameters::make_views(int b) {
+  for (const Placement& member : layout_->buckets()[b].members) {
+    at::Tensor& parameter = parameters_[member.parameter];
+    parameter.set_data(states_[b]
+                           .whole.narrow(0, member.offset, member.elements)
+                           .view(parameter.sizes()));
+  }
+}
+
+/// Lays this rank's part of a bucket aside: a view of whole(), or memory of its
+/// own.
+void FlatParameters::rest(int bucket, const at::Tensor& part) {
   State& state = states_[bucket];
   const Range range = mine(bucket);
-  const at::Tensor part = state.whole.narrow(0, range.begin, range.size());
   if (options_.disk && in_memory_ + range.size() > options_.most_in_memory) {
     state.on_disk = true;
     options_.disk->put(bucket, {.weights = part});
@@ -119,7 +183,7 @@ void FlatParameters::rest(int bucket) {
     state.resting = host_memory(range.size(), part.scalar_type(), options_.pin);
     state.resting.copy_(part);
   } else {
-    state.resting = part.clone();
+    state.resting = part.is_alias_of(state.whole) ? part.clone() : part;
   }
 }
 

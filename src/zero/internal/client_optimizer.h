@@ -4,6 +4,7 @@
 #include "zero/internal/layout.h"
 #include "zero/internal/rank_groups.h"
 #include "zero/internal/sharded_optimizer.h"
+#include "zero/optimizer/shard_access.h"
 
 #include <torch/optim/optimizer.h>
 
@@ -18,13 +19,19 @@ namespace cairn::zero {
 /// An optimizer that treats all elements alike gives the same result on them.
 class ClientOptimizer final : public ShardedOptimizer {
  public:
+  struct Options {
+    bool partition = false; ///< each rank updates a shard, not everything
+    /// Weights, states and update are on the CPU, wherever the parameters are.
+    bool on_cpu = false;
+  };
+
   /// The layout's groups are the optimizer's groups, in order.
   ClientOptimizer(
       const Layout& layout,
       FlatParameters& parameters,
       std::shared_ptr<torch::optim::Optimizer> optimizer,
       RankGroups owners,
-      bool partition);
+      Options options);
 
   std::string_view name() const override { return "client"; }
   std::vector<optim::GroupValues>& groups() override { return groups_; }
@@ -41,9 +48,6 @@ class ClientOptimizer final : public ShardedOptimizer {
   ShardTier::Bytes bytes() const override;
 
  private:
-  Range range(int bucket) const;
-  at::Tensor target(int bucket) const;
-
   struct Stretch {
     int group = 0;
     Range in_shard;
@@ -52,6 +56,7 @@ class ClientOptimizer final : public ShardedOptimizer {
   };
   struct Shard {
     at::Tensor weights;
+    bool in_place = false; ///< the parameters are the fp32 weights themselves
     std::vector<Stretch> stretches;
   };
 
@@ -66,9 +71,7 @@ class ClientOptimizer final : public ShardedOptimizer {
   const Layout& layout_;
   FlatParameters& parameters_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
-  RankGroups owners_;
-  bool partition_;
-  bool in_place_ = false;
+  ShardAccess access_;
   std::vector<Shard> shards_;
   std::vector<optim::GroupValues> groups_;
   std::int64_t steps_ = 0;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -44,11 +45,19 @@ class FlatParameters {
     /// The form in which released frozen buckets travel and rest. Not with
     /// rest_on_cpu.
     Wire frozen_wire = Wire::exact;
+    /// Parameters, by number, that have no memory yet; empty: all have.
+    std::vector<bool> without_memory{};
+    /// Writes elements of such a parameter, from `first` on, to `values` [n]:
+    /// the same on all ranks. Called by the constructor only.
+    std::function<
+        void(int parameter, std::int64_t first, const at::Tensor& values)>
+        fill{};
   };
 
   /// Moves the data of `parameters` into buckets. The parameters are in the
   /// layout's order, of one type and on one device. The values of the first
-  /// rank count. The layout is that of `groups.shards`.
+  /// rank count. The layout is that of `groups.shards`. Where parameters have
+  /// no memory yet, a rank makes only the shards that it keeps.
   FlatParameters(
       const Layout& layout,
       std::vector<at::Tensor> parameters,
@@ -153,7 +162,11 @@ class FlatParameters {
     return layout_->shard(bucket, group_of(bucket).rank());
   }
   Wire wire_of(int bucket) const;
-  void rest(int bucket);
+  bool is_without_memory(const Bucket& bucket) const;
+  void lay_out_whole(int bucket);
+  void lay_out_shard(int bucket);
+  void make_views(int bucket);
+  void rest(int bucket, const at::Tensor& part);
   void start(int bucket);
   bool start_from_second_copy(int bucket);
   bool start_packed(int bucket);

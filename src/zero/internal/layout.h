@@ -135,8 +135,12 @@ class Layout {
 
 /// Bucket size: large enough to use the wire well, small enough that the first
 /// reduction starts while backward still runs and that few parameters are live
-/// at once. It is an eighth of the model, between 1 and 16 million elements,
-/// and no more than the user's limit.
-std::int64_t bucket_capacity(std::int64_t model_elements, std::int64_t limit);
+/// at once. It is an eighth of the model, at least 1 million elements, at most
+/// 16 million or, among many ranks, a million for each of them (Megatron's
+/// rule: smaller messages waste the wire), and no more than the user's limit.
+std::int64_t bucket_capacity(
+    std::int64_t model_elements,
+    std::int64_t limit,
+    int ranks);
 
 } // namespace cairn::zero

@@ -1,11 +1,13 @@
 #pragma once
 
+#include "zero/internal/arriving_weights.h"
 #include "zero/internal/flat_parameters.h"
 #include "zero/internal/gradient_reducer.h"
 #include "zero/internal/layout.h"
 #include "zero/internal/rank_groups.h"
 #include "zero/internal/sharded_optimizer.h"
 #include "zero/optimizer/bucket_update.h"
+#include "zero/optimizer/shard_access.h"
 #include "zero/reduce/side_copies.h"
 #include "zero/tiers/shard_tier.h"
 
@@ -29,6 +31,9 @@ class RuleOptimizer final : public ShardedOptimizer {
     bool on_cpu = false;
     bool pin = true; ///< page-locks host memory that the device copies from
     std::vector<optim::GroupValues> groups;
+    /// Where step() leaves updated weights that are still on their way. Null:
+    /// it waits for them.
+    ArrivingWeights* arriving = nullptr;
   };
 
   RuleOptimizer(
@@ -52,10 +57,6 @@ class RuleOptimizer final : public ShardedOptimizer {
   ShardTier::Bytes bytes() const override;
 
  private:
-  Range range(int bucket) const;
-  bool is_shard(int bucket) const;
-  at::Tensor open(int bucket, bool blank);
-  void close(int bucket, bool changed);
   at::Tensor weights_of(const at::Tensor& parameters) const;
   at::Tensor kernel_output(const at::Tensor& to, const at::Tensor& weights);
   std::vector<int> trainable_in_forward_order() const;
@@ -63,7 +64,7 @@ class RuleOptimizer final : public ShardedOptimizer {
   const Layout& layout_;
   FlatParameters& parameters_;
   std::unique_ptr<optim::Rule> rule_;
-  RankGroups owners_;
+  ShardAccess access_;
   Options options_;
   std::unique_ptr<ShardTier> tier_;
   BucketUpdate update_;

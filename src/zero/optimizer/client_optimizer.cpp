@@ -28,12 +28,11 @@ ClientOptimizer::ClientOptimizer(
     FlatParameters& parameters,
     std::shared_ptr<torch::optim::Optimizer> optimizer,
     RankGroups owners,
-    bool partition)
+    Options options)
     : layout_(layout),
       parameters_(parameters),
       optimizer_(std::move(optimizer)),
-      owners_(std::move(owners)),
-      partition_(partition && owners_.shards.size() > 1) {
+      access_(layout, parameters, std::move(owners), options.partition) {
   const torch::autograd::AutoGradMode no_grad(false);
   auto& param_groups = optimizer_->param_groups();
   for (auto& theirs : param_groups) {
@@ -42,10 +41,19 @@ ClientOptimizer::ClientOptimizer(
   }
   for (int b = 0; b < parameters.buckets() && layout.buckets()[b].trainable;
        ++b) {
-    const at::Tensor from = target(b);
-    in_place_ = from.scalar_type() == at::kFloat;
-    Shard shard{.weights = in_place_ ? from : from.to(at::kFloat)};
-    const Range mine = range(b);
+    const at::Tensor from = access_.open(b, false);
+    Shard shard{
+        .in_place = from.scalar_type() == at::kFloat &&
+            (from.is_cpu() || !options.on_cpu) && access_.keeps_memory(b)};
+    shard.weights = shard.in_place
+        ? from
+        : from.to(
+              options.on_cpu ? at::Device(at::kCPU) : from.device(),
+              at::kFloat,
+              /*non_blocking=*/false,
+              /*copy=*/true);
+    access_.close(b, false);
+    const Range mine = access_.range(b);
     for (const Segment& segment : layout.segments(b, mine)) {
       const Range part{
           segment.in_bucket.begin - mine.begin,
@@ -61,17 +69,6 @@ ClientOptimizer::ClientOptimizer(
   }
 }
 
-Range ClientOptimizer::range(int bucket) const {
-  const Bucket& plan = layout_.buckets()[bucket];
-  return partition_ ? layout_.shard(bucket, owners_.sharers(plan).rank())
-                    : Range{0, plan.elements};
-}
-
-at::Tensor ClientOptimizer::target(int bucket) const {
-  return partition_ ? parameters_.acquire_shard(bucket)
-                    : parameters_.whole(bucket);
-}
-
 void ClientOptimizer::step(
     const GradientReducer& gradients,
     const GradientFactor& factor) {
@@ -82,9 +79,11 @@ void ClientOptimizer::step(
       optimizer_->param_groups()[g].options().set_lr(groups_[g].lr);
     }
     for (int b = 0; b < static_cast<int>(shards_.size()); ++b) {
-      at::Tensor gradient = gradients.gradient(b).to(at::kFloat);
-      gradient = factor.on_gpu.defined() ? gradient * factor.on_gpu
-                                         : gradient * factor.number;
+      at::Tensor gradient =
+          gradients.gradient(b).to(shards_[b].weights.device(), at::kFloat);
+      gradient = factor.on_gpu.defined()
+          ? gradient * factor.on_gpu.to(gradient.device())
+          : gradient * factor.number;
       for (Stretch& stretch : shards_[b].stretches) {
         stretch.weights.mutable_grad() =
             gradient.narrow(0, stretch.in_shard.begin, stretch.in_shard.size());
@@ -101,9 +100,10 @@ void ClientOptimizer::step(
 }
 
 void ClientOptimizer::refresh_weights(int bucket) {
-  if (!in_place_ && layout_.buckets()[bucket].trainable) {
+  if (layout_.buckets()[bucket].trainable && !shards_[bucket].in_place) {
     const torch::autograd::AutoGradMode no_grad(false);
-    take_changed(shards_[bucket].weights, target(bucket));
+    take_changed(shards_[bucket].weights, access_.open(bucket, false));
+    access_.close(bucket, false);
   }
 }
 
@@ -111,10 +111,11 @@ void ClientOptimizer::publish_weights() {
   const torch::autograd::AutoGradMode no_grad(false);
   std::vector<distributed::Pending> publishing;
   for (int b = static_cast<int>(shards_.size()) - 1; b >= 0; --b) {
-    if (!in_place_) {
-      target(b).copy_(shards_[b].weights);
+    if (!shards_[b].in_place) {
+      access_.open(b, /*blank=*/true).copy_(shards_[b].weights);
+      access_.close(b, true);
     }
-    if (partition_) {
+    if (access_.is_published(b)) {
       publishing.push_back(parameters_.publish(b));
     }
   }
@@ -173,7 +174,7 @@ void ClientOptimizer::visit(bool write, const Visit& visit) {
   }
   const torch::autograd::AutoGradMode no_grad(false);
   for (int b = 0; b < static_cast<int>(shards_.size()); ++b) {
-    visit(b, range(b), "weight", shards_[b].weights);
+    visit(b, access_.range(b), "weight", shards_[b].weights);
     for (Stretch& stretch : shards_[b].stretches) {
       visit_states(b, stretch, write, visit);
     }
@@ -242,7 +243,7 @@ ShardTier::Bytes ClientOptimizer::bytes() const {
   ShardTier::Bytes result;
   for (const Shard& shard : shards_) {
     result.memory +=
-        in_place_ ? 0 : static_cast<std::int64_t>(shard.weights.nbytes());
+        shard.in_place ? 0 : static_cast<std::int64_t>(shard.weights.nbytes());
   }
   return result;
 }

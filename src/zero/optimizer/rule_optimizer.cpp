@@ -11,18 +11,6 @@
 
 namespace cairn::zero {
 
-namespace {
-
-/// Options in which nothing is partitioned over a single rank.
-RuleOptimizer::Options with_real_partition(
-    RuleOptimizer::Options options,
-    const RankGroups& owners) {
-  options.partition = options.partition && owners.shards.size() > 1;
-  return options;
-}
-
-} // namespace
-
 RuleOptimizer::RuleOptimizer(
     const Layout& layout,
     FlatParameters& parameters,
@@ -33,21 +21,24 @@ RuleOptimizer::RuleOptimizer(
     : layout_(layout),
       parameters_(parameters),
       rule_(std::move(rule)),
-      owners_(std::move(owners)),
-      options_(with_real_partition(std::move(options), owners_)),
+      access_(layout, parameters, std::move(owners), options.partition),
+      options_(std::move(options)),
       tier_(std::move(tier)),
-      update_(layout, *rule_, options_.partition ? owners_ : RankGroups()),
+      update_(
+          layout,
+          *rule_,
+          access_.partitions() ? access_.owners() : RankGroups()),
       copies_(parameters.whole(0).device()) {
   const torch::autograd::AutoGradMode no_grad(false);
   for (int b = 0; b < parameters.buckets(); ++b) {
     if (!layout.buckets()[b].trainable) {
       break; // untrained buckets come last
     }
-    const at::Tensor from = open(b, false);
+    const at::Tensor from = access_.open(b, false);
     in_place_.push_back(
         from.scalar_type() == at::kFloat &&
         (from.is_cpu() || !options_.on_cpu) && tier_->keeps_memory() &&
-        (!is_shard(b) || parameters.keeps_shard(b)));
+        access_.keeps_memory(b));
     ShardTensors tensors{.weights = in_place_[b] ? from : weights_of(from)};
     std::size_t states = 0;
     for (const Placement& member : layout.buckets()[b].members) {
@@ -59,34 +50,7 @@ RuleOptimizer::RuleOptimizer(
           at::full_like(tensors.weights, rule_->initial_state()));
     }
     tier_->put(b, std::move(tensors));
-    close(b, false);
-  }
-}
-
-Range RuleOptimizer::range(int bucket) const {
-  const Bucket& plan = layout_.buckets()[bucket];
-  return options_.partition
-      ? layout_.shard(bucket, owners_.sharers(plan).rank())
-      : Range{0, plan.elements};
-}
-
-bool RuleOptimizer::is_shard(int bucket) const {
-  return options_.partition || parameters_.partitioned(bucket);
-}
-
-/// The parameters that are updated here, in their own type, until close().
-/// `blank`: the caller overwrites them all.
-at::Tensor RuleOptimizer::open(int bucket, bool blank) {
-  if (!is_shard(bucket)) {
-    return parameters_.whole(bucket);
-  }
-  return blank ? parameters_.acquire_blank_shard(bucket)
-               : parameters_.acquire_shard(bucket);
-}
-
-void RuleOptimizer::close(int bucket, bool changed) {
-  if (is_shard(bucket)) {
-    parameters_.give_back_shard(bucket, changed);
+    access_.close(b, false);
   }
 }
 
@@ -137,6 +101,9 @@ void RuleOptimizer::step(
     const GradientReducer& gradients,
     const GradientFactor& factor) {
   const torch::autograd::AutoGradMode no_grad(false);
+  if (options_.arriving != nullptr) {
+    options_.arriving->wait_all();
+  }
   ++steps_;
   const optim::StepValues step{
       .step = steps_,
@@ -151,10 +118,10 @@ void RuleOptimizer::step(
       tier_->prefetch(order[i + 1]);
     }
     const at::Tensor to =
-        in_place_[b] ? tensors.weights : open(b, /*blank=*/true);
+        in_place_[b] ? tensors.weights : access_.open(b, /*blank=*/true);
     const BucketShard shard{
         .bucket = b,
-        .range = range(b),
+        .range = access_.range(b),
         .weights = tensors.weights,
         .gradient = gradients.gradient(b),
         .gradient_factor = factor.on_gpu,
@@ -174,12 +141,17 @@ void RuleOptimizer::step(
       leaving.push_back(there);
     }
     if (!in_place_[b]) {
-      close(b, true);
+      access_.close(b, true);
     }
     tier_->give_back(b, true);
-    if (options_.partition && !parameters_.partitioned(b)) {
+    if (access_.is_published(b)) {
       there.wait_on_device();
-      publishing.push_back(parameters_.publish(b));
+      distributed::Pending pending = parameters_.publish(b);
+      if (options_.arriving != nullptr) {
+        options_.arriving->add(b, std::move(pending));
+      } else {
+        publishing.push_back(std::move(pending));
+      }
     }
   }
   for (const CopyMark& mark : leaving) {
@@ -195,8 +167,8 @@ void RuleOptimizer::refresh_weights(int bucket) {
     return;
   }
   const torch::autograd::AutoGradMode no_grad(false);
-  take_changed(tier_->acquire(bucket).weights, open(bucket, false));
-  close(bucket, false);
+  take_changed(tier_->acquire(bucket).weights, access_.open(bucket, false));
+  access_.close(bucket, false);
   tier_->give_back(bucket, true);
   tier_->settle();
 }
@@ -205,11 +177,11 @@ void RuleOptimizer::publish_weights() {
   const torch::autograd::AutoGradMode no_grad(false);
   for (const int b : trainable_in_forward_order()) {
     if (!in_place_[b]) {
-      open(b, /*blank=*/true).copy_(tier_->acquire(b).weights);
-      close(b, true);
+      access_.open(b, /*blank=*/true).copy_(tier_->acquire(b).weights);
+      access_.close(b, true);
       tier_->give_back(b, false);
     }
-    if (options_.partition && !parameters_.partitioned(b)) {
+    if (access_.is_published(b)) {
       parameters_.publish(b).wait();
     }
   }
@@ -222,9 +194,9 @@ void RuleOptimizer::visit(bool write, const Visit& visit) {
       break;
     }
     ShardTensors tensors = tier_->acquire(b);
-    visit(b, range(b), "weight", tensors.weights);
+    visit(b, access_.range(b), "weight", tensors.weights);
     for (std::size_t i = 0; i < tensors.states.size(); ++i) {
-      visit(b, range(b), rule_->state_names()[i], tensors.states[i]);
+      visit(b, access_.range(b), rule_->state_names()[i], tensors.states[i]);
     }
     tier_->give_back(b, write);
   }
@@ -237,9 +209,9 @@ std::vector<ShardedOptimizer::Held> RuleOptimizer::held() {
     if (!layout_.buckets()[b].trainable) {
       break;
     }
-    all.push_back({b, range(b), "weight"});
+    all.push_back({b, access_.range(b), "weight"});
     for (const auto& name : rule_->state_names()) {
-      all.push_back({b, range(b), std::string(name)});
+      all.push_back({b, access_.range(b), std::string(name)});
     }
   }
   return all;
@@ -249,7 +221,7 @@ ShardTier::Bytes RuleOptimizer::bytes() const {
   ShardTier::Bytes bytes = tier_->bytes();
   for (const int b : trainable_in_forward_order()) {
     if (in_place_[b]) {
-      bytes.memory -= range(b).size() * std::int64_t{sizeof(float)};
+      bytes.memory -= access_.range(b).size() * std::int64_t{sizeof(float)};
     }
   }
   for (const Staging& staging : staging_) {

@@ -238,9 +238,13 @@ std::string Layout::describe() const {
   return text;
 }
 
-std::int64_t bucket_capacity(std::int64_t model_elements, std::int64_t limit) {
+std::int64_t bucket_capacity(
+    std::int64_t model_elements,
+    std::int64_t limit,
+    int ranks) {
   constexpr std::int64_t smallest = 1'000'000;
-  constexpr std::int64_t largest = 16'000'000;
+  const std::int64_t largest =
+      std::max<std::int64_t>(16'000'000, std::int64_t{1'000'000} * ranks);
   const std::int64_t wanted =
       std::clamp((model_elements + 7) / 8, smallest, largest);
   return std::max<std::int64_t>(1, std::min(limit, wanted));
