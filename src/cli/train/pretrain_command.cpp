@@ -153,10 +153,16 @@ void write_page(const std::string& log, const Logger& logger) {
   }
 }
 
+bool uses_disk(const config::ZeroConfig& zero) {
+  const auto is_disk = [](const auto& offload) {
+    return offload && offload->device == config::OffloadDevice::nvme;
+  };
+  return is_disk(zero.offload_optimizer) || is_disk(zero.offload_param);
+}
+
 } // namespace
 
 int run_pretrain(const Arguments& arguments) {
-  keep_freed_memory();
   const auto asks_for_help = [](const std::string& word) {
     return word == "--help" || word == "-h";
   };
@@ -170,6 +176,11 @@ int run_pretrain(const Arguments& arguments) {
   const auto dry = take_dry_run(flags, here.world_size);
   config::Config config = config::Config::load(
       {.flags = flags, .world_size = dry.value_or(here.world_size)});
+  if (uses_disk(config.deepspeed.zero)) { // so memory is short
+    return_freed_memory();
+  } else {
+    keep_freed_memory();
+  }
   set_log_file(config);
   if (dry) {
     const std::string plan = pretrain::dry_run(kind, config);
