@@ -11,11 +11,11 @@ ModelInput own_sequence(
   if (!sequence.is_on()) {
     return whole;
   }
-  if (whole.mask.defined()) {
+  if (whole.mask.defined() && sequence.kind == nn::ContextKind::ring) {
     throw UsageError(
-        {.what = "a mask for a sequence that ranks share",
+        {.what = "a mask for a sequence that goes round the ranks",
          .where = "--context-parallel-size",
-         .remedy = "leave it out: they look back, and at no padding"});
+         .remedy = "leave it out, or use --cp-comm-type a2a"});
   }
   const auto part = [&](const at::Tensor& x) {
     return x.defined() ? nn::own_sequence(x, sequence) : x;
@@ -30,6 +30,7 @@ ModelInput own_sequence(
   own.token_types = part(whole.token_types);
   own.labels = part(whole.labels);
   own.loss_mask = part(whole.loss_mask);
+  // The mask stays whole: within attention a rank has all tokens.
   own.sequence_ranks = sequence.group.size();
   return own;
 }

@@ -128,7 +128,12 @@ TEST(ContextParallel, RefusesWhatCannotBeShared) {
     EXPECT_THROW(check_heads(4, 1, ulysses), ConfigError);
     EXPECT_NO_THROW(check_heads(3, 1, ring));
     const Tensor x = at::ones({1, 4, 2, 8});
-    EXPECT_THROW(attend_in_context(x, x, x, 1, 0.1, ring), ConfigError);
+    EXPECT_THROW(
+        attend_in_context(x, x, x, {.causal = true, .dropout = 0.1}, ring),
+        ConfigError);
+    EXPECT_THROW(
+        attend_in_context(x, x, x, {.mask = at::ones({4, 4})}, ring),
+        ConfigError);
     LayerContext context{.initial = std::nullopt};
     context.sequence = ring;
     AttentionOptions options{
@@ -141,7 +146,7 @@ TEST(ContextParallel, RefusesWhatCannotBeShared) {
         attention.forward(
             at::ones({1, 4, 16}),
             {.mask = at::ones({1, 1, 4, 4}, at::kBool)}),
-        UsageError);
+        ConfigError);
     options.causal = false;
     EXPECT_THROW(SelfAttention(context, options), ConfigError);
   });

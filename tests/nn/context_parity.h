@@ -85,7 +85,12 @@ inline void compare(
       own,
       own_sequence(outer, context).to(device),
       [&](const auto& q, const auto& k, const auto& v) {
-        return attend_in_context(q, k, v, scale, 0, context);
+        return attend_in_context(
+            q,
+            k,
+            v,
+            {.causal = true, .scale = scale},
+            context);
       });
   const double near = test.dtype != at::kFloat ? 3e-2
       : device.is_cpu()                        ? 2e-5

@@ -164,6 +164,39 @@ void add_expert_rows(std::vector<Row>& result) {
        .virtual_layers = 1});
 }
 
+/// Adds rows of experts for ranks that share sequences. None is dropped: each
+/// rank has room for its own tokens.
+void add_context_expert_rows(std::vector<Row>& result) {
+  for (const char* kind : {"p2p", "a2a"}) {
+    result.push_back(
+        {.name = fmt::format("experts_top2_context2_{}_zero1", kind),
+         .model = "gpt_experts_top2",
+         .context = 2,
+         .context_kind = kind,
+         .stage = 1});
+  }
+  result.push_back(
+      {.name = "experts_top2_ring2_expert2_zero3",
+       .model = "gpt_experts_top2",
+       .expert = 2,
+       .context = 2,
+       .stage = 3});
+  result.push_back(
+      {.name = "experts_top2_ring2_data2_expert4_recompute",
+       .model = "gpt_experts_top2",
+       .data = 2,
+       .expert = 4,
+       .context = 2,
+       .stage = 1,
+       .recompute = true});
+  result.push_back(
+      {.name = "experts_top2_ring2_tensor2_sequence",
+       .model = "gpt_experts_top2",
+       .tensor = 2,
+       .context = 2,
+       .sequence_parallel = true});
+}
+
 /// Adds rows of groups of ranks that each hold a copy.
 void add_group_rows(std::vector<Row>& result) {
   const nlohmann::json second_copy{{"zero_hpz_partition_size", 2}};
@@ -237,6 +270,30 @@ void add_context_rows(std::vector<Row>& result) {
          .pipeline = 2,
          .context = 2,
          .context_kind = kind});
+  }
+}
+
+/// Adds rows of samples with several documents.
+void add_document_rows(std::vector<Row>& result) {
+  for (Row row :
+       {Row{.name = "data2_zero1", .data = 2, .stage = 1},
+        Row{.name = "pipeline2_recompute", .pipeline = 2, .recompute = true},
+        Row{.name = "ulysses2_zero3",
+        .context = 2,
+        .context_kind = "a2a",
+        .stage = 3},
+        Row{.name = "ulysses2_tensor2_sequence",
+        .tensor = 2,
+        .context = 2,
+        .context_kind = "a2a",
+        .sequence_parallel = true},
+        Row{.name = "ulysses2_pipeline2",
+        .pipeline = 2,
+        .context = 2,
+        .context_kind = "a2a"}}) {
+    row.model = "gpt_documents";
+    row.name = "documents_" + row.name;
+    result.push_back(std::move(row));
   }
 }
 
@@ -571,6 +628,7 @@ std::vector<Row> rows() {
        .tensor = 2,
        .sequence_parallel = true,
        .recompute = true});
+  add_document_rows(result);
   add_curriculum_rows(result);
   add_dropping_rows(result);
   add_dropout_rows(result);
@@ -578,6 +636,7 @@ std::vector<Row> rows() {
   add_rows(result, "t5");
   add_rows(result, "t5_relative");
   add_expert_rows(result);
+  add_context_expert_rows(result);
   result.push_back(
       {.name = "bert_of_words_tensor2_pipeline2",
        .model = "bert_of_words",

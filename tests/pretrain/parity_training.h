@@ -69,6 +69,13 @@ inline bool drops_tokens(const std::string& model) {
   return model == "gpt_dropping";
 }
 
+/// True for the model whose samples have several documents, each ending with
+/// `end_of_document`, which are kept apart.
+inline bool has_documents(const std::string& model) {
+  return model == "gpt_documents";
+}
+constexpr std::int64_t end_of_document = 3;
+
 /// True for models with dropout of hidden states and attention weights; the
 /// ring drops no weights.
 inline bool has_dropout(const std::string& model) {
@@ -282,6 +289,9 @@ inline config::Config config_of(const Row& row) {
   if (drops_tokens(row.model)) {
     flags.push_back("--random-ltd");
   }
+  if (has_documents(row.model)) {
+    flags.push_back("--reset-attention-mask");
+  }
   if (row.recompute) {
     flags.push_back("--checkpoint-activations");
   }
@@ -328,6 +338,10 @@ struct Training {
     const int passes = micro_batches / sharing.size();
     const int number = static_cast<int>(engine->progress().global_steps);
     int pass = 0;
+    models::PretrainingOptions options;
+    if (has_documents(row.model)) {
+      options.reset_attention_after = end_of_document;
+    }
     const auto next = [&] {
       const int in_step = sharing.rank() * passes + pass++;
       data::TensorBatch batch =
@@ -339,7 +353,7 @@ struct Training {
       }
       return for_training(
           models::own_sequence(
-              models::pretraining_input(description, batch),
+              models::pretraining_input(description, batch, options),
               context_of(config.flags.distributed, mesh)),
           config.deepspeed.random_ltd,
           number + 1,

@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/process_group.h>
-#include <cairn/nn/attention_noise.h>
 
 #include <cstdint>
 
@@ -34,17 +33,18 @@ at::Tensor own_sequence(
     const at::Tensor& whole,
     const ContextParallel& context);
 
+struct AttendOptions; // attention.h
+
 /// Causal attention of this rank's tokens to all tokens before them, on any
-/// rank. Shapes are those of attend(). Throws ConfigError for attention that
-/// cannot be shared.
+/// rank. Shapes are those of attend(); a mask is that of the whole sequence.
+/// Throws ConfigError for attention that cannot be shared: the ring takes
+/// neither a mask nor dropout.
 at::Tensor attend_in_context(
     const at::Tensor& query,
     const at::Tensor& key,
     const at::Tensor& value,
-    double scale,
-    double dropout,
-    const ContextParallel& context,
-    const AttentionNoise& noise = {});
+    const AttendOptions& options,
+    const ContextParallel& context);
 
 /// Throws ConfigError unless these ranks can share the heads of a tensor
 /// parallel rank. The ring takes any number of heads.

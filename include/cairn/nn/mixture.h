@@ -53,10 +53,13 @@ struct Routes {
 /// Routes tokens by their scores, [tokens, experts] in fp32. The ranks of
 /// `group`, which share out the experts, have the same number of tokens and get
 /// the same capacity. Random numbers come from the device's default generator.
+/// `sharers` have other tokens of the same sequences: each has room for its own
+/// tokens, and the balance loss is that of all.
 Routes route(
     const at::Tensor& scores,
     const RoutingOptions& options,
-    const distributed::ProcessGroup& group);
+    const distributed::ProcessGroup& group,
+    const distributed::ProcessGroup& sharers = {});
 
 /// The rows of a matrix in groups that follow each other, one for each expert.
 /// Rows after the last group belong to nobody.
@@ -167,6 +170,7 @@ class Mixture : public Layer {
   MixtureOptions options_;
   distributed::ProcessGroup group_;
   distributed::ProcessGroup expert_group_;
+  distributed::ProcessGroup sequence_group_; ///< has other tokens of a sequence
   bool split_tokens_;
   std::shared_ptr<Linear> router_;
   std::shared_ptr<Experts> experts_;

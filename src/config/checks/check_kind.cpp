@@ -75,21 +75,15 @@ void check_context(model::ModelKind kind, const Config& config) {
         "relative positions are added to the scores of whole sequences",
         "use rope or learned_absolute with --context-parallel-size");
   }
-  if (has_experts(flags.moe)) {
-    refuse(
-        config,
-        "--num-experts",
-        "experts have room for the tokens of whole sequences",
-        "leave it out with --context-parallel-size");
-  }
-  if (flags.data.reset_attention_mask) {
-    refuse(
-        config,
-        "--reset-attention-mask",
-        "documents are kept apart by a mask of whole sequences",
-        "leave it out with --context-parallel-size");
-  }
   if (ranks.context_parallel_kind == ContextParallelKind::ring) {
+    if (flags.data.reset_attention_mask) {
+      refuse(
+          config,
+          "--reset-attention-mask",
+          "documents are kept apart by a mask of whole sequences, which ring "
+          "attention does not take",
+          "leave it out, or give --cp-comm-type a2a");
+    }
     if (flags.regularization.attention_dropout > 0) {
       refuse(
           config,

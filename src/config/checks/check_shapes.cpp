@@ -179,14 +179,19 @@ void check_experts(const Config& config) {
         "there are no experts to share out",
         "set --num-experts");
   }
-  if (config.data_parallel_size % degrees.expert_parallel != 0) {
+  const std::int64_t sharers =
+      config.data_parallel_size * degrees.context_parallel;
+  if (sharers % degrees.expert_parallel != 0) {
     refuse(
         config,
         "--expert-model-parallel-size",
         fmt::format(
-            "{} does not divide the data-parallel size {}",
+            "{} does not divide the data-parallel size {}{}",
             degrees.expert_parallel,
-            config.data_parallel_size));
+            config.data_parallel_size,
+            degrees.context_parallel > 1
+                ? fmt::format(" x context {}", degrees.context_parallel)
+                : ""));
   }
   const ZeroConfig& zero = config.deepspeed.zero;
   if (zero.mics_shard_size > 0 || zero.zero_hpz_partition_size > 1 ||

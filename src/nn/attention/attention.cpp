@@ -109,12 +109,6 @@ void check_shared(const AttentionOptions& options) {
 }
 
 void check_shared(const BlockInput& input, const AttentionOptions& options) {
-  if (input.mask.defined()) {
-    throw UsageError(
-        {.what = "a mask for a sequence that ranks share",
-         .where = "--context-parallel-size",
-         .remedy = "leave it out: they look back, and at no padding"});
-  }
   if (options.rotary && !input.positions.defined()) {
     throw UsageError(
         {.what = "a part of a sequence comes with its positions",
@@ -261,25 +255,15 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
     key = rotate(key, cosine, sine);
   }
   const at::Tensor value = joined_heads(parts[2]);
-  const AttentionNoise noise = with_samples(noise_, input.samples);
+  const AttendOptions how{
+      .mask = input.mask,
+      .causal = options_.causal,
+      .scale = options_.scale,
+      .dropout = dropout,
+      .noise = with_samples(noise_, input.samples)};
   return dense_->forward(
-      sequence_.is_on() ? attend_in_context(
-                              query,
-                              key,
-                              value,
-                              scores.scale,
-                              dropout,
-                              sequence_,
-                              noise)
-                        : attend(
-                              query,
-                              key,
-                              value,
-                              {.mask = input.mask,
-                               .causal = options_.causal,
-                               .scale = options_.scale,
-                               .dropout = dropout,
-                               .noise = noise}));
+      sequence_.is_on() ? attend_in_context(query, key, value, how, sequence_)
+                        : attend(query, key, value, how));
 }
 
 CrossAttention::CrossAttention(

@@ -6,7 +6,10 @@
 
 #include <ATen/ops/cat.h>
 #include <cairn/base/error.h>
+#include <cairn/nn/attention.h>
 #include <fmt/format.h>
+
+#include <cmath>
 
 namespace cairn::nn {
 namespace {
@@ -80,24 +83,23 @@ at::Tensor attend_in_context(
     const at::Tensor& query,
     const at::Tensor& key,
     const at::Tensor& value,
-    double scale,
-    double dropout,
-    const ContextParallel& context,
-    const AttentionNoise& noise) {
+    const AttendOptions& options,
+    const ContextParallel& context) {
   if (context.kind == ContextKind::ulysses) {
-    return ulysses_attention(
-        query,
-        key,
-        value,
-        {.causal = true, .scale = scale, .dropout = dropout, .noise = noise},
-        context.group);
+    return ulysses_attention(query, key, value, options, context.group);
   }
-  if (dropout > 0) {
+  if (options.dropout > 0) {
     throw ConfigError(
         {.what = "ring attention drops no weights",
          .where = "--attention-dropout",
-         .values = fmt::format("{}", dropout),
+         .values = fmt::format("{}", options.dropout),
          .remedy = "set it to 0, or use --cp-comm-type a2a"});
+  }
+  if (options.mask.defined()) {
+    throw ConfigError(
+        {.what = "ring attention takes no mask",
+         .where = "--context-parallel-size",
+         .remedy = "leave it out, or use --cp-comm-type a2a"});
   }
   if (!query.is_cpu() && query.size(3) % 8 != 0) {
     throw ConfigError(
@@ -107,7 +109,14 @@ at::Tensor attend_in_context(
          .values = fmt::format("{}", query.size(3)),
          .remedy = "change their size, or use --cp-comm-type a2a"});
   }
-  return ring_attention(query, key, value, scale, context.group).flatten(2, 3);
+  return ring_attention(
+             query,
+             key,
+             value,
+             options.scale.value_or(
+                 1 / std::sqrt(static_cast<double>(query.size(3)))),
+             context.group)
+      .flatten(2, 3);
 }
 
 } // namespace cairn::nn

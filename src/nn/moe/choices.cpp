@@ -27,12 +27,31 @@ at::Tensor gumbel_noise(const at::Tensor& like) {
   return -at::log(-at::log(uniform));
 }
 
-/// The part of all tokens that chose each expert.
-at::Tensor shares_of(const at::Tensor& counts, const at::Tensor& scores) {
-  return counts.to(at::kFloat) / scores.size(0);
+/// Loss that is least where the same part of all tokens, those of `sharers`
+/// included, chose each expert.
+at::Tensor balance_loss(
+    const at::Tensor& gates,
+    const at::Tensor& counts,
+    double factor,
+    const distributed::ProcessGroup& sharers) {
+  at::Tensor mean = gates.mean(0);
+  at::Tensor shares = counts.to(at::kFloat) / gates.size(0);
+  if (sharers.size() > 1) {
+    const at::Tensor own = at::stack({mean.detach(), shares});
+    const at::Tensor all =
+        sharers.all_reduce(own.clone()).wait() / sharers.size();
+    // The mean of all, with the gradient of this rank's own: those of the
+    // others flow on their ranks, and gradients are averaged over the ranks.
+    mean = mean + (all[0] - own[0]);
+    shares = all[1];
+  }
+  return (mean * shares).sum() * factor;
 }
 
-Choices choose_one(const at::Tensor& scores, const RoutingOptions& options) {
+Choices choose_one(
+    const at::Tensor& scores,
+    const RoutingOptions& options,
+    const distributed::ProcessGroup& sharers) {
   const std::int64_t experts = scores.size(1);
   Choices choices{.gates = at::softmax(scores, 1)};
   const at::Tensor chosen = at::argmax(
@@ -41,13 +60,18 @@ Choices choose_one(const at::Tensor& scores, const RoutingOptions& options) {
       1);
   choices.experts = chosen.unsqueeze(0);
   choices.counts = counts_of(chosen, experts);
-  choices.balance_loss =
-      (choices.gates.mean(0) * shares_of(choices.counts, scores)).sum() *
-      experts;
+  choices.balance_loss = balance_loss(
+      choices.gates,
+      choices.counts,
+      static_cast<double>(experts),
+      sharers);
   return choices;
 }
 
-Choices choose_two(const at::Tensor& scores, const RoutingOptions& options) {
+Choices choose_two(
+    const at::Tensor& scores,
+    const RoutingOptions& options,
+    const distributed::ProcessGroup& sharers) {
   const std::int64_t experts = scores.size(1);
   Choices choices{.gates = at::softmax(scores, 1)};
   const at::Tensor first = at::argmax(choices.gates.detach(), 1);
@@ -62,13 +86,18 @@ Choices choose_two(const at::Tensor& scores, const RoutingOptions& options) {
   const at::Tensor first_counts = counts_of(first, experts);
   choices.experts = at::stack({first, second});
   choices.counts = first_counts + counts_of(second, experts);
-  choices.balance_loss =
-      (choices.gates.mean(0) * shares_of(first_counts, scores)).mean() *
-      (experts * experts);
+  choices.balance_loss = balance_loss(
+      choices.gates,
+      first_counts,
+      static_cast<double>(experts),
+      sharers);
   return choices;
 }
 
-Choices choose_many(const at::Tensor& scores, const RoutingOptions& options) {
+Choices choose_many(
+    const at::Tensor& scores,
+    const RoutingOptions& options,
+    const distributed::ProcessGroup& sharers) {
   const std::int64_t experts = scores.size(1);
   Choices choices{.gates = at::softmax(scores, 1)};
   choices.experts = std::get<1>(at::topk(
@@ -78,16 +107,20 @@ Choices choose_many(const at::Tensor& scores, const RoutingOptions& options) {
                         .t()
                         .contiguous();
   choices.counts = counts_of(choices.experts.view({-1}), experts);
-  choices.balance_loss =
-      (choices.gates.mean(0) * shares_of(choices.counts, scores)).mean() *
-      (static_cast<double>(experts * experts) /
-       static_cast<double>(options.top_k));
+  choices.balance_loss = balance_loss(
+      choices.gates,
+      choices.counts,
+      static_cast<double>(experts) / static_cast<double>(options.top_k),
+      sharers);
   return choices;
 }
 
 } // namespace
 
-Choices choose(const at::Tensor& scores, const RoutingOptions& options) {
+Choices choose(
+    const at::Tensor& scores,
+    const RoutingOptions& options,
+    const distributed::ProcessGroup& sharers) {
   if (scores.dim() != 2 || scores.scalar_type() != at::kFloat ||
       scores.size(0) < 1 || options.top_k < 1 ||
       scores.size(1) < options.top_k) {
@@ -102,11 +135,11 @@ Choices choose(const at::Tensor& scores, const RoutingOptions& options) {
   }
   switch (options.top_k) {
     case 1:
-      return choose_one(scores, options);
+      return choose_one(scores, options, sharers);
     case 2:
-      return choose_two(scores, options);
+      return choose_two(scores, options, sharers);
     default:
-      return choose_many(scores, options);
+      return choose_many(scores, options, sharers);
   }
 }
 

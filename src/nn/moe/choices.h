@@ -15,7 +15,12 @@ struct Choices {
 
 /// Chooses by scores, [tokens, experts] in fp32, as DeepSpeed's top1gating,
 /// top2gating and, above 2, topkgating do. The host waits for nothing.
-Choices choose(const at::Tensor& scores, const RoutingOptions& options);
+/// `sharers` have other tokens of the same sequences; the balance loss is that
+/// of all.
+Choices choose(
+    const at::Tensor& scores,
+    const RoutingOptions& options,
+    const distributed::ProcessGroup& sharers);
 
 /// Weight of each choice, [top_k, tokens]: its gate, and with more than one
 /// expert its part of the gates of all choices that are `kept`. 0 for a choice

@@ -32,6 +32,7 @@ Mixture::Mixture(const LayerContext& context, const MixtureOptions& options)
     : options_(options),
       group_(context.group),
       expert_group_(context.expert_group),
+      sequence_group_(context.sequence.group),
       split_tokens_(context.splits_tokens()) {
   router_ = register_module(
       "router",
@@ -85,7 +86,8 @@ RoutingOptions Mixture::routing() const {
 Mixture::Answers Mixture::answers_with_room(const at::Tensor& tokens) const {
   const std::int64_t count = tokens.size(0);
   const std::int64_t hidden = tokens.size(1);
-  const Routes routes = route(scores_of(tokens), routing(), expert_group_);
+  const Routes routes =
+      route(scores_of(tokens), routing(), expert_group_, sequence_group_);
   const std::int64_t slots = options_.experts * routes.capacity;
 
   const at::Tensor comers = comers_of(routes.slots, slots);
@@ -105,7 +107,7 @@ Mixture::Answers Mixture::answers_with_room(const at::Tensor& tokens) const {
 }
 
 Mixture::Answers Mixture::answers_of_groups(const at::Tensor& tokens) const {
-  const Choices choices = choose(scores_of(tokens), routing());
+  const Choices choices = choose(scores_of(tokens), routing(), sequence_group_);
   const RaggedRows rows = ragged_rows(choices.experts, choices.counts);
   const at::Tensor answers = experts_->forward(
       picked_rows(tokens, rows.sources, rows.slots),

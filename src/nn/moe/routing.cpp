@@ -108,8 +108,9 @@ Placed place_choices(
 Routes route(
     const at::Tensor& scores,
     const RoutingOptions& options,
-    const distributed::ProcessGroup& group) {
-  const Choices choices = choose(scores, options);
+    const distributed::ProcessGroup& group,
+    const distributed::ProcessGroup& sharers) {
+  const Choices choices = choose(scores, options, sharers);
   Routes routes{.counts = choices.counts, .balance_loss = choices.balance_loss};
   routes.capacity = capacity_for(scores, routes.counts, options, group);
   const std::int64_t slots = scores.size(1) * routes.capacity;
