@@ -294,9 +294,6 @@ TEST(Context, RefusesWhatRanksThatShareSequencesCannotDo) {
           still + Words{"--position-embedding-type", "relative"}),
       HasSubstr("relative positions"));
   EXPECT_THAT(
-      refused_in_context(Kind::gpt, still + Words{"--num-experts", "4"}),
-      HasSubstr("--num-experts: experts have room"));
-  EXPECT_THAT(
       refused_in_context(Kind::gpt, still + Words{"--reset-attention-mask"}),
       HasSubstr("--reset-attention-mask: documents are kept apart"));
   EXPECT_THAT(
