@@ -20,6 +20,7 @@
 #include <cairn/engine/optimizer.h>
 #include <cairn/model/description.h>
 #include <cairn/monitor/timers.h>
+#include <cairn/nn/later_values.h>
 #include <cairn/optim/schedule.h>
 #include <torch/optim/optimizer.h>
 

@@ -1,5 +1,6 @@
 #include "config/internal/check_kind.h"
 #include "config/internal/describe_model.h"
+#include "pretrain/internal/pretrain.h"
 #include "pretrain/plan/check_curriculum.h"
 #include "pretrain/plan/flags_schedule.h"
 #include "pretrain/plan/run_plan.h"
