@@ -130,8 +130,19 @@ std::vector<std::int64_t> counts_by_ends(
   const std::int64_t rest = blocks - flags.layers_in_first_stage.value_or(0) -
       flags.layers_in_last_stage.value_or(0);
   const std::int64_t others = stages - named;
-  if (rest < others || (others == 0 ? rest != 0 : rest % others != 0)) {
-    refuse_remainder(where, rest, others);
+  if (rest < others) {
+    throw ConfigError(
+        {.what = "no layers are left for the other stages",
+         .where = where,
+         .values = fmt::format(
+             "{} of {} layers are taken, {} stages remain",
+             blocks - rest,
+             blocks,
+             others),
+         .remedy = "give the first and last stage fewer layers"});
+  }
+  if (others == 0 ? rest != 0 : rest % others != 0) {
+    refuse_remainder(where, rest, others == 0 ? stages : others);
   }
   std::vector<std::int64_t> counts(
       static_cast<std::size_t>(stages),

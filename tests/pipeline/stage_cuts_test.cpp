@@ -91,7 +91,7 @@ TEST(StageCuts, AreEqualAsInMegatron) {
   EXPECT_THAT(blocks(gpt(24), 4), ElementsAre(6, 6, 6, 6));
   EXPECT_THAT(blocks(gpt(12), 2), ElementsAre(6, 6));
   EXPECT_THAT(blocks(gpt(24), 1), ElementsAre(24));
-  // What is left over goes to the stages without the head.
+  // Blocks that are left over go to the stages without the head.
   EXPECT_THAT(blocks(gpt(7), 2), ElementsAre(4, 3));
   EXPECT_THAT(blocks(gpt(2), 2), ElementsAre(1, 1));
   EXPECT_THAT(blocks(gpt(25), 4).back(), 6);
@@ -121,7 +121,12 @@ TEST(StageCuts, FirstAndLastStageAsTheFlagsSay) {
       refusal(gpt(24), 4, ends(5, 4)),
       HasSubstr("15 layers on 2 stages"));
   EXPECT_THAT(refusal(gpt(24), 2, ends(5, 4)), HasSubstr("do not come out"));
-  EXPECT_THAT(refusal(gpt(4), 3, ends(4, {})), HasSubstr("do not come out"));
+  EXPECT_THAT(
+      refusal(gpt(24), 2, ends(25, {})),
+      HasSubstr("no layers are left for the other stages (25 of 24"));
+  EXPECT_THAT(
+      refusal(gpt(4), 3, ends(4, {})),
+      HasSubstr("no layers are left for the other stages (4 of 4"));
 }
 
 TEST(StageCuts, EmbeddingAndLossMayCountAsLayers) {

@@ -120,6 +120,20 @@ void check_sequence(const Config& config) {
 
 void check_pipeline(const Config& config) {
   const DistributedFlags& degrees = config.flags.distributed;
+  for (const char* flag :
+       {"--num-layers-in-first-pipeline-stage",
+        "--num-layers-in-last-pipeline-stage",
+        "--account-for-embedding-in-pipeline-split",
+        "--account-for-loss-in-pipeline-split",
+        "--pipeline-model-parallel-layout"}) {
+    if (degrees.pipeline_parallel == 1 && config.given.contains(flag)) {
+      refuse(
+          config,
+          flag,
+          "there are no stages to cut the layers for",
+          "set --pipeline-model-parallel-size");
+    }
+  }
   if (degrees.no_pipeline_parallel && degrees.pipeline_parallel > 1) {
     refuse(
         config,

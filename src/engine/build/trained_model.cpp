@@ -41,6 +41,12 @@ at::Tensor TrainedModel::full_parameter(const std::string& name) const {
   return copy;
 }
 
+void TrainedModel::settle() {
+  if (arriving) {
+    arriving->wait_all();
+  }
+}
+
 void TrainedModel::publish_restored() {
   optimizer->publish_weights();
   for (int b = trainable_buckets(); b < flat->buckets(); ++b) {

@@ -32,6 +32,9 @@ struct TrainedModel {
   bool rests_on_disk() const;
   /// A copy of a parameter, whole. All ranks call it.
   at::Tensor full_parameter(const std::string& name) const;
+  /// Waits for updated weights that are still on their way, before their memory
+  /// is read or written other than by operators.
+  void settle();
   /// Brings the values that each rank has read from a checkpoint to the others.
   void publish_restored();
 

@@ -194,6 +194,7 @@ void Checkpoints::save(
   using Content = TrainingState::Content;
   const auto called = std::chrono::steady_clock::now();
   const torch::autograd::AutoGradMode no_grad(false);
+  trained_.settle();
   const std::string name =
       tag.value_or(fmt::format("global_step{}", progress_.global_steps));
   CheckpointWriter::Save save{
@@ -252,6 +253,7 @@ Checkpoints::Loaded Checkpoints::load(
     const std::optional<std::string>& tag,
     const LoadOptions& options) {
   const torch::autograd::AutoGradMode no_grad(false);
+  trained_.settle();
   if (const auto problem = writer().finish(); problem && job_.speaks()) {
     job_.logger.warning("the last checkpoint was not saved: {}", *problem);
   }

@@ -7,7 +7,7 @@
 
 namespace cairn::pipeline {
 
-/// Where a model's layers (model::layers_of()) are cut for the pipeline stages
+/// The cuts of a model's layers (model::layers_of()) for the pipeline stages
 /// that a run asks for: part p has the layers from cuts[p] up to cuts[p + 1].
 /// With virtual stages there are several parts on each stage, and part p is on
 /// stage p % stages.

@@ -6,7 +6,9 @@
 #include <cairn/pipeline/pipeline_module.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace cairn::pretrain {
 
@@ -14,7 +16,8 @@ namespace {
 
 using distributed::Axis;
 
-/// What backward computes again, and how its inputs are kept.
+/// Parts of a model that backward computes again, and how their inputs are
+/// kept until then.
 struct Recompute {
   bool layers = false;
   std::int64_t at_a_time = 1;
@@ -29,7 +32,6 @@ Recompute recompute_of(
     const distributed::ProcessMesh& mesh,
     const Logger& logger) {
   const config::TrainingFlags& flags = config.flags.training;
-  // Attention ("core_attn") keeps no scores, so they are always computed again.
   const auto has_part = [&](const char* name) {
     return flags.recomputes_parts() &&
         std::ranges::find(flags.recompute_modules, name) !=
@@ -55,6 +57,22 @@ Recompute recompute_of(
 }
 
 } // namespace
+
+/// Says where the attention that --recompute-modules names is kept anyway.
+/// Fused attention ("core_attn") keeps no scores, whatever the flags say.
+void warn_of_kept_attention(
+    const config::Flags& flags,
+    at::Device device,
+    const Logger& logger) {
+  const std::vector<std::string>& parts = flags.training.recompute_modules;
+  const bool asked = flags.training.recomputes_parts() &&
+      (parts.empty() || std::ranges::find(parts, "core_attn") != parts.end());
+  if (asked && device.is_cpu() && flags.regularization.attention_dropout > 0) {
+    logger.warning(
+        "--attention-dropout on a CPU keeps the weights of attention for "
+        "backward: core_attn is not computed again");
+  }
+}
 
 BuildOptions build_options(
     const model::ModelDescription& description,
@@ -118,6 +136,7 @@ Model build_model(
     const Logger& logger,
     const BuildOptions& build) {
   const Recompute recompute = recompute_of(config, mesh, logger);
+  warn_of_kept_attention(config.flags, device, logger);
   models::ModelOptions options{
       .tensor_group = mesh.along(Axis::tensor),
       .expert_group = mesh.along(Axis::expert),

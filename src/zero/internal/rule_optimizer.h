@@ -31,8 +31,8 @@ class RuleOptimizer final : public ShardedOptimizer {
     bool on_cpu = false;
     bool pin = true; ///< page-locks host memory that the device copies from
     std::vector<optim::GroupValues> groups;
-    /// Where step() leaves updated weights that are still on their way. Null:
-    /// it waits for them.
+    /// Holder of updated weights that are still on their way when step()
+    /// returns. Null: step() waits for them.
     ArrivingWeights* arriving = nullptr;
   };
 
