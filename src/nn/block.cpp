@@ -80,6 +80,10 @@ Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
             cross_attention_->forward(normal, input),
             input));
   }
+  const bool drops = is_training() && mlp_dropout_.is_on();
+  if (mlp_ && !drops && !options_.recompute_mlp) {
+    return {mlp_->forward_added_to(sum, normal)};
+  }
   const Output added = mlp(normal);
   return {sum + dropped(mlp_dropout_, added.hidden, input), added.balance_loss};
 }

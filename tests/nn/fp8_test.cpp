@@ -87,12 +87,14 @@ TEST(Fp8, FeedForwardPartsAreCloseToExactOnes) {
         parameter({256, 64}, 0.2),
         parameter({256}, 0.5),
         parameter({64, 256}, 0.1),
-        parameter({64}, 0.5)};
+        parameter({64}, 0.5),
+        parameter({2, 32, 64}, 1)};
     expect_close(
         inputs,
         [&](const auto& x) {
           return fp8_gelu_mlp(
               x[0],
+              x[5],
               {x[1], x[2]},
               {x[3], x[4]},
               kind,
@@ -102,7 +104,7 @@ TEST(Fp8, FeedForwardPartsAreCloseToExactOnes) {
           const Tensor wide = at::gelu(
               at::linear(x[0], x[1], x[2]),
               kind == GeluKind::exact ? "none" : "tanh");
-          return at::linear(wide, x[3], x[4]);
+          return x[5] + at::linear(wide, x[3], x[4]);
         });
   }
 }
@@ -118,6 +120,7 @@ TEST(Fp8, FeedForwardPartsDoWithoutBiases) {
       [](const auto& x) {
         return fp8_gelu_mlp(
             x[0],
+            {},
             {x[1], {}},
             {x[2], {}},
             GeluKind::tanh,
@@ -140,6 +143,7 @@ TEST(Fp8, ProductsAreTheGpusWhereThereIsOne) {
   };
   const Tensor wanted = exact(left).mm(exact(right).t());
   const Tensor bias = parameter({32}, 1).detach();
+  const Tensor addend = parameter({64, 32}, 1).detach();
   for (const auto type : {at::kBFloat16, at::kHalf, at::kFloat}) {
     const Fp8Result result{type, /*exact_sums=*/true};
     EXPECT_EQ(
@@ -148,8 +152,13 @@ TEST(Fp8, ProductsAreTheGpusWhereThereIsOne) {
         on_gpu);
     EXPECT_LT(
         distance(
-            fp8_product(left.by_rows(), right.by_rows(), bias.to(type), result),
-            wanted + bias.to(at::kCPU, at::kFloat)),
+            fp8_product(
+                left.by_rows(),
+                right.by_rows(),
+                {bias.to(type), addend.to(type)},
+                result),
+            wanted + bias.to(at::kCPU, at::kFloat) +
+                addend.to(at::kCPU, at::kFloat)),
         5e-3);
     const Tensor sum = at::zeros({64, 32}, bias.options().dtype(type));
     for (const Into how : {Into::overwrite, Into::add}) {

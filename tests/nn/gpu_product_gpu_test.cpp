@@ -157,6 +157,30 @@ TEST(GpuProduct, TakesMatricesThatLieAnywhereInEights) {
   expect_near(*found, left.to(at::kDouble).mm(right.to(at::kDouble)), 0.01);
 }
 
+TEST(GpuProduct, AddsAMatrixWithinTheProduct) {
+  at::manual_seed(11);
+  const Tensor left = random({1024, 512});
+  const Tensor right = random({512, 768});
+  for (const bool biased : {true, false}) {
+    const Tensor bias = biased ? random({768}) : Tensor();
+    const Tensor addend = random({1024, 768}).mul_(20);
+    const Tensor before = addend.clone();
+    Tensor wanted =
+        addend.to(at::kDouble) + left.to(at::kDouble).mm(right.to(at::kDouble));
+    if (biased) {
+      wanted += bias.to(at::kDouble);
+    }
+    // The first time algorithms are tried, the second time one is known.
+    for (int i = 0; i < 2; ++i) {
+      const auto sum = gpu_product(left, right, bias, addend);
+      ASSERT_TRUE(sum.has_value());
+      expect_near(*sum, wanted, 0.01);
+      EXPECT_TRUE(at::equal(addend, before));
+    }
+  }
+  EXPECT_FALSE(gpu_product(left, right, {}, random({1024, 512})).has_value());
+}
+
 TEST(GpuProduct, LeavesWhatAutogradRecordsToLibtorch) {
   const Tensor x = random({64, 64}).requires_grad_();
   EXPECT_FALSE(gpu_product(x, x, {}).has_value());
@@ -168,14 +192,17 @@ TEST(GpuProduct, SwiGluMlpIsLibtorchs) {
       {random({2, 65, 64}),
        random({128, 64}).mul_(0.3),
        random({128, 64}).mul_(0.3),
-       random({64, 128}).mul_(0.3)},
+       random({64, 128}).mul_(0.3),
+       random({2, 65, 64})},
       [](const auto& in) {
-        return swiglu_mlp(in[0], {in[1], in[2], in[3]});
+        return swiglu_mlp(in[0], in[4], {in[1], in[2], in[3]});
       },
       [](const auto& in) {
-        return at::linear(
-            at::silu(at::linear(in[0], in[1])) * at::linear(in[0], in[2]),
-            in[3]);
+        return in[4] +
+            at::linear(
+                   at::silu(at::linear(in[0], in[1])) *
+                       at::linear(in[0], in[2]),
+                   in[3]);
       });
 }
 
@@ -207,9 +234,10 @@ TEST(GpuProduct, AppliesGeluAndItsSlope) {
            random({256, 64}).mul_(0.3),
            biased ? random({256}) : Tensor(),
            random({64, 256}),
-           biased ? random({64}) : Tensor()},
+           biased ? random({64}) : Tensor(),
+           random({2, 65, 64})},
           [&](const auto& in) {
-            return gelu_mlp(in[0], {in[1], in[2]}, {in[3], in[4]}, kind);
+            return gelu_mlp(in[0], in[5], {in[1], in[2]}, {in[3], in[4]}, kind);
           },
           [&](const auto& in) {
             const auto optional = [](const Tensor& bias) {
@@ -218,7 +246,7 @@ TEST(GpuProduct, AppliesGeluAndItsSlope) {
             const Tensor wide = at::gelu(
                 at::linear(in[0], in[1], optional(in[2])),
                 kind == GeluKind::exact ? "none" : "tanh");
-            return at::linear(wide, in[3], optional(in[4]));
+            return in[5] + at::linear(wide, in[3], optional(in[4]));
           });
     }
   }

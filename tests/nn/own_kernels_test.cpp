@@ -221,15 +221,17 @@ TEST(GeluMlp, IsLibtorchs) {
            at::randn({36, 24}),
            (biases & 1) != 0 ? at::randn({36}) : Tensor(),
            at::randn({24, 36}),
-           (biases & 2) != 0 ? at::randn({24}) : Tensor()},
+           (biases & 2) != 0 ? at::randn({24}) : Tensor(),
+           biases != 3 ? at::randn({2, 5, 24}) : Tensor()},
           [&](const auto& in) {
-            return gelu_mlp(in[0], {in[1], in[2]}, {in[3], in[4]}, kind);
+            return gelu_mlp(in[0], in[5], {in[1], in[2]}, {in[3], in[4]}, kind);
           },
           [&](const auto& in) {
             const Tensor wide = at::gelu(
                 at::linear(in[0], in[1], optional(in[2])),
                 kind == GeluKind::exact ? "none" : "tanh");
-            return at::linear(wide, in[3], optional(in[4]));
+            const Tensor result = at::linear(wide, in[3], optional(in[4]));
+            return in[5].defined() ? in[5] + result : result;
           });
     }
   }
@@ -245,25 +247,29 @@ TEST(SwiGlu, IsLibtorchs) {
 
 TEST(SwiGluMlp, IsLibtorchs) {
   torch::manual_seed(6);
-  expect_same(
-      {at::randn({2, 5, 24}),
-       at::randn({36, 24}),
-       at::randn({36, 24}),
-       at::randn({24, 36})},
-      [](const auto& in) {
-        return swiglu_mlp(in[0], {in[1], in[2], in[3]});
-      },
-      [](const auto& in) {
-        return at::linear(
-            at::silu(at::linear(in[0], in[1])) * at::linear(in[0], in[2]),
-            in[3]);
-      });
+  for (const bool adds : {true, false}) {
+    expect_same(
+        {at::randn({2, 5, 24}),
+         at::randn({36, 24}),
+         at::randn({36, 24}),
+         at::randn({24, 36}),
+         adds ? at::randn({2, 5, 24}) : Tensor()},
+        [](const auto& in) {
+          return swiglu_mlp(in[0], in[4], {in[1], in[2], in[3]});
+        },
+        [](const auto& in) {
+          const Tensor result = at::linear(
+              at::silu(at::linear(in[0], in[1])) * at::linear(in[0], in[2]),
+              in[3]);
+          return in[4].defined() ? in[4] + result : result;
+        });
+  }
 }
 
 TEST(SwiGluMlp, SaysThatItHasNoSecondDerivatives) {
   const Tensor x = at::randn({2, 8}).requires_grad_();
   const Tensor wide = at::randn({12, 8});
-  const Tensor y = swiglu_mlp(x, {wide, wide, at::randn({8, 12})});
+  const Tensor y = swiglu_mlp(x, {}, {wide, wide, at::randn({8, 12})});
   EXPECT_THROW(
       y.sum().backward({}, /*keep_graph=*/true, /*create_graph=*/true),
       UsageError);

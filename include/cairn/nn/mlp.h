@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace cairn::nn {
 
@@ -28,10 +29,17 @@ class Mlp : public Layer {
  public:
   Mlp(const LayerContext& context, const MlpOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
+  /// Computes residual + forward(x); a GPU adds it within the last product.
+  at::Tensor forward_added_to(const at::Tensor& residual, const at::Tensor& x)
+      const;
 
  private:
-  at::Tensor gated(const at::Tensor& x) const;
-  at::Tensor plain(const at::Tensor& x) const;
+  /// As one node of autograd, of which the sum with `residual` is a part.
+  /// Nothing where there is no such node. `residual` may be undefined.
+  std::optional<at::Tensor> in_one(
+      const at::Tensor& residual,
+      const at::Tensor& x) const;
+  at::Tensor in_parts(const at::Tensor& x) const;
 
   distributed::ProcessGroup group_;
   bool split_tokens_;

@@ -28,7 +28,7 @@ struct Shape {
   std::int64_t left_step, right_step;
   Element element, result_element;
   Finish finish;
-  bool left_transposed, right_transposed, add;
+  bool left_transposed, right_transposed, add, addend;
   int left_type, right_type;
   bool exact_sums;
   int alignment;
@@ -60,6 +60,7 @@ int alignment_of(const Product& product) {
   const auto all = reinterpret_cast<std::uintptr_t>(product.left.data) |
       reinterpret_cast<std::uintptr_t>(product.right.data) |
       reinterpret_cast<std::uintptr_t>(product.result) |
+      reinterpret_cast<std::uintptr_t>(product.addend) |
       reinterpret_cast<std::uintptr_t>(product.sums);
   return all % 128 == 0 ? 128 : 16;
 }
@@ -84,6 +85,7 @@ Shape shape_of(const Product& product) {
       product.left.transposed,
       product.right.transposed,
       product.add,
+      product.addend != nullptr,
       left_type(product),
       right_type(product),
       product.fp8 && product.fp8->exact_sums,
@@ -101,7 +103,7 @@ std::string text_of(const Shape& shape) {
        << " finish " << static_cast<int>(shape.finish) << " transposed "
        << shape.left_transposed << shape.right_transposed << " add "
        << shape.add << " exact " << shape.exact_sums << " alignment "
-       << shape.alignment;
+       << shape.alignment << (shape.addend ? " addend" : "");
   return text.str();
 }
 
@@ -221,7 +223,8 @@ class Description {
       void* workspace,
       cudaStream_t stream) const {
     const float alpha = 1;
-    const float beta = product.add ? 1 : 0;
+    const bool adds = product.add || product.addend != nullptr;
+    const float beta = adds ? 1 : 0;
     return lt_.multiply(
                handle,
                product_.get(),
@@ -231,7 +234,7 @@ class Description {
                product.left.data,
                b_.get(),
                &beta,
-               product.result,
+               product.addend != nullptr ? product.addend : product.result,
                d_.get(),
                product.result,
                d_.get(),
@@ -457,7 +460,7 @@ bool takes(const Product& product) {
   const bool suits = sizes && narrow && is_aligned(product.left.data) &&
       is_aligned(product.right.data) && is_aligned(product.result) &&
       is_aligned(product.bias) && is_aligned(product.sums) &&
-      cublas_lt() != nullptr;
+      is_aligned(product.addend) && cublas_lt() != nullptr;
   if (!suits) {
     return false;
   }

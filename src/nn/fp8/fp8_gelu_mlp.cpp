@@ -24,7 +24,7 @@ Fp8Order order_for(const at::Tensor& weight) {
 
 struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
   /// Positions of forward()'s inputs, and of their gradients.
-  enum Input { input, up_weight, down_weight, up_bias, down_bias };
+  enum Input { input, up_weight, down_weight, up_bias, down_bias, residual };
   /// Positions of what is kept, after the parameters.
   enum Kept {
     up_unit = 5,
@@ -43,6 +43,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
       const at::Tensor& down,
       const std::optional<at::Tensor>& up_bias_if_any,
       const std::optional<at::Tensor>& down_bias_if_any,
+      const std::optional<at::Tensor>& residual_if_any,
       GeluKind kind,
       Fp8Format format) {
     keep_deferral(*context);
@@ -53,12 +54,18 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
         to_fp8({dense_rows(x)}, fp8_of_values, order_for(up));
     const Fp8Matrix ups = to_fp8({up}, fp8_of_values, Fp8Order::rows);
     const at::Tensor before =
-        fp8_product(given.by_rows(), ups.by_rows(), up_addend, result);
+        fp8_product(given.by_rows(), ups.by_rows(), {up_addend}, result);
     const Fp8Matrix wide =
         to_fp8({before, kind}, fp8_of_values, order_for(down));
     const Fp8Matrix downs = to_fp8({down}, fp8_of_values, Fp8Order::rows);
-    const at::Tensor answer =
-        fp8_product(wide.by_rows(), downs.by_rows(), down_addend, result);
+    const at::Tensor answer = fp8_product(
+        wide.by_rows(),
+        downs.by_rows(),
+        {.bias = down_addend,
+         .matrix =
+             residual_if_any ? dense_rows(*residual_if_any) : at::Tensor()},
+        result);
+    context->saved_data["adds"] = residual_if_any.has_value();
     context->saved_data["exact"] = kind == GeluKind::exact;
     context->saved_data["hybrid"] = format == Fp8Format::hybrid;
     context->saved_data["shape"] = x.sizes().vec();
@@ -103,7 +110,10 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
           Fp8Order::columns);
     };
     const auto later = kept_deferral(*context);
-    variable_list results(7);
+    variable_list results(8);
+    if (context->saved_data["adds"].toBool()) {
+      results[residual] = outer[0];
+    }
     Fp8Gradient of_answer =
         gradient_to_fp8({dense_rows(outer[0])}, type, wanted(down_bias));
     results[down_bias] = std::move(of_answer.bias);
@@ -149,6 +159,7 @@ bool fp8_gelu_mlp_takes(const at::Tensor& x, const at::Tensor& up) {
 
 at::Tensor fp8_gelu_mlp(
     const at::Tensor& x,
+    const at::Tensor& residual,
     const LinearParameters& up,
     const LinearParameters& down,
     GeluKind kind,
@@ -159,6 +170,7 @@ at::Tensor fp8_gelu_mlp(
       in_compute_type(down.weight),
       in_compute_type_if_defined(up.bias),
       in_compute_type_if_defined(down.bias),
+      in_compute_type_if_defined(residual),
       kind,
       format);
 }

@@ -15,6 +15,7 @@ bool fp8_gelu_mlp_takes(const at::Tensor& x, const at::Tensor& up);
 /// kept in 16 bits.
 at::Tensor fp8_gelu_mlp(
     const at::Tensor& x,
+    const at::Tensor& residual,
     const LinearParameters& up,
     const LinearParameters& down,
     GeluKind kind,

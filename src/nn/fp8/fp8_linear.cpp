@@ -35,7 +35,7 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     const at::Tensor result = fp8_product(
         given.by_rows(),
         weights.by_rows(),
-        bias,
+        {bias},
         {x.scalar_type()});
     context->saved_data["shape"] = x.sizes().vec();
     context->saved_data["hybrid"] = format == Fp8Format::hybrid;

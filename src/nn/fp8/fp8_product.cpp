@@ -26,14 +26,16 @@ at::Tensor product_by_libtorch(const Fp8Factor& left, const Fp8Factor& right) {
 at::Tensor fp8_product(
     const Fp8Factor& left,
     const Fp8Factor& right,
-    const at::Tensor& bias,
+    const Fp8Addends& addends,
     const Fp8Result& result) {
-  if (auto found = gpu_fp8_product(left, right, bias, result)) {
+  if (auto found = gpu_fp8_product(left, right, addends, result)) {
     return *std::move(found);
   }
   at::Tensor sums = product_by_libtorch(left, right);
-  if (bias.defined()) {
-    sums += bias.to(at::kFloat);
+  for (const at::Tensor& each : {addends.bias, addends.matrix}) {
+    if (each.defined()) {
+      sums += each.to(at::kFloat);
+    }
   }
   return sums.to(result.type);
 }

@@ -13,11 +13,11 @@ namespace cairn::nn {
 // Products of fp8 matrices: by a GPU's fp8 units where there are any, elsewhere
 // by libtorch from the rounded values. Without autograd.
 
-/// Computes left x right transposed (+ bias).
+/// Computes left x right transposed, plus what is to be added.
 at::Tensor fp8_product(
     const Fp8Factor& left,
     const Fp8Factor& right,
-    const at::Tensor& bias,
+    const Fp8Addends& addends,
     const Fp8Result& result);
 
 /// weight_gradient_or_later() of rounded matrices.

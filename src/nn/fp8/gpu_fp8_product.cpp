@@ -51,16 +51,22 @@ bool are_on_gpu(const Fp8Factor& left, const Fp8Factor& right) {
 std::optional<at::Tensor> gpu_fp8_product(
     const Fp8Factor& left,
     const Fp8Factor& right,
-    const at::Tensor& bias,
+    const Fp8Addends& addends,
     const Fp8Result& result) {
   const auto element = kernels::element_of(result.type);
-  const bool suits = !bias.defined() ||
-      (bias.is_contiguous() && bias.scalar_type() == result.type &&
-       result.type != at::kFloat);
-  if (!are_on_gpu(left, right) || !element || !suits) {
+  const auto suits = [&](const at::Tensor& addend) {
+    return !addend.defined() ||
+        (addend.is_contiguous() && addend.scalar_type() == result.type &&
+         result.type != at::kFloat);
+  };
+  if (!are_on_gpu(left, right) || !element || !suits(addends.bias) ||
+      !suits(addends.matrix)) {
     return std::nullopt;
   }
-  const std::array<c10::IValue, 3> inputs{left.values, right.values, bias};
+  const std::array<c10::IValue, 3> inputs{
+      left.values,
+      right.values,
+      addends.bias};
   RECORD_FUNCTION("cairn::fp8_product", inputs);
   cuda::Product product = described(left, right, *element);
   const at::Tensor made = at::empty(
@@ -68,10 +74,11 @@ std::optional<at::Tensor> gpu_fp8_product(
       left.values.options().dtype(result.type));
   product.fp8->exact_sums = result.exact_sums;
   product.result = made.mutable_data_ptr();
-  if (bias.defined()) {
+  if (addends.bias.defined()) {
     product.finish = cuda::Finish::add_bias;
-    product.bias = bias.const_data_ptr();
+    product.bias = addends.bias.const_data_ptr();
   }
+  product.addend = data_or_null(addends.matrix);
   return start_gpu_product(product, left.values) ? std::optional(made)
                                                  : std::nullopt;
 }

@@ -17,14 +17,21 @@ struct Fp8Result {
   bool exact_sums = false;
 };
 
+/// What is added to a product, if it is defined: a bias [columns], and a matrix
+/// of the result's shape.
+struct Fp8Addends {
+  at::Tensor bias{};
+  at::Tensor matrix{};
+};
+
 // Products by the fp8 units of a GPU. Without autograd.
 
-/// Computes left x right transposed (+ bias). Nothing where there are no such
-/// units, or where they do not take it.
+/// Computes left x right transposed (+ bias) (+ addend). Nothing where there
+/// are no such units, or where they do not take it.
 std::optional<at::Tensor> gpu_fp8_product(
     const Fp8Factor& left,
     const Fp8Factor& right,
-    const at::Tensor& bias,
+    const Fp8Addends& addends,
     const Fp8Result& result);
 
 /// Sets `into` to left x right transposed, or adds that to it, with exact sums.

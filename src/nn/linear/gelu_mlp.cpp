@@ -83,7 +83,7 @@ GeluGradients product_gelu_backward(
 
 struct GeluMlp : torch::autograd::Function<GeluMlp> {
   /// Positions of forward()'s inputs, and of their gradients.
-  enum Input { input, up_weight, down_weight, up_bias, down_bias };
+  enum Input { input, up_weight, down_weight, up_bias, down_bias, residual };
 
   static at::Tensor forward(
       AutogradContext* context,
@@ -92,13 +92,19 @@ struct GeluMlp : torch::autograd::Function<GeluMlp> {
       const at::Tensor& down,
       const std::optional<at::Tensor>& up_bias_if_any,
       const std::optional<at::Tensor>& down_bias_if_any,
+      const std::optional<at::Tensor>& residual_if_any,
       GeluKind kind) {
     keep_deferral(*context);
     const at::Tensor up_addend = up_bias_if_any.value_or(at::Tensor());
     const at::Tensor down_addend = down_bias_if_any.value_or(at::Tensor());
     const GeluProduct wide = product_gelu(rows_of(x), up, up_addend, kind);
-    const at::Tensor result = product(wide.result, down.t(), down_addend);
+    const at::Tensor result = product_added_to(
+        residual_if_any ? rows_of(*residual_if_any) : at::Tensor(),
+        wide.result,
+        down.t(),
+        down_addend);
     context->saved_data["exact"] = kind == GeluKind::exact;
+    context->saved_data["adds"] = residual_if_any.has_value();
     context->saved_data["shape"] = x.sizes().vec();
     // Inputs of a product are kept for its weight's gradient alone.
     context->save_for_backward(
@@ -131,7 +137,10 @@ struct GeluMlp : torch::autograd::Function<GeluMlp> {
     };
     const auto later = kept_deferral(*context);
     const at::Tensor gradient = rows_of(outer[0]);
-    variable_list results(6);
+    variable_list results(7);
+    if (context->saved_data["adds"].toBool()) {
+      results[residual] = outer[0];
+    }
     GeluGradients wide = product_gelu_backward(
         gradient,
         saved[down_weight],
@@ -169,6 +178,7 @@ struct GeluMlp : torch::autograd::Function<GeluMlp> {
 
 at::Tensor gelu_mlp(
     const at::Tensor& x,
+    const at::Tensor& residual,
     const LinearParameters& up,
     const LinearParameters& down,
     GeluKind kind) {
@@ -178,6 +188,7 @@ at::Tensor gelu_mlp(
       in_compute_type(down.weight),
       in_compute_type_if_defined(up.bias),
       in_compute_type_if_defined(down.bias),
+      in_compute_type_if_defined(residual),
       kind);
 }
 

@@ -12,10 +12,13 @@ struct LinearParameters {
   at::Tensor bias;
 };
 
-/// Computes linear(gelu(linear(x, up)), down) as one node of autograd. On a GPU
-/// the products themselves apply GELU and its slope, where they can.
+/// Computes residual + linear(gelu(linear(x, up)), down) as one node of
+/// autograd, without the sum where `residual` is undefined. On a GPU the
+/// products themselves apply GELU and its slope and add the residual, where
+/// they can.
 at::Tensor gelu_mlp(
     const at::Tensor& x,
+    const at::Tensor& residual,
     const LinearParameters& up,
     const LinearParameters& down,
     GeluKind kind);

@@ -60,6 +60,16 @@ bool is_row_to_add(const at::Tensor& bias, const at::Tensor& right) {
       bias.scalar_type() == right.scalar_type();
 }
 
+/// True when `x` has the shape and type of left x right, without gaps.
+bool is_like_result(
+    const at::Tensor& x,
+    const at::Tensor& left,
+    const at::Tensor& right) {
+  return x.is_contiguous() && x.scalar_type() == left.scalar_type() &&
+      x.device() == left.device() && x.dim() == 2 &&
+      x.size(0) == left.size(0) && x.size(1) == right.size(1);
+}
+
 } // namespace
 
 bool start_gpu_product(const cuda::Product& product, const at::Tensor& on) {
@@ -86,9 +96,11 @@ bool start_gpu_product(const cuda::Product& product, const at::Tensor& on) {
 std::optional<at::Tensor> gpu_product(
     const at::Tensor& left,
     const at::Tensor& right,
-    const at::Tensor& bias) {
+    const at::Tensor& bias,
+    const at::Tensor& addend) {
   if (!may_be_ours(left, right) ||
-      (bias.defined() && !is_row_to_add(bias, right))) {
+      (bias.defined() && !is_row_to_add(bias, right)) ||
+      (addend.defined() && !is_like_result(addend, left, right))) {
     return std::nullopt;
   }
   const std::array<c10::IValue, 3> inputs{left, right, bias};
@@ -99,6 +111,9 @@ std::optional<at::Tensor> gpu_product(
   if (bias.defined()) {
     product.finish = cuda::Finish::add_bias;
     product.bias = bias.const_data_ptr();
+  }
+  if (addend.defined()) {
+    product.addend = addend.const_data_ptr();
   }
   return start_gpu_product(product, left) ? std::optional(std::move(result))
                                           : std::nullopt;
@@ -148,10 +163,7 @@ std::optional<at::Tensor> gpu_product_gelu_gradient(
     const at::Tensor& left,
     const at::Tensor& right,
     const at::Tensor& sums) {
-  if (!may_be_ours(left, right) || !sums.is_contiguous() ||
-      sums.scalar_type() != left.scalar_type() ||
-      sums.device() != left.device() || sums.dim() != 2 ||
-      sums.size(0) != left.size(0) || sums.size(1) != right.size(1)) {
+  if (!may_be_ours(left, right) || !is_like_result(sums, left, right)) {
     return std::nullopt;
   }
   const std::array<c10::IValue, 3> inputs{left, right, sums};

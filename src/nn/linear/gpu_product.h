@@ -13,11 +13,12 @@ namespace cairn::nn {
 // shape. Each returns nothing where such a product is left to libtorch, as are
 // those that autograd records. Without autograd.
 
-/// Computes left x right (+ bias, [columns]).
+/// Computes left x right (+ bias, [columns]) (+ addend, [rows, columns]).
 std::optional<at::Tensor> gpu_product(
     const at::Tensor& left,
     const at::Tensor& right,
-    const at::Tensor& bias);
+    const at::Tensor& bias,
+    const at::Tensor& addend = {});
 
 /// Sets `into` to left x right, or adds left x right to it. False where this is
 /// left to libtorch.

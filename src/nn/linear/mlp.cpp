@@ -6,6 +6,7 @@
 #include "nn/linear/swiglu.h"
 #include "nn/linear/swiglu_mlp.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 #include <cairn/base/error.h>
@@ -57,17 +58,60 @@ Mlp::Mlp(const LayerContext& context, const MlpOptions& options)
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x) const {
-  return gate_ ? gated(x) : plain(x);
+  if (auto result = in_one({}, x)) {
+    return *std::move(result);
+  }
+  return in_parts(x);
 }
 
-at::Tensor Mlp::gated(const at::Tensor& x) const {
+at::Tensor Mlp::forward_added_to(
+    const at::Tensor& residual,
+    const at::Tensor& x) const {
+  if (auto sum = in_one(residual, x)) {
+    return *std::move(sum);
+  }
+  return residual + in_parts(x);
+}
+
+std::optional<at::Tensor> Mlp::in_one(
+    const at::Tensor& residual,
+    const at::Tensor& x) const {
+  const auto fp8 = up_->fp8();
+  if (group_.size() > 1) {
+    return std::nullopt;
+  }
+  if (gate_) {
+    return !fp8 && activation_ == model::ActivationKind::silu &&
+            !gate_->bias().defined() && !down_->bias().defined()
+        ? std::optional(swiglu_mlp(
+              x,
+              residual,
+              {gate_->weight(), up_->weight(), down_->weight()}))
+        : std::nullopt;
+  }
+  const bool exact = activation_ == model::ActivationKind::gelu;
+  if (!exact && activation_ != model::ActivationKind::gelu_tanh) {
+    return std::nullopt;
+  }
+  const GeluKind kind = exact ? GeluKind::exact : GeluKind::tanh;
+  const LinearParameters up{up_->weight(), up_->bias()};
+  const LinearParameters down{down_->weight(), down_->bias()};
+  if (fp8) {
+    return fp8_gelu_mlp_takes(x, up.weight)
+        ? std::optional(fp8_gelu_mlp(x, residual, up, down, kind, *fp8))
+        : std::nullopt;
+  }
+  return has_own_gelu(x) ? std::nullopt
+                         : std::optional(gelu_mlp(x, residual, up, down, kind));
+}
+
+at::Tensor Mlp::in_parts(const at::Tensor& x) const {
+  if (!gate_) {
+    return down_->forward(activate(up_->forward(x), activation_));
+  }
   if (up_->fp8()) {
     return down_->forward(
         activate_gated(gate_->forward(x), up_->forward(x), activation_));
-  }
-  if (group_.size() == 1 && activation_ == model::ActivationKind::silu &&
-      !gate_->bias().defined() && !down_->bias().defined()) {
-    return swiglu_mlp(x, {gate_->weight(), up_->weight(), down_->weight()});
   }
   const auto wide = column_linear(
       x,
@@ -76,24 +120,6 @@ at::Tensor Mlp::gated(const at::Tensor& x) const {
       group_,
       split_tokens_);
   return down_->forward(activate_gated(wide[0], wide[1], activation_));
-}
-
-at::Tensor Mlp::plain(const at::Tensor& x) const {
-  const auto fp8 = up_->fp8();
-  const bool exact = activation_ == model::ActivationKind::gelu;
-  const bool is_gelu = exact || activation_ == model::ActivationKind::gelu_tanh;
-  if (is_gelu && group_.size() == 1) {
-    const GeluKind kind = exact ? GeluKind::exact : GeluKind::tanh;
-    const LinearParameters up{up_->weight(), up_->bias()};
-    const LinearParameters down{down_->weight(), down_->bias()};
-    if (fp8 && fp8_gelu_mlp_takes(x, up.weight)) {
-      return fp8_gelu_mlp(x, up, down, kind, *fp8);
-    }
-    if (!fp8 && !has_own_gelu(x)) {
-      return gelu_mlp(x, up, down, kind);
-    }
-  }
-  return down_->forward(activate(up_->forward(x), activation_));
 }
 
 } // namespace cairn::nn

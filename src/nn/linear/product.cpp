@@ -6,6 +6,7 @@
 #include "nn/linear/wide_compute.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/DimVector.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/baddbmm.h>
@@ -167,6 +168,20 @@ at::Tensor product(
                           : at::bmm(left, right);
   }
   return bias.defined() ? at::addmm(bias, left, right) : at::mm(left, right);
+}
+
+at::Tensor product_added_to(
+    const at::Tensor& addend,
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const at::Tensor& bias) {
+  if (!addend.defined()) {
+    return product(left, right, bias);
+  }
+  if (auto sum = gpu_product(left, right, bias, addend)) {
+    return *std::move(sum);
+  }
+  return addend + product(left, right, bias);
 }
 
 void product_into(

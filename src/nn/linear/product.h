@@ -14,6 +14,14 @@ at::Tensor product(
     const at::Tensor& right,
     const at::Tensor& bias = {});
 
+/// Computes addend + left x right (+ bias); a product alone if `addend` is
+/// undefined. A GPU adds it within the product.
+at::Tensor product_added_to(
+    const at::Tensor& addend,
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const at::Tensor& bias);
+
 enum class Into { overwrite, add };
 
 /// Sets `into` to left x right, or adds left x right to it. `into` may be of

@@ -10,6 +10,8 @@
 #include <ATen/ops/_unsafe_view.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+
 namespace cairn::nn {
 namespace {
 
@@ -22,15 +24,22 @@ struct SwiGluMlp : torch::autograd::Function<SwiGluMlp> {
       const at::Tensor& x,
       const at::Tensor& gate,
       const at::Tensor& up,
-      const at::Tensor& down) {
+      const at::Tensor& down,
+      const std::optional<at::Tensor>& residual) {
     keep_deferral(*context);
     const at::Tensor rows = x.reshape({-1, x.size(-1)});
     const at::Tensor gates = product(rows, gate.t());
     const at::Tensor ups = product(rows, up.t());
     const at::Tensor wide = swiglu_forward(gates, ups);
+    context->saved_data["adds"] = residual.has_value();
     context->saved_data["shape"] = x.sizes().vec();
     context->save_for_backward({rows, gate, up, down, gates, ups, wide});
-    return at::_unsafe_view(product(wide, down.t()), x.sizes());
+    const at::Tensor result = product_added_to(
+        residual ? residual->reshape({-1, residual->size(-1)}) : at::Tensor(),
+        wide,
+        down.t(),
+        {});
+    return at::_unsafe_view(result, x.sizes());
   }
 
   static variable_list backward(AutogradContext* context, variable_list outer) {
@@ -40,7 +49,10 @@ struct SwiGluMlp : torch::autograd::Function<SwiGluMlp> {
     const at::Tensor& wide = saved[6];
     const auto later = kept_deferral(*context);
     const at::Tensor gradient = outer[0].reshape({-1, outer[0].size(-1)});
-    variable_list results(4);
+    variable_list results(5);
+    if (context->saved_data["adds"].toBool()) {
+      results[4] = outer[0];
+    }
     const auto add_weight =
         [&](int weight, const at::Tensor& of_product, const at::Tensor& x) {
           if (context->needs_input_grad(weight)) {
@@ -66,12 +78,16 @@ struct SwiGluMlp : torch::autograd::Function<SwiGluMlp> {
 
 } // namespace
 
-at::Tensor swiglu_mlp(const at::Tensor& x, const SwiGluWeights& weights) {
+at::Tensor swiglu_mlp(
+    const at::Tensor& x,
+    const at::Tensor& residual,
+    const SwiGluWeights& weights) {
   return SwiGluMlp::apply(
       in_compute_type(x),
       in_compute_type(weights.gate),
       in_compute_type(weights.up),
-      in_compute_type(weights.down));
+      in_compute_type(weights.down),
+      in_compute_type_if_defined(residual));
 }
 
 } // namespace cairn::nn

@@ -12,8 +12,13 @@ struct SwiGluWeights {
   at::Tensor down;
 };
 
-/// Computes linear(swiglu(linear(x, gate), linear(x, up)), down) as one node of
-/// autograd, in which both gradients of x are summed by a product.
-at::Tensor swiglu_mlp(const at::Tensor& x, const SwiGluWeights& weights);
+/// Computes residual + linear(swiglu(linear(x, gate), linear(x, up)), down) as
+/// one node of autograd, without the sum where `residual` is undefined. Both
+/// gradients of x are summed by a product, and a GPU's product adds the
+/// residual.
+at::Tensor swiglu_mlp(
+    const at::Tensor& x,
+    const at::Tensor& residual,
+    const SwiGluWeights& weights);
 
 } // namespace cairn::nn

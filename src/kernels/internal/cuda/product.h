@@ -55,6 +55,8 @@ struct Product {
   void* result = nullptr; ///< [rows, columns], without gaps
   Element result_element = Element::bf16;
   bool add = false; ///< adds to the result, instead of overwriting it
+  /// A matrix like the result, to which the product is added; may be null.
+  const void* addend = nullptr;
   Finish finish = Finish::nothing;
   const void* bias = nullptr; ///< [columns]
   void* sums = nullptr;       ///< [rows, columns]: kept for GELU's slope
