@@ -13,7 +13,17 @@ Stretch part_of(
       stretch.count - offset,
       0,
       std::max<std::int64_t>(count, 0));
-  part.weights += offset;
+  if (part.weights != nullptr) {
+    part.weights += offset;
+  }
+  if (part.narrow.remainders != nullptr) {
+    part.narrow.remainders += offset;
+  }
+  for (std::uint16_t*& state : part.narrow.states) {
+    if (state != nullptr) {
+      state += offset;
+    }
+  }
   part.gradients = static_cast<const char*>(part.gradients) +
       offset * bytes_of(part.gradient_type);
   if (part.copy != nullptr) {

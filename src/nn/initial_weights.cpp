@@ -1,6 +1,7 @@
 #include <cairn/nn/layer.h>
 
-#include <ATen/Parallel.h>
+#include "kernels/internal/in_parallel.h"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <cairn/base/counter_random.h>
@@ -106,7 +107,10 @@ void InitialWeights::fill(
   for (const Run& whole_run : runs_of(shape)) {
     const Run run = within(whole_run, first, values.numel());
     constexpr std::int64_t grain = 1 << 14;
-    at::parallel_for(0, run.length, grain, [&](auto begin, auto end) {
+    const std::int64_t grains = (run.length + grain - 1) / grain;
+    kernels::in_parallel(grains, [&](std::int64_t from, std::int64_t to) {
+      const std::int64_t begin = from * grain;
+      const std::int64_t end = std::min(to * grain, run.length);
       const std::span<float> part(
           out + run.local + begin,
           static_cast<std::size_t>(end - begin));

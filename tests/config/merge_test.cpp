@@ -212,6 +212,78 @@ TEST(Merge, GradientsInFp32) {
       "");
 }
 
+TEST(Merge, OffloadHasFlagsToo) {
+  const auto offload = [](const Words& flags) {
+    return *load("{train_batch_size: 4}", flags)
+                .deepspeed.zero.offload_optimizer;
+  };
+  const Words all{"--zero-stage", "1", "--optimizer-cpu-offload"};
+  EXPECT_EQ(offload(all).device, OffloadDevice::cpu);
+  EXPECT_EQ(offload(all).ratio, 1);
+  const auto with = [&](const Words& more) {
+    Words flags = all;
+    flags.insert(flags.end(), more.begin(), more.end());
+    return flags;
+  };
+  EXPECT_EQ(
+      offload(with({"--optimizer-offload-fraction", "0.75"})).ratio,
+      0.75);
+  EXPECT_EQ(
+      offload(with({"--offload-update-on", "gpu"})).update_on,
+      OffloadUpdate::gpu);
+  EXPECT_EQ(
+      error_of(
+          "{train_batch_size: 4}",
+          {"--optimizer-offload-fraction", "0.5"}),
+      "--optimizer-offload-fraction: needs an offloaded optimizer; add "
+      "--optimizer-cpu-offload");
+  EXPECT_NE(
+      error_of(
+          "{train_batch_size: 4}",
+          with(
+              {"--optimizer-offload-fraction",
+               "0.5",
+               "--offload-update-on",
+               "cpu"})),
+      "");
+  const char* const nvme =
+      "{train_batch_size: 4, zero_optimization: {stage: 1, "
+      "offload_optimizer: {device: \"nvme\", nvme_path: \"/x\"}}}";
+  EXPECT_NE(error_of(nvme, {"--optimizer-cpu-offload"}), "");
+  EXPECT_NE(error_of(nvme, {"--offload-update-on", "gpu"}), "");
+  const char* const half =
+      "{train_batch_size: 4, zero_optimization: {stage: 3, "
+      "offload_optimizer: {device: \"cpu\", ratio: 0.5}}}";
+  EXPECT_NO_THROW(load(half, {"--optimizer-offload-fraction", "0.5"}));
+  EXPECT_NE(error_of(half, {"--optimizer-offload-fraction", "0.25"}), "");
+}
+
+TEST(Merge, NarrowStatesNeedTheirOptimizerAndBf16) {
+  const char* const json = "{train_batch_size: 4}";
+  const Words narrow{
+      "--use-precision-aware-optimizer",
+      "--exp-avg-dtype",
+      "bf16",
+      "--exp-avg-sq-dtype",
+      "bf16"};
+  Words flags = narrow;
+  EXPECT_NE(error_of(json, flags), "");
+  flags.emplace_back("--bf16");
+  const DataTypesConfig types = load(json, flags).deepspeed.data_types;
+  EXPECT_TRUE(types.precision_aware_optimizer);
+  EXPECT_EQ(types.exp_avg_dtype, DataType::bf16);
+  EXPECT_EQ(types.exp_avg_sq_dtype, DataType::bf16);
+  EXPECT_NE(error_of(json, {"--bf16", "--exp-avg-dtype", "bf16"}), "");
+  EXPECT_NE(
+      error_of(
+          json,
+          {"--bf16",
+           "--use-precision-aware-optimizer",
+           "--exp-avg-sq-dtype",
+           "fp16"}),
+      "");
+}
+
 TEST(Merge, DdpImplSaysWhetherReductionsOverlap) {
   const auto overlaps = [](const Words& flags) {
     return load("{train_batch_size: 4}", flags).deepspeed.zero.overlap_comm;

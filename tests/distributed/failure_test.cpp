@@ -1,5 +1,6 @@
 // A rank dies, sleeps, errs or does not come.
 
+#include "distributed/failures.h"
 #include "support/run_ranks.h"
 
 #include <ATen/ATen.h>
@@ -9,130 +10,34 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace cairn::distributed::failure_test {
 namespace {
 
-using cairn::testing::RankOutcome;
-using cairn::testing::RanksOptions;
 using cairn::testing::run_ranks;
+using failures::comm_error;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
-
-std::string comm_error(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const CommError& error) {
-    return error.what();
-  }
-  return "no CommError";
-}
-
-/// Lines that name a culprit; a survivor writes exactly one.
-std::vector<std::string> error_lines(const RankOutcome& outcome) {
-  std::vector<std::string> lines;
-  std::string line;
-  for (const char c : outcome.log) {
-    if (c == '\n') {
-      if (line.find("error: ") != std::string::npos) {
-        lines.push_back(line);
-      }
-      line.clear();
-    } else {
-      line += c;
-    }
-  }
-  return lines;
-}
-
-void wait_for_death_of_job(const ProcessGroup& group) {
-  // The late rank learns of the verdict when it comes back to the group.
-  const auto limit = Clock::now() + 20s;
-  while (Clock::now() < limit) {
-    try {
-      group.require_all("still here?", 50ms);
-    } catch (const CommError& error) {
-      if (std::string(error.what()).find("has failed before") !=
-          std::string::npos) {
-        return;
-      }
-    }
-  }
-  ADD_FAILURE() << "the job never ended";
-}
 
 TEST(Failure, AKilledRankIsNamed) {
   for (const int victim : {0, 1, 2}) {
-    const auto outcomes = run_ranks(
-        {.ranks = 3, .notes_grace = 500ms, .dies = {victim}},
-        [&](const World& world) {
-          const ProcessGroup& group = world.group();
-          group.all_reduce(at::ones({4})).wait();
-          if (world.rank() == victim) {
-            ::kill(::getpid(), SIGKILL);
-          }
-          const auto begin = Clock::now();
-          const std::string text =
-              comm_error([&] { group.all_reduce(at::ones({100000})).wait(); });
-          EXPECT_LT(Clock::now() - begin, 8s);
-          EXPECT_THAT(
-              text,
-              AllOf(
-                  HasSubstr(
-                      "rank " + std::to_string(world.rank()) +
-                      ", all_reduce #2 of group \"world\" at "
-                      "failure_test.cpp:"),
-                  HasSubstr("rank " + std::to_string(victim)),
-                  HasSubstr(
-                      victim == 0 ? "hosts the store" : "does not answer")));
-          // The text holds the library's own words, whichever they were.
-          EXPECT_THAT(text, HasSubstr("onnection"));
-          // The job stays over.
-          EXPECT_THAT(
-              comm_error([&] { group.all_reduce(at::ones({1})).wait(); }),
-              HasSubstr("rank " + std::to_string(victim)));
-        });
-    for (int rank = 0; rank < 3; ++rank) {
-      if (rank != victim) {
-        EXPECT_EQ(error_lines(outcomes[rank]).size(), 1U) << outcomes[rank].log;
-      }
-    }
+    failures::a_killed_rank_is_named(
+        {.ranks = 3, .notes_grace = 500ms},
+        victim);
   }
 }
 
+TEST(Failure, AStoppedRankIsNamed) {
+  failures::a_stopped_rank_is_named(
+      {.ranks = 3, .collective_timeout = 700ms, .notes_grace = 500ms});
+}
+
 TEST(Failure, ASleepingRankIsNamed) {
-  const auto outcomes = run_ranks(
-      {.ranks = 3, .collective_timeout = 700ms},
-      [](const World& world) {
-        const ProcessGroup& group = world.group();
-        group.all_gather(at::ones({4})).wait();
-        if (world.rank() == 2) {
-          wait_for_death_of_job(group);
-          return;
-        }
-        const auto begin = Clock::now();
-        EXPECT_THAT(
-            comm_error([&] { group.all_reduce(at::ones({4})).wait(); }),
-            AllOf(
-                HasSubstr("rank 2 has not reached all_reduce #2 of group "
-                          "\"world\""),
-                HasSubstr("its last call was all_gather #1 of group \"world\" "
-                          "at failure_test.cpp:"),
-                HasSubstr("finished")));
-        EXPECT_LT(Clock::now() - begin, 6s);
-      });
-  for (const RankOutcome& outcome : outcomes) {
-    const auto lines = error_lines(outcome);
-    ASSERT_EQ(lines.size(), 1U) << outcome.log;
-    EXPECT_THAT(lines[0], HasSubstr("rank 2 has not reached all_reduce #2"));
-  }
+  failures::a_sleeping_rank_is_named({.ranks = 3, .collective_timeout = 700ms});
 }
 
 TEST(Failure, ARankOnAnotherOperationIsNamed) {
@@ -175,45 +80,21 @@ TEST(Failure, ADifferentSizeIsNamed) {
 }
 
 TEST(Failure, AMessageThatNobodySendsIsExplained) {
-  run_ranks({.ranks = 2, .collective_timeout = 500ms}, [](const World& world) {
-    const ProcessGroup& group = world.group();
-    if (world.rank() == 1) {
-      wait_for_death_of_job(group);
-      return;
-    }
-    EXPECT_THAT(
-        comm_error([&] { group.recv(at::ones({8}), 1).wait(); }),
-        HasSubstr("rank 1 has not reached the other end of recv #1 from "
-                  "rank 1"));
-  });
+  failures::a_message_that_nobody_sends_is_explained(
+      {.ranks = 2, .collective_timeout = 500ms});
 }
 
 TEST(Failure, ARankThatLeftIsNamed) {
-  run_ranks({.ranks = 2}, [](const World& world) {
-    if (world.rank() == 1) {
-      return;
-    }
-    EXPECT_THAT(
-        comm_error([&] { world.group().all_reduce(at::ones({8})).wait(); }),
-        AllOf(
-            HasSubstr("rank 1 has not reached all_reduce #1"),
-            HasSubstr("it has left the job")));
-  });
+  failures::a_rank_that_left_is_named({.ranks = 2});
 }
 
 TEST(Failure, ABarrierGivesUpInTime) {
-  run_ranks({.ranks = 2}, [](const World& world) {
-    const ProcessGroup& group = world.group();
-    if (world.rank() == 1) {
-      wait_for_death_of_job(group);
-      return;
-    }
-    const auto begin = Clock::now();
-    EXPECT_THAT(
-        comm_error([&] { group.barrier(300ms); }),
-        HasSubstr("rank 1 has not reached barrier #1"));
-    EXPECT_LT(Clock::now() - begin, 5s);
-  });
+  failures::a_barrier_gives_up_in_time({.ranks = 2});
+}
+
+TEST(Failure, ACallThatNobodyWaitsForEnds) {
+  failures::a_call_that_nobody_waits_for_ends(
+      {.ranks = 2, .collective_timeout = 700ms});
 }
 
 TEST(Failure, MissingRanksOfARequiredCallAreNamed) {
@@ -363,22 +244,8 @@ TEST(Failure, TheStoreStaysUntilTheLastRankLeaves) {
 }
 
 TEST(Failure, GroupsOfOtherRanksEndToo) {
-  // Ranks 0 and 1 hang on each other; 2 and 3 would go on for ever.
-  run_ranks({.ranks = 4, .collective_timeout = 700ms}, [](const World& world) {
-    const ProcessGroup pair = world.group().split(world.rank() / 2);
-    const std::string text = comm_error([&] {
-      if (world.rank() == 1) {
-        wait_for_death_of_job(pair);
-        return;
-      }
-      for (;;) {
-        pair.all_reduce(at::ones({1})).wait();
-      }
-    });
-    if (world.rank() != 1) {
-      EXPECT_THAT(text, HasSubstr("rank 1 has not reached all_reduce #1"));
-    }
-  });
+  failures::groups_of_other_ranks_end_too(
+      {.ranks = 4, .collective_timeout = 700ms});
 }
 
 } // namespace

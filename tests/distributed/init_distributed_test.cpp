@@ -132,6 +132,23 @@ TEST(InitDistributed, ReadsTheEnvironment) {
   });
 }
 
+TEST(InitDistributed, RanksThatShareAGpuAreHostsOfOneRank) {
+  // Only NCCL is made to believe in these hosts: Gloo still finds that the
+  // ranks have memory in common.
+  run_ranks({.ranks = 2, .share_gpu = true}, [](const World& world) {
+    const Environment& environment = world.environment();
+    EXPECT_EQ(environment.world_size, 2);
+    EXPECT_EQ(environment.local_rank, 0);
+    EXPECT_EQ(environment.local_world_size, 1);
+    EXPECT_EQ(environment.node_rank, world.rank());
+    EXPECT_EQ(
+        process_variable("NCCL_HOSTID"),
+        fmt::format("cairn-shared-gpu-{}", world.rank()));
+    EXPECT_EQ(process_variable("NCCL_NET"), "Socket");
+    EXPECT_EQ(world.group().all_reduce(at::ones({1})).wait().item<float>(), 2);
+  });
+}
+
 TEST(InitDistributed, NamesTheRanksThatDidNotCome) {
   run_processes(
       {.ranks = 4, .start_timeout = 700ms},

@@ -21,10 +21,14 @@ TEST(Operation, AbortsTheBackendWhenItFails) {
   const auto it = operation();
   int aborted = 0;
   it->on_abort([&] { ++aborted; });
+  it->abort_if_failed();
   EXPECT_EQ(aborted, 0);
   it->fail(std::make_shared<const CommError>(Problem{.what = "gone"}));
-  EXPECT_EQ(aborted, 1);
+  EXPECT_EQ(aborted, 0);
   EXPECT_THROW(it->wait(), CommError);
+  it->abort_if_failed();
+  it->abort_if_failed();
+  EXPECT_EQ(aborted, 1);
 }
 
 TEST(Operation, AbortsAtOnceABackendThatIsTooLate) {
@@ -41,6 +45,7 @@ TEST(Operation, ThatEndedWellIsNotAborted) {
   int aborted = 0;
   it->on_abort([&] { ++aborted; });
   it->fail(std::make_shared<const CommError>(Problem{.what = "gone"}));
+  it->abort_if_failed();
   EXPECT_EQ(aborted, 0);
   it->wait();
 }

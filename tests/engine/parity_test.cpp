@@ -143,6 +143,59 @@ TEST(Parity, OffloadChangesNothing) {
   });
 }
 
+TEST(Parity, StatesThatVisitTheDeviceChangeNothing) {
+  for (const int ranks : {1, 2}) {
+    testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
+      for (const int number : {1, 2, 3}) {
+        for (const bool sixteen : {false, true}) {
+          json plain = stage(number);
+          plain["bf16"]["enabled"] = sixteen;
+          plain["zero_optimization"]["reduce_bucket_size"] = 1000;
+          const Curve wanted = trained<TinyGpt>(world, plain, 2);
+          for (const double ratio : {1.0, 0.5, 0.0}) {
+            SCOPED_TRACE(
+                ::testing::Message()
+                << ranks << " ranks, stage " << number << ", ratio " << ratio);
+            json changes = plain;
+            changes["zero_optimization"]["offload_optimizer"] = {
+                {"device", "cpu"},
+                {"update_on", "gpu"},
+                {"ratio", ratio}};
+            expect_equal(trained<TinyGpt>(world, changes, 2), wanted);
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(Parity, StatesInSixteenBitsStayNear) {
+  testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
+    json plain = stage(1);
+    plain["bf16"]["enabled"] = true;
+    const Curve wide = trained<TinyGpt>(world, plain, 1);
+    json narrow = plain;
+    narrow["data_types"] = {{"precision_aware_optimizer", true}};
+    const Curve split = trained<TinyGpt>(world, narrow, 1);
+    narrow["data_types"]["exp_avg_dtype"] = "bf16";
+    narrow["data_types"]["exp_avg_sq_dtype"] = "bf16";
+    const Curve all_narrow = trained<TinyGpt>(world, narrow, 1);
+    for (int step = 0; step < testing::steps; ++step) {
+      // Weights are as exact; their bf16 values differ where one is just in
+      // the middle.
+      EXPECT_NEAR(split.losses[step], wide.losses[step], 1e-3) << step;
+      EXPECT_NEAR(all_narrow.losses[step], wide.losses[step], 0.01) << step;
+    }
+    // Chance depends on values alone, so stages agree to the last bit.
+    for (const int number : {2, 3}) {
+      json changes = stage(number);
+      changes["bf16"] = narrow["bf16"];
+      changes["data_types"] = narrow["data_types"];
+      expect_equal(trained<TinyGpt>(world, changes, 1), all_narrow);
+    }
+  });
+}
+
 /// Parameters are on disk wholly or in part, read ahead or not; one rank has
 /// something to release as well.
 TEST(Parity, ParametersMayRestOnDisk) {

@@ -71,8 +71,15 @@ struct Way {
 inline std::vector<Way> ways(const std::string& disk) {
   const json cpu{{"device", "cpu"}};
   const json nvme{{"device", "nvme"}, {"nvme_path", disk}};
+  const json visits{{"device", "cpu"}, {"update_on", "gpu"}};
   const std::vector<std::pair<std::string, json>> precisions{
       {"fp32", json::object()},
+      {"bf16-narrow",
+       {{"bf16", {{"enabled", true}}},
+        {"data_types",
+         {{"precision_aware_optimizer", true},
+          {"exp_avg_dtype", "bf16"},
+          {"exp_avg_sq_dtype", "bf16"}}}}},
       {"bf16", {{"bf16", {{"enabled", true}}}}},
       {"fp16",
        {{"fp16",
@@ -82,6 +89,7 @@ inline std::vector<Way> ways(const std::string& disk) {
   const std::vector<std::pair<std::string, json>> places{
       {"", json::object()},
       {"-cpu", {{"offload_optimizer", cpu}}},
+      {"-visits", {{"offload_optimizer", visits}}},
       {"-nvme", {{"offload_optimizer", nvme}}},
       {"-all-cpu", {{"offload_optimizer", cpu}, {"offload_param", cpu}}},
       {"-all-nvme", {{"offload_optimizer", nvme}, {"offload_param", nvme}}}};
@@ -90,7 +98,8 @@ inline std::vector<Way> ways(const std::string& disk) {
     for (const auto& [precision, settings] : precisions) {
       for (const auto& [place, offload] : places) {
         if ((stage == 0 && !place.empty()) ||
-            (stage < 3 && offload.contains("offload_param"))) {
+            (stage < 3 && offload.contains("offload_param")) ||
+            (place == "-visits" && precision != "bf16-narrow")) {
           continue;
         }
         json config = settings;

@@ -227,6 +227,70 @@ TYPED_TEST(GpuFormula, GivesTheBitsOfTheCpu) {
   }
 }
 
+/// Weights as bf16 and remainders, states as bf16.
+template <class Formula>
+void compare_narrow(std::size_t count, std::size_t shift) {
+  SCOPED_TRACE(::testing::Message() << count << " elements, shift " << shift);
+  const std::size_t size = count + shift;
+  const auto bf16 = [&](unsigned seed, bool positive) {
+    std::vector<float> values = numbers(size, seed, true);
+    for (float& value : values) {
+      value = positive ? std::abs(value) : value;
+    }
+    return as_element(values, Element::bf16);
+  };
+  std::mt19937 random(5);
+  std::vector<std::uint16_t> remainders(size);
+  for (std::uint16_t& each : remainders) {
+    each = static_cast<std::uint16_t>(random());
+  }
+  // copy, gradients, first, second, remainders
+  std::vector<std::vector<char>> host{
+      bf16(1, false),
+      bf16(2, false),
+      bf16(3, false),
+      bf16(4, true),
+      bytes_of_all(remainders)};
+  std::vector<std::unique_ptr<DeviceBytes>> device;
+  for (const auto& bytes : host) {
+    device.push_back(std::make_unique<DeviceBytes>(bytes));
+  }
+  const auto stretch_of = [&](auto bytes_at) {
+    const auto at = [&](int which) {
+      return reinterpret_cast<std::uint16_t*>(bytes_at(which)) + shift;
+    };
+    return Stretch{
+        .gradients = at(1),
+        .gradient_type = Element::bf16,
+        .copy = at(0),
+        .narrow = {.remainders = at(4), .states = {at(2), at(3)}, .key = 7},
+        .count = static_cast<std::int64_t>(count)};
+  };
+  const Formula formula = some_constants<Formula>();
+  cpu::update(
+      stretch_of([&](int which) { return host[which].data(); }),
+      formula);
+  started(cuda::update(
+      stretch_of([&](int which) { return device[which]->device(); }),
+      formula,
+      nullptr,
+      nullptr));
+  for (const std::size_t which : {0U, 2U, 3U}) {
+    SCOPED_TRACE(which);
+    expect_same(device[which]->fetch(), host[which], Element::bf16);
+  }
+  EXPECT_EQ(device[4]->fetch(), host[4]);
+}
+
+TEST(GpuNarrowStates, GiveTheBitsOfTheCpu) {
+  for (const std::size_t count : {1U, 5U, 1024U, 100003U}) {
+    for (const std::size_t shift : {0U, 1U}) {
+      compare_narrow<Adam<true>>(count, shift);
+      compare_narrow<Lion>(count, shift);
+    }
+  }
+}
+
 TEST(GpuClip, GivesTheNormAndTheFactor) {
   std::vector<float> norms(300);
   double squares = 0;

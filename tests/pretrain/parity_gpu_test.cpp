@@ -1,15 +1,22 @@
 #include "pretrain/parity_reference.h"
+#include "pretrain/parity_resume.h"
+#include "pretrain/parity_rows.h"
 #include "pretrain/parity_training.h"
 #include "support/run_ranks.h"
+#include "support/temporary_folder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 // Rows of the parity table whose ranks share one GPU: they follow the curve of
-// one process on the CPU. They use Gloo, since NCCL refuses two ranks on a GPU.
+// one process on the CPU. Over NCCL each rank pretends to be a host of its own,
+// as with `cairn launch --share_gpu`; the others go through Gloo, which copies
+// tensors to host memory.
 
 namespace cairn::pretrain::parity_gpu_test {
 namespace {
@@ -18,38 +25,117 @@ using parity::Point;
 using parity::Row;
 using parity::Training;
 using parity::wanted;
+using testing::ranks_on_one_gpu;
 
-/// The allowed difference between losses.
-double nearness(const Row& row) {
-  return row.zero.empty() ? 1e-4 : 0.05; // small integers round
+/// True for rows that send weights or gradients as small integers, which
+/// rounds.
+bool rounds(const Row& row) {
+  return row.zero.contains("zero_quantized_weights");
+}
+
+void expect_near(const Point& got, const Row& row, int step) {
+  const Point& there = wanted(row.model)[static_cast<std::size_t>(step)];
+  ASSERT_EQ(got.losses.size(), there.losses.size());
+  for (std::size_t i = 0; i < got.losses.size(); ++i) {
+    EXPECT_NEAR(got.losses[i], there.losses[i], rounds(row) ? 0.05 : 1e-4)
+        << "step " << step << ", loss " << i;
+  }
+  if (!rounds(row)) {
+    EXPECT_NEAR(got.norm, there.norm, 1e-3) << "step " << step;
+    EXPECT_NEAR(got.weights, there.weights, 1e-2) << "step " << step;
+  }
+}
+
+void follow_the_curve(const Row& row, const testing::RanksOptions& options) {
+  wanted(row.model); // before the ranks are forked
+  testing::run_ranks(options, [&](const distributed::World& world) {
+    ASSERT_EQ(world.device_name(), "cuda:0");
+    Training training(row, world);
+    for (int i = 0; i < parity::steps; ++i) {
+      expect_near(training.step(), row, i);
+    }
+  });
 }
 
 class ParityGpu : public ::testing::TestWithParam<Row> {};
 
 TEST_P(ParityGpu, FollowsTheCurveOfTheCpu) {
-  const Row& row = GetParam();
-  const parity::Curve& curve = wanted(row.model);
-  testing::run_ranks(
-      {.ranks = row.ranks(),
+  follow_the_curve(
+      GetParam(),
+      {.ranks = GetParam().ranks(),
        .backend = distributed::BackendChoice::gloo_on_gpu,
-       .limit = std::chrono::seconds(120)},
-      [&](const distributed::World& world) {
-        ASSERT_EQ(world.device_name(), "cuda:0");
-        Training training(row, world);
-        for (const Point& there : curve) {
-          const Point got = training.step();
-          ASSERT_EQ(got.losses.size(), there.losses.size());
-          for (std::size_t i = 0; i < got.losses.size(); ++i) {
-            EXPECT_NEAR(got.losses[i], there.losses[i], nearness(row))
-                << "loss " << i;
-          }
-          if (row.zero.empty()) {
-            EXPECT_NEAR(got.norm, there.norm, 1e-3);
-            EXPECT_NEAR(got.weights, there.weights, 1e-2);
-          }
-        }
-      });
+       .limit = std::chrono::seconds(120)});
 }
+
+class ParityNccl : public ::testing::TestWithParam<Row> {};
+
+TEST_P(ParityNccl, FollowsTheCurveOfTheCpu) {
+  follow_the_curve(GetParam(), ranks_on_one_gpu(GetParam().ranks()));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table,
+    ParityNccl,
+    ::testing::ValuesIn(parity::rows_over_nccl()),
+    [](const auto& info) { return info.param.name; });
+
+/// A layout that saves and another that resumes.
+using Pair = std::pair<Row, Row>;
+
+class ParityOfCheckpointsNccl : public ::testing::TestWithParam<Pair> {};
+
+TEST_P(ParityOfCheckpointsNccl, AnotherLayoutLoadsWhatOneSaved) {
+  const auto& [saver, loader] = GetParam();
+  wanted(loader.model);
+  const testing::TemporaryFolder folder;
+  parity::save_half_way(saver, ranks_on_one_gpu(saver.ranks()), folder.path());
+  parity::resume_half_way(
+      loader,
+      ranks_on_one_gpu(loader.ranks()),
+      folder.path(),
+      [&](const Point& got, int step) { expect_near(got, loader, step); });
+}
+
+/// Each layout resumes what the one before it has saved, the first what the
+/// last has saved.
+std::vector<Pair> pairs() {
+  std::vector<Row> layouts{
+      {.name = "tensor2", .tensor = 2, .stage = 1},
+      {.name = "data2_pipeline2", .data = 2, .pipeline = 2, .stage = 2},
+      {.name = "tensor2_data2",
+       .tensor = 2,
+       .data = 2,
+       .stage = 3,
+       .sequence_parallel = true},
+      {.name = "ring2", .context = 2, .stage = 3}};
+  std::vector<Pair> result;
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    result.emplace_back(layouts[i], layouts[(i + 1) % layouts.size()]);
+  }
+  Row few{
+      .name = "data2_expert2",
+      .model = "gpt_experts",
+      .data = 2,
+      .expert = 2,
+      .stage = 1};
+  Row many = few;
+  many.name = "data4_expert4";
+  many.data = many.expert = 4;
+  many.stage = 3;
+  result.emplace_back(std::move(few), std::move(many));
+  return result;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table,
+    ParityOfCheckpointsNccl,
+    ::testing::ValuesIn(pairs()),
+    [](const auto& info) {
+      return fmt::format(
+          "{}_then_{}",
+          info.param.first.name,
+          info.param.second.name);
+    });
 
 std::vector<Row> rows() {
   const std::string one = "gpt_experts";

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -626,6 +627,51 @@ std::vector<Row> rows() {
          .pipeline = 2,
          .stage = 2,
          .partition = partition});
+  }
+  return result;
+}
+
+std::vector<Row> rows_over_nccl() {
+  const std::vector<std::string> names{
+      // ZeRO
+      "data2_zero0",
+      "data2_zero1",
+      "data2_zero2",
+      "data2_zero3",
+      "data4_zero2_arriving",
+      // Tensor and sequence parallel ranks
+      "tensor2_zero1",
+      "tensor4",
+      "tensor2_data2_zero3",
+      "tensor2_sequence",
+      "tensor2_data2_sequence_zero2",
+      "tensor2_pipeline2_sequence_recompute",
+      // Pipelines
+      "pipeline2_zero1",
+      "pipeline2_gpipe",
+      "pipeline2_interleaved_zero1",
+      "pipeline2_zb_h1_zero0",
+      "pipeline4_zb_h1",
+      "data2_pipeline2_zero3",
+      // Ranks that share sequences
+      "ring2_zero1",
+      "ring4",
+      "ring2_pipeline2_zb_h1",
+      "ulysses2_data2_zero2",
+      // Experts
+      "experts_data2_expert2_zero1",
+      "experts_data4_expert2_zero3",
+      "experts_top2_data2_pipeline2_expert2_zero2",
+      // Copies in groups of ranks
+      "tensor2_data2_zero3_hpz2",
+      "data2_context2_zero3_mics2"};
+  std::map<std::string, Row> table;
+  for (Row& row : rows()) {
+    table.emplace(row.name, std::move(row));
+  }
+  std::vector<Row> result;
+  for (const std::string& name : names) {
+    result.push_back(table.at(name));
   }
   return result;
 }

@@ -1,4 +1,5 @@
 #include "pretrain/parity_reference.h"
+#include "pretrain/parity_resume.h"
 #include "pretrain/parity_rows.h"
 #include "pretrain/parity_training.h"
 #include "support/run_ranks.h"
@@ -7,6 +8,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,6 +76,45 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::ValuesIn(rows()),
     [](const auto& info) { return info.param.name; });
 
+/// True when `has` holds for a row that NCCL runs.
+bool any_over_nccl(const std::function<bool(const Row&)>& has) {
+  const std::vector<Row> chosen = parity::rows_over_nccl();
+  return std::any_of(chosen.begin(), chosen.end(), has);
+}
+
+TEST(ParityOverNccl, HasEveryWayToShareTheWork) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
+      return row.data > 1 && row.stage == stage;
+    })) << stage;
+  }
+  for (const char* schedule : {"1f1b", "gpipe", "interleaved", "zb-h1"}) {
+    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
+      return row.pipeline > 1 && row.schedule == schedule;
+    })) << schedule;
+  }
+  for (const char* kind : {"p2p", "a2a"}) {
+    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
+      return row.context > 1 && row.context_kind == kind;
+    })) << kind;
+  }
+  for (const int ranks : {2, 4}) {
+    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
+      return row.tensor == ranks;
+    })) << ranks;
+    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
+      return row.expert > 1 && row.ranks() == ranks;
+    })) << ranks;
+  }
+  EXPECT_TRUE(
+      any_over_nccl([](const Row& row) { return row.sequence_parallel; }));
+  for (const char* key : {"zero_hpz_partition_size", "mics_shard_size"}) {
+    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
+      return row.zero.contains(key);
+    })) << key;
+  }
+}
+
 class ParityOfCheckpoints : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ParityOfCheckpoints, AnyLayoutLoadsWhatAnotherSaved) {
@@ -112,27 +154,16 @@ TEST_P(ParityOfCheckpoints, AnyLayoutLoadsWhatAnotherSaved) {
   }
   const TemporaryFolder folder;
   for (const Row& saver : layouts) {
-    run_ranks({.ranks = saver.ranks()}, [&](const distributed::World& world) {
-      Training training(saver, world);
-      for (int i = 0; i < steps / 2; ++i) {
-        training.step();
-      }
-      training.engine->save_checkpoint(
-          folder.path() / saver.name,
-          std::nullopt,
-          {},
-          {.wait = true});
-    });
+    parity::save_half_way(
+        saver,
+        {.ranks = saver.ranks()},
+        folder.path() / saver.name);
     for (const Row& loader : layouts) {
-      run_ranks(
+      parity::resume_half_way(
+          loader,
           {.ranks = loader.ranks()},
-          [&](const distributed::World& world) {
-            Training training(loader, world);
-            training.engine->load_checkpoint(folder.path() / saver.name);
-            for (int i = steps / 2; i < steps; ++i) {
-              expect_near(training.step(), loader, i);
-            }
-          });
+          folder.path() / saver.name,
+          [&](const Point& got, int step) { expect_near(got, loader, step); });
     }
   }
 }

@@ -392,7 +392,10 @@ struct Training {
     for (const auto& [name, sum] : sums) {
       point.losses.push_back(
           mesh.data_context()
-              .all_reduce(at::full({1}, sum, at::kDouble))
+              .all_reduce(at::full(
+                  {1},
+                  sum,
+                  at::TensorOptions(at::kDouble).device(engine->device())))
               .wait()
               .item<double>() /
           (micro_batches * row.context));

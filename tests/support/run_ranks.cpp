@@ -1,5 +1,7 @@
 #include "run_ranks.h"
 
+#include "launch/internal/shared_gpu.h"
+
 #include <ATen/Parallel.h>
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -167,6 +169,32 @@ void collect(std::vector<Child>& children, Clock::time_point deadline) {
   }
 }
 
+/// The place of a rank in the job. Where ranks share a GPU, also sets the
+/// variables that `cairn launch --share_gpu` sets.
+Environment environment_of(
+    int rank,
+    const RanksOptions& options,
+    std::uint16_t port) {
+  if (options.share_gpu) {
+    auto variables = launch::shared_gpu_variables(rank, options.ranks);
+    variables.emplace_back("RANK", fmt::format("{}", rank));
+    variables.emplace_back("WORLD_SIZE", fmt::format("{}", options.ranks));
+    variables.emplace_back("MASTER_ADDR", "127.0.0.1");
+    variables.emplace_back("MASTER_PORT", fmt::format("{}", port));
+    for (const auto& [name, value] : variables) {
+      ::setenv(name.c_str(), value.c_str(), 1);
+    }
+    return distributed::read_environment();
+  }
+  return {
+      .source = Environment::Source::torchrun,
+      .rank = rank,
+      .world_size = options.ranks,
+      .local_rank = rank,
+      .local_world_size = options.ranks,
+      .master_port = port};
+}
+
 } // namespace
 
 std::vector<RankOutcome> run_processes(
@@ -182,13 +210,7 @@ std::vector<RankOutcome> run_processes(
     child.pid = must(::fork(), "fork");
     if (child.pid == 0) {
       InitOptions init;
-      init.environment = Environment{
-          .source = Environment::Source::torchrun,
-          .rank = rank,
-          .world_size = options.ranks,
-          .local_rank = rank,
-          .local_world_size = options.ranks,
-          .master_port = rendezvous.port};
+      init.environment = environment_of(rank, options, rendezvous.port);
       init.backend = options.backend;
       init.start_timeout = options.start_timeout;
       init.collective_timeout = options.collective_timeout;

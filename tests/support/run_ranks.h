@@ -13,6 +13,9 @@ namespace cairn::testing {
 struct RanksOptions {
   int ranks = 2;
   distributed::BackendChoice backend = distributed::BackendChoice::gloo;
+  /// True when NCCL is to take all ranks on one GPU, as with
+  /// `cairn launch --share_gpu`.
+  bool share_gpu = false;
   std::chrono::milliseconds start_timeout = std::chrono::seconds(20);
   std::chrono::milliseconds collective_timeout = std::chrono::seconds(20);
   std::chrono::milliseconds notes_grace = std::chrono::seconds(1);
@@ -22,6 +25,18 @@ struct RanksOptions {
   /// Ranks that the test itself kills: their death is no failure.
   std::set<int> dies;
 };
+
+/// Options of ranks that use one GPU over NCCL. Starting CUDA and connecting
+/// through sockets takes longer than on a CPU.
+inline RanksOptions ranks_on_one_gpu(int ranks) {
+  return {
+      .ranks = ranks,
+      .backend = distributed::BackendChoice::nccl,
+      .share_gpu = true,
+      .start_timeout = std::chrono::seconds(60),
+      .collective_timeout = std::chrono::seconds(60),
+      .limit = std::chrono::seconds(200)};
+}
 
 /// The end of one rank.
 struct RankOutcome {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cairn/config/precision_config.h>
+#include <cairn/config/zero_config.h>
 #include <cairn/model/description.h>
 
 #include <cstdint>
@@ -182,6 +183,9 @@ struct PrecisionFlags {
   std::optional<std::int64_t> hysteresis;
   bool accumulate_grads_in_fp32 = false;
   std::optional<DataType> main_grads_dtype;
+  bool precision_aware_optimizer = false;
+  DataType exp_avg_dtype = DataType::fp32;
+  DataType exp_avg_sq_dtype = DataType::fp32;
   bool attention_softmax_in_fp32 = false;
 };
 
@@ -333,6 +337,9 @@ struct DeepSpeedFlags {
   std::optional<std::int64_t> zero_stage;
   std::optional<std::int64_t> zero_reduce_bucket_size;
   std::optional<std::int64_t> zero_allgather_bucket_size;
+  bool optimizer_cpu_offload = false;
+  std::optional<double> optimizer_offload_fraction;
+  std::optional<OffloadUpdate> offload_update_on;
 };
 
 struct Flags {

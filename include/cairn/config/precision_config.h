@@ -48,6 +48,9 @@ struct AmpConfig {
 
 struct DataTypesConfig {
   std::optional<DataType> grad_accum_dtype;
+  bool precision_aware_optimizer = false;
+  DataType exp_avg_dtype = DataType::fp32;
+  DataType exp_avg_sq_dtype = DataType::fp32;
   std::optional<DataType> param_dtype;
   std::optional<DataType> buffer_dtype;
 };

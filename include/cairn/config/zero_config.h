@@ -19,6 +19,9 @@ enum class ZeroStage {
 
 enum class OffloadDevice { none, cpu, nvme };
 
+/// Where an offloaded optimizer's update is computed.
+enum class OffloadUpdate { cpu, gpu };
+
 struct OffloadParamConfig {
   OffloadDevice device = OffloadDevice::none;
   std::optional<std::string> nvme_path;
@@ -36,7 +39,9 @@ struct OffloadOptimizerConfig {
   bool pipeline_read = false;
   bool pipeline_write = false;
   bool fast_init = false;
-  double ratio = 1.0; ///< part of the optimizer step done on the CPU
+  double ratio = 1.0; ///< part of the states that leave the device
+  /// Unset: on the CPU if all states leave the device, else on the device.
+  std::optional<OffloadUpdate> update_on;
   bool super_offload = false;
   double cpuadam_cores_perc = 0.8;
 };

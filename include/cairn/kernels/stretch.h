@@ -11,6 +11,21 @@ constexpr std::int64_t bytes_of(Element element) {
   return element == Element::fp32 ? 4 : 2;
 }
 
+/// Weights and states in 16 bits, each where its pointer is not null.
+struct NarrowStates {
+  /// The halves of the fp32 weights that their bf16 copy drops: copy and
+  /// remainder are the weight, and Stretch::weights is null.
+  std::uint16_t* remainders = nullptr;
+  /// States in bf16, in place of those of Stretch. They are rounded by chance.
+  std::array<std::uint16_t*, 2> states{};
+  std::uint32_t key = 0; ///< of the chance; another one for each update
+
+  bool any() const {
+    return remainders != nullptr || states[0] != nullptr ||
+        states[1] != nullptr;
+  }
+};
+
 /// Part of a flat shard whose elements share a parameter group. All pointers
 /// are on one device, do not overlap, and need only the alignment of their
 /// element.
@@ -21,6 +36,7 @@ struct Stretch {
   void* copy = nullptr; ///< also gets the new weights; may be null
   Element copy_type = Element::bf16;
   std::array<float*, 2> states{}; ///< as many as the formula has
+  NarrowStates narrow{};          ///< elementwise formulas alone take them
   /// Multiplies all gradients first, on a GPU alone; may be null.
   const float* gradient_factor = nullptr;
   std::int64_t count = 0;

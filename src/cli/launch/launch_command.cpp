@@ -8,6 +8,7 @@
 #include "launch/internal/machine.h"
 #include "launch/internal/node_plan.h"
 #include "launch/internal/remote_command.h"
+#include "launch/internal/shared_gpu.h"
 #include "launch/internal/shell_quote.h"
 
 #include <cairn/base/error.h>
@@ -96,6 +97,17 @@ std::string describe(const Variables& variables) {
   return text;
 }
 
+/// Throws ConfigError for a variable of --env that sharing a GPU sets.
+void check_not_shared(const Variables& chosen) {
+  for (const auto& [name, value] : chosen) {
+    if (is_set_for_shared_gpu(name)) {
+      throw ConfigError(
+          {.what = fmt::format("--env {}: --share_gpu itself sets it", name),
+           .remedy = "leave one of them out"});
+    }
+  }
+}
+
 /// Starts the ranks of this node.
 int launch_node(
     const LaunchFlags& flags,
@@ -106,6 +118,10 @@ int launch_node(
   const int node_rank = flags.world.node_rank.value_or(0);
   NodeOptions options;
   options.environment = chosen_environment(flags);
+  options.share_gpu = flags.world.share_gpu;
+  if (options.share_gpu) {
+    check_not_shared(options.environment);
+  }
   const auto is_chosen = [&](std::string_view name) {
     return std::getenv(name.data()) != nullptr ||
         std::ranges::any_of(options.environment, [&](const auto& variable) {
@@ -134,6 +150,11 @@ int launch_node(
           world.size(),
           world.master_addr,
           options.master_port);
+      if (options.share_gpu && restarts == 0) {
+        logger.warning(
+            "--share_gpu: the ranks share one GPU to try out a layout; their "
+            "speed says nothing about ranks with a GPU each");
+      }
     }
     return node;
   };
@@ -298,6 +319,13 @@ int run_launch(const Arguments& arguments) {
   const auto world = find_world(flags, machine);
   const bool all_here =
       world.hosts.size() == 1 && is_this_machine(world.hosts.front().name);
+  if (flags.world.share_gpu && !all_here) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "--share_gpu, but host {} is not this machine",
+             world.hosts.front().name),
+         .remedy = "start the launcher on that host"});
+  }
   return all_here || flags.world.node_rank
       ? launch_node(flags, world, machine, logger)
       : launch_hosts(flags, world, logger);

@@ -160,6 +160,12 @@ void add_where_flags(CLI::App& app, LaunchFlags& flags) {
          flags.no_ssh,
          "as DeepSpeed has it; --node_rank alone says the same")
       ->group(group);
+  app.add_flag(
+         both_spellings({"--share_gpu"}),
+         flags.world.share_gpu,
+         "for trying out layouts, not for speed: all --num_gpus ranks use one "
+         "GPU of this machine")
+      ->group(group);
   option(
       Names{"--ssh_command"},
       flags.ssh_command,
@@ -324,6 +330,14 @@ void check_purpose(const CLI::App& app, const LaunchFlags& flags) {
   if (flags.print_slurm && flags.print_kubernetes) {
     throw ConfigError(
         {.what = "--print_slurm and --print_kubernetes exclude each other"});
+  }
+  if (prints && flags.world.share_gpu) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "--share_gpu with {}",
+             flags.print_slurm ? "--print_slurm" : "--print_kubernetes"),
+         .remedy = "leave it out: it is for trying out layouts on this "
+                   "machine, and a job of the scheduler has a GPU per rank"});
   }
   constexpr std::array only_when_starting = {
       "--hostfile",

@@ -87,7 +87,13 @@ std::optional<PerParameter> per_parameter(const Config& config) {
   if (settings.fp16.enabled || settings.bf16.enabled) {
     bytes.parameter = 2;
     bytes.gradient = settings.bf16.enabled ? 4 : 2; // bf16 adds up in fp32
-    bytes.optimizer += 4;                           // fp32 weights
+    // fp32 weights, or what bf16 drops of them.
+    bytes.optimizer += settings.data_types.precision_aware_optimizer ? 2 : 4;
+  }
+  const config::DataTypesConfig& types = settings.data_types;
+  for (const config::DataType state :
+       {types.exp_avg_dtype, types.exp_avg_sq_dtype}) {
+    bytes.optimizer -= 4 - bytes_of(state);
   }
   if (settings.data_types.grad_accum_dtype) {
     bytes.gradient = bytes_of(*settings.data_types.grad_accum_dtype);
@@ -136,8 +142,10 @@ std::optional<StateBytes> states_of(
   }
   bytes.device +=
       each->gradient * share(stage.held, policy.partition_gradients);
-  tier_of(bytes, policy.optimizer_tier) +=
+  const double optimizer =
       each->optimizer * share(stage.owned, policy.partition_optimizer);
+  tier_of(bytes, policy.optimizer_tier) += policy.offloaded * optimizer;
+  bytes.device += (1 - policy.offloaded) * optimizer;
   return bytes;
 }
 

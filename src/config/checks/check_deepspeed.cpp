@@ -92,6 +92,64 @@ void check_precision(const Config& config) {
   }
 }
 
+void check_offloaded_update(const Config& config) {
+  const std::string section = "zero_optimization.offload_optimizer.";
+  const auto& offload = config.deepspeed.zero.offload_optimizer;
+  if (!offload || offload->device == OffloadDevice::none) {
+    return;
+  }
+  if (offload->ratio < 1 && offload->update_on == OffloadUpdate::cpu) {
+    refuse(
+        config,
+        section + "update_on",
+        "states that stay on the GPU are updated there",
+        "leave update_on out, or set ratio to 1");
+  }
+  const bool on_gpu =
+      offload->ratio < 1 || offload->update_on == OffloadUpdate::gpu;
+  if (on_gpu && offload->device == OffloadDevice::nvme) {
+    refuse(
+        config,
+        section + (offload->ratio < 1 ? "ratio" : "update_on"),
+        "states on NVMe are updated on the CPU, all of them",
+        "leave it out, or set device to cpu");
+  }
+}
+
+void check_state_types(const Config& config) {
+  const DeepSpeedConfig& deepspeed = config.deepspeed;
+  const DataTypesConfig& types = deepspeed.data_types;
+  const auto check = [&](const char* key, DataType type) {
+    const std::string path = std::string("data_types.") + key;
+    if (type == DataType::fp16) {
+      refuse(
+          config,
+          path,
+          "states of an optimizer are fp32 or bf16: the squares of small "
+          "gradients are below fp16's range",
+          "use bf16");
+    }
+    if (type == DataType::bf16 && !types.precision_aware_optimizer) {
+      refuse(
+          config,
+          path,
+          "states in bf16 belong to the precision-aware optimizer",
+          "add --use-precision-aware-optimizer, or "
+          "data_types.precision_aware_optimizer");
+    }
+  };
+  check("exp_avg_dtype", types.exp_avg_dtype);
+  check("exp_avg_sq_dtype", types.exp_avg_sq_dtype);
+  if (types.precision_aware_optimizer && !deepspeed.bf16.enabled) {
+    refuse(
+        config,
+        "data_types.precision_aware_optimizer",
+        "weights are split into bf16 and the rest, which needs training in "
+        "bf16",
+        "add --bf16, or bf16.enabled");
+  }
+}
+
 void check_zero(const Config& config) {
   const ZeroConfig& zero = config.deepspeed.zero;
   const std::string section = "zero_optimization.";
@@ -127,6 +185,7 @@ void check_zero(const Config& config) {
   need_path(zero.offload_param, "offload_param");
   need_path(zero.offload_optimizer, "offload_optimizer");
   check_zero_groups(config);
+  check_offloaded_update(config);
 }
 
 void check_curriculum(const Config& config) {
@@ -299,6 +358,7 @@ void check_deepspeed(const Config& config) {
   check_optimizer(config);
   check_precision(config);
   check_zero(config);
+  check_state_types(config);
   check_curriculum(config);
   check_random_ltd(config);
   check_rest(config);

@@ -63,6 +63,7 @@ class Merger {
     merge_distributed_optimizer();
     merge_overlap();
     merge_fp32_gradients();
+    merge_offload();
     merge_optimizer(own_optimizer);
   }
 
@@ -248,6 +249,65 @@ class Merger {
     }
     type = DataType::fp32;
     now_given(path, *flag_place);
+  }
+
+  void merge_offload() {
+    const DeepSpeedFlags& flags = parsed_.flags.deepspeed;
+    std::optional<OffloadOptimizerConfig>& offload =
+        read_.config.zero.offload_optimizer;
+    const std::string section = "zero_optimization.offload_optimizer.";
+    if (const Place* place = given("--optimizer-cpu-offload")) {
+      if (offload && offload->device != OffloadDevice::cpu) {
+        const Place* key_place = key_given(section + "device");
+        fail_disagree(
+            *place,
+            "cpu",
+            key_place != nullptr ? *key_place : *place,
+            Json(spelling(offload->device)).dump());
+      }
+      if (!offload) {
+        offload.emplace();
+      }
+      offload->device = OffloadDevice::cpu;
+      now_given(section + "device", *place);
+    }
+    const auto take = [&](const char* flag,
+                          const char* key,
+                          const auto& value,
+                          auto OffloadOptimizerConfig::*member,
+                          auto shown) {
+      const Place* place = given(flag);
+      if (place == nullptr) {
+        return;
+      }
+      if (!offload) {
+        throw ConfigError(
+            {.what = "needs an offloaded optimizer",
+             .where = place->text(),
+             .remedy = "add --optimizer-cpu-offload"});
+      }
+      auto& said = *offload.*member;
+      const Place* key_place = key_given(section + key);
+      if (key_place != nullptr && said != *value) {
+        fail_disagree(*place, shown(*value), *key_place, shown(said));
+      }
+      said = *value;
+      now_given(section + key, *place);
+    };
+    take(
+        "--optimizer-offload-fraction",
+        "ratio",
+        flags.optimizer_offload_fraction,
+        &OffloadOptimizerConfig::ratio,
+        [](double value) { return number_text(value); });
+    take(
+        "--offload-update-on",
+        "update_on",
+        flags.offload_update_on,
+        &OffloadOptimizerConfig::update_on,
+        [](std::optional<OffloadUpdate> value) {
+          return std::string(spelling(*value));
+        });
   }
 
   void merge_optimizer(bool own_optimizer) {

@@ -160,6 +160,9 @@ constexpr Flag mixed_precision[] = {
     {"--hysteresis", to<&F::precision, &PrecisionFlags::hysteresis>, pretrain | probe, "Overflows before the scale is halved.", at_least(1), by_default("2"), same_as("fp16.hysteresis")},
     {"--accumulate-allreduce-grads-in-fp32", to<&F::precision, &PrecisionFlags::accumulate_grads_in_fp32>, pretrain, "Sum up and reduce gradients in fp32: data_types.grad_accum_dtype and communication_data_type in JSON."},
     {"--main-grads-dtype", to<&F::precision, &PrecisionFlags::main_grads_dtype>, pretrain, "Type in which gradients are summed up. bf16 saves two bytes for each parameter.", by_default("fp32 with bf16, else that of training"), same_as("data_types.grad_accum_dtype")},
+    {"--use-precision-aware-optimizer", to<&F::precision, &PrecisionFlags::precision_aware_optimizer>, pretrain, "The optimizer keeps only the 16 bits of a weight that bf16 drops: two bytes less for each parameter, and nothing is lost.", same_as("data_types.precision_aware_optimizer")},
+    {"--exp-avg-dtype", to<&F::precision, &PrecisionFlags::exp_avg_dtype>, pretrain, "Type of the optimizer's first state, with --use-precision-aware-optimizer: fp32, or bf16 that is rounded by chance.", same_as("data_types.exp_avg_dtype")},
+    {"--exp-avg-sq-dtype", to<&F::precision, &PrecisionFlags::exp_avg_sq_dtype>, pretrain, "The same for its second state.", same_as("data_types.exp_avg_sq_dtype")},
     {"--attention-softmax-in-fp32", to<&F::precision, &PrecisionFlags::attention_softmax_in_fp32>, pretrain, "Softmax of attention in fp32."},
 };
 
@@ -298,6 +301,9 @@ constexpr Flag deepspeed[] = {
     {"--zero-stage", to<&F::deepspeed, &DeepSpeedFlags::zero_stage>, pretrain | probe, "What ZeRO partitions, 0 to 3.", between(0, 3), by_default("0"), same_as("zero_optimization.stage")},
     {"--zero-reduce-bucket-size", to<&F::deepspeed, &DeepSpeedFlags::zero_reduce_bucket_size>, pretrain | probe, "Elements reduced at a time.", at_least(0), by_default("5e8"), same_as("zero_optimization.reduce_bucket_size")},
     {"--zero-allgather-bucket-size", to<&F::deepspeed, &DeepSpeedFlags::zero_allgather_bucket_size>, pretrain | probe, "Elements gathered at a time.", at_least(0), by_default("5e8"), same_as("zero_optimization.allgather_bucket_size")},
+    {"--optimizer-cpu-offload", to<&F::deepspeed, &DeepSpeedFlags::optimizer_cpu_offload>, pretrain, "Keep the optimizer's states in the CPU's memory: zero_optimization.offload_optimizer.device cpu in JSON."},
+    {"--optimizer-offload-fraction", to<&F::deepspeed, &DeepSpeedFlags::optimizer_offload_fraction>, pretrain, "Part of the states that leave the GPU: zero_optimization.offload_optimizer.ratio in JSON.", between(0, 1), by_default("1")},
+    {"--offload-update-on", to<&F::deepspeed, &DeepSpeedFlags::offload_update_on>, pretrain, "Where the update of offloaded states is computed: zero_optimization.offload_optimizer.update_on in JSON.", by_default("cpu, or gpu if a part of them stays on the GPU")},
 };
 // clang-format on
 

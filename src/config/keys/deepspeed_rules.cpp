@@ -27,16 +27,23 @@ using Given = std::map<std::string, Place>;
        .remedy = std::move(remedy)});
 }
 
+/// DeepSpeed splits the optimizer at stage 3 alone. Cairn does so at every
+/// stage, for files that are Cairn's by their `update_on`, and for flags.
 void check_offload(const ZeroConfig& zero, const Given& given) {
-  if (zero.offload_optimizer && zero.offload_optimizer->ratio < 1.0 &&
-      zero.stage != ZeroStage::weights) {
+  const std::string path = "zero_optimization.offload_optimizer.ratio";
+  const auto place = given.find(path);
+  const bool in_file = place != given.end() && !place->second.file.empty();
+  if (in_file && zero.offload_optimizer &&
+      zero.offload_optimizer->ratio < 1.0 &&
+      !zero.offload_optimizer->update_on && zero.stage != ZeroStage::weights) {
     refuse_key(
         given,
-        "zero_optimization.offload_optimizer.ratio",
+        path,
         fmt::format(
             "offloading part of the optimizer needs stage 3, not stage {}",
             static_cast<int>(zero.stage)),
-        "drop ratio, or set stage to 3");
+        "drop ratio, set stage to 3, or add \"update_on\": \"gpu\", which "
+        "DeepSpeed does not know");
   }
 }
 

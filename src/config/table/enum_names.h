@@ -40,6 +40,12 @@ struct EnumNames<OffloadDevice> {
 };
 
 template <>
+struct EnumNames<OffloadUpdate> {
+  static constexpr NameList<OffloadUpdate, 2> list{
+      {{OffloadUpdate::cpu, "cpu"}, {OffloadUpdate::gpu, "gpu"}}};
+};
+
+template <>
 struct EnumNames<DataType> {
   static constexpr NameList<DataType, 3> list{
       {{DataType::fp32, "fp32"},

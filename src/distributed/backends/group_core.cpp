@@ -137,6 +137,11 @@ void PendingState::land() {
       const c10::NoGradGuard no_grad;
       finish();
     }
+    // The caller may have been blocked in finish(), on a GPU, until the call
+    // was aborted.
+    if (operation && landing.on_stream) {
+      operation->throw_if_failed();
+    }
   } catch (...) {
     landing_error = std::current_exception();
     throw;

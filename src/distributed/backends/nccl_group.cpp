@@ -3,6 +3,7 @@
 // own thread when the GPU is done.
 
 #include "distributed/backends/c10d_store.h"
+#include "distributed/backends/calls_under_way.h"
 #include "distributed/backends/dtype_bucket.h"
 #include "distributed/backends/group_backend.h"
 #include "distributed/backends/library_text.h"
@@ -15,9 +16,12 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace cairn::distributed {
@@ -90,27 +94,67 @@ void copy_back(const Tensors& targets, const Tensors& wires) {
   }
 }
 
-/// A communicator that is ended once, in good order or not, by the first
-/// caller.
-struct Communicator {
-  c10::intrusive_ptr<c10d::ProcessGroupNCCL> group;
-  std::once_flag ended;
+/// A communicator that is ended once: in good order, or by an abort.
+class Communicator : public std::enable_shared_from_this<Communicator> {
+ public:
+  explicit Communicator(c10::intrusive_ptr<c10d::ProcessGroupNCCL> group)
+      : group_(std::move(group)) {}
 
-  /// Kills the kernels that wait for a lost peer.
+  c10d::ProcessGroupNCCL& group() { return *group_; }
+  const std::shared_ptr<CallsUnderWay>& calls() const { return calls_; }
+
+  /// Kills the kernels that wait for a lost peer. Does not wait for that: the
+  /// abort of one communicator frees memory, for which the GPU finishes the
+  /// kernels of all others, so they must all be aborted at the same time.
   void abort() {
-    std::call_once(ended, [&] { group->abort(); });
+    const std::lock_guard lock(mutex_);
+    if (!calls_->give_up()) {
+      return;
+    }
+    aborting_ = std::thread([this] {
+      try {
+        group_->abort();
+      } catch (const std::exception&) {
+        // c10d gave up as well. The job has failed for a reason that is known.
+      }
+      calls_->given_up();
+    });
   }
 
-  /// Lets the GPU finish first: c10d's destructor alone would abort.
+  /// Lets the GPU finish first: c10d's destructor alone would abort. Does not
+  /// wait for a lost peer: the watchdog then has the calls aborted. Called
+  /// before the destructor.
   void shut_down() noexcept {
-    std::call_once(ended, [&] {
+    // An abort takes milliseconds. If it hangs itself, the program ends without
+    // it.
+    constexpr std::chrono::seconds patience(20);
+    const auto end = calls_->close(patience);
+    if (end == CallsUnderWay::State::closed) {
       try {
-        group->shutdown();
+        group_->shutdown();
       } catch (const std::exception&) {
         // The destructor aborts what is left.
       }
-    });
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    if (end == CallsUnderWay::State::given_up) {
+      aborting_.join();
+    } else {
+      aborting_.detach();
+      // The thread still uses this object, which is therefore never destroyed.
+      static_cast<void>(new std::shared_ptr<Communicator>(shared_from_this()));
+    }
   }
+
+ private:
+  c10::intrusive_ptr<c10d::ProcessGroupNCCL> group_;
+  /// Shared with c10d's thread, which counts the calls. That thread must not
+  /// own the communicator: the destructor of c10d's group waits for it.
+  const std::shared_ptr<CallsUnderWay> calls_ =
+      std::make_shared<CallsUnderWay>();
+  std::mutex mutex_;
+  std::thread aborting_;
 };
 
 class NcclGroup final : public GroupBackend {
@@ -118,11 +162,8 @@ class NcclGroup final : public GroupBackend {
   NcclGroup(
       c10::intrusive_ptr<c10d::ProcessGroupNCCL> group,
       c10::DeviceIndex device)
-      : communicator_(std::make_shared<Communicator>()),
-        group_(*group),
-        device_(device) {
-    communicator_->group = std::move(group);
-  }
+      : communicator_(std::make_shared<Communicator>(std::move(group))),
+        device_(device) {}
   ~NcclGroup() override { communicator_->shut_down(); }
 
   std::string_view name() const override { return "nccl"; }
@@ -141,8 +182,9 @@ class NcclGroup final : public GroupBackend {
       c10d::AllreduceCoalescedOptions options;
       options.reduceOp = c10d_op(op, bucket.dtype);
       works.push_back(
-          wire.size() == 1 ? group_.allreduce(wire, options)
-                           : group_.allreduce_coalesced(wire, options));
+          wire.size() == 1
+              ? abortable(operation).allreduce(wire, options)
+              : abortable(operation).allreduce_coalesced(wire, options));
     }
     return follow(operation, works, [xs, wires] { copy_back(xs, wires); });
   }
@@ -152,14 +194,17 @@ class NcclGroup final : public GroupBackend {
     options.rootRank = root;
     Tensors bytes = bytes_of(xs);
     if (bytes.size() == 1) {
-      return follow(operation, {group_.broadcast(bytes, options)});
+      return follow(
+          operation,
+          {abortable(operation).broadcast(bytes, options)});
     }
-    group_.startCoalescing();
+    c10d::ProcessGroupNCCL& group = abortable(operation);
+    group.startCoalescing();
     for (const at::Tensor& x : bytes) {
       Tensors one = {x};
-      group_.broadcast(one, options);
+      group.broadcast(one, options);
     }
-    return follow(operation, {group_.endCoalescing()});
+    return follow(operation, {group.endCoalescing()});
   }
 
   Landing all_gather(OperationPtr operation, Tensors outputs, Tensors inputs)
@@ -168,8 +213,9 @@ class NcclGroup final : public GroupBackend {
     Tensors from = bytes_of(inputs);
     return follow(
         operation,
-        {to.size() == 1 ? group_._allgather_base(to[0], from[0])
-                        : group_.allgather_into_tensor_coalesced(to, from)});
+        {to.size() == 1
+             ? abortable(operation)._allgather_base(to[0], from[0])
+             : abortable(operation).allgather_into_tensor_coalesced(to, from)});
   }
 
   Landing reduce_scatter(
@@ -189,9 +235,12 @@ class NcclGroup final : public GroupBackend {
       c10d::ReduceScatterOptions options;
       options.reduceOp = c10d_op(op, bucket.dtype);
       works.push_back(
-          to.size() == 1
-              ? group_._reduce_scatter_base(to[0], from[0], options)
-              : group_.reduce_scatter_tensor_coalesced(to, from, options));
+          to.size() == 1 ? abortable(operation)
+                               ._reduce_scatter_base(to[0], from[0], options)
+                         : abortable(operation).reduce_scatter_tensor_coalesced(
+                               to,
+                               from,
+                               options));
     }
     return follow(operation, works, [outputs, wires] {
       copy_back(outputs, wires);
@@ -206,7 +255,7 @@ class NcclGroup final : public GroupBackend {
     const Counts widths = in_bytes(counts, input);
     std::vector<Tensors> to = {output.view(at::kByte).split_with_sizes(widths)};
     Tensors from = bytes_of({input});
-    return follow(operation, {group_.allgather(to, from)});
+    return follow(operation, {abortable(operation).allgather(to, from)});
   }
 
   Landing reduce_scatter_uneven(
@@ -220,7 +269,7 @@ class NcclGroup final : public GroupBackend {
     Tensors to = converted({output}, wire);
     c10d::ReduceScatterOptions options;
     options.reduceOp = c10d_op(op, input.scalar_type());
-    const Work work = group_.reduce_scatter(to, from, options);
+    const Work work = abortable(operation).reduce_scatter(to, from, options);
     return follow(operation, {work}, [output, to] { copy_back({output}, to); });
   }
 
@@ -235,17 +284,17 @@ class NcclGroup final : public GroupBackend {
     Tensors ends = bytes_of({output, input});
     return follow(
         operation,
-        {group_.alltoall_base(ends[0], ends[1], received, sent)});
+        {abortable(operation).alltoall_base(ends[0], ends[1], received, sent)});
   }
 
   Landing send(OperationPtr operation, at::Tensor x, int to) override {
     Tensors bytes = bytes_of({x});
-    return follow(operation, {group_.send(bytes, to, 0)});
+    return follow(operation, {abortable(operation).send(bytes, to, 0)});
   }
 
   Landing recv(OperationPtr operation, at::Tensor x, int from) override {
     Tensors bytes = bytes_of({x});
-    return follow(operation, {group_.recv(bytes, from, 0)});
+    return follow(operation, {abortable(operation).recv(bytes, from, 0)});
   }
 
   Landing barrier(OperationPtr operation, std::chrono::milliseconds timeout)
@@ -253,18 +302,28 @@ class NcclGroup final : public GroupBackend {
     c10d::BarrierOptions options;
     options.device_ids = {device_};
     options.timeout = timeout;
-    return follow(operation, {group_.barrier(options)});
+    return follow(operation, {abortable(operation).barrier(options)});
   }
 
   void abandon() override { communicator_->abort(); }
 
  private:
+  /// c10d's group, for a call that can be aborted from now on. NCCL connects
+  /// ranks in their first call of a kind, and blocks there until the others
+  /// come.
+  c10d::ProcessGroupNCCL& abortable(const OperationPtr& operation) {
+    operation->on_abort([weak = std::weak_ptr<Communicator>(communicator_)] {
+      if (const auto communicator = weak.lock()) {
+        communicator->abort();
+      }
+    });
+    return communicator_->group();
+  }
+
   Landing follow(
       const OperationPtr& operation,
       const std::vector<Work>& works,
       std::function<void()> then = {}) {
-    operation->on_abort(
-        [communicator = communicator_] { communicator->abort(); });
     const bool capturing = c10::cuda::currentStreamCaptureStatusMayInitCtx() !=
         c10::cuda::CaptureStatus::None;
     if (capturing) {
@@ -273,17 +332,31 @@ class NcclGroup final : public GroupBackend {
       operation->part_ended("");
     } else {
       operation->expect(static_cast<int>(works.size()));
+      communicator_->calls()->began(works.size());
       for (const Work& work : works) {
         work->getFutureResult()->addCallback(
-            [operation](c10::ivalue::Future& future) {
-              operation->part_ended(error_of(future));
+            [operation,
+             calls = communicator_->calls()](c10::ivalue::Future& future) {
+              const std::string error = error_of(future);
+              if (error.empty()) {
+                calls->part_finished();
+              }
+              operation->part_ended(error);
             });
       }
     }
     return {
-        [works, then = std::move(then)] {
-          for (const Work& work : works) {
-            work->wait();
+        [operation, works, then = std::move(then)] {
+          try {
+            for (const Work& work : works) {
+              work->wait();
+            }
+          } catch (const std::exception& error) {
+            // The watchdog finds out which rank is to blame.
+            operation->expect(1);
+            operation->part_ended(library_text(error));
+            operation->wait();
+            throw;
           }
           if (then) {
             then();
@@ -310,9 +383,25 @@ class NcclGroup final : public GroupBackend {
   }
 
   std::shared_ptr<Communicator> communicator_;
-  c10d::ProcessGroupNCCL& group_;
   const c10::DeviceIndex device_;
 };
+
+/// Tells c10d not to act on failures. It would end the process by itself when a
+/// peer is lost, and our watchdog is to say first which one; its thread would
+/// sleep for a minute, with a lock that calls and destructors need, so that
+/// others can write traces, which our flight recorder replaces. A value that
+/// the user has set stays.
+void leave_failures_to_our_watchdog() {
+  constexpr std::pair<const char*, const char*> settings[] = {
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
+      {"TORCH_NCCL_ENABLE_MONITORING", "0"},
+      {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
+      {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "0"},
+      {"TORCH_NCCL_TRACE_BUFFER_SIZE", "0"}};
+  for (const auto& [name, value] : settings) {
+    ::setenv(name, value, /*overwrite=*/0);
+  }
+}
 
 class NcclFactory final : public BackendFactory {
  public:
@@ -324,12 +413,11 @@ class NcclFactory final : public BackendFactory {
                "the nccl backend needs a GPU for local rank {}, {} visible",
                options.local_rank,
                gpus),
-           .remedy = "start at most one rank per GPU, or use gloo"});
+           .remedy = "start at most one rank per GPU (cairn launch --share_gpu "
+                     "tries out more), or use gloo"});
     }
     c10::cuda::set_device(static_cast<c10::DeviceIndex>(options.local_rank));
-    // c10d would end the process by itself when a peer is lost; our watchdog is
-    // to say first which one. A value that the user has set stays.
-    ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", /*overwrite=*/0);
+    leave_failures_to_our_watchdog();
   }
 
   std::unique_ptr<GroupBackend> make(const GroupPlace& place) override {

@@ -46,7 +46,6 @@ void Operation::on_abort(std::function<void()> abort) {
 }
 
 void Operation::fail(std::shared_ptr<const CommError> error) {
-  std::function<void()> abort;
   {
     const std::lock_guard lock(mutex_);
     if (ended_) {
@@ -54,9 +53,18 @@ void Operation::fail(std::shared_ptr<const CommError> error) {
     }
     ended_ = true;
     error_ = std::move(error);
-    abort = abort_;
   }
   changed_.notify_all();
+}
+
+void Operation::abort_if_failed() {
+  std::function<void()> abort;
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_) {
+      abort = std::exchange(abort_, nullptr);
+    }
+  }
   if (abort) {
     abort();
   }

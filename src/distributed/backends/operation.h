@@ -38,12 +38,15 @@ class Operation {
   /// Says that one part is over; `error` is the library's text, empty if all
   /// went well. Any thread may call it.
   void part_ended(const std::string& error);
-  /// Says how to make the backend give up. `abort` runs when the operation
-  /// fails; at once if it has failed already.
+  /// Says how to make the backend give up. `abort` runs in abort_if_failed();
+  /// at once if the operation has failed already.
   void on_abort(std::function<void()> abort);
 
-  /// Ends the operation with this error, unless it has ended well already.
+  /// Ends the operation with this error, unless it has ended well already. The
+  /// backend still works on it until abort_if_failed() is called.
   void fail(std::shared_ptr<const CommError> error);
+  /// Makes the backend of a failed operation give up.
+  void abort_if_failed();
   void succeed();
 
   bool ended() const;

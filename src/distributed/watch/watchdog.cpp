@@ -447,6 +447,11 @@ void Watchdog::fail_all(const std::string& verdict) {
     recorder_.ended(id, CollectiveState::failed);
     operation->fail(error_for(operation->record()));
   }
+  // All have failed before the first is aborted: whoever an abort sets free
+  // finds the error.
+  for (const auto& [id, operation] : running) {
+    operation->abort_if_failed();
+  }
 }
 
 bool Watchdog::failed() const {

@@ -7,6 +7,7 @@
 #include "zero/internal/client_optimizer.h"
 #include "zero/internal/nvme_tier.h"
 #include "zero/internal/rule_optimizer.h"
+#include "zero/internal/visiting_tier.h"
 
 #include <cairn/base/error.h>
 #include <cairn/nn/mixture.h>
@@ -160,8 +161,7 @@ std::unique_ptr<zero::GradientReducer> make_reducer(
           .before = gradient_factors(job).before,
           .overlap = !overlap_given ||
               job.deepspeed().zero.overlap_comm.value_or(true),
-          .rest_on_cpu = job.policy.optimizer_tier != zero::Tier::device &&
-              !job.device.is_cpu(),
+          .rest_on_cpu = job.policy.updates_on_cpu() && !job.device.is_cpu(),
           .pin = pins_optimizer(job),
           .wire = job.policy.gradient_wire});
 }
@@ -169,20 +169,28 @@ std::unique_ptr<zero::GradientReducer> make_reducer(
 std::unique_ptr<zero::ShardTier> make_optimizer_tier(
     const Job& job,
     const TrainedModel& trained) {
+  if (job.policy.states_visit_device) {
+    const std::int64_t elements =
+        trained.layout->padded_elements() / trained.layout->world();
+    return zero::make_visiting_tier(
+        {.device = job.device,
+         .pin = pins_optimizer(job),
+         .resident_elements = static_cast<std::int64_t>(
+             (1 - job.policy.offloaded) * static_cast<double>(elements))});
+  }
   if (job.policy.optimizer_tier != zero::Tier::nvme) {
     return zero::make_memory_tier();
   }
   const config::OffloadOptimizerConfig& offload =
       *job.deepspeed().zero.offload_optimizer;
-  const std::int64_t copies =
-      1 + trained.optimizer_states; // fp32 weights and states
+  const std::int64_t bytes = std::int64_t{sizeof(float)} +
+      job.precision.optimizer.bytes_of_states(trained.optimizer_states);
   return make_disk(
       job,
       "offload_optimizer",
       offload.nvme_path,
       {.buffers = static_cast<int>(offload.buffer_count),
-       .needed_bytes = copies * trained.layout->padded_elements() *
-           std::int64_t{sizeof(float)},
+       .needed_bytes = bytes * trained.layout->padded_elements(),
        .pin = offload.pin_memory});
 }
 
@@ -200,6 +208,14 @@ std::unique_ptr<zero::ShardedOptimizer> make_rule_optimizer(
          .values = std::string(rule->name()),
          .remedy = "choose one that looks at elements, such as AdamW"});
   }
+  if (rule->scope() != optim::Scope::elementwise &&
+      job.precision.optimizer.any_narrow()) {
+    throw ConfigError(
+        {.what = "the precision-aware optimizer is one that looks at elements",
+         .where = "data_types.precision_aware_optimizer",
+         .values = std::string(rule->name()),
+         .remedy = "choose AdamW, Adam, Lion, SGD or Adagrad"});
+  }
   return std::make_unique<zero::RuleOptimizer>(
       *trained.layout,
       *trained.flat,
@@ -207,8 +223,9 @@ std::unique_ptr<zero::ShardedOptimizer> make_rule_optimizer(
       job.groups,
       zero::RuleOptimizer::Options{
           .partition = job.policy.partition_optimizer,
-          .on_cpu = job.policy.optimizer_tier != zero::Tier::device,
+          .on_cpu = job.policy.updates_on_cpu(),
           .pin = pins_optimizer(job),
+          .types = job.precision.optimizer,
           .groups = std::move(groups),
           .arriving = trained.arriving.get()},
       make_optimizer_tier(job, trained));
@@ -218,6 +235,16 @@ std::unique_ptr<zero::ShardedOptimizer> make_client_optimizer(
     const Job& job,
     const TrainedModel& trained,
     std::shared_ptr<torch::optim::Optimizer> optimizer) {
+  if (job.policy.states_visit_device || job.precision.optimizer.any_narrow()) {
+    throw ConfigError(
+        {.what = "an optimizer of torch::optim has states of its own, which "
+                 "neither visit a GPU nor have 16 bits",
+         .where = job.policy.states_visit_device
+             ? "zero_optimization.offload_optimizer"
+             : "data_types.precision_aware_optimizer",
+         .remedy = "name an optimizer in the configuration's \"optimizer\" "
+                   "instead"});
+  }
   if (job.policy.optimizer_tier == zero::Tier::nvme) {
     throw ConfigError(
         {.what = "an optimizer of torch::optim keeps its states in memory",
@@ -233,7 +260,7 @@ std::unique_ptr<zero::ShardedOptimizer> make_client_optimizer(
       job.groups,
       zero::ClientOptimizer::Options{
           .partition = job.policy.partition_optimizer,
-          .on_cpu = job.policy.optimizer_tier != zero::Tier::device});
+          .on_cpu = job.policy.updates_on_cpu()});
 }
 
 void build(const Job& job, TrainingRequest& request, TrainedModel& trained) {

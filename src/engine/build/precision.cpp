@@ -23,6 +23,16 @@ std::string_view name_of(at::ScalarType type) {
   return type == at::kHalf ? "fp16" : type == at::kBFloat16 ? "bf16" : "fp32";
 }
 
+std::string describe_states(const zero::StateTypes& types) {
+  if (!types.any_narrow()) {
+    return "";
+  }
+  return fmt::format(
+      " as bf16 and a remainder, states in {} and {}",
+      name_of(types.states[0]),
+      name_of(types.states[1]));
+}
+
 } // namespace
 
 Precision precision_of(const config::DeepSpeedConfig& config, bool on_gpu) {
@@ -59,6 +69,12 @@ Precision precision_of(const config::DeepSpeedConfig& config, bool on_gpu) {
   if (config.data_types.grad_accum_dtype) {
     precision.accumulate = scalar_of(*config.data_types.grad_accum_dtype);
   }
+  const config::DataTypesConfig& types = config.data_types;
+  precision.optimizer = {
+      .split_weights = types.precision_aware_optimizer,
+      .states = {
+          scalar_of(types.exp_avg_dtype),
+          scalar_of(types.exp_avg_sq_dtype)}};
   if (config.gradients.communication_data_type) {
     precision.communicate =
         scalar_of(*config.gradients.communication_data_type);
@@ -68,13 +84,14 @@ Precision precision_of(const config::DeepSpeedConfig& config, bool on_gpu) {
 
 std::string describe(const Precision& precision) {
   return fmt::format(
-      "precision: {} compute{}, fp32 weights in the optimizer, {} gradient "
+      "precision: {} compute{}, fp32 weights in the optimizer{}, {} gradient "
       "accumulation, {} communication",
       name_of(precision.compute),
       precision.autocast ? fmt::format(
                                " with autocast to {}",
                                name_of(precision.autocast_type))
                          : "",
+      describe_states(precision.optimizer),
       name_of(precision.accumulate),
       name_of(precision.communicate));
 }

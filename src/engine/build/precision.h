@@ -1,5 +1,7 @@
 #pragma once
 
+#include "zero/internal/state_types.h"
+
 #include <c10/core/ScalarType.h>
 #include <cairn/config/deepspeed_config.h>
 
@@ -14,6 +16,7 @@ struct Precision {
   at::ScalarType communicate = at::kFloat; ///< gradients between ranks
   bool autocast = false; ///< amp: fp32 parameters, operators choose
   at::ScalarType autocast_type = at::kBFloat16;
+  zero::StateTypes optimizer{};
 };
 
 /// Throws ConfigError for settings that cannot be combined.

@@ -102,6 +102,7 @@ MemoryReport memory_report(
     const bool on_cpu =
         job.policy.optimizer_tier != zero::Tier::device && job.device.is_cuda();
     (on_cpu ? report.optimizer_on_cpu : report.optimizer) = bytes.memory;
+    report.optimizer += bytes.device;
     report.optimizer_on_disk = bytes.disk;
   }
   for (const at::Tensor& buffer : trained.model.module().buffers()) {

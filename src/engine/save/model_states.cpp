@@ -35,17 +35,24 @@ ModelStates model_states_of(const ModelStatesPlan& plan) {
         size_of(plan.precision.compute));
   }
   // Gradients leave the GPU with the optimizer, but at stage 1 whole ones stay.
-  const bool gradients_leave = plan.on_gpu && policy.partition_gradients &&
-      policy.optimizer_tier != zero::Tier::device;
+  const bool gradients_leave =
+      plan.on_gpu && policy.partition_gradients && policy.updates_on_cpu();
   if (!gradients_leave) {
     states.gradients =
         share(policy.partition_gradients) * size_of(plan.precision.accumulate);
   }
+  // fp32 parameters are the optimizer's weights too.
+  const std::int64_t weights = plan.precision.compute == at::kFloat ? 0
+      : plan.precision.optimizer.split_weights ? size_of(at::kShort)
+                                               : size_of(at::kFloat);
+  const std::int64_t optimizer = share(policy.partition_optimizer) *
+      (weights +
+       plan.precision.optimizer.bytes_of_states(plan.optimizer_states));
   if (!away(policy.optimizer_tier, plan.on_gpu)) {
-    // fp32 parameters are the optimizer's weights too.
-    const bool own_weights = plan.precision.compute != at::kFloat;
-    states.optimizer = share(policy.partition_optimizer) * size_of(at::kFloat) *
-        (plan.optimizer_states + (own_weights ? 1 : 0));
+    states.optimizer = optimizer;
+  } else if (policy.states_visit_device) {
+    states.optimizer = static_cast<std::int64_t>(
+        (1 - policy.offloaded) * static_cast<double>(optimizer));
   }
   return states;
 }

@@ -66,12 +66,60 @@ void check_filters(const JobRanksOptions& options) {
         {.what = "--include and --exclude exclude each other",
          .remedy = "give one of them"});
   }
-  if (filtered && (options.nodes || options.ranks_per_node)) {
+  // Ranks that share a GPU are counted by --num_gpus: the filter only says
+  // which GPU.
+  const bool counted =
+      options.nodes || (options.ranks_per_node && !options.share_gpu);
+  if (filtered && counted) {
     throw ConfigError(
         {.what = "--num_nodes and --num_gpus cannot be combined with "
                  "--include or --exclude",
          .remedy = "name the slots in the filter: worker-0:0,1"});
   }
+}
+
+/// Checks the flags that go with --share_gpu before hosts are looked for.
+void check_sharing(const JobRanksOptions& options) {
+  if (options.node_rank) {
+    throw ConfigError(
+        {.what = "--share_gpu with --node_rank",
+         .remedy = "leave --node_rank out: the ranks that share a GPU are all "
+                   "on this machine"});
+  }
+  if (options.nodes.value_or(1) > 1) {
+    throw ConfigError(
+        {.what = fmt::format("--share_gpu with --num_nodes {}", *options.nodes),
+         .remedy = "leave --num_nodes out: the ranks that share a GPU are all "
+                   "on this machine"});
+  }
+  if (!options.ranks_per_node) {
+    throw ConfigError(
+        {.what = "--share_gpu without --num_gpus",
+         .remedy = "give the number of ranks: --share_gpu --num_gpus 4"});
+  }
+}
+
+/// Gives every rank the slot of the one GPU: the first that the filters leave.
+void share_first_slot(
+    std::vector<Host>& hosts,
+    const JobRanksOptions& options,
+    const Machine& machine) {
+  if (hosts.size() > 1) {
+    throw ConfigError(
+        {.what = fmt::format("--share_gpu with {} hosts", hosts.size()),
+         .remedy = "name one host with --include, or leave the host file out: "
+                   "the ranks that share a GPU are all on this machine"});
+  }
+  if (machine.gpus.empty()) {
+    throw ConfigError(
+        {.what = "--share_gpu, but this machine has no visible GPU",
+         .remedy = "leave it out: without GPUs there are as many ranks as "
+                   "--num_gpus says"});
+  }
+  auto& slots = hosts.front().slots;
+  slots.assign(
+      static_cast<std::size_t>(*options.ranks_per_node),
+      slots.front());
 }
 
 /// All hosts, before any flag reduces their number.
@@ -186,6 +234,9 @@ int JobRanks::first_rank_of(int node) const {
 JobRanks choose_ranks(const JobRanksOptions& options, const Machine& machine) {
   check_counts(options);
   check_filters(options);
+  if (options.share_gpu) {
+    check_sharing(options);
+  }
   auto hosts = find_pool(options, machine);
   if (!options.include.empty()) {
     hosts = include_hosts(hosts, options.include);
@@ -195,7 +246,9 @@ JobRanks choose_ranks(const JobRanksOptions& options, const Machine& machine) {
   if (options.nodes) {
     keep_nodes(hosts, *options.nodes);
   }
-  if (options.ranks_per_node) {
+  if (options.share_gpu) {
+    share_first_slot(hosts, options, machine);
+  } else if (options.ranks_per_node) {
     keep_slots(hosts, *options.ranks_per_node);
   }
   check_node_rank(options, static_cast<int>(hosts.size()));

@@ -1,6 +1,7 @@
 #include "launch/internal/node_plan.h"
 
 #include "base/internal/terminal.h"
+#include "launch/internal/shared_gpu.h"
 #include "launch/supervise/process_sweep.h"
 
 #include <cairn/base/error.h>
@@ -11,13 +12,18 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <span>
 
 namespace cairn::launch {
 namespace {
 
-std::string gpu_list(const Host& host, const Machine& machine) {
+/// The GPUs of these slots of the host.
+std::string gpu_list(
+    const Host& host,
+    std::span<const int> slots,
+    const Machine& machine) {
   std::vector<std::string> gpus;
-  for (const int slot : host.slots) {
+  for (const int slot : slots) {
     if (static_cast<std::size_t>(slot) >= machine.gpus.size()) {
       throw ConfigError(
           {.what = fmt::format(
@@ -92,10 +98,12 @@ NodePlan plan_node(
     common.emplace_back(name, fmt::format("{}", value));
   };
   set("WORLD_SIZE", world.size());
-  set("LOCAL_WORLD_SIZE", ranks);
-  set("NODE_RANK", node_rank);
-  set("GROUP_RANK", node_rank);
-  set("GROUP_WORLD_SIZE", world.hosts.size());
+  if (!options.share_gpu) {
+    set("LOCAL_WORLD_SIZE", ranks);
+    set("NODE_RANK", node_rank);
+    set("GROUP_RANK", node_rank);
+    set("GROUP_WORLD_SIZE", world.hosts.size());
+  }
   set("MASTER_ADDR", world.master_addr);
   set("MASTER_PORT", options.master_port);
   set("CAIRN_RESTART_COUNT", options.restart_count);
@@ -103,7 +111,9 @@ NodePlan plan_node(
     set("OMP_NUM_THREADS", threads);
   }
   if (!machine.gpus.empty()) {
-    set("CUDA_VISIBLE_DEVICES", gpu_list(host, machine));
+    const std::span<const int> slots(host.slots);
+    set("CUDA_VISIBLE_DEVICES",
+        gpu_list(host, options.share_gpu ? slots.first(1) : slots, machine));
   }
 
   NodePlan plan{
@@ -113,15 +123,25 @@ NodePlan plan_node(
       .ranks = {}};
   for (std::size_t local = 0; local < ranks; ++local) {
     RankPlan rank;
-    rank.local_rank = static_cast<int>(local);
-    rank.rank = world.first_rank_of(node_rank) + rank.local_rank;
+    rank.local_rank = options.share_gpu ? 0 : static_cast<int>(local);
+    rank.rank = world.first_rank_of(node_rank) + static_cast<int>(local);
     rank.command = program.command;
     if (program.takes_local_rank) {
-      rank.command.push_back(fmt::format("--local_rank={}", local));
+      rank.command.push_back(fmt::format("--local_rank={}", rank.local_rank));
     }
     rank.environment = common;
     rank.environment.emplace_back("RANK", fmt::format("{}", rank.rank));
-    rank.environment.emplace_back("LOCAL_RANK", fmt::format("{}", local));
+    if (options.share_gpu) {
+      const auto shared = shared_gpu_variables(rank.rank, world.size());
+      rank.environment.insert(
+          rank.environment.end(),
+          shared.begin(),
+          shared.end());
+    } else {
+      rank.environment.emplace_back(
+          "LOCAL_RANK",
+          fmt::format("{}", rank.local_rank));
+    }
     if (!bind.empty()) {
       rank.cores = core_share(bind, local, ranks);
     }

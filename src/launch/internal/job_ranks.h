@@ -36,6 +36,9 @@ struct JobRanksOptions {
   std::optional<int> node_rank;
   std::string master_addr;
   std::optional<int> master_port;
+  /// True when all ranks use one GPU of this machine. Each of them then has the
+  /// slot of that GPU.
+  bool share_gpu = false;
 };
 
 /// Combines the options. Throws ConfigError when they contradict each other or

@@ -45,6 +45,9 @@ struct NodeOptions {
   std::vector<int> bind_cores;
   bool omp_threads_chosen = false; ///< the user set OMP_NUM_THREADS
   Variables environment;           ///< set for every rank
+  /// True when the ranks, which all have the same slot, share its GPU: each
+  /// pretends to be a host of its own (shared_gpu.h).
+  bool share_gpu = false;
 };
 
 /// Plans the ranks of a node. Throws ConfigError if the node has fewer GPUs

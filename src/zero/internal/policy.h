@@ -19,6 +19,11 @@ struct Policy {
   bool partition_gradients = false;
   bool partition_parameters = false;
   Tier optimizer_tier = Tier::device;
+  /// Part of the optimizer's states that is in that tier; the rest is on the
+  /// device.
+  double offloaded = 1;
+  /// States visit the device for the update, rather than gradients the CPU.
+  bool states_visit_device = false;
   Tier parameter_tier = Tier::device;
   /// Number of ranks that share one copy of the partitioned state; each group
   /// of that size has its own copy (MiCS, HSDP). 0: all ranks that train share
@@ -33,6 +38,11 @@ struct Policy {
   Wire weight_wire = Wire::exact;
   Wire frozen_wire = Wire::exact; ///< frozen weights rest like this, too
   Wire gradient_wire = Wire::exact;
+
+  /// True when the update runs on the CPU although a device trains.
+  bool updates_on_cpu() const {
+    return optimizer_tier != Tier::device && !states_visit_device;
+  }
   bool operator==(const Policy&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include "zero/internal/layout.h"
 #include "zero/internal/rank_groups.h"
 #include "zero/internal/sharded_optimizer.h"
+#include "zero/internal/state_types.h"
 #include "zero/optimizer/bucket_update.h"
 #include "zero/optimizer/shard_access.h"
 #include "zero/reduce/side_copies.h"
@@ -29,7 +30,8 @@ class RuleOptimizer final : public ShardedOptimizer {
     bool partition = false; ///< each rank updates a shard, not everything
     /// States and update are on the CPU, wherever the parameters are.
     bool on_cpu = false;
-    bool pin = true; ///< page-locks host memory that the device copies from
+    bool pin = true;    ///< page-locks host memory that the device copies from
+    StateTypes types{}; ///< narrow ones are for elementwise rules
     std::vector<optim::GroupValues> groups;
     /// Holder of updated weights that are still on their way when step()
     /// returns. Null: step() waits for them.
@@ -58,6 +60,8 @@ class RuleOptimizer final : public ShardedOptimizer {
 
  private:
   at::Tensor weights_of(const at::Tensor& parameters) const;
+  bool splits_weights(const at::Tensor& parameters) const;
+  ShardTensors first_tensors(int bucket, const at::Tensor& parameters) const;
   at::Tensor kernel_output(const at::Tensor& to, const at::Tensor& weights);
   std::vector<int> trainable_in_forward_order() const;
 
@@ -70,6 +74,8 @@ class RuleOptimizer final : public ShardedOptimizer {
   BucketUpdate update_;
   /// True for each bucket whose parameters are the fp32 weights themselves.
   std::vector<bool> in_place_;
+  /// True for each bucket whose weights are its parameters and remainders.
+  std::vector<bool> split_;
   SideCopies copies_;
   /// 16-bit weights on their way to the device: one buffer is filled while the
   /// other leaves.

@@ -16,10 +16,17 @@ kernels::Element element_of(at::ScalarType type) {
        .remedy = "convert the model, e.g. module.to(torch::kFloat)"});
 }
 
+namespace {
+
+std::uint16_t* words_of(const at::Tensor& x) {
+  return static_cast<std::uint16_t*>(x.data_ptr());
+}
+
+} // namespace
+
 kernels::Stretch stretch_of(const BucketShard& shard, Range in_bucket) {
   const std::int64_t skip = in_bucket.begin - shard.range.begin;
   kernels::Stretch stretch{
-      .weights = shard.weights.data_ptr<float>() + skip,
       .gradients = static_cast<const char*>(shard.gradient.const_data_ptr()) +
           skip * static_cast<std::int64_t>(shard.gradient.element_size()),
       .gradient_type = element_of(shard.gradient.scalar_type()),
@@ -32,8 +39,18 @@ kernels::Stretch stretch_of(const BucketShard& shard, Range in_bucket) {
   if (shard.gradient_factor.defined()) {
     stretch.gradient_factor = shard.gradient_factor.const_data_ptr<float>();
   }
+  stretch.narrow.key = static_cast<std::uint32_t>(shard.update);
+  if (shard.weights.scalar_type() == at::kFloat) {
+    stretch.weights = shard.weights.data_ptr<float>() + skip;
+  } else {
+    stretch.narrow.remainders = words_of(shard.weights) + skip;
+  }
   for (std::size_t i = 0; i < shard.states.size(); ++i) {
-    stretch.states[i] = shard.states[i].data_ptr<float>() + skip;
+    if (shard.states[i].scalar_type() == at::kFloat) {
+      stretch.states[i] = shard.states[i].data_ptr<float>() + skip;
+    } else {
+      stretch.narrow.states[i] = words_of(shard.states[i]) + skip;
+    }
   }
   return stretch;
 }

@@ -1,6 +1,7 @@
 #include "zero/internal/rule_optimizer.h"
 
 #include "zero/internal/host_memory.h"
+#include "zero/optimizer/split_weights.h"
 #include "zero/reduce/take_changed.h"
 
 #include <ATen/Functions.h>
@@ -39,19 +40,41 @@ RuleOptimizer::RuleOptimizer(
         from.scalar_type() == at::kFloat &&
         (from.is_cpu() || !options_.on_cpu) && tier_->keeps_memory() &&
         access_.keeps_memory(b));
-    ShardTensors tensors{.weights = in_place_[b] ? from : weights_of(from)};
-    std::size_t states = 0;
-    for (const Placement& member : layout.buckets()[b].members) {
-      const ParameterSpec& spec = layout.parameters()[member.parameter];
-      states = std::max(states, rule_->states_of(spec.name, spec.shape));
-    }
-    for (std::size_t i = 0; i < states; ++i) {
-      tensors.states.push_back(
-          at::full_like(tensors.weights, rule_->initial_state()));
-    }
-    tier_->put(b, std::move(tensors));
+    split_.push_back(splits_weights(from));
+    tier_->put(b, first_tensors(b, from));
     access_.close(b, false);
   }
+}
+
+/// True when the update finds bf16 parameters where it runs.
+bool RuleOptimizer::splits_weights(const at::Tensor& parameters) const {
+  return options_.types.split_weights &&
+      parameters.scalar_type() == at::kBFloat16 &&
+      (parameters.is_cpu() || !options_.on_cpu);
+}
+
+ShardTensors RuleOptimizer::first_tensors(
+    int bucket,
+    const at::Tensor& parameters) const {
+  ShardTensors tensors;
+  tensors.weights = split_[bucket]
+      ? at::zeros_like(parameters, parameters.options().dtype(at::kShort))
+      : in_place_[bucket] ? parameters
+                          : weights_of(parameters);
+  std::size_t states = 0;
+  for (const Placement& member : layout_.buckets()[bucket].members) {
+    const ParameterSpec& spec = layout_.parameters()[member.parameter];
+    states = std::max(states, rule_->states_of(spec.name, spec.shape));
+  }
+  for (std::size_t i = 0; i < states; ++i) {
+    tensors.states.push_back(at::full_like(
+        tensors.weights,
+        rule_->initial_state(),
+        tensors.weights.options().dtype(
+            i < options_.types.states.size() ? options_.types.states[i]
+                                             : at::kFloat)));
+  }
+  return tensors;
 }
 
 /// A fp32 copy of the parameters, on the device where the update runs.
@@ -118,7 +141,7 @@ void RuleOptimizer::step(
       tier_->prefetch(order[i + 1]);
     }
     const at::Tensor to =
-        in_place_[b] ? tensors.weights : access_.open(b, /*blank=*/true);
+        in_place_[b] ? tensors.weights : access_.open(b, /*blank=*/!split_[b]);
     const BucketShard shard{
         .bucket = b,
         .range = access_.range(b),
@@ -126,7 +149,8 @@ void RuleOptimizer::step(
         .gradient = gradients.gradient(b),
         .gradient_factor = factor.on_gpu,
         .copy = kernel_output(to, tensors.weights),
-        .states = tensors.states};
+        .states = tensors.states,
+        .update = steps_};
     update_.update(shard, options_.groups, step);
     CopyMark there;
     const at::Tensor& from = shard.copy.defined() ? shard.copy : shard.weights;
@@ -167,7 +191,13 @@ void RuleOptimizer::refresh_weights(int bucket) {
     return;
   }
   const torch::autograd::AutoGradMode no_grad(false);
-  take_changed(tier_->acquire(bucket).weights, access_.open(bucket, false));
+  const at::Tensor weights = tier_->acquire(bucket).weights;
+  const at::Tensor given = access_.open(bucket, false);
+  if (split_[bucket]) {
+    weights.zero_(); // the parameters themselves have the rest
+  } else {
+    take_changed(weights, given);
+  }
   access_.close(bucket, false);
   tier_->give_back(bucket, true);
   tier_->settle();
@@ -176,7 +206,7 @@ void RuleOptimizer::refresh_weights(int bucket) {
 void RuleOptimizer::publish_weights() {
   const torch::autograd::AutoGradMode no_grad(false);
   for (const int b : trainable_in_forward_order()) {
-    if (!in_place_[b]) {
+    if (!in_place_[b] && !split_[b]) {
       access_.open(b, /*blank=*/true).copy_(tier_->acquire(b).weights);
       access_.close(b, true);
       tier_->give_back(b, false);
@@ -194,9 +224,23 @@ void RuleOptimizer::visit(bool write, const Visit& visit) {
       break;
     }
     ShardTensors tensors = tier_->acquire(b);
-    visit(b, access_.range(b), "weight", tensors.weights);
+    if (split_[b]) {
+      const at::Tensor parameters = access_.open(b, /*blank=*/false);
+      at::Tensor weights = joined_weights(parameters, tensors.weights);
+      visit(b, access_.range(b), "weight", weights);
+      if (write) {
+        split_weights(weights, parameters, tensors.weights);
+      }
+      access_.close(b, write);
+    } else {
+      visit(b, access_.range(b), "weight", tensors.weights);
+    }
     for (std::size_t i = 0; i < tensors.states.size(); ++i) {
-      visit(b, access_.range(b), rule_->state_names()[i], tensors.states[i]);
+      at::Tensor wide = tensors.states[i].to(at::kFloat);
+      visit(b, access_.range(b), rule_->state_names()[i], wide);
+      if (write && tensors.states[i].scalar_type() != at::kFloat) {
+        tensors.states[i].copy_(wide);
+      }
     }
     tier_->give_back(b, write);
   }

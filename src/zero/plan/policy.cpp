@@ -49,7 +49,11 @@ Policy policy_of(const config::ZeroConfig& config) {
       .partition_gradients = stage >= 2,
       .partition_parameters = stage >= 3};
   if (config.offload_optimizer) {
-    policy.optimizer_tier = tier_of(config.offload_optimizer->device);
+    const config::OffloadOptimizerConfig& offload = *config.offload_optimizer;
+    policy.optimizer_tier = tier_of(offload.device);
+    policy.offloaded = offload.ratio;
+    policy.states_visit_device = policy.optimizer_tier == Tier::cpu &&
+        (offload.ratio < 1 || offload.update_on == config::OffloadUpdate::gpu);
   }
   if (config.offload_param) {
     policy.parameter_tier = tier_of(config.offload_param->device);
@@ -87,7 +91,12 @@ Policy policy_of(const config::ZeroConfig& config) {
 std::string describe(const Policy& policy) {
   std::vector<std::string> parts;
   if (policy.partition_optimizer) {
-    parts.push_back(fmt::format("optimizer{}", where(policy.optimizer_tier)));
+    parts.push_back(
+        policy.states_visit_device
+            ? fmt::format(
+                  "optimizer (cpu for {:.0f}% of it, updated on the device)",
+                  100 * policy.offloaded)
+            : fmt::format("optimizer{}", where(policy.optimizer_tier)));
   }
   if (policy.partition_gradients) {
     parts.emplace_back("gradients");

@@ -2,6 +2,7 @@
 
 #include "io/internal/preflight.h"
 #include "zero/internal/host_memory.h"
+#include "zero/tiers/packed_shard.h"
 
 #include <cairn/base/error.h>
 #include <cairn/io/nvme_store.h>
@@ -16,8 +17,6 @@ namespace cairn::zero {
 
 namespace {
 
-/// Keeps a bucket's weights and states one after the other in one array, so
-/// that one transfer moves them.
 class NvmeTier final : public ShardTier {
  public:
   explicit NvmeTier(const NvmeTierOptions& options)
@@ -28,16 +27,10 @@ class NvmeTier final : public ShardTier {
   bool keeps_memory() const override { return false; }
 
   void put(int bucket, ShardTensors tensors) override {
-    buckets_[bucket] = {
-        .elements = tensors.weights.numel(),
-        .type = tensors.weights.scalar_type(),
-        .parts = 1 + static_cast<std::int64_t>(tensors.states.size())};
+    const PackedShard& packed = buckets_[bucket] = PackedShard(tensors);
     store_.create(name_of(bucket), bytes_of(bucket));
-    const ShardTensors views = acquire_blank(bucket);
-    views.weights.copy_(tensors.weights);
-    for (std::size_t i = 0; i < tensors.states.size(); ++i) {
-      views.states[i].copy_(tensors.states[i]);
-    }
+    acquire_blank(bucket);
+    packed.pack(tensors, find(bucket)->buffer);
     give_back(bucket, true);
   }
 
@@ -92,11 +85,6 @@ class NvmeTier final : public ShardTier {
   }
 
  private:
-  struct Bucket {
-    std::int64_t elements = 0;
-    at::ScalarType type = at::kFloat;
-    std::int64_t parts = 0;
-  };
   struct Slot {
     enum class State { empty, ready, acquired };
     at::Tensor buffer; ///< bytes
@@ -110,9 +98,7 @@ class NvmeTier final : public ShardTier {
     return fmt::format("bucket {}", bucket);
   }
   std::size_t bytes_of(int bucket) const {
-    const Bucket& plan = buckets_.at(bucket);
-    return static_cast<std::size_t>(plan.parts * plan.elements) *
-        c10::elementSize(plan.type);
+    return static_cast<std::size_t>(buckets_.at(bucket).bytes());
   }
   std::span<std::byte> bytes_in(const Slot& slot) const {
     return {
@@ -155,21 +141,11 @@ class NvmeTier final : public ShardTier {
   }
 
   ShardTensors views_of(const Slot& slot) const {
-    const Bucket& plan = buckets_.at(slot.bucket);
-    const at::Tensor values =
-        slot.buffer
-            .narrow(0, 0, static_cast<std::int64_t>(bytes_of(slot.bucket)))
-            .view(plan.type)
-            .view({plan.parts, plan.elements});
-    ShardTensors views{.weights = values[0]};
-    for (std::int64_t i = 1; i < plan.parts; ++i) {
-      views.states.push_back(values[i]);
-    }
-    return views;
+    return buckets_.at(slot.bucket).views(slot.buffer);
   }
 
   io::NvmeStore store_;
-  std::map<int, Bucket> buckets_;
+  std::map<int, PackedShard> buckets_;
   std::vector<Slot> slots_;
   bool pin_ = false;
   std::uint64_t clock_ = 0;

@@ -9,8 +9,9 @@
 
 namespace cairn::zero {
 
-/// Tensors of one bucket's owned part. For an optimizer: fp32 weights and the
-/// rule's states. For resting parameters: the weights in their own type.
+/// Tensors of one bucket's owned part. For an optimizer: weights, in fp32 or as
+/// the remainders of bf16 parameters (int16), and the rule's states, in fp32 or
+/// bf16. For resting parameters: the weights in their own type.
 struct ShardTensors {
   at::Tensor weights;
   std::vector<at::Tensor> states;
@@ -41,6 +42,7 @@ class ShardTier {
   struct Bytes {
     std::int64_t memory = 0;
     std::int64_t disk = 0;
+    std::int64_t device = 0; ///< beside a tier in the host's memory
   };
   virtual Bytes bytes() const = 0;
 };

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/internal/cpu/narrow_tiles.h"
 #include "kernels/internal/cpu/table.h"
 
 namespace cairn::kernels::cpu {
@@ -13,13 +14,20 @@ namespace cairn::kernels::cpu {
 
 /// Applies a formula of formulas.h to every element in one pass. The value that
 /// the formula leaves in the weight goes to `target`; if `target` is null, it
-/// goes to the weights and their copy.
+/// goes to the weights and their copy. With narrow states `target` is null.
 template <class Formula>
 void update(
     const Stretch& stretch,
     const Formula& formula,
     float* target = nullptr) {
-  std::get<Update<Formula>>(table().updates)(stretch, formula, target);
+  const auto run = std::get<Update<Formula>>(table().updates);
+  if (!stretch.narrow.any()) {
+    run(stretch, formula, target);
+    return;
+  }
+  for_each_wide_tile(stretch, [&](const Stretch& wide) {
+    run(wide, formula, nullptr);
+  });
 }
 
 /// Sum of squares, computed in fp64 so that no finite input overflows. An inf

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace cairn::zero {
+
+// fp32 weights as bf16 parameters and 16-bit remainders, by libtorch's
+// operators; kernels/narrow_states.h says how.
+
+/// The weights of which these are the halves.
+at::Tensor joined_weights(
+    const at::Tensor& parameters,
+    const at::Tensor& remainders);
+
+/// Writes the halves of fp32 weights.
+void split_weights(
+    const at::Tensor& weights,
+    const at::Tensor& parameters,
+    const at::Tensor& remainders);
+
+} // namespace cairn::zero
