@@ -291,22 +291,24 @@ TEST(GpuAttention, TakesCudnnAndIsLibtorchs) {
 TEST(GpuAttention, GivesTheGradientsOfItsProjection) {
   at::manual_seed(10);
   const Scores scores{.causal = true, .scale = 0.125};
-  expect_same(
-      {random({2, 128, 128}),
-       random({384, 128}).mul_(0.1),
-       random({384}).mul_(0.1)},
-      [&](const auto& in) {
-        const auto found = project_and_attend_on_gpu(
-            in[0],
-            {in[1], in[2], /*groups=*/2, /*size=*/64},
-            {scores});
-        return found.value();
-      },
-      [&](const auto& in) {
-        const Tensor joined =
-            at::linear(in[0], in[1], in[2]).view({2, 128, 2, 3, 64});
-        return libtorchs_attention(joined.unbind(3), scores).flatten(2, 3);
-      });
+  for (const std::int64_t size : {64, 60, 119}) { // not all are multiples of 8
+    expect_same(
+        {random({2, 128, 128}),
+         random({6 * size, 128}).mul_(0.1),
+         random({6 * size}).mul_(0.1)},
+        [&](const auto& in) {
+          const auto found = project_and_attend_on_gpu(
+              in[0],
+              {in[1], in[2], /*groups=*/2, size},
+              {scores});
+          return found.value();
+        },
+        [&](const auto& in) {
+          const Tensor joined =
+              at::linear(in[0], in[1], in[2]).view({2, 128, 2, 3, size});
+          return libtorchs_attention(joined.unbind(3), scores).flatten(2, 3);
+        });
+  }
 }
 
 TEST(GpuAttention, HasGroupedQueriesAndRotaryPositions) {

@@ -13,6 +13,7 @@
 #include <ATen/ops/_fused_sdp_choice.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -233,6 +234,19 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
   }
 };
 
+/// A projection's weight or bias with `more` rows of zeros after every head, so
+/// that heads have a length that the GPU's attention takes. The zeros change no
+/// score.
+at::Tensor with_longer_heads(
+    const at::Tensor& parameter,
+    std::int64_t size,
+    std::int64_t more) {
+  const at::Tensor heads = parameter.unflatten(0, {-1, size});
+  return parameter.dim() == 2
+      ? at::constant_pad_nd(heads, {0, 0, 0, more}).flatten(0, 1)
+      : at::constant_pad_nd(heads, {0, more}).flatten(0, 1);
+}
+
 } // namespace
 
 bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& how) {
@@ -280,6 +294,25 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
     return std::nullopt;
   }
   const auto& [weight, bias, groups, size, fp8] = projection;
+  if (const std::int64_t missing = (8 - size % 8) % 8; missing > 0) {
+    if (scores.angles.cosine.defined()) {
+      return std::nullopt; // pairs of a head's values are half a head apart
+    }
+    auto attended = project_and_attend_on_gpu(
+        x,
+        {.weight = with_longer_heads(weight, size, missing),
+         .bias = bias.defined() ? with_longer_heads(bias, size, missing) : bias,
+         .groups = groups,
+         .size = size + missing,
+         .fp8 = fp8},
+        scores);
+    if (attended) {
+      attended = attended->unflatten(2, {-1, size + missing})
+                     .narrow(3, 0, size)
+                     .flatten(2, 3);
+    }
+    return attended;
+  }
   const std::vector<std::int64_t> shape{
       x.size(0),
       x.size(1),

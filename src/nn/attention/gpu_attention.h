@@ -48,8 +48,9 @@ at::Tensor attend_joined_on_gpu(
     const SelfScores& scores);
 
 /// Computes attend_joined_on_gpu(linear(x, weight, bias)), and sums the bias's
-/// gradient while the others are put together. Nothing where that attention
-/// does not take the tensor.
+/// gradient while the others are put together. Heads whose size is no multiple
+/// of 8 are made longer, except with rotary positions. Nothing where that
+/// attention does not take the tensor.
 std::optional<at::Tensor> project_and_attend_on_gpu(
     const at::Tensor& x,
     const JoinedProjection& projection,
