@@ -8,7 +8,7 @@ if(CAIRN_CUDA)
       "the pinned compiler), or install a CUDA 13 toolkit, or name its place in CUDA_HOME.")
   endif()
   set(CMAKE_CUDA_COMPILER ${CAIRN_NVCC})
-  if(NOT CMAKE_CUDA_ARCHITECTURES)
+  if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     # Ampere and Hopper; newer ones translate Hopper's at first use.
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
   endif()

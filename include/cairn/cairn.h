@@ -26,6 +26,7 @@ using distributed::Axis;
 using distributed::device_name;
 using distributed::init_distributed;
 using distributed::MeshShape;
+using distributed::ParallelGroups;
 using distributed::Pending;
 using distributed::ProcessGroup;
 using distributed::ProcessMesh;

@@ -6,6 +6,7 @@
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>
 
+#include <optional>
 #include <utility>
 
 namespace cairn::inline engine {
@@ -46,14 +47,33 @@ config::ConfigSource source_of(
   return source;
 }
 
+/// The mesh that the options give, as such or as groups.
+std::optional<distributed::ProcessMesh> mesh_in(
+    const InitializeOptions& options,
+    const distributed::World& world) {
+  if (!options.parallel_groups) {
+    return options.mesh;
+  }
+  if (options.mesh) {
+    throw UsageError(
+        {.what = "the groups of ranks are given twice",
+         .where = "initialize()",
+         .values = ".mesh and .parallel_groups",
+         .remedy = "give one of them"});
+  }
+  return distributed::ProcessMesh::from_groups(
+      world.group(),
+      *options.parallel_groups);
+}
+
 } // namespace
 
 Initialized initialize(InitializeOptions options) {
   distributed::World world =
       options.world ? *options.world : distributed::init_distributed();
-  distributed::ProcessGroup data_parallel = options.mesh
-      ? options.mesh->along(distributed::Axis::data)
-      : world.group();
+  const std::optional<distributed::ProcessMesh> mesh = mesh_in(options, world);
+  distributed::ProcessGroup data_parallel =
+      mesh ? mesh->along(distributed::Axis::data) : world.group();
   const Logger logger = options.logger.value_or(
       Logger({.rank = world.rank(), .world_size = world.size()}));
   if (options.args) {
@@ -82,7 +102,7 @@ Initialized initialize(InitializeOptions options) {
           ? RateSchedule::Counts::samples
           : RateSchedule::Counts::updates,
       .world = std::move(world),
-      .mesh = options.mesh,
+      .mesh = mesh,
       .keys_acted_on = std::move(options.keys_acted_on),
       .timers = std::move(options.timers),
       .description = std::move(options.description),

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 namespace cairn::distributed::process_mesh_test {
@@ -82,6 +83,91 @@ TEST(ProcessMesh, RefusesDegreesThatDoNotFillTheWorld) {
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("world size 1"));
   }
+}
+
+TEST(ProcessMesh, TakesGroupsOfTheProgram) {
+  cairn::testing::run_ranks(4, [](const ProcessGroup& world) {
+    const int rank = world.rank();
+    const int pair = rank / 2 * 2;
+    const ProcessGroup data = world.subgroup({pair, pair + 1}, "mine");
+    const ProcessGroup tensor = world.split(rank % 2);
+    const ProcessMesh mesh =
+        ProcessMesh::from_groups(world, {.data = data, .tensor = tensor});
+    EXPECT_EQ(mesh.degree(Axis::data), 2);
+    EXPECT_EQ(mesh.degree(Axis::tensor), 2);
+    EXPECT_EQ(mesh.coordinate(Axis::data), rank % 2);
+    EXPECT_EQ(mesh.coordinate(Axis::tensor), rank / 2);
+    EXPECT_EQ(mesh.coordinate(2, Axis::tensor), 1);
+    EXPECT_EQ(mesh.coordinate(2, Axis::data), 0);
+    // They are the very groups, not other ones of the same ranks.
+    EXPECT_EQ(&mesh.along(Axis::data).name(), &data.name());
+    EXPECT_EQ(&mesh.data_context().name(), &data.name());
+    EXPECT_EQ(&mesh.along(Axis::expert_data).name(), &data.name());
+    EXPECT_EQ(&mesh.along(Axis::tensor).name(), &tensor.name());
+    EXPECT_EQ(&mesh.model_parallel().name(), &tensor.name());
+    EXPECT_EQ(mesh.along(Axis::context).size(), 1);
+    EXPECT_THAT(
+        mesh.make_group(tensor_data).global_ranks(),
+        ElementsAre(0, 2, 1, 3));
+  });
+}
+
+TEST(ProcessMesh, TakesStagesOfTheProgram) {
+  cairn::testing::run_ranks(4, [](const ProcessGroup& world) {
+    const int rank = world.rank();
+    // The later ranks come first, and stages are neighbours.
+    const std::vector<int> stages =
+        rank < 2 ? std::vector<int>{1, 0} : std::vector<int>{3, 2};
+    const std::vector<int> sequence =
+        rank % 2 == 0 ? std::vector<int>{2, 0} : std::vector<int>{3, 1};
+    const ProcessMesh mesh = ProcessMesh::from_groups(
+        world,
+        {.pipeline = world.subgroup(stages),
+         .context = world.subgroup(sequence)});
+    EXPECT_EQ(mesh.is_first_stage(), rank % 2 == 1);
+    EXPECT_EQ(mesh.next_stage(), rank < 2 ? 1 - rank : 5 - rank);
+    EXPECT_EQ(mesh.previous_stage(), mesh.next_stage());
+    EXPECT_EQ(mesh.coordinate(Axis::context), rank < 2 ? 1 : 0);
+    EXPECT_EQ(mesh.model_parallel().global_ranks(), stages);
+    EXPECT_EQ(mesh.embedding().global_ranks(), stages);
+    EXPECT_EQ(mesh.data_context().global_ranks(), sequence);
+    EXPECT_EQ(sum_of_ranks(mesh, mesh.data_context()), rank % 2 == 0 ? 2 : 4);
+  });
+}
+
+TEST(ProcessMesh, RefusesGroupsOnEveryRank) {
+  cairn::testing::run_ranks(4, [](const ProcessGroup& world) {
+    const int rank = world.rank();
+    const ProcessGroup half = world.split(rank / 2);
+    const auto refused = [&](const ParallelGroups& groups) {
+      try {
+        ProcessMesh::from_groups(world, groups);
+        ADD_FAILURE() << "not refused";
+      } catch (const UsageError& error) {
+        return std::string(error.what());
+      }
+      return std::string();
+    };
+    EXPECT_THAT(refused({.data = half}), HasSubstr("multiply to the 4 ranks"));
+    EXPECT_THAT(
+        refused({.data = half, .tensor = half}),
+        HasSubstr("do not cross in a grid"));
+    // One rank alone is wrong; all hear of it.
+    const ProcessGroup other = world.split(rank % 2);
+    EXPECT_THAT(
+        refused({.data = half, .tensor = rank == 3 ? half : other}),
+        HasSubstr("were given different groups"));
+    // A right set is taken after the wrong ones.
+    const ProcessMesh mesh =
+        ProcessMesh::from_groups(world, {.data = half, .tensor = other});
+    EXPECT_EQ(sum_of_ranks(mesh, mesh.along(Axis::data)), rank < 2 ? 1 : 5);
+  });
+}
+
+TEST(ProcessMesh, GroupsOfOneRankAreAMesh) {
+  const ProcessMesh mesh = ProcessMesh::from_groups(ProcessGroup(), {});
+  EXPECT_EQ(mesh.layout().world_size(), 1);
+  EXPECT_EQ(mesh.data_context().size(), 1);
 }
 
 TEST(ProcessMesh, OneRankIsAMeshToo) {

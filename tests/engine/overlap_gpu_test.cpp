@@ -110,18 +110,25 @@ GpuTrace traced(const std::string& name, const std::function<void()>& step) {
   return trace;
 }
 
-GpuTrace trace_of(const distributed::World& world, const json& zero) {
+/// States that visit the GPU do so while the next forward runs.
+Initialized training_of(const distributed::World& world, const json& zero) {
   const json config{
       {"train_micro_batch_size_per_gpu", 1},
       {"bf16", {{"enabled", true}}},
-      {"optimizer", {{"type", "Adam"}}},
+      {"optimizer", {{"type", "Adam"}, {"params", {{"lr", 1e-4}}}}},
       {"zero_optimization", zero}};
-  auto net = std::make_shared<Wide>();
-  auto [engine, optimizer, loader, schedule] = initialize(
-      {.model = net,
-       .config = config.dump(),
+  return initialize(
+      {.model = std::make_shared<Wide>(),
+       .settings = config::Config::load(
+           {.json = config.dump(),
+            .flags = {"--overlap-param-gather"},
+            .world_size = world.size()}),
        .world = world,
        .logger = Logger({.least = LogLevel::error})});
+}
+
+GpuTrace trace_of(const distributed::World& world, const json& zero) {
+  auto [engine, optimizer, loader, schedule] = training_of(world, zero);
   const at::Tensor input = at::randn({16384, width}, at::kCUDA);
   const auto step = [&, &engine = engine] {
     engine.backward(engine(input).to(at::kFloat).square().mean());
@@ -148,6 +155,70 @@ TEST(OverlapGpu, GradientsLeaveWhileBackwardRuns) {
                   << 100 * share << "% of their time beside kernels\n";
         EXPECT_GE(trace.to_host.size(), layers);
         EXPECT_GT(share, 0.4);
+      });
+}
+
+const json visiting_states{
+    {"stage", 1},
+    {"reduce_bucket_size", width* width},
+    {"offload_optimizer", {{"device", "cpu"}, {"update_on", "gpu"}}}};
+
+TEST(OverlapGpu, StatesVisitWhileTheNextPassesRun) {
+  testing::run_ranks(
+      {.ranks = 1, .backend = distributed::BackendChoice::automatic},
+      [](const distributed::World& world) {
+        auto [engine, optimizer, loader, schedule] =
+            training_of(world, visiting_states);
+        const at::Tensor input = at::randn({65536, width}, at::kCUDA);
+        const auto steps = [&, &engine = engine] {
+          for (int i = 0; i < 3; ++i) {
+            engine.backward(engine(input).to(at::kFloat).square().mean());
+            engine.step();
+          }
+          at::ones({1}, at::kCUDA).item(); // the GPU is done
+        };
+        steps();
+        const GpuTrace trace = traced("visits", steps);
+        for (const auto& copies : {trace.to_device, trace.to_host}) {
+          const double share = share_beside(copies, trace.kernels);
+          std::cout << "states: " << copies.size() << " copies, " << 100 * share
+                    << "% of their time beside kernels\n";
+          EXPECT_GE(copies.size(), layers);
+          EXPECT_GT(share, 0.3);
+        }
+      });
+}
+
+/// The host runs ahead of the GPU, so that any missing wait shows.
+TEST(OverlapGpu, StatesThatVisitGiveTheSameBits) {
+  testing::run_ranks(
+      {.ranks = 1, .backend = distributed::BackendChoice::automatic},
+      [](const distributed::World& world) {
+        const auto weights_after = [&](const json& zero) {
+          at::manual_seed(3);
+          auto [engine, optimizer, loader, schedule] = training_of(world, zero);
+          const at::Tensor input = at::randn({2048, width}, at::kCUDA);
+          for (int i = 0; i < 12; ++i) {
+            engine.backward(engine(input).to(at::kFloat).square().mean());
+            engine.step();
+          }
+          std::vector<at::Tensor> weights;
+          for (int i = 0; i < layers; ++i) {
+            weights.push_back(engine.full_parameter(
+                "stack." + std::to_string(i) + ".weight"));
+          }
+          return weights;
+        };
+        const auto wanted = weights_after(
+            {{"stage", 1}, {"reduce_bucket_size", width * width}});
+        json half = visiting_states;
+        half["offload_optimizer"]["ratio"] = 0.5;
+        for (const json& zero : {visiting_states, half}) {
+          const auto found = weights_after(zero);
+          for (int i = 0; i < layers; ++i) {
+            EXPECT_TRUE(at::equal(found[i], wanted[i])) << i;
+          }
+        }
       });
 }
 

@@ -139,6 +139,14 @@ TEST(Parity, OffloadChangesNothing) {
         }
         expect_equal(trained<TinyGpt>(world, changes, 2), wanted);
       }
+      json changes = stage(number);
+      changes["zero_optimization"]["offload_optimizer"] = {
+          {"device", "nvme"},
+          {"nvme_path", folder.path().string()},
+          {"pipeline_read", number == 1},
+          {"pipeline_write", number == 2},
+          {"fast_init", true}};
+      expect_equal(trained<TinyGpt>(world, changes, 2), wanted);
     }
   });
 }

@@ -378,6 +378,19 @@ void add_arriving_rows(std::vector<Row>& result) {
        .pipeline = 2,
        .stage = 1,
        .flags = arriving});
+  const std::vector<std::string> visiting{
+      "--overlap-param-gather",
+      "--optimizer-cpu-offload",
+      "--optimizer-offload-fraction",
+      "0.5"};
+  result.push_back(
+      {.name = "zero1_visiting_arriving", .stage = 1, .flags = visiting});
+  result.push_back(
+      {.name = "data2_zero2_recompute_visiting_arriving",
+       .data = 2,
+       .stage = 2,
+       .recompute = true,
+       .flags = visiting});
   result.push_back(
       {.name = "experts_data2_expert2_zero2_arriving",
        .model = "gpt_experts",

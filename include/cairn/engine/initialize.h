@@ -43,6 +43,9 @@ struct InitializeOptions {
   bool lr_scheduler_counts_samples = false;
   /// The ranks that share the parameters; unset: all ranks.
   std::optional<distributed::ProcessMesh> mesh{};
+  /// The process groups of the program itself, in place of `mesh`: what
+  /// DeepSpeed's `mpu` is for.
+  std::optional<distributed::ParallelGroups> parallel_groups{};
   CollateExamples collate{};
   /// The path of a DeepSpeed JSON file, or its text (which starts with a
   /// brace).

@@ -185,7 +185,7 @@ constexpr Flag distributed[] = {
     {"--no-pipeline-parallel", to<&F::distributed, &DistributedFlags::no_pipeline_parallel>, pretrain | probe, "The plain engine, even where a pipeline of one stage would do."},
     {"--DDP-impl", to<&F::distributed, &DistributedFlags::ddp_impl>, pretrain, "Reduce gradients after backward (local), or overlapped (torch): zero_optimization.overlap_comm in JSON."},
     {"--overlap-grad-reduce", to<&F::distributed, &DistributedFlags::overlap_grad_reduce>, pretrain, "The same as --DDP-impl torch."},
-    {"--overlap-param-gather", to<&F::distributed, &DistributedFlags::overlap_param_gather>, pretrain, "Gather updated parameters while the next forward runs (ZeRO stages 1 and 2)."},
+    {"--overlap-param-gather", to<&F::distributed, &DistributedFlags::overlap_param_gather>, pretrain, "Gather updated parameters while the next forward runs (ZeRO stages 1 and 2); offloaded states that are updated on the GPU visit it then, too."},
     {"--use-distributed-optimizer", to<&F::distributed, &DistributedFlags::use_distributed_optimizer>, pretrain, "Partition optimizer state: the same as --zero-stage 1."},
     {"--distributed-backend", to<&F::distributed, &DistributedFlags::backend>, pretrain | generate | probe, "Library for collectives.", by_default("nccl on GPUs, gloo on CPUs")},
     {"--distributed-timeout-minutes", to<&F::distributed, &DistributedFlags::timeout_minutes>, pretrain | probe, "Minutes after which a collective has failed.", at_least(1)},

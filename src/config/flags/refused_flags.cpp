@@ -44,7 +44,7 @@ std::span<const RefusedFlags> refused_flags() {
     {"use --optimizer-cpu-offload", "cpu-optimizer"},
     {"offload has its own Adam, which is Cairn's", "cpu-torch-adam use-torch-optimizer-for-cpu-offload"},
     {"set pin_memory in zero_optimization.offload_optimizer in the JSON file", "no-pin-cpu-grads no-pin-cpu-params use-pin-memory"},
-    {"copies of offloaded state run beside other work without a flag", "overlap-cpu-optimizer-d2h-h2d"},
+    {"copies of offloaded state run beside each other without a flag, and beside the next forward with --overlap-param-gather", "overlap-cpu-optimizer-d2h-h2d"},
     {"set activation_checkpointing.contiguous_memory_optimization in the JSON file", "contigious-checkpointing"},
     {"set activation_checkpointing.partition_activations in the JSON file", "distribute-checkpointed-activations distribute-saved-activations partition-activations"},
     {"set activation_checkpointing.profile in the JSON file", "profile-backward"},

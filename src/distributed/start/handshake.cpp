@@ -31,8 +31,40 @@ std::vector<int> listed(
   return result;
 }
 
+std::string judge_place(const std::string& key) {
+  return key + "/judge";
+}
+
+/// Time that the rank which looks for the missing ones has for it.
+constexpr std::chrono::milliseconds judging = std::chrono::seconds(5);
+
+/// Looks for the members that have not come. Only the first rank whose patience
+/// ends does so; the others wait for its verdict, since all of them together
+/// would ask the store for every member once per member.
+std::vector<int> find_missing(
+    Store& store,
+    const std::string& key,
+    int rank,
+    const std::vector<int>& members) {
+  const std::string self = std::to_string(rank);
+  std::vector<int> missing;
+  if (store.set_once(judge_place(key), self) != self &&
+      store.wait({verdict_place(key)}, judging)) {
+    return missing;
+  }
+  for (const int member : members) {
+    if (!store.get(place(key, member))) {
+      missing.push_back(member);
+    }
+  }
+  return missing;
+}
+
 } // namespace
 
+// The first member alone waits for all of them, and the others for its verdict:
+// if every member waited for every other, the store would keep a list of
+// members x members.
 std::vector<int> meet(
     Store& store,
     const std::string& key,
@@ -41,16 +73,16 @@ std::vector<int> meet(
     std::chrono::milliseconds timeout) {
   store.set(place(key, rank), "");
   std::vector<std::string> keys;
-  for (const int member : members) {
-    keys.push_back(place(key, member));
+  if (rank == members.front()) {
+    for (const int member : members) {
+      keys.push_back(place(key, member));
+    }
+  } else {
+    keys.push_back(verdict_place(key));
   }
   std::vector<int> missing;
   if (!store.wait(keys, timeout)) {
-    for (const int member : members) {
-      if (!store.get(place(key, member))) {
-        missing.push_back(member);
-      }
-    }
+    missing = find_missing(store, key, rank, members);
   }
   // `missing` may be empty after all: a member may have come just after the
   // wait. Another rank may have decided first; set_once() returns the verdict
@@ -68,6 +100,7 @@ void forget_meeting(
   for (const int member : members) {
     store.erase(place(key, member));
   }
+  store.erase(judge_place(key));
   store.erase(verdict_place(key));
 }
 

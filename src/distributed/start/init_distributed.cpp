@@ -1,8 +1,9 @@
 #include <cairn/distributed/init_distributed.h>
 
 #include "distributed/backends/group_core.h"
-#include "distributed/start/handshake.h"
 #include "distributed/start/job.h"
+#include "distributed/start/join_job.h"
+#include "distributed/start/open_files.h"
 #include "distributed/start/tcp_store.h"
 #include "distributed/start/timeout.h"
 #include "distributed/watch/quiet_pipes.h"
@@ -14,7 +15,6 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <utility>
 
 namespace cairn::distributed {
@@ -34,117 +34,22 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-double seconds(milliseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
-std::vector<int> all_ranks(int world_size) {
-  std::vector<int> ranks(static_cast<std::size_t>(world_size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-/// Time after which a rank reports which ranks it waits for.
-constexpr milliseconds patience = std::chrono::seconds(10);
-
-constexpr const char* verdict_go = "go";
-
-/// Waits for the verdict of rank 0, which is `verdict_go` or why it gave up.
-std::string hear_verdict(
-    Store& store,
-    int rank,
-    milliseconds timeout,
-    const Logger& logger) {
-  store.set(fmt::format("arrived/{}", rank), "");
-  if (timeout > patience && !store.wait({"start"}, patience)) {
-    logger.info("waiting for the other ranks at {}", store.address());
-  }
-  if (!store.wait({"start"}, timeout + std::chrono::seconds(10))) {
-    return fmt::format("rank 0 did not come within {:.1f} s", seconds(timeout));
-  }
-  std::string verdict = store.get("start").value_or("");
-  store.set(fmt::format("heard/{}", rank), "");
-  return verdict;
-}
-
-/// Names the ranks that are late, after some time.
-void name_late_ranks(
-    Store& store,
-    const std::vector<int>& others,
-    milliseconds timeout,
-    const Logger& logger) {
-  std::vector<std::string> arrivals;
-  for (const int rank : others) {
-    arrivals.push_back(fmt::format("arrived/{}", rank));
-  }
-  if (timeout <= patience || store.wait(arrivals, patience)) {
-    return;
-  }
-  std::vector<int> late;
-  for (const int rank : others) {
-    if (!store.get(fmt::format("arrived/{}", rank))) {
-      late.push_back(rank);
-    }
-  }
-  logger.info(
-      "waiting for {} at {}, up to {:.0f} s",
-      name_ranks(late),
-      store.address(),
-      seconds(timeout));
-}
-
-/// Waits on rank 0 for the others, and tells them the verdict.
-std::string give_verdict(
-    Store& store,
-    int world_size,
-    milliseconds timeout,
-    const Logger& logger) {
-  const std::vector<int> ranks = all_ranks(world_size);
-  const std::vector<int> others(ranks.begin() + 1, ranks.end());
-  name_late_ranks(store, others, timeout, logger);
-  const std::vector<int> missing = meet(store, "arrived", 0, ranks, timeout);
-  if (missing.empty()) {
-    store.set("start", verdict_go);
-    return verdict_go;
-  }
-  const std::string verdict = fmt::format(
-      "{} of {} ranks came within {:.1f} s; missing: {}",
-      ranks.size() - missing.size(),
-      ranks.size(),
-      seconds(timeout),
-      name_ranks(missing));
-  store.set("start", verdict);
-  std::vector<std::string> heard;
-  for (const int rank : others) {
-    if (store.get(fmt::format("arrived/{}", rank))) {
-      heard.push_back(fmt::format("heard/{}", rank));
-    }
-  }
-  store.wait(heard, std::chrono::seconds(2));
-  return verdict;
-}
-
-/// Waits until all ranks have come. Rank 0 decides whether they have, and tells
-/// the others: when rank 0 gives up, they lose the store and with it the
-/// reason.
-void gather(
-    Store& store,
+/// Makes room for the connections of all ranks, which the host of the store
+/// holds, and for a file per rank of a checkpoint, which every rank opens.
+void make_room_for_files(
     const Environment& environment,
-    milliseconds timeout,
+    bool hosts_store,
     const Logger& logger) {
-  const std::string verdict = environment.rank == 0
-      ? give_verdict(store, environment.world_size, timeout, logger)
-      : hear_verdict(store, environment.rank, timeout, logger);
-  if (verdict != verdict_go) {
-    throw CommError(
-        {.what = verdict,
-         .where = fmt::format(
-             "rank {} of {}, store at {}",
-             environment.rank,
-             environment.world_size,
-             store.address()),
-         .remedy = "look at the output of the missing ranks: they were not "
-                   "started, died, or cannot reach this address"});
+  const auto needed =
+      4 * static_cast<std::uint64_t>(environment.world_size) + 256;
+  const std::uint64_t allowed = allow_open_files(needed);
+  if (hosts_store && allowed < needed) {
+    logger.warning(
+        "rank 0 may open {} files, but connections from {} ranks need about "
+        "{}: raise the hard limit (ulimit -Hn)",
+        allowed,
+        environment.world_size,
+        needed);
   }
 }
 
@@ -185,6 +90,7 @@ std::shared_ptr<GroupCore> start(
   }
   const bool alone = environment.source == Environment::Source::alone;
   const bool hosts = environment.rank == 0 && !environment.launcher_has_store;
+  make_room_for_files(environment, hosts, logger);
   job->store = open_tcp_store(
       {.host = environment.master_address,
        .port = alone && !options.listen_fd ? std::uint16_t{0}
@@ -192,7 +98,7 @@ std::shared_ptr<GroupCore> start(
        .is_server = hosts,
        .listen_fd = hosts ? options.listen_fd : std::nullopt,
        .timeout = options.start_timeout,
-       .patience = patience,
+       .patience = start_patience,
        .on_wait =
            [&] {
              logger.info(
@@ -201,23 +107,17 @@ std::shared_ptr<GroupCore> start(
                  environment.launcher_has_store ? "the launcher" : "rank 0",
                  environment.master_address,
                  environment.master_port,
-                 seconds(options.start_timeout));
+                 std::chrono::duration<double>(options.start_timeout).count());
            },
        .prefix = fmt::format("cairn/{}/{}", environment.attempt, starts)});
   ++starts;
-  gather(*job->store, environment, options.start_timeout, logger);
-  job->watchdog = Watchdog::start(
-      Watchdog::Options{
-          .rank = environment.rank,
-          .world_size = environment.world_size,
-          .hosts_store = hosts,
-          .store_host =
-              environment.launcher_has_store ? "the launcher" : "rank 0",
-          .timeout = timeout,
-          .grace = options.notes_grace,
-          .recorder_capacity = options.recorder_capacity,
-          .logger = logger},
-      job->store->clone());
+  join_job(
+      *job,
+      {.hosts_store = hosts,
+       .collective_timeout = timeout,
+       .notes_grace = options.notes_grace,
+       .recorder_capacity = options.recorder_capacity,
+       .logger = logger});
   return GroupCore::make(
       std::move(job),
       "world",

@@ -2,6 +2,7 @@
 
 #include "distributed/backends/c10d_store.h"
 #include "distributed/backends/library_text.h"
+#include "distributed/start/loopback_socket.h"
 
 #include <c10/util/Logging.h>
 #include <cairn/base/error.h>
@@ -139,6 +140,13 @@ std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options) {
   theirs.timeout = std::min(options.timeout, longest);
   theirs.masterListenFd = options.listen_fd;
   try {
+    // c10d would listen on an IPv6 socket, and its only thread looks up the
+    // name of every address that connects. 127.0.0.1 is found in /etc/hosts,
+    // but its IPv6 form only by asking a name server, which may take seconds.
+    if (options.is_server && !options.listen_fd &&
+        is_ipv4_loopback(options.host)) {
+      theirs.masterListenFd = listen_on_loopback(options.port).release();
+    }
     auto store = connect(options, theirs);
     const std::string address =
         fmt::format("{}:{}", options.host, store->getPort());

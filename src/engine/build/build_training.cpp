@@ -66,6 +66,9 @@ std::unique_ptr<zero::Layout> make_layout(
     constexpr std::int64_t always_fits = 16'000'000;
     limit = std::min(limit, std::max(always_fits, zero.prefetch_bucket_size));
   }
+  if (job.policy.parameter_tier == zero::Tier::nvme) {
+    limit = std::min(limit, zero.offload_param->buffer_size);
+  }
   zero::LayoutOptions options{
       .world = job.groups.shards.size(),
       .expert_world = job.groups.experts.size(),
@@ -183,6 +186,10 @@ std::unique_ptr<zero::ShardTier> make_optimizer_tier(
   }
   const config::OffloadOptimizerConfig& offload =
       *job.deepspeed().zero.offload_optimizer;
+  const auto given = [&](const char* key) {
+    return job.config.given.contains(
+        std::string("zero_optimization.offload_optimizer.") + key);
+  };
   const std::int64_t bytes = std::int64_t{sizeof(float)} +
       job.precision.optimizer.bytes_of_states(trained.optimizer_states);
   return make_disk(
@@ -191,7 +198,10 @@ std::unique_ptr<zero::ShardTier> make_optimizer_tier(
       offload.nvme_path,
       {.buffers = static_cast<int>(offload.buffer_count),
        .needed_bytes = bytes * trained.layout->padded_elements(),
-       .pin = offload.pin_memory});
+       .pin = offload.pin_memory,
+       .reads_ahead = offload.pipeline_read || !given("pipeline_read"),
+       .writes_behind = offload.pipeline_write || !given("pipeline_write"),
+       .fast_init = offload.fast_init});
 }
 
 std::unique_ptr<zero::ShardedOptimizer> make_rule_optimizer(
@@ -227,7 +237,8 @@ std::unique_ptr<zero::ShardedOptimizer> make_rule_optimizer(
           .pin = pins_optimizer(job),
           .types = job.precision.optimizer,
           .groups = std::move(groups),
-          .arriving = trained.arriving.get()},
+          .arriving = trained.arriving.get(),
+          .beside = job.policy.states_visit_device && trained.arriving},
       make_optimizer_tier(job, trained));
 }
 
@@ -286,7 +297,7 @@ void build(const Job& job, TrainingRequest& request, TrainedModel& trained) {
   trained.reducer = make_reducer(job, trained);
   if (job.config.flags.distributed.overlap_param_gather &&
       job.policy.partition_optimizer && !job.policy.partition_parameters &&
-      job.groups.shards.size() > 1) {
+      (job.groups.shards.size() > 1 || job.policy.states_visit_device)) {
     trained.arriving = std::make_unique<zero::ArrivingWeights>(*trained.flat);
   }
   trained.optimizer = rule ? make_rule_optimizer(

@@ -200,7 +200,7 @@ ModelShares share_model(
     }
   }
   const auto place = [&](int rank, distributed::Axis axis) {
-    return mesh.layout().coordinate(group.global_ranks()[rank], axis);
+    return mesh.coordinate(group.global_ranks()[rank], axis);
   };
   const auto same = [&](int rank, distributed::Axis axis) {
     return place(rank, axis) == place(group.rank(), axis);

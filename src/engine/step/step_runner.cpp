@@ -191,6 +191,7 @@ void StepRunner::run_backward(const std::function<void()>& pass, bool last) {
   try {
     {
       const monitor::TimerScope timed(log_.timers()("backward"));
+      trained_.settle(); // the last update may still read gradients
       reducer.begin(last);
       pass();
       if (trained_.gatherer) {
@@ -409,6 +410,7 @@ at::Tensor StepRunner::train_repeated(const RepeatablePass& pass) {
 
 /// Forward and backward pass of a micro batch.
 BatchLoss StepRunner::repeated(const RepeatablePass& pass) {
+  trained_.settle(); // a graph waits for nothing
   const PassInputs inputs = pass.next();
   const auto both = [&](const PassInputs& given) {
     BatchLoss one = pass.forward(given);

@@ -5,26 +5,25 @@
 namespace cairn::zero {
 
 ArrivingWeights::ArrivingWeights(const FlatParameters& parameters)
-    : pending_(static_cast<std::size_t>(parameters.buckets())),
-      observer_(*this) {
+    : waits_(static_cast<std::size_t>(parameters.buckets())), observer_(*this) {
   for (int b = 0; b < parameters.buckets(); ++b) {
     observer_.watch(parameters.storage(b), b);
   }
 }
 
 ArrivingWeights::~ArrivingWeights() {
-  for (std::size_t b = 0; b < pending_.size(); ++b) {
+  for (std::size_t b = 0; b < waits_.size(); ++b) {
     before_use(static_cast<int>(b)); // the memory must outlive the transfer
   }
 }
 
-void ArrivingWeights::add(int bucket, distributed::Pending pending) {
+void ArrivingWeights::add(int bucket, std::function<void()> wait) {
   const std::lock_guard lock(mutex_);
-  pending_[static_cast<std::size_t>(bucket)] = std::move(pending);
+  waits_[static_cast<std::size_t>(bucket)] = std::move(wait);
 }
 
 void ArrivingWeights::wait_all() {
-  for (std::size_t b = 0; b < pending_.size(); ++b) {
+  for (std::size_t b = 0; b < waits_.size(); ++b) {
     before_use(static_cast<int>(b));
   }
   const std::lock_guard lock(mutex_);
@@ -35,13 +34,13 @@ void ArrivingWeights::wait_all() {
 
 void ArrivingWeights::before_use(int bucket) noexcept {
   const std::lock_guard lock(mutex_);
-  auto pending =
-      std::exchange(pending_[static_cast<std::size_t>(bucket)], std::nullopt);
-  if (!pending) {
+  const auto wait =
+      std::exchange(waits_[static_cast<std::size_t>(bucket)], nullptr);
+  if (!wait) {
     return;
   }
   try {
-    pending->wait();
+    wait();
   } catch (...) { // libtorch would swallow it here
     failure_ = std::current_exception();
   }

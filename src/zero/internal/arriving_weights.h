@@ -3,18 +3,17 @@
 #include "zero/gather/operator_observer.h"
 #include "zero/internal/flat_parameters.h"
 
-#include <cairn/distributed/process_group.h>
-
 #include <exception>
+#include <functional>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 namespace cairn::zero {
 
-/// Updated weights on their way from the ranks that updated them, at stages 1
-/// and 2. A bucket is waited for when an operator first uses it, so that the
-/// next forward pass begins while later layers' weights still travel.
+/// Updated weights on their way from the ranks that updated them, or still
+/// being updated beside other work, at stages 1 and 2. A bucket is waited for
+/// when an operator first uses it, so that the next forward pass begins while
+/// later layers' weights are not there yet.
 class ArrivingWeights final : UseListener {
  public:
   explicit ArrivingWeights(const FlatParameters& parameters);
@@ -22,7 +21,9 @@ class ArrivingWeights final : UseListener {
   ArrivingWeights(const ArrivingWeights&) = delete;
   ArrivingWeights& operator=(const ArrivingWeights&) = delete;
 
-  void add(int bucket, distributed::Pending pending);
+  /// `wait` returns when the bucket's weights are there, for the host or for
+  /// work that the device is asked for from then on.
+  void add(int bucket, std::function<void()> wait);
   /// Waits for all of them: before the weights change again. Throws the error
   /// of any of them.
   void wait_all();
@@ -33,7 +34,7 @@ class ArrivingWeights final : UseListener {
 
   /// Recursive: waiting may run operators on the weights.
   std::recursive_mutex mutex_;
-  std::vector<std::optional<distributed::Pending>> pending_; ///< by bucket
+  std::vector<std::function<void()>> waits_; ///< by bucket; may be empty
   std::exception_ptr failure_;
   OperatorObserver observer_; ///< last: it calls the members above
 };

@@ -36,6 +36,9 @@ class RuleOptimizer final : public ShardedOptimizer {
     /// Holder of updated weights that are still on their way when step()
     /// returns. Null: step() waits for them.
     ArrivingWeights* arriving = nullptr;
+    /// Updates run beside the device's other work and are waited for as
+    /// `arriving` weights, also before gradients are written again.
+    bool beside = false;
   };
 
   RuleOptimizer(
@@ -59,6 +62,11 @@ class RuleOptimizer final : public ShardedOptimizer {
   ShardTier::Bytes bytes() const override;
 
  private:
+  /// Waits for updates that run beside, and for weights on their way.
+  void settle();
+  void update_all(
+      const GradientReducer& gradients,
+      const GradientFactor& factor);
   at::Tensor weights_of(const at::Tensor& parameters) const;
   bool splits_weights(const at::Tensor& parameters) const;
   ShardTensors first_tensors(int bucket, const at::Tensor& parameters) const;

@@ -124,16 +124,26 @@ void RuleOptimizer::step(
     const GradientReducer& gradients,
     const GradientFactor& factor) {
   const torch::autograd::AutoGradMode no_grad(false);
-  if (options_.arriving != nullptr) {
-    options_.arriving->wait_all();
-  }
+  settle();
   ++steps_;
+  if (!options_.beside) {
+    update_all(gradients, factor);
+    return;
+  }
+  copies_.follow();
+  copies_.keep(factor.on_gpu);
+  copies_.beside([&] { update_all(gradients, factor); });
+}
+
+void RuleOptimizer::update_all(
+    const GradientReducer& gradients,
+    const GradientFactor& factor) {
   const optim::StepValues step{
       .step = steps_,
       .gradient_factor = factor.on_gpu.defined() ? 1 : factor.number};
   const std::vector<int> order = trainable_in_forward_order();
   std::vector<CopyMark> leaving;
-  std::vector<distributed::Pending> publishing;
+  std::vector<std::shared_ptr<distributed::Pending>> publishing;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const int b = order[i];
     const ShardTensors tensors = tier_->acquire(b);
@@ -168,11 +178,18 @@ void RuleOptimizer::step(
       access_.close(b, true);
     }
     tier_->give_back(b, true);
+    if (options_.beside) {
+      copies_.keep(shard.gradient);
+      options_.arriving->add(b, [updated = copies_.end_so_far()] {
+        updated.wait_on_device();
+      });
+    }
     if (access_.is_published(b)) {
       there.wait_on_device();
-      distributed::Pending pending = parameters_.publish(b);
+      auto pending =
+          std::make_shared<distributed::Pending>(parameters_.publish(b));
       if (options_.arriving != nullptr) {
-        options_.arriving->add(b, std::move(pending));
+        options_.arriving->add(b, [pending] { pending->wait(); });
       } else {
         publishing.push_back(std::move(pending));
       }
@@ -181,12 +198,19 @@ void RuleOptimizer::step(
   for (const CopyMark& mark : leaving) {
     mark.wait_on_device();
   }
-  for (distributed::Pending& pending : publishing) {
-    pending.wait();
+  for (const auto& pending : publishing) {
+    pending->wait();
+  }
+}
+
+void RuleOptimizer::settle() {
+  if (options_.arriving != nullptr) {
+    options_.arriving->wait_all();
   }
 }
 
 void RuleOptimizer::refresh_weights(int bucket) {
+  settle();
   if (!layout_.buckets()[bucket].trainable || in_place_[bucket]) {
     return;
   }
@@ -204,6 +228,7 @@ void RuleOptimizer::refresh_weights(int bucket) {
 }
 
 void RuleOptimizer::publish_weights() {
+  settle();
   const torch::autograd::AutoGradMode no_grad(false);
   for (const int b : trainable_in_forward_order()) {
     if (!in_place_[b] && !split_[b]) {
@@ -218,6 +243,7 @@ void RuleOptimizer::publish_weights() {
 }
 
 void RuleOptimizer::visit(bool write, const Visit& visit) {
+  settle();
   const torch::autograd::AutoGradMode no_grad(false);
   for (int b = 0; b < parameters_.buckets(); ++b) {
     if (!layout_.buckets()[b].trainable) {

@@ -38,19 +38,37 @@ CopyMark SideCopies::copy(const at::Tensor& to, const at::Tensor& from) const {
     to.copy_(from);
     return {};
   }
-  const c10::DeviceType type = stream_->device_type();
-  c10::Event asked_so_far(type);
-  asked_so_far.record(current_stream(stream_->device()));
-  asked_so_far.block(*stream_);
+  follow();
   {
     const c10::StreamGuard beside(*stream_);
     to.copy_(from, /*non_blocking=*/true);
   }
   // The allocator must not hand out the memory again before the copy is over.
-  (to.is_cpu() ? from : to).record_stream(*stream_);
-  auto done = std::make_shared<c10::Event>(type);
+  keep(to.is_cpu() ? from : to);
+  return end_so_far();
+}
+
+void SideCopies::follow() const {
+  if (stream_) {
+    c10::Event asked_so_far(stream_->device_type());
+    asked_so_far.record(current_stream(stream_->device()));
+    asked_so_far.block(*stream_);
+  }
+}
+
+CopyMark SideCopies::end_so_far() const {
+  if (!stream_) {
+    return {};
+  }
+  auto done = std::make_shared<c10::Event>(stream_->device_type());
   done->record(*stream_);
   return CopyMark(std::move(done));
+}
+
+void SideCopies::keep(const at::Tensor& tensor) const {
+  if (stream_ && tensor.defined() && !tensor.is_cpu()) {
+    tensor.record_stream(*stream_);
+  }
 }
 
 } // namespace cairn::zero

@@ -38,6 +38,13 @@ class SideCopies {
   /// stay until the copy has ended.
   CopyMark copy(const at::Tensor& to, const at::Tensor& from) const;
 
+  /// Makes work beside come after all that the device has been asked so far.
+  void follow() const;
+  /// The end of all work that was asked beside.
+  CopyMark end_so_far() const;
+  /// Keeps a tensor's memory until the work beside is over.
+  void keep(const at::Tensor& tensor) const;
+
   /// Asks the device for work that comes after the copies, beside the rest of
   /// its work.
   template <typename Work>

@@ -20,9 +20,9 @@ namespace {
 class NvmeTier final : public ShardTier {
  public:
   explicit NvmeTier(const NvmeTierOptions& options)
-      : store_(options.folder, options.aio),
-        slots_(std::max(2, options.buffers)),
-        pin_(options.pin) {}
+      : options_(options),
+        store_(options.folder, options.aio),
+        slots_(std::max(2, options.buffers)) {}
 
   bool keeps_memory() const override { return false; }
 
@@ -30,20 +30,28 @@ class NvmeTier final : public ShardTier {
     const PackedShard& packed = buckets_[bucket] = PackedShard(tensors);
     store_.create(name_of(bucket), bytes_of(bucket));
     acquire_blank(bucket);
-    packed.pack(tensors, find(bucket)->buffer);
-    give_back(bucket, true);
+    Slot& slot = *find(bucket);
+    packed.pack(tensors, slot.buffer);
+    const bool zeros = options_.fast_init &&
+        std::ranges::none_of(tensors.states, [](const at::Tensor& state) {
+                         return state.any().item<bool>();
+                       });
+    slot.state = Slot::State::ready;
+    slot.transfer = store_.write(
+        name_of(bucket),
+        0,
+        zeros ? bytes_in(slot).first(tensors.weights.nbytes())
+              : bytes_in(slot));
   }
 
   void prefetch(int bucket) override {
-    if (find(bucket) == nullptr) {
-      Slot& slot = free_slot(bucket);
-      slot.transfer = store_.read(name_of(bucket), 0, bytes_in(slot));
-      slot.state = Slot::State::ready;
+    if (options_.reads_ahead) {
+      read(bucket);
     }
   }
 
   ShardTensors acquire(int bucket) override {
-    prefetch(bucket);
+    read(bucket);
     Slot& slot = *find(bucket);
     slot.transfer.wait();
     slot.state = Slot::State::acquired;
@@ -65,6 +73,9 @@ class NvmeTier final : public ShardTier {
     slot.state = Slot::State::ready;
     if (changed) {
       slot.transfer = store_.write(name_of(bucket), 0, bytes_in(slot));
+      if (!options_.writes_behind) {
+        slot.transfer.wait();
+      }
     }
   }
 
@@ -106,6 +117,14 @@ class NvmeTier final : public ShardTier {
         bytes_of(slot.bucket)};
   }
 
+  void read(int bucket) {
+    if (find(bucket) == nullptr) {
+      Slot& slot = free_slot(bucket);
+      slot.transfer = store_.read(name_of(bucket), 0, bytes_in(slot));
+      slot.state = Slot::State::ready;
+    }
+  }
+
   Slot* find(int bucket) {
     for (Slot& slot : slots_) {
       if (slot.state != Slot::State::empty && slot.bucket == bucket) {
@@ -135,7 +154,7 @@ class NvmeTier final : public ShardTier {
     const auto needed = static_cast<std::int64_t>(bytes_of(bucket));
     if (!oldest->buffer.defined() || oldest->buffer.numel() < needed) {
       oldest->buffer.reset();
-      oldest->buffer = host_memory(needed, at::kByte, pin_);
+      oldest->buffer = host_memory(needed, at::kByte, options_.pin);
     }
     return *oldest;
   }
@@ -144,10 +163,10 @@ class NvmeTier final : public ShardTier {
     return buckets_.at(slot.bucket).views(slot.buffer);
   }
 
+  NvmeTierOptions options_;
   io::NvmeStore store_;
   std::map<int, PackedShard> buckets_;
   std::vector<Slot> slots_;
-  bool pin_ = false;
   std::uint64_t clock_ = 0;
 };
 
