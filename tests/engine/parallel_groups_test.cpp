@@ -14,7 +14,6 @@
 #include <torch/nn/modules/linear.h>
 #include <nlohmann/json.hpp>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -413,24 +412,6 @@ TEST(ParallelGroups, AreRefusedOnEveryRankIfTheyAreNoMesh) {
     EXPECT_THAT(
         refusal(right, ProcessMesh(world.group(), {.data = 4})),
         HasSubstr(".mesh and .parallel_groups"));
-  });
-}
-
-TEST(ParallelGroups, OfSomeRanksAloneAreAnErrorAndNoHang) {
-  testing::RanksOptions options{.ranks = 4};
-  options.collective_timeout = std::chrono::seconds(5);
-  testing::run_ranks(options, [](const World& world) {
-    InitializeOptions asked{
-        .model = std::make_shared<torch::nn::LinearImpl>(4, 4),
-        .config = zero_config(0).dump(),
-        .world = world,
-        .logger = Logger({.least = LogLevel::error})};
-    if (world.rank() != 3) {
-      asked.parallel_groups = ParallelGroups{.data = world.group()};
-    }
-    EXPECT_THAT(
-        error_text<CommError>([&] { initialize(asked); }),
-        HasSubstr("ProcessMesh::from_groups"));
   });
 }
 

@@ -287,10 +287,20 @@ TEST(LocalRanks, MayEndWellBeforeTheOthers) {
 }
 
 TEST(LocalRanks, OnlyTheFirstFailureIsReported) {
+  const TemporaryFolder folder;
+  const std::string ready = (folder.path() / "ready_").string();
+  for (const char* rank : {"0", "2"}) {
+    ASSERT_EQ(::mkfifo((ready + rank).c_str(), 0600), 0);
+  }
+  // The second rank fails when the others are ready for a signal.
   const auto result = launch(shell(
       3,
-      "trap 'echo stopped; exit 9' TERM; [ $RANK = 1 ] && exit 5; "
-      "while :; do sleep 0.01; done"));
+      "trap 'echo stopped; exit 9' TERM; "
+      "if [ $RANK = 1 ]; then read x < '" +
+          ready + "0'; read x < '" + ready +
+          "2'; exit 5; fi; "
+          "echo > '" +
+          ready + "'$RANK; while :; do sleep 0.01; done"));
   EXPECT_EQ(result.code, 5);
   EXPECT_THAT(result.out, HasSubstr("[0] stopped"));
   EXPECT_THAT(result.err, HasSubstr("rank 1 (pid"));

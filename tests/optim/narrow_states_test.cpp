@@ -24,7 +24,8 @@ TEST(NarrowStates, HalvesOfAWeightAreTheWeight) {
     const auto bits = quiet(static_cast<std::uint32_t>(random()));
     ASSERT_EQ(joined(upper_half(bits), remainder(bits)), bits);
     const float value = std::bit_cast<float>(bits);
-    if (std::isnormal(value)) {
+    // The largest numbers become infinite, as in any bf16.
+    if (std::isnormal(value) && std::abs(value) < 3.3e38F) {
       const float near = from_bf16(upper_half(bits));
       ASSERT_LE(std::abs(near - value), std::abs(value) / 256) << value;
     }
@@ -122,7 +123,7 @@ class Training {
 };
 
 TEST(NarrowStates, TrainLikeWideOnes) {
-  const Training training(3000); // no multiple of a tile
+  const Training training(1500); // no multiple of a tile
   for (const double beta2 : {0.95, 0.999}) {
     const double wide = training.run(false, beta2, 1500);
     EXPECT_LT(wide, 0.01);

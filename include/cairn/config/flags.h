@@ -91,6 +91,8 @@ struct TrainingFlags {
   std::optional<RecomputeMethod> recompute_method;
   std::optional<std::int64_t> recompute_num_layers;
   std::vector<std::string> recompute_modules;
+  bool partition_activations = false;
+  bool checkpoint_in_cpu = false;
   std::optional<OptimizerKind> optimizer;
   bool check_for_nan = true;
   CudaGraphs cuda_graphs = CudaGraphs::none;

@@ -17,10 +17,6 @@ void require(int result, const char* call) {
 
 } // namespace
 
-bool is_ipv4_loopback(const std::string& host) {
-  return host == "localhost" || host.starts_with("127.");
-}
-
 UniqueFd listen_on_loopback(std::uint16_t port) {
   UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   require(listener.get(), "socket");

@@ -3,12 +3,8 @@
 #include <cairn/base/file.h>
 
 #include <cstdint>
-#include <string>
 
 namespace cairn::distributed {
-
-/// True for the names of this machine's IPv4 loopback interface.
-bool is_ipv4_loopback(const std::string& host);
 
 /// A socket that listens on 127.0.0.1; port 0 means any free one. Throws
 /// std::system_error when the port is taken.

@@ -144,7 +144,7 @@ std::unique_ptr<Store> open_tcp_store(const TcpStoreOptions& options) {
     // name of every address that connects. 127.0.0.1 is found in /etc/hosts,
     // but its IPv6 form only by asking a name server, which may take seconds.
     if (options.is_server && !options.listen_fd &&
-        is_ipv4_loopback(options.host)) {
+        options.host == "127.0.0.1") {
       theirs.masterListenFd = listen_on_loopback(options.port).release();
     }
     auto store = connect(options, theirs);
