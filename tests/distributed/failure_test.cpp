@@ -212,23 +212,18 @@ TEST(Failure, NoTimeoutIsTooLong) {
 TEST(Failure, ASuspensionIsNotAHang) {
   run_ranks({.ranks = 2, .collective_timeout = 1s}, [](const World& world) {
     const ProcessGroup& group = world.group();
-    group.barrier();
+    const at::Tensor processes =
+        group.all_gather(at::full({1}, ::getpid(), at::kLong)).wait();
     if (world.rank() == 1) {
-      // The rank is away for longer than the others would wait if they were
+      // Rank 0 calls, and is away for longer than it would wait if it were
       // running.
-      std::this_thread::sleep_for(2800ms);
-      group.all_reduce(at::ones({1})).wait();
-      return;
+      const auto other = static_cast<pid_t>(processes[0].item<std::int64_t>());
+      std::this_thread::sleep_for(200ms);
+      ASSERT_EQ(::kill(other, SIGSTOP), 0);
+      std::this_thread::sleep_for(2500ms);
+      ASSERT_EQ(::kill(other, SIGCONT), 0);
     }
-    Pending sum = group.all_reduce(at::ones({1}));
-    const pid_t self = ::getpid();
-    if (::fork() == 0) {
-      ::kill(self, SIGSTOP);
-      ::usleep(2500'000);
-      ::kill(self, SIGCONT);
-      ::_exit(0);
-    }
-    EXPECT_EQ(sum.wait().item<float>(), 2);
+    EXPECT_EQ(group.all_reduce(at::ones({1})).wait().item<float>(), 2);
   });
 }
 

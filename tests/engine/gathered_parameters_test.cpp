@@ -48,7 +48,8 @@ Training start(const distributed::World& world, const json& changes) {
           .engine};
 }
 
-/// Stages 0 to 3, in fp32 and bf16, with every place for the states.
+/// Stages 0 to 3, in fp32 and bf16, with every place for the states, and with
+/// weights in two halves.
 std::vector<json> every_way(const testing::TemporaryFolder& folder) {
   std::vector<json> ways;
   for (int number = 0; number <= 3; ++number) {
@@ -69,6 +70,10 @@ std::vector<json> every_way(const testing::TemporaryFolder& folder) {
         ways.push_back(way);
       }
     }
+    json narrow = testing::stage(number);
+    narrow["bf16"]["enabled"] = true;
+    narrow["data_types"]["precision_aware_optimizer"] = true;
+    ways.push_back(narrow);
   }
   return ways;
 }

@@ -265,20 +265,33 @@ void Watchdog::watch() {
       return;
     }
     wake_at_ = next_deadline();
+    const auto asleep = Clock::now();
     if (wake_at_ == Clock::time_point::max()) {
       changed_.wait(lock);
     } else {
-      const auto asleep = Clock::now();
       changed_.wait_until(lock, wake_at_);
-      const auto awake = Clock::now();
-      if (awake - std::max(asleep, wake_at_) > suspended) {
-        // The time that the operations had left before the suspension, they
-        // have again.
-        for (const auto& [id, operation] : running_) {
-          operation->postpone(awake - asleep);
-        }
-      }
     }
+    forgive_suspension(asleep, Clock::now());
+  }
+}
+
+/// Gives operations the time again that they had left before a suspension, if
+/// there was one while the thread slept: it woke up long after a deadline, or
+/// long after the call that should have woken it.
+void Watchdog::forgive_suspension(
+    Clock::time_point asleep,
+    Clock::time_point awake) {
+  auto expected = wake_at_;
+  for (const auto& [id, operation] : running_) {
+    if (operation->deadline() < wake_at_) {
+      expected = std::min(expected, operation->record().called);
+    }
+  }
+  if (awake - std::max(asleep, expected) <= suspended) {
+    return;
+  }
+  for (const auto& [id, operation] : running_) {
+    operation->postpone(awake - std::max(asleep, operation->record().called));
   }
 }
 

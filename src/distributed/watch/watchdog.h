@@ -84,6 +84,7 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   void blame(const Operation& operation, const std::string& text);
   void let_others_finish();
   void let_others_see_verdict();
+  void forgive_suspension(Clock::time_point asleep, Clock::time_point awake);
   Clock::time_point next_deadline() const;
   std::optional<Alarm> due() const;
   void investigate(std::optional<Alarm> alarm);

@@ -218,7 +218,7 @@ void RuleOptimizer::refresh_weights(int bucket) {
   const at::Tensor weights = tier_->acquire(bucket).weights;
   const at::Tensor given = access_.open(bucket, false);
   if (split_[bucket]) {
-    weights.zero_(); // the parameters themselves have the rest
+    clear_foreign_remainders(given, weights);
   } else {
     take_changed(weights, given);
   }

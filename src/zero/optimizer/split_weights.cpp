@@ -8,6 +8,15 @@
 
 namespace cairn::zero {
 
+namespace {
+
+/// The upper halves of weights, as bf16 rounds them.
+at::Tensor upper_halves(const at::Tensor& bits) {
+  return at::bitwise_right_shift(bits + 0x8000, 16).to(at::kShort);
+}
+
+} // namespace
+
 at::Tensor joined_weights(
     const at::Tensor& parameters,
     const at::Tensor& remainders) {
@@ -26,9 +35,19 @@ void split_weights(
       weights.isnan(),
       at::scalar_tensor(quiet_nan, remainders.options().dtype(at::kInt)),
       weights.view(at::kInt));
-  const at::Tensor upper = at::bitwise_right_shift(bits + 0x8000, 16);
-  parameters.view(at::kShort).copy_(upper);
+  parameters.view(at::kShort).copy_(upper_halves(bits));
   remainders.copy_(bits);
+}
+
+void clear_foreign_remainders(
+    const at::Tensor& parameters,
+    const at::Tensor& remainders) {
+  const at::Tensor weights = joined_weights(parameters, remainders);
+  const at::Tensor fits =
+      upper_halves(weights.view(at::kInt)).eq(parameters.view(at::kShort));
+  remainders.masked_fill_(
+      weights.isfinite().logical_and(fits).logical_not(),
+      0);
 }
 
 } // namespace cairn::zero

@@ -12,6 +12,13 @@ at::Tensor joined_weights(
     const at::Tensor& parameters,
     const at::Tensor& remainders);
 
+/// Clears the remainders that cannot be of these parameters, because somebody
+/// else has changed the parameters. Another change leaves a remainder that is
+/// below half of bf16's last digit.
+void clear_foreign_remainders(
+    const at::Tensor& parameters,
+    const at::Tensor& remainders);
+
 /// Writes the halves of fp32 weights.
 void split_weights(
     const at::Tensor& weights,
