@@ -92,7 +92,10 @@ def measured(cairn, name, steps):
     command = [*cairn, "pretrain", "gpt", *shlex.split(COMMON + ROWS[name]),
                "--train-iters", str(steps)]
     with MemoryWatch() as memory:
-        run = subprocess.run(command, capture_output=True, text=True)
+        try:
+            run = subprocess.run(command, capture_output=True, text=True)
+        except OSError as error:
+            sys.exit(f"--cairn {shlex.join(cairn)}: {error.strerror}")
     if run.returncode != 0:
         sys.exit(f"{name}: {shlex.join(command)}\n{(run.stdout + run.stderr)[-2000:]}")
     lines = [line for line in run.stdout.splitlines() if "elapsed time per iteration" in line]

@@ -7,8 +7,8 @@
 
 namespace cairn::testing {
 
-/// What ranks asked of the store. Requests are counted as they travel: reading
-/// a key that is set takes three of them, every other call one.
+/// Requests of ranks to the store, counted as they travel: reading a key that
+/// is set takes three of them, every other call one.
 struct StoreCount {
   std::uint64_t requests = 0;
   std::uint64_t keys = 0; ///< keys that the requests named

@@ -46,7 +46,7 @@ ParallelGroups neighbours_in_data(const World& world) {
       .tensor = world.group().split(world.rank() % 2)};
 }
 
-/// The same with ranks in no order at all: tensor groups {3, 0} and {2, 1},
+/// Groups whose ranks are in no order at all: tensor groups {3, 0} and {2, 1},
 /// data groups {2, 3} and {1, 0}.
 ParallelGroups shuffled(const World& world) {
   const int rank = world.rank();

@@ -19,7 +19,7 @@ enum class ZeroStage {
 
 enum class OffloadDevice { none, cpu, nvme };
 
-/// Where an offloaded optimizer's update is computed.
+/// The processor that updates an optimizer's offloaded states.
 enum class OffloadUpdate { cpu, gpu };
 
 struct OffloadParamConfig {

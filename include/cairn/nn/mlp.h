@@ -34,8 +34,8 @@ class Mlp : public Layer {
       const;
 
  private:
-  /// As one node of autograd, of which the sum with `residual` is a part.
-  /// Nothing where there is no such node. `residual` may be undefined.
+  /// Computes residual + forward(x) as one node of autograd; forward(x) alone
+  /// if `residual` is undefined. Nothing where there is no such node.
   std::optional<at::Tensor> in_one(
       const at::Tensor& residual,
       const at::Tensor& x) const;

@@ -177,6 +177,8 @@ std::unique_ptr<zero::ShardTier> make_optimizer_tier(
         trained.layout->padded_elements() / trained.layout->world();
     return zero::make_visiting_tier(
         {.device = job.device,
+         .buffers = static_cast<int>(
+             job.deepspeed().zero.offload_optimizer->buffer_count),
          .pin = pins_optimizer(job),
          .resident_elements = static_cast<std::int64_t>(
              (1 - job.policy.offloaded) * static_cast<double>(elements))});

@@ -17,8 +17,8 @@ struct Fp8Result {
   bool exact_sums = false;
 };
 
-/// What is added to a product, if it is defined: a bias [columns], and a matrix
-/// of the result's shape.
+/// Addends of a product: a bias [columns], and a matrix of the result's shape.
+/// Each may be undefined.
 struct Fp8Addends {
   at::Tensor bias{};
   at::Tensor matrix{};

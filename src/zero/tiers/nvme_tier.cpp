@@ -2,16 +2,16 @@
 
 #include "io/internal/preflight.h"
 #include "zero/internal/host_memory.h"
+#include "zero/tiers/bucket_buffers.h"
 #include "zero/tiers/packed_shard.h"
 
-#include <cairn/base/error.h>
 #include <cairn/io/nvme_store.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <utility>
-#include <vector>
 
 namespace cairn::zero {
 
@@ -22,7 +22,7 @@ class NvmeTier final : public ShardTier {
   explicit NvmeTier(const NvmeTierOptions& options)
       : options_(options),
         store_(options.folder, options.aio),
-        slots_(std::max(2, options.buffers)) {}
+        slots_(static_cast<std::size_t>(std::max(2, options.buffers))) {}
 
   bool keeps_memory() const override { return false; }
 
@@ -30,7 +30,7 @@ class NvmeTier final : public ShardTier {
     const PackedShard& packed = buckets_[bucket] = PackedShard(tensors);
     store_.create(name_of(bucket), bytes_of(bucket));
     acquire_blank(bucket);
-    Slot& slot = *find(bucket);
+    Slot& slot = *slots_.find(bucket);
     packed.pack(tensors, slot.buffer);
     const bool zeros = options_.fast_init &&
         std::ranges::none_of(tensors.states, [](const at::Tensor& state) {
@@ -52,14 +52,14 @@ class NvmeTier final : public ShardTier {
 
   ShardTensors acquire(int bucket) override {
     read(bucket);
-    Slot& slot = *find(bucket);
+    Slot& slot = *slots_.find(bucket);
     slot.transfer.wait();
     slot.state = Slot::State::acquired;
     return views_of(slot);
   }
 
   ShardTensors acquire_blank(int bucket) override {
-    Slot* slot = find(bucket);
+    Slot* slot = slots_.find(bucket);
     if (slot == nullptr) {
       slot = &free_slot(bucket);
     }
@@ -69,7 +69,7 @@ class NvmeTier final : public ShardTier {
   }
 
   void give_back(int bucket, bool changed) override {
-    Slot& slot = *find(bucket);
+    Slot& slot = *slots_.find(bucket);
     slot.state = Slot::State::ready;
     if (changed) {
       slot.transfer = store_.write(name_of(bucket), 0, bytes_in(slot));
@@ -80,30 +80,20 @@ class NvmeTier final : public ShardTier {
   }
 
   void settle() override {
-    for (Slot& slot : slots_) {
+    for (Slot& slot : slots_.all()) {
       slot.transfer.wait();
     }
   }
 
   Bytes bytes() const override {
-    Bytes result{.disk = static_cast<std::int64_t>(store_.bytes_on_disk())};
-    for (const Slot& slot : slots_) {
-      if (slot.buffer.defined()) {
-        result.memory += slot.buffer.numel();
-      }
-    }
-    return result;
+    return {
+        .memory = slots_.bytes(),
+        .disk = static_cast<std::int64_t>(store_.bytes_on_disk())};
   }
 
  private:
-  struct Slot {
-    enum class State { empty, ready, acquired };
-    at::Tensor buffer; ///< bytes
-    io::PendingTransfer transfer;
-    int bucket = -1;
-    State state = State::empty;
-    std::uint64_t last_use = 0;
-  };
+  using Slots = BucketBuffers<io::PendingTransfer>;
+  using Slot = Slots::Slot;
 
   static std::string name_of(int bucket) {
     return fmt::format("bucket {}", bucket);
@@ -118,45 +108,25 @@ class NvmeTier final : public ShardTier {
   }
 
   void read(int bucket) {
-    if (find(bucket) == nullptr) {
+    if (slots_.find(bucket) == nullptr) {
       Slot& slot = free_slot(bucket);
       slot.transfer = store_.read(name_of(bucket), 0, bytes_in(slot));
       slot.state = Slot::State::ready;
     }
   }
 
-  Slot* find(int bucket) {
-    for (Slot& slot : slots_) {
-      if (slot.state != Slot::State::empty && slot.bucket == bucket) {
-        slot.last_use = ++clock_;
-        return &slot;
-      }
-    }
-    return nullptr;
-  }
-
   /// The buffer that was used longest ago. Waits until it is written.
   Slot& free_slot(int bucket) {
-    Slot* oldest = nullptr;
-    for (Slot& slot : slots_) {
-      if (slot.state != Slot::State::acquired &&
-          (oldest == nullptr || slot.last_use < oldest->last_use)) {
-        oldest = &slot;
-      }
-    }
-    if (oldest == nullptr) {
-      throw InternalError({.what = "all buffers of the NVMe tier are in use"});
-    }
-    oldest->transfer.wait();
-    oldest->state = Slot::State::empty;
-    oldest->bucket = bucket;
-    oldest->last_use = ++clock_;
-    const auto needed = static_cast<std::int64_t>(bytes_of(bucket));
-    if (!oldest->buffer.defined() || oldest->buffer.numel() < needed) {
-      oldest->buffer.reset();
-      oldest->buffer = host_memory(needed, at::kByte, options_.pin);
-    }
-    return *oldest;
+    Slot& slot = slots_.oldest();
+    slot.transfer.wait();
+    slots_.take_over(
+        slot,
+        bucket,
+        buckets_.at(bucket).bytes(),
+        [&](std::int64_t bytes) {
+          return host_memory(bytes, at::kByte, options_.pin);
+        });
+    return slot;
   }
 
   ShardTensors views_of(const Slot& slot) const {
@@ -166,8 +136,7 @@ class NvmeTier final : public ShardTier {
   NvmeTierOptions options_;
   io::NvmeStore store_;
   std::map<int, PackedShard> buckets_;
-  std::vector<Slot> slots_;
-  std::uint64_t clock_ = 0;
+  Slots slots_;
 };
 
 } // namespace

@@ -2,15 +2,15 @@
 
 #include "zero/internal/host_memory.h"
 #include "zero/reduce/side_copies.h"
+#include "zero/tiers/bucket_buffers.h"
 #include "zero/tiers/packed_shard.h"
 
 #include <ATen/ops/empty.h>
-#include <cairn/base/error.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <utility>
-#include <vector>
 
 namespace cairn::zero {
 
@@ -22,7 +22,7 @@ class VisitingTier final : public ShardTier {
       : options_(options),
         arrivals_(options.device),
         departures_(options.device),
-        slots_(std::max(2, options.buffers)) {}
+        slots_(static_cast<std::size_t>(std::max(2, options.buffers))) {}
 
   bool keeps_memory() const override { return false; }
 
@@ -40,12 +40,12 @@ class VisitingTier final : public ShardTier {
   }
 
   void prefetch(int bucket) override {
-    if (resident_.contains(bucket) || find(bucket) != nullptr) {
+    if (resident_.contains(bucket) || slots_.find(bucket) != nullptr) {
       return;
     }
     Slot& slot = free_slot(bucket);
     const Home& home = homes_.at(bucket);
-    slot.arrived = arrivals_.copy(part_of(slot, home), home.memory);
+    slot.transfer = arrivals_.copy(part_of(slot, home), home.memory);
     slot.state = Slot::State::ready;
   }
 
@@ -55,7 +55,7 @@ class VisitingTier final : public ShardTier {
       return resident->second;
     }
     prefetch(bucket);
-    return views_in(*find(bucket));
+    return views_in(*slots_.find(bucket));
   }
 
   ShardTensors acquire_blank(int bucket) override { return acquire(bucket); }
@@ -64,7 +64,7 @@ class VisitingTier final : public ShardTier {
     if (resident_.contains(bucket)) {
       return;
     }
-    Slot& slot = *find(bucket);
+    Slot& slot = *slots_.find(bucket);
     slot.state = Slot::State::ready;
     if (changed) {
       Home& home = homes_.at(bucket);
@@ -86,11 +86,7 @@ class VisitingTier final : public ShardTier {
     for (const auto& [number, tensors] : resident_) {
       result.device += PackedShard(tensors).bytes();
     }
-    for (const Slot& slot : slots_) {
-      if (slot.buffer.defined()) {
-        result.device += slot.buffer.numel();
-      }
-    }
+    result.device += slots_.bytes();
     return result;
   }
 
@@ -100,55 +96,30 @@ class VisitingTier final : public ShardTier {
     at::Tensor memory; ///< bytes
     CopyMark left{};   ///< the newest values are here
   };
-  struct Slot {
-    enum class State { empty, ready, acquired };
-    at::Tensor buffer; ///< bytes on the device
-    CopyMark arrived{};
-    int bucket = -1;
-    State state = State::empty;
-    std::uint64_t last_use = 0;
-  };
-
-  Slot* find(int bucket) {
-    for (Slot& slot : slots_) {
-      if (slot.state != Slot::State::empty && slot.bucket == bucket) {
-        slot.last_use = ++clock_;
-        return &slot;
-      }
-    }
-    return nullptr;
-  }
+  /// A buffer's transfer is the arrival of its bucket.
+  using Slots = BucketBuffers<CopyMark>;
+  using Slot = Slots::Slot;
 
   /// The buffer that was used longest ago. What is copied into it next comes
   /// after its bucket has left.
   Slot& free_slot(int bucket) {
-    Slot* oldest = nullptr;
-    for (Slot& slot : slots_) {
-      if (slot.state != Slot::State::acquired &&
-          (oldest == nullptr || slot.last_use < oldest->last_use)) {
-        oldest = &slot;
-      }
-    }
-    if (oldest == nullptr) {
-      throw InternalError({.what = "all buffers of the tier are in use"});
-    }
+    Slot& slot = slots_.oldest();
     arrivals_.beside([&] {
-      if (oldest->bucket >= 0) {
-        homes_.at(oldest->bucket).left.wait_on_device();
+      if (slot.bucket >= 0) {
+        homes_.at(slot.bucket).left.wait_on_device();
       }
       homes_.at(bucket).left.wait_on_device();
     });
-    oldest->state = Slot::State::empty;
-    oldest->bucket = bucket;
-    oldest->last_use = ++clock_;
-    const std::int64_t needed = homes_.at(bucket).packed.bytes();
-    if (!oldest->buffer.defined() || oldest->buffer.numel() < needed) {
-      oldest->buffer.reset();
-      oldest->buffer = at::empty(
-          {needed},
-          at::TensorOptions(at::kByte).device(options_.device));
-    }
-    return *oldest;
+    slots_.take_over(
+        slot,
+        bucket,
+        homes_.at(bucket).packed.bytes(),
+        [&](std::int64_t bytes) {
+          return at::empty(
+              {bytes},
+              at::TensorOptions(at::kByte).device(options_.device));
+        });
+    return slot;
   }
 
   static at::Tensor part_of(const Slot& slot, const Home& home) {
@@ -156,7 +127,7 @@ class VisitingTier final : public ShardTier {
   }
 
   ShardTensors views_in(Slot& slot) {
-    slot.arrived.wait_on_device();
+    slot.transfer.wait_on_device();
     slot.state = Slot::State::acquired;
     return homes_.at(slot.bucket).packed.views(slot.buffer);
   }
@@ -167,8 +138,7 @@ class VisitingTier final : public ShardTier {
   std::map<int, ShardTensors> resident_;
   std::int64_t resident_elements_ = 0;
   std::map<int, Home> homes_;
-  std::vector<Slot> slots_;
-  std::uint64_t clock_ = 0;
+  Slots slots_;
 };
 
 } // namespace
