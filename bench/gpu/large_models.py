@@ -43,7 +43,7 @@ ROWS = {
           " --micro-batch-size 16 --global-batch-size 16",
     "20B": GPT2 + " --num-layers 111 --hidden-size 3808 --num-attention-heads 32"
            " --micro-batch-size 32 --global-batch-size 32"
-           " --optimizer-cpu-offload --optimizer-offload-fraction 0.85",
+           " --optimizer-cpu-offload --optimizer-offload-fraction 0.85 --overlap-param-gather",
     "tiny": " --vocab-size 500 --seq-length 32 --max-position-embeddings 32 --num-layers 2"
             " --hidden-size 60 --num-attention-heads 4 --micro-batch-size 2 --global-batch-size 2"
             " --optimizer-cpu-offload --optimizer-offload-fraction 0.5",

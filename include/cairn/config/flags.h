@@ -169,11 +169,17 @@ struct CheckpointFlags {
 enum class Fp8Format { e4m3, hybrid };
 enum class Fp8Recipe { tensorwise, delayed, blockwise, mxfp8 };
 
+/// How `delayed` finds a matrix's range in the largest values of earlier steps.
+enum class Fp8AmaxAlgo { most_recent, max };
+
 struct PrecisionFlags {
   std::optional<bool> fp16;
   std::optional<bool> bf16;
   std::optional<Fp8Format> fp8_format;
   Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;
+  Fp8AmaxAlgo fp8_amax_compute_algo = Fp8AmaxAlgo::most_recent;
+  std::int64_t fp8_amax_history_len = 1;
+  std::int64_t fp8_margin = 0; ///< powers of two below fp8's range
   bool first_last_layers_bf16 = false;
   std::int64_t layers_at_start_in_bf16 = 1;
   std::int64_t layers_at_end_in_bf16 = 1;
@@ -205,6 +211,7 @@ struct DistributedFlags {
   std::int64_t expert_parallel = 1;
   ContextParallelKind context_parallel_kind = ContextParallelKind::ring;
   bool sequence_parallel = false;
+  bool tp_comm_overlap = false;
   std::optional<std::int64_t> layers_per_virtual_stage;
   std::optional<std::int64_t> virtual_stages; ///< of each rank
   std::optional<std::int64_t> layers_in_first_stage;
@@ -218,6 +225,7 @@ struct DistributedFlags {
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
   bool use_distributed_optimizer = false;
+  bool nccl_ub = false; ///< communication buffers are registered with NCCL
   std::optional<Backend> backend; ///< absent: nccl on GPUs, gloo on CPUs
   std::int64_t timeout_minutes = 10;
   std::int64_t local_rank = -1; ///< -1: not started by a launcher

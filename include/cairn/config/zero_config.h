@@ -19,8 +19,9 @@ enum class ZeroStage {
 
 enum class OffloadDevice { none, cpu, nvme };
 
-/// The processor that updates an optimizer's offloaded states.
-enum class OffloadUpdate { cpu, gpu };
+/// The processor that updates an optimizer's offloaded states; `measured`: the
+/// faster one, found at the start.
+enum class OffloadUpdate { cpu, gpu, measured };
 
 struct OffloadParamConfig {
   OffloadDevice device = OffloadDevice::none;

@@ -41,8 +41,10 @@ struct EnumNames<OffloadDevice> {
 
 template <>
 struct EnumNames<OffloadUpdate> {
-  static constexpr NameList<OffloadUpdate, 2> list{
-      {{OffloadUpdate::cpu, "cpu"}, {OffloadUpdate::gpu, "gpu"}}};
+  static constexpr NameList<OffloadUpdate, 3> list{
+      {{OffloadUpdate::cpu, "cpu"},
+       {OffloadUpdate::gpu, "gpu"},
+       {OffloadUpdate::measured, "measured"}}};
 };
 
 template <>
@@ -224,6 +226,12 @@ struct EnumNames<Fp8Recipe> {
        {Fp8Recipe::delayed, "delayed"},
        {Fp8Recipe::blockwise, "blockwise"},
        {Fp8Recipe::mxfp8, "mxfp8"}}};
+};
+
+template <>
+struct EnumNames<Fp8AmaxAlgo> {
+  static constexpr NameList<Fp8AmaxAlgo, 2> list{
+      {{Fp8AmaxAlgo::most_recent, "most_recent"}, {Fp8AmaxAlgo::max, "max"}}};
 };
 
 template <>

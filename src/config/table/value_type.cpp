@@ -370,6 +370,7 @@ template struct ValueTypeOf<LrDecayStyle>;
 template struct ValueTypeOf<model::NormKind>;
 template struct ValueTypeOf<OffloadDevice>;
 template struct ValueTypeOf<OffloadUpdate>;
+template struct ValueTypeOf<Fp8AmaxAlgo>;
 template struct ValueTypeOf<PipelineSchedule>;
 template struct ValueTypeOf<PositionEmbedding>;
 template struct ValueTypeOf<ReduceOp>;
