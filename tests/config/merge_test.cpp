@@ -232,25 +232,31 @@ TEST(Merge, OffloadHasFlagsToo) {
       offload(with({"--offload-update-on", "gpu"})).update_on,
       OffloadUpdate::gpu);
   EXPECT_EQ(
+      offload(with({"--offload-update-on", "measured"})).update_on,
+      OffloadUpdate::measured);
+  EXPECT_EQ(
       error_of(
           "{train_batch_size: 4}",
           {"--optimizer-offload-fraction", "0.5"}),
       "--optimizer-offload-fraction: needs an offloaded optimizer; add "
       "--optimizer-cpu-offload");
-  EXPECT_NE(
-      error_of(
-          "{train_batch_size: 4}",
-          with(
-              {"--optimizer-offload-fraction",
-               "0.5",
-               "--offload-update-on",
-               "cpu"})),
-      "");
+  for (const char* const place : {"cpu", "measured"}) {
+    EXPECT_NE(
+        error_of(
+            "{train_batch_size: 4}",
+            with(
+                {"--optimizer-offload-fraction",
+                 "0.5",
+                 "--offload-update-on",
+                 place})),
+        "");
+  }
   const char* const nvme =
       "{train_batch_size: 4, zero_optimization: {stage: 1, "
       "offload_optimizer: {device: \"nvme\", nvme_path: \"/x\"}}}";
   EXPECT_NE(error_of(nvme, {"--optimizer-cpu-offload"}), "");
   EXPECT_NE(error_of(nvme, {"--offload-update-on", "gpu"}), "");
+  EXPECT_NE(error_of(nvme, {"--offload-update-on", "measured"}), "");
   const char* const half =
       "{train_batch_size: 4, zero_optimization: {stage: 3, "
       "offload_optimizer: {device: \"cpu\", ratio: 0.5}}}";

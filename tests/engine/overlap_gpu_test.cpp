@@ -213,7 +213,9 @@ TEST(OverlapGpu, StatesThatVisitGiveTheSameBits) {
             {{"stage", 1}, {"reduce_bucket_size", width * width}});
         json half = visiting_states;
         half["offload_optimizer"]["ratio"] = 0.5;
-        for (const json& zero : {visiting_states, half}) {
+        json measured = visiting_states;
+        measured["offload_optimizer"]["update_on"] = "measured";
+        for (const json& zero : {visiting_states, half, measured}) {
           const auto found = weights_after(zero);
           for (int i = 0; i < layers; ++i) {
             EXPECT_TRUE(at::equal(found[i], wanted[i])) << i;

@@ -98,16 +98,17 @@ void check_offloaded_update(const Config& config) {
   if (!offload || offload->device == OffloadDevice::none) {
     return;
   }
-  if (offload->ratio < 1 && offload->update_on == OffloadUpdate::cpu) {
+  if (offload->ratio < 1 && offload->update_on &&
+      offload->update_on != OffloadUpdate::gpu) {
     refuse(
         config,
         section + "update_on",
         "states that stay on the GPU are updated there",
         "leave update_on out, or set ratio to 1");
   }
-  const bool on_gpu =
-      offload->ratio < 1 || offload->update_on == OffloadUpdate::gpu;
-  if (on_gpu && offload->device == OffloadDevice::nvme) {
+  const bool may_be_on_gpu = offload->ratio < 1 ||
+      (offload->update_on && offload->update_on != OffloadUpdate::cpu);
+  if (may_be_on_gpu && offload->device == OffloadDevice::nvme) {
     refuse(
         config,
         section + (offload->ratio < 1 ? "ratio" : "update_on"),

@@ -305,7 +305,7 @@ constexpr Flag deepspeed[] = {
     {"--zero-allgather-bucket-size", to<&F::deepspeed, &DeepSpeedFlags::zero_allgather_bucket_size>, pretrain | probe, "Elements gathered at a time.", at_least(0), by_default("5e8"), same_as("zero_optimization.allgather_bucket_size")},
     {"--optimizer-cpu-offload", to<&F::deepspeed, &DeepSpeedFlags::optimizer_cpu_offload>, pretrain, "Keep the optimizer's states in the CPU's memory: zero_optimization.offload_optimizer.device cpu in JSON."},
     {"--optimizer-offload-fraction", to<&F::deepspeed, &DeepSpeedFlags::optimizer_offload_fraction>, pretrain, "Part of the states that leave the GPU: zero_optimization.offload_optimizer.ratio in JSON.", between(0, 1), by_default("1")},
-    {"--offload-update-on", to<&F::deepspeed, &DeepSpeedFlags::offload_update_on>, pretrain, "Where the update of offloaded states is computed: zero_optimization.offload_optimizer.update_on in JSON.", by_default("cpu, or gpu if a part of them stays on the GPU")},
+    {"--offload-update-on", to<&F::deepspeed, &DeepSpeedFlags::offload_update_on>, pretrain, "Where the update of offloaded states is computed: on the CPU, on the GPU, or where it is measured to be faster at the start. zero_optimization.offload_optimizer.update_on in JSON.", by_default("cpu, or gpu if a part of them stays on the GPU")},
 };
 // clang-format on
 

@@ -1,6 +1,10 @@
 #include "engine/build/job.h"
 
 #include "zero/internal/group_plan.h"
+#include "zero/internal/update_speeds.h"
+
+#include <ATen/ops/tensor.h>
+#include <cairn/optim/rule.h>
 
 #include <utility>
 
@@ -23,6 +27,44 @@ zero::Policy policy_for(
   return policy;
 }
 
+/// True when the states of the optimizer should visit the device, because the
+/// ranks updated them faster in this way.
+bool visit_is_faster(const Job& job) {
+  const config::OffloadOptimizerConfig& offload =
+      *job.deepspeed().zero.offload_optimizer;
+  const auto rule = optim::make_rule(job.deepspeed().optimizer);
+  const zero::UpdateSpeeds here = zero::measure_update_speeds(
+      *rule,
+      optim::default_values(job.deepspeed().optimizer),
+      {.device = job.device,
+       .types = job.precision.optimizer,
+       .gradients = job.precision.accumulate,
+       .pin = offload.pin_memory});
+  at::Tensor speeds = at::tensor(
+      {here.on_cpu, here.on_device},
+      at::TensorOptions(at::kDouble).device(job.device));
+  job.world.group().all_reduce(speeds, distributed::ReduceOp::min).wait();
+  const double on_cpu = speeds[0].item<double>();
+  const double on_device = speeds[1].item<double>();
+  if (job.speaks()) {
+    job.logger.info(
+        "offloaded states are updated on the {}: {:.2f} billion parameters a "
+        "second on the CPU, {:.2f} on the GPU",
+        on_device > on_cpu ? "GPU" : "CPU",
+        on_cpu / 1e9,
+        on_device / 1e9);
+  }
+  return on_device > on_cpu;
+}
+
+/// True when the configuration leaves the place of the update to a measurement
+/// and there are two places.
+bool measures_update(const Job& job) {
+  const auto& offload = job.deepspeed().zero.offload_optimizer;
+  return offload && offload->update_on == config::OffloadUpdate::measured &&
+      job.policy.updates_on_cpu() && !job.device.is_cpu();
+}
+
 } // namespace
 
 Job::Job(
@@ -41,6 +83,10 @@ Job::Job(
       groups(zero::make_rank_groups(
           group,
           mesh ? mesh->along(distributed::Axis::expert_data) : group,
-          policy)) {}
+          policy)) {
+  if (measures_update(*this)) {
+    policy.states_visit_device = visit_is_faster(*this);
+  }
+}
 
 } // namespace cairn::engine
