@@ -1,16 +1,13 @@
 #include <cairn/generate/generate.h>
 
-#include "generate/choose_token.h"
-
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/tensor.h>
-#include <cairn/base/counter_random.h>
 #include <cairn/base/error.h>
+#include <cairn/generate/text_batch.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,161 +17,65 @@ namespace {
 using model::ModelFamily;
 using Tokens = std::vector<std::int64_t>;
 
-/// A text that is not at its end.
-struct Unfinished {
-  std::size_t index; ///< number of its prompt
-  /// Length of the prompt.
-  std::size_t prompt;
-  Tokens tokens; ///< prompt included
-  CounterRandom random;
-};
-
 void check_options(const GenerateOptions& options) {
-  const Sampling& sampling = options.sampling;
+  check(options.sampling);
   const auto require = [](bool holds, const char* what) {
     if (!holds) {
       throw ConfigError({.what = what});
     }
   };
-  require(sampling.temperature > 0, "a temperature is above 0");
-  require(sampling.top_k >= 0, "top_k is not below 0");
-  require(sampling.top_p >= 0 && sampling.top_p <= 1, "top_p is from 0 to 1");
   require(options.most_tokens > 0, "a text gets one token at least");
   require(options.longest.value_or(1) > 0, "a text has one token at least");
-  require(
-      options.vocabulary.value_or(1) > 0,
-      "a token is chosen among one at least");
 }
 
-/// Length of the rows that the model computes. A GPU prepares its kernels anew
-/// for every new length, which takes longer than computing a few more tokens.
-/// With experts the rows are not padded: padding would take places that the
-/// text needs.
-std::int64_t row_length(
-    std::size_t longest,
-    const models::ModelDescription& model,
-    at::Device device) {
-  constexpr std::int64_t step = 64;
-  const auto length = static_cast<std::int64_t>(longest);
-  return device.is_cuda() && !model.experts
-      ? std::min(model.positions, (length + step - 1) / step * step)
-      : length;
+TextRequest request_of(
+    const Tokens& prompt,
+    std::size_t number,
+    const GenerateOptions& options,
+    std::int64_t longest) {
+  require_room(prompt, longest);
+  return {
+      .prompt = prompt,
+      .sampling = options.sampling,
+      .most_tokens = std::min(
+          options.most_tokens,
+          longest - static_cast<std::int64_t>(prompt.size())),
+      .seed = options.seed,
+      .number = options.first_text + number,
+      .end = options.end,
+      .stops = options.stops,
+      .vocabulary = options.vocabulary,
+      .likeliest = options.likeliest,
+      .of_prompt = options.of_prompt};
 }
 
-/// The model's scores of the token after each text, [texts, vocabulary] on the
-/// CPU. Shorter texts are padded at the end, where nothing looks.
-at::Tensor next_logits(
-    models::Transformer& model,
-    std::span<const Unfinished> texts,
-    at::Device device) {
-  std::size_t longest = 0;
-  Tokens last;
-  for (const Unfinished& text : texts) {
-    longest = std::max(longest, text.tokens.size());
-    last.push_back(static_cast<std::int64_t>(text.tokens.size()) - 1);
-  }
-  const auto count = static_cast<std::int64_t>(texts.size());
-  at::Tensor rows = at::full(
-      {count, row_length(longest, model.description(), device)},
-      0,
-      at::kLong);
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::ranges::copy(
-        texts[static_cast<std::size_t>(i)].tokens,
-        rows[i].mutable_data_ptr<std::int64_t>());
-  }
-  return model
-      .forward(
-          {.tokens = rows.to(device),
-           .logits_at = at::tensor(last, at::kLong).to(device)})
-      .logits.squeeze(1)
-      .to(at::TensorOptions(at::kCPU).dtype(at::kFloat))
-      .contiguous();
-}
-
-class Generation {
+/// Texts that one call added to a batch. Cancels those that have not ended when
+/// an exception cuts the call off.
+class OwnTexts {
  public:
-  Generation(models::Transformer& model, const GenerateOptions& options)
-      : model_(model),
-        options_(options),
-        longest_(longest_text(model.description(), options)),
-        device_(model.parameters().front().device()) {
-    require_left_to_right(model.description());
-    check_options(options);
-    model.eval();
+  explicit OwnTexts(TextBatch& batch) : batch_(batch) {}
+  ~OwnTexts() {
+    for (const auto& [number, index] : indices_) {
+      batch_.cancel(number);
+    }
   }
+  OwnTexts(const OwnTexts&) = delete;
+  OwnTexts& operator=(const OwnTexts&) = delete;
 
-  std::vector<Continuation> run(const std::vector<Tokens>& prompts) {
-    for (const Tokens& prompt : prompts) {
-      require_room(prompt, longest_);
-    }
-    results_.resize(prompts.size());
-    std::vector<Unfinished> texts;
-    for (std::size_t i = 0; i < prompts.size(); ++i) {
-      texts.push_back(
-          {i,
-           prompts[i].size(),
-           prompts[i],
-           CounterRandom(
-               options_.seed,
-               fmt::format("text {}", options_.first_text + i))});
-    }
-    // Models with experts compute one text at a time: several would compete for
-    // the places at the experts.
-    const std::size_t at_once =
-        model_.description().experts ? 1 : prompts.size();
-    while (!texts.empty()) {
-      for (std::size_t i = 0; i < texts.size(); i += at_once) {
-        extend(
-            std::span(texts).subspan(i, std::min(at_once, texts.size() - i)));
-      }
-      std::erase_if(texts, [&](Unfinished& text) { return ended(text); });
-    }
-    return std::move(results_);
+  void add(TextRequest request) {
+    const std::size_t index = indices_.size();
+    indices_[batch_.add(std::move(request))] = index;
+  }
+  /// Unset for a text of an earlier call, which was cut off.
+  std::optional<std::size_t> index_of(std::uint64_t text) const {
+    const auto found = indices_.find(text);
+    return found == indices_.end() ? std::nullopt
+                                   : std::optional(found->second);
   }
 
  private:
-  void extend(std::span<Unfinished> texts) const {
-    const at::Tensor logits = next_logits(model_, texts, device_);
-    const std::int64_t columns =
-        std::min(logits.size(1), options_.vocabulary.value_or(logits.size(1)));
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      Unfinished& text = texts[i];
-      const std::span<const float> row(
-          logits[static_cast<std::int64_t>(i)].const_data_ptr<float>(),
-          static_cast<std::size_t>(columns));
-      text.tokens.push_back(choose_token(
-          row,
-          options_.sampling,
-          text.random.uniform(text.tokens.size())));
-      if (options_.on_token && text.tokens.back() != options_.end) {
-        options_.on_token(text.index, text.tokens.back());
-      }
-    }
-  }
-
-  /// True when a text has come to its end, which is then kept.
-  bool ended(Unfinished& text) {
-    const bool finished = text.tokens.back() == options_.end;
-    const auto length = static_cast<std::int64_t>(text.tokens.size());
-    const auto prompt = static_cast<std::int64_t>(text.prompt);
-    if (!finished && length < longest_ &&
-        length - prompt < options_.most_tokens) {
-      return false;
-    }
-    Continuation& result = results_[text.index];
-    result.finished = finished;
-    result.tokens.assign(
-        text.tokens.begin() + prompt,
-        text.tokens.end() - (finished ? 1 : 0));
-    return true;
-  }
-
-  models::Transformer& model_;
-  const GenerateOptions& options_;
-  std::int64_t longest_;
-  at::Device device_;
-  std::vector<Continuation> results_;
+  TextBatch& batch_;
+  std::map<std::uint64_t, std::size_t> indices_;
 };
 
 } // namespace
@@ -210,11 +111,61 @@ void require_left_to_right(const models::ModelDescription& model) {
 }
 
 std::vector<Continuation> generate(
+    TextBatch& batch,
+    const models::ModelDescription& model,
+    const std::vector<Tokens>& prompts,
+    const GenerateOptions& options) {
+  check_options(options);
+  const std::int64_t longest =
+      std::min(longest_text(model, options), batch.longest());
+  std::vector<TextRequest> requests;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    requests.push_back(request_of(prompts[i], i, options, longest));
+  }
+  OwnTexts texts(batch);
+  for (TextRequest& request : requests) {
+    texts.add(std::move(request));
+  }
+  std::vector<Continuation> results(prompts.size());
+  while (!batch.empty()) {
+    for (TextGrowth& growth : batch.step()) {
+      const auto index = texts.index_of(growth.text);
+      if (!index || growth.ending == Ending::cancelled) {
+        continue;
+      }
+      Continuation& result = results[*index];
+      result.finished = growth.ending == Ending::end_token;
+      for (std::size_t i = 0; i < growth.tokens.size(); ++i) {
+        ScoredToken& token = growth.tokens[i];
+        if (i < growth.prompt_tokens) {
+          result.prompt.push_back(std::move(token));
+        } else if (!result.finished) {
+          result.tokens.push_back(token.id);
+          result.scored.push_back(std::move(token));
+          if (options.on_token) {
+            options.on_token(*index, result.tokens.back());
+          }
+          if (!growth.ending && options.is_complete &&
+              options.is_complete(*index, result.tokens)) {
+            batch.cancel(growth.text);
+          }
+        }
+      }
+    }
+  }
+  return results;
+}
+
+std::vector<Continuation> generate(
     models::Transformer& model,
     const std::vector<std::vector<std::int64_t>>& prompts,
     const GenerateOptions& options) {
-  const at::NoGradGuard no_grad;
-  return Generation(model, options).run(prompts);
+  // The batch does not outlive this call.
+  const std::shared_ptr<models::Transformer> borrowed(
+      &model,
+      [](models::Transformer*) {});
+  TextBatch batch(borrowed, {});
+  return generate(batch, model.description(), prompts, options);
 }
 
 } // namespace cairn::generate

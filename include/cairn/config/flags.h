@@ -327,6 +327,17 @@ struct GenerationFlags {
   bool greedy = false;
   std::int64_t top_k = 0;
   double top_p = 0.0;
+  double top_p_decay = 0.0;
+  double top_p_bound = 0.0;
+  double repetition_penalty = 1.0;
+  std::int64_t beam_width = 0;
+  double length_penalty = 1.0;
+  std::vector<std::string> stop;
+  std::vector<std::int64_t> stop_token_ids;
+  std::optional<std::string> prompt_ids; ///< "5,17,3"
+  bool return_log_probs = false;
+  std::int64_t top_n_logprobs = 0;
+  std::optional<std::string> weight_type; ///< fp32, bf16 or int8
   std::int64_t num_samples = 0;
   std::optional<std::string> genfile;
   std::optional<std::string> sample_input_file;

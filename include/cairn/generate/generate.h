@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cairn/generate/sampling.h>
+#include <cairn/generate/text_batch.h>
 #include <cairn/models/transformer.h>
 #include <cairn/text/tokenizer.h>
 
@@ -14,15 +16,6 @@
 
 namespace cairn::generate {
 
-/// The rule for choosing a token from the model's scores.
-struct Sampling {
-  bool greedy = false;    ///< the likeliest; the other members are ignored
-  double temperature = 1; ///< below 1, likely tokens become likelier still
-  std::int64_t top_k = 0; ///< choose among this many likeliest; 0: all
-  /// Choose among the likeliest that together have this probability; 0: all.
-  double top_p = 0;
-};
-
 struct GenerateOptions {
   Sampling sampling{};
   std::int64_t most_tokens = 1024; ///< after the prompt
@@ -30,28 +23,47 @@ struct GenerateOptions {
   /// positions.
   std::optional<std::int64_t> longest{};
   std::optional<std::int64_t> end{}; ///< the token that ends a text
+  std::vector<std::int64_t> stops{}; ///< more tokens that end a text
   /// Choose among the ids below this only.
   std::optional<std::int64_t> vocabulary{};
   std::uint64_t seed = 1234;
   std::uint64_t first_text = 0; ///< number of the first of these texts
-  /// Called with every token as it is chosen, except `end`.
+  /// Number of likeliest tokens that are reported with each token.
+  int likeliest = 0;
+  /// True: the log-probabilities of the prompt's tokens are reported as well.
+  bool of_prompt = false;
+  /// Called with every token as it is chosen, except those that end a text.
   std::function<void(std::size_t text, std::int64_t token)> on_token{};
+  /// Called with the tokens after the prompt when a text has grown; true ends
+  /// the text.
+  std::function<bool(std::size_t text, const std::vector<std::int64_t>& so_far)>
+      is_complete{};
 };
 
 struct Continuation {
-  std::vector<std::int64_t> tokens; ///< after the prompt, without `end`
-  bool finished = false;            ///< true when `end` was chosen
+  /// Tokens after the prompt, without the token that ended the text.
+  std::vector<std::int64_t> tokens;
+  bool finished = false;             ///< true when a token ended the text
+  std::vector<ScoredToken> scored{}; ///< `tokens` with their log-probabilities
+  /// The prompt's tokens from the second one on, where asked for.
+  std::vector<ScoredToken> prompt{};
 };
 
 /// Continues each prompt, one token at a time, with GPT and Llama. A text
-/// depends on its prompt, the seed and its number, and except for rounding not
-/// on the texts beside it. Every token computes the whole text anew. Leaves the
-/// model in eval().
+/// depends on its prompt, the seed and its number, not on the texts beside it
+/// (on a GPU except for rounding). Leaves the model in eval().
 ///
 /// Throws DataError for a prompt that is empty or leaves no room for a token,
 /// ConfigError for options that make no sense and for other models.
 std::vector<Continuation> generate(
     models::Transformer& model,
+    const std::vector<std::vector<std::int64_t>>& prompts,
+    const GenerateOptions& options);
+
+/// Continues each prompt in a batch that nobody else uses meanwhile.
+std::vector<Continuation> generate(
+    TextBatch& batch,
+    const models::ModelDescription& model,
     const std::vector<std::vector<std::int64_t>>& prompts,
     const GenerateOptions& options);
 

@@ -1,0 +1,95 @@
+#include "generate/growing_text.h"
+
+#include "generate/choose_token.h"
+#include "generate/log_probabilities.h"
+#include "generate/repetition_penalty.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::generate {
+
+GrowingText::GrowingText(std::uint64_t name, TextRequest asked)
+    : number(name),
+      request(std::move(asked)),
+      tokens(request.prompt),
+      random_(request.seed, fmt::format("text {}", request.number)),
+      top_p_(request.sampling.top_p) {}
+
+std::int64_t GrowingText::wanted(std::int64_t count) const {
+  const std::int64_t end = computed + count;
+  if (!request.of_prompt || reported >= prompt_length()) {
+    return end == length() ? 1 : 0;
+  }
+  // The scores after token i tell the probability of token i + 1.
+  const std::int64_t first = std::max(computed, reported - 1);
+  const std::int64_t last =
+      end == length() ? end : std::min(end, prompt_length() - 1);
+  return last > first ? end - first : 0;
+}
+
+void GrowingText::take(
+    std::span<const float> scores,
+    std::int64_t rows,
+    std::int64_t longest,
+    TextGrowth& growth) {
+  if (rows == 0) {
+    return;
+  }
+  const std::size_t columns = scores.size() / static_cast<std::size_t>(rows);
+  const auto row = [&](std::int64_t i) {
+    return scores.subspan(static_cast<std::size_t>(i) * columns, columns);
+  };
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const std::int64_t next = computed - rows + i + 1;
+    if (request.of_prompt && next == reported && next < prompt_length()) {
+      growth.tokens.push_back(scored_token(
+          row(i),
+          tokens[static_cast<std::size_t>(next)],
+          request.likeliest));
+      ++growth.prompt_tokens;
+      ++reported;
+    }
+  }
+  if (computed == length()) {
+    tokens.push_back(choose(row(rows - 1)));
+    growth.tokens.push_back(
+        scored_token(row(rows - 1), tokens.back(), request.likeliest));
+    growth.ending = ending(longest);
+  }
+}
+
+std::int64_t GrowingText::choose(std::span<const float> scores) {
+  const auto known = static_cast<std::int64_t>(scores.size());
+  scores = scores.first(static_cast<std::size_t>(
+      std::min(known, request.vocabulary.value_or(known))));
+  Sampling sampling = request.sampling;
+  sampling.top_p = top_p_;
+  std::vector<float> penalized;
+  if (sampling.repetition_penalty != 1) {
+    penalized.assign(scores.begin(), scores.end());
+    penalize(penalized, tokens, sampling.repetition_penalty);
+    scores = penalized;
+  }
+  if (sampling.top_p_decay > 0) {
+    top_p_ = std::max(top_p_ * sampling.top_p_decay, sampling.top_p_bound);
+  }
+  return choose_token(scores, sampling, random_.uniform(tokens.size()));
+}
+
+std::optional<Ending> GrowingText::ending(std::int64_t longest) const {
+  const std::int64_t last = tokens.back();
+  if (last == request.end ||
+      std::ranges::find(request.stops, last) != request.stops.end()) {
+    return Ending::end_token;
+  }
+  if (length() >= longest ||
+      length() - prompt_length() >= request.most_tokens) {
+    return Ending::length;
+  }
+  return std::nullopt;
+}
+
+} // namespace cairn::generate

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cairn/base/counter_random.h>
+#include <cairn/generate/text_batch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace cairn::generate {
+
+/// A text of a batch, and how far it is computed.
+struct GrowingText {
+  GrowingText(std::uint64_t name, TextRequest asked);
+
+  std::int64_t length() const {
+    return static_cast<std::int64_t>(tokens.size());
+  }
+  std::int64_t prompt_length() const {
+    return static_cast<std::int64_t>(request.prompt.size());
+  }
+  /// True when only its last token is left to compute.
+  bool decodes() const { return computed + 1 == length(); }
+
+  /// Number of the tokens among the next `count` ones whose scores are wanted:
+  /// the last token's, and where asked for those of the prompt that were not
+  /// reported yet.
+  std::int64_t wanted(std::int64_t count) const;
+
+  /// Takes the scores after the tokens that a step computed, `rows` of them:
+  /// reports the prompt's tokens and chooses the next token, where the whole
+  /// text was computed.
+  void take(
+      std::span<const float> scores,
+      std::int64_t rows,
+      std::int64_t longest,
+      TextGrowth& growth);
+
+  std::uint64_t number; ///< what the batch calls it
+  TextRequest request;
+  std::vector<std::int64_t> tokens; ///< prompt included
+  std::int64_t computed = 0;        ///< first tokens that the decoder remembers
+  std::int64_t reported = 1;        ///< first tokens of the prompt
+  std::optional<std::size_t> place{}; ///< in the decoder; unset: it waits
+  bool cancelled = false;
+
+ private:
+  std::int64_t choose(std::span<const float> scores);
+  std::optional<Ending> ending(std::int64_t longest) const;
+
+  CounterRandom random_;
+  double top_p_;
+};
+
+} // namespace cairn::generate

@@ -1,0 +1,263 @@
+#include <cairn/generate/text_batch.h>
+
+#include "generate/growing_text.h"
+#include "generate/make_decoder.h"
+
+#include <cairn/base/error.h>
+#include <cairn/generate/generate.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <list>
+#include <map>
+#include <utility>
+
+namespace cairn::generate {
+namespace {
+
+void check_batch_options(const TextBatchOptions& options) {
+  const auto require = [](bool holds, const char* what) {
+    if (!holds) {
+      throw ConfigError({.what = what});
+    }
+  };
+  require(options.most_texts > 0, "a batch has room for one text at least");
+  require(options.page_tokens > 0, "a page has one token at least");
+  require(options.step_tokens > 0, "a step computes one token at least");
+  require(
+      options.cache_tokens.value_or(1) > 0,
+      "a cache has room for one token at least");
+}
+
+void check_request(
+    const TextRequest& request,
+    const models::ModelDescription& model,
+    std::int64_t longest) {
+  check(request.sampling);
+  if (request.most_tokens <= 0) {
+    throw ConfigError({.what = "a text gets one token at least"});
+  }
+  if (request.vocabulary.value_or(1) <= 0) {
+    throw ConfigError({.what = "a token is chosen among one at least"});
+  }
+  require_room(request.prompt, longest);
+  for (const std::int64_t token : request.prompt) {
+    if (token < 0 || token >= model.vocabulary) {
+      throw DataError(
+          {.what = "a token of the prompt is out of range",
+           .values = fmt::format(
+               "{}, where the model has {}",
+               token,
+               model.vocabulary),
+           .remedy = "use the tokenizer that the model was made for"});
+    }
+  }
+}
+
+} // namespace
+
+class TextBatch::Parts {
+ public:
+  Parts(
+      std::shared_ptr<models::Transformer> model,
+      const TextBatchOptions& options)
+      : model_(std::move(model)), options_(options) {
+    require_left_to_right(model_->description());
+    check_batch_options(options);
+    model_->eval();
+    decoder_ = make_decoder(model_, options);
+    for (auto place = static_cast<std::size_t>(options.most_texts);
+         place-- > 0;) {
+      free_places_.push_back(place);
+    }
+  }
+
+  std::uint64_t add(TextRequest request) {
+    check_request(request, model_->description(), longest());
+    texts_.emplace_back(next_number_, std::move(request));
+    return next_number_++;
+  }
+
+  void cancel(std::uint64_t number) {
+    for (GrowingText& text : texts_) {
+      if (text.number == number) {
+        text.cancelled = true;
+        set_aside(text);
+      }
+    }
+  }
+
+  bool empty() const { return texts_.empty(); }
+
+  /// A last token is chosen without being computed, so a text has one token
+  /// more than the decoder remembers.
+  std::int64_t longest() const {
+    return std::min(model_->description().positions, decoder_->longest() + 1);
+  }
+
+  std::vector<TextGrowth> step() {
+    std::vector<TextGrowth> growths;
+    std::erase_if(texts_, [&](const GrowingText& text) {
+      if (text.cancelled) {
+        growths.push_back({.text = text.number, .ending = Ending::cancelled});
+      }
+      return text.cancelled;
+    });
+    const std::vector<Planned> plan = make_plan();
+    compute(plan, growths);
+    std::ranges::sort(growths, {}, &TextGrowth::text);
+    return growths;
+  }
+
+ private:
+  struct Planned {
+    GrowingText* text;
+    std::int64_t count; ///< of its tokens that this step computes
+  };
+
+  /// Texts that were added earlier come first, both to the tokens of a step and
+  /// to the memory. Where memory is short, the texts that were added last are
+  /// set aside and computed again later.
+  std::vector<Planned> make_plan() {
+    std::vector<Planned> plan;
+    std::int64_t prompt_tokens = options_.step_tokens;
+    for (auto text = texts_.begin(); text != texts_.end(); ++text) {
+      const bool decodes = text->place && text->decodes();
+      std::int64_t count = 1;
+      if (!decodes) {
+        count = std::min(prompt_tokens, text->length() - text->computed);
+        if (count == 0) {
+          continue;
+        }
+      }
+      if (!text->place && free_places_.empty()) {
+        break;
+      }
+      if (!make_room(*text, count)) {
+        break;
+      }
+      prompt_tokens -= decodes ? 0 : count;
+      plan.push_back({&*text, count});
+    }
+    return plan;
+  }
+
+  /// Reserves memory for `count` more tokens of a text, if need be that of
+  /// texts behind it. False if there is none.
+  bool make_room(GrowingText& text, std::int64_t count) {
+    const bool new_here = !text.place;
+    if (new_here) {
+      text.place = free_places_.back();
+      free_places_.pop_back();
+    }
+    while (!decoder_->reserve(*text.place, text.computed + count)) {
+      const auto last = std::ranges::find_if(
+          texts_.rbegin(),
+          texts_.rend(),
+          [](const GrowingText& each) { return each.place.has_value(); });
+      // A text that was not computed yet takes no memory from others: they are
+      // all ahead of it.
+      const bool itself = &*last == &text;
+      set_aside(*last);
+      if (itself) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void set_aside(GrowingText& text) {
+    if (text.place) {
+      decoder_->release(*text.place);
+      free_places_.push_back(*text.place);
+      text.place.reset();
+      text.computed = 0;
+    }
+  }
+
+  void compute(
+      std::span<const Planned> plan,
+      std::vector<TextGrowth>& growths) {
+    std::vector<Piece> pieces;
+    for (const auto& [text, count] : plan) {
+      pieces.push_back(
+          {.place = *text->place,
+           .text = std::span(text->tokens)
+                       .first(static_cast<std::size_t>(text->computed + count)),
+           .begin = text->computed,
+           .scored = text->wanted(count)});
+    }
+    if (pieces.empty()) {
+      return;
+    }
+    const std::span<const float> scores = decoder_->compute(pieces);
+    const auto columns =
+        static_cast<std::size_t>(model_->description().vocabulary);
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      GrowingText& text = *plan[i].text;
+      text.computed += plan[i].count;
+      const std::size_t size =
+          static_cast<std::size_t>(pieces[i].scored) * columns;
+      TextGrowth growth{.text = text.number};
+      text.take(
+          scores.subspan(first, size),
+          pieces[i].scored,
+          longest(),
+          growth);
+      first += size;
+      if (!growth.tokens.empty()) {
+        growths.push_back(std::move(growth));
+      }
+    }
+    end_texts(growths);
+  }
+
+  void end_texts(std::span<const TextGrowth> growths) {
+    for (const TextGrowth& growth : growths) {
+      if (growth.ending && growth.ending != Ending::cancelled) {
+        const auto ended =
+            std::ranges::find(texts_, growth.text, &GrowingText::number);
+        set_aside(*ended);
+        texts_.erase(ended);
+      }
+    }
+  }
+
+  std::shared_ptr<models::Transformer> model_;
+  TextBatchOptions options_;
+  std::unique_ptr<Decoder> decoder_;
+  std::list<GrowingText> texts_; ///< in the order in which they were added
+  std::vector<std::size_t> free_places_;
+  std::uint64_t next_number_ = 0;
+};
+
+TextBatch::TextBatch(
+    std::shared_ptr<models::Transformer> model,
+    const TextBatchOptions& options)
+    : parts_(std::make_unique<Parts>(std::move(model), options)) {}
+TextBatch::~TextBatch() = default;
+TextBatch::TextBatch(TextBatch&&) noexcept = default;
+TextBatch& TextBatch::operator=(TextBatch&&) noexcept = default;
+
+std::uint64_t TextBatch::add(TextRequest request) {
+  return parts_->add(std::move(request));
+}
+
+void TextBatch::cancel(std::uint64_t text) {
+  parts_->cancel(text);
+}
+
+bool TextBatch::empty() const {
+  return parts_->empty();
+}
+
+std::int64_t TextBatch::longest() const {
+  return parts_->longest();
+}
+
+std::vector<TextGrowth> TextBatch::step() {
+  return parts_->step();
+}
+
+} // namespace cairn::generate

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "generate/decoder.h"
+
+#include <cairn/models/transformer.h>
+
+#include <memory>
+#include <vector>
+
+namespace cairn::generate {
+
+/// Computes a text as a whole for each of its tokens, one text at a time, and
+/// remembers nothing. Serves every model that goes from left to right, on any
+/// device.
+class WholeTextDecoder : public Decoder {
+ public:
+  explicit WholeTextDecoder(std::shared_ptr<models::Transformer> model);
+
+  std::int64_t longest() const override;
+  bool reserve(std::size_t, std::int64_t) override { return true; }
+  void release(std::size_t) override {}
+  bool copy(std::size_t, std::size_t, std::int64_t) override { return true; }
+  std::span<const float> compute(std::span<const Piece> pieces) override;
+
+ private:
+  std::shared_ptr<models::Transformer> model_;
+  std::vector<float> scores_;
+};
+
+} // namespace cairn::generate
