@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace cairn::generate {
@@ -67,11 +68,18 @@ std::int64_t GrowingText::choose(std::span<const float> scores) {
       std::min(known, request.vocabulary.value_or(known))));
   Sampling sampling = request.sampling;
   sampling.top_p = top_p_;
-  std::vector<float> penalized;
-  if (sampling.repetition_penalty != 1) {
-    penalized.assign(scores.begin(), scores.end());
-    penalize(penalized, tokens, sampling.repetition_penalty);
-    scores = penalized;
+  std::vector<float> changed;
+  const bool forbids =
+      request.forbidden && request.forbidden->after == tokens.back();
+  if (sampling.repetition_penalty != 1 || forbids) {
+    changed.assign(scores.begin(), scores.end());
+    penalize(changed, tokens, sampling.repetition_penalty);
+    const auto never =
+        static_cast<std::size_t>(forbids ? request.forbidden->token : known);
+    if (never < changed.size()) {
+      changed[never] = -std::numeric_limits<float>::infinity();
+    }
+    scores = changed;
   }
   if (sampling.top_p_decay > 0) {
     top_p_ = std::max(top_p_ * sampling.top_p_decay, sampling.top_p_bound);

@@ -1,5 +1,6 @@
 #include "report/internal/report.h"
-#include "report/loopback_server.h"
+
+#include "http/internal/server.h"
 #include "report/page.h"
 #include "report/page_data.h"
 #include "report/run_set.h"
@@ -19,7 +20,7 @@ struct LivePage::State {
   explicit State(const Options& options)
       : runs(options.places),
         refresh(options.refresh_seconds),
-        server(options.port) {
+        server({.port = options.port}) {
     look();
   }
 
@@ -37,17 +38,19 @@ struct LivePage::State {
         {.made = now.count(), .refresh = refresh, .version = version});
   }
 
-  HttpReply answer(std::string_view target) {
-    const std::string_view path = target.substr(0, target.find('?'));
-    if (path == "/") {
+  http::Reply answer(const http::Request& request) {
+    if (request.method != "GET") {
+      return {.status = 405, .body = "only GET and HEAD\n"};
+    }
+    if (request.path == "/") {
       look();
       return {
           .type = "text/html; charset=utf-8",
           .body = html_page(runs.title(), data())};
     }
-    if (path == "/data.json") {
+    if (request.path == "/data.json") {
       look();
-      if (target == fmt::format("/data.json?after={}", version)) {
+      if (request.query == fmt::format("after={}", version)) {
         return {.status = 204};
       }
       return {.type = "application/json", .body = data()};
@@ -63,7 +66,7 @@ struct LivePage::State {
       std::chrono::duration_cast<std::chrono::microseconds>(
           std::chrono::system_clock::now().time_since_epoch())
           .count());
-  LoopbackServer server;
+  http::Server server;
 };
 
 LivePage::LivePage(Options options)
@@ -78,7 +81,11 @@ int LivePage::port() const {
 
 void LivePage::serve(const std::function<bool()>& ended) {
   state_->server.serve(
-      [this](std::string_view target) { return state_->answer(target); },
+      [this](
+          const http::Request& request,
+          const std::shared_ptr<http::Exchange>& exchange) {
+        exchange->reply(state_->answer(request));
+      },
       ended);
 }
 

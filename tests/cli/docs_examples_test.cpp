@@ -1,13 +1,15 @@
 // The commands of docs/converting.md, docs/curriculum.md, docs/elasticity.md,
-// docs/generating.md, docs/inspecting-checkpoints.md and docs/probe.md, run as
-// printed, in a folder that has the files that they name. The code of
-// docs/models.md is compared with its example.
+// docs/generating.md, docs/inspecting-checkpoints.md, docs/probe.md and
+// docs/serving.md, run as printed, in a folder that has the files that they
+// name. The code of docs/models.md is compared with its example.
 
 #include "support/command.h"
+#include "support/http_server.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cctype>
@@ -23,6 +25,7 @@ namespace cairn::testing::docs_examples_test {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -52,12 +55,12 @@ std::vector<std::string> blocks_of(
 /// A folder to run commands in.
 class DocsExamples : public ::testing::Test {
  protected:
+  std::string in_folder(const std::string& line) const {
+    return "cd '" + folder_.path().string() +
+        "'; export PATH='" CAIRN_BINARY_DIR "/bin':$PATH\n" + line;
+  }
   Result shell(const std::string& line) const {
-    return run(
-        {"bash",
-         "-ec",
-         "cd '" + folder_.path().string() +
-             "'; export PATH='" CAIRN_BINARY_DIR "/bin':$PATH\n" + line});
+    return run({"bash", "-ec", in_folder(line)});
   }
   void prepare(const std::string& line) const {
     const Result result = shell(line);
@@ -183,18 +186,52 @@ TEST_F(DocsExamples, OfProbeWork) {
       HasSubstr("\n[0] wrote run.safetensors, 60 tensors\n"));
 }
 
+/// Trains a small GPT with a tokenizer.
+const char* const small_gpt =
+    "cairn data sample-corpus --output s.jsonl --size 100KB --workers 1\n"
+    "cairn train-tokenizer s.jsonl bpe --vocab-size 300\n"
+    "cp bpe/tokenizer.json .\n"
+    "cairn preprocess --input s.jsonl --output-prefix s --tokenizer-model "
+    "tokenizer.json --append-eod\n"
+    "cairn pretrain gpt --num-layers 1 --hidden-size 16 "
+    "--num-attention-heads 2 --seq-length 32 --micro-batch-size 1 "
+    "--train-iters 1 --eval-iters 0 --split 1,0,0 --lr 1e-3 --data-path "
+    "s_text_document --tokenizer-model tokenizer.json --save checkpoints\n";
+
+TEST_F(DocsExamples, OfServingWork) {
+  prepare(small_gpt);
+  const auto blocks = blocks_of("serving.md", "sh");
+  ASSERT_EQ(blocks.size(), 2U);
+  const std::string port = std::to_string(unused_port());
+  const auto with_port = [&](std::string text) {
+    for (auto at = text.find("5000"); at != text.npos; at = text.find("5000")) {
+      text.replace(at, 4, port);
+    }
+    return text;
+  };
+  Command serving({"bash", "-ec", in_folder("exec " + with_port(blocks[0]))});
+  serving.wait_for(" until Ctrl-C");
+  const Result asked = shell(with_port(blocks[1]));
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  EXPECT_THAT(asked.out, HasSubstr("\"text\":[\"Once upon a time"));
+  const Result chat = shell(
+      "printf 'Once upon a time\\nx\\n5\\n' | cairn chat localhost:" + port);
+  EXPECT_EQ(chat.code, 0) << chat.err;
+  EXPECT_THAT(
+      chat.out,
+      AllOf(
+          HasSubstr("A whole number above 0."),
+          HasSubstr("Megatron Response: \nOnce upon a time")));
+  serving.send(SIGTERM);
+  const Result ended = serving.finish();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("/api 200: 1 texts, 20 tokens"));
+}
+
 TEST_F(DocsExamples, OfGeneratingWork) {
   prepare(
-      "cairn data sample-corpus --output s.jsonl --size 100KB --workers 1\n"
-      "cairn train-tokenizer s.jsonl bpe --vocab-size 300\n"
-      "cp bpe/tokenizer.json .\n"
-      "cairn preprocess --input s.jsonl --output-prefix s --tokenizer-model "
-      "tokenizer.json --append-eod\n"
-      "cairn pretrain gpt --num-layers 1 --hidden-size 16 "
-      "--num-attention-heads 2 --seq-length 32 --micro-batch-size 1 "
-      "--train-iters 1 --eval-iters 0 --split 1,0,0 --lr 1e-3 --data-path "
-      "s_text_document --tokenizer-model tokenizer.json --save checkpoints\n"
-      "printf 'Once upon a time\\nThe king\\n' > prompts.txt");
+      small_gpt +
+      std::string("printf 'Once upon a time\\nThe king\\n' > prompts.txt"));
   const auto blocks = blocks_of("generating.md", "sh");
   ASSERT_EQ(blocks.size(), 3U);
   std::string out;

@@ -1,18 +1,14 @@
 // `cairn report`, run as a user would.
 
-#include "report/browser.h"
+#include "support/browser.h"
 #include "support/command.h"
+#include "support/http_client.h"
 #include "support/http_server.h"
 #include "support/temporary_folder.h"
 
-#include <cairn/base/file.h>
-
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
@@ -23,7 +19,10 @@ namespace cairn::report::command_test {
 namespace {
 
 using ::testing::AllOf;
+using testing::ask;
+using testing::body_of;
 using testing::Command;
+using testing::get;
 using ::testing::HasSubstr;
 using testing::Result;
 using ::testing::StartsWith;
@@ -34,33 +33,6 @@ using testing::Words;
 Words report(Words words) {
   words.insert(words.begin(), {CAIRN_BINARY_DIR "/bin/cairn", "report"});
   return words;
-}
-
-/// The server's whole answer to `question`.
-std::string ask(int port, const std::string& question) {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::connect(
-          fd.get(),
-          reinterpret_cast<sockaddr*>(&address),
-          sizeof address) != 0) {
-    return "no connection";
-  }
-  ::send(fd.get(), question.data(), question.size(), MSG_NOSIGNAL);
-  std::string reply;
-  char buffer[4096];
-  for (ssize_t got = 0;
-       (got = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;) {
-    reply.append(buffer, static_cast<std::size_t>(got));
-  }
-  return reply;
-}
-
-std::string get(int port, const std::string& path) {
-  return ask(port, "GET " + path + " HTTP/1.1\r\nHost: localhost:1234\r\n\r\n");
 }
 
 TEST(ReportCommand, WritesAPage) {
@@ -97,7 +69,7 @@ TEST(ReportCommand, FollowsARunUntilCtrlC) {
 
   const auto log = folder.write("log.jsonl", "{\"step\":1,\"lm loss\":5}\n");
   const auto body = [](const std::string& reply) {
-    return nlohmann::json::parse(reply.substr(reply.find("\r\n\r\n") + 4));
+    return nlohmann::json::parse(body_of(reply));
   };
   const auto first = body(get(port, "/data.json?after=0"));
   EXPECT_EQ(first["runs"][0]["last_step"], 1);
@@ -108,11 +80,15 @@ TEST(ReportCommand, FollowsARunUntilCtrlC) {
 
   EXPECT_THAT(get(port, "/../etc/passwd"), StartsWith("HTTP/1.1 404 "));
   EXPECT_THAT(
-      ask(port, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+      ask(port,
+          "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"),
       StartsWith("HTTP/1.1 403 "));
-  EXPECT_THAT(ask(port, "GET / HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 403 "));
   EXPECT_THAT(
-      ask(port, "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+      ask(port, "GET / HTTP/1.1\r\nConnection: close\r\n\r\n"),
+      StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(
+      ask(port,
+          "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"),
       StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(ask(port, "\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(ask(port, "nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400 "));

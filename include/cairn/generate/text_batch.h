@@ -26,6 +26,12 @@ struct TextRequest {
   std::vector<std::int64_t> stops{};
   /// Choose among the ids below this only.
   std::optional<std::int64_t> vocabulary{};
+  /// A token that must not follow another one.
+  struct Forbidden {
+    std::int64_t after = 0;
+    std::int64_t token = 0;
+  };
+  std::optional<Forbidden> forbidden{};
   /// Number of likeliest tokens that are reported with each token.
   int likeliest = 0;
   /// True: the log-probabilities of the prompt's tokens are reported as well.

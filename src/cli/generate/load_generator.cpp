@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace cairn::cli {
 namespace {
@@ -118,7 +119,7 @@ models::StoredModel open_checkpoint(
 
 } // namespace
 
-generate::TextGenerator load_generator(
+LoadedTextModel load_text_model(
     const config::Config& config,
     const distributed::World& world) {
   checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
@@ -129,10 +130,17 @@ generate::TextGenerator load_generator(
   if (config.deepspeed.fp16.enabled || config.deepspeed.bf16.enabled) {
     model.dtype = config.deepspeed.fp16.enabled ? at::kHalf : at::kBFloat16;
   }
+  return {tokenizer, models::load_model(stored, model)};
+}
+
+generate::TextGenerator load_generator(
+    const config::Config& config,
+    const distributed::World& world) {
   const config::GenerationFlags& flags = config.flags.generation;
+  LoadedTextModel loaded = load_text_model(config, world);
   return {
-      tokenizer,
-      models::load_model(stored, model),
+      std::move(loaded.tokenizer),
+      std::move(loaded.model),
       {.sampling =
            {.greedy = flags.greedy,
             .temperature = flags.temperature,

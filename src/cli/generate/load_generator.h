@@ -3,8 +3,23 @@
 #include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/generate/generate.h>
+#include <cairn/models/transformer.h>
+#include <cairn/text/tokenizer.h>
+
+#include <memory>
 
 namespace cairn::cli {
+
+struct LoadedTextModel {
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::shared_ptr<models::Transformer> model;
+};
+
+/// The tokenizer and the model that the flags of `cairn generate` name, on this
+/// rank's device. Throws ConfigError, DataError, CheckpointError.
+LoadedTextModel load_text_model(
+    const config::Config& config,
+    const distributed::World& world);
 
 /// The tokenizer, the model and the way to sample that the flags of
 /// `cairn generate` name, on this rank's device. Throws ConfigError, DataError,

@@ -31,6 +31,7 @@ int run_tokenize(const Arguments& arguments);   // tokenize_command.cpp
 int run_launch(const Arguments& arguments);     // launch_command.cpp
 int run_data(const Arguments& arguments);       // data_command.cpp
 int run_preprocess(const Arguments& arguments); // preprocess_command.cpp
+int run_chat(const Arguments& arguments);       // chat_command.cpp
 int run_report(const Arguments& arguments);     // report_command.cpp
 int run_schedule(const Arguments& arguments);   // schedule_command.cpp
 int run_train_tokenizer(
@@ -44,6 +45,7 @@ int run_generate(const Arguments& arguments);   // generate_command.cpp
 int run_pretrain(const Arguments& arguments);   // pretrain_command.cpp
 int run_probe(const Arguments& arguments);      // probe_command.cpp
 int run_quickstart(const Arguments& arguments); // quickstart_command.cpp
+int run_serve(const Arguments& arguments);      // serve_command.cpp
 int run_merge_mp_partitions(
     const Arguments& arguments); // merge_mp_partitions_command.cpp
 

@@ -18,6 +18,8 @@ constexpr Command commands[] = {
     {"quickstart", "from nothing to a trained model", nullptr},
     {"pretrain", "train GPT, BERT or T5", nullptr},
     {"generate", "let a trained model write", nullptr},
+    {"serve", "let others ask a trained model over HTTP", nullptr},
+    {"chat", "talk to a server", run_chat},
     {"report", "draw what runs have logged, as a page", run_report},
     {"probe", "run given batches through a checkpoint, to compare", nullptr},
     {"checkpoint", "list, inspect, verify and compare checkpoints", nullptr},

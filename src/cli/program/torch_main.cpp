@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
       {"quickstart", "from nothing to a trained model", run_quickstart},
       {"pretrain", "train GPT, BERT or T5", run_pretrain},
       {"generate", "let a trained model write", run_generate},
+      {"serve", "let others ask a trained model over HTTP", run_serve},
       {"probe",
        "run given batches through a checkpoint, to compare",
        run_probe},

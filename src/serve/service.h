@@ -1,0 +1,77 @@
+#pragma once
+
+#include "http/internal/server.h"
+#include "serve/metrics.h"
+#include "serve/text_queue.h"
+
+#include <cairn/base/log.h>
+#include <cairn/text/tokenizer.h>
+#include <nlohmann/json_fwd.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::serve {
+
+/// What the interfaces of a server share: the texts under way, the tokenizer,
+/// and the limits. Used by the server's thread alone, unless a member says
+/// otherwise.
+struct Service {
+  std::string model_name;
+  bool is_llama = false; ///< its prompts start with the begin token
+  std::optional<std::int64_t> begin_token{};
+  std::optional<std::int64_t> end_token{};
+  std::int64_t most_new_tokens = 0; ///< of a text
+  std::uint64_t seed = 1234;        ///< for requests without one
+  generate::Sampling sampling{};    ///< for what requests do not say
+  std::uint64_t next_text = 0;
+  std::shared_ptr<const text::Tokenizer> tokenizer; ///< any thread
+  std::unique_ptr<text::Encoder> encoder;
+  Metrics metrics;                  ///< any thread
+  Logger logger;                    ///< any thread
+  std::unique_ptr<TextQueue> queue; ///< last: its thread uses the others
+
+  /// The tokens of a prompt. Throws ApiError for one that is too long or has
+  /// unknown ids.
+  std::vector<std::int64_t> encode(std::string_view prompt, bool add_begin);
+  void check(const std::vector<std::int64_t>& prompt) const;
+  /// The id of a text that is one token, if it is.
+  std::optional<std::int64_t> token_of(std::string_view text);
+  std::int64_t vocabulary() const {
+    return static_cast<std::int64_t>(tokenizer->vocab_size());
+  }
+};
+
+/// A request under way: says how it was answered, once.
+class Answering {
+ public:
+  Answering(
+      Service& service,
+      std::string path,
+      std::shared_ptr<http::Exchange> exchange);
+
+  void json(int status, const nlohmann::json& body);
+  http::Exchange& exchange() { return *exchange_; }
+  /// Counts and logs the answer. `texts` and `tokens` are for the log.
+  void done(int status, std::size_t texts, std::int64_t tokens);
+  void keep_silent() { silent_ = true; }
+  double seconds() const;
+
+ private:
+  Service& service_;
+  std::string path_;
+  std::shared_ptr<http::Exchange> exchange_;
+  std::chrono::steady_clock::time_point begin_ =
+      std::chrono::steady_clock::now();
+  bool silent_ = false;
+};
+
+/// JSON as it is sent: bytes that are not UTF-8 are replaced.
+std::string json_text(const nlohmann::json& value);
+
+} // namespace cairn::serve

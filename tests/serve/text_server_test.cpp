@@ -1,0 +1,342 @@
+// The server with a small model, asked over real connections.
+
+#include "serve/internal/text_server.h"
+
+#include "support/browser.h"
+#include "support/http_client.h"
+
+#include <cairn/models/load_model.h>
+#include <cairn/text/tokenizer.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace cairn::serve::text_server_test {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using ::testing::AllOf;
+using testing::ask;
+using testing::body_of;
+using testing::get;
+using ::testing::HasSubstr;
+using testing::HttpClient;
+using ::testing::Not;
+using testing::post;
+using ::testing::StartsWith;
+
+/// A server of a GPT whose words are ids, "3 1 4", until the end of the scope.
+class Served {
+ public:
+  explicit Served(TextServerOptions options = {})
+      : server_(make(std::move(options))),
+        thread_([this] { server_.serve([this] { return ended_.load(); }); }) {}
+  ~Served() { end(); }
+
+  int port() const { return server_.port(); }
+  void ask_to_end() { ended_ = true; }
+  void end() {
+    ended_ = true;
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+
+ private:
+  static TextServer make(TextServerOptions options) {
+    options.port = 0;
+    options.model_name = "tiny";
+    return {
+        text::load_tokenizer({.type = "NullTokenizer", .vocab_size = 512}),
+        models::load_model(
+            std::filesystem::path(CAIRN_GOLDEN_DIR) / "models" / "gpt2"),
+        options,
+        Logger({.least = LogLevel::error})};
+  }
+
+  TextServer server_;
+  std::atomic<bool> ended_ = false;
+  std::thread thread_;
+};
+
+json reply_of(const std::string& answer) {
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+  return json::parse(body_of(answer), nullptr, false);
+}
+
+json complete(int port, const json& request) {
+  return reply_of(post(port, "/v1/completions", request.dump()));
+}
+
+const char* const golden_prompt = "63 218 33 184 481";
+
+TEST(TextServer, AnswersAsMegatronDoes) {
+  const Served served;
+  const json request{
+      {"prompts", {golden_prompt, "1 2"}},
+      {"tokens_to_generate", 6},
+      {"top_k", 1},
+      {"logprobs", true}};
+  for (const char* const method : {"PUT", "POST"}) {
+    const json reply =
+        reply_of(post(served.port(), "/api", request.dump(), method));
+    EXPECT_EQ(reply["text"][0], "63 218 33 184 481 67 1 1 1 1 1");
+    EXPECT_EQ(reply["segments"][0].size(), 11U);
+    EXPECT_EQ(reply["segments"][0][5], " 67");
+    EXPECT_EQ(reply["logprobs"][0].size(), 10U) << "the first one has none";
+    EXPECT_EQ(reply["text"].size(), 2U);
+  }
+  const std::string refused =
+      post(served.port(), "/api", R"({"prompts": []})", "PUT");
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 400 "));
+  EXPECT_EQ(json::parse(body_of(refused)), "prompts is empty");
+  EXPECT_THAT(get(served.port(), "/api"), StartsWith("HTTP/1.1 405 "));
+}
+
+TEST(TextServer, ScoresAPromptWithoutContinuingIt) {
+  const Served served;
+  const json reply = reply_of(post(
+      served.port(),
+      "/api",
+      R"({"prompts": ["1 2 3"], "tokens_to_generate": 0, "logprobs": true})"));
+  EXPECT_EQ(reply["text"][0], "1 2 3");
+  EXPECT_EQ(reply["logprobs"][0].size(), 2U);
+}
+
+TEST(TextServer, AnswersAsOpenAiDoes) {
+  const Served served;
+  const json reply = complete(
+      served.port(),
+      {{"prompt", golden_prompt},
+       {"max_tokens", 6},
+       {"temperature", 0},
+       {"logprobs", 2},
+       {"echo", true}});
+  EXPECT_EQ(reply["object"], "text_completion");
+  EXPECT_EQ(reply["model"], "tiny");
+  const json& choice = reply["choices"][0];
+  EXPECT_EQ(choice["text"], "63 218 33 184 481 67 1 1 1 1 1");
+  EXPECT_EQ(choice["finish_reason"], "length");
+  const json& scores = choice["logprobs"];
+  EXPECT_EQ(scores["tokens"].size(), 11U);
+  EXPECT_TRUE(scores["token_logprobs"][0].is_null());
+  // A greedy token is the likeliest one.
+  EXPECT_EQ(scores["token_logprobs"][5], scores["top_logprobs"][5][" 67"]);
+  EXPECT_EQ(scores["top_logprobs"][5].size(), 2U);
+  EXPECT_EQ(reply["usage"]["prompt_tokens"], 5);
+  EXPECT_EQ(reply["usage"]["completion_tokens"], 6);
+  EXPECT_EQ(
+      get(served.port(), "/v1/models").find("\"tiny\"") != std::string::npos,
+      true);
+  EXPECT_THAT(
+      post(
+          served.port(),
+          "/v1/completions",
+          R"({"model": "x", "prompt": "1"})"),
+      StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(
+      post(served.port(), "/v1/completions", R"({"prompt": "1)"),
+      AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("the body is no JSON")));
+  EXPECT_THAT(
+      post(served.port(), "/v1/completions", R"({"prompt": [512]})"),
+      AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("there is no token 512")));
+}
+
+TEST(TextServer, StopsAtAStopString) {
+  const Served served;
+  const json choice = complete(
+      served.port(),
+      {{"prompt", golden_prompt},
+       {"max_tokens", 6},
+       {"temperature", 0},
+       {"stop", " 1 1"}})["choices"][0];
+  EXPECT_EQ(choice["text"], " 67");
+  EXPECT_EQ(choice["finish_reason"], "stop");
+}
+
+TEST(TextServer, StreamsTheSameText) {
+  const Served served;
+  const json request{
+      {"prompt", "5 6 7"},
+      {"max_tokens", 20},
+      {"seed", 3},
+      {"logprobs", 1}};
+  const json whole = complete(served.port(), request)["choices"][0];
+  json streamed = request;
+  streamed["stream"] = true;
+  const std::string answer =
+      post(served.port(), "/v1/completions", streamed.dump());
+  EXPECT_THAT(answer, HasSubstr("Content-Type: text/event-stream\r\n"));
+  EXPECT_THAT(answer, HasSubstr("data: [DONE]\n\n"));
+  std::string text;
+  json tokens = json::array();
+  json offsets = json::array();
+  for (auto at = answer.find("data: {"); at != answer.npos;
+       at = answer.find("data: {", at + 1)) {
+    const json data =
+        json::parse(answer.substr(at + 6, answer.find("\n\n", at) - at - 6));
+    for (const json& choice : data["choices"]) {
+      text += choice["text"];
+      for (const json& token : choice["logprobs"]["tokens"]) {
+        tokens.push_back(token);
+      }
+      for (const json& offset : choice["logprobs"]["text_offset"]) {
+        offsets.push_back(offset);
+      }
+    }
+  }
+  EXPECT_EQ(text, whole["text"]);
+  EXPECT_EQ(tokens, whole["logprobs"]["tokens"]);
+  EXPECT_EQ(offsets, whole["logprobs"]["text_offset"]);
+}
+
+TEST(TextServer, GivesEveryClientItsOwnText) {
+  const Served served;
+  const auto request = [](int i) {
+    return json{
+        {"prompt", fmt::format("{} {}", i, i + 1)},
+        {"max_tokens", 3 + i % 17},
+        {"seed", i}};
+  };
+  constexpr int clients = 48;
+  std::vector<std::future<std::string>> answers;
+  for (int i = 0; i < clients; ++i) {
+    answers.push_back(std::async(std::launch::async, [&, i] {
+      return complete(served.port(), request(i))["choices"][0]["text"]
+          .get<std::string>();
+    }));
+  }
+  for (int i = 0; i < clients; ++i) {
+    EXPECT_EQ(
+        answers[i].get(),
+        complete(served.port(), request(i))["choices"][0]["text"])
+        << "the same as alone";
+  }
+}
+
+TEST(TextServer, RefusesMoreTextsThanItHasRoomFor) {
+  const Served served({.most_texts = 3});
+  const json four{{"prompt", {"1", "2", "3", "4"}}, {"max_tokens", 1}};
+  const std::string refused =
+      post(served.port(), "/v1/completions", four.dump());
+  EXPECT_THAT(
+      refused,
+      AllOf(
+          StartsWith("HTTP/1.1 429 "),
+          HasSubstr("Retry-After: 1\r\n"),
+          HasSubstr("rate_limit_error")));
+  complete(served.port(), {{"prompt", {"1", "2", "3"}}, {"max_tokens", 1}});
+}
+
+TEST(TextServer, AsksForItsKey) {
+  const Served served({.api_key = "secret"});
+  const auto with = [&](const std::string& key) {
+    return ask(
+        served.port(),
+        "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        "Authorization: Bearer " +
+            key + "\r\n\r\n");
+  };
+  EXPECT_THAT(with("secret"), StartsWith("HTTP/1.1 200 "));
+  for (const char* const wrong : {"", "secre", "secrets", "Secret"}) {
+    EXPECT_THAT(with(wrong), StartsWith("HTTP/1.1 401 ")) << wrong;
+  }
+  EXPECT_THAT(
+      post(served.port(), "/api", R"({"prompts": ["1"]})"),
+      StartsWith("HTTP/1.1 401 "));
+  EXPECT_THAT(get(served.port(), "/health"), StartsWith("HTTP/1.1 200 "));
+}
+
+/// The value of a metric without labels.
+std::string metric(int port, const std::string& name) {
+  const std::string text = get(port, "/metrics");
+  const auto at = text.find("\n" + name + " ");
+  return at == text.npos ? "none"
+                         : text.substr(
+                               at + name.size() + 2,
+                               text.find('\n', at + 1) - at - name.size() - 2);
+}
+
+TEST(TextServer, EndsTheTextOfAClientThatLeaves) {
+  const Served served;
+  {
+    HttpClient client(served.port());
+    const std::string body =
+        R"({"prompt": "1", "max_tokens": 120, "stream": true, "n": 2})";
+    client.send(fmt::format(
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+        "Content-Length: {}\r\n\r\n{}",
+        body.size(),
+        body));
+    client.read_until("data: ");
+  }
+  for (int i = 0; i < 400 && metric(served.port(), "cairn_texts") != "0"; ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_EQ(metric(served.port(), "cairn_texts"), "0");
+}
+
+TEST(TextServer, FinishesTextsAtItsEnd) {
+  Served served;
+  HttpClient client(served.port());
+  const std::string body = R"({"prompts": ["1"], "tokens_to_generate": 100})";
+  client.send(fmt::format(
+      "PUT /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{}",
+      body.size(),
+      body));
+  // Its text has begun.
+  while (metric(served.port(), "cairn_generated_tokens_total") == "0") {
+    std::this_thread::sleep_for(1ms);
+  }
+  served.ask_to_end();
+  EXPECT_THAT(client.read_all(), StartsWith("HTTP/1.1 200 "));
+  served.end();
+}
+
+TEST(TextServer, HasAPageWithoutForeignParts) {
+  const Served served;
+  EXPECT_THAT(
+      get(served.port(), "/"),
+      AllOf(
+          HasSubstr("<textarea id=\"prompt\""),
+          HasSubstr("Content-Security-Policy: default-src 'none'"),
+          HasSubstr("function showTip"),
+          Not(HasSubstr("https://")),
+          Not(HasSubstr("/*script*/"))));
+}
+
+class ServeInABrowser : public testing::BrowserTest {};
+
+TEST_F(ServeInABrowser, ThePageShowsTokensAndTheirProbabilities) {
+  const Served served;
+  testing::Browser browser;
+  const auto seen = browser.look(
+      fmt::format(
+          "http://127.0.0.1:{}/#prompt=63%20218%2033%20184%20481&"
+          "temperature=0&tokens=6&go",
+          served.port()),
+      900,
+      5000);
+  EXPECT_EQ(seen.console, "");
+  EXPECT_THAT(
+      seen.document,
+      AllOf(
+          HasSubstr("tiny, texts of up to"),
+          HasSubstr("63 218 33 184 481</span><span class=\"token\""),
+          HasSubstr("> 67</span>"),
+          HasSubstr("6 tokens, ")));
+}
+
+} // namespace
+} // namespace cairn::serve::text_server_test
