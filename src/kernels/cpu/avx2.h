@@ -25,6 +25,10 @@ struct Avx2 {
     const __m256i wide = _mm256_cvtepu16_epi32(bits_at(from));
     return Avx2(_mm256_castsi256_ps(_mm256_slli_epi32(wide, 16)));
   }
+  static Avx2 load_int8(const std::int8_t* from) {
+    return Avx2(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(
+        _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)))));
+  }
   void store(float* to) const { _mm256_storeu_ps(to, value); }
   void store_fp16(std::uint16_t* to) const {
     constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
@@ -77,6 +81,14 @@ struct Avx2 {
         negative,
         b.value,
         _mm256_cmp_ps(a.value, zero, _CMP_GT_OQ)));
+  }
+
+  float sum() const {
+    const __m128 four = _mm_add_ps(
+        _mm256_castps256_ps128(value),
+        _mm256_extractf128_ps(value, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
 
   struct Sums {

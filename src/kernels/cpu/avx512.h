@@ -28,6 +28,10 @@ struct Avx512 {
     const __m512i wide = _mm512_cvtepu16_epi32(bits_at(from));
     return Avx512(_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16)));
   }
+  static Avx512 load_int8(const std::int8_t* from) {
+    return Avx512(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))));
+  }
   void store(float* to) const { _mm512_storeu_ps(to, value); }
   void store_fp16(std::uint16_t* to) const {
     constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
@@ -71,6 +75,17 @@ struct Avx512 {
     const __mmask16 below = _mm512_cmp_ps_mask(a.value, zero, _CMP_LT_OQ);
     const __m512 result = _mm512_mask_mov_ps(a.value, above, b.value);
     return Avx512(_mm512_mask_sub_ps(result, below, zero, b.value));
+  }
+
+  float sum() const {
+    const __m256 high =
+        _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(value), 1));
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(value), high);
+    const __m128 four = _mm_add_ps(
+        _mm256_castps256_ps128(eight),
+        _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
 
   struct Sums {

@@ -3,6 +3,7 @@
 #include <arm_neon.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace cairn::kernels::cpu {
 namespace { // see scalar.h
@@ -27,6 +28,12 @@ struct Neon {
   }
   static Neon load_bf16(const std::uint16_t* from) {
     return Neon(vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(from), 16)));
+  }
+  static Neon load_int8(const std::int8_t* from) {
+    std::int32_t bits = 0;
+    std::memcpy(&bits, from, sizeof bits);
+    const int8x8_t bytes = vreinterpret_s8_s32(vdup_n_s32(bits));
+    return Neon(vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes)))));
   }
   void store(float* to) const { vst1q_f32(to, value); }
   void store_fp16(std::uint16_t* to) const {
@@ -65,6 +72,11 @@ struct Neon {
     const float32x4_t negative =
         vbslq_f32(vcltzq_f32(a.value), vnegq_f32(b.value), a.value);
     return Neon(vbslq_f32(vcgtzq_f32(a.value), b.value, negative));
+  }
+
+  float sum() const {
+    const float32x2_t two = vadd_f32(vget_low_f32(value), vget_high_f32(value));
+    return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
   }
 
   struct Sums {

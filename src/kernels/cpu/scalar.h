@@ -76,6 +76,9 @@ struct Scalar {
   static Scalar load_bf16(const std::uint16_t* from) {
     return Scalar(from_bf16(*from));
   }
+  static Scalar load_int8(const std::int8_t* from) {
+    return Scalar(static_cast<float>(*from));
+  }
   void store(float* to) const { *to = value; }
   void store_fp16(std::uint16_t* to) const { *to = to_fp16(value); }
   void store_bf16(std::uint16_t* to) const { *to = to_bf16(value); }
@@ -99,6 +102,10 @@ struct Scalar {
   friend Scalar with_sign_of(Scalar a, Scalar b) {
     return a.value > 0 ? b : a.value < 0 ? Scalar(-b.value) : a;
   }
+
+  /// The sum of all elements of a vector. The upper half of them is added to
+  /// the lower half, again and again until one is left.
+  float sum() const { return value; }
 
   /// An fp64 sum for each float of a vector.
   struct Sums {

@@ -1,0 +1,337 @@
+#include "generate/cached_decoder.h"
+
+#include "kernels/internal/cpu/cpu.h"
+#include "kernels/internal/element_of.h"
+#include "kernels/internal/in_parallel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace cairn::generate {
+namespace {
+
+using kernels::cpu::RowActivation;
+using kernels::cpu::RowNorm;
+using kernels::cpu::RowProduct;
+
+/// Outputs of a product that a thread computes at least.
+constexpr std::int64_t outputs_at_once = 16;
+/// Fewer rows than this are not worth waking a thread for, where a row costs
+/// little.
+constexpr std::int64_t rows_worth_threads = 8;
+
+RowActivation activation_of(model::ActivationKind kind) {
+  switch (kind) {
+    case model::ActivationKind::gelu:
+      return RowActivation::gelu;
+    case model::ActivationKind::gelu_tanh:
+      return RowActivation::gelu_tanh;
+    case model::ActivationKind::relu:
+      return RowActivation::relu;
+    case model::ActivationKind::silu:
+      break;
+  }
+  return RowActivation::silu;
+}
+
+/// Calls body(begin, end) for stretches of a linear layer's outputs, on all
+/// threads.
+template <class Body>
+void for_outputs(std::int64_t outputs, const Body& body) {
+  const std::int64_t blocks = (outputs + outputs_at_once - 1) / outputs_at_once;
+  kernels::in_parallel(blocks, [&](std::int64_t begin, std::int64_t end) {
+    body(begin * outputs_at_once, std::min(outputs, end * outputs_at_once));
+  });
+}
+
+template <class Body>
+void for_cheap_rows(std::int64_t rows, const Body& body) {
+  const auto run = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      body(i);
+    }
+  };
+  if (rows < rows_worth_threads) {
+    run(0, rows);
+  } else {
+    kernels::in_parallel(rows, run);
+  }
+}
+
+RowProduct product_of(
+    const LinearWeights& linear,
+    const float* x,
+    std::int64_t rows,
+    float* y) {
+  return {
+      .x = x,
+      .x_step = linear.matrix.inputs,
+      .rows = rows,
+      .weight = linear.matrix,
+      .bias = linear.bias_data(),
+      .y = y,
+      .y_step = linear.outputs};
+}
+
+void resize(
+    std::vector<float>& values,
+    std::size_t rows,
+    std::int64_t columns) {
+  const std::size_t size = rows * static_cast<std::size_t>(columns);
+  if (values.size() < size) {
+    values.resize(size);
+  }
+}
+
+} // namespace
+
+CachedDecoder::CachedDecoder(
+    const models::Transformer& model,
+    std::optional<WeightType> numbers,
+    const CacheShape& cache,
+    std::int64_t most_texts)
+    : model_(model.description()),
+      weights_(DecoderWeights::of(model, numbers)),
+      texts_(cache, most_texts),
+      rotary_(model_),
+      kernels_(kernels::cpu::decoder_table()) {}
+
+std::span<const float> CachedDecoder::compute(std::span<const Piece> pieces) {
+  list_rows(pieces);
+  embed();
+  for (std::int64_t i = 0; i < model_.layers; ++i) {
+    compute_block(i, weights_.blocks[static_cast<std::size_t>(i)]);
+  }
+  normalize(weights_.final_norm, scored_rows_);
+  const auto scored = static_cast<std::int64_t>(scored_rows_.size());
+  resize(scores_, scored_rows_.size(), model_.vocabulary);
+  multiply(weights_.head, normal_.data(), scored, scores_.data(), false);
+  return std::span(scores_).first(
+      static_cast<std::size_t>(scored * model_.vocabulary));
+}
+
+void CachedDecoder::list_rows(std::span<const Piece> pieces) {
+  rows_.clear();
+  scored_rows_.clear();
+  std::int64_t longest = 0;
+  for (const Piece& piece : pieces) {
+    const auto end = static_cast<std::int64_t>(piece.text.size());
+    longest = std::max(longest, end);
+    for (std::int64_t i = piece.begin; i < end; ++i) {
+      if (i >= end - piece.scored) {
+        scored_rows_.push_back(std::ssize(rows_));
+      }
+      rows_.push_back(
+          {piece.text[static_cast<std::size_t>(i)],
+           i,
+           texts_.pages(piece.place)});
+    }
+  }
+  all_rows_.resize(rows_.size());
+  std::iota(all_rows_.begin(), all_rows_.end(), std::int64_t{0});
+  rotary_.grow(longest);
+  const std::size_t rows = rows_.size();
+  resize(hidden_, rows, model_.hidden);
+  resize(normal_, rows, model_.hidden);
+  resize(
+      projected_,
+      rows,
+      (model_.heads + 2 * model_.key_value_heads) * model_.head_size);
+  resize(attended_, rows, model_.heads * model_.head_size);
+  resize(up_, rows, model_.ffn);
+  if (model_.gated) {
+    resize(gate_, rows, model_.ffn);
+  }
+}
+
+void CachedDecoder::embed() {
+  const std::int64_t hidden = model_.hidden;
+  const auto* words = static_cast<const char*>(weights_.words.const_data_ptr());
+  const kernels::Element element =
+      *kernels::element_of(weights_.words.scalar_type());
+  const std::int64_t row_bytes = hidden * kernels::bytes_of(element);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    float* x = hidden_.data() + static_cast<std::int64_t>(i) * hidden;
+    kernels::cpu::convert(
+        words + rows_[i].token * row_bytes,
+        element,
+        x,
+        kernels::Element::fp32,
+        hidden);
+    if (weights_.positions.defined()) {
+      const float* position = weights_.positions.const_data_ptr<float>() +
+          (rows_[i].position + model_.position_offset) * hidden;
+      for (std::int64_t j = 0; j < hidden; ++j) {
+        x[j] += position[j];
+      }
+    }
+  }
+}
+
+void CachedDecoder::compute_block(
+    std::int64_t layer,
+    const BlockWeights& block) {
+  const auto rows = static_cast<std::int64_t>(rows_.size());
+  normalize(block.input_norm, all_rows_);
+  multiply(
+      block.query_key_value,
+      normal_.data(),
+      rows,
+      projected_.data(),
+      false);
+  keep_keys_and_values(layer);
+  attend(layer);
+  multiply(block.dense, attended_.data(), rows, hidden_.data(), true);
+  normalize(block.post_attention_norm, all_rows_);
+  activate_mlp(block);
+  multiply(
+      block.down,
+      block.gate ? gate_.data() : up_.data(),
+      rows,
+      hidden_.data(),
+      true);
+}
+
+/// Writes the norms of the named rows of the residual stream, one after the
+/// other.
+void CachedDecoder::normalize(
+    const NormWeights& norm,
+    std::span<const std::int64_t> rows) {
+  const std::int64_t hidden = model_.hidden;
+  for_cheap_rows(std::ssize(rows), [&](std::int64_t i) {
+    kernels_.normalize(
+        {.kind = model_.norm == model::NormKind::layer_norm
+             ? RowNorm::layer_norm
+             : RowNorm::rms_norm,
+         .x = hidden_.data() + rows[static_cast<std::size_t>(i)] * hidden,
+         .size = hidden,
+         .weight = norm.weight.const_data_ptr<float>(),
+         .bias = norm.bias_data(),
+         .epsilon = static_cast<float>(model_.norm_epsilon),
+         .y = normal_.data() + i * hidden});
+  });
+}
+
+void CachedDecoder::multiply(
+    const LinearWeights& linear,
+    const float* x,
+    std::int64_t rows,
+    float* y,
+    bool adds) {
+  RowProduct product = product_of(linear, x, rows, y);
+  product.adds = adds;
+  for_outputs(linear.outputs, [&](std::int64_t begin, std::int64_t end) {
+    RowProduct part = product;
+    part.begin = begin;
+    part.end = end;
+    kernels_.multiply(part);
+  });
+}
+
+/// Turns queries and keys by their positions, and writes keys and values into
+/// the pages of their texts.
+void CachedDecoder::keep_keys_and_values(std::int64_t layer) {
+  for_cheap_rows(std::ssize(rows_), [&](std::int64_t i) {
+    keep_row(layer, static_cast<std::size_t>(i));
+  });
+}
+
+void CachedDecoder::keep_row(std::int64_t layer, std::size_t row) {
+  const CacheShape& shape = texts_.shape();
+  const std::int64_t size = model_.head_size;
+  const std::int64_t queries = model_.heads / model_.key_value_heads;
+  const std::int64_t position = rows_[row].position;
+  const std::int64_t place = position % shape.page_tokens;
+  float* page =
+      rows_[row].pages[static_cast<std::size_t>(position / shape.page_tokens)];
+  float* head = projected_.data() +
+      static_cast<std::int64_t>(row) *
+          (model_.heads + 2 * model_.key_value_heads) * size;
+  for (std::int64_t group = 0; group < model_.key_value_heads; ++group) {
+    for (std::int64_t i = 0; i < queries; ++i, head += size) {
+      rotary_.turn(head, position);
+    }
+    rotary_.turn(head, position);
+    float* key = page + shape.keys_at(layer, group) + place;
+    for (std::int64_t i = 0; i < size; ++i) {
+      key[i * shape.page_tokens] = head[i];
+    }
+    head += size;
+    std::copy_n(
+        head,
+        size,
+        page + shape.values_at(layer, group) + place * size);
+    head += size;
+  }
+}
+
+void CachedDecoder::attend(std::int64_t layer) {
+  const CacheShape& shape = texts_.shape();
+  const auto rows = static_cast<std::int64_t>(rows_.size());
+  const std::int64_t size = model_.head_size;
+  const std::int64_t groups = model_.key_value_heads;
+  const std::int64_t queries = model_.heads / groups;
+  const std::int64_t projected = (model_.heads + 2 * groups) * size;
+  std::size_t most_pages = 0;
+  for (const Row& row : rows_) {
+    most_pages = std::max(most_pages, row.pages.size());
+  }
+  // Rows differ in length, heads do not: threads share the heads.
+  kernels::in_parallel(
+      groups * rows,
+      [&](std::int64_t begin, std::int64_t end) {
+        std::vector<float> scores(
+            most_pages * static_cast<std::size_t>(shape.page_tokens));
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t group = i / rows;
+          const std::int64_t row = i % rows;
+          const Row& own = rows_[static_cast<std::size_t>(row)];
+          kernels_.attend(
+              {.query = projected_.data() + row * projected +
+                   group * (queries + 2) * size,
+               .heads = queries,
+               .head_size = size,
+               .scale =
+                   static_cast<float>(1 / std::sqrt(static_cast<double>(size))),
+               .pages = own.pages.data(),
+               .page_tokens = shape.page_tokens,
+               .keys_at = shape.keys_at(layer, group),
+               .values_at = shape.values_at(layer, group),
+               .length = own.position + 1,
+               .scores = scores.data(),
+               .result =
+                   attended_.data() + (row * groups + group) * queries * size});
+        }
+      });
+}
+
+/// Computes up and gate, and the activation of each output by the thread that
+/// computed it.
+void CachedDecoder::activate_mlp(const BlockWeights& block) {
+  const auto rows = static_cast<std::int64_t>(rows_.size());
+  const RowActivation kind = activation_of(model_.activation);
+  for_outputs(block.up.outputs, [&](std::int64_t begin, std::int64_t end) {
+    RowProduct up = product_of(block.up, normal_.data(), rows, up_.data());
+    up.begin = begin;
+    up.end = end;
+    kernels_.multiply(up);
+    if (block.gate) {
+      RowProduct gate =
+          product_of(*block.gate, normal_.data(), rows, gate_.data());
+      gate.begin = begin;
+      gate.end = end;
+      kernels_.multiply(gate);
+    }
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t first = row * block.up.outputs + begin;
+      kernels_.activate(
+          kind,
+          (block.gate ? gate_.data() : up_.data()) + first,
+          block.gate ? up_.data() + first : nullptr,
+          end - begin);
+    }
+  });
+}
+
+} // namespace cairn::generate

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "kernels/internal/cpu/decoder_rows.h"
+
+#include <ATen/core/Tensor.h>
+#include <cairn/generate/text_batch.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace cairn::generate {
+
+/// A linear layer on the CPU. Its weight is the model's own memory where the
+/// model has the numbers that are asked for.
+struct LinearWeights {
+  at::Tensor weight;    ///< [outputs, inputs]
+  at::Tensor factors{}; ///< [outputs], fp32, int8 only
+  at::Tensor bias{};    ///< [outputs], fp32
+  kernels::cpu::WeightMatrix matrix{};
+  std::int64_t outputs = 0;
+
+  const float* bias_data() const {
+    return bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+  }
+};
+
+struct NormWeights {
+  at::Tensor weight; ///< fp32
+  at::Tensor bias{}; ///< fp32
+
+  const float* bias_data() const {
+    return bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+  }
+};
+
+struct BlockWeights {
+  NormWeights input_norm;
+  LinearWeights query_key_value; ///< of each group: its queries, key and value
+  LinearWeights dense;
+  NormWeights post_attention_norm;
+  std::optional<LinearWeights> gate;
+  LinearWeights up;
+  LinearWeights down;
+};
+
+/// The weights of a GPT or Llama, on the CPU and in one process.
+struct DecoderWeights {
+  at::Tensor words;       ///< [vocabulary, hidden], fp32, fp16 or bf16
+  at::Tensor positions{}; ///< [positions, hidden], fp32
+  std::vector<BlockWeights> blocks;
+  NormWeights final_norm;
+  LinearWeights head; ///< without padding of the vocabulary
+
+  /// `numbers`: unset means as the model has them, and fp32 for fp16.
+  static DecoderWeights of(
+      const models::Transformer& model,
+      std::optional<WeightType> numbers);
+
+  /// Bytes that are read for every token: all but the embeddings.
+  std::int64_t bytes_per_token() const;
+};
+
+/// The weight in int8: rows are divided by a factor, so that the largest number
+/// of each row becomes 127 or -127.
+LinearWeights int8_weights(const at::Tensor& weight);
+
+} // namespace cairn::generate
