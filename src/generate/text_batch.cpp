@@ -1,15 +1,15 @@
 #include <cairn/generate/text_batch.h>
 
+#include "generate/check_prompt.h"
 #include "generate/growing_text.h"
 #include "generate/make_decoder.h"
 
 #include <cairn/base/error.h>
 #include <cairn/generate/generate.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <list>
-#include <map>
+#include <span>
 #include <utility>
 
 namespace cairn::generate {
@@ -40,18 +40,7 @@ void check_request(
   if (request.vocabulary.value_or(1) <= 0) {
     throw ConfigError({.what = "a token is chosen among one at least"});
   }
-  require_room(request.prompt, longest);
-  for (const std::int64_t token : request.prompt) {
-    if (token < 0 || token >= model.vocabulary) {
-      throw DataError(
-          {.what = "a token of the prompt is out of range",
-           .values = fmt::format(
-               "{}, where the model has {}",
-               token,
-               model.vocabulary),
-           .remedy = "use the tokenizer that the model was made for"});
-    }
-  }
+  check_prompt(request.prompt, model, longest);
 }
 
 } // namespace

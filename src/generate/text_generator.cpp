@@ -14,17 +14,28 @@ std::vector<text::TokenId> ids_of(const TextGenerator::Tokens& tokens) {
   return {tokens.begin(), tokens.end()};
 }
 
+std::variant<TextBatch, BeamSearch> make_decoding(
+    const std::shared_ptr<models::Transformer>& model,
+    const TextGeneratorOptions& options) {
+  if (options.beam_width > 0) {
+    return BeamSearch(model, options.beam_width, options.batch);
+  }
+  return TextBatch(model, options.batch);
+}
+
 } // namespace
 
 TextGenerator::TextGenerator(
     std::shared_ptr<const text::Tokenizer> tokenizer,
     std::shared_ptr<models::Transformer> model,
-    GenerateOptions options)
+    GenerateOptions options,
+    TextGeneratorOptions more)
     : tokenizer_(std::move(tokenizer)),
       encoder_(tokenizer_->make_encoder()),
       model_(std::move(model)),
-      options_(std::move(options)) {
-  require_left_to_right(model_->description());
+      options_(std::move(options)),
+      more_(std::move(more)),
+      decoding_(make_decoding(model_, more_)) {
   const text::SpecialIds& special = tokenizer_->special();
   if (!options_.end) {
     options_.end = model_->description().end_token;
@@ -82,6 +93,39 @@ std::int64_t TextGenerator::longest() const {
   return longest_text(model_->description(), options_);
 }
 
+std::size_t TextGenerator::end_of(std::string_view text) const {
+  std::size_t end = text.size();
+  for (const std::string& stop : more_.stops) {
+    end = std::min(end, text.find(stop));
+  }
+  return end;
+}
+
+std::vector<Continuation> TextGenerator::search(
+    const std::vector<Tokens>& prompts,
+    const OnGrowth& on_growth) {
+  std::vector<Continuation> results;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    require_room(prompts[i], longest());
+    const BeamOptions options{
+        .width = more_.beam_width,
+        .length_penalty = more_.length_penalty,
+        .most_tokens = std::min(
+            options_.most_tokens,
+            longest() - static_cast<std::int64_t>(prompts[i].size())),
+        .end = options_.end,
+        .stops = options_.stops,
+        .vocabulary = options_.vocabulary};
+    Beam best = std::get<BeamSearch>(decoding_).after(prompts[i], options)[0];
+    if (on_growth) {
+      on_growth(i, best.tokens);
+    }
+    results.push_back(
+        {.tokens = std::move(best.tokens), .finished = best.finished});
+  }
+  return results;
+}
+
 std::vector<GeneratedText> TextGenerator::after(
     const std::vector<Tokens>& prompts,
     const OnGrowth& on_growth) {
@@ -93,14 +137,33 @@ std::vector<GeneratedText> TextGenerator::after(
       on_growth(text, so_far[text]);
     };
   }
-  const auto continuations = generate(*model_, prompts, options);
+  if (!more_.stops.empty()) {
+    options.is_complete = [&](std::size_t text, const Tokens& tokens) {
+      const std::string all = decode(prompts[text], tokens);
+      return end_of(all) < all.size();
+    };
+  }
+  auto continuations = more_.beam_width > 0
+      ? search(prompts, on_growth)
+      : generate(
+            std::get<TextBatch>(decoding_),
+            model_->description(),
+            prompts,
+            options);
   options_.first_text += prompts.size();
   std::vector<GeneratedText> texts;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
+    Continuation& own = continuations[i];
+    std::string text = decode(prompts[i], own.tokens);
+    const std::size_t end = end_of(text);
+    const bool stopped = end < text.size();
+    text.resize(end);
     texts.push_back(
-        {well_formed_utf8(decode(prompts[i], continuations[i].tokens)),
-         static_cast<std::int64_t>(continuations[i].tokens.size()),
-         continuations[i].finished});
+        {well_formed_utf8(text),
+         static_cast<std::int64_t>(own.tokens.size()),
+         own.finished || stopped,
+         std::move(own.scored),
+         std::move(own.prompt)});
   }
   return texts;
 }

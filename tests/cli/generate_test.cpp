@@ -287,6 +287,72 @@ TEST_F(Generate, LoadsOtherFormatsWithTheTokenizerBesideThem) {
   EXPECT_EQ(ours.out, theirs.out);
 }
 
+/// The object that `cairn generate --prompt-ids` prints, with the golden GPT-2.
+nlohmann::json ids_after(const Words& more) {
+  const Result result = run(pretrain_test::cairn(
+      Words{
+          "generate",
+          "--load",
+          CAIRN_GOLDEN_DIR "/models/gpt2",
+          "--prompt-ids",
+          "63,218,33,184,481",
+          "--out-seq-length",
+          "6"} +
+      more));
+  EXPECT_EQ(result.code, 0) << result.err;
+  return nlohmann::json::parse(result.out);
+}
+
+TEST_F(Generate, GoesFromIdsToIdsWithoutATokenizer) {
+  const auto greedy = ids_after({"--greedy"});
+  EXPECT_EQ(
+      greedy.dump(),
+      R"({"finished":false,"ids":[67,1,1,1,1,1],)"
+      R"("prompt_ids":[63,218,33,184,481]})");
+  EXPECT_EQ(ids_after({"--top_k", "0", "--top_p", "0"}), greedy);
+  EXPECT_EQ(ids_after({"--greedy", "--recompute"}), greedy);
+  const auto stopped = ids_after({"--greedy", "--stop-token-ids", "9", "1"});
+  EXPECT_EQ(stopped.at("ids").dump(), "[67]");
+  EXPECT_TRUE(stopped.at("finished"));
+  const auto scored = ids_after(
+      {"--greedy",
+       "--return-log-probs",
+       "--top-n-logprobs",
+       "2",
+       "--weight-type",
+       "int8"});
+  ASSERT_EQ(scored.at("log_probs").size(), scored.at("ids").size());
+  EXPECT_EQ(scored.at("prompt_log_probs").size(), 4U);
+  EXPECT_EQ(scored.at("top_prompt_log_probs").size(), 4U);
+  EXPECT_EQ(scored.at("top_log_probs")[0].size(), 2U);
+  EXPECT_EQ(scored.at("top_log_probs")[0][0][0], scored.at("ids")[0]);
+  EXPECT_EQ(scored.at("top_log_probs")[0][0][1], scored.at("log_probs")[0]);
+  EXPECT_LT(scored.at("log_probs")[0], 0);
+  EXPECT_NE(
+      ids_after({"--repetition-penalty", "100", "--greedy"}).at("ids"),
+      greedy.at("ids"));
+}
+
+TEST_F(Generate, EndsAtWordsAndSearchesWithBeams) {
+  const std::string input = written("stories.txt", "Once upon a time\n");
+  const auto made = [&](const Words& more) {
+    const Result result = generate(
+        Words{"--sample-input-file", input, "--out-seq-length", "12"} + more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return objects("stories.txt.out").at(0);
+  };
+  const auto whole = made({"--greedy", "--return-log-probs"});
+  const auto text = whole.at("text").get<std::string>();
+  EXPECT_EQ(whole.at("log_probs").size(), whole.at("length"));
+  const std::string stop = text.substr(text.size() / 2, 2);
+  const auto cut = made({"--greedy", "--stop", stop, "no such words"});
+  EXPECT_EQ(cut.at("text"), text.substr(0, text.find(stop)));
+  EXPECT_TRUE(cut.at("finished"));
+  EXPECT_FALSE(cut.contains("log_probs"));
+  const auto beams = made({"--beam-width", "3", "--length-penalty", "0.5"});
+  EXPECT_FALSE(beams.at("text").get<std::string>().empty());
+}
+
 TEST_F(Generate, RefusesWhatCannotBe) {
   const auto refusal = [](const Words& more) {
     const Result result = generate(more);
@@ -313,6 +379,21 @@ TEST_F(Generate, RefusesWhatCannotBe) {
       refusal({"--port", "80"}),
       HasSubstr("generate does not act on these flags (--port)"));
   EXPECT_THAT(refusal({"--num-sample", "1"}), HasSubstr("--num-samples"));
+  EXPECT_THAT(
+      refusal({"--beam-width", "2", "--temperature", "0.5"}),
+      HasSubstr("--temperature: does not go with beam search"));
+  EXPECT_THAT(
+      refusal({"--length-penalty", "2"}),
+      HasSubstr("add --beam-width"));
+  EXPECT_THAT(
+      refusal({"--return-log-probs"}),
+      HasSubstr("log-probabilities are written to files only"));
+  EXPECT_THAT(
+      refusal({"--prompt-ids", "1,2", "--stop", "x"}),
+      HasSubstr("--stop-token-ids"));
+  EXPECT_THAT(
+      refusal({"--prompt-ids", "5,,3"}),
+      HasSubstr("--prompt-ids: token ids are numbers with commas"));
 
   const auto bare = [](const Words& more) {
     return run(pretrain_test::cairn(Words{"generate"} + more)).err;

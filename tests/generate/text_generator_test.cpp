@@ -59,6 +59,43 @@ TEST(TextGenerator, GoesFromTextToText) {
   EXPECT_FALSE(texts[0].finished);
 }
 
+TEST(TextGenerator, EndsBeforeAStringThatStopsIt) {
+  const auto text_with = [](const TextGeneratorOptions& more,
+                            std::int64_t most) {
+    TextGenerator generator(
+        numbers(512),
+        golden_model(),
+        {.sampling = {.greedy = true}, .most_tokens = most},
+        more);
+    return generator.after({generator.prompt("63 218 33 184 481")})[0];
+  };
+  const GeneratedText cut = text_with({.stops = {"9 9", "1 1"}}, 6);
+  EXPECT_EQ(cut.text, " 67 "); // 67 1 1 1 1 1
+  EXPECT_TRUE(cut.finished);
+  EXPECT_EQ(cut.length, 3) << "nothing is generated after it";
+  EXPECT_EQ(cut.tokens.size(), 3U);
+  EXPECT_EQ(text_with({.stops = {"1 1"}}, 3).text, " 67 ") << "at the very end";
+  EXPECT_FALSE(text_with({.stops = {"8"}}, 6).finished);
+}
+
+TEST(TextGenerator, SearchesWithBeams) {
+  const auto row = golden_generation("beam.json")[1];
+  TextGenerator generator(
+      numbers(512),
+      golden_model(),
+      {.most_tokens = row.at("max_new_tokens")},
+      {.beam_width = row.at("num_beams")});
+  const TextGenerator::Tokens prompt = row.at("prompt");
+  TextGenerator::Tokens all = prompt;
+  const auto texts = generator.after(
+      {prompt},
+      [&](std::size_t, const TextGenerator::Tokens& more) {
+        all.insert(all.end(), more.begin(), more.end());
+      });
+  EXPECT_EQ(all, row.at("ids")[0].get<TextGenerator::Tokens>());
+  EXPECT_EQ(texts[0].length, 12);
+}
+
 TEST(TextGenerator, EndsAndBeginsAtTheEndOfADocument) {
   TextGenerator generator(
       numbers(512, 1),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cairn/generate/beam_search.h>
 #include <cairn/generate/sampling.h>
 #include <cairn/generate/text_batch.h>
 #include <cairn/models/transformer.h>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace cairn::generate {
@@ -80,10 +82,28 @@ void require_room(
 /// Throws ConfigError for models that do not go from left to right.
 void require_left_to_right(const models::ModelDescription& model);
 
+/// What TextGenerator does besides choosing tokens.
+struct TextGeneratorOptions {
+  /// Strings that end a text. The text ends before the first of them.
+  std::vector<std::string> stops{};
+  /// Search for the likeliest text with so many beams; 0: choose one token at a
+  /// time. A search reports a text when it is complete, and chooses no token at
+  /// random.
+  std::int64_t beam_width = 0;
+  double length_penalty = 1; ///< see BeamOptions
+  TextBatchOptions batch{};
+};
+
 struct GeneratedText {
   std::string text;        ///< the text after the prompt, in UTF-8
   std::int64_t length = 0; ///< in tokens
-  bool finished = false;   ///< the model chose its end token
+  /// True when the model chose a token that ends the text, or wrote a string
+  /// that does.
+  bool finished = false;
+  /// The tokens with their log-probabilities; a beam search has none.
+  std::vector<ScoredToken> tokens{};
+  /// The prompt's tokens from the second one on, where asked for.
+  std::vector<ScoredToken> prompt{};
 };
 
 /// Generates text from text.
@@ -104,7 +124,8 @@ class TextGenerator {
   TextGenerator(
       std::shared_ptr<const text::Tokenizer> tokenizer,
       std::shared_ptr<models::Transformer> model,
-      GenerateOptions options);
+      GenerateOptions options,
+      TextGeneratorOptions more = {});
 
   /// The tokens of a text, without the end that some tokenizers put after every
   /// text, and with the begin token that a Llama was trained with. Throws
@@ -128,11 +149,18 @@ class TextGenerator {
 
  private:
   std::optional<std::int64_t> begin_token() const;
+  std::vector<Continuation> search(
+      const std::vector<Tokens>& prompts,
+      const OnGrowth& on_growth);
+  /// Where the first string that ends a text begins in it.
+  std::size_t end_of(std::string_view text) const;
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::unique_ptr<text::Encoder> encoder_;
   std::shared_ptr<models::Transformer> model_;
   GenerateOptions options_;
+  TextGeneratorOptions more_;
+  std::variant<TextBatch, BeamSearch> decoding_;
 };
 
 } // namespace cairn::generate

@@ -4,6 +4,7 @@
 #include "cli/generate/generate_flags.h"
 #include "cli/generate/generated_file.h"
 #include "cli/generate/load_generator.h"
+#include "cli/generate/prompt_ids.h"
 #include "cli/generate/prompt_lines.h"
 #include "cli/program/command.h"
 #include "cli/train/join_job.h"
@@ -41,11 +42,12 @@ void print_generate_help() {
   fmt::print(
       "Usage: cairn generate --load DIR [FLAGS…]\n\n"
       "Goes on with texts, or begins some, with a GPT or Llama from a "
-      "checkpoint of\nany format. Three ways:\n\n"
+      "checkpoint of\nany format. Four ways:\n\n"
       "  --num-samples N          texts from nothing, to --genfile or the "
       "screen\n"
       "  --sample-input-file F    a continuation of every line of a file\n"
-      "  neither                  asks for prompts, until Ctrl-D or "
+      "  --prompt-ids 5,17,3      token ids in and out, without a tokenizer\n"
+      "  none of them             asks for prompts, until Ctrl-D or "
       "\"stop\"\n\n"
       "The files hold a JSON object per line. The checkpoint says what its "
       "model is;\nflags that describe it must agree. Flags about training are "
@@ -257,16 +259,24 @@ int run_generate(const Arguments& arguments) {
   if (flags.sample_input_file) {
     lines = read_prompt_lines(*flags.sample_input_file);
   }
+  std::optional<TextGenerator::Tokens> prompt_ids;
+  if (flags.prompt_ids) {
+    prompt_ids = parse_prompt_ids(*flags.prompt_ids);
+  }
   std::optional<GeneratedFile> file;
   if (const auto output = output_of(flags)) {
-    file.emplace(*output);
+    file.emplace(
+        *output,
+        flags.return_log_probs || flags.top_n_logprobs > 0 ? LogProbs::yes
+                                                           : LogProbs::no);
   }
   const distributed::World world = join_job(config.flags.distributed);
+  if (prompt_ids) {
+    continue_ids(config, world, *prompt_ids, file ? &*file : nullptr);
+    return exit_ok;
+  }
   TextGenerator generator = load_generator(config, world);
-  const auto at_once = static_cast<std::size_t>(
-      config.given.contains("--micro-batch-size")
-          ? config.deepspeed.batch->micro
-          : 8);
+  const auto at_once = static_cast<std::size_t>(texts_at_once(config));
   if (flags.sample_input_file) {
     continue_lines(generator, *flags.sample_input_file, lines, at_once, *file);
   } else if (flags.num_samples > 0) {

@@ -1,5 +1,6 @@
 #include "cli/generate/load_generator.h"
 
+#include "cli/generate/generate_flags.h"
 #include "config/internal/describe_model.h"
 #include "pretrain/internal/megatron_reading.h"
 #include "pretrain/internal/pretraining_data.h"
@@ -71,7 +72,7 @@ std::shared_ptr<const text::Tokenizer> tokenizer_for(
 model::ModelDescription described(
     const config::Config& config,
     const model::ModelDescription& stored,
-    const text::Tokenizer& tokenizer) {
+    std::optional<std::int64_t> vocabulary) {
   config::Flags flags = config.flags;
   const auto fill = [](std::optional<std::int64_t>& flag, std::int64_t value) {
     flag = flag.value_or(value);
@@ -92,12 +93,13 @@ model::ModelDescription described(
   return config::describe_model(
       Kind::gpt,
       flags,
-      static_cast<std::int64_t>(tokenizer.vocab_size()));
+      vocabulary.value_or(stored.vocabulary));
 }
 
+/// `vocabulary`: the tokenizer's; unset if there is none.
 models::StoredModel open_checkpoint(
     const config::Config& config,
-    const text::Tokenizer& tokenizer) {
+    std::optional<std::int64_t> vocabulary) {
   const config::CheckpointFlags& from = config.flags.checkpointing;
   models::StoredModel stored = models::open_model(
       *from.load,
@@ -106,7 +108,7 @@ models::StoredModel open_checkpoint(
   generate::require_left_to_right(stored.description);
   auto differences = pretrain::model_differences(
       stored.description,
-      described(config, stored.description, tokenizer));
+      described(config, stored.description, vocabulary));
   const auto not_said = [&](std::string_view flag) {
     return flag.starts_with("--") && !config.given.contains(std::string(flag));
   };
@@ -117,6 +119,19 @@ models::StoredModel open_checkpoint(
   return stored;
 }
 
+std::shared_ptr<models::Transformer> load(
+    const config::Config& config,
+    const distributed::World& world,
+    std::optional<std::int64_t> vocabulary) {
+  const models::StoredModel stored = open_checkpoint(config, vocabulary);
+  models::ModelOptions model;
+  model.device = at::Device(world.device_name());
+  if (config.deepspeed.fp16.enabled || config.deepspeed.bf16.enabled) {
+    model.dtype = config.deepspeed.fp16.enabled ? at::kHalf : at::kBFloat16;
+  }
+  return models::load_model(stored, model);
+}
+
 } // namespace
 
 LoadedTextModel load_text_model(
@@ -124,13 +139,16 @@ LoadedTextModel load_text_model(
     const distributed::World& world) {
   checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
   const auto tokenizer = tokenizer_for(config);
-  const models::StoredModel stored = open_checkpoint(config, *tokenizer);
-  models::ModelOptions model;
-  model.device = at::Device(world.device_name());
-  if (config.deepspeed.fp16.enabled || config.deepspeed.bf16.enabled) {
-    model.dtype = config.deepspeed.fp16.enabled ? at::kHalf : at::kBFloat16;
-  }
-  return {tokenizer, models::load_model(stored, model)};
+  return {
+      tokenizer,
+      load(config, world, static_cast<std::int64_t>(tokenizer->vocab_size()))};
+}
+
+std::shared_ptr<models::Transformer> load_language_model(
+    const config::Config& config,
+    const distributed::World& world) {
+  checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
+  return load(config, world, std::nullopt);
 }
 
 generate::TextGenerator load_generator(
@@ -141,14 +159,11 @@ generate::TextGenerator load_generator(
   return {
       std::move(loaded.tokenizer),
       std::move(loaded.model),
-      {.sampling =
-           {.greedy = flags.greedy,
-            .temperature = flags.temperature,
-            .top_k = flags.top_k,
-            .top_p = flags.top_p},
-       .most_tokens = flags.out_seq_length,
-       .longest = config.flags.data.seq_length,
-       .seed = static_cast<std::uint64_t>(config.flags.training.seed)}};
+      generate_options(config),
+      {.stops = flags.stop,
+       .beam_width = flags.beam_width,
+       .length_penalty = flags.length_penalty,
+       .batch = batch_options(config)}};
 }
 
 } // namespace cairn::cli

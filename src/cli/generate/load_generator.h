@@ -28,4 +28,9 @@ generate::TextGenerator load_generator(
     const config::Config& config,
     const distributed::World& world);
 
+/// The model alone, where texts come and go as token ids.
+std::shared_ptr<models::Transformer> load_language_model(
+    const config::Config& config,
+    const distributed::World& world);
+
 } // namespace cairn::cli
