@@ -120,6 +120,16 @@ std::int64_t total(const ProcessGroup::Counts& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
+/// Bytes of the rows that do not stay on this rank.
+std::int64_t bytes_to_others(
+    const at::Tensor& x,
+    const ProcessGroup::Counts& rows,
+    int rank) {
+  const std::int64_t all = total(rows);
+  const std::int64_t others = all - rows[static_cast<std::size_t>(rank)];
+  return all == 0 ? 0 : static_cast<std::int64_t>(x.nbytes()) / all * others;
+}
+
 TensorList list_of(ProcessGroup::Tensors xs) {
   return {xs.begin(), xs.end()};
 }
@@ -387,6 +397,7 @@ Pending ProcessGroup::all_to_all(
       core_->watched ? empty_rows(x, total(receive_counts)) : x;
   CollectiveRecord record = check.record({x}, "");
   record.sizes_vary = true;
+  record.bytes = bytes_to_others(x, send_counts, rank());
   return start(core_, std::move(record), {output}, [&](auto operation) {
     return core_->backend->all_to_all(
         std::move(operation),

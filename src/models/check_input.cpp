@@ -107,6 +107,7 @@ void check_input(const ModelInput& input, const ModelDescription& d) {
   check_shape(input.loss_mask, asked, "loss masks");
   check_shape(input.positions, input.tokens, "positions");
   check_shape(input.token_types, input.tokens, "token types");
+  check_shape(input.first_seen, input.tokens, "the first tokens seen");
   if (input.kept.defined()) {
     check_kept(input);
   }

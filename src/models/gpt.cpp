@@ -31,6 +31,7 @@ void add_gpt_layers(LayerBuilder& builder, const ModelDescription& d) {
        .role = Role::decoder,
        .drops = {
            &Stream::mask,
+           &Stream::first_seen,
            &Stream::positions,
            &Stream::kept,
            &Stream::samples}});

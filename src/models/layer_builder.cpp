@@ -46,7 +46,9 @@ nn::BlockInput seen_by_blocks(const Stream& stream, Role role) {
       return {
           .mask = attention_mask(stream.mask, true),
           .positions = stream.positions,
-          .samples = stream.samples};
+          .samples = stream.samples,
+          .first_seen = stream.first_seen.defined() ? stream.first_seen.cpu()
+                                                    : at::Tensor()};
     case Role::crossing_decoder:
       break;
   }
@@ -218,6 +220,10 @@ void LayerBuilder::add_blocks(
     nn::BlockOptions block = block_options(options, d_, i);
     block.recompute_mlp =
         block.mixture ? options_.recompute_mixtures : options_.recompute_mlps;
+    block.recompute_norms = options_.recompute_norms;
+    if (block.mixture && options_.recompute_expert_activations) {
+      block.mixture->activated = nn::Activated::computed_again;
+    }
     layer.build = maker<nn::Block>(std::move(own), std::move(block));
     layer.prepare = prepare;
     LayerList::Change change;

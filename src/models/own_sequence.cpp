@@ -15,7 +15,7 @@ ModelInput own_sequence(
     throw UsageError(
         {.what = "a mask for a sequence that goes round the ranks",
          .where = "--context-parallel-size",
-         .remedy = "leave it out, or use --cp-comm-type a2a"});
+         .remedy = "give ModelInput::first_seen, or use --cp-comm-type a2a"});
   }
   const auto part = [&](const at::Tensor& x) {
     return x.defined() ? nn::own_sequence(x, sequence) : x;
@@ -27,6 +27,7 @@ ModelInput own_sequence(
           ? whole.positions
           : at::arange(whole.tokens.size(1), whole.tokens.options())
                 .expand_as(whole.tokens));
+  own.first_seen = part(whole.first_seen);
   own.token_types = part(whole.token_types);
   own.labels = part(whole.labels);
   own.loss_mask = part(whole.loss_mask);

@@ -1,9 +1,12 @@
 #include <cairn/models/pretraining.h>
 
-#include <ATen/ops/zeros_like.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <cairn/base/error.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace cairn::models {
 namespace {
@@ -21,8 +24,12 @@ ModelInput gpt_input(
   input.labels = batch["labels"];
   input.loss_mask = batch["loss_mask"];
   input.positions = batch["position_ids"];
-  if (options.reset_attention_after) {
-    input.mask = document_mask(input.tokens, *options.reset_attention_after);
+  if (const auto end = options.reset_attention_after) {
+    if (options.documents_without_mask) {
+      input.first_seen = document_begins(input.tokens, *end);
+    } else {
+      input.mask = document_mask(input.tokens, *end);
+    }
   }
   return input;
 }
@@ -75,6 +82,16 @@ at::Tensor document_mask(const at::Tensor& tokens, std::int64_t end) {
   // An end belongs to the document that it ends.
   const at::Tensor document = ends.cumsum(1) - ends;
   return document.unsqueeze(2).eq(document.unsqueeze(1)).tril();
+}
+
+at::Tensor document_begins(const at::Tensor& tokens, std::int64_t end) {
+  const at::Tensor places =
+      at::arange(tokens.size(1), tokens.options()).expand_as(tokens);
+  // A document begins after the last end before it; the first one at 0.
+  const at::Tensor after_end = (places + 1) * tokens.eq(end);
+  const at::Tensor begins =
+      at::constant_pad_nd(after_end, {1, -1}); // an end belongs to its document
+  return std::get<0>(begins.cummax(1));
 }
 
 ModelInput pretraining_input(

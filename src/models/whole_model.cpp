@@ -149,6 +149,7 @@ class WholeModel : public Transformer {
           read(again, block_fields, fields);
           again.block_input =
               nn::BlockInput{seen[0], seen[1], seen[2], seen[3], seen[4]};
+          again.block_input->first_seen = seen[5];
           for (std::size_t i = begin; i < end; ++i) {
             layers_[i].forward(*modules_[i], again);
           }
@@ -164,7 +165,8 @@ class WholeModel : public Transformer {
             input.positions,
             input.memory,
             input.memory_mask,
-            input.samples});
+            input.samples,
+            input.first_seen});
     stream.hidden = outputs[0];
     if (outputs.size() > 1) {
       stream.balance_loss = outputs[1];

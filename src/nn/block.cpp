@@ -1,8 +1,12 @@
 #include <cairn/nn/block.h>
 
+#include "nn/recompute/filled_again.h"
+
 #include <cairn/base/error.h>
 
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace cairn::nn {
@@ -69,38 +73,55 @@ Block::Output Block::forward(const at::Tensor& x, const BlockInput& input)
 Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
     const {
   const auto [stream, first] = input_norm_->pass(x);
+  const at::Tensor attended = attention_->forward(first, input);
+  forget(first, input_norm_, stream, {attended});
   auto [sum, normal] = attention_norm_->pass(
       stream,
-      dropped(attention_dropout_, attention_->forward(first, input), input));
+      dropped(attention_dropout_, attended, input));
   if (cross_attention_) {
+    const at::Tensor crossed = cross_attention_->forward(normal, input);
+    forget(normal, attention_norm_, sum, {crossed});
     std::tie(sum, normal) = cross_attention_norm_->pass(
         sum,
-        dropped(
-            cross_attention_dropout_,
-            cross_attention_->forward(normal, input),
-            input));
+        dropped(cross_attention_dropout_, crossed, input));
   }
+  const std::shared_ptr<Norm>& last =
+      cross_attention_ ? cross_attention_norm_ : attention_norm_;
   const bool drops = is_training() && mlp_dropout_.is_on();
   if (mlp_ && !drops && !options_.recompute_mlp) {
-    return {mlp_->forward_added_to(sum, normal)};
+    const Output all{mlp_->forward_added_to(sum, normal)};
+    forget(normal, last, sum, all);
+    return all;
   }
   const Output added = mlp(normal);
+  forget(normal, last, sum, added);
   return {sum + dropped(mlp_dropout_, added.hidden, input), added.balance_loss};
 }
 
 Block::Output Block::norms_after(const at::Tensor& x, const BlockInput& input)
     const {
-  const at::Tensor middle =
-      attention_norm_
-          ->pass(
-              x,
-              dropped(attention_dropout_, attention_->forward(x, input), input))
-          .second;
+  const auto [sum, middle] = attention_norm_->pass(
+      x,
+      dropped(attention_dropout_, attention_->forward(x, input), input));
   const Output added = mlp(middle);
-  return {
+  at::Tensor result =
       output_norm_->pass(middle, dropped(mlp_dropout_, added.hidden, input))
-          .second,
-      added.balance_loss};
+          .second;
+  forget(middle, attention_norm_, sum, added);
+  return {std::move(result), added.balance_loss};
+}
+
+void Block::forget(
+    const at::Tensor& normal,
+    const std::shared_ptr<Norm>& norm,
+    const at::Tensor& input,
+    const Output& results) const {
+  if (options_.recompute_norms) {
+    fill_again_in_backward(
+        normal,
+        {results.hidden, results.balance_loss},
+        [norm, input = input.detach()] { return norm->forward(input); });
+  }
 }
 
 Block::Output Block::mlp(const at::Tensor& x) const {

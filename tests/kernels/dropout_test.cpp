@@ -131,6 +131,13 @@ TEST(DropoutRows, AreTheSameForAnyPart) {
     expect_part(whole.flatten(0, 2).narrow(0, 33, 51), some, numbers());
     // The first columns.
     expect_part(whole.narrow(3, 0, 11).contiguous(), place, numbers());
+    // Columns in the middle.
+    some = place;
+    some.first_column = 16;
+    expect_part(
+        whole.narrow(3, 16, columns - 16).contiguous(),
+        some,
+        numbers());
     // An early and a late piece of every sequence.
     some = place;
     some.tokens = 5;

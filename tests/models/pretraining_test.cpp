@@ -66,6 +66,11 @@ TEST(Pretraining, KeepsDocumentsApart) {
     };
     EXPECT_THAT(row(2), ElementsAre(1, 1, 1, 0, 0, 0));
     EXPECT_THAT(row(4), ElementsAre(0, 0, 0, 1, 1, 0));
+    const at::Tensor begins = document_begins(tokens.unsqueeze(0), 60);
+    const at::Tensor keys = at::arange(6, at::kLong);
+    EXPECT_TRUE(at::equal(
+        keys.ge(begins.unsqueeze(2)).logical_and(keys.le(keys.unsqueeze(1)))[0],
+        mask));
 
     const ModelDescription d = model::gpt_description(tiny);
     const auto model = make_model(d);

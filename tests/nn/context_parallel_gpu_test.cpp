@@ -1,8 +1,7 @@
 #include "nn/context_parity.h"
 #include "support/run_ranks.h"
 
-// Ranks that share a sequence, on one GPU. They use Gloo, since NCCL refuses
-// two ranks on a GPU.
+// Ranks that share a sequence, on one GPU, over Gloo and over NCCL.
 
 namespace cairn::nn::context_parallel_gpu_test {
 namespace {
@@ -26,21 +25,47 @@ TEST(ContextParallelGpu, IsAttentionOfOneProcess) {
                 << c10::toString(dtype));
             compare({2, kind, 8, 8, dtype}, world.group(), device);
             compare({2, kind, 8, 4, dtype}, world.group(), device);
+            compare({2, kind, 8, 4, dtype, 0, true}, world.group(), device);
+            compare({2, kind, 8, 1, dtype}, world.group(), device);
           }
         }
       });
 }
 
-/// Ranks send in turns; one sends before it receives on both sides.
 TEST(ContextParallelGpu, RingOfThree) {
   testing::run_ranks(
       {.ranks = 3, .backend = distributed::BackendChoice::gloo_on_gpu},
       [](const distributed::World& world) {
         const at::Device device(world.device_name());
         for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-          compare({3, ContextKind::ring, 4, 2, dtype}, world.group(), device);
+          const auto check = [&](context_parity::Case test) {
+            test.dtype = dtype;
+            compare(test, world.group(), device);
+          };
+          check({3, ContextKind::ring, 4, 2});
+          check({3, ContextKind::ring, 4, 2, dtype, 0.2});
+          check({3, ContextKind::ring, 4, 4, dtype, 0.1, true});
+          // Heads that are no multiple of 8 are made longer.
+          check({3, ContextKind::ring, 4, 2, dtype, 0, false, 12});
+          check({3, ContextKind::ring, 4, 2, dtype, 0.2, true, 20});
         }
       });
+}
+
+/// The ring over NCCL, where a pass is one call for both directions.
+TEST(ContextParallelNccl, RingOfTwoAndThree) {
+  for (const int ranks : {2, 3}) {
+    testing::run_ranks(
+        testing::ranks_on_one_gpu(ranks),
+        [&](const distributed::World& world) {
+          const at::Device device(world.device_name());
+          compare({ranks, ContextKind::ring, 4, 2}, world.group(), device);
+          compare(
+              {ranks, ContextKind::ring, 4, 2, at::kBFloat16, 0, true},
+              world.group(),
+              device);
+        });
+  }
 }
 
 } // namespace

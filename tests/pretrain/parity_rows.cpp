@@ -218,6 +218,26 @@ void add_context_rows(std::vector<Row>& result) {
   }
 }
 
+/// Adds rows of ranks that share sequences and have fewer heads of keys than
+/// of queries: Ulysses gives one head to several ranks where it must.
+void add_shared_head_rows(std::vector<Row>& result) {
+  for (Row row :
+       {Row{.name = "ring2_tensor2",
+       .tensor = 2,
+       .context = 2,
+       .sequence_parallel = true},
+        Row{.name = "ring4", .context = 4},
+        Row{.name = "ulysses2_tensor2",
+        .tensor = 2,
+        .context = 2,
+        .context_kind = "a2a"},
+        Row{.name = "ulysses4", .context = 4, .context_kind = "a2a"}}) {
+    row.model = "gpt_rotary";
+    row.name = "shared_heads_" + row.name;
+    result.push_back(std::move(row));
+  }
+}
+
 /// Adds rows of samples with several documents.
 void add_document_rows(std::vector<Row>& result) {
   for (Row row :
@@ -235,7 +255,17 @@ void add_document_rows(std::vector<Row>& result) {
         Row{.name = "ulysses2_pipeline2",
         .pipeline = 2,
         .context = 2,
-        .context_kind = "a2a"}}) {
+        .context_kind = "a2a"},
+        Row{.name = "ring2_zero3_recompute",
+        .context = 2,
+        .stage = 3,
+        .recompute = true},
+        Row{.name = "ring4", .context = 4},
+        Row{.name = "ring2_tensor2_sequence",
+        .tensor = 2,
+        .context = 2,
+        .sequence_parallel = true},
+        Row{.name = "ring2_pipeline2", .pipeline = 2, .context = 2}}) {
     row.model = "gpt_documents";
     row.name = "documents_" + row.name;
     result.push_back(std::move(row));
@@ -309,21 +339,27 @@ void add_dropout_rows(std::vector<Row>& result) {
         Row{.name = "ulysses2_tensor2",
         .tensor = 2,
         .context = 2,
-        .context_kind = "a2a"}}) {
-    row.model = "gpt_dropout";
-    row.name = "dropout_" + row.name;
-    result.push_back(std::move(row));
-  }
-  for (Row row :
-       {Row{.name = "ring2", .context = 2},
+        .context_kind = "a2a"},
+        Row{.name = "ring2", .context = 2},
+        Row{.name = "ring2_zero3", .context = 2, .stage = 3},
+        Row{.name = "ring4", .context = 4},
         Row{.name = "ring2_tensor2_sequence_recompute",
         .tensor = 2,
         .context = 2,
         .sequence_parallel = true,
-        .recompute = true}}) {
-    row.model = "gpt_dropout_of_hidden";
+        .recompute = true},
+        Row{.name = "ring2_pipeline2", .pipeline = 2, .context = 2}}) {
+    row.model = "gpt_dropout";
     row.name = "dropout_" + row.name;
     result.push_back(std::move(row));
+  }
+  for (const char* kind : {"p2p", "a2a"}) { // with fewer heads of keys
+    result.push_back(
+        {.name = fmt::format("dropout_documents_rotary_tensor2_{}", kind),
+         .model = "gpt_rotary_documents_dropout",
+         .tensor = 2,
+         .context = 2,
+         .context_kind = kind});
   }
   for (const std::string model :
        {"bert", "bert_of_words", "t5", "gpt_experts"}) {
@@ -480,6 +516,36 @@ void add_recompute_rows(std::vector<Row>& result) {
        .expert = 2,
        .stage = 3,
        .flags = parts});
+  const std::vector<std::string> outputs{
+      "--recompute-activations",
+      "--recompute-modules",
+      "layernorm",
+      "moe_act"};
+  result.push_back(
+      {.name = "tensor2_data2_zero3_recompute_layernorm",
+       .tensor = 2,
+       .data = 2,
+       .stage = 3,
+       .zero = {{"stage3_param_persistence_threshold", 0}},
+       .sequence_parallel = true,
+       .flags = outputs});
+  result.push_back(
+      {.name = "pipeline2_zb_h1_recompute_layernorm",
+       .pipeline = 2,
+       .schedule = "zb-h1",
+       .flags = outputs});
+  result.push_back(
+      {.name = "experts_data2_expert2_recompute_moe_act",
+       .model = "gpt_experts",
+       .data = 2,
+       .expert = 2,
+       .stage = 1,
+       .flags = outputs});
+  result.push_back(
+      {.name = "experts_top2_tensor2_recompute_moe_act",
+       .model = "gpt_experts_top2",
+       .tensor = 2,
+       .flags = outputs});
   result.push_back(
       {.name = "dropout_pipeline2_recompute_mlp",
        .model = "gpt_dropout",
@@ -588,6 +654,7 @@ std::vector<Row> rows() {
        .tensor = 2,
        .sequence_parallel = true,
        .recompute = true});
+  add_shared_head_rows(result);
   add_document_rows(result);
   add_curriculum_rows(result);
   add_dropping_rows(result);
@@ -670,6 +737,12 @@ std::vector<Row> rows_over_nccl() {
       "ring2_zero1",
       "ring4",
       "ring2_pipeline2_zb_h1",
+      "documents_ring2_tensor2_sequence",
+      "documents_ring2_pipeline2",
+      "shared_heads_ring4",
+      "shared_heads_ulysses4",
+      "dropout_ring2",
+      "dropout_ring2_pipeline2",
       "ulysses2_data2_zero2",
       // Experts
       "experts_data2_expert2_zero1",

@@ -98,6 +98,12 @@ TEST(ParityOverNccl, HasEveryWayToShareTheWork) {
       return row.context > 1 && row.context_kind == kind;
     })) << kind;
   }
+  for (const char* model : {"_documents", "_dropout", "_rotary"}) {
+    EXPECT_TRUE(any_over_nccl([&](const Row& row) {
+      return row.context > 1 && row.context_kind == "p2p" &&
+          row.model.find(model) != std::string::npos;
+    })) << model;
+  }
   for (const int ranks : {2, 4}) {
     EXPECT_TRUE(any_over_nccl([&](const Row& row) {
       return row.tensor == ranks;

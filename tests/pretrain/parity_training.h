@@ -72,12 +72,11 @@ inline bool drops_tokens(const std::string& model) {
 /// True for the model whose samples have several documents, each ending with
 /// `end_of_document`, which are kept apart.
 inline bool has_documents(const std::string& model) {
-  return model == "gpt_documents";
+  return model.find("_documents") != std::string::npos;
 }
 constexpr std::int64_t end_of_document = 3;
 
-/// True for models with dropout of hidden states and attention weights; the
-/// ring drops no weights.
+/// True for models with dropout of hidden states and attention weights.
 inline bool has_dropout(const std::string& model) {
   return model.find("_dropout") != std::string::npos;
 }
@@ -128,7 +127,7 @@ inline model::ModelDescription describe(const std::string& model) {
       .sequence = sequence + unused_positions,
       .vocabulary = vocabulary,
       .padded_vocabulary = 64};
-  if (model == "gpt_rotary" ||
+  if (model.starts_with("gpt_rotary") ||
       drops_tokens(model)) { // with fewer heads of keys, as Llamas have
     auto d = model::gpt_description(sizes);
     d.position = model::PositionKind::rotary;
@@ -341,6 +340,7 @@ struct Training {
     models::PretrainingOptions options;
     if (has_documents(row.model)) {
       options.reset_attention_after = end_of_document;
+      options.documents_without_mask = has_ring(config.flags.distributed);
     }
     const auto next = [&] {
       const int in_step = sharing.rank() * passes + pass++;

@@ -12,6 +12,9 @@ struct PretrainingOptions {
   /// Attention stays within documents, which end with this token
   /// (--reset-attention-mask).
   std::optional<std::int64_t> reset_attention_after{};
+  /// True: ModelInput::first_seen tells the documents apart, which the ring
+  /// takes. False: a mask does.
+  bool documents_without_mask = false;
 };
 
 /// The input for the model's pretraining loss, from a batch of GptDataset,
@@ -26,5 +29,8 @@ ModelInput pretraining_input(
 /// A mask, [batch, sequence, sequence]: a token sees itself and the tokens
 /// before it since the last `end`.
 at::Tensor document_mask(const at::Tensor& tokens, std::int64_t end);
+
+/// The position at which each token's document begins, [batch, sequence].
+at::Tensor document_begins(const at::Tensor& tokens, std::int64_t end);
 
 } // namespace cairn::models

@@ -28,6 +28,9 @@ struct ModelInput {
   /// [batch, sequence]: not 0 where there is text that may be seen; or [batch,
   /// sequence, sequence], bool: which tokens each token sees.
   at::Tensor mask{};
+  /// [batch, sequence], GPT and Llama on ranks that pass keys round a ring, in
+  /// place of a mask: the position of the first token of each token's document.
+  at::Tensor first_seen{};
   at::Tensor decoder_tokens{}; ///< T5
   at::Tensor decoder_mask{};   ///< [batch, sequence], T5
   /// The right answer for each token (for left-to-right models the next token).
@@ -93,6 +96,10 @@ struct ModelOptions {
   /// Only the MLPs of blocks, or their mixtures of experts, are computed again.
   std::optional<nn::CheckpointOptions> recompute_mlps{};
   std::optional<nn::CheckpointOptions> recompute_mixtures{};
+  /// The outputs of the blocks' norms, or of the experts' activations, are
+  /// computed again.
+  bool recompute_norms = false;
+  bool recompute_expert_activations = false;
   /// The layers that compute ModelInput::kept only, in its order. For models
   /// without a mask, on ranks that have whole sequences.
   std::vector<std::int64_t> dropping_layers{};

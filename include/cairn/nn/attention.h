@@ -80,6 +80,8 @@ struct BlockInput {
   /// sample_numbers(). Undefined: each dropout draws some.
   at::Tensor samples{};
   std::int64_t sequence = 0; ///< length that `positions` are of; 0: that of x
+  /// Ranks that pass keys round a ring: as in AttendOptions.
+  at::Tensor first_seen{};
 };
 
 /// Options of attend(): how scores become weights.
@@ -90,6 +92,10 @@ struct AttendOptions {
   std::optional<double> scale{};
   double dropout = 0;     ///< of weights
   AttentionNoise noise{}; ///< which of them
+  /// The position of the first token that each of this rank's tokens sees,
+  /// [batch, own tokens], 64-bit, on the CPU: where its document begins. For
+  /// ring attention, which takes no mask. Undefined: that of the sequence.
+  at::Tensor first_seen{};
 };
 
 /// Attention of query [batch, sequence, heads, head_size] to key and value,

@@ -22,6 +22,8 @@ struct BlockOptions {
   double dropout = 0; ///< of values that are added to the residual stream
   /// Set: the MLP, or the mixture, is computed again in backward.
   std::optional<CheckpointOptions> recompute_mlp{};
+  /// True: backward computes outputs of norms again that forward did not keep.
+  bool recompute_norms = false;
 };
 
 /// A layer of any transformer: attention, perhaps attention to an encoder's
@@ -44,6 +46,13 @@ class Block : public Layer {
   Output norms_after(const at::Tensor& x, const BlockInput& input) const;
   Output mlp(const at::Tensor& x) const;
   Output run_mlp(const at::Tensor& x) const;
+  /// Gives back the memory of a norm's output until backward comes to the
+  /// results of what has read it, where the options ask for it.
+  void forget(
+      const at::Tensor& normal,
+      const std::shared_ptr<Norm>& norm,
+      const at::Tensor& input,
+      const Output& results) const;
   /// A branch as it is added to the residual stream.
   at::Tensor dropped(
       const Dropout& dropout,

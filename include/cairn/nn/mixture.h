@@ -70,6 +70,9 @@ struct RowGroups {
   std::vector<std::int64_t> known_ends{};
 };
 
+/// What becomes of an activation's results between forward and backward.
+enum class Activated { kept, computed_again };
+
 /// Many MLPs of one shape. Their weights are stacked, [experts, out, in], so
 /// that all of them are one product of batches, or of groups of rows. The ranks
 /// of the expert group have some experts each and send each other the tokens
@@ -81,7 +84,8 @@ class Experts : public Layer {
   Experts(
       const LayerContext& context,
       const MlpOptions& options,
-      std::int64_t experts);
+      std::int64_t experts,
+      Activated activated = Activated::kept);
   /// Maps [experts, slots, hidden] to the same shape. The number of slots is
   /// the same on every rank of the expert group.
   at::Tensor forward(const at::Tensor& x) const;
@@ -90,6 +94,15 @@ class Experts : public Layer {
   at::Tensor forward(const at::Tensor& rows, const RowGroups& groups) const;
 
  private:
+  /// The activation of `wide`, times that of `gate` where experts have one.
+  at::Tensor activated(const at::Tensor& wide, const at::Tensor& gate) const;
+  /// Gives back activated()'s memory until backward comes to `answers`.
+  void forget(
+      const at::Tensor& result,
+      const at::Tensor& wide,
+      const at::Tensor& gate,
+      const at::Tensor& answers) const;
+
   /// The weights of one linear layer of all experts.
   class Product : public Layer {
    public:
@@ -115,6 +128,7 @@ class Experts : public Layer {
   distributed::ProcessGroup group_;
   distributed::ProcessGroup expert_group_;
   model::ActivationKind activation_;
+  Activated activated_;
   std::shared_ptr<Product> gate_; ///< null: not gated
   std::shared_ptr<Product> up_;
   std::shared_ptr<Product> down_;
@@ -132,6 +146,8 @@ struct MixtureOptions {
   /// True: every token also passes an MLP beside the experts. How much each
   /// counts is learnt (Residual MoE).
   bool residual = false;
+  /// The results of the experts' activation, from forward to backward.
+  Activated activated = Activated::kept;
 };
 
 /// A mixture of experts in place of an Mlp. A router gives each token to one

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace cairn::config {
@@ -141,13 +142,19 @@ void check_recompute(const Config& config) {
         "is about parts of layers",
         "add --recompute-granularity selective");
   }
+  constexpr std::array<std::string_view, 5> parts{
+      "core_attn",
+      "layernorm",
+      "mlp",
+      "moe",
+      "moe_act"};
   for (const std::string& part : flags.recompute_modules) {
-    if (part != "core_attn" && part != "mlp" && part != "moe") {
+    if (std::ranges::find(parts, part) == parts.end()) {
       refuse(
           config,
           "--recompute-modules",
           fmt::format("no part of a layer that is recomputed alone: {}", part),
-          "use core_attn, mlp or moe");
+          "use core_attn, layernorm, mlp, moe or moe_act");
     }
   }
   if (flags.recompute_num_layers && !flags.recomputes_layers()) {

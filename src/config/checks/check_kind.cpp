@@ -5,9 +5,8 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <cstdint>
 #include <string>
-#include <utility>
 
 namespace cairn::config {
 namespace {
@@ -76,45 +75,41 @@ void check_context(model::ModelKind kind, const Config& config) {
         "use rope or learned_absolute with --context-parallel-size");
   }
   if (ranks.context_parallel_kind == ContextParallelKind::ring) {
-    if (flags.data.reset_attention_mask) {
-      refuse(
-          config,
-          "--reset-attention-mask",
-          "documents are kept apart by a mask of whole sequences, which ring "
-          "attention does not take",
-          "leave it out, or give --cp-comm-type a2a");
-    }
-    if (flags.regularization.attention_dropout > 0) {
-      refuse(
-          config,
-          "--attention-dropout",
-          fmt::format(
-              "ring attention drops no weights, {} are asked for",
-              flags.regularization.attention_dropout),
-          "give --attention-dropout 0, or --cp-comm-type a2a");
-    }
     return;
   }
+  const auto refuse_heads = [&](std::int64_t count,
+                                const char* flag,
+                                const char* remedy) {
+    refuse(
+        config,
+        flag,
+        fmt::format(
+            "{} heads cannot be exchanged among context {} x tensor {} ranks",
+            count,
+            ranks.context_parallel,
+            ranks.tensor_parallel),
+        remedy);
+  };
   const auto heads = flags.model.num_attention_heads;
-  for (const auto& [count, flag] : std::array{
-           std::pair{heads, "--num-attention-heads"},
-           std::pair{
-               flags.model.num_key_value_heads ? flags.model.num_key_value_heads
-                                               : heads,
-               "--num-key-value-heads"}}) {
-    if (count &&
-        *count % (ranks.tensor_parallel * ranks.context_parallel) != 0) {
-      refuse(
-          config,
-          flag,
-          fmt::format(
-              "{} heads cannot be exchanged among context {} x tensor {} ranks",
-              *count,
-              ranks.context_parallel,
-              ranks.tensor_parallel),
-          "make it a multiple of them, or use --cp-comm-type p2p, which takes "
-          "any heads");
-    }
+  if (heads && *heads % (ranks.tensor_parallel * ranks.context_parallel) != 0) {
+    refuse_heads(
+        *heads,
+        "--num-attention-heads",
+        "make it a multiple of them, or use --cp-comm-type p2p, which takes "
+        "any heads");
+  }
+  const auto shared = flags.model.num_key_value_heads;
+  if (!shared || *shared % ranks.tensor_parallel != 0) {
+    return; // the latter is refused elsewhere
+  }
+  const std::int64_t own = *shared / ranks.tensor_parallel;
+  if (own % ranks.context_parallel != 0 && ranks.context_parallel % own != 0) {
+    refuse_heads(
+        *shared,
+        "--num-key-value-heads",
+        "let --context-parallel-size divide a tensor parallel rank's heads of "
+        "keys and values, or be a multiple of them; or use --cp-comm-type p2p, "
+        "which takes any heads");
   }
 }
 

@@ -89,7 +89,7 @@ constexpr Flag training[] = {
     {"--recompute-num-layers", to<&F::training, &TrainingFlags::recompute_num_layers>, pretrain, "Layers per group, or in all.", at_least(1), also("--checkpoint-num-layers")},
     {"--partition-activations", to<&F::training, &TrainingFlags::partition_activations>, pretrain, "Split the kept inputs of recomputed layers over the tensor-parallel ranks.", also("--distribute-saved-activations"), same_as("activation_checkpointing.partition_activations")},
     {"--checkpoint-in-cpu", to<&F::training, &TrainingFlags::checkpoint_in_cpu>, pretrain, "Keep the inputs of recomputed layers in the CPU's memory.", same_as("activation_checkpointing.cpu_checkpointing")},
-    {"--recompute-modules", to<&F::training, &TrainingFlags::recompute_modules>, pretrain, "Parts that are recomputed: core_attn, mlp, moe."},
+    {"--recompute-modules", to<&F::training, &TrainingFlags::recompute_modules>, pretrain, "Parts that are recomputed: core_attn, layernorm, mlp, moe, moe_act."},
     {"--optimizer", to<&F::training, &TrainingFlags::optimizer>, pretrain | trained_probe, "The optimizer.", by_default("adam")},
     {"--no-check-for-nan-in-loss-and-grad", to<&F::training, &TrainingFlags::check_for_nan>, pretrain, "Do not stop at a loss that is no number.", turns_off()},
 };

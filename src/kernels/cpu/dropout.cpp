@@ -67,7 +67,8 @@ void dropout_rows(
           bits,
           counter,
           x.key,
-          static_cast<std::uint32_t>(first / columns_of_a_draw));
+          static_cast<std::uint32_t>(
+              (x.first_column + first) / columns_of_a_draw));
       const std::int64_t count = std::min(step, x.columns - first);
       const std::int64_t offset = (row * x.columns + first) * bytes;
       const char* in = static_cast<const char*>(from) + offset;

@@ -37,6 +37,8 @@ template <Element element, bool whole_eights>
 __global__ void dropout_kernel(DropoutRows x, const void* from, void* to) {
   const auto eights = static_cast<std::uint32_t>(
       (x.columns + columns_of_a_draw - 1) / columns_of_a_draw);
+  const auto first_eight =
+      static_cast<std::uint32_t>(x.first_column / columns_of_a_draw);
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.y;
   for (std::int64_t row =
            static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
@@ -45,7 +47,7 @@ __global__ void dropout_kernel(DropoutRows x, const void* from, void* to) {
     const RowCounter counter = counter_of(x, row);
     for (std::uint32_t eight = threadIdx.x; eight < eights;
          eight += blockDim.x) {
-      const Philox4x32 draw = draw_of(counter, x.key, eight);
+      const Philox4x32 draw = draw_of(counter, x.key, first_eight + eight);
       const std::int64_t first =
           static_cast<std::int64_t>(eight) * columns_of_a_draw;
       const std::int64_t i = row * x.columns + first;

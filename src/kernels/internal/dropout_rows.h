@@ -29,6 +29,8 @@ struct DropoutRows {
   std::int64_t early = 1;
   std::int64_t early_begin = 0;
   std::int64_t late_begin = 0;
+  /// The number of the first column in the whole row, a multiple of 8.
+  std::int64_t first_column = 0;
   std::uint64_t key = 0; ///< of the run's seed and the place in the model
   /// Elements are dropped whose 16 random bits are below this.
   std::uint32_t threshold = 0;

@@ -137,7 +137,12 @@ at::Tensor attend(
     const at::Tensor& key,
     const at::Tensor& value,
     const AttendOptions& options) {
-  const auto& [mask, causal, scale, dropout, noise] = options;
+  const auto& [mask, causal, scale, dropout, noise, first_seen] = options;
+  if (first_seen.defined()) {
+    throw UsageError(
+        {.what = "attention to a whole sequence takes a mask, not where "
+                 "documents begin"});
+  }
   if (computes_wide(query)) {
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(
         c10::autocast_dispatch_keyset);
@@ -260,7 +265,8 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
       .causal = options_.causal,
       .scale = options_.scale,
       .dropout = dropout,
-      .noise = with_samples(noise_, input.samples)};
+      .noise = with_samples(noise_, input.samples),
+      .first_seen = input.first_seen};
   return dense_->forward(
       sequence_.is_on() ? attend_in_context(query, key, value, how, sequence_)
                         : attend(query, key, value, how));

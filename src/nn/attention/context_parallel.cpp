@@ -5,6 +5,7 @@
 #include "nn/attention/ulysses_attention.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <cairn/base/error.h>
 #include <cairn/nn/attention.h>
 #include <fmt/format.h>
@@ -66,16 +67,22 @@ void check_heads(
   if (context.kind == ContextKind::ring) {
     return;
   }
-  for (const std::int64_t count : {heads, key_value_heads}) {
-    if (count % ranks != 0) {
-      refuse(
-          "the ranks cannot exchange tokens for heads",
-          count,
-          ranks,
-          "use a context parallel size that divides the heads, and those of "
-          "keys and values, of a tensor parallel rank; or --cp-comm-type p2p, "
-          "which takes any heads");
-    }
+  if (heads % ranks != 0) {
+    refuse(
+        "the ranks cannot exchange tokens for heads",
+        heads,
+        ranks,
+        "use a context parallel size that divides the heads of a tensor "
+        "parallel rank; or --cp-comm-type p2p, which takes any heads");
+  }
+  if (key_value_heads % ranks != 0 && ranks % key_value_heads != 0) {
+    refuse(
+        "the ranks cannot exchange tokens for heads of keys and values",
+        key_value_heads,
+        ranks,
+        "use a context parallel size that divides the heads of keys and values "
+        "of a tensor parallel rank, or is a multiple of them; or "
+        "--cp-comm-type p2p, which takes any heads");
   }
 }
 
@@ -88,34 +95,41 @@ at::Tensor attend_in_context(
   if (context.kind == ContextKind::ulysses) {
     return ulysses_attention(query, key, value, options, context.group);
   }
-  if (options.dropout > 0) {
-    throw ConfigError(
-        {.what = "ring attention drops no weights",
-         .where = "--attention-dropout",
-         .values = fmt::format("{}", options.dropout),
-         .remedy = "set it to 0, or use --cp-comm-type a2a"});
-  }
   if (options.mask.defined()) {
-    throw ConfigError(
-        {.what = "ring attention takes no mask",
-         .where = "--context-parallel-size",
-         .remedy = "leave it out, or use --cp-comm-type a2a"});
+    throw UsageError(
+        {.what = "ring attention takes no mask, but where documents begin",
+         .remedy = "give AttendOptions::first_seen"});
   }
-  if (!query.is_cpu() && query.size(3) % 8 != 0) {
-    throw ConfigError(
-        {.what =
-             "ring attention on a GPU takes heads of a multiple of 8 values",
-         .where = "--kv-channels",
-         .values = fmt::format("{}", query.size(3)),
-         .remedy = "change their size, or use --cp-comm-type a2a"});
+  const at::Tensor& first_seen = options.first_seen;
+  if (first_seen.defined() &&
+      (first_seen.sizes() != query.sizes().slice(0, 2) ||
+       first_seen.scalar_type() != at::kLong || !first_seen.is_cpu())) {
+    throw UsageError(
+        {.what = "the first tokens that are seen are 64-bit integers on the "
+                 "CPU, [batch, own tokens]",
+         .values = fmt::format(
+             "[{}] for [{}]",
+             fmt::join(first_seen.sizes(), ", "),
+             fmt::join(query.sizes(), ", "))});
   }
+  const std::int64_t size = query.size(3);
+  const auto longer = [&](const at::Tensor& x) {
+    // The GPU's kernels take heads of a multiple of 8 values. Zeros change no
+    // score.
+    const std::int64_t missing = x.is_cpu() ? 0 : (8 - size % 8) % 8;
+    return missing == 0 ? x : at::constant_pad_nd(x, {0, missing});
+  };
   return ring_attention(
-             query,
-             key,
-             value,
-             options.scale.value_or(
-                 1 / std::sqrt(static_cast<double>(query.size(3)))),
+             longer(query),
+             longer(key),
+             longer(value),
+             {.scale = options.scale.value_or(
+                  1 / std::sqrt(static_cast<double>(size))),
+              .dropout = options.dropout,
+              .noise = options.noise,
+              .first_seen = first_seen},
              context.group)
+      .narrow(3, 0, size)
       .flatten(2, 3);
 }
 

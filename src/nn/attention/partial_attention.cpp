@@ -13,27 +13,15 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/logaddexp.h>
+#include <ATen/ops/stack.h>
 
 #include <array>
 #include <limits>
 #include <tuple>
+#include <vector>
 
 namespace cairn::nn {
 namespace {
-
-/// Repeats keys or values for every head, for kernels without grouped queries.
-at::Tensor for_every_head(const at::Tensor& x, std::int64_t heads) {
-  const std::int64_t shared = heads / x.size(2);
-  return heads_first(
-      shared == 1
-          ? x
-          : x.unsqueeze(3).expand({-1, -1, -1, shared, -1}).flatten(2, 3));
-}
-
-at::Tensor sum_of_shared(const at::Tensor& gradient, std::int64_t groups) {
-  const at::Tensor x = heads_first(gradient);
-  return x.size(2) == groups ? x : x.unflatten(2, {groups, -1}).sum(3);
-}
 
 /// A stand-in for random state, which the GPU's kernels do not use where
 /// nothing is dropped.
@@ -155,11 +143,35 @@ std::array<at::Tensor, 3> by_libtorch_backward(
 }
 
 AttentionInput all_heads_first(const AttentionInput& input) {
-  const std::int64_t heads = input.query.size(2);
   return {
       heads_first(input.query),
-      for_every_head(input.key, heads),
-      for_every_head(input.value, heads)};
+      heads_first(input.key),
+      heads_first(input.value)};
+}
+
+/// The number of kernels that a group's queries need, one for each of its
+/// heads, so that no kernel needs the keys and values once more: of all
+/// kernels only flash attention on a GPU takes groups.
+std::int64_t turns_of(const AttentionInput& input) {
+  const bool takes_groups = !input.query.is_cpu() && has_flash(input.query);
+  return takes_groups ? 1 : input.query.size(2) / input.key.size(2);
+}
+
+/// Head `turn` of every group, of [batch, tokens, heads, size].
+at::Tensor heads_of_turn(
+    const at::Tensor& x,
+    std::int64_t turn,
+    std::int64_t turns) {
+  return turns == 1 ? x : x.unflatten(2, {-1, turns}).select(3, turn);
+}
+
+/// The heads of all turns, where dim `heads` of each has one of every group.
+at::Tensor heads_of_all_turns(
+    const std::vector<at::Tensor>& turns,
+    std::int64_t heads) {
+  return turns.size() == 1
+      ? turns[0]
+      : at::stack(turns, heads + 1).flatten(heads, heads + 1);
 }
 
 AttentionInput widened(const AttentionInput& input) {
@@ -180,8 +192,18 @@ PartialAttention attend_partly(
   if (attends_by_heads(input, 0)) {
     return heads_forward(input, scores);
   }
-  const PartialAttention result = by_libtorch(all_heads_first(input), scores);
-  return {heads_first(result.output), result.log_sum};
+  const std::int64_t turns = turns_of(input);
+  std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> log_sums;
+  for (std::int64_t i = 0; i < turns; ++i) {
+    const PartialAttention result = by_libtorch(
+        all_heads_first(
+            {heads_of_turn(input.query, i, turns), input.key, input.value}),
+        scores);
+    outputs.push_back(heads_first(result.output));
+    log_sums.push_back(result.log_sum);
+  }
+  return {heads_of_all_turns(outputs, 2), heads_of_all_turns(log_sums, 1)};
 }
 
 void join(const PartialAttention& sum, const PartialAttention& part) {
@@ -208,16 +230,28 @@ AttentionGradients attend_partly_backward(
   if (attends_by_heads(input, 0)) {
     return heads_backward(gradient, input, whole, scores);
   }
-  const auto result = by_libtorch_backward(
-      heads_first(gradient),
-      all_heads_first(input),
-      {heads_first(whole.output), whole.log_sum},
-      scores);
-  const std::int64_t groups = input.key.size(2);
-  return {
-      heads_first(result[0]),
-      sum_of_shared(result[1], groups),
-      sum_of_shared(result[2], groups)};
+  const std::int64_t turns = turns_of(input);
+  std::vector<at::Tensor> of_queries;
+  AttentionGradients sum;
+  for (std::int64_t i = 0; i < turns; ++i) {
+    const auto result = by_libtorch_backward(
+        heads_first(heads_of_turn(gradient, i, turns)),
+        all_heads_first(
+            {heads_of_turn(input.query, i, turns), input.key, input.value}),
+        {heads_first(heads_of_turn(whole.output, i, turns)),
+         turns == 1 ? whole.log_sum
+                    : whole.log_sum.unflatten(1, {-1, turns}).select(2, i)},
+        scores);
+    of_queries.push_back(heads_first(result[0]));
+    if (i == 0) {
+      sum = {{}, heads_first(result[1]), heads_first(result[2])};
+    } else {
+      sum.key.add_(heads_first(result[1]));
+      sum.value.add_(heads_first(result[2]));
+    }
+  }
+  sum.query = heads_of_all_turns(of_queries, 2);
+  return sum;
 }
 
 } // namespace cairn::nn

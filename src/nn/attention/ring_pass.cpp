@@ -1,35 +1,25 @@
 #include "nn/attention/ring_pass.h"
 
-#include <ATen/ops/empty_like.h>
-
 namespace cairn::nn {
+namespace {
 
-RingPass::RingPass(at::Tensor sent, const distributed::ProcessGroup& group)
-    : received_(at::empty_like(sent)) {
+using distributed::Pending;
+using distributed::ProcessGroup;
+
+/// An all_to_all in which each rank has rows for the next rank only.
+Pending pass_on(const at::Tensor& sent, const ProcessGroup& group) {
   const int ranks = group.size();
-  const auto send = [&] {
-    pending_.push_back(group.send(sent, (group.rank() + 1) % ranks));
-  };
-  const auto receive = [&] {
-    pending_.push_back(
-        group.recv(received_, (group.rank() + ranks - 1) % ranks));
-  };
-  // On GPUs the messages between two ranks run one after the other: if both
-  // sent first, both would wait for the other to receive.
-  if (group.rank() % 2 == 0) {
-    send();
-    receive();
-  } else {
-    receive();
-    send();
-  }
+  ProcessGroup::Counts to_next(static_cast<std::size_t>(ranks));
+  ProcessGroup::Counts from_last(static_cast<std::size_t>(ranks));
+  to_next[static_cast<std::size_t>((group.rank() + 1) % ranks)] = sent.size(0);
+  from_last[static_cast<std::size_t>((group.rank() + ranks - 1) % ranks)] =
+      sent.size(0);
+  return group.all_to_all(sent, to_next, from_last);
 }
 
-at::Tensor RingPass::wait() {
-  for (distributed::Pending& each : pending_) {
-    each.wait();
-  }
-  return received_;
-}
+} // namespace
+
+RingPass::RingPass(const at::Tensor& sent, const ProcessGroup& group)
+    : pending_(pass_on(sent, group)) {}
 
 } // namespace cairn::nn

@@ -4,6 +4,8 @@
 
 #include <ATen/ops/cat.h>
 
+#include <algorithm>
+
 namespace cairn::nn {
 namespace {
 
@@ -61,12 +63,20 @@ at::Tensor ulysses_attention(
   const auto in_parts = [&](const at::Tensor& x) {
     return x.unflatten(2, {group.size(), -1});
   };
+  // Where there are fewer heads of keys and values than ranks, the ranks whose
+  // queries share one all get it. Their gradients of it are added up on the way
+  // back.
+  const auto for_ranks = [&](const at::Tensor& x) {
+    const std::int64_t sharers = group.size() / x.size(2);
+    return in_parts(sharers <= 1 ? x : x.repeat_interleave(sharers, 2));
+  };
   // One exchange serves all three.
   const at::Tensor together =
-      at::cat({in_parts(query), in_parts(key), in_parts(value)}, 3)
+      at::cat({in_parts(query), for_ranks(key), for_ranks(value)}, 3)
           .flatten(2, 3);
   const std::int64_t heads = query.size(2) / group.size();
-  const std::int64_t groups = key.size(2) / group.size();
+  const std::int64_t groups =
+      std::max<std::int64_t>(1, key.size(2) / group.size());
   const auto own = Exchanged<to_heads, to_tokens>::apply(together, group)
                        .split_with_sizes({heads, groups, groups}, 2);
   options.noise.first_head += group.rank() * heads;

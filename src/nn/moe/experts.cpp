@@ -5,6 +5,7 @@
 #include "nn/moe/grouped_gelu_mlp.h"
 #include "nn/moe/grouped_product.h"
 #include "nn/moe/known_ends.h"
+#include "nn/recompute/filled_again.h"
 
 #include <ATen/TensorOperators.h>
 #include <cairn/base/error.h>
@@ -99,10 +100,12 @@ at::Tensor Experts::Product::forward(
 Experts::Experts(
     const LayerContext& context,
     const MlpOptions& options,
-    std::int64_t experts)
+    std::int64_t experts,
+    Activated activated)
     : group_(context.group),
       expert_group_(context.expert_group),
-      activation_(options.activation) {
+      activation_(options.activation),
+      activated_(activated) {
   const auto product =
       [&](const char* name, const LinearOptions& linear, Product::Cut cut) {
         return register_module(
@@ -120,6 +123,30 @@ Experts::Experts(
       Product::Cut::in);
 }
 
+at::Tensor Experts::activated(const at::Tensor& wide, const at::Tensor& gate)
+    const {
+  return gate.defined() ? activate_gated(gate, wide, activation_)
+                        : activate(wide, activation_);
+}
+
+void Experts::forget(
+    const at::Tensor& result,
+    const at::Tensor& wide,
+    const at::Tensor& gate,
+    const at::Tensor& answers) const {
+  if (activated_ == Activated::kept) {
+    return;
+  }
+  fill_again_in_backward(
+      result,
+      {answers},
+      [this,
+       wide = wide.detach(),
+       gate = gate.defined() ? gate.detach() : gate] {
+        return activated(wide, gate);
+      });
+}
+
 at::Tensor Experts::forward(const at::Tensor& x) const {
   const std::int64_t ranks = expert_group_.size();
   const std::int64_t here = x.size(0) / ranks;
@@ -134,9 +161,10 @@ at::Tensor Experts::forward(const at::Tensor& x) const {
                 .reshape({here, ranks * slots, hidden});
   }
   const at::Tensor wide = up_->forward(given);
-  const at::Tensor answers = down_->forward(
-      gate_ ? activate_gated(gate_->forward(given), wide, activation_)
-            : activate(wide, activation_));
+  const at::Tensor gate = gate_ ? gate_->forward(given) : at::Tensor();
+  const at::Tensor result = activated(wide, gate);
+  const at::Tensor answers = down_->forward(result);
+  forget(result, wide, gate, answers);
   if (ranks == 1) {
     return answers;
   }
@@ -167,14 +195,16 @@ at::Tensor Experts::forward(const at::Tensor& rows, const RowGroups& groups)
         {up_->weight(), up_->bias()},
         {down_->weight(), down_->bias()},
         exact ? GeluKind::exact : GeluKind::tanh,
-        groups);
+        groups,
+        activated_);
   }
   const at::Tensor given = copy_to_group(rows, group_);
   const at::Tensor wide = up_->forward(given, known);
-  return down_->forward(
-      gate_ ? activate_gated(gate_->forward(given, known), wide, activation_)
-            : activate(wide, activation_),
-      known);
+  const at::Tensor gate = gate_ ? gate_->forward(given, known) : at::Tensor();
+  const at::Tensor result = activated(wide, gate);
+  const at::Tensor answers = down_->forward(result, known);
+  forget(result, wide, gate, answers);
+  return answers;
 }
 
 } // namespace cairn::nn

@@ -30,7 +30,8 @@ struct GroupedGeluMlp : torch::autograd::Function<GroupedGeluMlp> {
       const std::optional<at::Tensor>& up_bias_if_any,
       const std::optional<at::Tensor>& down_bias_if_any,
       const at::Tensor& ends,
-      GeluKind kind) {
+      GeluKind kind,
+      Activated activated) {
     keep_deferral(*context);
     const RowGroups groups{ends};
     const at::Tensor up_addend = up_bias_if_any.value_or(at::Tensor());
@@ -46,7 +47,8 @@ struct GroupedGeluMlp : torch::autograd::Function<GroupedGeluMlp> {
          up_addend,
          down_addend,
          sums,
-         down.requires_grad() ? wide : at::Tensor(),
+         down.requires_grad() && activated == Activated::kept ? wide
+                                                              : at::Tensor(),
          ends});
     return group_products(wide, down, down_addend, groups);
   }
@@ -62,15 +64,13 @@ struct GroupedGeluMlp : torch::autograd::Function<GroupedGeluMlp> {
     };
     const auto later = kept_deferral(*context);
     const at::Tensor gradient = outer[0].contiguous();
-    variable_list results(7);
+    variable_list results(8);
+    const GeluKind kind = context->saved_data["exact"].toBool()
+        ? GeluKind::exact
+        : GeluKind::tanh;
     const at::Tensor wide =
         input_gradients(gradient, saved[down_weight], groups);
-    at::Tensor of_up_bias = group_gelu_backward(
-        wide,
-        saved[5],
-        context->saved_data["exact"].toBool() ? GeluKind::exact
-                                              : GeluKind::tanh,
-        groups);
+    at::Tensor of_up_bias = group_gelu_backward(wide, saved[5], kind, groups);
     if (wanted(up_bias)) {
       results[up_bias] = of_up_bias.to(saved[up_bias].scalar_type());
     }
@@ -83,7 +83,9 @@ struct GroupedGeluMlp : torch::autograd::Function<GroupedGeluMlp> {
           later,
           saved[down_weight],
           gradient,
-          saved[6],
+          // The sums have their bias already.
+          saved[6].defined() ? saved[6]
+                             : group_gelu(saved[5], {}, kind, groups),
           groups);
     }
     if (context->needs_input_grad(input)) {
@@ -116,7 +118,8 @@ at::Tensor grouped_gelu_mlp(
     const LinearParameters& up,
     const LinearParameters& down,
     GeluKind kind,
-    const RowGroups& groups) {
+    const RowGroups& groups,
+    Activated activated) {
   return GroupedGeluMlp::apply(
       in_compute_type(x),
       in_compute_type(up.weight),
@@ -124,7 +127,8 @@ at::Tensor grouped_gelu_mlp(
       in_compute_type_if_defined(up.bias),
       in_compute_type_if_defined(down.bias),
       groups.ends,
-      kind);
+      kind,
+      activated);
 }
 
 } // namespace cairn::nn

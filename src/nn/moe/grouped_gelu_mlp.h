@@ -17,12 +17,14 @@ bool has_grouped_gelu_mlp(
 
 /// Computes gelu_mlp() of each group of rows with its own weights, [groups,
 /// out, in], and biases, [groups, out], as one node of autograd. Bias and GELU
-/// are one pass, and so are the gradients of both.
+/// are one pass, and so are the gradients of both. GELU's results are kept for
+/// backward, or computed again.
 at::Tensor grouped_gelu_mlp(
     const at::Tensor& x,
     const LinearParameters& up,
     const LinearParameters& down,
     GeluKind kind,
-    const RowGroups& groups);
+    const RowGroups& groups,
+    Activated activated = Activated::kept);
 
 } // namespace cairn::nn

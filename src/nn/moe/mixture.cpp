@@ -44,7 +44,8 @@ Mixture::Mixture(const LayerContext& context, const MixtureOptions& options)
       std::make_shared<Experts>(
           context.in("experts"),
           options.expert,
-          options.experts));
+          options.experts,
+          options.activated));
   if (options.residual) {
     residual_ = register_module(
         "residual",

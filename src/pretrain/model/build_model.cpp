@@ -24,6 +24,8 @@ struct Recompute {
   std::optional<std::int64_t> first_layers{}; ///< only these; unset: all
   bool mlps = false;                          ///< parts of layers
   bool mixtures = false;
+  bool norms = false; ///< outputs of parts, which need no options
+  bool expert_activations = false;
   nn::CheckpointOptions options{};
 };
 
@@ -40,7 +42,9 @@ Recompute recompute_of(
   Recompute result{
       .layers = flags.recomputes_layers(),
       .mlps = has_part("mlp"),
-      .mixtures = has_part("moe")};
+      .mixtures = has_part("moe"),
+      .norms = has_part("layernorm"),
+      .expert_activations = has_part("moe_act")};
   const std::int64_t number = flags.recompute_num_layers.value_or(1);
   if (flags.recompute_method == config::RecomputeMethod::block) {
     result.first_layers = number;
@@ -148,6 +152,8 @@ Model build_model(
       .later = build.later,
       .dropout_seed = static_cast<std::uint64_t>(config.flags.training.seed),
       .dropping_layers = config.deepspeed.random_ltd.layers};
+  options.recompute_norms = recompute.norms;
+  options.recompute_expert_activations = recompute.expert_activations;
   take_fp8(config.flags.precision, options, logger);
   if (recompute.mlps) {
     options.recompute_mlps = recompute.options;

@@ -66,7 +66,9 @@ models::LayerInputs pretraining_inputs(
         fields.inputs.push_back(&ModelInput::positions);
       }
       if (flags.data.reset_attention_mask) {
-        fields.inputs.push_back(&ModelInput::mask);
+        fields.inputs.push_back(
+            has_ring(flags.distributed) ? &ModelInput::first_seen
+                                        : &ModelInput::mask);
       }
       break;
     case ModelFamily::bert:
@@ -88,6 +90,11 @@ models::LayerInputs pretraining_inputs(
       break;
   }
   return fields;
+}
+
+bool has_ring(const config::DistributedFlags& flags) {
+  return flags.context_parallel > 1 &&
+      flags.context_parallel_kind == config::ContextParallelKind::ring;
 }
 
 bool is_pipelined(const config::DistributedFlags& flags) {

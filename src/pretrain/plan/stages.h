@@ -14,6 +14,8 @@
 
 namespace cairn::pretrain {
 
+/// True when ranks share sequences by ring attention.
+bool has_ring(const config::DistributedFlags& flags);
 bool is_pipelined(const config::DistributedFlags& flags);
 
 /// Throws ConfigError, before anything is allocated, if a stage would have

@@ -7,6 +7,7 @@
 #include "pretrain/internal/pretraining_data.h"
 #include "pretrain/model/build_model.h"
 #include "pretrain/plan/checked_run.h"
+#include "pretrain/plan/stages.h"
 #include "pretrain/run/step_times.h"
 #include "pretrain/run/trainer.h"
 
@@ -143,6 +144,7 @@ Outcome run(
   if (config.flags.data.reset_attention_mask) {
     pretraining.reset_attention_after =
         tokenizer->special().end_of_document.value();
+    pretraining.documents_without_mask = has_ring(config.flags.distributed);
   }
   Trainer trainer(
       {.kind = kind,
