@@ -71,7 +71,8 @@ void warn_of_kept_attention(
   const std::vector<std::string>& parts = flags.training.recompute_modules;
   const bool asked = flags.training.recomputes_parts() &&
       (parts.empty() || std::ranges::find(parts, "core_attn") != parts.end());
-  if (asked && device.is_cpu() && flags.regularization.attention_dropout > 0) {
+  if (asked && device.is_cpu() && flags.regularization.attention_dropout > 0 &&
+      !has_ring(flags.distributed)) { // the ring keeps none
     logger.warning(
         "--attention-dropout on a CPU keeps the weights of attention for "
         "backward: core_attn is not computed again");
