@@ -77,15 +77,15 @@ TEST_F(ConfigCommand, CheckKnowsWhatAModelCannotDo) {
       "2",
       "--world-size",
       "2"};
-  const auto check = [&](const char* kind) {
+  const auto words_of = [&](const char* kind) {
     std::vector<std::string> words{"check", kind};
     words.insert(words.end(), sizes.begin(), sizes.end());
-    return error_text([&] { run(words); });
+    return words;
   };
+  EXPECT_EQ(run(words_of("gpt")).code, exit_ok);
   EXPECT_THAT(
-      check("gpt"),
-      HasSubstr("--attention-dropout: ring attention drops no weights"));
-  EXPECT_THAT(check("bert"), HasSubstr("left-to-right models only"));
+      error_text([&] { run(words_of("bert")); }),
+      HasSubstr("left-to-right models only"));
 }
 
 TEST_F(ConfigCommand, CheckPrintsWhatIsResolved) {

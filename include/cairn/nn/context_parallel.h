@@ -36,9 +36,9 @@ at::Tensor own_sequence(
 struct AttendOptions; // attention.h
 
 /// Causal attention of this rank's tokens to all tokens before them, on any
-/// rank. Shapes are those of attend(); a mask is that of the whole sequence.
-/// Throws ConfigError for attention that cannot be shared: the ring takes
-/// neither a mask nor dropout.
+/// rank. Shapes are those of attend(). Ulysses takes a mask of the whole
+/// sequence; the ring takes none, but AttendOptions::first_seen, and throws
+/// UsageError for a mask.
 at::Tensor attend_in_context(
     const at::Tensor& query,
     const at::Tensor& key,
@@ -47,7 +47,7 @@ at::Tensor attend_in_context(
     const ContextParallel& context);
 
 /// Throws ConfigError unless these ranks can share the heads of a tensor
-/// parallel rank. The ring takes any number of heads.
+/// parallel rank; see ulysses_attention(). The ring takes any number of them.
 void check_heads(
     std::int64_t heads,
     std::int64_t key_value_heads,
