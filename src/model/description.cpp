@@ -27,9 +27,6 @@ constexpr std::int64_t largest_size = std::int64_t{1} << 30;
 /// Checks which layers have experts, and how many.
 void check_expert_layers(const ModelDescription& d, const std::string& where) {
   const ExpertsDescription& e = *d.experts;
-  if (d.family != ModelFamily::gpt2 && d.family != ModelFamily::llama) {
-    impossible(where, "experts are for models of the GPT family");
-  }
   if (e.interval < 1 || e.interval > d.layers) {
     impossible(
         where,
@@ -43,6 +40,16 @@ void check_expert_layers(const ModelDescription& d, const std::string& where) {
             "{} numbers of experts for {} layers that have some",
             e.counts.size(),
             layers));
+  }
+  if (e.counts.size() > 1 && kind_of(d.family) == ModelKind::t5 &&
+      d.decoder_layers != d.layers) {
+    impossible(
+        where,
+        fmt::format(
+            "{} numbers of experts for stacks of {} and {} layers",
+            e.counts.size(),
+            d.layers,
+            d.decoder_layers));
   }
   for (const std::int64_t count : e.counts) {
     if (count < 1 || count > most_experts) {

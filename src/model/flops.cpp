@@ -8,33 +8,31 @@ namespace {
 constexpr double passes = 3;
 constexpr double operations = 2;
 
-/// The MLP's size, on average over the layers: a token passes through as many
-/// experts as it is routed to, and the MLP beside them.
-std::int64_t active_ffn(const ModelDescription& d) {
+/// The MLP's size, on average over the layers of a stack: a token passes
+/// through as many experts as it is routed to, and the MLP beside them.
+std::int64_t active_ffn(const ModelDescription& d, std::int64_t layers) {
   std::int64_t mlps = 0;
-  for (std::int64_t i = 0; i < d.layers; ++i) {
+  for (std::int64_t i = 0; i < layers; ++i) {
     mlps += experts_in_layer(d, i) == 0
         ? 1
         : d.experts->top_k + (d.experts->residual ? 1 : 0);
   }
-  return d.ffn * mlps / d.layers;
+  return d.ffn * mlps / layers;
 }
 
 /// Multiplications in the forward pass of one sample.
 struct ForwardProducts {
-  double hidden, ffn, query, key_value;
+  const ModelDescription& description;
+  double hidden, query, key_value;
   double mlp_products;
 
   explicit ForwardProducts(const ModelDescription& d)
-      : hidden(static_cast<double>(d.hidden)),
-        ffn(static_cast<double>(active_ffn(d))),
+      : description(d),
+        hidden(static_cast<double>(d.hidden)),
         query(static_cast<double>(d.head_size * d.heads)),
         key_value(static_cast<double>(d.head_size * d.key_value_heads)),
         mlp_products(d.gated ? 3 : 2) {}
 
-  double mlp(double tokens) const {
-    return tokens * mlp_products * hidden * ffn;
-  }
   /// Queries of `tokens` over `keys`; the mask leaves the part `share`.
   double attention(double tokens, double keys, double share) const {
     const double projections =
@@ -43,8 +41,10 @@ struct ForwardProducts {
   }
   /// A stack of blocks that attend to their own tokens.
   double stack(std::int64_t layers, double tokens, double share) const {
+    const auto ffn = static_cast<double>(active_ffn(description, layers));
+    const double mlp = tokens * mlp_products * hidden * ffn;
     return static_cast<double>(layers) *
-        (mlp(tokens) + attention(tokens, tokens, share));
+        (mlp + attention(tokens, tokens, share));
   }
 };
 

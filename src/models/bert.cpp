@@ -35,6 +35,7 @@ ModelOutput bert_output(
   if (d.next_sentence_head) {
     add_sentence_output(output, stream.sentences, stream);
   }
+  add_balance_loss(output, d, stream.balance_loss);
   return output;
 }
 

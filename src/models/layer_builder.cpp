@@ -195,7 +195,9 @@ void LayerBuilder::add_relative_positions(
 void LayerBuilder::add_blocks(
     const nn::LayerContext& context,
     const Stack& stack) {
-  const nn::BlockOptions options = block_options(d_, stack.role);
+  nn::BlockOptions options = block_options(d_, stack.role);
+  options.attention.overlap_tokens = options_.overlap_tokens;
+  options.mlp.overlap_tokens = options_.overlap_tokens;
   const auto prepare = [role = stack.role,
                         relative = relative_bias_options(d_, stack.role),
                         parts = context.splits_tokens() ? context.group.size()

@@ -23,12 +23,12 @@ std::vector<std::string> losses_of(
   std::vector<std::string> losses;
   if (has(inputs.labels, &ModelInput::labels) && model::has_word_head(d)) {
     losses.emplace_back("lm loss");
-    if (has_experts(d)) {
-      losses.emplace_back("moe loss");
-    }
   }
   if (has(inputs.labels, &ModelInput::next_sentence) && d.next_sentence_head) {
     losses.emplace_back("sop loss");
+  }
+  if (!losses.empty() && has_experts(d)) {
+    losses.emplace_back("moe loss");
   }
   return losses;
 }

@@ -40,6 +40,7 @@ ModelOutput t5_output(
           : stream.hidden,
       head,
       stream);
+  add_balance_loss(output, d, stream.balance_loss);
   return output;
 }
 

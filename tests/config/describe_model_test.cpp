@@ -204,9 +204,12 @@ TEST(DescribeModel, WhatCannotBeIsRefused) {
       HasSubstr("none of 4 layers"));
   EXPECT_THAT(
       error_text([] {
-        described(ModelKind::bert, flags_of({"--num-experts", "8"}));
+        described(
+            ModelKind::t5,
+            flags_of(
+                {"--num-experts", "8", "4", "--decoder-num-layers", "8"}));
       }),
-      HasSubstr("only GPT"));
+      HasSubstr("2 numbers, but 4 of 8 layers have experts"));
   Flags without = flags_of({});
   without.data.seq_length.reset();
   EXPECT_THAT(

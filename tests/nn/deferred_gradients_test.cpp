@@ -184,7 +184,9 @@ TEST(DeferredGradients, CallTheHooksOfParametersWhenTheyAreThere) {
 
 TEST(DeferredGradients, OfSharedLayersAreThoseOfTheirPart) {
   testing::run_ranks(2, [](const ProcessGroup& group) {
-    for (const bool split : {false, true}) {
+    for (const TokenSplit tokens :
+         {TokenSplit::none, TokenSplit::split, TokenSplit::overlapped}) {
+      const bool split = tokens != TokenSplit::none;
       const std::vector<Tensor> inputs{
           numbers({2, split ? 3 : 6, 4}, 0.7 + group.rank() * split),
           numbers({3, 4}, 0.3 + group.rank()),
@@ -199,8 +201,8 @@ TEST(DeferredGradients, OfSharedLayersAreThoseOfTheirPart) {
                 {x[1], x[2]},
                 {Tensor(), Tensor()},
                 group,
-                split);
-            return row_linear(wide[0] * wide[1], x[3], {}, group, split);
+                tokens);
+            return row_linear(wide[0] * wide[1], x[3], {}, group, tokens);
           });
     }
   });

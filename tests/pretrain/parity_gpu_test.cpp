@@ -123,6 +123,15 @@ std::vector<Pair> pairs() {
   many.data = many.expert = 4;
   many.stage = 3;
   result.emplace_back(std::move(few), std::move(many));
+  // Two heads of keys and values on four ranks, then on two.
+  result.emplace_back(
+      Row{.name = "few_keys_tensor4",
+          .model = "gpt_few_keys",
+          .tensor = 4,
+          .stage = 1},
+      Row{.name = "few_keys_tensor2",
+          .model = "gpt_few_keys",
+          .tensor = 2});
   return result;
 }
 

@@ -142,6 +142,111 @@ void add_context_expert_rows(std::vector<Row>& result) {
        .sequence_parallel = true});
 }
 
+/// Adds rows of experts in BERT's layers and in those of T5's two stacks.
+void add_experts_of_others(std::vector<Row>& result) {
+  for (const std::string model : {"bert", "t5"}) {
+    for (Row row :
+         {Row{.name = "data2_expert2_zero1",
+          .data = 2,
+          .expert = 2,
+          .stage = 1},
+          Row{.name = "data2_pipeline2_expert2_zero3",
+          .data = 2,
+          .pipeline = 2,
+          .expert = 2,
+          .stage = 3},
+          Row{.name = "tensor2_data2_expert2_sequence_recompute",
+          .tensor = 2,
+          .data = 2,
+          .expert = 2,
+          .stage = 2,
+          .sequence_parallel = true,
+          .recompute = true}}) {
+      for (const char* routing : {"", "_top2"}) {
+        Row one = row;
+        one.model = model + "_experts" + routing;
+        one.name = fmt::format("{}_{}", one.model, row.name);
+        result.push_back(std::move(one));
+      }
+    }
+  }
+}
+
+/// Adds rows in which tokens travel between tensor parallel ranks while other
+/// tokens are multiplied.
+void add_overlapped_rows(std::vector<Row>& result) {
+  const auto add = [&](Row row) {
+    row.sequence_parallel = true;
+    row.flags.push_back("--tp-comm-overlap");
+    row.name += "_overlapped";
+    result.push_back(std::move(row));
+  };
+  add({.name = "tensor2", .tensor = 2});
+  add({.name = "tensor4_zero1", .tensor = 4, .stage = 1});
+  add({.name = "tensor2_data2_zero3", .tensor = 2, .data = 2, .stage = 3});
+  add(
+      {.name = "tensor2_pipeline2_recompute",
+       .tensor = 2,
+       .pipeline = 2,
+       .recompute = true});
+  add( // gradients of weights are put off
+      {.name = "tensor2_pipeline2_zb_h1",
+       .tensor = 2,
+       .pipeline = 2,
+       .stage = 1,
+       .schedule = "zb-h1"});
+  add({.name = "ring2_tensor2", .tensor = 2, .context = 2});
+  add(
+      {.name = "tensor4_few_keys",
+       .model = "gpt_few_keys",
+       .tensor = 4,
+       .stage = 1});
+  add(
+      {.name = "experts_top2_tensor2_data2_expert2",
+       .model = "gpt_experts_top2",
+       .tensor = 2,
+       .data = 2,
+       .expert = 2,
+       .stage = 1});
+  add({.name = "dropout_tensor2", .model = "gpt_dropout", .tensor = 2});
+  for (const char* model : {"bert", "t5_relative"}) {
+    add(
+        {.name = fmt::format("{}_tensor2", model),
+         .model = model,
+         .tensor = 2});
+  }
+}
+
+/// Adds rows with fewer heads of keys and values than tensor parallel ranks.
+void add_few_keys_rows(std::vector<Row>& result) {
+  for (Row row :
+       {Row{.name = "tensor2", .tensor = 2, .stage = 1}, // as many
+        Row{.name = "tensor4", .tensor = 4},
+        Row{.name = "tensor4_sequence_recompute_zero2",
+        .tensor = 4,
+        .stage = 2,
+        .sequence_parallel = true,
+        .recompute = true},
+        Row{.name = "tensor4_data2_zero3",
+        .tensor = 4,
+        .data = 2,
+        .stage = 3},
+        Row{.name = "tensor4_pipeline2_zb_h1",
+        .tensor = 4,
+        .pipeline = 2,
+        .stage = 1,
+        .schedule = "zb-h1"}}) {
+    row.model = "gpt_few_keys";
+    row.name = "few_keys_" + row.name;
+    result.push_back(std::move(row));
+  }
+  result.push_back(
+      {.name = "few_keys_rotary_tensor4",
+       .model = "gpt_rotary",
+       .tensor = 4,
+       .sequence_parallel = true});
+}
+
 /// Adds rows of groups of ranks that each hold a copy.
 void add_group_rows(std::vector<Row>& result) {
   const nlohmann::json second_copy{{"zero_hpz_partition_size", 2}};
@@ -664,6 +769,9 @@ std::vector<Row> rows() {
   add_rows(result, "t5_relative");
   add_expert_rows(result);
   add_context_expert_rows(result);
+  add_experts_of_others(result);
+  add_overlapped_rows(result);
+  add_few_keys_rows(result);
   result.push_back(
       {.name = "bert_of_words_tensor2_pipeline2",
        .model = "bert_of_words",
@@ -726,6 +834,11 @@ std::vector<Row> rows_over_nccl() {
       "tensor2_sequence",
       "tensor2_data2_sequence_zero2",
       "tensor2_pipeline2_sequence_recompute",
+      "tensor2_overlapped",
+      "tensor4_zero1_overlapped",
+      "tensor2_pipeline2_zb_h1_overlapped",
+      "few_keys_tensor4",
+      "tensor4_few_keys_overlapped",
       // Pipelines
       "pipeline2_zero1",
       "pipeline2_gpipe",
@@ -748,6 +861,7 @@ std::vector<Row> rows_over_nccl() {
       "experts_data2_expert2_zero1",
       "experts_data4_expert2_zero3",
       "experts_top2_data2_pipeline2_expert2_zero2",
+      "t5_experts_data2_expert2_zero1",
       // Copies in groups of ranks
       "tensor2_data2_zero3_hpz2",
       "data2_context2_zero3_mics2"};

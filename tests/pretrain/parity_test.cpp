@@ -114,6 +114,12 @@ TEST(ParityOverNccl, HasEveryWayToShareTheWork) {
   }
   EXPECT_TRUE(
       any_over_nccl([](const Row& row) { return row.sequence_parallel; }));
+  EXPECT_TRUE(any_over_nccl([](const Row& row) {
+    return row.name.ends_with("_overlapped");
+  }));
+  EXPECT_TRUE(any_over_nccl([](const Row& row) {
+    return row.model == "gpt_few_keys" && row.tensor == 4;
+  }));
   for (const char* key : {"zero_hpz_partition_size", "mics_shard_size"}) {
     EXPECT_TRUE(any_over_nccl([&](const Row& row) {
       return row.zero.contains(key);
@@ -143,6 +149,16 @@ TEST_P(ParityOfCheckpoints, AnyLayoutLoadsWhatAnotherSaved) {
          .schedule = "interleaved",
          .virtual_layers = 1});
     layouts.push_back({.name = "ring2", .context = 2, .stage = 3});
+  }
+  if (model == "gpt_few_keys") {
+    layouts = {
+        {.name = "one"},
+        {.name = "tensor4", .tensor = 4, .stage = 1},
+        {.name = "tensor2", .tensor = 2, .stage = 3},
+        {.name = "tensor4_overlapped",
+         .tensor = 4,
+         .sequence_parallel = true,
+         .flags = {"--tp-comm-overlap"}}};
   }
   if (parity::has_experts(model)) {
     layouts = {
@@ -182,7 +198,9 @@ INSTANTIATE_TEST_SUITE_P(
         "gpt_dropout",
         "bert",
         "t5_relative",
-        "gpt_experts"),
+        "gpt_experts",
+        "gpt_few_keys",
+        "t5_experts"),
     [](const auto& info) { return std::string(info.param); });
 
 } // namespace

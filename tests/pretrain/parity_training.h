@@ -92,7 +92,7 @@ struct Point {
 using Curve = std::vector<Point>;
 
 inline bool has_experts(const std::string& model) {
-  return model.starts_with("gpt_experts");
+  return model.find("_experts") != std::string::npos;
 }
 
 /// Routing draws nothing, since ranks would draw differently.
@@ -102,7 +102,7 @@ inline model::ExpertsDescription experts_of(const std::string& model) {
       .min_capacity = 2,
       .random_selection = false,
       .sample_second = false};
-  if (model == "gpt_experts_top2") { // all the other choices
+  if (model.ends_with("_top2")) { // all the other choices
     experts.counts = {4, 8};
     experts.top_k = 2;
     experts.residual = true;
@@ -119,7 +119,9 @@ inline model::ModelDescription describe(const std::string& model) {
     return d;
   }
   const model::ModelSizes sizes{
-      .layers = model == "gpt" || has_experts(model) || drops_tokens(model) ? 4
+      .layers = model == "gpt" || model.starts_with("gpt_experts") ||
+              model == "gpt_few_keys" || drops_tokens(model)
+          ? 4
           : model == "gpt_of_5"                                             ? 5
                                                                             : 2,
       .hidden = hidden,
@@ -134,10 +136,18 @@ inline model::ModelDescription describe(const std::string& model) {
     d.key_value_heads = 2;
     return d;
   }
+  if (has_experts(model) && !model.starts_with("gpt")) {
+    auto d = describe(model.substr(0, model.find("_experts")));
+    d.experts = experts_of(model);
+    return d;
+  }
   if (model.starts_with("gpt")) {
     auto d = model::gpt_description(sizes);
     if (has_experts(model)) {
       d.experts = experts_of(model);
+    }
+    if (model == "gpt_few_keys") { // fewer than the ranks of a tensor group
+      d.key_value_heads = 2;
     }
     return d;
   }

@@ -103,7 +103,7 @@ struct ModelDescription {
   bool attention_bias = true;
   bool mlp_bias = true;
 
-  std::optional<ExpertsDescription> experts; ///< GPT and Llama
+  std::optional<ExpertsDescription> experts; ///< unset: MLPs alone
 
   bool tied_head = true;      ///< the head uses the embedding's weights
   bool head_bias = false;     ///< Megatron's T5

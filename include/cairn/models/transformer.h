@@ -70,6 +70,9 @@ struct ModelOptions {
   /// size.
   distributed::ProcessGroup expert_group{};
   bool sequence_parallel = false;
+  /// With `sequence_parallel`: tokens travel between the ranks of
+  /// `tensor_group` while blocks multiply other tokens.
+  bool overlap_tokens = false;
   /// The ranks that share every sequence; each gives the model own_sequence()
   /// of its batches. GPT and Llama.
   nn::ContextParallel sequence{};

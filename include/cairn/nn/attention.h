@@ -4,6 +4,7 @@
 #include <cairn/model/description.h>
 #include <cairn/nn/attention_noise.h>
 #include <cairn/nn/linear.h>
+#include <cairn/nn/shared_head.h>
 
 #include <cstdint>
 #include <memory>
@@ -65,6 +66,7 @@ struct AttentionOptions {
   std::optional<double> scale{};
   double dropout = 0;
   std::shared_ptr<const Rotary> rotary{};
+  bool overlap_tokens = false; ///< as in LinearOptions
 };
 
 /// Facts of the batch that a block needs. Undefined tensors are not used.
@@ -123,6 +125,7 @@ class SelfAttention : public Layer {
  private:
   AttentionOptions options_;
   distributed::ProcessGroup group_;
+  SharedHead shared_head_;
   ContextParallel sequence_;
   AttentionNoise noise_; ///< without samples
   std::shared_ptr<ColumnLinear> query_key_value_;
@@ -137,6 +140,8 @@ class CrossAttention : public Layer {
 
  private:
   AttentionOptions options_;
+  distributed::ProcessGroup group_;
+  SharedHead shared_head_;
   AttentionNoise noise_; ///< without samples
   std::shared_ptr<ColumnLinear> query_;
   std::shared_ptr<ColumnLinear> key_value_;

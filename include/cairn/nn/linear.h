@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cairn/nn/layer.h>
+#include <cairn/nn/tensor_parallel.h>
 
 #include <cstdint>
 #include <optional>
@@ -11,6 +12,8 @@ struct LinearOptions {
   std::int64_t in = 0;
   std::int64_t out = 0;
   bool bias = true;
+  /// Where ranks split the tokens: they travel beside the products.
+  bool overlap_tokens = false;
 };
 
 /// A linear layer of which each rank has a part of the outputs.
@@ -22,10 +25,11 @@ class ColumnLinear : public Layer {
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; } ///< undefined without bias
   std::optional<Fp8Format> fp8() const { return fp8_; }
+  TokenSplit tokens() const { return tokens_; }
 
  private:
   distributed::ProcessGroup group_;
-  bool split_tokens_;
+  TokenSplit tokens_;
   at::Tensor weight_;
   at::Tensor bias_;
   std::optional<Fp8Format> fp8_;
@@ -43,7 +47,7 @@ class RowLinear : public Layer {
 
  private:
   distributed::ProcessGroup group_;
-  bool split_tokens_;
+  TokenSplit tokens_;
   at::Tensor weight_;
   at::Tensor bias_;
   std::optional<Fp8Format> fp8_;

@@ -23,6 +23,7 @@ struct MlpOptions {
   model::ActivationKind activation = model::ActivationKind::gelu;
   bool gated = false;
   bool bias = true;
+  bool overlap_tokens = false; ///< as in LinearOptions
 };
 
 class Mlp : public Layer {
@@ -42,7 +43,6 @@ class Mlp : public Layer {
   at::Tensor in_parts(const at::Tensor& x) const;
 
   distributed::ProcessGroup group_;
-  bool split_tokens_;
   model::ActivationKind activation_;
   std::shared_ptr<ColumnLinear> gate_; ///< null: not gated
   std::shared_ptr<ColumnLinear> up_;

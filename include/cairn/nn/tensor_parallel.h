@@ -42,25 +42,38 @@ at::Tensor gather_columns(const at::Tensor& x, const ProcessGroup& group);
 /// This rank's share of [batch, sequence] integers, [batch, sequence / ranks].
 at::Tensor own_tokens(const at::Tensor& ids, const ProcessGroup& group);
 
+/// The place of the tokens on the outer side of a parallel product: of the
+/// input of column_linear() and of the result of row_linear().
+enum class TokenSplit {
+  none,  ///< every rank has all tokens
+  split, ///< each rank has a share of them
+  /// Each rank has a share, and shares travel while products of other tokens
+  /// are computed. Sums over ranks and tokens may be taken in another order
+  /// than with `split`.
+  overlapped
+};
+
 /// Computes x times each weight's transpose plus its bias, where each rank of
 /// the group has some of the weights' rows. The biases may all be undefined.
-/// `split_tokens` gathers the tokens of `x` first. The sum of the input's
-/// gradient over the group, one for all weights, runs beside the products for
-/// the weights' gradients.
+/// Tokens of `x` that are split are gathered. The sum of the input's gradient
+/// over the group, one for all weights, runs beside the products for the
+/// weights' gradients.
 std::vector<at::Tensor> column_linear(
     const at::Tensor& x,
     const std::vector<at::Tensor>& weights,
     const std::vector<at::Tensor>& biases,
     const ProcessGroup& group,
-    bool split_tokens);
+    TokenSplit tokens);
 
 /// Computes x times the weight's transpose plus bias, where each rank of the
-/// group has some of the weight's columns and the same columns of `x`.
+/// group has some of the weight's columns and the same columns of `x`. The
+/// group's first rank adds the bias within its product, so that the sum over
+/// the ranks has it once.
 at::Tensor row_linear(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& bias,
     const ProcessGroup& group,
-    bool split_tokens);
+    TokenSplit tokens);
 
 } // namespace cairn::nn

@@ -55,10 +55,18 @@ Joiner::Joiner(
           heads == MegatronHeads::queries_keys_values || version == 0),
       turns_(!queries_keys_values_ && version == 1) {
   const auto size = static_cast<std::int64_t>(ranks_.size());
-  if (d_.key_value_heads % size != 0) {
+  // Ranks may share a head: its rows are cut like those of any weight.
+  const bool shared = size % d_.key_value_heads == 0;
+  if (d_.key_value_heads % size != 0 && !shared) {
     throw CheckpointError(
         {.what = "the key/value heads do not divide over the tensor ranks",
          .values = fmt::format("{} over {}", d_.key_value_heads, size)});
+  }
+  if (queries_keys_values_ && size > d_.key_value_heads) {
+    throw CheckpointError(
+        {.what = "files of this kind have whole key/value heads on each rank",
+         .values =
+             fmt::format("{} heads on {} ranks", d_.key_value_heads, size)});
   }
   if (d_.key_value_heads != d_.heads && turns_) {
     throw CheckpointError(

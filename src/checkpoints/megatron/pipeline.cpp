@@ -50,11 +50,20 @@ MegatronSplit checked(const model::ModelDescription& d, MegatronSplit split) {
   }
   const auto tensor_ranks = "the tensor parallel ranks";
   expect_divides("the heads", d.heads, tensor_ranks, split.tensor);
-  expect_divides(
-      "the key/value heads",
-      d.key_value_heads,
-      tensor_ranks,
-      split.tensor);
+  if (split.tensor % d.key_value_heads == 0) {
+    // Several ranks share a head: each has as many of its rows as the others.
+    expect_divides(
+        "the rows of a key and a value",
+        2 * d.head_size,
+        "the ranks that share them",
+        split.tensor / d.key_value_heads);
+  } else {
+    expect_divides(
+        "the key/value heads",
+        d.key_value_heads,
+        tensor_ranks,
+        split.tensor);
+  }
   expect_divides("the MLP", d.ffn, tensor_ranks, split.tensor);
   if (d.family != model::ModelFamily::t5) {
     expect_divides(

@@ -191,6 +191,17 @@ void check_model_choices(const Config& config) {
         "splits over the tensor-parallel ranks, and there is one",
         "set --tensor-model-parallel-size, or drop it");
   }
+  if (config.flags.distributed.tp_comm_overlap) {
+    need(config, "--tp-comm-overlap", "--sequence-parallel");
+    if (config.flags.precision.fp8_format) {
+      refuse(
+          config,
+          "--tp-comm-overlap",
+          "products in fp8 take their unit from all tokens, so that none can "
+          "start before the last token is there",
+          "leave out --fp8-format, or --tp-comm-overlap");
+    }
+  }
 }
 
 void check_generation(const Config& config) {

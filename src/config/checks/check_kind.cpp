@@ -38,12 +38,6 @@ void check_gpt_only(model::ModelKind kind, const Config& config) {
         "what is masked, and where a sentence ends, is chosen for the whole "
         "sample");
   }
-  if (has_experts(flags.moe)) {
-    only_gpt(
-        "--num-experts",
-        "only GPT has layers with experts",
-        "BERT and T5 have an MLP in each layer");
-  }
   if (flags.data.reset_attention_mask) {
     only_gpt(
         "--reset-attention-mask",

@@ -53,7 +53,9 @@ void check_model(const Config& config) {
         "--num-key-value-heads",
         *model.num_key_value_heads);
   }
-  if (model.num_key_value_heads) {
+  if (model.num_key_value_heads &&
+      degrees.tensor_parallel % *model.num_key_value_heads != 0) {
+    // Fewer heads than ranks are shared by several ranks each.
     divides(
         config,
         "--num-key-value-heads",

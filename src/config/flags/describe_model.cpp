@@ -174,11 +174,10 @@ void apply_experts(
   if (!has_experts(flags)) {
     return;
   }
-  if (kind != ModelKind::gpt) {
-    throw ConfigError(
-        {.what = "only GPT has layers with experts", .where = "--num-experts"});
-  }
   check_expert_layers(flags, model.layers);
+  if (kind == ModelKind::t5) { // the decoder has experts in the same layers
+    check_expert_layers(flags, model.decoder_layers);
+  }
   const std::int64_t in_one = 3 * model.hidden * model.ffn;
   for (const std::int64_t count : flags.num_experts) {
     said(count, "--num-experts", most_in_experts / in_one);
@@ -204,10 +203,12 @@ void check_division(const ModelDescription& model, std::int64_t ranks) {
     const char* flag;
     const char* what;
   };
+  // Fewer heads of keys and values than ranks are shared by several ranks each.
+  const bool shared = ranks % model.key_value_heads == 0;
   for (const auto& [whole, flag, what] :
        {Divided{model.heads, "--num-attention-heads", "heads"},
         Divided{
-            model.key_value_heads,
+            shared ? ranks : model.key_value_heads,
             "--num-key-value-heads",
             "heads of keys and values"},
         Divided{

@@ -176,6 +176,7 @@ constexpr Flag distributed[] = {
     {"--cp-comm-type", to<&F::distributed, &DistributedFlags::context_parallel_kind>, pretrain, "Ring attention (p2p), or exchange of heads as Ulysses (a2a)."},
     {"--expert-model-parallel-size", to<&F::distributed, &DistributedFlags::expert_parallel>, pretrain, "Ranks that share out the experts.", at_least(1), also("--moe-expert-parallel-size")},
     {"--sequence-parallel", to<&F::distributed, &DistributedFlags::sequence_parallel>, pretrain | probe, "Split norms and dropout along the sequence over the tensor-parallel ranks."},
+    {"--tp-comm-overlap", to<&F::distributed, &DistributedFlags::tp_comm_overlap>, pretrain, "With --sequence-parallel: tokens travel between the tensor-parallel ranks while products of other tokens are computed."},
     {"--num-layers-per-virtual-pipeline-stage", to<&F::distributed, &DistributedFlags::layers_per_virtual_stage>, pretrain | probe, "Layers per virtual stage of the interleaved schedule, which this chooses.", at_least(1)},
     {"--num-virtual-stages-per-pipeline-rank", to<&F::distributed, &DistributedFlags::virtual_stages>, pretrain | probe, "The same by their number.", at_least(1)},
     {"--num-layers-in-first-pipeline-stage", to<&F::distributed, &DistributedFlags::layers_in_first_stage>, pretrain | probe, "Layers of the first stage; the other stages share the rest.", at_least(1), also("--decoder-first-pipeline-num-layers")},

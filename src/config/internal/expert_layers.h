@@ -6,7 +6,7 @@
 
 namespace cairn::config {
 
-/// True if any layer of GPT is to have experts.
+/// True if any layer is to have experts.
 bool has_experts(const MoeFlags& flags);
 
 /// Throws ConfigError where the flags do not fit so many layers.

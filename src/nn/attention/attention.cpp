@@ -20,29 +20,51 @@
 namespace cairn::nn {
 namespace {
 
-/// Number of heads of this rank. Throws ConfigError where the ranks cannot
-/// share the heads.
-std::int64_t own_heads(
+[[noreturn]] void refuse_division(
+    const char* what,
     std::int64_t heads,
-    const distributed::ProcessGroup& group,
-    const char* what) {
-  if (heads % group.size() != 0) {
-    throw ConfigError(
-        {.what = fmt::format("tensor parallelism does not divide {}", what),
-         .where = "tensor-model-parallel-size",
-         .values = fmt::format("{} over {} ranks", heads, group.size()),
-         .remedy = "choose a tensor parallel size that divides it"});
-  }
-  return heads / group.size();
+    const distributed::ProcessGroup& group) {
+  throw ConfigError(
+      {.what = fmt::format("tensor parallelism does not divide {}", what),
+       .where = "tensor-model-parallel-size",
+       .values = fmt::format("{} over {} ranks", heads, group.size()),
+       .remedy = "choose a tensor parallel size that divides it"});
 }
 
+/// The options with the heads of this rank. Ranks that share a head of keys and
+/// values have one each. Throws ConfigError where the ranks cannot share the
+/// heads.
 AttentionOptions on_this_rank(
     AttentionOptions options,
     const distributed::ProcessGroup& group) {
-  options.heads = own_heads(options.heads, group, "the attention heads");
+  const int ranks = group.size();
+  if (options.heads % ranks != 0) {
+    refuse_division("the attention heads", options.heads, group);
+  }
+  if (options.key_value_heads % ranks != 0 &&
+      ranks % options.key_value_heads != 0) {
+    refuse_division(
+        "the key and value heads",
+        options.key_value_heads,
+        group);
+  }
+  options.heads /= ranks;
   options.key_value_heads =
-      own_heads(options.key_value_heads, group, "the key and value heads");
+      std::max<std::int64_t>(1, options.key_value_heads / ranks);
   return options;
+}
+
+/// The head of keys and values that this rank uses, with `queries` of its own
+/// in the same columns. `whole` are the options of all ranks.
+SharedHead shared_head_of(
+    const AttentionOptions& whole,
+    std::int64_t queries,
+    const distributed::ProcessGroup& group) {
+  return {
+      .ranks = static_cast<int>(
+          std::max<std::int64_t>(1, group.size() / whole.key_value_heads)),
+      .query_columns = queries * whole.head_size,
+      .key_value_columns = 2 * whole.head_size};
 }
 
 /// Turns [batch, sequence, groups, n, size] into [batch, sequence, heads,
@@ -53,12 +75,15 @@ at::Tensor joined_heads(const at::Tensor& x) {
 
 std::shared_ptr<ColumnLinear> column(
     const LayerContext& context,
-    std::int64_t hidden,
-    std::int64_t out,
-    bool bias) {
+    const AttentionOptions& options,
+    std::int64_t out) {
   return std::make_shared<ColumnLinear>(
       context,
-      LinearOptions{hidden, out, bias});
+      LinearOptions{
+          options.hidden,
+          out,
+          options.bias,
+          options.overlap_tokens});
 }
 
 std::shared_ptr<RowLinear> dense_of(
@@ -69,7 +94,8 @@ std::shared_ptr<RowLinear> dense_of(
       LinearOptions{
           options.heads * options.head_size,
           options.hidden,
-          options.bias});
+          options.bias,
+          options.overlap_tokens});
 }
 
 /// The context of a layer that makes queries. Where scores have a scale of
@@ -189,6 +215,7 @@ SelfAttention::SelfAttention(
     const AttentionOptions& options)
     : options_(on_this_rank(options, context.group)),
       group_(context.group),
+      shared_head_(shared_head_of(options, options_.heads, group_)),
       sequence_(context.sequence),
       noise_(noise_of(context, options_)) {
   if (sequence_.is_on()) {
@@ -199,9 +226,8 @@ SelfAttention::SelfAttention(
       "query_key_value",
       column(
           with_scaled_queries(context.in("query_key_value"), options, 2),
-          options.hidden,
-          (options.heads + 2 * options.key_value_heads) * options.head_size,
-          options.bias));
+          options,
+          (options.heads + 2 * options.key_value_heads) * options.head_size));
   dense_ = register_module("dense", dense_of(context, options));
 }
 
@@ -244,7 +270,8 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
       return dense_->forward(*attended);
     }
   }
-  const at::Tensor all = query_key_value_->forward(x);
+  const at::Tensor all =
+      exchange_head(query_key_value_->forward(x), shared_head_, group_);
   const at::Tensor joined =
       all.view({all.size(0), all.size(1), groups, -1, options_.head_size});
   if (plain && !options_.rotary && !input.mask.defined() &&
@@ -276,21 +303,21 @@ CrossAttention::CrossAttention(
     const LayerContext& context,
     const AttentionOptions& options)
     : options_(on_this_rank(options, context.group)),
+      group_(context.group),
+      shared_head_(shared_head_of(options, /*queries=*/0, group_)),
       noise_(noise_of(context, options_)) {
   query_ = register_module(
       "query",
       column(
           with_scaled_queries(context.in("query"), options, 0),
-          options.hidden,
-          options.heads * options.head_size,
-          options.bias));
+          options,
+          options.heads * options.head_size));
   key_value_ = register_module(
       "key_value",
       column(
           context.in("key_value"),
-          options.hidden,
-          2 * options.key_value_heads * options.head_size,
-          options.bias));
+          options,
+          2 * options.key_value_heads * options.head_size));
   dense_ = register_module("dense", dense_of(context, options));
 }
 
@@ -302,7 +329,12 @@ at::Tensor CrossAttention::forward(const at::Tensor& x, const BlockInput& input)
   };
   const at::Tensor query = query_->forward(x);
   const auto key_value =
-      heads(key_value_->forward(input.memory), options_.key_value_heads)
+      heads(
+          exchange_head(
+              key_value_->forward(input.memory),
+              shared_head_,
+              group_),
+          options_.key_value_heads)
           .unbind(3);
   return dense_->forward(attend(
       joined_heads(heads(query, options_.heads)),

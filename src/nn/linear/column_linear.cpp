@@ -6,10 +6,15 @@
 #include "nn/linear/product.h"
 #include "nn/linear/weight_gradient.h"
 #include "nn/moe/token_shares.h"
+#include "nn/parallel/arriving_shares.h"
 #include "nn/parallel/deferral_capsule.h"
 #include "nn/parallel/group_capsule.h"
+#include "nn/parallel/scattered_product.h"
+
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 namespace cairn::nn {
@@ -18,6 +23,32 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
+
+/// Multiplies each rank's share of the tokens as soon as it is here. Returns
+/// the products of all tokens, one for each weight.
+variable_list multiply_arriving_shares(
+    const at::Tensor& own,
+    at::TensorList weights,
+    const std::function<at::Tensor(std::size_t)>& bias_of,
+    const ProcessGroup& group) {
+  ArrivingShares shares(own, group);
+  const std::int64_t tokens = own.size(0);
+  variable_list products;
+  for (const at::Tensor& weight : weights) {
+    products.push_back(
+        at::empty({tokens * group.size(), weight.size(0)}, own.options()));
+  }
+  shares.for_each([&](int rank, const at::Tensor& share) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      product_with_bias_into(
+          products[i].narrow(0, rank * tokens, tokens),
+          share,
+          weights[i].t(),
+          bias_of(i));
+    }
+  });
+  return products;
+}
 
 /// A product of several weights. `parameters` are the weights, then their
 /// biases if there are any.
@@ -28,23 +59,36 @@ struct ColumnProduct : Function<ColumnProduct> {
       at::TensorList parameters,
       std::size_t weights,
       const ProcessGroup& group,
-      bool split_tokens) {
+      TokenSplit tokens) {
     keep_group(*context, group);
     keep_deferral(*context);
-    context->saved_data["split_tokens"] = split_tokens;
+    context->saved_data["tokens"] = static_cast<std::int64_t>(tokens);
     context->saved_data["biases"] = parameters.size() > weights;
     const at::TensorList products_of = parameters.slice(0, weights);
     variable_list saved{x};
     saved.insert(saved.end(), products_of.begin(), products_of.end());
     context->save_for_backward(std::move(saved));
-    const at::Tensor all =
-        split_tokens ? group.all_gather(flat_tokens(x)).wait() : flat_tokens(x);
+    const auto bias_of = [&](std::size_t i) {
+      return parameters.size() > weights ? parameters[weights + i]
+                                         : at::Tensor();
+    };
     variable_list products;
-    for (std::size_t i = 0; i < weights; ++i) {
-      const at::Tensor bias =
-          parameters.size() > weights ? parameters[weights + i] : at::Tensor();
-      products.push_back(product(all, parameters[i].t(), bias)
-                             .view({x.size(0), -1, parameters[i].size(0)}));
+    if (tokens == TokenSplit::overlapped) {
+      products = multiply_arriving_shares(
+          flat_tokens(x),
+          products_of,
+          bias_of,
+          group);
+    } else {
+      const at::Tensor all = tokens == TokenSplit::split
+          ? group.all_gather(flat_tokens(x)).wait()
+          : flat_tokens(x);
+      for (std::size_t i = 0; i < weights; ++i) {
+        products.push_back(product(all, parameters[i].t(), bias_of(i)));
+      }
+    }
+    for (at::Tensor& each : products) {
+      each = each.view({x.size(0), -1, each.size(1)});
     }
     return products;
   }
@@ -53,7 +97,9 @@ struct ColumnProduct : Function<ColumnProduct> {
       AutogradContext* context,
       variable_list gradients) {
     const ProcessGroup& group = kept_group(*context);
-    const bool split_tokens = context->saved_data["split_tokens"].toBool();
+    const auto tokens =
+        static_cast<TokenSplit>(context->saved_data["tokens"].toInt());
+    const bool split_tokens = tokens != TokenSplit::none;
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& x = saved[0];
     const at::TensorList weights(saved.data() + 1, saved.size() - 1);
@@ -68,13 +114,24 @@ struct ColumnProduct : Function<ColumnProduct> {
     for (at::Tensor& gradient : gradients) {
       gradient = flat_tokens(gradient);
     }
-    at::Tensor of_input = product(gradients[0], saved[1]);
-    for (std::size_t i = 1; i < gradients.size(); ++i) {
-      product_into(of_input, gradients[i], saved[1 + i], Into::add);
+    at::Tensor of_input;
+    std::optional<distributed::Pending> reducing;
+    if (tokens == TokenSplit::overlapped && later) {
+      // No other product follows that could hide the sum over the ranks.
+      std::vector<ProductFactors> factors;
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        factors.push_back({gradients[i], weights[i]});
+      }
+      of_input = scattered_product(factors, {}, group);
+    } else {
+      of_input = product(gradients[0], weights[0]);
+      for (std::size_t i = 1; i < gradients.size(); ++i) {
+        product_into(of_input, gradients[i], weights[i], Into::add);
+      }
+      reducing.emplace(
+          split_tokens ? group.reduce_scatter(of_input)
+                       : group.all_reduce(of_input));
     }
-    distributed::Pending reducing = split_tokens
-        ? group.reduce_scatter(of_input)
-        : group.all_reduce(of_input);
     variable_list results{{}};
     if (later) {
       // All ranks of the group run this later in the same order. They can
@@ -101,7 +158,10 @@ struct ColumnProduct : Function<ColumnProduct> {
         results.push_back(column_sums(gradient));
       }
     }
-    results[0] = reducing.wait().view(x.sizes());
+    if (reducing) {
+      of_input = reducing->wait();
+    }
+    results[0] = of_input.view(x.sizes());
     results.resize(results.size() + 3);
     return results;
   }
@@ -114,7 +174,7 @@ std::vector<at::Tensor> column_linear(
     const std::vector<at::Tensor>& weights,
     const std::vector<at::Tensor>& biases,
     const ProcessGroup& group,
-    bool split_tokens) {
+    TokenSplit tokens) {
   const bool biased = biases[0].defined();
   if (group.size() > 1) {
     variable_list parameters;
@@ -131,7 +191,7 @@ std::vector<at::Tensor> column_linear(
         at::TensorList(parameters),
         weights.size(),
         group,
-        split_tokens);
+        tokens);
   }
   std::vector<at::Tensor> products;
   for (std::size_t i = 0; i < weights.size(); ++i) {

@@ -123,18 +123,24 @@ bool gpu_product_into(
     const at::Tensor& into,
     const at::Tensor& left,
     const at::Tensor& right,
-    Into how) {
+    Into how,
+    const at::Tensor& bias) {
   const auto element = kernels::element_of(into.scalar_type());
   if (!may_be_ours(left, right) || !element || !into.is_contiguous() ||
+      (bias.defined() && !is_row_to_add(bias, right)) ||
       into.dim() != 2 || into.size(0) != left.size(0) ||
       into.size(1) != right.size(1) || into.device() != left.device()) {
     return false;
   }
-  const std::array<c10::IValue, 3> inputs{into, left, right};
+  const std::array<c10::IValue, 4> inputs{into, left, right, bias};
   RECORD_FUNCTION("cairn::product_into", inputs);
   cuda::Product product = product_of(left, right);
   product.result = into.mutable_data_ptr();
   product.result_element = *element;
+  if (bias.defined()) {
+    product.finish = cuda::Finish::add_bias;
+    product.bias = bias.const_data_ptr();
+  }
   product.add = how == Into::add;
   return start_gpu_product(product, left);
 }

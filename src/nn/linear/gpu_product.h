@@ -20,13 +20,14 @@ std::optional<at::Tensor> gpu_product(
     const at::Tensor& bias,
     const at::Tensor& addend = {});
 
-/// Sets `into` to left x right, or adds left x right to it. False where this is
-/// left to libtorch.
+/// Sets `into` to left x right (+ bias, [columns]), or adds them to it. False
+/// where this is left to libtorch.
 bool gpu_product_into(
     const at::Tensor& into,
     const at::Tensor& left,
     const at::Tensor& right,
-    Into how);
+    Into how,
+    const at::Tensor& bias = {});
 
 /// GELU of a product, and what it was taken of.
 struct GeluProduct {

@@ -6,12 +6,26 @@
 #include <cairn/nn/tensor_parallel.h>
 
 namespace cairn::nn {
+namespace {
+
+TokenSplit token_split(const LayerContext& context, bool overlap) {
+  if (!context.splits_tokens()) {
+    return TokenSplit::none;
+  }
+  return overlap ? TokenSplit::overlapped : TokenSplit::split;
+}
+
+bool is_split(TokenSplit tokens) {
+  return tokens != TokenSplit::none;
+}
+
+} // namespace
 
 ColumnLinear::ColumnLinear(
     const LayerContext& context,
     const LinearOptions& options)
     : group_(context.group),
-      split_tokens_(context.splits_tokens()),
+      tokens_(token_split(context, options.overlap_tokens)),
       fp8_(context.fp8) {
   const auto cut = [&](std::vector<std::int64_t> shape) {
     return SlicedShape::cut(std::move(shape), 0, group_, context.path);
@@ -32,13 +46,13 @@ ColumnLinear::ColumnLinear(
 
 at::Tensor ColumnLinear::forward(const at::Tensor& x) const {
   return fp8_
-      ? fp8_column_linear(x, weight_, bias_, group_, split_tokens_, *fp8_)
-      : column_linear(x, {weight_}, {bias_}, group_, split_tokens_)[0];
+      ? fp8_column_linear(x, weight_, bias_, group_, is_split(tokens_), *fp8_)
+      : column_linear(x, {weight_}, {bias_}, group_, tokens_)[0];
 }
 
 RowLinear::RowLinear(const LayerContext& context, const LinearOptions& options)
     : group_(context.group),
-      split_tokens_(context.splits_tokens()),
+      tokens_(token_split(context, options.overlap_tokens)),
       fp8_(context.fp8) {
   weight_ = add_parameter(
       context,
@@ -56,8 +70,9 @@ RowLinear::RowLinear(const LayerContext& context, const LinearOptions& options)
 }
 
 at::Tensor RowLinear::forward(const at::Tensor& x) const {
-  return fp8_ ? fp8_row_linear(x, weight_, bias_, group_, split_tokens_, *fp8_)
-              : row_linear(x, weight_, bias_, group_, split_tokens_);
+  return fp8_
+      ? fp8_row_linear(x, weight_, bias_, group_, is_split(tokens_), *fp8_)
+      : row_linear(x, weight_, bias_, group_, tokens_);
 }
 
 Linear::Linear(const LayerContext& context, const LinearOptions& options) {

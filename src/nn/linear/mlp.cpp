@@ -39,9 +39,12 @@ at::Tensor activate_gated(
 
 Mlp::Mlp(const LayerContext& context, const MlpOptions& options)
     : group_(context.group),
-      split_tokens_(context.splits_tokens()),
       activation_(options.activation) {
-  const LinearOptions widen{options.hidden, options.ffn, options.bias};
+  const LinearOptions widen{
+      options.hidden,
+      options.ffn,
+      options.bias,
+      options.overlap_tokens};
   if (options.gated) {
     gate_ = register_module(
         "gate",
@@ -54,7 +57,11 @@ Mlp::Mlp(const LayerContext& context, const MlpOptions& options)
       "down",
       std::make_shared<RowLinear>(
           context.in("down"),
-          LinearOptions{options.ffn, options.hidden, options.bias}));
+          LinearOptions{
+              options.ffn,
+              options.hidden,
+              options.bias,
+              options.overlap_tokens}));
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x) const {
@@ -118,7 +125,7 @@ at::Tensor Mlp::in_parts(const at::Tensor& x) const {
       {gate_->weight(), up_->weight()},
       {gate_->bias(), up_->bias()},
       group_,
-      split_tokens_);
+      up_->tokens());
   return down_->forward(activate_gated(wide[0], wide[1], activation_));
 }
 

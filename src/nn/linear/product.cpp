@@ -94,19 +94,22 @@ bool multiply_into(
     const at::Tensor& into,
     const at::Tensor& left,
     const at::Tensor& right,
-    Into how) {
+    Into how,
+    const at::Tensor& bias = {}) {
   if constexpr (cpu::has_matrix_product) {
     if (are_ours(left, right) && has_own_product(into) &&
+        (!bias.defined() || is_bias(bias, right)) &&
         into.sizes() == at::IntArrayRef(result_shape(left, right)) &&
         into.stride(-1) == 1 && (into.dim() == 2 || into.is_contiguous())) {
-      const std::array<c10::IValue, 3> inputs{into, left, right};
+      const std::array<c10::IValue, 4> inputs{into, left, right, bias};
       RECORD_FUNCTION("cairn::product_into", inputs);
       multiply(
           left,
           right,
           {.data = into.mutable_data_ptr<float>(),
            .row_step = into.stride(-2),
-           .add = how == Into::add});
+           .add = how == Into::add,
+           .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr});
       return true;
     }
   }
@@ -207,6 +210,27 @@ void product_into(
   at::Tensor result = into;
   const at::Tensor each = product(left, right);
   how == Into::add ? result.add_(each) : result.copy_(each);
+}
+
+void product_with_bias_into(
+    const at::Tensor& into,
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const at::Tensor& bias) {
+  if (!bias.defined()) {
+    product_into(into, left, right, Into::overwrite);
+    return;
+  }
+  if (multiply_into(into, left, right, Into::overwrite, bias) ||
+      gpu_product_into(into, left, right, Into::overwrite, bias)) {
+    return;
+  }
+  at::Tensor result = into;
+  if (computes_wide(left)) {
+    result.copy_(product(left, right, bias));
+  } else {
+    at::addmm_out(result, bias, left, right);
+  }
 }
 
 } // namespace cairn::nn

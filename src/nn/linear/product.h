@@ -32,6 +32,14 @@ void product_into(
     const at::Tensor& right,
     Into how);
 
+/// Sets `into`, a matrix of the factors' type without gaps, to left x right
+/// (+ bias: [columns]).
+void product_with_bias_into(
+    const at::Tensor& into,
+    const at::Tensor& left,
+    const at::Tensor& right,
+    const at::Tensor& bias);
+
 /// True when our own kernel takes this kind of matrix.
 bool has_own_product(const at::Tensor& x);
 

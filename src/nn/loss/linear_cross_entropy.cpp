@@ -269,7 +269,7 @@ at::Tensor logits(const at::Tensor& hidden, const VocabularyHead& head) {
       {head.weight},
       {head.bias},
       head.group,
-      head.split_tokens)[0];
+      head.split_tokens ? TokenSplit::split : TokenSplit::none)[0];
   return gather_columns(own, head.group).narrow(-1, 0, head.vocabulary);
 }
 

@@ -1,10 +1,7 @@
 #include <cairn/nn/tensor_parallel.h>
 
-#include "nn/linear/linear_product.h"
 #include "nn/moe/token_shares.h"
 #include "nn/parallel/group_capsule.h"
-
-#include <ATen/TensorOperators.h>
 
 namespace cairn::nn {
 namespace {
@@ -182,24 +179,6 @@ at::Tensor own_tokens(const at::Tensor& ids, const ProcessGroup& group) {
   return ids.reshape({-1})
       .narrow(0, share * group.rank(), share)
       .view({ids.size(0), ids.size(1) / group.size()});
-}
-
-at::Tensor row_linear(
-    const at::Tensor& x,
-    const at::Tensor& weight,
-    const at::Tensor& bias,
-    const ProcessGroup& group,
-    bool split_tokens) {
-  if (group.size() == 1) {
-    return linear(x, weight, bias);
-  }
-  // For a matrix linear() gives no view, so the result can be summed in place.
-  const at::Tensor part = linear(flat_tokens(x), weight, at::Tensor());
-  const std::vector<std::int64_t> shape{x.size(0), x.size(1), weight.size(0)};
-  const at::Tensor sum = split_tokens
-      ? scatter_tokens(part.view(shape), group)
-      : reduce_from_group(part, group).view(shape);
-  return bias.defined() ? sum + bias : sum;
 }
 
 } // namespace cairn::nn

@@ -146,6 +146,7 @@ Model build_model(
       .tensor_group = mesh.along(Axis::tensor),
       .expert_group = mesh.along(Axis::expert),
       .sequence_parallel = config.flags.distributed.sequence_parallel,
+      .overlap_tokens = config.flags.distributed.tp_comm_overlap,
       .sequence = context_of(config.flags.distributed, mesh),
       .device = device,
       .seed = build.seed,

@@ -78,11 +78,13 @@ void check_layout(
       "the model's heads",
       flags.tensor_parallel,
       tensor);
-  require_division(
-      model.key_value_heads,
-      "the model's key and value heads",
-      flags.tensor_parallel,
-      tensor);
+  if (flags.tensor_parallel % model.key_value_heads != 0) {
+    require_division(
+        model.key_value_heads,
+        "the model's key and value heads",
+        flags.tensor_parallel,
+        tensor);
+  }
   require_division(
       model.ffn,
       "the width of the model's MLP",
