@@ -1,5 +1,7 @@
 #include "model/internal/activations.h"
 
+#include <algorithm>
+
 namespace cairn::model {
 namespace {
 
@@ -14,8 +16,10 @@ TokenBytes attention_bytes(
     const ActivationOptions& options) {
   const double bytes = options.element_bytes;
   const auto query = static_cast<double>(d.heads * d.head_size);
-  const auto key_value =
-      static_cast<double>(2 * d.key_value_heads * d.head_size);
+  // Each rank has a head of keys and values, which it may share with others.
+  const std::int64_t key_value_heads =
+      std::max<std::int64_t>(d.key_value_heads, options.tensor_ranks);
+  const auto key_value = static_cast<double>(2 * key_value_heads * d.head_size);
   TokenBytes kept{
       .whole = bytes * static_cast<double>(d.hidden), // its input
       .cut = bytes * (query + key_value + query)};    // … and its output

@@ -1,5 +1,7 @@
 #include <cairn/nn/layer.h>
 
+#include "distributed/internal/expert_mark.h"
+
 #include <ATen/ops/empty.h>
 
 namespace cairn::nn {
@@ -59,6 +61,7 @@ at::Tensor Layer::add_parameter(
   }
   if (gradient == Gradient::of_experts && context.expert_group.size() > 1) {
     expert_.push_back(name);
+    distributed::mark_as_expert(values);
   }
   return register_parameter(name, std::move(values));
 }

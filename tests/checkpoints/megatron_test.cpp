@@ -175,6 +175,25 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values(1, 2, 4),
         ::testing::Values(1, 2, 4)));
 
+TEST(Megatron, RanksThatShareAHeadHaveEqualPartsOfIt) {
+  model::ModelDescription d = small_llama();
+  d.key_value_heads = 2;
+  const Tensors whole = loaded(numbered(d));
+  const testing::TemporaryFolder folder;
+  for (const int ranks : {4, 8}) {
+    const fs::path to = folder / std::to_string(ranks);
+    write_megatron(
+        to,
+        d,
+        numbered(d),
+        {.split = {.tensor = ranks}, .vocabulary_multiple = 16});
+    const MegatronCheckpoint checkpoint = read_megatron(to);
+    EXPECT_EQ(checkpoint.split.tensor, ranks);
+    EXPECT_EQ(checkpoint.description.key_value_heads, 2);
+    expect_same(loaded(checkpoint.tensors), whole);
+  }
+}
+
 TEST(Megatron, WhatEachRankHas) {
   const testing::TemporaryFolder folder;
   const Tensors gpt = loaded(numbered(small_gpt()));
@@ -244,8 +263,26 @@ TEST(Megatron, RefusesWhatCannotBeCut) {
       HasSubstr("the heads cannot be cut over the tensor parallel ranks (4 "
                 "over 3)"));
   EXPECT_THAT(
-      error(small_llama(), {.tensor = 8}),
+      error(
+          [] {
+            model::ModelDescription d = small_llama();
+            d.heads = 24;
+            d.key_value_heads = 6;
+            return d;
+          }(),
+          {.tensor = 4}),
       HasSubstr("the key/value heads cannot be cut"));
+  EXPECT_THAT(
+      error(
+          [] {
+            model::ModelDescription d = small_llama();
+            d.heads = 9;
+            d.key_value_heads = 3;
+            return d;
+          }(),
+          {.tensor = 9}),
+      HasSubstr("the rows of a key and a value cannot be cut over the ranks "
+                "that share them (8 over 3)"));
   EXPECT_THAT(
       error(small_gpt(), {.pipeline = 3}),
       HasSubstr("the layers cannot be cut over the pipeline stages (4 over "

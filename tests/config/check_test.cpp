@@ -49,6 +49,22 @@ TEST(Check, Shapes) {
   EXPECT_NE(
       error_of({"--num-attention-heads", "6", "--num-key-value-heads", "4"}),
       "");
+  const auto few_keys = [](const char* heads) {
+    return Words{
+        "--num-attention-heads",
+        "12",
+        "--num-query-groups",
+        heads,
+        "--tensor-model-parallel-size",
+        "4"};
+  };
+  accept(few_keys("2")); // two ranks share a head
+  accept(few_keys("1"));
+  EXPECT_EQ(
+      error_of(few_keys("6")),
+      "--num-query-groups: 6 is not divisible by "
+      "--tensor-model-parallel-size 4; make it a multiple of 4, or change "
+      "--tensor-model-parallel-size");
   EXPECT_EQ(
       error_of({"--seq-length", "2048", "--max-position-embeddings", "1024"}),
       "--seq-length: 2048 tokens, but --max-position-embeddings is 1024; raise "
@@ -290,6 +306,18 @@ TEST(Check, Choices) {
   EXPECT_NE(error_of({"--deepspeed-activation-checkpointing"}), "");
   EXPECT_NE(error_of({"--recompute-method", "uniform"}), "");
   EXPECT_NE(error_of({"--sequence-parallel"}), "");
+  const Words ranks{"--tensor-model-parallel-size", "2", "--tp-comm-overlap"};
+  EXPECT_EQ(
+      error_of(ranks),
+      "--tp-comm-overlap: --tp-comm-overlap needs --sequence-parallel; add "
+      "--sequence-parallel");
+  Words split = ranks;
+  split.push_back("--sequence-parallel");
+  accept(split);
+  split.insert(split.end(), {"--bf16", "--fp8-format", "hybrid"});
+  EXPECT_NE(
+      error_of(split).find("take their unit from all tokens"),
+      Words::value_type::npos);
   EXPECT_NE(error_of({"--top_k", "3", "--top_p", "0.5"}), "");
   EXPECT_NE(error_of({"--greedy", "--top_k", "3"}), "");
   EXPECT_NE(error_of({"--start-weight-decay", "0.1"}), "");

@@ -206,8 +206,7 @@ TEST(DescribeModel, WhatCannotBeIsRefused) {
       error_text([] {
         described(
             ModelKind::t5,
-            flags_of(
-                {"--num-experts", "8", "4", "--decoder-num-layers", "8"}));
+            flags_of({"--num-experts", "8", "4", "--decoder-num-layers", "8"}));
       }),
       HasSubstr("2 numbers, but 4 of 8 layers have experts"));
   Flags without = flags_of({});

@@ -3,6 +3,7 @@
 #include "support/run_ranks.h"
 
 #include <cairn/base/error.h>
+#include <cairn/nn/mixture.h>
 #include <cairn/zero/init.h>
 #include <gtest/gtest.h>
 #include <torch/nn/init.h>
@@ -144,6 +145,87 @@ TEST(Init, FirstRanksValuesCount) {
 }
 
 /// Before initialize() the model can be used, and rests again.
+/// A net with experts that the ranks of a mesh divide.
+struct ExpertNet : torch::nn::Module {
+  explicit ExpertNet(const distributed::ProcessMesh& mesh) {
+    embedding = register_module("embedding", torch::nn::Embedding(64, 12));
+    mixture = register_module(
+        "mixture",
+        std::make_shared<nn::Mixture>(
+            nn::LayerContext{
+                .expert_group = mesh.along(distributed::Axis::expert),
+                .path = "mixture"},
+            nn::MixtureOptions{
+                .expert = {.hidden = 12, .ffn = 20},
+                .experts = 4}));
+    head = register_module("head", torch::nn::Linear(12, 64));
+  }
+  at::Tensor forward(const at::Tensor& tokens) {
+    const at::Tensor x = embedding(tokens);
+    return head(x + mixture->forward(x).hidden);
+  }
+  torch::nn::Embedding embedding{nullptr};
+  std::shared_ptr<nn::Mixture> mixture;
+  torch::nn::Linear head{nullptr};
+};
+
+TEST(Init, ExpertsTrainTheSame) {
+  for (const int expert : {2, 4}) {
+    testing::run_ranks({.ranks = 4}, [&](const distributed::World& world) {
+      const distributed::ProcessMesh mesh(
+          world.group(),
+          {.data = 4, .expert = expert});
+      const auto fresh = [&] {
+        torch::manual_seed(17);
+        return std::make_shared<ExpertNet>(mesh);
+      };
+      for (const int number : {0, 3}) {
+        const json changes = testing::stage(number);
+        const Curve wanted =
+            testing::trained<ExpertNet>(world, changes, 1, mesh, fresh);
+        for (const std::int64_t live : {std::int64_t{0}, few}) {
+          const Curve got =
+              testing::trained<ExpertNet>(world, changes, 1, mesh, [&] {
+                const zero::Init scope(
+                    {.world = world,
+                     .mesh = mesh,
+                     .max_live_parameters = live});
+                return fresh();
+              });
+          expect_equal(got, wanted);
+        }
+      }
+    });
+  }
+}
+
+TEST(Init, ExpertsAreCutOverTheRanksThatHaveTheSame) {
+  testing::run_ranks({.ranks = 4}, [](const distributed::World& world) {
+    const distributed::ProcessMesh mesh(
+        world.group(),
+        {.data = 4, .expert = 2});
+    torch::manual_seed(17);
+    const ExpertNet wanted(mesh);
+    std::shared_ptr<ExpertNet> net;
+    {
+      const zero::Init scope(
+          {.world = world,
+           .mesh = mesh,
+           .dtype = at::kDouble, // other memory for all of them
+           .max_live_parameters = 0});
+      torch::manual_seed(17 + static_cast<std::uint64_t>(world.rank()));
+      net = std::make_shared<ExpertNet>(mesh);
+    }
+    for (const auto& parameter : net->mixture->named_parameters()) {
+      EXPECT_EQ(whole_bytes(parameter.value()), 0U) << parameter.key();
+      EXPECT_TRUE(at::equal(
+          parameter.value(),
+          wanted.mixture->named_parameters()[parameter.key()].to(at::kDouble)))
+          << parameter.key();
+    }
+  });
+}
+
 TEST(Init, ComesBackWhenUsed) {
   testing::run_ranks({.ranks = 2}, [](const distributed::World& world) {
     const auto wanted = testing::fresh<TinyGpt>();

@@ -44,8 +44,11 @@ TEST(ModelDescription, RefusesExpertsThatCannotBe) {
   };
   using D = ModelDescription;
   EXPECT_THAT(
-      error([](D& d) { d.family = ModelFamily::bert; }),
-      HasSubstr("of the GPT family"));
+      error([](D& d) {
+        d.family = ModelFamily::t5;
+        d.decoder_layers = 2;
+      }),
+      HasSubstr("2 numbers of experts for stacks of 4 and 2 layers"));
   EXPECT_THAT(
       error([](D& d) { d.experts->interval = 5; }),
       HasSubstr("experts in every 5 of 4 layers"));

@@ -1,5 +1,5 @@
 #include "nn/parallel/arriving_shares.h"
-#include "nn/parallel/scattered_product.h"
+#include "nn/parallel_products.h"
 #include "support/run_ranks.h"
 #include "support/temporary_folder.h"
 
@@ -18,111 +18,16 @@
 #include <thread>
 #include <vector>
 
-// Products whose weights several ranks divide, beside the same product in one
-// process.
+// Products and attention whose weights several ranks divide, beside the same in
+// one process.
 
 namespace cairn::nn::tensor_parallel_test {
 namespace {
 
 using at::Tensor;
 
-Tensor numbers(at::IntArrayRef shape, double step) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) {
-    count *= size;
-  }
-  return at::sin(at::arange(count, at::kFloat) * step).view(shape);
-}
-
-/// A product of two weights cut by rows, an activation, and one cut by columns.
-struct Products {
-  static constexpr std::int64_t batch = 2;
-  static constexpr std::int64_t hidden = 5;
-  static constexpr std::int64_t wide_each = 6; ///< columns of a rank
-
-  std::int64_t ranks;
-  std::int64_t sequence;
-  Tensor x = numbers({batch, sequence, hidden}, 0.7);
-  Tensor gate = numbers({wide_each * ranks, hidden}, 1.3);
-  Tensor up = numbers({wide_each * ranks, hidden}, 2.1);
-  Tensor gate_bias = numbers({wide_each * ranks}, 0.9);
-  Tensor up_bias = numbers({wide_each * ranks}, 0.4);
-  Tensor down = numbers({hidden, wide_each * ranks}, 1.7);
-  Tensor down_bias = numbers({hidden}, 3.1);
-  Tensor outer = numbers({batch, sequence, hidden}, 0.33);
-
-  /// Result and gradients in double, by one process.
-  std::map<std::string, Tensor> wanted() const {
-    const auto leaf = [](const Tensor& t) {
-      return t.to(at::kDouble).requires_grad_();
-    };
-    const Tensor a = leaf(x), b = leaf(gate), c = leaf(up), d = leaf(gate_bias),
-                 e = leaf(up_bias), f = leaf(down), g = leaf(down_bias);
-    const Tensor result = at::linear(
-        at::linear(a, b, d).tanh() * at::linear(a, c, e),
-        f,
-        g);
-    result.backward(outer.to(at::kDouble));
-    return {
-        {"result", result.detach()},
-        {"x", a.grad()},
-        {"gate", b.grad()},
-        {"up", c.grad()},
-        {"gate_bias", d.grad()},
-        {"up_bias", e.grad()},
-        {"down", f.grad()},
-        {"down_bias", g.grad()}};
-  }
-
-  /// This rank's share of tokens: a stretch of all tokens of the batch.
-  static Tensor share(const Tensor& whole, const ProcessGroup& group) {
-    const std::int64_t tokens = batch * whole.size(1) / group.size();
-    return whole.reshape({-1, whole.size(2)})
-        .narrow(0, tokens * group.rank(), tokens)
-        .view({batch, -1, whole.size(2)});
-  }
-
-  void compare(const ProcessGroup& group, TokenSplit tokens) const {
-    const bool split = tokens != TokenSplit::none;
-    const auto own_tokens = [&](const Tensor& whole) {
-      return split ? share(whole, group) : whole;
-    };
-    const auto cut = [&](const Tensor& whole, std::int64_t dim) {
-      return whole.narrow(dim, wide_each * group.rank(), wide_each);
-    };
-    const auto leaf = [](const Tensor& t) {
-      return t.clone(at::MemoryFormat::Contiguous).requires_grad_();
-    };
-    const Tensor a = leaf(own_tokens(x)), b = leaf(cut(gate, 0)),
-                 c = leaf(cut(up, 0)), d = leaf(cut(gate_bias, 0)),
-                 e = leaf(cut(up_bias, 0)), f = leaf(cut(down, 1)),
-                 g = leaf(down_bias);
-    const auto wide = column_linear(a, {b, c}, {d, e}, group, tokens);
-    const Tensor result =
-        row_linear(wide[0].tanh() * wide[1], f, g, group, tokens);
-    result.backward(own_tokens(outer));
-
-    const auto all = wanted();
-    const auto expect = [&](const Tensor& got, const Tensor& want) {
-      EXPECT_EQ(got.sizes(), want.sizes());
-      EXPECT_TRUE(at::allclose(got.to(at::kDouble), want, 1e-5, 1e-5))
-          << (got - want).abs().max();
-    };
-    expect(result.detach(), own_tokens(all.at("result")));
-    expect(a.grad(), own_tokens(all.at("x")));
-    expect(b.grad(), cut(all.at("gate"), 0));
-    expect(c.grad(), cut(all.at("up"), 0));
-    expect(d.grad(), cut(all.at("gate_bias"), 0));
-    expect(e.grad(), cut(all.at("up_bias"), 0));
-    expect(f.grad(), cut(all.at("down"), 1));
-    // Split tokens: each rank has the bias's gradient of its own tokens.
-    Tensor of_bias = g.grad().clone();
-    if (split) {
-      group.all_reduce(of_bias).wait();
-    }
-    expect(of_bias, all.at("down_bias"));
-  }
-};
+using testing::numbers;
+using testing::Products;
 
 TEST(TensorParallel, ProductsAreThoseOfOneProcess) {
   for (const int ranks : {2, 3, 4}) {
@@ -130,12 +35,12 @@ TEST(TensorParallel, ProductsAreThoseOfOneProcess) {
       // Shares of 2, 10 and 34 tokens: less than a part of a sum each, and some
       // that do not divide into parts.
       for (const std::int64_t each : {1, 5, 17}) {
-        const Products products{.ranks = ranks, .sequence = each * ranks};
+        const Products products({.ranks = ranks, .tokens = each * ranks});
         for (const TokenSplit tokens :
              {TokenSplit::none, TokenSplit::split, TokenSplit::overlapped}) {
           SCOPED_TRACE(
-              ::testing::Message() << each << " tokens, "
-                                   << static_cast<int>(tokens));
+              ::testing::Message()
+              << each << " tokens, " << static_cast<int>(tokens));
           products.compare(group, tokens);
         }
       }
@@ -151,8 +56,7 @@ TEST(TensorParallel, SixteenBitsOverlapAsWell) {
     const auto run = [&](TokenSplit tokens) {
       return column_linear(x, {weight}, {bias}, group, tokens)[0];
     };
-    EXPECT_TRUE(
-        at::equal(run(TokenSplit::overlapped), run(TokenSplit::split)));
+    EXPECT_TRUE(at::equal(run(TokenSplit::overlapped), run(TokenSplit::split)));
   });
 }
 
@@ -175,8 +79,9 @@ TEST(ArrivingShares, WorkOnTheOwnShareDoesNotWaitForOthers) {
       EXPECT_TRUE(at::equal(share, at::full({3, 2}, rank + 1.0)));
     });
     EXPECT_EQ(order, (std::vector{group.rank(), 1 - group.rank()}));
-    EXPECT_TRUE(
-        at::equal(shares.joined().select(1, 0), at::tensor({1., 1., 1., 2., 2., 2.}, at::kFloat)));
+    EXPECT_TRUE(at::equal(
+        shares.joined().select(1, 0),
+        at::tensor({1., 1., 1., 2., 2., 2.}, at::kFloat)));
   });
 }
 
@@ -230,7 +135,9 @@ void compare_attention(
   const Tensor whole = numbers({2, length, options.hidden}, 0.61);
   const Tensor memory = numbers({2, length, options.hidden}, 0.37);
   const Tensor outer = numbers({2, length, options.hidden}, 0.23);
-  const auto run = [&](Attention& layer, const Tensor& x, const Tensor& other,
+  const auto run = [&](Attention& layer,
+                       const Tensor& x,
+                       const Tensor& other,
                        const Tensor& gradient) {
     BlockInput input;
     input.memory = other;

@@ -129,9 +129,7 @@ std::vector<Pair> pairs() {
           .model = "gpt_few_keys",
           .tensor = 4,
           .stage = 1},
-      Row{.name = "few_keys_tensor2",
-          .model = "gpt_few_keys",
-          .tensor = 2});
+      Row{.name = "few_keys_tensor2", .model = "gpt_few_keys", .tensor = 2});
   return result;
 }
 

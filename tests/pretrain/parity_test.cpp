@@ -114,9 +114,8 @@ TEST(ParityOverNccl, HasEveryWayToShareTheWork) {
   }
   EXPECT_TRUE(
       any_over_nccl([](const Row& row) { return row.sequence_parallel; }));
-  EXPECT_TRUE(any_over_nccl([](const Row& row) {
-    return row.name.ends_with("_overlapped");
-  }));
+  EXPECT_TRUE(any_over_nccl(
+      [](const Row& row) { return row.name.ends_with("_overlapped"); }));
   EXPECT_TRUE(any_over_nccl([](const Row& row) {
     return row.model == "gpt_few_keys" && row.tensor == 4;
   }));

@@ -122,8 +122,8 @@ inline model::ModelDescription describe(const std::string& model) {
       .layers = model == "gpt" || model.starts_with("gpt_experts") ||
               model == "gpt_few_keys" || drops_tokens(model)
           ? 4
-          : model == "gpt_of_5"                                             ? 5
-                                                                            : 2,
+          : model == "gpt_of_5" ? 5
+                                : 2,
       .hidden = hidden,
       .heads = 4,
       .sequence = sequence + unused_positions,
@@ -139,6 +139,8 @@ inline model::ModelDescription describe(const std::string& model) {
   if (has_experts(model) && !model.starts_with("gpt")) {
     auto d = describe(model.substr(0, model.find("_experts")));
     d.experts = experts_of(model);
+    d.layers = 4;
+    d.decoder_layers = d.decoder_layers > 0 ? 4 : 0;
     return d;
   }
   if (model.starts_with("gpt")) {

@@ -14,7 +14,8 @@ struct InitOptions {
   /// The job, if it is joined already, as initialize() takes it.
   std::optional<distributed::World> world{};
   /// The mesh, as initialize() takes it: its data_context() group shares the
-  /// parameters. Unset: all ranks share them.
+  /// parameters, and the ranks along its expert_data axis those of experts.
+  /// Unset: all ranks share them.
   std::optional<distributed::ProcessMesh> mesh{};
   /// Type in which floating-point parameters rest; unset: the type they were
   /// made in.

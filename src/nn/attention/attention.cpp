@@ -43,10 +43,7 @@ AttentionOptions on_this_rank(
   }
   if (options.key_value_heads % ranks != 0 &&
       ranks % options.key_value_heads != 0) {
-    refuse_division(
-        "the key and value heads",
-        options.key_value_heads,
-        group);
+    refuse_division("the key and value heads", options.key_value_heads, group);
   }
   options.heads /= ranks;
   options.key_value_heads =
@@ -79,11 +76,7 @@ std::shared_ptr<ColumnLinear> column(
     std::int64_t out) {
   return std::make_shared<ColumnLinear>(
       context,
-      LinearOptions{
-          options.hidden,
-          out,
-          options.bias,
-          options.overlap_tokens});
+      LinearOptions{options.hidden, out, options.bias, options.overlap_tokens});
 }
 
 std::shared_ptr<RowLinear> dense_of(
@@ -328,14 +321,13 @@ at::Tensor CrossAttention::forward(const at::Tensor& x, const BlockInput& input)
         {each.size(0), each.size(1), count, -1, options_.head_size});
   };
   const at::Tensor query = query_->forward(x);
-  const auto key_value =
-      heads(
-          exchange_head(
-              key_value_->forward(input.memory),
-              shared_head_,
-              group_),
-          options_.key_value_heads)
-          .unbind(3);
+  const auto key_value = heads(
+                             exchange_head(
+                                 key_value_->forward(input.memory),
+                                 shared_head_,
+                                 group_),
+                             options_.key_value_heads)
+                             .unbind(3);
   return dense_->forward(attend(
       joined_heads(heads(query, options_.heads)),
       key_value[0],

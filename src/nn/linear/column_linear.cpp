@@ -74,11 +74,8 @@ struct ColumnProduct : Function<ColumnProduct> {
     };
     variable_list products;
     if (tokens == TokenSplit::overlapped) {
-      products = multiply_arriving_shares(
-          flat_tokens(x),
-          products_of,
-          bias_of,
-          group);
+      products =
+          multiply_arriving_shares(flat_tokens(x), products_of, bias_of, group);
     } else {
       const at::Tensor all = tokens == TokenSplit::split
           ? group.all_gather(flat_tokens(x)).wait()

@@ -127,9 +127,9 @@ bool gpu_product_into(
     const at::Tensor& bias) {
   const auto element = kernels::element_of(into.scalar_type());
   if (!may_be_ours(left, right) || !element || !into.is_contiguous() ||
-      (bias.defined() && !is_row_to_add(bias, right)) ||
-      into.dim() != 2 || into.size(0) != left.size(0) ||
-      into.size(1) != right.size(1) || into.device() != left.device()) {
+      (bias.defined() && !is_row_to_add(bias, right)) || into.dim() != 2 ||
+      into.size(0) != left.size(0) || into.size(1) != right.size(1) ||
+      into.device() != left.device()) {
     return false;
   }
   const std::array<c10::IValue, 4> inputs{into, left, right, bias};

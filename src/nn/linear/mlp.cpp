@@ -38,8 +38,7 @@ at::Tensor activate_gated(
 }
 
 Mlp::Mlp(const LayerContext& context, const MlpOptions& options)
-    : group_(context.group),
-      activation_(options.activation) {
+    : group_(context.group), activation_(options.activation) {
   const LinearOptions widen{
       options.hidden,
       options.ffn,

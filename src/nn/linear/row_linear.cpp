@@ -59,7 +59,11 @@ struct RowProduct : torch::autograd::Function<RowProduct> {
     keep_group(*context, group);
     keep_deferral(*context);
     context->saved_data["tokens"] = static_cast<std::int64_t>(tokens);
-    context->save_for_backward({x, weight, bias.value_or(at::Tensor())});
+    context->saved_data["shape"] = x.sizes().vec();
+    context->save_for_backward(
+        {weight.requires_grad() ? x : at::Tensor(), // for its gradient alone
+         weight,
+         bias.value_or(at::Tensor())});
     const at::Tensor rows = flat_tokens(x);
     const at::Tensor right = weight.t();
     const at::Tensor added =
@@ -81,7 +85,6 @@ struct RowProduct : torch::autograd::Function<RowProduct> {
     const auto tokens =
         static_cast<TokenSplit>(context->saved_data["tokens"].toInt());
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor& x = saved[0];
     const at::Tensor& weight = saved[1];
     const at::Tensor& bias = saved[2];
     const at::Tensor own = flat_tokens(outer[0]);
@@ -94,13 +97,14 @@ struct RowProduct : torch::autograd::Function<RowProduct> {
           tokens == TokenSplit::none ? own : group.all_gather(own).wait();
       gradient.input = product(gradient.all, weight);
     }
-    results[0] = gradient.input.view(x.sizes());
+    results[0] =
+        gradient.input.view(context->saved_data["shape"].toIntVector());
     if (context->needs_input_grad(1)) {
       results[1] = weight_gradient_or_later(
           kept_deferral(*context),
           weight,
           gradient.all,
-          flat_tokens(x));
+          flat_tokens(saved[0]));
     }
     if (bias.defined() && context->needs_input_grad(2)) {
       // Every rank has the whole bias: the gradient of its own tokens.

@@ -16,9 +16,7 @@ ArrivingShares::ArrivingShares(
   for (int step = 1; step < ranks; ++step) {
     const int to = (rank_ + ranks - step) % ranks;
     const int from = (rank_ + step) % ranks;
-    distributed::ProcessGroup::Counts sent(
-        static_cast<std::size_t>(ranks),
-        0);
+    distributed::ProcessGroup::Counts sent(static_cast<std::size_t>(ranks), 0);
     distributed::ProcessGroup::Counts received = sent;
     sent[static_cast<std::size_t>(to)] = tokens;
     received[static_cast<std::size_t>(from)] = tokens;

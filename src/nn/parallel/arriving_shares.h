@@ -19,8 +19,8 @@ class ArrivingShares {
 
   /// Calls `use` for the share of each rank: first for the own one, then for
   /// the others as they arrive.
-  void for_each(const std::function<
-                void(int rank, const at::Tensor& share)>& use);
+  void for_each(
+      const std::function<void(int rank, const at::Tensor& share)>& use);
 
   /// All shares in the order of ranks, as one matrix.
   at::Tensor joined();

@@ -15,11 +15,11 @@ at::Tensor scattered_product(
   const at::Tensor& first = factors.front().left;
   const std::int64_t ranks = group.size();
   const std::int64_t share = first.size(0) / ranks;
-  const at::Tensor result = at::empty(
-      {share, factors.front().right.size(1)},
-      first.options());
-  const std::int64_t step =
-      std::max<std::int64_t>(1, (share + scattered_parts - 1) / scattered_parts);
+  const at::Tensor result =
+      at::empty({share, factors.front().right.size(1)}, first.options());
+  const std::int64_t step = std::max<std::int64_t>(
+      1,
+      (share + scattered_parts - 1) / scattered_parts);
   std::vector<distributed::Pending> sums;
   for (std::int64_t begin = 0; begin < share; begin += step) {
     const std::int64_t rows = std::min(step, share - begin);

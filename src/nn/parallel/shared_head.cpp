@@ -67,8 +67,7 @@ void move_columns(
     const std::int64_t count = tokens * each.columns;
     const at::Tensor piece =
         arrived.narrow(0, begin, count).view({tokens, each.columns});
-    at::Tensor place_of_piece =
-        into.narrow(1, each.*at_receiver, each.columns);
+    at::Tensor place_of_piece = into.narrow(1, each.*at_receiver, each.columns);
     if (forth) { // each column arrives once
       place_of_piece.copy_(piece);
     } else {
@@ -91,8 +90,8 @@ struct ExchangeHead : torch::autograd::Function<ExchangeHead> {
       const SharedHead& head,
       const ProcessGroup& group) {
     keep_group(*context, group);
-    context->saved_data["head"] = c10::IValue::make_capsule(
-        c10::make_intrusive<SharedHeadCapsule>(head));
+    context->saved_data["head"] =
+        c10::IValue::make_capsule(c10::make_intrusive<SharedHeadCapsule>(head));
     const at::Tensor computed = flat_tokens(x);
     const at::Tensor used =
         at::empty({computed.size(0), head.columns_used()}, x.options());
@@ -132,20 +131,19 @@ std::vector<HeadStretch> head_stretches(const SharedHead& head) {
     const std::int64_t begin = computer * share;
     for (int user = 0; user < head.ranks; ++user) {
       // Adds the part of columns [first, first + count) that is computed here.
-      const auto add = [&](std::int64_t first,
-                           std::int64_t count,
-                           std::int64_t used_at) {
-        const std::int64_t from = std::max(first, begin);
-        const std::int64_t to = std::min(first + count, begin + share);
-        if (from < to) {
-          result.push_back(
-              {.computed_by = computer,
-               .used_by = user,
-               .computed_at = from - begin,
-               .used_at = used_at + from - first,
-               .columns = to - from});
-        }
-      };
+      const auto add =
+          [&](std::int64_t first, std::int64_t count, std::int64_t used_at) {
+            const std::int64_t from = std::max(first, begin);
+            const std::int64_t to = std::min(first + count, begin + share);
+            if (from < to) {
+              result.push_back(
+                  {.computed_by = computer,
+                   .used_by = user,
+                   .computed_at = from - begin,
+                   .used_at = used_at + from - first,
+                   .columns = to - from});
+            }
+          };
       add(user * head.query_columns, head.query_columns, 0);
       add(all_queries, head.key_value_columns, head.query_columns);
     }

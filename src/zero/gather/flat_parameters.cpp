@@ -42,18 +42,22 @@ void check_alike(
   }
 }
 
-/// Refuses experts built in zero::Init, which takes every parameter for the
-/// same on all ranks and cuts it so.
-void refuse_experts_of_nursery(
+/// Refuses experts that zero::Init took for the same on all ranks, and cut so:
+/// layers of nn mark theirs, others do not.
+void refuse_unmarked_experts(
     const Layout& layout,
     const Bucket& bucket,
     const Placement& member,
     const at::Tensor& parameter) {
-  if (bucket.expert && Nursery::holds(parameter)) {
+  if (bucket.expert && Nursery::holds_for_all(parameter)) {
     throw UsageError(
-        {.what = "experts that ranks share out were built within zero::Init",
+        {.what = "experts that ranks share out were built within zero::Init, "
+                 "which did not know that they are",
          .where = layout.parameters()[member.parameter].name,
-         .remedy = "build the model outside of it"});
+         .remedy =
+             "give zero::Init the mesh and let nn::Layer::add_parameter() "
+             "make them with Gradient::of_experts, or build the model "
+             "outside of it"});
   }
 }
 
@@ -114,7 +118,7 @@ void FlatParameters::lay_out_whole(int b) {
         options_.without_memory[member.parameter]) {
       options_.fill(member.parameter, 0, place);
     } else {
-      refuse_experts_of_nursery(*layout_, bucket, member, parameter);
+      refuse_unmarked_experts(*layout_, bucket, member, parameter);
       place.view(parameter.sizes()).copy_(parameter.detach());
       Nursery::let_go(parameter);
     }

@@ -156,6 +156,9 @@ Init::Init(InitOptions options) {
       options.world ? *options.world : distributed::init_distributed();
   births_ = std::make_unique<Births>(std::make_shared<Nursery>(Nursery::Options{
       .group = options.mesh ? options.mesh->data_context() : world.group(),
+      .experts = options.mesh
+          ? options.mesh->along(distributed::Axis::expert_data)
+          : world.group(),
       .wire = at::Device(world.device_name()),
       .max_live = options.max_live_parameters,
       .dtype = options.dtype}));

@@ -1,5 +1,7 @@
 #include "zero/gather/nursery.h"
 
+#include "distributed/internal/expert_mark.h"
+
 #include <ATen/Functions.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -28,14 +30,19 @@ struct Nursery::Child {
   c10::StorageImpl* storage;
   WeakTensor tensor; ///< empty once the nursery has let go of it
   at::TensorOptions options;
+  Sharers sharers;
   std::int64_t elements;
   c10::DataPtr memory; ///< memory of all elements, while live
   at::Tensor slice;    ///< this rank's slice, while not live
   bool live = true;
   int pins = 0;
 
+  const distributed::ProcessGroup& group() const {
+    return sharers == Sharers::of_experts ? home->options_.experts
+                                          : home->options_.group;
+  }
   std::int64_t per_rank() const {
-    const std::int64_t ranks = home->options_.group.size();
+    const std::int64_t ranks = group().size();
     return (elements + ranks - 1) / ranks;
   }
 };
@@ -55,6 +62,13 @@ Nursery::Child* Nursery::child_of(const at::Tensor& tensor) {
 }
 
 void Nursery::take(const at::Tensor& parameter) {
+  take(
+      parameter,
+      distributed::is_marked_as_expert(parameter) ? Sharers::of_experts
+                                                  : Sharers::all);
+}
+
+void Nursery::take(const at::Tensor& parameter, Sharers sharers) {
   const Unobserved unobserved;
   const std::lock_guard lock(mutex_);
   c10::StorageImpl& storage = *parameter.storage().unsafeGetStorageImpl();
@@ -62,7 +76,9 @@ void Nursery::take(const at::Tensor& parameter) {
   const bool is_all_of_it = parameter.storage_offset() == 0 &&
       parameter.is_non_overlapping_and_dense() &&
       storage.nbytes() == parameter.nbytes();
-  if (options_.group.size() == 1 || elements == 0 || !is_all_of_it ||
+  const int ranks = sharers == Sharers::of_experts ? options_.experts.size()
+                                                   : options_.group.size();
+  if (ranks == 1 || elements == 0 || !is_all_of_it ||
       child_of(parameter) != nullptr) {
     return;
   }
@@ -72,6 +88,7 @@ void Nursery::take(const at::Tensor& parameter) {
       .storage = &storage,
       .tensor = WeakTensor(parameter.getIntrusivePtr()),
       .options = parameter.options().requires_grad(std::nullopt),
+      .sharers = sharers,
       .elements = elements};
   c10::DataPtr memory = storage.set_data_ptr(
       c10::DataPtr(nullptr, child, &delete_child, parameter.device()));
@@ -104,16 +121,16 @@ void Nursery::forget(const Child& child) {
     std::erase(live_, &child);
   }
   if (!child.tensor.expired()) { // set_data() was called, as Module::to() does
-    moved_.push_back(child.tensor);
+    moved_.push_back({child.tensor, child.sharers});
   }
 }
 
 void Nursery::follow_moved() {
-  for (const WeakTensor& weak : std::exchange(moved_, {})) {
-    const at::Tensor tensor(weak.lock());
+  for (const Moved& moved : std::exchange(moved_, {})) {
+    const at::Tensor tensor(moved.tensor.lock());
     // Storage that others hold as well, such as a bucket, is theirs.
     if (tensor.defined() && tensor.storage().use_count() == 1) {
-      take(tensor);
+      take(tensor, moved.sharers);
     }
   }
 }
@@ -192,9 +209,10 @@ void Nursery::rest(Child& child) {
     return;
   }
   const at::Tensor parameter(std::move(tensor));
+  const Sharers sharers = child.sharers;
   child.tensor.reset();
   parameter.set_data(parameter.detach().to(*options_.dtype)); // ends the child
-  take(parameter);
+  take(parameter, sharers);
   slice(*child_of(parameter));
 }
 
@@ -202,14 +220,14 @@ void Nursery::rest(Child& child) {
 /// dropped.
 at::Tensor Nursery::values_of_first_rank(Child& child) {
   at::Tensor all;
-  if (options_.group.rank() == 0) {
+  if (child.group().rank() == 0) {
     all = at::from_blob(child.memory.get(), {child.elements}, child.options)
               .to(options_.wire);
   } else {
     set_memory(child, c10::DataPtr(nullptr, child.options.device()));
     all = at::empty({child.elements}, child.options.device(options_.wire));
   }
-  options_.group.broadcast(all, 0).wait();
+  child.group().broadcast(all, 0).wait();
   return all;
 }
 
@@ -220,7 +238,7 @@ void Nursery::slice(Child& child) {
   const at::Tensor all = values_of_first_rank(child);
   const std::int64_t size = child.per_rank();
   const std::int64_t begin =
-      std::min(child.elements, options_.group.rank() * size);
+      std::min(child.elements, child.group().rank() * size);
   const std::int64_t end = std::min(child.elements, begin + size);
   child.slice = at::zeros({size}, child.options);
   child.slice.narrow(0, 0, end - begin)
@@ -240,9 +258,9 @@ void Nursery::make_whole(Child& child) {
         child.options);
   } else {
     all = at::empty(
-        {child.per_rank() * options_.group.size()},
+        {child.per_rank() * child.group().size()},
         child.options.device(options_.wire));
-    options_.group.all_gather_into(all, child.slice.to(options_.wire)).wait();
+    child.group().all_gather_into(all, child.slice.to(options_.wire)).wait();
     if (options_.wire != child.options.device()) {
       all = all.narrow(0, 0, child.elements).to(child.options.device());
     }
@@ -266,6 +284,10 @@ void Nursery::rethrow() {
 bool Nursery::holds(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() &&
       child_of(tensor) != nullptr;
+}
+
+bool Nursery::holds_for_all(const at::Tensor& tensor) {
+  return holds(tensor) && child_of(tensor)->sharers == Sharers::all;
 }
 
 void Nursery::let_go(const at::Tensor& parameter) {

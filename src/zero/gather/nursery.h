@@ -30,7 +30,9 @@ class Nursery final : public std::enable_shared_from_this<Nursery>,
  public:
   struct Options {
     distributed::ProcessGroup group;
-    /// Device on which the group wants its tensors.
+    /// The ranks that have the same experts.
+    distributed::ProcessGroup experts;
+    /// Device on which the groups want their tensors.
     at::Device wire = at::kCPU;
     std::int64_t max_live = 0; ///< elements that may be whole at a time
     /// Type in which floating-point parameters rest; unset: their own type.
@@ -38,6 +40,10 @@ class Nursery final : public std::enable_shared_from_this<Nursery>,
   };
   explicit Nursery(Options options);
   ~Nursery();
+
+  /// Ranks that hold the same parameter. Parameters of experts are marked
+  /// (distributed::mark_as_expert()).
+  enum class Sharers { all, of_experts };
 
   /// Lets `parameter` rest from now on. A parameter that is not the whole of
   /// its memory, or whose memory is here already, is left as it is.
@@ -52,6 +58,9 @@ class Nursery final : public std::enable_shared_from_this<Nursery>,
 
   /// True when the tensor's memory belongs to a nursery.
   static bool holds(const at::Tensor& tensor);
+  /// True when a nursery cuts the tensor's memory over ranks that need not have
+  /// the same experts.
+  static bool holds_for_all(const at::Tensor& tensor);
   /// Ends the nursery's care for a parameter, before the parameter gets memory
   /// elsewhere: the nursery does not follow it there. Throws the errors of
   /// rethrow().
@@ -65,6 +74,7 @@ class Nursery final : public std::enable_shared_from_this<Nursery>,
   void before_use(int key) noexcept override;
   void after_use(int key) noexcept override;
 
+  void take(const at::Tensor& parameter, Sharers sharers);
   void shrink_to(std::int64_t elements, std::size_t kept);
   void follow_moved();
   void rest(Child& child);
@@ -81,7 +91,11 @@ class Nursery final : public std::enable_shared_from_this<Nursery>,
   std::map<int, Child*> children_;
   std::vector<Child*> live_; ///< the last used at the end
   std::int64_t live_elements_ = 0;
-  std::vector<WeakTensor> moved_; ///< parameters that got other memory
+  struct Moved {
+    WeakTensor tensor;
+    Sharers sharers;
+  };
+  std::vector<Moved> moved_; ///< parameters that got other memory
   int next_key_ = 0;
   std::exception_ptr failure_;
   OperatorObserver observer_; ///< last: it calls the members above
