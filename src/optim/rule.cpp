@@ -6,6 +6,14 @@ namespace cairn::optim {
 
 Rule::~Rule() = default;
 
+FormulaConstants Rule::constants(
+    const GroupValues& values,
+    const StepValues& step) const {
+  FormulaConstants result;
+  update({}, values, step, {.constants = &result});
+  return result;
+}
+
 Descent Rule::descent(
     const WholeParameter&,
     const GroupValues& values,

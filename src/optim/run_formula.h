@@ -3,8 +3,11 @@
 #include <cairn/base/error.h>
 #include <cairn/optim/rule.h>
 
+#include <cstring>
+
 #include "kernels/internal/cpu/cpu.h"
 #include "kernels/internal/cuda/cuda.h"
+#include "optim/internal/formula_constants.h"
 
 namespace cairn::optim {
 
@@ -16,6 +19,13 @@ void run_formula(
     const Formula& formula,
     Place place,
     float* target = nullptr) {
+  if (place.constants != nullptr) {
+    static_assert(sizeof(Formula) <= sizeof place.constants->numbers);
+    std::memcpy(place.constants->numbers.data(), &formula, sizeof formula);
+    place.constants->count = sizeof formula / sizeof(float);
+    place.constants->update_many = &kernels::cuda::update_many<Formula>;
+    return;
+  }
   if (!place.cuda) {
     kernels::cpu::update(stretch, formula, target);
     return;

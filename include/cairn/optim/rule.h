@@ -23,11 +23,15 @@ struct StepValues {
   double gradient_factor = 1;
 };
 
+struct FormulaConstants; // optim/internal/formula_constants.h
+
 /// The device of a stretch: the CPU, or the GPU that `stream` (a cudaStream_t)
 /// belongs to.
 struct Place {
   bool cuda = false;
   void* stream = nullptr;
+  /// Takes the formula of an update, which is then not applied; may be null.
+  FormulaConstants* constants = nullptr;
 };
 
 /// The part of a parameter that the formula must see at once.
@@ -117,6 +121,11 @@ class Rule {
       const StepValues& step,
       Place place,
       float* direction = nullptr) const = 0;
+
+  /// The formula that update() of an elementwise rule applies to the stretches
+  /// of a parameter group.
+  FormulaConstants constants(const GroupValues& values, const StepValues& step)
+      const;
 
   /// The step of apply(). Plain descent unless a rule says otherwise.
   virtual Descent descent(

@@ -12,8 +12,10 @@
 #include "kernels/internal/cuda/product.h"
 #include "kernels/internal/cuda/rotate.h"
 #include "kernels/internal/cuda/score_rows.h"
+#include "kernels/internal/cuda/sum_of_squares.h"
 #include "kernels/internal/cuda/swiglu.h"
 #include "kernels/internal/cuda/table_rows.h"
+#include "kernels/internal/cuda/update_many.h"
 
 namespace cairn::kernels::cuda {
 namespace {
@@ -30,6 +32,10 @@ bool has_kernels() {
 
 void* current_stream(int) {
   return nullptr;
+}
+
+bool is_recording(int) {
+  return false;
 }
 
 template <class Formula>
@@ -49,6 +55,32 @@ template const char* update(
 template const char* update(const Stretch&, const Lion&, float*, void*);
 template const char* update(const Stretch&, const MuonMomentum&, float*, void*);
 template const char* update(const Stretch&, const Sgd&, float*, void*);
+
+std::int64_t number_blocks(ManyStretchesRow*, std::int64_t) {
+  return 0;
+}
+
+template <class Formula>
+const char* update_many(const ManyStretches&, void*) {
+  return missing;
+}
+
+template const char* update_many<Adagrad>(const ManyStretches&, void*);
+template const char* update_many<Adam<false>>(const ManyStretches&, void*);
+template const char* update_many<Adam<true>>(const ManyStretches&, void*);
+template const char* update_many<Descent>(const ManyStretches&, void*);
+template const char* update_many<LambDirection>(const ManyStretches&, void*);
+template const char* update_many<Lion>(const ManyStretches&, void*);
+template const char* update_many<MuonMomentum>(const ManyStretches&, void*);
+template const char* update_many<Sgd>(const ManyStretches&, void*);
+
+std::int64_t number_blocks(SquaredRow*, std::int64_t) {
+  return 0;
+}
+
+const char* sum_of_squares(const SquaredRows&, double*, double*, void*) {
+  return missing;
+}
 
 const char* scale(
     const void*,

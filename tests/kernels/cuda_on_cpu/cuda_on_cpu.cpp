@@ -214,4 +214,8 @@ void* current_stream(int) {
   return nullptr;
 }
 
+bool is_recording(int) {
+  return false;
+}
+
 } // namespace cairn::kernels::cuda

@@ -17,6 +17,10 @@ bool has_kernels();
 /// The stream on which libtorch works on that device now.
 void* current_stream(int device);
 
+/// True when that stream records its work as a CUDA graph instead of running
+/// it. The host must not wait for anything on it then.
+bool is_recording(int device);
+
 /// Applies a formula; gives the same bits as on the CPU.
 template <class Formula>
 [[nodiscard]] const char* update(
