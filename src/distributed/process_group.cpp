@@ -58,6 +58,9 @@ Pending start(
   try {
     state->landing = launch(state->operation);
     watchdog.recorder().running(operation.record().id);
+    if (state->landing.recorded) {
+      core->job->recorded(core, operation.record());
+    }
   } catch (const std::exception& error) {
     // The others wait for this rank, so it tells them before it throws.
     operation.expect(1);

@@ -28,6 +28,8 @@ struct Landing {
   /// Called before the caller blocks: does the work in the caller's thread if
   /// no other thread has begun it.
   std::function<void()> help;
+  /// True when the call does not run now: a CUDA graph has recorded it.
+  bool recorded = false;
 };
 
 /// The interface of a communication library. Callers have checked the

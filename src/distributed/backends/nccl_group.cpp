@@ -327,8 +327,8 @@ class NcclGroup final : public GroupBackend {
     const bool capturing = c10::cuda::currentStreamCaptureStatusMayInitCtx() !=
         c10::cuda::CaptureStatus::None;
     if (capturing) {
-      // Nothing runs while the stream is captured: the call runs whenever the
-      // graph is replayed.
+      // Nothing runs while the stream is captured, and its events must not be
+      // asked. The call runs whenever the graph is repeated (RecordedCalls).
       operation->part_ended("");
     } else {
       operation->expect(static_cast<int>(works.size()));
@@ -362,7 +362,9 @@ class NcclGroup final : public GroupBackend {
             then();
           }
         },
-        /*on_stream=*/true};
+        /*on_stream=*/true,
+        /*help=*/{},
+        /*recorded=*/capturing};
   }
 
   static std::string error_of(c10::ivalue::Future& future) {

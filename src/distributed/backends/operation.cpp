@@ -34,6 +34,16 @@ void Operation::part_ended(const std::string& error) {
   on_end_(*this, library_error_);
 }
 
+void Operation::end_when(std::function<bool()> is_over) {
+  const std::lock_guard lock(mutex_);
+  is_over_ = std::move(is_over);
+}
+
+bool Operation::is_over() const {
+  const std::lock_guard lock(mutex_);
+  return is_over_ && is_over_();
+}
+
 void Operation::on_abort(std::function<void()> abort) {
   {
     const std::lock_guard lock(mutex_);

@@ -38,6 +38,11 @@ class Operation {
   /// Says that one part is over; `error` is the library's text, empty if all
   /// went well. Any thread may call it.
   void part_ended(const std::string& error);
+  /// Says how to find out whether the operation is over, where nobody calls
+  /// part_ended() on its own. The watchdog asks before it raises an alarm.
+  void end_when(std::function<bool()> is_over);
+  /// True when end_when() was called and the operation is over.
+  bool is_over() const;
   /// Says how to make the backend give up. `abort` runs in abort_if_failed();
   /// at once if the operation has failed already.
   void on_abort(std::function<void()> abort);
@@ -68,6 +73,7 @@ class Operation {
   std::string library_error_;
   std::shared_ptr<const CommError> error_;
   std::function<void()> abort_;
+  std::function<bool()> is_over_;
 };
 
 } // namespace cairn::distributed

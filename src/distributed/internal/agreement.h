@@ -13,6 +13,10 @@ namespace cairn::distributed {
 
 class Store;
 
+namespace detail {
+struct GroupCore;
+}
+
 /// Lets the ranks of a group decide something together. Each rank says a text,
 /// the group's rank 0 hears all texts and answers, and every rank gets that
 /// answer. The texts go through the job's store, on a connection of their own,
@@ -43,7 +47,11 @@ class Agreement {
       const std::vector<ProcessGroup>& in_order_with = {});
 
  private:
+  friend class RecordedCalls; // for core_of()
   struct Meeting;
+  static detail::GroupCore& core_of(const ProcessGroup& group) {
+    return *group.core_;
+  }
   std::string why_absent(int rank, const Meeting& meeting);
   void wait(const std::vector<std::string>& keys, const Meeting& meeting);
 

@@ -9,12 +9,17 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 
 namespace cairn::distributed {
+
+namespace detail {
+struct GroupCore;
+}
 
 /// The state that all groups of one process share. Members are destroyed from
 /// the last to the first: the watchdog says goodbye while the store is still
@@ -24,6 +29,11 @@ struct Job {
   std::chrono::milliseconds start_timeout{};
   std::mutex mutex;
   std::map<std::string, std::uint64_t> groups_made;
+  using OnRecorded = std::function<
+      void(const std::shared_ptr<detail::GroupCore>&, const CollectiveRecord&)>;
+  /// Takes calls that a CUDA graph records instead of running them; null while
+  /// none is recorded.
+  OnRecorded on_recorded;
   std::unique_ptr<Store> store;
   std::unique_ptr<BackendFactory> factory;
   std::shared_ptr<Watchdog> watchdog;
@@ -34,6 +44,15 @@ struct Job {
   std::uint64_t count_group(const std::string& name_and_members) {
     const std::lock_guard lock(mutex);
     return ++groups_made[name_and_members];
+  }
+
+  void recorded(
+      const std::shared_ptr<detail::GroupCore>& group,
+      const CollectiveRecord& record) {
+    const std::lock_guard lock(mutex);
+    if (on_recorded) {
+      on_recorded(group, record);
+    }
   }
 };
 

@@ -255,9 +255,33 @@ std::optional<Alarm> Watchdog::due() const {
   return std::nullopt;
 }
 
+/// Ends operations whose time is up and that are over, though nobody has said
+/// so. Lets go of the lock and returns true if there are any.
+bool Watchdog::end_those_over(std::unique_lock<std::mutex>& lock) {
+  std::vector<std::shared_ptr<Operation>> over;
+  const auto now = Clock::now();
+  for (const auto& [id, operation] : running_) {
+    if (operation->deadline() <= now && operation->is_over()) {
+      over.push_back(operation);
+    }
+  }
+  if (over.empty()) {
+    return false;
+  }
+  lock.unlock();
+  for (const auto& operation : over) {
+    operation->part_ended("");
+  }
+  lock.lock();
+  return true;
+}
+
 void Watchdog::watch() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
+    if (end_those_over(lock)) {
+      continue;
+    }
     std::optional<Alarm> alarm = broken_ ? broken_ : due();
     if (alarm || called_) {
       lock.unlock();

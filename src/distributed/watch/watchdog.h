@@ -87,6 +87,7 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   void forgive_suspension(Clock::time_point asleep, Clock::time_point awake);
   Clock::time_point next_deadline() const;
   std::optional<Alarm> due() const;
+  bool end_those_over(std::unique_lock<std::mutex>& lock);
   void investigate(std::optional<Alarm> alarm);
   std::string verdict(std::optional<Alarm> alarm);
   std::string compare_notes(const Alarm& alarm);
