@@ -8,7 +8,6 @@
 #include "kernels/internal/cuda/clip.h"
 #include "kernels/internal/cuda/cuda.h"
 #include "zero/internal/bucket_shard.h"
-#include "zero/internal/sum_of_squares.h"
 #include "zero/internal/sum_over.h"
 
 #include <ATen/Functions.h>
@@ -92,20 +91,27 @@ void Gradients::finish() {
   }
 }
 
-double Gradients::norm(double loss_scale) const {
+double Gradients::norm(double loss_scale) {
   return std::sqrt(sum_of_squares().item<double>()) * after_ / loss_scale;
+}
+
+bool Gradients::stay_on_gpu() const {
+  if (!sums_stay_on_gpu() || !kernels::cuda::has_kernels()) {
+    return false;
+  }
+  for (int b = 0; b < trained_.trainable_buckets(); ++b) {
+    if (!trained_.reducer->gradient(b).is_cuda()) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::optional<Gradients::Clipped> Gradients::clip_on_gpu(
     double loss_scale,
-    double limit) const {
-  if (!sums_stay_on_gpu() || !kernels::cuda::has_kernels()) {
+    double limit) {
+  if (!stay_on_gpu()) {
     return std::nullopt;
-  }
-  for (int b = 0; b < trained_.trainable_buckets(); ++b) {
-    if (!trained_.reducer->gradient(b).is_cuda()) {
-      return std::nullopt;
-    }
   }
   const at::Tensor norms = sum_of_squares().sqrt_().to(at::kFloat);
   Clipped clipped{
@@ -145,7 +151,7 @@ bool Gradients::sums_stay_on_gpu() const {
 
 /// Sums over all ranks that hold a part. One number, on the GPU if sums over
 /// ranks are made there.
-at::Tensor Gradients::sum_of_squares() const {
+at::Tensor Gradients::sum_of_squares() {
   const bool shards = trained_.reducer->options().shards;
   const at::Device device = sums_stay_on_gpu() ? job_.device : at::kCPU;
   std::vector<at::Tensor> of_all;
@@ -158,9 +164,9 @@ at::Tensor Gradients::sum_of_squares() const {
       (expert ? of_experts : of_all).push_back(trained_.reducer->gradient(b));
     }
   }
-  at::Tensor sum = zero::sum_of_squares_on(device, of_all);
+  at::Tensor sum = squares_of_all_(device, of_all);
   if (any_experts) {
-    at::Tensor experts = zero::sum_of_squares_on(device, of_experts);
+    at::Tensor experts = squares_of_experts_(device, of_experts);
     if (!shards) { // others have other ones
       experts =
           zero::sum_over(job_.mesh->along(distributed::Axis::expert), experts);

@@ -3,6 +3,7 @@
 #include "engine/build/job.h"
 #include "engine/build/trained_model.h"
 #include "engine/save/slice_owner.h"
+#include "zero/internal/sum_of_squares.h"
 
 #include <cairn/checkpoints/slices.h>
 #include <cairn/distributed/process_group.h>
@@ -36,7 +37,7 @@ class Gradients {
   /// multiplied by the loss scale.
   double factor(double loss_scale) const { return after_ / loss_scale; }
   /// The norm over all parameters and ranks.
-  double norm(double loss_scale) const;
+  double norm(double loss_scale);
 
   /// The norm, and the factor of gradients that are clipped by it, both on the
   /// GPU and perhaps still under way: a double and a float.
@@ -47,7 +48,9 @@ class Gradients {
   /// Clips without waiting for the GPU; nothing where gradients of this rank or
   /// sums over the ranks are not on a GPU. `limit` is 0 where gradients are not
   /// clipped.
-  std::optional<Clipped> clip_on_gpu(double loss_scale, double limit) const;
+  std::optional<Clipped> clip_on_gpu(double loss_scale, double limit);
+  /// True when clip_on_gpu() clips.
+  bool stay_on_gpu() const;
   /// Number of elements that are zero, over all ranks.
   std::int64_t zeros() const;
   /// Name of the first parameter with an inf or nan in its gradient.
@@ -59,7 +62,7 @@ class Gradients {
   zero::Range held(int bucket) const;
   const ParameterShare& share_of(int bucket) const;
   bool sums_stay_on_gpu() const;
-  at::Tensor sum_of_squares() const;
+  at::Tensor sum_of_squares();
   std::string first_of_model(const std::string& text) const;
 
   const Job& job_;
@@ -72,6 +75,8 @@ class Gradients {
     distributed::ProcessGroup group;
   };
   std::vector<Shared> shared_;
+  zero::SumOfSquares squares_of_all_;
+  zero::SumOfSquares squares_of_experts_;
 };
 
 } // namespace cairn::engine

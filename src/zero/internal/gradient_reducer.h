@@ -70,9 +70,12 @@ class GradientReducer {
   /// Begins a pass. `last`: the gradients are wanted after this pass.
   void begin(bool last);
   void end();
-  /// Instead of begin(), backward and end(): a pass that was recorded has been
-  /// repeated, and has put its gradients where the recorded one had them. For a
-  /// single rank.
+  /// Keeps the memory of the sums from update to update, so that a recorded
+  /// pass finds it where it was.
+  void keep_sums() { keeps_sums_ = true; }
+  /// Instead of begin(), backward, end() and finish(): a pass that was recorded
+  /// has been repeated, and has put its gradients where the recorded one had
+  /// them.
   void count_repeated(bool last);
   /// Counts gradients that an earlier pass left as views of the buckets in this
   /// pass. Called right after begin().
@@ -80,7 +83,8 @@ class GradientReducer {
   /// Forgets everything since clear(), after an exception in backward.
   void abandon();
 
-  /// Waits until the sums are there. Every rank calls it after the last pass.
+  /// Waits until the sums are there. Every rank calls it after the last pass,
+  /// and at the end of every pass that is recorded as a CUDA graph.
   void finish();
   /// This rank's part of the summed gradients: its shard, or with `shards` off
   /// the whole bucket. The type is the accumulation type, or the communication
@@ -123,6 +127,7 @@ class GradientReducer {
   struct State {
     at::Tensor whole;   ///< gradients of this rank
     at::Tensor reduced; ///< sum of the shard, with `shards`
+    at::Tensor kept;    ///< memory of `reduced` after keep_sums()
     at::Tensor latecomers;
     std::optional<InFlight> in_flight;
     std::optional<Crossing> crossing;
@@ -171,6 +176,9 @@ class GradientReducer {
   void begin_crossing(State& state);
   void finish_crossing(State& state);
   void fill_gaps(int bucket);
+  Range mine(int bucket) const;
+  bool is_recorded() const;
+  void refuse_latecomers() const;
   void reduce_late(int bucket);
   void forget();
   void reset_pass();
@@ -189,6 +197,7 @@ class GradientReducer {
   std::atomic<bool> in_pass_ = false;
   bool reducing_ = false; ///< this pass reduces
   bool last_ = false;
+  bool keeps_sums_ = false;
 };
 
 } // namespace cairn::zero

@@ -8,6 +8,7 @@
 #include "zero/internal/sharded_optimizer.h"
 #include "zero/internal/state_types.h"
 #include "zero/optimizer/bucket_update.h"
+#include "zero/optimizer/joint_update.h"
 #include "zero/optimizer/shard_access.h"
 #include "zero/reduce/side_copies.h"
 #include "zero/tiers/shard_tier.h"
@@ -24,7 +25,7 @@
 namespace cairn::zero {
 
 /// Runs one of our own rules on flat shards.
-class RuleOptimizer final : public ShardedOptimizer {
+class RuleOptimizer final : public ShardedOptimizer, StepInHalves {
  public:
   struct Options {
     bool partition = false; ///< each rank updates a shard, not everything
@@ -53,6 +54,7 @@ class RuleOptimizer final : public ShardedOptimizer {
   std::vector<optim::GroupValues>& groups() override { return options_.groups; }
   void step(const GradientReducer& gradients, const GradientFactor& factor)
       override;
+  StepInHalves* in_halves() override { return joint_ ? this : nullptr; }
   void refresh_weights(int bucket) override;
   void publish_weights() override;
   void visit(bool write, const Visit& visit) override;
@@ -62,6 +64,21 @@ class RuleOptimizer final : public ShardedOptimizer {
   ShardTier::Bytes bytes() const override;
 
  private:
+  void send_numbers(double factor) override;
+  void queue_update(
+      const GradientReducer& gradients,
+      const GradientFactor& factor) override;
+  bool updates_jointly() const;
+  at::Tensor parameters_to_write(int bucket, const at::Tensor& weights);
+  BucketShard shard_of(
+      int bucket,
+      const ShardTensors& tensors,
+      const at::Tensor& to,
+      const GradientReducer& gradients,
+      const GradientFactor& factor);
+  void publish_when_there(
+      int bucket,
+      std::vector<std::shared_ptr<distributed::Pending>>& publishing);
   /// Waits for updates that run beside, and for weights on their way.
   void settle();
   void update_all(
@@ -80,6 +97,8 @@ class RuleOptimizer final : public ShardedOptimizer {
   Options options_;
   std::unique_ptr<ShardTier> tier_;
   BucketUpdate update_;
+  /// Null where buckets are updated one by one.
+  std::unique_ptr<JointUpdate> joint_;
   /// True for each bucket whose parameters are the fp32 weights themselves.
   std::vector<bool> in_place_;
   /// True for each bucket whose weights are its parameters and remainders.

@@ -3,6 +3,7 @@
 #include "zero/internal/gradient_factor.h"
 #include "zero/internal/gradient_reducer.h"
 #include "zero/internal/layout.h"
+#include "zero/internal/step_in_halves.h"
 #include "zero/tiers/shard_tier.h"
 
 #include <cairn/optim/parameter_groups.h>
@@ -30,6 +31,9 @@ class ShardedOptimizer {
   virtual void step(
       const GradientReducer& gradients,
       const GradientFactor& factor) = 0;
+  /// step() in two halves, the second of which can be recorded as a CUDA graph.
+  /// Null where it cannot.
+  virtual StepInHalves* in_halves() { return nullptr; }
 
   /// Takes the new values of a bucket's parameters over into the fp32 weights,
   /// after somebody else has changed some of them. Weights of unchanged

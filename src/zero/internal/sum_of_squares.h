@@ -1,5 +1,8 @@
 #pragma once
 
+#include "kernels/internal/cuda/sum_of_squares.h"
+#include "zero/internal/device_table.h"
+
 #include <ATen/core/Tensor.h>
 
 namespace cairn::zero {
@@ -13,5 +16,16 @@ double sum_of_squares(at::TensorList values);
 /// it, in a tensor with one element on `device`. The host waits only for
 /// tensors on another device.
 at::Tensor sum_of_squares_on(at::Device device, at::TensorList values);
+
+/// sum_of_squares_on() for the same tensors again and again. Where they are on
+/// a GPU it takes two launches, however many there are, and can be recorded.
+class SumOfSquares {
+ public:
+  at::Tensor operator()(at::Device device, at::TensorList values);
+
+ private:
+  DeviceTable<kernels::cuda::SquaredRow> table_;
+  at::Tensor parts_;
+};
 
 } // namespace cairn::zero

@@ -1,5 +1,6 @@
 #include "zero/internal/rule_optimizer.h"
 
+#include "kernels/internal/cuda/cuda.h"
 #include "zero/internal/host_memory.h"
 #include "zero/optimizer/split_weights.h"
 #include "zero/reduce/take_changed.h"
@@ -44,6 +45,28 @@ RuleOptimizer::RuleOptimizer(
     tier_->put(b, first_tensors(b, from));
     access_.close(b, false);
   }
+  if (updates_jointly()) {
+    joint_ = std::make_unique<JointUpdate>(
+        layout,
+        *rule_,
+        tier_->acquire(0).weights.device());
+  }
+}
+
+/// True when one launch can update all buckets: they rest on a GPU, and nobody
+/// waits for the first of them while the others are updated.
+bool RuleOptimizer::updates_jointly() const {
+  if (in_place_.empty() || rule_->scope() != optim::Scope::elementwise ||
+      options_.arriving != nullptr || !tier_->keeps_memory() ||
+      !kernels::cuda::has_kernels()) {
+    return false;
+  }
+  for (int b = 0; b < static_cast<int>(in_place_.size()); ++b) {
+    if (!access_.keeps_memory(b) || !tier_->acquire(b).weights.is_cuda()) {
+      return false;
+    }
+  }
+  return true;
 }
 
 /// True when the update finds bf16 parameters where it runs.
@@ -125,6 +148,11 @@ void RuleOptimizer::step(
     const GradientFactor& factor) {
   const torch::autograd::AutoGradMode no_grad(false);
   settle();
+  if (joint_) {
+    send_numbers(factor.on_gpu.defined() ? 1 : factor.number);
+    queue_update(gradients, factor);
+    return;
+  }
   ++steps_;
   if (!options_.beside) {
     update_all(gradients, factor);
@@ -133,6 +161,79 @@ void RuleOptimizer::step(
   copies_.follow();
   copies_.keep(factor.on_gpu);
   copies_.beside([&] { update_all(gradients, factor); });
+}
+
+void RuleOptimizer::send_numbers(double factor) {
+  ++steps_;
+  joint_->send_numbers(
+      options_.groups,
+      {.step = steps_, .gradient_factor = factor});
+}
+
+void RuleOptimizer::queue_update(
+    const GradientReducer& gradients,
+    const GradientFactor& factor) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  const std::vector<int> order = trainable_in_forward_order();
+  std::vector<BucketShard> shards;
+  for (const int b : order) {
+    const ShardTensors tensors = tier_->acquire(b);
+    const at::Tensor to = parameters_to_write(b, tensors.weights);
+    shards.push_back(shard_of(b, tensors, to, gradients, factor));
+  }
+  joint_->queue(shards);
+  std::vector<std::shared_ptr<distributed::Pending>> publishing;
+  for (const int b : order) {
+    if (!in_place_[b]) {
+      access_.close(b, true);
+    }
+    tier_->give_back(b, true);
+    publish_when_there(b, publishing);
+  }
+  for (const auto& pending : publishing) {
+    pending->wait();
+  }
+}
+
+/// The parameters that the update of a bucket writes.
+at::Tensor RuleOptimizer::parameters_to_write(
+    int bucket,
+    const at::Tensor& weights) {
+  return in_place_[bucket] ? weights
+                           : access_.open(bucket, /*blank=*/!split_[bucket]);
+}
+
+BucketShard RuleOptimizer::shard_of(
+    int bucket,
+    const ShardTensors& tensors,
+    const at::Tensor& to,
+    const GradientReducer& gradients,
+    const GradientFactor& factor) {
+  return {
+      .bucket = bucket,
+      .range = access_.range(bucket),
+      .weights = tensors.weights,
+      .gradient = gradients.gradient(bucket),
+      .gradient_factor = factor.on_gpu,
+      .copy = kernel_output(to, tensors.weights),
+      .states = tensors.states,
+      .update = steps_};
+}
+
+/// Sends updated weights to the other ranks, where they need them.
+void RuleOptimizer::publish_when_there(
+    int bucket,
+    std::vector<std::shared_ptr<distributed::Pending>>& publishing) {
+  if (!access_.is_published(bucket)) {
+    return;
+  }
+  auto pending =
+      std::make_shared<distributed::Pending>(parameters_.publish(bucket));
+  if (options_.arriving != nullptr) {
+    options_.arriving->add(bucket, [pending] { pending->wait(); });
+  } else {
+    publishing.push_back(std::move(pending));
+  }
 }
 
 void RuleOptimizer::update_all(
@@ -150,17 +251,8 @@ void RuleOptimizer::update_all(
     if (i + 1 < order.size()) {
       tier_->prefetch(order[i + 1]);
     }
-    const at::Tensor to =
-        in_place_[b] ? tensors.weights : access_.open(b, /*blank=*/!split_[b]);
-    const BucketShard shard{
-        .bucket = b,
-        .range = access_.range(b),
-        .weights = tensors.weights,
-        .gradient = gradients.gradient(b),
-        .gradient_factor = factor.on_gpu,
-        .copy = kernel_output(to, tensors.weights),
-        .states = tensors.states,
-        .update = steps_};
+    const at::Tensor to = parameters_to_write(b, tensors.weights);
+    const BucketShard shard = shard_of(b, tensors, to, gradients, factor);
     update_.update(shard, options_.groups, step);
     CopyMark there;
     const at::Tensor& from = shard.copy.defined() ? shard.copy : shard.weights;
@@ -186,14 +278,8 @@ void RuleOptimizer::update_all(
     }
     if (access_.is_published(b)) {
       there.wait_on_device();
-      auto pending =
-          std::make_shared<distributed::Pending>(parameters_.publish(b));
-      if (options_.arriving != nullptr) {
-        options_.arriving->add(b, [pending] { pending->wait(); });
-      } else {
-        publishing.push_back(std::move(pending));
-      }
     }
+    publish_when_there(b, publishing);
   }
   for (const CopyMark& mark : leaving) {
     mark.wait_on_device();

@@ -1,6 +1,7 @@
 #include "zero/internal/gradient_reducer.h"
 
 #include "kernels/internal/add_rows.h"
+#include "kernels/internal/cuda/cuda.h"
 #include "kernels/internal/gradient_place.h"
 #include "zero/internal/host_memory.h"
 
@@ -252,9 +253,49 @@ void GradientReducer::add(
 void GradientReducer::count_repeated(bool last) {
   const std::lock_guard lock(mutex_);
   last_ = last;
+  for (int b = 0; b < static_cast<int>(states_.size()); ++b) {
+    State& state = states_[b];
+    if (options_.transient) {
+      state.reduced = state.kept;
+    } else if (options_.shards && last) {
+      const Range range = mine(b);
+      state.reduced = state.whole.narrow(0, range.begin, range.size());
+    }
+  }
+  if (options_.transient) {
+    return;
+  }
   for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
     parameters_[i].written |=
         layout_->parameters()[i].trainable && parameters_[i].expected > 0;
+  }
+}
+
+Range GradientReducer::mine(int bucket) const {
+  return layout_->shard(
+      bucket,
+      groups_.sharers(layout_->buckets()[bucket]).rank());
+}
+
+/// True when the device records this pass instead of running it.
+bool GradientReducer::is_recorded() const {
+  const at::Device device = parameters_[0].tensor.device();
+  return device.is_cuda() && kernels::cuda::is_recording(device.index());
+}
+
+/// A recorded pass has no second round: all ranks would have to agree on it
+/// while it runs.
+void GradientReducer::refuse_latecomers() const {
+  for (std::size_t b = 0; b < states_.size(); ++b) {
+    if (states_[b].latecomers.defined()) {
+      const int first = layout_->buckets()[b].members.front().parameter;
+      throw UsageError(
+          {.what = "gradients of a pass that is recorded as a CUDA graph came "
+                   "after their bucket was sent",
+           .where = layout_->parameters()[first].name,
+           .remedy = "use every parameter equally often in all passes, or do "
+                     "without CUDA graphs"});
+    }
   }
 }
 
@@ -424,14 +465,20 @@ void GradientReducer::keep_on_device(int bucket, const at::Tensor& received) {
   State& state = states_[bucket];
   if (state.reduced.defined()) {
     state.reduced.add_(received);
+  } else if (options_.transient && keeps_sums_) {
+    if (!state.kept.defined()) {
+      state.kept = at::empty_like(
+          received,
+          received.options().dtype(options_.accumulate));
+    }
+    state.reduced = state.kept;
+    state.reduced.copy_(received);
   } else if (options_.transient) {
     state.reduced = received.to(options_.accumulate);
   } else {
     // The whole bucket stays: this rank's part of it takes the sum.
-    const Range mine = layout_->shard(
-        bucket,
-        groups_.sharers(layout_->buckets()[bucket]).rank());
-    state.reduced = state.whole.narrow(0, mine.begin, mine.size());
+    const Range range = mine(bucket);
+    state.reduced = state.whole.narrow(0, range.begin, range.size());
     state.reduced.copy_(received);
   }
 }
@@ -486,7 +533,9 @@ void GradientReducer::end() {
     parameter.expected = parameter.seen;
   }
   const bool leaves = groups_.all.size() > 1 || options_.rest_on_cpu;
-  if (last_ && leaves && !states_.empty()) {
+  if (is_recorded()) {
+    refuse_latecomers();
+  } else if (last_ && leaves && !states_.empty()) {
     std::vector<int> late(states_.size());
     std::ranges::transform(states_, late.begin(), [](const State& state) {
       return state.latecomers.defined() ? 1 : 0;
@@ -591,7 +640,8 @@ std::int64_t GradientReducer::bytes() const {
   for (const State& state : states_) {
     count(state.whole);
     if (options_.transient && !options_.rest_on_cpu) {
-      count(state.reduced); // otherwise it is part of `whole`, or on the host
+      // Otherwise it is part of `whole`, or on the host.
+      count(state.kept.defined() ? state.kept : state.reduced);
     }
     count(state.latecomers);
     if (state.crossing && !state.crossing->sent.is_same(state.reduced)) {
