@@ -1,15 +1,14 @@
+#include "engine/gpu_trace.h"
 #include "support/run_ranks.h"
 
 #include <ATen/Functions.h>
 #include <cairn/engine/initialize.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -21,8 +20,9 @@ namespace cairn::overlap_gpu_test {
 namespace {
 
 using nlohmann::json;
-namespace profiler = torch::autograd::profiler;
-namespace profiler_options = torch::profiler::impl;
+using testing::GpuTrace;
+using testing::Interval;
+using testing::traced;
 
 constexpr std::int64_t width = 4096;
 constexpr int layers = 8;
@@ -42,11 +42,6 @@ struct Wide : torch::nn::Module {
     return x;
   }
   torch::nn::ModuleList stack;
-};
-
-struct Interval {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
 };
 
 /// The part of `these`, in time, during which one of `those` runs.
@@ -69,45 +64,6 @@ double share_beside(
     }
   }
   return all == 0 ? 0 : static_cast<double>(beside) / static_cast<double>(all);
-}
-
-struct GpuTrace {
-  std::vector<Interval> kernels;
-  std::vector<Interval> to_host;
-  std::vector<Interval> to_device;
-};
-
-GpuTrace traced(const std::string& name, const std::function<void()>& step) {
-  const profiler_options::ProfilerConfig config(
-      profiler_options::ProfilerState::KINETO);
-  const std::set activities{
-      profiler_options::ActivityType::CPU,
-      profiler_options::ActivityType::CUDA};
-  profiler::prepareProfiler(config, activities);
-  profiler::enableProfiler(config, activities);
-  step();
-  const auto result = profiler::disableProfiler();
-  GpuTrace trace;
-  for (const profiler::KinetoEvent& event : result->events()) {
-    if (event.deviceType() != c10::DeviceType::CUDA) {
-      continue;
-    }
-    const std::string what = event.name();
-    const Interval interval{event.startNs(), event.endNs()};
-    if (what.find("Memcpy DtoH") != std::string::npos) {
-      trace.to_host.push_back(interval);
-    } else if (what.find("Memcpy HtoD") != std::string::npos) {
-      trace.to_device.push_back(interval);
-    } else if (
-        what.find("Memcpy") == std::string::npos &&
-        what.find("Memset") == std::string::npos) {
-      trace.kernels.push_back(interval);
-    }
-  }
-  if (const char* folder = std::getenv("CAIRN_TRACE_DIR")) {
-    result->save(std::string(folder) + "/" + name + ".json");
-  }
-  return trace;
 }
 
 /// States that visit the GPU do so while the next forward runs.

@@ -40,7 +40,7 @@ struct RepeatablePass {
   std::function<PassInputs()> next;
   /// Calls forward of the engine, and returns the loss.
   std::function<BatchLoss(const PassInputs&)> forward;
-  /// Updates of this process before anything is recorded.
+  /// Updates of this process before anything is recorded, at least one.
   std::int64_t warm_up = 3;
 };
 
@@ -68,8 +68,8 @@ class BatchPasses {
       : forward_(std::move(forward)), next_(std::move(next)) {}
 
   /// Also gives the forward pass in a form that can be repeated. train_batch()
-  /// uses it on one GPU, for whole models of ZeRO stages 0 to 2 in bf16 or
-  /// fp32.
+  /// uses it on GPUs, one or several over NCCL, for whole models of ZeRO stages
+  /// 0 to 2 in bf16 or fp32; it logs why where it does not.
   void set_repeatable(RepeatablePass pass) { repeatable_ = std::move(pass); }
 
   /// The forward pass and the next micro batch; empty where not given.

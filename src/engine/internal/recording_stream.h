@@ -30,6 +30,9 @@ class RecordingStream {
   /// run(). `work` must not wait for the GPU.
   virtual std::unique_ptr<RecordedWork> record(
       const std::function<void()>& work) = 0;
+  /// A function that tells whether the work of this stream so far is over. Any
+  /// thread may call it.
+  virtual std::function<bool()> end_so_far() = 0;
 };
 
 /// A stream of that device; null for a CPU, and in a program without GPU parts.

@@ -5,6 +5,9 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <exception>
+#include <memory>
+
 namespace cairn::inline engine {
 namespace {
 
@@ -51,6 +54,18 @@ class CudaStream final : public RecordingStream {
   std::unique_ptr<RecordedWork> record(
       const std::function<void()>& work) override {
     return std::make_unique<CudaGraph>(work);
+  }
+
+  std::function<bool()> end_so_far() override {
+    auto event = std::make_shared<at::cuda::CUDAEvent>();
+    event->record(stream_);
+    return [event] {
+      try {
+        return event->query();
+      } catch (const std::exception&) {
+        return false; // the GPU has failed, and will not come to it
+      }
+    };
   }
 
  private:

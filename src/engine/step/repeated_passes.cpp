@@ -79,7 +79,9 @@ RepeatedPasses::Pass RepeatedPasses::record(
   }
   copy_into(inputs, own);
   std::optional<BatchLoss> loss;
-  auto work = stream_.record([&] { loss.emplace(pass(own)); });
+  auto work = std::make_unique<RepeatedWork>(stream_, group_, [&] {
+    loss.emplace(pass(own));
+  });
   const auto without_history = [](at::Tensor& x) { x = x.detach(); };
   without_history(loss->loss);
   for (auto& [name, part] : loss->parts) {

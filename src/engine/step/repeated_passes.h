@@ -1,13 +1,16 @@
 #pragma once
 
 #include "engine/internal/recording_stream.h"
+#include "engine/step/repeated_work.h"
 
+#include <cairn/distributed/process_group.h>
 #include <cairn/engine/batch_passes.h>
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace cairn::inline engine {
@@ -33,7 +36,9 @@ class RepeatedPasses {
     auto operator<=>(const Kind&) const = default;
   };
 
-  explicit RepeatedPasses(RecordingStream& stream) : stream_(stream) {}
+  /// `group` is any group of the job.
+  RepeatedPasses(RecordingStream& stream, distributed::ProcessGroup group)
+      : stream_(stream), group_(std::move(group)) {}
 
   static Kind kind_of(const PassInputs& inputs, const Place& place);
 
@@ -50,7 +55,7 @@ class RepeatedPasses {
  private:
   struct Pass {
     PassInputs inputs; ///< the memory that the recorded kernels read
-    std::unique_ptr<RecordedWork> work;
+    std::unique_ptr<RepeatedWork> work;
     BatchLoss loss; ///< the memory that they write
   };
   Pass record(
@@ -58,6 +63,7 @@ class RepeatedPasses {
       const std::function<BatchLoss(const PassInputs&)>& pass) const;
 
   RecordingStream& stream_;
+  distributed::ProcessGroup group_;
   std::map<Kind, Pass> passes_;
 };
 

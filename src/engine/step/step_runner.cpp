@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace cairn::inline engine {
@@ -232,7 +233,11 @@ void StepRunner::end_micro_step(bool boundary) {
     progress_.since_update = 0;
     progress_.samples += job_.batch().train;
     try {
-      updater_.run();
+      if (records_) {
+        updater_.run_repeated(*recording_);
+      } else {
+        updater_.run();
+      }
     } catch (...) {
       fail("step");
     }
@@ -382,27 +387,54 @@ at::Tensor StepRunner::train_whole(const BatchPasses::Forward& forward) {
   return mean.loss();
 }
 
-/// True when backward passes need nothing of the host: no other rank, no
-/// weights that come and go, no loss scale that changes.
-bool StepRunner::can_repeat() const {
-  return job_.device.is_cuda() && job_.world.size() == 1 &&
-      !trained_.gatherer && !trained_.reducer->options().rest_on_cpu &&
-      !loss_is_scaled() && !job_.precision.autocast && synchronise_;
+/// The reason why backward passes need the host; empty if they do not.
+std::string StepRunner::why_not_repeated() const {
+  const config::DeepSpeedConfig& config = job_.deepspeed();
+  const bool talks_on_gpu =
+      job_.world.size() == 1 || job_.world.group().backend() == "nccl";
+  return !job_.device.is_cuda()                 ? "it runs on the CPU"
+      : !talks_on_gpu                           ? "ranks talk through the host"
+      : trained_.gatherer                       ? "weights come and go"
+      : trained_.reducer->options().rest_on_cpu ? "gradients leave the GPU"
+      : loss_is_scaled() || job_.precision.autocast ? "the loss scale changes"
+      : config.logging.wall_clock_breakdown ||
+          (config.logging.steps_per_print.value_or(0) > 0 &&
+           config.throughput_timer.synchronized)
+      ? "timers wait for the GPU (wall_clock_breakdown, steps_per_print)"
+      : !synchronise_ ? "gradients are not synchronised"
+                      : "";
+}
+
+bool StepRunner::can_repeat() {
+  const std::string reason = why_not_repeated();
+  if (!reason.empty() && !std::exchange(said_why_not_, true) && job_.speaks()) {
+    job_.logger.info("passes are not recorded as a CUDA graph: {}", reason);
+  }
+  return reason.empty();
 }
 
 at::Tensor StepRunner::train_repeated(const RepeatablePass& pass) {
   check_accumulation();
   if (!recording_) {
     recording_ = recording_stream(job_.device);
-    passes_.emplace(*recording_);
+    passes_.emplace(*recording_, job_.world.group());
+    trained_.reducer->keep_sums();
   }
   MeanLoss mean;
-  recording_->run([&] {
-    for (std::int64_t left = job_.batch().accumulation; left > 0; --left) {
-      mean.add(repeated(pass));
-      step();
-    }
-  });
+  // The first update finds out where everything is.
+  records_ = warm_updates_ >= std::max<std::int64_t>(pass.warm_up, 1);
+  try {
+    recording_->run([&] {
+      for (std::int64_t left = job_.batch().accumulation; left > 0; --left) {
+        mean.add(repeated(pass));
+        step();
+      }
+    });
+  } catch (...) {
+    records_ = false;
+    throw;
+  }
+  records_ = false;
   ++warm_updates_;
   loss_parts_ = mean.parts();
   return mean.loss();
@@ -417,7 +449,13 @@ BatchLoss StepRunner::repeated(const RepeatablePass& pass) {
     differentiate(one.loss);
     return one;
   };
-  if (warm_updates_ < pass.warm_up) {
+  const auto recorded = [&](const PassInputs& given) {
+    BatchLoss one = both(given);
+    // A graph ends when all that it has begun is over, sums over ranks too.
+    trained_.reducer->finish();
+    return one;
+  };
+  if (!records_) {
     BatchLoss loss = both(inputs);
     monitor_.add_loss(loss.loss);
     return loss;
@@ -428,7 +466,7 @@ BatchLoss StepRunner::repeated(const RepeatablePass& pass) {
        .last = at_boundary(),
        .accumulation = job_.batch().accumulation});
   const bool is_new = passes_->is_new(kind);
-  BatchLoss loss = passes_->run(kind, inputs, both);
+  BatchLoss loss = passes_->run(kind, inputs, recorded);
   if (!is_new) {
     trained_.reducer->count_repeated(kind.place.last);
     progress_.backward_done = true;

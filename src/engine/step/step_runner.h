@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace cairn::inline engine {
@@ -77,7 +78,8 @@ class StepRunner {
   at::Tensor train_repeated(const RepeatablePass& pass);
   BatchLoss repeated(const RepeatablePass& pass);
   void differentiate(const at::Tensor& loss);
-  bool can_repeat() const;
+  std::string why_not_repeated() const;
+  bool can_repeat();
   void check_accumulation() const;
   void refuse_in_pipeline(std::string_view verb) const;
   void enter_forward();
@@ -101,9 +103,11 @@ class StepRunner {
   std::unique_ptr<RecordingStream> recording_;
   std::optional<RepeatedPasses> passes_;
   std::int64_t warm_updates_ = 0; ///< of this process, before recording
+  bool records_ = false; ///< work of the running update is recorded or repeated
   bool in_forward_ = false;
   bool training_ = true;
   bool synchronise_ = true;
+  bool said_why_not_ = false;
 };
 
 } // namespace cairn::engine

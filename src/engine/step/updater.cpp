@@ -19,6 +19,17 @@ Updater::Updater(
       overflow_(progress, std::move(overflow)),
       timers_(timers) {}
 
+void Updater::run_repeated(RecordingStream& stream) {
+  recording_ = &stream;
+  try {
+    run();
+  } catch (...) {
+    recording_ = nullptr;
+    throw;
+  }
+  recording_ = nullptr;
+}
+
 void Updater::run() {
   {
     const monitor::TimerScope timed(timers_("allreduce"));
@@ -48,7 +59,7 @@ bool Updater::checks_overflow() const {
       (config.bf16.enabled && config.bf16.check_grad_overflow);
 }
 
-double Updater::norm_of_gradients() const {
+double Updater::norm_of_gradients() {
   const monitor::TimerScope timed(timers_("grad norm"));
   return gradients_.norm(progress_.scaler.scale());
 }
@@ -58,6 +69,10 @@ double Updater::norm_of_gradients() const {
 bool Updater::update_ahead() {
   if (checks_overflow() || counts_zeros_) {
     return false;
+  }
+  if (recording_ != nullptr && can_repeat()) {
+    repeat();
+    return true;
   }
   const auto clipped = [&] {
     const monitor::TimerScope timed(timers_("grad norm"));
@@ -109,8 +124,66 @@ void Updater::update(double norm) {
   move({.number = gradients_.factor(progress_.scaler.scale()) * clip});
 }
 
+/// True when an update is the same work of the GPU every time.
+bool Updater::can_repeat() {
+  if (gradients_.stay_on_gpu() && trained_.optimizer->in_halves() != nullptr) {
+    return true;
+  }
+  if (!std::exchange(said_why_not_, true) && job_.speaks()) {
+    job_.logger.info(
+        "the update is not recorded as a CUDA graph: {} is not one launch for "
+        "all weights on the GPU",
+        trained_.optimizer->name());
+  }
+  return false;
+}
+
+Updater::Kind Updater::kind() const {
+  Kind kind{
+      .factor = gradients_.factor(progress_.scaler.scale()),
+      .limit = job_.deepspeed().gradients.clipping};
+  for (int b = 0; b < trained_.trainable_buckets(); ++b) {
+    kind.gradients.push_back(trained_.reducer->gradient(b).const_data_ptr());
+  }
+  return kind;
+}
+
+void Updater::repeat() {
+  trained_.settle();
+  trained_.optimizer->in_halves()->send_numbers(1);
+  if (Kind now = kind(); !recorded_ || recorded_->kind != now) {
+    record(std::move(now));
+  }
+  recorded_->work->repeat();
+  norm_ahead_ = recorded_->norm;
+  zeros_.reset();
+  end_update();
+}
+
+void Updater::record(Kind kind) {
+  recorded_.reset();
+  Recorded recorded{.kind = std::move(kind)};
+  const auto update = [&] {
+    const auto clipped = gradients_.clip_on_gpu(
+        progress_.scaler.scale(),
+        job_.deepspeed().gradients.clipping);
+    recorded.norm = clipped.value().norm;
+    trained_.optimizer->in_halves()->queue_update(
+        *trained_.reducer,
+        {.on_gpu = clipped->factor});
+  };
+  recorded.work =
+      std::make_unique<RepeatedWork>(*recording_, job_.world.group(), update);
+  recorded_.emplace(std::move(recorded));
+}
+
 void Updater::move(const zero::GradientFactor& factor) {
   trained_.optimizer->step(*trained_.reducer, factor);
+  end_update();
+}
+
+/// Goes on to the values of the next update.
+void Updater::end_update() {
   if (trained_.gatherer) {
     trained_.gatherer->release_all();
   }

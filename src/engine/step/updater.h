@@ -5,12 +5,15 @@
 #include "engine/step/gradients.h"
 #include "engine/step/overflow_policy.h"
 #include "engine/step/progress.h"
+#include "engine/step/repeated_work.h"
 
 #include <cairn/monitor/timers.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace cairn::inline engine {
 
@@ -29,6 +32,11 @@ class Updater {
 
   /// Makes one update of the weights, or skips it. All ranks call it.
   void run();
+  /// run() with the work of the GPU recorded as a CUDA graph, and repeated from
+  /// then on, where it is the same in every update. Called within the stream's
+  /// run(), after an update without it. The stream outlives the updater's last
+  /// call.
+  void run_repeated(RecordingStream& stream);
 
   /// Has every update from now on show its gradients first: averaged over the
   /// ranks, without the loss scale, not clipped.
@@ -41,8 +49,27 @@ class Updater {
   std::optional<std::int64_t> zeros() const { return zeros_; }
 
  private:
+  /// Properties of updates that must be equal for a recorded update to be
+  /// repeated.
+  struct Kind {
+    std::vector<const void*> gradients; ///< their places, by bucket
+    double factor = 1;
+    double limit = 0;
+    bool operator==(const Kind&) const = default;
+  };
+  struct Recorded {
+    Kind kind;
+    at::Tensor norm; ///< the memory that it writes
+    std::unique_ptr<RepeatedWork> work{};
+  };
+
   bool checks_overflow() const;
-  double norm_of_gradients() const;
+  bool can_repeat();
+  Kind kind() const;
+  void repeat();
+  void record(Kind kind);
+  void end_update();
+  double norm_of_gradients();
   bool update_ahead();
   void update(double norm);
   void move(const zero::GradientFactor& factor);
@@ -58,6 +85,9 @@ class Updater {
   std::optional<double> norm_;
   at::Tensor norm_ahead_; ///< on the GPU, where the host has not looked yet
   std::optional<std::int64_t> zeros_;
+  RecordingStream* recording_ = nullptr; ///< set while run_repeated() runs
+  std::optional<Recorded> recorded_;
+  bool said_why_not_ = false;
 };
 
 } // namespace cairn::engine
