@@ -1,6 +1,7 @@
 #include "pretrain/run/repeatable_pass.h"
 
 #include <cairn/base/error.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <string>
@@ -42,18 +43,67 @@ ModelInput model_input(const PassInputs& inputs) {
   return input;
 }
 
+/// Why the experts' part of a pass cannot be recorded; empty if it can.
+std::string obstacle_of_experts(const config::Config& config) {
+  const config::MoeFlags& moe = config.flags.moe;
+  if (moe.num_experts.empty()) {
+    return {};
+  }
+  if (moe.token_dropping) {
+    return "experts drop tokens; add --disable-moe-token-dropping";
+  }
+  if (config.flags.distributed.expert_parallel > 1) {
+    return "the host reads how many tokens go to the experts of other ranks; "
+           "leave --expert-model-parallel-size out";
+  }
+  if (!config.deepspeed.bf16.enabled) {
+    return "the host reads how many tokens go to each expert; use --bf16";
+  }
+  if (moe.topk == 2 && moe.second_expert_sampling) {
+    return "the second expert is drawn anew in every pass; add "
+           "--disable-moe-top2-2nd-expert-sampling";
+  }
+  if (moe.noise != model::RouterNoise::none) {
+    return "the router's noise is drawn anew in every pass; leave "
+           "--moe-noisy-gate-policy out";
+  }
+  return {};
+}
+
+/// Why ranks stand against recorded passes; empty if they do not.
+std::string obstacle_of_ranks(
+    const config::DistributedFlags& flags,
+    std::string_view backend) {
+  if (backend != "nccl" && backend != "local") {
+    return fmt::format("ranks talk through the host ({}); use NCCL", backend);
+  }
+  if (flags.pipeline_parallel > 1) {
+    return "the host decides when stages of a pipeline run; leave "
+           "--pipeline-model-parallel-size out";
+  }
+  if (flags.context_parallel > 1) {
+    return "context parallel ranks are not recorded; leave "
+           "--context-parallel-size out";
+  }
+  if (flags.overlap_param_gather) {
+    return "weights arrive while a pass runs; leave --overlap-param-gather out";
+  }
+  return {};
+}
+
 /// Why passes cannot be recorded; empty if they can.
 std::string obstacle(
     const config::Config& config,
-    int ranks,
+    std::string_view backend,
     at::Device device) {
   const config::Flags& flags = config.flags;
   const config::DeepSpeedConfig& deepspeed = config.deepspeed;
   if (!device.is_cuda()) {
     return "it runs on the CPU";
   }
-  if (ranks > 1) {
-    return "several ranks exchange gradients within a pass";
+  if (std::string why = obstacle_of_ranks(flags.distributed, backend);
+      !why.empty()) {
+    return why;
   }
   if (flags.regularization.attention_dropout > 0) {
     return "attention draws what it drops anew in every pass; set "
@@ -74,24 +124,24 @@ std::string obstacle(
   if (!deepspeed.random_ltd.layers.empty()) {
     return "layers drop other tokens in every pass";
   }
-  if (!flags.moe.num_experts.empty()) {
-    return "the routing of tokens to experts is not recorded";
+  if (deepspeed.logging.wall_clock_breakdown) {
+    return "timers wait for the GPU; turn wall_clock_breakdown off";
   }
-  return {};
+  return obstacle_of_experts(config);
 }
 
 } // namespace
 
 bool records_passes(
     const config::Config& config,
-    int ranks,
+    std::string_view backend,
     at::Device device) {
   const config::TrainingFlags& flags = config.flags.training;
   if (flags.cuda_graphs == config::CudaGraphs::none &&
       !flags.enable_cuda_graph) {
     return false;
   }
-  if (std::string why = obstacle(config, ranks, device); !why.empty()) {
+  if (std::string why = obstacle(config, backend, device); !why.empty()) {
     throw ConfigError(
         {.what = "the passes of this training cannot be recorded as a CUDA "
                  "graph: " +

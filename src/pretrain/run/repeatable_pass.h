@@ -6,12 +6,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 namespace cairn::pretrain {
 
 /// True when the run asks for CUDA graphs. Throws ConfigError, and says why,
-/// where its passes cannot be recorded.
-bool records_passes(const config::Config& config, int ranks, at::Device device);
+/// where its passes cannot be recorded. `backend` is that of the group of all
+/// ranks.
+bool records_passes(
+    const config::Config& config,
+    std::string_view backend,
+    at::Device device);
 
 /// The forward pass of the engine's model, in the form that can be recorded.
 RepeatablePass repeatable_pass(

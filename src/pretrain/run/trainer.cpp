@@ -67,7 +67,7 @@ void Trainer::begin() {
   log_.emplace(parts_);
   records_ = records_passes(
       parts_.config,
-      parts_.world.size(),
+      parts_.world.group().backend(),
       parts_.engine.device());
   if (auto options = traces_of(parts_)) {
     traces_.emplace(std::move(*options));
