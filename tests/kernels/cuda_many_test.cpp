@@ -136,7 +136,8 @@ TYPED_TEST(UpdateMany, GivesTheBitsOfTheCpuForEveryStretch) {
     on_gpu.push_back(on_cpu.back().moved(device));
     rows.push_back({.stretch = on_gpu.back().stretch(), .formula = i % 2});
   }
-  const std::int64_t blocks = cuda::number_blocks(rows.data(), std::ssize(rows));
+  const std::int64_t blocks =
+      cuda::number_blocks(rows.data(), std::ssize(rows));
   const at::Tensor table = on_device(rows);
   for (const std::uint32_t update : {1U, 2U}) {
     const float factor = 0.5F / static_cast<float>(update);
@@ -147,8 +148,7 @@ TYPED_TEST(UpdateMany, GivesTheBitsOfTheCpuForEveryStretch) {
     const at::Tensor key = on_device(std::vector{update});
     const at::Tensor factor_there = on_device(std::vector{factor});
     started(cuda::update_many<TypeParam>(
-        {.rows =
-             static_cast<const cuda::ManyStretchesRow*>(table.data_ptr()),
+        {.rows = static_cast<const cuda::ManyStretchesRow*>(table.data_ptr()),
          .count = std::ssize(rows),
          .blocks = blocks,
          .formulas = formulas_there.data_ptr(),
@@ -197,7 +197,8 @@ double sum_of(const std::vector<at::Tensor>& all, std::int64_t shift) {
                                                : Element::bf16,
          .count = part.numel()});
   }
-  const std::int64_t blocks = cuda::number_blocks(rows.data(), std::ssize(rows));
+  const std::int64_t blocks =
+      cuda::number_blocks(rows.data(), std::ssize(rows));
   const at::Tensor table = on_device(rows);
   const auto doubles = at::TensorOptions(device).dtype(at::kDouble);
   const at::Tensor parts = at::full({cuda::most_square_parts}, 1e9, doubles);
@@ -235,8 +236,7 @@ TEST(SumOfSquares, IsThatOfAllStretches) {
 TEST(SumOfSquares, TakesLongStretches) {
   at::manual_seed(9);
   const at::Tensor one = cuda_test::random({5'000'003}, types[2]);
-  const double wanted =
-      cuda_test::exact(one).square().sum().item<double>();
+  const double wanted = cuda_test::exact(one).square().sum().item<double>();
   EXPECT_NEAR(sum_of({one}, 0), wanted, 1e-7 * wanted);
 }
 

@@ -12,8 +12,10 @@ namespace {
 constexpr std::int64_t elements_of_block = 4 * 4 * block_size;
 
 template <int width, class Work>
-__device__ void
-run_block(const Work& work, std::int64_t begin, std::int64_t end) {
+__device__ void run_block(
+    const Work& work,
+    std::int64_t begin,
+    std::int64_t end) {
   std::int64_t i = begin + static_cast<std::int64_t>(threadIdx.x) * width;
   for (; i + width <= end; i += block_size * width) {
     work.template operator()<width>(i);

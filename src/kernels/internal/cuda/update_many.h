@@ -27,9 +27,9 @@ std::int64_t number_blocks(ManyStretchesRow* rows, std::int64_t count);
 /// so that a recorded launch can be repeated with other numbers.
 struct ManyStretches {
   const ManyStretchesRow* rows = nullptr;
-  std::int64_t count = 0;  ///< rows
-  std::int64_t blocks = 0; ///< as number_blocks() returned it
-  const void* formulas = nullptr; ///< one after another
+  std::int64_t count = 0;             ///< rows
+  std::int64_t blocks = 0;            ///< as number_blocks() returned it
+  const void* formulas = nullptr;     ///< one after another
   const std::uint32_t* key = nullptr; ///< NarrowStates::key of all stretches
   /// Multiplies all gradients first; may be null.
   const float* gradient_factor = nullptr;
