@@ -1,5 +1,5 @@
 // A job's start-up at 16 to 1,024 ranks: they meet in the store, build the
-// groups of a mesh, and one of them opens a checkpoint that all have written.
+// groups of a mesh, and read a checkpoint that as many have written.
 //
 //   startup_bench [--most-ranks 1024]
 
@@ -52,7 +52,7 @@ void measure(const MeshShape& shape) {
   const testing::StoreCount all = startup.all();
   fmt::print(
       "{:>5} {:>8} | {:>7.2f} {:>7.2f} {:>7.2f} | {:>6} {:>8} {:>8} | {:>7.3f} "
-      "{:>5.1f}\n",
+      "{:>7.3f} {:>5.1f} {:>5}\n",
       ranks,
       fmt::format("{}x{}x{}", shape.tensor, shape.pipeline, shape.data),
       startup.meeting.seconds,
@@ -61,8 +61,10 @@ void measure(const MeshShape& shape) {
       startup.most_requests(),
       all.requests,
       all.keys,
+      manifest.reading_seconds,
       manifest.seconds,
-      static_cast<double>(manifest.bytes) / 1e6);
+      static_cast<double>(manifest.bytes) / 1e6,
+      manifest.most_files);
   std::fflush(stdout);
 }
 
@@ -78,7 +80,8 @@ int main(int count, char** arguments) {
   }
   fmt::print(
       "the store answers {:.0f} requests per second\n\n"
-      "{:>5} {:>8} | {:>7} {:>7} {:>7} | {:>6} {:>8} {:>8} | {:>7} {:>5}\n",
+      "{:>5} {:>8} | {:>7} {:>7} {:>7} | {:>6} {:>8} {:>8} | {:>7} {:>7} {:>5} "
+      "{:>5}\n",
       most_requests_per_second(),
       "ranks",
       "t x p x d",
@@ -88,8 +91,10 @@ int main(int count, char** arguments) {
       "req.",
       "in all",
       "keys",
-      "manif s",
-      "MB");
+      "read s",
+      "parse s",
+      "MB",
+      "files");
   for (const MeshShape& shape :
        {MeshShape{.data = 2, .pipeline = 2, .tensor = 4},
         MeshShape{.data = 2, .pipeline = 4, .tensor = 8},

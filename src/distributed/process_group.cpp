@@ -3,6 +3,7 @@
 #include "distributed/backends/call_check.h"
 #include "distributed/backends/group_core.h"
 #include "distributed/backends/library_text.h"
+#include "distributed/internal/partition.h"
 #include "distributed/start/handshake.h"
 #include "distributed/start/timeout.h"
 
@@ -547,35 +548,9 @@ void ProcessGroup::fail(
 ProcessGroup ProcessGroup::subgroup(
     const std::vector<int>& ranks,
     const std::string& name) const {
-  const CallCheck check(*core_, "subgroup", Site::current());
-  std::vector<int> global;
-  for (const int member : ranks) {
-    check.member(member, "ranks");
-    global.push_back(core_->ranks()[static_cast<std::size_t>(member)]);
-  }
-  std::vector<int> sorted = ranks;
-  std::sort(sorted.begin(), sorted.end());
-  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-    check.refuse(
-        fmt::format("a rank appears twice in [{}]", fmt::join(ranks, ", ")));
-  }
-  if (!std::binary_search(sorted.begin(), sorted.end(), rank())) {
-    check.refuse(fmt::format(
-        "rank {} of the group is not among [{}], so it has no part in this "
-        "group",
-        rank(),
-        fmt::join(ranks, ", ")));
-  }
-  std::string unique = name;
-  if (unique.empty()) {
-    unique = ranks.size() <= 8
-        ? fmt::format("{}{{{}}}", core_->name, fmt::join(ranks, ","))
-        : fmt::format(
-              "{}{{{},…,{}}}",
-              core_->name,
-              ranks.front(),
-              ranks.back());
-  }
+  std::vector<int> global =
+      CallCheck(*core_, "subgroup", Site::current()).own_part(ranks);
+  std::string unique = detail::part_name(*core_, ranks, name);
   if (ranks.size() == 1) {
     return ProcessGroup(
         GroupCore::alone(core_->job, std::move(unique), global.front()));
@@ -597,7 +572,7 @@ ProcessGroup ProcessGroup::split(std::int64_t color, Site site) const {
       members.push_back(member);
     }
   }
-  return subgroup(members);
+  return partition(*this, members, "");
 }
 
 } // namespace cairn::distributed

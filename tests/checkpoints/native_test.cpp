@@ -303,6 +303,51 @@ TEST(NativeCheckpoint, NamesWhatIsDamaged) {
       HasSubstr("no rank saved them (x, element 0)"));
 }
 
+TEST(NativeCheckpoint, OpensOnlyTheFilesThatItReads) {
+  const TemporaryFolder folder;
+  const at::Tensor x = at::rand({12});
+  std::vector<Writer> files;
+  for (std::int64_t begin = 0; begin < 12; begin += 3) {
+    files.push_back(
+        {{{.name = "x",
+           .shape = {12},
+           .begin = begin,
+           .values = x.narrow(0, begin, 3).clone()}}});
+  }
+  save(folder.path(), "a", files);
+  // As on a rank that was sent the manifest.
+  const std::string text = read_manifest_text(folder / "a");
+  const Manifest manifest = manifest_from_text(text, folder / "a");
+  EXPECT_NO_THROW(check_files(manifest, folder / "a"));
+  const NativeSource source(folder / "a", manifest, {});
+  EXPECT_EQ(source.files_opened(), 0U);
+  at::Tensor some = at::empty({4});
+  source.read("x", 2, some);
+  EXPECT_TRUE(at::equal(some, x.narrow(0, 2, 4)));
+  EXPECT_EQ(source.files_opened(), 2U);
+  source.read("x", 2, some);
+  EXPECT_EQ(source.files_opened(), 2U);
+
+  // A file that nobody reads harms nobody; whoever looks at all finds it.
+  fs::remove(folder / "a/rank-3.safetensors");
+  const NativeSource others(folder / "a", manifest, {});
+  EXPECT_NO_THROW(others.read("x", 0, some));
+  at::Tensor last = at::empty({3});
+  EXPECT_THAT(
+      error_text<DamagedCheckpoint>([&] { others.read("x", 9, last); }),
+      HasSubstr("rank-3.safetensors"));
+  EXPECT_THAT(
+      error_text<DamagedCheckpoint>(
+          [&] { check_files(manifest, folder / "a"); }),
+      HasSubstr("rank-3.safetensors"));
+  fs::resize_file(folder / "a/rank-2.safetensors", 7);
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_THAT(
+        error_text<DamagedCheckpoint>([&] { others.read("x", 6, last); }),
+        HasSubstr("is cut off or was replaced (7 bytes, "));
+  }
+}
+
 TEST(NativeCheckpoint, BearsAnyManifest) {
   const TemporaryFolder folder;
   save(

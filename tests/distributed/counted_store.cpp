@@ -54,6 +54,7 @@ bool CountedStore::wait(
 }
 
 std::unique_ptr<distributed::Store> CountedStore::clone() {
+  count(1, 1); // the store asks whether its host is there
   return std::make_unique<CountedStore>(store_->clone(), tally_);
 }
 

@@ -1,5 +1,7 @@
 #include "distributed/failures.h"
 
+#include "distributed/internal/partition.h"
+
 #include <ATen/ATen.h>
 #include <cairn/base/error.h>
 #include <fmt/core.h>
@@ -12,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <new>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -283,6 +286,53 @@ void a_call_that_nobody_waits_for_ends(const RanksOptions& options) {
       return;
     }
     const Pending dropped = group.all_reduce(ones(world, 4));
+  });
+}
+
+namespace {
+
+/// Makes a group of all ranks but the last, which does not take part.
+void expect_that_cutting_names(int victim, const World& world) {
+  std::vector<int> others(static_cast<std::size_t>(world.size() - 1));
+  std::iota(others.begin(), others.end(), 0);
+  const auto begin = Clock::now();
+  EXPECT_THAT(
+      comm_error([&] { partition(world.group(), others, "others"); }),
+      HasSubstr(fmt::format("rank {} does not answer", victim)));
+  EXPECT_LT(Clock::now() - begin, 3s + 2 * agreement);
+}
+
+} // namespace
+
+void a_rank_that_does_not_connect_is_named(const RanksOptions& asked) {
+  RanksOptions options = asked;
+  const int victim = options.ranks - 1;
+  options.dies = {victim};
+  const SharedPage page;
+  Shared& shared = *page;
+  run_processes(options, [&](const InitOptions& init) {
+    {
+      const World world = init_distributed(init);
+      finish(world.group().all_reduce(ones(world, 4)));
+      if (world.rank() == victim) {
+        stop_until_ended(shared, options.ranks - 1);
+      }
+      expect_that_cutting_names(victim, world);
+    }
+    ++shared.ended;
+  });
+  EXPECT_FALSE(shared.too_late) << "ranks hang until the stopped one is killed";
+}
+
+void a_rank_that_dies_before_it_connects_is_named(RanksOptions options) {
+  const int victim = options.ranks - 1;
+  options.dies = {victim};
+  run_ranks(options, [&](const World& world) {
+    finish(world.group().all_reduce(ones(world, 4)));
+    if (world.rank() == victim) {
+      ::kill(::getpid(), SIGKILL);
+    }
+    expect_that_cutting_names(victim, world);
   });
 }
 

@@ -1,11 +1,15 @@
 // The part of the NCCL backend that one GPU can show: every call, every type,
 // with one rank. The processes are forked before anything touches CUDA.
 
+#include "distributed/internal/buffer_pool.h"
+#include "distributed/internal/partition.h"
 #include "support/run_ranks.h"
 
 #include <ATen/ATen.h>
 #include <cairn/base/error.h>
 #include <cairn/distributed/init_distributed.h>
+#include <cuda_runtime_api.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -110,6 +114,95 @@ TEST(NcclGroup, TheRecorderSeesTheGpuFinish) {
     EXPECT_EQ(records[0].state, CollectiveState::finished);
     EXPECT_EQ(records[0].dtype, "float32");
   });
+}
+
+// Ranks 0 and 2, rank 1 alone: NCCL cuts the world, with all three ranks.
+TEST(NcclGroup, IsCutIntoParts) {
+  cairn::testing::run_ranks(
+      cairn::testing::ranks_on_one_gpu(3),
+      [](const World& world) {
+        const std::vector<int> mine =
+            world.rank() == 1 ? std::vector{1} : std::vector{2, 0};
+        const ProcessGroup part = partition(world.group(), mine, "part");
+        EXPECT_EQ(part.global_ranks(), mine);
+        at::Tensor x = at::full({5}, world.rank() + 1, gpu(at::kFloat));
+        EXPECT_EQ(
+            part.all_gather(x).wait()[0].item<float>(),
+            static_cast<float>(mine.front() + 1));
+        const ProcessGroup second = second_group(part);
+        EXPECT_EQ(
+            second.all_reduce(x).wait()[0].item<float>(),
+            world.rank() == 1 ? 2.0F : 4.0F);
+        world.group().barrier();
+      });
+}
+
+TEST(NcclGroup, SendsFromRegisteredMemory) {
+  cairn::testing::run_ranks(
+      cairn::testing::ranks_on_one_gpu(2),
+      [](const World& world) {
+        const ProcessGroup second = second_group(world.group());
+        auto pool = make_buffer_pool({world.group(), second});
+        ASSERT_NE(pool, nullptr);
+        EXPECT_EQ(pool->bytes(), 0);
+        for (int round = 0; round < 3; ++round) {
+          at::Tensor x;
+          at::Tensor all;
+          {
+            const BufferScope registered(pool.get());
+            x = at::full({1 << 20}, world.rank() + 1, gpu(at::kFloat));
+            all = at::empty({2 << 20}, gpu(at::kFloat));
+          }
+          EXPECT_GE(pool->bytes(), 3 << 22);
+          EXPECT_LE(pool->bytes(), 6 << 22) << "memory is used again";
+          second.all_gather_into(all, x).wait();
+          EXPECT_EQ(all.sum().item<float>(), 3.0F * (1 << 20));
+          world.group().all_reduce(x).wait();
+          EXPECT_EQ(x.min().item<float>(), 3.0F);
+        }
+        const std::int64_t held = pool->bytes();
+        const at::Tensor elsewhere = at::ones({1 << 22}, gpu(at::kFloat));
+        EXPECT_EQ(pool->bytes(), held) << "only the scope makes it there";
+        pool.reset();
+        world.group().barrier();
+      });
+}
+
+/// Memory of the GPU that is in use, by anybody.
+std::int64_t used_memory() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  EXPECT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  return static_cast<std::int64_t>(total - free);
+}
+
+// The figures of docs/distributed.md.
+TEST(NcclGroup, TellsTheMemoryOfACommunicator) {
+  cairn::testing::run_ranks(
+      cairn::testing::ranks_on_one_gpu(2),
+      [](const World& world) {
+        const ProcessGroup& group = world.group();
+        const at::Tensor x = at::ones({64 << 20}, gpu(at::kByte));
+        group.all_reduce(x).wait();
+        group.barrier();
+        const std::int64_t before = used_memory();
+        group.barrier();
+        const ProcessGroup second = second_group(group);
+        group.barrier();
+        const std::int64_t made = used_memory();
+        second.all_reduce(x).wait();
+        second.barrier();
+        const std::int64_t used = used_memory();
+        EXPECT_LT(used - before, std::int64_t{2} << 30);
+        if (world.rank() == 0) {
+          // Both ranks are on this GPU.
+          fmt::print(
+              "a communicator takes {} MiB when made, {} MiB once used\n",
+              (made - before) >> 21,
+              (used - before) >> 21);
+        }
+        group.barrier();
+      });
 }
 
 TEST(NcclGroup, RefusesTensorsOfTheCpu) {

@@ -29,12 +29,16 @@ constexpr auto start_timeout = std::chrono::minutes(5);
 
 /// Makes groups that cannot talk. Its ranks find each other as those of
 /// ProcessGroupNCCL do: one member of every 128 sets a key, and all members
-/// read these keys.
+/// read these keys. Parts of a group are cut out of it without keys.
 class StandInFactory final : public BackendFactory {
  public:
   std::unique_ptr<GroupBackend> make(const GroupPlace& place) override {
     constexpr int ranks_per_root = 128;
     constexpr int bytes_of_an_id = 128;
+    place.watch.come();
+    if (place.whole) {
+      return make_local_group();
+    }
     auto& store = dynamic_cast<CountedStore&>(place.store);
     const auto key = [&](int root) {
       return fmt::format("nccl/{}/{}", place.name, root);
@@ -50,6 +54,10 @@ class StandInFactory final : public BackendFactory {
     }
     store.read_all(keys);
     return make_local_group();
+  }
+
+  void make_none(GroupBackend&, ConnectionWatch& watch) override {
+    watch.come();
   }
 };
 

@@ -80,5 +80,20 @@ WrittenFile parse_written_file(std::string_view text);
 /// Reads folder/manifest.json and checks everything in it but the files
 /// themselves. Throws DamagedCheckpoint for anything impossible.
 Manifest read_manifest(const std::filesystem::path& folder);
+/// The two halves of read_manifest(), for ranks that are sent the text by the
+/// rank that has read it.
+std::string read_manifest_text(const std::filesystem::path& folder);
+Manifest manifest_from_text(
+    std::string_view text,
+    const std::filesystem::path& folder);
+
+/// Throws DamagedCheckpoint unless all files of the checkpoint are there, with
+/// the sizes that were written. Opens none of them.
+void check_files(const Manifest& manifest, const std::filesystem::path& folder);
+/// Throws DamagedCheckpoint unless the file has the size that was written.
+void check_size(
+    const ManifestFile& file,
+    std::uint64_t bytes,
+    const std::filesystem::path& folder);
 
 } // namespace cairn::checkpoints

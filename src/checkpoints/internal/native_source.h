@@ -20,8 +20,9 @@
 namespace cairn::checkpoints {
 
 /// A checkpoint's tensors. Only the wanted blocks are read, and each is
-/// compared with its checksum once. One caller at a time; the blocks of a call
-/// are spread over threads.
+/// compared with its checksum once. A file is opened when a tensor in it is
+/// first read. One caller at a time; the blocks of a call are spread over
+/// threads.
 class NativeSource final : public Source {
  public:
   struct Options {
@@ -31,11 +32,18 @@ class NativeSource final : public Source {
     int readers = 0;
   };
 
-  /// Throws DamagedCheckpoint for files that are missing or of another size;
-  /// read() throws it for altered ones.
+  /// Reads the manifest and looks at all files. Throws DamagedCheckpoint for
+  /// files that are missing or of another size; read() throws it for altered
+  /// ones.
   NativeSource(const std::filesystem::path& folder, const Options& options);
   explicit NativeSource(const std::filesystem::path& folder)
       : NativeSource(folder, Options{}) {}
+  /// Takes a manifest that another rank has read; check_files() is that rank's
+  /// to call.
+  NativeSource(
+      std::filesystem::path folder,
+      Manifest manifest,
+      const Options& options);
 
   const Manifest& manifest() const { return manifest_; }
 
@@ -47,6 +55,8 @@ class NativeSource final : public Source {
 
   /// Bytes of the files that were checked so far.
   std::uint64_t bytes_checked() const { return bytes_checked_; }
+  /// Number of files that were opened so far.
+  std::size_t files_opened() const { return files_.size(); }
 
  private:
   /// Slices of one box, sorted by their first element.
@@ -61,6 +71,7 @@ class NativeSource final : public Source {
   };
 
   const Tensor& at(const std::string& name) const;
+  const StoredFile& file(std::size_t number) const;
   /// Some bytes of a block, and where they go.
   struct Piece {
     const Tensor* tensor = nullptr;
@@ -98,7 +109,7 @@ class NativeSource final : public Source {
   std::filesystem::path folder_;
   Manifest manifest_;
   Options options_;
-  std::vector<StoredFile> files_;
+  mutable std::map<std::size_t, StoredFile> files_; ///< open, by number
   std::map<std::string, Tensor> tensors_;
   mutable std::map<const StoredSlice*, std::vector<char>> checked_;
   mutable std::atomic<std::uint64_t> bytes_checked_ = 0;

@@ -270,10 +270,15 @@ WrittenFile parse_written_file(std::string_view text) {
   return written;
 }
 
-Manifest read_manifest(const std::filesystem::path& folder) {
+namespace {
+
+/// Runs `read` and turns its errors into a DamagedCheckpoint that names the
+/// manifest.
+template <typename Read>
+auto reading_manifest(const std::filesystem::path& folder, Read read) {
   const std::filesystem::path path = folder / manifest_name;
   try {
-    return parse_manifest(read_file(path, largest_manifest));
+    return read(path);
   } catch (const json::exception& error) {
     throw DamagedCheckpoint(
         {.what = "the manifest is damaged",
@@ -285,6 +290,56 @@ Manifest read_manifest(const std::filesystem::path& folder) {
       problem.where = path.string();
     }
     throw DamagedCheckpoint(std::move(problem));
+  }
+}
+
+} // namespace
+
+std::string read_manifest_text(const std::filesystem::path& folder) {
+  return reading_manifest(folder, [](const std::filesystem::path& path) {
+    return read_file(path, largest_manifest);
+  });
+}
+
+Manifest manifest_from_text(
+    std::string_view text,
+    const std::filesystem::path& folder) {
+  return reading_manifest(folder, [&](const std::filesystem::path&) {
+    return parse_manifest(text);
+  });
+}
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  return manifest_from_text(read_manifest_text(folder), folder);
+}
+
+void check_files(
+    const Manifest& manifest,
+    const std::filesystem::path& folder) {
+  for (const ManifestFile& file : manifest.files) {
+    const std::filesystem::path path = folder / file.name;
+    std::error_code error;
+    const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+    if (error) {
+      throw DamagedCheckpoint(
+          {.what = "a file of the checkpoint cannot be read",
+           .where = path.string(),
+           .values = error.message()});
+    }
+    check_size(file, bytes, folder);
+  }
+}
+
+void check_size(
+    const ManifestFile& file,
+    std::uint64_t bytes,
+    const std::filesystem::path& folder) {
+  if (bytes != file.bytes) {
+    throw DamagedCheckpoint(
+        {.what = "the file is cut off or was replaced",
+         .where = (folder / file.name).string(),
+         .values =
+             fmt::format("{} bytes, {} were written", bytes, file.bytes)});
   }
 }
 

@@ -33,24 +33,17 @@ std::uint32_t copy_summed(
 NativeSource::NativeSource(
     const std::filesystem::path& folder,
     const Options& options)
-    : folder_(folder), manifest_(read_manifest(folder)), options_(options) {
-  for (const ManifestFile& file : manifest_.files) {
-    const std::filesystem::path path = folder / file.name;
-    try {
-      files_.emplace_back(path);
-    } catch (const Error& error) {
-      throw DamagedCheckpoint(error.problem());
-    }
-    if (files_.back().size() != file.bytes) {
-      throw DamagedCheckpoint(
-          {.what = "the file is cut off or was replaced",
-           .where = path.string(),
-           .values = fmt::format(
-               "{} bytes, {} were written",
-               files_.back().size(),
-               file.bytes)});
-    }
-  }
+    : NativeSource(folder, read_manifest(folder), options) {
+  check_files(manifest_, folder_);
+}
+
+NativeSource::NativeSource(
+    std::filesystem::path folder,
+    Manifest manifest,
+    const Options& options)
+    : folder_(std::move(folder)),
+      manifest_(std::move(manifest)),
+      options_(options) {
   for (const auto& [name, stored] : manifest_.tensors) {
     std::map<Box, std::vector<const StoredSlice*>> boxes;
     for (const StoredSlice& slice : stored.slices) {
@@ -65,6 +58,25 @@ NativeSource::NativeSource(
       std::ranges::sort(slices, {}, &StoredSlice::begin);
       tensor.boxes.push_back({BoxRuns(stored.shape, box), std::move(slices)});
     }
+  }
+}
+
+const StoredFile& NativeSource::file(std::size_t number) const {
+  const auto found = files_.find(number);
+  if (found != files_.end()) {
+    return found->second;
+  }
+  const ManifestFile& file = manifest_.files[number];
+  try {
+    const StoredFile& opened =
+        files_.try_emplace(number, folder_ / file.name).first->second;
+    check_size(file, opened.size(), folder_);
+    return opened;
+  } catch (const DamagedCheckpoint&) {
+    files_.erase(number); // the next reader must not trust it either
+    throw;
+  } catch (const Error& error) {
+    throw DamagedCheckpoint(error.problem());
   }
 }
 
@@ -238,13 +250,13 @@ NativeSource::Batches NativeSource::batches_of(
     const std::vector<Block>& blocks) const {
   Batches batches;
   for (const Block& block : blocks) {
-    const StoredFile* file = &files_[block.pieces.front().slice->file];
+    const StoredFile* from = &file(block.pieces.front().slice->file);
     const std::uint64_t end = block.at + block.size;
     if (!batches.blocks.empty()) {
       auto& some = batches.blocks.back();
       FileStretch& stretch = batches.stretches.back();
       // A batch never goes backwards, whatever a manifest says.
-      if (stretch.file == file && block.at >= stretch.at &&
+      if (stretch.file == from && block.at >= stretch.at &&
           end - stretch.at <= checksum_block) {
         some = {some.data(), some.size() + 1};
         stretch.size = std::max<std::size_t>(stretch.size, end - stretch.at);
@@ -252,7 +264,7 @@ NativeSource::Batches NativeSource::batches_of(
       }
     }
     batches.blocks.emplace_back(&block, 1);
-    batches.stretches.push_back({file, block.at, block.size});
+    batches.stretches.push_back({from, block.at, block.size});
   }
   return batches;
 }
@@ -264,8 +276,8 @@ bool NativeSource::share_nothing(
     wanted += stretch.size;
   }
   std::uint64_t stored = 0;
-  for (const StoredFile& file : files_) {
-    stored += file.size();
+  for (const ManifestFile& file : manifest_.files) {
+    stored += file.bytes;
   }
   // A quarter more is accepted, because blocks at the borders between ranks are
   // always shared.

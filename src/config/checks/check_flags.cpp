@@ -228,6 +228,18 @@ void check_generation(const Config& config) {
   need(config, "--sample-output-file", "--sample-input-file");
 }
 
+void check_distributed(const Config& config) {
+  const DistributedFlags& flags = config.flags.distributed;
+  if (flags.nccl_ub && flags.backend && *flags.backend != Backend::nccl) {
+    refuse(
+        config,
+        "--use-nccl-ub",
+        "buffers are registered with NCCL, and --distributed-backend is "
+        "another library",
+        "leave one of the two flags out");
+  }
+}
+
 void check_split(const Config& config) {
   double sum = 0;
   int parts = 0;
@@ -338,6 +350,7 @@ void check_flags(const Config& config) {
   check_recompute(config);
   check_model_choices(config);
   check_generation(config);
+  check_distributed(config);
   check_split(config);
   check_blends(config);
   check_logging(config);

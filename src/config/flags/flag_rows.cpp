@@ -190,6 +190,7 @@ constexpr Flag distributed[] = {
     {"--overlap-grad-reduce", to<&F::distributed, &DistributedFlags::overlap_grad_reduce>, pretrain, "The same as --DDP-impl torch."},
     {"--overlap-param-gather", to<&F::distributed, &DistributedFlags::overlap_param_gather>, pretrain, "Gather updated parameters while the next forward runs (ZeRO stages 1 and 2); offloaded states that are updated on the GPU visit it then, too."},
     {"--use-distributed-optimizer", to<&F::distributed, &DistributedFlags::use_distributed_optimizer>, pretrain, "Partition optimizer state: the same as --zero-stage 1."},
+    {"--use-nccl-ub", to<&F::distributed, &DistributedFlags::nccl_ub>, pretrain, "Buffers of gradients and parameters are registered with NCCL, which sends from them without a copy."},
     {"--distributed-backend", to<&F::distributed, &DistributedFlags::backend>, pretrain | generate | probe, "Library for collectives.", by_default("nccl on GPUs, gloo on CPUs")},
     {"--distributed-timeout-minutes", to<&F::distributed, &DistributedFlags::timeout_minutes>, pretrain | probe, "Minutes after which a collective has failed.", at_least(1)},
     {"--local_rank", to<&F::distributed, &DistributedFlags::local_rank>, pretrain | generate | probe, "Rank within the node, filled in by the launcher; -1: none.", at_least(-1)},

@@ -94,7 +94,7 @@ std::span<const RefusedFlags> refused_flags() {
     {"use --distributed-timeout-minutes", "distributed-timeout-seconds-after-init"},
     {"use --distributed-backend", "disable-gloo-process-groups pipeline-model-parallel-comm-backend use-gloo-process-groups"},
     {"the flight recorder has no flags", "flight-recorder-dump-on-timeout flight-recorder-dump-path flight-recorder-extra-dump-on-exec flight-recorder-include-only-active flight-recorder-include-stack-trace flight-recorder-trace-buffer-size"},
-    {"NCCL is set by its own variables, NCCL_…", "disable-symmetric-registration high-priority-stream-groups nccl-all-reduce-for-prefill nccl-communicator-config-path sharp-enabled-group suggested-communication-unit-size symmetric-ar-type use-nccl-ub use-sharp"},
+    {"NCCL is set by its own variables, NCCL_…", "disable-symmetric-registration high-priority-stream-groups nccl-all-reduce-for-prefill nccl-communicator-config-path sharp-enabled-group suggested-communication-unit-size symmetric-ar-type use-sharp"},
     {"communication of experts is not overlapped", "ep-overlap-early-attn-memory-release high-priority-a2a-comm-stream moe-shared-expert-overlap overlap-dispatch-backward-with-experts-wgrad overlap-moe-expert-parallel-comm"},
     {"stages of a pipeline exchange activations in one way", "batch-p2p-comm batch-p2p-sync deallocate-pipeline-outputs no-overlap-p2p-communication overlap-p2p-comm overlap-p2p-comm-warmup-flush overlap-p2p-communication-warmup-flush use-ring-exchange-p2p"},
     {"parameters are gathered in one way", "no-align-param-gather overlap-param-gather-with-optimizer-step"},

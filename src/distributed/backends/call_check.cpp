@@ -6,6 +6,7 @@
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -185,6 +186,27 @@ void CallCheck::other_member(int rank, std::string_view name) const {
   if (rank == core_.rank) {
     refuse(fmt::format("{} {} is this rank itself", name, rank));
   }
+}
+
+std::vector<int> CallCheck::own_part(const std::vector<int>& ranks) const {
+  std::vector<int> global;
+  for (const int rank : ranks) {
+    member(rank, "ranks");
+    global.push_back(core_.ranks()[static_cast<std::size_t>(rank)]);
+  }
+  std::vector<int> sorted = ranks;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+    refuse(fmt::format("a rank appears twice in [{}]", fmt::join(ranks, ", ")));
+  }
+  if (!std::binary_search(sorted.begin(), sorted.end(), core_.rank)) {
+    refuse(fmt::format(
+        "rank {} of the group is not among [{}], so it has no part in this "
+        "group",
+        core_.rank,
+        fmt::join(ranks, ", ")));
+  }
+  return global;
 }
 
 CollectiveRecord CallCheck::record(

@@ -44,6 +44,9 @@ class CallCheck {
       const;
   void member(int rank, std::string_view name) const;
   void other_member(int rank, std::string_view name) const;
+  /// Requires that `ranks` are members, this rank among them, each once.
+  /// Returns them as ranks of the world.
+  std::vector<int> own_part(const std::vector<int>& ranks) const;
 
   [[noreturn]] void refuse(std::string what, std::string remedy = "") const;
 

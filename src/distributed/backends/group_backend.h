@@ -1,7 +1,9 @@
 #pragma once
 
 #include "distributed/backends/operation.h"
+#include "distributed/internal/buffer_pool.h"
 #include "distributed/start/store.h"
+#include "distributed/watch/connection_watch.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/DeviceType.h>
@@ -81,6 +83,16 @@ class GroupBackend {
   /// Lets go of peers that will never answer, because the job has failed. The
   /// backend is not used again.
   virtual void abandon() = 0;
+
+  /// Makes memory that the library knows as its own, so that it sends tensors
+  /// in it without a copy; null where the library has no such memory. Tensors
+  /// in it may be sent by the groups of `others` as well, which are of the same
+  /// library. All of these groups outlive the memory.
+  virtual std::unique_ptr<BufferPool> make_buffer_pool(
+      const std::vector<GroupBackend*>& others) {
+    static_cast<void>(others);
+    return nullptr;
+  }
 };
 
 /// The members and the store of a group that is to be set up.
@@ -90,6 +102,13 @@ struct GroupPlace {
   int size = 1;
   std::vector<int> global_ranks;
   Store& store;
+  /// Looks after the members while the library connects them.
+  ConnectionWatch& watch;
+  /// A group that its ranks cut into parts, all at the same time, of which this
+  /// group is one. Null where the members alone make the group.
+  GroupBackend* whole = nullptr;
+  /// The number of the part: the same for its members, and no other part's.
+  int part = 0;
 };
 
 /// Makes the backends of groups, which share threads and devices if possible.
@@ -97,6 +116,12 @@ class BackendFactory {
  public:
   virtual ~BackendFactory() = default;
   virtual std::unique_ptr<GroupBackend> make(const GroupPlace& place) = 0;
+  /// Called instead of make() by a rank that is alone in its part, while the
+  /// others cut `whole` into parts.
+  virtual void make_none(GroupBackend& whole, ConnectionWatch& watch) {
+    static_cast<void>(whole);
+    static_cast<void>(watch);
+  }
 };
 
 std::unique_ptr<GroupBackend> make_local_group();
@@ -105,6 +130,8 @@ struct FactoryOptions {
   /// The library's own limit. Longer than the watchdog's, which is to speak
   /// first.
   std::chrono::milliseconds timeout{};
+  /// Time that ranks have to connect.
+  std::chrono::milliseconds start_timeout{};
   /// True when all ranks can meet at the loopback address.
   bool one_machine = false;
   int local_rank = 0;

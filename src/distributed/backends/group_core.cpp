@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 namespace cairn::distributed {
 namespace {
@@ -22,73 +24,161 @@ std::uint64_t fingerprint(const std::string& text) {
   return hash;
 }
 
+std::string making(const detail::GroupCore& core) {
+  return fmt::format(
+      "rank {}, making group \"{}\"",
+      core.job->environment.rank,
+      core.name);
+}
+
 } // namespace
 
 namespace detail {
 
-std::shared_ptr<GroupCore> GroupCore::make(
+namespace {
+
+/// A group of which the new group is a part; unset where the members alone make
+/// the group.
+struct WholeGroup {
+  GroupBackend* backend = nullptr;
+  int part = 0;
+};
+
+/// Connects the members with the library, and says which group it was if that
+/// fails.
+std::unique_ptr<GroupBackend> connect(
+    const GroupCore& core,
+    const WholeGroup& whole,
+    ConnectionWatch& watch) {
+  try {
+    const QuietPipes quiet;
+    return core.job->factory->make(
+        {.name = core.key,
+         .rank = core.rank,
+         .size = core.size(),
+         .global_ranks = core.ranks(),
+         .store = *core.job->store,
+         .watch = watch,
+         .whole = whole.backend,
+         .part = whole.part});
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw CommError(
+        {.what = watch.why_failed(),
+         .where = making(core),
+         .values = library_text(error)});
+  }
+}
+
+/// A core that has its names and members, but is not connected.
+std::shared_ptr<GroupCore> unconnected(
     std::shared_ptr<Job> job,
     std::string name,
     std::vector<int> ranks) {
   auto core = std::make_shared<GroupCore>();
   const int self = job->environment.rank;
   core->job = std::move(job);
-  Job& shared = *core->job;
   core->rank = static_cast<int>(
       std::find(ranks.begin(), ranks.end(), self) - ranks.begin());
   const std::string members = fmt::format("{}", fmt::join(ranks, ","));
   const std::uint64_t number =
-      shared.count_group(fmt::format("{}/{}", name, members));
+      core->job->count_group(fmt::format("{}/{}", name, members));
   core->key = fmt::format("{}:{:016x}:{}", name, fingerprint(members), number);
   core->name =
       number == 1 ? std::move(name) : fmt::format("{}#{}", name, number);
   core->members = std::make_shared<const std::vector<int>>(std::move(ranks));
-  const std::string where =
-      fmt::format("rank {}, making group \"{}\"", self, core->name);
-  const auto meet_at = [&](const char* point) {
-    const std::vector<int> missing = meet(
-        *shared.store,
-        fmt::format("group/{}/{}", core->key, point),
-        self,
-        core->ranks(),
-        shared.start_timeout);
-    if (!missing.empty()) {
-      throw CommError(
-          {.what = contains(missing, self)
-               ? "the others gave up waiting for this rank"
-               : fmt::format(
-                     "{} of {} did not come within {:.1f} s",
-                     name_ranks(missing),
-                     core->size(),
-                     std::chrono::duration<double>(shared.start_timeout)
-                         .count()),
-           .where = where,
-           .remedy = "every member of a group makes it, in the same order as "
-                     "its other groups"});
-    }
-  };
-  meet_at("start");
-  try {
-    const QuietPipes quiet;
-    core->backend = shared.factory->make(
-        {.name = core->key,
-         .rank = core->rank,
-         .size = core->size(),
-         .global_ranks = core->ranks(),
-         .store = *shared.store});
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw CommError(
-        {.what = "the ranks could not be connected",
-         .where = where,
-         .values = library_text(error)});
-  }
-  // No member may use and leave the group while another is still connecting.
-  meet_at("connected");
-  core->watched = true;
-  shared.watchdog->recorder().add_group(core->key, core->ranks());
   return core;
+}
+
+/// Meets the other members at a point of the group's start.
+void meet_at(
+    const GroupCore& core,
+    const char* point,
+    const std::function<void()>& meanwhile) {
+  const int self = core.job->environment.rank;
+  const std::chrono::milliseconds timeout = core.job->start_timeout;
+  const std::vector<int> missing = meet(
+      *core.job->store,
+      fmt::format("group/{}/{}", core.key, point),
+      self,
+      core.ranks(),
+      timeout,
+      meanwhile);
+  if (!missing.empty()) {
+    throw CommError(
+        {.what = contains(missing, self)
+             ? "the others gave up waiting for this rank"
+             : fmt::format(
+                   "{} of {} did not come within {:.1f} s",
+                   name_ranks(missing),
+                   core.size(),
+                   std::chrono::duration<double>(timeout).count()),
+         .where = making(core),
+         .remedy = "every member of a group makes it, in the same order as its "
+                   "other groups"});
+  }
+}
+
+void set_up(GroupCore& core, const WholeGroup& whole, ConnectionWatch& watch) {
+  meet_at(core, "start", {});
+  core.backend = connect(core, whole, watch);
+  // No member may use and leave the group while another is still connecting.
+  meet_at(core, "connected", [&] { watch.check(); });
+  core.watched = true;
+  core.job->watchdog->recorder().add_group(core.key, core.ranks());
+}
+
+} // namespace
+
+std::shared_ptr<GroupCore> GroupCore::make(
+    std::shared_ptr<Job> job,
+    std::string name,
+    std::vector<int> ranks) {
+  auto core = unconnected(std::move(job), std::move(name), std::move(ranks));
+  ConnectionWatch watch(
+      *core->job->watchdog,
+      {.key = fmt::format("group/{}/connecting", core->key),
+       .what = fmt::format("making group \"{}\"", core->name),
+       .rank = core->job->environment.rank,
+       .members = core->ranks(),
+       .timeout = core->job->start_timeout});
+  set_up(*core, {}, watch);
+  return core;
+}
+
+std::shared_ptr<GroupCore> GroupCore::make_part(
+    GroupCore& whole,
+    std::string name,
+    std::vector<int> ranks) {
+  const int self = whole.job->environment.rank;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(whole.mutex);
+    number = ++whole.partitions;
+  }
+  ConnectionWatch watch(
+      *whole.job->watchdog,
+      {.key = fmt::format("group/{}/parts/{}", whole.key, number),
+       .what = fmt::format("making groups of group \"{}\"", whole.name),
+       .rank = self,
+       .members = whole.ranks(),
+       .timeout = whole.job->start_timeout});
+  if (ranks.size() == 1) {
+    whole.job->factory->make_none(*whole.backend, watch);
+    return alone(whole.job, std::move(name), self);
+  }
+  auto core = unconnected(whole.job, std::move(name), std::move(ranks));
+  const int first =
+      *std::min_element(core->ranks().begin(), core->ranks().end());
+  set_up(*core, {whole.backend.get(), whole.place_of(first)}, watch);
+  return core;
+}
+
+int GroupCore::place_of(int global_rank) const {
+  return static_cast<int>(
+      std::find(members->begin(), members->end(), global_rank) -
+      members->begin());
 }
 
 std::shared_ptr<GroupCore> GroupCore::alone(
@@ -101,6 +191,18 @@ std::shared_ptr<GroupCore> GroupCore::alone(
   core->members = std::make_shared<const std::vector<int>>(1, global_rank);
   core->backend = make_local_group();
   return core;
+}
+
+std::string part_name(
+    const GroupCore& whole,
+    const std::vector<int>& ranks,
+    const std::string& name) {
+  if (!name.empty()) {
+    return name;
+  }
+  return ranks.size() <= 8
+      ? fmt::format("{}{{{}}}", whole.name, fmt::join(ranks, ","))
+      : fmt::format("{}{{{},…,{}}}", whole.name, ranks.front(), ranks.back());
 }
 
 GroupCore::~GroupCore() {

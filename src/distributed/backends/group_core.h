@@ -23,6 +23,12 @@ struct GroupCore {
       std::shared_ptr<Job> job,
       std::string name,
       std::vector<int> ranks);
+  /// Sets up a part of `whole`, while all ranks of `whole` set up theirs.
+  /// `ranks` are the part's members, as ranks of the world.
+  static std::shared_ptr<GroupCore> make_part(
+      GroupCore& whole,
+      std::string name,
+      std::vector<int> ranks);
   /// A group of one rank, which needs nobody; `job` may be null.
   static std::shared_ptr<GroupCore> alone(
       std::shared_ptr<Job> job,
@@ -36,6 +42,8 @@ struct GroupCore {
   const std::vector<int>& ranks() const { return *members; }
   /// Throws the error of a Pending that nobody waited for.
   void rethrow_kept();
+  /// The place of a rank of the world in the group.
+  int place_of(int global_rank) const;
 
   std::shared_ptr<Job> job;
   std::string name;
@@ -59,11 +67,20 @@ struct GroupCore {
   std::map<std::string, std::uint64_t> meetings;
   /// Key of the meeting where all members met last.
   std::string last_meeting;
+  /// Number of times that the group was cut into parts.
+  std::uint64_t partitions = 0;
   /// Number of agreements made so far, by name.
   std::map<std::string, std::uint64_t> agreements;
   /// Error of a Pending that nobody waited for.
   std::exception_ptr kept;
 };
+
+/// The name of a part of a group: `name`, or one made of its ranks within the
+/// group if that is empty.
+std::string part_name(
+    const GroupCore& whole,
+    const std::vector<int>& ranks,
+    const std::string& name);
 
 struct PendingState {
   std::shared_ptr<GroupCore> core;

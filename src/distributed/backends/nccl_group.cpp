@@ -7,6 +7,8 @@
 #include "distributed/backends/dtype_bucket.h"
 #include "distributed/backends/group_backend.h"
 #include "distributed/backends/library_text.h"
+#include "distributed/backends/nccl_buffer_pool.h"
+#include "distributed/backends/nccl_connection.h"
 #include "distributed/backends/wire_dtype.h"
 
 #include <c10/cuda/CUDAFunctions.h>
@@ -101,6 +103,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
       : group_(std::move(group)) {}
 
   c10d::ProcessGroupNCCL& group() { return *group_; }
+  const NcclPtr& pointer() const { return group_; }
   const std::shared_ptr<CallsUnderWay>& calls() const { return calls_; }
 
   /// Kills the kernels that wait for a lost peer. Does not wait for that: the
@@ -159,12 +162,41 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
 class NcclGroup final : public GroupBackend {
  public:
-  NcclGroup(
-      c10::intrusive_ptr<c10d::ProcessGroupNCCL> group,
-      c10::DeviceIndex device)
+  /// `splitter` may be null: it is then made when the group is first cut.
+  NcclGroup(NcclMembers members, NcclPtr group, NcclSplitter splitter)
       : communicator_(std::make_shared<Communicator>(std::move(group))),
-        device_(device) {}
-  ~NcclGroup() override { communicator_->shut_down(); }
+        device_(members.device.index()),
+        members_(std::move(members)),
+        splitter_(std::move(splitter)) {}
+  ~NcclGroup() override {
+    communicator_->shut_down();
+    if (splitter_) {
+      try {
+        splitter_->abort(); // it has nothing under way
+      } catch (const std::exception&) {
+        // c10d gave up. The process is about to end.
+      }
+    }
+  }
+
+  /// The communicator that groups of some of these ranks are cut out of. All
+  /// ranks of the group call it.
+  const NcclSplitter& splitter(ConnectionWatch& watch) {
+    if (!splitter_) {
+      splitter_ = make_splitter(members_, watch);
+    }
+    return splitter_;
+  }
+
+  std::unique_ptr<BufferPool> make_buffer_pool(
+      const std::vector<GroupBackend*>& others) override {
+    std::vector<NcclPtr> groups = {communicator_->pointer()};
+    for (GroupBackend* other : others) {
+      groups.push_back(
+          dynamic_cast<NcclGroup&>(*other).communicator_->pointer());
+    }
+    return nccl_buffer_pool(std::move(groups), device_);
+  }
 
   std::string_view name() const override { return "nccl"; }
   std::optional<c10::DeviceType> device() const override {
@@ -386,15 +418,21 @@ class NcclGroup final : public GroupBackend {
 
   std::shared_ptr<Communicator> communicator_;
   const c10::DeviceIndex device_;
+  const NcclMembers members_;
+  NcclSplitter splitter_;
 };
 
 /// Tells c10d not to act on failures. It would end the process by itself when a
 /// peer is lost, and our watchdog is to say first which one; its thread would
 /// sleep for a minute, with a lock that calls and destructors need, so that
-/// others can write traces, which our flight recorder replaces. A value that
-/// the user has set stays.
-void leave_failures_to_our_watchdog() {
-  constexpr std::pair<const char*, const char*> settings[] = {
+/// others can write traces, which our flight recorder replaces. Its limit for
+/// ranks that connect is longer than that of our watch. A value that the user
+/// has set stays.
+void leave_failures_to_our_watchdog(std::chrono::milliseconds start_timeout) {
+  const std::string connecting = std::to_string(
+      std::chrono::ceil<std::chrono::seconds>(start_timeout).count() + 30);
+  const std::pair<const char*, const char*> settings[] = {
+      {"TORCH_NCCL_NONBLOCKING_TIMEOUT", connecting.c_str()},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
       {"TORCH_NCCL_ENABLE_MONITORING", "0"},
       {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
@@ -419,34 +457,51 @@ class NcclFactory final : public BackendFactory {
                      "tries out more), or use gloo"});
     }
     c10::cuda::set_device(static_cast<c10::DeviceIndex>(options.local_rank));
-    leave_failures_to_our_watchdog();
+    leave_failures_to_our_watchdog(options.start_timeout);
   }
 
   std::unique_ptr<GroupBackend> make(const GroupPlace& place) override {
-    auto options = c10d::ProcessGroupNCCL::Options::create();
-    options->timeout = options_.timeout;
-    options->group_name = place.name;
-    for (const int rank : place.global_ranks) {
-      options->global_ranks_in_group.push_back(
-          static_cast<std::uint64_t>(rank));
+    NcclMembers members{
+        .name = place.name,
+        .rank = place.rank,
+        .size = place.size,
+        .global_ranks = place.global_ranks,
+        .store = dynamic_cast<C10dStore&>(place.store).raw(),
+        .device = device(),
+        .timeout = options_.timeout};
+    place.watch.come();
+    if (place.whole) {
+      auto& whole = dynamic_cast<NcclGroup&>(*place.whole);
+      NcclPtr group = cut_out(
+          whole.splitter(place.watch),
+          place.part,
+          members,
+          place.watch);
+      return std::make_unique<NcclGroup>(
+          std::move(members),
+          std::move(group),
+          nullptr);
     }
-    const auto& store = dynamic_cast<C10dStore&>(place.store).raw();
-    auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
-        c10::make_intrusive<c10d::PrefixStore>("nccl/" + place.name, store),
-        place.rank,
-        place.size,
-        options);
-    const auto index = static_cast<c10::DeviceIndex>(options_.local_rank);
-    const at::Device device(c10::DeviceType::CUDA, index);
-    group->setBoundDeviceId(device);
-    // Connect now, when all members are here. Left to the first collective,
-    // connecting would block there, before the operation knows how to be
-    // aborted.
-    group->eagerConnectSingleDevice(device);
-    return std::make_unique<NcclGroup>(std::move(group), index);
+    NcclSplitter splitter = make_splitter(members, place.watch);
+    NcclPtr group = cut_out(splitter, 0, members, place.watch);
+    return std::make_unique<NcclGroup>(
+        std::move(members),
+        std::move(group),
+        std::move(splitter));
+  }
+
+  void make_none(GroupBackend& whole, ConnectionWatch& watch) override {
+    watch.come();
+    cut_none(dynamic_cast<NcclGroup&>(whole).splitter(watch), device(), watch);
   }
 
  private:
+  at::Device device() const {
+    return {
+        c10::DeviceType::CUDA,
+        static_cast<c10::DeviceIndex>(options_.local_rank)};
+  }
+
   FactoryOptions options_;
 };
 

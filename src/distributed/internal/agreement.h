@@ -46,6 +46,13 @@ class Agreement {
       std::chrono::milliseconds timeout,
       const std::vector<ProcessGroup>& in_order_with = {});
 
+  /// The state that copies of a group share, for functions that make groups and
+  /// are no part of a group's interface.
+  static const std::shared_ptr<detail::GroupCore>& core_of(
+      const ProcessGroup& group) {
+    return group.core_;
+  }
+
  private:
   friend class RecordedCalls; // for core_of()
   struct Meeting;

@@ -1,5 +1,6 @@
 #include <cairn/distributed/process_mesh.h>
 
+#include "distributed/internal/partition.h"
 #include "distributed/mesh/agree_on_places.h"
 
 #include <cairn/base/error.h>
@@ -28,6 +29,15 @@ std::vector<int> numbers_up_to(int count) {
   std::vector<int> numbers(count);
   std::iota(numbers.begin(), numbers.end(), 0);
   return numbers;
+}
+
+/// The part of a rank where all parts have the same size.
+ProcessGroup part_of(
+    const ProcessGroup& world,
+    const std::vector<int>& ranks,
+    const std::string& name) {
+  return ranks.size() == 1 ? world.subgroup(ranks, name)
+                           : partition(world, ranks, name);
 }
 
 const ProcessGroup& group_along(const ParallelGroups& groups, Axis axis) {
@@ -73,8 +83,8 @@ ProcessMesh::ProcessMesh(ProcessGroup world, MeshShape shape)
           numbers_up_to(world.size()),
           {}) {}
 
-// Every rank makes its groups in the same order, so that no two ranks wait for
-// each other.
+// All ranks cut the world into groups together, in the same order. Whether the
+// groups along some axes are there already is the same on every rank.
 ProcessMesh::ProcessMesh(
     ProcessGroup world,
     const MeshLayout& layout,
@@ -104,9 +114,11 @@ ProcessMesh::ProcessMesh(
   const std::vector<int> ends = layout_.embedding_group_of(place_);
   const bool holds_embedding =
       std::find(ends.begin(), ends.end(), place_) != ends.end();
-  embedding_ = bind(
-      holds_embedding ? ranks_at(ends) : std::vector<int>{rank()},
-      fmt::format("embedding:{}", ends.front()));
+  const std::string embedding = fmt::format("embedding:{}", ends.front());
+  embedding_ = holds_embedding
+      ? bind(ranks_at(ends), embedding)
+      // The ends make a group of their own if there are stages between them.
+      : partition(world_, {rank()}, embedding);
 }
 
 ProcessMesh ProcessMesh::from_groups(
@@ -141,7 +153,7 @@ ProcessGroup ProcessMesh::bind(
   if (ranks == numbers_up_to(world_.size())) {
     return world_;
   }
-  return bound_.emplace(ranks, world_.subgroup(ranks, name)).first->second;
+  return bound_.emplace(ranks, part_of(world_, ranks, name)).first->second;
 }
 
 std::vector<int> ProcessMesh::ranks_at(std::vector<int> places) const {
@@ -159,7 +171,8 @@ int ProcessMesh::place_of(int rank) const {
 }
 
 ProcessGroup ProcessMesh::make_group(MeshLayout::Axes axes) const {
-  return world_.subgroup(
+  return part_of(
+      world_,
       ranks_at(layout_.group_of(place_, axes)),
       group_name(layout_, axes, place_));
 }

@@ -60,6 +60,23 @@ std::vector<int> find_missing(
   return missing;
 }
 
+/// Store::wait() that calls `meanwhile` every second, if there is one.
+bool wait_watchfully(
+    Store& store,
+    const std::vector<std::string>& keys,
+    std::chrono::milliseconds timeout,
+    const std::function<void()>& meanwhile) {
+  constexpr std::chrono::milliseconds slice = std::chrono::seconds(1);
+  while (meanwhile && timeout > slice) {
+    if (store.wait(keys, slice)) {
+      return true;
+    }
+    timeout -= slice;
+    meanwhile();
+  }
+  return store.wait(keys, timeout);
+}
+
 } // namespace
 
 // The first member alone waits for all of them, and the others for its verdict:
@@ -70,7 +87,8 @@ std::vector<int> meet(
     const std::string& key,
     int rank,
     const std::vector<int>& members,
-    std::chrono::milliseconds timeout) {
+    std::chrono::milliseconds timeout,
+    const std::function<void()>& meanwhile) {
   store.set(place(key, rank), "");
   std::vector<std::string> keys;
   if (rank == members.front()) {
@@ -81,7 +99,7 @@ std::vector<int> meet(
     keys.push_back(verdict_place(key));
   }
   std::vector<int> missing;
-  if (!store.wait(keys, timeout)) {
+  if (!wait_watchfully(store, keys, timeout, meanwhile)) {
     missing = find_missing(store, key, rank, members);
   }
   // `missing` may be empty after all: a member may have come just after the

@@ -3,6 +3,7 @@
 #include "distributed/start/store.h"
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,13 +12,15 @@ namespace cairn::distributed {
 /// Tells the others that `rank` is here and waits for them. Returns the ranks
 /// that did not come in time: empty when all came. The first rank to know
 /// decides for all, so that a late rank does not go on alone: it finds itself
-/// among the missing.
+/// among the missing. `meanwhile` is called every second while the rank waits;
+/// an exception from it ends the waiting.
 std::vector<int> meet(
     Store& store,
     const std::string& key,
     int rank,
     const std::vector<int>& members,
-    std::chrono::milliseconds timeout);
+    std::chrono::milliseconds timeout,
+    const std::function<void()>& meanwhile = {});
 
 /// Removes the keys of a meeting from the store. One rank calls it, after all
 /// have met again elsewhere.

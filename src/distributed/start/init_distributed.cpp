@@ -35,7 +35,8 @@ bool is_loopback(const std::string& host) {
 }
 
 /// Makes room for the connections of all ranks, which the host of the store
-/// holds, and for a file per rank of a checkpoint, which every rank opens.
+/// holds, and for the files of a checkpoint of as many ranks, all of which a
+/// rank may have to open if few ranks load it.
 void make_room_for_files(
     const Environment& environment,
     bool hosts_store,
@@ -70,6 +71,7 @@ std::shared_ptr<GroupCore> start(
   const milliseconds timeout = options.collective_timeout;
   const FactoryOptions factory = {
       .timeout = timeout + 4 * options.notes_grace + std::chrono::minutes(1),
+      .start_timeout = options.start_timeout,
       .one_machine = is_loopback(environment.master_address),
       .local_rank = environment.local_rank};
   const QuietPipes quiet;

@@ -90,6 +90,9 @@ bool C10dStore::wait(
 
 std::unique_ptr<Store> C10dStore::clone() {
   return reach(*this, [&] {
+    // If the host of the store is gone, this connection says so at once, but
+    // c10d would try to open another one until its time is over.
+    raw_->check({"is the store there?"});
     return std::make_unique<C10dStore>(raw_->clone(), address_);
   });
 }

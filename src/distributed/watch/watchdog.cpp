@@ -54,6 +54,32 @@ std::optional<Notes> answered_notes(Store& store, int rank) {
   return text ? notes_from_text(*text) : std::nullopt;
 }
 
+std::vector<int> silent_ranks(
+    Store& store,
+    int self,
+    const std::vector<int>& ranks,
+    std::chrono::milliseconds grace) {
+  std::vector<std::string> answers;
+  std::vector<int> asked;
+  for (const int rank : ranks) {
+    if (rank != self) {
+      asked.push_back(rank);
+      answers.push_back(key(answer_prefix, rank));
+      store.erase(answers.back()); // an answer to an earlier question
+      ask_for_notes(store, rank);
+    }
+  }
+  std::vector<int> silent;
+  if (!store.wait(answers, grace)) {
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      if (!store.get(answers[i])) {
+        silent.push_back(asked[i]);
+      }
+    }
+  }
+  return silent;
+}
+
 std::shared_ptr<Watchdog> Watchdog::start(
     Options options,
     std::unique_ptr<Store> store) {
@@ -403,11 +429,15 @@ std::string Watchdog::verdict(std::optional<Alarm> alarm) {
       const std::lock_guard lock(mutex_);
       library_error_ = alarm->library_error;
     }
-    return fmt::format(
-        "{}, which hosts the store at {}, is gone",
-        options_.store_host,
-        store_->address());
+    return store_is_gone();
   }
+}
+
+std::string Watchdog::store_is_gone() const {
+  return fmt::format(
+      "{}, which hosts the store at {}, is gone",
+      options_.store_host,
+      store_->address());
 }
 
 std::string Watchdog::compare_notes(const Alarm& alarm) {

@@ -28,6 +28,13 @@ bool has_left(Store& store, int rank);
 void ask_for_notes(Store& store, int rank);
 /// The last answer of a rank, if there was one.
 std::optional<Notes> answered_notes(Store& store, int rank);
+/// Asks ranks whether they are there; `self` need not be asked. Returns those
+/// that do not answer within `grace`: they are gone, or stopped.
+std::vector<int> silent_ranks(
+    Store& store,
+    int self,
+    const std::vector<int>& ranks,
+    std::chrono::milliseconds grace);
 
 /// Watches every collective of this rank. When one fails or does not finish in
 /// time, the ranks compare notes through the store: each tells its last calls,
@@ -60,6 +67,12 @@ class Watchdog : public std::enable_shared_from_this<Watchdog> {
   Watchdog& operator=(const Watchdog&) = delete;
 
   FlightRecorder& recorder() { return recorder_; }
+  /// Time that a rank has for an answer before it counts as gone.
+  std::chrono::milliseconds grace() const { return options_.grace; }
+  /// A connection that the watchdog itself uses only when a call is in trouble.
+  Store& store() { return *store_; }
+  /// What a rank says that cannot reach the store any more.
+  std::string store_is_gone() const;
 
   /// Records the call and watches it until it ends, with the job's timeout
   /// unless `timeout` is given. Throws the job's error if the job has failed

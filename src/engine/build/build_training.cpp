@@ -108,7 +108,8 @@ std::unique_ptr<zero::FlatParameters> make_flat_parameters(
       .partition = job.policy.partition_parameters,
       .rest_on_cpu = job.policy.parameter_tier != zero::Tier::device,
       .wire = job.policy.weight_wire,
-      .frozen_wire = job.policy.frozen_wire};
+      .frozen_wire = job.policy.frozen_wire,
+      .buffers = job.buffers};
   if (job.deepspeed().zero.offload_param) {
     const config::OffloadParamConfig& offload =
         *job.deepspeed().zero.offload_param;
@@ -143,7 +144,7 @@ std::unique_ptr<zero::FlatParameters> make_flat_parameters(
   return std::make_unique<zero::FlatParameters>(
       *trained.layout,
       trained.parameters.tensors,
-      job.groups,
+      job.gather_groups,
       std::move(options));
 }
 
@@ -166,7 +167,8 @@ std::unique_ptr<zero::GradientReducer> make_reducer(
               job.deepspeed().zero.overlap_comm.value_or(true),
           .rest_on_cpu = job.policy.updates_on_cpu() && !job.device.is_cpu(),
           .pin = pins_optimizer(job),
-          .wire = job.policy.gradient_wire});
+          .wire = job.policy.gradient_wire,
+          .buffers = job.buffers});
 }
 
 std::unique_ptr<zero::ShardTier> make_optimizer_tier(

@@ -4,7 +4,9 @@
 #include "zero/internal/update_speeds.h"
 
 #include <ATen/ops/tensor.h>
+#include <cairn/base/error.h>
 #include <cairn/optim/rule.h>
+#include <fmt/core.h>
 
 #include <utility>
 
@@ -65,6 +67,43 @@ bool measures_update(const Job& job) {
       job.policy.updates_on_cpu() && !job.device.is_cpu();
 }
 
+/// True when parameters are gathered while gradients are reduced (stage 3), or
+/// while a forward pass runs.
+bool gathers_beside(const config::Config& config, const zero::Policy& policy) {
+  return policy.partition_parameters ||
+      (config.flags.distributed.overlap_param_gather &&
+       policy.partition_optimizer);
+}
+
+std::shared_ptr<distributed::BufferPool> make_buffers(
+    const config::Config& config,
+    const zero::RankGroups& groups,
+    const zero::RankGroups& gathering) {
+  if (!config.flags.distributed.nccl_ub || groups.all.size() == 1) {
+    return nullptr;
+  }
+  auto pool = distributed::make_buffer_pool(
+      {groups.all,
+       groups.shards,
+       groups.replicas,
+       groups.inner,
+       groups.outer,
+       groups.experts,
+       gathering.shards,
+       gathering.inner,
+       gathering.outer,
+       gathering.experts});
+  if (!pool) {
+    throw ConfigError(
+        {.what = "buffers are registered with NCCL, which this job does not "
+                 "use",
+         .where = "--use-nccl-ub",
+         .values = fmt::format("backend {}", groups.all.backend()),
+         .remedy = "leave the flag out, or train on GPUs with NCCL"});
+  }
+  return pool;
+}
+
 } // namespace
 
 Job::Job(
@@ -83,7 +122,11 @@ Job::Job(
       groups(zero::make_rank_groups(
           group,
           mesh ? mesh->along(distributed::Axis::expert_data) : group,
-          policy)) {
+          policy)),
+      gather_groups(
+          gathers_beside(config, policy) ? zero::second_groups(groups)
+                                         : groups),
+      buffers(make_buffers(config, groups, gather_groups)) {
   if (measures_update(*this)) {
     policy.states_visit_device = visit_is_faster(*this);
   }

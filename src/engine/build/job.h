@@ -1,5 +1,6 @@
 #pragma once
 
+#include "distributed/internal/buffer_pool.h"
 #include "engine/build/precision.h"
 #include "zero/internal/policy.h"
 #include "zero/internal/rank_groups.h"
@@ -11,6 +12,7 @@
 
 #include <c10/core/Device.h>
 
+#include <memory>
 #include <optional>
 
 namespace cairn::inline engine {
@@ -41,6 +43,12 @@ struct Job {
   Precision precision;
   zero::Policy policy;
   zero::RankGroups groups; ///< groups of ranks that share state
+  /// The same, for gathers of parameters. Groups of their own where gathers run
+  /// beside other calls.
+  zero::RankGroups gather_groups;
+  /// Memory of the tensors that these groups send; null unless the flags ask
+  /// for it.
+  std::shared_ptr<distributed::BufferPool> buffers;
 };
 
 } // namespace cairn::engine

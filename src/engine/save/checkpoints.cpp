@@ -105,6 +105,22 @@ std::string candidates(
   return json{*tag}.dump();
 }
 
+/// Gives every rank the text of rank 0, which has that many bytes. It goes as a
+/// tensor: a manifest of a thousand writers has megabytes, and all ranks would
+/// ask the store for them at once.
+void send_text(
+    const distributed::ProcessGroup& group,
+    std::string& text,
+    std::int64_t bytes) {
+  if (group.size() == 1 || bytes == 0) {
+    return;
+  }
+  const at::Device device = group.backend() == "nccl" ? at::kCUDA : at::kCPU;
+  text.resize(static_cast<std::size_t>(bytes));
+  const at::Tensor host = at::from_blob(text.data(), {bytes}, at::kByte);
+  host.copy_(group.broadcast(host.to(device), 0).wait());
+}
+
 /// The worst outcome of all ranks.
 std::string worst(const std::vector<std::string>& outcomes) {
   std::string result;
@@ -284,11 +300,15 @@ Checkpoints::Loaded Checkpoints::load(
   for (const std::string& name : tags) {
     const fs::path place = folder / name;
     ClientState client;
-    problem = writer().agree(
-        "the end of load_checkpoint",
-        why_not_loaded(place, options, client),
-        worst,
-        longest_read);
+    std::string manifest;
+    problem = why_no_manifest(place, manifest);
+    if (problem.empty()) {
+      problem = writer().agree(
+          "the end of load_checkpoint",
+          why_not_loaded(place, manifest, options, client),
+          worst,
+          longest_read);
+    }
     if (problem.empty()) {
       trained_.publish_restored();
       last_ = {folder, name};
@@ -315,14 +335,46 @@ std::optional<fs::path> Checkpoints::roll_back() {
   return load(from.folder, from.tag, {.data = false}).first;
 }
 
+/// Reads the text of a manifest on rank 0, which looks for all files as well,
+/// and sends it to the others: a thousand ranks do not all read the same file
+/// and look for a thousand others. Returns an empty text, or the kind of
+/// failure and its reason, the same on all ranks.
+std::string Checkpoints::why_no_manifest(
+    const fs::path& place,
+    std::string& text) {
+  const std::string outcome = writer().agree(
+      "the manifest of load_checkpoint",
+      "",
+      [&](const std::vector<std::string>&) {
+        try {
+          text = checkpoints::read_manifest_text(place);
+          checkpoints::check_files(
+              checkpoints::manifest_from_text(text, place),
+              place);
+          return std::to_string(text.size());
+        } catch (const checkpoints::DamagedCheckpoint& error) {
+          return damaged + std::string(error.what());
+        } catch (const Error& error) {
+          return unfit + std::string(error.what());
+        }
+      },
+      longest_read);
+  if (outcome.front() == damaged || outcome.front() == unfit) {
+    return outcome;
+  }
+  send_text(job_.world.group(), text, std::stoll(outcome));
+  return {};
+}
+
 /// Loads a checkpoint. Returns an empty text, or the kind of failure and its
 /// reason.
 std::string Checkpoints::why_not_loaded(
     const fs::path& place,
+    const std::string& manifest,
     const LoadOptions& options,
     ClientState& client) {
   try {
-    client = restore(place, options);
+    client = restore(place, manifest, options);
     return {};
   } catch (const checkpoints::DamagedCheckpoint& error) {
     return damaged + std::string(error.what());
@@ -335,9 +387,11 @@ std::string Checkpoints::why_not_loaded(
 
 ClientState Checkpoints::restore(
     const fs::path& place,
+    const std::string& manifest,
     const LoadOptions& options) {
   const checkpoints::NativeSource source(
       place,
+      checkpoints::manifest_from_text(manifest, place),
       {.readers = job_.world.environment().local_world_size});
   const json& saved = source.manifest().state;
   if (options.optimizer && !saved.contains("optimizer")) {

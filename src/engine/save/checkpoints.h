@@ -64,12 +64,17 @@ class Checkpoints {
   checkpoints::Manifest manifest(
       const std::string& tag,
       const SaveOptions& options) const;
+  std::string why_no_manifest(
+      const std::filesystem::path& place,
+      std::string& text);
   std::string why_not_loaded(
       const std::filesystem::path& place,
+      const std::string& manifest,
       const LoadOptions& options,
       ClientState& client);
   ClientState restore(
       const std::filesystem::path& place,
+      const std::string& manifest,
       const LoadOptions& options);
 
   const Job& job_;

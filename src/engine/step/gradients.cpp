@@ -80,7 +80,7 @@ Gradients::Gradients(
 }
 
 void Gradients::finish() {
-  trained_.reducer->finish();
+  trained_.reducer->finish_on_time();
   for (const Shared& shared : shared_) {
     at::Tensor gradient = trained_.reducer->gradient(shared.bucket);
     if (gradient.device() == job_.device) {
@@ -91,8 +91,16 @@ void Gradients::finish() {
   }
 }
 
-double Gradients::norm(double loss_scale) {
-  return std::sqrt(sum_of_squares().item<double>()) * after_ / loss_scale;
+void Gradients::measure() {
+  measure_on_time();
+  if (any_latecomers()) {
+    add_latecomers();
+    measure_on_time();
+  }
+}
+
+double Gradients::norm(double loss_scale) const {
+  return std::sqrt(totals_[0].item<double>()) * after_ / loss_scale;
 }
 
 bool Gradients::stay_on_gpu() const {
@@ -113,7 +121,7 @@ std::optional<Gradients::Clipped> Gradients::clip_on_gpu(
   if (!stay_on_gpu()) {
     return std::nullopt;
   }
-  const at::Tensor norms = sum_of_squares().sqrt_().to(at::kFloat);
+  const at::Tensor norms = totals_.narrow(0, 0, 1).sqrt().to(at::kFloat);
   Clipped clipped{
       at::empty({}, norms.options().dtype(at::kDouble)),
       at::empty({}, norms.options())};
@@ -149,34 +157,65 @@ bool Gradients::sums_stay_on_gpu() const {
       (job_.world.size() == 1 || job_.world.group().backend() == "nccl");
 }
 
-/// Sums over all ranks that hold a part. One number, on the GPU if sums over
-/// ranks are made there.
-at::Tensor Gradients::sum_of_squares() {
+/// The squares that this rank speaks for, such that the sum over all ranks of
+/// the job is the sum over all parameters: what several ranks have counts on
+/// each of them for its part.
+at::Tensor Gradients::own_squares(at::Device device) {
   const bool shards = trained_.reducer->options().shards;
-  const at::Device device = sums_stay_on_gpu() ? job_.device : at::kCPU;
   std::vector<at::Tensor> of_all;
   std::vector<at::Tensor> of_experts;
-  bool any_experts = false;
   for (int b = 0; b < trained_.trainable_buckets(); ++b) {
-    const bool expert = trained_.layout->buckets()[b].expert;
-    any_experts |= expert;
     if (owner_.speaks_for(share_of(b))) {
-      (expert ? of_experts : of_all).push_back(trained_.reducer->gradient(b));
+      (trained_.layout->buckets()[b].expert ? of_experts : of_all)
+          .push_back(trained_.reducer->gradient(b));
     }
   }
-  at::Tensor sum = squares_of_all_(device, of_all);
-  if (any_experts) {
-    at::Tensor experts = squares_of_experts_(device, of_experts);
-    if (!shards) { // others have other ones
-      experts =
-          zero::sum_over(job_.mesh->along(distributed::Axis::expert), experts);
+  const double ranks = job_.group.size();
+  const double owners = shards ? job_.groups.shards.size() : 1;
+  at::Tensor sum = squares_of_all_(device, of_all).mul_(owners / ranks);
+  if (!of_experts.empty()) {
+    const double expert_owners =
+        shards ? owners : job_.mesh->degree(distributed::Axis::expert);
+    sum.add_(squares_of_experts_(device, of_experts)
+                 .mul_(expert_owners / ranks));
+  }
+  return sum;
+}
+
+void Gradients::measure_on_time() {
+  const at::Device device = sums_stay_on_gpu() ? job_.device : at::kCPU;
+  const at::Tensor squares = own_squares(device);
+  const double late = trained_.reducer->has_latecomers() ? 1 : 0;
+  totals_ = zero::sum_over(
+      job_.world.group(),
+      at::cat({squares, at::full({1}, late, squares.options())}));
+}
+
+/// The same on all ranks, after measure_on_time(). Waits for the GPU where
+/// another rank may have latecomers.
+bool Gradients::any_latecomers() const {
+  return job_.group.size() == 1 ? trained_.reducer->has_latecomers()
+                                : totals_[1].item<double>() > 0;
+}
+
+/// Sums what came late, and adds it to the gradients. All ranks call it.
+void Gradients::add_latecomers() {
+  zero::GradientReducer& reducer = *trained_.reducer;
+  std::vector<at::Tensor> sums = reducer.sum_latecomers();
+  for (const Shared& shared : shared_) {
+    at::Tensor& sum = sums[shared.bucket];
+    const at::TensorOptions type =
+        at::TensorOptions(job_.device).dtype(reducer.options().accumulate);
+    sum = sum.defined()
+        ? sum.to(type)
+        : at::zeros({reducer.gradient(shared.bucket).numel()}, type);
+    shared.group.all_reduce(sum).wait();
+  }
+  for (std::size_t b = 0; b < sums.size(); ++b) {
+    if (sums[b].defined()) {
+      reducer.add_latecomers(static_cast<int>(b), sums[b]);
     }
-    sum += experts;
   }
-  if (shards) {
-    sum = zero::sum_over(job_.groups.shards, sum);
-  }
-  return job_.mesh ? zero::sum_over(job_.mesh->model_parallel(), sum) : sum;
 }
 
 std::int64_t Gradients::zeros() const {

@@ -30,14 +30,20 @@ class Gradients {
       const TrainedModel& trained,
       const SliceOwner& owner);
 
-  /// Waits for the sums. Afterwards every rank that holds a parameter has all
-  /// of its gradient.
+  /// Waits for the sums.
   void finish();
+  /// Sums over all ranks, in one message, what is known now: the squares, and
+  /// whether a gradient came late. Adds gradients that did. Afterwards every
+  /// rank that holds a parameter has all of its gradient.
+  void measure();
+  /// measure() where no gradient can have come late: it does not wait for the
+  /// GPU, and can be recorded.
+  void measure_on_time();
   /// The factor that turns the sums into the configured gradients: means, not
   /// multiplied by the loss scale.
   double factor(double loss_scale) const { return after_ / loss_scale; }
-  /// The norm over all parameters and ranks.
-  double norm(double loss_scale);
+  /// The norm over all parameters and ranks that measure() found.
+  double norm(double loss_scale) const;
 
   /// The norm, and the factor of gradients that are clipped by it, both on the
   /// GPU and perhaps still under way: a double and a float.
@@ -62,7 +68,9 @@ class Gradients {
   zero::Range held(int bucket) const;
   const ParameterShare& share_of(int bucket) const;
   bool sums_stay_on_gpu() const;
-  at::Tensor sum_of_squares();
+  at::Tensor own_squares(at::Device device);
+  bool any_latecomers() const;
+  void add_latecomers();
   std::string first_of_model(const std::string& text) const;
 
   const Job& job_;
@@ -77,6 +85,9 @@ class Gradients {
   std::vector<Shared> shared_;
   zero::SumOfSquares squares_of_all_;
   zero::SumOfSquares squares_of_experts_;
+  /// The sum of squares and the number of ranks with latecomers, over all
+  /// ranks; on the GPU if sums over ranks are made there.
+  at::Tensor totals_;
 };
 
 } // namespace cairn::engine

@@ -452,7 +452,7 @@ BatchLoss StepRunner::repeated(const RepeatablePass& pass) {
   const auto recorded = [&](const PassInputs& given) {
     BatchLoss one = both(given);
     // A graph ends when all that it has begun is over, sums over ranks too.
-    trained_.reducer->finish();
+    trained_.reducer->finish_on_time();
     return one;
   };
   if (!records_) {

@@ -35,13 +35,21 @@ void Updater::run() {
     const monitor::TimerScope timed(timers_("allreduce"));
     gradients_.finish();
   }
+  const bool repeated = repeats();
+  if (!repeated) {
+    const monitor::TimerScope timed(timers_("grad norm"));
+    gradients_.measure();
+  }
   if (watch_) {
     gradients_.show(watch_, gradients_.factor(progress_.scaler.scale()));
   }
   const monitor::TimerScope timed(timers_("optimizer"));
-  if (update_ahead()) {
+  if (repeated) {
+    repeat();
     ++progress_.global_steps;
-  } else if (const double norm = norm_of_gradients();
+  } else if (update_ahead()) {
+    ++progress_.global_steps;
+  } else if (const double norm = gradients_.norm(progress_.scaler.scale());
              !checks_overflow() || std::isfinite(norm)) {
     update(norm);
     ++progress_.global_steps;
@@ -59,9 +67,10 @@ bool Updater::checks_overflow() const {
       (config.bf16.enabled && config.bf16.check_grad_overflow);
 }
 
-double Updater::norm_of_gradients() {
-  const monitor::TimerScope timed(timers_("grad norm"));
-  return gradients_.norm(progress_.scaler.scale());
+/// True when this update is recorded, or repeats a recorded one.
+bool Updater::repeats() {
+  return recording_ != nullptr && !checks_overflow() && !counts_zeros_ &&
+      can_repeat();
 }
 
 /// Updates without waiting for the GPU, so that the host can queue the next
@@ -70,16 +79,9 @@ bool Updater::update_ahead() {
   if (checks_overflow() || counts_zeros_) {
     return false;
   }
-  if (recording_ != nullptr && can_repeat()) {
-    repeat();
-    return true;
-  }
-  const auto clipped = [&] {
-    const monitor::TimerScope timed(timers_("grad norm"));
-    return gradients_.clip_on_gpu(
-        progress_.scaler.scale(),
-        job_.deepspeed().gradients.clipping);
-  }();
+  const auto clipped = gradients_.clip_on_gpu(
+      progress_.scaler.scale(),
+      job_.deepspeed().gradients.clipping);
   if (!clipped) {
     return false;
   }
@@ -164,6 +166,7 @@ void Updater::record(Kind kind) {
   recorded_.reset();
   Recorded recorded{.kind = std::move(kind)};
   const auto update = [&] {
+    gradients_.measure_on_time(); // recorded passes have no latecomers
     const auto clipped = gradients_.clip_on_gpu(
         progress_.scaler.scale(),
         job_.deepspeed().gradients.clipping);

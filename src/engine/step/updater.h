@@ -64,12 +64,12 @@ class Updater {
   };
 
   bool checks_overflow() const;
+  bool repeats();
   bool can_repeat();
   Kind kind() const;
   void repeat();
   void record(Kind kind);
   void end_update();
-  double norm_of_gradients();
   bool update_ahead();
   void update(double norm);
   void move(const zero::GradientFactor& factor);

@@ -107,9 +107,12 @@ bool FlatParameters::is_without_memory(const Bucket& bucket) const {
 void FlatParameters::lay_out_whole(int b) {
   const Bucket& bucket = layout_->buckets()[b];
   State& state = states_[b];
-  state.whole = at::zeros(
-      {bucket.elements},
-      parameters_[bucket.members.front().parameter].options());
+  {
+    const distributed::BufferScope registered(options_.buffers.get());
+    state.whole = at::zeros(
+        {bucket.elements},
+        parameters_[bucket.members.front().parameter].options());
+  }
   for (const Placement& member : bucket.members) {
     at::Tensor& parameter = parameters_[member.parameter];
     const at::Tensor place =
@@ -147,9 +150,12 @@ void FlatParameters::lay_out_shard(int b) {
   state.live = false;
 
   const Range range = mine(b);
-  const at::Tensor part = options_.disk || options_.rest_on_cpu
-      ? host_memory(range.size(), state.whole.scalar_type(), options_.pin)
-      : at::empty({range.size()}, options);
+  const at::Tensor part = [&] {
+    const distributed::BufferScope registered(options_.buffers.get());
+    return options_.disk || options_.rest_on_cpu
+        ? host_memory(range.size(), state.whole.scalar_type(), options_.pin)
+        : at::empty({range.size()}, options);
+  }();
   part.zero_();
   for (const Slice& slice : layout_->slices(b, range)) {
     options_.fill(
@@ -187,6 +193,7 @@ void FlatParameters::rest(int bucket, const at::Tensor& part) {
     state.resting = host_memory(range.size(), part.scalar_type(), options_.pin);
     state.resting.copy_(part);
   } else {
+    const distributed::BufferScope registered(options_.buffers.get());
     state.resting = part.is_alias_of(state.whole) ? part.clone() : part;
   }
 }
@@ -247,11 +254,14 @@ void FlatParameters::begin_gather(int bucket, bool exact) {
   if (state.live || state.fetch) {
     return;
   }
-  state.fetch.emplace(Fetch{
-      .fresh = at::empty(
-          {layout_->buckets()[bucket].elements},
-          state.whole.options()),
-      .exact = exact || !rounds(bucket)});
+  {
+    const distributed::BufferScope registered(options_.buffers.get());
+    state.fetch.emplace(Fetch{
+        .fresh = at::empty(
+            {layout_->buckets()[bucket].elements},
+            state.whole.options()),
+        .exact = exact || !rounds(bucket)});
+  }
   waiting_.push_back(bucket);
   if (state.on_disk) {
     options_.disk->prefetch(bucket);

@@ -1,5 +1,8 @@
 #include "zero/internal/rank_groups.h"
 
+#include "distributed/internal/partition.h"
+
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,7 +19,7 @@ RankGroups make_rank_groups(
     }
     return static_cast<int>(ranks.size()) == all.size()
         ? all
-        : all.subgroup(ranks, name);
+        : distributed::partition(all, ranks, name);
   };
   // Every rank makes the groups in this order.
   RankGroups groups{
@@ -29,6 +32,27 @@ RankGroups make_rank_groups(
   groups.inner = bound(plan.inner, "zero inner");
   groups.outer = bound(plan.outer, "zero outer");
   return groups;
+}
+
+RankGroups second_groups(const RankGroups& groups) {
+  std::map<std::vector<int>, distributed::ProcessGroup> made;
+  const auto second = [&](const distributed::ProcessGroup& group) {
+    if (group.size() == 1) {
+      return group;
+    }
+    const auto found = made.find(group.global_ranks());
+    return found != made.end()
+        ? found->second
+        : made.emplace(group.global_ranks(), distributed::second_group(group))
+              .first->second;
+  };
+  RankGroups result = groups;
+  // `all` and `replicas` gather nothing.
+  result.shards = second(groups.shards);
+  result.experts = second(groups.experts);
+  result.inner = second(groups.inner);
+  result.outer = second(groups.outer);
+  return result;
 }
 
 } // namespace cairn::zero

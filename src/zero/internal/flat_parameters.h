@@ -1,5 +1,6 @@
 #pragma once
 
+#include "distributed/internal/buffer_pool.h"
 #include "zero/internal/layout.h"
 #include "zero/internal/rank_groups.h"
 #include "zero/reduce/side_copies.h"
@@ -45,6 +46,8 @@ class FlatParameters {
     /// The form in which released frozen buckets travel and rest. Not with
     /// rest_on_cpu.
     Wire frozen_wire = Wire::exact;
+    /// Memory of whole buckets, and of the parts that are sent; null: any.
+    std::shared_ptr<distributed::BufferPool> buffers{};
     /// Parameters, by number, that have no memory yet; empty: all have.
     std::vector<bool> without_memory{};
     /// Writes elements of such a parameter, from `first` on, to `values` [n]:

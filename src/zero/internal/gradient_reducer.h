@@ -1,5 +1,6 @@
 #pragma once
 
+#include "distributed/internal/buffer_pool.h"
 #include "kernels/internal/gradient_place.h"
 #include "zero/internal/layout.h"
 #include "zero/internal/rank_groups.h"
@@ -12,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -27,7 +29,7 @@ namespace cairn::zero {
 /// in a pass (more than once under nested activation checkpointing, never if
 /// unused) is learnt from the pass before, and taken as once in the first pass.
 /// A gradient that comes after its bucket has left is summed in a second round,
-/// which the ranks agree on in finish().
+/// if any rank has such a latecomer.
 ///
 /// Where several groups of ranks have a copy of the shards each, gradients are
 /// summed within the group in every pass, and between the owners of the same
@@ -52,6 +54,8 @@ class GradientReducer {
     bool pin = true; ///< page-locks that memory
     /// The form in which gradients travel to their owners. Only with `shards`.
     Wire wire = Wire::exact;
+    /// Memory of buckets that are sent; null: any.
+    std::shared_ptr<distributed::BufferPool> buffers{};
     /// Called when a gradient appears outside of a pass. Returns true after it
     /// has begun a pass, false to leave the gradient to autograd. Unset: an
     /// error.
@@ -83,9 +87,20 @@ class GradientReducer {
   /// Forgets everything since clear(), after an exception in backward.
   void abandon();
 
-  /// Waits until the sums are there. Every rank calls it after the last pass,
-  /// and at the end of every pass that is recorded as a CUDA graph.
+  /// Waits until the sums are there, latecomers included. Every rank calls it
+  /// after the last pass.
   void finish();
+  /// finish() in steps, for a caller who lets the ranks agree on latecomers in
+  /// a message that it sends anyway. Waits for the sums without latecomers; also
+  /// called at the end of every pass that is recorded as a CUDA graph.
+  void finish_on_time();
+  /// True when this rank has latecomers.
+  bool has_latecomers() const;
+  /// Sums the latecomers of all ranks; every rank calls it if one has some.
+  /// Returns a tensor for each bucket that has some anywhere, for
+  /// add_latecomers().
+  std::vector<at::Tensor> sum_latecomers();
+  void add_latecomers(int bucket, const at::Tensor& sum);
   /// This rank's part of the summed gradients: its shard, or with `shards` off
   /// the whole bucket. The type is the accumulation type, or the communication
   /// type where a single sum arrived on the host, so that nothing is lost.
@@ -179,7 +194,7 @@ class GradientReducer {
   Range mine(int bucket) const;
   bool is_recorded() const;
   void refuse_latecomers() const;
-  void reduce_late(int bucket);
+  at::Tensor late_sum(int bucket);
   void forget();
   void reset_pass();
 
@@ -190,10 +205,8 @@ class GradientReducer {
   std::vector<Parameter> parameters_;
   std::vector<State> states_; ///< trainable buckets, which come first
   std::vector<int> in_order_; ///< buckets in flight, oldest first
-  at::Tensor late_flags_;
-  std::optional<distributed::Pending> late_pending_;
-  std::mutex mutex_; ///< hooks run on autograd's threads
-  int next_ = 0;     ///< bucket to launch next
+  mutable std::mutex mutex_;  ///< hooks run on autograd's threads
+  int next_ = 0;              ///< bucket to launch next
   std::atomic<bool> in_pass_ = false;
   bool reducing_ = false; ///< this pass reduces
   bool last_ = false;

@@ -30,6 +30,11 @@ struct RankGroups {
   }
 };
 
+/// Groups of the same ranks whose calls do not wait for those of `groups`, for
+/// gathers of parameters beside reductions of gradients. Every rank of
+/// `groups.all` calls it.
+RankGroups second_groups(const RankGroups& groups);
+
 /// Makes the groups. Every rank of `all` calls it, with the same policy.
 /// `experts` are the ranks that have the same experts.
 RankGroups make_rank_groups(

@@ -226,6 +226,7 @@ void GradientReducer::count_arrival(int parameter) {
 at::Tensor GradientReducer::view_of(State& state, int parameter) {
   const at::Tensor& tensor = parameters_[parameter].tensor;
   if (!state.whole.defined()) {
+    const distributed::BufferScope registered(options_.buffers.get());
     state.whole = at::empty(
         {layout_->buckets()[layout_->bucket_of(parameter)].elements},
         tensor.options().dtype(gradient_type(options_)));
@@ -279,6 +280,9 @@ Range GradientReducer::mine(int bucket) const {
 
 /// True when the device records this pass instead of running it.
 bool GradientReducer::is_recorded() const {
+  if (parameters_.empty()) {
+    return false;
+  }
   const at::Device device = parameters_[0].tensor.device();
   return device.is_cuda() && kernels::cuda::is_recording(device.index());
 }
@@ -341,6 +345,7 @@ void GradientReducer::fill_gaps(int bucket) {
   State& state = states_[bucket];
   const Bucket& plan = layout_->buckets()[bucket];
   if (!state.whole.defined()) {
+    const distributed::BufferScope registered(options_.buffers.get());
     state.whole = at::zeros(
         {plan.elements},
         parameters_[plan.members.front().parameter].tensor.options().dtype(
@@ -381,6 +386,11 @@ void GradientReducer::launch(int bucket) {
       has_copies()) {
     harvest_down_to(most_in_flight - 1);
   }
+  for (const int earlier : in_order_) {
+    if (states_[earlier].in_flight->packed) {
+      states_[earlier].in_flight->packed->advance();
+    }
+  }
   state.in_flight.emplace(send(bucket, state.whole));
   state.in_flight->crosses = last_ && has_copies();
   in_order_.push_back(bucket);
@@ -405,6 +415,7 @@ GradientReducer::InFlight GradientReducer::send(
     flight.packed.emplace(whole, groups_, options_.wire);
     return flight;
   }
+  const distributed::BufferScope registered(options_.buffers.get());
   at::Tensor sent = whole.to(options_.communicate);
   if (groups_.trainers(plan).size() == 1) {
     return {sent, sent};
@@ -532,17 +543,8 @@ void GradientReducer::end() {
   for (Parameter& parameter : parameters_) {
     parameter.expected = parameter.seen;
   }
-  const bool leaves = groups_.all.size() > 1 || options_.rest_on_cpu;
   if (is_recorded()) {
     refuse_latecomers();
-  } else if (last_ && leaves && !states_.empty()) {
-    std::vector<int> late(states_.size());
-    std::ranges::transform(states_, late.begin(), [](const State& state) {
-      return state.latecomers.defined() ? 1 : 0;
-    });
-    late_flags_ = at::tensor(late).to(parameters_[0].tensor.device());
-    late_pending_.emplace(
-        groups_.all.all_reduce(late_flags_, distributed::ReduceOp::max));
   }
 }
 
@@ -562,7 +564,7 @@ void GradientReducer::abandon() {
   }
 }
 
-void GradientReducer::finish() {
+void GradientReducer::finish_on_time() {
   const torch::autograd::AutoGradMode no_grad(false);
   const std::lock_guard lock(mutex_);
   harvest_down_to(0);
@@ -570,43 +572,92 @@ void GradientReducer::finish() {
     settle(state, false);
     finish_crossing(state);
   }
-  if (!late_pending_) {
+}
+
+void GradientReducer::finish() {
+  finish_on_time();
+  bool late = has_latecomers();
+  if (groups_.all.size() > 1 && !parameters_.empty()) {
+    const at::Tensor flag = at::full(
+        {1},
+        late ? 1 : 0,
+        at::TensorOptions(parameters_[0].tensor.device()).dtype(at::kInt));
+    late = groups_.all.all_reduce(flag, distributed::ReduceOp::max)
+               .wait()
+               .item<int>() != 0;
+  }
+  if (!late) {
     return;
   }
-  late_pending_->wait();
-  late_pending_.reset();
-  const at::Tensor flags = late_flags_.cpu();
-  for (int b = 0; b < static_cast<int>(states_.size()); ++b) {
-    if (flags.data_ptr<int>()[b] != 0) {
-      reduce_late(b);
+  const std::vector<at::Tensor> sums = sum_latecomers();
+  for (int b = 0; b < static_cast<int>(sums.size()); ++b) {
+    if (sums[b].defined()) {
+      add_latecomers(b, sums[b]);
     }
   }
 }
 
-/// Sums latecomers. Every rank calls it for the bucket, with latecomers of its
-/// own or none.
-void GradientReducer::reduce_late(int bucket) {
+bool GradientReducer::has_latecomers() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(states_, [](const State& state) {
+    return state.latecomers.defined();
+  });
+}
+
+std::vector<at::Tensor> GradientReducer::sum_latecomers() {
+  const torch::autograd::AutoGradMode no_grad(false);
+  const std::lock_guard lock(mutex_);
+  std::vector<int> late(states_.size());
+  std::ranges::transform(states_, late.begin(), [](const State& state) {
+    return state.latecomers.defined() ? 1 : 0;
+  });
+  const at::Tensor flags =
+      groups_.all
+          .all_reduce(
+              at::tensor(late).to(parameters_.at(0).tensor.device()),
+              distributed::ReduceOp::max)
+          .wait()
+          .cpu();
+  std::vector<at::Tensor> sums(states_.size());
+  for (int b = 0; b < static_cast<int>(states_.size()); ++b) {
+    if (flags.data_ptr<int>()[b] != 0) {
+      sums[b] = late_sum(b);
+    }
+  }
+  return sums;
+}
+
+/// Sums latecomers of a bucket, of which this rank may have none.
+at::Tensor GradientReducer::late_sum(int bucket) {
   State& state = states_[bucket];
+  const Bucket& plan = layout_->buckets()[bucket];
   if (!state.latecomers.defined()) {
     state.latecomers = at::zeros(
-        {layout_->buckets()[bucket].elements},
-        late_flags_.options().dtype(options_.accumulate));
+        {plan.elements},
+        parameters_[plan.members.front().parameter].tensor.options().dtype(
+            options_.accumulate));
   }
   InFlight round = send(bucket, state.latecomers.mul_(options_.before));
   round.wait();
   if (has_copies()) {
     groups_.replicas.all_reduce(round.received).wait();
   }
+  state.latecomers.reset();
+  return options_.shards ? round.received : round.sent;
+}
+
+void GradientReducer::add_latecomers(int bucket, const at::Tensor& sum) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  const std::lock_guard lock(mutex_);
+  State& state = states_[bucket];
   if (options_.rest_on_cpu) {
     // `reduced` may be the memory of the last arrival, so a new sum is made.
-    state.reduced =
-        state.reduced.to(options_.accumulate).add(round.received.cpu());
+    state.reduced = state.reduced.to(options_.accumulate).add(sum.cpu());
   } else if (options_.shards) {
-    state.reduced.add_(round.received);
+    state.reduced.add_(sum);
   } else {
-    state.whole.add_(round.sent);
+    state.whole.add_(sum);
   }
-  state.latecomers.reset();
 }
 
 at::Tensor GradientReducer::gradient(int bucket) const {

@@ -87,21 +87,25 @@ PackedReduction::PackedReduction(
       sent_(packed.storage().getWeakStorageImpl()),
       pending_(first_hop(groups).all_to_all(packed)) {}
 
-at::Tensor PackedReduction::finish() {
-  at::Tensor sums = summed(pending_.wait(), peers_, parts_, shard_, wire_);
-  if (parts_ > 1) {
-    at::Tensor packed = room_for(parts_, shard_, wire_, sums);
-    for (int part = 0; part < parts_; ++part) {
-      pack(sums[part], wire_, packed[part]);
-    }
-    sums = summed(
-        groups_->outer.all_to_all(packed).wait(),
-        parts_,
-        1,
-        shard_,
-        wire_);
+void PackedReduction::advance() {
+  if (parts_ == 1 || std::exchange(in_second_hop_, true)) {
+    return;
   }
-  return sums.view({-1});
+  const at::Tensor sums =
+      summed(pending_.wait(), peers_, parts_, shard_, wire_);
+  at::Tensor packed = room_for(parts_, shard_, wire_, sums);
+  for (int part = 0; part < parts_; ++part) {
+    pack(sums[part], wire_, packed[part]);
+  }
+  sent_bytes_ = wire_bytes(wire_, shard_, 0) * parts_;
+  sent_ = packed.storage().getWeakStorageImpl();
+  pending_ = groups_->outer.all_to_all(packed);
+}
+
+at::Tensor PackedReduction::finish() {
+  advance();
+  const int senders = parts_ > 1 ? parts_ : peers_;
+  return summed(pending_.wait(), senders, 1, shard_, wire_).view({-1});
 }
 
 } // namespace cairn::zero

@@ -24,6 +24,10 @@ class PackedReduction {
   PackedReduction(const at::Tensor& whole, const RankGroups& groups, Wire wire)
       : PackedReduction(whole, groups, wire, packed_for(whole, groups, wire)) {}
 
+  /// Waits for the first of two hops and starts the second, which then runs
+  /// beside whatever follows; does nothing where there is one hop, or when
+  /// called again. Every rank calls it at the same place in its calls.
+  void advance();
   /// This rank's shard of the sum, in fp32. Every rank calls it once.
   at::Tensor finish();
   /// Bytes held until finish(): the arriving parts, and as many bytes that are
@@ -50,7 +54,8 @@ class PackedReduction {
   std::int64_t shard_;
   std::int64_t sent_bytes_;
   c10::weak_intrusive_ptr<c10::StorageImpl> sent_;
-  distributed::Pending pending_;
+  distributed::Pending pending_; ///< the hop under way
+  bool in_second_hop_ = false;
 };
 
 } // namespace cairn::zero

@@ -1,0 +1,95 @@
+#include "distributed/backends/nccl_connection.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <future>
+#include <thread>
+#include <utility>
+
+namespace cairn::distributed {
+namespace {
+
+using Options = c10d::ProcessGroupNCCL::Options;
+
+/// Runs `work` in a thread of its own, since c10d waits within its calls until
+/// all ranks have come, and looks after them meanwhile. If the watch gives up,
+/// the thread is left behind: it ends by c10d's own limit, and holds all that
+/// it uses.
+template <typename Work>
+auto watched(at::Device device, ConnectionWatch& watch, Work work) {
+  constexpr auto between_checks = std::chrono::milliseconds(20);
+  using Result = decltype(work());
+  std::packaged_task<Result()> task([device, work = std::move(work)] {
+    c10::cuda::set_device(device.index());
+    return work();
+  });
+  std::future<Result> result = task.get_future();
+  std::thread(std::move(task)).detach();
+  while (result.wait_for(between_checks) == std::future_status::timeout) {
+    watch.check();
+  }
+  return result.get();
+}
+
+NcclPtr connected(
+    const NcclMembers& members,
+    const c10::intrusive_ptr<Options>& options) {
+  options->timeout = members.timeout;
+  options->group_name = members.name;
+  for (const int rank : members.global_ranks) {
+    options->global_ranks_in_group.push_back(static_cast<std::uint64_t>(rank));
+  }
+  auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
+      c10::make_intrusive<c10d::PrefixStore>(
+          "nccl/" + members.name,
+          members.store),
+      members.rank,
+      members.size,
+      options);
+  group->setBoundDeviceId(members.device);
+  // Connect now, when all members are here. Left to the first collective,
+  // connecting would block there, before the operation knows how to be aborted.
+  group->eagerConnectSingleDevice(members.device);
+  return group;
+}
+
+} // namespace
+
+NcclSplitter make_splitter(const NcclMembers& members, ConnectionWatch& watch) {
+  return watched(members.device, watch, [members] {
+    NcclMembers own = members;
+    own.name += "/splitter";
+    auto options = Options::create();
+    options->config.blocking = 0;
+    NcclSplitter splitter = connected(own, options);
+    splitter->getCommPtr(); // returns when all ranks are connected
+    return splitter;
+  });
+}
+
+NcclPtr cut_out(
+    const NcclSplitter& splitter,
+    int part,
+    const NcclMembers& members,
+    ConnectionWatch& watch) {
+  return watched(members.device, watch, [splitter, part, members] {
+    auto options = Options::create();
+    options->config.blocking = 1;
+    options->split_from = splitter;
+    options->split_color = part;
+    return connected(members, options);
+  });
+}
+
+void cut_none(
+    const NcclSplitter& splitter,
+    at::Device device,
+    ConnectionWatch& watch) {
+  watched(device, watch, [splitter, device] {
+    splitter->performNocolorSplit(device);
+    return true;
+  });
+}
+
+} // namespace cairn::distributed
