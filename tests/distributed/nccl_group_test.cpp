@@ -8,8 +8,6 @@
 #include <ATen/ATen.h>
 #include <cairn/base/error.h>
 #include <cairn/distributed/init_distributed.h>
-#include <cuda_runtime_api.h>
-#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -165,43 +163,6 @@ TEST(NcclGroup, SendsFromRegisteredMemory) {
         EXPECT_EQ(pool->bytes(), held) << "only the scope makes it there";
         pool.reset();
         world.group().barrier();
-      });
-}
-
-/// Memory of the GPU that is in use, by anybody.
-std::int64_t used_memory() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  EXPECT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
-  return static_cast<std::int64_t>(total - free);
-}
-
-// The figures of docs/distributed.md.
-TEST(NcclGroup, TellsTheMemoryOfACommunicator) {
-  cairn::testing::run_ranks(
-      cairn::testing::ranks_on_one_gpu(2),
-      [](const World& world) {
-        const ProcessGroup& group = world.group();
-        const at::Tensor x = at::ones({64 << 20}, gpu(at::kByte));
-        group.all_reduce(x).wait();
-        group.barrier();
-        const std::int64_t before = used_memory();
-        group.barrier();
-        const ProcessGroup second = second_group(group);
-        group.barrier();
-        const std::int64_t made = used_memory();
-        second.all_reduce(x).wait();
-        second.barrier();
-        const std::int64_t used = used_memory();
-        EXPECT_LT(used - before, std::int64_t{2} << 30);
-        if (world.rank() == 0) {
-          // Both ranks are on this GPU.
-          fmt::print(
-              "a communicator takes {} MiB when made, {} MiB once used\n",
-              (made - before) >> 21,
-              (used - before) >> 21);
-        }
-        group.barrier();
       });
 }
 

@@ -15,15 +15,12 @@ namespace caching = c10::cuda::CUDACachingAllocator;
 
 /// The allocator of ncclMemAlloc, which all groups have in common.
 std::shared_ptr<caching::CUDAAllocator> nccl_memory(
-    c10d::ProcessGroupNCCL& group,
-    c10::DeviceIndex device) {
-  auto memory = group.supportsTensorAlloc(device)
-      ? std::dynamic_pointer_cast<caching::CUDAAllocator>(
-            group.getMemAllocator())
-      : nullptr;
+    c10d::ProcessGroupNCCL& group) {
+  auto memory = std::dynamic_pointer_cast<caching::CUDAAllocator>(
+      group.getMemAllocator());
   if (!memory) {
     throw ConfigError(
-        {.what = "this GPU or NCCL has no memory that NCCL can register",
+        {.what = "this NCCL has no memory of its own",
          .where = "--use-nccl-ub",
          .remedy = "leave the flag out"});
   }
@@ -37,7 +34,7 @@ class NcclBufferPool final : public BufferPool {
   NcclBufferPool(std::vector<NcclPtr> groups, c10::DeviceIndex device)
       : groups_(std::move(groups)),
         device_(device),
-        pool_(nccl_memory(*groups_.front(), device)) {
+        pool_(nccl_memory(*groups_.front())) {
     for (const NcclPtr& group : groups_) {
       group->registerMemPool(&pool_);
     }

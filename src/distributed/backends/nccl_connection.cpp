@@ -1,9 +1,12 @@
 #include "distributed/backends/nccl_connection.h"
 
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/env.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <future>
+#include <optional>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -54,6 +57,25 @@ NcclPtr connected(
   return group;
 }
 
+/// Keeps c10d from connecting a large group a second time while it lives. c10d
+/// lets one rank in 128 tell the others where they meet, and does so after
+/// ncclCommSplit() has connected them already.
+class OneMeetingPlace {
+ public:
+  OneMeetingPlace() : before_(c10::utils::get_env(name)) {
+    c10::utils::set_env(name, "1000000");
+  }
+  ~OneMeetingPlace() {
+    c10::utils::set_env(name, before_.value_or("128").c_str());
+  }
+  OneMeetingPlace(const OneMeetingPlace&) = delete;
+  OneMeetingPlace& operator=(const OneMeetingPlace&) = delete;
+
+ private:
+  static constexpr const char* name = "TORCH_NCCL_RANKS_PER_ROOT";
+  std::optional<std::string> before_;
+};
+
 } // namespace
 
 NcclSplitter make_splitter(const NcclMembers& members, ConnectionWatch& watch) {
@@ -78,7 +100,13 @@ NcclPtr cut_out(
     options->config.blocking = 1;
     options->split_from = splitter;
     options->split_color = part;
-    return connected(members, options);
+    const OneMeetingPlace no_other;
+    NcclPtr group = connected(members, options);
+    if (group->getCommPtr() == 0) {
+      // NCCL tells c10d neither that a rank was lost nor why.
+      throw std::runtime_error("NCCL made no communicator");
+    }
+    return group;
   });
 }
 

@@ -188,6 +188,9 @@ class NcclGroup final : public GroupBackend {
     return splitter_;
   }
 
+  /// Leaves the splitter to a thread that still waits in it for lost ranks.
+  void leave_splitter() { splitter_.reset(); }
+
   std::unique_ptr<BufferPool> make_buffer_pool(
       const std::vector<GroupBackend*>& others) override {
     std::vector<NcclPtr> groups = {communicator_->pointer()};
@@ -443,6 +446,18 @@ void leave_failures_to_our_watchdog(std::chrono::milliseconds start_timeout) {
   }
 }
 
+/// Cuts a group into parts; if that fails, its splitter is of no use any more.
+template <typename Cut>
+auto cutting(GroupBackend& backend, Cut cut) {
+  auto& whole = dynamic_cast<NcclGroup&>(backend);
+  try {
+    return cut(whole);
+  } catch (...) {
+    whole.leave_splitter();
+    throw;
+  }
+}
+
 class NcclFactory final : public BackendFactory {
  public:
   explicit NcclFactory(const FactoryOptions& options) : options_(options) {
@@ -471,12 +486,13 @@ class NcclFactory final : public BackendFactory {
         .timeout = options_.timeout};
     place.watch.come();
     if (place.whole) {
-      auto& whole = dynamic_cast<NcclGroup&>(*place.whole);
-      NcclPtr group = cut_out(
-          whole.splitter(place.watch),
-          place.part,
-          members,
-          place.watch);
+      NcclPtr group = cutting(*place.whole, [&](NcclGroup& whole) {
+        return cut_out(
+            whole.splitter(place.watch),
+            place.part,
+            members,
+            place.watch);
+      });
       return std::make_unique<NcclGroup>(
           std::move(members),
           std::move(group),
@@ -492,7 +508,10 @@ class NcclFactory final : public BackendFactory {
 
   void make_none(GroupBackend& whole, ConnectionWatch& watch) override {
     watch.come();
-    cut_none(dynamic_cast<NcclGroup&>(whole).splitter(watch), device(), watch);
+    cutting(whole, [&](NcclGroup& group) {
+      cut_none(group.splitter(watch), device(), watch);
+      return true;
+    });
   }
 
  private:

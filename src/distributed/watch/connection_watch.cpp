@@ -88,8 +88,10 @@ std::string ConnectionWatch::why_failed() {
 }
 
 std::string ConnectionWatch::ask_members() const {
+  // A rank that is starting CUDA may answer late.
+  const auto grace = 3 * watchdog_.grace();
   const std::vector<int> silent =
-      silent_ranks(store_, options_.rank, options_.members, watchdog_.grace());
+      silent_ranks(store_, options_.rank, options_.members, grace);
   return silent.empty() ? ""
                         : fmt::format(
                               "{} {} not answer",

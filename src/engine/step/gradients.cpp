@@ -187,7 +187,7 @@ void Gradients::measure_on_time() {
   const at::Tensor squares = own_squares(device);
   const double late = trained_.reducer->has_latecomers() ? 1 : 0;
   totals_ = zero::sum_over(
-      job_.world.group(),
+      job_.mesh ? job_.mesh->world() : job_.world.group(),
       at::cat({squares, at::full({1}, late, squares.options())}));
 }
 

@@ -116,12 +116,12 @@ void Updater::update(double norm) {
           culprit);
     }
   }
-  norm_ = norm;
+  // Rounded, so that the order of the sum (stages, ranks) does not show.
+  const double rounded = static_cast<float>(norm);
+  norm_ = rounded;
   norm_ahead_.reset();
   zeros_ = counts_zeros_ ? std::optional(gradients_.zeros()) : std::nullopt;
   const double limit = job_.deepspeed().gradients.clipping;
-  // Rounded, so that the order of the sum (stages, ranks) does not show.
-  const double rounded = static_cast<float>(norm);
   const double clip = limit > 0 ? std::min(1.0, limit / (rounded + 1e-6)) : 1.0;
   move({.number = gradients_.factor(progress_.scaler.scale()) * clip});
 }
