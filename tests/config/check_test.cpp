@@ -246,10 +246,25 @@ TEST(Check, Fp8) {
       "--first-last-layers-bf16: --first-last-layers-bf16 needs --fp8-format; "
       "add --fp8-format");
   EXPECT_EQ(
-      error_of({"--bf16", "--fp8-format", "hybrid", "--fp8-recipe", "delayed"}),
-      "--fp8-recipe: the scale of a matrix comes from the matrix itself: no "
-      "history of earlier steps is kept, and no blocks have scales of their "
-      "own; use --fp8-recipe tensorwise");
+      error_of({"--bf16", "--fp8-format", "hybrid", "--fp8-recipe", "mxfp8"}),
+      "--fp8-recipe: a matrix has one scale, and no blocks have scales of "
+      "their own; use --fp8-recipe tensorwise or delayed");
+  EXPECT_EQ(
+      error_of({"--bf16", "--fp8-format", "hybrid", "--fp8-margin", "1"}),
+      "--fp8-margin: only the recipe delayed goes by earlier updates; add "
+      "--fp8-recipe delayed");
+  accept(
+      {"--bf16",
+       "--fp8-format",
+       "hybrid",
+       "--fp8-recipe",
+       "delayed",
+       "--fp8-amax-history-len",
+       "16",
+       "--fp8-amax-compute-algo",
+       "max",
+       "--fp8-margin",
+       "1"});
 }
 
 TEST(Check, CudaGraphs) {

@@ -188,10 +188,10 @@ TEST(Flags, Mistakes) {
       "unexpected argument \"stray\"; values stand after the flag they belong "
       "to");
   EXPECT_EQ(
-      error_of({"--fp8-margin", "1"}),
-      "--fp8-margin: known to Megatron-LM, not supported by Cairn: fp8 has "
-      "one recipe, tensorwise: the scale of a matrix comes from itself, and "
-      "there is no history");
+      error_of({"--fp8-interval", "1"}),
+      "--fp8-interval: known to Megatron-LM, not supported by Cairn: with "
+      "--fp8-recipe delayed every update renews the scales, and all ranks that "
+      "have a layer agree on them");
   EXPECT_EQ(
       error_of({"--num_gpus", "8"}),
       "--num_gpus: a flag of `cairn launch`; put it before the program, as in "

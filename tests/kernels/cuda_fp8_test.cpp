@@ -161,6 +161,118 @@ TEST(Fp8Kernels, KeepTheUnitThatThereIs) {
   EXPECT_TRUE(rows.to(at::kFloat).eq(4).all().item<bool>());
 }
 
+TEST(Fp8Kernels, RoundSwigluAndItsGradients) {
+  at::manual_seed(5);
+  const auto random = [] {
+    return at::randn({144, 272}, at::TensorOptions(device)).to(at::kBFloat16);
+  };
+  const auto exact = [](const Tensor& x) {
+    return x.to(at::kCPU, at::kDouble);
+  };
+  const Tensor gradient = random();
+  const Tensor gate = random();
+  const Tensor up = random();
+  cuda::Fp8Source source = source_of(up, Element::bf16);
+  source.of = Of::silu_product;
+  source.sums = gate.const_data_ptr();
+  expect_rounded(
+      rounded(source, cuda::Fp8::e4m3),
+      exact(up) * at::silu(exact(gate)),
+      1e-5);
+  source.of = Of::silu_gradient;
+  source.matrix = gradient.const_data_ptr();
+  source.other = up.const_data_ptr();
+  expect_rounded(
+      rounded(source, cuda::Fp8::e5m2),
+      at::silu_backward(exact(gradient) * exact(up), exact(gate)),
+      1e-5);
+}
+
+/// Rounds with a unit that is there, and notes the largest value.
+Rounded rounded_by(
+    const Tensor& matrix,
+    double unit,
+    cuda::Fp8 format,
+    const Tensor& largest) {
+  const auto bytes = at::TensorOptions(device).dtype(
+      format == cuda::Fp8::e4m3 ? at::kFloat8_e4m3fn : at::kFloat8_e5m2);
+  Rounded made{
+      at::empty({matrix.size(0), matrix.size(1)}, bytes),
+      at::empty({matrix.size(1), matrix.size(0)}, bytes),
+      at::full({1}, unit, at::TensorOptions(device)),
+      {}};
+  const cuda::Fp8Target target{
+      .format = format,
+      .rows = made.rows.mutable_data_ptr(),
+      .columns = made.columns.mutable_data_ptr(),
+      .unit = made.unit.mutable_data_ptr<float>(),
+      .largest = largest.mutable_data_ptr<float>()};
+  EXPECT_EQ(
+      cuda::to_fp8(
+          source_of(matrix, Element::bf16),
+          nullptr,
+          target,
+          cuda::current_stream(0)),
+      nullptr);
+  return made;
+}
+
+TEST(Fp8Kernels, NoteTheLargestValueAndHoldWhatIsBeyondTheRange) {
+  at::manual_seed(6);
+  const std::pair<std::int64_t, std::int64_t> shapes[] = {
+      {16, 16},
+      {144, 272},
+      {256, 1600}};
+  for (const auto& [rows, columns] : shapes) {
+    SCOPED_TRACE(::testing::Message() << rows << "x" << columns);
+    const Tensor matrix =
+        at::randn({rows, columns}, at::TensorOptions(device)).to(at::kBFloat16);
+    const Tensor exact = matrix.to(at::kCPU, at::kDouble);
+    const double most = exact.abs().max().item<double>();
+    for (const auto format : {cuda::Fp8::e4m3, cuda::Fp8::e5m2}) {
+      const double limit = format == cuda::Fp8::e4m3 ? 448 : 57344;
+      const double unit = most / limit / 2; // half of the range that it needs
+      const Tensor largest = at::zeros({1}, at::TensorOptions(device));
+      const Rounded made = rounded_by(matrix, unit, format, largest);
+      EXPECT_EQ(largest.item<double>(), most);
+      const Tensor held =
+          (exact / made.unit.item<float>()).clamp(-limit, limit);
+      const Tensor found = made.rows.to(at::kCPU, at::kFloat).to(at::kDouble);
+      EXPECT_TRUE(
+          ((found - held).abs() <=
+           held.abs() * (format == cuda::Fp8::e4m3 ? 0.0626 : 0.126) + 1e-2)
+              .all()
+              .item<bool>());
+      EXPECT_EQ(found.abs().max().item<double>(), limit);
+      EXPECT_TRUE(at::equal(
+          made.rows.to(at::kCPU, at::kFloat),
+          made.columns.to(at::kCPU, at::kFloat).t()));
+      const Tensor larger = at::full({1}, 2 * most, at::TensorOptions(device));
+      rounded_by(matrix, unit, format, larger);
+      EXPECT_EQ(larger.item<float>(), static_cast<float>(2 * most));
+    }
+  }
+}
+
+TEST(Fp8Kernels, InfiniteValuesShowWhateverTheUnit) {
+  for (const double infinite :
+       {std::numeric_limits<double>::infinity(),
+        -std::numeric_limits<double>::infinity(),
+        std::numeric_limits<double>::quiet_NaN()}) {
+    Tensor matrix =
+        at::ones({144, 144}, at::TensorOptions(device).dtype(at::kBFloat16));
+    matrix[131][77] = infinite;
+    const Tensor largest = at::zeros({1}, at::TensorOptions(device));
+    const Rounded made = rounded_by(matrix, 1, cuda::Fp8::e4m3, largest);
+    EXPECT_EQ(largest.item<float>(), 1.0F);
+    for (const Tensor& order : {made.rows, made.columns}) {
+      const auto unlike =
+          order.to(at::kCPU, at::kFloat).isnan().sum().item<std::int64_t>();
+      EXPECT_EQ(unlike, 1);
+    }
+  }
+}
+
 TEST(Fp8Kernels, ZerosStayZerosAndWhatIsNoNumberShows) {
   Tensor matrix =
       at::zeros({16, 16}, at::TensorOptions(device).dtype(at::kBFloat16));

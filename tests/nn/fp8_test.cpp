@@ -5,6 +5,7 @@
 #include "nn/fp8/fp8_linear.h"
 #include "nn/fp8/fp8_matrix.h"
 #include "nn/fp8/fp8_product.h"
+#include "nn/fp8/fp8_swiglu_mlp.h"
 #include "nn/fp8/gpu_fp8_product.h"
 
 #include <ATen/Functions.h>
@@ -74,7 +75,9 @@ TEST(Fp8, LinearLayersAreCloseToExactOnes) {
         parameter({128}, 1)};
     expect_close(
         inputs,
-        [&](const auto& x) { return fp8_linear(x[0], x[1], x[2], format); },
+        [&](const auto& x) {
+          return fp8_linear(x[0], x[1], x[2], Fp8Use{format});
+        },
         [](const auto& x) { return at::linear(x[0], x[1], x[2]); });
   }
 }
@@ -98,7 +101,8 @@ TEST(Fp8, FeedForwardPartsAreCloseToExactOnes) {
               {x[1], x[2]},
               {x[3], x[4]},
               kind,
-              Fp8Format::hybrid);
+              {Fp8Format::hybrid},
+              {Fp8Format::hybrid});
         },
         [&](const auto& x) {
           const Tensor wide = at::gelu(
@@ -124,11 +128,43 @@ TEST(Fp8, FeedForwardPartsDoWithoutBiases) {
             {x[1], {}},
             {x[2], {}},
             GeluKind::tanh,
-            Fp8Format::e4m3);
+            {Fp8Format::e4m3},
+            {Fp8Format::e4m3});
       },
       [](const auto& x) {
         return at::linear(at::gelu(at::linear(x[0], x[1]), "tanh"), x[2]);
       });
+}
+
+TEST(Fp8, GatedFeedForwardPartsAreCloseToExactOnes) {
+  at::manual_seed(13);
+  for (const Fp8Format format : {Fp8Format::e4m3, Fp8Format::hybrid}) {
+    for (const bool adds : {true, false}) {
+      std::vector<Tensor> inputs{
+          parameter({2, 24, 48}, 1),
+          parameter({80, 48}, 0.2),
+          parameter({80, 48}, 0.2),
+          parameter({48, 80}, 0.1)};
+      if (adds) {
+        inputs.push_back(parameter({2, 24, 48}, 1));
+      }
+      expect_close(
+          inputs,
+          [&](const auto& x) {
+            return fp8_swiglu_mlp(
+                x[0],
+                adds ? x[4] : Tensor(),
+                {.gate = x[1], .up = x[2], .down = x[3]},
+                {{format}, {format}, {format}});
+          },
+          [&](const auto& x) {
+            const Tensor wide =
+                at::silu(at::linear(x[0], x[1])) * at::linear(x[0], x[2]);
+            const Tensor y = at::linear(wide, x[3]);
+            return adds ? x[4] + y : y;
+          });
+    }
+  }
 }
 
 TEST(Fp8, ProductsAreTheGpusWhereThereIsOne) {
@@ -178,7 +214,7 @@ TEST(Fp8, MatricesThatDoNotFitAreMultipliedIn16Bits) {
   const Tensor weight = parameter({32, 64}, 0.1);
   EXPECT_LT(
       distance(
-          fp8_linear(x, weight, {}, Fp8Format::hybrid),
+          fp8_linear(x, weight, {}, Fp8Use{Fp8Format::hybrid}),
           at::linear(x.to(at::kFloat), weight.to(at::kFloat))),
       4e-3);
 }

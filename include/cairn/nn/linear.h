@@ -1,10 +1,9 @@
 #pragma once
 
-#include <cairn/nn/layer.h>
+#include <cairn/nn/fp8_scaling.h>
 #include <cairn/nn/tensor_parallel.h>
 
 #include <cstdint>
-#include <optional>
 
 namespace cairn::nn {
 
@@ -17,14 +16,13 @@ struct LinearOptions {
 };
 
 /// A linear layer of which each rank has a part of the outputs.
-class ColumnLinear : public Layer {
+class ColumnLinear : public Fp8Layer {
  public:
   ColumnLinear(const LayerContext& context, const LinearOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
 
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; } ///< undefined without bias
-  std::optional<Fp8Format> fp8() const { return fp8_; }
   TokenSplit tokens() const { return tokens_; }
 
  private:
@@ -32,12 +30,11 @@ class ColumnLinear : public Layer {
   TokenSplit tokens_;
   at::Tensor weight_;
   at::Tensor bias_;
-  std::optional<Fp8Format> fp8_;
 };
 
 /// A linear layer of which each rank has a part of the inputs. All ranks get
 /// the sum.
-class RowLinear : public Layer {
+class RowLinear : public Fp8Layer {
  public:
   RowLinear(const LayerContext& context, const LinearOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
@@ -50,7 +47,6 @@ class RowLinear : public Layer {
   TokenSplit tokens_;
   at::Tensor weight_;
   at::Tensor bias_;
-  std::optional<Fp8Format> fp8_;
 };
 
 /// A linear layer that is the same on every rank, for inputs that are.

@@ -81,13 +81,23 @@ void check_fp8(const Config& config) {
        {"--num-layers-at-start-in-bf16", "--num-layers-at-end-in-bf16"}) {
     need(config, flag, "--first-last-layers-bf16");
   }
-  if (flags.fp8_recipe != Fp8Recipe::tensorwise) {
+  if (flags.fp8_recipe == Fp8Recipe::blockwise ||
+      flags.fp8_recipe == Fp8Recipe::mxfp8) {
     refuse(
         config,
         "--fp8-recipe",
-        "the scale of a matrix comes from the matrix itself: no history of "
-        "earlier steps is kept, and no blocks have scales of their own",
-        "use --fp8-recipe tensorwise");
+        "a matrix has one scale, and no blocks have scales of their own",
+        "use --fp8-recipe tensorwise or delayed");
+  }
+  for (const char* flag :
+       {"--fp8-amax-history-len", "--fp8-amax-compute-algo", "--fp8-margin"}) {
+    if (config.given.contains(flag) && flags.fp8_recipe != Fp8Recipe::delayed) {
+      refuse(
+          config,
+          flag,
+          "only the recipe delayed goes by earlier updates",
+          "add --fp8-recipe delayed");
+    }
   }
   if (flags.fp8_format && !config.deepspeed.bf16.enabled &&
       !config.deepspeed.fp16.enabled) {

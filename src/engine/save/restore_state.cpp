@@ -1,6 +1,7 @@
 #include "engine/save/checkpoint_names.h"
 #include "engine/save/scaler_state.h"
 #include "engine/save/training_state.h"
+#include "nn/internal/fp8_histories.h"
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 // Reads a saved state back; training_state.cpp saves it.
@@ -170,10 +172,22 @@ void TrainingState::restore_frozen(const checkpoints::Source& source) {
 }
 
 void TrainingState::restore_buffers(const checkpoints::Source& source) {
+  bool tells = job_.speaks();
   for (auto& buffer : trained_.model.module().named_buffers()) {
+    const std::string name = name_of(buffer_kind, buffer.key());
+    if (nn::is_fp8_history(buffer.key()) &&
+        (!source.contains(name) ||
+         source.shape(name) != buffer.value().sizes().vec())) {
+      if (std::exchange(tells, false)) {
+        job_.logger.info(
+            "the checkpoint has no fp8 history of this length: the first "
+            "update after it measures every matrix");
+      }
+      continue;
+    }
     at::Tensor values =
         at::empty({buffer.value().numel()}, buffer.value().scalar_type());
-    source.read(name_of(buffer_kind, buffer.key()), 0, values);
+    source.read(name, 0, values);
     buffer.value().copy_(values.view(buffer.value().sizes()));
   }
 }

@@ -23,7 +23,8 @@ StepRunner::StepRunner(const Parts& parts)
       offered_(parts.offered),
       log_(parts.log),
       monitor_(parts.monitor),
-      activations_(job_.device) {
+      activations_(job_.device),
+      fp8_(trained_.model.module()) {
   trained_.pipeline = make_pipeline(job_, trained_.model.module(), hooks());
 }
 
@@ -34,6 +35,7 @@ void StepRunner::begin_forward() {
 
 void StepRunner::enter_forward() {
   in_forward_ = true;
+  fp8_.look();
   if (training_) {
     log_.begin_pass();
     activations_.begin_forward(trained_.gathered_bytes());
@@ -238,6 +240,7 @@ void StepRunner::end_micro_step(bool boundary) {
       } else {
         updater_.run();
       }
+      advance_fp8();
     } catch (...) {
       fail("step");
     }
@@ -247,6 +250,20 @@ void StepRunner::end_micro_step(bool boundary) {
        .skipped = progress_.skipped_steps,
        .ends_accumulation = boundary,
        .groups = trained_.optimizer->groups()});
+}
+
+/// Takes the units of the next update from the largest values of this one. All
+/// ranks that have the same layers, or parts of them, take the same.
+void StepRunner::advance_fp8() {
+  if (!job_.mesh) {
+    fp8_.advance({{job_.group}});
+    return;
+  }
+  using distributed::Axis;
+  fp8_.advance(
+      {{job_.mesh->along(Axis::tensor),
+        job_.mesh->along(Axis::context),
+        job_.mesh->along(Axis::data)}});
 }
 
 bool StepRunner::loss_is_scaled() const {
@@ -421,8 +438,10 @@ at::Tensor StepRunner::train_repeated(const RepeatablePass& pass) {
     trained_.reducer->keep_sums();
   }
   MeanLoss mean;
-  // The first update finds out where everything is.
-  records_ = warm_updates_ >= std::max<std::int64_t>(pass.warm_up, 1);
+  // The first update finds out where everything is. What is recorded has fp8
+  // units of earlier updates, so there must be some.
+  records_ = warm_updates_ >= std::max<std::int64_t>(pass.warm_up, 1) &&
+      fp8_.are_ready();
   try {
     recording_->run([&] {
       for (std::int64_t left = job_.batch().accumulation; left > 0; --left) {

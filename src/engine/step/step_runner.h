@@ -11,6 +11,7 @@
 #include "engine/step/step_log.h"
 #include "engine/step/step_monitor.h"
 #include "engine/step/updater.h"
+#include "nn/internal/fp8_histories.h"
 
 #include <ATen/core/Tensor.h>
 #include <cairn/pipeline/micro_batch.h>
@@ -87,6 +88,7 @@ class StepRunner {
   at::Tensor scaled(const at::Tensor& loss) const;
   void run_backward(const std::function<void()>& pass, bool last);
   void end_micro_step(bool boundary);
+  void advance_fp8();
   void write_step();
   [[noreturn]] void fail(std::string_view doing) const;
 
@@ -98,6 +100,7 @@ class StepRunner {
   StepLog& log_;
   StepMonitor& monitor_;
   ActivationMeter activations_;
+  nn::Fp8Histories fp8_;
   LossParts loss_parts_; ///< of the last batch
   /// Made when passes are first repeated.
   std::unique_ptr<RecordingStream> recording_;

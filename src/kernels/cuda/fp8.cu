@@ -19,8 +19,17 @@ constexpr int rows_at_once = block_size / across;
 /// needed, so that the rows of a column are in different banks.
 constexpr int pitch = tile / 4 + 1;
 
+/// Place of a word of the square in shared memory. Each group of 16 rows is
+/// turned by four words more than the one before, so that the threads of a warp
+/// that read the same words of all groups find them in different banks.
+__device__ inline int place_of(int row, int word) {
+  return row * pitch + (word + row / 16 * 4) % (tile / 4);
+}
+
 /// Values of which a larger part is not more than this are taken for zeros.
 constexpr float least = 1e-30F;
+
+constexpr float largest_float = 3.4028235e38F;
 
 /// Finds the largest absolute value; one that is not a number is larger than
 /// all others.
@@ -36,10 +45,22 @@ struct Largest {
   }
 };
 
+/// Raises a number that is not negative to another one.
+__device__ inline void raise(float* number, float to) {
+  // Most blocks find it high enough. The bits of numbers that are not negative
+  // are in the order of the numbers.
+  if (to > *static_cast<volatile float*>(number)) {
+    atomicMax(
+        reinterpret_cast<unsigned int*>(number),
+        static_cast<unsigned int>(__float_as_uint(to)));
+  }
+}
+
 template <Element element, Fp8Source::Of of>
 struct Values {
   const void* matrix;
   const void* sums;
+  const void* other;
   Gelu kind;
 
   __device__ void operator()(std::int64_t i, Lane (&lanes)[8]) const {
@@ -55,6 +76,23 @@ struct Values {
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
         lanes[k].value *= gelu_slope(at[k].value, kind);
+      }
+    } else if constexpr (of == Fp8Source::Of::silu_product) {
+      Lane at[8];
+      load(sums, element, i, at);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        lanes[k].value *= at[k].value * sigmoid(at[k].value);
+      }
+    } else if constexpr (of == Fp8Source::Of::silu_gradient) {
+      Lane at[8];
+      Lane by[8];
+      load(sums, element, i, at);
+      load(other, element, i, by);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        const float s = sigmoid(at[k].value);
+        lanes[k].value *= by[k].value * s * (1 + at[k].value * (1 - s));
       }
     }
   }
@@ -90,8 +128,11 @@ template <class Work>
 const char* with_values(const Fp8Source& source, const Work& work) {
   const char* failure = nullptr;
   const auto call = [&](auto element, auto of) {
-    failure =
-        work(Values<element(), of()>{source.matrix, source.sums, source.gelu});
+    failure = work(Values<element(), of()>{
+        source.matrix,
+        source.sums,
+        source.other,
+        source.gelu});
   };
   using Of = Fp8Source::Of;
   with_narrow_element(source.shape.element, [&](auto element) {
@@ -102,6 +143,10 @@ const char* with_values(const Fp8Source& source, const Work& work) {
         return call(element, std::integral_constant<Of, Of::gelu>());
       case Of::gelu_gradient:
         return call(element, std::integral_constant<Of, Of::gelu_gradient>());
+      case Of::silu_product:
+        return call(element, std::integral_constant<Of, Of::silu_product>());
+      case Of::silu_gradient:
+        return call(element, std::integral_constant<Of, Of::silu_gradient>());
     }
   });
   return failure;
@@ -193,7 +238,7 @@ __device__ inline void write_columns(
     std::uint32_t four[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      four[i] = words[(group * 16 + j * 4 + i) * pitch + word];
+      four[i] = words[place_of(group * 16 + j * 4 + i, word)];
     }
     transpose(four);
 #pragma unroll
@@ -218,8 +263,9 @@ __global__ void __launch_bounds__(block_size) fp8_kernel(
   __shared__ std::uint32_t words[tile * pitch];
   __shared__ float sums[rows_at_once][tile];
   constexpr float limit = format == Fp8::e4m3 ? 448.0F : 57344.0F;
+  const bool keeps_unit = count == 0;
   float unit = 0;
-  if (count > 0) {
+  if (!keeps_unit) {
     float most = 0;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += block_size) {
       most = Largest()(most, parts[i]);
@@ -228,6 +274,9 @@ __global__ void __launch_bounds__(block_size) fp8_kernel(
     unit = most < least ? 1 : most / limit;
     if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
       *target.unit = unit;
+      if (target.largest != nullptr && most <= largest_float) {
+        raise(target.largest, most);
+      }
     }
   } else {
     unit = *target.unit;
@@ -240,6 +289,7 @@ __global__ void __launch_bounds__(block_size) fp8_kernel(
   const std::int64_t column =
       static_cast<std::int64_t>(blockIdx.x) * tile + own_column;
   float own[8] = {};
+  float own_most = 0;
   const auto take = [&](int r, const Lane(&lanes)[8]) {
     const uint2 pair{
         word_of<format>(lanes, factor),
@@ -249,11 +299,17 @@ __global__ void __launch_bounds__(block_size) fp8_kernel(
           static_cast<std::uint8_t*>(target.rows) + (top + r) * columns +
           column) = pair;
     }
-    words[r * pitch + own_column / 4] = pair.x;
-    words[r * pitch + own_column / 4 + 1] = pair.y;
+    words[place_of(r, own_column / 4)] = pair.x;
+    words[place_of(r, own_column / 4 + 1)] = pair.y;
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
       own[k] += lanes[k].value;
+    }
+    if (keeps_unit) {
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        own_most = fmaxf(own_most, fabsf(lanes[k].value));
+      }
     }
   };
   if (top + tile <= rows && column < columns) {
@@ -283,6 +339,16 @@ __global__ void __launch_bounds__(block_size) fp8_kernel(
       sums[first_row][own_column + k] = own[k];
     }
   }
+  if (own_most > largest_float) {
+    // What was infinite became the largest number: one element must show it.
+    constexpr std::uint8_t no_number = 0x7f;
+    if (target.rows != nullptr) {
+      static_cast<std::uint8_t*>(
+          target.rows)[(top + first_row) * columns + column] = no_number;
+    }
+    std::uint32_t& word = words[place_of(first_row, own_column / 4)];
+    word = (word & ~0xffU) | no_number;
+  }
   __syncthreads();
   if (target.columns != nullptr) {
     write_columns(
@@ -300,6 +366,13 @@ __global__ void __launch_bounds__(block_size) fp8_kernel(
       sum += of_row[threadIdx.x];
     }
     target.column_sums[blockIdx.y * columns + summed] = sum;
+  }
+  if (keeps_unit && target.largest != nullptr) {
+    const float most =
+        over_block(own_most <= largest_float ? own_most : 0, Largest(), 1);
+    if (threadIdx.x == 0) {
+      raise(target.largest, most);
+    }
   }
 }
 

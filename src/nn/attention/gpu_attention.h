@@ -3,7 +3,7 @@
 #include "nn/attention/partial_attention.h"
 
 #include <ATen/core/Tensor.h>
-#include <cairn/nn/layer.h>
+#include <cairn/nn/fp8_scaling.h>
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +17,7 @@ struct JoinedProjection {
   at::Tensor bias; ///< may be undefined
   std::int64_t groups = 0;
   std::int64_t size = 0; ///< of a head
-  std::optional<Fp8Format> fp8{};
+  std::optional<Fp8Use> fp8{};
 };
 
 /// Cosines and sines of rotary positions, [1 or batch, sequence, 1, size / 2].

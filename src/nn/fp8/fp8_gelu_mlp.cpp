@@ -1,5 +1,6 @@
 #include "nn/fp8/fp8_gelu_mlp.h"
 
+#include "nn/fp8/fp8_history.h"
 #include "nn/fp8/fp8_matrix.h"
 #include "nn/fp8/fp8_product.h"
 #include "nn/linear/compute_type.h"
@@ -18,10 +19,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-Fp8Order order_for(const at::Tensor& weight) {
-  return weight.requires_grad() ? Fp8Order::both : Fp8Order::rows;
-}
-
 struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
   /// Positions of forward()'s inputs, and of their gradients.
   enum Input { input, up_weight, down_weight, up_bias, down_bias, residual };
@@ -33,7 +30,11 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
     x_unit,
     sums,
     wide_columns,
-    wide_unit
+    wide_unit,
+    sums_gradient_unit,
+    sums_gradient_largest,
+    gradient_unit,
+    gradient_largest
   };
 
   static at::Tensor forward(
@@ -45,19 +46,29 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
       const std::optional<at::Tensor>& down_bias_if_any,
       const std::optional<at::Tensor>& residual_if_any,
       GeluKind kind,
-      Fp8Format format) {
+      Fp8Format format,
+      const Fp8Scales& up_scales,
+      const Fp8Scales& down_scales) {
     keep_deferral(*context);
     const at::Tensor up_addend = up_bias_if_any.value_or(at::Tensor());
     const at::Tensor down_addend = down_bias_if_any.value_or(at::Tensor());
     const Fp8Result result{x.scalar_type()};
-    const Fp8Matrix given =
-        to_fp8({dense_rows(x)}, fp8_of_values, order_for(up));
-    const Fp8Matrix ups = to_fp8({up}, fp8_of_values, Fp8Order::rows);
+    const Fp8Matrix given = to_fp8(
+        {dense_rows(x)},
+        fp8_of_values,
+        order_of_input(up),
+        up_scales.input);
+    const Fp8Matrix ups =
+        to_fp8({up}, fp8_of_values, Fp8Order::rows, up_scales.weight);
     const at::Tensor before =
         fp8_product(given.by_rows(), ups.by_rows(), {up_addend}, result);
-    const Fp8Matrix wide =
-        to_fp8({before, kind}, fp8_of_values, order_for(down));
-    const Fp8Matrix downs = to_fp8({down}, fp8_of_values, Fp8Order::rows);
+    const Fp8Matrix wide = to_fp8(
+        {before, kind},
+        fp8_of_values,
+        order_of_input(down),
+        down_scales.input);
+    const Fp8Matrix downs =
+        to_fp8({down}, fp8_of_values, Fp8Order::rows, down_scales.weight);
     const at::Tensor answer = fp8_product(
         wide.by_rows(),
         downs.by_rows(),
@@ -81,7 +92,11 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
          given.unit,
          before,
          wide.columns,
-         wide.unit});
+         wide.unit,
+         up_scales.gradient.unit,
+         up_scales.gradient.largest,
+         down_scales.gradient.unit,
+         down_scales.gradient.largest});
     return at::_unsafe_view(answer, x.sizes()); // for autograd not a view
   }
 
@@ -110,12 +125,15 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
           Fp8Order::columns);
     };
     const auto later = kept_deferral(*context);
-    variable_list results(8);
+    variable_list results(10);
     if (context->saved_data["adds"].toBool()) {
       results[residual] = outer[0];
     }
-    Fp8Gradient of_answer =
-        gradient_to_fp8({dense_rows(outer[0])}, type, wanted(down_bias));
+    Fp8Gradient of_answer = gradient_to_fp8(
+        {dense_rows(outer[0])},
+        type,
+        wanted(down_bias),
+        {.unit = saved[gradient_unit], .largest = saved[gradient_largest]});
     results[down_bias] = std::move(of_answer.bias);
     if (context->needs_input_grad(down_weight)) {
       results[down_weight] = fp8_weight_gradient_or_later(
@@ -129,8 +147,12 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
         turned(down_weight, down_unit).by_columns(),
         {},
         result);
-    Fp8Gradient of_sums =
-        gradient_to_fp8({of_wide, kind, saved[sums]}, type, wanted(up_bias));
+    Fp8Gradient of_sums = gradient_to_fp8(
+        {of_wide, kind, saved[sums]},
+        type,
+        wanted(up_bias),
+        {.unit = saved[sums_gradient_unit],
+         .largest = saved[sums_gradient_largest]});
     results[up_bias] = std::move(of_sums.bias);
     if (context->needs_input_grad(input)) {
       results[input] = fp8_product(
@@ -153,17 +175,14 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
 
 } // namespace
 
-bool fp8_gelu_mlp_takes(const at::Tensor& x, const at::Tensor& up) {
-  return fp8_takes(x.numel() / x.size(-1), x.size(-1), up.size(0));
-}
-
 at::Tensor fp8_gelu_mlp(
     const at::Tensor& x,
     const at::Tensor& residual,
     const LinearParameters& up,
     const LinearParameters& down,
     GeluKind kind,
-    Fp8Format format) {
+    const Fp8Use& fp8_up,
+    const Fp8Use& fp8_down) {
   return Fp8GeluMlp::apply(
       in_compute_type(x),
       in_compute_type(up.weight),
@@ -172,7 +191,9 @@ at::Tensor fp8_gelu_mlp(
       in_compute_type_if_defined(down.bias),
       in_compute_type_if_defined(residual),
       kind,
-      format);
+      fp8_up.format,
+      Fp8Scales::of(fp8_up),
+      Fp8Scales::of(fp8_down));
 }
 
 } // namespace cairn::nn

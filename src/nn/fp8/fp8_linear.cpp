@@ -1,5 +1,6 @@
 #include "nn/fp8/fp8_linear.h"
 
+#include "nn/fp8/fp8_history.h"
 #include "nn/fp8/fp8_matrix.h"
 #include "nn/fp8/fp8_product.h"
 #include "nn/linear/compute_type.h"
@@ -24,14 +25,17 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
       const at::Tensor& x,
       const at::Tensor& weight,
       const std::optional<at::Tensor>& bias_if_any,
-      Fp8Format format) {
+      Fp8Format format,
+      const Fp8Scales& scales) {
     keep_deferral(*context);
     const at::Tensor bias = bias_if_any.value_or(at::Tensor());
     const Fp8Matrix given = to_fp8(
         {dense_rows(x)},
         fp8_of_values,
-        weight.requires_grad() ? Fp8Order::both : Fp8Order::rows);
-    const Fp8Matrix weights = to_fp8({weight}, fp8_of_values, Fp8Order::rows);
+        order_of_input(weight),
+        scales.input);
+    const Fp8Matrix weights =
+        to_fp8({weight}, fp8_of_values, Fp8Order::rows, scales.weight);
     const at::Tensor result = fp8_product(
         given.by_rows(),
         weights.by_rows(),
@@ -40,7 +44,13 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     context->saved_data["shape"] = x.sizes().vec();
     context->saved_data["hybrid"] = format == Fp8Format::hybrid;
     context->save_for_backward(
-        {given.columns, given.unit, weight, weights.unit, bias});
+        {given.columns,
+         given.unit,
+         weight,
+         weights.unit,
+         bias,
+         scales.gradient.unit,
+         scales.gradient.largest});
     std::vector<std::int64_t> shape = x.sizes().vec();
     shape.back() = weight.size(0);
     return at::_unsafe_view(result, shape); // for autograd not a view
@@ -58,8 +68,9 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     Fp8Gradient gradient = gradient_to_fp8(
         {dense_rows(outer[0])},
         type,
-        of_bias ? bias : at::Tensor());
-    variable_list results(4);
+        of_bias ? bias : at::Tensor(),
+        {.unit = saved[5], .largest = saved[6]});
+    variable_list results(5);
     results[2] = std::move(gradient.bias);
     if (context->needs_input_grad(0)) {
       const Fp8Matrix weights =
@@ -88,16 +99,16 @@ at::Tensor fp8_linear(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& bias,
-    std::optional<Fp8Format> format) {
-  if (!format ||
-      !fp8_takes(x.numel() / x.size(-1), x.size(-1), weight.size(0))) {
+    const std::optional<Fp8Use>& fp8) {
+  if (!fp8 || !fp8_takes(x.numel() / x.size(-1), x.size(-1), weight.size(0))) {
     return linear(x, weight, bias);
   }
   return Fp8Linear::apply(
       in_compute_type(x),
       in_compute_type(weight),
       in_compute_type_if_defined(bias),
-      *format);
+      fp8->format,
+      Fp8Scales::of(fp8));
 }
 
 } // namespace cairn::nn

@@ -7,13 +7,22 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 #include <ATen/record_function.h>
+#include <cairn/base/error.h>
 
 #include <array>
+#include <limits>
 
 namespace cairn::nn {
 namespace {
@@ -36,21 +45,31 @@ bool has_kernel(const Fp8Values& values) {
         each.scalar_type() == x.scalar_type() && each.storage_offset() % 8 == 0;
   };
   return suits(x) && x.scalar_type() != at::kFloat && x.size(0) % 16 == 0 &&
-      x.size(1) % 16 == 0 && (!values.sums.defined() || suits(values.sums));
+      x.size(1) % 16 == 0 && (!values.sums.defined() || suits(values.sums)) &&
+      (!values.other.defined() || suits(values.other));
+}
+
+using Of = cuda::Fp8Source::Of;
+
+Of kind_of(const Fp8Values& values) {
+  if (values.gelu) {
+    return values.sums.defined() ? Of::gelu_gradient : Of::gelu;
+  }
+  return values.other.defined() ? Of::silu_gradient
+      : values.sums.defined()   ? Of::silu_product
+                                : Of::matrix;
 }
 
 cuda::Fp8Source source_of(const Fp8Values& values) {
-  using Of = cuda::Fp8Source::Of;
   const at::Tensor& x = values.matrix;
   return {
       .shape = {x.size(0), x.size(1), *kernels::element_of(x.scalar_type())},
       .matrix = x.const_data_ptr(),
-      .of = values.sums.defined() ? Of::gelu_gradient
-          : values.gelu           ? Of::gelu
-                                  : Of::matrix,
+      .of = kind_of(values),
       .gelu =
           values.gelu == GeluKind::exact ? cuda::Gelu::exact : cuda::Gelu::tanh,
-      .sums = data_or_null(values.sums)};
+      .sums = data_or_null(values.sums),
+      .other = data_or_null(values.other)};
 }
 
 /// Tensors for a matrix in the wanted orders.
@@ -72,18 +91,18 @@ Fp8Matrix room_for(
   return room;
 }
 
-/// Rounds by our kernels. `unit` is computed if it is undefined.
+/// Rounds by our kernels. The unit is computed if the scale has none.
 Fp8Matrix rounded_by_kernel(
     const Fp8Values& values,
     at::ScalarType type,
     Fp8Order order,
-    const at::Tensor& unit,
+    const Fp8Scale& scale,
     const at::Tensor& sums) {
   const at::Tensor& x = values.matrix;
-  Fp8Matrix made = room_for(x, type, order, unit);
+  Fp8Matrix made = room_for(x, type, order, scale.unit);
   const cuda::Fp8Source source = source_of(values);
   at::Tensor parts;
-  if (!unit.defined()) {
+  if (!scale.unit.defined()) {
     parts = at::empty(
         {cuda::largest_count(source.shape)},
         x.options().dtype(at::kFloat));
@@ -99,7 +118,8 @@ Fp8Matrix rounded_by_kernel(
          .rows = bytes_or_null(made.rows),
          .columns = bytes_or_null(made.columns),
          .unit = floats_or_null(made.unit),
-         .column_sums = floats_or_null(sums)},
+         .column_sums = floats_or_null(sums),
+         .largest = floats_or_null(scale.largest)},
         stream);
   });
   return made;
@@ -108,13 +128,30 @@ Fp8Matrix rounded_by_kernel(
 /// The values in float, by libtorch.
 at::Tensor computed(const Fp8Values& values) {
   const at::Tensor x = values.matrix.to(at::kFloat);
-  if (!values.gelu) {
-    return x;
+  const char* const form = values.gelu == GeluKind::exact ? "none" : "tanh";
+  switch (kind_of(values)) {
+    case Of::matrix:
+      return x;
+    case Of::gelu:
+      return at::gelu(x, form);
+    case Of::gelu_gradient:
+      return at::gelu_backward(x, values.sums.to(at::kFloat), form);
+    case Of::silu_product:
+      return x * at::silu(values.sums.to(at::kFloat));
+    case Of::silu_gradient:
+      return at::silu_backward(
+          x * values.other.to(at::kFloat),
+          values.sums.to(at::kFloat));
   }
-  const char* const form = *values.gelu == GeluKind::exact ? "none" : "tanh";
-  return values.sums.defined()
-      ? at::gelu_backward(x, values.sums.to(at::kFloat), form)
-      : at::gelu(x, form);
+  throw InternalError({.what = "unknown values for fp8"});
+}
+
+/// Raises a number to the largest finite absolute value of x.
+void note_largest(const at::Tensor& number, const at::Tensor& x) {
+  const at::Tensor size = x.abs();
+  const at::Tensor found =
+      at::where(at::isfinite(size), size, at::zeros_like(size)).max();
+  at::Tensor(number).copy_(at::maximum(number, found.view({1})));
 }
 
 /// Rounds by libtorch, as the kernels do; their unit for gradients of GELU is a
@@ -123,16 +160,23 @@ Fp8Matrix rounded_by_libtorch(
     const at::Tensor& x,
     at::ScalarType type,
     Fp8Order order,
-    const at::Tensor& unit) {
-  const double limit = type == at::kFloat8_e5m2 ? 57344 : 448;
+    const Fp8Scale& scale) {
+  const double limit = fp8_limit(type);
   constexpr double least = 1e-30;
-  Fp8Matrix made{.unit = unit};
-  if (!unit.defined()) {
+  Fp8Matrix made{.unit = scale.unit};
+  if (scale.largest.defined()) {
+    note_largest(scale.largest, x);
+  }
+  if (!made.unit.defined()) {
     const at::Tensor most = x.abs().max().view({1});
     made.unit = at::where(most < least, at::ones_like(most), most / limit);
   }
-  const at::Tensor rounded =
-      (x / made.unit).clamp(-limit, limit).to(type).contiguous();
+  // Infinite values must show, so they do not become the largest number.
+  const at::Tensor held = at::where(
+      at::isinf(x),
+      at::full_like(x, std::numeric_limits<double>::quiet_NaN()),
+      (x / made.unit).clamp(-limit, limit));
+  const at::Tensor rounded = held.to(type).contiguous();
   if (order != Fp8Order::columns) {
     made.rows = rounded;
   }
@@ -146,18 +190,22 @@ Fp8Matrix rounded(
     const Fp8Values& values,
     at::ScalarType type,
     Fp8Order order,
-    const at::Tensor& unit) {
+    const Fp8Scale& scale) {
   const std::array<c10::IValue, 2> inputs{values.matrix, values.sums};
   RECORD_FUNCTION("cairn::to_fp8", inputs);
   return has_kernel(values)
-      ? rounded_by_kernel(values, type, order, unit, {})
-      : rounded_by_libtorch(computed(values), type, order, unit);
+      ? rounded_by_kernel(values, type, order, scale, {})
+      : rounded_by_libtorch(computed(values), type, order, scale);
 }
 
 } // namespace
 
-Fp8Matrix to_fp8(const Fp8Values& values, at::ScalarType type, Fp8Order order) {
-  return rounded(values, type, order, {});
+Fp8Matrix to_fp8(
+    const Fp8Values& values,
+    at::ScalarType type,
+    Fp8Order order,
+    const Fp8Scale& scale) {
+  return rounded(values, type, order, scale);
 }
 
 Fp8Matrix to_fp8_again(
@@ -165,27 +213,29 @@ Fp8Matrix to_fp8_again(
     const at::Tensor& unit,
     at::ScalarType type,
     Fp8Order order) {
-  return rounded({matrix}, type, order, unit);
+  return rounded({matrix}, type, order, {.unit = unit});
 }
 
 Fp8Gradient gradient_to_fp8(
     const Fp8Values& gradient,
     at::ScalarType type,
-    const at::Tensor& bias) {
+    const at::Tensor& bias,
+    const Fp8Scale& scale) {
   if (!bias.defined()) {
-    return {to_fp8(gradient, type, Fp8Order::both), {}};
+    return {to_fp8(gradient, type, Fp8Order::both, scale), {}};
   }
   if (!has_kernel(gradient)) {
     const at::Tensor values = computed(gradient);
     return {
-        rounded_by_libtorch(values, type, Fp8Order::both, {}),
+        rounded_by_libtorch(values, type, Fp8Order::both, scale),
         bias_gradient(bias, values.to(gradient.matrix.scalar_type()))};
   }
   const at::Tensor& x = gradient.matrix;
   const at::Tensor sums = at::empty(
       {cuda::fp8_sum_parts(source_of(gradient).shape), x.size(1)},
       x.options().dtype(at::kFloat));
-  Fp8Matrix made = rounded_by_kernel(gradient, type, Fp8Order::both, {}, sums);
+  Fp8Matrix made =
+      rounded_by_kernel(gradient, type, Fp8Order::both, scale, sums);
   return {std::move(made), summed_parts(sums, bias)};
 }
 

@@ -9,9 +9,10 @@
 
 namespace cairn::nn {
 
-// Matrices of eight-bit floats. One unit for the whole matrix, made from its
-// largest value when it is rounded ("current" or "tensorwise" scaling), brings
-// it into the range of the format. Without autograd.
+// Matrices of eight-bit floats. One unit for the whole matrix brings it into
+// the range of the format. It is made from the matrix's largest value when it
+// is rounded ("current" or "tensorwise" scaling), or known before ("delayed"
+// scaling, fp8_history.h). Without autograd.
 
 /// A factor of an fp8 product: an element stands for its value times the unit.
 struct Fp8Factor {
@@ -32,13 +33,18 @@ struct Fp8Matrix {
 
 enum class Fp8Order { rows, columns, both };
 
-/// The values that become fp8: a matrix, its GELU, or the gradient of such a
-/// GELU.
+/// The values that become fp8: a matrix, what an activation makes of it, or the
+/// gradient of such an activation. Tensors that a kind of values does not need
+/// are undefined.
 struct Fp8Values {
   at::Tensor matrix;
+  /// Values are gelu(matrix), or with `sums` its gradient, where `matrix` is
+  /// the gradient of gelu(sums).
   std::optional<GeluKind> gelu{};
-  /// The values of which GELU was taken; `matrix` is the gradient of that GELU.
+  /// Without GELU, values are matrix * silu(sums).
   at::Tensor sums{};
+  /// Values are matrix * other * (the slope of silu at sums).
+  at::Tensor other{};
 };
 
 /// The type of activations and weights, whatever the format.
@@ -49,10 +55,32 @@ constexpr at::ScalarType fp8_of_gradients(Fp8Format format) {
   return format == Fp8Format::hybrid ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
 }
 
+/// The largest number of an fp8 type.
+constexpr double fp8_limit(at::ScalarType type) {
+  return type == at::kFloat8_e5m2 ? 57344 : 448;
+}
+
+/// What is known about the range of a matrix before it is rounded, and what is
+/// to be noted about it.
+struct Fp8Scale {
+  /// Values beyond the range that this unit gives become the largest number.
+  /// Undefined: the unit is made from the matrix's largest value.
+  at::Tensor unit{};
+  /// One float that is raised to the largest absolute value of the matrix.
+  /// Undefined: nothing is noted.
+  at::Tensor largest{};
+};
+
 /// True when an fp8 product takes matrices of these sizes: a GPU reads 16
 /// elements at once.
 constexpr bool fp8_takes(std::int64_t rows, std::int64_t in, std::int64_t out) {
   return rows > 0 && rows % 16 == 0 && in % 16 == 0 && out % 16 == 0;
+}
+
+/// The orders in which the input of a layer with this weight is needed: the
+/// gradient of the weight reads it by columns.
+inline Fp8Order order_of_input(const at::Tensor& weight) {
+  return weight.requires_grad() ? Fp8Order::both : Fp8Order::rows;
 }
 
 /// The rows of `x` as one matrix without gaps, as the kernels take it.
@@ -60,7 +88,11 @@ inline at::Tensor dense_rows(const at::Tensor& x) {
   return x.reshape({-1, x.size(-1)}).contiguous();
 }
 
-Fp8Matrix to_fp8(const Fp8Values& values, at::ScalarType type, Fp8Order order);
+Fp8Matrix to_fp8(
+    const Fp8Values& values,
+    at::ScalarType type,
+    Fp8Order order,
+    const Fp8Scale& scale = {});
 
 /// Rounds a matrix that was rounded before, with the unit that it had.
 Fp8Matrix to_fp8_again(
@@ -81,6 +113,7 @@ struct Fp8Gradient {
 Fp8Gradient gradient_to_fp8(
     const Fp8Values& gradient,
     at::ScalarType type,
-    const at::Tensor& bias);
+    const at::Tensor& bias,
+    const Fp8Scale& scale = {});
 
 } // namespace cairn::nn

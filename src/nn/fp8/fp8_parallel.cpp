@@ -16,9 +16,9 @@ at::Tensor fp8_column_linear(
     const at::Tensor& bias,
     const distributed::ProcessGroup& group,
     bool split_tokens,
-    Fp8Format format) {
+    const Fp8Use& fp8) {
   const at::Tensor all = split_tokens ? gather_tokens(x, group) : x;
-  return fp8_linear(copy_to_group(all, group), weight, bias, format);
+  return fp8_linear(copy_to_group(all, group), weight, bias, fp8);
 }
 
 at::Tensor fp8_row_linear(
@@ -27,11 +27,11 @@ at::Tensor fp8_row_linear(
     const at::Tensor& bias,
     const distributed::ProcessGroup& group,
     bool split_tokens,
-    Fp8Format format) {
+    const Fp8Use& fp8) {
   if (group.size() == 1) {
-    return fp8_linear(x, weight, bias, format);
+    return fp8_linear(x, weight, bias, fp8);
   }
-  const at::Tensor part = fp8_linear(flat_tokens(x), weight, {}, format);
+  const at::Tensor part = fp8_linear(flat_tokens(x), weight, {}, fp8);
   const std::vector<std::int64_t> shape{x.size(0), x.size(1), weight.size(0)};
   const at::Tensor sum = split_tokens
       ? scatter_tokens(part.view(shape), group)

@@ -24,9 +24,9 @@ bool is_split(TokenSplit tokens) {
 ColumnLinear::ColumnLinear(
     const LayerContext& context,
     const LinearOptions& options)
-    : group_(context.group),
-      tokens_(token_split(context, options.overlap_tokens)),
-      fp8_(context.fp8) {
+    : Fp8Layer(context),
+      group_(context.group),
+      tokens_(token_split(context, options.overlap_tokens)) {
   const auto cut = [&](std::vector<std::int64_t> shape) {
     return SlicedShape::cut(std::move(shape), 0, group_, context.path);
   };
@@ -45,15 +45,15 @@ ColumnLinear::ColumnLinear(
 }
 
 at::Tensor ColumnLinear::forward(const at::Tensor& x) const {
-  return fp8_
-      ? fp8_column_linear(x, weight_, bias_, group_, is_split(tokens_), *fp8_)
+  return fp8()
+      ? fp8_column_linear(x, weight_, bias_, group_, is_split(tokens_), *fp8())
       : column_linear(x, {weight_}, {bias_}, group_, tokens_)[0];
 }
 
 RowLinear::RowLinear(const LayerContext& context, const LinearOptions& options)
-    : group_(context.group),
-      tokens_(token_split(context, options.overlap_tokens)),
-      fp8_(context.fp8) {
+    : Fp8Layer(context),
+      group_(context.group),
+      tokens_(token_split(context, options.overlap_tokens)) {
   weight_ = add_parameter(
       context,
       "weight",
@@ -70,8 +70,8 @@ RowLinear::RowLinear(const LayerContext& context, const LinearOptions& options)
 }
 
 at::Tensor RowLinear::forward(const at::Tensor& x) const {
-  return fp8_
-      ? fp8_row_linear(x, weight_, bias_, group_, is_split(tokens_), *fp8_)
+  return fp8()
+      ? fp8_row_linear(x, weight_, bias_, group_, is_split(tokens_), *fp8())
       : row_linear(x, weight_, bias_, group_, tokens_);
 }
 

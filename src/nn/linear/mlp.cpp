@@ -1,6 +1,8 @@
 #include <cairn/nn/mlp.h>
 
 #include "nn/fp8/fp8_gelu_mlp.h"
+#include "nn/fp8/fp8_matrix.h"
+#include "nn/fp8/fp8_swiglu_mlp.h"
 #include "nn/linear/gelu.h"
 #include "nn/linear/gelu_mlp.h"
 #include "nn/linear/swiglu.h"
@@ -82,18 +84,29 @@ at::Tensor Mlp::forward_added_to(
 std::optional<at::Tensor> Mlp::in_one(
     const at::Tensor& residual,
     const at::Tensor& x) const {
-  const auto fp8 = up_->fp8();
+  const auto& fp8 = up_->fp8();
   if (group_.size() > 1) {
     return std::nullopt;
   }
+  if (fp8 &&
+      !fp8_takes(x.numel() / x.size(-1), x.size(-1), up_->weight().size(0))) {
+    return std::nullopt;
+  }
   if (gate_) {
-    return !fp8 && activation_ == model::ActivationKind::silu &&
-            !gate_->bias().defined() && !down_->bias().defined()
-        ? std::optional(swiglu_mlp(
-              x,
-              residual,
-              {gate_->weight(), up_->weight(), down_->weight()}))
-        : std::nullopt;
+    if (activation_ != model::ActivationKind::silu || gate_->bias().defined() ||
+        down_->bias().defined()) {
+      return std::nullopt;
+    }
+    const SwiGluWeights weights{
+        gate_->weight(),
+        up_->weight(),
+        down_->weight()};
+    return fp8 ? fp8_swiglu_mlp(
+                     x,
+                     residual,
+                     weights,
+                     {*gate_->fp8(), *fp8, *down_->fp8()})
+               : swiglu_mlp(x, residual, weights);
   }
   const bool exact = activation_ == model::ActivationKind::gelu;
   if (!exact && activation_ != model::ActivationKind::gelu_tanh) {
@@ -103,9 +116,7 @@ std::optional<at::Tensor> Mlp::in_one(
   const LinearParameters up{up_->weight(), up_->bias()};
   const LinearParameters down{down_->weight(), down_->bias()};
   if (fp8) {
-    return fp8_gelu_mlp_takes(x, up.weight)
-        ? std::optional(fp8_gelu_mlp(x, residual, up, down, kind, *fp8))
-        : std::nullopt;
+    return fp8_gelu_mlp(x, residual, up, down, kind, *fp8, *down_->fp8());
   }
   return has_own_gelu(x) ? std::nullopt
                          : std::optional(gelu_mlp(x, residual, up, down, kind));

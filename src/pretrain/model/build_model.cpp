@@ -3,6 +3,7 @@
 #include "pretrain/plan/stages.h"
 
 #include <cairn/models/transformer.h>
+#include <cairn/nn/fp8_scaling.h>
 #include <cairn/pipeline/pipeline_module.h>
 
 #include <algorithm>
@@ -126,14 +127,38 @@ void take_fp8(
     options.last_blocks_without_fp8 = flags.layers_at_end_in_bf16;
   }
   logger.info(
-      "products of the blocks in fp8: e4m3, gradients {}; none in the first {} "
-      "and the last {} blocks",
+      "products of the blocks in fp8: e4m3, gradients {}, scales from {}; none "
+      "in the first {} and the last {} blocks",
       *options.fp8 == nn::Fp8Format::hybrid ? "e5m2" : "e4m3",
+      flags.fp8_recipe == config::Fp8Recipe::delayed ? "earlier updates"
+                                                     : "the matrices",
       options.first_blocks_without_fp8,
       options.last_blocks_without_fp8);
 }
 
-Model build_model(
+/// Makes the units of fp8 matrices follow from earlier updates, where that is
+/// the recipe.
+void delay_fp8(
+    const config::PrecisionFlags& flags,
+    const Model& model,
+    at::Device device) {
+  if (!flags.fp8_format || flags.fp8_recipe != config::Fp8Recipe::delayed) {
+    return;
+  }
+  using From = nn::Fp8Delay::From;
+  nn::delay_fp8(
+      model.module(),
+      {.history = flags.fp8_amax_history_len,
+       .from = flags.fp8_amax_compute_algo == config::Fp8AmaxAlgo::max
+           ? From::max
+           : From::most_recent,
+       .margin = flags.fp8_margin},
+      device);
+}
+
+namespace {
+
+Model made_model(
     const model::ModelDescription& description,
     const config::Config& config,
     const distributed::ProcessMesh& mesh,
@@ -181,6 +206,20 @@ Model build_model(
     options.recomputed_blocks = recompute.first_layers;
   }
   return Model(models::make_model(description, options));
+}
+
+} // namespace
+
+Model build_model(
+    const model::ModelDescription& description,
+    const config::Config& config,
+    const distributed::ProcessMesh& mesh,
+    at::Device device,
+    const Logger& logger,
+    const BuildOptions& build) {
+  Model model = made_model(description, config, mesh, device, logger, build);
+  delay_fp8(config.flags.precision, model, device);
+  return model;
 }
 
 } // namespace cairn::pretrain

@@ -79,6 +79,12 @@ inline float rsqrtf(float a) {
   return 1 / std::sqrt(a);
 }
 
+inline unsigned atomicMax(unsigned* number, unsigned value) {
+  const unsigned before = *number; // fibers take turns at barriers only
+  *number = std::max(before, value);
+  return before;
+}
+
 inline void __syncthreads() {
   cuda_on_cpu::wait_for_block();
 }

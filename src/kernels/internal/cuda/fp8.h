@@ -18,6 +18,13 @@ struct Fp8Source {
     matrix,
     gelu,          ///< GELU of the matrix
     gelu_gradient, ///< the matrix times GELU's slope at `sums`
+    /// The matrix times silu(`sums`): SwiGLU, where the matrix is `up` and
+    /// `sums` the gate; and the gradient of `up`, where the matrix is that of
+    /// SwiGLU.
+    silu_product,
+    /// The matrix times `other` times silu's slope at `sums`: the gradient of
+    /// SwiGLU's gate, where `other` is `up`.
+    silu_gradient,
   };
 
   /// Rows and columns are multiples of 16, and elements have 16 bits.
@@ -25,7 +32,9 @@ struct Fp8Source {
   const void* matrix = nullptr;
   Of of = Of::matrix;
   Gelu gelu = Gelu::tanh;
-  const void* sums = nullptr; ///< of the same shape, for gelu_gradient
+  /// Matrices of the same shape, null where they are not used.
+  const void* sums = nullptr;
+  const void* other = nullptr;
 };
 
 /// A matrix in fp8. An element stands for its value times `unit`.
@@ -35,6 +44,9 @@ struct Fp8Target {
   void* columns = nullptr;      ///< [columns, rows], transposed; may be null
   float* unit = nullptr;        ///< one float
   float* column_sums = nullptr; ///< [fp8_sum_parts, columns]; may be null
+  /// One float, not negative: it is raised to the largest absolute value of the
+  /// source that is finite. May be null.
+  float* largest = nullptr;
 };
 
 /// Number of floats that largest_parts() writes.
@@ -52,7 +64,9 @@ std::int64_t fp8_sum_parts(const MatrixShape& shape);
 
 /// Rounds the source to fp8. The unit is written so that the largest of
 /// `parts`, as largest_parts() made them, is the format's largest number.
-/// Without `parts` the unit that is there is used.
+/// Without `parts` the unit that is there is used: values beyond the format's
+/// range become its largest number, and infinite ones show as "not a number"
+/// in the same row and column, or in ones nearby.
 [[nodiscard]] const char* to_fp8(
     const Fp8Source& source,
     const float* parts,

@@ -1,0 +1,200 @@
+#include "nn/fp8/fp8_swiglu_mlp.h"
+
+#include "nn/fp8/fp8_history.h"
+#include "nn/fp8/fp8_matrix.h"
+#include "nn/fp8/fp8_product.h"
+#include "nn/linear/compute_type.h"
+#include "nn/linear/second_derivatives.h"
+#include "nn/parallel/deferral_capsule.h"
+
+#include <ATen/ops/_unsafe_view.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+namespace cairn::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// The scales of a gated MLP's products.
+struct SwiGluScales {
+  Fp8Scales gate;
+  Fp8Scales up;
+  Fp8Scales down;
+};
+
+struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
+  /// Positions of forward()'s inputs, and of their gradients.
+  enum Input { input, gate_weight, up_weight, down_weight, residual };
+  /// Positions of what is kept, after the weights.
+  enum Kept {
+    gate_unit = 4,
+    up_unit,
+    down_unit,
+    x_columns,
+    x_unit,
+    gate_sums,
+    up_sums,
+    wide_columns,
+    wide_unit,
+    of_gate_unit,
+    of_gate_largest,
+    of_up_unit,
+    of_up_largest,
+    of_answer_unit,
+    of_answer_largest
+  };
+
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const at::Tensor& gate,
+      const at::Tensor& up,
+      const at::Tensor& down,
+      const std::optional<at::Tensor>& residual_if_any,
+      Fp8Format format,
+      const SwiGluScales& scales) {
+    keep_deferral(*context);
+    const Fp8Result result{x.scalar_type()};
+    const auto by_rows = [](const at::Tensor& weight, const Fp8Scale& scale) {
+      return to_fp8({weight}, fp8_of_values, Fp8Order::rows, scale);
+    };
+    const Fp8Matrix given = to_fp8(
+        {dense_rows(x)},
+        fp8_of_values,
+        order_of_input(gate),
+        scales.gate.input);
+    const Fp8Matrix gates = by_rows(gate, scales.gate.weight);
+    const Fp8Matrix ups = by_rows(up, scales.up.weight);
+    const at::Tensor of_gate =
+        fp8_product(given.by_rows(), gates.by_rows(), {}, result);
+    const at::Tensor of_up =
+        fp8_product(given.by_rows(), ups.by_rows(), {}, result);
+    const Fp8Matrix wide = to_fp8(
+        {.matrix = of_up, .sums = of_gate},
+        fp8_of_values,
+        order_of_input(down),
+        scales.down.input);
+    const Fp8Matrix downs = by_rows(down, scales.down.weight);
+    const at::Tensor answer = fp8_product(
+        wide.by_rows(),
+        downs.by_rows(),
+        {.matrix =
+             residual_if_any ? dense_rows(*residual_if_any) : at::Tensor()},
+        result);
+    context->saved_data["adds"] = residual_if_any.has_value();
+    context->saved_data["hybrid"] = format == Fp8Format::hybrid;
+    context->saved_data["shape"] = x.sizes().vec();
+    context->save_for_backward(
+        {{},
+         gate,
+         up,
+         down,
+         gates.unit,
+         ups.unit,
+         downs.unit,
+         given.columns,
+         given.unit,
+         of_gate,
+         of_up,
+         wide.columns,
+         wide.unit,
+         scales.gate.gradient.unit,
+         scales.gate.gradient.largest,
+         scales.up.gradient.unit,
+         scales.up.gradient.largest,
+         scales.down.gradient.unit,
+         scales.down.gradient.largest});
+    return at::_unsafe_view(answer, x.sizes()); // for autograd not a view
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list outer) {
+    refuse_second_derivatives("Mlp");
+    const variable_list saved = context->get_saved_variables();
+    const auto later = kept_deferral(*context);
+    const at::ScalarType type = fp8_of_gradients(
+        context->saved_data["hybrid"].toBool() ? Fp8Format::hybrid
+                                               : Fp8Format::e4m3);
+    const Fp8Result result{outer[0].scalar_type(), /*exact_sums=*/true};
+    variable_list results(7);
+    if (context->saved_data["adds"].toBool()) {
+      results[residual] = outer[0];
+    }
+    const auto rounded = [&](const Fp8Values& values, Kept unit, Kept largest) {
+      return to_fp8(
+          values,
+          type,
+          Fp8Order::both,
+          {.unit = saved[unit], .largest = saved[largest]});
+    };
+    const auto through = [&](const Fp8Matrix& gradient,
+                             Input weight,
+                             Kept unit,
+                             const at::Tensor& addend) {
+      const Fp8Matrix turned = to_fp8_again(
+          saved[weight],
+          saved[unit],
+          fp8_of_values,
+          Fp8Order::columns);
+      return fp8_product(
+          gradient.by_rows(),
+          turned.by_columns(),
+          {.matrix = addend},
+          result);
+    };
+    const auto add_weight =
+        [&](Input weight, const Fp8Matrix& gradient, Kept columns, Kept unit) {
+          if (context->needs_input_grad(weight)) {
+            results[weight] = fp8_weight_gradient_or_later(
+                later,
+                saved[weight],
+                gradient,
+                {saved[columns], saved[unit]});
+          }
+        };
+    const Fp8Matrix of_answer =
+        rounded({dense_rows(outer[0])}, of_answer_unit, of_answer_largest);
+    add_weight(down_weight, of_answer, wide_columns, wide_unit);
+    const at::Tensor of_wide = through(of_answer, down_weight, down_unit, {});
+    const Fp8Matrix of_gate = rounded(
+        {.matrix = of_wide, .sums = saved[gate_sums], .other = saved[up_sums]},
+        of_gate_unit,
+        of_gate_largest);
+    const Fp8Matrix of_up = rounded(
+        {.matrix = of_wide, .sums = saved[gate_sums]},
+        of_up_unit,
+        of_up_largest);
+    if (context->needs_input_grad(input)) {
+      const at::Tensor first = through(of_gate, gate_weight, gate_unit, {});
+      results[input] = through(of_up, up_weight, up_unit, first)
+                           .view(context->saved_data["shape"].toIntVector());
+    }
+    add_weight(gate_weight, of_gate, x_columns, x_unit);
+    add_weight(up_weight, of_up, x_columns, x_unit);
+    return results;
+  }
+};
+
+} // namespace
+
+at::Tensor fp8_swiglu_mlp(
+    const at::Tensor& x,
+    const at::Tensor& residual,
+    const SwiGluWeights& weights,
+    const Fp8SwiGluUse& fp8) {
+  return Fp8SwiGluMlp::apply(
+      in_compute_type(x),
+      in_compute_type(weights.gate),
+      in_compute_type(weights.up),
+      in_compute_type(weights.down),
+      in_compute_type_if_defined(residual),
+      fp8.gate.format,
+      SwiGluScales{
+          Fp8Scales::of(fp8.gate),
+          Fp8Scales::of(fp8.up),
+          Fp8Scales::of(fp8.down)});
+}
+
+} // namespace cairn::nn
