@@ -21,6 +21,7 @@ COMPONENTS = [  # the first whose pattern is in a kernel's name
     ("queries, keys and values joined or split", r"join_kernel|split_kernel|Rotate"),
     ("loss", r"cross_entropy|sum_scores|gradients_kernel|ScaleElements"),
     ("norms", r"forward_kernel|backward_kernel|layer_norm|GammaBeta"),
+    ("factors rounded to fp8", r"fp8_kernel|largest_kernel|transpose_kernel"),
     ("activations", r"Gelu|SwiGlu|for_each_kernel<4, cairn::kernels::cuda::\(anonymous namespace\)::(Forward|Backward)"),
     ("sums of bias gradients", r"sums_kernel|parts_kernel"),
     ("norm of gradients, clipping, AdamW", r"UpdateElements|multi_tensor_apply|lpnorm|clip_kernel"),

@@ -14,8 +14,8 @@ moments, clipping, no dropout, on random tokens.
              peers are in peers/ beside this script
   --peer     more than one may be given; with --peers the default is compile and llmc,
              without it none. eager, compile: PyTorch; ds1, ds1c, llmc: GPT-2 only;
-             unmasked: BERT and T5 compiled, without the mask of padding; fp8: no peer, but
-             Cairn once more with --fp8-format hybrid
+             unmasked: BERT and T5 compiled, without the mask of padding; fp8, delayed: no
+             peers, but Cairn once more with --fp8-format hybrid, and with --fp8-recipe delayed
   --row      such as 124M/64; more than one may be given (default: the whole table)
   --rounds   the whole list so many times; the median counts (default 1)
   --steps    steps of Cairn's and llm.c's trainings; the first quarter warms up, and the
@@ -86,12 +86,12 @@ MODELS = {
 # `cairn pretrain` COMMAND FLAGS; the peers' script, which knows a tiny row as SMALLEST --tiny
 Family = collections.namedtuple("Family", "command flags peers script smallest", defaults=[None, None])
 FAMILIES = {
-    "gpt": Family("gpt", "", ["eager", "compile", "ds1", "ds1c", "llmc", "fp8"]),
+    "gpt": Family("gpt", "", ["eager", "compile", "ds1", "ds1c", "llmc", "fp8", "delayed"]),
     "llama": Family(
         "gpt",
         "--use-rotary-position-embeddings --rotary-base 500000 --normalization RMSNorm --swiglu "
         "--disable-bias-linear --untie-embeddings-and-output-weights",
-        ["eager", "compile", "fp8"],
+        ["eager", "compile", "fp8", "delayed"],
         "llama.py",
         "Llama-1B",
     ),
@@ -106,6 +106,10 @@ FAMILIES = {
 }
 PEERS = list(dict.fromkeys(peer for family in FAMILIES.values() for peer in family.peers))
 MODES = {"unmasked": ["compile", "--no-mask"]}  # other peers are modes of the scripts
+CAIRN_AGAIN = {  # no peers: Cairn with other flags
+    "fp8": ("Cairn fp8", "--fp8-format hybrid"),
+    "delayed": ("Cairn fp8 delayed", "--fp8-format hybrid --fp8-recipe delayed"),
+}
 LLMC = {"124M": "d12", "350M": "d24", "774M": "d36", "1.5B": "d48"}
 ROWS = ["124M/64", "350M/32", "774M/16", "1.5B/16", "1.5B/8", "Llama-1B/8", "BERT-large/32", "T5-345M/32"]
 PEAKS = [989e12, 756e12]
@@ -215,12 +219,15 @@ def contestants(options, family):
     """What trains a model of the family, by its name in the table."""
     names = {"Cairn": cairn}
     for peer in options.peer or (["compile", "llmc"] if options.peers else []):
-        if peer not in FAMILIES[family].peers or (family == "gpt" and peer != "fp8" and not options.peers):
+        if peer not in FAMILIES[family].peers or (
+            family == "gpt" and peer not in CAIRN_AGAIN and not options.peers
+        ):
             continue
         if peer == "llmc":
             names["llm.c"] = llmc
-        elif peer == "fp8":
-            names["Cairn fp8"] = functools.partial(cairn, more=["--fp8-format", "hybrid"])
+        elif peer in CAIRN_AGAIN:
+            name, flags = CAIRN_AGAIN[peer]
+            names[name] = functools.partial(cairn, more=flags.split())
         else:
             train = nanogpt if family == "gpt" else own_peer
             names[f"PyTorch {peer}"] = functools.partial(train, peer)

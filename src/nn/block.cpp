@@ -72,12 +72,20 @@ Block::Output Block::forward(const at::Tensor& x, const BlockInput& input)
 
 Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
     const {
-  const auto [stream, first] = input_norm_->pass(x);
+  const auto [stream, first] =
+      input_norm_->pass_to(attention_->first_layer(), x);
   const at::Tensor attended = attention_->forward(first, input);
   forget(first, input_norm_, stream, {attended});
-  auto [sum, normal] = attention_norm_->pass(
-      stream,
-      dropped(attention_dropout_, attended, input));
+  const at::Tensor branch = dropped(attention_dropout_, attended, input);
+  const bool drops = is_training() && mlp_dropout_.is_on();
+  if (mlp_ && !cross_attention_ && !drops && !options_.recompute_mlp) {
+    const auto [middle, read] =
+        attention_norm_->pass_to(mlp_->first_layer(), stream, branch);
+    const Output all{mlp_->forward_added_to(middle, read)};
+    forget(read, attention_norm_, middle, all);
+    return all;
+  }
+  auto [sum, normal] = attention_norm_->pass(stream, branch);
   if (cross_attention_) {
     const at::Tensor crossed = cross_attention_->forward(normal, input);
     forget(normal, attention_norm_, sum, {crossed});
@@ -87,7 +95,6 @@ Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
   }
   const std::shared_ptr<Norm>& last =
       cross_attention_ ? cross_attention_norm_ : attention_norm_;
-  const bool drops = is_training() && mlp_dropout_.is_on();
   if (mlp_ && !drops && !options_.recompute_mlp) {
     const Output all{mlp_->forward_added_to(sum, normal)};
     forget(normal, last, sum, all);
@@ -112,13 +119,14 @@ Block::Output Block::norms_after(const at::Tensor& x, const BlockInput& input)
 }
 
 void Block::forget(
-    const at::Tensor& normal,
+    const LayerInput& normal,
     const std::shared_ptr<Norm>& norm,
     const at::Tensor& input,
     const Output& results) const {
-  if (options_.recompute_norms) {
+  // A norm that is rounded to fp8 has no memory of its own.
+  if (options_.recompute_norms && !normal.fp8_rows.defined()) {
     fill_again_in_backward(
-        normal,
+        normal.x,
         {results.hidden, results.balance_loss},
         [norm, input = input.detach()] { return norm->forward(input); });
   }

@@ -254,6 +254,28 @@ TEST(Fp8Kernels, NoteTheLargestValueAndHoldWhatIsBeyondTheRange) {
   }
 }
 
+TEST(Fp8Kernels, TransposeBytes) {
+  at::manual_seed(7);
+  const std::pair<std::int64_t, std::int64_t> shapes[] = {
+      {16, 16},
+      {128, 256},
+      {144, 272}};
+  for (const auto& [rows, columns] : shapes) {
+    const auto bytes = at::TensorOptions(device).dtype(at::kByte);
+    const Tensor from = at::randint(256, {rows, columns}, bytes);
+    const Tensor to = at::empty({columns, rows}, bytes);
+    EXPECT_EQ(
+        cuda::transpose_fp8(
+            rows,
+            columns,
+            from.const_data_ptr(),
+            to.mutable_data_ptr(),
+            cuda::current_stream(0)),
+        nullptr);
+    EXPECT_TRUE(at::equal(to, from.t()));
+  }
+}
+
 TEST(Fp8Kernels, InfiniteValuesShowWhateverTheUnit) {
   for (const double infinite :
        {std::numeric_limits<double>::infinity(),

@@ -234,6 +234,40 @@ struct NormCase {
   Tensor y, of_x, of_gamma, of_beta; ///< the reference
 };
 
+/// The norm that is rounded at once, against `y`, the one that is not.
+void check_rounded_norm(
+    const NormCase& norm,
+    const Tensor& y,
+    const cuda::NormStatistics& statistics) {
+  const auto floats_of = [&](double value) {
+    return at::full({1}, value, norm.x.options().dtype(at::kFloat));
+  };
+  const double most = y.abs().max().item<double>();
+  const Tensor unit = floats_of(most / 448 / 2); // of half the range it needs
+  const Tensor largest = floats_of(0);
+  const Tensor rounded =
+      at::empty(y.sizes(), y.options().dtype(at::kFloat8_e4m3fn));
+  const Tensor sum = norm.added.defined() ? at::empty_like(norm.x) : Tensor();
+  started(cuda::norm_forward(
+      norm.shape,
+      {.x = data(norm.x),
+       .added = data(norm.added),
+       .gamma = data(norm.gamma),
+       .beta = data(norm.beta),
+       .sum = data(sum),
+       .rounded = data(rounded),
+       .unit = floats(unit),
+       .largest = floats(largest),
+       .statistics = statistics},
+      stream()));
+  EXPECT_EQ(largest.item<double>(), most);
+  const Tensor quotients =
+      y.to(at::kCPU, at::kFloat) * (1 / unit.item<float>());
+  EXPECT_TRUE(at::equal(
+      rounded.to(at::kCPU).view(at::kByte),
+      quotients.clamp(-448, 448).to(at::kFloat8_e4m3fn).view(at::kByte)));
+}
+
 void check_norm(const NormCase& norm) {
   const auto floats_of = [&](std::int64_t rows, std::int64_t columns) {
     return at::empty({rows, columns}, norm.x.options().dtype(at::kFloat));
@@ -255,6 +289,9 @@ void check_norm(const NormCase& norm) {
        .statistics = statistics},
       stream()));
   expect_near(y, norm.y, 2 * norm.type.step);
+  if (element != Element::fp32 && columns % 8 == 0) {
+    check_rounded_norm(norm, y, statistics);
+  }
   if (sum.defined()) {
     EXPECT_TRUE(sum.equal(norm.sum));
   }

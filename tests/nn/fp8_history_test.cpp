@@ -8,6 +8,7 @@
 #include <ATen/TensorOperators.h>
 #include <cairn/nn/checkpoint.h>
 #include <cairn/nn/mlp.h>
+#include <cairn/nn/norm.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -202,6 +203,57 @@ TEST(Fp8History, AnEqualPassHasAnEqualResult) {
       EXPECT_TRUE(at::equal(known[0], measured[0]));
       histories.advance({});
     }
+  }
+}
+
+TEST(Fp8History, ANormRoundsForTheLayerThatReadsIt) {
+  at::manual_seed(8);
+  Kept kept({});
+  const auto norm = std::make_shared<Norm>(
+      LayerContext{.dtype = at::kBFloat16, .device = device},
+      64,
+      NormOptions{});
+  const auto given = [](double size) {
+    return (at::randn({2, 16, 64}, at::TensorOptions(device)) * size)
+        .to(at::kBFloat16)
+        .requires_grad_();
+  };
+  const Tensor x = given(1);
+  const Tensor branch = given(0.5);
+  const Tensor weights =
+      at::randn({2, 16, 32}, at::TensorOptions(device)).to(at::kBFloat16);
+  const auto pass = [&](bool at_once) {
+    for (const Tensor& each : {x, branch}) {
+      each.mutable_grad() = Tensor();
+    }
+    norm->zero_grad();
+    kept.layer->zero_grad();
+    LayerInput normal = norm->pass_to(*kept.layer, x, branch).second;
+    EXPECT_EQ(normal.fp8_rows.defined(), kept.histories->are_ready());
+    if (!at_once) {
+      normal = norm->pass(x, branch).second;
+    }
+    const Tensor y = kept.layer->forward(normal);
+    y.backward(weights);
+    std::vector<Tensor> found{y.detach(), x.grad(), branch.grad()};
+    for (const Tensor& parameter : norm->parameters()) {
+      found.push_back(parameter.grad());
+    }
+    for (const Tensor& parameter : kept.layer->parameters()) {
+      found.push_back(parameter.grad());
+    }
+    return found;
+  };
+  pass(false);
+  kept.update();
+  const std::vector<Tensor> apart = pass(false);
+  const double largest = kept.number(Fp8History::input, Fp8History::largest);
+  const std::vector<Tensor> at_once = pass(true);
+  EXPECT_EQ(kept.number(Fp8History::input, Fp8History::largest), largest);
+  ASSERT_EQ(apart.size(), at_once.size());
+  for (std::size_t i = 0; i < apart.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_TRUE(at::equal(apart[i], at_once[i]));
   }
 }
 

@@ -120,7 +120,9 @@ at::Tensor attend(
 class SelfAttention : public Layer {
  public:
   SelfAttention(const LayerContext& context, const AttentionOptions& options);
-  at::Tensor forward(const at::Tensor& x, const BlockInput& input) const;
+  at::Tensor forward(const LayerInput& x, const BlockInput& input) const;
+  /// The layer that reads the input first.
+  const ColumnLinear& first_layer() const { return *query_key_value_; }
 
  private:
   AttentionOptions options_;

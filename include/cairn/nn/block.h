@@ -49,7 +49,7 @@ class Block : public Layer {
   /// Gives back the memory of a norm's output until backward comes to the
   /// results of what has read it, where the options ask for it.
   void forget(
-      const at::Tensor& normal,
+      const LayerInput& normal,
       const std::shared_ptr<Norm>& norm,
       const at::Tensor& input,
       const Output& results) const;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace cairn::nn {
 
@@ -30,6 +31,21 @@ struct Fp8Use {
   /// Largest values of the factors in earlier updates. Null: every matrix gets
   /// its unit from its own largest value.
   std::shared_ptr<const Fp8History> history{};
+};
+
+/// The input of a layer. The norm before may have rounded it to fp8 for the
+/// products that read it; `x` has then its shape, its type and its place in
+/// autograd's graph, but no memory.
+struct LayerInput {
+  LayerInput(at::Tensor x) : x(std::move(x)) {}
+  LayerInput(at::Tensor place, at::Tensor rows, at::Tensor unit)
+      : x(std::move(place)),
+        fp8_rows(std::move(rows)),
+        fp8_unit(std::move(unit)) {}
+
+  at::Tensor x;
+  at::Tensor fp8_rows{}; ///< [rows, columns]; undefined: x is as it is
+  at::Tensor fp8_unit{};
 };
 
 /// A layer whose products may have factors in fp8.

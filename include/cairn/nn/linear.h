@@ -19,7 +19,10 @@ struct LinearOptions {
 class ColumnLinear : public Fp8Layer {
  public:
   ColumnLinear(const LayerContext& context, const LinearOptions& options);
-  at::Tensor forward(const at::Tensor& x) const;
+  at::Tensor forward(const LayerInput& x) const;
+  /// True when a norm may round its result, which is like `x`, for this layer:
+  /// the unit is known, and no rank needs it in 16 bits.
+  bool takes_rounded(const at::Tensor& x) const;
 
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; } ///< undefined without bias

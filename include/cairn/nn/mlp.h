@@ -29,18 +29,20 @@ struct MlpOptions {
 class Mlp : public Layer {
  public:
   Mlp(const LayerContext& context, const MlpOptions& options);
-  at::Tensor forward(const at::Tensor& x) const;
+  at::Tensor forward(const LayerInput& x) const;
   /// Computes residual + forward(x); a GPU adds it within the last product.
-  at::Tensor forward_added_to(const at::Tensor& residual, const at::Tensor& x)
+  at::Tensor forward_added_to(const at::Tensor& residual, const LayerInput& x)
       const;
+  /// The layer that reads the input first.
+  const ColumnLinear& first_layer() const { return gate_ ? *gate_ : *up_; }
 
  private:
   /// Computes residual + forward(x) as one node of autograd; forward(x) alone
   /// if `residual` is undefined. Nothing where there is no such node.
   std::optional<at::Tensor> in_one(
       const at::Tensor& residual,
-      const at::Tensor& x) const;
-  at::Tensor in_parts(const at::Tensor& x) const;
+      const LayerInput& x) const;
+  at::Tensor in_parts(const LayerInput& x) const;
 
   distributed::ProcessGroup group_;
   model::ActivationKind activation_;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cairn/model/description.h>
-#include <cairn/nn/layer.h>
+#include <cairn/nn/linear.h>
 
 #include <cstdint>
 #include <utility>
@@ -29,8 +29,15 @@ class Norm : public Layer {
   std::pair<at::Tensor, at::Tensor> pass(
       const at::Tensor& x,
       const at::Tensor& branch = {}) const;
+  /// pass() for a norm that `reader` alone reads: rounded to fp8, where the
+  /// reader takes that.
+  std::pair<at::Tensor, LayerInput> pass_to(
+      const ColumnLinear& reader,
+      const at::Tensor& x,
+      const at::Tensor& branch = {}) const;
 
  private:
+  bool has_own_pass(const at::Tensor& x, const at::Tensor& branch) const;
   at::Tensor by_libtorch(const at::Tensor& x) const;
 
   NormOptions options_;

@@ -1,11 +1,10 @@
 #include "kernels/internal/cuda/fp8.h"
 
-#include <cuda_fp8.h>
-
 #include <type_traits>
 
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/for_each.cuh"
+#include "kernels/cuda/fp8_words.cuh"
 #include "kernels/cuda/gelu.cuh"
 
 namespace cairn::kernels::cuda {
@@ -28,33 +27,6 @@ __device__ inline int place_of(int row, int word) {
 
 /// Values of which a larger part is not more than this are taken for zeros.
 constexpr float least = 1e-30F;
-
-constexpr float largest_float = 3.4028235e38F;
-
-/// Finds the largest absolute value; one that is not a number is larger than
-/// all others.
-struct Largest {
-  template <class Value>
-  static __device__ Value none() {
-    return Value{};
-  }
-  __device__ float operator()(float a, float b) const {
-    const std::uint32_t left = __float_as_uint(a) & 0x7fffffffU;
-    const std::uint32_t right = __float_as_uint(b) & 0x7fffffffU;
-    return __uint_as_float(left > right ? left : right);
-  }
-};
-
-/// Raises a number that is not negative to another one.
-__device__ inline void raise(float* number, float to) {
-  // Most blocks find it high enough. The bits of numbers that are not negative
-  // are in the order of the numbers.
-  if (to > *static_cast<volatile float*>(number)) {
-    atomicMax(
-        reinterpret_cast<unsigned int*>(number),
-        static_cast<unsigned int>(__float_as_uint(to)));
-  }
-}
 
 template <Element element, Fp8Source::Of of>
 struct Values {
@@ -189,19 +161,6 @@ __global__ void __launch_bounds__(block_size)
   if (threadIdx.x == 0) {
     parts[blockIdx.x] = own;
   }
-}
-
-/// Four values as the bytes of a word, the first one lowest.
-template <Fp8 format>
-__device__ std::uint32_t word_of(const Lane* lanes, float factor) {
-  constexpr auto as = format == Fp8::e4m3 ? __NV_E4M3 : __NV_E5M2;
-  const auto pair = [&](int k) -> std::uint32_t {
-    return __nv_cvt_float2_to_fp8x2(
-        float2{lanes[k].value * factor, lanes[k + 1].value * factor},
-        __NV_SATFINITE,
-        as);
-  };
-  return pair(0) | pair(2) << 16U;
 }
 
 /// Transposes four rows of four bytes.
@@ -341,13 +300,12 @@ __global__ void __launch_bounds__(block_size) fp8_kernel(
   }
   if (own_most > largest_float) {
     // What was infinite became the largest number: one element must show it.
-    constexpr std::uint8_t no_number = 0x7f;
     if (target.rows != nullptr) {
       static_cast<std::uint8_t*>(
-          target.rows)[(top + first_row) * columns + column] = no_number;
+          target.rows)[(top + first_row) * columns + column] = fp8_no_number;
     }
     std::uint32_t& word = words[place_of(first_row, own_column / 4)];
-    word = (word & ~0xffU) | no_number;
+    word = (word & ~0xffU) | fp8_no_number;
   }
   __syncthreads();
   if (target.columns != nullptr) {
@@ -374,6 +332,39 @@ __global__ void __launch_bounds__(block_size) fp8_kernel(
       raise(target.largest, most);
     }
   }
+}
+
+__global__ void __launch_bounds__(block_size) transpose_kernel(
+    std::int64_t rows,
+    std::int64_t columns,
+    const std::uint8_t* from,
+    std::uint8_t* to) {
+  __shared__ std::uint32_t words[tile * pitch];
+  const int first_row = static_cast<int>(threadIdx.x) / across;
+  const int own_column = static_cast<int>(threadIdx.x) % across * 8;
+  const std::int64_t top = static_cast<std::int64_t>(blockIdx.y) * tile;
+  const std::int64_t column =
+      static_cast<std::int64_t>(blockIdx.x) * tile + own_column;
+  if (column < columns) {
+#pragma unroll
+    for (int r = first_row; r < tile; r += rows_at_once) {
+      if (top + r < rows) {
+        const uint2 pair = *reinterpret_cast<const uint2*>(
+            from + (top + r) * columns + column);
+        words[place_of(r, own_column / 4)] = pair.x;
+        words[place_of(r, own_column / 4 + 1)] = pair.y;
+      }
+    }
+  }
+  __syncthreads();
+  write_columns(words, rows, columns, to);
+}
+
+/// Blocks for a matrix, one for each square.
+dim3 squares_of(std::int64_t rows, std::int64_t columns) {
+  return dim3(
+      static_cast<unsigned>((columns + tile - 1) / tile),
+      static_cast<unsigned>((rows + tile - 1) / tile));
 }
 
 } // namespace
@@ -422,10 +413,7 @@ const char* to_fp8(
     return launch(
         target.format == Fp8::e4m3 ? fp8_kernel<Fp8::e4m3, Source>
                                    : fp8_kernel<Fp8::e5m2, Source>,
-        {dim3(
-             static_cast<unsigned>((shape.columns + tile - 1) / tile),
-             static_cast<unsigned>((shape.rows + tile - 1) / tile)),
-         block_size},
+        {squares_of(shape.rows, shape.columns), block_size},
         stream,
         shape.rows,
         shape.columns,
@@ -434,6 +422,25 @@ const char* to_fp8(
         parts != nullptr ? static_cast<int>(largest_count(shape)) : 0,
         target);
   });
+}
+
+const char* transpose_fp8(
+    std::int64_t rows,
+    std::int64_t columns,
+    const void* from,
+    void* to,
+    void* stream) {
+  if (rows <= 0 || columns <= 0) {
+    return nullptr;
+  }
+  return launch(
+      transpose_kernel,
+      {squares_of(rows, columns), block_size},
+      stream,
+      rows,
+      columns,
+      static_cast<const std::uint8_t*>(from),
+      static_cast<std::uint8_t*>(to));
 }
 
 } // namespace cairn::kernels::cuda

@@ -327,6 +327,15 @@ const char* to_fp8(const Fp8Source&, const float*, const Fp8Target&, void*) {
   return missing;
 }
 
+const char* transpose_fp8(
+    std::int64_t,
+    std::int64_t,
+    const void*,
+    void*,
+    void*) {
+  return missing;
+}
+
 bool takes(const Product&) {
   return false;
 }

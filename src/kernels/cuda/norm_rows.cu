@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/for_each.cuh"
+#include "kernels/cuda/fp8_words.cuh"
 
 namespace cairn::kernels::cuda {
 namespace {
@@ -93,6 +94,28 @@ class Ahead {
   Row rows_[rows_ahead];
 };
 
+/// Writes eight values in e4m3, and returns the largest of them that is finite.
+__device__ inline float store_rounded(
+    const Lane (&values)[8],
+    float factor,
+    void* to,
+    std::int64_t i) {
+  uint2 pair{
+      word_of<Fp8::e4m3>(values, factor),
+      word_of<Fp8::e4m3>(values + 4, factor)};
+  float most = 0;
+#pragma unroll
+  for (const Lane& value : values) {
+    most = fmaxf(most, fabsf(value.value));
+  }
+  const bool finite = most <= largest_float;
+  if (!finite) { // what became the largest number must show
+    pair.x = (pair.x & ~0xffU) | fp8_no_number;
+  }
+  *reinterpret_cast<uint2*>(static_cast<std::uint8_t*>(to) + i) = pair;
+  return finite ? most : 0;
+}
+
 /// The values of one row that the forward pass reads.
 template <Element element, int width, int count>
 struct ForwardRow {
@@ -136,6 +159,8 @@ __global__ void __launch_bounds__(most_threads, least_blocks(most_threads))
     beta.template read<element>(tensors.beta, 0, rows.columns);
   }
   int turn = 0;
+  const float factor = tensors.rounded != nullptr ? 1 / *tensors.unit : 0;
+  float own_most = 0;
   Ahead<ForwardRow<element, width, count>> ahead(rows, tensors);
   for (std::int64_t row = blockIdx.x; row < rows.rows; row += gridDim.x) {
     const auto now = ahead.next(rows, tensors, row);
@@ -188,8 +213,23 @@ __global__ void __launch_bounds__(most_threads, least_blocks(most_threads))
                 gamma.values[group][k].value +
             beta.values[group][k].value;
       }
+      if constexpr (width == 8 && element != Element::fp32) {
+        if (tensors.rounded != nullptr) {
+          round_to<element>(y); // as whoever reads it in 16 bits
+          own_most = fmaxf(
+              own_most,
+              store_rounded(y, factor, tensors.rounded, begin + column));
+          return;
+        }
+      }
       store(y, tensors.y, element, begin + column);
     });
+  }
+  if (tensors.rounded != nullptr && tensors.largest != nullptr) {
+    const float most = over_block(own_most, Largest(), turn);
+    if (threadIdx.x == 0) {
+      raise(tensors.largest, most);
+    }
   }
 }
 
@@ -354,7 +394,12 @@ const char* norm_forward(
       tensors.gamma,
       tensors.beta,
       tensors.sum,
-      tensors.y);
+      tensors.y,
+      tensors.rounded);
+  if (tensors.rounded != nullptr &&
+      (!eights || rows.element == Element::fp32)) {
+    return "a norm in fp8 of rows that the GPU does not read in eights";
+  }
   return over_rows(rows, eights, [&](auto element, auto form) {
     const auto kernel =
         forward_kernel<element(), form.width, form.count, form.most_threads>;

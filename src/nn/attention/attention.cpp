@@ -224,8 +224,10 @@ SelfAttention::SelfAttention(
   dense_ = register_module("dense", dense_of(context, options));
 }
 
-at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
-    const {
+at::Tensor SelfAttention::forward(
+    const LayerInput& given,
+    const BlockInput& input) const {
+  const at::Tensor& x = given.x;
   if (sequence_.is_on()) {
     check_shared(input, options_);
   }
@@ -249,7 +251,7 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
   };
   if (plain && group_.size() == 1 && x.is_cuda()) {
     if (const auto attended = project_and_attend_on_gpu(
-            x,
+            given,
             {query_key_value_->weight(),
              query_key_value_->bias(),
              groups,
@@ -264,7 +266,7 @@ at::Tensor SelfAttention::forward(const at::Tensor& x, const BlockInput& input)
     }
   }
   const at::Tensor all =
-      exchange_head(query_key_value_->forward(x), shared_head_, group_);
+      exchange_head(query_key_value_->forward(given), shared_head_, group_);
   const at::Tensor joined =
       all.view({all.size(0), all.size(1), groups, -1, options_.head_size});
   if (plain && !options_.rotary && !input.mask.defined() &&

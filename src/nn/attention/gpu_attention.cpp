@@ -287,9 +287,10 @@ at::Tensor attend_joined_on_gpu(
 }
 
 std::optional<at::Tensor> project_and_attend_on_gpu(
-    const at::Tensor& x,
+    const LayerInput& given,
     const JoinedProjection& projection,
     const SelfScores& scores) {
+  const at::Tensor& x = given.x;
   if (!x.is_cuda()) {
     return std::nullopt;
   }
@@ -299,7 +300,7 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
       return std::nullopt; // pairs of a head's values are half a head apart
     }
     auto attended = project_and_attend_on_gpu(
-        x,
+        given,
         {.weight = with_longer_heads(weight, size, missing),
          .bias = bias.defined() ? with_longer_heads(bias, size, missing) : bias,
          .groups = groups,
@@ -325,8 +326,11 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
     return std::nullopt;
   }
   const at::Tensor addend = in_compute_type(bias);
-  const at::Tensor joined =
-      fp8_linear(x, weight, addend.defined() ? addend.detach() : addend, fp8);
+  const at::Tensor joined = fp8_linear(
+      given,
+      weight,
+      addend.defined() ? addend.detach() : addend,
+      fp8);
   return GpuAttention::apply(
              joined.view(shape),
              addend.defined() ? std::optional(addend) : std::nullopt,

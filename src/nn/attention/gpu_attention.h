@@ -52,7 +52,7 @@ at::Tensor attend_joined_on_gpu(
 /// of 8 are made longer, except with rotary positions. Nothing where that
 /// attention does not take the tensor.
 std::optional<at::Tensor> project_and_attend_on_gpu(
-    const at::Tensor& x,
+    const LayerInput& x,
     const JoinedProjection& projection,
     const SelfScores& scores);
 

@@ -26,6 +26,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
   enum Kept {
     up_unit = 5,
     down_unit,
+    x_rows,
     x_columns,
     x_unit,
     sums,
@@ -46,6 +47,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
       const std::optional<at::Tensor>& down_bias_if_any,
       const std::optional<at::Tensor>& residual_if_any,
       GeluKind kind,
+      const Fp8Factor& rounded,
       Fp8Format format,
       const Fp8Scales& up_scales,
       const Fp8Scales& down_scales) {
@@ -53,11 +55,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
     const at::Tensor up_addend = up_bias_if_any.value_or(at::Tensor());
     const at::Tensor down_addend = down_bias_if_any.value_or(at::Tensor());
     const Fp8Result result{x.scalar_type()};
-    const Fp8Matrix given = to_fp8(
-        {dense_rows(x)},
-        fp8_of_values,
-        order_of_input(up),
-        up_scales.input);
+    const Fp8Matrix given = input_to_fp8(x, rounded, up, up_scales.input);
     const Fp8Matrix ups =
         to_fp8({up}, fp8_of_values, Fp8Order::rows, up_scales.weight);
     const at::Tensor before =
@@ -88,6 +86,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
          down_addend,
          ups.unit,
          downs.unit,
+         rows_to_keep(given, up),
          given.columns,
          given.unit,
          before,
@@ -125,7 +124,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
           Fp8Order::columns);
     };
     const auto later = kept_deferral(*context);
-    variable_list results(10);
+    variable_list results(11);
     if (context->saved_data["adds"].toBool()) {
       results[residual] = outer[0];
     }
@@ -167,7 +166,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
           later,
           saved[up_weight],
           of_sums.matrix,
-          {saved[x_columns], saved[x_unit]});
+          columns_of({saved[x_rows], saved[x_columns], saved[x_unit]}));
     }
     return results;
   }
@@ -176,7 +175,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
 } // namespace
 
 at::Tensor fp8_gelu_mlp(
-    const at::Tensor& x,
+    const LayerInput& x,
     const at::Tensor& residual,
     const LinearParameters& up,
     const LinearParameters& down,
@@ -184,13 +183,14 @@ at::Tensor fp8_gelu_mlp(
     const Fp8Use& fp8_up,
     const Fp8Use& fp8_down) {
   return Fp8GeluMlp::apply(
-      in_compute_type(x),
+      in_compute_type(x.x),
       in_compute_type(up.weight),
       in_compute_type(down.weight),
       in_compute_type_if_defined(up.bias),
       in_compute_type_if_defined(down.bias),
       in_compute_type_if_defined(residual),
       kind,
+      Fp8Factor{x.fp8_rows, x.fp8_unit},
       fp8_up.format,
       Fp8Scales::of(fp8_up),
       Fp8Scales::of(fp8_down));

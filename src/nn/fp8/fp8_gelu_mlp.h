@@ -12,7 +12,7 @@ namespace cairn::nn {
 /// computed while the factors are rounded, and only the sums before GELU are
 /// kept in 16 bits. The second product has the format of the first.
 at::Tensor fp8_gelu_mlp(
-    const at::Tensor& x,
+    const LayerInput& x,
     const at::Tensor& residual,
     const LinearParameters& up,
     const LinearParameters& down,

@@ -25,15 +25,12 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
       const at::Tensor& x,
       const at::Tensor& weight,
       const std::optional<at::Tensor>& bias_if_any,
+      const Fp8Factor& rounded,
       Fp8Format format,
       const Fp8Scales& scales) {
     keep_deferral(*context);
     const at::Tensor bias = bias_if_any.value_or(at::Tensor());
-    const Fp8Matrix given = to_fp8(
-        {dense_rows(x)},
-        fp8_of_values,
-        order_of_input(weight),
-        scales.input);
+    const Fp8Matrix given = input_to_fp8(x, rounded, weight, scales.input);
     const Fp8Matrix weights =
         to_fp8({weight}, fp8_of_values, Fp8Order::rows, scales.weight);
     const at::Tensor result = fp8_product(
@@ -44,7 +41,8 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     context->saved_data["shape"] = x.sizes().vec();
     context->saved_data["hybrid"] = format == Fp8Format::hybrid;
     context->save_for_backward(
-        {given.columns,
+        {rows_to_keep(given, weight),
+         given.columns,
          given.unit,
          weight,
          weights.unit,
@@ -59,8 +57,8 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
   static variable_list backward(AutogradContext* context, variable_list outer) {
     refuse_second_derivatives("fp8 linear layer");
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor& weight = saved[2];
-    const at::Tensor& bias = saved[4];
+    const at::Tensor& weight = saved[3];
+    const at::Tensor& bias = saved[5];
     const bool of_bias = bias.defined() && context->needs_input_grad(2);
     const at::ScalarType type = fp8_of_gradients(
         context->saved_data["hybrid"].toBool() ? Fp8Format::hybrid
@@ -69,12 +67,12 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
         {dense_rows(outer[0])},
         type,
         of_bias ? bias : at::Tensor(),
-        {.unit = saved[5], .largest = saved[6]});
-    variable_list results(5);
+        {.unit = saved[6], .largest = saved[7]});
+    variable_list results(6);
     results[2] = std::move(gradient.bias);
     if (context->needs_input_grad(0)) {
       const Fp8Matrix weights =
-          to_fp8_again(weight, saved[3], fp8_of_values, Fp8Order::columns);
+          to_fp8_again(weight, saved[4], fp8_of_values, Fp8Order::columns);
       results[0] = fp8_product(
                        gradient.matrix.by_rows(),
                        weights.by_columns(),
@@ -87,7 +85,7 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
           kept_deferral(*context),
           weight,
           gradient.matrix,
-          {saved[0], saved[1]});
+          columns_of({saved[0], saved[1], saved[2]}));
     }
     return results;
   }
@@ -96,10 +94,11 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
 } // namespace
 
 at::Tensor fp8_linear(
-    const at::Tensor& x,
+    const LayerInput& given,
     const at::Tensor& weight,
     const at::Tensor& bias,
     const std::optional<Fp8Use>& fp8) {
+  const at::Tensor& x = given.x;
   if (!fp8 || !fp8_takes(x.numel() / x.size(-1), x.size(-1), weight.size(0))) {
     return linear(x, weight, bias);
   }
@@ -107,6 +106,7 @@ at::Tensor fp8_linear(
       in_compute_type(x),
       in_compute_type(weight),
       in_compute_type_if_defined(bias),
+      Fp8Factor{given.fp8_rows, given.fp8_unit},
       fp8->format,
       Fp8Scales::of(fp8));
 }

@@ -11,7 +11,7 @@ namespace cairn::nn {
 /// It is the plain linear() without fp8, and for matrices that fp8 products do
 /// not take.
 at::Tensor fp8_linear(
-    const at::Tensor& x,
+    const LayerInput& x,
     const at::Tensor& weight,
     const at::Tensor& bias,
     const std::optional<Fp8Use>& fp8);

@@ -208,6 +208,36 @@ Fp8Matrix to_fp8(
   return rounded(values, type, order, scale);
 }
 
+Fp8Matrix input_to_fp8(
+    const at::Tensor& x,
+    const Fp8Factor& rounded,
+    const at::Tensor& weight,
+    const Fp8Scale& scale) {
+  return rounded.values.defined()
+      ? Fp8Matrix{.rows = rounded.values, .columns = {}, .unit = rounded.unit}
+      : to_fp8({dense_rows(x)}, fp8_of_values, order_of_input(weight), scale);
+}
+
+Fp8Factor columns_of(const Fp8Matrix& matrix) {
+  if (matrix.columns.defined()) {
+    return matrix.by_columns();
+  }
+  const at::Tensor& rows = matrix.rows;
+  if (!rows.is_cuda() || !cuda::has_kernels()) {
+    return {rows.t().contiguous(), matrix.unit};
+  }
+  at::Tensor columns = at::empty({rows.size(1), rows.size(0)}, rows.options());
+  run_kernel(rows, "transposing fp8", [&](void* stream) {
+    return cuda::transpose_fp8(
+        rows.size(0),
+        rows.size(1),
+        rows.const_data_ptr(),
+        columns.mutable_data_ptr(),
+        stream);
+  });
+  return {std::move(columns), matrix.unit};
+}
+
 Fp8Matrix to_fp8_again(
     const at::Tensor& matrix,
     const at::Tensor& unit,

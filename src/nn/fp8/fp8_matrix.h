@@ -94,12 +94,32 @@ Fp8Matrix to_fp8(
     Fp8Order order,
     const Fp8Scale& scale = {});
 
+/// The input of a layer in fp8: as somebody has rounded it (by rows; undefined
+/// if nobody has), or rounded now.
+Fp8Matrix input_to_fp8(
+    const at::Tensor& x,
+    const Fp8Factor& rounded,
+    const at::Tensor& weight,
+    const Fp8Scale& scale);
+
 /// Rounds a matrix that was rounded before, with the unit that it had.
 Fp8Matrix to_fp8_again(
     const at::Tensor& matrix,
     const at::Tensor& unit,
     at::ScalarType type,
     Fp8Order order);
+
+/// The rows of a layer's input that its backward pass needs: those of which it
+/// makes columns, if the weight trains and there are none.
+inline at::Tensor rows_to_keep(
+    const Fp8Matrix& input,
+    const at::Tensor& weight) {
+  return input.columns.defined() || !weight.requires_grad() ? at::Tensor()
+                                                            : input.rows;
+}
+
+/// The columns of a matrix that may have been rounded by rows only.
+Fp8Factor columns_of(const Fp8Matrix& matrix);
 
 /// A gradient in both orders, and its sums over the rows.
 struct Fp8Gradient {

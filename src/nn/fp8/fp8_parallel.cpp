@@ -11,13 +11,16 @@
 namespace cairn::nn {
 
 at::Tensor fp8_column_linear(
-    const at::Tensor& x,
+    const LayerInput& x,
     const at::Tensor& weight,
     const at::Tensor& bias,
     const distributed::ProcessGroup& group,
     bool split_tokens,
     const Fp8Use& fp8) {
-  const at::Tensor all = split_tokens ? gather_tokens(x, group) : x;
+  if (group.size() == 1) {
+    return fp8_linear(x, weight, bias, fp8);
+  }
+  const at::Tensor all = split_tokens ? gather_tokens(x.x, group) : x.x;
   return fp8_linear(copy_to_group(all, group), weight, bias, fp8);
 }
 

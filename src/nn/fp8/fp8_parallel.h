@@ -11,9 +11,10 @@ namespace cairn::nn {
 // from the matrices are each rank's own; those of earlier updates are the same
 // on all ranks (Fp8Histories).
 
-/// column_linear() of one weight in fp8.
+/// column_linear() of one weight in fp8. Only a group of one takes an input
+/// that was rounded before.
 at::Tensor fp8_column_linear(
-    const at::Tensor& x,
+    const LayerInput& x,
     const at::Tensor& weight,
     const at::Tensor& bias,
     const distributed::ProcessGroup& group,

@@ -33,6 +33,7 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
     gate_unit = 4,
     up_unit,
     down_unit,
+    x_rows,
     x_columns,
     x_unit,
     gate_sums,
@@ -54,6 +55,7 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
       const at::Tensor& up,
       const at::Tensor& down,
       const std::optional<at::Tensor>& residual_if_any,
+      const Fp8Factor& rounded,
       Fp8Format format,
       const SwiGluScales& scales) {
     keep_deferral(*context);
@@ -61,11 +63,7 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
     const auto by_rows = [](const at::Tensor& weight, const Fp8Scale& scale) {
       return to_fp8({weight}, fp8_of_values, Fp8Order::rows, scale);
     };
-    const Fp8Matrix given = to_fp8(
-        {dense_rows(x)},
-        fp8_of_values,
-        order_of_input(gate),
-        scales.gate.input);
+    const Fp8Matrix given = input_to_fp8(x, rounded, gate, scales.gate.input);
     const Fp8Matrix gates = by_rows(gate, scales.gate.weight);
     const Fp8Matrix ups = by_rows(up, scales.up.weight);
     const at::Tensor of_gate =
@@ -95,6 +93,7 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
          gates.unit,
          ups.unit,
          downs.unit,
+         rows_to_keep(given, gate),
          given.columns,
          given.unit,
          of_gate,
@@ -118,7 +117,7 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
         context->saved_data["hybrid"].toBool() ? Fp8Format::hybrid
                                                : Fp8Format::e4m3);
     const Fp8Result result{outer[0].scalar_type(), /*exact_sums=*/true};
-    variable_list results(7);
+    variable_list results(8);
     if (context->saved_data["adds"].toBool()) {
       results[residual] = outer[0];
     }
@@ -145,18 +144,18 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
           result);
     };
     const auto add_weight =
-        [&](Input weight, const Fp8Matrix& gradient, Kept columns, Kept unit) {
+        [&](Input weight, const Fp8Matrix& gradient, const Fp8Factor& columns) {
           if (context->needs_input_grad(weight)) {
             results[weight] = fp8_weight_gradient_or_later(
                 later,
                 saved[weight],
                 gradient,
-                {saved[columns], saved[unit]});
+                columns);
           }
         };
     const Fp8Matrix of_answer =
         rounded({dense_rows(outer[0])}, of_answer_unit, of_answer_largest);
-    add_weight(down_weight, of_answer, wide_columns, wide_unit);
+    add_weight(down_weight, of_answer, {saved[wide_columns], saved[wide_unit]});
     const at::Tensor of_wide = through(of_answer, down_weight, down_unit, {});
     const Fp8Matrix of_gate = rounded(
         {.matrix = of_wide, .sums = saved[gate_sums], .other = saved[up_sums]},
@@ -171,8 +170,13 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
       results[input] = through(of_up, up_weight, up_unit, first)
                            .view(context->saved_data["shape"].toIntVector());
     }
-    add_weight(gate_weight, of_gate, x_columns, x_unit);
-    add_weight(up_weight, of_up, x_columns, x_unit);
+    if (context->needs_input_grad(gate_weight) ||
+        context->needs_input_grad(up_weight)) {
+      const Fp8Factor columns =
+          columns_of({saved[x_rows], saved[x_columns], saved[x_unit]});
+      add_weight(gate_weight, of_gate, columns);
+      add_weight(up_weight, of_up, columns);
+    }
     return results;
   }
 };
@@ -180,16 +184,17 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
 } // namespace
 
 at::Tensor fp8_swiglu_mlp(
-    const at::Tensor& x,
+    const LayerInput& x,
     const at::Tensor& residual,
     const SwiGluWeights& weights,
     const Fp8SwiGluUse& fp8) {
   return Fp8SwiGluMlp::apply(
-      in_compute_type(x),
+      in_compute_type(x.x),
       in_compute_type(weights.gate),
       in_compute_type(weights.up),
       in_compute_type(weights.down),
       in_compute_type_if_defined(residual),
+      Fp8Factor{x.fp8_rows, x.fp8_unit},
       fp8.gate.format,
       SwiGluScales{
           Fp8Scales::of(fp8.gate),

@@ -20,7 +20,7 @@ struct Fp8SwiGluUse {
 /// factors are rounded, and only the results of the first two products are kept
 /// in 16 bits.
 at::Tensor fp8_swiglu_mlp(
-    const at::Tensor& x,
+    const LayerInput& x,
     const at::Tensor& residual,
     const SwiGluWeights& weights,
     const Fp8SwiGluUse& fp8);

@@ -1,5 +1,7 @@
 #include <cairn/nn/linear.h>
 
+#include "nn/fp8/fp8_history.h"
+#include "nn/fp8/fp8_matrix.h"
 #include "nn/fp8/fp8_parallel.h"
 #include "nn/linear/linear_product.h"
 
@@ -44,10 +46,17 @@ ColumnLinear::ColumnLinear(
   }
 }
 
-at::Tensor ColumnLinear::forward(const at::Tensor& x) const {
+bool ColumnLinear::takes_rounded(const at::Tensor& x) const {
+  return group_.size() == 1 && fp8() && fp8()->history &&
+      fp8()->history->scale_of(Fp8History::input).unit.defined() &&
+      weight_.scalar_type() == x.scalar_type() &&
+      fp8_takes(x.numel() / x.size(-1), x.size(-1), weight_.size(0));
+}
+
+at::Tensor ColumnLinear::forward(const LayerInput& x) const {
   return fp8()
       ? fp8_column_linear(x, weight_, bias_, group_, is_split(tokens_), *fp8())
-      : column_linear(x, {weight_}, {bias_}, group_, tokens_)[0];
+      : column_linear(x.x, {weight_}, {bias_}, group_, tokens_)[0];
 }
 
 RowLinear::RowLinear(const LayerContext& context, const LinearOptions& options)

@@ -65,7 +65,7 @@ Mlp::Mlp(const LayerContext& context, const MlpOptions& options)
               options.overlap_tokens}));
 }
 
-at::Tensor Mlp::forward(const at::Tensor& x) const {
+at::Tensor Mlp::forward(const LayerInput& x) const {
   if (auto result = in_one({}, x)) {
     return *std::move(result);
   }
@@ -74,7 +74,7 @@ at::Tensor Mlp::forward(const at::Tensor& x) const {
 
 at::Tensor Mlp::forward_added_to(
     const at::Tensor& residual,
-    const at::Tensor& x) const {
+    const LayerInput& x) const {
   if (auto sum = in_one(residual, x)) {
     return *std::move(sum);
   }
@@ -83,7 +83,8 @@ at::Tensor Mlp::forward_added_to(
 
 std::optional<at::Tensor> Mlp::in_one(
     const at::Tensor& residual,
-    const at::Tensor& x) const {
+    const LayerInput& given) const {
+  const at::Tensor& x = given.x;
   const auto& fp8 = up_->fp8();
   if (group_.size() > 1) {
     return std::nullopt;
@@ -102,7 +103,7 @@ std::optional<at::Tensor> Mlp::in_one(
         up_->weight(),
         down_->weight()};
     return fp8 ? fp8_swiglu_mlp(
-                     x,
+                     given,
                      residual,
                      weights,
                      {*gate_->fp8(), *fp8, *down_->fp8()})
@@ -116,13 +117,13 @@ std::optional<at::Tensor> Mlp::in_one(
   const LinearParameters up{up_->weight(), up_->bias()};
   const LinearParameters down{down_->weight(), down_->bias()};
   if (fp8) {
-    return fp8_gelu_mlp(x, residual, up, down, kind, *fp8, *down_->fp8());
+    return fp8_gelu_mlp(given, residual, up, down, kind, *fp8, *down_->fp8());
   }
   return has_own_gelu(x) ? std::nullopt
                          : std::optional(gelu_mlp(x, residual, up, down, kind));
 }
 
-at::Tensor Mlp::in_parts(const at::Tensor& x) const {
+at::Tensor Mlp::in_parts(const LayerInput& x) const {
   if (!gate_) {
     return down_->forward(activate(up_->forward(x), activation_));
   }
@@ -131,7 +132,7 @@ at::Tensor Mlp::in_parts(const at::Tensor& x) const {
         activate_gated(gate_->forward(x), up_->forward(x), activation_));
   }
   const auto wide = column_linear(
-      x,
+      x.x,
       {gate_->weight(), up_->weight()},
       {gate_->bias(), up_->bias()},
       group_,

@@ -1,11 +1,13 @@
 #include <cairn/nn/norm.h>
 
+#include "nn/fp8/fp8_history.h"
 #include "nn/linear/normalized_rows.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/rms_norm.h>
+#include <cairn/nn/later_values.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
@@ -17,7 +19,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 /// Gives x + branch, or x alone, with its norm, so that the gradients that
-/// reach it both ways meet here, and not in an addition of their own.
+/// reach it both ways meet here, and not in an addition of their own. With a
+/// unit, the norm is rounded to fp8 and given by `rounded`; the second result
+/// is then its place in autograd's graph.
 struct PassAndNormalize : torch::autograd::Function<PassAndNormalize> {
   static variable_list forward(
       AutogradContext* context,
@@ -25,11 +29,14 @@ struct PassAndNormalize : torch::autograd::Function<PassAndNormalize> {
       const std::optional<at::Tensor>& branch,
       const at::Tensor& weight,
       const std::optional<at::Tensor>& bias,
-      double epsilon) {
+      double epsilon,
+      const Fp8Scale& scale,
+      at::Tensor* rounded) {
     const NormalizedRows rows = normalize_rows(
         x,
         branch.value_or(at::Tensor()),
-        {weight, bias.value_or(at::Tensor()), epsilon});
+        {weight, bias.value_or(at::Tensor()), epsilon},
+        scale);
     context->save_for_backward(
         {rows.sum,
          rows.mean,
@@ -38,6 +45,11 @@ struct PassAndNormalize : torch::autograd::Function<PassAndNormalize> {
          bias.value_or(at::Tensor())});
     context->saved_data["adds"] = branch.has_value();
     context->set_materialize_grads(false);
+    if (rows.rounded.defined()) {
+      *rounded = rows.rounded;
+      // Gradients have the type of x, which fp8 tensors would turn to theirs.
+      return {rows.sum, without_memory(x.sizes(), x.options())};
+    }
     return {rows.sum, rows.normal};
   }
 
@@ -62,9 +74,15 @@ struct PassAndNormalize : torch::autograd::Function<PassAndNormalize> {
         adds ? found.x : at::Tensor(),
         found.weight,
         found.bias,
+        {},
+        {},
         {}};
   }
 };
+
+std::optional<at::Tensor> if_given(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
 
 } // namespace
 
@@ -97,28 +115,53 @@ at::Tensor Norm::by_libtorch(const at::Tensor& x) const {
       : at::rms_norm(x, weight_.sizes(), weight_, options_.epsilon);
 }
 
-std::pair<at::Tensor, at::Tensor> Norm::pass(
-    const at::Tensor& x,
-    const at::Tensor& branch) const {
+bool Norm::has_own_pass(const at::Tensor& x, const at::Tensor& branch) const {
   const bool alike = !branch.defined() ||
       (branch.scalar_type() == x.scalar_type() && branch.sizes() == x.sizes());
   // Autocast computes norms in float, which is left to libtorch.
-  if (!alike || !normalizes_rows(x, {weight_, bias_}) ||
-      at::autocast::is_autocast_enabled(x.device().type())) {
+  return alike && normalizes_rows(x, {weight_, bias_}) &&
+      !at::autocast::is_autocast_enabled(x.device().type());
+}
+
+std::pair<at::Tensor, at::Tensor> Norm::pass(
+    const at::Tensor& x,
+    const at::Tensor& branch) const {
+  if (!has_own_pass(x, branch)) {
     at::Tensor sum = branch.defined() ? x + branch : x;
     at::Tensor normal = by_libtorch(sum);
     return {std::move(sum), std::move(normal)};
   }
-  const auto given = [](const at::Tensor& tensor) {
-    return tensor.defined() ? std::optional(tensor) : std::nullopt;
-  };
   variable_list both = PassAndNormalize::apply(
       x,
-      given(branch),
+      if_given(branch),
       weight_,
-      given(bias_),
-      options_.epsilon);
+      if_given(bias_),
+      options_.epsilon,
+      Fp8Scale(),
+      nullptr);
   return {std::move(both[0]), std::move(both[1])};
+}
+
+std::pair<at::Tensor, LayerInput> Norm::pass_to(
+    const ColumnLinear& reader,
+    const at::Tensor& x,
+    const at::Tensor& branch) const {
+  if (!reader.takes_rounded(x) || !has_own_pass(x, branch)) {
+    return pass(x, branch);
+  }
+  const Fp8Scale scale = Fp8Scales::of(reader.fp8()).input;
+  at::Tensor rounded;
+  variable_list both = PassAndNormalize::apply(
+      x,
+      if_given(branch),
+      weight_,
+      if_given(bias_),
+      options_.epsilon,
+      scale,
+      &rounded);
+  return {
+      std::move(both[0]),
+      LayerInput(std::move(both[1]), std::move(rounded), scale.unit)};
 }
 
 } // namespace cairn::nn

@@ -53,19 +53,38 @@ cuda::NormStatistics statistics_of(const NormalizedRows& rows) {
       rows.inverse.mutable_data_ptr<float>()};
 }
 
+void* bytes_of(const at::Tensor& x) {
+  return x.defined() ? x.mutable_data_ptr() : nullptr;
+}
+
+/// True when the kernel rounds the norm of x itself.
+bool rounds(const at::Tensor& x) {
+  return x.scalar_type() != at::kFloat && x.size(-1) % 8 == 0;
+}
+
 NormalizedRows forward_on_gpu(
     const at::Tensor& x,
     const at::Tensor& branch,
-    const NormParameters& norm) {
+    const NormParameters& norm,
+    const Fp8Scale& scale) {
   const std::array<c10::IValue, 3> inputs{x, norm.weight, norm.bias};
   RECORD_FUNCTION("cairn::norm", inputs);
   const cuda::NormRows shape = rows_of(x, norm);
   const auto floats = x.options().dtype(at::kFloat);
   NormalizedRows rows{
       .sum = branch.defined() ? at::empty_like(x) : x,
-      .normal = at::empty_like(x),
       .mean = shape.centred ? at::empty({shape.rows}, floats) : at::Tensor(),
       .inverse = at::empty({shape.rows}, floats)};
+  if (scale.unit.defined()) {
+    rows.rounded = at::empty(
+        {shape.rows, shape.columns},
+        x.options().dtype(fp8_of_values));
+  } else {
+    rows.normal = at::empty_like(x);
+  }
+  const auto floats_of = [](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
+  };
   run_kernel(x, "norm", [&](void* stream) {
     return cuda::norm_forward(
         shape,
@@ -74,7 +93,10 @@ NormalizedRows forward_on_gpu(
          .gamma = norm.weight.const_data_ptr(),
          .beta = data_or_null(norm.bias),
          .sum = branch.defined() ? rows.sum.mutable_data_ptr() : nullptr,
-         .y = rows.normal.mutable_data_ptr(),
+         .y = bytes_of(rows.normal),
+         .rounded = bytes_of(rows.rounded),
+         .unit = floats_of(scale.unit),
+         .largest = floats_of(scale.largest),
          .statistics = statistics_of(rows)},
         stream);
   });
@@ -122,6 +144,17 @@ NormGradients backward_on_gpu(
   return gradients;
 }
 
+/// The rows with their norm rounded, if the scale has a unit.
+NormalizedRows rounded_rows(NormalizedRows rows, const Fp8Scale& scale) {
+  if (scale.unit.defined() && !rows.rounded.defined()) {
+    rows.rounded =
+        to_fp8({dense_rows(rows.normal)}, fp8_of_values, Fp8Order::rows, scale)
+            .rows;
+    rows.normal.reset();
+  }
+  return rows;
+}
+
 } // namespace
 
 bool normalizes_rows(const at::Tensor& x, const NormParameters& norm) {
@@ -131,16 +164,18 @@ bool normalizes_rows(const at::Tensor& x, const NormParameters& norm) {
 NormalizedRows normalize_rows(
     const at::Tensor& x,
     const at::Tensor& branch,
-    const NormParameters& norm) {
+    const NormParameters& norm,
+    const Fp8Scale& scale) {
   const bool fits = !branch.defined() ||
       (is_packed(branch) && branch.sizes() == x.sizes() &&
        branch.scalar_type() == x.scalar_type());
+  const Fp8Scale by_kernel = rounds(x) ? scale : Fp8Scale();
   if (has_kernel(x, norm) && fits) {
-    return forward_on_gpu(x, branch, norm);
+    return rounded_rows(forward_on_gpu(x, branch, norm, by_kernel), scale);
   }
   const at::Tensor sum = branch.defined() ? x + branch : x;
   if (has_kernel(sum, norm)) {
-    return forward_on_gpu(sum, {}, norm);
+    return rounded_rows(forward_on_gpu(sum, {}, norm, by_kernel), scale);
   }
   auto [normal, mean, inverse] = at::native_layer_norm(
       sum,
@@ -148,7 +183,9 @@ NormalizedRows normalize_rows(
       norm.weight,
       norm.bias,
       norm.epsilon);
-  return {sum, normal, mean, inverse};
+  return rounded_rows(
+      {.sum = sum, .normal = normal, .mean = mean, .inverse = inverse},
+      scale);
 }
 
 NormGradients normalize_rows_backward(

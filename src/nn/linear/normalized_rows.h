@@ -1,5 +1,7 @@
 #pragma once
 
+#include "nn/fp8/fp8_matrix.h"
+
 #include <ATen/core/Tensor.h>
 
 namespace cairn::nn {
@@ -14,10 +16,11 @@ struct NormParameters {
 
 /// Normalized rows, and what their backward pass needs.
 struct NormalizedRows {
-  at::Tensor sum; ///< the input, with what was added to it
-  at::Tensor normal;
-  at::Tensor mean;    ///< of each row; undefined for RMSNorm
-  at::Tensor inverse; ///< 1 / standard deviation of each row
+  at::Tensor sum;       ///< the input, with what was added to it
+  at::Tensor normal;    ///< undefined where it is rounded
+  at::Tensor rounded{}; ///< `normal` in fp8, [rows, columns]
+  at::Tensor mean;      ///< of each row; undefined for RMSNorm
+  at::Tensor inverse;   ///< 1 / standard deviation of each row
 };
 
 struct NormGradients {
@@ -30,11 +33,13 @@ struct NormGradients {
 /// RMSNorm on a GPU.
 bool normalizes_rows(const at::Tensor& x, const NormParameters& norm);
 
-/// The norm of x, or of x + branch where `branch` is defined. Without autograd.
+/// The norm of x, or of x + branch where `branch` is defined; rounded to fp8 if
+/// `scale` has a unit. Without autograd.
 NormalizedRows normalize_rows(
     const at::Tensor& x,
     const at::Tensor& branch,
-    const NormParameters& norm);
+    const NormParameters& norm,
+    const Fp8Scale& scale = {});
 
 /// Gradients, given those of `normal`. `through`, the gradient of the sum that
 /// came by another way, is added to that of x; it may be undefined. Gradients

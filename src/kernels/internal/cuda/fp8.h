@@ -73,4 +73,13 @@ std::int64_t fp8_sum_parts(const MatrixShape& shape);
     const Fp8Target& target,
     void* stream);
 
+/// Writes a matrix [rows, columns] of fp8 as [columns, rows]. Both are
+/// multiples of 16.
+[[nodiscard]] const char* transpose_fp8(
+    std::int64_t rows,
+    std::int64_t columns,
+    const void* from,
+    void* to,
+    void* stream);
+
 } // namespace cairn::kernels::cuda

@@ -37,7 +37,15 @@ struct NormForward {
   const void* gamma = nullptr;
   const void* beta = nullptr;
   void* sum = nullptr;
-  void* y = nullptr;
+  void* y = nullptr; ///< null if it is rounded
+  /// y in e4m3, for elements of 16 bits and columns that are multiples of 8.
+  /// Null: y is written as it is.
+  void* rounded = nullptr;
+  /// One float: an element of `rounded` stands for its value times this. Values
+  /// beyond e4m3's range become its largest number.
+  const float* unit = nullptr;
+  /// Raised to the largest absolute value of y that is finite. May be null.
+  float* largest = nullptr;
   NormStatistics statistics{};
 };
 
