@@ -27,7 +27,7 @@ struct Kept {
   std::shared_ptr<ColumnLinear> layer;
   std::unique_ptr<Fp8Histories> histories;
 
-  explicit Kept(const Fp8Delay& delay) {
+  explicit Kept(const Fp8Delay& delay, bool keeps_weights = true) {
     layer = std::make_shared<ColumnLinear>(
         LayerContext{
             .dtype = at::kBFloat16,
@@ -35,7 +35,10 @@ struct Kept {
             .fp8 = Fp8Format::hybrid},
         LinearOptions{.in = 64, .out = 32});
     delay_fp8(*layer, delay, device);
-    histories = std::make_unique<Fp8Histories>(*layer);
+    histories = std::make_unique<Fp8Histories>(
+        *layer,
+        keeps_weights ? Fp8Histories::Weights::kept
+                      : Fp8Histories::Weights::rounded_again);
   }
 
   double number(Fp8History::Factor factor, int place) const {
@@ -254,6 +257,37 @@ TEST(Fp8History, ANormRoundsForTheLayerThatReadsIt) {
   for (std::size_t i = 0; i < apart.size(); ++i) {
     SCOPED_TRACE(i);
     EXPECT_TRUE(at::equal(apart[i], at_once[i]));
+  }
+}
+
+/// All passes of an update read the weight that the first one has rounded; the
+/// next update rounds it again, and evaluation never reads an old one.
+TEST(Fp8History, WeightsAreRoundedOnceForAnUpdate) {
+  for (const bool kept : {true, false}) {
+    at::manual_seed(9);
+    Kept layer({}, kept);
+    const Tensor x = at::randn({16, 64}, at::TensorOptions(device))
+                         .to(at::kBFloat16)
+                         .requires_grad_();
+    const auto answer = [&](bool with_gradients) {
+      const at::AutoGradMode mode(with_gradients);
+      return layer.layer->forward(x).detach();
+    };
+    const auto change = [&] {
+      const at::NoGradGuard no_grad;
+      Tensor weight = layer.layer->weight();
+      weight.mul_(-1); // the largest value stays
+    };
+    layer.pass(4, 1);
+    layer.update();
+    const Tensor first = answer(true);
+    change();
+    EXPECT_EQ(at::equal(answer(true), first), kept);
+    EXPECT_EQ(at::equal(answer(false), first), kept);
+    layer.histories->begin_update();
+    const Tensor evaluated = answer(false);
+    EXPECT_TRUE(at::allclose(evaluated + first, 2 * layer.layer->bias()));
+    EXPECT_TRUE(at::equal(answer(true), evaluated));
   }
 }
 

@@ -24,7 +24,11 @@ StepRunner::StepRunner(const Parts& parts)
       log_(parts.log),
       monitor_(parts.monitor),
       activations_(job_.device),
-      fp8_(trained_.model.module()) {
+      // Weights that come and go are not kept in another form.
+      fp8_(
+          trained_.model.module(),
+          trained_.gatherer ? nn::Fp8Histories::Weights::rounded_again
+                            : nn::Fp8Histories::Weights::kept) {
   trained_.pipeline = make_pipeline(job_, trained_.model.module(), hooks());
 }
 
@@ -36,6 +40,9 @@ void StepRunner::begin_forward() {
 void StepRunner::enter_forward() {
   in_forward_ = true;
   fp8_.look();
+  if (training_ && progress_.since_update == 0) {
+    fp8_.begin_update();
+  }
   if (training_) {
     log_.begin_pass();
     activations_.begin_forward(trained_.gathered_bytes());

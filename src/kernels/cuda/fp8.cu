@@ -18,6 +18,10 @@ constexpr int rows_at_once = block_size / across;
 /// needed, so that the rows of a column are in different banks.
 constexpr int pitch = tile / 4 + 1;
 
+/// Blocks that a processor of the GPU is to run at once: while some compute or
+/// transpose, the others read.
+constexpr int least_blocks_at_once = 4;
+
 /// Place of a word of the square in shared memory. Each group of 16 rows is
 /// turned by four words more than the one before, so that the threads of a warp
 /// that read the same words of all groups find them in different banks.
@@ -28,12 +32,12 @@ __device__ inline int place_of(int row, int word) {
 /// Values of which a larger part is not more than this are taken for zeros.
 constexpr float least = 1e-30F;
 
-template <Element element, Fp8Source::Of of>
+/// `kind` counts where there is a GELU.
+template <Element element, Fp8Source::Of of, Gelu kind>
 struct Values {
   const void* matrix;
   const void* sums;
   const void* other;
-  Gelu kind;
 
   __device__ void operator()(std::int64_t i, Lane (&lanes)[8]) const {
     load(matrix, element, i, lanes);
@@ -99,26 +103,39 @@ void with_narrow_element(Element element, const Work& work) {
 template <class Work>
 const char* with_values(const Fp8Source& source, const Work& work) {
   const char* failure = nullptr;
-  const auto call = [&](auto element, auto of) {
-    failure = work(Values<element(), of()>{
+  using Tanh = std::integral_constant<Gelu, Gelu::tanh>;
+  const auto call = [&](auto element, auto of, auto kind) {
+    failure = work(Values<element(), of(), kind()>{
         source.matrix,
         source.sums,
-        source.other,
-        source.gelu});
+        source.other});
+  };
+  const auto call_gelu = [&](auto element, auto of) {
+    source.gelu == Gelu::tanh
+        ? call(element, of, Tanh())
+        : call(element, of, std::integral_constant<Gelu, Gelu::exact>());
   };
   using Of = Fp8Source::Of;
   with_narrow_element(source.shape.element, [&](auto element) {
     switch (source.of) {
       case Of::matrix:
-        return call(element, std::integral_constant<Of, Of::matrix>());
+        return call(element, std::integral_constant<Of, Of::matrix>(), Tanh());
       case Of::gelu:
-        return call(element, std::integral_constant<Of, Of::gelu>());
+        return call_gelu(element, std::integral_constant<Of, Of::gelu>());
       case Of::gelu_gradient:
-        return call(element, std::integral_constant<Of, Of::gelu_gradient>());
+        return call_gelu(
+            element,
+            std::integral_constant<Of, Of::gelu_gradient>());
       case Of::silu_product:
-        return call(element, std::integral_constant<Of, Of::silu_product>());
+        return call(
+            element,
+            std::integral_constant<Of, Of::silu_product>(),
+            Tanh());
       case Of::silu_gradient:
-        return call(element, std::integral_constant<Of, Of::silu_gradient>());
+        return call(
+            element,
+            std::integral_constant<Of, Of::silu_gradient>(),
+            Tanh());
     }
   });
   return failure;
@@ -212,7 +229,7 @@ __device__ inline void write_columns(
 }
 
 template <Fp8 format, class Source>
-__global__ void __launch_bounds__(block_size) fp8_kernel(
+__global__ void __launch_bounds__(block_size, least_blocks_at_once) fp8_kernel(
     std::int64_t rows,
     std::int64_t columns,
     Source source,

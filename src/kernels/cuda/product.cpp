@@ -460,7 +460,11 @@ bool takes(const Product& product) {
   const bool suits = sizes && narrow && is_aligned(product.left.data) &&
       is_aligned(product.right.data) && is_aligned(product.result) &&
       is_aligned(product.bias) && is_aligned(product.sums) &&
-      is_aligned(product.addend) && cublas_lt() != nullptr;
+      is_aligned(product.addend) &&
+      (!product.fp8 ||
+       (is_aligned(product.fp8->left_unit) &&
+        is_aligned(product.fp8->right_unit))) &&
+      cublas_lt() != nullptr;
   if (!suits) {
     return false;
   }

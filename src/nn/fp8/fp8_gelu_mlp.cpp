@@ -25,7 +25,9 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
   /// Positions of what is kept, after the parameters.
   enum Kept {
     up_unit = 5,
+    up_columns,
     down_unit,
+    down_columns,
     x_rows,
     x_columns,
     x_unit,
@@ -56,8 +58,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
     const at::Tensor down_addend = down_bias_if_any.value_or(at::Tensor());
     const Fp8Result result{x.scalar_type()};
     const Fp8Matrix given = input_to_fp8(x, rounded, up, up_scales.input);
-    const Fp8Matrix ups =
-        to_fp8({up}, fp8_of_values, Fp8Order::rows, up_scales.weight);
+    const Fp8Matrix ups = up_scales.weight_to_fp8(up);
     const at::Tensor before =
         fp8_product(given.by_rows(), ups.by_rows(), {up_addend}, result);
     const Fp8Matrix wide = to_fp8(
@@ -65,8 +66,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
         fp8_of_values,
         order_of_input(down),
         down_scales.input);
-    const Fp8Matrix downs =
-        to_fp8({down}, fp8_of_values, Fp8Order::rows, down_scales.weight);
+    const Fp8Matrix downs = down_scales.weight_to_fp8(down);
     const at::Tensor answer = fp8_product(
         wide.by_rows(),
         downs.by_rows(),
@@ -85,7 +85,9 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
          up_addend,
          down_addend,
          ups.unit,
+         ups.columns,
          downs.unit,
+         downs.columns,
          rows_to_keep(given, up),
          given.columns,
          given.unit,
@@ -116,12 +118,8 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
         ? GeluKind::exact
         : GeluKind::tanh;
     const Fp8Result result{outer[0].scalar_type(), /*exact_sums=*/true};
-    const auto turned = [&](Input weight, Kept unit) {
-      return to_fp8_again(
-          saved[weight],
-          saved[unit],
-          fp8_of_values,
-          Fp8Order::columns);
+    const auto turned = [&](Input weight, Kept unit, Kept columns) {
+      return weight_columns(saved[weight], saved[unit], saved[columns]);
     };
     const auto later = kept_deferral(*context);
     variable_list results(11);
@@ -143,7 +141,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
     }
     const at::Tensor of_wide = fp8_product(
         of_answer.matrix.by_rows(),
-        turned(down_weight, down_unit).by_columns(),
+        turned(down_weight, down_unit, down_columns),
         {},
         result);
     Fp8Gradient of_sums = gradient_to_fp8(
@@ -156,7 +154,7 @@ struct Fp8GeluMlp : torch::autograd::Function<Fp8GeluMlp> {
     if (context->needs_input_grad(input)) {
       results[input] = fp8_product(
                            of_sums.matrix.by_rows(),
-                           turned(up_weight, up_unit).by_columns(),
+                           turned(up_weight, up_unit, up_columns),
                            {},
                            result)
                            .view(context->saved_data["shape"].toIntVector());

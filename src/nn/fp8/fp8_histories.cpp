@@ -35,7 +35,7 @@ std::vector<std::shared_ptr<Fp8History>> histories_of(
 
 } // namespace
 
-Fp8Histories::Fp8Histories(torch::nn::Module& model)
+Fp8Histories::Fp8Histories(torch::nn::Module& model, Weights weights)
     : all_(histories_of(model)), ready_(all_.empty()) {
   if (all_.empty()) {
     return;
@@ -49,6 +49,9 @@ Fp8Histories::Fp8Histories(torch::nn::Module& model)
     Fp8History& each = *all_[static_cast<std::size_t>(i)];
     each.move_to(
         memory_.narrow(0, i * Fp8History::factors, Fp8History::factors));
+    if (weights == Weights::kept) {
+      each.keep_weight();
+    }
     const double room = std::exp2(static_cast<double>(each.delay().margin));
     for (const at::ScalarType type :
          {fp8_of_values, fp8_of_values, fp8_of_gradients(each.format())}) {
@@ -56,6 +59,12 @@ Fp8Histories::Fp8Histories(torch::nn::Module& model)
     }
   }
   limits_ = at::tensor(limits).to(like.device());
+}
+
+void Fp8Histories::begin_update() {
+  for (const auto& each : all_) {
+    each->forget_weight();
+  }
 }
 
 void Fp8Histories::look() {
@@ -89,6 +98,7 @@ void Fp8Histories::advance(std::span<const distributed::ProcessGroup> groups) {
   unit.copy_(at::where(range.gt(least_largest), range / limits_, before));
   numbers.narrow(1, Fp8History::earlier, delay.history).copy_(history);
   numbers.select(1, Fp8History::largest).zero_();
+  begin_update();
   set_ready();
 }
 

@@ -1,6 +1,7 @@
 #include "nn/fp8/fp8_history.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <utility>
@@ -37,6 +38,42 @@ Fp8Scale Fp8History::scale_of(Factor factor) const {
       .largest = at::GradMode::is_enabled() ? largest_[factor] : at::Tensor()};
 }
 
+std::optional<Fp8Matrix> Fp8History::kept_weight(
+    const at::Tensor& matrix,
+    const Fp8Scale& scale) const {
+  if (!keeps_weight_ || !ready_) {
+    return std::nullopt;
+  }
+  const bool fits = weight_.rows.defined() &&
+      weight_.rows.sizes() == matrix.sizes() &&
+      weight_.rows.device() == matrix.device();
+  if (fits && weight_is_known_) {
+    return weight_;
+  }
+  if (!scale.largest.defined()) {
+    return std::nullopt; // evaluation, between updates
+  }
+  if (!fits) {
+    const auto options = matrix.options().dtype(fp8_of_values);
+    weight_ = {
+        .rows = at::empty({matrix.size(0), matrix.size(1)}, options),
+        .columns = at::empty({matrix.size(1), matrix.size(0)}, options),
+        .unit = scale.unit};
+  }
+  to_fp8_into(weight_, matrix, scale);
+  weight_is_known_ = true;
+  return weight_;
+}
+
+Fp8Matrix Fp8Scales::weight_to_fp8(const at::Tensor& matrix) const {
+  if (history) {
+    if (auto kept = history->kept_weight(matrix, weight)) {
+      return *std::move(kept);
+    }
+  }
+  return to_fp8({matrix}, fp8_of_values, Fp8Order::rows, weight);
+}
+
 Fp8Scales Fp8Scales::of(const std::optional<Fp8Use>& use) {
   if (!use || !use->history) {
     return {};
@@ -45,7 +82,8 @@ Fp8Scales Fp8Scales::of(const std::optional<Fp8Use>& use) {
   return {
       history.scale_of(Fp8History::input),
       history.scale_of(Fp8History::weight),
-      history.scale_of(Fp8History::gradient)};
+      history.scale_of(Fp8History::gradient),
+      use->history};
 }
 
 Fp8Layer::Fp8Layer(const LayerContext& context) {
@@ -62,7 +100,7 @@ void Fp8Layer::delay_fp8(const Fp8Delay& delay, at::Device device) {
       register_buffer(
           Fp8History::buffer_name,
           at::zeros(
-              {Fp8History::factors, Fp8History::earlier + delay.history},
+              {Fp8History::factors, Fp8History::width(delay.history)},
               at::TensorOptions(at::kInt).device(device))),
       fp8_->format,
       delay);

@@ -31,8 +31,7 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     keep_deferral(*context);
     const at::Tensor bias = bias_if_any.value_or(at::Tensor());
     const Fp8Matrix given = input_to_fp8(x, rounded, weight, scales.input);
-    const Fp8Matrix weights =
-        to_fp8({weight}, fp8_of_values, Fp8Order::rows, scales.weight);
+    const Fp8Matrix weights = scales.weight_to_fp8(weight);
     const at::Tensor result = fp8_product(
         given.by_rows(),
         weights.by_rows(),
@@ -48,7 +47,8 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
          weights.unit,
          bias,
          scales.gradient.unit,
-         scales.gradient.largest});
+         scales.gradient.largest,
+         weights.columns});
     std::vector<std::int64_t> shape = x.sizes().vec();
     shape.back() = weight.size(0);
     return at::_unsafe_view(result, shape); // for autograd not a view
@@ -71,11 +71,9 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     variable_list results(6);
     results[2] = std::move(gradient.bias);
     if (context->needs_input_grad(0)) {
-      const Fp8Matrix weights =
-          to_fp8_again(weight, saved[4], fp8_of_values, Fp8Order::columns);
       results[0] = fp8_product(
                        gradient.matrix.by_rows(),
-                       weights.by_columns(),
+                       weight_columns(weight, saved[4], saved[8]),
                        {},
                        {outer[0].scalar_type(), /*exact_sums=*/true})
                        .view(context->saved_data["shape"].toIntVector());

@@ -91,15 +91,15 @@ Fp8Matrix room_for(
   return room;
 }
 
-/// Rounds by our kernels. The unit is computed if the scale has none.
-Fp8Matrix rounded_by_kernel(
+/// Rounds by our kernels to `made`. The unit is computed if the scale has none.
+void round_by_kernel(
+    const Fp8Matrix& made,
     const Fp8Values& values,
-    at::ScalarType type,
-    Fp8Order order,
     const Fp8Scale& scale,
     const at::Tensor& sums) {
   const at::Tensor& x = values.matrix;
-  Fp8Matrix made = room_for(x, type, order, scale.unit);
+  const at::ScalarType type =
+      (made.rows.defined() ? made.rows : made.columns).scalar_type();
   const cuda::Fp8Source source = source_of(values);
   at::Tensor parts;
   if (!scale.unit.defined()) {
@@ -122,6 +122,16 @@ Fp8Matrix rounded_by_kernel(
          .largest = floats_or_null(scale.largest)},
         stream);
   });
+}
+
+Fp8Matrix rounded_by_kernel(
+    const Fp8Values& values,
+    at::ScalarType type,
+    Fp8Order order,
+    const Fp8Scale& scale,
+    const at::Tensor& sums) {
+  Fp8Matrix made = room_for(values.matrix, type, order, scale.unit);
+  round_by_kernel(made, values, scale, sums);
   return made;
 }
 
@@ -208,6 +218,33 @@ Fp8Matrix to_fp8(
   return rounded(values, type, order, scale);
 }
 
+void to_fp8_into(
+    const Fp8Matrix& room,
+    const at::Tensor& matrix,
+    const Fp8Scale& scale) {
+  const std::array<c10::IValue, 1> inputs{matrix};
+  RECORD_FUNCTION("cairn::to_fp8", inputs);
+  if (has_kernel({matrix})) {
+    round_by_kernel(room, {matrix}, scale, {});
+    return;
+  }
+  // Another version counter: a pass before may have kept the same values.
+  const auto write = [](const at::Tensor& to, const at::Tensor& from) {
+    if (to.defined()) {
+      to.variable_data().copy_(from);
+    }
+  };
+  const at::Tensor& like = room.rows.defined() ? room.rows : room.columns;
+  const Fp8Matrix made = rounded_by_libtorch(
+      matrix.to(at::kFloat),
+      like.scalar_type(),
+      Fp8Order::both,
+      scale);
+  write(room.rows, made.rows);
+  write(room.columns, made.columns);
+  write(room.unit, made.unit);
+}
+
 Fp8Matrix input_to_fp8(
     const at::Tensor& x,
     const Fp8Factor& rounded,
@@ -238,12 +275,14 @@ Fp8Factor columns_of(const Fp8Matrix& matrix) {
   return {std::move(columns), matrix.unit};
 }
 
-Fp8Matrix to_fp8_again(
-    const at::Tensor& matrix,
+Fp8Factor weight_columns(
+    const at::Tensor& weight,
     const at::Tensor& unit,
-    at::ScalarType type,
-    Fp8Order order) {
-  return rounded({matrix}, type, order, {.unit = unit});
+    const at::Tensor& columns) {
+  return columns.defined()
+      ? Fp8Factor{columns, unit}
+      : to_fp8({weight}, fp8_of_values, Fp8Order::columns, {.unit = unit})
+            .by_columns();
 }
 
 Fp8Gradient gradient_to_fp8(

@@ -102,12 +102,11 @@ Fp8Matrix input_to_fp8(
     const at::Tensor& weight,
     const Fp8Scale& scale);
 
-/// Rounds a matrix that was rounded before, with the unit that it had.
-Fp8Matrix to_fp8_again(
+/// Rounds a matrix to memory that is there: to rows, columns or both.
+void to_fp8_into(
+    const Fp8Matrix& room,
     const at::Tensor& matrix,
-    const at::Tensor& unit,
-    at::ScalarType type,
-    Fp8Order order);
+    const Fp8Scale& scale);
 
 /// The rows of a layer's input that its backward pass needs: those of which it
 /// makes columns, if the weight trains and there are none.
@@ -120,6 +119,13 @@ inline at::Tensor rows_to_keep(
 
 /// The columns of a matrix that may have been rounded by rows only.
 Fp8Factor columns_of(const Fp8Matrix& matrix);
+
+/// The columns of a weight that the forward pass has rounded with this unit: as
+/// it has kept them, or rounded again if it has not.
+Fp8Factor weight_columns(
+    const at::Tensor& weight,
+    const at::Tensor& unit,
+    const at::Tensor& columns);
 
 /// A gradient in both orders, and its sums over the rows.
 struct Fp8Gradient {

@@ -31,8 +31,11 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
   /// Positions of what is kept, after the weights.
   enum Kept {
     gate_unit = 4,
+    gate_columns,
     up_unit,
+    up_columns,
     down_unit,
+    down_columns,
     x_rows,
     x_columns,
     x_unit,
@@ -60,12 +63,9 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
       const SwiGluScales& scales) {
     keep_deferral(*context);
     const Fp8Result result{x.scalar_type()};
-    const auto by_rows = [](const at::Tensor& weight, const Fp8Scale& scale) {
-      return to_fp8({weight}, fp8_of_values, Fp8Order::rows, scale);
-    };
     const Fp8Matrix given = input_to_fp8(x, rounded, gate, scales.gate.input);
-    const Fp8Matrix gates = by_rows(gate, scales.gate.weight);
-    const Fp8Matrix ups = by_rows(up, scales.up.weight);
+    const Fp8Matrix gates = scales.gate.weight_to_fp8(gate);
+    const Fp8Matrix ups = scales.up.weight_to_fp8(up);
     const at::Tensor of_gate =
         fp8_product(given.by_rows(), gates.by_rows(), {}, result);
     const at::Tensor of_up =
@@ -75,7 +75,7 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
         fp8_of_values,
         order_of_input(down),
         scales.down.input);
-    const Fp8Matrix downs = by_rows(down, scales.down.weight);
+    const Fp8Matrix downs = scales.down.weight_to_fp8(down);
     const at::Tensor answer = fp8_product(
         wide.by_rows(),
         downs.by_rows(),
@@ -91,8 +91,11 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
          up,
          down,
          gates.unit,
+         gates.columns,
          ups.unit,
+         ups.columns,
          downs.unit,
+         downs.columns,
          rows_to_keep(given, gate),
          given.columns,
          given.unit,
@@ -131,15 +134,11 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
     const auto through = [&](const Fp8Matrix& gradient,
                              Input weight,
                              Kept unit,
+                             Kept columns,
                              const at::Tensor& addend) {
-      const Fp8Matrix turned = to_fp8_again(
-          saved[weight],
-          saved[unit],
-          fp8_of_values,
-          Fp8Order::columns);
       return fp8_product(
           gradient.by_rows(),
-          turned.by_columns(),
+          weight_columns(saved[weight], saved[unit], saved[columns]),
           {.matrix = addend},
           result);
     };
@@ -156,7 +155,8 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
     const Fp8Matrix of_answer =
         rounded({dense_rows(outer[0])}, of_answer_unit, of_answer_largest);
     add_weight(down_weight, of_answer, {saved[wide_columns], saved[wide_unit]});
-    const at::Tensor of_wide = through(of_answer, down_weight, down_unit, {});
+    const at::Tensor of_wide =
+        through(of_answer, down_weight, down_unit, down_columns, {});
     const Fp8Matrix of_gate = rounded(
         {.matrix = of_wide, .sums = saved[gate_sums], .other = saved[up_sums]},
         of_gate_unit,
@@ -166,8 +166,9 @@ struct Fp8SwiGluMlp : torch::autograd::Function<Fp8SwiGluMlp> {
         of_up_unit,
         of_up_largest);
     if (context->needs_input_grad(input)) {
-      const at::Tensor first = through(of_gate, gate_weight, gate_unit, {});
-      results[input] = through(of_up, up_weight, up_unit, first)
+      const at::Tensor first =
+          through(of_gate, gate_weight, gate_unit, gate_columns, {});
+      results[input] = through(of_up, up_weight, up_unit, up_columns, first)
                            .view(context->saved_data["shape"].toIntVector());
     }
     if (context->needs_input_grad(gate_weight) ||

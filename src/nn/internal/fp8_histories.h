@@ -16,8 +16,14 @@ namespace cairn::nn {
 /// model without histories costs nothing.
 class Fp8Histories {
  public:
+  /// Whether weights in fp8 stay in memory for an update, two bytes for each
+  /// element, or are rounded by every pass.
+  enum class Weights { kept, rounded_again };
+
   /// The model is on its device already, and outlives this.
-  explicit Fp8Histories(torch::nn::Module& model);
+  explicit Fp8Histories(
+      torch::nn::Module& model,
+      Weights weights = Weights::kept);
 
   /// True when no pass has to find the largest value of a matrix before it is
   /// rounded. False until the first update, unless a checkpoint was loaded.
@@ -25,6 +31,8 @@ class Fp8Histories {
   /// Looks whether a checkpoint has brought units. Waits for the GPU, until
   /// they are ready.
   void look();
+  /// Begins an update: weights may have changed since the last pass.
+  void begin_update();
   /// Ends an update: the largest values that were noted in it become history,
   /// and the units of the next update follow. The ranks of all `groups`, which
   /// have these layers or parts of them, note the largest values of all.

@@ -114,6 +114,7 @@ nn::ContextParallel context_of(
 /// Sets where products are in fp8, and says so.
 void take_fp8(
     const config::PrecisionFlags& flags,
+    const model::ModelDescription& description,
     models::ModelOptions& options,
     const Logger& logger) {
   if (!flags.fp8_format) {
@@ -134,6 +135,11 @@ void take_fp8(
                                                      : "the matrices",
       options.first_blocks_without_fp8,
       options.last_blocks_without_fp8);
+  if (model::has_experts(description)) {
+    logger.warning(
+        "the products of experts stay in 16 bits: --fp8-format is for the "
+        "other linear layers");
+  }
 }
 
 /// Makes the units of fp8 matrices follow from earlier updates, where that is
@@ -181,7 +187,7 @@ Model made_model(
       .dropping_layers = config.deepspeed.random_ltd.layers};
   options.recompute_norms = recompute.norms;
   options.recompute_expert_activations = recompute.expert_activations;
-  take_fp8(config.flags.precision, options, logger);
+  take_fp8(config.flags.precision, description, options, logger);
   if (recompute.mlps) {
     options.recompute_mlps = recompute.options;
   }

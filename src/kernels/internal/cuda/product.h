@@ -32,7 +32,7 @@ enum class Finish {
 };
 
 /// Factors in fp8. The left one is not transposed and the right one is, as a
-/// GPU's fp8 products need it.
+/// GPU's fp8 products need it. Units begin at multiples of 16 bytes.
 struct Fp8Factors {
   Fp8 left = Fp8::e4m3;
   Fp8 right = Fp8::e4m3;
