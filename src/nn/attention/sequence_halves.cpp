@@ -1,6 +1,7 @@
 #include "nn/attention/sequence_halves.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace cairn::nn {
@@ -13,9 +14,10 @@ TokenRange same_document(
     std::int64_t begin,
     std::int64_t end) {
   const auto from = first_seen.begin() + begin;
-  const auto other = std::find_if(from, first_seen.begin() + end, [&](auto x) {
-    return x != *from;
-  });
+  const auto other =
+      std::partition_point(from, first_seen.begin() + end, [&](std::int64_t x) {
+        return x == *from;
+      });
   return {begin, other - from};
 }
 
@@ -38,12 +40,13 @@ std::vector<RingPart> parts_of_sample(
   const TokenRange document = same_document(first_seen, begin, end);
   const std::int64_t from = first_seen[static_cast<std::size_t>(begin)];
   const std::int64_t keys_end = step.keys.begin + step.keys.size;
-  std::int64_t key = step.keys.begin;
-  while (key < keys_end && keys.position(key) < from) {
-    ++key;
-  }
-  if (key < keys_end) {
-    parts.push_back({.queries = document, .keys = {key, keys_end - key}});
+  const auto all = std::views::iota(step.keys.begin, keys_end);
+  const auto first = std::ranges::partition_point(all, [&](std::int64_t key) {
+    return keys.position(key) < from;
+  });
+  const auto seen = static_cast<std::int64_t>(all.end() - first);
+  if (seen > 0) {
+    parts.push_back({.queries = document, .keys = {keys_end - seen, seen}});
   }
   return parts;
 }
