@@ -80,6 +80,20 @@ void warn_of_kept_attention(
   }
 }
 
+/// Says where dropout of attention weights costs much: the ring has no fused
+/// attention that drops.
+void warn_of_slow_dropout(
+    const config::Flags& flags,
+    at::Device device,
+    const Logger& logger) {
+  if (device.is_cuda() && has_ring(flags.distributed) &&
+      flags.regularization.attention_dropout > 0) {
+    logger.warning(
+        "--attention-dropout in ring attention writes the weights of attention "
+        "to memory; --attention-dropout 0 is much faster");
+  }
+}
+
 BuildOptions build_options(
     const model::ModelDescription& description,
     const config::Flags& flags) {
@@ -173,6 +187,7 @@ Model made_model(
     const BuildOptions& build) {
   const Recompute recompute = recompute_of(config, mesh, logger);
   warn_of_kept_attention(config.flags, device, logger);
+  warn_of_slow_dropout(config.flags, device, logger);
   models::ModelOptions options{
       .tensor_group = mesh.along(Axis::tensor),
       .expert_group = mesh.along(Axis::expert),
