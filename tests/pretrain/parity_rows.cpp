@@ -852,7 +852,6 @@ std::vector<Row> rows_over_nccl() {
       "shared_heads_ring4",
       "shared_heads_ulysses4",
       "dropout_ring2",
-      "dropout_ring2_pipeline2",
       "ulysses2_data2_zero2",
       // Experts
       "experts_data2_expert2_zero1",
