@@ -414,19 +414,27 @@ at::Tensor StepRunner::train_whole(const BatchPasses::Forward& forward) {
 /// The reason why backward passes need the host; empty if they do not.
 std::string StepRunner::why_not_repeated() const {
   const config::DeepSpeedConfig& config = job_.deepspeed();
-  const bool talks_on_gpu =
-      job_.world.size() == 1 || job_.world.group().backend() == "nccl";
-  return !job_.device.is_cuda()                 ? "it runs on the CPU"
-      : !talks_on_gpu                           ? "ranks talk through the host"
-      : trained_.gatherer                       ? "weights come and go"
-      : trained_.reducer->options().rest_on_cpu ? "gradients leave the GPU"
-      : loss_is_scaled() || job_.precision.autocast ? "the loss scale changes"
-      : config.logging.wall_clock_breakdown ||
-          (config.logging.steps_per_print.value_or(0) > 0 &&
-           config.throughput_timer.synchronized)
-      ? "timers wait for the GPU (wall_clock_breakdown, steps_per_print)"
-      : !synchronise_ ? "gradients are not synchronised"
-                      : "";
+  if (!job_.device.is_cuda()) {
+    return "it runs on the CPU";
+  }
+  if (job_.world.size() > 1 && job_.world.group().backend() != "nccl") {
+    return "ranks talk through the host";
+  }
+  if (trained_.gatherer) {
+    return "weights come and go";
+  }
+  if (trained_.reducer->options().rest_on_cpu) {
+    return "gradients leave the GPU";
+  }
+  if (loss_is_scaled() || job_.precision.autocast) {
+    return "the loss scale changes";
+  }
+  if (config.logging.wall_clock_breakdown ||
+      (config.logging.steps_per_print.value_or(0) > 0 &&
+       config.throughput_timer.synchronized)) {
+    return "timers wait for the GPU (wall_clock_breakdown, steps_per_print)";
+  }
+  return synchronise_ ? "" : "gradients are not synchronised";
 }
 
 bool StepRunner::can_repeat() {
