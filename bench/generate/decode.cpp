@@ -7,15 +7,18 @@
 #include <cairn/model/presets.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-// generate_bench: GPT-2 124M with random weights, greedy, a prompt of 32 tokens
+// generate_bench [fp32] [bf16] [int8] [whole-texts]: GPT-2 124M with random weights, greedy, a prompt of 32 tokens
 // and 64 tokens after it, on the CPU. Prints a line for each kind of weights
 // and size of batch: tokens in a second after the prompt, and for one text the
 // part of the machine's bound, which is the time for reading as many bytes as a
@@ -102,7 +105,8 @@ Speed measure(
 
 } // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const std::vector<std::string> chosen(argv + 1, argv + argc);
   if (const char* threads = std::getenv("OMP_NUM_THREADS")) {
     at::set_num_threads(std::atoi(threads));
   }
@@ -122,7 +126,7 @@ int main() {
       {"fp32", generate::WeightType::fp32},
       {"bf16", generate::WeightType::bf16},
       {"int8", generate::WeightType::int8},
-      {"fp32, whole texts", std::nullopt, true}};
+      {"whole-texts", std::nullopt, true}};
   fmt::print(
       "{} threads\n{:<18} {:>5} {:>14} {:>14} {:>14} {:>8}\n",
       at::get_num_threads(),
@@ -133,6 +137,9 @@ int main() {
       "bound tok/s",
       "of it");
   for (const Kind& kind : kinds) {
+    if (!chosen.empty() && std::ranges::find(chosen, kind.name) == chosen.end()) {
+      continue;
+    }
     generate::TextBatchOptions options;
     options.weights = kind.type;
     options.recompute = kind.recompute;
@@ -157,6 +164,7 @@ int main() {
         fmt::print(" {:>14.1f} {:>8.2f}", bound, speed.decode / bound);
       }
       fmt::print("\n");
+      std::fflush(stdout);
     }
   }
 }

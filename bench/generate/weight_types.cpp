@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   }
   const auto model = models::load_model(argv[1]);
   text::TokenizerOptions options;
-  options.model = argv[2];
+  options.model_file = argv[2];
   const auto tokenizer = text::load_tokenizer(options);
   std::vector<text::TokenId> ids;
   tokenizer->make_encoder()->encode(read_file(argv[3], 1 << 24), ids);

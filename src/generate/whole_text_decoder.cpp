@@ -5,6 +5,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace cairn::generate {
@@ -24,6 +25,50 @@ std::int64_t row_length(
       : length;
 }
 
+/// The model's input for some texts, shorter ones padded at the end, where
+/// nothing looks.
+models::ModelInput input_of(
+    std::span<const Piece> pieces,
+    const models::ModelDescription& model,
+    at::Device device) {
+  std::int64_t longest = 0;
+  std::vector<std::int64_t> last;
+  for (const Piece& piece : pieces) {
+    longest = std::max(longest, std::ssize(piece.text));
+    last.push_back(std::ssize(piece.text) - 1);
+  }
+  at::Tensor rows = at::full(
+      {std::ssize(pieces), row_length(longest, model, device)},
+      0,
+      at::kLong);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    std::ranges::copy(
+        pieces[i].text,
+        rows[static_cast<std::int64_t>(i)].mutable_data_ptr<std::int64_t>());
+  }
+  models::ModelInput input{.tokens = rows.to(device)};
+  if (pieces.size() > 1 || pieces[0].scored == 1) {
+    input.logits_at = at::tensor(last).to(device);
+  }
+  return input;
+}
+
+/// The number of first pieces that are computed together: on a GPU, those of
+/// which one row of scores is wanted. With experts every text is alone, because
+/// texts would compete for the places at the experts.
+std::size_t together(
+    std::span<const Piece> pieces,
+    const models::ModelDescription& model,
+    at::Device device) {
+  std::size_t count = 0;
+  while (count < pieces.size() && pieces[count].scored == 1) {
+    ++count;
+  }
+  return device.is_cuda() && !model.experts
+      ? std::max<std::size_t>(count, 1)
+      : 1;
+}
+
 } // namespace
 
 WholeTextDecoder::WholeTextDecoder(std::shared_ptr<models::Transformer> model)
@@ -37,30 +82,27 @@ std::span<const float> WholeTextDecoder::compute(
     std::span<const Piece> pieces) {
   const at::NoGradGuard no_grad;
   const at::Device device = model_->parameters().front().device();
+  const models::ModelDescription& model = model_->description();
+  std::vector<Piece> scored;
+  std::ranges::copy_if(pieces, std::back_inserter(scored), [](const Piece& p) {
+    return p.scored > 0;
+  });
   scores_.clear();
-  for (const Piece& piece : pieces) {
-    if (piece.scored == 0) {
-      continue;
-    }
-    const auto length = static_cast<std::int64_t>(piece.text.size());
-    at::Tensor row = at::full(
-        {1, row_length(length, model_->description(), device)},
-        0,
-        at::kLong);
-    std::ranges::copy(piece.text, row.mutable_data_ptr<std::int64_t>());
-    models::ModelInput input{.tokens = row.to(device)};
-    if (piece.scored == 1) {
-      input.logits_at =
-          at::tensor(std::vector<std::int64_t>{length - 1}).to(device);
-    }
-    at::Tensor logits = model_->forward(input).logits;
-    if (piece.scored > 1) {
-      logits = logits.narrow(1, length - piece.scored, piece.scored);
+  for (std::size_t first = 0; first < scored.size();) {
+    const auto rest = std::span(scored).subspan(first);
+    const auto some = rest.first(together(rest, model, device));
+    at::Tensor logits = model_->forward(input_of(some, model, device)).logits;
+    if (some[0].scored > 1) {
+      logits = logits.narrow(
+          1,
+          std::ssize(some[0].text) - some[0].scored,
+          some[0].scored);
     }
     logits =
         logits.to(at::TensorOptions(at::kCPU).dtype(at::kFloat)).contiguous();
-    const float* first = logits.const_data_ptr<float>();
-    scores_.insert(scores_.end(), first, first + logits.numel());
+    const float* data = logits.const_data_ptr<float>();
+    scores_.insert(scores_.end(), data, data + logits.numel());
+    first += some.size();
   }
   return scores_;
 }

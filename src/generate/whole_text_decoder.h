@@ -9,8 +9,9 @@
 
 namespace cairn::generate {
 
-/// Computes a text as a whole for each of its tokens, one text at a time, and
-/// remembers nothing. Serves every model that goes from left to right, on any
+/// Computes a text as a whole for each of its tokens, and remembers nothing. On
+/// the CPU texts are computed one at a time, so that none depends on another.
+/// Serves every model that goes from left to right, on any
 /// device.
 class WholeTextDecoder : public Decoder {
  public:
