@@ -69,8 +69,21 @@ void add_last_elements(
   }
 }
 
-/// The outputs from `output` on of the rows from `row` on.
-template <class V, WeightNumbers numbers, int rows, int outputs>
+/// Outputs whose weights stay in the nearest cache while all rows use them.
+inline constexpr std::int64_t outputs_at_once = 8;
+
+template <WeightNumbers numbers>
+const char* address_of(const void* from, std::int64_t i) {
+  constexpr std::int64_t bytes = numbers == WeightNumbers::fp32 ? 4
+      : numbers == WeightNumbers::bf16                          ? 2
+                                                                : 1;
+  return static_cast<const char*>(from) + i * bytes;
+}
+
+/// The outputs from `output` on of the rows from `row` on. With `fetches` the
+/// weights that are needed after those in the nearest cache are fetched
+/// meanwhile.
+template <class V, WeightNumbers numbers, int rows, int outputs, bool fetches>
 void multiply_tile(const RowProduct& p, std::int64_t row, std::int64_t output) {
   constexpr int vectors = ProductTiles<V>::vectors;
   const std::int64_t inputs = p.weight.inputs;
@@ -99,8 +112,13 @@ void multiply_tile(const RowProduct& p, std::int64_t row, std::int64_t output) {
       }
 #pragma GCC unroll 16
       for (int o = 0; o < outputs; ++o) {
-        const V weight =
-            load_weight<V, numbers>(p.weight.data, first + o * inputs + at);
+        const std::int64_t weight_at = first + o * inputs + at;
+        if constexpr (fetches) {
+          __builtin_prefetch(address_of<numbers>(
+              p.weight.data,
+              weight_at + outputs_at_once * inputs));
+        }
+        const V weight = load_weight<V, numbers>(p.weight.data, weight_at);
 #pragma GCC unroll 16
         for (int r = 0; r < rows; ++r) {
           sum[r][o][v] = fma(own[r], weight, sum[r][o][v]);
@@ -133,7 +151,7 @@ void multiply_tile(const RowProduct& p, std::int64_t row, std::int64_t output) {
   }
 }
 
-template <class V, WeightNumbers numbers, int rows>
+template <class V, WeightNumbers numbers, int rows, bool fetches = false>
 void multiply_rows(
     const RowProduct& p,
     std::int64_t row,
@@ -143,11 +161,11 @@ void multiply_rows(
       rows == 1 ? ProductTiles<V>::alone : ProductTiles<V>::outputs;
   std::int64_t i = 0;
   for (; i + most <= outputs; i += most) {
-    multiply_tile<V, numbers, rows, most>(p, row, output + i);
+    multiply_tile<V, numbers, rows, most, fetches>(p, row, output + i);
   }
   if constexpr (most > 1) {
     for (; i < outputs; ++i) {
-      multiply_tile<V, numbers, rows, 1>(p, row, output + i);
+      multiply_tile<V, numbers, rows, 1, fetches>(p, row, output + i);
     }
   }
 }
@@ -181,13 +199,20 @@ template <class V, WeightNumbers numbers>
 void multiply_matrix(const RowProduct& p) {
   constexpr int tile = ProductTiles<V>::rows;
   constexpr std::int64_t rows_at_once = 128;
-  constexpr std::int64_t outputs_at_once = 8;
   for (std::int64_t first = 0; first < p.rows; first += rows_at_once) {
     const std::int64_t end = std::min(p.rows, first + rows_at_once);
     for (std::int64_t output = p.begin; output < p.end;
          output += outputs_at_once) {
       const std::int64_t outputs = std::min(outputs_at_once, p.end - output);
       std::int64_t row = first;
+      if (end - first == 1) {
+        multiply_rows<V, numbers, 1, true>(p, row, output, outputs);
+        continue;
+      }
+      if (row + tile <= end) {
+        multiply_rows<V, numbers, tile, true>(p, row, output, outputs);
+        row += tile;
+      }
       for (; row + tile <= end; row += tile) {
         multiply_rows<V, numbers, tile>(p, row, output, outputs);
       }
