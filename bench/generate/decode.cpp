@@ -19,11 +19,12 @@
 #include <utility>
 #include <vector>
 
-// generate_bench [fp32] [bf16] [int8] [whole-texts]: GPT-2 124M with random weights, greedy, a prompt of 32 tokens
-// and 64 tokens after it, on the CPU. Prints a line for each kind of weights
-// and size of batch: tokens in a second after the prompt, and for one text the
-// part of the machine's bound, which is the time for reading as many bytes as a
-// token reads weights, measured by the same threads just before and after.
+// generate_bench [fp32] [bf16] [int8] [whole-texts]: GPT-2 124M with random
+// weights, greedy, a prompt of 32 tokens and 64 tokens after it, on the CPU.
+// Prints a line for each kind of weights and size of batch: tokens in a second
+// after the prompt, and for one text the part of the machine's bound, which is
+// the time for reading as many bytes as a token reads weights, measured by the
+// same threads just before and after.
 
 namespace {
 
@@ -32,9 +33,9 @@ using namespace cairn; // NOLINT
 constexpr std::int64_t prompt_tokens = 32;
 constexpr std::int64_t new_tokens = 64;
 
-/// Seconds of a plain read of `bytes` bytes by libtorch's threads, each of which
-/// reads one stretch from its beginning to its end, or `streams` of them at a
-/// time.
+/// Seconds of a plain read of `bytes` bytes by libtorch's threads, each of
+/// which reads one stretch from its beginning to its end, or `streams` of them
+/// at a time.
 double read_seconds(
     const std::vector<std::uint64_t>& memory,
     std::size_t bytes,
@@ -65,8 +66,12 @@ double read_seconds(
 }
 
 /// The quicker of two ways to read.
-double read_seconds(const std::vector<std::uint64_t>& memory, std::size_t bytes) {
-  return std::min(read_seconds(memory, bytes, 1), read_seconds(memory, bytes, 8));
+double read_seconds(
+    const std::vector<std::uint64_t>& memory,
+    std::size_t bytes) {
+  return std::min(
+      read_seconds(memory, bytes, 1),
+      read_seconds(memory, bytes, 8));
 }
 
 struct Speed {
@@ -152,7 +157,8 @@ int main(int argc, char** argv) {
       "bound tok/s",
       "of it");
   for (const Kind& kind : kinds) {
-    if (!chosen.empty() && std::ranges::find(chosen, kind.name) == chosen.end()) {
+    if (!chosen.empty() &&
+        std::ranges::find(chosen, kind.name) == chosen.end()) {
       continue;
     }
     generate::TextBatchOptions options;

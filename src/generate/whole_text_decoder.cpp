@@ -64,9 +64,8 @@ std::size_t together(
   while (count < pieces.size() && pieces[count].scored == 1) {
     ++count;
   }
-  return device.is_cuda() && !model.experts
-      ? std::max<std::size_t>(count, 1)
-      : 1;
+  return device.is_cuda() && !model.experts ? std::max<std::size_t>(count, 1)
+                                            : 1;
 }
 
 } // namespace
