@@ -1,4 +1,5 @@
 #include "kernels/formulas.h"
+#include "kernels/internal/cuda/attention.h"
 #include "kernels/internal/cuda/choice_rows.h"
 #include "kernels/internal/cuda/clip.h"
 #include "kernels/internal/cuda/column_sums.h"
@@ -286,6 +287,29 @@ const char* join_heads(
     const Angles&,
     void*,
     float*,
+    void*) {
+  return missing;
+}
+
+bool can_attend(const Attention&, const HeadsOfAll&) {
+  return false;
+}
+
+const char* attend(
+    const Attention&,
+    const HeadsOfAll&,
+    const HeadsTarget&,
+    float*,
+    void*) {
+  return missing;
+}
+
+const char* attend_backward(
+    const Attention&,
+    const HeadsOfAll&,
+    const AttentionResult&,
+    float*,
+    const AttentionGradientTargets&,
     void*) {
   return missing;
 }

@@ -18,6 +18,16 @@ struct RowCounter {
   std::uint64_t high = 0;
 };
 
+/// The counter of a token of a sample, in one of the layer's heads.
+constexpr RowCounter counter_at(
+    std::int64_t sample,
+    std::uint64_t head,
+    std::int64_t position) {
+  return {
+      static_cast<std::uint64_t>(position) << 32U,
+      static_cast<std::uint64_t>(sample) | head << 48U};
+}
+
 /// The counter of row `row` of the matrix.
 constexpr RowCounter counter_of(const DropoutRows& x, std::int64_t row) {
   const auto number = static_cast<std::uint64_t>(x.first_row + row);
@@ -34,10 +44,10 @@ constexpr RowCounter counter_of(const DropoutRows& x, std::int64_t row) {
   const std::int64_t position = token < x.early
       ? x.early_begin + token
       : x.late_begin + (token - x.early);
-  return {
-      static_cast<std::uint64_t>(position) << 32U,
-      static_cast<std::uint64_t>(x.samples[sample]) |
-          (static_cast<std::uint64_t>(x.first_head) + head) << 48U};
+  return counter_at(
+      x.samples[sample],
+      static_cast<std::uint64_t>(x.first_head) + head,
+      position);
 }
 
 /// The random words of columns 8 `eight` to 8 `eight` + 7.

@@ -5,6 +5,8 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <deque>
@@ -45,6 +47,8 @@ struct Block {
   std::vector<Fiber> fibers;
   std::vector<Gate> warps;
   std::vector<float> values; ///< exchanged within warps
+  std::vector<std::array<std::uint32_t, 8>> words; ///< likewise
+  std::vector<const void*> places; ///< likewise
   std::vector<std::max_align_t> memory;
   Gate all;
   unsigned current = 0;
@@ -150,6 +154,8 @@ void run(
   only.fibers.resize(count);
   only.warps.assign(count / warp_size, {});
   only.values.assign(count, 0);
+  only.words.assign(count, {});
+  only.places.assign(count, nullptr);
   only.memory.resize(shared_bytes / sizeof(std::max_align_t) + 1);
   only.all = {};
   only.thread = &thread;
@@ -200,6 +206,30 @@ float exchange(float value, int mask) {
   const float other = block->values[me ^ static_cast<unsigned>(mask)];
   wait_at(warp, warp_size);
   return other;
+}
+
+void gather(const std::uint32_t* own, std::size_t count, std::uint32_t* all) {
+  const unsigned me = block->current;
+  const unsigned first = me / warp_size * warp_size;
+  Gate& warp = block->warps[me / warp_size];
+  std::copy_n(own, count, block->words[me].begin());
+  wait_at(warp, warp_size);
+  for (unsigned i = 0; i < warp_size; ++i) {
+    std::copy_n(block->words[first + i].begin(), count, all + i * count);
+  }
+  wait_at(warp, warp_size);
+}
+
+void gather(const void* place, const void** all) {
+  const unsigned me = block->current;
+  Gate& warp = block->warps[me / warp_size];
+  block->places[me] = place;
+  wait_at(warp, warp_size);
+  std::copy_n(
+      block->places.begin() + me / warp_size * warp_size,
+      warp_size,
+      all);
+  wait_at(warp, warp_size);
 }
 
 } // namespace cuda_on_cpu

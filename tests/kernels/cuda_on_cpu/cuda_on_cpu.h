@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 struct dim3 {
@@ -39,5 +40,12 @@ void wait_for_block();
 /// The value of the thread of the same warp whose number differs in `mask`. All
 /// threads of the warp call it.
 float exchange(float value, int mask);
+
+/// Writes the first `count` words of every thread of the warp, in turn, to
+/// `all`. All threads of the warp call it. At most 8 words.
+void gather(const std::uint32_t* own, std::size_t count, std::uint32_t* all);
+
+/// The memory at `place` of every thread of the warp, in turn.
+void gather(const void* place, const void** all);
 
 } // namespace cuda_on_cpu

@@ -92,6 +92,14 @@ inline float __shfl_xor_sync(unsigned, float value, int mask) {
   return cuda_on_cpu::exchange(value, mask);
 }
 
+inline std::uint32_t __shfl_xor_sync(
+    unsigned,
+    std::uint32_t value,
+    int mask) {
+  return std::bit_cast<std::uint32_t>(
+      cuda_on_cpu::exchange(std::bit_cast<float>(value), mask));
+}
+
 using cudaStream_t = void*;
 using cudaError_t = int;
 constexpr cudaError_t cudaSuccess = 0;

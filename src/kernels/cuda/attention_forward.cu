@@ -1,0 +1,297 @@
+#include "kernels/cuda/attention.cuh"
+
+namespace cairn::kernels::cuda {
+namespace attention {
+namespace {
+
+constexpr int warps = 4;
+constexpr int threads = warps * warp;
+
+/// Matrices of 16 queries that a warp has: two share what is read of keys.
+template <int size>
+constexpr int tiles_of = 128 / size;
+
+template <int size>
+constexpr int queries_of_block = warps * tiles_of<size> * matrix;
+
+/// Two times a tile of keys and one of values.
+template <int size>
+constexpr std::size_t shared_bytes_of =
+    (queries_of_block<size> + 4 * tile) * size * sizeof(std::uint16_t);
+
+/// The largest score of each row so far, and sums of what it leaves.
+template <int tiles>
+struct Softmax {
+  float largest[tiles][2];
+  float sum[tiles][2]; ///< of this thread's columns
+
+  /// Turns scores into exponentials, and gives the factor for what was added up
+  /// before.
+  template <int columns>
+  __device__ float next(
+      float (&scores)[columns][4],
+      int m,
+      int half,
+      float factor) {
+    float top = largest[m][half];
+#pragma unroll
+    for (int n = 0; n < columns; ++n) {
+      top = fmaxf(top, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
+    }
+    top = over_row(top, [](float a, float b) { return fmaxf(a, b); });
+    const float base = top == -INFINITY ? 0 : top * factor;
+    const float correction = power_of_two(largest[m][half] * factor - base);
+    float added = 0;
+#pragma unroll
+    for (int n = 0; n < columns; ++n) {
+#pragma unroll
+      for (int i = 2 * half; i < 2 * half + 2; ++i) {
+        scores[n][i] = power_of_two(scores[n][i] * factor - base);
+        added += scores[n][i];
+      }
+    }
+    largest[m][half] = top;
+    sum[m][half] = sum[m][half] * correction + added;
+    return correction;
+  }
+};
+
+template <Element element, int size>
+__global__ void __launch_bounds__(threads, 2) attend_kernel(
+    const Attention x,
+    const HeadsOfAll heads,
+    const HeadsTarget output,
+    float* log_sum) {
+  constexpr int tiles = tiles_of<size>;
+  constexpr int rows = queries_of_block<size>;
+  constexpr int columns = tile / 8;
+  constexpr int tile_pieces = tile * size / 8;
+  uint4* const queries = shared_memory();
+  uint4* const stages = queries + rows * size / 8;
+
+  // The last queries see the most keys, so their blocks begin first.
+  const int blocks = static_cast<int>((x.queries + rows - 1) / rows);
+  const int block = blocks - 1 - static_cast<int>(blockIdx.x) % blocks;
+  const std::int64_t plane = blockIdx.x / static_cast<unsigned>(blocks);
+  const std::int64_t batch = plane / x.heads;
+  const std::int64_t head = plane % x.heads;
+  const std::int64_t group = head / (x.heads / x.groups);
+  const int first_row = block * rows;
+  const auto [lane, g, t] = lanes();
+  const int warp_row =
+      static_cast<int>(threadIdx.x) / warp * tiles * matrix;
+  const HeadScores head_scores(x, batch, head);
+  const int begin = first_of_tiles(x);
+  const int count = tiles_between(
+      begin,
+      head_scores.last_key(
+          min(first_row + rows, static_cast<int>(x.queries)) - 1));
+  const HeadRows keys = rows_of(heads.key, batch, group, x.keys, x.size);
+  const HeadRows values = rows_of(heads.value, batch, group, x.keys, x.size);
+  const auto fetch = [&](int number) {
+    uint4* const stage = stages + number % 2 * 2 * tile_pieces;
+    const int first = begin + number * tile;
+    copy_rows<ByDraws, tile, size, threads>(keys, first, stage);
+    copy_rows<ByDraws, tile, size, threads>(
+        values,
+        first,
+        stage + tile_pieces);
+  };
+
+  copy_rows<InOrder, rows, size, threads>(
+      rows_of(heads.query, batch, head, x.queries, x.size),
+      first_row,
+      queries);
+  if (count > 0) {
+    fetch(0);
+  }
+  __pipeline_commit();
+
+  const HeadDraws draws(x, batch, head);
+  const float factor = head_scores.factor();
+  const int first_query = first_row + warp_row;
+  Left<size> own[tiles];
+  float sums[tiles][size / 8][4];
+  clear(sums);
+  Softmax<tiles> softmax;
+#pragma unroll
+  for (int m = 0; m < tiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      softmax.largest[m][half] = -INFINITY;
+      softmax.sum[m][half] = 0;
+    }
+  }
+
+  for (int number = 0; number < count; ++number) {
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    if (number == 0) {
+#pragma unroll
+      for (int m = 0; m < tiles; ++m) {
+        load_left<size>(own[m], queries, warp_row + m * matrix + lane % 16);
+      }
+    }
+    if (number + 1 < count) {
+      fetch(number + 1);
+    }
+    __pipeline_commit();
+    const uint4* const stage = stages + number % 2 * 2 * tile_pieces;
+    const int first_key = begin + number * tile;
+    if (first_key > head_scores.last_key(first_query + tiles * matrix - 1)) {
+      continue; // none of the warp's queries sees these keys
+    }
+
+    float scores[tiles][columns][4];
+    clear(scores);
+    add_scores<element, ByDraws, size, tiles, tile / 16>(
+        scores,
+        own,
+        stage,
+        0);
+    if (!head_scores.sees_all(
+            first_query,
+            first_key,
+            first_key + tile - 1)) {
+#pragma unroll
+      for (int m = 0; m < tiles; ++m) {
+#pragma unroll
+        for (int n = 0; n < columns; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            scores[m][n][i] = head_scores.seen(
+                scores[m][n][i],
+                first_query + m * matrix + i / 2 * 8 + g,
+                first_key + n / 4 * 32 + 8 * t + n % 4 * 2 + i % 2);
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < tiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float correction =
+            softmax.next(scores[m], m, half, factor);
+#pragma unroll
+        for (int k = 0; k < size / 8; ++k) {
+          sums[m][k][2 * half] *= correction;
+          sums[m][k][2 * half + 1] *= correction;
+        }
+      }
+    }
+    if (draws.drops()) {
+#pragma unroll
+      for (int m = 0; m < tiles; ++m) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const std::int64_t query =
+              x.first_query + first_query + m * matrix + half * 8 + g;
+#pragma unroll
+          for (int four = 0; four < columns / 4; ++four) {
+            const Philox4x32 draw = draws.of(
+                query,
+                eight_of(x, first_key + 32 * four) +
+                    static_cast<std::uint32_t>(t));
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+              float(&weights)[4] = scores[m][4 * four + j];
+              weights[2 * half] = draws.keeps_low(draw.words[j])
+                  ? weights[2 * half]
+                  : 0;
+              weights[2 * half + 1] = draws.keeps_high(draw.words[j])
+                  ? weights[2 * half + 1]
+                  : 0;
+            }
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int pair = 0; pair < tile / 16; ++pair) {
+      std::uint32_t weights[tiles][4];
+#pragma unroll
+      for (int m = 0; m < tiles; ++m) {
+        to_left<element>(
+            weights[m],
+            scores[m][2 * pair],
+            scores[m][2 * pair + 1]);
+      }
+      add_weighted<element, ByDraws, size>(
+          sums,
+          weights,
+          stage + tile_pieces,
+          pair);
+    }
+  }
+
+#pragma unroll
+  for (int m = 0; m < tiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int query = first_query + m * matrix + half * 8 + g;
+      const bool exists = query < x.queries;
+      const float sum = over_row(
+          softmax.sum[m][half],
+          [](float a, float b) { return a + b; });
+      store_row<element, size>(
+          sums[m],
+          half,
+          sum > 0 ? x.dropout.scale / sum : 0,
+          row_of(output, batch, head, query),
+          exists,
+          static_cast<int>(x.size / 8));
+      if (exists && t == 0) {
+        log_sum[(batch * x.heads + head) * x.queries + query] = sum > 0
+            ? (softmax.largest[m][half] * factor + log2f(sum)) * ln_of_2
+            : -INFINITY;
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace attention
+
+bool can_attend(const Attention& x, const HeadsOfAll& heads) {
+  const auto fits = [](const Heads& part) {
+    return aligned_for_eight(part.data) && part.batch_step % 8 == 0 &&
+        part.token_step % 8 == 0 && part.head_step % 8 == 0;
+  };
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  return x.element != Element::fp32 && x.size > 0 &&
+      x.size <= 128 && x.size % 8 == 0 &&
+      x.scale > 0 && x.groups > 0 &&
+      x.heads % x.groups == 0 &&
+      x.first_query + x.queries < most &&
+      x.first_key + x.keys < most && fits(heads.query) &&
+      fits(heads.key) && fits(heads.value);
+}
+
+const char* attend(
+    const Attention& x,
+    const HeadsOfAll& heads,
+    const HeadsTarget& output,
+    float* log_sum,
+    void* stream) {
+  if (x.batch * x.heads * x.queries == 0) {
+    return nullptr;
+  }
+  return attention::with_form(x, [&](auto element, auto size) {
+    return attention::launch_large(
+        attention::attend_kernel<element(), size()>,
+        {attention::blocks_for(
+             x.batch * x.heads,
+             x.queries,
+             attention::queries_of_block<size()>),
+         attention::threads,
+         attention::shared_bytes_of<size()>},
+        stream,
+        x,
+        heads,
+        output,
+        log_sum);
+  });
+}
+
+} // namespace cairn::kernels::cuda
