@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda_test.h"
 #include "kernels/internal/cpu/dropout.h"
@@ -134,6 +135,7 @@ Tensor factors_of(const Case& x, const Inputs& inputs) {
 
 struct Outcome {
   Tensor output, log_sum, of_query, of_key, of_value;
+  Tensor of_added; ///< undefined where nothing is added
 };
 
 /// The twin: libtorch's operators on whole matrices, in double.
@@ -151,10 +153,12 @@ Outcome by_operators(const Case& x, const Inputs& inputs) {
       at::matmul(heads_first(query), heads_first(key).transpose(2, 3)) *
       scale_of(x);
   const double hidden = -std::numeric_limits<double>::infinity();
-  if (inputs.mask.defined()) {
-    scores = x.mask == at::kBool
-        ? scores.masked_fill(inputs.mask.cpu().logical_not(), hidden)
-        : scores + exact(inputs.mask);
+  std::vector<Tensor> leaves{query, key, value};
+  if (x.mask == at::kBool) {
+    scores = scores.masked_fill(inputs.mask.cpu().logical_not(), hidden);
+  } else if (inputs.mask.defined()) {
+    leaves.push_back(leaf(inputs.mask.expand(scores.sizes())));
+    scores = scores + leaves.back();
   }
   if (x.causal) {
     const Tensor later =
@@ -173,16 +177,15 @@ Outcome by_operators(const Case& x, const Inputs& inputs) {
   const Tensor output =
       at::matmul(weights * factors_of(x, inputs), heads_first(value))
           .transpose(1, 2);
-  const auto gradients = torch::autograd::grad(
-      {output},
-      {query, key, value},
-      {exact(inputs.gradient)});
+  const auto gradients =
+      torch::autograd::grad({output}, leaves, {exact(inputs.gradient)});
   return {
       output.detach(),
       scores.detach().logsumexp(-1),
       gradients[0],
       gradients[1],
-      gradients[2]};
+      gradients[2],
+      gradients.size() > 3 ? gradients[3] : Tensor()};
 }
 
 cuda::Heads heads_of(const Tensor& x) {
@@ -218,8 +221,7 @@ cuda::Attention attention_of(
         .kind = visible ? cuda::ScoreMask::Kind::visible
                         : cuda::ScoreMask::Kind::added,
         .data = mask.const_data_ptr(),
-        .element =
-            x.mask == at::kBFloat16 ? Element::bf16 : Element::fp32,
+        .element = x.mask == at::kBFloat16 ? Element::bf16 : Element::fp32,
         .batch_step = mask.stride(0),
         .head_step = mask.stride(1),
         .query_step = mask.stride(2),
@@ -250,33 +252,41 @@ Outcome by_kernels(const Case& x, const Inputs& inputs, const Type& type) {
   const auto poisoned = [&](const Tensor& like) {
     return at::full(like.sizes(), NAN, like.options());
   };
-  const auto floats = at::full(
-      {x.batch, x.heads, x.queries},
-      NAN,
-      at::TensorOptions(device));
+  const auto floats =
+      at::full({x.batch, x.heads, x.queries}, NAN, at::TensorOptions(device));
   Outcome result{
       poisoned(inputs.query),
       floats,
       poisoned(inputs.query),
       poisoned(inputs.key),
-      poisoned(inputs.value)};
+      poisoned(inputs.value),
+      inputs.mask.defined() && x.mask != at::kBool
+          ? at::zeros(
+                {x.batch, x.heads, x.queries, x.keys},
+                inputs.query.options())
+          : Tensor()};
   started(cuda::attend(
       attention,
       heads,
       target_of(result.output),
       result.log_sum.mutable_data_ptr<float>(),
       stream()));
-  const Tensor deltas = at::full_like(floats, NAN);
+  const Tensor of_rows = at::full(
+      {x.batch, x.heads, x.queries, 2},
+      NAN,
+      at::TensorOptions(device));
   started(cuda::attend_backward(
       attention,
       heads,
       {heads_of(result.output),
        heads_of(inputs.gradient),
        result.log_sum.const_data_ptr<float>()},
-      deltas.mutable_data_ptr<float>(),
+      of_rows.mutable_data_ptr<float>(),
       {target_of(result.of_query),
        target_of(result.of_key),
-       target_of(result.of_value)},
+       target_of(result.of_value),
+       result.of_added.defined() ? result.of_added.mutable_data_ptr()
+                                 : nullptr},
       stream()));
   return result;
 }
@@ -291,8 +301,7 @@ void expect_close(
   const double size = expected.norm().item<double>();
   EXPECT_LE(error, bound * size + 1e-12) << what;
   // No single element may be wrong either.
-  const double root =
-      size / std::sqrt(static_cast<double>(expected.numel()));
+  const double root = size / std::sqrt(static_cast<double>(expected.numel()));
   EXPECT_LE(
       difference.abs().max().item<double>(),
       20 * bound * (root + expected.abs().max().item<double>()) / 4 + 1e-12)
@@ -320,6 +329,9 @@ TEST_P(CudaAttention, IsThatOfOperatorsInDouble) {
     expect_close(found.of_query, expected.of_query, type.step, "of query");
     expect_close(found.of_key, expected.of_key, type.step, "of key");
     expect_close(found.of_value, expected.of_value, type.step, "of value");
+    if (expected.of_added.defined()) {
+      expect_close(found.of_added, expected.of_added, type.step, "of added");
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cuda_test.h"
+#include "kernels/formulas/philox_rounds.h"
 #include "kernels/internal/cpu/dropout.h"
 #include "kernels/internal/cuda/dropout.h"
 #include "kernels/internal/element_of.h"
@@ -189,6 +190,24 @@ TEST(DropoutRows, DropIndependently) {
     ++place.key;
     const Tensor other = by_cpu(ones(columns), place, numbers());
     expect_share(both(dropped, other.eq(0)), one * one);
+  }
+}
+
+/// What kernels draw with the keys of rounds that were computed before.
+TEST(PhiloxRounds, GiveTheWordsOfPhilox) {
+  for (const std::uint64_t key :
+       {std::uint64_t{0}, std::uint64_t{0xfedcba9876543210}}) {
+    const PhiloxRounds rounds(key);
+    for (const std::uint64_t low : {std::uint64_t{7}, ~std::uint64_t{3}}) {
+      for (const std::uint64_t high :
+           {std::uint64_t{0}, std::uint64_t{1} << 50}) {
+        const Philox4x32 expected = Philox4x32::at(low, high, key);
+        const Philox4x32 found = rounds.at(low, high);
+        for (int i = 0; i < 4; ++i) {
+          EXPECT_EQ(found.words[i], expected.words[i]);
+        }
+      }
+    }
   }
 }
 

@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,6 +79,64 @@ INSTANTIATE_TEST_SUITE_P(
     Table,
     ParityNccl,
     ::testing::ValuesIn(parity::rows_over_nccl()),
+    [](const auto& info) { return info.param.name; });
+
+/// The losses of all steps, without the other values of a point.
+std::vector<double> losses_of(const Row& row, const distributed::World& world) {
+  Training training(row, world);
+  std::vector<double> losses;
+  for (int i = 0; i < parity::steps; ++i) {
+    losses.push_back(training.step().losses.at(0));
+  }
+  return losses;
+}
+
+Row in_16_bits(Row row) {
+  row.model = "gpt_dropout";
+  row.flags = {"--bf16"};
+  return row;
+}
+
+/// Rows of a model whose attention drops weights, in 16 bits: their attention
+/// is our own kernel, which the CPU does not have, so one rank on the GPU gives
+/// the curve.
+class ParityOfDropoutNccl : public ::testing::TestWithParam<Row> {};
+
+TEST_P(ParityOfDropoutNccl, FollowsTheCurveOfOneRank) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.path() / "losses";
+  testing::run_ranks(ranks_on_one_gpu(1), [&](const distributed::World& world) {
+    std::ofstream out(file);
+    out.precision(17);
+    for (const double loss : losses_of(in_16_bits({.name = "one"}), world)) {
+      out << loss << '\n';
+    }
+  });
+  std::ifstream in(file);
+  const std::vector<double> wanted_losses{
+      std::istream_iterator<double>(in),
+      std::istream_iterator<double>()};
+  ASSERT_EQ(wanted_losses.size(), static_cast<std::size_t>(parity::steps));
+  const Row row = in_16_bits(GetParam());
+  testing::run_ranks(
+      ranks_on_one_gpu(row.ranks()),
+      [&](const distributed::World& world) {
+        const std::vector<double> losses = losses_of(row, world);
+        for (std::size_t i = 0; i < losses.size(); ++i) {
+          EXPECT_NEAR(losses[i], wanted_losses[i], 1e-2) << "step " << i;
+        }
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table,
+    ParityOfDropoutNccl,
+    ::testing::Values(
+        Row{.name = "recompute", .recompute = true},
+        Row{.name = "data2_zero1", .data = 2, .stage = 1},
+        Row{.name = "tensor2_sequence", .tensor = 2, .sequence_parallel = true},
+        Row{.name = "pipeline2", .pipeline = 2},
+        Row{.name = "ulysses2", .context = 2, .context_kind = "a2a"}),
     [](const auto& info) { return info.param.name; });
 
 /// A layout that saves and another that resumes.

@@ -858,6 +858,11 @@ std::vector<Row> rows_over_nccl() {
       "experts_data4_expert2_zero3",
       "experts_top2_data2_pipeline2_expert2_zero2",
       "t5_experts_data2_expert2_zero1",
+      // Dropout, also of attention weights
+      "dropout_data2_zero1",
+      "dropout_tensor2",
+      "dropout_ulysses2",
+      "dropout_pipeline2_recompute",
       // Copies in groups of ranks
       "tensor2_data2_zero3_hpz2",
       "data2_context2_zero3_mics2"};

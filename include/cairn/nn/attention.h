@@ -104,8 +104,8 @@ struct AttendOptions {
 /// which have the same shape with any divisor of the heads. Returns [batch,
 /// sequence, heads * head_size].
 ///
-/// On the CPU `noise` alone decides which weights are dropped. On a GPU fused
-/// attention does, by the default generator and the first head.
+/// `noise` and positions alone decide which weights are dropped, on CPUs and on
+/// GPUs.
 ///
 ///   attend(query, key, value, {.causal = true});
 at::Tensor attend(

@@ -5,6 +5,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tensor_core.cuh"
 #include "kernels/formulas/dropout_bits.h"
+#include "kernels/formulas/philox_rounds.h"
 #include "kernels/internal/cuda/attention.h"
 
 #include <cuda_pipeline.h>
@@ -22,7 +23,7 @@
 namespace cairn::kernels::cuda::attention {
 
 constexpr int warp = 32;
-constexpr int tile = 64; ///< keys or queries that come at once
+constexpr int tile = 64;   ///< keys or queries that come at once
 constexpr int matrix = 16; ///< rows of a warp's product
 constexpr float ln_of_2 = 0.693147181F;
 
@@ -76,8 +77,8 @@ __device__ inline HeadRows rows_of(
     std::int64_t tokens,
     std::int64_t size) {
   return {
-      static_cast<const std::uint16_t*>(heads.data) +
-          batch * heads.batch_step + head * heads.head_step,
+      static_cast<const std::uint16_t*>(heads.data) + batch * heads.batch_step +
+          head * heads.head_step,
       heads.token_step,
       static_cast<int>(tokens),
       static_cast<int>(size / 8)};
@@ -88,18 +89,20 @@ __device__ inline HeadRows rows_of(
 template <class Order, int rows, int size, int threads>
 __device__ void copy_rows(const HeadRows& from, int first, uint4* to) {
   constexpr int pieces = size / 8;
+  constexpr int at_once = threads / pieces; // a multiple of 8 rows
+  const int own_row = static_cast<int>(threadIdx.x) / pieces;
+  const int piece = static_cast<int>(threadIdx.x) % pieces;
+  const int token = first + own_row;
+  const std::uint16_t* source = from.data + token * from.step + piece * 8;
+  const int place = own_row * pieces + (piece ^ Order::bank(own_row));
+  const unsigned tokens = piece < from.pieces ? from.tokens : 0;
 #pragma unroll
-  for (int i = 0; i < rows * pieces / threads; ++i) {
-    const int number = i * threads + static_cast<int>(threadIdx.x);
-    const int row = number / pieces;
-    const int piece = number % pieces;
-    const int token = first + row;
-    const bool is =
-        token >= 0 && token < from.tokens && piece < from.pieces;
+  for (int row = 0; row < rows; row += at_once) {
     copy_or_clear(
-        to + row * pieces + (piece ^ Order::bank(row)),
-        is ? from.data + token * from.step + piece * 8 : from.data,
-        is);
+        to + (place ^ Order::bank(row)) + row * pieces,
+        source,
+        static_cast<unsigned>(token + row) < tokens);
+    source += at_once * from.step;
   }
 }
 
@@ -121,38 +124,48 @@ __device__ void load_left(Left<size>& left, const uint4* tile_rows, int row) {
   }
 }
 
-/// Adds, for all of `tiles` matrices with 16 rows, the products with the
-/// transposed rows of a tile: pairs `first_pair` to `first_pair + pairs - 1`.
+/// Computes, for all of `tiles` matrices with 16 rows, the products with the
+/// transposed rows of a tile: pairs `first_pair`, which is even, to
+/// `first_pair + pairs - 1`.
 template <Element element, class Order, int size, int tiles, int pairs>
-__device__ void add_scores(
+__device__ void multiply_scores(
     float (&sums)[tiles][2 * pairs][4],
     const Left<size> (&left)[tiles],
     const uint4* tile_rows,
     int first_pair) {
   const int lane = lanes().number;
   const int n = lane % 8;
-  const int piece = lane / 8 % 2;
+  const int place =
+      Order::row(first_pair, lane / 16, n) * (size / 8) + (lane / 8 % 2 ^ n);
 #pragma unroll
   for (int k = 0; k < size / matrix; ++k) {
 #pragma unroll
     for (int pair = 0; pair < pairs; ++pair) {
-      const int row = Order::row(first_pair + pair, lane / 16, n);
       std::uint32_t right[4];
       load_matrices(
           right,
-          tile_rows + row * (size / 8) + ((2 * k + piece) ^ n));
+          tile_rows + (place ^ 2 * k) + Order::row(pair, 0, 0) * (size / 8));
 #pragma unroll
       for (int m = 0; m < tiles; ++m) {
-        multiply_add<element>(
-            sums[m][2 * pair],
-            left[m][k],
-            right[0],
-            right[1]);
-        multiply_add<element>(
-            sums[m][2 * pair + 1],
-            left[m][k],
-            right[2],
-            right[3]);
+        if (k == 0) {
+          multiply<element>(sums[m][2 * pair], left[m][k], right[0], right[1]);
+          multiply<element>(
+              sums[m][2 * pair + 1],
+              left[m][k],
+              right[2],
+              right[3]);
+        } else {
+          multiply_add<element>(
+              sums[m][2 * pair],
+              left[m][k],
+              right[0],
+              right[1]);
+          multiply_add<element>(
+              sums[m][2 * pair + 1],
+              left[m][k],
+              right[2],
+              right[3]);
+        }
       }
     }
   }
@@ -168,13 +181,14 @@ __device__ void add_weighted(
     int pair) {
   const int lane = lanes().number;
   const int n = lane % 8;
-  const int row = Order::row(pair, lane / 8 % 2, n);
+  const int place =
+      Order::row(0, lane / 8 % 2, n) * (size / 8) + (lane / 16 ^ n);
 #pragma unroll
   for (int k = 0; k < size / matrix; ++k) {
     std::uint32_t right[4];
     load_transposed(
         right,
-        tile_rows + row * (size / 8) + ((2 * k + lane / 16) ^ n));
+        tile_rows + (place ^ 2 * k) + Order::row(pair, 0, 0) * (size / 8));
 #pragma unroll
     for (int m = 0; m < tiles; ++m) {
       multiply_add<element>(sums[m][2 * k], weights[m], right[0], right[1]);
@@ -209,8 +223,8 @@ __device__ void clear(float (&x)[a][b][c]) {
   }
 }
 
-/// Four lanes, which differ in the two bits of `low` and `high`, have four words
-/// each. Lane i gets word i of all of them.
+/// Four lanes, which differ in the two bits of `low` and `high`, have four
+/// words each. Lane i gets word i of all of them.
 __device__ inline void exchange_words(
     std::uint32_t (&words)[4],
     int low,
@@ -220,19 +234,15 @@ __device__ inline void exchange_words(
   const bool is_low = (lane & low) != 0;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const std::uint32_t other = __shfl_xor_sync(
-        0xffffffffU,
-        is_high ? words[i] : words[i + 2],
-        high);
+    const std::uint32_t other =
+        __shfl_xor_sync(0xffffffffU, is_high ? words[i] : words[i + 2], high);
     words[i] = is_high ? other : words[i];
     words[i + 2] = is_high ? words[i + 2] : other;
   }
 #pragma unroll
   for (int i = 0; i < 4; i += 2) {
-    const std::uint32_t other = __shfl_xor_sync(
-        0xffffffffU,
-        is_low ? words[i] : words[i + 1],
-        low);
+    const std::uint32_t other =
+        __shfl_xor_sync(0xffffffffU, is_low ? words[i] : words[i + 1], low);
     words[i] = is_low ? other : words[i];
     words[i + 1] = is_low ? words[i + 1] : other;
   }
@@ -261,8 +271,8 @@ __device__ void store_row(
     exchange_words(words, 1, 2);
     const int piece = k + lanes().t;
     if (exists && piece < pieces) {
-      reinterpret_cast<uint4*>(row)[piece] =
-          {words[0], words[1], words[2], words[3]};
+      reinterpret_cast<uint4*>(
+          row)[piece] = {words[0], words[1], words[2], words[3]};
     }
   }
 }
@@ -284,7 +294,8 @@ __device__ float over_row(float own, const Combine& combine) {
 }
 
 /// The scores of one head. Queries and keys are numbered from the first of
-/// these on.
+/// these on. `masks` says whether there is a mask or documents.
+template <bool masks>
 class HeadScores {
  public:
   __device__ HeadScores(
@@ -295,21 +306,19 @@ class HeadScores {
         batch_(batch),
         head_(head),
         keys_(static_cast<int>(x.keys)),
-        ahead_(static_cast<int>(x.first_query - x.first_key)),
-        plain_(
-            x.mask.kind == ScoreMask::Kind::none &&
-            x.query_documents == nullptr) {}
+        ahead_(static_cast<int>(x.first_query - x.first_key)) {}
 
   /// Factor from scores to exponents of 2. Where numbers are added to scores,
   /// these have it already.
   __device__ float factor() const {
-    return x_.mask.kind == ScoreMask::Kind::added ? 1 : x_.scale * log2_of_e;
+    return masks && x_.mask.kind == ScoreMask::Kind::added
+        ? 1
+        : x_.scale * log2_of_e;
   }
 
   /// The last key that may be seen.
   __device__ int last_key(int query) const {
-    return x_.causal && query + ahead_ < keys_ - 1 ? query + ahead_
-                                                   : keys_ - 1;
+    return x_.causal && query + ahead_ < keys_ - 1 ? query + ahead_ : keys_ - 1;
   }
 
   /// The first query that may see a key.
@@ -317,22 +326,22 @@ class HeadScores {
     return x_.causal && key > ahead_ ? key - ahead_ : 0;
   }
 
-  /// True when queries from `query` on see all of these keys.
+  /// True when queries from `query` on may see all of these keys.
   __device__ bool sees_all(int query, int first, int last) const {
-    return plain_ && first >= 0 && last <= last_key(query);
+    return first >= 0 && last <= last_key(query);
   }
 
-  /// A score with what is added to it, or minus infinity where the query does
-  /// not see the key.
-  __device__ float seen(float score, int query, int key) const {
-    if (key < 0 || key > last_key(query)) {
-      return -INFINITY;
-    }
-    return plain_ || query >= x_.queries ? score : masked(score, query, key);
+  /// A score, or minus infinity where the query cannot see the key.
+  __device__ float in_range(float score, int query, int key) const {
+    return key >= 0 && key <= last_key(query) ? score : -INFINITY;
   }
 
- private:
+  /// A score with what is added to it, or minus infinity where the mask or the
+  /// documents hide the key.
   __device__ float masked(float score, int query, int key) const {
+    if (query >= x_.queries || key < 0 || key >= keys_) {
+      return score;
+    }
     if (x_.query_documents != nullptr &&
         x_.query_documents[batch_ * x_.queries + query] !=
             x_.key_documents[batch_ * x_.keys + key]) {
@@ -353,46 +362,75 @@ class HeadScores {
     return score;
   }
 
+  /// Hides what queries do not see. `query(m, n, i)` and `key(m, n, i)` are
+  /// those of score [m][n][i]; `all` says that these may see all of the keys.
+  template <int tiles, int columns, class Query, class Key>
+  __device__ void hide(
+      float (&scores)[tiles][columns][4],
+      bool all,
+      const Query& query,
+      const Key& key) const {
+    const auto change = [&](const auto& how) {
+#pragma unroll
+      for (int m = 0; m < tiles; ++m) {
+#pragma unroll
+        for (int n = 0; n < columns; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            scores[m][n][i] =
+                how(scores[m][n][i], query(m, n, i), key(m, n, i));
+          }
+        }
+      }
+    };
+    if constexpr (masks) {
+      change([&](float score, int q, int k) { return masked(score, q, k); });
+    }
+    if (!all) {
+      change([&](float score, int q, int k) { return in_range(score, q, k); });
+    }
+  }
+
+ private:
   const Attention& x_;
   std::int64_t batch_;
   std::int64_t head_;
   int keys_;
   int ahead_; ///< of the first query before the first key
-  bool plain_;
 };
 
 /// The random numbers of one head's weights.
 struct HeadDraws {
-  std::int64_t sample;
-  std::uint64_t head;
-  std::uint64_t key;
-  std::uint32_t bound; ///< of 16 bits in the upper half of a word
+  const PhiloxRounds& rounds;
+  std::uint64_t counter_high; ///< the sample and the head
+  std::uint32_t bound;        ///< of 16 bits in the upper half of a word
 
   __device__ HeadDraws(
-      const Attention& x,
+      const WeightDropout& dropout,
+      const PhiloxRounds& rounds_of_key,
       std::int64_t batch,
-      std::int64_t number)
-      : sample(x.dropout.threshold > 0 ? x.dropout.samples[batch] : 0),
-        head(static_cast<std::uint64_t>(x.dropout.first_head + number)),
-        key(x.dropout.key),
+      std::int64_t head)
+      : rounds(rounds_of_key),
+        counter_high(
+            counter_at(
+                dropout.samples == nullptr ? 0 : dropout.samples[batch],
+                static_cast<std::uint64_t>(dropout.first_head + head),
+                0)
+                .high),
         // Where all are dropped, the scale is 0 and what is kept is nothing.
         bound(
-            x.dropout.threshold > 0xffffU ? 0xffffffffU
-                                          : x.dropout.threshold << 16U) {}
-
-  __device__ bool drops() const { return bound > 0; }
+            dropout.threshold > 0xffffU ? 0xffffffffU
+                                        : dropout.threshold << 16U) {}
 
   __device__ Philox4x32 of(std::int64_t query, std::uint32_t eight) const {
-    return draw_of(counter_at(sample, head, query), key, eight);
+    return rounds.at(counter_at(0, 0, query).low | eight, counter_high);
   }
 
   /// Whether the weight of a word's lower or upper 16 bits stays.
   __device__ bool keeps_low(std::uint32_t word) const {
     return word << 16U >= bound;
   }
-  __device__ bool keeps_high(std::uint32_t word) const {
-    return word >= bound;
-  }
+  __device__ bool keeps_high(std::uint32_t word) const { return word >= bound; }
 };
 
 /// Logarithm of a sum as an exponent of 2; finite, so that hidden scores have
@@ -414,8 +452,7 @@ __device__ inline int tiles_between(int first, int last) {
 
 /// Number of a key's random draw, whose place in the tile is a multiple of 8.
 __device__ inline std::uint32_t eight_of(const Attention& x, int key) {
-  return static_cast<std::uint32_t>(
-      (x.first_key + key) / columns_of_a_draw);
+  return static_cast<std::uint32_t>(x.first_key + key) / columns_of_a_draw;
 }
 
 /// Lets a kernel have the shared memory that it needs, and starts it.
@@ -432,20 +469,29 @@ const char* launch_large(
   return launch(kernel, grid, stream, arguments...);
 }
 
-/// Calls `start` with the element type and the padded size as constants of the
-/// compiler's.
+/// Calls `start` with the element type, the padded size and whether there is a
+/// mask or documents as constants of the compiler's.
 template <class Start>
 const char* with_form(const Attention& x, const Start& start) {
   using Half = std::integral_constant<Element, Element::fp16>;
   using Brain = std::integral_constant<Element, Element::bf16>;
+  const auto with_masks = [&](auto element, auto size) {
+    return x.mask.kind != ScoreMask::Kind::none || x.query_documents != nullptr
+        ? start(element, size, std::true_type())
+        : start(element, size, std::false_type());
+  };
   const auto with_size = [&](auto element) {
-    return x.size <= 64 ? start(element, std::integral_constant<int, 64>())
-                        : start(element, std::integral_constant<int, 128>());
+    return x.size <= 64
+        ? with_masks(element, std::integral_constant<int, 64>())
+        : with_masks(element, std::integral_constant<int, 128>());
   };
   return x.element == Element::bf16 ? with_size(Brain()) : with_size(Half());
 }
 
-constexpr unsigned blocks_for(std::int64_t planes, std::int64_t rows, int each) {
+constexpr unsigned blocks_for(
+    std::int64_t planes,
+    std::int64_t rows,
+    int each) {
   return static_cast<unsigned>(planes * ((rows + each - 1) / each));
 }
 

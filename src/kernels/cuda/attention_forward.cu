@@ -7,63 +7,102 @@ namespace {
 constexpr int warps = 4;
 constexpr int threads = warps * warp;
 
-/// Matrices of 16 queries that a warp has: two share what is read of keys.
-template <int size>
-constexpr int tiles_of = 128 / size;
+constexpr int tiles = 1; ///< matrices of 16 queries that a warp has
+constexpr int rows = warps * tiles * matrix; ///< queries of a block
 
+/// Blocks that a multiprocessor shall run at once, which bounds registers.
 template <int size>
-constexpr int queries_of_block = warps * tiles_of<size> * matrix;
+constexpr int blocks_at_once_of = size == 64 ? 4 : 2;
 
 /// Two times a tile of keys and one of values.
 template <int size>
-constexpr std::size_t shared_bytes_of =
-    (queries_of_block<size> + 4 * tile) * size * sizeof(std::uint16_t);
+constexpr std::size_t shared_bytes_of = (rows + 4 * tile) * size *
+    sizeof(std::uint16_t);
 
-/// The largest score of each row so far, and sums of what it leaves.
-template <int tiles>
+/// How far exponents of 2 may grow before what was added up is scaled anew:
+/// weights up to 2^8 are as exact in 16 bits as those below 1.
+constexpr float headroom = 8;
+
+/// What the exponents of each row are counted from, and sums of the
+/// exponentials.
 struct Softmax {
-  float largest[tiles][2];
+  float base[tiles][2];
   float sum[tiles][2]; ///< of this thread's columns
 
-  /// Turns scores into exponentials, and gives the factor for what was added up
-  /// before.
-  template <int columns>
-  __device__ float next(
-      float (&scores)[columns][4],
-      int m,
-      int half,
-      float factor) {
-    float top = largest[m][half];
+  __device__ Softmax() {
 #pragma unroll
-    for (int n = 0; n < columns; ++n) {
-      top = fmaxf(top, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
-    }
-    top = over_row(top, [](float a, float b) { return fmaxf(a, b); });
-    const float base = top == -INFINITY ? 0 : top * factor;
-    const float correction = power_of_two(largest[m][half] * factor - base);
-    float added = 0;
+    for (int m = 0; m < tiles; ++m) {
 #pragma unroll
-    for (int n = 0; n < columns; ++n) {
-#pragma unroll
-      for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        scores[n][i] = power_of_two(scores[n][i] * factor - base);
-        added += scores[n][i];
+      for (int half = 0; half < 2; ++half) {
+        base[m][half] = -INFINITY;
+        sum[m][half] = 0;
       }
     }
-    largest[m][half] = top;
-    sum[m][half] = sum[m][half] * correction + added;
-    return correction;
+  }
+
+  /// Chooses other bases if the warp's scores need them. Scales `sums` then.
+  template <int columns, int pieces>
+  __device__ void prepare(
+      const float (&scores)[tiles][columns][4],
+      float factor,
+      float (&sums)[tiles][pieces][4]) {
+    float tops[tiles][2];
+    bool grows = false;
+#pragma unroll
+    for (int m = 0; m < tiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float top = -INFINITY;
+#pragma unroll
+        for (int n = 0; n < columns; ++n) {
+          top = fmaxf(
+              top,
+              fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
+        }
+        top = over_row(top, [](float a, float b) { return fmaxf(a, b); });
+        tops[m][half] = top * factor;
+        grows = grows || tops[m][half] > base[m][half] + headroom;
+      }
+    }
+    if (!__any_sync(0xffffffffU, grows)) {
+      return;
+    }
+#pragma unroll
+    for (int m = 0; m < tiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (tops[m][half] > base[m][half]) {
+          const float correction = power_of_two(base[m][half] - tops[m][half]);
+          base[m][half] = tops[m][half];
+          sum[m][half] *= correction;
+#pragma unroll
+          for (int k = 0; k < pieces; ++k) {
+            sums[m][k][2 * half] *= correction;
+            sums[m][k][2 * half + 1] *= correction;
+          }
+        }
+      }
+    }
+  }
+
+  /// The exponential of a score, which it adds to the sum.
+  __device__ float add(float score, int m, int half, float factor) {
+    // Where all scores so far are hidden, so is this one.
+    const float from = base[m][half] == -INFINITY ? 0 : base[m][half];
+    const float result = power_of_two(score * factor - from);
+    sum[m][half] += result;
+    return result;
   }
 };
 
-template <Element element, int size>
-__global__ void __launch_bounds__(threads, 2) attend_kernel(
-    const Attention x,
-    const HeadsOfAll heads,
-    const HeadsTarget output,
-    float* log_sum) {
-  constexpr int tiles = tiles_of<size>;
-  constexpr int rows = queries_of_block<size>;
+template <Element element, int size, bool masks>
+__global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
+    attend_kernel(
+        const Attention x,
+        const PhiloxRounds rounds,
+        const HeadsOfAll heads,
+        const HeadsTarget output,
+        float* log_sum) {
   constexpr int columns = tile / 8;
   constexpr int tile_pieces = tile * size / 8;
   uint4* const queries = shared_memory();
@@ -77,10 +116,11 @@ __global__ void __launch_bounds__(threads, 2) attend_kernel(
   const std::int64_t head = plane % x.heads;
   const std::int64_t group = head / (x.heads / x.groups);
   const int first_row = block * rows;
-  const auto [lane, g, t] = lanes();
-  const int warp_row =
-      static_cast<int>(threadIdx.x) / warp * tiles * matrix;
-  const HeadScores head_scores(x, batch, head);
+  const int lane = lanes().number;
+  const int g = lanes().g;
+  const int t = lanes().t;
+  const int warp_row = static_cast<int>(threadIdx.x) / warp * tiles * matrix;
+  const HeadScores<masks> head_scores(x, batch, head);
   const int begin = first_of_tiles(x);
   const int count = tiles_between(
       begin,
@@ -92,10 +132,7 @@ __global__ void __launch_bounds__(threads, 2) attend_kernel(
     uint4* const stage = stages + number % 2 * 2 * tile_pieces;
     const int first = begin + number * tile;
     copy_rows<ByDraws, tile, size, threads>(keys, first, stage);
-    copy_rows<ByDraws, tile, size, threads>(
-        values,
-        first,
-        stage + tile_pieces);
+    copy_rows<ByDraws, tile, size, threads>(values, first, stage + tile_pieces);
   };
 
   copy_rows<InOrder, rows, size, threads>(
@@ -107,21 +144,13 @@ __global__ void __launch_bounds__(threads, 2) attend_kernel(
   }
   __pipeline_commit();
 
-  const HeadDraws draws(x, batch, head);
+  const HeadDraws draws(x.dropout, rounds, batch, head);
   const float factor = head_scores.factor();
   const int first_query = first_row + warp_row;
   Left<size> own[tiles];
   float sums[tiles][size / 8][4];
   clear(sums);
-  Softmax<tiles> softmax;
-#pragma unroll
-  for (int m = 0; m < tiles; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      softmax.largest[m][half] = -INFINITY;
-      softmax.sum[m][half] = 0;
-    }
-  }
+  Softmax softmax;
 
   for (int number = 0; number < count; ++number) {
     __pipeline_wait_prior(0);
@@ -143,66 +172,41 @@ __global__ void __launch_bounds__(threads, 2) attend_kernel(
     }
 
     float scores[tiles][columns][4];
-    clear(scores);
-    add_scores<element, ByDraws, size, tiles, tile / 16>(
+    multiply_scores<element, ByDraws, size, tiles, tile / 16>(
         scores,
         own,
         stage,
         0);
-    if (!head_scores.sees_all(
-            first_query,
-            first_key,
-            first_key + tile - 1)) {
-#pragma unroll
-      for (int m = 0; m < tiles; ++m) {
-#pragma unroll
-        for (int n = 0; n < columns; ++n) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            scores[m][n][i] = head_scores.seen(
-                scores[m][n][i],
-                first_query + m * matrix + i / 2 * 8 + g,
-                first_key + n / 4 * 32 + 8 * t + n % 4 * 2 + i % 2);
-          }
-        }
-      }
-    }
+    head_scores.hide(
+        scores,
+        head_scores.sees_all(first_query, first_key, first_key + tile - 1),
+        [&](int m, int, int i) {
+          return first_query + m * matrix + i / 2 * 8 + g;
+        },
+        [&](int, int n, int i) {
+          return first_key + n / 4 * 32 + 8 * t + n % 4 * 2 + i % 2;
+        });
+    softmax.prepare(scores, factor, sums);
 #pragma unroll
     for (int m = 0; m < tiles; ++m) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float correction =
-            softmax.next(scores[m], m, half, factor);
+        const std::int64_t query =
+            x.first_query + first_query + m * matrix + half * 8 + g;
 #pragma unroll
-        for (int k = 0; k < size / 8; ++k) {
-          sums[m][k][2 * half] *= correction;
-          sums[m][k][2 * half + 1] *= correction;
-        }
-      }
-    }
-    if (draws.drops()) {
+        for (int four = 0; four < columns / 4; ++four) {
+          const Philox4x32 draw = draws.of(
+              query,
+              eight_of(x, first_key + 32 * four) +
+                  static_cast<std::uint32_t>(t));
 #pragma unroll
-      for (int m = 0; m < tiles; ++m) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const std::int64_t query =
-              x.first_query + first_query + m * matrix + half * 8 + g;
-#pragma unroll
-          for (int four = 0; four < columns / 4; ++four) {
-            const Philox4x32 draw = draws.of(
-                query,
-                eight_of(x, first_key + 32 * four) +
-                    static_cast<std::uint32_t>(t));
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-              float(&weights)[4] = scores[m][4 * four + j];
-              weights[2 * half] = draws.keeps_low(draw.words[j])
-                  ? weights[2 * half]
-                  : 0;
-              weights[2 * half + 1] = draws.keeps_high(draw.words[j])
-                  ? weights[2 * half + 1]
-                  : 0;
-            }
+          for (int j = 0; j < 4; ++j) {
+            float(&weights)[4] = scores[m][4 * four + j];
+            const float low = softmax.add(weights[2 * half], m, half, factor);
+            const float high =
+                softmax.add(weights[2 * half + 1], m, half, factor);
+            weights[2 * half] = draws.keeps_low(draw.words[j]) ? low : 0;
+            weights[2 * half + 1] = draws.keeps_high(draw.words[j]) ? high : 0;
           }
         }
       }
@@ -231,9 +235,9 @@ __global__ void __launch_bounds__(threads, 2) attend_kernel(
     for (int half = 0; half < 2; ++half) {
       const int query = first_query + m * matrix + half * 8 + g;
       const bool exists = query < x.queries;
-      const float sum = over_row(
-          softmax.sum[m][half],
-          [](float a, float b) { return a + b; });
+      const float sum = over_row(softmax.sum[m][half], [](float a, float b) {
+        return a + b;
+      });
       store_row<element, size>(
           sums[m],
           half,
@@ -243,7 +247,7 @@ __global__ void __launch_bounds__(threads, 2) attend_kernel(
           static_cast<int>(x.size / 8));
       if (exists && t == 0) {
         log_sum[(batch * x.heads + head) * x.queries + query] = sum > 0
-            ? (softmax.largest[m][half] * factor + log2f(sum)) * ln_of_2
+            ? (softmax.base[m][half] + log2f(sum)) * ln_of_2
             : -INFINITY;
       }
     }
@@ -259,13 +263,11 @@ bool can_attend(const Attention& x, const HeadsOfAll& heads) {
         part.token_step % 8 == 0 && part.head_step % 8 == 0;
   };
   constexpr std::int64_t most = std::int64_t{1} << 30;
-  return x.element != Element::fp32 && x.size > 0 &&
-      x.size <= 128 && x.size % 8 == 0 &&
-      x.scale > 0 && x.groups > 0 &&
-      x.heads % x.groups == 0 &&
-      x.first_query + x.queries < most &&
-      x.first_key + x.keys < most && fits(heads.query) &&
-      fits(heads.key) && fits(heads.value);
+  return x.element != Element::fp32 && x.size > 0 && x.size <= 128 &&
+      x.size % 8 == 0 && x.scale > 0 && x.groups > 0 &&
+      x.heads % x.groups == 0 && x.first_query + x.queries < most &&
+      x.first_key + x.keys < most && fits(heads.query) && fits(heads.key) &&
+      fits(heads.value);
 }
 
 const char* attend(
@@ -277,17 +279,15 @@ const char* attend(
   if (x.batch * x.heads * x.queries == 0) {
     return nullptr;
   }
-  return attention::with_form(x, [&](auto element, auto size) {
+  return attention::with_form(x, [&](auto element, auto size, auto masks) {
     return attention::launch_large(
-        attention::attend_kernel<element(), size()>,
-        {attention::blocks_for(
-             x.batch * x.heads,
-             x.queries,
-             attention::queries_of_block<size()>),
+        attention::attend_kernel<element(), size(), masks()>,
+        {attention::blocks_for(x.batch * x.heads, x.queries, attention::rows),
          attention::threads,
          attention::shared_bytes_of<size()>},
         stream,
         x,
+        PhiloxRounds(x.dropout.key),
         heads,
         output,
         log_sum);

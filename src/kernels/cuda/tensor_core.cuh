@@ -31,17 +31,47 @@ __device__ void multiply_add(
     std::uint32_t b0,
     std::uint32_t b1) {
   if constexpr (element == Element::bf16) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
+
+/// The product of two matrices of 16 bits.
+template <Element element>
+__device__ void multiply(
+    float (&product)[4],
+    const std::uint32_t (&a)[4],
+    std::uint32_t b0,
+    std::uint32_t b1) {
+  if constexpr (element == Element::bf16) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+        : "=f"(product[0]), "=f"(product[1]), "=f"(product[2]), "=f"(product[3])
+        : "r"(a[0]),
+          "r"(a[1]),
+          "r"(a[2]),
+          "r"(a[3]),
+          "r"(b0),
+          "r"(b1),
+          "f"(0.0F));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+        : "=f"(product[0]), "=f"(product[1]), "=f"(product[2]), "=f"(product[3])
+        : "r"(a[0]),
+          "r"(a[1]),
+          "r"(a[2]),
+          "r"(a[3]),
+          "r"(b0),
+          "r"(b1),
+          "f"(0.0F));
   }
 }
 
@@ -70,23 +100,21 @@ __device__ inline void load_transposed(
 
 /// Starts a copy of 16 bytes to shared memory, or clears them there.
 __device__ inline void copy_or_clear(uint4* to, const void* from, bool copies) {
-  asm volatile(
-      "cp.async.cg.shared.global [%0], [%1], 16, %2;"
-      :
-      : "r"(shared_address(to)), "l"(from), "r"(copies ? 16 : 0)
-      : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(shared_address(to)), "l"(from), "r"(copies ? 16 : 0)
+               : "memory");
 }
 
-/// Starts a copy of a float to shared memory, or clears it there.
+/// Starts a copy of two floats to shared memory, or clears them there.
 __device__ inline void copy_or_clear(
-    float* to,
-    const float* from,
+    float2* to,
+    const float2* from,
     bool copies) {
-  asm volatile(
-      "cp.async.ca.shared.global [%0], [%1], 4, %2;"
-      :
-      : "r"(shared_address(to)), "l"(from), "r"(copies ? 4 : 0)
-      : "memory");
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+               :
+               : "r"(shared_address(to)), "l"(from), "r"(copies ? 8 : 0)
+               : "memory");
 }
 
 } // namespace cairn::kernels::cuda

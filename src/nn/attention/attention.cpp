@@ -3,7 +3,6 @@
 #include "nn/attention/dropped_attention.h"
 #include "nn/attention/gpu_attention.h"
 #include "nn/attention/head_attention.h"
-#include "nn/attention/head_random.h"
 #include "nn/linear/compute_type.h"
 #include "nn/linear/dropout_key.h"
 #include "nn/linear/wide_compute.h"
@@ -176,12 +175,8 @@ at::Tensor attend(
         input,
         {.causal = causal, .scale = scale_or_default(scale, query.size(3))});
   }
-  if (dropout > 0 && query.is_cpu()) {
-    return attend_dropping(input, options);
-  }
-  std::optional<HeadRandom> own_numbers;
   if (dropout > 0) {
-    own_numbers.emplace(query.device(), noise.first_head);
+    return attend_dropping(input, options);
   }
   const std::int64_t shared = query.size(2) / key.size(2);
   // The fused attention of the CPU has no grouped queries.
@@ -196,7 +191,7 @@ at::Tensor attend(
       repeated(key),
       repeated(value),
       mask.defined() ? std::optional(mask) : std::nullopt,
-      dropout,
+      /*dropout_p=*/0,
       causal && !mask.defined(),
       scale,
       shared > 1 && !repeat);
@@ -249,7 +244,15 @@ at::Tensor SelfAttention::forward(
     }
     return angles;
   };
-  if (plain && group_.size() == 1 && x.is_cuda()) {
+  const auto self_scores = [&](std::int64_t tokens, at::ScalarType type) {
+    return SelfScores{
+        scores,
+        angles_of(tokens, type),
+        input.mask,
+        dropout,
+        with_samples(noise_, input.samples)};
+  };
+  if (!sequence_.is_on() && group_.size() == 1 && x.is_cuda()) {
     if (const auto attended = project_and_attend_on_gpu(
             given,
             {query_key_value_->weight(),
@@ -257,11 +260,9 @@ at::Tensor SelfAttention::forward(
              groups,
              options_.head_size,
              query_key_value_->fp8()},
-            {scores,
-             angles_of(
-                 x.size(1),
-                 in_compute_type(query_key_value_->weight()).scalar_type()),
-             input.mask})) {
+            self_scores(
+                x.size(1),
+                in_compute_type(query_key_value_->weight()).scalar_type()))) {
       return dense_->forward(*attended);
     }
   }
@@ -272,6 +273,12 @@ at::Tensor SelfAttention::forward(
   if (plain && !options_.rotary && !input.mask.defined() &&
       attends_joined(joined, scores)) {
     return dense_->forward(attend_joined(joined, scores));
+  }
+  if (!sequence_.is_on() && dropout > 0 && joined.is_cuda()) {
+    const SelfScores how = self_scores(all.size(1), all.scalar_type());
+    if (attends_joined_on_gpu(joined, how)) {
+      return dense_->forward(attend_joined_on_gpu(joined, how).flatten(2, 3));
+    }
   }
   const auto parts = joined.split_with_sizes({queries, 1, 1}, 3);
   at::Tensor query = joined_heads(parts[0]);

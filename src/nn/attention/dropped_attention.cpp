@@ -1,9 +1,11 @@
 #include "nn/attention/dropped_attention.h"
 
+#include "nn/attention/fused_attention.h"
 #include "nn/linear/dropped_rows.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_safe_softmax.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <cairn/nn/dropout.h>
@@ -42,15 +44,20 @@ at::Tensor seen(const at::Tensor& scores, const AttendOptions& options) {
       -std::numeric_limits<double>::infinity());
 }
 
-} // namespace
+/// The noise with a number for each sample.
+AttentionNoise with_samples_of(AttentionNoise noise, const at::Tensor& query) {
+  if (!noise.samples.defined()) {
+    noise.samples = drawn_samples(query.size(0), query.device());
+  }
+  return noise;
+}
 
-at::Tensor attend_dropping(
+at::Tensor by_operators(
     const AttentionInput& input,
-    const AttendOptions& options) {
+    const AttendOptions& options,
+    double scale) {
   const at::Tensor query = heads_first(input.query);
   const std::int64_t heads = query.size(1);
-  const double scale =
-      options.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
   const at::Tensor scores =
       at::matmul(query * scale, for_queries(input.key, heads).transpose(2, 3));
   const at::Tensor weights = at::_safe_softmax(seen(scores, options), -1);
@@ -59,14 +66,43 @@ at::Tensor attend_dropping(
   place.first_head = options.noise.first_head;
   place.key = options.noise.key;
   place.drop(options.dropout);
-  const at::Tensor& samples = options.noise.samples;
-  const at::Tensor kept = dropped_rows(
-      weights,
-      samples.defined() ? samples
-                        : drawn_samples(query.size(0), query.device()),
-      place);
+  const at::Tensor kept = dropped_rows(weights, options.noise.samples, place);
   return heads_first(at::matmul(kept, for_queries(input.value, heads)))
       .flatten(2, 3);
+}
+
+/// Heads with `missing` zeros after each, which change no score.
+AttentionInput longer(const AttentionInput& input, std::int64_t missing) {
+  const auto padded = [&](const at::Tensor& x) {
+    return at::constant_pad_nd(x, {0, missing});
+  };
+  return {padded(input.query), padded(input.key), padded(input.value)};
+}
+
+} // namespace
+
+at::Tensor attend_dropping(
+    const AttentionInput& input,
+    const AttendOptions& given) {
+  AttendOptions options = given;
+  options.noise = with_samples_of(given.noise, input.query);
+  const std::int64_t size = input.query.size(3);
+  const double scale =
+      options.scale.value_or(1 / std::sqrt(static_cast<double>(size)));
+  const DroppedScores how{
+      .scores =
+          {.causal = options.causal && !options.mask.defined(), .scale = scale},
+      .mask = options.mask,
+      .dropout = options.dropout,
+      .noise = options.noise};
+  const std::int64_t missing = (8 - size % 8) % 8;
+  const bool on_gpu = input.query.is_cuda();
+  const AttentionInput whole_eights =
+      on_gpu && missing > 0 ? longer(input, missing) : input;
+  if (on_gpu && attends_fused(whole_eights, how)) {
+    return attend_fused(whole_eights, how).narrow(3, 0, size).flatten(2, 3);
+  }
+  return by_operators(input, options, scale);
 }
 
 } // namespace cairn::nn

@@ -7,8 +7,10 @@
 
 namespace cairn::nn {
 
-/// Computes attend() on the CPU with weights that are dropped by sample, head,
-/// query and key, whatever ranks have them. Writes the matrix of weights.
+/// Computes attend() with weights that are dropped by sample, head, query and
+/// key, whatever ranks have them, the same ones on CPUs and GPUs. On a GPU 16
+/// bits take the kernel of fused_attention.h; other types, and heads of more
+/// than 128 values, write the matrix of weights, as the CPU does.
 at::Tensor attend_dropping(
     const AttentionInput& input,
     const AttendOptions& options);

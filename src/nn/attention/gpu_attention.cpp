@@ -1,6 +1,8 @@
 #include "nn/attention/gpu_attention.h"
 
 #include "kernels/internal/cuda/join_heads.h"
+#include "nn/attention/dropped_capsule.h"
+#include "nn/attention/fused_attention.h"
 #include "nn/attention/joined_parts.h"
 #include "nn/fp8/fp8_linear.h"
 #include "nn/linear/compute_type.h"
@@ -16,6 +18,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <cairn/nn/dropout.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
@@ -118,6 +121,16 @@ at::Tensor addend_of(const at::Tensor& mask, at::ScalarType type) {
           -std::numeric_limits<double>::infinity());
 }
 
+DroppedScores dropped_scores(const SelfScores& how) {
+  return {
+      .scores =
+          {.causal = how.scores.causal && !how.mask.defined(),
+           .scale = how.scores.scale},
+      .mask = how.mask,
+      .dropout = how.dropout,
+      .noise = how.noise};
+}
+
 /// The gradient of the joined tensor, and its sums over groups of tokens.
 struct JoinedGradient {
   at::Tensor whole;
@@ -158,6 +171,24 @@ JoinedGradient join_gradients(
   return result;
 }
 
+/// Gradients of the joined tensor, of the bias that was added to it (if it is
+/// defined and needs one), and of the options.
+variable_list joined_gradients(
+    AutogradContext& context,
+    const AttentionInput& gradients,
+    const RotaryAngles& angles,
+    const at::Tensor& bias) {
+  JoinedGradient gradient = join_gradients(
+      context.saved_data["shape"].toIntVector(),
+      gradients,
+      angles);
+  const bool of_bias = bias.defined() && context.needs_input_grad(1);
+  return {
+      std::move(gradient.whole),
+      of_bias ? summed_parts(gradient.parts, bias) : at::Tensor(),
+      {}};
+}
+
 /// `bias` was added to `joined`, and has no other way to its gradient.
 struct GpuAttention : torch::autograd::Function<GpuAttention> {
   static at::Tensor forward(
@@ -165,9 +196,10 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
       const at::Tensor& joined,
       const std::optional<at::Tensor>& bias,
       const SelfScores& how) {
-    const auto& [scores, angles, mask] = how;
+    const Scores& scores = how.scores;
+    const RotaryAngles& angles = how.angles;
     const AttentionInput input = for_attention(joined, angles);
-    const at::Tensor addend = addend_of(mask, joined.scalar_type());
+    const at::Tensor addend = addend_of(how.mask, joined.scalar_type());
     const auto found = at::_scaled_dot_product_cudnn_attention(
         input.query,
         input.key,
@@ -222,17 +254,74 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
             /*dropout_p=*/0,
             context->saved_data["causal"].toBool(),
             context->saved_data["scale"].toDouble());
-    JoinedGradient gradient = join_gradients(
-        context->saved_data["shape"].toIntVector(),
+    return joined_gradients(
+        *context,
         {of_query, of_key, of_value},
-        {saved[8], saved[9]});
-    const bool of_bias = bias.defined() && context->needs_input_grad(1);
-    return {
-        std::move(gradient.whole),
-        of_bias ? summed_parts(gradient.parts, bias) : at::Tensor(),
-        {}};
+        {saved[8], saved[9]},
+        bias);
   }
 };
+
+/// Attention that drops weights, by our own kernel.
+struct DroppingGpuAttention : torch::autograd::Function<DroppingGpuAttention> {
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& joined,
+      const std::optional<at::Tensor>& bias,
+      const SelfScores& how) {
+    DroppedScores dropped = dropped_scores(how);
+    if (!dropped.noise.samples.defined()) {
+      dropped.noise.samples = drawn_samples(joined.size(0), joined.device());
+    }
+    const auto [query, key, value] = for_attention(joined, how.angles);
+    const AttentionInput input{
+        heads_first(query),
+        heads_first(key),
+        heads_first(value)};
+    const auto [output, log_sum] = fused_forward(input, dropped);
+    variable_list saved{
+        input.query,
+        input.key,
+        input.value,
+        output,
+        log_sum,
+        bias.value_or(at::Tensor()),
+        how.angles.cosine,
+        how.angles.sine};
+    for (const at::Tensor& each : keep_dropped(*context, dropped)) {
+      saved.push_back(each);
+    }
+    context->save_for_backward(std::move(saved));
+    context->saved_data["shape"] = joined.sizes().vec();
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list outer) {
+    refuse_second_derivatives("attention");
+    const variable_list saved = context->get_saved_variables();
+    const AttentionGradients gradients = fused_backward(
+        outer[0],
+        {saved[0], saved[1], saved[2]},
+        {saved[3], saved[4]},
+        kept_dropped(*context, saved, 8));
+    return joined_gradients(
+        *context,
+        {heads_first(gradients.query),
+         heads_first(gradients.key),
+         heads_first(gradients.value)},
+        {saved[6], saved[7]},
+        saved[5]);
+  }
+};
+
+/// Attention of a joined tensor, to which `bias` was added.
+at::Tensor attend_with_bias(
+    const at::Tensor& joined,
+    const std::optional<at::Tensor>& bias,
+    const SelfScores& how) {
+  return how.dropout > 0 ? DroppingGpuAttention::apply(joined, bias, how)
+                         : GpuAttention::apply(joined, bias, how);
+}
 
 /// A projection's weight or bias with `more` rows of zeros after every head, so
 /// that heads have a length that the GPU's attention takes. The zeros change no
@@ -250,7 +339,9 @@ at::Tensor with_longer_heads(
 } // namespace
 
 bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& how) {
-  const auto& [scores, angles, mask] = how;
+  const Scores& scores = how.scores;
+  const RotaryAngles& angles = how.angles;
+  const at::Tensor& mask = how.mask;
   if (!is_on_gpu(joined) || joined.scalar_type() == at::kFloat ||
       !joined.is_contiguous() || joined.size(4) % 8 != 0 ||
       (mask.defined() && mask.requires_grad()) ||
@@ -268,6 +359,13 @@ bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& how) {
   };
   const std::int64_t groups = joined.size(2);
   const std::int64_t queries = joined.size(3) - 2;
+  if (how.dropout > 0) {
+    return attends_fused(
+        {heads_first(heads(groups * queries)),
+         heads_first(heads(groups)),
+         heads_first(heads(groups))},
+        dropped_scores(how));
+  }
   const auto backend = static_cast<at::SDPBackend>(at::_fused_sdp_choice(
       heads(groups * queries),
       heads(groups),
@@ -283,7 +381,7 @@ bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& how) {
 at::Tensor attend_joined_on_gpu(
     const at::Tensor& joined,
     const SelfScores& scores) {
-  return GpuAttention::apply(joined, std::nullopt, scores);
+  return attend_with_bias(joined, std::nullopt, scores);
 }
 
 std::optional<at::Tensor> project_and_attend_on_gpu(
@@ -331,7 +429,7 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
       weight,
       addend.defined() ? addend.detach() : addend,
       fp8);
-  return GpuAttention::apply(
+  return attend_with_bias(
              joined.view(shape),
              addend.defined() ? std::optional(addend) : std::nullopt,
              scores)

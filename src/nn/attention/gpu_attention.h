@@ -3,6 +3,7 @@
 #include "nn/attention/partial_attention.h"
 
 #include <ATen/core/Tensor.h>
+#include <cairn/nn/attention_noise.h>
 #include <cairn/nn/fp8_scaling.h>
 
 #include <cstdint>
@@ -34,15 +35,18 @@ struct SelfScores {
   /// Added to the scores, or true where a query sees a key, as libtorch takes
   /// it; may be undefined.
   at::Tensor mask{};
+  double dropout = 0;     ///< of weights
+  AttentionNoise noise{}; ///< which of them
 };
 
 /// True when attend_joined_on_gpu() takes this tensor: libtorch would choose
-/// cuDNN's attention for it.
+/// cuDNN's attention for it, or weights are dropped and attends_fused().
 bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& scores);
 
-/// Attention of queries, keys and values that lie together, by cuDNN; returns
-/// [batch, sequence, heads, size]. Their gradients are put together in one
-/// pass, as the product before it reads them; rotary positions are part of it.
+/// Attention of queries, keys and values that lie together, by cuDNN, or by our
+/// own kernel where weights are dropped; returns [batch, sequence, heads,
+/// size]. Their gradients are put together in one pass, as the product before
+/// it reads them; rotary positions are part of it.
 at::Tensor attend_joined_on_gpu(
     const at::Tensor& joined,
     const SelfScores& scores);

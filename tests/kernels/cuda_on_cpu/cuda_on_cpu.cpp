@@ -46,9 +46,9 @@ struct Fiber {
 struct Block {
   std::vector<Fiber> fibers;
   std::vector<Gate> warps;
-  std::vector<float> values; ///< exchanged within warps
+  std::vector<float> values;                       ///< exchanged within warps
   std::vector<std::array<std::uint32_t, 8>> words; ///< likewise
-  std::vector<const void*> places; ///< likewise
+  std::vector<const void*> places;                 ///< likewise
   std::vector<std::max_align_t> memory;
   Gate all;
   unsigned current = 0;

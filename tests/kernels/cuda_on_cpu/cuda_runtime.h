@@ -92,10 +92,13 @@ inline float __shfl_xor_sync(unsigned, float value, int mask) {
   return cuda_on_cpu::exchange(value, mask);
 }
 
-inline std::uint32_t __shfl_xor_sync(
-    unsigned,
-    std::uint32_t value,
-    int mask) {
+inline bool __any_sync(unsigned, bool value) {
+  const std::uint32_t own = value ? 1 : 0;
+  std::uint32_t all[32];
+  cuda_on_cpu::gather(&own, 1, all);
+  return std::find(all, all + 32, 1U) != all + 32;
+}
+inline std::uint32_t __shfl_xor_sync(unsigned, std::uint32_t value, int mask) {
   return std::bit_cast<std::uint32_t>(
       cuda_on_cpu::exchange(std::bit_cast<float>(value), mask));
 }

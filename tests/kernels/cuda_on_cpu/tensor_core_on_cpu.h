@@ -17,8 +17,8 @@ float gathered(
     unsigned lane,
     unsigned word,
     unsigned number) {
-  const auto bits = static_cast<std::uint16_t>(
-      words[lane * count + word] >> (16 * number));
+  const auto bits =
+      static_cast<std::uint16_t>(words[lane * count + word] >> (16 * number));
   return element == Element::bf16
       ? __uint_as_float(static_cast<std::uint32_t>(bits) << 16U)
       : __half2float(__ushort_as_half(bits));
@@ -49,6 +49,16 @@ void multiply_add(
       sum[i] += left * right;
     }
   }
+}
+
+template <Element element>
+void multiply(
+    float (&product)[4],
+    const std::uint32_t (&a)[4],
+    std::uint32_t b0,
+    std::uint32_t b1) {
+  std::fill_n(product, 4, 0.0F);
+  multiply_add<element>(product, a, b0, b1);
 }
 
 inline void load_matrices(std::uint32_t (&pairs)[4], const uint4* row) {

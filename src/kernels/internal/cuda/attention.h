@@ -39,7 +39,8 @@ struct ScoreMask {
 /// Which weights are dropped: see DropoutRows, whose rows are queries and whose
 /// columns are keys.
 struct WeightDropout {
-  const std::int64_t* samples = nullptr; ///< numbers of the samples, [batch]
+  /// Numbers of the samples, [batch]. Null: all are 0.
+  const std::int64_t* samples = nullptr;
   std::int64_t first_head = 0;
   std::uint64_t key = 0;
   std::uint32_t threshold = 0; ///< 0: nothing is dropped
@@ -97,15 +98,20 @@ struct AttentionGradientTargets {
   HeadsTarget query;
   HeadsTarget key;
   HeadsTarget value;
+  /// Gradient of the numbers that are added to scores, [batch, heads, queries,
+  /// keys] without gaps, with the type of the queries. Null: it is not wanted.
+  /// Must be zeros: those of keys that are behind all queries are not written.
+  void* added = nullptr;
 };
 
 /// Writes the gradients of queries, keys and values. The order of all sums is
-/// fixed. `deltas` is memory for [batch, heads, queries].
+/// fixed. `of_rows` is memory for [batch, heads, queries, 2], at a multiple of
+/// 8 bytes.
 [[nodiscard]] const char* attend_backward(
     const Attention& attention,
     const HeadsOfAll& heads,
     const AttentionResult& result,
-    float* deltas,
+    float* of_rows,
     const AttentionGradientTargets& gradients,
     void* stream);
 
