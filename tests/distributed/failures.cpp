@@ -324,18 +324,6 @@ void a_rank_that_does_not_connect_is_named(const RanksOptions& asked) {
   EXPECT_FALSE(shared.too_late) << "ranks hang until the stopped one is killed";
 }
 
-void a_rank_that_dies_before_it_connects_is_named(RanksOptions options) {
-  const int victim = options.ranks - 1;
-  options.dies = {victim};
-  run_ranks(options, [&](const World& world) {
-    finish(world.group().all_reduce(ones(world, 4)));
-    if (world.rank() == victim) {
-      ::kill(::getpid(), SIGKILL);
-    }
-    expect_that_cutting_names(victim, world);
-  });
-}
-
 void groups_of_other_ranks_end_too(const RanksOptions& options) {
   // Ranks 0 and 1 hang on each other; 2 and 3 would go on for ever.
   run_ranks(options, [](const World& world) {

@@ -49,8 +49,6 @@ void a_call_that_nobody_waits_for_ends(const RanksOptions& options);
 /// The last rank is suspended before the ranks cut their group into parts, for
 /// which NCCL needs all of them.
 void a_rank_that_does_not_connect_is_named(const RanksOptions& options);
-/// The last rank kills itself instead.
-void a_rank_that_dies_before_it_connects_is_named(RanksOptions options);
 /// Two of four ranks hang on each other, the other two are busy.
 void groups_of_other_ranks_end_too(const RanksOptions& options);
 

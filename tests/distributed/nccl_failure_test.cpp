@@ -65,9 +65,5 @@ TEST(NcclFailure, ARankThatDoesNotConnectIsNamed) {
   failures::a_rank_that_does_not_connect_is_named(ranks(3));
 }
 
-TEST(NcclFailure, ARankThatDiesBeforeItConnectsIsNamed) {
-  failures::a_rank_that_dies_before_it_connects_is_named(ranks(3));
-}
-
 } // namespace
 } // namespace cairn::distributed::nccl_failure_test

@@ -2,7 +2,6 @@
 
 #include <ATen/cuda/MemPool.h>
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <cairn/base/error.h>
 
 #include <exception>
 #include <thread>
@@ -13,28 +12,26 @@ namespace {
 
 namespace caching = c10::cuda::CUDACachingAllocator;
 
-/// The allocator of ncclMemAlloc, which all groups have in common.
+/// The allocator of ncclMemAlloc, which all groups have in common; null where
+/// NCCL offers no such memory on this GPU, so that the pool has ordinary
+/// memory.
 std::shared_ptr<caching::CUDAAllocator> nccl_memory(
-    c10d::ProcessGroupNCCL& group) {
-  auto memory = std::dynamic_pointer_cast<caching::CUDAAllocator>(
-      group.getMemAllocator());
-  if (!memory) {
-    throw ConfigError(
-        {.what = "this NCCL has no memory of its own",
-         .where = "--use-nccl-ub",
-         .remedy = "leave the flag out"});
-  }
-  return memory;
+    c10d::ProcessGroupNCCL& group,
+    c10::DeviceIndex device) {
+  return group.supportsTensorAlloc(device)
+      ? std::dynamic_pointer_cast<caching::CUDAAllocator>(
+            group.getMemAllocator())
+      : nullptr;
 }
 
-/// A pool of libtorch's caching allocator whose memory comes from NCCL. c10d
-/// registers each piece of it, now and later, with the groups.
+/// A pool of libtorch's caching allocator. c10d registers each piece of its
+/// memory, now and later, with the groups.
 class NcclBufferPool final : public BufferPool {
  public:
   NcclBufferPool(std::vector<NcclPtr> groups, c10::DeviceIndex device)
       : groups_(std::move(groups)),
         device_(device),
-        pool_(nccl_memory(*groups_.front())) {
+        pool_(nccl_memory(*groups_.front(), device)) {
     for (const NcclPtr& group : groups_) {
       group->registerMemPool(&pool_);
     }

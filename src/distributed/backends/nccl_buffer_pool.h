@@ -8,7 +8,8 @@
 
 namespace cairn::distributed {
 
-/// Makes memory with ncclMemAlloc and registers it with all groups.
+/// Makes memory, with ncclMemAlloc where the GPU allows it, and registers it
+/// with all groups.
 std::unique_ptr<BufferPool> nccl_buffer_pool(
     std::vector<NcclPtr> groups,
     c10::DeviceIndex device);

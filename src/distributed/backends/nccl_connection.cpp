@@ -103,7 +103,7 @@ NcclPtr cut_out(
     const OneMeetingPlace no_other;
     NcclPtr group = connected(members, options);
     if (group->getCommPtr() == 0) {
-      // NCCL tells c10d neither that a rank was lost nor why.
+      // c10d does not look whether NCCL has made one.
       throw std::runtime_error("NCCL made no communicator");
     }
     return group;
