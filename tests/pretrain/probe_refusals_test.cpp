@@ -105,10 +105,9 @@ std::vector<Wrong> wrongs() {
       {.message = "--micro-batch-size: a rank's rows do not divide into micro "
                   "batches (3 rows, 2 at once)",
        .flags = {"--micro-batch-size", "2"}},
-      {.message = "the model's key and value heads do not divide over the "
-                  "ranks (2 over 4)",
-       .flags = {"--tensor-model-parallel-size", "4"},
-       .ranks = 4,
+      {.message = "the model's heads do not divide over the ranks (4 over 3)",
+       .flags = {"--tensor-model-parallel-size", "3"},
+       .ranks = 3,
        .model = "llama"},
       {.message = "a pipeline has at most as many stages as the model layers "
                   "(3; 2 layers); use at most 2 stages",
