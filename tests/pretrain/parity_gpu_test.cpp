@@ -99,7 +99,9 @@ Row in_16_bits(Row row) {
 
 /// Rows of a model whose attention drops weights, in 16 bits: their attention
 /// is our own kernel, which the CPU does not have, so one rank on the GPU gives
-/// the curve.
+/// the curve. The loss of the first step shows whether the same weights are
+/// dropped: without dropout of attention it is 4e-4 away, and layouts differ by
+/// 4e-5 (measured on a CPU). Rounding to 16 bits grows from step to step.
 class ParityOfDropoutNccl : public ::testing::TestWithParam<Row> {};
 
 TEST_P(ParityOfDropoutNccl, FollowsTheCurveOfOneRank) {
@@ -123,7 +125,8 @@ TEST_P(ParityOfDropoutNccl, FollowsTheCurveOfOneRank) {
       [&](const distributed::World& world) {
         const std::vector<double> losses = losses_of(row, world);
         for (std::size_t i = 0; i < losses.size(); ++i) {
-          EXPECT_NEAR(losses[i], wanted_losses[i], 1e-2) << "step " << i;
+          EXPECT_NEAR(losses[i], wanted_losses[i], i == 0 ? 2e-4 : 5e-2)
+              << "step " << i;
         }
       });
 }
