@@ -17,9 +17,8 @@ using kernels::cpu::RowProduct;
 
 /// Outputs of a product that a thread computes at least.
 constexpr std::int64_t outputs_at_once = 16;
-/// Fewer rows than this are not worth waking a thread for, where a row costs
-/// little.
-constexpr std::int64_t rows_worth_threads = 8;
+/// Fewer multiplications than this are not worth waking a thread for.
+constexpr std::int64_t work_worth_threads = 1 << 16;
 
 RowActivation activation_of(model::ActivationKind kind) {
   switch (kind) {
@@ -35,28 +34,42 @@ RowActivation activation_of(model::ActivationKind kind) {
   return RowActivation::silu;
 }
 
-/// Calls body(begin, end) for stretches of a linear layer's outputs, on all
-/// threads.
+/// Calls body(begin, end) on parts that together cover [0, count), on all
+/// threads if there is `work` for them.
 template <class Body>
-void for_outputs(std::int64_t outputs, const Body& body) {
-  const std::int64_t blocks = (outputs + outputs_at_once - 1) / outputs_at_once;
-  kernels::in_parallel(blocks, [&](std::int64_t begin, std::int64_t end) {
-    body(begin * outputs_at_once, std::min(outputs, end * outputs_at_once));
-  });
+void share_work(std::int64_t count, std::int64_t work, const Body& body) {
+  if (work < work_worth_threads) {
+    body(std::int64_t{0}, count);
+  } else {
+    kernels::in_parallel(count, body);
+  }
+}
+
+/// Calls body(begin, end) for stretches of a linear layer's outputs.
+template <class Body>
+void for_outputs(
+    const LinearWeights& linear,
+    std::int64_t rows,
+    const Body& body) {
+  const std::int64_t outputs = linear.outputs;
+  share_work(
+      (outputs + outputs_at_once - 1) / outputs_at_once,
+      rows * outputs * linear.matrix.inputs,
+      [&](std::int64_t begin, std::int64_t end) {
+        body(begin * outputs_at_once, std::min(outputs, end * outputs_at_once));
+      });
 }
 
 template <class Body>
-void for_cheap_rows(std::int64_t rows, const Body& body) {
-  const auto run = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      body(i);
-    }
-  };
-  if (rows < rows_worth_threads) {
-    run(0, rows);
-  } else {
-    kernels::in_parallel(rows, run);
-  }
+void for_rows(std::int64_t rows, std::int64_t work_of_row, const Body& body) {
+  share_work(
+      rows,
+      rows * work_of_row,
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          body(i);
+        }
+      });
 }
 
 RowProduct product_of(
@@ -199,7 +212,7 @@ void CachedDecoder::normalize(
     const NormWeights& norm,
     std::span<const std::int64_t> rows) {
   const std::int64_t hidden = model_.hidden;
-  for_cheap_rows(std::ssize(rows), [&](std::int64_t i) {
+  for_rows(std::ssize(rows), 8 * hidden, [&](std::int64_t i) {
     kernels_.normalize(
         {.kind = model_.norm == model::NormKind::layer_norm
              ? RowNorm::layer_norm
@@ -221,7 +234,7 @@ void CachedDecoder::multiply(
     bool adds) {
   RowProduct product = product_of(linear, x, rows, y);
   product.adds = adds;
-  for_outputs(linear.outputs, [&](std::int64_t begin, std::int64_t end) {
+  for_outputs(linear, rows, [&](std::int64_t begin, std::int64_t end) {
     RowProduct part = product;
     part.begin = begin;
     part.end = end;
@@ -232,7 +245,8 @@ void CachedDecoder::multiply(
 /// Turns queries and keys by their positions, and writes keys and values into
 /// the pages of their texts.
 void CachedDecoder::keep_keys_and_values(std::int64_t layer) {
-  for_cheap_rows(std::ssize(rows_), [&](std::int64_t i) {
+  const std::int64_t work = 8 * model_.heads * model_.head_size;
+  for_rows(std::ssize(rows_), work, [&](std::int64_t i) {
     keep_row(layer, static_cast<std::size_t>(i));
   });
 }
@@ -274,12 +288,15 @@ void CachedDecoder::attend(std::int64_t layer) {
   const std::int64_t queries = model_.heads / groups;
   const std::int64_t projected = (model_.heads + 2 * groups) * size;
   std::size_t most_pages = 0;
+  std::int64_t seen = 0; // tokens, by all rows
   for (const Row& row : rows_) {
     most_pages = std::max(most_pages, row.pages.size());
+    seen += row.position + 1;
   }
   // Rows differ in length, heads do not: threads share the heads.
-  kernels::in_parallel(
+  share_work(
       groups * rows,
+      2 * seen * model_.heads * size,
       [&](std::int64_t begin, std::int64_t end) {
         std::vector<float> scores(
             most_pages * static_cast<std::size_t>(shape.page_tokens));
@@ -311,7 +328,7 @@ void CachedDecoder::attend(std::int64_t layer) {
 void CachedDecoder::activate_mlp(const BlockWeights& block) {
   const auto rows = static_cast<std::int64_t>(rows_.size());
   const RowActivation kind = activation_of(model_.activation);
-  for_outputs(block.up.outputs, [&](std::int64_t begin, std::int64_t end) {
+  for_outputs(block.up, rows, [&](std::int64_t begin, std::int64_t end) {
     RowProduct up = product_of(block.up, normal_.data(), rows, up_.data());
     up.begin = begin;
     up.end = end;

@@ -1,22 +1,16 @@
 #include "generate/make_decoder.h"
 
+#include "generate/available_memory.h"
 #include "generate/cached_decoder.h"
 #include "generate/whole_text_decoder.h"
 
 #include <cairn/base/error.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 namespace cairn::generate {
 namespace {
-
-/// Memory that the system has left, in bytes.
-std::int64_t free_memory() {
-  return static_cast<std::int64_t>(::sysconf(_SC_AVPHYS_PAGES)) *
-      ::sysconf(_SC_PAGESIZE);
-}
 
 CacheShape cache_of(
     const models::ModelDescription& model,
@@ -36,7 +30,7 @@ CacheShape cache_of(
   const std::int64_t page_bytes =
       shape.page_floats() * static_cast<std::int64_t>(sizeof(float));
   shape.most_pages = std::clamp(
-      free_memory() / 2 / page_bytes,
+      available_memory() / 2 / page_bytes,
       std::int64_t{1},
       options.most_texts * pages(model.positions));
   return shape;
