@@ -287,9 +287,10 @@ TEST_F(Generate, LoadsOtherFormatsWithTheTokenizerBesideThem) {
   EXPECT_EQ(ours.out, theirs.out);
 }
 
-/// The object that `cairn generate --prompt-ids` prints, with the golden GPT-2.
-nlohmann::json ids_after(const Words& more) {
-  const Result result = run(pretrain_test::cairn(
+/// `cairn generate --prompt-ids` with the golden GPT-2, and the object that it
+/// prints.
+Result after_ids(const Words& more) {
+  return run(pretrain_test::cairn(
       Words{
           "generate",
           "--load",
@@ -299,6 +300,9 @@ nlohmann::json ids_after(const Words& more) {
           "--out-seq-length",
           "6"} +
       more));
+}
+nlohmann::json ids_after(const Words& more) {
+  const Result result = after_ids(more);
   EXPECT_EQ(result.code, 0) << result.err;
   return nlohmann::json::parse(result.out);
 }
@@ -331,6 +335,13 @@ TEST_F(Generate, GoesFromIdsToIdsWithoutATokenizer) {
   EXPECT_NE(
       ids_after({"--repetition-penalty", "100", "--greedy"}).at("ids"),
       greedy.at("ids"));
+  std::istringstream beams(after_ids({"--beam-width", "2"}).out);
+  std::vector<double> scores;
+  for (std::string line; std::getline(beams, line);) {
+    scores.push_back(nlohmann::json::parse(line).at("score"));
+  }
+  ASSERT_EQ(scores.size(), 2U);
+  EXPECT_GT(scores[0], scores[1]);
 }
 
 TEST_F(Generate, EndsAtWordsAndSearchesWithBeams) {

@@ -31,8 +31,7 @@ void check_beam_flags(const config::Config& config) {
         "--greedy",
         "--repetition-penalty",
         "--return-log-probs",
-        "--top-n-logprobs",
-        "--prompt-ids"}) {
+        "--top-n-logprobs"}) {
     if (config.given.contains(flag)) {
       throw ConfigError(
           {.what = "does not go with beam search",

@@ -16,7 +16,8 @@ std::vector<std::int64_t> parse_prompt_ids(const std::string& text);
 
 /// Continues token ids, and writes a line of JSON for each text, to the file or
 /// the screen: {"prompt_ids": …, "ids": …, "finished": …}. There are as many
-/// texts as --num-samples says, and one without it.
+/// texts as --num-samples says, and one without it. With --beam-width there is
+/// one line for each beam, best first, which also has its "score".
 void continue_ids(
     const config::Config& config,
     const distributed::World& world,
