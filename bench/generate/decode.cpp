@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,9 +102,11 @@ Speed measure(
       batch.add(std::move(request));
     }
     const auto start = Clock::now();
-    std::int64_t begun = 0;
-    while (begun < texts) {
-      begun += static_cast<std::int64_t>(batch.step().size());
+    std::set<std::uint64_t> begun;
+    while (std::ssize(begun) < texts) {
+      for (const auto& growth : batch.step()) {
+        begun.insert(growth.text);
+      }
     }
     const auto middle = Clock::now();
     std::int64_t tokens = 0;
