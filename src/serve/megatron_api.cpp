@@ -65,18 +65,20 @@ generate::TextRequest request_for(
 }
 
 /// The pieces of a text, one for each token.
-json segments(const Service& service, const Text& text, std::size_t tokens) {
+json segments(const Service& service, const std::vector<std::int64_t>& text) {
   json all = json::array();
   std::optional<std::int64_t> before;
-  const auto add = [&](std::int64_t id) {
+  for (const std::int64_t id : text) {
     all.push_back(ShownText::piece(*service.tokenizer, before, id));
     before = id;
-  };
-  for (const std::int64_t id : text.prompt) {
-    add(id);
   }
+  return all;
+}
+
+std::vector<std::int64_t> tokens_of(const Text& text, std::size_t tokens) {
+  std::vector<std::int64_t> all = text.prompt;
   for (std::size_t i = 0; i < tokens; ++i) {
-    add(text.tokens[i].id);
+    all.push_back(text.tokens[i].id);
   }
   return all;
 }
@@ -104,11 +106,64 @@ json reply_to(
     const std::size_t tokens = scored_only ? 0 : text.tokens.size();
     reply["text"].push_back(
         request.prompts[i] + (scored_only ? "" : text.shown.shown()));
-    reply["segments"].push_back(segments(service, text, tokens));
+    reply["segments"].push_back(segments(service, tokens_of(text, tokens)));
     scores.push_back(log_probabilities(text, tokens));
   }
   reply["logprobs"] = request.logprobs ? scores : json();
   return reply;
+}
+
+/// The best texts after the one prompt of a request, with their scores.
+void search_beams(
+    Service& service,
+    const std::shared_ptr<Answering>& answering,
+    const MegatronRequest& request) {
+  const auto prompt = service.encode(request.prompts[0], request.add_bos);
+  const auto found = [&service, answering, prompt, text = request.prompts[0]](
+                         const std::vector<generate::Beam>& beams,
+                         const std::string& failure) {
+    if (!failure.empty()) {
+      answering->json(503, failure);
+      answering->done(503, 1, 0);
+      return;
+    }
+    json reply{
+        {"text", json::array()},
+        {"segments", json::array()},
+        {"scores", json::array()}};
+    std::int64_t tokens = 0;
+    for (const generate::Beam& beam : beams) {
+      ShownText shown(*service.tokenizer, prompt, {});
+      std::vector<std::int64_t> all = prompt;
+      for (const std::int64_t id : beam.tokens) {
+        shown.add(id);
+        all.push_back(id);
+      }
+      shown.finish();
+      reply["text"].push_back(text + shown.shown());
+      reply["segments"].push_back(segments(service, all));
+      reply["scores"].push_back(beam.score);
+      tokens += static_cast<std::int64_t>(beam.tokens.size());
+    }
+    service.metrics.new_tokens(tokens);
+    answering->json(200, reply);
+    answering->done(200, beams.size(), tokens);
+  };
+  if (!service.beams->submit(
+          {.prompt = prompt,
+           .options =
+               {.width = *request.beam_width,
+                .length_penalty = request.length_penalty,
+                .most_tokens = std::clamp<std::int64_t>(
+                    request.tokens_to_generate,
+                    1,
+                    service.most_new_tokens),
+                .end =
+                    request.stop_token ? request.stop_token : service.end_token,
+                .vocabulary = service.vocabulary()},
+           .on_found = found})) {
+    throw ApiError(429, "too many searches are waiting; try again later");
+  }
 }
 
 } // namespace
@@ -121,6 +176,10 @@ void answer_megatron(
       read_megatron_request(body, service.sampling));
   if (request->no_log) {
     answering->keep_silent();
+  }
+  if (request->beam_width) {
+    search_beams(service, answering, *request);
+    return;
   }
   std::vector<AskedText> asked;
   for (std::size_t i = 0; i < request->prompts.size(); ++i) {

@@ -204,6 +204,11 @@ void read_beam(const json& body, MegatronRequest& request) {
     require(
         request.prompts.size() == 1,
         "When doing beam_search, batch size must be 1");
+    require(
+        !request.prevent_newline_after_colon && !request.stop_on_eol &&
+            !request.stop_on_double_eol && !request.logprobs,
+        "logprobs, stop_on_eol, stop_on_double_eol and "
+        "prevent_newline_after_colon do not go with beam_width");
   }
   if (const json* value = value_if_given(
           body,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "http/internal/server.h"
+#include "serve/beam_queue.h"
 #include "serve/metrics.h"
 #include "serve/text_queue.h"
 
@@ -34,7 +35,9 @@ struct Service {
   std::unique_ptr<text::Encoder> encoder;
   Metrics metrics;                  ///< any thread
   Logger logger;                    ///< any thread
-  std::unique_ptr<TextQueue> queue; ///< last: its thread uses the others
+  // Last: their threads use the others.
+  std::unique_ptr<TextQueue> queue;
+  std::unique_ptr<BeamQueue> beams;
 
   /// The tokens of a prompt. Throws ApiError for one that is too long or has
   /// unknown ids.

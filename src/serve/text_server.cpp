@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
@@ -89,6 +90,10 @@ struct TextServer::State {
     service.encoder = tokenizer->make_encoder();
     service.tokenizer = std::move(tokenizer);
     service.logger = logger;
+    service.beams = std::make_unique<BeamQueue>(
+        model,
+        options.batch,
+        std::max<std::size_t>(1, options.most_texts / BeamQueue::widest));
     service.queue = std::make_unique<TextQueue>(
         generate::TextBatch(std::move(model), options.batch),
         options.most_texts);

@@ -240,7 +240,7 @@ TEST(HttpServer, SurvivesAnyBytes) {
             "Transfer-Encoding: chunked\r\n",
             "ffffffffffffffff\r\n",
             std::string(1, '\0')},
-       .runs = 400},
+       .runs = 200},
       [&](const std::string& input) {
         HttpClient client(server.port());
         client.send(input);

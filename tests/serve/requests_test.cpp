@@ -42,15 +42,14 @@ TEST(MegatronRequest, ReadsEverything) {
         "top_p_decay": 0.5, "top_p_bound": 0.1, "add_BOS": true,
         "stop_on_eol": true, "stop_on_double_eol": true,
         "prevent_newline_after_colon": true, "random_seed": 7,
-        "no_log": true, "beam_width": 2, "length_penalty": 0.5,
-        "stop_token": 3})"),
+        "no_log": true, "length_penalty": 0.5, "stop_token": 3})"),
       {});
   EXPECT_EQ(request.sampling.top_p, 0.9);
   EXPECT_EQ(request.sampling.top_p_decay, 0.5);
   EXPECT_EQ(request.sampling.top_p_bound, 0.1);
   EXPECT_TRUE(request.add_bos && request.stop_on_eol && request.no_log);
   EXPECT_EQ(request.random_seed, 7U);
-  EXPECT_EQ(request.beam_width, 2);
+  EXPECT_EQ(request.length_penalty, 0.5);
   EXPECT_EQ(request.stop_token, 3);
   const auto greedy = read_megatron_request(
       json::parse(R"({"prompts": ["a"], "top_k": 1})"),
@@ -111,6 +110,8 @@ TEST(MegatronRequest, RefusesWithMegatronsWords) {
   EXPECT_EQ(
       with(R"("random_seed": -1)"),
       "random_seed must be a positive integer");
+  EXPECT_EQ(with(R"("beam_width": 2, "stop_token": 3)"), "");
+  EXPECT_NE(with(R"("beam_width": 2, "logprobs": true)"), "");
   EXPECT_EQ(with(R"("beam_width": 0)"), "beam_width must be an integer > 1");
   EXPECT_EQ(
       megatron_error(R"({"prompts": ["a", "b"], "beam_width": 2})"),

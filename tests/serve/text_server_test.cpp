@@ -104,6 +104,25 @@ TEST(TextServer, AnswersAsMegatronDoes) {
   EXPECT_THAT(get(served.port(), "/api"), StartsWith("HTTP/1.1 405 "));
 }
 
+TEST(TextServer, SearchesBeams) {
+  const Served served;
+  const json reply = reply_of(post(
+      served.port(),
+      "/api",
+      json{
+          {"prompts", {golden_prompt}},
+          {"tokens_to_generate", 6},
+          {"beam_width", 3}}
+          .dump()));
+  ASSERT_EQ(reply["text"].size(), 3U);
+  EXPECT_THAT(
+      reply["text"][0].get<std::string>(),
+      StartsWith(std::string(golden_prompt) + " "));
+  EXPECT_EQ(reply["segments"][0].size(), 11U);
+  EXPECT_GE(reply["scores"][0], reply["scores"][1]);
+  EXPECT_GE(reply["scores"][1], reply["scores"][2]);
+}
+
 TEST(TextServer, ScoresAPromptWithoutContinuingIt) {
   const Served served;
   const json reply = reply_of(post(

@@ -41,7 +41,7 @@ RecordedCalls::RecordedCalls(
     const ProcessGroup& group,
     const std::function<void()>& record)
     : state_(std::make_unique<State>()) {
-  const std::shared_ptr<Job>& job = Agreement::core_of(group).job;
+  const std::shared_ptr<Job>& job = Agreement::core_of(group)->job;
   if (!job) {
     record();
     return;

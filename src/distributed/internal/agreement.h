@@ -54,11 +54,7 @@ class Agreement {
   }
 
  private:
-  friend class RecordedCalls; // for core_of()
   struct Meeting;
-  static detail::GroupCore& core_of(const ProcessGroup& group) {
-    return *group.core_;
-  }
   std::string why_absent(int rank, const Meeting& meeting);
   void wait(const std::vector<std::string>& keys, const Meeting& meeting);
 

@@ -176,8 +176,8 @@ at::Tensor Gradients::own_squares(at::Device device) {
   if (!of_experts.empty()) {
     const double expert_owners =
         shards ? owners : job_.mesh->degree(distributed::Axis::expert);
-    sum.add_(squares_of_experts_(device, of_experts)
-                 .mul_(expert_owners / ranks));
+    sum.add_(
+        squares_of_experts_(device, of_experts).mul_(expert_owners / ranks));
   }
   return sum;
 }

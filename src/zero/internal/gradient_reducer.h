@@ -91,8 +91,8 @@ class GradientReducer {
   /// after the last pass.
   void finish();
   /// finish() in steps, for a caller who lets the ranks agree on latecomers in
-  /// a message that it sends anyway. Waits for the sums without latecomers; also
-  /// called at the end of every pass that is recorded as a CUDA graph.
+  /// a message that it sends anyway. Waits for the sums without latecomers;
+  /// also called at the end of every pass that is recorded as a CUDA graph.
   void finish_on_time();
   /// True when this rank has latecomers.
   bool has_latecomers() const;
