@@ -70,7 +70,7 @@ struct Server::State {
           socket.set_option(asio::ip::tcp::no_delay(true), ignored);
           start_session(std::move(socket), serving);
         } else {
-          turn_away(std::move(socket));
+          turn_away(std::move(socket), serving);
         }
         accept();
       } else if (error != asio::error::operation_aborted) {
@@ -79,16 +79,6 @@ struct Server::State {
         pause.async_wait([this](error_code) { accept(); });
       }
     });
-  }
-
-  /// Says so before it closes, as far as that needs no wait.
-  static void turn_away(asio::ip::tcp::socket socket) {
-    error_code ignored;
-    socket.non_blocking(true, ignored);
-    static constexpr std::string_view reply =
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
-        "Retry-After: 1\r\nConnection: close\r\n\r\n";
-    socket.send(asio::buffer(reply.data(), reply.size()), 0, ignored);
   }
 
   void look(const std::function<bool()>& ended, std::chrono::seconds drain) {

@@ -10,6 +10,8 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -489,7 +491,60 @@ void Session::finish_request() {
   }
 }
 
+/// A connection that was turned away. It waits for the client's end: closed
+/// earlier, it would be reset, and the client might not see the answer.
+class Farewell : public std::enable_shared_from_this<Farewell> {
+ public:
+  Farewell(asio::ip::tcp::socket socket, Serving& serving)
+      : stream_(std::move(socket)), serving_(serving) {
+    ++serving_.turned_away;
+  }
+  ~Farewell() { --serving_.turned_away; }
+  Farewell(const Farewell&) = delete;
+  Farewell& operator=(const Farewell&) = delete;
+
+  void say() {
+    static constexpr std::string_view reply =
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
+        "Retry-After: 1\r\nConnection: close\r\n\r\n";
+    stream_.expires_after(std::chrono::seconds(2));
+    asio::async_write(
+        stream_,
+        asio::buffer(reply.data(), reply.size()),
+        [self = shared_from_this()](error_code error, std::size_t) {
+          error_code ignored;
+          self->stream_.socket().shutdown(
+              asio::ip::tcp::socket::shutdown_send,
+              ignored);
+          if (!error) {
+            self->linger();
+          }
+        });
+  }
+
+ private:
+  void linger() {
+    stream_.async_read_some(
+        asio::buffer(scratch_),
+        [self = shared_from_this()](error_code error, std::size_t) {
+          if (!error) {
+            self->linger();
+          }
+        });
+  }
+
+  beast::tcp_stream stream_;
+  Serving& serving_;
+  std::array<char, 1024> scratch_{};
+};
+
 } // namespace
+
+void turn_away(asio::ip::tcp::socket socket, Serving& serving) {
+  if (serving.turned_away < serving.limits.connections) {
+    std::make_shared<Farewell>(std::move(socket), serving)->say();
+  }
+}
 
 void start_session(asio::ip::tcp::socket socket, Serving& serving) {
   std::make_shared<Session>(std::move(socket), serving)->read_request();

