@@ -231,7 +231,8 @@ TEST_F(DocsExamples, OfServingWork) {
 TEST_F(DocsExamples, OfGeneratingWork) {
   prepare(
       small_gpt +
-      std::string("printf 'Once upon a time\\nThe king\\n' > prompts.txt"));
+      std::string("printf 'Once upon a time\\nThe king\\n' > prompts.txt\n"
+                  "ln -s tests/golden/models/gpt2 gpt2-hf"));
   const auto blocks = blocks_of("generating.md", "sh");
   ASSERT_EQ(blocks.size(), 4U);
   std::string out;
@@ -241,6 +242,7 @@ TEST_F(DocsExamples, OfGeneratingWork) {
     out += result.out;
   }
   EXPECT_TRUE(out.starts_with("Once upon a time")) << out;
+  EXPECT_THAT(out, HasSubstr(blocks_of("generating.md", "json").at(1)));
   const auto lines = [&](const char* name) {
     return std::ranges::count(read_text(folder_.path() / name), '\n');
   };

@@ -66,11 +66,11 @@ TEST(MegatronRequest, RefusesWithMegatronsWords) {
       megatron_error(R"({"prompts": "a"})"),
       "prompts is not a list of strings");
   EXPECT_EQ(
-      megatron_error(json{{"prompts", json(129, "a")}}.dump()),
+      megatron_error(R"({"prompts": ["a", 3]})"),
       "prompts is not a list of strings");
-  json many{{"prompts", json::array()}};
-  many["prompts"].get_ref<json::array_t&>().assign(129, "a");
-  EXPECT_EQ(megatron_error(many.dump()), "Maximum number of prompts is 128");
+  EXPECT_EQ(
+      megatron_error(json{{"prompts", json(129, "a")}}.dump()),
+      "Maximum number of prompts is 128");
   const auto with = [](const std::string& more) {
     return megatron_error(R"({"prompts": ["a"], )" + more + "}");
   };

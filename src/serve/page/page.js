@@ -180,6 +180,7 @@ byId("prompt").addEventListener("keydown", event => {
   }
 });
 byId("key").addEventListener("change", showModel);
+byId("key-row").addEventListener("submit", event => event.preventDefault());
 byId("text").addEventListener("pointerover", event => showTip(event.target.closest(".token")));
 byId("text").addEventListener("pointerleave", () => showTip(null));
 // A link may bring a prompt and settings: #prompt=Once&tokens=20&seed=1&go
