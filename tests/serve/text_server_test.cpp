@@ -311,7 +311,8 @@ TEST(TextServer, FinishesTextsAtItsEnd) {
   HttpClient client(served.port());
   const std::string body = R"({"prompts": ["1"], "tokens_to_generate": 100})";
   client.send(fmt::format(
-      "PUT /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{}",
+      "PUT /api HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+      "Content-Length: {}\r\n\r\n{}",
       body.size(),
       body));
   // Its text has begun.
