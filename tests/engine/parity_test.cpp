@@ -152,6 +152,7 @@ TEST(Parity, OffloadChangesNothing) {
 }
 
 TEST(Parity, StatesThatVisitTheDeviceChangeNothing) {
+  const testing::TemporaryFolder folder;
   for (const int ranks : {1, 2}) {
     testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
       for (const int number : {1, 2, 3}) {
@@ -161,15 +162,18 @@ TEST(Parity, StatesThatVisitTheDeviceChangeNothing) {
           plain["zero_optimization"]["reduce_bucket_size"] = 1000;
           const Curve wanted = trained<TinyGpt>(world, plain, 2);
           for (const double ratio : {1.0, 0.5, 0.0}) {
-            SCOPED_TRACE(
-                ::testing::Message()
-                << ranks << " ranks, stage " << number << ", ratio " << ratio);
-            json changes = plain;
-            changes["zero_optimization"]["offload_optimizer"] = {
-                {"device", "cpu"},
-                {"update_on", "gpu"},
-                {"ratio", ratio}};
-            expect_equal(trained<TinyGpt>(world, changes, 2), wanted);
+            for (const char* device : {"cpu", "nvme"}) {
+              SCOPED_TRACE(
+                  ::testing::Message() << ranks << " ranks, stage " << number
+                                       << ", " << device << ", " << ratio);
+              json changes = plain;
+              changes["zero_optimization"]["offload_optimizer"] = {
+                  {"device", device},
+                  {"nvme_path", folder.path().string()},
+                  {"update_on", "gpu"},
+                  {"ratio", ratio}};
+              expect_equal(trained<TinyGpt>(world, changes, 2), wanted);
+            }
           }
         }
       }
@@ -178,6 +182,7 @@ TEST(Parity, StatesThatVisitTheDeviceChangeNothing) {
 }
 
 TEST(Parity, StatesInSixteenBitsStayNear) {
+  const testing::TemporaryFolder folder;
   testing::run_ranks({.ranks = 2}, [&](const distributed::World& world) {
     json plain = stage(1);
     plain["bf16"]["enabled"] = true;
@@ -199,6 +204,11 @@ TEST(Parity, StatesInSixteenBitsStayNear) {
       json changes = stage(number);
       changes["bf16"] = narrow["bf16"];
       changes["data_types"] = narrow["data_types"];
+      expect_equal(trained<TinyGpt>(world, changes, 1), all_narrow);
+      changes["zero_optimization"]["offload_optimizer"] = {
+          {"device", "nvme"},
+          {"nvme_path", folder.path().string()},
+          {"update_on", "gpu"}};
       expect_equal(trained<TinyGpt>(world, changes, 1), all_narrow);
     }
   });

@@ -106,14 +106,13 @@ void check_offloaded_update(const Config& config) {
         "states that stay on the GPU are updated there",
         "leave update_on out, or set ratio to 1");
   }
-  const bool may_be_on_gpu = offload->ratio < 1 ||
-      (offload->update_on && offload->update_on != OffloadUpdate::cpu);
-  if (may_be_on_gpu && offload->device == OffloadDevice::nvme) {
+  if (offload->update_on == OffloadUpdate::measured &&
+      offload->device == OffloadDevice::nvme) {
     refuse(
         config,
-        section + (offload->ratio < 1 ? "ratio" : "update_on"),
-        "states on NVMe are updated on the CPU, all of them",
-        "leave it out, or set device to cpu");
+        section + "update_on",
+        "the disk decides how fast states on NVMe are updated, not the place",
+        "set it to cpu, or to gpu where gradients fit there");
   }
 }
 

@@ -5,6 +5,7 @@
 #include "engine/memory/memory_use.h"
 #include "engine/step/gradient_factors.h"
 #include "zero/internal/client_optimizer.h"
+#include "zero/internal/disk_visitor.h"
 #include "zero/internal/nvme_tier.h"
 #include "zero/internal/rule_optimizer.h"
 #include "zero/internal/visiting_tier.h"
@@ -171,41 +172,63 @@ std::unique_ptr<zero::GradientReducer> make_reducer(
           .buffers = job.buffers});
 }
 
-std::unique_ptr<zero::ShardTier> make_optimizer_tier(
+/// The disk tier of an optimizer's states. States that visit the GPU have
+/// remainders of 16 bits for bf16 parameters.
+std::unique_ptr<zero::ShardTier> make_optimizer_disk(
     const Job& job,
     const TrainedModel& trained) {
-  if (job.policy.states_visit_device) {
-    const std::int64_t elements =
-        trained.layout->padded_elements() / trained.layout->world();
-    return zero::make_visiting_tier(
-        {.device = job.device,
-         .buffers = static_cast<int>(
-             job.deepspeed().zero.offload_optimizer->buffer_count),
-         .pin = pins_optimizer(job),
-         .resident_elements = static_cast<std::int64_t>(
-             (1 - job.policy.offloaded) * static_cast<double>(elements))});
-  }
-  if (job.policy.optimizer_tier != zero::Tier::nvme) {
-    return zero::make_memory_tier();
-  }
   const config::OffloadOptimizerConfig& offload =
       *job.deepspeed().zero.offload_optimizer;
   const auto given = [&](const char* key) {
     return job.config.given.contains(
         std::string("zero_optimization.offload_optimizer.") + key);
   };
-  const std::int64_t bytes = std::int64_t{sizeof(float)} +
+  const bool visits = job.policy.states_visit_device;
+  const bool remainders = visits && job.precision.optimizer.split_weights &&
+      job.precision.compute == at::kBFloat16;
+  const std::int64_t bytes =
+      static_cast<std::int64_t>(
+          remainders ? sizeof(std::int16_t) : sizeof(float)) +
       job.precision.optimizer.bytes_of_states(trained.optimizer_states);
+  const auto buffers = static_cast<int>(offload.buffer_count);
   return make_disk(
       job,
       "offload_optimizer",
       offload.nvme_path,
-      {.buffers = static_cast<int>(offload.buffer_count),
-       .needed_bytes = bytes * trained.layout->padded_elements(),
-       .pin = offload.pin_memory,
+      {.buffers = visits ? std::max(4, buffers) : buffers,
+       .needed_bytes = static_cast<std::int64_t>(
+           job.policy.offloaded *
+           static_cast<double>(bytes * trained.layout->padded_elements())),
+       .pin = offload.pin_memory || visits,
        .reads_ahead = offload.pipeline_read || !given("pipeline_read"),
        .writes_behind = offload.pipeline_write || !given("pipeline_write"),
        .fast_init = offload.fast_init});
+}
+
+std::unique_ptr<zero::ShardTier> make_optimizer_tier(
+    const Job& job,
+    const TrainedModel& trained) {
+  const bool on_disk = job.policy.optimizer_tier == zero::Tier::nvme;
+  if (!job.policy.states_visit_device) {
+    return on_disk ? make_optimizer_disk(job, trained)
+                   : zero::make_memory_tier();
+  }
+  const std::int64_t elements =
+      trained.layout->padded_elements() / trained.layout->world();
+  const auto resident = static_cast<std::int64_t>(
+      (1 - job.policy.offloaded) * static_cast<double>(elements));
+  if (on_disk) {
+    return zero::make_disk_visitor(
+        {.device = job.device,
+         .disk = make_optimizer_disk(job, trained),
+         .resident_elements = resident});
+  }
+  return zero::make_visiting_tier(
+      {.device = job.device,
+       .buffers = static_cast<int>(
+           job.deepspeed().zero.offload_optimizer->buffer_count),
+       .pin = pins_optimizer(job),
+       .resident_elements = resident});
 }
 
 std::unique_ptr<zero::ShardedOptimizer> make_rule_optimizer(

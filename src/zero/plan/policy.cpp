@@ -52,7 +52,7 @@ Policy policy_of(const config::ZeroConfig& config) {
     const config::OffloadOptimizerConfig& offload = *config.offload_optimizer;
     policy.optimizer_tier = tier_of(offload.device);
     policy.offloaded = offload.ratio;
-    policy.states_visit_device = policy.optimizer_tier == Tier::cpu &&
+    policy.states_visit_device = policy.optimizer_tier != Tier::device &&
         (offload.ratio < 1 || offload.update_on == config::OffloadUpdate::gpu);
   }
   if (config.offload_param) {
@@ -94,7 +94,8 @@ std::string describe(const Policy& policy) {
     parts.push_back(
         policy.states_visit_device
             ? fmt::format(
-                  "optimizer (cpu for {:.0f}% of it, updated on the device)",
+                  "optimizer ({} for {:.0f}% of it, updated on the device)",
+                  policy.optimizer_tier == Tier::nvme ? "nvme" : "cpu",
                   100 * policy.offloaded)
             : fmt::format("optimizer{}", where(policy.optimizer_tier)));
   }
