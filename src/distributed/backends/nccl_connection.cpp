@@ -2,11 +2,14 @@
 
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/util/env.h>
+#include <dlfcn.h>
+#include <nccl.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <future>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -57,6 +60,29 @@ NcclPtr connected(
   return group;
 }
 
+/// Throws when NCCL has made no communicator, or one that lost a rank while it
+/// was made: c10d asks the splitter alone whether cutting went well.
+void expect_usable(c10d::ProcessGroupNCCL& group) {
+  const auto communicator =
+      reinterpret_cast<ncclComm_t>(group.getCommPtr()); // NOLINT
+  if (communicator == nullptr) {
+    throw std::runtime_error("NCCL made no communicator");
+  }
+  // Looked up, because programs are linked without NCCL, which comes with
+  // libtorch.
+  using AskState = decltype(&ncclCommGetAsyncError);
+  const auto ask_state = reinterpret_cast<AskState>(
+      ::dlsym(RTLD_DEFAULT, "ncclCommGetAsyncError"));
+  ncclResult_t state = ncclSuccess;
+  if (ask_state != nullptr &&
+      (ask_state(communicator, &state) != ncclSuccess ||
+       state != ncclSuccess)) {
+    throw std::runtime_error(
+        "NCCL could not connect all ranks (its error " +
+        std::to_string(static_cast<int>(state)) + ")");
+  }
+}
+
 /// Keeps c10d from connecting a large group a second time while it lives. c10d
 /// lets one rank in 128 tell the others where they meet, and does so after
 /// ncclCommSplit() has connected them already.
@@ -102,10 +128,7 @@ NcclPtr cut_out(
     options->split_color = part;
     const OneMeetingPlace no_other;
     NcclPtr group = connected(members, options);
-    if (group->getCommPtr() == 0) {
-      // c10d does not look whether NCCL has made one.
-      throw std::runtime_error("NCCL made no communicator");
-    }
+    expect_usable(*group);
     return group;
   });
 }
