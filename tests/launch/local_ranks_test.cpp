@@ -338,9 +338,9 @@ TEST(LocalRanks, LeaveNoWorkerInASessionOfItsOwn) {
       "env -i setsid sh -c 'echo $$ > \"$1\"; exec sleep 1000' sh '" +
           file.string() +
           "'$RANK & "
-          "while ! [ -s '" +
+          "for rank in 0 1; do while ! [ -s '" +
           file.string() +
-          "'$RANK ]; do sleep 0.01; done; "
+          "'$rank ]; do sleep 0.01; done; done; "
           "exit $RANK"));
   EXPECT_EQ(result.code, 1);
   for (const char* rank : {"0", "1"}) {
