@@ -82,6 +82,29 @@ TEST(LoadTokenizer, TakesFoldersOfHuggingFace) {
       HasSubstr("no tokenizer in this folder"));
 }
 
+TEST(LoadTokenizer, TakesNumbersLongerThan64Bits) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(
+      fixtures::golden("json/bert.json"),
+      folder.path() / "tokenizer.json");
+  const auto config = folder.path() / "tokenizer_config.json";
+  // What transformers writes for "no greatest length".
+  write_file_atomically(
+      config,
+      "{\"model_max_length\": 1000000000000000019884624838656,\n"
+      " \"less\": [-12345678901234567890123, 0.12345678901234567890123],\n"
+      " \"mask_token\": \"1234567890123456789012345\","
+      " \"cls_token\": \"\\\"1\", \"sep_token\": \"[SEP]\"}");
+  const auto special = load_tokenizer({.model_file = folder.path()})->special();
+  EXPECT_EQ(special.separator, 3);
+  write_file_atomically(
+      config,
+      "{\"model_max_length\":\n1000000000000000019884624838656x}");
+  EXPECT_THAT(
+      complaint<DataError>({.model_file = folder.path()}),
+      HasSubstr("tokenizer_config.json:2"));
+}
+
 TEST(LoadTokenizer, SaysWhatIsWrong) {
   EXPECT_THAT(
       complaint<ConfigError>({.type = "GPT2BPETokeniser"}),

@@ -48,6 +48,47 @@ std::string place(const std::string& text, const std::string& name) {
   return fmt::format("{}:{}", name, line);
 }
 
+/// True when digits beside the character belong to a number with a fraction or
+/// an exponent.
+bool is_part_of_number(char c) {
+  return c == '.' || c == 'e' || c == 'E' || c == '+';
+}
+
+/// The text with an exponent behind every whole number of 19 digits or more, so
+/// that simdjson reads it as a floating-point number. Hugging Face's
+/// tokenizer_config.json has 1000000000000000019884624838656 where a tokenizer
+/// knows no greatest length, and simdjson refuses whole numbers beyond 64 bits.
+std::string with_long_numbers_as_floats(const std::string& text) {
+  constexpr std::size_t most_digits = 18;
+  std::string result;
+  result.reserve(text.size() + 64);
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (in_string && c == '\\' && i + 1 < text.size()) {
+      result.append(text, i, 2);
+      i += 2;
+      continue;
+    }
+    in_string ^= c == '"';
+    if (in_string || c < '0' || c > '9') {
+      result += c;
+      ++i;
+      continue;
+    }
+    const std::size_t end =
+        std::min(text.find_first_not_of("0123456789", i), text.size());
+    result.append(text, i, end - i);
+    const bool whole = (i == 0 || !is_part_of_number(text[i - 1])) &&
+        (end == text.size() || !is_part_of_number(text[end]));
+    if (whole && end - i > most_digits) {
+      result += "e0";
+    }
+    i = end;
+  }
+  return result;
+}
+
 } // namespace
 
 JsonDocument::JsonDocument(const std::filesystem::path& file)
@@ -55,7 +96,10 @@ JsonDocument::JsonDocument(const std::filesystem::path& file)
 
 JsonDocument::JsonDocument(const std::string& text, std::string name)
     : name_(std::move(name)) {
-  const auto error = parser_.parse(text).get(root_);
+  auto error = parser_.parse(text).get(root_);
+  if (error != simdjson::SUCCESS) {
+    error = parser_.parse(with_long_numbers_as_floats(text)).get(root_);
+  }
   if (error != simdjson::SUCCESS) {
     throw DataError(
         {.what = fmt::format("not JSON: {}", simdjson::error_message(error)),
