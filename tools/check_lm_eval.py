@@ -7,8 +7,8 @@ CAIRN is the program. A small GPT-2 with random weights and a tokenizer of its o
 transformers. The harness then evaluates it twice: through its client of OpenAI-style servers
 (`local-completions`), which asks `cairn serve`, and with transformers itself (`hf`). Three tasks
 stand for the three kinds of request that the harness makes: choices are scored, a text's perplexity
-is measured, and a text is written. All results have to agree. Ends with 77 where the package lm_eval
-(with its extra `api`), transformers or tokenizers is missing.
+is measured, and a text is written. All results have to agree. Ends with 77 where a package is missing:
+lm_eval with its extras `api` and `hf`, transformers or tokenizers.
 """
 import json
 import os
@@ -24,6 +24,7 @@ import urllib.request
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 try:
+    import accelerate  # which lm_eval needs for `hf`
     import lm_eval
     import tokenizers
     import torch
@@ -146,7 +147,7 @@ def main():
         try:
             wait_for(server, port)
             ours, our_answers = evaluated(manager, "local-completions", {
-                "model": "cairn", "base_url": f"http://127.0.0.1:{port}/v1/completions",
+                "model": model.name, "base_url": f"http://127.0.0.1:{port}/v1/completions",
                 "tokenizer": str(model), "tokenizer_backend": "huggingface", "num_concurrent": 8,
                 "max_length": 256})
         finally:

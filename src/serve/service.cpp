@@ -83,10 +83,11 @@ void Answering::done(int status, std::size_t texts, std::int64_t tokens) {
   service_.metrics.answered(path_, status);
   if (!silent_) {
     service_.logger.info(
-        "{} {}: {} texts, {} tokens, {:.2f} s",
+        "{} {}: {} {}, {} tokens, {:.2f} s",
         path_,
         status,
         texts,
+        texts == 1 ? "text" : "texts",
         tokens,
         seconds());
   }

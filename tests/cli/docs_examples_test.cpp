@@ -225,7 +225,7 @@ TEST_F(DocsExamples, OfServingWork) {
   serving.send(SIGTERM);
   const Result ended = serving.finish();
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("/api 200: 1 texts, "));
+  EXPECT_THAT(ended.err, HasSubstr("/api 200: 1 text, "));
 }
 
 TEST_F(DocsExamples, OfGeneratingWork) {
