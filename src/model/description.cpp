@@ -88,6 +88,21 @@ void check_routing(const ExpertsDescription& e, const std::string& where) {
   }
 }
 
+void check_scaling(const RopeScaling& s, const std::string& where) {
+  const auto positive = [&](double number) {
+    if (!std::isfinite(number) || number <= 0) {
+      impossible(where, fmt::format("{} scales rotary positions", number));
+    }
+  };
+  positive(s.factor);
+  if (s.yarn) {
+    positive(s.yarn->fast_turns);
+    positive(s.yarn->slow_turns);
+    positive(s.yarn->attention_factor);
+    positive(static_cast<double>(s.original_positions));
+  }
+}
+
 } // namespace
 
 void check(const ModelDescription& d, const std::string& where) {
@@ -134,6 +149,9 @@ void check(const ModelDescription& d, const std::string& where) {
     if (!std::isfinite(number) || number < 0) {
       impossible(where, fmt::format("{}", number));
     }
+  }
+  if (d.rope_scaling) {
+    check_scaling(*d.rope_scaling, where);
   }
   if (d.experts) {
     check_expert_layers(d, where);

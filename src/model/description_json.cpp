@@ -65,6 +65,14 @@ void visit_scaling(Scaling& s, Visitor&& visit) {
   visit("original_positions", s.original_positions);
 }
 
+template <typename Yarn, typename Visitor>
+void visit_yarn(Yarn& y, Visitor&& visit) {
+  visit("fast_turns", y.fast_turns);
+  visit("slow_turns", y.slow_turns);
+  visit("attention_factor", y.attention_factor);
+  visit("whole_pairs", y.whole_pairs);
+}
+
 template <typename Experts, typename Visitor>
 void visit_experts(Experts& e, Visitor&& visit) {
   visit("counts", e.counts);
@@ -90,11 +98,22 @@ Json to_value(const Value& value) {
   }
 }
 
+Json to_value(const YarnScaling& yarn) {
+  Json object = Json::object();
+  visit_yarn(yarn, [&](const char* name, const auto& value) {
+    object[name] = to_value(value);
+  });
+  return object;
+}
+
 Json to_value(const RopeScaling& scaling) {
   Json object = Json::object();
   visit_scaling(scaling, [&](const char* name, const auto& value) {
     object[name] = to_value(value);
   });
+  if (scaling.yarn) {
+    object["yarn"] = to_value(*scaling.yarn);
+  }
   return object;
 }
 
@@ -180,6 +199,13 @@ class Members {
   void take(const char* name, const Json& json, RopeScaling& value) const {
     Members members(json, where_ + " (" + name + ")");
     visit_scaling(value, members);
+    members.take_if_present("yarn", value.yarn);
+    members.finish();
+  }
+
+  void take(const char* name, const Json& json, YarnScaling& value) const {
+    Members members(json, where_ + " (" + name + ")");
+    visit_yarn(value, members);
     members.finish();
   }
 

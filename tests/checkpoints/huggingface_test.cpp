@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -354,9 +355,27 @@ TEST(HuggingFaceConfig, RefusesWhatIsNotSupported) {
       HasSubstr("not a possible model"));
   EXPECT_THAT(
       error(R"({"model_type": "llama", "rope_scaling":
-               {"rope_type": "yarn", "factor": 4}})"),
+               {"rope_type": "longrope", "factor": 4}})"),
       HasSubstr("(rope_scaling): a scaling of rotary positions that is not "
-                "supported (yarn)"));
+                "supported (longrope)"));
+}
+
+TEST(HuggingFaceConfig, ScalingOfRotaryPositionsIsPossible) {
+  for (const char* scaling :
+       {R"("rope_type": "linear", "factor": 0)",
+        R"("rope_type": "yarn", "factor": -4)",
+        R"("rope_type": "yarn", "factor": 4, "beta_slow": 0)",
+        R"("rope_type": "yarn", "original_max_position_embeddings": 0)"}) {
+    EXPECT_THAT(
+        testing::error_text<CheckpointError>([&] {
+          model_description_from_huggingface(
+              std::string(R"({"model_type": "llama", "rope_scaling": {)") +
+                  scaling + "}}",
+              "config.json");
+        }),
+        HasSubstr("scales rotary positions"))
+        << scaling;
+  }
 }
 
 TEST(HuggingFaceConfig, Fuzz) {
@@ -387,6 +406,42 @@ TEST(HuggingFaceConfig, KeepsRopeScaling) {
           huggingface_config(d, at::kFloat),
           "again")),
       to_json(d));
+}
+
+TEST(HuggingFaceConfig, KeepsYarn) {
+  const auto read = [](const std::string& more) {
+    return model_description_from_huggingface(
+        R"({"model_type": "llama", "max_position_embeddings": 4096,
+            "rope_parameters": {"rope_type": "yarn", "factor": 4)" +
+            more + "}}",
+        "config.json");
+  };
+  const auto plain = read("");
+  EXPECT_EQ(plain.rope_scaling->original_positions, 4096);
+  EXPECT_EQ(
+      plain.rope_scaling->yarn,
+      (model::YarnScaling{.attention_factor = 1 + 0.1 * std::log(4)}));
+  const auto given = read(
+      R"(, "beta_fast": 16, "beta_slow": 2, "truncate": false,
+         "mscale": 1, "mscale_all_dim": 1,
+         "original_max_position_embeddings": 1024)");
+  EXPECT_EQ(
+      given.rope_scaling,
+      (model::RopeScaling{
+          .kind = "yarn",
+          .factor = 4,
+          .original_positions = 1024,
+          .yarn = model::YarnScaling{16, 2, 1, false}}));
+  for (const auto& d : {plain, given}) {
+    EXPECT_EQ(
+        to_json(model_description_from_huggingface(
+            huggingface_config(d, at::kFloat),
+            "again")),
+        to_json(d));
+    EXPECT_EQ(
+        to_json(model::model_description_from_json(to_json(d), "here")),
+        to_json(d));
+  }
 }
 
 } // namespace

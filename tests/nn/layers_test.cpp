@@ -221,6 +221,54 @@ TEST(Layers, RotaryScalingIsLlama3s) {
   });
 }
 
+// What transformers 5.23 computes (_compute_yarn_parameters) for head_dim 16,
+// theta 100, factor 4, beta_fast 8, original 64 positions.
+TEST(Layers, RotaryScalingIsYarns) {
+  const double whole[] = {
+      1,
+      0.477990121,
+      0.221359432,
+      0.0978053659,
+      0.0399999991,
+      0.0140585322,
+      0.00790569466,
+      0.00444569858};
+  const double not_whole[] = {
+      1,
+      0.494582266,
+      0.212468684,
+      0.0825591981,
+      0.0256643984,
+      0.0140585322,
+      0.00790569466,
+      0.00444569858};
+  constexpr double factor = 1.138629436111989;
+  testing::run_ranks(1, [&](const auto&) {
+    for (const bool whole_pairs : {true, false}) {
+      const Rotary rotary(
+          {.head_size = 16,
+           .theta = 100,
+           .scaling = model::RopeScaling{
+               .kind = "yarn",
+               .factor = 4,
+               .original_positions = 64,
+               .yarn = model::YarnScaling{8, 1, factor, whole_pairs}}});
+      const auto angles = rotary.angles({}, 2, at::kFloat, at::kCPU);
+      const Tensor sines = angles.second[0][1][0] / factor;
+      EXPECT_NEAR(
+          angles.first[0][0][0][3].template item<double>(),
+          factor,
+          1e-6);
+      for (int i = 0; i < 8; ++i) {
+        EXPECT_NEAR(
+            sines[i].template item<double>(),
+            std::sin((whole_pairs ? whole : not_whole)[i]),
+            2e-7);
+      }
+    }
+  });
+}
+
 TEST(Layers, RelativeBucketsAreT5s) {
   testing::run_ranks(1, [](const auto&) {
     const auto row = [](bool bidirectional, std::int64_t query) {

@@ -30,15 +30,31 @@ enum class NormPlace { before, after };
 enum class PositionKind { learned, rotary, relative };
 enum class ActivationKind { gelu, gelu_tanh, relu, silu };
 
+/// YaRN's part of RopeScaling. Pairs of a head's elements that turn more often
+/// than `fast_turns` within the original context keep their frequency, those
+/// that turn less often than `slow_turns` are slowed down, and the pairs
+/// between them are mixed.
+struct YarnScaling {
+  double fast_turns = 32;
+  double slow_turns = 1;
+  double attention_factor = 1; ///< multiplies cosine and sine
+  bool whole_pairs = true;     ///< the mixing begins and ends at whole pairs
+
+  bool operator==(const YarnScaling&) const = default;
+};
+
 /// Rotary positions stretched for longer texts: all frequencies are slowed down
 /// by `factor` ("linear"), or as in Llama 3.1 only low ones, whose waves are
-/// long compared with the original context ("llama3").
+/// long compared with the original context ("llama3"), or as YarnScaling says
+/// ("yarn"). "dynamic" changes nothing up to the model's greatest position, and
+/// a text here has no more.
 struct RopeScaling {
   std::string kind;
   double factor = 1;
   double low_frequency_factor = 1;
   double high_frequency_factor = 1;
   std::int64_t original_positions = 0;
+  std::optional<YarnScaling> yarn{}; ///< set if and only if the kind is "yarn"
 
   bool operator==(const RopeScaling&) const = default;
 };

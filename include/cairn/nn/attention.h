@@ -22,8 +22,8 @@ struct RotaryOptions {
 };
 
 /// Rotary positions: turns each head's first half against its second by an
-/// angle that grows with the position. All layers of a model share one object;
-/// any number of threads may use it.
+/// angle that grows with the position. YaRN also makes the heads longer. All
+/// layers of a model share one object; any number of threads may use it.
 class Rotary {
  public:
   explicit Rotary(const RotaryOptions& options);
@@ -42,6 +42,7 @@ class Rotary {
       const;
 
   std::vector<float> frequencies_;
+  double factor_ = 1; ///< of cosine and sine
   // Tables for the type and device that were asked for last, as long as needed
   // so far.
   mutable std::mutex mutex_;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace cairn::checkpoints {
 
@@ -59,7 +60,29 @@ void read_gpt2(const ConfigReader& config, model::ModelDescription& d) {
   d.attention_dropout = config.real("attn_pdrop", 0.1);
 }
 
-std::optional<model::RopeScaling> read_scaling(const ConfigReader& config) {
+/// The factor of cosine and sine that a configuration names or means.
+double read_attention_factor(const ConfigReader& config, double factor) {
+  const auto grown = [&](double by) {
+    return factor <= 1 ? 1 : 0.1 * by * std::log(factor) + 1;
+  };
+  const double above = config.real("mscale", 0);
+  const double below = config.real("mscale_all_dim", 0);
+  return config.real(
+      "attention_factor",
+      above != 0 && below != 0 ? grown(above) / grown(below) : grown(1));
+}
+
+model::YarnScaling read_yarn(const ConfigReader& config, double factor) {
+  return {
+      .fast_turns = config.real("beta_fast", 32),
+      .slow_turns = config.real("beta_slow", 1),
+      .attention_factor = read_attention_factor(config, factor),
+      .whole_pairs = config.boolean("truncate", true)};
+}
+
+std::optional<model::RopeScaling> read_scaling(
+    const ConfigReader& config,
+    std::int64_t positions) {
   const std::string kind =
       config.text("rope_type", config.text("type", "default"));
   if (kind == "default") {
@@ -71,7 +94,11 @@ std::optional<model::RopeScaling> read_scaling(const ConfigReader& config) {
     scaling.high_frequency_factor = config.real("high_freq_factor", 4);
     scaling.original_positions =
         config.integer("original_max_position_embeddings", 8192);
-  } else if (kind != "linear") {
+  } else if (kind == "yarn") {
+    scaling.original_positions =
+        config.integer("original_max_position_embeddings", positions);
+    scaling.yarn = read_yarn(config, scaling.factor);
+  } else if (kind != "linear" && kind != "dynamic") {
     config.refuse("a scaling of rotary positions that is not supported", kind);
   }
   return scaling;
@@ -90,9 +117,9 @@ void read_llama(const ConfigReader& config, model::ModelDescription& d) {
   d.rope_theta = config.real("rope_theta", 10000);
   if (const auto rope = config.find_object("rope_parameters")) {
     d.rope_theta = rope->real("rope_theta", d.rope_theta);
-    d.rope_scaling = read_scaling(*rope);
+    d.rope_scaling = read_scaling(*rope, d.positions);
   } else if (const auto scaling = config.find_object("rope_scaling")) {
-    d.rope_scaling = read_scaling(*scaling);
+    d.rope_scaling = read_scaling(*scaling, d.positions);
   }
   d.norm = model::NormKind::rms_norm;
   d.norm_epsilon = config.real("rms_norm_eps", 1e-6);

@@ -89,6 +89,14 @@ void write_llama(const model::ModelDescription& d, Json& config) {
     scaling["original_max_position_embeddings"] =
         d.rope_scaling->original_positions;
   }
+  if (const auto& yarn = d.rope_scaling->yarn) {
+    scaling["original_max_position_embeddings"] =
+        d.rope_scaling->original_positions;
+    scaling["beta_fast"] = yarn->fast_turns;
+    scaling["beta_slow"] = yarn->slow_turns;
+    scaling["attention_factor"] = yarn->attention_factor;
+    scaling["truncate"] = yarn->whole_pairs;
+  }
 }
 
 struct BertName {

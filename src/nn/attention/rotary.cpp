@@ -35,6 +35,47 @@ double slowed(double frequency, const model::RopeScaling& scaling) {
   return (1 - mix) * slow + mix * frequency;
 }
 
+/// The pair of a head's elements that turns `turns` times within the original
+/// context, as a number between pairs.
+double pair_with(double turns, const RotaryOptions& options) {
+  const double waves =
+      static_cast<double>(options.scaling->original_positions) /
+      (2 * std::numbers::pi * turns);
+  return static_cast<double>(options.head_size) * std::log(waves) /
+      (2 * std::log(options.theta));
+}
+
+double mixed_by_yarn(
+    double frequency,
+    std::int64_t pair,
+    const RotaryOptions& options) {
+  const model::YarnScaling& yarn = *options.scaling->yarn;
+  double begin = pair_with(yarn.fast_turns, options);
+  double end = pair_with(yarn.slow_turns, options);
+  if (yarn.whole_pairs) {
+    begin = std::floor(begin);
+    end = std::ceil(end);
+  }
+  begin = std::max(begin, 0.0);
+  end = std::min(end, static_cast<double>(options.head_size - 1));
+  // As transformers does where both are the same.
+  const double length = end == begin ? 0.001 : end - begin;
+  const double slow =
+      std::clamp((static_cast<double>(pair) - begin) / length, 0.0, 1.0);
+  return frequency * (slow / options.scaling->factor + 1 - slow);
+}
+
+double scaled(
+    double frequency,
+    std::int64_t pair,
+    const RotaryOptions& options) {
+  if (!options.scaling || options.scaling->kind == "dynamic") {
+    return frequency;
+  }
+  return options.scaling->yarn ? mixed_by_yarn(frequency, pair, options)
+                               : slowed(frequency, *options.scaling);
+}
+
 /// True when the GPU's kernel turns x: heads may lie apart, but not the
 /// elements of one.
 bool has_kernel(
@@ -124,8 +165,11 @@ Rotary::Rotary(const RotaryOptions& options) {
     const double frequency = std::pow(
         options.theta,
         -static_cast<double>(i) / static_cast<double>(options.head_size));
-    frequencies_.push_back(static_cast<float>(
-        options.scaling ? slowed(frequency, *options.scaling) : frequency));
+    frequencies_.push_back(
+        static_cast<float>(scaled(frequency, i / 2, options)));
+  }
+  if (options.scaling && options.scaling->yarn) {
+    factor_ = options.scaling->yarn->attention_factor;
   }
 }
 
@@ -141,8 +185,8 @@ void Rotary::grow(
   const at::Tensor angle = at::outer(
       at::arange(sequence, at::kFloat),
       at::tensor(frequencies_, at::kFloat));
-  cosine_ = angle.cos().to(device, dtype);
-  sine_ = angle.sin().to(device, dtype);
+  cosine_ = angle.cos().mul_(factor_).to(device, dtype);
+  sine_ = angle.sin().mul_(factor_).to(device, dtype);
 }
 
 std::pair<at::Tensor, at::Tensor> Rotary::angles(
