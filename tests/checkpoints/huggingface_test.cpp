@@ -367,7 +367,7 @@ TEST(HuggingFaceConfig, ScalingOfRotaryPositionsIsPossible) {
         R"("rope_type": "yarn", "factor": 4, "beta_slow": 0)",
         R"("rope_type": "yarn", "original_max_position_embeddings": 0)"}) {
     EXPECT_THAT(
-        testing::error_text<CheckpointError>([&] {
+        error_text<CheckpointError>([&] {
           model_description_from_huggingface(
               std::string(R"({"model_type": "llama", "rope_scaling": {)") +
                   scaling + "}}",
