@@ -8,8 +8,8 @@
 
 #include "engine/internal/device_memory.h"
 #include "memory_meter.h"
-#include "pretrain/model/build_model.h"
-#include "pretrain/plan/stages.h"
+#include "pretrain/internal/build_model.h"
+#include "pretrain/internal/stages.h"
 #include "resnet18_cifar10/synthetic_cifar10.h"
 
 #include <cairn/cairn.h>

@@ -1,6 +1,6 @@
 #include "base/internal/freed_memory.h"
-#include "pretrain/model/build_model.h"
-#include "pretrain/plan/stages.h"
+#include "pretrain/internal/build_model.h"
+#include "pretrain/internal/stages.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/ones.h>

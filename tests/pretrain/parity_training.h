@@ -1,7 +1,7 @@
 #pragma once
 
-#include "pretrain/model/build_model.h"
-#include "pretrain/plan/stages.h"
+#include "pretrain/internal/build_model.h"
+#include "pretrain/internal/stages.h"
 #include "pretrain/run/batch_feed.h"
 
 #include <ATen/Functions.h>

@@ -1,10 +1,10 @@
 #include "config/internal/check_kind.h"
 #include "config/internal/describe_model.h"
 #include "pretrain/internal/pretrain.h"
+#include "pretrain/internal/stages.h"
 #include "pretrain/plan/check_curriculum.h"
 #include "pretrain/plan/flags_schedule.h"
 #include "pretrain/plan/run_plan.h"
-#include "pretrain/plan/stages.h"
 #include "support/error_text.h"
 
 #include <gmock/gmock.h>

@@ -4,8 +4,8 @@
 
 #include "config/internal/actors.h"
 #include "config/internal/describe_model.h"
+#include "pretrain/internal/stages.h"
 #include "pretrain/plan/run_plan.h"
-#include "pretrain/plan/stages.h"
 
 #include <cairn/base/file.h>
 #include <cairn/model/parameters.h>

@@ -245,6 +245,8 @@ struct ValidationFlags {
   std::optional<std::int64_t> epochs;
   std::int64_t overlapping_eval = 32;
   bool strict_lambada = false;
+  bool hellaswag_plain = false;
+  std::optional<std::string> output;
 };
 
 enum class DatasetImpl { mmap, cached, lazy, infer };

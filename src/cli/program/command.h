@@ -41,6 +41,7 @@ int run_train_tokenizer(
 int run_info(const Arguments& arguments);       // info_command.cpp
 int run_checkpoint(const Arguments& arguments); // checkpoint_command.cpp
 int run_convert(const Arguments& arguments);    // convert_command.cpp
+int run_evaluate(const Arguments& arguments);   // evaluate_command.cpp
 int run_generate(const Arguments& arguments);   // generate_command.cpp
 int run_pretrain(const Arguments& arguments);   // pretrain_command.cpp
 int run_probe(const Arguments& arguments);      // probe_command.cpp

@@ -17,6 +17,7 @@ constexpr Command commands[] = {
     {"schedule", "what the stages of a pipeline do when", run_schedule},
     {"quickstart", "from nothing to a trained model", nullptr},
     {"pretrain", "train GPT, BERT or T5", nullptr},
+    {"evaluate", "measure how well a trained model does a task", nullptr},
     {"generate", "let a trained model write", nullptr},
     {"serve", "let others ask a trained model over HTTP", nullptr},
     {"chat", "talk to a server", run_chat},

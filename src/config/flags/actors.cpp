@@ -14,14 +14,16 @@
 namespace cairn::config {
 namespace {
 
-constexpr std::array<std::pair<Actor, std::string_view>, 7> actor_names{
+constexpr std::array<std::pair<Actor, std::string_view>, 9> actor_names{
     {{Actor::engine, "the engine"},
      {Actor::pretrain, "pretrain"},
      {Actor::generate, "generate"},
      {Actor::probe, "probe"},
      {Actor::probe_train, "probe --train"},
      {Actor::preprocess, "preprocess"},
-     {Actor::merge_mp_partitions, "merge-mp-partitions"}}};
+     {Actor::merge_mp_partitions, "merge-mp-partitions"},
+     {Actor::evaluate, "evaluate"},
+     {Actor::finetune, "evaluate (fine-tuning)"}}};
 
 bool is_inside(const Key& key, std::string_view section) {
   return key.name.size() > section.size() && key.name.starts_with(section) &&
@@ -55,7 +57,8 @@ std::string names_of(Actors actors) {
   std::vector<std::string_view> names;
   for (const auto& [actor, name] : actor_names) {
     const bool implied =
-        actor == Actor::probe_train && actors.contains(Actor::probe);
+        (actor == Actor::probe_train && actors.contains(Actor::probe)) ||
+        (actor == Actor::finetune && actors.contains(Actor::evaluate));
     if (actors.contains(actor) && !implied) {
       names.push_back(name);
     }

@@ -17,7 +17,9 @@ enum class Actor : unsigned {
   probe = 8,
   probe_train = 16, ///< `cairn probe --train`
   preprocess = 32,
-  merge_mp_partitions = 64
+  merge_mp_partitions = 64,
+  evaluate = 128, ///< `cairn evaluate` with a task that trains nothing
+  finetune = 256  ///< `cairn evaluate` with a task that BERT is fine-tuned for
 };
 
 /// A set of actors.
@@ -44,7 +46,7 @@ constexpr Actors operator|(Actor a, Actor b) {
 std::string_view name_of(Actor actor);
 
 /// The names of all in the set, with commas; empty for none. "probe" stands for
-/// probing with and without --train.
+/// probing with and without --train, "evaluate" for all tasks.
 std::string names_of(Actors actors);
 
 /// True when one of the actors does something with the flag ("--lr"), or with

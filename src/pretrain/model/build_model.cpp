@@ -1,6 +1,6 @@
-#include "pretrain/model/build_model.h"
+#include "pretrain/internal/build_model.h"
 
-#include "pretrain/plan/stages.h"
+#include "pretrain/internal/stages.h"
 
 #include <cairn/models/transformer.h>
 #include <cairn/nn/fp8_scaling.h>

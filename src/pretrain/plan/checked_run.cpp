@@ -5,10 +5,10 @@
 #include "config/internal/describe_model.h"
 #include "config/internal/expert_layers.h"
 #include "pretrain/internal/pretraining_data.h"
+#include "pretrain/internal/stages.h"
 #include "pretrain/model/foreign_weights.h"
 #include "pretrain/plan/check_curriculum.h"
 #include "pretrain/plan/flags_schedule.h"
-#include "pretrain/plan/stages.h"
 #include "pretrain/run/state_norms.h"
 
 #include <cairn/base/error.h>

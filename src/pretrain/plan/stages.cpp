@@ -1,4 +1,4 @@
-#include "pretrain/plan/stages.h"
+#include "pretrain/internal/stages.h"
 
 #include "pipeline/internal/stage_cuts.h"
 

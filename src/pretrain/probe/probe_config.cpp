@@ -2,7 +2,7 @@
 
 #include "config/internal/actors.h"
 #include "config/internal/hjson.h"
-#include "pretrain/plan/stages.h"
+#include "pretrain/internal/stages.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>

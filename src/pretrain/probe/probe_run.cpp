@@ -2,8 +2,8 @@
 
 #include "config/internal/actors.h"
 #include "models/internal/load_weights.h"
+#include "pretrain/internal/stages.h"
 #include "pretrain/plan/flags_schedule.h"
-#include "pretrain/plan/stages.h"
 #include "zero/internal/sum_over.h"
 
 #include <ATen/TensorOperators.h>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "pretrain/internal/build_model.h"
 #include "pretrain/internal/probe.h"
-#include "pretrain/model/build_model.h"
 #include "pretrain/probe/probe_input.h"
 #include "pretrain/run/named_norms.h"
 

@@ -2,8 +2,8 @@
 
 #include "config/internal/curriculum_length.h"
 #include "models/internal/token_dropping.h"
-#include "pretrain/model/build_model.h"
-#include "pretrain/plan/stages.h"
+#include "pretrain/internal/build_model.h"
+#include "pretrain/internal/stages.h"
 
 #include <cairn/nn/dropout.h>
 

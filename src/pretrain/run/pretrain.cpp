@@ -4,10 +4,10 @@
 #include "config/internal/reference.h"
 #include "data/internal/index_agreement.h"
 #include "models/internal/load_weights.h"
+#include "pretrain/internal/build_model.h"
 #include "pretrain/internal/pretraining_data.h"
-#include "pretrain/model/build_model.h"
+#include "pretrain/internal/stages.h"
 #include "pretrain/plan/checked_run.h"
-#include "pretrain/plan/stages.h"
 #include "pretrain/run/step_times.h"
 #include "pretrain/run/trainer.h"
 

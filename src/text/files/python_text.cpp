@@ -1,4 +1,4 @@
-#include "text/files/python_text.h"
+#include "text/internal/python_text.h"
 
 #include "base/internal/utf8.h"
 

@@ -1,7 +1,7 @@
 #include "text/sentences/punkt_model.h"
 
 #include "text/files/json_document.h"
-#include "text/files/python_text.h"
+#include "text/internal/python_text.h"
 #include "text/sentences/punkt_english.h"
 
 #include <cairn/base/error.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "text/files/python_text.h"
+#include "text/internal/python_text.h"
 
 #include <array>
 #include <cstddef>

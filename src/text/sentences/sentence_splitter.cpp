@@ -1,6 +1,6 @@
 #include <cairn/text/sentence_splitter.h>
 
-#include "text/files/python_text.h"
+#include "text/internal/python_text.h"
 #include "text/sentences/punkt_decision.h"
 #include "text/sentences/punkt_model.h"
 #include "text/sentences/punkt_words.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "pretrain/model/build_model.h"
+#include "pretrain/internal/build_model.h"
 
 #include <cairn/config/config.h>
 #include <cairn/model/description.h>
