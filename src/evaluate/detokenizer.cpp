@@ -43,11 +43,8 @@ void close_up(std::string& text, char open, char close) {
     if (end == std::string_view::npos) {
       break;
     }
-    std::string_view inside = all.substr(begin + 1, end - begin - 1);
-    inside = inside.substr(0, python::stripped_size(inside));
-    inside.remove_prefix(python::skip_space(inside, 0));
     result += all.substr(done, begin + 1 - done);
-    result += inside;
+    result += python::stripped(all.substr(begin + 1, end - begin - 1));
     result += close;
     done = end + 1;
   }

@@ -14,6 +14,8 @@ struct ModelParts {
   /// Makes the output from the stream after the last layer: losses if it has
   /// labels, logits if they are wanted.
   std::function<ModelOutput(const Stream&)> output;
+  /// The head, with the weights that the stream brings.
+  std::function<nn::VocabularyHead(const Stream&)> head;
 };
 
 /// The parts of the description's model. `inputs`: fields of every batch.

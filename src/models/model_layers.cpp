@@ -84,16 +84,19 @@ ModelParts model_parts(
   model::check(d, "the model");
   LayerBuilder builder(d, options, inputs);
   add_layers(builder, d);
-  return {
-      .layers = builder.layers(),
-      .output = [d,
-                 head = vocabulary_head(layer_context(options), d),
-                 sequence = options.sequence](const Stream& stream) {
-        nn::VocabularyHead filled = head;
-        filled.weight = stream.head_weight;
-        filled.bias = stream.head_bias;
-        return output_of(d, filled, stream, sequence);
-      }};
+  ModelParts parts{.layers = builder.layers()};
+  parts.head = [head = vocabulary_head(layer_context(options), d)](
+                   const Stream& stream) {
+    nn::VocabularyHead filled = head;
+    filled.weight = stream.head_weight;
+    filled.bias = stream.head_bias;
+    return filled;
+  };
+  parts.output = [d, head = parts.head, sequence = options.sequence](
+                     const Stream& stream) {
+    return output_of(d, head(stream), stream, sequence);
+  };
+  return parts;
 }
 
 LayeredModel model_layers(
@@ -104,8 +107,15 @@ LayeredModel model_layers(
   ModelParts parts = model_parts(d, options, fields_of(inputs.inputs));
   LayeredModel model;
   model.losses = losses_of(d, inputs);
+  const Fields carried = parts.layers.back().gives;
+  model.word_states = [head = std::move(parts.head),
+                       carried](const Tensors& outputs) -> WordStates {
+    Stream stream;
+    read(stream, carried, outputs);
+    return {stream.hidden, head(stream)};
+  };
   model.output = [output = std::move(parts.output),
-                  carried = parts.layers.back().gives,
+                  carried,
                   asked = fields_of(inputs.labels)](
                      const Tensors& outputs,
                      const Tensors& labels) {

@@ -102,6 +102,9 @@ void compare_losses(
       each,
       1e-4,
       1e-5));
+  EXPECT_TRUE(at::equal(
+      likeliest_words(own, head),
+      at::linear(scores.hidden, scores.weight, scores.bias).argmax(-1)));
   EXPECT_TRUE(at::allclose(
       logits(own, head),
       at::linear(scores.hidden, scores.weight, scores.bias),

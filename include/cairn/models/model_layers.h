@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <cairn/model/parameters.h>
 #include <cairn/models/transformer.h>
+#include <cairn/nn/vocabulary.h>
 
 #include <cstdint>
 #include <functional>
@@ -29,6 +30,13 @@ struct LayerInputs {
   Fields labels{&ModelInput::labels}; ///< for the loss
 };
 
+/// The last hidden states of a model that scores words, and the head that
+/// scores them.
+struct WordStates {
+  at::Tensor hidden; ///< [batch, sequence, hidden]
+  nn::VocabularyHead head;
+};
+
 /// A model as the list of its layers, with the parameters and results of
 /// make_model().
 struct LayeredModel {
@@ -40,6 +48,9 @@ struct LayeredModel {
   /// order; without labels it makes the logits.
   std::function<ModelOutput(const Tensors& outputs, const Tensors& labels)>
       output;
+  /// Takes the last layer's result, as `output` does, for losses that are
+  /// computed otherwise. GPT and Llama.
+  std::function<WordStates(const Tensors& outputs)> word_states;
 };
 
 /// Lists the layers of a model. Throws ConfigError for an impossible model.

@@ -84,6 +84,12 @@ at::Tensor token_cross_entropy(
     const VocabularyHead& head,
     const at::Tensor& labels);
 
+/// The word with the highest score for each token, [batch, sequence]; of equal
+/// ones the first.
+at::Tensor likeliest_words(
+    const at::Tensor& hidden,
+    const VocabularyHead& head);
+
 /// Logits [batch, sequence, vocabulary], whole on every rank and without
 /// padding.
 at::Tensor logits(const at::Tensor& hidden, const VocabularyHead& head);

@@ -1,51 +1,103 @@
 // `cairn evaluate`: Megatron's tasks/main.py, with its flags.
 
+#include "cli/generate/load_generator.h"
 #include "cli/program/command.h"
+#include "cli/train/join_job.h"
+#include "config/internal/actors.h"
 #include "config/internal/reference.h"
+#include "evaluate/internal/zero_shot.h"
 
 #include <cairn/base/error.h>
+#include <cairn/base/file.h>
 #include <cairn/base/log.h>
 #include <cairn/config/config.h>
 #include <cairn/distributed/environment.h>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace cairn::cli {
 namespace {
+
+using config::Actor;
 
 void print_evaluate_help() {
   fmt::print(
       "Usage: cairn evaluate --task TASK --valid-data FILE --load DIR "
       "[FLAGS…]\n"
       "       cairn launch --num_gpus N evaluate --task TASK …\n\n"
-      "Measures how well the model of a checkpoint, of any format, does a "
+      "Measures how well a GPT or Llama from a checkpoint of any format does a "
       "task:\n\n"
       "  WIKITEXT103  perplexity of a WikiText file, by token and by word\n"
-      "  LAMBADA      is the last word of a text foreseen?\n"
+      "  LAMBADA      does it foresee the last word of each text?\n"
       "  HELLASWAG    is the right one of four endings the likeliest?\n"
-      "  PPL          perplexity and bits per byte of any text\n\n"
+      "  PPL          perplexity and bits per byte of a text, of lines of "
+      "JSON, or\n"
+      "               of a corpus (--data-path)\n\n"
+      "The checkpoint says what its model is; flags that describe it must "
+      "agree. Flags\nabout training are taken as well, and change nothing.\n\n"
+      "Examples:\n"
+      "  cairn evaluate --task WIKITEXT103 --valid-data wiki.test.tokens "
+      "--load gpt2-hf\n"
+      "  cairn launch --num_gpus 4 evaluate --task LAMBADA --strict-lambada "
+      "\\\n"
+      "      --valid-data lambada_test.jsonl --load checkpoints "
+      "--tokenizer-model gpt2 \\\n"
+      "      --tensor-model-parallel-size 2 --bf16 --output results.json\n\n"
       "{}",
-      config::flags_text(config::Actor::evaluate));
+      config::flags_text(Actor::evaluate));
 }
 
-/// The tasks that BERT is fine-tuned for.
-bool is_fine_tuned(std::string_view task) {
-  constexpr std::array<std::string_view, 9> tasks{
-      "RACE",
-      "MNLI",
-      "QQP",
-      "QNLI",
-      "SST-2",
-      "CoLA",
-      "STS-B",
-      "MRPC",
-      "RTE"};
-  return std::ranges::find(tasks, task) != tasks.end();
+void check_flags(const config::Config& config, const Logger& logger) {
+  if (!config.flags.validation.task) {
+    throw ConfigError(
+        {.what = "no task is named",
+         .where = "--task",
+         .remedy = "see `cairn evaluate --help`"});
+  }
+  if (!evaluate::is_zero_shot(*config.flags.validation.task)) {
+    throw ConfigError(
+        {.what = "models are not fine-tuned for this task",
+         .where = "--task",
+         .values = *config.flags.validation.task,
+         .remedy = "evaluate WIKITEXT103, LAMBADA, HELLASWAG or PPL"});
+  }
+  config::refuse_unused_flags(
+      config,
+      Actor::evaluate,
+      Actor::pretrain | Actor::finetune);
+  for (const std::string& warning : config.warnings) {
+    logger.warning("{}", warning);
+  }
+  std::vector<std::string> about_training;
+  for (const auto& [name, place] : config.given) {
+    if (name.starts_with("--") && !config::acts_on(Actor::evaluate, name)) {
+      about_training.push_back(name);
+    }
+  }
+  if (!about_training.empty()) {
+    logger.info(
+        "about training, and without effect here: {}",
+        fmt::join(about_training, ", "));
+  }
+  if (!config.flags.checkpointing.load) {
+    throw ConfigError(
+        {.what = "no checkpoint is named",
+         .where = "--load",
+         .remedy = "see `cairn evaluate --help`"});
+  }
+}
+
+/// Prints the line between rules, as Megatron does.
+void print_result(const std::string& line) {
+  const std::string rule(line.size() + 1, '-');
+  fmt::print("{}\n{}\n{}\n", rule, line, rule);
 }
 
 } // namespace
@@ -58,21 +110,31 @@ int run_evaluate(const Arguments& arguments) {
     print_evaluate_help();
     return exit_ok;
   }
+  const distributed::Environment environment = distributed::read_environment();
   const config::Config config = config::Config::load(
-      {.flags = arguments,
-       .world_size = distributed::read_environment().world_size});
-  const auto& task = config.flags.validation.task;
-  if (!task) {
-    throw ConfigError(
-        {.what = "no task is named",
-         .where = "--task",
-         .remedy = "see `cairn evaluate --help`"});
+      {.flags = arguments, .world_size = environment.world_size});
+  const bool speaks = environment.rank == 0;
+  const Logger logger(
+      {.rank = environment.rank,
+       .world_size = environment.world_size,
+       .least = speaks ? LogLevel::info : LogLevel::error});
+  check_flags(config, logger);
+  const auto& output = config.flags.validation.output;
+  if (output && speaks) {
+    const AtomicFile trial(*output); // before hours of work
   }
-  if (is_fine_tuned(*task)) {
-    throw ConfigError(
-        {.what = "models are not fine-tuned for this task",
-         .where = "--task",
-         .values = *task});
+  StoredTextModel model = open_text_model(config);
+  const evaluate::ZeroShot task(
+      config,
+      {std::move(model.tokenizer), std::move(model.stored)},
+      logger);
+  const distributed::World world = join_job(config.flags.distributed);
+  const evaluate::ZeroShotReport report = task.run(world);
+  if (speaks) {
+    print_result(report.line);
+    if (output) {
+      write_file_atomically(*output, std::string_view(report.json));
+    }
   }
   return exit_ok;
 }

@@ -122,8 +122,7 @@ models::StoredModel open_checkpoint(
 std::shared_ptr<models::Transformer> load(
     const config::Config& config,
     const distributed::World& world,
-    std::optional<std::int64_t> vocabulary) {
-  const models::StoredModel stored = open_checkpoint(config, vocabulary);
+    const models::StoredModel& stored) {
   models::ModelOptions model;
   model.device = at::Device(world.device_name());
   if (config.deepspeed.fp16.enabled || config.deepspeed.bf16.enabled) {
@@ -134,21 +133,27 @@ std::shared_ptr<models::Transformer> load(
 
 } // namespace
 
+StoredTextModel open_text_model(const config::Config& config) {
+  checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
+  auto tokenizer = tokenizer_for(config);
+  auto stored = open_checkpoint(
+      config,
+      static_cast<std::int64_t>(tokenizer->vocab_size()));
+  return {std::move(tokenizer), std::move(stored)};
+}
+
 LoadedTextModel load_text_model(
     const config::Config& config,
     const distributed::World& world) {
-  checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
-  const auto tokenizer = tokenizer_for(config);
-  return {
-      tokenizer,
-      load(config, world, static_cast<std::int64_t>(tokenizer->vocab_size()))};
+  StoredTextModel opened = open_text_model(config);
+  return {std::move(opened.tokenizer), load(config, world, opened.stored)};
 }
 
 std::shared_ptr<models::Transformer> load_language_model(
     const config::Config& config,
     const distributed::World& world) {
   checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
-  return load(config, world, std::nullopt);
+  return load(config, world, open_checkpoint(config, std::nullopt));
 }
 
 generate::TextGenerator load_generator(

@@ -3,12 +3,23 @@
 #include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/generate/generate.h>
+#include <cairn/models/load_model.h>
 #include <cairn/models/transformer.h>
 #include <cairn/text/tokenizer.h>
 
 #include <memory>
 
 namespace cairn::cli {
+
+/// A model that is not made yet, and its tokenizer.
+struct StoredTextModel {
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  models::StoredModel stored;
+};
+
+/// Opens the tokenizer and the checkpoint that the flags of `cairn generate` or
+/// `cairn evaluate` name. Throws ConfigError, DataError, CheckpointError.
+StoredTextModel open_text_model(const config::Config& config);
 
 struct LoadedTextModel {
   std::shared_ptr<const text::Tokenizer> tokenizer;

@@ -6,6 +6,7 @@
 #include "nn/linear/gpu_kernel.h"
 #include "nn/linear/product.h"
 #include "nn/loss/row_losses.h"
+#include "nn/loss/word_scores.h"
 #include "nn/moe/token_shares.h"
 #include "nn/parallel/group_capsule.h"
 
@@ -17,7 +18,6 @@
 #include <cairn/nn/tensor_parallel.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -27,27 +27,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-/// Number of tokens whose scores are computed at a time: few enough that the
-/// scores stay small beside the weights, enough that products with the weights
-/// pay.
-std::int64_t tokens_per_chunk(const at::Tensor& hidden, std::int64_t rows) {
-  const auto tokens = [&](int bits) {
-    return std::max<std::int64_t>(
-        256,
-        (std::int64_t{1} << bits) / std::max<std::int64_t>(rows, 1));
-  };
-  if (hidden.is_cpu()) {
-    return tokens(24);
-  }
-  // A power of two divides most batches and fits the tiles of a product.
-  return static_cast<std::int64_t>(
-      std::bit_floor(static_cast<std::uint64_t>(tokens(29))));
-}
-
-at::Tensor scores_of(const at::Tensor& hidden, const VocabularyHead& head) {
-  return product(hidden, head.weight.t(), head.bias);
-}
 
 /// Gradients of the sum of losses.
 struct HeadGradients : torch::CustomClassHolder {
@@ -141,7 +120,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       const at::Tensor chunk = all.narrow(0, begin, length);
       const at::Tensor chunk_weights = flat.weights.narrow(0, begin, length);
       const RowLosses losses = row_losses(
-          scores_of(chunk, head),
+          word_scores(chunk, head),
           flat.labels.narrow(0, begin, length),
           with_gradients ? chunk_weights : at::Tensor(),
           head);
@@ -254,7 +233,7 @@ at::Tensor token_cross_entropy(
     const std::int64_t length = std::min(step, all.size(0) - begin);
     losses.narrow(0, begin, length)
         .copy_(row_losses(
-                   scores_of(all.narrow(0, begin, length), head),
+                   word_scores(all.narrow(0, begin, length), head),
                    flat.labels.narrow(0, begin, length),
                    {},
                    head)

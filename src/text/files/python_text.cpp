@@ -5,6 +5,7 @@
 #include <unicode/bytestream.h>
 #include <unicode/casemap.h>
 #include <unicode/stringpiece.h>
+#include <unicode/ucasemap.h>
 #include <unicode/uchar.h>
 
 #include <algorithm>
@@ -71,6 +72,21 @@ void lower(std::string_view text, std::string& out) {
       sink,
       nullptr,
       status);
+}
+
+std::string capitalize(std::string_view text) {
+  std::string out;
+  icu::StringByteSink<std::string> sink(&out);
+  UErrorCode status = U_ZERO_ERROR;
+  icu::CaseMap::utf8ToTitle(
+      "",
+      U_TITLECASE_WHOLE_STRING | U_TITLECASE_NO_BREAK_ADJUSTMENT,
+      nullptr,
+      icu::StringPiece(text.data(), static_cast<std::int32_t>(text.size())),
+      sink,
+      nullptr,
+      status);
+  return out;
 }
 
 } // namespace cairn::text::python

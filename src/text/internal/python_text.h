@@ -87,5 +87,23 @@ bool is_word_but_digit(char32_t code);
 
 /// str.lower() of `text` into `out`.
 void lower(std::string_view text, std::string& out);
+/// str.capitalize(): the first character in title case, the others lower.
+std::string capitalize(std::string_view text);
+
+/// The words of str.split(): what stands between whitespace.
+template <typename Visit>
+void for_each_word(std::string_view text, Visit&& visit) {
+  for (std::size_t at = skip_space(text, 0); at < text.size();) {
+    const std::size_t end = skip_word(text, at);
+    visit(text.substr(at, end - at));
+    at = skip_space(text, end);
+  }
+}
+
+/// str.strip()
+inline std::string_view stripped(std::string_view text) {
+  text = text.substr(0, stripped_size(text));
+  return text.substr(skip_space(text, 0));
+}
 
 } // namespace cairn::text::python
