@@ -1,7 +1,7 @@
 // Every command in the right columns of docs/coming-from-*.md, run as printed
 // in a folder that has the files that it names. Two things are made smaller: a
-// model that `pretrain` trains and `generate` loads, and a world larger than
-// this machine, for which the launcher shows what it would start.
+// model that `pretrain` trains and `generate` and `evaluate` load, and a world
+// larger than this machine, for which the launcher shows what it would start.
 
 #include "support/command.h"
 #include "support/temporary_folder.h"
@@ -122,7 +122,8 @@ Words lines_for(const std::string& command) {
         ? " --encoder-seq-length 64 --decoder-seq-length 32"
         : " --seq-length 64";
   }
-  if (rest.starts_with("cairn generate ")) { // uses the model trained before
+  if (rest.starts_with("cairn generate ") ||
+      rest.starts_with("cairn evaluate ")) { // use the model trained before
     rest += " --num-layers 2 --hidden-size 64 --num-attention-heads 4 "
             "--max-position-embeddings 64 --seq-length 64";
   }
@@ -180,14 +181,17 @@ TEST_F(ComingFrom, MegatronsCommandsRun) {
       "--tokenizer-type GPT2BPETokenizer\n"
       "cp -rL '" CAIRN_GOLDEN_DIR
       "/checkpoints/megatron_tp2' checkpoints/gpt_tp2\n"
-      "ln -s '" CAIRN_SOURCE_DIR "/recipes' recipes");
+      "ln -s '" CAIRN_SOURCE_DIR "/recipes' recipes\n"
+      "head -c 2000 '" CAIRN_GOLDEN_DIR
+      "/evaluation/wiki.test.tokens' > wiki.test.tokens\n"
+      "cp '" CAIRN_GOLDEN_DIR "/evaluation/lambada.jsonl' lambada_test.jsonl");
   folder_.write(
       "enwiki.xml",
       "<mediawiki><siteinfo><base>https://en.wikipedia.org/wiki/Main</base>"
       "</siteinfo><page><title>Cairn</title><ns>0</ns><id>1</id><revision>"
       "<id>2</id><text>A '''cairn''' is a heap of stones on a hill, made by "
       "people.</text></revision></page></mediawiki>");
-  run_page("coming-from-megatron.md", 17);
+  run_page("coming-from-megatron.md", 19);
 }
 
 /// The tables in a page between `<!-- cairn COMMAND -->` and `<!-- end -->`.

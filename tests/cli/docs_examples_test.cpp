@@ -1,7 +1,8 @@
 // The commands of docs/converting.md, docs/curriculum.md, docs/elasticity.md,
-// docs/generating.md, docs/inspecting-checkpoints.md, docs/probe.md and
-// docs/serving.md, run as printed, in a folder that has the files that they
-// name. The code of docs/models.md is compared with its example.
+// docs/evaluating.md, docs/generating.md, docs/inspecting-checkpoints.md,
+// docs/probe.md and docs/serving.md, run as printed, in a folder that has the
+// files that they name. The code of docs/models.md is compared with its
+// example.
 
 #include "support/command.h"
 #include "support/http_server.h"
@@ -248,6 +249,28 @@ TEST_F(DocsExamples, OfGeneratingWork) {
   };
   EXPECT_EQ(lines("samples.json"), 2);
   EXPECT_EQ(lines("prompts.txt.out"), 2);
+}
+
+TEST_F(DocsExamples, OfEvaluatingShowWhatThePageShows) {
+  prepare("cp -rL tests/golden/evaluation/model gpt2-hf\n"
+          "cp tests/golden/tokenizers/train/own600-tokenizer.json "
+          "gpt2-hf/tokenizer.json\n"
+          "cp tests/golden/evaluation/wiki.test.tokens .\n"
+          "cp tests/golden/evaluation/lambada.jsonl lambada_test.jsonl\n"
+          "cp tests/golden/evaluation/hellaswag.jsonl hellaswag_val.jsonl\n"
+          "cp tests/golden/evaluation/stories.jsonl notes.jsonl");
+  expect_shown("evaluating.md", 1, [&](const std::string& line) {
+    return shell(line);
+  });
+  const auto blocks = blocks_of("evaluating.md", "sh");
+  ASSERT_EQ(blocks.size(), 4U);
+  for (const std::string& block : blocks) {
+    const Result result = shell(block);
+    EXPECT_EQ(result.code, 0) << block << result.err;
+    EXPECT_THAT(result.out, HasSubstr(" validation results on ")) << block;
+  }
+  EXPECT_TRUE(read_text(folder_.path() / "lambada.json")
+                  .starts_with(blocks_of("evaluating.md", "json").at(0)));
 }
 
 std::string without_blanks(std::string text) {

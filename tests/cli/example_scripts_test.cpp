@@ -76,7 +76,8 @@ TEST(ExampleScripts, DescribeTrainingsThatCanBe) {
     EXPECT_EQ(result.code, 0) << name << "\n" << result.err;
     EXPECT_THAT(result.out, HasSubstr(expected->second)) << name;
   }
-  EXPECT_EQ(others, 4U) << "GPT-3, generation, the merge, and a JSON";
+  EXPECT_EQ(others, 5U)
+      << "GPT-3, generation, evaluation, the merge, and a JSON";
 }
 
 TEST(ExampleScripts, WriteASlurmJobForGpt3) {
@@ -213,6 +214,34 @@ TEST_F(ExampleScriptsTrain, AGpt) {
     const std::string samples = read_text(path("samples.json"));
     EXPECT_EQ(std::ranges::count(samples, '\n'), 2) << samples;
     EXPECT_THAT(samples, HasSubstr("{\"text\":\""));
+  }
+  const Words small{
+      "--num-layers",
+      "2",
+      "--hidden-size",
+      "16",
+      "--num-attention-heads",
+      "2",
+      "--seq-length",
+      "32",
+      "--max-position-embeddings",
+      "32",
+      "--micro-batch-size",
+      "2"};
+  for (const auto& [task, file] : std::map<std::string, std::string>{
+           {"WIKITEXT103", CAIRN_GOLDEN_DIR "/evaluation/wiki.test.tokens"},
+           {"LAMBADA", CAIRN_GOLDEN_DIR "/evaluation/lambada.jsonl"}}) {
+    const Result evaluated = run_script(
+        "evaluate_zeroshot_gpt.sh",
+        small,
+        {{"GPUS_PER_NODE", "1"},
+         {"CHECKPOINT_PATH", path("trained")},
+         {"TASK", task},
+         {"VALID_DATA", file}});
+    EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+    EXPECT_THAT(
+        evaluated.out,
+        HasSubstr(" validation results on " + task + " | "));
   }
 }
 
