@@ -8,12 +8,12 @@
 #include <cairn/base/error.h>
 #include <cairn/checkpoints/checkpoint_format.h>
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace cairn::evaluate {
@@ -164,40 +164,6 @@ std::string_view precision_of(const config::Config& config) {
                                        : "fp32";
 }
 
-/// A bar on a terminal; elsewhere Megatron's lines.
-class ShownProgress {
- public:
-  ShownProgress(const Task& task, const config::Config& config)
-      : bar_(
-            {.label = "evaluating " + *config.flags.validation.task,
-             .total = task.rows().size(),
-             .unit = "rows",
-             .second_unit = "tokens"}),
-        interval_(config.flags.logging.log_interval),
-        lines_(::isatty(STDOUT_FILENO) != 1) {}
-
-  void begins(const RowScorer::Advance& next) {
-    for (std::int64_t i = 0; i < next.micro_batches; ++i, ++iteration_) {
-      if (lines_ && iteration_ % interval_ == 0) {
-        fmt::print("> working on iteration: {}\n", iteration_);
-        std::fflush(stdout);
-      }
-    }
-  }
-  void done(const RowScorer::Advance& done) {
-    bar_.advance(
-        static_cast<std::uint64_t>(done.rows),
-        static_cast<std::uint64_t>(done.tokens));
-  }
-  void end() { bar_.done(); }
-
- private:
-  Progress bar_;
-  std::int64_t interval_;
-  bool lines_;
-  std::int64_t iteration_ = 0;
-};
-
 } // namespace
 
 bool is_zero_shot(std::string_view task) {
@@ -264,7 +230,9 @@ ZeroShot::ZeroShot(
 ZeroShot::~ZeroShot() = default;
 ZeroShot::ZeroShot(ZeroShot&&) noexcept = default;
 
-ZeroShotReport ZeroShot::run(const distributed::World& world) const {
+ZeroShotReport ZeroShot::run(
+    const distributed::World& world,
+    const OnIteration& on_iteration) const {
   const Parts& parts = *parts_;
   const bool micro_given = parts.config.given.contains("--micro-batch-size");
   RowScorer scorer(
@@ -274,29 +242,34 @@ ZeroShotReport ZeroShot::run(const distributed::World& world) const {
       {.rows = micro_given ? parts.config.deepspeed.batch->micro : 8,
        .longest = parts.length,
        .likeliest = parts.task->asks_for_likeliest()});
-  std::optional<ShownProgress> shown;
+  std::optional<Progress> bar;
   if (world.rank() == 0) {
-    shown.emplace(*parts.task, parts.config);
+    bar.emplace(Progress::Options{
+        .label = "evaluating " + *parts.config.flags.validation.task,
+        .total = parts.task->rows().size(),
+        .unit = "rows",
+        .second_unit = "tokens"});
   }
+  std::int64_t iteration = 0;
+  const auto begins = [&](const RowScorer::Advance& next) {
+    for (std::int64_t i = 0; on_iteration && i < next.micro_batches; ++i) {
+      on_iteration(iteration++);
+    }
+  };
+  const auto done = [&](const RowScorer::Advance& done) {
+    if (bar) {
+      bar->advance(
+          static_cast<std::uint64_t>(done.rows),
+          static_cast<std::uint64_t>(done.tokens));
+    }
+  };
   const auto start = std::chrono::steady_clock::now();
-  const auto scores = scorer.score(
-      parts.task->rows(),
-      {.begins =
-           [&](const RowScorer::Advance& next) {
-             if (shown) {
-               shown->begins(next);
-             }
-           },
-       .done =
-           [&](const RowScorer::Advance& done) {
-             if (shown) {
-               shown->done(done);
-             }
-           }});
+  const auto scores =
+      scorer.score(parts.task->rows(), {.begins = begins, .done = done});
   const std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - start;
-  if (shown) {
-    shown->end();
+  if (bar) {
+    bar->done();
   }
   const TaskResult result = parts.task->result(scores);
   return {

@@ -24,11 +24,12 @@ TEST(Detokenizer, WritesWhatMegatronWrites) {
 TEST(Detokenizer, MakesARunningTextOfWikiText) {
   EXPECT_EQ(
       detokenized(
-          " = = Career = = \n The 4 @,@ 000 boys ' team ( \" A \" ) won , "
-          "at 3 @.@ 5 ° C ; it 's well @-@ known . \n",
+          " = = Career = = \n The 4 @,@ 000 boys ( \" A \" ) won , at 3 @.@ 5 "
+          "° "
+          "C ; it 's well @-@ known . \n",
           Detokenizer::wikitext),
-      " == Career ==\nThe 4,000 boys' team (\"A\") won, at 3.5°C; it's "
-      "well-known .\n");
+      " == Career ==\nThe 4,000 boys (\"A\") won, at 3.5°C; it's "
+      "well-known.\n");
 }
 
 TEST(Detokenizer, TakesTimeInProportionToTheText) {

@@ -29,8 +29,6 @@ inline ZeroShot prepared(const Layout& layout, const Words& more) {
       golden("model").string(),
       "--micro-batch-size",
       "3",
-      "--log-interval",
-      "100000",
       "--tensor-model-parallel-size",
       std::to_string(layout.tensor),
       "--pipeline-model-parallel-size",

@@ -58,15 +58,13 @@ RowScore reference(models::Transformer& model, const TextRow& row) {
       scores.argmax(1).equal(labels)};
 }
 
-config::Config config_of(int tensor, int pipeline, int experts, int ranks) {
+config::Config config_of(int tensor, int pipeline, int ranks) {
   return config::Config::load(
       {.flags =
            {"--tensor-model-parallel-size",
             std::to_string(tensor),
             "--pipeline-model-parallel-size",
-            std::to_string(pipeline),
-            "--expert-model-parallel-size",
-            std::to_string(experts)},
+            std::to_string(pipeline)},
        .world_size = ranks});
 }
 
@@ -132,7 +130,7 @@ TEST(RowScorer, ScoresAsTheWholeModelDoes) {
               const distributed::World& world) {
             expect_reference(
                 models::open_model(model),
-                config_of(t, p, 1, n),
+                config_of(t, p, n),
                 world);
           });
     }
@@ -177,11 +175,14 @@ TEST(RowScorer, GivesEveryTokenRoomAtItsExperts) {
       const auto whole = models::load_model(roomy);
       whole->eval();
       const Rows rows(50);
-      RowScorer scorer(
-          stored,
-          config_of(1, 1, experts, 2),
-          world,
-          {.rows = 2, .longest = 64});
+      const auto config = config::Config::load(
+          {.flags =
+               {"--num-experts",
+                "4",
+                "--expert-model-parallel-size",
+                std::to_string(experts)},
+           .world_size = 2});
+      RowScorer scorer(stored, config, world, {.rows = 2, .longest = 64});
       const auto scores = scorer.score(rows.rows, {});
       for (std::size_t i = 0; i < scores.size(); ++i) {
         const double expected = reference(*whole, rows.rows[i]).loss;
@@ -194,9 +195,7 @@ TEST(RowScorer, GivesEveryTokenRoomAtItsExperts) {
 TEST(RowScorer, RefusesMoreStagesThanLayers) {
   testing::run_ranks({.ranks = 3}, [](const distributed::World& world) {
     const auto stored = models::open_model(golden("model"));
-    EXPECT_THROW(
-        RowScorer(stored, config_of(1, 3, 1, 3), world, {}),
-        ConfigError);
+    EXPECT_THROW(RowScorer(stored, config_of(1, 3, 3), world, {}), ConfigError);
   });
 }
 

@@ -15,8 +15,11 @@
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -94,6 +97,20 @@ void check_flags(const config::Config& config, const Logger& logger) {
   }
 }
 
+/// Where no bar can move, prints Megatron's line every --log-interval batches.
+evaluate::ZeroShot::OnIteration iteration_lines(const config::Config& config) {
+  if (::isatty(STDOUT_FILENO) == 1) {
+    return {};
+  }
+  return
+      [interval = config.flags.logging.log_interval](std::int64_t iteration) {
+        if (iteration % interval == 0) {
+          fmt::print("> working on iteration: {}\n", iteration);
+          std::fflush(stdout);
+        }
+      };
+}
+
 /// Prints the line between rules, as Megatron does.
 void print_result(const std::string& line) {
   const std::string rule(line.size() + 1, '-');
@@ -129,7 +146,9 @@ int run_evaluate(const Arguments& arguments) {
       {std::move(model.tokenizer), std::move(model.stored)},
       logger);
   const distributed::World world = join_job(config.flags.distributed);
-  const evaluate::ZeroShotReport report = task.run(world);
+  const evaluate::ZeroShotReport report = task.run(
+      world,
+      speaks ? iteration_lines(config) : evaluate::ZeroShot::OnIteration());
   if (speaks) {
     print_result(report.line);
     if (output) {

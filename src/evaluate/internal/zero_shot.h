@@ -6,8 +6,9 @@
 #include <cairn/models/load_model.h>
 #include <cairn/text/tokenizer.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,9 +42,12 @@ class ZeroShot {
   ~ZeroShot();
   ZeroShot(ZeroShot&&) noexcept;
 
-  /// Runs on every rank, which all get the same results. Rank 0 shows the
-  /// progress.
-  ZeroShotReport run(const distributed::World& world) const;
+  /// Called before each batch of this rank with its number, counted from 0.
+  using OnIteration = std::function<void(std::int64_t iteration)>;
+  /// Runs on every rank, which all get the same results. Rank 0 shows a bar.
+  ZeroShotReport run(
+      const distributed::World& world,
+      const OnIteration& on_iteration = {}) const;
 
  private:
   struct Parts;
