@@ -1,5 +1,7 @@
 #pragma once
 
+#include "models/internal/layer_context.h"
+
 #include <cairn/models/transformer.h>
 #include <cairn/nn/block.h>
 #include <cairn/nn/vocabulary.h>
@@ -8,7 +10,6 @@ namespace cairn::models {
 
 // Functions from a model's description to the options of its layers.
 
-nn::LayerContext layer_context(const ModelOptions& options);
 nn::NormOptions norm_options(const ModelDescription& description);
 nn::VocabularyOptions vocabulary_of(const ModelDescription& description);
 

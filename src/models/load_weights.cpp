@@ -22,9 +22,14 @@ namespace cairn::models {
 namespace {
 
 void check_known(
+    const torch::nn::Module& model,
     const model::ModelDescription& description,
     const checkpoints::NamedTensors& tensors) {
   std::set<std::string> known;
+  for (const auto& each : model.named_parameters()) {
+    known.insert(each.key());
+  }
+  // A stage of a pipeline has a part of the model.
   for (const auto& parameter : model::model_parameters(description)) {
     known.insert(parameter.name);
   }
@@ -97,11 +102,14 @@ struct Match {
   nn::ParameterSlice slice;
 };
 
+using StartsAnew = std::function<bool(std::string_view name)>;
+
 std::vector<Match> matches_of(
     const torch::nn::Module& model,
     const model::ModelDescription& description,
-    const checkpoints::NamedTensors& tensors) {
-  check_known(description, tensors);
+    const checkpoints::NamedTensors& tensors,
+    const StartsAnew& starts_anew = {}) {
+  check_known(model, description, tensors);
   std::map<std::string, const checkpoints::LazyTensor*> by_name;
   for (const auto& [name, tensor] : tensors) {
     by_name[name] = &tensor;
@@ -116,6 +124,9 @@ std::vector<Match> matches_of(
     const std::string& name = each.key();
     const at::Tensor& parameter = each.value();
     const auto found = by_name.find(name);
+    if (found == by_name.end() && starts_anew && starts_anew(name)) {
+      continue;
+    }
     if (found == by_name.end()) {
       throw CheckpointError(
           {.what = "no tensor for a parameter of the model", .values = name});
@@ -161,8 +172,10 @@ void load_weights_later(
     const torch::nn::Module& model,
     const model::ModelDescription& description,
     const checkpoints::NamedTensors& tensors,
-    nn::LaterValues& later) {
-  for (const Match& match : matches_of(model, description, tensors)) {
+    nn::LaterValues& later,
+    const StartsAnew& starts_anew) {
+  for (const Match& match :
+       matches_of(model, description, tensors, starts_anew)) {
     later.set(
         match.name,
         [sizes = match.parameter.sizes().vec(),

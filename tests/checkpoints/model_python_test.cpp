@@ -3,6 +3,7 @@
 #include "support/python.h"
 #include "support/temporary_folder.h"
 
+#include <ATen/ops/arange.h>
 #include <cairn/checkpoints/huggingface.h>
 #include <cairn/checkpoints/megatron.h>
 #include <cairn/checkpoints/safetensors.h>
@@ -60,6 +61,19 @@ TEST(RealPython, TransformersLoadsOurFolders) {
   d.masked_head = false;
   d.next_sentence_head = false;
   write_huggingface(folder / "bert_bare", d, random_weights(d));
+  NamedTensors fine_tuned = random_weights(d);
+  fine_tuned.emplace_back(
+      "classification.weight",
+      LazyTensor{at::kFloat, {3, d.hidden}, [n = d.hidden] {
+                   return at::arange(3 * n, at::kFloat).view({3, n}).sin();
+                 }});
+  fine_tuned.emplace_back(
+      "classification.bias",
+      LazyTensor{at::kFloat, {3}, [] { return at::arange(3, at::kFloat); }});
+  write_huggingface(folder / "bert_classifier", d, fine_tuned);
+  EXPECT_EQ(
+      read_huggingface(folder / "bert_classifier").tensors.back().first,
+      "classification.bias");
   d.family = model::ModelFamily::roberta;
   d.masked_head = true;
   d.pooler = false;

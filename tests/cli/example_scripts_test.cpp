@@ -76,8 +76,8 @@ TEST(ExampleScripts, DescribeTrainingsThatCanBe) {
     EXPECT_EQ(result.code, 0) << name << "\n" << result.err;
     EXPECT_THAT(result.out, HasSubstr(expected->second)) << name;
   }
-  EXPECT_EQ(others, 5U)
-      << "GPT-3, generation, evaluation, the merge, and a JSON";
+  EXPECT_EQ(others, 7U) << "GPT-3, generation, evaluation, the merge, two "
+                           "fine-tunings, and a JSON";
 }
 
 TEST(ExampleScripts, WriteASlurmJobForGpt3) {

@@ -1,3 +1,4 @@
+#include "checkpoints/huggingface/classifier.h"
 #include "checkpoints/huggingface/weight_files.h"
 #include "checkpoints/internal/head_rows.h"
 #include "checkpoints/internal/huggingface_names.h"
@@ -11,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -152,6 +154,8 @@ HuggingFaceModel read_huggingface(const fs::path& folder) {
   }
   std::map<std::string, LazyTensor> theirs = known(d, weights);
   find_heads(theirs, d);
+  NamedTensors classifier =
+      huggingface::take_classifier(d, theirs, weights.file);
   std::vector<std::string> missing;
   for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     const NamePair pair = huggingface::name_pair(d, parameter.name);
@@ -183,6 +187,7 @@ HuggingFaceModel read_huggingface(const fs::path& folder) {
         weights.file,
         std::move(unknown));
   }
+  std::ranges::move(classifier, std::back_inserter(model.tensors));
   return model;
 }
 

@@ -1,3 +1,4 @@
+#include "checkpoints/huggingface/classifier.h"
 #include "checkpoints/huggingface/weight_files.h"
 #include "checkpoints/internal/head_rows.h"
 #include "checkpoints/internal/huggingface_names.h"
@@ -75,8 +76,8 @@ void add_theirs(
   }
 }
 
-/// The name in the file: a model without heads is saved without the base's
-/// prefix.
+/// The name in the file of a model without a classifier: if it has no other
+/// head either, it is saved without the base's prefix.
 std::string file_name(const model::ModelDescription& d, std::string name) {
   const bool headless = (d.family == model::ModelFamily::bert ||
                          d.family == model::ModelFamily::roberta) &&
@@ -162,7 +163,9 @@ void write_huggingface(
     const NamedTensors& tensors,
     const HuggingFaceOptions& options) {
   check(d, "the model to be written");
-  const NamedTensors ours = parameter_tensors(d, tensors);
+  NamedTensors body = tensors;
+  const NamedTensors head = huggingface::take_classification(d, body);
+  const NamedTensors ours = parameter_tensors(d, body);
   NamedTensors theirs;
   for (const auto& [name, tensor] : ours) {
     add_theirs(
@@ -171,10 +174,20 @@ void write_huggingface(
         options.type ? as_type(tensor, *options.type) : tensor,
         theirs);
   }
-  for (auto& [name, tensor] : theirs) {
-    name = file_name(d, std::move(name));
+  std::string config = huggingface_config(d, theirs.front().second.type);
+  if (head.empty()) {
+    for (auto& [name, tensor] : theirs) {
+      name = file_name(d, std::move(name));
+    }
+  } else {
+    config =
+        huggingface::with_classifier(config, d, head.front().second.rows());
+    for (const auto& [name, tensor] : head) {
+      theirs.emplace_back(
+          huggingface::classifier_name(name),
+          options.type ? as_type(tensor, *options.type) : tensor);
+    }
   }
-  const std::string config = huggingface_config(d, theirs.front().second.type);
   if (huggingface::has_weights(folder)) {
     throw ConfigError(
         {.what = "the folder holds a model already",

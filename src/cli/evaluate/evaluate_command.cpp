@@ -1,10 +1,12 @@
 // `cairn evaluate`: Megatron's tasks/main.py, with its flags.
 
+#include "cli/evaluate/run_finetuning.h"
 #include "cli/generate/load_generator.h"
 #include "cli/program/command.h"
 #include "cli/train/join_job.h"
 #include "config/internal/actors.h"
 #include "config/internal/reference.h"
+#include "evaluate/internal/finetune.h"
 #include "evaluate/internal/zero_shot.h"
 
 #include <cairn/base/error.h>
@@ -43,6 +45,9 @@ void print_evaluate_help() {
       "  PPL          perplexity and bits per byte of a text, of lines of "
       "JSON, or\n"
       "               of a corpus (--data-path)\n\n"
+      "Or fine-tunes a BERT and evaluates it, for RACE, MNLI, QQP, QNLI, "
+      "SST-2, CoLA,\nSTS-B, MRPC or RTE: see `cairn evaluate --task MNLI "
+      "--help`.\n\n"
       "The checkpoint says what its model is; flags that describe it must "
       "agree. Flags\nabout training are taken as well, and change nothing.\n\n"
       "Examples:\n"
@@ -63,13 +68,6 @@ void check_flags(const config::Config& config, const Logger& logger) {
         {.what = "no task is named",
          .where = "--task",
          .remedy = "see `cairn evaluate --help`"});
-  }
-  if (!evaluate::is_zero_shot(*config.flags.validation.task)) {
-    throw ConfigError(
-        {.what = "models are not fine-tuned for this task",
-         .where = "--task",
-         .values = *config.flags.validation.task,
-         .remedy = "evaluate WIKITEXT103, LAMBADA, HELLASWAG or PPL"});
   }
   config::refuse_unused_flags(
       config,
@@ -124,12 +122,19 @@ int run_evaluate(const Arguments& arguments) {
     return word == "--help" || word == "-h";
   };
   if (arguments.empty() || std::ranges::any_of(arguments, asks_for_help)) {
-    print_evaluate_help();
+    const bool fine_tunes =
+        std::ranges::any_of(arguments, evaluate::is_finetune_task);
+    fine_tunes ? print_finetuning_help() : print_evaluate_help();
     return exit_ok;
   }
   const distributed::Environment environment = distributed::read_environment();
+  Arguments flags = arguments;
+  const bool keep_last_batch = take_keep_last(flags);
   const config::Config config = config::Config::load(
-      {.flags = arguments, .world_size = environment.world_size});
+      {.flags = flags, .world_size = environment.world_size});
+  if (evaluate::is_finetune_task(config.flags.validation.task.value_or(""))) {
+    return run_finetuning(config, keep_last_batch);
+  }
   const bool speaks = environment.rank == 0;
   const Logger logger(
       {.rank = environment.rank,

@@ -32,7 +32,8 @@ constexpr std::string_view probe_help =
 
 Runs a given batch through the model of a checkpoint, of any format, and
 writes logits, loss and the norm of every parameter's gradient to a safetensors
-file, to be compared with another program's. Nothing is dropped out.
+file, to be compared with another program's. Nothing is dropped out. An encoder
+without a head that predicts words gives its last hidden state instead.
 
 Flags:
   --load DIR           the checkpoint
@@ -230,7 +231,7 @@ void print_report(
           step.loss,
           step.gradient_norm);
     }
-  } else {
+  } else if (!report.steps.empty()) {
     const pretrain::ProbeStep& step = report.steps.front();
     fmt::print("{:<24} {:.7g}\n", "loss", step.loss);
     fmt::print("{:<24} {:.7g}\n", "total_grad_norm", step.gradient_norm);

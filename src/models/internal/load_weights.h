@@ -4,6 +4,9 @@
 #include <cairn/model/description.h>
 #include <cairn/nn/later_values.h>
 
+#include <functional>
+#include <string_view>
+
 namespace torch::nn {
 class Module;
 } // namespace torch::nn
@@ -21,11 +24,13 @@ void load_weights(
 
 /// load_weights() for a model without memory: notes where the values are. Every
 /// tensor is read once memory is there for its parameter, and `tensors` may be
-/// gone by then.
+/// gone by then. `starts_anew` tells which parameters may have no tensor: they
+/// keep their initial values.
 void load_weights_later(
     const torch::nn::Module& model,
     const model::ModelDescription& description,
     const checkpoints::NamedTensors& tensors,
-    nn::LaterValues& later);
+    nn::LaterValues& later,
+    const std::function<bool(std::string_view name)>& starts_anew = {});
 
 } // namespace cairn::models

@@ -5,6 +5,7 @@
 #include <cairn/config/config.h>
 #include <cairn/model/description.h>
 #include <cairn/models/model_layers.h>
+#include <cairn/pipeline/layer_spec.h>
 #include <cairn/pipeline/micro_batch.h>
 #include <cairn/pipeline/pipeline_module.h>
 
@@ -17,6 +18,9 @@ namespace cairn::pretrain {
 /// True when ranks share sequences by ring attention.
 bool has_ring(const config::DistributedFlags& flags);
 bool is_pipelined(const config::DistributedFlags& flags);
+
+/// The layer as a pipeline::PipelineModule takes it.
+pipeline::LayerSpec layer_spec(const models::ModelLayer& layer);
 
 /// Throws ConfigError, before anything is allocated, if a stage would have
 /// nothing to do or to train. `inputs` are those of the micro batches.

@@ -19,21 +19,6 @@ using model::ModelDescription;
 using model::ModelFamily;
 using models::ModelInput;
 
-pipeline::LayerSpec spec_of(const models::ModelLayer& layer) {
-  pipeline::LayerSpec spec = pipeline::LayerSpec::built_by(
-                                 layer.build,
-                                 [forward = layer.forward](
-                                     torch::nn::Module& module,
-                                     const pipeline::Tensors& inputs) {
-                                   return forward(module, inputs);
-                                 })
-                                 .named(layer.name);
-  spec.type = layer.type;
-  spec.tie = layer.tie;
-  spec.parameters = layer.parameters;
-  return spec;
-}
-
 /// The loss, and behind it what it is the sum of.
 pipeline::Loss loss_with_parts(const models::LayeredModel& model) {
   return [output = model.output](
@@ -49,6 +34,21 @@ pipeline::Loss loss_with_parts(const models::LayeredModel& model) {
 }
 
 } // namespace
+
+pipeline::LayerSpec layer_spec(const models::ModelLayer& layer) {
+  pipeline::LayerSpec spec = pipeline::LayerSpec::built_by(
+                                 layer.build,
+                                 [forward = layer.forward](
+                                     torch::nn::Module& module,
+                                     const pipeline::Tensors& inputs) {
+                                   return forward(module, inputs);
+                                 })
+                                 .named(layer.name);
+  spec.type = layer.type;
+  spec.tie = layer.tie;
+  spec.parameters = layer.parameters;
+  return spec;
+}
 
 models::LayerInputs pretraining_inputs(
     const ModelDescription& d,
@@ -163,7 +163,7 @@ std::shared_ptr<pipeline::PipelineModule> build_stage(
       models::model_layers(d, options, build.inputs);
   std::vector<pipeline::LayerSpec> layers;
   for (const models::ModelLayer& layer : model.layers) {
-    layers.push_back(spec_of(layer));
+    layers.push_back(layer_spec(layer));
   }
   place.partition = {
       .kind = pipeline::PartitionMethod::Kind::cuts,

@@ -1,6 +1,7 @@
 #include "pretrain/internal/probe.h"
 
 #include "pretrain/probe/probe_config.h"
+#include "pretrain/probe/probe_hidden.h"
 #include "pretrain/probe/probe_input.h"
 #include "pretrain/probe/probe_run.h"
 
@@ -26,14 +27,13 @@ namespace fs = std::filesystem;
 using model::ModelDescription;
 using Results = std::map<std::string, at::Tensor>;
 
-void require_heads(const ModelDescription& model, const fs::path& load) {
-  const bool encoder = model.family == model::ModelFamily::bert ||
-      model.family == model::ModelFamily::roberta;
-  if (encoder && !model.masked_head) {
+/// Refuses to train a model without a loss.
+void require_heads(const ModelDescription& model, const ProbeOptions& options) {
+  if (options.train && has_hidden_states_alone(model)) {
     throw CheckpointError(
-        {.what = "a model without a head that predicts words has no logits "
-                 "and no loss",
-         .where = load.string()});
+        {.what = "a model without a head that predicts words has no loss",
+         .where = options.load.string(),
+         .remedy = "leave out --train to get its hidden states"});
   }
 }
 
@@ -131,8 +131,7 @@ struct Probe::Plan {
         stored(models::open_model(options.load, options.step)),
         input(
             options.input,
-            (require_heads(stored.description, options.load),
-             stored.description),
+            (require_heads(stored.description, options), stored.description),
             options.train ? ProbeInput::Steps::leading_dimension
                           : ProbeInput::Steps::one),
         config(probe_config(
@@ -142,12 +141,17 @@ struct Probe::Plan {
             options.train)),
         names(stored.description),
         expected(input.expected(shapes())) {
+    if (has_hidden_states_alone(stored.description)) {
+      check_hidden_states(config);
+    }
     if (options.writes) {
       require_writable(options.output, options.input);
     }
   }
 
   std::map<std::string, std::vector<std::int64_t>> shapes() const;
+  /// Compares the results with the input's, and writes them; on rank 0.
+  void finish(ProbeReport& report, Results results) const;
 
   ProbeOptions options;
   models::StoredModel stored;
@@ -160,6 +164,15 @@ struct Probe::Plan {
 /// The shape of every result that this probe can give.
 std::map<std::string, std::vector<std::int64_t>> Probe::Plan::shapes() const {
   const ModelDescription& model = stored.description;
+  if (has_hidden_states_alone(model)) {
+    std::map<std::string, std::vector<std::int64_t>> shapes{
+        {"last_hidden_state", {input.rows(), input.length(), model.hidden}},
+        {"num_parameters", {}}};
+    if (model.pooler) {
+      shapes["pooler_output"] = {input.rows(), model.hidden};
+    }
+    return shapes;
+  }
   std::vector<std::int64_t> number; // of one result
   std::vector<std::int64_t> rows{input.rows()};
   if (options.train) {
@@ -191,6 +204,24 @@ std::map<std::string, std::vector<std::int64_t>> Probe::Plan::shapes() const {
   return shapes;
 }
 
+void Probe::Plan::finish(ProbeReport& report, Results results) const {
+  if (!options.train) {
+    results["num_parameters"] = at::full({}, report.parameters, at::kLong);
+  }
+  for (const auto& [name, theirs] : expected) {
+    const auto ours = results.find(name);
+    if (ours != results.end() && ours->second.sizes() == theirs.sizes()) {
+      report.differences.push_back(difference(name, ours->second, theirs));
+    }
+  }
+  checkpoints::write_safetensors(
+      options.output,
+      results,
+      {{"format", "pt"},
+       {"names", names.names_are_hugging_faces() ? "huggingface" : "cairn"}});
+  report.tensors = results.size();
+}
+
 Probe::Probe(ProbeOptions options)
     : plan_(std::make_unique<const Plan>(std::move(options))) {}
 Probe::~Probe() = default;
@@ -205,6 +236,18 @@ ProbeReport Probe::run(const distributed::World& world, const Logger& logger)
   const Plan& plan = *plan_;
   const ModelDescription& model = plan.stored.description;
   const bool train = plan.options.train;
+  ProbeReport report{
+      .model = std::string(model::name_of(model.family)),
+      .format = std::string(checkpoints::name_of(plan.stored.format)),
+      .parameters = model::count_parameters(model).all};
+  if (has_hidden_states_alone(model)) {
+    Results results =
+        hidden_states(plan.stored, plan.input, plan.config, world, logger);
+    if (world.rank() == 0) {
+      plan.finish(report, std::move(results));
+    }
+    return report;
+  }
   ProbeRun run(
       {.stored = plan.stored,
        .input = plan.input,
@@ -213,10 +256,6 @@ ProbeReport Probe::run(const distributed::World& world, const Logger& logger)
        .logits = plan.options.logits},
       world,
       logger);
-  ProbeReport report{
-      .model = std::string(model::name_of(model.family)),
-      .format = std::string(checkpoints::name_of(plan.stored.format)),
-      .parameters = model::count_parameters(model).all};
   ResultTable table(train);
   for (std::int64_t step = 0; step < plan.input.steps(); ++step) {
     const ProbeRun::Result result = run.step(step);
@@ -235,22 +274,7 @@ ProbeReport Probe::run(const distributed::World& world, const Logger& logger)
     results["final_param_norms." + plan.names.names()[i]] =
         at::full({}, weights[i], at::kDouble);
   }
-  if (!train) {
-    results["num_parameters"] = at::full({}, report.parameters, at::kLong);
-  }
-  for (const auto& [name, theirs] : plan.expected) {
-    const auto ours = results.find(name);
-    if (ours != results.end() && ours->second.sizes() == theirs.sizes()) {
-      report.differences.push_back(difference(name, ours->second, theirs));
-    }
-  }
-  checkpoints::write_safetensors(
-      plan.options.output,
-      results,
-      {{"format", "pt"},
-       {"names",
-        plan.names.names_are_hugging_faces() ? "huggingface" : "cairn"}});
-  report.tensors = results.size();
+  plan.finish(report, std::move(results));
   return report;
 }
 

@@ -1,6 +1,7 @@
 #include "pretrain/probe/probe_input.h"
 
 #include "base/internal/edit_distance.h"
+#include "pretrain/probe/probe_hidden.h"
 
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/cat.h>
@@ -69,7 +70,7 @@ ProbeInput::ProbeInput(
     add_decoder_tokens();
   }
   check_lengths();
-  for (std::int64_t step = 0; step < steps_; ++step) {
+  for (std::int64_t step = 0; step < steps_ && find("labels"); ++step) {
     if (asked(step, 0, rows_) == 0) {
       refuse(
           "labels",
@@ -130,12 +131,15 @@ std::vector<ProbeInput::Rule> ProbeInput::rules() const {
   }
   std::vector<Rule> rules{
       {.name = "input_ids", .below = words, .required = true},
-      {.name = "labels",
-       .shape = Shape::labels,
-       .below = words,
-       .labels = true,
-       .required = true},
       {.name = "attention_mask", .below = 2}};
+  if (!has_hidden_states_alone(d)) {
+    rules.push_back(
+        {.name = "labels",
+         .shape = Shape::labels,
+         .below = words,
+         .labels = true,
+         .required = true});
+  }
   if (d.family == ModelFamily::t5) {
     rules.push_back(
         {.name = "decoder_input_ids",
