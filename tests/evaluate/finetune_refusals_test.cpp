@@ -64,6 +64,10 @@ TEST(FinetuneRefusals, NameWhatIsMissing) {
       refusal(whole + Words{"--load", toy::bert}),
       HasSubstr("the checkpoint is not one of a fine-tuning"));
   EXPECT_THAT(
+      refusal<CheckpointError>(
+          whole + Words{"--load", "/nowhere", "--exit-on-missing-checkpoint"}),
+      HasSubstr("/nowhere: there is no checkpoint to go on from"));
+  EXPECT_THAT(
       refusal<DataError>(whole + Words{"--global-batch-size", "12"}),
       HasSubstr("the training data have no whole batch (8 samples, batches of "
                 "12)"));

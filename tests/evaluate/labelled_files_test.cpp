@@ -5,6 +5,7 @@
 #include "evaluate/finetune/task_row.h"
 
 #include "support/error_text.h"
+#include "support/fuzz.h"
 #include "support/temporary_folder.h"
 
 #include <cairn/base/error.h>
@@ -284,6 +285,38 @@ TEST(LabelledFiles, OfRaceSayWhereTheyAreWrong) {
   EXPECT_THAT(
       error_text<DataError>([&] { read("RACE", empty / "missing"); }),
       HasSubstr("cannot list the folder"));
+}
+
+TEST(LabelledFiles, MayHoldAnything) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "race");
+  const std::vector<std::pair<std::string, std::string>> seeds{
+      {"MNLI",
+       mnli_header +
+           "label1\tgold_label\n0\tp\tq\tr\ta\tb\tc\td\tA man .  B.\t"
+           "He rests.\tneutral\tneutral\n"},
+      {"QQP",
+       "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+       "0\t1\t2\tWhy?\tHow?\t0\n"},
+      {"STS-B",
+       "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\t"
+       "sentence1\tsentence2\tscore\n4\tg\tf\ty\to\ts\ts\tA.\tB.\t3.8\n"},
+      {"RACE",
+       article(R"("questions": ["It _ ."], "options": [["a", "b", "c", "d"]],)"
+               R"("answers": ["B"])")}};
+  for (const auto& [task, text] : seeds) {
+    SCOPED_TRACE(task);
+    const std::string name = task;
+    testing::fuzz(
+        {.seeds = {text},
+         .pieces = {"\t", "\n", "\xff", "\xc2\xa0", "null", "[", "1e999"},
+         .runs = 500},
+        [&](const std::string& damaged) {
+          folder.write("race/a.txt", damaged);
+          folder.write("a.tsv", damaged);
+          read(name, folder / (name == "RACE" ? "race" : "a.tsv"));
+        });
+  }
 }
 
 TEST(LabelledFiles, AreNamedAsMegatronPrintsThem) {

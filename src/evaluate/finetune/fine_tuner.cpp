@@ -64,6 +64,11 @@ FineTuner::FineTuner(FineTunerParts parts) : parts_(std::move(parts)) {
         parts_.engine.settings().gradient_accumulation_steps);
     epoch_->keep_last = parts_.keep_last_batch;
   }
+  for (const TaskData::File& file : parts_.validation.files()) {
+    for (std::int64_t i = file.begin; file.labelled && i < file.end; ++i) {
+      labelled_.push_back(i);
+    }
+  }
 }
 
 EpochPlan FineTuner::plan_of(std::int64_t samples, std::int64_t accumulation)
@@ -237,28 +242,31 @@ void FineTuner::save() {
 }
 
 void FineTuner::validate() {
+  const std::int64_t batches = parts_.config.flags.validation.eval_iters;
+  if (labelled_.empty() || batches == 0) {
+    return;
+  }
   const auto pause = log_->pause();
-  const TaskData& data = parts_.validation;
-  const EpochPlan plan = plan_of(data.size(), epoch_->accumulation);
+  const EpochPlan plan = plan_of(
+      static_cast<std::int64_t>(labelled_.size()),
+      epoch_->accumulation);
   std::vector<std::int64_t> samples(static_cast<std::size_t>(plan.batch()));
   at::Tensor sum;
-  const std::int64_t batches = parts_.config.flags.validation.eval_iters;
   for (std::int64_t i = 0; i < batches; ++i) {
     for (std::int64_t& sample : samples) { // begins anew at the end
-      sample = validated_++ % data.size();
+      sample = labelled_[validated_++ % labelled_.size()];
     }
     std::int64_t number = 0;
     const at::Tensor loss = parts_.engine.eval_batch(
         BatchPasses([&] {
           const auto places = plan.places(0, number++);
-          return std::optional(micro_batch(data, samples, 1, 0, places));
+          return std::optional(
+              micro_batch(parts_.validation, samples, 1, 0, places));
         }),
         plan.accumulation);
     sum = sum.defined() ? sum + loss : loss;
   }
-  if (sum.defined()) {
-    log_->validated(parts_.engine, sum / batches);
-  }
+  log_->validated(parts_.engine, sum / batches);
 }
 
 void FineTuner::evaluate(std::int64_t epoch) {

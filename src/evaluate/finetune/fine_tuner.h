@@ -13,6 +13,7 @@
 #include <cairn/distributed/process_mesh.h>
 #include <cairn/engine/engine.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -60,7 +61,7 @@ class FineTuner {
       std::int64_t update,
       const std::vector<std::int64_t>& order);
   void save();
-  /// The loss of the next --eval-iters batches of all validation data.
+  /// The loss of the next --eval-iters batches of all labelled validation data.
   void validate();
   void evaluate(std::int64_t epoch);
   FileResult evaluate_file(const TaskData::File& file, std::int64_t epoch);
@@ -81,7 +82,8 @@ class FineTuner {
   std::optional<EpochPlan> epoch_;
   std::optional<TrainingReport> log_;
   std::int64_t saved_at_ = -1;
-  std::int64_t validated_ = 0; ///< samples that validate() has taken
+  std::vector<std::int64_t> labelled_; ///< samples that validate() takes
+  std::size_t validated_ = 0;          ///< those that it has taken
   FinetuneReport report_;
 };
 

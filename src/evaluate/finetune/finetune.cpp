@@ -89,17 +89,35 @@ void seed_generators(
   }
 }
 
+/// The configuration of an evaluation: an optimizer that keeps no states.
+config::Config without_optimizer(config::Config config) {
+  if (!config.deepspeed.zero.offload_optimizer) {
+    config.deepspeed.optimizer = {};
+    config.deepspeed.optimizer.type = "sgd";
+    config.deepspeed.optimizer.params.emplace().lr = 0;
+  }
+  config.deepspeed.scheduler = {};
+  return config;
+}
+
 } // namespace
 
 FinetuneReport finetune(
     const FinetuneOptions& options,
     const distributed::World& world,
     const Logger& logger) {
-  const config::Config& config = options.config;
+  const bool trains = options.config.flags.validation.epochs.value_or(1) > 0;
+  const config::Config config =
+      trains ? options.config : without_optimizer(options.config);
   const FinetunePlan plan = plan_finetuning(options);
   const Logger first =
       world.rank() == 0 ? logger : Logger({.least = LogLevel::error});
   first.info("arguments:{}", config::given_text(config));
+  if (config.flags.checkpointing.load && !plan.start.goes_on) {
+    first.info(
+        "there is no checkpoint in {} yet",
+        *config.flags.checkpointing.load);
+  }
   distributed::ProcessMesh mesh =
       pretrain::mesh_of(config.flags.distributed, world.group());
 

@@ -164,6 +164,13 @@ StartingModel starting_model(
     std::int64_t vocabulary) {
   const config::CheckpointFlags& from = config.flags.checkpointing;
   const auto place = checkpoint_of(config.flags);
+  if (from.load && from.exit_on_missing_checkpoint &&
+      (!place || *place != *from.load)) {
+    throw CheckpointError(
+        {.what = "there is no checkpoint to go on from",
+         .where = *from.load,
+         .remedy = "leave out --exit-on-missing-checkpoint to start anew"});
+  }
   if (!place) {
     return {for_training(
         config::describe_model(
