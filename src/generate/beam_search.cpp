@@ -1,8 +1,8 @@
 #include <cairn/generate/beam_search.h>
 
 #include "generate/check_prompt.h"
+#include "generate/decoder.h"
 #include "generate/log_probabilities.h"
-#include "generate/make_decoder.h"
 
 #include <cairn/base/error.h>
 #include <cairn/generate/generate.h>
@@ -77,24 +77,20 @@ std::vector<LongerText> best_candidates(
 
 class BeamSearch::Parts {
  public:
-  Parts(
-      std::shared_ptr<models::Transformer> model,
-      std::int64_t widest,
-      TextBatchOptions options)
+  Parts(TextModel model, std::int64_t widest, TextBatchOptions options)
       : model_(std::move(model)),
         widest_(widest),
         step_tokens_(options.step_tokens) {
-    require_left_to_right(model_->description());
-    model_->eval();
+    require_left_to_right(model_.description());
     options.most_texts = 2 * widest; // texts, and those that follow them
-    decoder_ = make_decoder(model_, options);
+    decoder_ = model_.make_decoder(options);
   }
 
   std::vector<Beam> after(const Tokens& prompt, const BeamOptions& options) {
     check_beams(options, widest_);
     const std::int64_t longest =
-        std::min(model_->description().positions, decoder_->longest() + 1);
-    check_prompt(prompt, model_->description(), longest);
+        std::min(model_.description().positions, decoder_->longest() + 1);
+    check_prompt(prompt, model_.description(), longest);
     const std::int64_t most = std::min(
         options.most_tokens,
         longest - static_cast<std::int64_t>(prompt.size()));
@@ -224,7 +220,7 @@ class BeamSearch::Parts {
     texts_ = std::move(next);
   }
 
-  std::shared_ptr<models::Transformer> model_;
+  TextModel model_;
   std::int64_t widest_;
   std::int64_t step_tokens_;
   std::unique_ptr<Decoder> decoder_;
@@ -232,7 +228,7 @@ class BeamSearch::Parts {
 };
 
 BeamSearch::BeamSearch(
-    std::shared_ptr<models::Transformer> model,
+    TextModel model,
     std::int64_t widest,
     const TextBatchOptions& options)
     : parts_(std::make_unique<Parts>(std::move(model), widest, options)) {}

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 namespace cairn::generate {
 namespace {
@@ -100,46 +102,47 @@ void resize(
 } // namespace
 
 CachedDecoder::CachedDecoder(
-    const models::Transformer& model,
-    std::optional<WeightType> numbers,
+    const models::ModelDescription& model,
+    const ModelPart& part,
+    std::shared_ptr<const DecoderWeights> weights,
     const CacheShape& cache,
-    std::int64_t most_texts)
-    : model_(model.description()),
-      weights_(DecoderWeights::of(model, numbers)),
+    std::int64_t most_texts,
+    RankLinks links)
+    : model_(model),
+      part_(part),
+      weights_(std::move(weights)),
+      links_(std::move(links)),
       texts_(cache, most_texts),
       rotary_(model_),
       kernels_(kernels::cpu::decoder_table()) {}
 
-std::span<const float> CachedDecoder::compute(std::span<const Piece> pieces) {
-  list_rows(pieces);
-  embed();
-  for (std::int64_t i = 0; i < model_.layers; ++i) {
-    compute_block(i, weights_.blocks[static_cast<std::size_t>(i)]);
+std::span<const float> CachedDecoder::compute(
+    std::span<const TokenRow> tokens) {
+  list_rows(tokens);
+  if (part_.first_stage) {
+    embed();
+  } else {
+    links_.from_previous_stage(stream());
   }
-  normalize(weights_.final_norm, scored_rows_);
-  const auto scored = static_cast<std::int64_t>(scored_rows_.size());
-  resize(scores_, scored_rows_.size(), model_.vocabulary);
-  multiply(weights_.head, normal_.data(), scored, scores_.data(), false);
-  return std::span(scores_).first(
-      static_cast<std::size_t>(scored * model_.vocabulary));
+  for (std::int64_t i = 0; i < part_.layers.count; ++i) {
+    compute_block(i, weights_->blocks[static_cast<std::size_t>(i)]);
+  }
+  if (!part_.last_stage) {
+    links_.to_next_stage(stream());
+  }
+  return scored_rows_.empty() ? std::span<const float>() : scores();
 }
 
-void CachedDecoder::list_rows(std::span<const Piece> pieces) {
+void CachedDecoder::list_rows(std::span<const TokenRow> tokens) {
   rows_.clear();
   scored_rows_.clear();
   std::int64_t longest = 0;
-  for (const Piece& piece : pieces) {
-    const auto end = static_cast<std::int64_t>(piece.text.size());
-    longest = std::max(longest, end);
-    for (std::int64_t i = piece.begin; i < end; ++i) {
-      if (i >= end - piece.scored) {
-        scored_rows_.push_back(std::ssize(rows_));
-      }
-      rows_.push_back(
-          {piece.text[static_cast<std::size_t>(i)],
-           i,
-           texts_.pages(piece.place)});
+  for (const TokenRow& row : tokens) {
+    longest = std::max(longest, row.position + 1);
+    if (row.scored) {
+      scored_rows_.push_back(std::ssize(rows_));
     }
+    rows_.push_back({row.token, row.position, texts_.pages(row.place)});
   }
   all_rows_.resize(rows_.size());
   std::iota(all_rows_.begin(), all_rows_.end(), std::int64_t{0});
@@ -147,39 +150,112 @@ void CachedDecoder::list_rows(std::span<const Piece> pieces) {
   const std::size_t rows = rows_.size();
   resize(hidden_, rows, model_.hidden);
   resize(normal_, rows, model_.hidden);
-  resize(
-      projected_,
-      rows,
-      (model_.heads + 2 * model_.key_value_heads) * model_.head_size);
-  resize(attended_, rows, model_.heads * model_.head_size);
-  resize(up_, rows, model_.ffn);
+  resize(projected_, rows, projected_columns());
+  resize(attended_, rows, part_.queries.count * model_.head_size);
+  resize(up_, rows, part_.ffn.count);
   if (model_.gated) {
-    resize(gate_, rows, model_.ffn);
+    resize(gate_, rows, part_.ffn.count);
   }
+  if (part_.is_shared()) {
+    resize(partial_, rows, model_.hidden);
+  }
+}
+
+std::span<float> CachedDecoder::stream() {
+  return std::span(hidden_).first(
+      rows_.size() * static_cast<std::size_t>(model_.hidden));
 }
 
 void CachedDecoder::embed() {
   const std::int64_t hidden = model_.hidden;
-  const auto* words = static_cast<const char*>(weights_.words.const_data_ptr());
+  const auto* words =
+      static_cast<const char*>(weights_->words.const_data_ptr());
   const kernels::Element element =
-      *kernels::element_of(weights_.words.scalar_type());
+      *kernels::element_of(weights_->words.scalar_type());
   const std::int64_t row_bytes = hidden * kernels::bytes_of(element);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     float* x = hidden_.data() + static_cast<std::int64_t>(i) * hidden;
+    const std::int64_t word = rows_[i].token - part_.words.begin;
+    if (word < 0 || word >= part_.words.count) {
+      std::fill_n(x, hidden, 0.F); // another rank has it
+      continue;
+    }
     kernels::cpu::convert(
-        words + rows_[i].token * row_bytes,
+        words + word * row_bytes,
         element,
         x,
         kernels::Element::fp32,
         hidden);
-    if (weights_.positions.defined()) {
-      const float* position = weights_.positions.const_data_ptr<float>() +
-          (rows_[i].position + model_.position_offset) * hidden;
-      for (std::int64_t j = 0; j < hidden; ++j) {
-        x[j] += position[j];
-      }
+  }
+  if (part_.is_shared()) {
+    links_.sum(stream());
+  }
+  if (!weights_->positions.defined()) {
+    return;
+  }
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    float* x = hidden_.data() + static_cast<std::int64_t>(i) * hidden;
+    const float* position = weights_->positions.const_data_ptr<float>() +
+        (rows_[i].position + model_.position_offset) * hidden;
+    for (std::int64_t j = 0; j < hidden; ++j) {
+      x[j] += position[j];
     }
   }
+}
+
+/// Computes the scores on the last stage, and brings them to the first rank.
+std::span<const float> CachedDecoder::scores() {
+  const auto rows = static_cast<std::int64_t>(scored_rows_.size());
+  const auto all = static_cast<std::size_t>(rows * model_.vocabulary);
+  if (!part_.last_stage) {
+    if (!part_.first_stage || part_.place.tensor_rank > 0) {
+      return {};
+    }
+    resize(joined_, scored_rows_.size(), model_.vocabulary);
+    links_.from_last_stage(std::span(joined_).first(all));
+    return std::span(joined_).first(all);
+  }
+  normalize(weights_->final_norm, scored_rows_);
+  resize(scores_, scored_rows_.size(), part_.most_words);
+  multiply(weights_->head, normal_.data(), rows, scores_.data(), false);
+  const std::span<const float> joined =
+      part_.is_shared() ? joined_scores(rows) : std::span(scores_).first(all);
+  if (part_.first_stage || joined.empty()) {
+    return joined;
+  }
+  links_.to_first_stage(
+      {part_.is_shared() ? joined_.data() : scores_.data(), all});
+  return {};
+}
+
+/// The scores of all words, on the first of the ranks that share them.
+std::span<const float> CachedDecoder::joined_scores(std::int64_t rows) {
+  const std::int64_t ranks = part_.place.tensor_ranks;
+  const std::int64_t own = rows * part_.words.count;
+  const std::int64_t most = rows * part_.most_words;
+  std::fill_n(scores_.begin() + own, most - own, 0.F); // travels, unused
+  resize(gathered_, static_cast<std::size_t>(ranks), most);
+  links_.gather(
+      std::span(scores_).first(static_cast<std::size_t>(most)),
+      std::span(gathered_).first(static_cast<std::size_t>(ranks * most)));
+  if (part_.place.tensor_rank > 0) {
+    return {};
+  }
+  resize(joined_, static_cast<std::size_t>(rows), model_.vocabulary);
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const std::int64_t begin =
+        std::min(rank * part_.most_words, model_.vocabulary);
+    const std::int64_t count =
+        std::min(part_.most_words, model_.vocabulary - begin);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::copy_n(
+          gathered_.data() + rank * most + row * count,
+          count,
+          joined_.data() + row * model_.vocabulary + begin);
+    }
+  }
+  return std::span(joined_).first(
+      static_cast<std::size_t>(rows * model_.vocabulary));
 }
 
 void CachedDecoder::compute_block(
@@ -195,15 +271,24 @@ void CachedDecoder::compute_block(
       false);
   keep_keys_and_values(layer);
   attend(layer);
-  multiply(block.dense, attended_.data(), rows, hidden_.data(), true);
+  add_to_stream(block.dense, attended_.data());
   normalize(block.post_attention_norm, all_rows_);
   activate_mlp(block);
-  multiply(
-      block.down,
-      block.gate ? gate_.data() : up_.data(),
-      rows,
-      hidden_.data(),
-      true);
+  add_to_stream(block.down, block.gate ? gate_.data() : up_.data());
+}
+
+/// Adds a product to the residual stream. Where ranks share the layer, each has
+/// a part of the sum.
+void CachedDecoder::add_to_stream(const LinearWeights& linear, const float* x) {
+  const auto rows = static_cast<std::int64_t>(rows_.size());
+  if (!part_.is_shared()) {
+    multiply(linear, x, rows, hidden_.data(), true);
+    return;
+  }
+  multiply(linear, x, rows, partial_.data(), false);
+  const std::span<float> stream = this->stream();
+  links_.sum(std::span(partial_).first(stream.size()));
+  std::ranges::transform(stream, partial_, stream.begin(), std::plus<>());
 }
 
 /// Writes the norms of the named rows of the residual stream, one after the
@@ -245,7 +330,7 @@ void CachedDecoder::multiply(
 /// Turns queries and keys by their positions, and writes keys and values into
 /// the pages of their texts.
 void CachedDecoder::keep_keys_and_values(std::int64_t layer) {
-  const std::int64_t work = 8 * model_.heads * model_.head_size;
+  const std::int64_t work = 8 * part_.queries.count * model_.head_size;
   for_rows(std::ssize(rows_), work, [&](std::int64_t i) {
     keep_row(layer, static_cast<std::size_t>(i));
   });
@@ -254,15 +339,14 @@ void CachedDecoder::keep_keys_and_values(std::int64_t layer) {
 void CachedDecoder::keep_row(std::int64_t layer, std::size_t row) {
   const CacheShape& shape = texts_.shape();
   const std::int64_t size = model_.head_size;
-  const std::int64_t queries = model_.heads / model_.key_value_heads;
+  const std::int64_t queries = queries_of_group();
   const std::int64_t position = rows_[row].position;
   const std::int64_t place = position % shape.page_tokens;
   float* page =
       rows_[row].pages[static_cast<std::size_t>(position / shape.page_tokens)];
-  float* head = projected_.data() +
-      static_cast<std::int64_t>(row) *
-          (model_.heads + 2 * model_.key_value_heads) * size;
-  for (std::int64_t group = 0; group < model_.key_value_heads; ++group) {
+  float* head =
+      projected_.data() + static_cast<std::int64_t>(row) * projected_columns();
+  for (std::int64_t group = 0; group < part_.groups.count; ++group) {
     for (std::int64_t i = 0; i < queries; ++i, head += size) {
       rotary_.turn(head, position);
     }
@@ -284,9 +368,9 @@ void CachedDecoder::attend(std::int64_t layer) {
   const CacheShape& shape = texts_.shape();
   const auto rows = static_cast<std::int64_t>(rows_.size());
   const std::int64_t size = model_.head_size;
-  const std::int64_t groups = model_.key_value_heads;
-  const std::int64_t queries = model_.heads / groups;
-  const std::int64_t projected = (model_.heads + 2 * groups) * size;
+  const std::int64_t groups = part_.groups.count;
+  const std::int64_t queries = queries_of_group();
+  const std::int64_t projected = projected_columns();
   std::size_t most_pages = 0;
   std::int64_t seen = 0; // tokens, by all rows
   for (const Row& row : rows_) {
@@ -296,7 +380,7 @@ void CachedDecoder::attend(std::int64_t layer) {
   // Rows differ in length, heads do not: threads share the heads.
   share_work(
       groups * rows,
-      2 * seen * model_.heads * size,
+      2 * seen * part_.queries.count * size,
       [&](std::int64_t begin, std::int64_t end) {
         std::vector<float> scores(
             most_pages * static_cast<std::size_t>(shape.page_tokens));

@@ -3,12 +3,16 @@
 #include "generate/decoder.h"
 #include "generate/decoder_weights.h"
 #include "generate/kept_texts.h"
+#include "generate/model_part.h"
+#include "generate/rank_links.h"
 #include "generate/rotary_table.h"
+#include "generate/token_row.h"
 #include "kernels/internal/cpu/decoder_rows.h"
 
 #include <cairn/model/description.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace cairn::generate {
@@ -16,13 +20,19 @@ namespace cairn::generate {
 /// Computes new tokens only, on the CPU, and keeps the keys and values of all
 /// others. A token is a row of every product; what a row holds does not depend
 /// on the rows beside it.
+///
+/// A decoder may have a part of a model. The ranks with the other parts then
+/// compute the same tokens at the same time.
 class CachedDecoder : public Decoder {
  public:
+  /// Several decoders may have the same weights.
   CachedDecoder(
-      const models::Transformer& model,
-      std::optional<WeightType> numbers,
+      const models::ModelDescription& model,
+      const ModelPart& part,
+      std::shared_ptr<const DecoderWeights> weights,
       const CacheShape& cache,
-      std::int64_t most_texts);
+      std::int64_t most_texts,
+      RankLinks links = {});
 
   std::int64_t longest() const override { return texts_.longest(); }
   bool reserve(std::size_t place, std::int64_t tokens) override {
@@ -32,9 +42,12 @@ class CachedDecoder : public Decoder {
   bool copy(std::size_t from, std::size_t to, std::int64_t tokens) override {
     return texts_.copy(from, to, tokens);
   }
-  std::span<const float> compute(std::span<const Piece> pieces) override;
-
-  const DecoderWeights& weights() const { return weights_; }
+  std::span<const float> compute(std::span<const Piece> pieces) override {
+    return compute(rows_of(pieces));
+  }
+  /// Computes the tokens. Returns their scores on the first rank of the first
+  /// stage.
+  std::span<const float> compute(std::span<const TokenRow> tokens);
 
  private:
   /// A token that is computed.
@@ -44,7 +57,7 @@ class CachedDecoder : public Decoder {
     std::span<float* const> pages;
   };
 
-  void list_rows(std::span<const Piece> pieces);
+  void list_rows(std::span<const TokenRow> tokens);
   void embed();
   void compute_block(std::int64_t layer, const BlockWeights& block);
   void normalize(const NormWeights& norm, std::span<const std::int64_t> rows);
@@ -54,13 +67,27 @@ class CachedDecoder : public Decoder {
       std::int64_t rows,
       float* y,
       bool adds);
+  void add_to_stream(const LinearWeights& linear, const float* x);
+  std::span<const float> scores();
+  std::span<const float> joined_scores(std::int64_t rows);
   void keep_keys_and_values(std::int64_t layer);
   void keep_row(std::int64_t layer, std::size_t row);
   void attend(std::int64_t layer);
   void activate_mlp(const BlockWeights& block);
 
+  /// The residual stream of all rows.
+  std::span<float> stream();
+  std::int64_t projected_columns() const {
+    return (part_.queries.count + 2 * part_.groups.count) * model_.head_size;
+  }
+  std::int64_t queries_of_group() const {
+    return part_.queries.count / part_.groups.count;
+  }
+
   model::ModelDescription model_;
-  DecoderWeights weights_;
+  ModelPart part_;
+  std::shared_ptr<const DecoderWeights> weights_;
+  RankLinks links_;
   KeptTexts texts_;
   RotaryTable rotary_;
   const kernels::cpu::DecoderTable& kernels_;
@@ -75,7 +102,10 @@ class CachedDecoder : public Decoder {
   std::vector<float> attended_;  ///< [rows, heads * head_size]
   std::vector<float> gate_;      ///< [rows, ffn]
   std::vector<float> up_;        ///< [rows, ffn]
-  std::vector<float> scores_;    ///< [scored rows, vocabulary]
+  std::vector<float> partial_;   ///< [rows, hidden], a rank's part of a sum
+  std::vector<float> scores_;    ///< [scored rows, words of the part]
+  std::vector<float> gathered_;  ///< [ranks, scored rows, words of a part]
+  std::vector<float> joined_;    ///< [scored rows, vocabulary]
 };
 
 } // namespace cairn::generate

@@ -2,52 +2,165 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
+#include <functional>
+#include <map>
 #include <string>
+#include <utility>
 
 namespace cairn::generate {
 namespace {
 
 using kernels::cpu::WeightNumbers;
 
-/// Finds parameters by name and converts them.
+/// Reads rows of the parameter with a name; without a stretch, all rows.
+using ReadRows = std::function<
+    at::Tensor(const std::string& name, std::optional<Stretch> rows)>;
+
+[[noreturn]] void lacks(const std::string& name) {
+  throw CheckpointError(
+      {.what = "no tensor for a parameter of the model", .values = name});
+}
+
+/// The parameters of a model in memory. What is read is the model's own memory.
+ReadRows rows_of_model(const models::Transformer& model) {
+  return [parameters = model.named_parameters()](
+             const std::string& name,
+             std::optional<Stretch> rows) {
+    const at::Tensor* found = parameters.find(name);
+    if (found == nullptr) {
+      lacks(name);
+    }
+    const at::Tensor whole = found->detach();
+    return (rows ? whole.narrow(0, rows->begin, rows->count) : whole)
+        .contiguous();
+  };
+}
+
+/// The tensors of a checkpoint, in memory of their own: a file may change.
+ReadRows rows_of_checkpoint(
+    const checkpoints::NamedTensors& tensors,
+    at::ScalarType dtype) {
+  std::map<std::string, const checkpoints::LazyTensor*> by_name;
+  for (const auto& [name, tensor] : tensors) {
+    by_name[name] = &tensor;
+  }
+  return [by_name = std::move(by_name),
+          dtype](const std::string& name, std::optional<Stretch> rows) {
+    const auto found = by_name.find(name);
+    if (found == by_name.end()) {
+      lacks(name);
+    }
+    const Stretch all = rows.value_or(Stretch{0, found->second->rows()});
+    const at::Tensor stored = found->second->open()(all.begin, all.end());
+    at::Tensor own = at::empty(stored.sizes(), dtype);
+    own.copy_(stored);
+    return own;
+  };
+}
+
+/// Takes the parameters of a part of a model, and converts them.
 class ParameterReader {
  public:
   ParameterReader(
-      const models::Transformer& model,
+      ReadRows read,
+      const models::ModelDescription& model,
+      const ModelPart& part,
       std::optional<WeightType> numbers)
-      : parameters_(model.named_parameters()), numbers_(numbers) {}
+      : read_(std::move(read)), model_(model), part_(part), numbers_(numbers) {}
 
-  at::Tensor get(const std::string& name) const {
-    const at::Tensor* found = parameters_.find(name);
-    if (found == nullptr) {
-      throw InternalError(
-          {.what = "a model without a parameter that its description names",
-           .values = name});
-    }
-    return found->detach().contiguous();
+  at::Tensor words() const {
+    return read_("embedding.word.weight", part_.words);
+  }
+  at::Tensor positions() const {
+    return wide(
+        "embedding.position.weight",
+        model_.position == model::PositionKind::learned);
   }
 
-  at::Tensor wide(const std::string& name, bool exists) const {
-    return exists ? get(name).to(at::kFloat) : at::Tensor();
-  }
-
-  NormWeights norm(const std::string& name, const models::ModelDescription& d)
-      const {
+  NormWeights norm(const std::string& name) const {
     return {
         wide(name + ".weight", true),
-        wide(name + ".bias", d.norm == model::NormKind::layer_norm)};
+        wide(name + ".bias", model_.norm == model::NormKind::layer_norm)};
   }
 
-  LinearWeights linear(const std::string& name, bool bias) const {
-    LinearWeights result = of(get(name + ".weight"));
-    result.bias = wide(name + ".bias", bias);
+  BlockWeights block(std::int64_t number) const {
+    const std::string layer = fmt::format("layers.{}.", number);
+    const std::vector<Stretch> ffn{part_.ffn};
+    BlockWeights block{
+        .input_norm = norm(layer + "input_norm"),
+        .query_key_value = rows(
+            layer + "attention.query_key_value",
+            part_.query_key_value_rows(model_),
+            model_.attention_bias),
+        .dense = columns(
+            layer + "attention.dense",
+            part_.queries.times(model_.head_size),
+            model_.attention_bias),
+        .post_attention_norm = norm(layer + "post_attention_norm"),
+        .gate = std::nullopt,
+        .up = rows(layer + "mlp.up", ffn, model_.mlp_bias),
+        .down = columns(layer + "mlp.down", part_.ffn, model_.mlp_bias)};
+    if (model_.gated) {
+      block.gate = rows(layer + "mlp.gate", ffn, model_.mlp_bias);
+    }
+    return block;
+  }
+
+  LinearWeights head(const at::Tensor& words) const {
+    LinearWeights head =
+        converted(model_.tied_head ? words : read_("head.weight", part_.words));
+    if (model_.head_bias) {
+      head.bias = read_("head.bias", part_.words).to(at::kFloat);
+    }
+    return head;
+  }
+
+ private:
+  at::Tensor wide(const std::string& name, bool exists) const {
+    return exists ? read_(name, std::nullopt).to(at::kFloat) : at::Tensor();
+  }
+
+  at::Tensor joined(
+      const std::string& name,
+      const std::vector<Stretch>& stretches) const {
+    std::vector<at::Tensor> pieces;
+    for (const Stretch& each : stretches) {
+      pieces.push_back(read_(name, each));
+    }
+    return pieces.size() == 1 ? pieces[0] : at::cat(pieces);
+  }
+
+  /// A linear layer of which the rank has some outputs.
+  LinearWeights rows(
+      const std::string& name,
+      const std::vector<Stretch>& stretches,
+      bool bias) const {
+    LinearWeights result = converted(joined(name + ".weight", stretches));
+    if (bias) {
+      result.bias = joined(name + ".bias", stretches).to(at::kFloat);
+    }
     return result;
   }
 
-  LinearWeights of(const at::Tensor& weight) const {
+  /// A linear layer of which the rank has some inputs.
+  LinearWeights columns(
+      const std::string& name,
+      const Stretch& stretch,
+      bool bias) const {
+    LinearWeights result =
+        converted(read_(name + ".weight", std::nullopt)
+                      .narrow(1, stretch.begin, stretch.count)
+                      .contiguous());
+    result.bias = wide(name + ".bias", bias && part_.adds_bias);
+    return result;
+  }
+
+  LinearWeights converted(const at::Tensor& weight) const {
     if (numbers_ == WeightType::int8) {
       return int8_weights(weight);
     }
@@ -62,10 +175,27 @@ class ParameterReader {
     return result;
   }
 
- private:
-  torch::OrderedDict<std::string, at::Tensor> parameters_;
+  ReadRows read_;
+  const models::ModelDescription& model_;
+  const ModelPart& part_;
   std::optional<WeightType> numbers_;
 };
+
+DecoderWeights read_part(const ParameterReader& read, const ModelPart& part) {
+  DecoderWeights weights;
+  if (part.first_stage) {
+    weights.words = read.words();
+    weights.positions = read.positions();
+  }
+  for (std::int64_t i = part.layers.begin; i < part.layers.end(); ++i) {
+    weights.blocks.push_back(read.block(i));
+  }
+  if (part.last_stage) {
+    weights.final_norm = read.norm("final_norm");
+    weights.head = read.head(part.first_stage ? weights.words : read.words());
+  }
+  return weights;
+}
 
 std::int64_t bytes_of(const LinearWeights& linear) {
   return static_cast<std::int64_t>(linear.weight.nbytes());
@@ -93,34 +223,22 @@ DecoderWeights DecoderWeights::of(
     const models::Transformer& model,
     std::optional<WeightType> numbers) {
   const at::NoGradGuard no_grad;
-  const models::ModelDescription& d = model.description();
-  const ParameterReader read(model, numbers);
-  DecoderWeights weights;
-  weights.words = read.get("embedding.word.weight");
-  weights.positions = read.wide(
-      "embedding.position.weight",
-      d.position == model::PositionKind::learned);
-  for (std::int64_t i = 0; i < d.layers; ++i) {
-    const std::string layer = fmt::format("layers.{}.", i);
-    BlockWeights block{
-        .input_norm = read.norm(layer + "input_norm", d),
-        .query_key_value =
-            read.linear(layer + "attention.query_key_value", d.attention_bias),
-        .dense = read.linear(layer + "attention.dense", d.attention_bias),
-        .post_attention_norm = read.norm(layer + "post_attention_norm", d),
-        .gate = std::nullopt,
-        .up = read.linear(layer + "mlp.up", d.mlp_bias),
-        .down = read.linear(layer + "mlp.down", d.mlp_bias)};
-    if (d.gated) {
-      block.gate = read.linear(layer + "mlp.gate", d.mlp_bias);
-    }
-    weights.blocks.push_back(std::move(block));
-  }
-  weights.final_norm = read.norm("final_norm", d);
-  weights.head = read.of((d.tied_head ? weights.words : read.get("head.weight"))
-                             .narrow(0, 0, d.vocabulary));
-  weights.head.bias = read.wide("head.bias", d.head_bias);
-  return weights;
+  const ModelPart all = ModelPart::of(model.description());
+  return read_part(
+      {rows_of_model(model), model.description(), all, numbers},
+      all);
+}
+
+DecoderWeights DecoderWeights::read(
+    const checkpoints::NamedTensors& tensors,
+    const models::ModelDescription& model,
+    const ModelPart& part,
+    at::ScalarType dtype,
+    std::optional<WeightType> numbers) {
+  const at::NoGradGuard no_grad;
+  return read_part(
+      {rows_of_checkpoint(tensors, dtype), model, part, numbers},
+      part);
 }
 
 std::int64_t DecoderWeights::bytes_per_token() const {

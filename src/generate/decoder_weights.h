@@ -1,8 +1,10 @@
 #pragma once
 
+#include "generate/model_part.h"
 #include "kernels/internal/cpu/decoder_rows.h"
 
 #include <ATen/core/Tensor.h>
+#include <cairn/checkpoints/lazy_tensor.h>
 #include <cairn/generate/text_batch.h>
 
 #include <cstdint>
@@ -44,17 +46,26 @@ struct BlockWeights {
   LinearWeights down;
 };
 
-/// The weights of a GPT or Llama, on the CPU and in one process.
+/// The weights of a GPT or Llama, or of a part of one, on the CPU.
 struct DecoderWeights {
-  at::Tensor words;       ///< [vocabulary, hidden], fp32, fp16 or bf16
+  at::Tensor words{};     ///< [words of the part, hidden], fp32, fp16 or bf16
   at::Tensor positions{}; ///< [positions, hidden], fp32
-  std::vector<BlockWeights> blocks;
-  NormWeights final_norm;
-  LinearWeights head; ///< without padding of the vocabulary
+  std::vector<BlockWeights> blocks{}; ///< of the part's layers
+  NormWeights final_norm{};
+  LinearWeights head{}; ///< without padding of the vocabulary
 
   /// `numbers`: unset means as the model has them, and fp32 for fp16.
   static DecoderWeights of(
       const models::Transformer& model,
+      std::optional<WeightType> numbers);
+
+  /// Reads a part of a model from a checkpoint, a parameter at a time, and
+  /// takes its numbers as `dtype` first.
+  static DecoderWeights read(
+      const checkpoints::NamedTensors& tensors,
+      const models::ModelDescription& model,
+      const ModelPart& part,
+      at::ScalarType dtype,
       std::optional<WeightType> numbers);
 
   /// Bytes that are read for every token: all but the embeddings.

@@ -63,8 +63,10 @@ std::unique_ptr<Decoder> make_decoder(
     return std::make_unique<WholeTextDecoder>(std::move(model));
   }
   return std::make_unique<CachedDecoder>(
-      *model,
-      options.weights,
+      d,
+      ModelPart::of(d),
+      std::make_shared<const DecoderWeights>(
+          DecoderWeights::of(*model, options.weights)),
       cache_of(d, options),
       options.most_texts);
 }

@@ -1,8 +1,8 @@
 #include <cairn/generate/text_batch.h>
 
 #include "generate/check_prompt.h"
+#include "generate/decoder.h"
 #include "generate/growing_text.h"
-#include "generate/make_decoder.h"
 
 #include <cairn/base/error.h>
 #include <cairn/generate/generate.h>
@@ -47,14 +47,11 @@ void check_request(
 
 class TextBatch::Parts {
  public:
-  Parts(
-      std::shared_ptr<models::Transformer> model,
-      const TextBatchOptions& options)
+  Parts(TextModel model, const TextBatchOptions& options)
       : model_(std::move(model)), options_(options) {
-    require_left_to_right(model_->description());
+    require_left_to_right(model_.description());
     check_batch_options(options);
-    model_->eval();
-    decoder_ = make_decoder(model_, options);
+    decoder_ = model_.make_decoder(options);
     for (auto place = static_cast<std::size_t>(options.most_texts);
          place-- > 0;) {
       free_places_.push_back(place);
@@ -62,7 +59,7 @@ class TextBatch::Parts {
   }
 
   std::uint64_t add(TextRequest request) {
-    check_request(request, model_->description(), longest());
+    check_request(request, model_.description(), longest());
     texts_.emplace_back(next_number_, std::move(request));
     return next_number_++;
   }
@@ -81,7 +78,7 @@ class TextBatch::Parts {
   /// A last token is chosen without being computed, so a text has one token
   /// more than the decoder remembers.
   std::int64_t longest() const {
-    return std::min(model_->description().positions, decoder_->longest() + 1);
+    return std::min(model_.description().positions, decoder_->longest() + 1);
   }
 
   std::vector<TextGrowth> step() {
@@ -181,7 +178,7 @@ class TextBatch::Parts {
     }
     const std::span<const float> scores = decoder_->compute(pieces);
     const auto columns =
-        static_cast<std::size_t>(model_->description().vocabulary);
+        static_cast<std::size_t>(model_.description().vocabulary);
     std::size_t first = 0;
     for (std::size_t i = 0; i < plan.size(); ++i) {
       GrowingText& text = *plan[i].text;
@@ -213,7 +210,7 @@ class TextBatch::Parts {
     }
   }
 
-  std::shared_ptr<models::Transformer> model_;
+  TextModel model_;
   TextBatchOptions options_;
   std::unique_ptr<Decoder> decoder_;
   std::list<GrowingText> texts_; ///< in the order in which they were added
@@ -221,9 +218,7 @@ class TextBatch::Parts {
   std::uint64_t next_number_ = 0;
 };
 
-TextBatch::TextBatch(
-    std::shared_ptr<models::Transformer> model,
-    const TextBatchOptions& options)
+TextBatch::TextBatch(TextModel model, const TextBatchOptions& options)
     : parts_(std::make_unique<Parts>(std::move(model), options)) {}
 TextBatch::~TextBatch() = default;
 TextBatch::TextBatch(TextBatch&&) noexcept = default;

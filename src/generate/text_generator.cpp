@@ -15,7 +15,7 @@ std::vector<text::TokenId> ids_of(const TextGenerator::Tokens& tokens) {
 }
 
 std::variant<TextBatch, BeamSearch> make_decoding(
-    const std::shared_ptr<models::Transformer>& model,
+    const TextModel& model,
     const TextGeneratorOptions& options) {
   if (options.beam_width > 0) {
     return BeamSearch(model, options.beam_width, options.batch);
@@ -27,7 +27,7 @@ std::variant<TextBatch, BeamSearch> make_decoding(
 
 TextGenerator::TextGenerator(
     std::shared_ptr<const text::Tokenizer> tokenizer,
-    std::shared_ptr<models::Transformer> model,
+    TextModel model,
     GenerateOptions options,
     TextGeneratorOptions more)
     : tokenizer_(std::move(tokenizer)),
@@ -38,7 +38,7 @@ TextGenerator::TextGenerator(
       decoding_(make_decoding(model_, more_)) {
   const text::SpecialIds& special = tokenizer_->special();
   if (!options_.end) {
-    options_.end = model_->description().end_token;
+    options_.end = model_.description().end_token;
   }
   if (!options_.end) {
     options_.end =
@@ -50,7 +50,7 @@ TextGenerator::TextGenerator(
 
 /// The model's begin token, where the tokenizer has it.
 std::optional<std::int64_t> TextGenerator::begin_token() const {
-  const auto begin = model_->description().begin_token;
+  const auto begin = model_.description().begin_token;
   return begin && *begin < *options_.vocabulary ? begin : std::nullopt;
 }
 
@@ -65,7 +65,7 @@ TextGenerator::Tokens TextGenerator::prompt(std::string_view text) {
           tokens.back() == special.separator)) {
     tokens.pop_back();
   }
-  const bool llama = model_->description().family == model::ModelFamily::llama;
+  const bool llama = model_.description().family == model::ModelFamily::llama;
   if (const auto begin = begin_token();
       llama && begin && !tokens.empty() && tokens.front() != *begin) {
     tokens.insert(tokens.begin(), *begin);
@@ -90,7 +90,7 @@ TextGenerator::Tokens TextGenerator::no_prompt() const {
 }
 
 std::int64_t TextGenerator::longest() const {
-  return longest_text(model_->description(), options_);
+  return longest_text(model_.description(), options_);
 }
 
 std::size_t TextGenerator::end_of(std::string_view text) const {
@@ -147,7 +147,7 @@ std::vector<GeneratedText> TextGenerator::after(
       ? search(prompts, on_growth)
       : generate(
             std::get<TextBatch>(decoding_),
-            model_->description(),
+            model_.description(),
             prompts,
             options);
   options_.first_text += prompts.size();

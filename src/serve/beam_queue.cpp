@@ -6,7 +6,7 @@
 namespace cairn::serve {
 
 BeamQueue::BeamQueue(
-    std::shared_ptr<models::Transformer> model,
+    generate::TextModel model,
     const generate::TextBatchOptions& options,
     std::size_t most_searches)
     : model_(std::move(model)),

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cairn/generate/beam_search.h>
-#include <cairn/models/transformer.h>
 
 #include <condition_variable>
 #include <cstddef>
@@ -35,7 +34,7 @@ class BeamQueue {
   static constexpr std::int64_t widest = 64;
 
   BeamQueue(
-      std::shared_ptr<models::Transformer> model,
+      generate::TextModel model,
       const generate::TextBatchOptions& options,
       std::size_t most_searches);
   /// Drops the searches that wait.
@@ -50,7 +49,7 @@ class BeamQueue {
   void work(const std::stop_token& stop);
   void run(const Search& search);
 
-  std::shared_ptr<models::Transformer> model_;
+  generate::TextModel model_;
   generate::TextBatchOptions options_;
   std::size_t most_searches_;
   /// The thread's; made for the first search, since it takes memory.

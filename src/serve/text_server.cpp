@@ -61,7 +61,7 @@ std::optional<std::int64_t> end_token_of(
 struct TextServer::State {
   State(
       std::shared_ptr<const text::Tokenizer> tokenizer,
-      std::shared_ptr<models::Transformer> model,
+      generate::TextModel model,
       const TextServerOptions& given,
       const Logger& logger)
       : options(given),
@@ -74,7 +74,7 @@ struct TextServer::State {
                   .patience = given.patience},
              .any_host =
                  given.address != "127.0.0.1" && given.address != "::1"}) {
-    const models::ModelDescription description = model->description();
+    const models::ModelDescription description = model.description();
     const text::SpecialIds& special = tokenizer->special();
     const auto known = static_cast<std::int64_t>(tokenizer->vocab_size());
     service.model_name = options.model_name;
@@ -222,7 +222,7 @@ void TextServer::State::call(
 
 TextServer::TextServer(
     std::shared_ptr<const text::Tokenizer> tokenizer,
-    std::shared_ptr<models::Transformer> model,
+    generate::TextModel model,
     const TextServerOptions& options,
     const Logger& logger)
     : state_(std::make_unique<State>(

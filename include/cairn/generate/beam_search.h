@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cairn/generate/text_batch.h>
-#include <cairn/models/transformer.h>
 
 #include <cstdint>
 #include <memory>
@@ -37,7 +36,7 @@ class BeamSearch {
   /// `widest`: the greatest BeamOptions::width. Throws ConfigError for other
   /// models than GPT and Llama. Of the options, `most_texts` is ignored.
   BeamSearch(
-      std::shared_ptr<models::Transformer> model,
+      TextModel model,
       std::int64_t widest,
       const TextBatchOptions& options = {});
   ~BeamSearch();

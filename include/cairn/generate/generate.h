@@ -123,7 +123,7 @@ class TextGenerator {
   /// Throws ConfigError for models that do not go from left to right.
   TextGenerator(
       std::shared_ptr<const text::Tokenizer> tokenizer,
-      std::shared_ptr<models::Transformer> model,
+      TextModel model,
       GenerateOptions options,
       TextGeneratorOptions more = {});
 
@@ -157,7 +157,7 @@ class TextGenerator {
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::unique_ptr<text::Encoder> encoder_;
-  std::shared_ptr<models::Transformer> model_;
+  TextModel model_;
   GenerateOptions options_;
   TextGeneratorOptions more_;
   std::variant<TextBatch, BeamSearch> decoding_;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cairn/generate/sampling.h>
-#include <cairn/models/transformer.h>
+#include <cairn/generate/text_model.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -99,15 +99,12 @@ struct TextBatchOptions {
 /// for bit, whatever texts are beside it and however its prompt was cut into
 /// pieces.
 ///
-/// The model is put into eval(), and its weights must not change. Calls must
-/// not overlap.
+/// Calls must not overlap.
 class TextBatch {
  public:
   /// Throws ConfigError for other models than GPT and Llama, and for options
   /// that make no sense.
-  TextBatch(
-      std::shared_ptr<models::Transformer> model,
-      const TextBatchOptions& options);
+  TextBatch(TextModel model, const TextBatchOptions& options);
   ~TextBatch();
   TextBatch(TextBatch&&) noexcept;
   TextBatch& operator=(TextBatch&&) noexcept;

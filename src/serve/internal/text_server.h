@@ -2,7 +2,6 @@
 
 #include <cairn/base/log.h>
 #include <cairn/generate/text_batch.h>
-#include <cairn/models/transformer.h>
 #include <cairn/text/tokenizer.h>
 
 #include <chrono>
@@ -43,7 +42,7 @@ class TextServer {
   /// Listens, and makes the memory for texts. Throws ConfigError.
   TextServer(
       std::shared_ptr<const text::Tokenizer> tokenizer,
-      std::shared_ptr<models::Transformer> model,
+      generate::TextModel model,
       const TextServerOptions& options,
       const Logger& logger);
   ~TextServer();
