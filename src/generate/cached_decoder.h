@@ -2,8 +2,8 @@
 
 #include "generate/decoder.h"
 #include "generate/decoder_weights.h"
+#include "generate/internal/model_part.h"
 #include "generate/kept_texts.h"
-#include "generate/model_part.h"
 #include "generate/rank_links.h"
 #include "generate/rotary_table.h"
 #include "generate/token_row.h"

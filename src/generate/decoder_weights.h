@@ -1,6 +1,6 @@
 #pragma once
 
-#include "generate/model_part.h"
+#include "generate/internal/model_part.h"
 #include "kernels/internal/cpu/decoder_rows.h"
 
 #include <ATen/core/Tensor.h>

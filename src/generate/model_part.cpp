@@ -1,4 +1,4 @@
-#include "generate/model_part.h"
+#include "generate/internal/model_part.h"
 
 #include <cairn/base/error.h>
 #include <cairn/model/parameters.h>
@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string>
 #include <string_view>
 
 namespace cairn::generate {
@@ -99,34 +100,39 @@ std::vector<Stretch> ModelPart::query_key_value_rows(
       {all.end() - 2 * d.head_size, 2 * d.head_size}};
 }
 
-std::int64_t ModelPart::parameters(const ModelDescription& d) const {
+ModelPart::Parameters ModelPart::parameters(const ModelDescription& d) const {
   std::int64_t rows = 0; // of query_key_value
   for (const Stretch& each : query_key_value_rows(d)) {
     rows += each.count;
   }
-  std::int64_t count = 0;
+  Parameters held{.tied_head = d.tied_head && first_stage && last_stage};
   for (const model::ModelParameter& each : model::model_parameters(d)) {
     const std::int64_t block = block_of(each.name);
     const bool is_words = each.name == "embedding.word.weight";
-    const bool here = block >= 0 ? block >= layers.begin && block < layers.end()
-        : each.name.starts_with("embedding.")
-        ? first_stage || (is_words && last_stage && d.tied_head)
-        : last_stage;
-    if (!here) {
-      continue;
-    }
+    const bool embeds = each.name.starts_with("embedding.");
+    const bool is_here = block >= 0
+        ? block >= layers.begin && block < layers.end()
+        : embeds ? first_stage
+                 : last_stage;
     const std::int64_t in_row = each.elements() / each.shape[0];
+    std::int64_t count = each.elements();
     if (each.cut == model::TensorCut::vocabulary) {
-      count += words.count * in_row;
+      count = words.count * in_row;
     } else if (each.name.find(".query_key_value.") != std::string::npos) {
-      count += rows * in_row;
-    } else if (each.cut == model::TensorCut::whole) {
-      count += each.elements();
-    } else {
-      count += each.elements() / place.tensor_ranks;
+      count = rows * in_row;
+    } else if (each.cut != model::TensorCut::whole) {
+      count /= place.tensor_ranks;
+    }
+    if (is_here) {
+      (embeds                       ? held.embeddings
+           : each.shape.size() == 1 ? held.vectors
+                                    : held.linear) += count;
+    }
+    if (is_words && d.tied_head && last_stage && !first_stage) {
+      held.linear += count;
     }
   }
-  return count;
+  return held;
 }
 
 } // namespace cairn::generate

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "generate/decoder_weights.h"
+#include "generate/internal/model_part.h"
 #include "generate/kept_texts.h"
-#include "generate/model_part.h"
 #include "generate/rank_links.h"
 #include "generate/rank_order.h"
 

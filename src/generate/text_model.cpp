@@ -26,6 +26,17 @@ const models::ModelDescription& TextModel::description() const {
       model_);
 }
 
+bool TextModel::has_failed() const {
+  const auto* shared = std::get_if<SharedModel>(&model_);
+  return shared != nullptr && shared->has_failed();
+}
+
+void TextModel::throw_if_failed() const {
+  if (const auto* shared = std::get_if<SharedModel>(&model_)) {
+    shared->throw_if_failed();
+  }
+}
+
 std::unique_ptr<Decoder> TextModel::make_decoder(
     const TextBatchOptions& options) const {
   if (const auto* shared = std::get_if<SharedModel>(&model_)) {

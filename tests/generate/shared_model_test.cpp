@@ -1,7 +1,7 @@
 // Models that ranks share, with real processes.
 
 #include "generate/golden_generation.h"
-#include "generate/model_part.h"
+#include "generate/internal/model_part.h"
 #include "generate/rank_order.h"
 #include "support/error_text.h"
 #include "support/run_ranks.h"
@@ -338,13 +338,15 @@ TEST(ModelPart, PartsTogetherAreTheModel) {
         EXPECT_EQ(rows.count(row), is_query ? 1 : shares) << row;
       }
     }
-    EXPECT_EQ(ModelPart::of(d).parameters(d), model::count_parameters(d).all);
+    EXPECT_EQ(
+        ModelPart::of(d).parameters(d).all(),
+        model::count_parameters(d).all);
   }
   const models::ModelDescription gpt = stored_model("gpt2").description;
   const auto first = ModelPart::of(gpt, {.stage = 0, .stages = 2});
   const auto last = ModelPart::of(gpt, {.stage = 1, .stages = 2});
   EXPECT_EQ(
-      first.parameters(gpt) + last.parameters(gpt),
+      first.parameters(gpt).all() + last.parameters(gpt).all(),
       model::count_parameters(gpt).all + gpt.vocabulary * gpt.hidden)
       << "a tied head is on both ends";
 }

@@ -21,6 +21,12 @@ class TextModel {
   TextModel(SharedModel shared);
 
   const models::ModelDescription& description() const;
+
+  /// True when ranks share the model and one of them was lost.
+  bool has_failed() const;
+  /// Throws the CommError that says why.
+  void throw_if_failed() const;
+
   /// The fastest decoder that the model and the options allow.
   std::unique_ptr<Decoder> make_decoder(const TextBatchOptions& options) const;
 

@@ -106,7 +106,40 @@ generate::TextBatchOptions batch_options(const config::Config& config) {
   return options;
 }
 
-void check_generate_flags(const config::Config& config, const Logger& logger) {
+void check_ranks(
+    const config::Config& config,
+    int ranks,
+    const Logger& logger) {
+  const config::DistributedFlags& flags = config.flags.distributed;
+  const std::int64_t parts = flags.tensor_parallel * flags.pipeline_parallel;
+  const char* const where =
+      "--tensor-model-parallel-size, --pipeline-model-parallel-size";
+  if (ranks == 1 && parts > 1) {
+    logger.info(
+        "one rank holds the whole model: {} count with as many ranks, under "
+        "`cairn launch`",
+        where);
+  }
+  if (ranks > 1 && parts != ranks) {
+    throw ConfigError(
+        {.what = "the model is not divided over the ranks that there are",
+         .where = where,
+         .values = fmt::format(
+             "{} x {} parts, {} ranks",
+             flags.tensor_parallel,
+             flags.pipeline_parallel,
+             ranks),
+         .remedy = fmt::format(
+             "add --tensor-model-parallel-size {}, or start {}",
+             ranks,
+             parts == 1 ? "one rank" : "as many ranks as parts")});
+  }
+}
+
+void check_generate_flags(
+    const config::Config& config,
+    const Logger& logger,
+    Checkpoint checkpoint) {
   using config::Actor;
   config::refuse_unused_flags(config, Actor::generate, Actor::pretrain);
   for (const std::string& warning : config.warnings) {
@@ -123,7 +156,9 @@ void check_generate_flags(const config::Config& config, const Logger& logger) {
         "about training, and without effect here: {}",
         fmt::join(about_training, ", "));
   }
-  if (!config.flags.checkpointing.load) {
+  const bool needs_one =
+      checkpoint == Checkpoint::named || !config.flags.model.num_layers;
+  if (needs_one && !config.flags.checkpointing.load) {
     throw ConfigError(
         {.what = "no checkpoint is named",
          .where = "--load",

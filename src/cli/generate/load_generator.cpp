@@ -119,15 +119,36 @@ models::StoredModel open_checkpoint(
   return stored;
 }
 
-std::shared_ptr<models::Transformer> load(
+at::ScalarType dtype_of(const config::DeepSpeedConfig& config) {
+  return config.fp16.enabled ? at::kHalf
+      : config.bf16.enabled  ? at::kBFloat16
+                             : at::kFloat;
+}
+
+generate::SharedModel share(
     const config::Config& config,
     const distributed::World& world,
-    const models::StoredModel& stored) {
+    models::StoredModel stored) {
+  const config::DistributedFlags& flags = config.flags.distributed;
+  return {
+      world,
+      std::move(stored),
+      {.tensor = static_cast<int>(flags.tensor_parallel),
+       .stages = static_cast<int>(flags.pipeline_parallel),
+       .dtype = dtype_of(config.deepspeed),
+       .weights = batch_options(config).weights}};
+}
+
+generate::TextModel load(
+    const config::Config& config,
+    const distributed::World& world,
+    models::StoredModel stored) {
+  if (world.size() > 1) {
+    return share(config, world, std::move(stored));
+  }
   models::ModelOptions model;
   model.device = at::Device(world.device_name());
-  if (config.deepspeed.fp16.enabled || config.deepspeed.bf16.enabled) {
-    model.dtype = config.deepspeed.fp16.enabled ? at::kHalf : at::kBFloat16;
-  }
+  model.dtype = dtype_of(config.deepspeed);
   return models::load_model(stored, model);
 }
 
@@ -146,10 +167,19 @@ LoadedTextModel load_text_model(
     const config::Config& config,
     const distributed::World& world) {
   StoredTextModel opened = open_text_model(config);
-  return {std::move(opened.tokenizer), load(config, world, opened.stored)};
+  return {
+      std::move(opened.tokenizer),
+      load(config, world, std::move(opened.stored))};
 }
 
-std::shared_ptr<models::Transformer> load_language_model(
+generate::SharedModel share_model(
+    const config::Config& config,
+    const distributed::World& world) {
+  checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
+  return share(config, world, open_checkpoint(config, std::nullopt));
+}
+
+generate::TextModel load_language_model(
     const config::Config& config,
     const distributed::World& world) {
   checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);

@@ -4,7 +4,6 @@
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/generate/generate.h>
 #include <cairn/models/load_model.h>
-#include <cairn/models/transformer.h>
 #include <cairn/text/tokenizer.h>
 
 #include <memory>
@@ -23,24 +22,31 @@ StoredTextModel open_text_model(const config::Config& config);
 
 struct LoadedTextModel {
   std::shared_ptr<const text::Tokenizer> tokenizer;
-  std::shared_ptr<models::Transformer> model;
+  generate::TextModel model;
 };
 
-/// The tokenizer and the model that the flags of `cairn generate` name, on this
-/// rank's device. Throws ConfigError, DataError, CheckpointError.
+// The models below are whole and on this rank's device, or with several ranks
+// this rank's part of it. Rank 0 then loads it with one of the functions below,
+// and the others with share_model().
+
+/// The tokenizer and the model that the flags of `cairn generate` name. Throws
+/// ConfigError, DataError, CheckpointError.
 LoadedTextModel load_text_model(
     const config::Config& config,
     const distributed::World& world);
 
-/// The tokenizer, the model and the way to sample that the flags of
-/// `cairn generate` name, on this rank's device. Throws ConfigError, DataError,
-/// CheckpointError.
+/// This rank's part of the model.
+generate::SharedModel share_model(
+    const config::Config& config,
+    const distributed::World& world);
+
+/// The tokenizer, the model and the way to sample.
 generate::TextGenerator load_generator(
     const config::Config& config,
     const distributed::World& world);
 
 /// The model alone, where texts come and go as token ids.
-std::shared_ptr<models::Transformer> load_language_model(
+generate::TextModel load_language_model(
     const config::Config& config,
     const distributed::World& world);
 

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <memory>
 #include <system_error>
 
 namespace cairn::cli {
@@ -53,12 +52,12 @@ Json ids_object(
 
 std::vector<Json> searched(
     const config::Config& config,
-    const std::shared_ptr<models::Transformer>& model,
+    const generate::TextModel& model,
     const std::vector<std::int64_t>& prompt) {
   const config::GenerationFlags& flags = config.flags.generation;
   const generate::GenerateOptions options = generate_options(config);
   const std::int64_t longest =
-      generate::longest_text(model->description(), options);
+      generate::longest_text(model.description(), options);
   generate::require_room(prompt, longest);
   generate::BeamSearch search(model, flags.beam_width, batch_options(config));
   std::vector<Json> objects;
@@ -68,7 +67,7 @@ std::vector<Json> searched(
            .length_penalty = flags.length_penalty,
            .most_tokens =
                 std::min(options.most_tokens, longest - std::ssize(prompt)),
-           .end = model->description().end_token,
+           .end = model.description().end_token,
            .stops = options.stops})) {
     objects.push_back(ids_object(prompt, beam.tokens, beam.finished));
     objects.back()["score"] = beam.score;
@@ -78,18 +77,18 @@ std::vector<Json> searched(
 
 std::vector<Json> chosen(
     const config::Config& config,
-    const std::shared_ptr<models::Transformer>& model,
+    const generate::TextModel& model,
     const std::vector<std::int64_t>& prompt) {
   const config::GenerationFlags& flags = config.flags.generation;
   generate::TextBatch batch(model, batch_options(config));
   generate::GenerateOptions options = generate_options(config);
-  options.end = model->description().end_token;
+  options.end = model.description().end_token;
   const auto count =
       static_cast<std::size_t>(std::max<std::int64_t>(1, flags.num_samples));
   std::vector<Json> objects;
   for (const generate::Continuation& text : generate::generate(
            batch,
-           model->description(),
+           model.description(),
            std::vector(count, prompt),
            options)) {
     objects.push_back(ids_object(prompt, text.tokens, text.finished));

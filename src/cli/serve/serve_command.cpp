@@ -2,6 +2,7 @@
 // flags, and OpenAI's completions.
 
 #include "cli/generate/generate_flags.h"
+#include "cli/generate/generation_plan.h"
 #include "cli/generate/load_generator.h"
 #include "cli/program/command_line.h"
 #include "cli/serve/key_file.h"
@@ -109,7 +110,9 @@ void print_help() {
   CLI::App app;
   add_flags(app, defaults);
   fmt::print(
-      "Usage: cairn serve --load DIR [FLAGS…]\n\n"
+      "Usage: cairn serve --load DIR [FLAGS…]\n"
+      "       cairn launch --num_gpus N serve --load DIR "
+      "--tensor-model-parallel-size N …\n\n"
       "Serves a GPT or Llama from a checkpoint of any format over HTTP:\n\n"
       "  PUT or POST /api       Megatron's text generation server\n"
       "  POST /v1/completions   OpenAI's completions, streamed or not\n"
@@ -171,9 +174,11 @@ serve::TextServerOptions options_of(
   if (!flags.api_key_file.empty()) {
     options.api_key = read_key_file(flags.api_key_file);
   }
+  const std::int64_t at_once = options.batch.most_texts;
+  options.batch = batch_options(config);
   options.batch.cache_tokens = flags.cache_tokens;
-  if (config.given.contains("--micro-batch-size")) {
-    options.batch.most_texts = config.deepspeed.batch->micro;
+  if (!config.given.contains("--micro-batch-size")) {
+    options.batch.most_texts = at_once;
   }
   return options;
 }
@@ -191,24 +196,32 @@ int run_serve(const Arguments& arguments) {
   CommandLine line("cairn serve --load DIR [FLAGS…]", "cairn serve --help");
   ServeFlags flags;
   add_flags(line.app(), flags);
-  const auto [own, others] = split(line.app(), arguments);
+  auto [own, others] = split(line.app(), arguments);
   line.parse(own);
-  const int ranks = distributed::read_environment().world_size;
-  if (ranks > 1) {
-    throw ConfigError(
-        {.what = "text is served by one rank",
-         .values = fmt::format("{} ranks", ranks),
-         .remedy = "run `cairn serve` without the launcher; it loads what any "
-                   "number of ranks saved"});
-  }
+  const distributed::Environment here = distributed::read_environment();
+  const auto plan = take_plan_request(others);
   const config::Config config =
       config::Config::load({.flags = others, .fewest_ranks = true});
-  const Logger logger;
-  check_generate_flags(config, logger);
+  const Logger logger = command_logger(here);
+  check_generate_flags(
+      config,
+      logger,
+      plan ? Checkpoint::any : Checkpoint::named);
+  if (plan) {
+    print_generation_plan(config, *plan, here);
+    return exit_ok;
+  }
+  check_ranks(config, here.world_size, logger);
+  if (here.rank > 0) {
+    watch_stop_signals(); // rank 0 says when the end has come
+    share_model(config, join_job(config.flags.distributed)).follow();
+    return exit_ok;
+  }
   const serve::TextServerOptions options = options_of(flags, config);
   allow_connections(flags.max_connections);
   const distributed::World world = join_job(config.flags.distributed);
   LoadedTextModel loaded = load_text_model(config, world);
+  const generate::TextModel model = loaded.model;
   serve::TextServer server(
       std::move(loaded.tokenizer),
       std::move(loaded.model),
@@ -217,7 +230,8 @@ int run_serve(const Arguments& arguments) {
   watch_stop_signals();
   fmt::print("http://{}:{}/ until Ctrl-C\n", options.address, server.port());
   std::fflush(stdout);
-  server.serve(is_stopped);
+  server.serve([&] { return is_stopped() || model.has_failed(); });
+  model.throw_if_failed();
   return exit_ok;
 }
 

@@ -174,8 +174,8 @@ constexpr Flag mixed_precision[] = {
 };
 
 constexpr Flag distributed[] = {
-    {"--tensor-model-parallel-size", to<&F::distributed, &DistributedFlags::tensor_parallel>, pretrain | probe | merging | evaluate, "Ranks that split every layer.", at_least(1), also("--model-parallel-size", "is the old name of --tensor-model-parallel-size")},
-    {"--pipeline-model-parallel-size", to<&F::distributed, &DistributedFlags::pipeline_parallel>, pretrain | probe | merging | evaluate, "Stages that the layers are shared out to.", at_least(1), same_as("pipeline.stages")},
+    {"--tensor-model-parallel-size", to<&F::distributed, &DistributedFlags::tensor_parallel>, pretrain | generate | probe | merging | evaluate, "Ranks that split every layer.", at_least(1), also("--model-parallel-size", "is the old name of --tensor-model-parallel-size")},
+    {"--pipeline-model-parallel-size", to<&F::distributed, &DistributedFlags::pipeline_parallel>, pretrain | generate | probe | merging | evaluate, "Stages that the layers are shared out to.", at_least(1), same_as("pipeline.stages")},
     {"--context-parallel-size", to<&F::distributed, &DistributedFlags::context_parallel>, pretrain, "Ranks that share one sequence.", at_least(1)},
     {"--ds-sequence-parallel-size", to<&F::distributed, &DistributedFlags::ds_sequence_parallel>, pretrain, "The same by exchange of heads, as DeepSpeed's.", at_least(1)},
     {"--cp-comm-type", to<&F::distributed, &DistributedFlags::context_parallel_kind>, pretrain, "Ring attention (p2p), or exchange of heads as Ulysses (a2a)."},

@@ -57,8 +57,15 @@ struct ModelPart {
   /// The rows of the parameter query_key_value, in order.
   std::vector<Stretch> query_key_value_rows(
       const model::ModelDescription& description) const;
-  /// Parameters that the rank holds.
-  std::int64_t parameters(const model::ModelDescription& description) const;
+  /// Parameters that the rank holds, by the numbers that hold them.
+  struct Parameters {
+    std::int64_t linear = 0;     ///< weights of linear layers
+    std::int64_t embeddings = 0; ///< words and their positions
+    std::int64_t vectors = 0;    ///< biases and norms
+    bool tied_head = false;      ///< the words are the head's weight too
+    std::int64_t all() const { return linear + embeddings + vectors; }
+  };
+  Parameters parameters(const model::ModelDescription& description) const;
   /// Numbers that the cache has for each token of a text.
   std::int64_t cache_numbers(const model::ModelDescription& description) const {
     return layers.count * 2 * groups.count * description.head_size;
