@@ -6,8 +6,8 @@
 #include "generate/kept_texts.h"
 #include "generate/rank_links.h"
 #include "generate/rotary_table.h"
+#include "generate/row_operations.h"
 #include "generate/token_row.h"
-#include "kernels/internal/cpu/decoder_rows.h"
 
 #include <cairn/model/description.h>
 
@@ -50,38 +50,19 @@ class CachedDecoder : public Decoder {
   std::span<const float> compute(std::span<const TokenRow> tokens);
 
  private:
-  /// A token that is computed.
-  struct Row {
-    std::int64_t token;
-    std::int64_t position;
-    std::span<float* const> pages;
-  };
-
   void list_rows(std::span<const TokenRow> tokens);
   void embed();
   void compute_block(std::int64_t layer, const BlockWeights& block);
-  void normalize(const NormWeights& norm, std::span<const std::int64_t> rows);
-  void multiply(
-      const LinearWeights& linear,
-      const float* x,
-      std::int64_t rows,
-      float* y,
-      bool adds);
   void add_to_stream(const LinearWeights& linear, const float* x);
   std::span<const float> scores();
   std::span<const float> joined_scores(std::int64_t rows);
-  void keep_keys_and_values(std::int64_t layer);
-  void keep_row(std::int64_t layer, std::size_t row);
-  void attend(std::int64_t layer);
-  void activate_mlp(const BlockWeights& block);
-
   /// The residual stream of all rows.
   std::span<float> stream();
-  std::int64_t projected_columns() const {
-    return (part_.queries.count + 2 * part_.groups.count) * model_.head_size;
-  }
-  std::int64_t queries_of_group() const {
-    return part_.queries.count / part_.groups.count;
+  RowHeads heads() const {
+    return {
+        part_.groups.count,
+        part_.queries.count / part_.groups.count,
+        model_.head_size};
   }
 
   model::ModelDescription model_;
@@ -90,10 +71,11 @@ class CachedDecoder : public Decoder {
   RankLinks links_;
   KeptTexts texts_;
   RotaryTable rotary_;
-  const kernels::cpu::DecoderTable& kernels_;
+  RowOperations operations_;
 
   // Of the step that is computed.
-  std::vector<Row> rows_;
+  std::vector<RowPlace> rows_;
+  std::vector<std::int64_t> tokens_;
   std::vector<std::int64_t> all_rows_;
   std::vector<std::int64_t> scored_rows_;
   std::vector<float> hidden_;    ///< [rows, hidden], the residual stream

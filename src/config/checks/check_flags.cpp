@@ -228,7 +228,7 @@ void check_generation(const Config& config) {
   if (flags.num_samples > 0) {
     exclude(config, "--num-samples", "--sample-input-file");
   }
-  if (flags.genfile && flags.num_samples == 0) {
+  if (flags.genfile && flags.num_samples == 0 && !flags.prompt_ids) {
     refuse(
         config,
         "--genfile",

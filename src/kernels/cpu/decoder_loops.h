@@ -201,6 +201,12 @@ void attend(const PagedAttention& a) {
           a.pages[first / a.page_tokens] + a.keys_at,
           a.scores + first);
     }
+    if (a.bias != nullptr) {
+      const float* bias = a.bias + head * a.bias_step;
+      for (std::int64_t t = 0; t < a.length; ++t) {
+        a.scores[t] += bias[t];
+      }
+    }
     const float factor = 1 / exponentials(a.scores, a.length);
     std::int64_t i = 0;
     for (; i + 4 * V::width <= a.head_size; i += 4 * V::width) {

@@ -67,6 +67,10 @@ struct PagedAttention {
   std::int64_t keys_at = 0;
   std::int64_t values_at = 0;
   std::int64_t length = 0; ///< tokens that are seen
+  /// Added to the scores of the first head, one number for each token; null:
+  /// nothing. Those of the next head are `bias_step` further.
+  const float* bias = nullptr;
+  std::int64_t bias_step = 0;
   float* scores = nullptr; ///< scratch memory, as long as all pages
   float* result = nullptr; ///< [heads][head_size]
 };
