@@ -81,7 +81,7 @@ class BeamSearch::Parts {
       : model_(std::move(model)),
         widest_(widest),
         step_tokens_(options.step_tokens) {
-    require_left_to_right(model_.description());
+    require_writes(model_.description());
     options.most_texts = 2 * widest; // texts, and those that follow them
     decoder_ = model_.make_decoder(options);
   }
@@ -89,8 +89,10 @@ class BeamSearch::Parts {
   std::vector<Beam> after(const Tokens& prompt, const BeamOptions& options) {
     check_beams(options, widest_);
     const std::int64_t longest =
-        std::min(model_.description().positions, decoder_->longest() + 1);
+        std::min(positions_of(model_.description()), decoder_->longest() + 1);
     check_prompt(prompt, model_.description(), longest);
+    check_source(options.source, model_.description());
+    source_ = options.source;
     const std::int64_t most = std::min(
         options.most_tokens,
         longest - static_cast<std::int64_t>(prompt.size()));
@@ -166,7 +168,8 @@ class BeamSearch::Parts {
           .place = 0,
           .text = prompt.first(length),
           .begin = begin,
-          .scored = 0};
+          .scored = 0,
+          .source = source_};
       decoder_->compute({&piece, 1});
     }
   }
@@ -179,7 +182,8 @@ class BeamSearch::Parts {
           {.place = text.place,
            .text = text.tokens,
            .begin = static_cast<std::int64_t>(text.tokens.size()) - 1,
-           .scored = 1});
+           .scored = 1,
+           .source = source_});
     }
     return decoder_->compute(pieces);
   }
@@ -225,6 +229,7 @@ class BeamSearch::Parts {
   std::int64_t step_tokens_;
   std::unique_ptr<Decoder> decoder_;
   std::vector<FollowedText> texts_;
+  Tokens source_;
 };
 
 BeamSearch::BeamSearch(

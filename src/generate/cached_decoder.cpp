@@ -49,8 +49,7 @@ void CachedDecoder::list_rows(std::span<const TokenRow> tokens) {
       scored_rows_.push_back(std::ssize(rows_));
     }
     tokens_.push_back(row.token);
-    rows_.push_back(
-        {row.position, row.position + 1, texts_.pages(row.place)});
+    rows_.push_back({row.position, row.position + 1, texts_.pages(row.place)});
   }
   all_rows_.resize(rows_.size());
   std::iota(all_rows_.begin(), all_rows_.end(), std::int64_t{0});

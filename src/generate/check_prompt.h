@@ -14,4 +14,13 @@ void check_prompt(
     const model::ModelDescription& model,
     std::int64_t longest);
 
+/// Throws DataError for a source that the model cannot read: for a T5 one that
+/// is empty, has unknown ids or is longer than its positions; for others any.
+void check_source(
+    const std::vector<std::int64_t>& source,
+    const model::ModelDescription& model);
+
+/// Tokens of the longest text; without limit for relative positions.
+std::int64_t positions_of(const model::ModelDescription& model);
+
 } // namespace cairn::generate

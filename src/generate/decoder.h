@@ -16,6 +16,8 @@ struct Piece {
   std::int64_t begin;
   /// The number of last tokens whose scores are wanted.
   std::int64_t scored;
+  /// T5: the text that the encoder reads.
+  std::span<const std::int64_t> source{};
 };
 
 /// Computes a model's scores of the next token, for texts that grow. Each text

@@ -46,6 +46,14 @@ struct BlockWeights {
   LinearWeights down;
 };
 
+/// Attention to the encoder's text.
+struct CrossWeights {
+  LinearWeights query;
+  LinearWeights key_value; ///< of each head: its key and value
+  LinearWeights dense;
+  NormWeights norm; ///< behind it
+};
+
 /// The weights of a GPT or Llama, or of a part of one, on the CPU.
 struct DecoderWeights {
   at::Tensor words{};     ///< [words of the part, hidden], fp32, fp16 or bf16
@@ -70,6 +78,26 @@ struct DecoderWeights {
 
   /// Bytes that are read for every token: all but the embeddings.
   std::int64_t bytes_per_token() const;
+};
+
+/// The weights of a T5 on the CPU.
+struct T5Weights {
+  struct Stack {
+    at::Tensor relative{}; ///< [buckets, heads], fp32, or undefined
+    std::vector<BlockWeights> blocks{};
+    std::vector<CrossWeights> crosses{}; ///< decoder: of each block
+    NormWeights final_norm{};
+  };
+  at::Tensor words;       ///< [vocabulary, hidden]
+  at::Tensor positions{}; ///< [positions, hidden], fp32, or undefined
+  Stack encoder;
+  Stack decoder;
+  LinearWeights head;
+
+  /// `numbers`: as DecoderWeights has them.
+  static T5Weights of(
+      const models::Transformer& model,
+      std::optional<WeightType> numbers);
 };
 
 /// The weight in int8: rows are divided by a factor, so that the largest number

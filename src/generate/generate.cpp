@@ -1,5 +1,7 @@
 #include <cairn/generate/generate.h>
 
+#include "generate/check_prompt.h"
+
 #include <cairn/base/error.h>
 #include <cairn/generate/text_batch.h>
 #include <fmt/format.h>
@@ -29,17 +31,17 @@ void check_options(const GenerateOptions& options) {
 }
 
 TextRequest request_of(
-    const Tokens& prompt,
+    Beginning beginning,
     std::size_t number,
     const GenerateOptions& options,
     std::int64_t longest) {
-  require_room(prompt, longest);
+  require_room(beginning.prompt, longest);
+  const auto length = static_cast<std::int64_t>(beginning.prompt.size());
   return {
-      .prompt = prompt,
+      .prompt = std::move(beginning.prompt),
+      .source = std::move(beginning.source),
       .sampling = options.sampling,
-      .most_tokens = std::min(
-          options.most_tokens,
-          longest - static_cast<std::int64_t>(prompt.size())),
+      .most_tokens = std::min(options.most_tokens, longest - length),
       .seed = options.seed,
       .number = options.first_text + number,
       .end = options.end,
@@ -83,7 +85,8 @@ class OwnTexts {
 std::int64_t longest_text(
     const models::ModelDescription& model,
     const GenerateOptions& options) {
-  return std::min(model.positions, options.longest.value_or(model.positions));
+  const std::int64_t positions = positions_of(model);
+  return std::min(positions, options.longest.value_or(positions));
 }
 
 void require_room(const Tokens& prompt, std::int64_t longest) {
@@ -110,6 +113,28 @@ void require_left_to_right(const models::ModelDescription& model) {
   }
 }
 
+void require_writes(const models::ModelDescription& model) {
+  if (model::kind_of(model.family) != model::ModelKind::t5) {
+    require_left_to_right(model);
+  }
+}
+
+Beginning beginning_of(
+    const models::ModelDescription& model,
+    const Tokens& prompt,
+    std::optional<std::int64_t> start) {
+  if (model::kind_of(model.family) != model::ModelKind::t5) {
+    return {prompt};
+  }
+  start = start ? start : model.decoder_start_token;
+  if (!start) {
+    throw ConfigError(
+        {.what = "nothing says which token a T5's texts start with",
+         .remedy = "give a tokenizer that has a begin token"});
+  }
+  return {{*start}, prompt};
+}
+
 std::vector<Continuation> generate(
     TextBatch& batch,
     const models::ModelDescription& model,
@@ -120,7 +145,11 @@ std::vector<Continuation> generate(
       std::min(longest_text(model, options), batch.longest());
   std::vector<TextRequest> requests;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    requests.push_back(request_of(prompts[i], i, options, longest));
+    requests.push_back(request_of(
+        beginning_of(model, prompts[i], options.start),
+        i,
+        options,
+        longest));
   }
   OwnTexts texts(batch);
   for (TextRequest& request : requests) {

@@ -2,6 +2,7 @@
 
 #include "generate/available_memory.h"
 #include "generate/cached_decoder.h"
+#include "generate/t5_decoder.h"
 #include "generate/whole_text_decoder.h"
 
 #include <cairn/base/error.h>
@@ -15,8 +16,9 @@ namespace {
 CacheShape cache_of(
     const models::ModelDescription& model,
     const TextBatchOptions& options) {
+  const bool is_t5 = model::kind_of(model.family) == model::ModelKind::t5;
   CacheShape shape{
-      .layers = model.layers,
+      .layers = is_t5 ? model.decoder_layers : model.layers,
       .heads = model.key_value_heads,
       .head_size = model.head_size,
       .page_tokens = options.page_tokens};
@@ -29,11 +31,27 @@ CacheShape cache_of(
   }
   const std::int64_t page_bytes =
       shape.page_floats() * static_cast<std::int64_t>(sizeof(float));
-  shape.most_pages = std::clamp(
-      available_memory() / 2 / page_bytes,
-      std::int64_t{1},
-      options.most_texts * pages(model.positions));
+  const std::int64_t most =
+      std::max<std::int64_t>(1, available_memory() / 2 / page_bytes);
+  shape.most_pages = model.position == model::PositionKind::relative
+      ? most // texts have no greatest length
+      : std::min(most, options.most_texts * pages(model.positions));
   return shape;
+}
+
+/// Throws ConfigError for what is done with left-to-right models only.
+void check_t5(
+    const models::ModelDescription& model,
+    bool on_cpu,
+    const TextBatchOptions& options) {
+  if (!on_cpu || options.recompute || model::has_experts(model)) {
+    throw ConfigError(
+        {.what = "a T5 writes on the CPU, with kept keys and values",
+         .where = options.recompute ? "--recompute" : "",
+         .values = !on_cpu       ? "it is on a GPU"
+             : options.recompute ? "whole texts are asked for"
+                                 : "it has experts"});
+  }
 }
 
 /// Throws ConfigError: this model keeps the numbers that it has.
@@ -54,6 +72,14 @@ std::unique_ptr<Decoder> make_decoder(
     const TextBatchOptions& options) {
   const models::ModelDescription& d = model->description();
   const bool on_cpu = model->parameters().front().device().is_cpu();
+  if (model::kind_of(d.family) == model::ModelKind::t5) {
+    check_t5(d, on_cpu, options);
+    return std::make_unique<T5Decoder>(
+        d,
+        T5Weights::of(*model, options.weights),
+        cache_of(d, options),
+        options.most_texts);
+  }
   if (!on_cpu || options.recompute || model::has_experts(d)) {
     refuse_other_weights(
         options,

@@ -74,7 +74,7 @@ class RowOperations {
     std::int64_t group_step = 0;
     CacheLayer cache;
     const RelativeTable* relative = nullptr; ///< may be null
-    float* result = nullptr; ///< [rows, all queries]
+    float* result = nullptr;                 ///< [rows, all queries]
   };
   void attend(const Attention& attention) const;
   /// Computes up and gate, and the activation of each output by the thread that
@@ -98,8 +98,8 @@ void make_rows(
     std::size_t rows,
     std::int64_t columns);
 
-/// Writes the vectors of words as fp32: those of the `table`, whose first row is
-/// word `first`, and zeros for others.
+/// Writes the vectors of words as fp32: those of the `table`, whose first row
+/// is word `first`, and zeros for others.
 void embed_words(
     std::span<const std::int64_t> words,
     const at::Tensor& table,

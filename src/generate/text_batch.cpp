@@ -41,6 +41,7 @@ void check_request(
     throw ConfigError({.what = "a token is chosen among one at least"});
   }
   check_prompt(request.prompt, model, longest);
+  check_source(request.source, model);
 }
 
 } // namespace
@@ -49,7 +50,7 @@ class TextBatch::Parts {
  public:
   Parts(TextModel model, const TextBatchOptions& options)
       : model_(std::move(model)), options_(options) {
-    require_left_to_right(model_.description());
+    require_writes(model_.description());
     check_batch_options(options);
     decoder_ = model_.make_decoder(options);
     for (auto place = static_cast<std::size_t>(options.most_texts);
@@ -78,7 +79,9 @@ class TextBatch::Parts {
   /// A last token is chosen without being computed, so a text has one token
   /// more than the decoder remembers.
   std::int64_t longest() const {
-    return std::min(model_.description().positions, decoder_->longest() + 1);
+    return std::min(
+        positions_of(model_.description()),
+        decoder_->longest() + 1);
   }
 
   std::vector<TextGrowth> step() {
@@ -171,7 +174,8 @@ class TextBatch::Parts {
            .text = std::span(text->tokens)
                        .first(static_cast<std::size_t>(text->computed + count)),
            .begin = text->computed,
-           .scored = text->wanted(count)});
+           .scored = text->wanted(count),
+           .source = text->request.source});
     }
     if (pieces.empty()) {
       return;

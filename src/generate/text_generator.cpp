@@ -1,6 +1,7 @@
 #include <cairn/generate/generate.h>
 
 #include "base/internal/utf8.h"
+#include "generate/check_prompt.h"
 
 #include <cairn/base/error.h>
 
@@ -44,8 +45,18 @@ TextGenerator::TextGenerator(
     options_.end =
         special.end_of_document ? special.end_of_document : special.end;
   }
+  if (!options_.start) {
+    options_.start = model_.description().decoder_start_token;
+  }
+  if (!options_.start) {
+    options_.start = special.begin ? special.begin : special.classify;
+  }
   const auto known = static_cast<std::int64_t>(tokenizer_->vocab_size());
   options_.vocabulary = std::min(known, options_.vocabulary.value_or(known));
+}
+
+bool TextGenerator::reads() const {
+  return model::kind_of(model_.description().family) == model::ModelKind::t5;
 }
 
 /// The model's begin token, where the tokenizer has it.
@@ -65,6 +76,13 @@ TextGenerator::Tokens TextGenerator::prompt(std::string_view text) {
           tokens.back() == special.separator)) {
     tokens.pop_back();
   }
+  if (reads()) {
+    if (const auto end = model_.description().end_token) {
+      tokens.push_back(*end);
+    }
+    check_source(tokens, model_.description());
+    return tokens;
+  }
   const bool llama = model_.description().family == model::ModelFamily::llama;
   if (const auto begin = begin_token();
       llama && begin && !tokens.empty() && tokens.front() != *begin) {
@@ -75,6 +93,11 @@ TextGenerator::Tokens TextGenerator::prompt(std::string_view text) {
 }
 
 TextGenerator::Tokens TextGenerator::no_prompt() const {
+  if (reads()) {
+    throw DataError(
+        {.what = "a T5 writes nothing without a text to read",
+         .remedy = "give prompts with --sample-input-file"});
+  }
   if (const auto begin = begin_token()) {
     return {*begin};
   }
@@ -106,17 +129,21 @@ std::vector<Continuation> TextGenerator::search(
     const OnGrowth& on_growth) {
   std::vector<Continuation> results;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    require_room(prompts[i], longest());
+    const Beginning beginning =
+        beginning_of(model_.description(), prompts[i], options_.start);
+    require_room(beginning.prompt, longest());
     const BeamOptions options{
         .width = more_.beam_width,
         .length_penalty = more_.length_penalty,
         .most_tokens = std::min(
             options_.most_tokens,
-            longest() - static_cast<std::int64_t>(prompts[i].size())),
+            longest() - static_cast<std::int64_t>(beginning.prompt.size())),
         .end = options_.end,
         .stops = options_.stops,
-        .vocabulary = options_.vocabulary};
-    Beam best = std::get<BeamSearch>(decoding_).after(prompts[i], options)[0];
+        .vocabulary = options_.vocabulary,
+        .source = beginning.source};
+    Beam best =
+        std::get<BeamSearch>(decoding_).after(beginning.prompt, options)[0];
     if (on_growth) {
       on_growth(i, best.tokens);
     }
@@ -172,6 +199,9 @@ std::vector<GeneratedText> TextGenerator::after(
 /// differently where a text begins with it.
 std::string TextGenerator::decode(const Tokens& prompt, const Tokens& more)
     const {
+  if (reads()) {
+    return tokenizer_->decode(ids_of(more));
+  }
   Tokens both = prompt;
   both.insert(both.end(), more.begin(), more.end());
   const std::string head = tokenizer_->decode(ids_of(prompt));

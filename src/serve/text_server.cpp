@@ -8,6 +8,7 @@
 
 #include <cairn/base/error.h>
 
+#include <cairn/generate/generate.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -75,6 +76,7 @@ struct TextServer::State {
              .any_host =
                  given.address != "127.0.0.1" && given.address != "::1"}) {
     const models::ModelDescription description = model.description();
+    generate::require_left_to_right(description);
     const text::SpecialIds& special = tokenizer->special();
     const auto known = static_cast<std::int64_t>(tokenizer->vocab_size());
     service.model_name = options.model_name;

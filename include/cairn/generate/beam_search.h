@@ -19,6 +19,8 @@ struct BeamOptions {
   std::vector<std::int64_t> stops{}; ///< more tokens that end a text
   /// Choose among the ids below this only.
   std::optional<std::int64_t> vocabulary{};
+  /// T5: the text that the encoder reads, as TextRequest has it.
+  std::vector<std::int64_t> source{};
 };
 
 struct Beam {
@@ -34,7 +36,7 @@ struct Beam {
 class BeamSearch {
  public:
   /// `widest`: the greatest BeamOptions::width. Throws ConfigError for other
-  /// models than GPT and Llama. Of the options, `most_texts` is ignored.
+  /// models than GPT, Llama and T5. Of the options, `most_texts` is ignored.
   BeamSearch(
       TextModel model,
       std::int64_t widest,

@@ -25,6 +25,9 @@ struct GenerateOptions {
   /// positions.
   std::optional<std::int64_t> longest{};
   std::optional<std::int64_t> end{}; ///< the token that ends a text
+  /// T5: the token that a text starts with; unset: the one that the model's
+  /// description names.
+  std::optional<std::int64_t> start{};
   std::vector<std::int64_t> stops{}; ///< more tokens that end a text
   /// Choose among the ids below this only.
   std::optional<std::int64_t> vocabulary{};
@@ -51,7 +54,8 @@ struct Continuation {
   std::vector<ScoredToken> prompt{};
 };
 
-/// Continues each prompt, one token at a time, with GPT and Llama. A text
+/// Continues each prompt, one token at a time, with GPT and Llama; T5 reads the
+/// prompt and writes another text. A text
 /// depends on its prompt, the seed and its number, not on the texts beside it
 /// (on a GPU except for rounding). Leaves the model in eval().
 ///
@@ -81,6 +85,19 @@ void require_room(
 
 /// Throws ConfigError for models that do not go from left to right.
 void require_left_to_right(const models::ModelDescription& model);
+/// Throws ConfigError for models other than GPT, Llama and T5.
+void require_writes(const models::ModelDescription& model);
+
+/// What the model begins with: the prompt, or for a T5 its start token with the
+/// prompt as the source. Throws ConfigError where no start token is known.
+struct Beginning {
+  std::vector<std::int64_t> prompt;
+  std::vector<std::int64_t> source{};
+};
+Beginning beginning_of(
+    const models::ModelDescription& model,
+    const std::vector<std::int64_t>& prompt,
+    std::optional<std::int64_t> start);
 
 /// What TextGenerator does besides choosing tokens.
 struct TextGeneratorOptions {
@@ -120,7 +137,7 @@ class TextGenerator {
   /// Called when text number `text` has grown by a token.
   using OnGrowth = std::function<void(std::size_t text, const Tokens& so_far)>;
 
-  /// Throws ConfigError for models that do not go from left to right.
+  /// Throws ConfigError for other models than GPT, Llama and T5.
   TextGenerator(
       std::shared_ptr<const text::Tokenizer> tokenizer,
       TextModel model,
@@ -128,11 +145,12 @@ class TextGenerator {
       TextGeneratorOptions more = {});
 
   /// The tokens of a text, without the end that some tokenizers put after every
-  /// text, and with the begin token that a Llama was trained with. Throws
-  /// DataError if nothing can follow them.
+  /// text, and with the begin token that a Llama was trained with. For a T5
+  /// that names its end token, the text ends with it. Throws DataError if
+  /// nothing can follow them.
   Tokens prompt(std::string_view text);
   /// The prompt of a text from nothing: the model's begin token, or the token
-  /// between documents. Throws DataError if there is neither.
+  /// between documents. Throws DataError if there is neither, and for a T5.
   Tokens no_prompt() const;
   /// The text of `more` tokens after a prompt. Its last character may lack
   /// bytes.
@@ -148,6 +166,7 @@ class TextGenerator {
       const OnGrowth& on_growth = {});
 
  private:
+  bool reads() const; ///< the prompt with an encoder, as T5 does
   std::optional<std::int64_t> begin_token() const;
   std::vector<Continuation> search(
       const std::vector<Tokens>& prompts,

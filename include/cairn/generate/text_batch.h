@@ -15,6 +15,9 @@ namespace cairn::generate {
 /// A prompt, and how to continue it.
 struct TextRequest {
   std::vector<std::int64_t> prompt;
+  /// T5: the text that the encoder reads. The prompt is the beginning of what
+  /// the decoder writes: the token that every text starts with.
+  std::vector<std::int64_t> source{};
   Sampling sampling{};
   std::int64_t most_tokens = 64; ///< after the prompt
   std::uint64_t seed = 1234;
@@ -86,8 +89,8 @@ struct TextBatchOptions {
   std::optional<WeightType> weights{};
 };
 
-/// Continues texts with a GPT or Llama, all of them together, one token of each
-/// text in a step. Texts may join and leave between any two steps.
+/// Continues texts with a GPT, Llama or T5, all of them together, one token of
+/// each text in a step. Texts may join and leave between any two steps.
 ///
 ///   TextBatch batch(model, {});
 ///   const std::uint64_t text = batch.add({.prompt = {5, 17, 3}});
@@ -102,8 +105,8 @@ struct TextBatchOptions {
 /// Calls must not overlap.
 class TextBatch {
  public:
-  /// Throws ConfigError for other models than GPT and Llama, and for options
-  /// that make no sense.
+  /// Throws ConfigError for other models than GPT, Llama and T5, and for
+  /// options that make no sense.
   TextBatch(TextModel model, const TextBatchOptions& options);
   ~TextBatch();
   TextBatch(TextBatch&&) noexcept;

@@ -42,12 +42,13 @@ constexpr std::array tokenizer_files{
 
 /// The tokenizer that the flags name; without any, the one beside the weights.
 std::shared_ptr<const text::Tokenizer> tokenizer_for(
-    const config::Config& config) {
+    const config::Config& config,
+    Kind kind) {
   const auto names_one = [&](const char* flag) {
     return config.given.contains(flag);
   };
   if (std::ranges::any_of(tokenizer_flags, names_one)) {
-    return pretrain::open_tokenizer(Kind::gpt, config.flags);
+    return pretrain::open_tokenizer(kind, config.flags);
   }
   const fs::path folder = *config.flags.checkpointing.load;
   const auto is_there = [&](const char* name) {
@@ -64,7 +65,7 @@ std::shared_ptr<const text::Tokenizer> tokenizer_for(
   }
   config::Flags flags = config.flags;
   flags.tokenizer.model = folder.string();
-  return pretrain::open_tokenizer(Kind::gpt, flags);
+  return pretrain::open_tokenizer(kind, flags);
 }
 
 /// The model that the flags describe; values that they do not give are the
@@ -90,22 +91,30 @@ model::ModelDescription described(
   if (stored.experts && !config.given.contains("--mlp-type")) {
     flags.moe.mlp_type = stored.experts->residual ? "residual" : "standard";
   }
+  if (stored.decoder_layers > 0) {
+    fill(flags.model.decoder_num_layers, stored.decoder_layers);
+  }
   return config::describe_model(
-      Kind::gpt,
+      model::kind_of(stored.family),
       flags,
       vocabulary.value_or(stored.vocabulary));
 }
 
-/// `vocabulary`: the tokenizer's; unset if there is none.
-models::StoredModel open_checkpoint(
-    const config::Config& config,
-    std::optional<std::int64_t> vocabulary) {
+models::StoredModel open_checkpoint(const config::Config& config) {
   const config::CheckpointFlags& from = config.flags.checkpointing;
   models::StoredModel stored = models::open_model(
       *from.load,
       from.ckpt_step,
       pretrain::megatron_reading(config.flags.model));
-  generate::require_left_to_right(stored.description);
+  generate::require_writes(stored.description);
+  return stored;
+}
+
+/// `vocabulary`: the tokenizer's; unset if there is none.
+void check_model(
+    const config::Config& config,
+    const models::StoredModel& stored,
+    std::optional<std::int64_t> vocabulary) {
   auto differences = pretrain::model_differences(
       stored.description,
       described(config, stored.description, vocabulary));
@@ -115,8 +124,7 @@ models::StoredModel open_checkpoint(
   std::erase_if(differences, [&](const pretrain::ModelDifference& difference) {
     return std::ranges::all_of(difference.flags, not_said);
   });
-  pretrain::refuse_differences(*from.load, differences);
-  return stored;
+  pretrain::refuse_differences(*config.flags.checkpointing.load, differences);
 }
 
 at::ScalarType dtype_of(const config::DeepSpeedConfig& config) {
@@ -128,11 +136,11 @@ at::ScalarType dtype_of(const config::DeepSpeedConfig& config) {
 generate::SharedModel share(
     const config::Config& config,
     const distributed::World& world,
-    models::StoredModel stored) {
+    const models::StoredModel& stored) {
   const config::DistributedFlags& flags = config.flags.distributed;
   return {
       world,
-      std::move(stored),
+      stored,
       {.tensor = static_cast<int>(flags.tensor_parallel),
        .stages = static_cast<int>(flags.pipeline_parallel),
        .dtype = dtype_of(config.deepspeed),
@@ -142,12 +150,14 @@ generate::SharedModel share(
 generate::TextModel load(
     const config::Config& config,
     const distributed::World& world,
-    models::StoredModel stored) {
+    const models::StoredModel& stored) {
   if (world.size() > 1) {
-    return share(config, world, std::move(stored));
+    return share(config, world, stored);
   }
   models::ModelOptions model;
-  model.device = at::Device(world.device_name());
+  if (model::kind_of(stored.description.family) == Kind::gpt) {
+    model.device = at::Device(world.device_name()); // T5 writes on the CPU
+  }
   model.dtype = dtype_of(config.deepspeed);
   return models::load_model(stored, model);
 }
@@ -155,10 +165,12 @@ generate::TextModel load(
 } // namespace
 
 StoredTextModel open_text_model(const config::Config& config) {
-  checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
-  auto tokenizer = tokenizer_for(config);
-  auto stored = open_checkpoint(
+  models::StoredModel stored = open_checkpoint(config);
+  auto tokenizer =
+      tokenizer_for(config, model::kind_of(stored.description.family));
+  check_model(
       config,
+      stored,
       static_cast<std::int64_t>(tokenizer->vocab_size()));
   return {std::move(tokenizer), std::move(stored)};
 }
@@ -167,23 +179,23 @@ LoadedTextModel load_text_model(
     const config::Config& config,
     const distributed::World& world) {
   StoredTextModel opened = open_text_model(config);
-  return {
-      std::move(opened.tokenizer),
-      load(config, world, std::move(opened.stored))};
+  return {std::move(opened.tokenizer), load(config, world, opened.stored)};
 }
 
 generate::SharedModel share_model(
     const config::Config& config,
     const distributed::World& world) {
-  checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
-  return share(config, world, open_checkpoint(config, std::nullopt));
+  const models::StoredModel stored = open_checkpoint(config);
+  check_model(config, stored, std::nullopt);
+  return share(config, world, stored);
 }
 
 generate::TextModel load_language_model(
     const config::Config& config,
     const distributed::World& world) {
-  checkpoints::detect_checkpoint_format(*config.flags.checkpointing.load);
-  return load(config, world, open_checkpoint(config, std::nullopt));
+  const models::StoredModel stored = open_checkpoint(config);
+  check_model(config, stored, std::nullopt);
+  return load(config, world, stored);
 }
 
 generate::TextGenerator load_generator(

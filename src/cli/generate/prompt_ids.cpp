@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <optional>
 #include <system_error>
 
 namespace cairn::cli {
@@ -58,17 +59,21 @@ std::vector<Json> searched(
   const generate::GenerateOptions options = generate_options(config);
   const std::int64_t longest =
       generate::longest_text(model.description(), options);
-  generate::require_room(prompt, longest);
+  const generate::Beginning beginning =
+      generate::beginning_of(model.description(), prompt, std::nullopt);
+  generate::require_room(beginning.prompt, longest);
   generate::BeamSearch search(model, flags.beam_width, batch_options(config));
   std::vector<Json> objects;
   for (const generate::Beam& beam : search.after(
-           prompt,
+           beginning.prompt,
            {.width = flags.beam_width,
            .length_penalty = flags.length_penalty,
-           .most_tokens =
-                std::min(options.most_tokens, longest - std::ssize(prompt)),
+           .most_tokens = std::min(
+               options.most_tokens,
+               longest - std::ssize(beginning.prompt)),
            .end = model.description().end_token,
-           .stops = options.stops})) {
+           .stops = options.stops,
+           .source = beginning.source})) {
     objects.push_back(ids_object(prompt, beam.tokens, beam.finished));
     objects.back()["score"] = beam.score;
   }
