@@ -146,6 +146,7 @@ int run_evaluate(const Arguments& arguments) {
     const AtomicFile trial(*output); // before hours of work
   }
   StoredTextModel model = open_text_model(config);
+  generate::require_left_to_right(model.stored.description);
   const evaluate::ZeroShot task(
       config,
       {std::move(model.tokenizer), std::move(model.stored)},
