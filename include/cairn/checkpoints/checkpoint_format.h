@@ -13,6 +13,7 @@ enum class CheckpointFormat {
   megatron,
   huggingface,
   torch,      ///< a file of torch.save
+  dcp,        ///< a folder of torch.distributed.checkpoint, not Megatron's
   safetensors ///< a single file, with nothing beside it
 };
 

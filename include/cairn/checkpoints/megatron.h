@@ -15,8 +15,17 @@
 //   iter_0000010/mp_rank_00/model_optim_rng.pt
 //   iter_0000010/mp_rank_00_001/…              with pipeline stages
 //
-// Also checkpoints of these models under DeepSpeed (latest, global_step10/
-// mp_rank_00_model_states.pt). Optimizer states are not read.
+// or of its format "torch_dist", which knows no ranks:
+//
+//   iter_0000010/.metadata, __0_0.distcp, …    see dcp/metadata.h
+//
+// Also checkpoints of these models under DeepSpeed (latest, global_step10/):
+//
+//   mp_rank_00_model_states.pt                 with the model in it
+//   layer_01-model_00-model_states.pt, …       of its pipeline engine
+//   zero/NAME/fp32.pt, …                       a universal checkpoint
+//
+// Optimizer states are not read.
 
 namespace cairn::checkpoints {
 
@@ -37,7 +46,18 @@ enum class MegatronHeads {
   /// 2024 and later says version 3 but writes queries_keys_values: its args
   /// give it away.
   by_version,
-  queries_keys_values ///< all queries of a rank, all keys, all values
+  queries_keys_values, ///< all queries of a rank, all keys, all values
+  grouped ///< for each key/value head its queries, its key, its value
+};
+
+/// The spelling of the parameters' names.
+enum class MegatronNames {
+  legacy, ///< language_model.encoder.layers.0.self_attention.query_key_value
+  /// decoder.layers.0.self_attention.linear_qkv, with the norms in the linear
+  /// layers after them: Megatron-Core's --transformer-impl transformer_engine,
+  /// the default.
+  core,
+  core_local ///< with norms of their own: --transformer-impl local
 };
 
 struct MegatronReadOptions {
@@ -58,12 +78,14 @@ struct MegatronReadOptions {
 struct MegatronCheckpoint {
   model::ModelDescription description;
   NamedTensors tensors; ///< under Cairn's names; see model/parameters.h
-  MegatronSplit split;
+  MegatronSplit split; ///< 1 each where the files have no ranks
+  MegatronNames names = MegatronNames::legacy;
   double version = 0;
   std::optional<std::int64_t> iteration; ///< unset: a release
   PythonValue args;                      ///< None if the file has none
   /// Other entries of the first rank's file: rng_state, opt_param_scheduler, …
   std::vector<PythonValue::Member> others;
+  bool has_optimizer = false; ///< true when the files hold optimizer states
 };
 
 /// Reads a checkpoint of any split, from a folder with a tracker file or from
@@ -75,6 +97,8 @@ MegatronCheckpoint read_megatron(
 
 struct MegatronWriteOptions {
   MegatronSplit split;
+  /// Unset: `core` for GPT and Llama; other models have only `legacy`.
+  std::optional<MegatronNames> names;
   std::optional<at::ScalarType> type;    ///< unset: as the tensors are
   std::optional<std::int64_t> iteration; ///< unset: a release
   /// The vocabulary is padded to a multiple of this times the tensor ranks.

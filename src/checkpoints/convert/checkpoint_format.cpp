@@ -1,11 +1,13 @@
 #include <cairn/checkpoints/checkpoint_format.h>
 
 #include "checkpoints/convert/torch_place.h"
+#include "checkpoints/dcp/folder.h"
 #include "checkpoints/deepspeed/tag_files.h"
 #include "checkpoints/huggingface/weight_files.h"
 #include "checkpoints/internal/checkpoint_folder.h"
 #include "checkpoints/internal/manifest.h"
 #include "checkpoints/megatron/rank_files.h"
+#include "checkpoints/megatron/torch_dist.h"
 
 #include <cairn/base/error.h>
 #include <fmt/format.h>
@@ -22,12 +24,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 6> names{
+constexpr std::array<std::string_view, 7> names{
     "native",
     "deepspeed",
     "megatron",
     "huggingface",
     "torch",
+    "dcp",
     "safetensors"};
 
 /// The format of a file. torch writes ZIP archives, and wrote pickles before
@@ -72,11 +75,22 @@ bool is_deepspeed(const fs::path& folder) {
   }
 }
 
+/// True for a folder of torch.distributed.checkpoint that is not Megatron's, or
+/// a folder of several.
+bool is_dcp(const fs::path& folder) {
+  const auto newest = dcp::newest_step(folder);
+  return newest && !megatron::is_torch_dist(*newest);
+}
+
 /// True for Megatron's own files. A model of Megatron's in DeepSpeed's files
 /// counts as DeepSpeed's.
 bool is_megatron(const fs::path& folder) {
   try {
-    const auto files = megatron::find_rank_files(folder, std::nullopt);
+    const auto place = megatron::find_place(folder, std::nullopt);
+    if (megatron::is_torch_dist(place.folder)) {
+      return true;
+    }
+    const auto files = megatron::find_rank_files(place);
     return !files.paths.front().filename().string().ends_with(
         "_model_states.pt");
   } catch (const Error&) {
@@ -119,6 +133,7 @@ CheckpointFormat detect_checkpoint_format(const fs::path& input) {
     note(is_native(input), CheckpointFormat::native);
     note(is_deepspeed(input), CheckpointFormat::deepspeed);
     note(is_megatron(input), CheckpointFormat::megatron);
+    note(is_dcp(input), CheckpointFormat::dcp);
     note(huggingface::has_weights(input), CheckpointFormat::huggingface);
     note(fs::is_regular_file(input / torch_file_name), CheckpointFormat::torch);
   } catch (const fs::filesystem_error& failure) {
@@ -136,10 +151,11 @@ CheckpointFormat detect_checkpoint_format(const fs::path& input) {
          .where = input.string(),
          .values = fmt::format(
              "looked for {} there or in a folder below; for `latest` or "
-             "*_model_states.pt; for {} or mp_rank_00; for model.safetensors "
-             "or pytorch_model.bin; for {}",
+             "*_model_states.pt; for {} or mp_rank_00; for {}; for "
+             "model.safetensors or pytorch_model.bin; for {}",
              manifest_name,
              megatron::tracker_file,
+             dcp::metadata_name,
              torch_file_name)});
   }
   std::vector<std::string_view> said;

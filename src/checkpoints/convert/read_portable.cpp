@@ -1,8 +1,9 @@
+#include "checkpoints/convert/dcp.h"
 #include "checkpoints/convert/native.h"
 #include "checkpoints/convert/torch_place.h"
 #include "checkpoints/deepspeed/tag_files.h"
+#include "checkpoints/deepspeed/universal_files.h"
 #include "checkpoints/internal/portable_checkpoint.h"
-#include "checkpoints/megatron/rank_files.h"
 #include "checkpoints/tensors/in_file.h"
 #include "checkpoints/tensors/is_buffer.h"
 
@@ -61,6 +62,10 @@ PythonValue without_own(const PythonValue& dict, Portable& portable) {
   return PythonValue::dict(std::move(kept));
 }
 
+void note_optimizer(Portable& portable) {
+  portable.left_out.push_back("optimizer states, which are not read there");
+}
+
 Portable from_megatron(const fs::path& folder, MegatronReadOptions options) {
   MegatronCheckpoint saved = read_megatron(folder, options);
   Portable portable{
@@ -71,22 +76,15 @@ Portable from_megatron(const fs::path& folder, MegatronReadOptions options) {
   portable.released = !saved.iteration;
   portable.megatron_args = std::move(saved.args);
   portable.megatron_others = std::move(saved.others);
+  portable.megatron_names = saved.names;
+  if (saved.has_optimizer) {
+    note_optimizer(portable);
+  }
   return portable;
 }
 
-bool has_optimizer(const fs::path& path) {
-  const PythonValue file = read_torch_file(path);
-  const auto found =
-      file.is(Kind::dict) ? file.find("optimizer") : std::nullopt;
-  return found && !found->is_none();
-}
-
-void note_optimizer(Portable& portable) {
-  portable.left_out.push_back("optimizer states, which are not read there");
-}
-
-/// True when DeepSpeed saved a model of Megatron's, which has names in dicts in
-/// dicts.
+/// True when DeepSpeed saved a model of Megatron's: with names in dicts in
+/// dicts, or as a pipeline or a universal checkpoint with Megatron's args.
 bool holds_megatron(const deepspeed::TagFiles& files) {
   if (files.models.empty()) {
     return false;
@@ -94,13 +92,32 @@ bool holds_megatron(const deepspeed::TagFiles& files) {
   const fs::path& path = files.models.begin()->second;
   const PythonValue file = read_torch_file(path);
   return in_file(path, [&] {
-    const auto module =
-        file.is(Kind::dict) ? file.find("module") : std::nullopt;
+    if (!file.is(Kind::dict)) {
+      return false;
+    }
+    if (!files.layers.empty() || deepspeed::is_universal(files.folder)) {
+      const auto args = file.find("args");
+      return args && args->is(Kind::object) &&
+          args->state().is(Kind::dict) &&
+          args->find("padded_vocab_size").has_value();
+    }
+    const auto module = file.find("module");
     const auto model = module && module->is(Kind::dict)
         ? module->find("language_model")
         : std::nullopt;
     return model && model->is(Kind::dict);
   });
+}
+
+Portable from_universal(const fs::path& folder) {
+  Portable portable;
+  for (const auto& [name, place] : deepspeed::universal_parameters(folder)) {
+    portable.parameters.emplace_back(
+        name,
+        deepspeed::universal_tensor(place / "fp32.pt"));
+  }
+  note_optimizer(portable);
+  return portable;
 }
 
 Portable from_layers(const DeepSpeedSource& source) {
@@ -141,11 +158,10 @@ Portable from_deepspeed(const ConvertOptions& options) {
   if (holds_megatron(files)) {
     MegatronReadOptions reading = options.megatron;
     reading.iteration.reset();
-    Portable portable = from_megatron(files.folder, reading);
-    if (!files.optimizers.empty()) {
-      note_optimizer(portable);
-    }
-    return portable;
+    return from_megatron(files.folder, reading);
+  }
+  if (deepspeed::is_universal(files.folder)) {
+    return from_universal(files.folder);
   }
   const bool parallel = files.layers.empty()
       ? files.models.size() > 1
@@ -229,18 +245,14 @@ Portable read(CheckpointFormat format, const ConvertOptions& options) {
     case CheckpointFormat::megatron: {
       MegatronReadOptions reading = options.megatron;
       reading.iteration = options.iteration;
-      Portable portable = from_megatron(options.input, reading);
-      if (has_optimizer(
-              megatron::find_rank_files(options.input, options.iteration)
-                  .paths.front())) {
-        note_optimizer(portable);
-      }
-      return portable;
+      return from_megatron(options.input, reading);
     }
     case CheckpointFormat::huggingface:
       return from_huggingface(options.input);
     case CheckpointFormat::torch:
       return from_torch(options);
+    case CheckpointFormat::dcp:
+      return read_dcp(options);
     case CheckpointFormat::safetensors:
       return from_safetensors(options.input);
   }
@@ -263,7 +275,7 @@ void refuse_choice(
 
 Portable read_portable(CheckpointFormat format, const ConvertOptions& options) {
   if (!options.tag.empty() && format != CheckpointFormat::native &&
-      format != CheckpointFormat::deepspeed) {
+      format != CheckpointFormat::deepspeed && format != CheckpointFormat::dcp) {
     refuse_choice("a tag", format, options);
   }
   if (options.iteration && format != CheckpointFormat::megatron) {

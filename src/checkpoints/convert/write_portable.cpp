@@ -51,8 +51,9 @@ const model::ModelDescription& description_of(
              "only be written of a known one",
              name_of(format)),
          .values = "gpt2, llama, bert, roberta or t5",
-         .remedy = "write native, deepspeed or torch files, which take any "
-                   "names"});
+         .remedy = portable.unknown_model.empty()
+             ? "write native, deepspeed or torch files, which take any names"
+             : portable.unknown_model});
   }
   if (portable.description->experts) {
     throw ConfigError(
@@ -159,6 +160,7 @@ void to_megatron(
       description,
       portable.parameters,
       {.split = options.split,
+       .names = options.megatron_names,
        .type = options.type,
        .iteration = portable.released || portable.steps == 0
            ? std::nullopt
@@ -257,6 +259,7 @@ void write_portable(
     case CheckpointFormat::torch:
       to_torch(portable, place, options);
       return;
+    case CheckpointFormat::dcp:
     case CheckpointFormat::safetensors:
       break;
   }

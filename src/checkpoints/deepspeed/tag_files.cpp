@@ -77,8 +77,14 @@ void sort_in(TagFiles& files, const fs::path& path) {
   }
 }
 
-std::string latest_tag(const fs::path& folder) {
-  const fs::path file = folder / "latest";
+/// The file that names the newest checkpoint, or the newest universal one.
+fs::path latest_file(const fs::path& folder) {
+  std::error_code error;
+  const fs::path latest = folder / "latest";
+  return fs::exists(latest, error) ? latest : folder / "latest_universal";
+}
+
+std::string latest_tag(const fs::path& file) {
   std::string tag = read_file(file, 4096);
   while (!tag.empty() && (tag.back() == '\n' || tag.back() == ' ')) {
     tag.pop_back();
@@ -98,8 +104,9 @@ TagFiles tag_files(const fs::path& folder, const std::string& tag) {
   TagFiles files;
   files.tag = tag;
   std::error_code error;
-  if (files.tag.empty() && fs::exists(folder / "latest", error)) {
-    files.tag = latest_tag(folder);
+  const fs::path latest = latest_file(folder);
+  if (files.tag.empty() && fs::exists(latest, error)) {
+    files.tag = latest_tag(latest);
   }
   files.folder = files.tag.empty() ? folder : folder / files.tag;
   for (fs::directory_iterator entry(files.folder, error), end;

@@ -33,6 +33,8 @@ CheckpointView view(
       return view_huggingface(path, names);
     case CheckpointFormat::torch:
       return view_torch(fs::is_directory(path) ? path / torch_file_name : path);
+    case CheckpointFormat::dcp:
+      return view_dcp(path);
     case CheckpointFormat::safetensors:
       return view_safetensors(path);
   }

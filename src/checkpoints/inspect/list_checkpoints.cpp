@@ -1,9 +1,11 @@
 #include "checkpoints/internal/list_checkpoints.h"
 
+#include "checkpoints/dcp/folder.h"
 #include "checkpoints/huggingface/weight_files.h"
 #include "checkpoints/internal/checkpoint_folder.h"
 #include "checkpoints/internal/manifest.h"
 #include "checkpoints/megatron/rank_files.h"
+#include "checkpoints/megatron/torch_dist.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
@@ -36,7 +38,8 @@ void measure(const fs::path& folder, ListedCheckpoint& listed) {
            fs::directory_options::skip_permission_denied)) {
     const std::string ending = entry.path().extension().string();
     if (!entry.is_regular_file() ||
-        (ending != ".pt" && ending != ".bin" && ending != ".safetensors")) {
+        (ending != ".pt" && ending != ".bin" && ending != ".distcp" &&
+         ending != ".safetensors")) {
       continue;
     }
     listed.bytes += entry.file_size();
@@ -129,8 +132,17 @@ std::optional<ListedCheckpoint> listed_other(const fs::path& folder) {
   if (megatron::has_ranks(folder)) {
     ListedCheckpoint result =
         listed(folder, CheckpointFormat::megatron, "iter_");
-    result.problem =
-        problem_in([&] { megatron::find_rank_files(folder, std::nullopt); });
+    result.problem = problem_in([&] {
+      megatron::find_rank_files(megatron::find_place(folder, std::nullopt));
+    });
+    return result;
+  }
+  if (dcp::is_dcp(folder)) {
+    const bool megatron = megatron::is_torch_dist(folder);
+    ListedCheckpoint result = megatron
+        ? listed(folder, CheckpointFormat::megatron, "iter_")
+        : listed(folder, CheckpointFormat::dcp, "step-");
+    result.problem = problem_in([&] { dcp::Folder{folder}; });
     return result;
   }
   if (huggingface::has_weights(folder)) {

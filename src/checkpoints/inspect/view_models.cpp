@@ -4,6 +4,7 @@
 #include "checkpoints/huggingface/weight_files.h"
 #include "checkpoints/inspect/views.h"
 #include "checkpoints/megatron/rank_files.h"
+#include "checkpoints/megatron/torch_dist.h"
 #include "checkpoints/tensors/named_tensors.h"
 
 #include <cairn/base/error.h>
@@ -43,17 +44,16 @@ void view_ranks(CheckpointView& view, const megatron::RankFiles& files) {
 } // namespace
 
 CheckpointView view_megatron(const fs::path& folder) {
-  const auto files = megatron::find_rank_files(folder, std::nullopt);
-  CheckpointView view{.place = files.paths.front().parent_path().parent_path()};
-  view.about = {
-      {"tag", view.place.filename().string()},
-      {"tensor_parallel_size", files.tensor},
-      {"pipeline_parallel_size", files.pipeline}};
-  if (files.iteration) {
-    view.state["step"] = *files.iteration;
+  const auto place = megatron::find_place(folder, std::nullopt);
+  CheckpointView view{.place = place.folder};
+  view.about = {{"tag", view.place.filename().string()}};
+  if (place.iteration) {
+    view.state["step"] = *place.iteration;
   }
   try {
     MegatronCheckpoint checkpoint = read_megatron(folder);
+    view.about["tensor_parallel_size"] = checkpoint.split.tensor;
+    view.about["pipeline_parallel_size"] = checkpoint.split.pipeline;
     view.about["checkpoint_version"] = checkpoint.version;
     view.about["model"] = facts_of(checkpoint.description);
     for (const auto& [key, value] : checkpoint.others) {
@@ -65,6 +65,12 @@ CheckpointView view_megatron(const fs::path& folder) {
     view.weights = std::move(checkpoint.tensors);
     view.ties = model::model_ties(checkpoint.description);
   } catch (const CheckpointError& error) {
+    if (megatron::is_torch_dist(place.folder)) {
+      throw;
+    }
+    const auto files = megatron::find_rank_files(place);
+    view.about["tensor_parallel_size"] = files.tensor;
+    view.about["pipeline_parallel_size"] = files.pipeline;
     view.notes.push_back(fmt::format(
         "not put together, shown as the ranks have it: {}",
         error.what()));

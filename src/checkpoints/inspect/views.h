@@ -17,6 +17,7 @@ namespace cairn::checkpoints {
 CheckpointView view_native(const std::filesystem::path& folder);
 CheckpointView view_deepspeed(const std::filesystem::path& folder);
 CheckpointView view_megatron(const std::filesystem::path& folder);
+CheckpointView view_dcp(const std::filesystem::path& folder);
 CheckpointView view_huggingface(
     const std::filesystem::path& folder,
     WeightNames names);

@@ -20,6 +20,8 @@ namespace cairn::checkpoints {
 struct Portable {
   /// The model, where it is known. The parameters then have Cairn's names.
   std::optional<model::ModelDescription> description;
+  /// What would make a model known that is not; may be empty.
+  std::string unknown_model;
   /// Parameters, each once, as exact as they were saved.
   NamedTensors parameters;
   NamedTensors buffers;
@@ -42,6 +44,8 @@ struct Portable {
   PythonValue client = PythonValue::dict({}); ///< the user's own values
   PythonValue megatron_args;                  ///< or None
   std::vector<PythonValue::Member> megatron_others;
+  /// Spelling of the names in Megatron's files; unset for other files.
+  std::optional<MegatronNames> megatron_names;
   bool released = false;           ///< a release of Megatron's, without a step
   std::filesystem::path tokenizer; ///< folder that may have tokenizer files
 

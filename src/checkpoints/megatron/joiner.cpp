@@ -14,7 +14,12 @@ namespace cairn::checkpoints::megatron {
 
 namespace {
 
-constexpr std::string_view tied_head = "word_embeddings_for_head.weight";
+/// The path with dots, as tensors of a file are named.
+std::string dotted(std::string_view path) {
+  std::string name(path);
+  std::ranges::replace(name, '/', '.');
+  return name;
+}
 
 std::string text_of(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
@@ -45,15 +50,18 @@ LazyTensor without_padding(
 } // namespace
 
 Joiner::Joiner(
-    std::vector<RankTensors> ranks,
+    Contents contents,
     const model::ModelDescription& description,
     MegatronHeads heads,
     double version)
-    : ranks_(std::move(ranks)),
+    : ranks_(std::move(contents.ranks)),
+      names_(contents.names),
+      head_blocks_(contents.head_blocks),
       d_(description),
       queries_keys_values_(
-          heads == MegatronHeads::queries_keys_values || version == 0),
-      turns_(!queries_keys_values_ && version == 1) {
+          heads == MegatronHeads::queries_keys_values ||
+          (heads == MegatronHeads::by_version && version == 0)),
+      turns_(heads == MegatronHeads::by_version && version == 1) {
   const auto size = static_cast<std::int64_t>(ranks_.size());
   // Ranks may share a head: its rows are cut like those of any weight.
   const bool shared = size % d_.key_value_heads == 0;
@@ -62,11 +70,13 @@ Joiner::Joiner(
         {.what = "the key/value heads do not divide over the tensor ranks",
          .values = fmt::format("{} over {}", d_.key_value_heads, size)});
   }
-  if (queries_keys_values_ && size > d_.key_value_heads) {
+  const std::int64_t parts = size * head_blocks_;
+  if (queries_keys_values_ &&
+      (parts < 1 || d_.key_value_heads % parts != 0)) {
     throw CheckpointError(
         {.what = "files of this kind have whole key/value heads on each rank",
          .values =
-             fmt::format("{} heads on {} ranks", d_.key_value_heads, size)});
+             fmt::format("{} heads on {} ranks", d_.key_value_heads, parts)});
   }
   if (d_.key_value_heads != d_.heads && turns_) {
     throw CheckpointError(
@@ -76,17 +86,16 @@ Joiner::Joiner(
 }
 
 LazyTensor Joiner::join(const model::ModelParameter& parameter) {
-  const auto name = megatron_name(d_, parameter.name);
+  const auto name = megatron_name(d_, parameter.name, names_);
   if (!name) {
     throw CheckpointError(
         {.what = "no model of Megatron's has such a parameter",
          .values = parameter.name});
   }
-  std::string dotted = name->path;
-  std::ranges::replace(dotted, '/', '.');
+  const std::string theirs = dotted(name->path);
   std::vector<LazyTensor> pieces;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    pieces.push_back(piece(parameter, dotted, name->half, rank));
+    pieces.push_back(piece(parameter, theirs, name->half, rank));
   }
   switch (parameter.cut) {
     case model::TensorCut::whole:
@@ -98,14 +107,14 @@ LazyTensor Joiner::join(const model::ModelParameter& parameter) {
     case model::TensorCut::third:
       return joined(std::move(pieces), 2);
     case model::TensorCut::vocabulary:
-      return without_padding(std::move(pieces), parameter, dotted);
+      return without_padding(std::move(pieces), parameter, theirs);
   }
   throw InternalError({.what = "an unknown cut"});
 }
 
 void Joiner::finish() {
   if (d_.tied_head) {
-    used_.emplace(tied_head);
+    used_.emplace(dotted(tied_head_path(names_)));
   }
   for (const RankTensors& rank : ranks_) {
     for (const auto& [name, entry] : rank.tensors) {
@@ -153,7 +162,7 @@ LazyTensor Joiner::piece(
     const std::int64_t begin = half == Half::first ? 0 : rows;
     return sliced(tensor, 0, begin, begin + rows);
   }
-  return in_our_order(name, tensor);
+  return in_our_order(parameter, tensor);
 }
 
 const LazyTensor& Joiner::first(const std::string& name) const {
@@ -183,8 +192,10 @@ std::vector<std::int64_t> Joiner::shape_of_piece(
   return shape;
 }
 
-LazyTensor Joiner::in_our_order(const std::string& name, LazyTensor tensor)
-    const {
+LazyTensor Joiner::in_our_order(
+    const model::ModelParameter& parameter,
+    LazyTensor tensor) const {
+  const std::string& name = parameter.name;
   const bool query_key_value = name.find(".query_key_value.") != name.npos;
   const bool key_value = name.find(".key_value.") != name.npos;
   if (!query_key_value && !key_value) {
@@ -198,13 +209,20 @@ LazyTensor Joiner::in_our_order(const std::string& name, LazyTensor tensor)
         static_cast<std::int64_t>(rows.size()),
         d_.head_size);
   }
-  if (queries_keys_values_) {
-    return heads_together(
-        std::move(tensor),
-        rows,
-        d_.key_value_heads / static_cast<std::int64_t>(ranks_.size()));
+  if (!queries_keys_values_) {
+    return tensor;
   }
-  return tensor;
+  const std::int64_t each = tensor.shape[0] / head_blocks_;
+  const std::int64_t groups = d_.key_value_heads /
+      (static_cast<std::int64_t>(ranks_.size()) * head_blocks_);
+  std::vector<LazyTensor> blocks;
+  for (std::int64_t block = 0; block < head_blocks_; ++block) {
+    blocks.push_back(heads_together(
+        sliced(tensor, 0, block * each, (block + 1) * each),
+        rows,
+        groups));
+  }
+  return joined(std::move(blocks), 0);
 }
 
 } // namespace cairn::checkpoints::megatron

@@ -19,7 +19,7 @@ namespace cairn::checkpoints::megatron {
 class Joiner {
  public:
   Joiner(
-      std::vector<RankTensors> ranks,
+      Contents contents,
       const model::ModelDescription& description,
       MegatronHeads heads,
       double version);
@@ -38,9 +38,13 @@ class Joiner {
   const LazyTensor& first(const std::string& name) const;
   std::vector<std::int64_t> shape_of_piece(
       const model::ModelParameter& parameter) const;
-  LazyTensor in_our_order(const std::string& name, LazyTensor tensor) const;
+  LazyTensor in_our_order(
+      const model::ModelParameter& parameter,
+      LazyTensor tensor) const;
 
   std::vector<RankTensors> ranks_;
+  MegatronNames names_;
+  std::int64_t head_blocks_;
   model::ModelDescription d_;
   /// Order of version 0: all queries of a rank, all keys, all values.
   bool queries_keys_values_;

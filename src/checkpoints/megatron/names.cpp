@@ -12,6 +12,8 @@ namespace cairn::checkpoints::megatron {
 
 namespace {
 
+constexpr std::string_view core_layers = "decoder.layers.";
+
 struct NameRule {
   std::string_view ours;
   std::string_view theirs;
@@ -47,6 +49,29 @@ constexpr NameRule model_rules[] = {
   {"head.weight", "language_model/output_layer/weight"},
   {"head.bias", "lm_head/bias"},
 };
+
+// Names of Megatron-Core. The norms before attention and MLP are layers of
+// their own ("local"), or parts of the linear layers after them (Transformer
+// Engine).
+constexpr NameRule core_rules[] = {
+  {"embedding.word.weight", "embedding.word_embeddings.weight"},
+  {"embedding.position.weight", "embedding.position_embeddings.weight"},
+  {"layers.#.attention.query_key_value.*", "decoder.layers.#.self_attention.linear_qkv.*"},
+  {"layers.#.attention.dense.*", "decoder.layers.#.self_attention.linear_proj.*"},
+  {"layers.#.mlp.gate.*", "decoder.layers.#.mlp.linear_fc1.*", Half::first},
+  {"layers.#.mlp.up.*", "decoder.layers.#.mlp.linear_fc1.*", Half::second},
+  {"layers.#.mlp.down.*", "decoder.layers.#.mlp.linear_fc2.*"},
+  {"final_norm.*", "decoder.final_layernorm.*"},
+  {"head.weight", "output_layer.weight"},
+};
+constexpr NameRule local_norm_rules[] = {
+  {"layers.#.input_norm.*", "decoder.layers.#.input_layernorm.*"},
+  {"layers.#.post_attention_norm.*", "decoder.layers.#.pre_mlp_layernorm.*"},
+};
+constexpr NameRule fused_norm_rules[] = {
+  {"layers.#.input_norm.*", "decoder.layers.#.self_attention.linear_qkv.layer_norm_*"},
+  {"layers.#.post_attention_norm.*", "decoder.layers.#.mlp.linear_fc1.layer_norm_*"},
+};
 // clang-format on
 
 std::optional<Name> lookup(
@@ -70,11 +95,27 @@ void replace(std::string& name, std::string_view from, std::string_view to) {
   }
 }
 
+std::optional<Name> core_name(
+    const model::ModelDescription& d,
+    const std::string& parameter,
+    MegatronNames names) {
+  if (auto found = lookup(core_rules, parameter, "", d.gated)) {
+    return found;
+  }
+  return names == MegatronNames::core
+      ? lookup(fused_norm_rules, parameter, "", d.gated)
+      : lookup(local_norm_rules, parameter, "", d.gated);
+}
+
 } // namespace
 
 std::optional<Name> megatron_name(
     const model::ModelDescription& d,
-    const std::string& parameter) {
+    const std::string& parameter,
+    MegatronNames names) {
+  if (names != MegatronNames::legacy) {
+    return core_name(d, parameter, names);
+  }
   constexpr std::string_view encoder = "language_model/encoder/";
   constexpr std::string_view decoder = "language_model/decoder/";
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> stacks{
@@ -90,7 +131,23 @@ std::optional<Name> megatron_name(
   return lookup(model_rules, parameter, "", d.gated);
 }
 
+std::string_view word_embedding_name(MegatronNames names) {
+  return names == MegatronNames::legacy
+      ? "language_model.embedding.word_embeddings.weight"
+      : "embedding.word_embeddings.weight";
+}
+
+std::string_view tied_head_path(MegatronNames names) {
+  return names == MegatronNames::legacy ? "word_embeddings_for_head/weight"
+                                        : "output_layer.weight";
+}
+
 std::string modern_name(std::string name) {
+  if (name.starts_with(core_layers)) {
+    replace(name, ".self_attention.linear_qkv.layer_norm_", ".input_layernorm.");
+    replace(name, ".mlp.linear_fc1.layer_norm_", ".pre_mlp_layernorm.");
+    return name;
+  }
   replace(name, "language_model.transformer.", "language_model.encoder.");
   for (const std::string_view kind : {"word", "position", "tokentype"}) {
     const std::string old = "language_model." + std::string(kind);
@@ -113,7 +170,9 @@ bool is_ignored(std::string_view name) {
 
 std::optional<LayerName> layer_name(std::string_view name) {
   for (const std::string_view stack :
-       {"language_model.encoder.layers.", "language_model.decoder.layers."}) {
+       {std::string_view("language_model.encoder.layers."),
+        std::string_view("language_model.decoder.layers."),
+        core_layers}) {
     if (!name.starts_with(stack)) {
       continue;
     }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cairn/checkpoints/megatron.h>
 #include <cairn/model/description.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,13 +25,17 @@ struct Name {
 /// has.
 std::optional<Name> megatron_name(
     const model::ModelDescription& description,
-    const std::string& parameter);
+    const std::string& parameter,
+    MegatronNames names);
 
-/// The second copy of the embedding, on the last pipeline stage.
-inline constexpr std::string_view tied_head_path =
-    "word_embeddings_for_head/weight";
+/// Name of the word embedding in a file.
+std::string_view word_embedding_name(MegatronNames names);
 
-/// A dotted name as today's Megatron spells it, whatever version wrote it.
+/// Path of the second copy of the embedding, on the last pipeline stage.
+std::string_view tied_head_path(MegatronNames names);
+
+/// One spelling of a dotted name, whatever version wrote it: that of
+/// megatron_name() for `legacy` or `core_local`, with dots for slashes.
 std::string modern_name(std::string name);
 
 /// True for buffers.

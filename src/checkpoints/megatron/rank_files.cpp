@@ -99,16 +99,18 @@ std::string tracker_text(const fs::path& path) {
   return text;
 }
 
-struct TrackedPlace {
-  fs::path folder;
-  std::optional<std::int64_t> iteration;
-};
+/// The file in which DeepSpeed names its newest checkpoint, or the newest
+/// universal one.
+fs::path latest_file(const fs::path& folder) {
+  const fs::path latest = folder / "latest";
+  return fs::exists(latest) ? latest : folder / "latest_universal";
+}
 
 /// The folder that the tracker file names, or DeepSpeed's `latest`, or the
 /// folder itself.
-TrackedPlace newest(const fs::path& folder) {
+CheckpointPlace newest(const fs::path& folder) {
   const fs::path tracker = folder / tracker_file;
-  const fs::path latest = folder / "latest"; // DeepSpeed's
+  const fs::path latest = latest_file(folder);
   if (fs::exists(tracker)) {
     const std::string text = tracker_text(tracker);
     const auto iteration = number(text);
@@ -158,22 +160,20 @@ bool has_ranks(const fs::path& folder) {
   return !ranks_in(folder).files.empty();
 }
 
-RankFiles find_rank_files(
+CheckpointPlace find_place(
     const fs::path& folder,
     std::optional<std::int64_t> iteration) {
-  const TrackedPlace place = iteration
-      ? TrackedPlace{folder / iteration_folder(iteration), iteration}
+  return iteration
+      ? CheckpointPlace{folder / iteration_folder(iteration), iteration}
       : newest(folder);
+}
+
+RankFiles find_rank_files(const CheckpointPlace& place) {
   Found found = ranks_in(place.folder);
   if (found.files.empty()) {
-    const bool distributed = fs::exists(place.folder / ".metadata");
     throw CheckpointError(
-        {.what = distributed
-             ? "a checkpoint of Megatron's \"torch_dist\" format, which is not "
-               "read"
-             : "no checkpoint of Megatron's: no mp_rank_00",
-         .where = place.folder.string(),
-         .remedy = distributed ? "save it with --ckpt-format torch" : ""});
+        {.what = "no checkpoint of Megatron's: no mp_rank_00",
+         .where = place.folder.string()});
   }
   if (found.both) {
     throw CheckpointError(

@@ -8,6 +8,19 @@
 
 namespace cairn::checkpoints::megatron {
 
+/// The folder of one checkpoint.
+struct CheckpointPlace {
+  std::filesystem::path folder;
+  std::optional<std::int64_t> iteration; ///< unset: a release, or unknown
+};
+
+/// Finds the folder of an iteration; if that is unset, the one that the tracker
+/// file or DeepSpeed's `latest` names, or the folder itself. Throws
+/// CheckpointError for a tracker file that names none.
+CheckpointPlace find_place(
+    const std::filesystem::path& folder,
+    std::optional<std::int64_t> iteration);
+
 /// The files of one checkpoint.
 struct RankFiles {
   std::int64_t tensor = 0;
@@ -23,9 +36,7 @@ struct RankFiles {
 
 /// Finds the files. Throws CheckpointError if there is no checkpoint, or a rank
 /// is missing.
-RankFiles find_rank_files(
-    const std::filesystem::path& folder,
-    std::optional<std::int64_t> iteration);
+RankFiles find_rank_files(const CheckpointPlace& place);
 
 inline constexpr const char* tracker_file = "latest_checkpointed_iteration.txt";
 

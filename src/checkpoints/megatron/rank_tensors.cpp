@@ -20,8 +20,6 @@ namespace fs = std::filesystem;
 // Limits far beyond any model: they bound what empty tensors may claim.
 constexpr std::int64_t most_layers = 10'000;
 constexpr std::int64_t largest_rows = std::int64_t{1} << 32;
-constexpr std::string_view word_embedding =
-    "language_model.embedding.word_embeddings.weight";
 
 /// The models in a file. There are several where a stage has layers from
 /// several places (the interleaved schedule).
@@ -66,14 +64,11 @@ void add_chunk(
       count = std::max(count, number + 1);
       name = fmt::format("{}{}{}", layer->stack, number, layer->rest);
     }
-    const bool added =
-        rank.tensors.emplace(name, RankTensors::Entry{tensor, file}).second;
     // T5's first decoder stage has a copy of the embeddings.
-    if (!added && !name.starts_with("language_model.embedding.")) {
-      throw CheckpointError(
-          {.what = "a tensor is there twice",
-           .where = file.string(),
-           .values = name});
+    const bool copied = name.starts_with("language_model.embedding.") &&
+        rank.tensors.contains(name);
+    if (!copied) {
+      add_tensor(rank, name, std::move(tensor), file);
     }
   }
 }
@@ -100,8 +95,54 @@ RankTensors tensors_of_rank(
 
 } // namespace
 
-Contents read_contents(const RankFiles& files) {
+void add_tensor(
+    RankTensors& rank,
+    const std::string& name,
+    LazyTensor tensor,
+    const fs::path& file) {
+  const bool added =
+      rank.tensors
+          .emplace(name, RankTensors::Entry{std::move(tensor), file})
+          .second;
+  if (!added) {
+    throw CheckpointError(
+        {.what = "a tensor is there twice",
+         .where = file.string(),
+         .values = name});
+  }
+}
+
+void expect_model(const Contents& contents) {
+  const auto& tensors = contents.ranks.front().tensors;
+  const std::string_view word_embedding = word_embedding_name(contents.names);
+  if (!tensors.contains(word_embedding)) {
+    throw CheckpointError(
+        {.what = "not a model of Megatron's",
+         .where = contents.where.string(),
+         .values = fmt::format("no {}", word_embedding)});
+  }
+  if (contents.names == MegatronNames::legacy) {
+    return;
+  }
+  for (const auto& [name, entry] : tensors) {
+    const char* kind = name.find(".experts.") != name.npos ? "experts"
+        : name.starts_with("encoder.") ? "an encoder (BERT, T5)"
+        : name.find(".linear_kv_") != name.npos ? "latent attention"
+                                                : nullptr;
+    if (kind != nullptr) {
+      throw CheckpointError(
+          {.what = fmt::format("a model of Megatron-Core with {}", kind),
+           .where = entry.file.string(),
+           .values = name,
+           .remedy = "only GPT and Llama are read under its names"});
+    }
+  }
+}
+
+Contents read_rank_files(const RankFiles& files) {
   Contents contents;
+  contents.split = {files.tensor, files.pipeline};
+  contents.where = files.paths.front();
   for (std::int64_t tensor = 0; tensor < files.tensor; ++tensor) {
     std::vector<std::vector<PythonValue>> stages;
     std::vector<fs::path> paths;
@@ -116,16 +157,17 @@ Contents read_contents(const RankFiles& files) {
     }
     contents.ranks.push_back(tensors_of_rank(stages, paths));
   }
-  if (!contents.ranks.front().tensors.contains(word_embedding)) {
-    throw CheckpointError(
-        {.what = "not a model of Megatron's",
-         .where = files.paths.front().string(),
-         .values = fmt::format("no {}", word_embedding)});
+  if (contents.ranks.front().tensors.contains(
+          word_embedding_name(MegatronNames::core_local))) {
+    contents.names = MegatronNames::core_local;
   }
+  const auto optimizer = contents.first.find("optimizer");
+  contents.has_optimizer = optimizer && !optimizer->is_none();
   return contents;
 }
 
-ModelFacts facts_of(const RankTensors& rank, std::int64_t ranks) {
+ModelFacts facts_of(const Contents& contents) {
+  const RankTensors& rank = contents.ranks.front();
   const auto has = [&](std::string_view name) {
     return rank.tensors.contains(name);
   };
@@ -148,7 +190,8 @@ ModelFacts facts_of(const RankTensors& rank, std::int64_t ranks) {
   };
   facts.token_types =
       rows("language_model.embedding.tokentype_embeddings.weight");
-  facts.padded_vocabulary = ranks * rows(word_embedding);
+  facts.padded_vocabulary = static_cast<std::int64_t>(contents.ranks.size()) *
+      rows(word_embedding_name(contents.names));
   return facts;
 }
 

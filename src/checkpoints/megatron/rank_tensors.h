@@ -4,11 +4,14 @@
 #include "checkpoints/megatron/rank_files.h"
 
 #include <cairn/checkpoints/lazy_tensor.h>
+#include <cairn/checkpoints/megatron.h>
 #include <cairn/checkpoints/python_value.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,16 +28,40 @@ struct RankTensors {
   std::map<std::string, Entry, std::less<>> tensors;
 };
 
+/// What the files of a checkpoint hold, as tensors under Megatron's names.
 struct Contents {
+  /// One for each tensor rank. Files without ranks have one.
   std::vector<RankTensors> ranks;
-  PythonValue first; ///< the whole content of the first rank's file
+  MegatronNames names = MegatronNames::legacy; ///< `core_local` for any core's
+  /// The content of the first rank's file, or what there is in its place: args,
+  /// checkpoint_version, iteration, …
+  PythonValue first;
+  std::filesystem::path where; ///< the file of `first`
+  MegatronSplit split;
+  bool split_is_of_files = true; ///< false where the files have no ranks
+  /// Number of blocks in one rank's tensor that have queries, keys and values
+  /// of their own; more than 1 where the ranks of other files were joined.
+  std::int64_t head_blocks = 1;
+  /// Size of the vocabulary, where the files say it apart from the args.
+  std::optional<std::int64_t> vocabulary;
+  bool has_optimizer = false;
 };
 
-/// Reads all files. Throws CheckpointError for files without a model of
-/// Megatron's.
-Contents read_contents(const RankFiles& files);
+/// Reads the files of all ranks. Throws CheckpointError for files without a
+/// model of Megatron's.
+Contents read_rank_files(const RankFiles& files);
 
-/// The facts that the tensors show; `ranks` is the tensor-parallel size.
-ModelFacts facts_of(const RankTensors& rank, std::int64_t ranks);
+/// Adds a tensor. Throws CheckpointError if there is one of the name already.
+void add_tensor(
+    RankTensors& rank,
+    const std::string& name,
+    LazyTensor tensor,
+    const std::filesystem::path& file);
+
+/// Throws CheckpointError for tensors of models that are not read.
+void expect_model(const Contents& contents);
+
+/// The facts that the tensors show.
+ModelFacts facts_of(const Contents& contents);
 
 } // namespace cairn::checkpoints::megatron

@@ -1,6 +1,9 @@
 #include "checkpoints/megatron/joiner.h"
+#include "checkpoints/megatron/layer_files.h"
 #include "checkpoints/megatron/rank_files.h"
 #include "checkpoints/megatron/rank_tensors.h"
+#include "checkpoints/megatron/torch_dist.h"
+#include "checkpoints/megatron/universal.h"
 #include "checkpoints/tensors/in_file.h"
 
 #include <cairn/base/error.h>
@@ -15,6 +18,7 @@ namespace cairn::checkpoints {
 namespace {
 
 namespace fs = std::filesystem;
+using megatron::Contents;
 using megatron::ModelFacts;
 
 double version_of(const PythonValue& content, const fs::path& file) {
@@ -43,16 +47,13 @@ std::optional<std::int64_t> find_arg(
 }
 
 /// Compares the files with the split that the args name.
-void expect_split(
-    const PythonValue& args,
-    const megatron::RankFiles& files,
-    const fs::path& where) {
+void expect_split(const PythonValue& args, const Contents& contents) {
   const auto expect = [&](const char* name, std::int64_t found) {
     const auto said = find_arg(args, name);
     if (said && *said != found) {
       throw CheckpointError(
           {.what = "ranks of the checkpoint are missing, or of another one",
-           .where = where.string(),
+           .where = contents.where.string(),
            .values = fmt::format(
                "{} is {}, and there are files of {}",
                name,
@@ -60,8 +61,10 @@ void expect_split(
                found)});
     }
   };
-  expect("tensor_model_parallel_size", files.tensor);
-  expect("pipeline_model_parallel_size", files.pipeline);
+  if (contents.split_is_of_files) {
+    expect("tensor_model_parallel_size", contents.split.tensor);
+    expect("pipeline_model_parallel_size", contents.split.pipeline);
+  }
 }
 
 /// The file's args, and those of ours that it lacks.
@@ -81,18 +84,21 @@ PythonValue merged_args(
   }
   for (const auto& [key, value] : ours.state().entries()) {
     const auto there = saved.find(key.text());
-    const bool number = options.compare_args && there &&
-        there->is(PythonValue::Kind::integer) &&
-        value.is(PythonValue::Kind::integer);
-    if (number && there->integer() != value.integer()) {
+    const auto number = [](const PythonValue& one) {
+      return one.is(PythonValue::Kind::integer) ||
+          one.is(PythonValue::Kind::real);
+    };
+    const bool compared =
+        options.compare_args && there && number(*there) && number(value);
+    if (compared && there->real() != value.real()) {
       throw CheckpointError(
           {.what = "the checkpoint says otherwise",
            .where = where.string(),
            .values = fmt::format(
                "{} is {}, not {}",
                key.text(),
-               there->integer(),
-               value.integer())});
+               there->real(),
+               value.real())});
     }
     if (!there) {
       members.emplace_back(key.text(), value);
@@ -106,7 +112,9 @@ PythonValue merged_args(
 MegatronHeads heads_of(const PythonValue& args, MegatronHeads asked_for) {
   const bool changed =
       !args.is_none() && args.find("ds_sequence_parallel_fpdt").has_value();
-  return changed ? MegatronHeads::queries_keys_values : asked_for;
+  return changed && asked_for == MegatronHeads::by_version
+      ? MegatronHeads::queries_keys_values
+      : asked_for;
 }
 
 /// Entries that Megatron saves beside the model, the args and the optimizer.
@@ -127,23 +135,25 @@ std::vector<PythonValue::Member> others_of(const PythonValue& content) {
 
 /// The checkpoint without its model.
 MegatronCheckpoint without_model(
-    const PythonValue& first,
-    const megatron::RankFiles& files,
+    const Contents& contents,
+    std::optional<std::int64_t> iteration,
     const MegatronReadOptions& options) {
-  const fs::path& where = files.paths.front();
+  const PythonValue& first = contents.first;
   MegatronCheckpoint checkpoint{
-      .split = {files.tensor, files.pipeline},
-      .version = version_of(first, where),
-      .iteration = files.iteration,
+      .split = contents.split,
+      .names = contents.names,
+      .version = version_of(first, contents.where),
+      .iteration = iteration,
       .args = merged_args(
           first.find("args").value_or(PythonValue()),
           options,
-          where),
-      .others = others_of(first)};
-  expect_split(checkpoint.args, files, where);
-  if (const auto iteration = first.find("iteration");
-      iteration && iteration->is(PythonValue::Kind::integer)) {
-    checkpoint.iteration = iteration->integer();
+          contents.where),
+      .others = others_of(first),
+      .has_optimizer = contents.has_optimizer};
+  expect_split(checkpoint.args, contents);
+  if (const auto said = first.find("iteration");
+      said && said->is(PythonValue::Kind::integer)) {
+    checkpoint.iteration = said->integer();
   }
   checkpoint.split.encoder_stages =
       find_arg(checkpoint.args, "pipeline_model_parallel_split_rank")
@@ -151,9 +161,23 @@ MegatronCheckpoint without_model(
   return checkpoint;
 }
 
+/// Reads the files of any layout.
+Contents read_contents(const megatron::CheckpointPlace& place) {
+  Contents contents = megatron::is_torch_dist(place.folder)
+      ? megatron::read_torch_dist(place.folder)
+      : megatron::has_layer_files(place.folder)
+      ? megatron::read_layer_files(place.folder)
+      : megatron::is_universal(place.folder)
+      ? megatron::read_universal(place.folder)
+      : megatron::read_rank_files(megatron::find_rank_files(place));
+  megatron::expect_model(contents);
+  return contents;
+}
+
 model::ModelDescription description_of(
     const PythonValue& args,
     const ModelFacts& facts,
+    std::optional<std::int64_t> vocabulary,
     const MegatronReadOptions& options,
     const std::string& where) {
   model::ModelDescription d;
@@ -171,7 +195,9 @@ model::ModelDescription description_of(
       return megatron::description_from_args(args, facts, where);
     });
   }
-  d.vocabulary = options.vocabulary.value_or(d.vocabulary);
+  if (options.vocabulary || vocabulary) {
+    d.vocabulary = options.vocabulary ? *options.vocabulary : *vocabulary;
+  }
   check(d, where);
   return d;
 }
@@ -181,20 +207,20 @@ model::ModelDescription description_of(
 MegatronCheckpoint read_megatron(
     const fs::path& folder,
     const MegatronReadOptions& options) {
-  const megatron::RankFiles files =
-      megatron::find_rank_files(folder, options.iteration);
-  megatron::Contents contents = megatron::read_contents(files);
-  const fs::path& where = files.paths.front();
-  MegatronCheckpoint checkpoint = in_file(where, [&] {
-    return without_model(contents.first, files, options);
+  const megatron::CheckpointPlace place =
+      megatron::find_place(folder, options.iteration);
+  Contents contents = read_contents(place);
+  MegatronCheckpoint checkpoint = in_file(contents.where, [&] {
+    return without_model(contents, place.iteration, options);
   });
   const model::ModelDescription& d = checkpoint.description = description_of(
       checkpoint.args,
-      megatron::facts_of(contents.ranks.front(), files.tensor),
+      megatron::facts_of(contents),
+      contents.vocabulary,
       options,
-      where.string());
+      contents.where.string());
   megatron::Joiner joiner(
-      std::move(contents.ranks),
+      std::move(contents),
       d,
       heads_of(checkpoint.args, options.heads),
       checkpoint.version);

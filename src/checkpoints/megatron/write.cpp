@@ -16,6 +16,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -82,6 +84,11 @@ PythonValue nested(const Paths& paths) {
 /// The tensors of a rank, in order. Parts of one tensor are joined.
 class RankModel {
  public:
+  /// Adds a value that is no tensor.
+  void add(std::string path, PythonValue value) {
+    others_.emplace_back(std::move(path), std::move(value));
+  }
+
   void add(std::string path, LazyTensor part) {
     const auto [found, added] = places_.emplace(path, order_.size());
     if (added) {
@@ -95,20 +102,49 @@ class RankModel {
     for (const auto& [path, parts] : order_) {
       paths.emplace_back(path, PythonValue::tensor(joined(parts, 0)));
     }
+    for (const auto& [path, value] : others_) {
+      paths.emplace_back(path, value);
+    }
     return nested(paths);
   }
 
  private:
   std::vector<std::pair<std::string, std::vector<LazyTensor>>> order_;
   std::map<std::string, std::size_t> places_;
+  std::vector<std::pair<std::string, PythonValue>> others_;
 };
+
+/// Name of the entry that Megatron-Core has beside the weight of a linear
+/// layer, for states of FP8; nullopt for other weights.
+std::optional<std::string> extra_state_of(const std::string& path) {
+  constexpr std::string_view weight = ".weight";
+  const bool linear = path.find(".linear_") != path.npos ||
+      path.starts_with("output_layer.");
+  return linear && path.ends_with(weight)
+      ? std::optional(
+            path.substr(0, path.size() - weight.size()) + "._extra_state")
+      : std::nullopt;
+}
+
+/// Adds the entries without which Megatron-Core finds that keys are missing.
+void add_extra_states(
+    const std::string& path,
+    bool once,
+    RankModel& model) {
+  const auto extra = extra_state_of(path);
+  if (extra && once) {
+    model.add(*extra, PythonValue());
+  }
+}
 
 /// Content of the file of each tensor rank of each stage.
 std::vector<RankModel> models_of_ranks(
     const model::ModelDescription& d,
     const NamedTensors& tensors,
     const MegatronSplit& split,
+    MegatronNames names,
     std::int64_t padded_vocabulary) {
+  const bool core = names != MegatronNames::legacy;
   const megatron::Pipeline pipeline(d, split);
   std::vector<RankModel> models(
       static_cast<std::size_t>(split.pipeline * split.tensor));
@@ -116,7 +152,7 @@ std::vector<RankModel> models_of_ranks(
   for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     const LazyTensor& tensor = tensors[next++].second;
     const megatron::Place place = pipeline.place(parameter.name);
-    const auto name = megatron::megatron_name(d, place.name);
+    const auto name = megatron::megatron_name(d, place.name, names);
     if (!name) {
       throw ConfigError(
           {.what = "no model of Megatron's has such a parameter",
@@ -130,16 +166,30 @@ std::vector<RankModel> models_of_ranks(
       if (stage != place.stage && !copied && !for_head) {
         continue;
       }
+      const std::string path = for_head
+          ? std::string(megatron::tied_head_path(names))
+          : name->path;
       for (std::int64_t rank = 0; rank < split.tensor; ++rank) {
-        models[static_cast<std::size_t>(stage * split.tensor + rank)].add(
-            for_head ? std::string(megatron::tied_head_path) : name->path,
+        RankModel& model =
+            models[static_cast<std::size_t>(stage * split.tensor + rank)];
+        model.add(
+            path,
             part_of(
                 tensor,
                 parameter.cut,
                 rank,
                 split.tensor,
                 padded_vocabulary));
+        if (core) {
+          add_extra_states(path, name->half != megatron::Half::second, model);
+        }
       }
+    }
+  }
+  // With one stage a tied head has no weight, but an entry for FP8.
+  if (core && d.tied_head && split.pipeline == 1) {
+    for (RankModel& model : models) {
+      model.add("output_layer._extra_state", PythonValue());
     }
   }
   return models;
@@ -158,6 +208,24 @@ PythonValue rank_file(
   members.emplace_back("model", model.dict());
   members.insert(members.end(), options.others.begin(), options.others.end());
   return PythonValue::dict_of(std::move(members));
+}
+
+/// The spelling that is asked for, or today's of that model. Throws ConfigError
+/// for models that we do not write under Megatron-Core's names.
+MegatronNames names_of(
+    const model::ModelDescription& d,
+    const MegatronWriteOptions& options) {
+  const bool known = d.family == model::ModelFamily::gpt2 ||
+      d.family == model::ModelFamily::llama;
+  const MegatronNames names = options.names.value_or(
+      known ? MegatronNames::core : MegatronNames::legacy);
+  if (names != MegatronNames::legacy && !known) {
+    throw ConfigError(
+        {.what = "only GPT and Llama are written under Megatron-Core's names",
+         .values = std::string(model::name_of(d.family)),
+         .remedy = "--megatron-names legacy"});
+  }
+  return names;
 }
 
 std::int64_t padded(
@@ -195,7 +263,7 @@ void write_megatron(
   const PythonValue args =
       megatron::args_of(d, options, vocabulary, ours.front().second.type);
   const std::vector<RankModel> models =
-      models_of_ranks(d, ours, split, vocabulary);
+      models_of_ranks(d, ours, split, names_of(d, options), vocabulary);
   const fs::path target =
       folder / megatron::iteration_folder(options.iteration);
   if (megatron::has_ranks(target)) {

@@ -3,6 +3,8 @@
 #include "base/internal/zip_members.h"
 #include "checkpoints/pickle/pickle_reader.h"
 #include "checkpoints/pickle/python_node.h"
+#include "checkpoints/tensors/in_file.h"
+#include "checkpoints/torch/torch_part.h"
 #include "checkpoints/torch/torch_types.h"
 #include "checkpoints/torch/zip_archive.h"
 
@@ -136,8 +138,9 @@ void check_pickle_size(Bytes pickle, const TorchFileLimits& limits) {
   }
 }
 
-PythonValue read_zip(const fs::path& path, const TorchFileLimits& limits) {
-  const ZipArchive archive(path);
+PythonValue read_zip(
+    const ZipArchive& archive,
+    const TorchFileLimits& limits) {
   constexpr std::string_view suffix = "/data.pkl";
   std::optional<std::string> folder;
   for (const auto& [name, bytes] : archive.members()) {
@@ -273,10 +276,10 @@ PythonValue read_legacy(
 PythonValue read_torch_file(
     const fs::path& path,
     const TorchFileLimits& limits) {
-  try {
+  return in_file(path, [&] {
     const auto file = std::make_shared<const MappedFile>(path);
     if (begins_as_zip(file->bytes())) {
-      return read_zip(path, limits);
+      return read_zip(ZipArchive(file, file->bytes(), path), limits);
     }
     if (begins_legacy(file->bytes())) {
       return read_legacy(file, limits);
@@ -284,15 +287,21 @@ PythonValue read_torch_file(
     throw CheckpointError(
         {.what = "not a file of torch.save",
          .remedy = "safetensors files and others have readers of their own"});
-  } catch (const CheckpointError& error) {
-    Problem problem = error.problem();
-    if (!problem.where.starts_with(path.string())) {
-      problem.where = problem.where.empty()
-          ? path.string()
-          : fmt::format("{}: {}", path.string(), problem.where);
+  });
+}
+
+PythonValue read_torch_part(
+    const std::shared_ptr<const MappedFile>& file,
+    std::span<const std::byte> part,
+    const fs::path& path,
+    const TorchFileLimits& limits) {
+  return in_file(path, [&] {
+    if (!begins_as_zip(part)) {
+      throw CheckpointError(
+          {.what = "a part of it is not an archive of torch.save"});
     }
-    throw CheckpointError(std::move(problem));
-  }
+    return read_zip(ZipArchive(file, part, path), limits);
+  });
 }
 
 } // namespace cairn::checkpoints

@@ -54,7 +54,20 @@ void check(const ZipMember& member, const std::filesystem::path& path) {
 
 ZipArchive::ZipArchive(const std::filesystem::path& path)
     : file_(std::make_shared<MappedFile>(path)) {
-  const std::span<const std::byte> file = file_->bytes();
+  read(file_->bytes(), path);
+}
+
+ZipArchive::ZipArchive(
+    std::shared_ptr<const MappedFile> file,
+    std::span<const std::byte> archive,
+    const std::filesystem::path& path)
+    : file_(std::move(file)) {
+  read(archive, path);
+}
+
+void ZipArchive::read(
+    std::span<const std::byte> file,
+    const std::filesystem::path& path) {
   const auto broken = [&](std::uint64_t at) {
     torn_archive(path, fmt::format("at byte {} of {}", at, file.size()));
   };

@@ -18,6 +18,11 @@ namespace cairn::checkpoints {
 class ZipArchive {
  public:
   explicit ZipArchive(const std::filesystem::path& path);
+  /// An archive that is a part of a larger file; `path` is for errors.
+  ZipArchive(
+      std::shared_ptr<const MappedFile> file,
+      std::span<const std::byte> archive,
+      const std::filesystem::path& path);
 
   const std::map<std::string, std::span<const std::byte>>& members() const {
     return members_;
@@ -26,6 +31,10 @@ class ZipArchive {
   std::shared_ptr<const MappedFile> file() const { return file_; }
 
  private:
+  void read(
+      std::span<const std::byte> archive,
+      const std::filesystem::path& path);
+
   std::shared_ptr<const MappedFile> file_;
   std::map<std::string, std::span<const std::byte>> members_;
 };

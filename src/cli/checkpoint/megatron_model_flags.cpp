@@ -12,13 +12,14 @@ namespace {
 
 using checkpoints::PythonValue;
 
-constexpr std::array<std::pair<const char*, const char*>, 6> flags{
+constexpr std::array<std::pair<const char*, const char*>, 7> flags{
     {{"--num-layers", "transformer layers"},
      {"--hidden-size", "width of the layers"},
      {"--num-attention-heads", "heads of a layer"},
      {"--max-position-embeddings", "positions"},
      {"--ffn-hidden-size", "width of the MLP; 4 x hidden size if not said"},
-     {"--kv-channels", "size of a head; hidden size / heads if not said"}}};
+     {"--kv-channels", "size of a head; hidden size / heads if not said"},
+     {"--rotary-base", "base of rotary positions"}}};
 
 } // namespace
 
@@ -40,6 +41,13 @@ void MegatronModelFlags::add_to(CLI::App& app) {
       ->type_name("INT")
       ->check(at_least(1))
       ->group(group);
+  app.add_option(
+         "--norm-epsilon",
+         norm_epsilon_,
+         "epsilon of the norms; 1e-5 if not said")
+      ->type_name("FLOAT")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
 }
 
 void MegatronModelFlags::expect(const std::string& name, std::int64_t value) {
@@ -52,6 +60,9 @@ checkpoints::MegatronReadOptions MegatronModelFlags::reading() const {
     if (value) {
       members.emplace_back(name, PythonValue::integer(*value));
     }
+  }
+  if (norm_epsilon_) {
+    members.emplace_back("norm_epsilon", PythonValue::real(*norm_epsilon_));
   }
   checkpoints::MegatronReadOptions options{.vocabulary = vocabulary_};
   if (!members.empty()) {

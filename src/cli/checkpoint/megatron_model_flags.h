@@ -25,6 +25,7 @@ class MegatronModelFlags {
   /// Keys are the names in Megatron's args.
   std::map<std::string, std::optional<std::int64_t>> numbers_;
   std::optional<std::int64_t> vocabulary_;
+  std::optional<double> norm_epsilon_;
 };
 
 } // namespace cairn::cli

@@ -1,0 +1,91 @@
+#include "checkpoints/convert/dcp.h"
+#include "checkpoints/dcp/folder.h"
+#include "checkpoints/dcp/titan.h"
+#include "checkpoints/tensors/in_file.h"
+#include "checkpoints/tensors/is_buffer.h"
+#include "checkpoints/tensors/parameter_tensors.h"
+
+#include <cairn/base/error.h>
+#include <cairn/model/parameters.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+namespace cairn::checkpoints {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The model's parameters. A tensor beside them that the model does not have is
+/// an error.
+void read_titan(
+    const dcp::Folder& saved,
+    const model::ModelDescription& d,
+    Portable& portable) {
+  portable.description = d;
+  NamedTensors tensors;
+  std::set<std::string> taken;
+  for (const model::ModelParameter& parameter : model::model_parameters(d)) {
+    tensors.emplace_back(
+        parameter.name,
+        dcp::titan_tensor(saved, d, parameter.name, "", ""));
+    for (std::string& name : dcp::titan_names(saved, parameter.name)) {
+      taken.insert(std::move(name));
+    }
+  }
+  for (const auto& [name, info] : saved.metadata().tensors) {
+    if (!dcp::is_training_state(name) && !taken.contains(name) &&
+        !is_buffer(name, info.type)) {
+      throw CheckpointError(
+          {.what = "a tensor that this model does not have", .values = name});
+    }
+  }
+  portable.parameters = parameter_tensors(d, tensors);
+  portable.ties = model::model_ties(d);
+}
+
+} // namespace
+
+Portable read_dcp(const ConvertOptions& options) {
+  const fs::path place =
+      options.tag.empty() ? options.input : options.input / options.tag;
+  const auto folder = dcp::newest_step(place);
+  if (!folder) {
+    throw CheckpointError(
+        {.what = "no checkpoint of torch.distributed.checkpoint",
+         .where = place.string(),
+         .values = "no .metadata, there or in a folder step-N"});
+  }
+  return in_file(*folder, [&] {
+    const dcp::Folder saved(*folder);
+    Portable portable;
+    portable.steps = dcp::step_of(*folder).value_or(0);
+    const auto d = dcp::is_titan(saved)
+        ? dcp::titan_description(saved, options.megatron.args)
+        : std::nullopt;
+    bool has_states = false;
+    for (const auto& [name, info] : saved.metadata().tensors) {
+      has_states = has_states || dcp::is_training_state(name);
+      if (!d && !dcp::is_training_state(name)) {
+        auto& into = is_buffer(name, info.type) ? portable.buffers
+                                                : portable.parameters;
+        into.emplace_back(name, saved.tensor(name));
+      }
+    }
+    if (d) {
+      read_titan(saved, *d, portable);
+    } else if (dcp::is_titan(saved)) {
+      portable.unknown_model =
+          "for torchtitan's Llama say what no tensor shows: "
+          "--num-attention-heads, --max-position-embeddings, --rotary-base";
+    }
+    if (has_states) {
+      portable.left_out.push_back("optimizer states, which are not read there");
+    }
+    return portable;
+  });
+}
+
+} // namespace cairn::checkpoints

@@ -1,0 +1,106 @@
+#include "checkpoints/megatron/torch_dist.h"
+
+#include "checkpoints/dcp/folder.h"
+#include "checkpoints/megatron/names.h"
+#include "checkpoints/tensors/in_file.h"
+
+#include <cairn/base/error.h>
+#include <cairn/checkpoints/torch_file.h>
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cairn::checkpoints::megatron {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = PythonValue::Kind;
+
+constexpr std::string_view layers = "decoder.layers.";
+constexpr const char* common_object = "common_state/shard_0_1";
+constexpr const char* common_file = "common.pt"; // up to Megatron-Core 0.18
+constexpr const char* core_file = "metadata.json";
+constexpr std::int64_t most_layers = 10'000;
+
+bool is_of_model(std::string_view name) {
+  return name.starts_with("decoder.") || name.starts_with("encoder.") ||
+      name.starts_with("embedding.") || name.starts_with("output_layer.");
+}
+
+/// Adds a tensor, or the layers that it consists of. With layers of different
+/// kinds, each layer has a tensor of its own, with a number in its name.
+void add(
+    const dcp::Folder& saved,
+    const std::string& name,
+    const fs::path& file,
+    RankTensors& rank) {
+  if (!name.starts_with(layers) || layer_name(name)) {
+    add_tensor(rank, modern_name(name), saved.tensor(name), file);
+    return;
+  }
+  const auto& shape = saved.metadata().tensors.at(name).shape;
+  if (shape.empty() || shape[0] > most_layers) {
+    throw CheckpointError(
+        {.what = "a tensor of all layers with a number of layers that no model "
+                 "has",
+         .where = file.string(),
+         .values = name});
+  }
+  for (std::int64_t layer = 0; layer < shape[0]; ++layer) {
+    add_tensor(
+        rank,
+        modern_name(
+            fmt::format("{}{}.{}", layers, layer, name.substr(layers.size()))),
+        saved.layer(name, layer),
+        file);
+  }
+}
+
+/// The args and all else that is the same on all ranks.
+PythonValue common_of(const dcp::Folder& saved, const fs::path& folder) {
+  if (saved.metadata().objects.contains(common_object)) {
+    const PythonValue object = saved.object(common_object);
+    const bool listed = object.is(Kind::list) && object.size() == 1;
+    return listed ? object.items().front() : object;
+  }
+  const fs::path file = folder / common_file;
+  if (!fs::exists(file)) {
+    throw CheckpointError(
+        {.what = "no args of Megatron's",
+         .where = folder.string(),
+         .values = fmt::format("neither {} nor {}", common_object, common_file)});
+  }
+  return read_torch_file(file);
+}
+
+} // namespace
+
+bool is_torch_dist(const fs::path& folder) {
+  std::error_code error;
+  return dcp::is_dcp(folder) &&
+      (fs::exists(folder / core_file, error) ||
+       fs::exists(folder / common_file, error));
+}
+
+Contents read_torch_dist(const fs::path& folder) {
+  const dcp::Folder saved(folder);
+  Contents contents{
+      .names = MegatronNames::core_local,
+      .where = folder / dcp::metadata_name,
+      .split_is_of_files = false};
+  contents.first = in_file(folder, [&] { return common_of(saved, folder); });
+  RankTensors& rank = contents.ranks.emplace_back();
+  for (const auto& [name, info] : saved.metadata().tensors) {
+    if (name.starts_with("optimizer.")) {
+      contents.has_optimizer = true;
+    } else if (is_of_model(name) && !is_ignored(name)) {
+      add(saved, name, contents.where, rank);
+    }
+  }
+  return contents;
+}
+
+} // namespace cairn::checkpoints::megatron
