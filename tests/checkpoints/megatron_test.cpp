@@ -116,6 +116,7 @@ TEST(Megatron, SplitsAndMergesAsItsOwnToolDoes) {
         checkpoint.description,
         checkpoint.tensors,
         {.split = {.tensor = ranks},
+         .names = checkpoint.names,
          .iteration = checkpoint.iteration,
          .args = checkpoint.args,
          .others = checkpoint.others});
@@ -201,7 +202,9 @@ TEST(Megatron, WhatEachRankHas) {
       folder / "gpt",
       small_gpt(),
       numbered(small_gpt()),
-      {.split = {.tensor = 2, .pipeline = 2}, .iteration = 7});
+      {.split = {.tensor = 2, .pipeline = 2},
+       .names = MegatronNames::legacy,
+       .iteration = 7});
   const Tensors last =
       model_of(rank_file(folder / "gpt/iter_0000007", "mp_rank_01_001"));
   const std::string layer = "language_model.encoder.layers.1.";
@@ -222,7 +225,7 @@ TEST(Megatron, WhatEachRankHas) {
       folder / "llama",
       small_llama(),
       numbered(small_llama()),
-      {.split = {.tensor = 2}});
+      {.split = {.tensor = 2}, .names = MegatronNames::legacy});
   const Tensors rank =
       model_of(rank_file(folder / "llama/release", "mp_rank_01"));
   EXPECT_TRUE(

@@ -35,7 +35,9 @@ struct ConvertOptions {
   /// checkpoints the fp32 copies are taken.
   std::optional<at::ScalarType> type{};
   MegatronSplit split{}; ///< for Megatron output
-  std::optional<MegatronNames> megatron_names{}; ///< unset: today's
+  /// Names in Megatron output. Unset: those of Megatron input, else today's.
+  std::optional<MegatronNames> megatron_names{};
+  MegatronFormat megatron_format = MegatronFormat::torch;
   std::int64_t vocabulary_multiple = 128;
   /// ZeRO stage of DeepSpeed output. Unset: 2 with an optimizer, else 0.
   std::optional<int> zero_stage{};

@@ -95,8 +95,15 @@ MegatronCheckpoint read_megatron(
     const std::filesystem::path& folder,
     const MegatronReadOptions& options = {});
 
+/// Megatron's --ckpt-format.
+enum class MegatronFormat {
+  torch,     ///< a file for each rank
+  torch_dist ///< no ranks: any number of them loads it
+};
+
 struct MegatronWriteOptions {
-  MegatronSplit split;
+  MegatronSplit split; ///< of `torch_dist` only the vocabulary's padding
+  MegatronFormat format = MegatronFormat::torch;
   /// Unset: `core` for GPT and Llama; other models have only `legacy`.
   std::optional<MegatronNames> names;
   std::optional<at::ScalarType> type;    ///< unset: as the tensors are
@@ -108,8 +115,8 @@ struct MegatronWriteOptions {
   std::vector<PythonValue::Member> others; ///< written to every rank's file
 };
 
-/// Writes files of version 3 that Megatron-LM loads with --no-load-optim, and
-/// the tracker file last. A model that cannot be cut this way, or that Megatron
+/// Writes a checkpoint of version 3 that Megatron-LM loads with
+/// --no-load-optim --no-load-rng, and the tracker file last. A model that cannot be cut this way, or that Megatron
 /// does not have, is a ConfigError. Tensors are loaded one at a time.
 void write_megatron(
     const std::filesystem::path& folder,

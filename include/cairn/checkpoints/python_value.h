@@ -81,6 +81,11 @@ class PythonValue {
       std::string module,
       std::string name,
       std::vector<Member> members);
+  /// An instance of a class, with a state for its __setstate__.
+  static PythonValue object_of_state(
+      std::string module,
+      std::string name,
+      const PythonValue& state);
   /// The result of a call, for example `torch.Size((2, 3))`.
   static PythonValue call(
       std::string module,

@@ -158,7 +158,9 @@ Portable from_deepspeed(const ConvertOptions& options) {
   if (holds_megatron(files)) {
     MegatronReadOptions reading = options.megatron;
     reading.iteration.reset();
-    return from_megatron(files.folder, reading);
+    Portable portable = from_megatron(files.folder, reading);
+    portable.megatron_names.reset(); // Megatron-DeepSpeed's, not Megatron's
+    return portable;
   }
   if (deepspeed::is_universal(files.folder)) {
     return from_universal(files.folder);

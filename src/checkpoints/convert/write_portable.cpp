@@ -148,6 +148,14 @@ void to_deepspeed(
        .type = type});
 }
 
+/// The spelling of Megatron's input; unset for input of other programs.
+std::optional<MegatronNames> names_of_input(
+    const Portable& portable,
+    const ConvertOptions& options) {
+  const bool any = options.megatron_format == MegatronFormat::torch;
+  return any ? portable.megatron_names : std::nullopt;
+}
+
 void to_megatron(
     Portable& portable,
     const fs::path& folder,
@@ -160,7 +168,9 @@ void to_megatron(
       description,
       portable.parameters,
       {.split = options.split,
-       .names = options.megatron_names,
+       .format = options.megatron_format,
+       .names = options.megatron_names ? options.megatron_names
+                                       : names_of_input(portable, options),
        .type = options.type,
        .iteration = portable.released || portable.steps == 0
            ? std::nullopt
@@ -227,7 +237,9 @@ std::uint64_t bytes_to_read(
   switch (options.to) {
     // Each tensor rank reads whole tensors to cut its part.
     case CheckpointFormat::megatron:
-      return parameters * static_cast<std::uint64_t>(options.split.tensor);
+      return options.megatron_format == MegatronFormat::torch_dist
+          ? parameters
+          : parameters * static_cast<std::uint64_t>(options.split.tensor);
     case CheckpointFormat::huggingface:
       return parameters;
     // Read twice: for the model and for the fp32 copies.

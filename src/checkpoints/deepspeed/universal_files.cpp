@@ -43,6 +43,25 @@ std::map<std::string, fs::path> universal_parameters(const fs::path& folder) {
   return parameters;
 }
 
+std::map<std::string, fs::path> universal_states(const fs::path& parameter) {
+  std::map<std::string, fs::path> states;
+  std::error_code error;
+  for (fs::directory_iterator entry(parameter, error), end;
+       !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".pt") {
+      states.emplace(entry->path().stem().string(), entry->path());
+    }
+  }
+  if (error || states.empty()) {
+    throw CheckpointError(
+        {.what = "no states of a parameter",
+         .where = parameter.string(),
+         .values = error ? error.message() : ""});
+  }
+  return states;
+}
+
 fs::path universal_model_file(const fs::path& folder) {
   // With experts or ZeRO 3 the files of the ranks have other names.
   const fs::path file = folder / "mp_rank_00_model_states.pt";

@@ -20,6 +20,10 @@ bool is_universal(const std::filesystem::path& folder);
 std::map<std::string, std::filesystem::path> universal_parameters(
     const std::filesystem::path& folder);
 
+/// The files of a parameter by the kind of state: "fp32", "exp_avg", …
+std::map<std::string, std::filesystem::path> universal_states(
+    const std::filesystem::path& parameter);
+
 /// The file of the first model-parallel rank.
 std::filesystem::path universal_model_file(const std::filesystem::path& folder);
 

@@ -1,6 +1,7 @@
 #include "checkpoints/internal/list_checkpoints.h"
 
 #include "checkpoints/dcp/folder.h"
+#include "checkpoints/deepspeed/universal_files.h"
 #include "checkpoints/huggingface/weight_files.h"
 #include "checkpoints/internal/checkpoint_folder.h"
 #include "checkpoints/internal/manifest.h"
@@ -126,6 +127,13 @@ ListedCheckpoint listed_native(const FoundCheckpoint& found) {
 /// Describes a folder that is a checkpoint of another program, or has lost its
 /// manifest.
 std::optional<ListedCheckpoint> listed_other(const fs::path& folder) {
+  if (deepspeed::is_universal(folder)) {
+    ListedCheckpoint result =
+        listed(folder, CheckpointFormat::deepspeed, "global_step");
+    result.problem =
+        problem_in([&] { deepspeed::universal_model_file(folder); });
+    return result;
+  }
   if (has_file(folder, "", "_states.pt")) {
     return listed_deepspeed(folder);
   }

@@ -1,3 +1,5 @@
+#include "checkpoints/deepspeed/tag_files.h"
+#include "checkpoints/deepspeed/universal_files.h"
 #include "checkpoints/inspect/views.h"
 
 #include <cairn/checkpoints/deepspeed.h>
@@ -43,9 +45,28 @@ Facts facts_of(const std::vector<StoredGroup>& groups) {
   return facts;
 }
 
+/// Views a universal checkpoint: the tensors of all ranks, joined.
+CheckpointView view_universal(const fs::path& folder) {
+  CheckpointView view{.place = folder};
+  view.about = {{"tag", folder.filename().string()}, {"universal", true}};
+  for (const auto& [name, place] : deepspeed::universal_parameters(folder)) {
+    for (const auto& [kind, file] : deepspeed::universal_states(place)) {
+      auto& into = kind == "fp32" ? view.weights : view.states;
+      into.emplace_back(
+          kind == "fp32" ? name : fmt::format("{}/{}", kind, name),
+          deepspeed::universal_tensor(file));
+    }
+  }
+  return view;
+}
+
 } // namespace
 
 CheckpointView view_deepspeed(const fs::path& folder) {
+  const auto files = deepspeed::tag_files(folder, "");
+  if (deepspeed::is_universal(files.folder)) {
+    return view_universal(files.folder);
+  }
   const DeepSpeedCheckpoint first({.folder = folder});
   const int size = first.model_parallel_size();
   CheckpointView view{

@@ -41,6 +41,9 @@ std::string modern_name(std::string name);
 /// True for buffers.
 bool is_ignored(std::string_view name);
 
+/// A number of layers far beyond any model's: it bounds what files may claim.
+inline constexpr std::int64_t most_layers = 10'000;
+
 /// The parts of a layer's name: "language_model.encoder.layers." 3
 /// ".mlp.dense_h_to_4h.weight".
 struct LayerName {

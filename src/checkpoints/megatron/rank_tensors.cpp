@@ -17,8 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Limits far beyond any model: they bound what empty tensors may claim.
-constexpr std::int64_t most_layers = 10'000;
+// A limit far beyond any model: it bounds what empty tensors may claim.
 constexpr std::int64_t largest_rows = std::int64_t{1} << 32;
 
 /// The models in a file. There are several where a stage has layers from
@@ -53,6 +52,8 @@ void add_chunk(
   const auto begins = counts;
   for (auto& [given, tensor] : named_tensors(chunk)) {
     std::string name = modern_name(given);
+    rank.fused_norms = rank.fused_norms ||
+        given.find(".linear_qkv.layer_norm_") != given.npos;
     if (is_ignored(name)) {
       continue;
     }

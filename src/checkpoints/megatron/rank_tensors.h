@@ -26,6 +26,7 @@ struct RankTensors {
     std::filesystem::path file;
   };
   std::map<std::string, Entry, std::less<>> tensors;
+  bool fused_norms = false; ///< the file has Transformer Engine's names
 };
 
 /// What the files of a checkpoint hold, as tensors under Megatron's names.

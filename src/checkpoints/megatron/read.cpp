@@ -133,6 +133,16 @@ std::vector<PythonValue::Member> others_of(const PythonValue& content) {
   return others;
 }
 
+/// The spelling of the names in the files. That of files without ranks is
+/// always Transformer Engine's.
+MegatronNames names_of(const Contents& contents) {
+  const bool fused =
+      contents.ranks.front().fused_norms || !contents.split_is_of_files;
+  return contents.names == MegatronNames::core_local && fused
+      ? MegatronNames::core
+      : contents.names;
+}
+
 /// The checkpoint without its model.
 MegatronCheckpoint without_model(
     const Contents& contents,
@@ -141,7 +151,7 @@ MegatronCheckpoint without_model(
   const PythonValue& first = contents.first;
   MegatronCheckpoint checkpoint{
       .split = contents.split,
-      .names = contents.names,
+      .names = names_of(contents),
       .version = version_of(first, contents.where),
       .iteration = iteration,
       .args = merged_args(

@@ -21,9 +21,6 @@ using Kind = PythonValue::Kind;
 
 constexpr std::string_view layers = "decoder.layers.";
 constexpr const char* common_object = "common_state/shard_0_1";
-constexpr const char* common_file = "common.pt"; // up to Megatron-Core 0.18
-constexpr const char* core_file = "metadata.json";
-constexpr std::int64_t most_layers = 10'000;
 
 bool is_of_model(std::string_view name) {
   return name.starts_with("decoder.") || name.starts_with("encoder.") ||

@@ -6,8 +6,13 @@
 
 namespace cairn::checkpoints::megatron {
 
-/// True for a folder of that format. Megatron-Core adds a file to those of
-/// torch.distributed.checkpoint.
+/// The file that Megatron-Core adds to those of torch.distributed.checkpoint.
+inline constexpr const char* core_file = "metadata.json";
+/// The args and what else is the same on all ranks. Today's Megatron-Core
+/// writes them as an object among the others, and still reads this file.
+inline constexpr const char* common_file = "common.pt";
+
+/// True for a folder of that format.
 bool is_torch_dist(const std::filesystem::path& folder);
 
 /// Reads a folder of Megatron's format "torch_dist", in which all layers of a

@@ -2,6 +2,8 @@
 #include "checkpoints/megatron/names.h"
 #include "checkpoints/megatron/pipeline.h"
 #include "checkpoints/megatron/rank_files.h"
+#include "checkpoints/megatron/torch_dist.h"
+#include "checkpoints/megatron/write_torch_dist.h"
 #include "checkpoints/tensors/lazy_operations.h"
 #include "checkpoints/tensors/make_folder.h"
 #include "checkpoints/tensors/named_tensors.h"
@@ -195,8 +197,8 @@ std::vector<RankModel> models_of_ranks(
   return models;
 }
 
-PythonValue rank_file(
-    const RankModel& model,
+/// What a file has beside the model.
+std::vector<PythonValue::Member> beside_model(
     const PythonValue& args,
     const MegatronWriteOptions& options) {
   std::vector<PythonValue::Member> members{
@@ -205,9 +207,70 @@ PythonValue rank_file(
   if (options.iteration) {
     members.emplace_back("iteration", PythonValue::integer(*options.iteration));
   }
+  return members;
+}
+
+PythonValue rank_file(
+    const RankModel& model,
+    const PythonValue& args,
+    const MegatronWriteOptions& options) {
+  std::vector<PythonValue::Member> members = beside_model(args, options);
   members.emplace_back("model", model.dict());
   members.insert(members.end(), options.others.begin(), options.others.end());
   return PythonValue::dict_of(std::move(members));
+}
+
+/// Writes a file for each rank.
+void write_ranks(
+    const fs::path& target,
+    const model::ModelDescription& d,
+    const NamedTensors& tensors,
+    const PythonValue& args,
+    std::int64_t vocabulary,
+    const MegatronWriteOptions& options) {
+  const MegatronSplit& split = options.split;
+  const std::vector<RankModel> models =
+      models_of_ranks(d, tensors, split, *options.names, vocabulary);
+  auto model = models.begin();
+  for (std::int64_t stage = 0; stage < split.pipeline; ++stage) {
+    for (std::int64_t rank = 0; rank < split.tensor; ++rank) {
+      const fs::path file =
+          target / megatron::rank_folder(rank, stage, split.pipeline);
+      make_folder(file);
+      write_torch_file(
+          file / "model_optim_rng.pt",
+          rank_file(*model++, args, options));
+    }
+  }
+}
+
+/// Writes a folder without ranks. Those of the entries beside the model that
+/// each rank has of its own have other places there.
+void write_without_ranks(
+    const fs::path& target,
+    const model::ModelDescription& d,
+    const NamedTensors& tensors,
+    const PythonValue& args,
+    std::int64_t vocabulary,
+    const MegatronWriteOptions& options) {
+  if (options.names == MegatronNames::legacy) {
+    throw ConfigError(
+        {.what = "Megatron's format torch_dist has the names of Megatron-Core",
+         .values = "legacy names",
+         .remedy = "write its format torch, or a GPT or Llama"});
+  }
+  std::vector<PythonValue::Member> common = beside_model(args, options);
+  for (const PythonValue::Member& other : options.others) {
+    if (other.first != "rng_state") {
+      common.push_back(other);
+    }
+  }
+  megatron::write_torch_dist(
+      target,
+      d,
+      tensors,
+      vocabulary,
+      std::move(common));
 }
 
 /// The spelling that is asked for, or today's of that model. Throws ConfigError
@@ -252,7 +315,7 @@ void write_megatron(
   check(d, "the model to be written");
   MegatronWriteOptions options = given;
   options.split = megatron::checked(d, given.split);
-  const MegatronSplit& split = options.split;
+  options.names = names_of(d, options);
   const std::int64_t vocabulary = padded(d.vocabulary, options);
   NamedTensors ours = parameter_tensors(d, tensors);
   if (options.type) {
@@ -262,26 +325,18 @@ void write_megatron(
   }
   const PythonValue args =
       megatron::args_of(d, options, vocabulary, ours.front().second.type);
-  const std::vector<RankModel> models =
-      models_of_ranks(d, ours, split, names_of(d, options), vocabulary);
   const fs::path target =
       folder / megatron::iteration_folder(options.iteration);
-  if (megatron::has_ranks(target)) {
+  if (megatron::has_ranks(target) || megatron::is_torch_dist(target)) {
     throw ConfigError(
         {.what = "the folder holds a checkpoint already",
          .where = target.string(),
          .remedy = "choose another, or empty it first"});
   }
-  auto model = models.begin();
-  for (std::int64_t stage = 0; stage < split.pipeline; ++stage) {
-    for (std::int64_t rank = 0; rank < split.tensor; ++rank) {
-      const fs::path file =
-          target / megatron::rank_folder(rank, stage, split.pipeline);
-      make_folder(file);
-      write_torch_file(
-          file / "model_optim_rng.pt",
-          rank_file(*model++, args, options));
-    }
+  if (options.format == MegatronFormat::torch_dist) {
+    write_without_ranks(target, d, ours, args, vocabulary, options);
+  } else {
+    write_ranks(target, d, ours, args, vocabulary, options);
   }
   write_file_atomically(
       folder / megatron::tracker_file,

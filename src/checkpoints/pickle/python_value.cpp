@@ -208,8 +208,17 @@ PythonValue PythonValue::object(
     std::string module,
     std::string name,
     std::vector<Member> members) {
+  return object_of_state(
+      std::move(module),
+      std::move(name),
+      dict_of(std::move(members)));
+}
+
+PythonValue PythonValue::object_of_state(
+    std::string module,
+    std::string name,
+    const PythonValue& state) {
   const PythonValue type = global(std::move(module), std::move(name));
-  const PythonValue state = dict_of(std::move(members));
   return made(
       {.kind = Kind::object,
        .type = type.node_.get(),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cairn/base/file.h>
 #include <cairn/base/mapped_file.h>
 #include <cairn/checkpoints/python_value.h>
 #include <cairn/checkpoints/torch_file.h>
@@ -18,5 +19,8 @@ PythonValue read_torch_part(
     std::span<const std::byte> part,
     const std::filesystem::path& path,
     const TorchFileLimits& limits = {});
+
+/// Writes what torch.save writes behind what the file has already.
+void write_torch_part(AtomicFile& file, const PythonValue& value);
 
 } // namespace cairn::checkpoints

@@ -3,9 +3,11 @@
 #include "checkpoints/pickle/pickle_writer.h"
 #include "checkpoints/pickle/python_node.h"
 #include "checkpoints/tensors/tensor_bytes.h"
+#include "checkpoints/torch/torch_part.h"
 #include "checkpoints/torch/zip_writer.h"
 
 #include <ATen/Functions.h>
+#include <cairn/base/file.h>
 
 #include <cstdint>
 #include <span>
@@ -44,29 +46,41 @@ void add_storage(
   }
 }
 
+/// Writes an archive whose members are in a folder of that name.
+void write_archive(
+    AtomicFile& file,
+    const std::string& folder,
+    const PythonValue& value) {
+  const Pickled pickled = write_pickle(value);
+  ZipWriter zip(file);
+  const auto add_text = [&](const char* name, const std::string& text) {
+    zip.add(folder + "/" + name, std::as_bytes(std::span(text)));
+  };
+  add_text("data.pkl", pickled.bytes);
+  add_text("byteorder", "little");
+  for (const PickledStorage& storage : pickled.storages) {
+    add_storage(
+        zip,
+        folder + "/data/" + std::to_string(storage.number),
+        storage);
+  }
+  add_text("version", "3\n");
+  zip.finish();
+}
+
 } // namespace
 
 void write_torch_file(
     const std::filesystem::path& path,
     const PythonValue& value) {
-  const Pickled pickled = write_pickle(value);
+  AtomicFile file(path);
   // The folder in the archive has the file's name, as torch.save does it.
-  const std::string folder = path.stem().string() + "/";
-  const auto add_text =
-      [&](ZipWriter& zip, const char* name, const std::string& text) {
-        zip.add(folder + name, std::as_bytes(std::span(text)));
-      };
-  ZipWriter zip(path);
-  add_text(zip, "data.pkl", pickled.bytes);
-  add_text(zip, "byteorder", "little");
-  for (const PickledStorage& storage : pickled.storages) {
-    add_storage(
-        zip,
-        folder + "data/" + std::to_string(storage.number),
-        storage);
-  }
-  add_text(zip, "version", "3\n");
-  zip.commit();
+  write_archive(file, path.stem().string(), value);
+  file.commit();
+}
+
+void write_torch_part(AtomicFile& file, const PythonValue& value) {
+  write_archive(file, "archive", value);
 }
 
 } // namespace cairn::checkpoints

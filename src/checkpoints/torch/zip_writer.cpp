@@ -98,7 +98,7 @@ void ZipWriter::end() {
 
 void ZipWriter::begin(const std::string& name, std::uint64_t size) {
   end();
-  const Member member{.name = name, .size = size, .offset = file_.size()};
+  const Member member{.name = name, .size = size, .offset = file_.size() - start_};
   const bool large = member.size >= largest_32;
   Record extra;
   if (large) {
@@ -126,9 +126,9 @@ void ZipWriter::begin(const std::string& name, std::uint64_t size) {
   missing_ = size;
 }
 
-void ZipWriter::commit() {
+void ZipWriter::finish() {
   end();
-  const std::uint64_t begin = file_.size();
+  const std::uint64_t begin = file_.size() - start_;
   for (const Member& member : members_) {
     const bool large = member.size >= largest_32 || member.offset >= largest_32;
     Record extra;
@@ -153,7 +153,7 @@ void ZipWriter::commit() {
         .put(extra.bytes());
     file_.write(entry.bytes());
   }
-  const std::uint64_t end = file_.size();
+  const std::uint64_t end = file_.size() - start_;
   const std::uint64_t count = members_.size();
   Record tail;
   if (end >= largest_32 || count >= 0xffff) {
@@ -183,7 +183,6 @@ void ZipWriter::commit() {
       .put(narrowed(begin))
       .put(std::uint16_t{0});
   file_.write(tail.bytes());
-  file_.commit();
 }
 
 } // namespace cairn::checkpoints

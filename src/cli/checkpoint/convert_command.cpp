@@ -20,6 +20,11 @@ const std::map<std::string, at::ScalarType> dtypes{
     {"fp16", at::kHalf},
     {"bf16", at::kBFloat16}};
 
+const std::map<std::string, checkpoints::MegatronNames> names_of_flag{
+    {"core", checkpoints::MegatronNames::core},
+    {"core-local", checkpoints::MegatronNames::core_local},
+    {"legacy", checkpoints::MegatronNames::legacy}};
+
 /// The values of the flags, before they become options.
 struct ConvertFlags {
   checkpoints::ConvertOptions options;
@@ -31,6 +36,8 @@ struct ConvertFlags {
   std::string dtype;
   std::string tokenizer;
   std::string heads = "auto";
+  std::string names;
+  std::string format = "torch";
 };
 
 void add_file_flags(CLI::App& app, ConvertFlags& flags) {
@@ -53,12 +60,12 @@ void add_file_flags(CLI::App& app, ConvertFlags& flags) {
            "megatron",
            "huggingface",
            "torch",
+           "dcp",
            "safetensors"}));
   app.add_option(
          "--tag",
          flags.options.tag,
-         "another than the newest: native, "
-         "deepspeed")
+         "another than the newest: native, deepspeed, dcp")
       ->type_name("TAG");
   app.add_option(
          "--iteration",
@@ -84,6 +91,23 @@ void add_weight_flags(CLI::App& app, ConvertFlags& flags) {
 
 void add_megatron_flags(CLI::App& app, ConvertFlags& flags) {
   const std::string group = "To megatron";
+  app.add_option(
+         "--megatron-names",
+         flags.names,
+         "of the weights: core (GPT, Llama: for --transformer-impl "
+         "transformer_engine), core-local (for local), legacy; if not said, "
+         "those of Megatron's input, else core where there is one")
+      ->type_name("NAMES")
+      ->check(CLI::IsMember(names_of_flag))
+      ->group(group);
+  app.add_option(
+         "--ckpt-format",
+         flags.format,
+         "torch: a file for each rank; torch_dist: for any number of ranks, "
+         "with either --transformer-impl")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"torch", "torch_dist"}))
+      ->group(group);
   app.add_option(
          "--tensor-model-parallel-size",
          flags.options.split.tensor,
@@ -144,9 +168,9 @@ void add_model_flags(CLI::App& app, ConvertFlags& flags) {
          "--qkv-order",
          flags.heads,
          "of Megatron's files, where they do not tell: apart is all queries, "
-         "all keys, all values")
+         "all keys, all values; grouped is head after head")
       ->type_name("ORDER")
-      ->check(CLI::IsMember({"auto", "apart"}));
+      ->check(CLI::IsMember({"auto", "apart", "grouped"}));
   flags.model.add_to(app);
 }
 
@@ -171,7 +195,9 @@ void require_format(
 void require_formats(const CLI::App& app, CheckpointFormat to) {
   require_format(
       app,
-      {"--tensor-model-parallel-size",
+      {"--megatron-names",
+       "--ckpt-format",
+       "--tensor-model-parallel-size",
        "--pipeline-model-parallel-size",
        "--pipeline-model-parallel-split-rank",
        "--make-vocab-size-divisible-by"},
@@ -196,9 +222,17 @@ checkpoints::ConvertOptions options_of(const ConvertFlags& flags) {
   if (!flags.dtype.empty()) {
     options.type = dtypes.at(flags.dtype);
   }
+  if (!flags.names.empty()) {
+    options.megatron_names = names_of_flag.at(flags.names);
+  }
+  if (flags.format == "torch_dist") {
+    options.megatron_format = checkpoints::MegatronFormat::torch_dist;
+  }
   options.megatron = flags.model.reading();
   if (flags.heads == "apart") {
     options.megatron.heads = checkpoints::MegatronHeads::queries_keys_values;
+  } else if (flags.heads == "grouped") {
+    options.megatron.heads = checkpoints::MegatronHeads::grouped;
   }
   return options;
 }
@@ -216,6 +250,7 @@ int run_convert(const Arguments& arguments) {
       "Converts checkpoints between Cairn's own format, DeepSpeed's,\n"
       "Megatron's, Hugging Face's and files of torch.save, one tensor at a "
       "time.\n"
+      "Folders of torch.distributed.checkpoint (FSDP2, torchtitan) are read.\n"
       "What the input is, it finds out.");
   add_file_flags(app, flags);
   add_weight_flags(app, flags);
