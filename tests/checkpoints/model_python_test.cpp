@@ -100,6 +100,7 @@ TEST(RealPython, TorchLoadsOurMegatronFiles) {
       gpt2.description,
       gpt2.tensors,
       {.split = {.tensor = 2, .pipeline = 2},
+       .names = MegatronNames::legacy,
        .type = at::kHalf,
        .iteration = 10});
   fs::copy_file(
@@ -108,6 +109,29 @@ TEST(RealPython, TorchLoadsOurMegatronFiles) {
   testing::run_python_tool(
       "check_models.py",
       {"megatron", folder.path().string()});
+}
+
+TEST(RealPython, MegatronCoreLoadsOurFiles) {
+  const testing::TemporaryFolder folder;
+  for (const std::string name : {"gpt", "llama"}) {
+    const fs::path truth =
+        fs::path(CAIRN_GOLDEN_DIR) / "checkpoints_core" / name;
+    const HuggingFaceModel model = read_huggingface(truth);
+    const auto write = [&](const std::string& as, MegatronWriteOptions how) {
+      how.vocabulary_multiple = 8;
+      write_megatron(folder / as, model.description, model.tensors, how);
+      fs::copy_file(
+          truth / "logits.safetensors",
+          folder / as / "io.safetensors");
+    };
+    write(name + "_local", {.names = MegatronNames::core_local});
+    write(
+        name + "_dist",
+        {.format = MegatronFormat::torch_dist, .iteration = 10});
+  }
+  testing::run_python_tool(
+      "check_megatron_core.py",
+      {"core", folder.path().string()});
 }
 
 } // namespace

@@ -66,6 +66,10 @@ class ArgsWriter {
     }
   }
 
+  bool has(const char* name) const {
+    return std::ranges::find(members_, name, &PythonValue::Member::first) !=
+        members_.end();
+  }
   void set(const char* name, PythonValue value) {
     const auto found =
         std::ranges::find(members_, name, &PythonValue::Member::first);
@@ -126,7 +130,12 @@ PythonValue args_of(
   args.set("make_vocab_size_divisible_by", options.vocabulary_multiple);
   args.set("position_embedding_type", rotary ? "rope" : "learned_absolute");
   args.set("use_rotary_position_embeddings", rotary);
-  args.set("add_position_embedding", !rotary);
+  // Megatron compares this with its flag, which Megatron-Core's runs with rotary
+  // positions may or may not give. Its default is True.
+  const bool core = options.names != MegatronNames::legacy;
+  if (!core || !args.has("add_position_embedding")) {
+    args.set("add_position_embedding", core || !rotary);
+  }
   args.set("rotary_base", d.rope_theta);
   args.set("rope_theta", d.rope_theta);
   args.set("rotary_percent", 1.0);
