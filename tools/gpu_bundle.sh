@@ -9,7 +9,7 @@
 #
 #   run tests [PART]           every GPU test, or those with that part in their names,
 #                              each in a process of its own
-#   run PROGRAM [ARGUMENT…]    cairn-cuda, row_kernels_bench, dropped_attention_bench, moe_bench
+#   run PROGRAM [ARGUMENT…]    cairn-cuda, row_kernels_bench, dropped_attention_bench, moe_bench, generate_gpu_bench
 set -euo pipefail
 (($# == 1)) || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 [[ $(uname -m) == x86_64 ]] || { echo "gpu_bundle.sh: this machine is no x86_64, and programs for another one are not built here" >&2; exit 1; }
@@ -20,12 +20,12 @@ export CAIRN_GPU=compile
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cairn_setup test
 cmake -S "$CAIRN_ROOT" -B "$CAIRN_BUILD_DIR" -DCAIRN_BENCH=ON >"$CAIRN_BUILD_DIR/configure.log"
-cairn_build cairn-cuda gpu_test row_kernels_bench dropped_attention_bench moe_bench
+cairn_build cairn-cuda gpu_test row_kernels_bench dropped_attention_bench moe_bench generate_gpu_bench
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder"/{bin,lib}
-for program in bin/cairn-cuda tests/gpu_test bin/row_kernels_bench bin/dropped_attention_bench bin/moe_bench; do
+for program in bin/cairn-cuda tests/gpu_test bin/row_kernels_bench bin/dropped_attention_bench bin/moe_bench bin/generate_gpu_bench; do
   strip -o "$folder/${program##*/}" "$CAIRN_BUILD_DIR/$program"
   mv "$folder/${program##*/}" "$folder/bin"
 done

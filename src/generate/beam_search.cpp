@@ -79,11 +79,11 @@ class BeamSearch::Parts {
  public:
   Parts(TextModel model, std::int64_t widest, TextBatchOptions options)
       : model_(std::move(model)),
-        widest_(widest),
-        step_tokens_(options.step_tokens) {
+        widest_(widest) {
     require_writes(model_.description());
     options.most_texts = 2 * widest; // texts, and those that follow them
     decoder_ = model_.make_decoder(options);
+    step_tokens_ = options.step_tokens.value_or(decoder_->step_tokens());
   }
 
   std::vector<Beam> after(const Tokens& prompt, const BeamOptions& options) {
@@ -226,7 +226,7 @@ class BeamSearch::Parts {
 
   TextModel model_;
   std::int64_t widest_;
-  std::int64_t step_tokens_;
+  std::int64_t step_tokens_ = 0;
   std::unique_ptr<Decoder> decoder_;
   std::vector<FollowedText> texts_;
   Tokens source_;

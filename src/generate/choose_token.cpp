@@ -10,22 +10,30 @@
 namespace cairn::generate {
 namespace {
 
+void check_finite(float score) {
+  if (std::isnan(score) || score == INFINITY) {
+    throw Error(
+        {.what = "the model's scores are not finite",
+         .remedy = "compute in fp32 or bf16 instead of fp16, or look at its "
+                   "weights with `cairn checkpoint verify`"});
+  }
+}
+
+void check_chance(bool some) {
+  if (!some) {
+    throw Error({.what = "the model gives no token a chance"});
+  }
+}
+
 std::size_t likeliest(std::span<const float> logits) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i]) || logits[i] == INFINITY) {
-      throw Error(
-          {.what = "the model's scores are not finite",
-           .remedy = "compute in fp32 or bf16 instead of fp16, or look at its "
-                     "weights with `cairn checkpoint verify`"});
-    }
+    check_finite(logits[i]);
     if (logits[i] > logits[best]) {
       best = i;
     }
   }
-  if (logits.empty() || std::isinf(logits[best])) {
-    throw Error({.what = "the model gives no token a chance"});
-  }
+  check_chance(!logits.empty() && !std::isinf(logits[best]));
   return best;
 }
 
@@ -98,6 +106,12 @@ Candidates candidates(std::span<const float> logits, const Sampling& sampling) {
     result.sums.push_back(sum += each.weight);
   }
   return result;
+}
+
+std::int64_t likeliest_token(const Peak& peak) {
+  check_finite(peak.score);
+  check_chance(!std::isinf(peak.score));
+  return peak.token;
 }
 
 std::int64_t choose_token(

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "generate/decoder.h"
+
 #include <cairn/generate/generate.h>
 
 #include <cstdint>
@@ -27,5 +29,9 @@ std::int64_t choose_token(
     std::span<const float> logits,
     const Sampling& sampling,
     double chance);
+
+/// The likeliest token, as choose_token() gives it where it chooses none
+/// other. Throws Error for the same scores.
+std::int64_t likeliest_token(const Peak& peak);
 
 } // namespace cairn::generate

@@ -18,6 +18,16 @@ struct Piece {
   std::int64_t scored;
   /// T5: the text that the encoder reads.
   std::span<const std::int64_t> source{};
+  /// Above 0: the likeliest of so many first tokens is all that is read of the
+  /// scores, where the decoder tells it (peaks()).
+  std::int64_t peak_of = 0;
+};
+
+/// What is known of a row of scores without reading it.
+struct Peak {
+  std::int64_t token = 0; ///< the likeliest of the first Piece::peak_of
+  float score = 0;        ///< its score; NaN if a score is NaN or infinite
+  float log_sum = 0;      ///< logarithm of the sum of all exponentials
 };
 
 /// Computes a model's scores of the next token, for texts that grow. Each text
@@ -31,6 +41,9 @@ class Decoder {
 
   /// Tokens that the decoder can remember of one text, when it is alone.
   virtual std::int64_t longest() const = 0;
+  /// Tokens of prompts that a step computes at most, unless it is told a
+  /// number: so many that they make good use of the device.
+  virtual std::int64_t step_tokens() const { return 128; }
   /// Makes room for the first `tokens` tokens of a text. False if there is no
   /// room; what the text had is kept then.
   virtual bool reserve(std::size_t place, std::int64_t tokens) = 0;
@@ -41,8 +54,12 @@ class Decoder {
   virtual bool copy(std::size_t from, std::size_t to, std::int64_t tokens) = 0;
   /// Computes the pieces, for which there is room. Returns a row of scores for
   /// each token whose scores are wanted, in order, without padding of the
-  /// vocabulary. The memory is valid until the next call.
+  /// vocabulary. The memory is valid until the next call. Rows of pieces with
+  /// `peak_of` may be left unset by a decoder that tells peaks.
   virtual std::span<const float> compute(std::span<const Piece> pieces) = 0;
+  /// The peaks of the rows that compute() returned last. Empty: this decoder
+  /// tells none.
+  virtual std::span<const Peak> peaks() const { return {}; }
 };
 
 } // namespace cairn::generate

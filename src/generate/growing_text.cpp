@@ -31,6 +31,28 @@ std::int64_t GrowingText::wanted(std::int64_t count) const {
   return last > first ? end - first : 0;
 }
 
+std::int64_t GrowingText::peak_of(std::int64_t count, std::int64_t known)
+    const {
+  const Sampling& sampling = request.sampling;
+  const bool takes_likeliest = sampling.greedy || sampling.top_k == 1;
+  const bool reads_more = sampling.repetition_penalty != 1 ||
+      (request.forbidden && request.forbidden->after == tokens.back()) ||
+      request.likeliest > 0 ||
+      (request.of_prompt && reported < prompt_length());
+  return takes_likeliest && !reads_more && computed + count == length()
+      ? std::min(known, request.vocabulary.value_or(known))
+      : 0;
+}
+
+void GrowingText::take_peak(
+    const Peak& peak,
+    std::int64_t longest,
+    TextGrowth& growth) {
+  tokens.push_back(likeliest_token(peak));
+  growth.tokens.push_back({tokens.back(), peak.score - peak.log_sum});
+  growth.ending = ending(longest);
+}
+
 void GrowingText::take(
     std::span<const float> scores,
     std::int64_t rows,

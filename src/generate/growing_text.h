@@ -1,5 +1,7 @@
 #pragma once
 
+#include "generate/decoder.h"
+
 #include <cairn/base/counter_random.h>
 #include <cairn/generate/text_batch.h>
 
@@ -28,6 +30,17 @@ struct GrowingText {
   /// the last token's, and where asked for those of the prompt that were not
   /// reported yet.
   std::int64_t wanted(std::int64_t count) const;
+
+  /// The number of first tokens of which the likeliest is all that the text
+  /// reads of its scores when the next `count` tokens are computed; 0: it reads
+  /// more. `known`: the size of the vocabulary.
+  std::int64_t peak_of(std::int64_t count, std::int64_t known) const;
+
+  /// Takes the likeliest token after its tokens as the next one.
+  void take_peak(
+      const Peak& peak,
+      std::int64_t longest,
+      TextGrowth& growth);
 
   /// Takes the scores after the tokens that a step computed, `rows` of them:
   /// reports the prompt's tokens and chooses the next token, where the whole

@@ -6,49 +6,48 @@ namespace cairn::generate {
 
 KeptTexts::KeptTexts(const CacheShape& shape, std::int64_t most_texts)
     : shape_(shape),
-      pool_(shape.page_floats(), shape.most_pages),
-      texts_(static_cast<std::size_t>(most_texts)) {}
+      pages_(shape.page_tokens, shape.most_pages, most_texts),
+      addresses_(static_cast<std::size_t>(most_texts)) {}
 
-void KeptTexts::append(Text& text, PagePool::Page page) {
-  text.pages.push_back(page);
-  text.memory.push_back(pool_.memory(page));
+void KeptTexts::find_memory(std::size_t place) {
+  std::vector<float*>& addresses = addresses_[place];
+  const auto pages = pages_.of(place);
+  for (const TextPages::Page page : pages.subspan(addresses.size())) {
+    while (memory_.size() <= page) {
+      // Zeros: attention also multiplies the places of a page that no token has
+      // yet, and drops the products.
+      memory_.push_back(
+          std::make_unique<float[]>(
+              static_cast<std::size_t>(shape_.page_floats())));
+    }
+    addresses.push_back(memory_[page].get());
+  }
 }
 
 bool KeptTexts::reserve(std::size_t place, std::int64_t tokens) {
-  Text& text = texts_[place];
-  const std::int64_t pages =
-      (tokens + shape_.page_tokens - 1) / shape_.page_tokens;
-  if (pages - std::ssize(text.pages) > pool_.free_pages()) {
+  if (!pages_.reserve(place, tokens)) {
     return false;
   }
-  while (std::ssize(text.pages) < pages) {
-    append(text, pool_.take());
-  }
+  find_memory(place);
   return true;
 }
 
 void KeptTexts::release(std::size_t place) {
-  for (const PagePool::Page page : texts_[place].pages) {
-    pool_.give_back(page);
-  }
-  texts_[place] = {};
+  pages_.release(place);
+  addresses_[place].clear();
 }
 
 bool KeptTexts::copy(std::size_t from, std::size_t to, std::int64_t tokens) {
-  const auto full = static_cast<std::size_t>(tokens / shape_.page_tokens);
-  const bool partial = tokens % shape_.page_tokens != 0;
-  if (partial && pool_.free_pages() == 0) {
+  const auto copied = pages_.copy(from, to, tokens);
+  if (!copied) {
     return false;
   }
-  const Text& source = texts_[from];
-  Text& target = texts_[to];
-  for (std::size_t i = 0; i < full; ++i) {
-    pool_.share(source.pages[i]);
-    append(target, source.pages[i]);
-  }
-  if (partial) {
-    append(target, pool_.take());
-    std::copy_n(source.memory[full], shape_.page_floats(), target.memory[full]);
+  find_memory(to);
+  if (copied->from) {
+    std::copy_n(
+        memory_[*copied->from].get(),
+        shape_.page_floats(),
+        addresses_[to].back());
   }
   return true;
 }

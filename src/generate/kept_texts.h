@@ -1,9 +1,10 @@
 #pragma once
 
-#include "generate/page_pool.h"
+#include "generate/text_pages.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -41,26 +42,24 @@ class KeptTexts {
   }
   /// The pages of a text, in the order of its tokens.
   std::span<float* const> pages(std::size_t place) const {
-    return texts_[place].memory;
+    return addresses_[place];
   }
 
   /// See Decoder.
   bool reserve(std::size_t place, std::int64_t tokens);
   void release(std::size_t place);
-  /// The new text shares the pages that are full, which are not written again.
   bool copy(std::size_t from, std::size_t to, std::int64_t tokens);
 
  private:
-  struct Text {
-    std::vector<PagePool::Page> pages{};
-    std::vector<float*> memory{}; ///< of each page
-  };
-
-  void append(Text& text, PagePool::Page page);
+  /// Writes down where the text's new pages are.
+  void find_memory(std::size_t place);
 
   CacheShape shape_;
-  PagePool pool_;
-  std::vector<Text> texts_;
+  TextPages pages_;
+  /// Memory of each page, which is taken from the system when the page is first
+  /// needed, and kept.
+  std::vector<std::unique_ptr<float[]>> memory_;
+  std::vector<std::vector<float*>> addresses_; ///< of each text's pages
 };
 
 } // namespace cairn::generate

@@ -2,6 +2,7 @@
 
 #include "generate/available_memory.h"
 #include "generate/cached_decoder.h"
+#include "generate/gpu_decoder.h"
 #include "generate/t5_decoder.h"
 #include "generate/whole_text_decoder.h"
 
@@ -54,6 +55,21 @@ void check_t5(
   }
 }
 
+/// The type of weights, keys and values on a GPU.
+at::ScalarType gpu_type(
+    std::optional<WeightType> asked,
+    at::ScalarType of_model) {
+  if (asked == WeightType::int8) {
+    throw ConfigError(
+        {.what = "a GPU takes no weights in int8",
+         .where = "--weight-type",
+         .remedy = "take bf16"});
+  }
+  return !asked ? of_model
+      : asked == WeightType::bf16 ? at::kBFloat16
+                                  : at::kFloat;
+}
+
 /// Throws ConfigError: this model keeps the numbers that it has.
 void refuse_other_weights(const TextBatchOptions& options, const char* why) {
   if (options.weights) {
@@ -71,7 +87,9 @@ std::unique_ptr<Decoder> make_decoder(
     std::shared_ptr<models::Transformer> model,
     const TextBatchOptions& options) {
   const models::ModelDescription& d = model->description();
-  const bool on_cpu = model->parameters().front().device().is_cpu();
+  const at::Tensor& first = model->parameters().front();
+  const bool on_cpu = first.device().is_cpu();
+  const bool has_experts = model::has_experts(d);
   if (model::kind_of(d.family) == model::ModelKind::t5) {
     check_t5(d, on_cpu, options);
     return std::make_unique<T5Decoder>(
@@ -80,13 +98,19 @@ std::unique_ptr<Decoder> make_decoder(
         cache_of(d, options),
         options.most_texts);
   }
-  if (!on_cpu || options.recompute || model::has_experts(d)) {
+  if (options.recompute || has_experts || !(on_cpu || GpuDecoder::takes(d))) {
     refuse_other_weights(
         options,
-        !on_cpu                 ? "it is on a GPU"
-            : options.recompute ? "whole texts are computed anew"
-                                : "it has experts");
+        options.recompute ? "whole texts are computed anew"
+            : has_experts ? "it has experts"
+                          : "its heads are longer than 256 on a GPU");
     return std::make_unique<WholeTextDecoder>(std::move(model));
+  }
+  if (!on_cpu) {
+    return std::make_unique<GpuDecoder>(
+        *model,
+        gpu_type(options.weights, first.scalar_type()),
+        options);
   }
   return std::make_unique<CachedDecoder>(
       d,

@@ -3,6 +3,7 @@
 #include "generate/check_prompt.h"
 #include "generate/decoder.h"
 #include "generate/growing_text.h"
+#include "kernels/internal/in_parallel.h"
 
 #include <cairn/base/error.h>
 #include <cairn/generate/generate.h>
@@ -23,7 +24,9 @@ void check_batch_options(const TextBatchOptions& options) {
   };
   require(options.most_texts > 0, "a batch has room for one text at least");
   require(options.page_tokens > 0, "a page has one token at least");
-  require(options.step_tokens > 0, "a step computes one token at least");
+  require(
+      options.step_tokens.value_or(1) > 0,
+      "a step computes one token at least");
   require(
       options.cache_tokens.value_or(1) > 0,
       "a cache has room for one token at least");
@@ -109,7 +112,8 @@ class TextBatch::Parts {
   /// set aside and computed again later.
   std::vector<Planned> make_plan() {
     std::vector<Planned> plan;
-    std::int64_t prompt_tokens = options_.step_tokens;
+    std::int64_t prompt_tokens =
+        options_.step_tokens.value_or(decoder_->step_tokens());
     for (auto text = texts_.begin(); text != texts_.end(); ++text) {
       const bool decodes = text->place && text->decodes();
       std::int64_t count = 1;
@@ -168,6 +172,7 @@ class TextBatch::Parts {
       std::span<const Planned> plan,
       std::vector<TextGrowth>& growths) {
     std::vector<Piece> pieces;
+    const std::int64_t vocabulary = model_.description().vocabulary;
     for (const auto& [text, count] : plan) {
       pieces.push_back(
           {.place = *text->place,
@@ -175,32 +180,69 @@ class TextBatch::Parts {
                        .first(static_cast<std::size_t>(text->computed + count)),
            .begin = text->computed,
            .scored = text->wanted(count),
-           .source = text->request.source});
+           .source = text->request.source,
+           .peak_of = text->peak_of(count, vocabulary)});
     }
     if (pieces.empty()) {
       return;
     }
-    const std::span<const float> scores = decoder_->compute(pieces);
-    const auto columns =
-        static_cast<std::size_t>(model_.description().vocabulary);
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < plan.size(); ++i) {
-      GrowingText& text = *plan[i].text;
-      text.computed += plan[i].count;
-      const std::size_t size =
-          static_cast<std::size_t>(pieces[i].scored) * columns;
-      TextGrowth growth{.text = text.number};
-      text.take(
-          scores.subspan(first, size),
-          pieces[i].scored,
-          longest(),
-          growth);
-      first += size;
+    const StepScores all{
+        .scores = decoder_->compute(pieces),
+        .peaks = decoder_->peaks(),
+        .columns = static_cast<std::size_t>(vocabulary)};
+    std::vector<std::size_t> first_rows;
+    std::size_t rows = 0;
+    for (const Piece& piece : pieces) {
+      first_rows.push_back(rows);
+      rows += static_cast<std::size_t>(piece.scored);
+    }
+    // A choice among many tokens takes long, and no text needs another's.
+    std::vector<TextGrowth> grown(plan.size());
+    kernels::in_parallel(
+        std::ssize(plan),
+        [&](std::int64_t begin, std::int64_t end) {
+          for (auto i = static_cast<std::size_t>(begin);
+               i < static_cast<std::size_t>(end);
+               ++i) {
+            grown[i] = take(plan[i], pieces[i], all, first_rows[i]);
+          }
+        });
+    for (TextGrowth& growth : grown) {
       if (!growth.tokens.empty()) {
         growths.push_back(std::move(growth));
       }
     }
     end_texts(growths);
+  }
+
+  /// The scores that a step gave.
+  struct StepScores {
+    std::span<const float> scores;
+    std::span<const Peak> peaks;
+    std::size_t columns;
+  };
+
+  /// Gives a text the scores of its tokens, which are in rows from `first` on.
+  TextGrowth take(
+      const Planned& planned,
+      const Piece& piece,
+      const StepScores& all,
+      std::size_t first) const {
+    GrowingText& text = *planned.text;
+    text.computed += planned.count;
+    TextGrowth growth{.text = text.number};
+    if (piece.peak_of > 0 && !all.peaks.empty()) {
+      text.take_peak(all.peaks[first], longest(), growth);
+    } else {
+      text.take(
+          all.scores.subspan(
+              first * all.columns,
+              static_cast<std::size_t>(piece.scored) * all.columns),
+          piece.scored,
+          longest(),
+          growth);
+    }
+    return growth;
   }
 
   void end_texts(std::span<const TextGrowth> growths) {

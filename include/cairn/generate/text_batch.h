@@ -80,12 +80,12 @@ struct TextBatchOptions {
   /// that is free.
   std::optional<std::int64_t> cache_tokens{};
   /// Tokens of prompts that one step computes at most, so that a long prompt
-  /// does not hold up the other texts.
-  std::int64_t step_tokens = 128;
+  /// does not hold up the other texts. Unset: 128 on a CPU and 4096 on a GPU.
+  std::optional<std::int64_t> step_tokens{};
   /// Compute every text as a whole for each of its tokens, and keep no keys and
   /// values. Models with experts are always computed that way.
   bool recompute = false;
-  /// Unset: as the model has them. Only models on the CPU are converted.
+  /// Unset: as the model has them. A GPU takes no int8.
   std::optional<WeightType> weights{};
 };
 

@@ -50,6 +50,50 @@ const char* launch(
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
+/// launch(), but the kernel may begin while the one before it on the stream
+/// still runs. It calls wait_for_earlier() before it touches what others write.
+/// Code for GPUs before Hopper cannot wait, and is started as usual.
+template <class... Parameters, class... Arguments>
+const char* launch_early(
+    void (*kernel)(Parameters...),
+    const Grid& grid,
+    void* stream,
+    const Arguments&... given) {
+  cudaFuncAttributes code{};
+  if (cudaFuncGetAttributes(&code, kernel) != cudaSuccess ||
+      code.ptxVersion < 90) {
+    return launch(kernel, grid, stream, given...);
+  }
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid.blocks;
+  config.blockDim = grid.threads;
+  config.dynamicSmemBytes = grid.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream);
+  config.attrs = &early;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, Parameters(given)...);
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
+
+/// Lets the kernel behind this one begin, if it was started early.
+__device__ inline void let_next_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+/// Waits until the kernels before this one have ended, so that what they wrote
+/// can be read, and what they read can be written.
+__device__ inline void wait_for_earlier() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /// Bytes of shared memory that one block can have on the current device.
 inline std::size_t most_shared_bytes() {
   int device = 0;

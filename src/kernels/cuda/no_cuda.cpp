@@ -5,9 +5,11 @@
 #include "kernels/internal/cuda/column_sums.h"
 #include "kernels/internal/cuda/cuda.h"
 #include "kernels/internal/cuda/dropout.h"
+#include "kernels/internal/cuda/few_rows.h"
 #include "kernels/internal/cuda/fp8.h"
 #include "kernels/internal/cuda/group_rows.h"
 #include "kernels/internal/cuda/join_heads.h"
+#include "kernels/internal/cuda/kept_attention.h"
 #include "kernels/internal/cuda/mix_rows.h"
 #include "kernels/internal/cuda/norm_rows.h"
 #include "kernels/internal/cuda/product.h"
@@ -16,6 +18,7 @@
 #include "kernels/internal/cuda/sum_of_squares.h"
 #include "kernels/internal/cuda/swiglu.h"
 #include "kernels/internal/cuda/table_rows.h"
+#include "kernels/internal/cuda/text_rows.h"
 #include "kernels/internal/cuda/update_many.h"
 
 namespace cairn::kernels::cuda {
@@ -374,6 +377,68 @@ void try_ways(
     void*) {}
 
 const char* multiply(const Product&, Algorithm, void*, void*) {
+  return missing;
+}
+
+const char* embed(const TextRows&, const EmbeddedRows&, void*) {
+  return missing;
+}
+
+const char* normalize(const NormalizedRows&, const TextNorm&, Start, void*) {
+  return missing;
+}
+
+const char*
+activate(Activation, Element, std::int64_t, void*, const void*, void*) {
+  return missing;
+}
+
+const char* split_and_keep(
+    const TextRows&,
+    const TextHeads&,
+    const KeptPages&,
+    const SplitRows&,
+    void*) {
+  return missing;
+}
+
+const char* read_pages(
+    const KeptPages&,
+    std::int64_t,
+    std::int64_t,
+    const TextHeads&,
+    void*,
+    void*,
+    void*) {
+  return missing;
+}
+
+const char* find_peaks(const ScoredRows&, ScorePeak*, Start, void*) {
+  return missing;
+}
+
+bool takes(const FewRowsProduct&) {
+  return false;
+}
+
+const char* multiply_few_rows(const FewRowsProduct&, Start, void*) {
+  return missing;
+}
+
+std::int64_t attention_part_floats(const TextHeads&, std::int64_t, int) {
+  return 0;
+}
+
+std::int64_t attention_counters(const TextHeads&, std::int64_t) {
+  return 0;
+}
+
+const char* attend_kept(
+    const TextRows&,
+    const KeptPages&,
+    const KeptAttention&,
+    Start,
+    void*) {
   return missing;
 }
 

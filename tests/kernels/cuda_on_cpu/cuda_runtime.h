@@ -85,6 +85,13 @@ inline unsigned atomicMax(unsigned* number, unsigned value) {
   return before;
 }
 
+inline unsigned atomicAdd(unsigned* number, unsigned value) {
+  const unsigned before = *number;
+  *number += value;
+  return before;
+}
+inline void __threadfence() {}
+
 inline void __syncthreads() {
   cuda_on_cpu::wait_for_block();
 }
@@ -200,5 +207,45 @@ cudaError_t cudaLaunchKernel(
   cuda_on_cpu::run(blocks, threads, shared_bytes, [&] {
     call(std::index_sequence_for<Parameters...>());
   });
+  return cudaSuccess;
+}
+
+struct cudaFuncAttributes {
+  int ptxVersion;
+};
+template <class Kernel>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Kernel) {
+  attributes->ptxVersion = 90;
+  return cudaSuccess;
+}
+
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeProgrammaticStreamSerialization
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    int programmaticStreamSerializationAllowed;
+  } val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim{1};
+  dim3 blockDim{1};
+  std::size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+/// Kernels end before the next one begins, also where they need not.
+template <class... Parameters>
+cudaError_t cudaLaunchKernelEx(
+    const cudaLaunchConfig_t* config,
+    void (*kernel)(Parameters...),
+    Parameters... arguments) {
+  cuda_on_cpu::run(
+      config->gridDim,
+      config->blockDim,
+      config->dynamicSmemBytes,
+      [&] { kernel(arguments...); });
   return cudaSuccess;
 }

@@ -1,0 +1,153 @@
+#pragma once
+
+#include "generate/gpu_cache.h"
+#include "generate/gpu_weights.h"
+#include "kernels/internal/cuda/few_rows.h"
+#include "kernels/internal/cuda/text_rows.h"
+
+#include <ATen/core/Tensor.h>
+#include <cairn/model/description.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace cairn::generate {
+
+/// Ways to compute a step, all of which give the same but for rounding. Tests
+/// and benchmarks choose others than the default.
+struct GpuStepOptions {
+  bool records = true; ///< steps are recorded, and repeated as CUDA graphs
+  bool early = true;   ///< kernels begin while those before them end
+  bool fetches_ahead = true; ///< see FewRowsProduct
+  /// Steps of at most so many rows use the products for few rows.
+  std::int64_t few_rows = kernels::cuda::most_few_rows;
+};
+
+/// Memory for the rows of a pass. All but the floats has the weights' type.
+struct GpuMemory {
+  at::Tensor hidden;    ///< [rows, hidden], the residual stream
+  at::Tensor normal;    ///< [rows, hidden]
+  at::Tensor projected; ///< [rows, queries, keys and values]
+  at::Tensor attended;  ///< [rows, heads * head_size]
+  at::Tensor up;        ///< [rows, ffn]
+  at::Tensor gate{};    ///< [rows, ffn], where the model has gates
+};
+
+/// Tokens of a prompt that a pass computes: positions `begin` to `end - 1` of
+/// the text at a place, in rows from `row` on.
+struct PromptRows {
+  std::int64_t place = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t row = 0;
+
+  std::int64_t count() const { return end - begin; }
+};
+
+/// A model's layers as work that is queued on a GPU.
+class GpuLayers {
+ public:
+  /// `positions`: of the longest text.
+  GpuLayers(
+      const model::ModelDescription& model,
+      GpuWeights weights,
+      std::int64_t positions,
+      const GpuStepOptions& options);
+
+  const GpuWeights& weights() const { return weights_; }
+  GpuMemory memory(std::int64_t rows) const;
+  /// Columns that a row of scores has in memory: a multiple of eight.
+  std::int64_t score_columns() const { return weights_.head.weight.size(0); }
+
+  /// The number of blocks of threads that share a row's keys.
+  int splits(std::int64_t rows, std::int64_t longest) const;
+  /// What attention with several splits needs.
+  struct Splits {
+    int count = 1;
+    at::Tensor parts{};
+    at::Tensor counters{}; ///< zeros
+  };
+  Splits make_splits(std::int64_t rows, int count) const;
+
+  /// Computes one token of each text: from its row to `scores`, [rows,
+  /// score_columns()], floats.
+  void decode(
+      const kernels::cuda::TextRows& rows,
+      const GpuCache& cache,
+      const Splits& splits,
+      const GpuMemory& memory,
+      const at::Tensor& scores,
+      void* stream) const;
+
+  /// True for prompts whose attention is that of single tokens: their rows come
+  /// first. The attention of others is computed in tiles, which needs pieces
+  /// that are worth it.
+  bool is_short(const PromptRows& prompt) const;
+
+  /// Computes pieces of prompts, whose keys and values are kept. memory.hidden
+  /// has the rows' results.
+  void read(
+      const kernels::cuda::TextRows& rows,
+      std::span<const PromptRows> prompts,
+      const GpuCache& cache,
+      const GpuMemory& memory,
+      void* stream) const;
+
+  /// Scores of those rows of `hidden` that `which` names, 32 bits, on the GPU.
+  void score(
+      const at::Tensor& hidden,
+      const at::Tensor& which,
+      const at::Tensor& scores,
+      void* stream) const;
+
+ private:
+  struct Product;
+
+  kernels::cuda::TextHeads heads() const;
+  kernels::cuda::TextNorm norm(const GpuNorm& norm) const;
+  kernels::cuda::Start start() const;
+  void embed(
+      const kernels::cuda::TextRows& rows,
+      const GpuMemory& memory,
+      void* stream) const;
+  void multiply(const Product& product, void* stream) const;
+  void multiply_many(
+      const Product& product,
+      const at::Tensor& x,
+      const GpuLinear& linear,
+      const at::Tensor& y,
+      void* stream) const;
+  bool multiply_few(const Product& product, void* stream) const;
+  at::Tensor compute_mlp(
+      const GpuBlock& block,
+      const GpuMemory& memory,
+      std::int64_t rows,
+      void* stream) const;
+  void attend_prompts(
+      const kernels::cuda::TextRows& rows,
+      std::span<const PromptRows> prompts,
+      const GpuCache& cache,
+      std::int64_t layer,
+      const GpuMemory& memory,
+      void* stream) const;
+  void attend_in_tiles(
+      std::span<const PromptRows> alike,
+      const kernels::cuda::KeptPages& pages,
+      const at::Tensor& query,
+      const at::Tensor& key,
+      const at::Tensor& value,
+      const at::Tensor& attended,
+      void* stream) const;
+  bool has_tiles() const;
+
+  model::ModelDescription model_;
+  GpuWeights weights_;
+  GpuStepOptions options_;
+  at::Tensor workspace_; ///< of products
+  at::Tensor cosine_{};  ///< [positions, head_size / 2], floats
+  at::Tensor sine_{};
+};
+
+} // namespace cairn::generate

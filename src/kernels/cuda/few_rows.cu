@@ -1,0 +1,374 @@
+#include "kernels/internal/cuda/few_rows.h"
+
+#include "kernels/cuda/activation.cuh"
+#include "kernels/cuda/block.cuh"
+#include "kernels/cuda/lane.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/row_norm.cuh"
+#include "kernels/cuda/tensor_core.cuh"
+
+#include <algorithm>
+#include <cstddef>
+
+// A block has 8 outputs, or several times 8, and all of the depth, which its
+// warps share. A step of a warp is 32 columns of 8 outputs: lane 4 g + t reads
+// 16 bytes of output g, which are columns 8 t to 8 t + 7 of the step. A product
+// of 16 x 8 x 16 takes two pairs of these from each lane, and the same columns
+// of the rows of x: the order of columns in a sum is free. Rows of x are the
+// product's first factor, of which 8 of 16 rows are used.
+//
+// The time is that of reading the weight. So a block asks for its first pieces,
+// and asks the cache for the others, before it waits for the kernel ahead.
+
+namespace cairn::kernels::cuda {
+namespace {
+
+constexpr int few_threads = 256;
+constexpr int few_warps = few_threads / warp_size;
+constexpr int piece = 8;      ///< elements of 16 bytes
+constexpr int step_pieces = 4; ///< that a warp reads of an output at once
+/// Pieces that a thread has on the way.
+constexpr int pieces_ahead = 10;
+
+/// A piece of a weight, which is read once.
+__device__ inline uint4 read_once(const uint4* from) {
+#ifdef __CUDA_ARCH__
+  uint4 value;
+  // Volatile, so that it stays ahead of the wait for other kernels.
+  asm volatile(
+      "ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+      : "l"(from));
+  return value;
+#else
+  return *from;
+#endif
+}
+
+/// Asks for memory that all blocks read.
+__device__ inline void fetch_line(const void* from) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(from));
+#else
+  static_cast<void>(from);
+#endif
+}
+
+/// Asks the GPU's cache for memory at a multiple of 16 bytes.
+__device__ inline void fetch_stretch(const void* from, unsigned bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
+               :
+               : "l"(from), "r"(bytes));
+#else
+  static_cast<void>(from);
+  static_cast<void>(bytes);
+#endif
+}
+
+/// Pieces from one row of x to the next in shared memory: four more than a
+/// multiple of eight, so that two rows lie in different banks.
+constexpr int pieces_between(std::int64_t depth) {
+  const auto pieces = static_cast<int>(
+      (depth + piece * step_pieces - 1) / (piece * step_pieces) * step_pieces);
+  return pieces % 8 == 0 ? pieces + 4 : pieces;
+}
+
+/// Copies the rows of x to shared memory. Behind a row are zeros.
+__device__ inline void copy_few(const FewRowsProduct& x, uint4* to, int step) {
+  const int pieces = static_cast<int>(x.depth) / piece;
+  const auto* const from = static_cast<const uint4*>(x.x);
+  const int count = static_cast<int>(x.rows) * step;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += few_threads) {
+    const int row = i / step;
+    const int column = i - row * step;
+    to[i] = column < pieces ? from[row * pieces + column] : uint4{0, 0, 0, 0};
+  }
+}
+
+/// Writes the norms of the rows of x to shared memory. A row is that of one
+/// warp, or of several, each of which finds its mean.
+template <Element element>
+__device__ void normalize_few(const FewRowsProduct& x, uint4* to, int step) {
+  const int rows = static_cast<int>(x.rows);
+  const int pieces = static_cast<int>(x.depth) / piece;
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  const int warp = static_cast<int>(threadIdx.x) / warp_size;
+  const int share = rows <= 1 ? few_warps
+      : rows <= 2             ? few_warps / 2
+      : rows <= 4             ? few_warps / 4
+                              : 1; ///< warps of a row
+  const int row = warp / share;
+  if (row >= rows) {
+    return;
+  }
+  const std::int64_t begin = static_cast<std::int64_t>(row) * x.depth;
+  RowSums own = sums_from<element>(x.x, begin, x.norm);
+  for (int i = lane; i < pieces; i += warp_size) {
+    Lane values[piece];
+    load(x.x, element, begin + i * piece, values);
+    own.add(values);
+  }
+  own.sums = over_warp(own.sums, Add());
+  const RowScale scale = own.scale(x.norm, static_cast<float>(x.depth));
+  for (int i = warp % share * warp_size + lane; i < step;
+       i += share * warp_size) {
+    uint4 bits{0, 0, 0, 0};
+    if (i < pieces) {
+      Lane values[piece];
+      load(x.x, element, begin + i * piece, values);
+      normalize_values<element>(values, scale, x.norm, i * piece);
+      store(values, &bits, element, 0);
+    }
+    to[row * step + i] = bits;
+  }
+}
+
+template <Element element, int tiles, bool gated>
+__global__ void __launch_bounds__(few_threads, 3)
+    few_rows_kernel(const FewRowsProduct x, const int step) {
+  constexpr int count = gated ? 2 * tiles : tiles; ///< products of a step
+  constexpr int ahead = count > pieces_ahead / 2 ? 2 : pieces_ahead / count;
+  constexpr int outputs_at_once = 8 * tiles;
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  const int warp = static_cast<int>(threadIdx.x) / warp_size;
+  const int g = lane / 4;
+  const int t = lane % 4;
+  const int rows = static_cast<int>(x.rows);
+  const auto outputs = static_cast<unsigned>(x.outputs);
+  const auto pieces = static_cast<unsigned>(x.depth / piece);
+  const int steps = static_cast<int>((pieces + step_pieces - 1) / step_pieces);
+  const unsigned first_output = blockIdx.x * outputs_at_once;
+  const auto* const weight = static_cast<const uint4*>(x.weight);
+  const auto* const gate = static_cast<const uint4*>(x.gate);
+
+  let_next_begin();
+  // This thread's piece of the first step. Behind the last output is the last
+  // one again, whose result is not written.
+  unsigned begins[tiles];
+#pragma unroll
+  for (int i = 0; i < tiles; ++i) {
+    const unsigned output = first_output + 8 * i + g;
+    begins[i] =
+        (output < outputs ? output : outputs - 1) * pieces + t;
+  }
+  const auto fetch = [&](uint4(&to)[count], int number) {
+    const unsigned offset = static_cast<unsigned>(number) * step_pieces;
+    const bool exists = offset + t < pieces;
+#pragma unroll
+    for (int i = 0; i < tiles; ++i) {
+      to[i] = exists ? read_once(weight + begins[i] + offset)
+                     : uint4{0, 0, 0, 0};
+      if constexpr (gated) {
+        to[tiles + i] = exists ? read_once(gate + begins[i] + offset)
+                               : uint4{0, 0, 0, 0};
+      }
+    }
+  };
+  const int begin = warp * steps / few_warps;
+  const int end = (warp + 1) * steps / few_warps;
+  uint4 on_the_way[ahead][count];
+#pragma unroll
+  for (int s = 0; s < ahead; ++s) {
+    if (begin + s < end) {
+      fetch(on_the_way[s], begin + s);
+    }
+  }
+  if (x.fetches_ahead && threadIdx.x == 0) {
+    const unsigned own =
+        first_output + outputs_at_once < outputs ? outputs_at_once
+                                                 : outputs - first_output;
+    const unsigned bytes = own * pieces * 16;
+    fetch_stretch(weight + first_output * pieces, bytes);
+    if constexpr (gated) {
+      fetch_stretch(gate + first_output * pieces, bytes);
+    }
+  }
+  if (x.norm.gamma != nullptr) {
+    for (unsigned i = threadIdx.x * 8; i < pieces; i += few_threads * 8) {
+      fetch_line(static_cast<const uint4*>(x.norm.gamma) + i);
+      if (x.norm.beta != nullptr) {
+        fetch_line(static_cast<const uint4*>(x.norm.beta) + i);
+      }
+    }
+  }
+  if (threadIdx.x == warp_size && x.bias != nullptr) {
+    fetch_line(static_cast<const std::uint16_t*>(x.bias) + first_output);
+  }
+
+  wait_for_earlier();
+  uint4* const own_x = shared_memory();
+  if (x.norm.gamma != nullptr) {
+    normalize_few<element>(x, own_x, step);
+  } else {
+    copy_few(x, own_x, step);
+  }
+  __syncthreads();
+
+  float sums[count][4];
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      sums[i][k] = 0;
+    }
+  }
+  for (int number = begin; number < end; number += ahead) {
+#pragma unroll
+    for (int s = 0; s < ahead; ++s) {
+      if (number + s < end) { // the same for all of the warp
+        uint4 row{0, 0, 0, 0};
+        if (g < rows) {
+          row = own_x[g * step + (number + s) * step_pieces + t];
+        }
+        const std::uint32_t low[4] = {row.x, 0, row.y, 0};
+        const std::uint32_t high[4] = {row.z, 0, row.w, 0};
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+          const uint4 bits = on_the_way[s][i];
+          multiply_add<element>(sums[i], low, bits.x, bits.y);
+          multiply_add<element>(sums[i], high, bits.z, bits.w);
+        }
+        if (number + s + ahead < end) {
+          fetch(on_the_way[s], number + s + ahead);
+        }
+      }
+    }
+  }
+
+  // The warps' sums meet where x was.
+  __syncthreads();
+  auto* const parts = reinterpret_cast<float*>(own_x);
+  if (g < rows) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      float* const part = parts + ((warp * count + i) * rows + g) * 8 + 2 * t;
+      part[0] = sums[i][0];
+      part[1] = sums[i][1];
+    }
+  }
+  __syncthreads();
+  const auto sum_of = [&](int product, int row, int column) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < few_warps; ++i) {
+      sum += parts[((i * count + product) * rows + row) * 8 + column];
+    }
+    return sum;
+  };
+  const auto with_bias = [&](float sum, const void* bias, unsigned output) {
+    Lane value[1];
+    value[0].value = 0;
+    if (bias != nullptr) {
+      load(bias, element, output, value);
+    }
+    return sum + value[0].value;
+  };
+  for (int i = static_cast<int>(threadIdx.x); i < 8 * tiles * rows;
+       i += few_threads) {
+    const int row = i / (8 * tiles);
+    const int tile = i / 8 % tiles;
+    const int column = i % 8;
+    const unsigned output = first_output + 8 * tile + column;
+    if (output >= outputs) {
+      continue;
+    }
+    Lane y[1];
+    y[0].value = with_bias(sum_of(tile, row, column), x.bias, output);
+    if constexpr (gated) {
+      y[0].value *= activated(
+          with_bias(sum_of(tiles + tile, row, column), x.gate_bias, output),
+          x.activation);
+    } else {
+      y[0].value = activated(y[0].value, x.activation);
+    }
+    const std::int64_t place = row * x.outputs + output;
+    if (x.addend != nullptr) {
+      Lane added[1];
+      load(x.addend, element, place, added);
+      y[0].value += added[0].value;
+    }
+    store(y, x.y, x.y_element, place);
+  }
+}
+
+std::size_t shared_bytes_of(const FewRowsProduct& x, int products) {
+  const std::int64_t rows = x.rows * pieces_between(x.depth) * 16;
+  const std::int64_t sums = std::int64_t{few_warps} * products * x.rows * 8 * 4;
+  return static_cast<std::size_t>(std::max(rows, sums));
+}
+
+template <Element element, int tiles, bool gated>
+const char* start_few_rows(
+    const FewRowsProduct& x,
+    Start start,
+    void* stream) {
+  const auto kernel = few_rows_kernel<element, tiles, gated>;
+  const std::size_t bytes = shared_bytes_of(x, gated ? 2 * tiles : tiles);
+  constexpr std::size_t without_asking = 48 << 10;
+  if (bytes > without_asking) {
+    cudaFuncSetAttribute(
+        kernel,
+        cudaFuncAttributeMaxDynamicSharedMemorySize,
+        static_cast<int>(bytes));
+  }
+  const Grid grid{
+      static_cast<unsigned>((x.outputs + 8 * tiles - 1) / (8 * tiles)),
+      few_threads,
+      bytes};
+  const int step = pieces_between(x.depth);
+  return start == Start::early ? launch_early(kernel, grid, stream, x, step)
+                               : launch(kernel, grid, stream, x, step);
+}
+
+/// Calls `start` with the number of times 8 outputs of a block: so many that
+/// all blocks run at once, two on a processor, where four are enough for that.
+template <class Begin>
+const char* with_tiles(const FewRowsProduct& x, const Begin& begin) {
+  const std::int64_t blocks = 2 * processors();
+  const std::int64_t all = (x.outputs + 7) / 8;
+  const std::int64_t each = (all + blocks - 1) / blocks;
+  if (each <= 1) {
+    return begin(std::integral_constant<int, 1>());
+  }
+  if (each == 2 || x.gate != nullptr) {
+    return begin(std::integral_constant<int, 2>());
+  }
+  return each == 3 ? begin(std::integral_constant<int, 3>())
+                   : begin(std::integral_constant<int, 4>());
+}
+
+} // namespace
+
+bool takes(const FewRowsProduct& x) {
+  const auto eights = [](const void* pointer) {
+    return aligned_for_eight(pointer);
+  };
+  return x.rows > 0 && x.rows <= most_few_rows && x.outputs > 0 &&
+      x.depth > 0 && x.depth % piece == 0 && x.element != Element::fp32 &&
+      x.outputs * (x.depth / piece) < std::int64_t{1} << 31 && eights(x.x) &&
+      eights(x.weight) && eights(x.gate) && eights(x.norm.gamma) &&
+      eights(x.norm.beta) &&
+      shared_bytes_of(x, 4) + shared_reserve <= most_shared_bytes();
+}
+
+const char* multiply_few_rows(
+    const FewRowsProduct& x,
+    Start start,
+    void* stream) {
+  return with_tiles(x, [&](auto tiles) {
+    const auto with_gate = [&](auto element) -> const char* {
+      if constexpr (tiles() <= 2) {
+        if (x.gate != nullptr) {
+          return start_few_rows<element(), tiles(), true>(x, start, stream);
+        }
+      }
+      return start_few_rows<element(), tiles(), false>(x, start, stream);
+    };
+    return x.element == Element::bf16
+        ? with_gate(std::integral_constant<Element, Element::bf16>())
+        : with_gate(std::integral_constant<Element, Element::fp16>());
+  });
+}
+
+} // namespace cairn::kernels::cuda

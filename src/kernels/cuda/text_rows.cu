@@ -1,0 +1,413 @@
+#include "kernels/internal/cuda/text_rows.h"
+
+#include "kernels/cuda/activation.cuh"
+#include "kernels/cuda/block.cuh"
+#include "kernels/cuda/for_each.cuh"
+#include "kernels/cuda/kept_pages.cuh"
+#include "kernels/cuda/row_norm.cuh"
+
+namespace cairn::kernels::cuda {
+namespace {
+
+constexpr int row_threads = 256;
+
+template <Element element, int width>
+__global__ void embed_kernel(TextRows rows, EmbeddedRows embedded) {
+  const std::int64_t columns = embedded.columns;
+  const std::int64_t row = blockIdx.x;
+  const std::int64_t word = rows.tokens[row] * columns;
+  const std::int64_t position =
+      (rows.positions[row] + embedded.offset) * columns;
+  for (std::int64_t i = threadIdx.x * width; i < columns;
+       i += blockDim.x * width) {
+    Lane values[width];
+    load(embedded.words, element, word + i, values);
+    if (embedded.positions != nullptr) {
+      Lane added[width];
+      load(embedded.positions, element, position + i, added);
+#pragma unroll
+      for (int k = 0; k < width; ++k) {
+        values[k].value += added[k].value;
+      }
+    }
+    store(values, embedded.y, element, row * columns + i);
+  }
+}
+
+template <Element element, int width>
+__global__ void normalize_kernel(NormalizedRows rows, TextNorm norm) {
+  let_next_begin();
+  wait_for_earlier();
+  const std::int64_t columns = rows.columns;
+  const std::int64_t row = blockIdx.x;
+  const std::int64_t from =
+      (rows.which != nullptr ? rows.which[row] : row) * columns;
+  RowSums own = sums_from<element>(rows.x, from, norm);
+  for (std::int64_t i = threadIdx.x * width; i < columns;
+       i += blockDim.x * width) {
+    Lane values[width];
+    load(rows.x, element, from + i, values);
+    own.add(values);
+  }
+  own.sums = over_block(own.sums, Add(), 0);
+  const RowScale scale = own.scale(norm, static_cast<float>(columns));
+  for (std::int64_t i = threadIdx.x * width; i < columns;
+       i += blockDim.x * width) {
+    Lane values[width];
+    load(rows.x, element, from + i, values);
+    normalize_values<element>(values, scale, norm, i);
+    store(values, rows.y, element, row * columns + i);
+  }
+}
+
+template <Element element>
+struct Activate {
+  Activation activation;
+  void* x;
+  const void* factor;
+
+  template <int width>
+  __device__ void operator()(std::int64_t i) const {
+    Lane values[width];
+    load(x, element, i, values);
+#pragma unroll
+    for (int k = 0; k < width; ++k) {
+      values[k].value = activated(values[k].value, activation);
+    }
+    if (factor != nullptr) {
+      Lane factors[width];
+      load(factor, element, i, factors);
+#pragma unroll
+      for (int k = 0; k < width; ++k) {
+        values[k].value *= factors[k].value;
+      }
+    }
+    store(values, x, element, i);
+  }
+};
+
+/// Element i of the rows [rows, groups, queries + 2, pages.row].
+template <Element element>
+struct SplitAndKeep {
+  TextRows rows;
+  TextHeads heads;
+  KeptPages pages;
+  SplitRows split;
+
+  template <int width>
+  __device__ void operator()(std::int64_t i) const {
+#pragma unroll
+    for (int k = 0; k < width; ++k) {
+      place(i + k);
+    }
+  }
+
+  __device__ void place(std::int64_t i) const {
+    const int at = static_cast<int>(i % pages.row);
+    i /= pages.row;
+    const int head = static_cast<int>(i % (heads.queries + 2));
+    i /= heads.queries + 2;
+    const int group = static_cast<int>(i % heads.groups);
+    const std::int64_t row = i / heads.groups;
+    const bool is_value = head == heads.queries + 1;
+    Lane value[1];
+    value[0].value = 0; // behind a head whose size is no multiple of 8
+    if (at < heads.size) {
+      const std::int64_t first =
+          ((row * heads.groups + group) * (heads.queries + 2) + head) *
+          heads.size;
+      value[0].value = turned<element>(
+          split.projected,
+          first,
+          at,
+          heads,
+          is_value ? -1 : rows.positions[row]);
+    }
+    if (head >= heads.queries) {
+      store(
+          value,
+          pages.data,
+          element,
+          place_in_pages(
+              pages,
+              pages.table + static_cast<std::int64_t>(rows.places[row]) *
+                  pages.width,
+              rows.positions[row]) +
+              (is_value ? pages.values_at : pages.keys_at) +
+              group * pages.head_step + at);
+    }
+    if (at < heads.size) {
+      const std::int64_t of_group = row * heads.groups + group;
+      void* const to = head < heads.queries ? split.query
+          : is_value                        ? split.value
+                                            : split.key;
+      store(
+          value,
+          to,
+          element,
+          (head < heads.queries ? of_group * heads.queries + head : of_group) *
+                  heads.size +
+              at);
+    }
+  }
+};
+
+/// Element i of the keys and values [tokens, groups, 2, size].
+template <Element element>
+struct ReadPages {
+  KeptPages pages;
+  std::int64_t place;
+  TextHeads heads;
+  void* key;
+  void* value;
+
+  template <int width>
+  __device__ void operator()(std::int64_t i) const {
+#pragma unroll
+    for (int k = 0; k < width; ++k) {
+      copy(i + k);
+    }
+  }
+
+  __device__ void copy(std::int64_t i) const {
+    const std::int64_t at = i % heads.size;
+    i /= heads.size;
+    const bool is_value = i % 2 != 0;
+    i /= 2;
+    const std::int64_t group = i % heads.groups;
+    const std::int64_t token = i / heads.groups;
+    Lane each[1];
+    load(
+        pages.data,
+        element,
+        place_in_pages(
+            pages,
+            pages.table + place * pages.width,
+            static_cast<int>(token)) +
+            (is_value ? pages.values_at : pages.keys_at) +
+            group * pages.head_step + at,
+        each);
+    store(each, is_value ? value : key, element, i * heads.size + at);
+  }
+};
+
+struct Highest {
+  float score;
+  int column;
+};
+
+constexpr int peak_threads = 1024;
+
+__device__ inline Highest higher(Highest a, Highest b) {
+  const bool second =
+      b.score > a.score || (b.score == a.score && b.column < a.column);
+  return second ? b : a;
+}
+
+__device__ inline Highest of_thread(Highest own, int mask) {
+  return {
+      __shfl_xor_sync(0xffffffffU, own.score, mask),
+      static_cast<int>(__shfl_xor_sync(
+          0xffffffffU,
+          static_cast<std::uint32_t>(own.column),
+          mask))};
+}
+
+struct TakeHigher {
+  template <class Value>
+  static __device__ Value none() {
+    return {-INFINITY, 0x7fffffff};
+  }
+  __device__ Highest operator()(Highest a, Highest b) const {
+    return higher(a, b);
+  }
+};
+
+/// A block has a row. Its threads keep a maximum and the sum of exponentials
+/// less that maximum; later both are brought together.
+__global__ void __launch_bounds__(peak_threads)
+    peak_kernel(ScoredRows rows, ScorePeak* peaks) {
+  let_next_begin();
+  wait_for_earlier();
+  const std::int64_t row = blockIdx.x;
+  const float* const scores = rows.scores + row * rows.step;
+  const int columns = static_cast<int>(rows.columns);
+  const int limit = rows.limits != nullptr ? rows.limits[row] : columns;
+  Highest own{-INFINITY, 0x7fffffff};
+  float top = -INFINITY;
+  float sum = 0;
+  bool finite = true;
+  constexpr int at_once = 8;
+  for (int first = static_cast<int>(threadIdx.x); first < columns;
+       first += at_once * peak_threads) {
+    float few[at_once];
+#pragma unroll
+    for (int k = 0; k < at_once; ++k) {
+      const int column = first + k * peak_threads;
+      few[k] = column < columns ? scores[column] : -INFINITY;
+    }
+    float higher_top = top;
+#pragma unroll
+    for (int k = 0; k < at_once; ++k) {
+      const int column = first + k * peak_threads;
+      // Minus infinity is a score; NaN and infinity are none.
+      finite = finite && (few[k] < INFINITY);
+      if (column < limit && few[k] > own.score) {
+        own = {few[k], column};
+      }
+      higher_top = fmaxf(higher_top, few[k]);
+    }
+    if (higher_top > top) {
+      sum *= power_of_two((top - higher_top) * log2_of_e);
+      top = higher_top;
+    }
+    if (top > -INFINITY) {
+#pragma unroll
+      for (int k = 0; k < at_once; ++k) {
+        sum += power_of_two((few[k] - top) * log2_of_e);
+      }
+    }
+  }
+  own = over_block(own, TakeHigher(), 0);
+  // The highest score of all columns: `own` is that of those below the limit.
+  const Highest most = over_block(Highest{top, 0}, TakeHigher(), 1);
+  const float share =
+      top > -INFINITY ? sum * power_of_two((top - most.score) * log2_of_e) : 0;
+  const Pair sums =
+      over_block(Pair{share, finite ? 0.0F : 1.0F}, Add(), 2);
+  if (threadIdx.x == 0) {
+    const bool all_finite = sums.second == 0;
+    peaks[row] = {
+        all_finite ? own.score : NAN,
+        most.score + logf(sums.first),
+        own.column};
+  }
+}
+
+template <class Begin>
+const char* by_element(Element element, bool eights, const Begin& begin) {
+  const char* failure = nullptr;
+  with_element(element, [&](auto type) {
+    failure = eights ? begin(type, std::integral_constant<int, 8>())
+                     : begin(type, std::integral_constant<int, 1>());
+  });
+  return failure;
+}
+
+template <class... Pointers>
+bool in_eights(std::int64_t columns, const Pointers*... pointers) {
+  return columns % 8 == 0 && (aligned_for_eight(pointers) && ...);
+}
+
+} // namespace
+
+const char* embed(
+    const TextRows& rows,
+    const EmbeddedRows& embedded,
+    void* stream) {
+  if (rows.count == 0) {
+    return nullptr;
+  }
+  const bool eights = in_eights(
+      embedded.columns,
+      embedded.words,
+      embedded.positions,
+      embedded.y);
+  return by_element(embedded.element, eights, [&](auto type, auto width) {
+    return launch(
+        embed_kernel<type(), width()>,
+        {static_cast<unsigned>(rows.count), row_threads},
+        stream,
+        rows,
+        embedded);
+  });
+}
+
+const char* normalize(
+    const NormalizedRows& rows,
+    const TextNorm& norm,
+    Start start,
+    void* stream) {
+  if (rows.rows == 0) {
+    return nullptr;
+  }
+  const bool eights =
+      in_eights(rows.columns, rows.x, norm.gamma, norm.beta, rows.y);
+  return by_element(rows.element, eights, [&](auto type, auto width) {
+    const Grid grid{static_cast<unsigned>(rows.rows), row_threads};
+    const auto kernel = normalize_kernel<type(), width()>;
+    return start == Start::early
+        ? launch_early(kernel, grid, stream, rows, norm)
+        : launch(kernel, grid, stream, rows, norm);
+  });
+}
+
+const char* activate(
+    Activation activation,
+    Element element,
+    std::int64_t count,
+    void* x,
+    const void* factor,
+    void* stream) {
+  const char* failure = nullptr;
+  with_element(element, [&](auto type) {
+    failure = for_each(
+        count,
+        aligned(x, element) && aligned(factor, element),
+        Activate<type()>{activation, x, factor},
+        stream);
+  });
+  return failure;
+}
+
+const char* split_and_keep(
+    const TextRows& rows,
+    const TextHeads& heads,
+    const KeptPages& pages,
+    const SplitRows& split,
+    void* stream) {
+  const char* failure = nullptr;
+  with_element(split.element, [&](auto type) {
+    failure = for_each(
+        rows.count * heads.groups * (heads.queries + 2) * pages.row,
+        false,
+        SplitAndKeep<type()>{rows, heads, pages, split},
+        stream);
+  });
+  return failure;
+}
+
+const char* read_pages(
+    const KeptPages& pages,
+    std::int64_t place,
+    std::int64_t tokens,
+    const TextHeads& heads,
+    void* key,
+    void* value,
+    void* stream) {
+  const char* failure = nullptr;
+  with_element(pages.element, [&](auto type) {
+    failure = for_each(
+        tokens * heads.groups * 2 * heads.size,
+        false,
+        ReadPages<type()>{pages, place, heads, key, value},
+        stream);
+  });
+  return failure;
+}
+
+const char* find_peaks(
+    const ScoredRows& rows,
+    ScorePeak* peaks,
+    Start start,
+    void* stream) {
+  if (rows.rows == 0) {
+    return nullptr;
+  }
+  const Grid grid{static_cast<unsigned>(rows.rows), peak_threads};
+  return start == Start::early
+      ? launch_early(peak_kernel, grid, stream, rows, peaks)
+      : launch(peak_kernel, grid, stream, rows, peaks);
+}
+
+} // namespace cairn::kernels::cuda

@@ -1,0 +1,368 @@
+// The decoder for GPUs against whole texts that the model computes itself. It
+// also runs on the stand-in for a GPU (tests/kernels/cuda_on_cpu).
+#include "generate/gpu_decoder.h"
+#include "generate/whole_text_decoder.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <cairn/model/presets.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace cairn::generate::gpu_decoder_test {
+namespace {
+
+using Tokens = std::vector<std::int64_t>;
+using Model = std::shared_ptr<models::Transformer>;
+
+#ifdef CAIRN_CUDA_ON_CPU
+constexpr at::DeviceType device = at::kCPU;
+#else
+constexpr at::DeviceType device = at::kCUDA;
+#endif
+
+/// Relative distance from the model's own scores that rounding explains.
+double bound_of(at::ScalarType type) {
+  return type == at::kFloat ? 1e-4 : type == at::kHalf ? 1e-2 : 5e-2;
+}
+
+models::ModelDescription gpt(std::int64_t positions = 48) {
+  return model::gpt_description(
+      {.layers = 2,
+       .hidden = 40,
+       .heads = 2,
+       .sequence = positions,
+       .vocabulary = 61,
+       .padded_vocabulary = 64});
+}
+
+models::ModelDescription llama(
+    std::int64_t head_size = 10,
+    std::int64_t positions = 48) {
+  models::ModelDescription d = gpt(positions);
+  d.family = model::ModelFamily::llama;
+  d.position = model::PositionKind::rotary;
+  d.norm = model::NormKind::rms_norm;
+  d.activation = model::ActivationKind::silu;
+  d.gated = true;
+  d.heads = 4;
+  d.head_size = head_size;
+  d.key_value_heads = 2;
+  d.attention_bias = false;
+  d.mlp_bias = false;
+  return d;
+}
+
+std::vector<models::ModelDescription> descriptions() {
+  std::vector<models::ModelDescription> all{gpt(), gpt(), gpt(), llama()};
+  all[1].activation = model::ActivationKind::gelu_tanh;
+  all[1].tied_head = false;
+  all[1].padded_vocabulary = 61;
+  all[2].activation = model::ActivationKind::relu;
+  all[2].attention_bias = false;
+  all[2].mlp_bias = false;
+  for (const char* scaling : {"linear", "llama3"}) {
+    all.push_back(llama(20));
+    all.back().rope_scaling = model::RopeScaling{
+        .kind = scaling,
+        .factor = 4,
+        .low_frequency_factor = 1,
+        .high_frequency_factor = 4,
+        .original_positions = 16};
+  }
+  return all;
+}
+
+Model make(const models::ModelDescription& d, at::ScalarType type) {
+  models::ModelOptions options;
+  options.initial_std = 0.2;
+  options.dtype = type;
+  options.device = at::Device(device);
+  if (device == at::kCUDA) {
+    options.device = at::Device(device, 0);
+  }
+  auto model = models::make_model(d, options);
+  model->eval();
+  return model;
+}
+
+Tokens random_text(std::mt19937& random, std::int64_t length) {
+  Tokens text;
+  for (std::int64_t i = 0; i < length; ++i) {
+    text.push_back(static_cast<std::int64_t>(random() % 61));
+  }
+  return text;
+}
+
+/// The model's own scores of every token of a text, [tokens, vocabulary].
+at::Tensor whole(const Model& model, const Tokens& text) {
+  const at::NoGradGuard no_grad;
+  WholeTextDecoder decoder(model);
+  const Piece piece{0, text, 0, std::ssize(text)};
+  const auto scores = decoder.compute({&piece, 1});
+  return at::tensor(
+             std::vector<float>(scores.begin(), scores.end()),
+             at::TensorOptions(at::kFloat))
+      .view({std::ssize(text), -1});
+}
+
+class Rows {
+ public:
+  explicit Rows(std::span<const float> scores, std::int64_t columns)
+      : scores_(
+            at::tensor(
+                std::vector<float>(scores.begin(), scores.end()),
+                at::TensorOptions(at::kFloat))
+                .view({-1, columns})) {}
+  at::Tensor row(std::int64_t i) const { return scores_[i]; }
+
+ private:
+  at::Tensor scores_;
+};
+
+void expect_close(
+    const at::Tensor& found,
+    const at::Tensor& expected,
+    double bound) {
+  const double distance =
+      ((found - expected).norm() / expected.norm()).item<double>();
+  EXPECT_LT(distance, bound);
+}
+
+/// Texts that are computed by a decoder in steps, and what each step's scores
+/// must be.
+class Followed {
+ public:
+  Followed(const Model& model, GpuDecoder& decoder)
+      : model_(model),
+        decoder_(decoder),
+        bound_(bound_of(model->parameters().front().scalar_type())) {}
+
+  void add(std::size_t place, Tokens text) {
+    texts_.push_back({place, text, whole(model_, text)});
+  }
+
+  /// Computes tokens up to `ends` of the texts; texts whose end is reached
+  /// already are left out.
+  void step(const std::vector<std::int64_t>& ends, std::int64_t scored) {
+    std::vector<Piece> pieces;
+    std::vector<std::size_t> which;
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      Text& text = texts_[i];
+      if (ends[i] <= text.computed) {
+        continue;
+      }
+      ASSERT_TRUE(decoder_.reserve(text.place, ends[i]));
+      pieces.push_back(
+          {.place = text.place,
+           .text = std::span(text.tokens)
+                       .first(static_cast<std::size_t>(ends[i])),
+           .begin = text.computed,
+           .scored = std::min(scored, ends[i] - text.computed)});
+      which.push_back(i);
+      text.computed = ends[i];
+    }
+    const std::int64_t columns = model_->description().vocabulary;
+    const Rows rows(decoder_.compute(pieces), columns);
+    const auto peaks = decoder_.peaks();
+    std::int64_t row = 0;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      for (std::int64_t k = 0; k < pieces[i].scored; ++k, ++row) {
+        const std::int64_t token = ends[which[i]] - pieces[i].scored + k;
+        SCOPED_TRACE(
+            ::testing::Message() << "text " << which[i] << " token " << token);
+        const at::Tensor found = rows.row(row);
+        expect_close(found, texts_[which[i]].scores[token], bound_);
+        const Peak& peak = peaks[static_cast<std::size_t>(row)];
+        EXPECT_EQ(peak.token, found.argmax().item<std::int64_t>());
+        EXPECT_EQ(peak.score, found.max().item<float>());
+        EXPECT_NEAR(peak.log_sum, found.logsumexp(0).item<float>(), 1e-4);
+      }
+    }
+  }
+
+ private:
+  struct Text {
+    std::size_t place;
+    Tokens tokens;
+    at::Tensor scores;
+    std::int64_t computed = 0;
+  };
+  Model model_;
+  GpuDecoder& decoder_;
+  double bound_;
+  std::vector<Text> texts_;
+};
+
+TEST(GpuDecoder, ComputesEveryKindOfModel) {
+  std::mt19937 random(1);
+  for (const models::ModelDescription& d : descriptions()) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+      SCOPED_TRACE(::testing::Message() << type << " " << d.head_size);
+      const Model model = make(d, type);
+      GpuDecoder decoder(*model, type, {.most_texts = 3, .page_tokens = 5});
+      Followed texts(model, decoder);
+      for (const std::size_t place : {2, 0, 1}) {
+        texts.add(place, random_text(random, 24));
+      }
+      texts.step({7, 1, 0}, 1);
+      texts.step({8, 5, 12}, 3); // a token beside two pieces
+      for (int i = 1; i <= 4; ++i) {
+        texts.step({8 + i, 5 + i, 12 + i}, 1);
+      }
+      texts.step({24, 24, 17}, 24);
+    }
+  }
+}
+
+TEST(GpuDecoder, ComputesBatchesOfAllSizes) {
+  std::mt19937 random(2);
+  const Model model = make(llama(), at::kBFloat16);
+  for (const bool plain : {false, true}) {
+    GpuStepOptions step;
+    step.records = !plain;
+    step.early = !plain;
+    step.fetches_ahead = !plain;
+    step.few_rows = plain ? 0 : 8;
+    GpuDecoder decoder(*model, at::kBFloat16, {.most_texts = 13}, step);
+    EXPECT_EQ(decoder.longest(), 48);
+    Followed texts(model, decoder);
+    std::vector<std::int64_t> ends;
+    for (std::size_t i = 0; i < 13; ++i) {
+      texts.add(i, random_text(random, 30));
+      ends.push_back(static_cast<std::int64_t>(2 + i));
+    }
+    texts.step(ends, 1);
+    for (const std::size_t count : {1, 2, 3, 5, 8, 11, 13, 1, 13, 3}) {
+      for (std::size_t i = 0; i < count; ++i) {
+        ++ends[i];
+      }
+      texts.step(ends, 1);
+    }
+  }
+}
+
+TEST(GpuDecoder, LongPromptsAreComputedInTiles) {
+  std::mt19937 random(3);
+  models::ModelDescription d = llama(16, 256);
+  d.layers = 1;
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const Model model = make(d, type);
+    GpuDecoder decoder(*model, type, {.most_texts = 4});
+    Followed texts(model, decoder);
+    for (const std::size_t place : {0, 1, 2, 3}) {
+      texts.add(place, random_text(random, 160));
+    }
+    // Two alike, a shorter one, and a piece for single tokens.
+    texts.step({96, 96, 101, 9}, 2);
+    texts.step({97, 160, 150, 20}, 1);
+    texts.step({98, 160, 151, 21}, 1);
+  }
+}
+
+TEST(GpuDecoder, CopiesOfATextGoTheirOwnWays) {
+  std::mt19937 random(4);
+  const Model model = make(gpt(), at::kFloat);
+  // Three pages for each of two texts, and one more.
+  GpuDecoder decoder(
+      *model,
+      at::kFloat,
+      {.most_texts = 3, .page_tokens = 4, .cache_tokens = 28});
+  EXPECT_EQ(decoder.longest(), 28);
+  const Tokens start = random_text(random, 10);
+  Tokens one = start;
+  Tokens two = start;
+  one.insert(one.end(), {3, 5});
+  two.insert(two.end(), {7, 1});
+  ASSERT_TRUE(decoder.reserve(0, 10));
+  const Piece prompt{.place = 0, .text = start, .begin = 0, .scored = 0};
+  decoder.compute({&prompt, 1});
+  ASSERT_TRUE(decoder.copy(0, 2, 10));
+  const at::Tensor expected_one = whole(model, one);
+  const at::Tensor expected_two = whole(model, two);
+  for (std::size_t end = 11; end <= 12; ++end) {
+    ASSERT_TRUE(decoder.reserve(0, static_cast<std::int64_t>(end)));
+    ASSERT_TRUE(decoder.reserve(2, static_cast<std::int64_t>(end)));
+    const auto begin = static_cast<std::int64_t>(end) - 1;
+    const std::vector<Piece> pieces{
+        {2, std::span(two).first(end), begin, 1},
+        {0, std::span(one).first(end), begin, 1}};
+    const Rows rows(decoder.compute(pieces), 61);
+    expect_close(rows.row(0), expected_two[begin], 1e-4);
+    expect_close(rows.row(1), expected_one[begin], 1e-4);
+  }
+  // Two full pages are shared: 4 of 7 are taken, 3 are left.
+  EXPECT_FALSE(decoder.reserve(1, 13));
+  EXPECT_TRUE(decoder.reserve(1, 12));
+  EXPECT_FALSE(decoder.reserve(0, 13));
+  decoder.release(1);
+  decoder.release(2);
+  // The shared pages still belong to the first text.
+  EXPECT_TRUE(decoder.reserve(0, 24));
+  EXPECT_FALSE(decoder.reserve(2, 5));
+}
+
+TEST(GpuDecoder, LongTextsShareTheirKeysAmongBlocks) {
+  std::mt19937 random(5);
+  models::ModelDescription d = gpt(400);
+  d.layers = 1;
+  const Model model = make(d, at::kBFloat16);
+  GpuDecoder decoder(*model, at::kBFloat16, {.most_texts = 2});
+  Followed texts(model, decoder);
+  texts.add(0, random_text(random, 400));
+  texts.add(1, random_text(random, 400));
+  texts.step({250, 3}, 1);
+  texts.step({251, 3}, 1);
+  texts.step({252, 4}, 1);
+  texts.step({253, 5}, 1);
+  texts.step({254, 6}, 1);
+  texts.step({400, 6}, 5);
+}
+
+TEST(GpuDecoder, WeightsAreConvertedWhereAsked) {
+  std::mt19937 random(6);
+  const Model wide = make(gpt(), at::kFloat);
+  GpuDecoder decoder(*wide, at::kBFloat16, {.most_texts = 1});
+  const Tokens text = random_text(random, 6);
+  ASSERT_TRUE(decoder.reserve(0, 6));
+  const Piece piece{0, text, 0, 1};
+  const Rows rows(decoder.compute({&piece, 1}), 61);
+  const at::Tensor expected = whole(wide, text)[5];
+  expect_close(rows.row(0), expected, 5e-2);
+  EXPECT_FALSE(rows.row(0).equal(expected));
+}
+
+TEST(GpuDecoder, TellsPeaksOfTheFirstTokensAlone) {
+  std::mt19937 random(7);
+  const Model model = make(gpt(), at::kFloat);
+  GpuDecoder decoder(*model, at::kFloat, {.most_texts = 2});
+  const Tokens text = random_text(random, 6);
+  const at::Tensor expected = whole(model, text);
+  ASSERT_TRUE(decoder.reserve(0, 6));
+  for (const std::int64_t end : {5, 6}) { // a prompt, then a token
+    const Piece piece{
+        .place = 0,
+        .text = std::span(text).first(static_cast<std::size_t>(end)),
+        .begin = end == 5 ? 0 : 5,
+        .scored = 1,
+        .peak_of = 9};
+    decoder.compute({&piece, 1});
+    const Peak& peak = decoder.peaks()[0];
+    EXPECT_EQ(
+        peak.token,
+        expected[end - 1].narrow(0, 0, 9).argmax().item<std::int64_t>());
+    EXPECT_NEAR(
+        peak.log_sum,
+        expected[end - 1].logsumexp(0).item<float>(),
+        1e-3);
+  }
+}
+
+} // namespace
+} // namespace cairn::generate::gpu_decoder_test
