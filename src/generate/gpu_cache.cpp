@@ -6,6 +6,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
+
 namespace cairn::generate {
 
 GpuCache::GpuCache(
@@ -33,23 +35,33 @@ GpuCache::GpuCache(
   table_.copy_(host_table_);
 }
 
-void GpuCache::send_pages(std::size_t place, std::size_t first) {
+void GpuCache::note_pages(std::size_t place, std::size_t first) {
   const auto pages = pages_.of(place).subspan(first);
   if (pages.empty()) {
     return;
   }
-  const auto part = [&](const at::Tensor& table) {
-    return table[static_cast<std::int64_t>(place)].narrow(
-        0,
-        static_cast<std::int64_t>(first),
-        std::ssize(pages));
-  };
-  const at::Tensor from = part(host_table_);
-  auto* to = from.mutable_data_ptr<std::int32_t>();
+  const std::int64_t begin =
+      static_cast<std::int64_t>(place) * host_table_.size(1) +
+      static_cast<std::int64_t>(first);
+  auto* to = host_table_.mutable_data_ptr<std::int32_t>() + begin;
   for (const TextPages::Page page : pages) {
     *to++ = static_cast<std::int32_t>(page);
   }
-  stream_.run([&] { part(table_).copy_(from, /*non_blocking=*/true); });
+  const std::int64_t end = begin + std::ssize(pages);
+  const bool none = changed_begin_ == changed_end_;
+  changed_begin_ = none ? begin : std::min(changed_begin_, begin);
+  changed_end_ = none ? end : std::max(changed_end_, end);
+}
+
+void GpuCache::send_table() {
+  const std::int64_t count = changed_end_ - changed_begin_;
+  if (count > 0) {
+    const auto changed = [&](const at::Tensor& table) {
+      return table.view({-1}).narrow(0, changed_begin_, count);
+    };
+    changed(table_).copy_(changed(host_table_), /*non_blocking=*/true);
+    changed_begin_ = changed_end_ = 0;
+  }
 }
 
 bool GpuCache::reserve(std::size_t place, std::int64_t tokens) {
@@ -57,7 +69,7 @@ bool GpuCache::reserve(std::size_t place, std::int64_t tokens) {
   if (!pages_.reserve(place, tokens)) {
     return false;
   }
-  send_pages(place, before);
+  note_pages(place, before);
   return true;
 }
 
@@ -66,7 +78,7 @@ bool GpuCache::copy(std::size_t from, std::size_t to, std::int64_t tokens) {
   if (!copied) {
     return false;
   }
-  send_pages(to, 0);
+  note_pages(to, 0);
   if (copied->from) {
     stream_.run([&] {
       memory_[static_cast<std::int64_t>(pages_.of(to).back())].copy_(

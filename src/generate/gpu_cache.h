@@ -46,10 +46,14 @@ class GpuCache {
 
   const GpuCacheShape& shape() const { return shape_; }
 
-  /// See Decoder. Work that copies pages is queued on the stream.
+  /// See Decoder. Copies of pages are queued on the stream.
   bool reserve(std::size_t place, std::int64_t tokens);
   void release(std::size_t place) { pages_.release(place); }
   bool copy(std::size_t from, std::size_t to, std::int64_t tokens);
+
+  /// Queues what brings the table on the GPU up to date, before a step. Only
+  /// within the stream's run().
+  void send_table();
 
   /// A place without a text, for rows that nobody reads.
   std::int32_t spare_place() const {
@@ -59,9 +63,8 @@ class GpuCache {
   kernels::cuda::KeptPages of_layer(std::int64_t layer) const;
 
  private:
-  /// Brings the entries of a text's pages from number `first` on to the GPU's
-  /// table.
-  void send_pages(std::size_t place, std::size_t first);
+  /// Writes down the text's pages from number `first` on.
+  void note_pages(std::size_t place, std::size_t first);
 
   GpuCacheShape shape_;
   DeviceStream& stream_;
@@ -69,6 +72,10 @@ class GpuCache {
   at::Tensor memory_;     ///< [pages + 1, elements]; the last one is spare
   at::Tensor table_;      ///< [texts + 1, width], 32 bits
   at::Tensor host_table_; ///< the same in page-locked memory
+  /// The entries of the table that the GPU does not have yet, row after row,
+  /// and some between them.
+  std::int64_t changed_begin_ = 0;
+  std::int64_t changed_end_ = 0;
 };
 
 } // namespace cairn::generate

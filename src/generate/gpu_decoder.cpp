@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 #include <tuple>
 
 namespace cairn::generate {
@@ -110,6 +111,13 @@ GpuDecoder::GpuDecoder(
   make_room_for_results(most_rows_);
 }
 
+GpuDecoder::~GpuDecoder() {
+  try {
+    stream_->wait(); // copies of pages may be under way
+  } catch (const std::exception&) { // the GPU has failed
+  }
+}
+
 std::int64_t GpuDecoder::longest() const {
   const GpuCacheShape& shape = cache_->shape();
   return std::min(model_.positions, shape.most_pages * shape.page_tokens);
@@ -150,6 +158,7 @@ std::span<const float> GpuDecoder::compute(std::span<const Piece> pieces) {
   }
   make_room_for_results(results);
   stream_->run([&] {
+    cache_->send_table();
     if (!prompts.empty()) {
       read(std::move(prompts));
     }

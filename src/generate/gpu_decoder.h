@@ -33,6 +33,8 @@ class GpuDecoder : public Decoder {
       const TextBatchOptions& options,
       const GpuStepOptions& step = {});
 
+  ~GpuDecoder() override;
+
   std::int64_t longest() const override;
   std::int64_t step_tokens() const override { return 4096; }
   bool reserve(std::size_t place, std::int64_t tokens) override {

@@ -87,7 +87,7 @@ std::unique_ptr<Decoder> make_decoder(
     std::shared_ptr<models::Transformer> model,
     const TextBatchOptions& options) {
   const models::ModelDescription& d = model->description();
-  const at::Tensor& first = model->parameters().front();
+  const at::Tensor first = model->parameters().front();
   const bool on_cpu = first.device().is_cpu();
   const bool has_experts = model::has_experts(d);
   if (model::kind_of(d.family) == model::ModelKind::t5) {

@@ -30,18 +30,27 @@ constexpr int step_pieces = 4; ///< that a warp reads of an output at once
 /// Pieces that a thread has on the way.
 constexpr int pieces_ahead = 10;
 
-/// A piece of a weight, which is read once.
-__device__ inline uint4 read_once(const uint4* from) {
+/// A piece of a weight, which is read once; zeros if it does not exist.
+__device__ inline uint4 read_once(const uint4* from, bool exists) {
 #ifdef __CUDA_ARCH__
   uint4 value;
   // Volatile, so that it stays ahead of the wait for other kernels.
   asm volatile(
-      "ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-      : "l"(from));
+      "{\n"
+      ".reg .pred exists;\n"
+      "setp.ne.u32 exists, %5, 0;\n"
+      "mov.u32 %0, 0;\n"
+      "mov.u32 %1, 0;\n"
+      "mov.u32 %2, 0;\n"
+      "mov.u32 %3, 0;\n"
+      "@exists ld.global.nc.L1::no_allocate.L2::128B.v4.u32 "
+      "{%0, %1, %2, %3}, [%4];\n"
+      "}"
+      : "=&r"(value.x), "=&r"(value.y), "=&r"(value.z), "=&r"(value.w)
+      : "l"(from), "r"(exists ? 1U : 0U));
   return value;
 #else
-  return *from;
+  return exists ? *from : uint4{0, 0, 0, 0};
 #endif
 }
 
@@ -124,6 +133,14 @@ __device__ void normalize_few(const FewRowsProduct& x, uint4* to, int step) {
   }
 }
 
+/// The place of one result of a block.
+struct Result {
+  int row;
+  int tile;
+  int column; ///< of the tile
+  unsigned output;
+};
+
 template <Element element, int tiles, bool gated>
 __global__ void __launch_bounds__(few_threads, 3)
     few_rows_kernel(const FewRowsProduct x, const int step) {
@@ -157,11 +174,9 @@ __global__ void __launch_bounds__(few_threads, 3)
     const bool exists = offset + t < pieces;
 #pragma unroll
     for (int i = 0; i < tiles; ++i) {
-      to[i] = exists ? read_once(weight + begins[i] + offset)
-                     : uint4{0, 0, 0, 0};
+      to[i] = read_once(weight + begins[i] + offset, exists);
       if constexpr (gated) {
-        to[tiles + i] = exists ? read_once(gate + begins[i] + offset)
-                               : uint4{0, 0, 0, 0};
+        to[tiles + i] = read_once(gate + begins[i] + offset, exists);
       }
     }
   };
@@ -192,11 +207,38 @@ __global__ void __launch_bounds__(few_threads, 3)
       }
     }
   }
-  if (threadIdx.x == warp_size && x.bias != nullptr) {
-    fetch_line(static_cast<const std::uint16_t*>(x.bias) + first_output);
+  // This thread's first result: what is added to it comes early.
+  const auto result_of = [&](int i) {
+    return Result{
+        i / (8 * tiles),
+        i / 8 % tiles,
+        i % 8,
+        first_output + static_cast<unsigned>(i % (8 * tiles))};
+  };
+  const auto number_at = [&](const void* from, std::int64_t i) {
+    Lane value[1];
+    value[0].value = 0;
+    if (from != nullptr) {
+      load(from, element, i, value);
+    }
+    return value[0].value;
+  };
+  const int results = 8 * tiles * rows;
+  const Result own = result_of(static_cast<int>(threadIdx.x));
+  const bool has_result =
+      static_cast<int>(threadIdx.x) < results && own.output < outputs;
+  float bias = 0;
+  float gate_bias = 0;
+  float addend = 0;
+  if (has_result) {
+    bias = number_at(x.bias, own.output);
+    gate_bias = number_at(x.gate_bias, own.output);
   }
 
   wait_for_earlier();
+  if (has_result) {
+    addend = number_at(x.addend, own.row * x.outputs + own.output);
+  }
   uint4* const own_x = shared_memory();
   if (x.norm.gamma != nullptr) {
     normalize_few<element>(x, own_x, step);
@@ -256,38 +298,27 @@ __global__ void __launch_bounds__(few_threads, 3)
     }
     return sum;
   };
-  const auto with_bias = [&](float sum, const void* bias, unsigned output) {
-    Lane value[1];
-    value[0].value = 0;
-    if (bias != nullptr) {
-      load(bias, element, output, value);
-    }
-    return sum + value[0].value;
-  };
-  for (int i = static_cast<int>(threadIdx.x); i < 8 * tiles * rows;
-       i += few_threads) {
-    const int row = i / (8 * tiles);
-    const int tile = i / 8 % tiles;
-    const int column = i % 8;
-    const unsigned output = first_output + 8 * tile + column;
-    if (output >= outputs) {
+  for (int i = static_cast<int>(threadIdx.x); i < results; i += few_threads) {
+    const Result result = result_of(i);
+    if (result.output >= outputs) {
       continue;
     }
+    const std::int64_t place = result.row * x.outputs + result.output;
+    if (i >= few_threads) {
+      bias = number_at(x.bias, result.output);
+      gate_bias = number_at(x.gate_bias, result.output);
+      addend = number_at(x.addend, place);
+    }
     Lane y[1];
-    y[0].value = with_bias(sum_of(tile, row, column), x.bias, output);
+    y[0].value = sum_of(result.tile, result.row, result.column) + bias;
     if constexpr (gated) {
       y[0].value *= activated(
-          with_bias(sum_of(tiles + tile, row, column), x.gate_bias, output),
+          sum_of(tiles + result.tile, result.row, result.column) + gate_bias,
           x.activation);
     } else {
       y[0].value = activated(y[0].value, x.activation);
     }
-    const std::int64_t place = row * x.outputs + output;
-    if (x.addend != nullptr) {
-      Lane added[1];
-      load(x.addend, element, place, added);
-      y[0].value += added[0].value;
-    }
+    y[0].value += addend;
     store(y, x.y, x.y_element, place);
   }
 }
