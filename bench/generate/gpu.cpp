@@ -173,8 +173,8 @@ class Steps {
       decoder_.reserve(i, length_);
       pieces.push_back(
           {.place = i,
-           .text = std::span(texts_[i]).first(
-               static_cast<std::size_t>(length_)),
+           .text =
+               std::span(texts_[i]).first(static_cast<std::size_t>(length_)),
            .begin = begin,
            .scored = 1,
            .peak_of = 50257});
@@ -247,7 +247,10 @@ void print_prompts(
       "|---|---:|---:|---:|---:|\n");
   for (const auto& [texts, length] :
        std::vector<std::pair<std::int64_t, std::int64_t>>{
-           {8, 512}, {4, 1000}, {1, 1000}, {64, 32}}) {
+           {8, 512},
+           {4, 1000},
+           {1, 1000},
+           {64, 32}}) {
     Steps steps(model, texts, length, usual);
     double own = 1e9;
     for (int i = 0; i < 5; ++i) {
@@ -281,9 +284,8 @@ void print_prompts(
 }
 
 void print_batches(const std::shared_ptr<models::Transformer>& model) {
-  fmt::print(
-      "\n| whole texts, 32 + 100 tokens | texts | new tokens/s |\n"
-      "|---|---:|---:|\n");
+  fmt::print("\n| whole texts, 32 + 100 tokens | texts | new tokens/s |\n"
+             "|---|---:|---:|\n");
   for (const bool greedy : {true, false}) {
     for (const std::int64_t texts : {1, 64}) {
       generate::TextBatch batch(model, batch_options(texts));
@@ -321,8 +323,11 @@ void print_batches(const std::shared_ptr<models::Transformer>& model) {
 /// A kernel's name without what all names have.
 std::string short_name(std::string name) {
   for (const std::string each :
-       {"void ", "cairn::kernels::cuda::", "(anonymous namespace)::",
-        "<unnamed>::", "kernels::"}) {
+       {"void ",
+        "cairn::kernels::cuda::",
+        "(anonymous namespace)::",
+        "<unnamed>::",
+        "kernels::"}) {
     for (auto at = name.find(each); at != std::string::npos;
          at = name.find(each)) {
       name.erase(at, each.size());

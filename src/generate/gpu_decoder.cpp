@@ -65,8 +65,8 @@ GpuCacheShape gpu_cache_of(
     shape.most_pages = shape.pages_of(*options.cache_tokens);
     return shape;
   }
-  const auto page_bytes = shape.page_elements() *
-      static_cast<std::int64_t>(c10::elementSize(type));
+  const auto page_bytes =
+      shape.page_elements() * static_cast<std::int64_t>(c10::elementSize(type));
   shape.most_pages = std::clamp(
       free_bytes(device) / 2 / page_bytes,
       std::int64_t{1},
@@ -113,7 +113,7 @@ GpuDecoder::GpuDecoder(
 
 GpuDecoder::~GpuDecoder() {
   try {
-    stream_->wait(); // copies of pages may be under way
+    stream_->wait();                // copies of pages may be under way
   } catch (const std::exception&) { // the GPU has failed
   }
 }
@@ -186,7 +186,8 @@ kernels::cuda::TextRows GpuDecoder::rows_at(
 }
 
 /// Brings the tokens of `count` rows to the GPU, then their places, their
-/// positions and the limits of their peaks. Rows behind the texts are of nobody.
+/// positions and the limits of their peaks. Rows behind the texts are of
+/// nobody.
 void GpuDecoder::send_inputs(std::span<const Row> rows, std::int64_t count) {
   auto* const to = host_inputs_.mutable_data_ptr<std::int32_t>();
   for (std::int64_t i = 0; i < count; ++i) {
@@ -227,13 +228,8 @@ void GpuDecoder::queue_step(const Kind& kind, const Step& step) {
   const at::NoGradGuard no_grad;
   const at::Tensor scores = scores_.narrow(0, 0, kind.rows);
   const kernels::cuda::TextRows rows = rows_at(inputs_, kind.rows);
-  layers_->decode(
-      rows,
-      *cache_,
-      step.splits,
-      memory_,
-      scores,
-      stream_->handle());
+  layers_
+      ->decode(rows, *cache_, step.splits, memory_, scores, stream_->handle());
   find_peaks(
       scores,
       rows.positions + kind.rows,
@@ -260,9 +256,8 @@ void GpuDecoder::decode(std::span<const Row> rows) {
     step.was_run = true;
   } else {
     if (!step.recording) {
-      step.recording = stream_->record([this, kind, &step] {
-        queue_step(kind, step);
-      });
+      step.recording =
+          stream_->record([this, kind, &step] { queue_step(kind, step); });
     }
     step.recording->repeat();
   }
@@ -355,8 +350,7 @@ void GpuDecoder::score_prompts(
   std::vector<Scored> all;
   for (const Prompt& prompt : prompts) {
     const std::int64_t scored = prompt.piece->scored;
-    const std::int64_t first =
-        prompt.rows.row + prompt.rows.count() - scored;
+    const std::int64_t first = prompt.rows.row + prompt.rows.count() - scored;
     for (std::int64_t i = 0; i < scored; ++i) {
       all.push_back(
           {static_cast<std::int32_t>(first + i),
@@ -375,8 +369,8 @@ void GpuDecoder::score_prompts(
     std::vector<std::int32_t> words;
     const auto rows = rows_for(std::ssize(some));
     for (std::int64_t i = 0; i < 2 * rows; ++i) {
-      const auto& each =
-          some[static_cast<std::size_t>(std::min(i % rows, std::ssize(some) - 1))];
+      const auto& each = some[static_cast<std::size_t>(
+          std::min(i % rows, std::ssize(some) - 1))];
       words.push_back(i < rows ? each.row : each.limit);
     }
     const at::Tensor named =
@@ -387,11 +381,7 @@ void GpuDecoder::score_prompts(
     const at::Tensor peaks = at::empty(
         {rows, peak_words},
         at::TensorOptions(device).dtype(at::kInt));
-    layers_->score(
-        hidden,
-        named.narrow(0, 0, rows),
-        scores,
-        stream_->handle());
+    layers_->score(hidden, named.narrow(0, 0, rows), scores, stream_->handle());
     find_peaks(scores, named.const_data_ptr<std::int32_t>() + rows, peaks);
     // Results of one text follow each other.
     for (std::size_t i = 0; i < some.size();) {

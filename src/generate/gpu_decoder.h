@@ -81,9 +81,7 @@ class GpuDecoder : public Decoder {
   void send_inputs(std::span<const Row> rows, std::int64_t count);
   void queue_step(const Kind& kind, const Step& step);
   void read(std::vector<Prompt> prompts);
-  void score_prompts(
-      std::span<const Prompt> prompts,
-      const at::Tensor& hidden);
+  void score_prompts(std::span<const Prompt> prompts, const at::Tensor& hidden);
   kernels::cuda::TextRows rows_at(const at::Tensor& inputs, std::int64_t rows)
       const;
   void find_peaks(

@@ -111,8 +111,8 @@ GpuMemory GpuLayers::memory(std::int64_t rows) const {
   GpuMemory memory{
       .hidden = make(model_.hidden),
       .normal = make(model_.hidden),
-      .projected = make(
-          (model_.heads + 2 * model_.key_value_heads) * model_.head_size),
+      .projected =
+          make((model_.heads + 2 * model_.key_value_heads) * model_.head_size),
       .attended = make(model_.heads * model_.head_size),
       .up = make(model_.ffn)};
   if (model_.gated) {
@@ -357,9 +357,8 @@ void GpuLayers::decode(
              .scale = static_cast<float>(
                  1 / std::sqrt(static_cast<double>(model_.head_size))),
              .splits = splits.count,
-             .parts = splits.count > 1
-                 ? splits.parts.mutable_data_ptr<float>()
-                 : nullptr,
+             .parts = splits.count > 1 ? splits.parts.mutable_data_ptr<float>()
+                                       : nullptr,
              .counters = splits.count > 1
                  ? static_cast<std::uint32_t*>(
                        splits.counters.mutable_data_ptr())
@@ -383,8 +382,8 @@ void GpuLayers::decode(
 }
 
 bool GpuLayers::has_tiles() const {
-  return weights_.words.scalar_type() != at::kFloat && model_.head_size <= 128 &&
-      model_.head_size % 8 == 0;
+  return weights_.words.scalar_type() != at::kFloat &&
+      model_.head_size <= 128 && model_.head_size % 8 == 0;
 }
 
 bool GpuLayers::is_short(const PromptRows& prompt) const {
@@ -546,8 +545,8 @@ void GpuLayers::attend_in_tiles(
            .groups = groups,
            .size = size,
            .element = element_of(query),
-           .scale = static_cast<float>(
-               1 / std::sqrt(static_cast<double>(size))),
+           .scale =
+               static_cast<float>(1 / std::sqrt(static_cast<double>(size))),
            .first_query = prompt.begin,
            .causal = true},
           {.query = {data(own_query), count * row, row, size},

@@ -39,9 +39,7 @@ struct GpuWeights {
   /// Rows are a multiple of eight; those behind the vocabulary are not read.
   GpuLinear head;
 
-  static GpuWeights of(
-      const models::Transformer& model,
-      at::ScalarType type);
+  static GpuWeights of(const models::Transformer& model, at::ScalarType type);
 
   /// Bytes that are read for every token: all but the embeddings.
   std::int64_t bytes_per_token() const;

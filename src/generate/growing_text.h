@@ -37,10 +37,7 @@ struct GrowingText {
   std::int64_t peak_of(std::int64_t count, std::int64_t known) const;
 
   /// Takes the likeliest token after its tokens as the next one.
-  void take_peak(
-      const Peak& peak,
-      std::int64_t longest,
-      TextGrowth& growth);
+  void take_peak(const Peak& peak, std::int64_t longest, TextGrowth& growth);
 
   /// Takes the scores after the tokens that a step computed, `rows` of them:
   /// reports the prompt's tokens and chooses the next token, where the whole

@@ -16,9 +16,8 @@ void KeptTexts::find_memory(std::size_t place) {
     while (memory_.size() <= page) {
       // Zeros: attention also multiplies the places of a page that no token has
       // yet, and drops the products.
-      memory_.push_back(
-          std::make_unique<float[]>(
-              static_cast<std::size_t>(shape_.page_floats())));
+      memory_.push_back(std::make_unique<float[]>(
+          static_cast<std::size_t>(shape_.page_floats())));
     }
     addresses.push_back(memory_[page].get());
   }

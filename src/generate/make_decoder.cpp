@@ -65,7 +65,7 @@ at::ScalarType gpu_type(
          .where = "--weight-type",
          .remedy = "take bf16"});
   }
-  return !asked ? of_model
+  return !asked                   ? of_model
       : asked == WeightType::bf16 ? at::kBFloat16
                                   : at::kFloat;
 }

@@ -76,8 +76,7 @@ std::map<std::uint64_t, Report> finish(TextBatch& batch) {
     for (const TextGrowth& growth : batch.step()) {
       for (const ScoredToken& token : growth.tokens) {
         reports[growth.text].ids.push_back(token.id);
-        reports[growth.text].log_probabilities.push_back(
-            token.log_probability);
+        reports[growth.text].log_probabilities.push_back(token.log_probability);
       }
     }
   }
@@ -168,7 +167,8 @@ TEST(GenerateGpu, BeamsAreThoseOfTheCpu) {
 
 TEST(GenerateGpu, NarrowTypesAreNear) {
   const Golden golden = greedy_texts();
-  const auto first_of = [&](const Model& model, const TextBatchOptions& options) {
+  const auto first_of = [&](const Model& model,
+                            const TextBatchOptions& options) {
     TextBatch batch(model, options);
     batch.add(
         {.prompt = golden.prompts[0],

@@ -115,11 +115,10 @@ at::Tensor whole(const Model& model, const Tokens& text) {
 class Rows {
  public:
   explicit Rows(std::span<const float> scores, std::int64_t columns)
-      : scores_(
-            at::tensor(
-                std::vector<float>(scores.begin(), scores.end()),
-                at::TensorOptions(at::kFloat))
-                .view({-1, columns})) {}
+      : scores_(at::tensor(
+                    std::vector<float>(scores.begin(), scores.end()),
+                    at::TensorOptions(at::kFloat))
+                    .view({-1, columns})) {}
   at::Tensor row(std::int64_t i) const { return scores_[i]; }
 
  private:
@@ -161,8 +160,8 @@ class Followed {
       ASSERT_TRUE(decoder_.reserve(text.place, ends[i]));
       pieces.push_back(
           {.place = text.place,
-           .text = std::span(text.tokens)
-                       .first(static_cast<std::size_t>(ends[i])),
+           .text =
+               std::span(text.tokens).first(static_cast<std::size_t>(ends[i])),
            .begin = text.computed,
            .scored = std::min(scored, ends[i] - text.computed)});
       which.push_back(i);

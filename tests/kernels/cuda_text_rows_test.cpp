@@ -156,7 +156,14 @@ TEST(TextRows, ProductsOfFewRows) {
       {5, 72, 61, Norm::none, true, true, false, Activation::gelu_tanh},
       {8, 72, 24, Norm::none, true, false, true},
       {4, 48, 100, Norm::layer_norm, true, false, false, Activation::gelu_tanh},
-      {7, 136, 133, Norm::layer_norm, false, false, false, Activation::relu,
+      {7,
+       136,
+       133,
+       Norm::layer_norm,
+       false,
+       false,
+       false,
+       Activation::relu,
        true},
       {6, 40, 200, Norm::none, true, false, true, Activation::none}};
   for (const Type& type : types) {
@@ -180,16 +187,29 @@ TEST(TextRows, LargeProductsOfFewRows) {
   const Case cases[] = {
       {1, 1600, 4800, Norm::layer_norm},
       {1, 1600, 1600, Norm::none, true, false, true},
-      {2, 1600, 6400, Norm::layer_norm, true, false, false,
+      {2,
+       1600,
+       6400,
+       Norm::layer_norm,
+       true,
+       false,
+       false,
        Activation::gelu_tanh},
       {8, 6400, 1600, Norm::none, true, false, true},
       {3, 2048, 8192, Norm::rms_norm, false, true, false, Activation::silu},
-      {1, 768, 50264, Norm::layer_norm, false, false, false, Activation::none,
+      {1,
+       768,
+       50264,
+       Norm::layer_norm,
+       false,
+       false,
+       false,
+       Activation::none,
        true}};
   for (const Case& each : cases) {
     SCOPED_TRACE(
-        ::testing::Message() << each.rows << " x " << each.depth << " x "
-                             << each.outputs);
+        ::testing::Message()
+        << each.rows << " x " << each.depth << " x " << each.outputs);
     expect_product(each, types[2], Start::early);
     expect_product(each, types[1], Start::after);
   }
@@ -238,9 +258,12 @@ TEST(TextRows, EmbeddingsAndNorms) {
              .offset = 2,
              .y = y.mutable_data_ptr()},
             stream()));
-        const Tensor word = exact(words).index_select(0, rows.cpu().slice(0, 0, 3).to(at::kLong));
-        const Tensor position =
-            exact(positions).index_select(0, rows.cpu().slice(0, 6, 9).to(at::kLong) + 2);
+        const Tensor word = exact(words).index_select(
+            0,
+            rows.cpu().slice(0, 0, 3).to(at::kLong));
+        const Tensor position = exact(positions).index_select(
+            0,
+            rows.cpu().slice(0, 6, 9).to(at::kLong) + 2);
         expect_near(y, learned ? word + position : word, type.step);
       }
       const Tensor gamma = random({columns}, type);
@@ -417,8 +440,7 @@ struct Kept {
 
 struct Rows {
   explicit Rows(const std::vector<std::int32_t>& numbers)
-      : words(integers(numbers)),
-        count(std::ssize(numbers) / 2) {}
+      : words(integers(numbers)), count(std::ssize(numbers) / 2) {}
   /// Places first, then positions.
   cuda::TextRows rows() const {
     const auto* first = words.const_data_ptr<std::int32_t>();
@@ -545,18 +567,15 @@ void expect_attention(const Kept& kept, int splits) {
   cuda::KeptAttention x = attention(true, last, y);
   x.parts = parts.mutable_data_ptr<float>();
   x.counters = static_cast<std::uint32_t*>(counters.mutable_data_ptr());
-  const Tensor own_query = kept.turned(part(last, 0, queries), next.positions());
+  const Tensor own_query =
+      kept.turned(part(last, 0, queries), next.positions());
   const Tensor own_key =
       kept.turned(part(last, queries, 1), next.positions()).to(type.dtype);
   const Tensor own_value = part(last, queries + 1, 1);
   for (int repeat = 0; repeat < 2; ++repeat) {
     y.fill_(std::nan(""));
-    started(cuda::attend_kept(
-        next.rows(),
-        kept.pages,
-        x,
-        Start::early,
-        stream()));
+    started(
+        cuda::attend_kept(next.rows(), kept.pages, x, Start::early, stream()));
     EXPECT_EQ(counters.ne(0).sum().item<int>(), 0);
     const std::int64_t begins[] = {69, 0, 68};
     const std::int64_t counts[] = {17, 68, 1};
@@ -610,13 +629,7 @@ TEST(TextRows, AttentionToKeptKeys) {
             ::testing::Message() << type.dtype << " size " << s.size << " of "
                                  << s.queries << " splits " << splits);
         expect_attention(
-            Kept(
-                type,
-                s.groups,
-                s.queries,
-                s.size,
-                s.rotary,
-                s.page_tokens),
+            Kept(type, s.groups, s.queries, s.size, s.rotary, s.page_tokens),
             splits);
       }
     }

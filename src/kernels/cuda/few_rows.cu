@@ -25,7 +25,7 @@ namespace {
 
 constexpr int few_threads = 256;
 constexpr int few_warps = few_threads / warp_size;
-constexpr int piece = 8;      ///< elements of 16 bytes
+constexpr int piece = 8;       ///< elements of 16 bytes
 constexpr int step_pieces = 4; ///< that a warp reads of an output at once
 /// Pieces that a thread has on the way.
 constexpr int pieces_ahead = 10;
@@ -35,19 +35,18 @@ __device__ inline uint4 read_once(const uint4* from, bool exists) {
 #ifdef __CUDA_ARCH__
   uint4 value;
   // Volatile, so that it stays ahead of the wait for other kernels.
-  asm volatile(
-      "{\n"
-      ".reg .pred exists;\n"
-      "setp.ne.u32 exists, %5, 0;\n"
-      "mov.u32 %0, 0;\n"
-      "mov.u32 %1, 0;\n"
-      "mov.u32 %2, 0;\n"
-      "mov.u32 %3, 0;\n"
-      "@exists ld.global.nc.L1::no_allocate.L2::128B.v4.u32 "
-      "{%0, %1, %2, %3}, [%4];\n"
-      "}"
-      : "=&r"(value.x), "=&r"(value.y), "=&r"(value.z), "=&r"(value.w)
-      : "l"(from), "r"(exists ? 1U : 0U));
+  asm volatile("{\n"
+               ".reg .pred exists;\n"
+               "setp.ne.u32 exists, %5, 0;\n"
+               "mov.u32 %0, 0;\n"
+               "mov.u32 %1, 0;\n"
+               "mov.u32 %2, 0;\n"
+               "mov.u32 %3, 0;\n"
+               "@exists ld.global.nc.L1::no_allocate.L2::128B.v4.u32 "
+               "{%0, %1, %2, %3}, [%4];\n"
+               "}"
+               : "=&r"(value.x), "=&r"(value.y), "=&r"(value.z), "=&r"(value.w)
+               : "l"(from), "r"(exists ? 1U : 0U));
   return value;
 #else
   return exists ? *from : uint4{0, 0, 0, 0};
@@ -166,8 +165,7 @@ __global__ void __launch_bounds__(few_threads, 3)
 #pragma unroll
   for (int i = 0; i < tiles; ++i) {
     const unsigned output = first_output + 8 * i + g;
-    begins[i] =
-        (output < outputs ? output : outputs - 1) * pieces + t;
+    begins[i] = (output < outputs ? output : outputs - 1) * pieces + t;
   }
   const auto fetch = [&](uint4(&to)[count], int number) {
     const unsigned offset = static_cast<unsigned>(number) * step_pieces;
@@ -190,9 +188,9 @@ __global__ void __launch_bounds__(few_threads, 3)
     }
   }
   if (x.fetches_ahead && threadIdx.x == 0) {
-    const unsigned own =
-        first_output + outputs_at_once < outputs ? outputs_at_once
-                                                 : outputs - first_output;
+    const unsigned own = first_output + outputs_at_once < outputs
+        ? outputs_at_once
+        : outputs - first_output;
     const unsigned bytes = own * pieces * 16;
     fetch_stretch(weight + first_output * pieces, bytes);
     if constexpr (gated) {
@@ -330,10 +328,7 @@ std::size_t shared_bytes_of(const FewRowsProduct& x, int products) {
 }
 
 template <Element element, int tiles, bool gated>
-const char* start_few_rows(
-    const FewRowsProduct& x,
-    Start start,
-    void* stream) {
+const char* start_few_rows(const FewRowsProduct& x, Start start, void* stream) {
   const auto kernel = few_rows_kernel<element, tiles, gated>;
   const std::size_t bytes = shared_bytes_of(x, gated ? 2 * tiles : tiles);
   constexpr std::size_t without_asking = 48 << 10;

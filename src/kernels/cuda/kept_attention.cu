@@ -68,8 +68,13 @@ __device__ Share share_of(unsigned block, const KeptAttention& x) {
 /// floats apart, each [queries][width + 2] with the top and the sum last.
 /// Returns element `i` of query `q`, and what it was made with in `all`.
 template <int width>
-__device__ float
-joined(const float* parts, int count, std::int64_t step, int q, int i, Weighed& all) {
+__device__ float joined(
+    const float* parts,
+    int count,
+    std::int64_t step,
+    int q,
+    int i,
+    Weighed& all) {
   const float* const own = parts + q * (width + 2);
   all = {};
   for (int k = 0; k < count; ++k) {
@@ -109,24 +114,24 @@ __global__ void __launch_bounds__(attend_threads)
   const int slot = thread / lanes;
   const int lane = thread % lanes;
   const bool used = 8 * lane < pages.row;
-  const std::int32_t* const table =
-      pages.table + static_cast<std::int64_t>(rows.places[share.row]) *
-          pages.width;
+  const std::int32_t* const table = pages.table +
+      static_cast<std::int64_t>(rows.places[share.row]) * pages.width;
   const std::int64_t head_at = share.group * pages.head_step + 8 * lane;
 
   // The row's own key is not in the pages yet where it is fresh.
-  const auto fetch = [&](int first, std::int64_t at, Piece<element>(&to)[at_once]) {
+  const auto fetch =
+      [&](int first, std::int64_t at, Piece<element>(&to)[at_once]) {
 #pragma unroll
-    for (int k = 0; k < at_once; ++k) {
-      const int key = first + k * slots + slot;
-      to[k] = {};
-      if (used && key < end && !(x.fresh && key == position)) {
-        to[k] = *reinterpret_cast<const Piece<element>*>(
-            static_cast<const char*>(pages.data) +
-            (place_in_pages(pages, table, key) + at + head_at) * bytes);
-      }
-    }
-  };
+        for (int k = 0; k < at_once; ++k) {
+          const int key = first + k * slots + slot;
+          to[k] = {};
+          if (used && key < end && !(x.fresh && key == position)) {
+            to[k] = *reinterpret_cast<const Piece<element>*>(
+                static_cast<const char*>(pages.data) +
+                (place_in_pages(pages, table, key) + at + head_at) * bytes);
+          }
+        }
+      };
   Piece<element> keys[at_once];
   Piece<element> values[at_once];
   fetch(begin, pages.keys_at, keys);
@@ -141,20 +146,18 @@ __global__ void __launch_bounds__(attend_threads)
   for (int i = thread; i < queries * width; i += attend_threads) {
     const int query = share.first_query + i / width;
     const int at = i % width;
-    own_query[i / width][at] = at < size && query < x.heads.queries
-        ? scale *
-            turned<element>(
-                x.query,
-                (first_head + query) * size,
-                at,
-                x.heads,
-                x.fresh ? position : -1)
-        : 0;
+    own_query[i / width][at] = at < size && query < x.heads.queries ? scale *
+            turned<element>(x.query,
+                            (first_head + query) * size,
+                            at,
+                            x.heads,
+                            x.fresh ? position : -1)
+                                                                    : 0;
   }
   if (x.fresh && begin <= position && position < end) {
     const bool writes = share.first_query == 0;
-    const std::int64_t place = place_in_pages(pages, table, position) +
-        share.group * pages.head_step;
+    const std::int64_t place =
+        place_in_pages(pages, table, position) + share.group * pages.head_step;
     for (int i = thread; i < 2 * width; i += attend_threads) {
       const bool is_value = i >= width;
       const int at = i % width;
@@ -204,8 +207,8 @@ __global__ void __launch_bounds__(attend_threads)
         float sum = 0;
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          sum += query[q][j] *
-              (is_own ? own_key[8 * lane + j] : numbers[j].value);
+          sum +=
+              query[q][j] * (is_own ? own_key[8 * lane + j] : numbers[j].value);
         }
 #pragma unroll
         for (int mask = lanes / 2; mask > 0; mask /= 2) {
@@ -245,8 +248,8 @@ __global__ void __launch_bounds__(attend_threads)
         softmax[q].sum += weight;
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          result[q][j] += weight *
-              (is_own ? own_value[8 * lane + j] : numbers[j].value);
+          result[q][j] +=
+              weight * (is_own ? own_value[8 * lane + j] : numbers[j].value);
         }
       }
     }
@@ -394,8 +397,7 @@ const char* attend_kept(
   with_element(pages.element, [&](auto element) {
     const auto with_lanes = [&](auto lanes) {
       const auto with_queries = [&](auto queries) {
-        const auto kernel =
-            attend_kept_kernel<element(), lanes(), queries()>;
+        const auto kernel = attend_kept_kernel<element(), lanes(), queries()>;
         failure = start == Start::early
             ? launch_early(kernel, grid, stream, rows, pages, attention)
             : launch(kernel, grid, stream, rows, pages, attention);

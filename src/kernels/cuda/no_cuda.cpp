@@ -388,8 +388,13 @@ const char* normalize(const NormalizedRows&, const TextNorm&, Start, void*) {
   return missing;
 }
 
-const char*
-activate(Activation, Element, std::int64_t, void*, const void*, void*) {
+const char* activate(
+    Activation,
+    Element,
+    std::int64_t,
+    void*,
+    const void*,
+    void*) {
   return missing;
 }
 

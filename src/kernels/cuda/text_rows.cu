@@ -130,8 +130,8 @@ struct SplitAndKeep {
           element,
           place_in_pages(
               pages,
-              pages.table + static_cast<std::int64_t>(rows.places[row]) *
-                  pages.width,
+              pages.table +
+                  static_cast<std::int64_t>(rows.places[row]) * pages.width,
               rows.positions[row]) +
               (is_value ? pages.values_at : pages.keys_at) +
               group * pages.head_step + at);
@@ -273,8 +273,7 @@ __global__ void __launch_bounds__(peak_threads)
   const Highest most = over_block(Highest{top, 0}, TakeHigher(), 1);
   const float share =
       top > -INFINITY ? sum * power_of_two((top - most.score) * log2_of_e) : 0;
-  const Pair sums =
-      over_block(Pair{share, finite ? 0.0F : 1.0F}, Add(), 2);
+  const Pair sums = over_block(Pair{share, finite ? 0.0F : 1.0F}, Add(), 2);
   if (threadIdx.x == 0) {
     const bool all_finite = sums.second == 0;
     peaks[row] = {
