@@ -5,6 +5,7 @@
 #include "support/error_text.h"
 #include "support/fuzz.h"
 #include "support/temporary_folder.h"
+#include "text/internal/python_text.h"
 
 #include <cairn/base/error.h>
 #include <gmock/gmock.h>
@@ -111,6 +112,10 @@ TEST(HellaSwagText, IsTheHarnesssOrAsItIs) {
   EXPECT_THAT(
       hellaswag_choice(other, false, "f:1").context,
       HasSubstr("walks. Été ünd"));
+  EXPECT_EQ(text::python::capitalize("ßA ΑΣ"), "Ssa ας");
+  EXPECT_EQ(text::python::capitalize("ǆX"), "ǅx");
+  EXPECT_EQ(text::python::capitalize("1aB"), "1ab");
+  EXPECT_EQ(text::python::capitalize(""), "");
   EXPECT_EQ(without_wikihow_marks("a [b\nc] [d] [e"), "a [b\nc] [e");
   EXPECT_EQ(without_wikihow_marks(" x    y [[z]] \n"), "x  y ]");
 }
