@@ -24,7 +24,7 @@ std::string python_number(double value) {
 }
 
 double capped_perplexity(double loss) {
-  return std::exp(std::min(20.0, loss));
+  return std::isnan(loss) ? loss : std::exp(std::min(20.0, loss));
 }
 
 } // namespace cairn::evaluate

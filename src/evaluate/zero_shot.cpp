@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -180,6 +181,7 @@ struct ZeroShot::Parts {
   EvaluatedModel model;
   std::int64_t length;
   std::unique_ptr<Task> task;
+  Logger logger;
 
   nlohmann::ordered_json report(
       const TaskResult& result,
@@ -225,7 +227,7 @@ ZeroShot::ZeroShot(
   const std::int64_t length = length_of(config, model.stored.description);
   auto task = make_task(config, model, length, logger);
   parts_ = std::make_unique<Parts>(
-      Parts{config, std::move(model), length, std::move(task)});
+      Parts{config, std::move(model), length, std::move(task), logger});
 }
 ZeroShot::~ZeroShot() = default;
 ZeroShot::ZeroShot(ZeroShot&&) noexcept = default;
@@ -270,6 +272,17 @@ ZeroShotReport ZeroShot::run(
       std::chrono::steady_clock::now() - start;
   if (bar) {
     bar->done();
+  }
+  const auto lost = std::ranges::count_if(scores, [](const RowScore& score) {
+    return !std::isfinite(score.loss);
+  });
+  if (lost > 0) {
+    parts.logger.warning(
+        "the loss of {} of {} rows is no number: the model is broken, or its "
+        "activations are too large for {}",
+        lost,
+        scores.size(),
+        precision_of(parts.config));
   }
   const TaskResult result = parts.task->result(scores);
   return {

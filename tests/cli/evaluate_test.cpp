@@ -204,7 +204,8 @@ TEST(Evaluate, RefusesWhatItCannotDo) {
            CAIRN_GOLDEN_DIR "/models/bert",
            "--vocab-file",
            CAIRN_GOLDEN_DIR "/tokenizers/bert/vocab-uncased.txt"}),
-      HasSubstr("cairn: "));
+      HasSubstr("text is written and scored by models that go from left to "
+                "right (bert)"));
   const testing::TemporaryFolder folder;
   EXPECT_THAT(
       refusal(evaluate(

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numbers>
 #include <span>
@@ -167,6 +168,10 @@ TEST_F(Tasks, WikiTextTellsPerplexityByTokenAndByWord) {
       task->result(scores).line,
       HasSubstr(
           "| ppl: 4.8517E+08 | adjusted ppl: 4.8517E+08 | token ratio: "));
+  scores[0].loss = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(
+      task->result(scores).line,
+      HasSubstr("| ppl: NAN | adjusted ppl: NAN |"));
   EXPECT_THAT(
       error_text<DataError>([&] {
         wikitext_task({.file = file("one.txt", "x")}, text_, quiet_);
