@@ -59,7 +59,7 @@ TEST(FinetuneRefusals, NameWhatIsMissing) {
       HasSubstr("hidden 64 there, 32 here"));
   EXPECT_THAT(
       refusal(whole + Words{"--train-iters", "8"}),
-      HasSubstr("does not act on these flags (--train-iters)"));
+      HasSubstr("does not act on these flags (--train-iters); leave them out"));
   EXPECT_THAT(
       refusal(whole + Words{"--load", toy::bert}),
       HasSubstr("the checkpoint is not one of a fine-tuning"));

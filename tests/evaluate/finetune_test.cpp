@@ -87,22 +87,26 @@ TEST(Finetune, LearnsMnli) {
       });
 }
 
+Words race(const TemporaryFolder& folder, std::int64_t articles) {
+  return Words{
+             "--task",
+             "RACE",
+             "--vocab-file",
+             toy::vocabulary(folder),
+             "--pretrained-checkpoint",
+             toy::bert,
+             "--train-data",
+             toy::race_folder(folder, "train", articles, 1),
+             "--valid-data",
+             toy::race_folder(folder, "RACE/dev/middle", 13, 2)} +
+      training;
+}
+
 TEST(Finetune, LearnsRace) {
   const TemporaryFolder folder;
-  const Words flags = Words{
-      "--task",
-      "RACE",
-      "--vocab-file",
-      toy::vocabulary(folder),
-      "--pretrained-checkpoint",
-      toy::bert,
-      "--train-data",
-      toy::race_folder(folder, "train", 60, 1),
-      "--valid-data",
-      toy::race_folder(folder, "RACE/dev/middle", 13, 2)};
   toy::run_on(
       1,
-      flags + training + Words{"--epochs", "5", "--micro-batch-size", "4"},
+      race(folder, 60) + Words{"--epochs", "5", "--micro-batch-size", "4"},
       [](const FinetuneReport& report) {
         EXPECT_EQ(report.iterations, 5 * 30);
         const FileResult& last = report.epochs.back().files.at(0);
@@ -165,19 +169,16 @@ struct Layout {
 
 class FinetuneLayouts : public ::testing::TestWithParam<Layout> {};
 
-TEST_P(FinetuneLayouts, GiveTheResultsOfOneRank) {
+/// Expects the losses and answers of a task to be those of one rank, which
+/// takes batches of 8.
+void expect_results_of_one_rank(const Words& task, const Layout& layout) {
   const TemporaryFolder folder;
-  // 37 and 10 validation samples fill no batch of 8, and 70 training samples no
-  // ninth batch.
-  const Words task = mnli(folder, 70) + Words{"--epochs", "2"};
   toy::run_on(
       1,
       task + Words{"--micro-batch-size", "8"},
       [&](const FinetuneReport& report) {
-        EXPECT_EQ(report.iterations, 2 * 8);
         write(folder / "one.json", to_json(report));
       });
-  const Layout& layout = GetParam();
   toy::run_on(
       layout.ranks,
       task + layout.flags,
@@ -195,6 +196,19 @@ TEST_P(FinetuneLayouts, GiveTheResultsOfOneRank) {
         layout.tolerance)
         << i;
   }
+}
+
+TEST_P(FinetuneLayouts, GiveTheResultsOfOneRank) {
+  const TemporaryFolder folder;
+  // 37 and 10 validation samples fill no batch of 8, and 70 training samples no
+  // ninth batch.
+  expect_results_of_one_rank(
+      mnli(folder, 70) + Words{"--epochs", "2"},
+      GetParam());
+  // 26 questions; their options stay together.
+  expect_results_of_one_rank(
+      race(folder, 16) + Words{"--epochs", "1"},
+      GetParam());
 }
 
 const Words tensor2{"--tensor-model-parallel-size", "2"};
@@ -273,7 +287,7 @@ TEST(Finetune, GoesOnWhereItStopped) {
     write(folder / "whole.json", to_json(report));
   });
   const Words saving{"--save", save, "--load", save};
-  // In the middle of the second epoch, on another number of ranks.
+  // Stops in the middle of the second epoch.
   toy::run_on(
       1,
       task + saving + Words{"--exit-interval", "11"},
@@ -293,6 +307,30 @@ TEST(Finetune, GoesOnWhereItStopped) {
   }
   ASSERT_EQ(rest["epochs"].size(), 1U);
   EXPECT_EQ(rest["epochs"][0], whole["epochs"][1]);
+
+  // From the same place on two ranks, with the weights divided among them.
+  toy::run_on(
+      2,
+      task +
+          Words{
+              "--load",
+              save,
+              "--ckpt-step",
+              "11",
+              "--micro-batch-size",
+              "4",
+              "--zero-stage",
+              "3"},
+      [&](const FinetuneReport& report) {
+        ASSERT_EQ(report.losses.size(), 5U);
+        for (std::size_t i = 0; i < 5; ++i) {
+          EXPECT_NEAR(
+              report.losses[i],
+              whole["losses"][11 + i].get<double>(),
+              1e-5)
+              << i;
+        }
+      });
 
   // Evaluation alone, of the same weights, over two ranks, with predictions.
   const Words evaluation = mnli(folder, 64) +

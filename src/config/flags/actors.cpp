@@ -89,8 +89,9 @@ void refuse_unused_flags(
     }
   }
   if (!unused.empty()) {
-    const bool corpora = config.given.contains("--train-data") ||
-        config.given.contains("--valid-data");
+    const bool corpora = std::ranges::any_of(unused, [](const auto& name) {
+      return name == "--train-data" || name == "--valid-data";
+    });
     throw ConfigError(
         {.what =
              fmt::format("{} does not act on these flags", name_of(command)),

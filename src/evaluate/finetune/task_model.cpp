@@ -6,15 +6,15 @@
 #include "pretrain/internal/stages.h"
 
 #include <ATen/ops/tanh.h>
-#include <cairn/base/error.h>
 #include <cairn/models/transformer.h>
 #include <cairn/nn/dropout.h>
 #include <cairn/nn/linear.h>
 #include <cairn/pipeline/layer_spec.h>
 
-#include <optional>
-#include <string>
+#include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace cairn::evaluate {
 namespace {
@@ -161,17 +161,6 @@ model::ModelDescription without_pretraining_heads(model::ModelDescription d) {
   d.head_bias = false;
   d.tied_head = true;
   return d;
-}
-
-std::vector<at::Tensor> KeptOutputs::take() {
-  keeps_ = false;
-  return std::exchange(outputs_, {});
-}
-
-void KeptOutputs::offer(const at::Tensor& scores) {
-  if (keeps_) {
-    outputs_.push_back(scores.detach());
-  }
 }
 
 std::shared_ptr<pipeline::PipelineModule> make_task_model(

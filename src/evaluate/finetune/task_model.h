@@ -1,6 +1,7 @@
 #pragma once
 
 #include "evaluate/finetune/finetune_task.h"
+#include "evaluate/finetune/kept_outputs.h"
 
 #include <ATen/core/Tensor.h>
 #include <cairn/base/log.h>
@@ -12,9 +13,7 @@
 #include <cairn/pipeline/micro_batch.h>
 #include <cairn/pipeline/pipeline_module.h>
 
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 namespace cairn::evaluate {
 
@@ -24,21 +23,6 @@ inline constexpr const char* head_name = "classification";
 /// The description of the pretrained model's part that a task keeps: all up to
 /// the pooler, without the heads of pretraining.
 model::ModelDescription without_pretraining_heads(model::ModelDescription d);
-
-/// The outputs of a model, on the pipeline's last stage, while they are wanted.
-class KeptOutputs {
- public:
-  /// Keeps the outputs of the passes that follow.
-  void begin() { keeps_ = true; }
-  /// The outputs since begin(), [samples, scores] each, in the order of the
-  /// micro batches.
-  std::vector<at::Tensor> take();
-  void offer(const at::Tensor& scores);
-
- private:
-  bool keeps_ = false;
-  std::vector<at::Tensor> outputs_;
-};
 
 struct TaskModelParts {
   const FinetuneTask& task;
