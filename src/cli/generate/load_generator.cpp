@@ -81,7 +81,12 @@ model::ModelDescription described(
   fill(flags.model.num_layers, stored.layers);
   fill(flags.model.hidden_size, stored.hidden);
   fill(flags.model.num_attention_heads, stored.heads);
-  fill(flags.model.max_position_embeddings, stored.positions);
+  if (stored.position == model::PositionKind::relative &&
+      !config.given.contains("--position-embedding-type")) {
+    flags.model.position_embedding = config::PositionEmbedding::relative;
+  } else if (stored.position != model::PositionKind::relative) {
+    fill(flags.model.max_position_embeddings, stored.positions);
+  }
   if (stored.experts && !config.given.contains("--num-experts")) {
     flags.moe.num_experts = stored.experts->counts;
   }
