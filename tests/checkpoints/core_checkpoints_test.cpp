@@ -1,6 +1,7 @@
 // Checkpoints of today's Megatron-Core, torch.distributed.checkpoint and
 // Megatron-DeepSpeed, written by these programs.
 
+#include "checkpoints/internal/portable_checkpoint.h"
 #include "megatron_files.h"
 #include "support/error_text.h"
 #include "support/fuzz.h"
@@ -116,6 +117,66 @@ TEST_P(CoreLayouts, HoldTheWeightsOfTheLiveModel) {
   EXPECT_EQ(read.activation, wanted.activation);
   EXPECT_EQ(read.norm_epsilon, wanted.norm_epsilon);
   EXPECT_EQ(read.rope_theta, wanted.rope_theta);
+}
+
+/// One kind of the states under Hugging Face's names.
+std::map<std::string, at::Tensor> states_of(
+    const Portable& portable,
+    const std::string& kind) {
+  const testing::TemporaryFolder folder;
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : portable.optimizer_states) {
+    if (name.starts_with(kind + "/")) {
+      tensors.emplace_back(name.substr(kind.size() + 1), tensor);
+    }
+  }
+  write_huggingface(folder / kind, *portable.description, tensors);
+  std::map<std::string, at::Tensor> result;
+  for (auto& [name, tensor] :
+       testing::golden_tensors(folder / kind / "model.safetensors")) {
+    result.emplace(kind + "." + name, tensor);
+  }
+  return result;
+}
+
+TEST_P(CoreLayouts, HoldTheOptimizerOfTheLiveModel) {
+  const Layout& layout = GetParam();
+  const fs::path truth = core_path(layout.model);
+  if (!fs::exists(truth / "adam.safetensors") ||
+      std::string(layout.folder) == "torch_te_names_tp1") {
+    return; // weights alone were saved
+  }
+  const Portable portable = read_portable(
+      layout.format,
+      options_of(truth / layout.folder));
+  EXPECT_EQ(portable.left_out, std::vector<std::string>());
+  std::map<std::string, at::Tensor> got = states_of(portable, "exp_avg");
+  got.merge(states_of(portable, "exp_avg_sq"));
+  expect_same(got, testing::golden_tensors(truth / "adam.safetensors"));
+  std::size_t named = 0;
+  for (const StoredGroup& group : portable.groups) {
+    named += group.names.size();
+    const bool vectors = group.names.back().find("norm") != std::string::npos;
+    EXPECT_EQ(
+        group.options.at("weight_decay").real() == 0,
+        vectors && portable.groups.size() == 2)
+        << group.names.back();
+  }
+  EXPECT_EQ(named, portable.parameters.size());
+  for (const auto& [name, tensor] : portable.optimizer_states) {
+    if (name.starts_with("step/")) {
+      EXPECT_EQ(tensor.load().item<float>(), 5) << name;
+    }
+  }
+  // The fp32 copies are there, not the rounded parameters.
+  const testing::TemporaryFolder folder;
+  write_huggingface(
+      folder / "hf",
+      *portable.description,
+      portable.parameters);
+  expect_same(
+      testing::golden_tensors(folder / "hf/model.safetensors"),
+      testing::golden_tensors(truth / "model.safetensors"));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -2,11 +2,13 @@
 
 #include <cairn/checkpoints/lazy_tensor.h>
 #include <cairn/checkpoints/python_value.h>
+#include <cairn/checkpoints/stored_group.h>
 #include <cairn/model/description.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 // Checkpoints of Megatron-LM's own models (GPT, BERT, T5), one file per rank:
@@ -24,8 +26,6 @@
 //   mp_rank_00_model_states.pt                 with the model in it
 //   layer_01-model_00-model_states.pt, …       of its pipeline engine
 //   zero/NAME/fp32.pt, …                       a universal checkpoint
-//
-// Optimizer states are not read.
 
 namespace cairn::checkpoints {
 
@@ -73,6 +73,7 @@ struct MegatronReadOptions {
   PythonValue args;
   /// True when a number in `args` that differs from the file's is an error.
   bool compare_args = true;
+  bool optimizer = false; ///< reads the states of the optimizer as well
 };
 
 struct MegatronCheckpoint {
@@ -86,6 +87,15 @@ struct MegatronCheckpoint {
   /// Other entries of the first rank's file: rng_state, opt_param_scheduler, …
   std::vector<PythonValue::Member> others;
   bool has_optimizer = false; ///< true when the files hold optimizer states
+  /// The states, if they were asked for and could be read: "exp_avg/NAME", …
+  NamedTensors optimizer_states;
+  /// fp32 copies that the optimizer updates; empty for parameters in fp32.
+  NamedTensors masters;
+  /// Matrices, which decay, and vectors.
+  std::vector<StoredGroup> groups;
+  PythonValue loss_scaler; ///< DeepSpeed's; or None
+  /// Why the states could not be read; empty if they were, or not asked for.
+  std::string optimizer_unread;
 };
 
 /// Reads a checkpoint of any split, from a folder with a tracker file or from

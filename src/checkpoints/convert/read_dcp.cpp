@@ -7,10 +7,13 @@
 
 #include <cairn/base/error.h>
 #include <cairn/model/parameters.h>
+#include <fmt/format.h>
 
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace cairn::checkpoints {
 
@@ -44,6 +47,54 @@ void read_titan(
   }
   portable.parameters = parameter_tensors(d, tensors);
   portable.ties = model::model_ties(d);
+}
+
+/// Options of a parameter's group: each is an object of its own.
+PythonValue options_of(const dcp::Folder& saved, const std::string& name) {
+  const std::string prefix =
+      fmt::format("optimizer.param_groups.{}.", name);
+  const auto& objects = saved.metadata().objects;
+  std::vector<PythonValue::Member> options;
+  for (auto found = objects.lower_bound(prefix);
+       found != objects.end() && found->first.starts_with(prefix);
+       ++found) {
+    options.emplace_back(
+        found->first.substr(prefix.size()),
+        saved.object(found->first));
+  }
+  return PythonValue::dict_of(std::move(options));
+}
+
+/// Adam's states. Parameters with the same options are one group.
+void read_titan_optimizer(
+    const dcp::Folder& saved,
+    const model::ModelDescription& d,
+    Portable& portable) {
+  std::map<std::string, std::size_t> groups;
+  for (const model::ModelParameter& parameter : model::model_parameters(d)) {
+    const std::string theirs =
+        dcp::titan_names(saved, parameter.name).front();
+    for (const char* kind : {"exp_avg", "exp_avg_sq"}) {
+      portable.optimizer_states.emplace_back(
+          fmt::format("{}/{}", kind, parameter.name),
+          dcp::titan_tensor(
+              saved,
+              d,
+              parameter.name,
+              "optimizer.state.",
+              fmt::format(".{}", kind)));
+    }
+    portable.optimizer_states.emplace_back(
+        "step/" + parameter.name,
+        saved.tensor(fmt::format("optimizer.state.{}.step", theirs)));
+    const PythonValue options = options_of(saved, theirs);
+    const auto [group, is_new] =
+        groups.emplace(options.describe(), portable.groups.size());
+    if (is_new) {
+      portable.groups.push_back({.options = options});
+    }
+    portable.groups[group->second].names.push_back(parameter.name);
+  }
 }
 
 } // namespace
@@ -81,8 +132,15 @@ Portable read_dcp(const ConvertOptions& options) {
           "for torchtitan's Llama say what no tensor shows: "
           "--num-attention-heads, --max-position-embeddings, --rotary-base";
     }
-    if (has_states) {
-      portable.left_out.push_back("optimizer states, which are not read there");
+    const bool adam = d &&
+        saved.metadata().tensors.contains(
+            "optimizer.state.tok_embeddings.weight.exp_avg");
+    if (adam && !options.weights_only) {
+      read_titan_optimizer(saved, *d, portable);
+    } else if (has_states) {
+      portable.left_out.push_back(
+          d ? "optimizer states of another optimizer than Adam"
+            : "optimizer states: only a known model's are read");
     }
     return portable;
   });

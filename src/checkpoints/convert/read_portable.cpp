@@ -66,7 +66,11 @@ void note_optimizer(Portable& portable) {
   portable.left_out.push_back("optimizer states, which are not read there");
 }
 
-Portable from_megatron(const fs::path& folder, MegatronReadOptions options) {
+Portable from_megatron(
+    const fs::path& folder,
+    MegatronReadOptions options,
+    bool weights_only) {
+  options.optimizer = !weights_only;
   MegatronCheckpoint saved = read_megatron(folder, options);
   Portable portable{
       .description = std::move(saved.description),
@@ -77,8 +81,16 @@ Portable from_megatron(const fs::path& folder, MegatronReadOptions options) {
   portable.megatron_args = std::move(saved.args);
   portable.megatron_others = std::move(saved.others);
   portable.megatron_names = saved.names;
-  if (saved.has_optimizer) {
-    note_optimizer(portable);
+  portable.optimizer_states = std::move(saved.optimizer_states);
+  portable.groups = std::move(saved.groups);
+  portable.loss_scaler = std::move(saved.loss_scaler);
+  if (!saved.optimizer_unread.empty()) {
+    portable.left_out.push_back(
+        fmt::format("optimizer states: {}", saved.optimizer_unread));
+  }
+  for (std::size_t i = 0; i < saved.masters.size(); ++i) {
+    portable.trained_in = portable.parameters[i].second.type;
+    portable.parameters[i] = std::move(saved.masters[i]);
   }
   return portable;
 }
@@ -158,7 +170,7 @@ Portable from_deepspeed(const ConvertOptions& options) {
   if (holds_megatron(files)) {
     MegatronReadOptions reading = options.megatron;
     reading.iteration.reset();
-    Portable portable = from_megatron(files.folder, reading);
+    Portable portable = from_megatron(files.folder, reading, options.weights_only);
     portable.megatron_names.reset(); // Megatron-DeepSpeed's, not Megatron's
     return portable;
   }
@@ -247,7 +259,7 @@ Portable read(CheckpointFormat format, const ConvertOptions& options) {
     case CheckpointFormat::megatron: {
       MegatronReadOptions reading = options.megatron;
       reading.iteration = options.iteration;
-      return from_megatron(options.input, reading);
+      return from_megatron(options.input, reading, options.weights_only);
     }
     case CheckpointFormat::huggingface:
       return from_huggingface(options.input);

@@ -2,11 +2,13 @@
 
 #include "checkpoints/deepspeed/tag_files.h"
 #include "checkpoints/megatron/names.h"
+#include "checkpoints/megatron/optimizer_contents.h"
 #include "checkpoints/megatron/pipeline_names.h"
 #include "checkpoints/tensors/in_file.h"
 #include "checkpoints/tensors/named_tensors.h"
 
 #include <cairn/base/error.h>
+#include <cairn/checkpoints/deepspeed.h>
 #include <cairn/checkpoints/torch_file.h>
 #include <fmt/format.h>
 
@@ -140,6 +142,68 @@ Contents read_layer_files(const fs::path& folder) {
           static_cast<std::int64_t>(files.models.size()) / tensor)};
   contents.has_optimizer = !files.optimizers.empty();
   return contents;
+}
+
+OptimizerContents read_layer_optimizer(
+    const fs::path& folder,
+    const Contents& contents) {
+  OptimizerContents result;
+  const auto tensor = static_cast<int>(contents.ranks.size());
+  const auto stages = static_cast<int>(contents.split.pipeline);
+  std::vector<NamedTensors> masters;
+  std::vector<NamedTensors> states;
+  std::set<std::string> given;
+  for (int rank = 0; rank < tensor * stages; ++rank) {
+    const DeepSpeedCheckpoint saved(
+        {.folder = folder, .model_parallel_rank = rank});
+    masters.push_back(saved.masters());
+    states.push_back(saved.optimizer_states());
+    for (const auto& [name, value] : masters.back()) {
+      given.insert(name);
+    }
+    for (const auto& [name, value] : states.back()) {
+      given.insert(name.substr(name.find('/') + 1));
+    }
+    if (rank == 0) {
+      for (const StoredGroup& group : saved.groups()) {
+        result.groups.push_back(group.options);
+      }
+      result.loss_scaler = saved.loss_scaler();
+    }
+  }
+  const auto whole = whole_names(given);
+  const auto add = [&](const std::string& kind,
+                       const std::string& name,
+                       const LazyTensor& value,
+                       int rank) {
+    auto& ranks = result.states[kind];
+    ranks.resize(static_cast<std::size_t>(tensor));
+    RankTensors& into = ranks[static_cast<std::size_t>(rank % tensor)];
+    const std::string ours = modern_name(whole.at(name));
+    // The last stage has a copy of a tied embedding, whose positions it does
+    // not train.
+    if (!into.tensors.contains(ours)) {
+      add_tensor(into, ours, value, folder);
+    }
+  };
+  for (int rank = 0; rank < tensor * stages; ++rank) {
+    const auto number = static_cast<std::size_t>(rank);
+    for (const auto& [name, value] : masters[number]) {
+      add(master_kind, name, value, rank);
+    }
+    for (const auto& [name, value] : states[number]) {
+      const auto slash = name.find('/');
+      const std::string kind = name.substr(0, slash);
+      if (kind != "step") {
+        add(kind, name.substr(slash + 1), value, rank);
+      } else if (value.rows() == 1) {
+        result.steps = std::max(
+            result.steps,
+            value.load().to(at::kLong).item<std::int64_t>());
+      }
+    }
+  }
+  return result;
 }
 
 } // namespace cairn::checkpoints::megatron

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 
 namespace cairn::checkpoints::megatron {
 
@@ -55,6 +57,41 @@ std::optional<std::string> PipelineNames::whole(
           : fmt::format("language_model.output_layer.{}", name);
   }
   throw InternalError({.what = "an unknown role"});
+}
+
+std::optional<NumberedName> numbered_name(std::string_view name) {
+  constexpr std::string_view tied = "tied_modules.embed.";
+  if (name.starts_with(tied)) {
+    return NumberedName{-1, std::string(name.substr(tied.size()))};
+  }
+  NumberedName result;
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data(), end, result.piece);
+  if (error != std::errc() || result.piece < 0 || rest == end || *rest != '.') {
+    return std::nullopt;
+  }
+  result.name.assign(rest + 1, end);
+  return result;
+}
+
+std::map<std::string, std::string> whole_names(
+    const std::set<std::string>& names) {
+  std::map<std::int64_t, std::set<std::string>> inside;
+  for (const std::string& name : names) {
+    if (const auto part = numbered_name(name)) {
+      inside[part->piece].insert(part->name);
+    }
+  }
+  const PipelineNames pieces(inside);
+  std::map<std::string, std::string> result;
+  for (const std::string& name : names) {
+    const auto part = numbered_name(name);
+    const auto whole = part ? pieces.whole(part->piece, part->name) : name;
+    if (whole) {
+      result.emplace(name, *whole);
+    }
+  }
+  return result;
 }
 
 } // namespace cairn::checkpoints::megatron

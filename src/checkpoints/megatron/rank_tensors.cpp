@@ -48,6 +48,7 @@ void add_chunk(
     const PythonValue& chunk,
     const fs::path& file,
     std::map<std::string, std::int64_t, std::less<>>& counts,
+    std::size_t stage,
     RankTensors& rank) {
   const auto begins = counts;
   for (auto& [given, tensor] : named_tensors(chunk)) {
@@ -65,6 +66,7 @@ void add_chunk(
       count = std::max(count, number + 1);
       name = fmt::format("{}{}{}", layer->stack, number, layer->rest);
     }
+    rank.stages[stage].push_back({name, tensor.shape});
     // T5's first decoder stage has a copy of the embeddings.
     const bool copied = name.starts_with("language_model.embedding.") &&
         rank.tensors.contains(name);
@@ -78,6 +80,7 @@ RankTensors tensors_of_rank(
     const std::vector<std::vector<PythonValue>>& stages,
     const std::vector<fs::path>& files) {
   RankTensors rank;
+  rank.stages.resize(stages.size());
   std::map<std::string, std::int64_t, std::less<>> counts;
   for (std::size_t chunk = 0; chunk < stages.front().size(); ++chunk) {
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
@@ -87,7 +90,7 @@ RankTensors tensors_of_rank(
              .where = files[stage].string()});
       }
       in_file(files[stage], [&] {
-        add_chunk(stages[stage][chunk], files[stage], counts, rank);
+        add_chunk(stages[stage][chunk], files[stage], counts, stage, rank);
       });
     }
   }

@@ -18,6 +18,12 @@
 
 namespace cairn::checkpoints::megatron {
 
+/// A parameter in the order of a file.
+struct OrderedParameter {
+  std::string name;
+  std::vector<std::int64_t> shape;
+};
+
 /// The tensors of one tensor rank, of all stages, under the names of the whole
 /// model.
 struct RankTensors {
@@ -26,6 +32,8 @@ struct RankTensors {
     std::filesystem::path file;
   };
   std::map<std::string, Entry, std::less<>> tensors;
+  /// The parameters that each stage's file has, in its order.
+  std::vector<std::vector<OrderedParameter>> stages;
   bool fused_norms = false; ///< the file has Transformer Engine's names
 };
 

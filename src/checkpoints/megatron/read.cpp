@@ -1,11 +1,13 @@
 #include "checkpoints/megatron/joiner.h"
 #include "checkpoints/megatron/layer_files.h"
+#include "checkpoints/megatron/optimizer_contents.h"
 #include "checkpoints/megatron/rank_files.h"
 #include "checkpoints/megatron/rank_tensors.h"
 #include "checkpoints/megatron/torch_dist.h"
 #include "checkpoints/megatron/universal.h"
 #include "checkpoints/tensors/in_file.h"
 
+#include <ATen/Functions.h>
 #include <cairn/base/error.h>
 #include <cairn/checkpoints/megatron.h>
 #include <cairn/model/parameters.h>
@@ -171,6 +173,116 @@ MegatronCheckpoint without_model(
   return checkpoint;
 }
 
+/// Options of a group that its optimizer acts on.
+PythonValue options_of(const PythonValue& group) {
+  std::vector<PythonValue::Member> members;
+  for (const char* key :
+       {"lr",
+        "betas",
+        "eps",
+        "weight_decay",
+        "bias_correction",
+        "amsgrad",
+        "maximize",
+        "decoupled_weight_decay"}) {
+    if (const auto value = group.find(key)) {
+      members.emplace_back(key, *value);
+    }
+  }
+  return PythonValue::dict_of(std::move(members));
+}
+
+/// True for a group of parameters that do not decay.
+bool is_without_decay(const PythonValue& group) {
+  const auto factor = group.find("wd_mult");
+  return factor && factor->is(PythonValue::Kind::real) && factor->real() == 0;
+}
+
+/// Megatron's groups: matrices decay, vectors do not. nullopt for others.
+std::optional<std::vector<StoredGroup>> groups_of(
+    const std::vector<PythonValue>& saved,
+    const model::ModelDescription& d) {
+  if (saved.empty() || saved.size() > 2 ||
+      (saved.size() == 2 &&
+       is_without_decay(saved[0]) == is_without_decay(saved[1]))) {
+    return std::nullopt;
+  }
+  std::vector<StoredGroup> groups;
+  for (const PythonValue& group : saved) {
+    groups.push_back({.options = options_of(group)});
+  }
+  for (const model::ModelParameter& parameter : model::model_parameters(d)) {
+    const bool vector = parameter.shape.size() == 1;
+    const bool second = saved.size() == 2 && is_without_decay(saved[1]) == vector;
+    groups[second ? 1 : 0].names.push_back(parameter.name);
+  }
+  return groups;
+}
+
+/// Reads the optimizer's contents of any layout.
+megatron::OptimizerContents read_optimizer_contents(
+    const megatron::CheckpointPlace& place,
+    const Contents& contents) {
+  return megatron::is_torch_dist(place.folder)
+      ? megatron::read_torch_dist_optimizer(place.folder, contents)
+      : megatron::has_layer_files(place.folder)
+      ? megatron::read_layer_optimizer(place.folder, contents)
+      : megatron::is_universal(place.folder)
+      ? megatron::read_universal_optimizer(place.folder)
+      : megatron::read_rank_optimizer(
+            megatron::find_rank_files(place),
+            contents);
+}
+
+/// Puts the states together as the parameters are.
+void join_optimizer(
+    megatron::OptimizerContents optimizer,
+    const Contents& like,
+    MegatronHeads heads,
+    MegatronCheckpoint& checkpoint) {
+  const model::ModelDescription& d = checkpoint.description;
+  const auto groups = groups_of(optimizer.groups, d);
+  if (optimizer.unread.empty() && optimizer.states.empty()) {
+    optimizer.unread = "there are none that we know";
+  }
+  if (optimizer.unread.empty() && !groups) {
+    optimizer.unread =
+        "its parameter groups are not those of matrices and vectors";
+  }
+  checkpoint.optimizer_unread = optimizer.unread;
+  if (!optimizer.unread.empty()) {
+    return;
+  }
+  const at::Tensor steps =
+      at::scalar_tensor(static_cast<float>(optimizer.steps));
+  for (auto& [kind, ranks] : optimizer.states) {
+    Contents contents{
+        .ranks = std::move(ranks),
+        .names = like.names,
+        .head_blocks = like.head_blocks};
+    megatron::Joiner joiner(
+        std::move(contents),
+        d,
+        heads,
+        checkpoint.version);
+    const bool master = kind == megatron::master_kind;
+    for (const model::ModelParameter& parameter : model::model_parameters(d)) {
+      auto& into = master ? checkpoint.masters : checkpoint.optimizer_states;
+      into.emplace_back(
+          master ? parameter.name : fmt::format("{}/{}", kind, parameter.name),
+          joiner.join(parameter));
+    }
+    joiner.finish();
+  }
+  for (const model::ModelParameter& parameter : model::model_parameters(d)) {
+    checkpoint.optimizer_states.emplace_back(
+        "step/" + parameter.name,
+        LazyTensor(at::kFloat, {}, [steps] { return steps; }));
+  }
+  checkpoint.groups = *groups;
+  checkpoint.loss_scaler = std::move(optimizer.loss_scaler);
+}
+
 /// Reads the files of any layout.
 Contents read_contents(const megatron::CheckpointPlace& place) {
   Contents contents = megatron::is_torch_dist(place.folder)
@@ -229,10 +341,18 @@ MegatronCheckpoint read_megatron(
       contents.vocabulary,
       options,
       contents.where.string());
+  const MegatronHeads heads = heads_of(checkpoint.args, options.heads);
+  if (options.optimizer && contents.has_optimizer) {
+    join_optimizer(
+        read_optimizer_contents(place, contents),
+        contents,
+        heads,
+        checkpoint);
+  }
   megatron::Joiner joiner(
       std::move(contents),
       d,
-      heads_of(checkpoint.args, options.heads),
+      heads,
       checkpoint.version);
   for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     checkpoint.tensors.emplace_back(parameter.name, joiner.join(parameter));

@@ -1,6 +1,5 @@
 #include "checkpoints/megatron/torch_dist.h"
 
-#include "checkpoints/dcp/folder.h"
 #include "checkpoints/megatron/names.h"
 #include "checkpoints/tensors/in_file.h"
 
@@ -25,35 +24,6 @@ constexpr const char* common_object = "common_state/shard_0_1";
 bool is_of_model(std::string_view name) {
   return name.starts_with("decoder.") || name.starts_with("encoder.") ||
       name.starts_with("embedding.") || name.starts_with("output_layer.");
-}
-
-/// Adds a tensor, or the layers that it consists of. With layers of different
-/// kinds, each layer has a tensor of its own, with a number in its name.
-void add(
-    const dcp::Folder& saved,
-    const std::string& name,
-    const fs::path& file,
-    RankTensors& rank) {
-  if (!name.starts_with(layers) || layer_name(name)) {
-    add_tensor(rank, modern_name(name), saved.tensor(name), file);
-    return;
-  }
-  const auto& shape = saved.metadata().tensors.at(name).shape;
-  if (shape.empty() || shape[0] > most_layers) {
-    throw CheckpointError(
-        {.what = "a tensor of all layers with a number of layers that no model "
-                 "has",
-         .where = file.string(),
-         .values = name});
-  }
-  for (std::int64_t layer = 0; layer < shape[0]; ++layer) {
-    add_tensor(
-        rank,
-        modern_name(
-            fmt::format("{}{}.{}", layers, layer, name.substr(layers.size()))),
-        saved.layer(name, layer),
-        file);
-  }
 }
 
 /// The args and all else that is the same on all ranks.
@@ -82,6 +52,37 @@ bool is_torch_dist(const fs::path& folder) {
        fs::exists(folder / common_file, error));
 }
 
+// With layers of different kinds, each layer has a tensor of its own, with a
+// number in its name.
+void add_stacked(
+    const dcp::Folder& saved,
+    const std::string& full_name,
+    std::size_t prefix,
+    const fs::path& file,
+    RankTensors& rank) {
+  const std::string name = full_name.substr(prefix);
+  if (!name.starts_with(layers) || layer_name(name)) {
+    add_tensor(rank, modern_name(name), saved.tensor(full_name), file);
+    return;
+  }
+  const auto& shape = saved.metadata().tensors.at(full_name).shape;
+  if (shape.empty() || shape[0] > most_layers) {
+    throw CheckpointError(
+        {.what = "a tensor of all layers with a number of layers that no model "
+                 "has",
+         .where = file.string(),
+         .values = full_name});
+  }
+  for (std::int64_t layer = 0; layer < shape[0]; ++layer) {
+    add_tensor(
+        rank,
+        modern_name(
+            fmt::format("{}{}.{}", layers, layer, name.substr(layers.size()))),
+        saved.layer(full_name, layer),
+        file);
+  }
+}
+
 Contents read_torch_dist(const fs::path& folder) {
   const dcp::Folder saved(folder);
   Contents contents{
@@ -94,7 +95,7 @@ Contents read_torch_dist(const fs::path& folder) {
     if (name.starts_with("optimizer.")) {
       contents.has_optimizer = true;
     } else if (is_of_model(name) && !is_ignored(name)) {
-      add(saved, name, contents.where, rank);
+      add_stacked(saved, name, 0, contents.where, rank);
     }
   }
   return contents;

@@ -1,8 +1,11 @@
 #pragma once
 
+#include "checkpoints/dcp/folder.h"
 #include "checkpoints/megatron/rank_tensors.h"
 
+#include <cstddef>
 #include <filesystem>
+#include <string>
 
 namespace cairn::checkpoints::megatron {
 
@@ -19,5 +22,14 @@ bool is_torch_dist(const std::filesystem::path& folder);
 /// parameter are one tensor, and no tensor is cut for ranks. Throws
 /// CheckpointError for a folder without a model of Megatron's.
 Contents read_torch_dist(const std::filesystem::path& folder);
+
+/// Adds a tensor, or the layers that it consists of, under the names of one
+/// layer each. The first characters of its name, a prefix, are left out.
+void add_stacked(
+    const dcp::Folder& saved,
+    const std::string& name,
+    std::size_t prefix,
+    const std::filesystem::path& file,
+    RankTensors& rank);
 
 } // namespace cairn::checkpoints::megatron

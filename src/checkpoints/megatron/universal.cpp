@@ -3,19 +3,17 @@
 #include "checkpoints/deepspeed/universal_files.h"
 #include "checkpoints/megatron/layer_files.h"
 #include "checkpoints/megatron/names.h"
+#include "checkpoints/megatron/optimizer_contents.h"
 #include "checkpoints/megatron/pipeline_names.h"
 #include "checkpoints/tensors/in_file.h"
 
 #include <cairn/base/error.h>
-#include <fmt/format.h>
+#include <cairn/checkpoints/torch_file.h>
 
-#include <charconv>
-#include <map>
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
-#include <utility>
 
 namespace cairn::checkpoints::megatron {
 
@@ -23,49 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Kind = PythonValue::Kind;
-
-/// A parameter of a pipeline: "2.mlp.dense_4h_to_h.bias".
-struct Numbered {
-  std::int64_t piece = 0;
-  std::string name;
-};
-
-std::optional<Numbered> numbered(std::string_view name) {
-  // The embedding of a model with a tied head belongs to two pieces.
-  constexpr std::string_view tied = "tied_modules.embed.";
-  if (name.starts_with(tied)) {
-    return Numbered{-1, std::string(name.substr(tied.size()))};
-  }
-  Numbered result;
-  const char* const end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data(), end, result.piece);
-  if (error != std::errc() || result.piece < 0 || rest == end || *rest != '.') {
-    return std::nullopt;
-  }
-  result.name.assign(rest + 1, end);
-  return result;
-}
-
-/// Names in the whole model; those that are no pipeline's stay.
-std::map<std::string, std::string> whole_names(
-    const std::map<std::string, fs::path>& parameters) {
-  std::map<std::int64_t, std::set<std::string>> inside;
-  for (const auto& [name, folder] : parameters) {
-    if (const auto part = numbered(name)) {
-      inside[part->piece].insert(part->name);
-    }
-  }
-  const PipelineNames pieces(inside);
-  std::map<std::string, std::string> names;
-  for (const auto& [name, folder] : parameters) {
-    const auto part = numbered(name);
-    const auto whole = part ? pieces.whole(part->piece, part->name) : name;
-    if (whole) {
-      names.emplace(name, modern_name(*whole));
-    }
-  }
-  return names;
-}
 
 std::int64_t tensor_ranks(const PythonValue& first) {
   const auto sizes = first.find("checkpoint_parallel_dimensions");
@@ -117,14 +72,55 @@ Contents read_universal(const fs::path& folder) {
     return ranks;
   });
   const auto parameters = deepspeed::universal_parameters(folder);
-  const auto names = in_file(folder, [&] { return whole_names(parameters); });
+  std::set<std::string> given;
+  for (const auto& [name, place] : parameters) {
+    given.insert(name);
+  }
+  const auto names = whole_names(given);
   RankTensors& rank = contents.ranks.emplace_back();
   for (const auto& [name, whole] : names) {
     const fs::path file = parameters.at(name) / "fp32.pt";
-    add_tensor(rank, whole, deepspeed::universal_tensor(file), file);
+    add_tensor(rank, modern_name(whole), deepspeed::universal_tensor(file), file);
   }
   contents.has_optimizer = true;
   return contents;
+}
+
+OptimizerContents read_universal_optimizer(const fs::path& folder) {
+  OptimizerContents result;
+  const auto parameters = deepspeed::universal_parameters(folder);
+  std::set<std::string> given;
+  for (const auto& [name, place] : parameters) {
+    given.insert(name);
+  }
+  for (const auto& [name, whole] : whole_names(given)) {
+    for (const auto& [kind, file] :
+         deepspeed::universal_states(parameters.at(name))) {
+      if (kind == "step") {
+        result.steps =
+            std::max(result.steps, step_in(read_torch_file(file)));
+      } else if (kind != "fp32") {
+        auto& ranks = result.states[kind];
+        ranks.resize(1);
+        add_tensor(
+            ranks.front(),
+            modern_name(whole),
+            deepspeed::universal_tensor(file),
+            file);
+      }
+    }
+  }
+  const fs::path rest = folder / "zero/optimizer_state.pt";
+  if (fs::exists(rest)) {
+    in_file(rest, [&] {
+      const PythonValue said = read_torch_file(rest);
+      if (const auto groups = said.find("param_groups")) {
+        result.groups = groups->items();
+      }
+      result.loss_scaler = said.find("loss_scaler").value_or(PythonValue());
+    });
+  }
+  return result;
 }
 
 } // namespace cairn::checkpoints::megatron

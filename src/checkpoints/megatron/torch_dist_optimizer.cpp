@@ -1,0 +1,383 @@
+#include "checkpoints/dcp/folder.h"
+#include "checkpoints/megatron/names.h"
+#include "checkpoints/megatron/optimizer_contents.h"
+#include "checkpoints/megatron/torch_dist.h"
+#include "checkpoints/tensors/in_file.h"
+#include "checkpoints/tensors/lazy_operations.h"
+
+#include <c10/util/accumulate.h>
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace cairn::checkpoints::megatron {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = PythonValue::Kind;
+
+constexpr std::string_view by_name = "optimizer.state.";
+constexpr std::string_view by_buffer = "optimizer.distributed.dp_group_idx_";
+constexpr std::int64_t most_buckets = 100'000;
+constexpr std::int64_t most_ranks = 100'000;
+
+/// A kind of states, and what the files call it.
+constexpr std::array<std::pair<const char*, const char*>, 4> spellings{
+    {{"exp_avg", "exp_avg"},
+     {"exp_avg_sq", "exp_avg_sq"},
+     {master_kind, "fp32_param"},
+     {master_kind, "param"}}};
+
+/// The options of the parameter groups, and the number of updates.
+void read_groups(const PythonValue& optimizer, OptimizerContents& into) {
+  const auto inside = optimizer.find("optimizer");
+  const PythonValue& adam = inside && inside->is(Kind::dict) ? *inside
+                                                             : optimizer;
+  const auto state = adam.find("state");
+  if (state && state->is(Kind::dict)) {
+    into.steps = step_in(state->find("common_step"));
+  }
+  const auto groups = adam.find("param_groups");
+  if (groups && groups->is(Kind::list)) {
+    into.groups = groups->items();
+  }
+  for (const PythonValue& group : into.groups) {
+    into.steps = std::max(into.steps, step_in(group.find("step")));
+  }
+}
+
+/// A parameter's part of a state that the distributed optimizer of Megatron-Core
+/// up to 0.15 cut: the parts along each dimension, each flat.
+LazyTensor put_together(
+    const LazyTensor& parts,
+    const std::vector<std::int64_t>& shape,
+    const std::string& name) {
+  const std::size_t dims = shape.size();
+  bool fits = parts.shape.size() == dims + 1 && dims >= 1 && dims <= 2;
+  std::vector<std::int64_t> part = shape;
+  for (std::size_t d = 0; fits && d < dims; ++d) {
+    fits = parts.shape[d] > 0 && shape[d] % parts.shape[d] == 0;
+    part[d] = fits ? shape[d] / parts.shape[d] : 0;
+  }
+  const std::int64_t count = c10::multiply_integers(part);
+  if (!fits || parts.shape[dims] != count) {
+    throw CheckpointError(
+        {.what = "a state that does not fit its parameter", .values = name});
+  }
+  const std::int64_t across = dims == 2 ? parts.shape[1] : 1;
+  std::vector<LazyTensor> rows;
+  for (std::int64_t row = 0; row < parts.shape[0]; ++row) {
+    std::vector<LazyTensor> columns;
+    for (std::int64_t column = 0; column < across; ++column) {
+      const std::int64_t at = (row * across + column) * count;
+      columns.push_back(reshaped(elements(parts, at, at + count), part));
+    }
+    rows.push_back(joined(std::move(columns), static_cast<std::int64_t>(dims) - 1));
+  }
+  return joined(std::move(rows), 0);
+}
+
+/// Reads states that have their parameters' names.
+void read_named(
+    const dcp::Folder& saved,
+    const Contents& contents,
+    OptimizerContents& into) {
+  const RankTensors& parameters = contents.ranks.front();
+  for (const auto& [kind, theirs] : spellings) {
+    const std::string prefix = fmt::format("{}{}.", by_name, theirs);
+    RankTensors found;
+    for (const auto& [name, info] : saved.metadata().tensors) {
+      if (name.starts_with(prefix)) {
+        add_stacked(saved, name, prefix.size(), contents.where, found);
+      }
+    }
+    for (auto& [name, entry] : found.tensors) {
+      const auto parameter = parameters.tensors.find(name);
+      if (parameter != parameters.tensors.end() &&
+          parameter->second.tensor.shape != entry.tensor.shape) {
+        entry.tensor = put_together(
+            entry.tensor,
+            parameter->second.tensor.shape,
+            name);
+        into.cut = true;
+      }
+    }
+    if (!found.tensors.empty()) {
+      into.states[kind].push_back(std::move(found));
+    }
+  }
+}
+
+std::int64_t size_in(
+    const PythonValue& args,
+    const char* name) {
+  const auto value = args.is(Kind::object) ? args.find(name) : std::nullopt;
+  const std::int64_t size =
+      value && value->is(Kind::integer) ? value->integer() : 1;
+  if (size < 1 || size > most_ranks) {
+    throw CheckpointError(
+        {.what = "an impossible number of ranks in the args", .values = name});
+  }
+  return size;
+}
+
+bool flag_in(const PythonValue& args, const char* name) {
+  const auto value = args.is(Kind::object) ? args.find(name) : std::nullopt;
+  return value && value->is(Kind::boolean) && value->boolean();
+}
+
+/// Names of a rank's parameters in the order in which its modules have them.
+class LocalOrder {
+ public:
+  LocalOrder(
+      const RankTensors& parameters,
+      const PythonValue& args,
+      std::int64_t tensor,
+      std::int64_t pipeline)
+      : parameters_(parameters), tensor_(tensor), pipeline_(pipeline) {
+    const auto impl =
+        args.is(Kind::object) ? args.find("transformer_impl") : std::nullopt;
+    local_ = impl && impl->is(Kind::text) && impl->text() == "local";
+    while (parameters_.tensors.contains(fmt::format(
+        "decoder.layers.{}.mlp.linear_fc1.weight",
+        layers_))) {
+      ++layers_;
+    }
+  }
+
+  std::vector<OrderedParameter> of_stage(std::int64_t stage) {
+    order_.clear();
+    if (stage == 0) {
+      add("embedding.word_embeddings.weight");
+      add("embedding.position_embeddings.weight");
+    }
+    const std::int64_t each = layers_ / pipeline_;
+    for (std::int64_t layer = stage * each; layer < (stage + 1) * each;
+         ++layer) {
+      add_layer(fmt::format("decoder.layers.{}.", layer));
+    }
+    if (stage + 1 == pipeline_) {
+      add_both("decoder.final_layernorm.");
+      add("output_layer.weight");
+      const bool tied = !parameters_.tensors.contains("output_layer.weight");
+      if (tied && pipeline_ > 1) {
+        add_as("embedding.word_embeddings.weight", "output_layer.weight");
+      }
+    }
+    return std::move(order_);
+  }
+  std::int64_t layers() const { return layers_; }
+
+ private:
+  void add_layer(const std::string& layer) {
+    // Norms come before the linear layer that they are a part of, or as layers
+    // of their own before attention and MLP.
+    if (local_) {
+      add_both(layer + "input_layernorm.");
+    }
+    add_both(layer + "self_attention.linear_proj.");
+    if (!local_) {
+      add_both(layer + "input_layernorm.");
+    }
+    add_both(layer + "self_attention.linear_qkv.");
+    add_both(layer + "pre_mlp_layernorm.");
+    add_both(layer + "mlp.linear_fc1.");
+    add_both(layer + "mlp.linear_fc2.");
+  }
+  void add_both(const std::string& name) {
+    add(name + "weight");
+    add(name + "bias");
+  }
+  void add(const std::string& name) { add_as(name, name); }
+  void add_as(const std::string& name, const std::string& as) {
+    const auto found = parameters_.tensors.find(name);
+    if (found == parameters_.tensors.end()) {
+      return;
+    }
+    OrderedParameter parameter{as, found->second.tensor.shape};
+    const auto has = [&](std::string_view part) {
+      return name.find(part) != name.npos;
+    };
+    if (has("linear_qkv.") || has("linear_fc1.") || has("word_embeddings.") ||
+        has("output_layer.")) {
+      parameter.shape[0] /= tensor_;
+    } else if (has("linear_proj.weight") || has("linear_fc2.weight")) {
+      parameter.shape[1] /= tensor_;
+    }
+    order_.push_back(std::move(parameter));
+  }
+
+  const RankTensors& parameters_;
+  std::int64_t tensor_;
+  std::int64_t pipeline_;
+  bool local_ = false;
+  std::int64_t layers_ = 0;
+  std::vector<OrderedParameter> order_;
+};
+
+/// Numbers of elements of a group's buckets, without padding.
+std::vector<std::int64_t> bucket_sizes(
+    const dcp::Folder& saved,
+    const std::string& group) {
+  const std::string prefix = group + "per_bucket_numel_unpadded/";
+  const auto& objects = saved.metadata().objects;
+  const auto found = objects.lower_bound(prefix);
+  if (found == objects.end() || !found->first.starts_with(prefix)) {
+    return {};
+  }
+  // [[{dtypes: [sizes]}]]: one of a list of objects, its first buffer.
+  PythonValue value = saved.object(found->first);
+  while (value.is(Kind::list) && value.size() == 1) {
+    value = value.items().front();
+  }
+  std::vector<std::int64_t> sizes;
+  if (value.is(Kind::dict) && value.size() == 1) {
+    for (const PythonValue& size : value.entries().front().second.items()) {
+      sizes.push_back(size.integer());
+    }
+  }
+  return sizes;
+}
+
+/// The buckets of a kind of states. Empty if there is not one buffer.
+std::vector<LazyTensor> buckets_of(
+    const dcp::Folder& saved,
+    const std::string& group,
+    const char* kind) {
+  // gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_0.param
+  const std::string prefix = group + "gbuf_idx_0.dtype_(";
+  const auto& tensors = saved.metadata().tensors;
+  const auto first = tensors.lower_bound(prefix);
+  if (first == tensors.end() || !first->first.starts_with(prefix)) {
+    return {};
+  }
+  const auto end = first->first.find(").", prefix.size());
+  if (end == std::string::npos) {
+    return {};
+  }
+  const std::string buffer = first->first.substr(0, end + 2);
+  std::vector<LazyTensor> buckets;
+  for (std::int64_t i = 0; i < most_buckets; ++i) {
+    const std::string name = fmt::format("{}bucket_idx_{}.{}", buffer, i, kind);
+    if (!tensors.contains(name)) {
+      break;
+    }
+    buckets.push_back(saved.tensor(name));
+  }
+  return buckets;
+}
+
+/// Reads the flat buffers of the distributed optimizer: each model-parallel rank
+/// has its own.
+void read_buffers(
+    const dcp::Folder& saved,
+    const Contents& contents,
+    OptimizerContents& into) {
+  const PythonValue args =
+      contents.first.find("args").value_or(PythonValue());
+  const std::int64_t tensor = size_in(args, "tensor_model_parallel_size");
+  const std::int64_t pipeline = size_in(args, "pipeline_model_parallel_size");
+  const auto virtual_stages = args.is(Kind::object)
+      ? args.find("virtual_pipeline_model_parallel_size")
+      : std::nullopt;
+  const RankTensors& parameters = contents.ranks.front();
+  LocalOrder order(parameters, args, tensor, pipeline);
+  if (order.layers() % pipeline != 0 ||
+      (virtual_stages && !virtual_stages->is_none())) {
+    into.unread = "stages of different layers, in flat buffers without names";
+    return;
+  }
+  for (const auto& [kind, theirs] : spellings) {
+    if (std::string_view(theirs) != "fp32_param") {
+      into.states[kind].resize(static_cast<std::size_t>(tensor));
+    }
+  }
+  for (std::int64_t stage = 0; stage < pipeline; ++stage) {
+    const auto ordered = order.of_stage(stage);
+    for (std::int64_t rank = 0; rank < tensor; ++rank) {
+      const std::string group =
+          fmt::format("{}{}.", by_buffer, stage * tensor + rank);
+      const auto sizes = bucket_sizes(saved, group);
+      for (const auto& [kind, theirs] : spellings) {
+        if (std::string_view(theirs) == "fp32_param") {
+          continue;
+        }
+        const auto buckets = buckets_of(saved, group, theirs);
+        if (buckets.size() != sizes.size() ||
+            !add_flat(
+                ordered,
+                buckets,
+                sizes,
+                contents.where,
+                into.states[kind][static_cast<std::size_t>(rank)])) {
+          into.unread = "the parameters do not fill the distributed "
+                        "optimizer's flat buffers";
+          return;
+        }
+      }
+    }
+  }
+  // With several tensor ranks the parameters are not there in parts, but the
+  // whole ones among them are.
+  RankTensors whole;
+  for (const auto& [name, entry] : into.states[master_kind].front().tensors) {
+    const auto found = parameters.tensors.find(name);
+    if (found != parameters.tensors.end() &&
+        found->second.tensor.shape == entry.tensor.shape) {
+      whole.tensors.emplace(name, entry);
+    }
+  }
+  if (!rounds_to(whole, parameters)) {
+    into.unread = "the order of the parameters in flat buffers is not known: "
+                  "the fp32 copies are not the parameters, more exact";
+  }
+}
+
+} // namespace
+
+OptimizerContents read_torch_dist_optimizer(
+    const fs::path& folder,
+    const Contents& contents) {
+  return in_file(folder, [&] {
+    const dcp::Folder saved(folder);
+    OptimizerContents result;
+    const auto optimizer = contents.first.find("optimizer");
+    if (optimizer && optimizer->is(Kind::dict)) {
+      read_groups(*optimizer, result);
+    }
+    const std::string first = fmt::format("{}exp_avg.", by_name);
+    const auto named = saved.metadata().tensors.lower_bound(first);
+    const bool has_names = named != saved.metadata().tensors.end() &&
+        named->first.starts_with(first);
+    if (has_names) {
+      read_named(saved, contents, result);
+      const PythonValue args =
+          contents.first.find("args").value_or(PythonValue());
+      if (result.cut && flag_in(args, "swiglu")) {
+        result.unread = "gated MLPs in the format fully_sharded_model_space";
+      }
+      return result;
+    }
+    const std::string group = fmt::format("{}0.", by_buffer);
+    const std::string object = group + "optimizer/shard_0_1";
+    if (!saved.metadata().objects.contains(object)) {
+      result.unread = "an optimizer of a kind that is not known";
+      return result;
+    }
+    PythonValue groups = saved.object(object);
+    if (groups.is(Kind::list) && groups.size() == 1) {
+      groups = groups.items().front();
+    }
+    if (groups.is(Kind::dict)) {
+      read_groups(groups, result);
+    }
+    read_buffers(saved, contents, result);
+    return result;
+  });
+}
+
+} // namespace cairn::checkpoints::megatron
