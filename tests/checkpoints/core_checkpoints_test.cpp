@@ -103,8 +103,8 @@ TEST_P(CoreLayouts, HoldTheWeightsOfTheLiveModel) {
   options.to = CheckpointFormat::huggingface;
   EXPECT_EQ(convert(options).from, layout.format);
   const auto got = testing::golden_tensors(folder / "hf/model.safetensors");
-  const auto truth = testing::golden_tensors(
-      core_path(layout.model) / "model.safetensors");
+  const auto truth =
+      testing::golden_tensors(core_path(layout.model) / "model.safetensors");
   expect_same(got, rounded(truth, got));
   const model::ModelDescription wanted =
       read_huggingface(core_path(layout.model)).description;
@@ -146,9 +146,8 @@ TEST_P(CoreLayouts, HoldTheOptimizerOfTheLiveModel) {
       std::string(layout.folder) == "torch_te_names_tp1") {
     return; // weights alone were saved
   }
-  const Portable portable = read_portable(
-      layout.format,
-      options_of(truth / layout.folder));
+  const Portable portable =
+      read_portable(layout.format, options_of(truth / layout.folder));
   EXPECT_EQ(portable.left_out, std::vector<std::string>());
   std::map<std::string, at::Tensor> got = states_of(portable, "exp_avg");
   got.merge(states_of(portable, "exp_avg_sq"));
@@ -170,10 +169,7 @@ TEST_P(CoreLayouts, HoldTheOptimizerOfTheLiveModel) {
   }
   // The fp32 copies are there, not the rounded parameters.
   const testing::TemporaryFolder folder;
-  write_huggingface(
-      folder / "hf",
-      *portable.description,
-      portable.parameters);
+  write_huggingface(folder / "hf", *portable.description, portable.parameters);
   expect_same(
       testing::golden_tensors(folder / "hf/model.safetensors"),
       testing::golden_tensors(truth / "model.safetensors"));

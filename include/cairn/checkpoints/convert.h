@@ -56,9 +56,9 @@ struct ConvertOptions {
 struct ConvertReport {
   CheckpointFormat from = CheckpointFormat::native;
   std::optional<model::ModelDescription> description;
-  std::size_t tensors = 0; ///< those of the optimizer included
+  std::size_t tensors = 0; ///< written ones, those of the optimizer included
   std::uint64_t bytes = 0; ///< bytes of these tensors
-  bool optimizer = false;  ///< true when optimizer states were read
+  bool optimizer = false;  ///< true when optimizer states were written
   /// Parts of the input that the output cannot hold.
   std::vector<std::string> left_out;
 };

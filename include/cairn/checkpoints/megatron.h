@@ -79,7 +79,7 @@ struct MegatronReadOptions {
 struct MegatronCheckpoint {
   model::ModelDescription description;
   NamedTensors tensors; ///< under Cairn's names; see model/parameters.h
-  MegatronSplit split; ///< 1 each where the files have no ranks
+  MegatronSplit split;  ///< 1 each where the files have no ranks
   MegatronNames names = MegatronNames::legacy;
   double version = 0;
   std::optional<std::int64_t> iteration; ///< unset: a release
@@ -126,8 +126,9 @@ struct MegatronWriteOptions {
 };
 
 /// Writes a checkpoint of version 3 that Megatron-LM loads with
-/// --no-load-optim --no-load-rng, and the tracker file last. A model that cannot be cut this way, or that Megatron
-/// does not have, is a ConfigError. Tensors are loaded one at a time.
+/// --no-load-optim --no-load-rng, and the tracker file last. A model that
+/// cannot be cut this way, or that Megatron does not have, is a ConfigError.
+/// Tensors are loaded one at a time.
 void write_megatron(
     const std::filesystem::path& folder,
     const model::ModelDescription& description,

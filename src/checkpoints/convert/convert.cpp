@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace cairn::checkpoints {
 
@@ -96,13 +97,21 @@ void expect_family(const Portable& portable, const ConvertOptions& options) {
   }
 }
 
-ConvertReport report_of(const Portable& portable, CheckpointFormat from) {
+ConvertReport report_of(
+    const Portable& portable,
+    CheckpointFormat from,
+    CheckpointFormat to) {
+  const bool states = holds_states(to);
   ConvertReport report{
       .from = from,
       .description = portable.description,
-      .optimizer = !portable.optimizer_states.empty()};
-  for (const NamedTensors* tensors :
-       {&portable.parameters, &portable.buffers, &portable.optimizer_states}) {
+      .optimizer = states && !portable.optimizer_states.empty()};
+  std::vector<const NamedTensors*> written{&portable.parameters};
+  if (states) {
+    written.push_back(&portable.buffers);
+    written.push_back(&portable.optimizer_states);
+  }
+  for (const NamedTensors* tensors : written) {
     for (const auto& [name, tensor] : *tensors) {
       ++report.tensors;
       report.bytes +=
@@ -124,7 +133,7 @@ ConvertReport convert(const ConvertOptions& options) {
          .where = options.input.string()});
   }
   expect_family(portable, options);
-  ConvertReport report = report_of(portable, from);
+  ConvertReport report = report_of(portable, from, options.to);
   const auto meter =
       std::make_shared<Meter>(options, bytes_to_read(portable, options));
   measure(portable.parameters, meter);

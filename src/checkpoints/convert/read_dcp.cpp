@@ -51,8 +51,7 @@ void read_titan(
 
 /// Options of a parameter's group: each is an object of its own.
 PythonValue options_of(const dcp::Folder& saved, const std::string& name) {
-  const std::string prefix =
-      fmt::format("optimizer.param_groups.{}.", name);
+  const std::string prefix = fmt::format("optimizer.param_groups.{}.", name);
   const auto& objects = saved.metadata().objects;
   std::vector<PythonValue::Member> options;
   for (auto found = objects.lower_bound(prefix);
@@ -72,8 +71,7 @@ void read_titan_optimizer(
     Portable& portable) {
   std::map<std::string, std::size_t> groups;
   for (const model::ModelParameter& parameter : model::model_parameters(d)) {
-    const std::string theirs =
-        dcp::titan_names(saved, parameter.name).front();
+    const std::string theirs = dcp::titan_names(saved, parameter.name).front();
     for (const char* kind : {"exp_avg", "exp_avg_sq"}) {
       portable.optimizer_states.emplace_back(
           fmt::format("{}/{}", kind, parameter.name),
@@ -120,8 +118,8 @@ Portable read_dcp(const ConvertOptions& options) {
     for (const auto& [name, info] : saved.metadata().tensors) {
       has_states = has_states || dcp::is_training_state(name);
       if (!d && !dcp::is_training_state(name)) {
-        auto& into = is_buffer(name, info.type) ? portable.buffers
-                                                : portable.parameters;
+        auto& into =
+            is_buffer(name, info.type) ? portable.buffers : portable.parameters;
         into.emplace_back(name, saved.tensor(name));
       }
     }

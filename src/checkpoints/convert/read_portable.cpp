@@ -68,10 +68,10 @@ void note_optimizer(Portable& portable) {
 
 Portable from_megatron(
     const fs::path& folder,
-    MegatronReadOptions options,
-    bool weights_only) {
-  options.optimizer = !weights_only;
-  MegatronCheckpoint saved = read_megatron(folder, options);
+    MegatronReadOptions reading,
+    const ConvertOptions& options) {
+  reading.optimizer = !options.weights_only && holds_states(options.to);
+  MegatronCheckpoint saved = read_megatron(folder, reading);
   Portable portable{
       .description = std::move(saved.description),
       .parameters = std::move(saved.tensors)};
@@ -87,6 +87,8 @@ Portable from_megatron(
   if (!saved.optimizer_unread.empty()) {
     portable.left_out.push_back(
         fmt::format("optimizer states: {}", saved.optimizer_unread));
+  } else if (saved.has_optimizer && !reading.optimizer) {
+    portable.left_out.push_back("optimizer states");
   }
   for (std::size_t i = 0; i < saved.masters.size(); ++i) {
     portable.trained_in = portable.parameters[i].second.type;
@@ -109,8 +111,7 @@ bool holds_megatron(const deepspeed::TagFiles& files) {
     }
     if (!files.layers.empty() || deepspeed::is_universal(files.folder)) {
       const auto args = file.find("args");
-      return args && args->is(Kind::object) &&
-          args->state().is(Kind::dict) &&
+      return args && args->is(Kind::object) && args->state().is(Kind::dict) &&
           args->find("padded_vocab_size").has_value();
     }
     const auto module = file.find("module");
@@ -121,14 +122,25 @@ bool holds_megatron(const deepspeed::TagFiles& files) {
   });
 }
 
+/// A universal checkpoint of any model. Its parameters are one group: the files
+/// do not say which groups they were in.
 Portable from_universal(const fs::path& folder) {
   Portable portable;
+  StoredGroup group;
   for (const auto& [name, place] : deepspeed::universal_parameters(folder)) {
-    portable.parameters.emplace_back(
-        name,
-        deepspeed::universal_tensor(place / "fp32.pt"));
+    for (const auto& [kind, file] : deepspeed::universal_states(place)) {
+      LazyTensor tensor = deepspeed::universal_tensor(file);
+      if (kind == "fp32") {
+        portable.parameters.emplace_back(name, std::move(tensor));
+      } else {
+        portable.optimizer_states.emplace_back(
+            fmt::format("{}/{}", kind, name),
+            std::move(tensor));
+      }
+    }
+    group.names.push_back(name);
   }
-  note_optimizer(portable);
+  portable.groups.push_back(std::move(group));
   return portable;
 }
 
@@ -170,7 +182,7 @@ Portable from_deepspeed(const ConvertOptions& options) {
   if (holds_megatron(files)) {
     MegatronReadOptions reading = options.megatron;
     reading.iteration.reset();
-    Portable portable = from_megatron(files.folder, reading, options.weights_only);
+    Portable portable = from_megatron(files.folder, reading, options);
     portable.megatron_names.reset(); // Megatron-DeepSpeed's, not Megatron's
     return portable;
   }
@@ -259,7 +271,7 @@ Portable read(CheckpointFormat format, const ConvertOptions& options) {
     case CheckpointFormat::megatron: {
       MegatronReadOptions reading = options.megatron;
       reading.iteration = options.iteration;
-      return from_megatron(options.input, reading, options.weights_only);
+      return from_megatron(options.input, reading, options);
     }
     case CheckpointFormat::huggingface:
       return from_huggingface(options.input);
@@ -289,7 +301,8 @@ void refuse_choice(
 
 Portable read_portable(CheckpointFormat format, const ConvertOptions& options) {
   if (!options.tag.empty() && format != CheckpointFormat::native &&
-      format != CheckpointFormat::deepspeed && format != CheckpointFormat::dcp) {
+      format != CheckpointFormat::deepspeed &&
+      format != CheckpointFormat::dcp) {
     refuse_choice("a tag", format, options);
   }
   if (options.iteration && format != CheckpointFormat::megatron) {

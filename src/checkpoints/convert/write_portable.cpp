@@ -228,6 +228,12 @@ void to_torch(
 
 } // namespace
 
+bool holds_states(CheckpointFormat format) {
+  return format == CheckpointFormat::native ||
+      format == CheckpointFormat::deepspeed ||
+      format == CheckpointFormat::torch;
+}
+
 std::uint64_t bytes_to_read(
     const Portable& portable,
     const ConvertOptions& options) {

@@ -186,9 +186,8 @@ std::optional<std::int64_t> step_of(const fs::path& folder) {
   const auto [rest, error] = name.starts_with(before)
       ? std::from_chars(name.data() + before.size(), end, step)
       : std::from_chars_result{end, std::errc::invalid_argument};
-  return error == std::errc() && rest == end && step >= 0
-      ? std::optional(step)
-      : std::nullopt;
+  return error == std::errc() && rest == end && step >= 0 ? std::optional(step)
+                                                          : std::nullopt;
 }
 
 std::optional<fs::path> newest_step(const fs::path& folder) {
@@ -197,12 +196,10 @@ std::optional<fs::path> newest_step(const fs::path& folder) {
   }
   std::optional<fs::path> newest;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end;
-       !error && entry != end;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const auto step = step_of(entry->path());
-    if (step && is_dcp(entry->path()) &&
-        (!newest || step_of(*newest) < step)) {
+    if (step && is_dcp(entry->path()) && (!newest || step_of(*newest) < step)) {
       newest = entry->path();
     }
   }

@@ -79,10 +79,10 @@ std::int64_t elements_of(const Sizes& sizes, const std::string& name) {
 /// torch.float32 of TensorProperties, whose state is a tuple or a dict.
 at::ScalarType type_of(const PythonValue& properties, const std::string& name) {
   const PythonValue state = properties.state();
-  const PythonValue dtype =
-      state.is(Kind::tuple) && state.size() > 0 ? state.items().front()
-      : state.is(Kind::dict)                    ? state.at("dtype")
-                                                : PythonValue();
+  const PythonValue dtype = state.is(Kind::tuple) && state.size() > 0
+      ? state.items().front()
+      : state.is(Kind::dict) ? state.at("dtype")
+                             : PythonValue();
   constexpr std::string_view torch = "torch.";
   const std::string said = dtype.is(Kind::global) ? dtype.type_name() : "";
   const auto type = said.starts_with(torch)
@@ -137,7 +137,9 @@ class Places {
     if (found == places_.end()) {
       unfit(
           name,
-          fmt::format("no place for the chunk at [{}]", fmt::join(begin, ", ")));
+          fmt::format(
+              "no place for the chunk at [{}]",
+              fmt::join(begin, ", ")));
     }
     return found->second;
   }
@@ -168,9 +170,9 @@ void expect_tiles(
       return chunk.begin[dim] != begin;
     });
     const auto here = std::span(chunks.begin(), next);
-    const bool equal = std::ranges::all_of(
-        here,
-        [&](const Chunk& chunk) { return chunk.size[dim] == size; });
+    const bool equal = std::ranges::all_of(here, [&](const Chunk& chunk) {
+      return chunk.size[dim] == size;
+    });
     if (begin != covered || !equal) {
       unfit(name, "the chunks leave gaps or overlap");
     }
@@ -235,9 +237,7 @@ Metadata read_metadata(const fs::path& file) {
     for (const auto& [key, value] : root.at("state_dict_metadata").entries()) {
       const std::string& name = key.text();
       if (value.is(Kind::object) && is_tensor(value)) {
-        metadata.tensors.insert_or_assign(
-            name,
-            tensor_of(value, name, places));
+        metadata.tensors.insert_or_assign(name, tensor_of(value, name, places));
       } else {
         metadata.objects.insert_or_assign(name, places.at(name, {}));
       }

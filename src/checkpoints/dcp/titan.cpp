@@ -77,9 +77,7 @@ LazyTensor of_shape(
 }
 
 /// Rows in the order of rotary halves; here the rows of a pair are neighbours.
-LazyTensor in_halves(
-    LazyTensor tensor,
-    const model::ModelDescription& d) {
+LazyTensor in_halves(LazyTensor tensor, const model::ModelDescription& d) {
   return heads_from_turns(std::move(tensor), 2, d.head_size / 2);
 }
 
@@ -107,8 +105,8 @@ std::vector<std::string> titan_names(
           spelled.push_back(fill_pattern(pattern, *match));
         }
       }
-      const bool there = !spelled.empty() &&
-          find_shape(saved, spelled.front()) != nullptr;
+      const bool there =
+          !spelled.empty() && find_shape(saved, spelled.front()) != nullptr;
       if (there || names.empty()) {
         names = std::move(spelled);
       }
@@ -130,27 +128,26 @@ std::optional<model::ModelDescription> titan_description(
   const auto positions = number(args, "max_position_embeddings");
   const auto base = number(args, "rotary_base");
   const auto* words = find_shape(saved, embedding);
-  if (!heads || !positions || !base || words == nullptr ||
-      words->size() != 2) {
+  if (!heads || !positions || !base || words == nullptr || words->size() != 2) {
     return std::nullopt;
   }
   model::ModelDescription d{.family = model::ModelFamily::llama};
-  while (d.layers < most_layers &&
-         rows_of(
-             saved,
-             fmt::format("layers.{}.attention.wo.weight", d.layers)) > 0) {
+  while (
+      d.layers < most_layers &&
+      rows_of(saved, fmt::format("layers.{}.attention.wo.weight", d.layers)) >
+          0) {
     ++d.layers;
   }
-  const auto heads_names = titan_names(
-      saved,
-      "layers.0.attention.query_key_value.weight");
+  const auto heads_names =
+      titan_names(saved, "layers.0.attention.query_key_value.weight");
   d.vocabulary = words->front();
   d.padded_vocabulary = d.vocabulary;
   d.hidden = words->back();
   d.heads = *heads;
-  d.head_size = rows_of(saved, heads_names[0]) / std::max<std::int64_t>(1, *heads);
-  d.key_value_heads = rows_of(saved, heads_names[1]) /
-      std::max<std::int64_t>(1, d.head_size);
+  d.head_size =
+      rows_of(saved, heads_names[0]) / std::max<std::int64_t>(1, *heads);
+  d.key_value_heads =
+      rows_of(saved, heads_names[1]) / std::max<std::int64_t>(1, d.head_size);
   d.ffn = rows_of(saved, "layers.0.feed_forward.w1.weight");
   d.positions = *positions;
   d.position = model::PositionKind::rotary;

@@ -151,7 +151,8 @@ void write_dcp(
       {"version", PythonValue::text("1.0.0")}};
   write_file_atomically(
       folder / metadata_name,
-      write_pickle(PythonValue::object(classes, "Metadata", std::move(metadata)))
+      write_pickle(
+          PythonValue::object(classes, "Metadata", std::move(metadata)))
           .bytes);
 }
 

@@ -4,7 +4,6 @@
 
 #include <cairn/base/error.h>
 
-
 namespace cairn::checkpoints {
 
 CheckpointView view_dcp(const std::filesystem::path& folder) {

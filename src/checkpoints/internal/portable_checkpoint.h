@@ -66,6 +66,9 @@ void write_portable(
     const std::filesystem::path& place,
     const ConvertOptions& options);
 
+/// True for a format that holds optimizer states.
+bool holds_states(CheckpointFormat format);
+
 /// Estimate of the bytes that writing reads.
 std::uint64_t bytes_to_read(
     const Portable& portable,

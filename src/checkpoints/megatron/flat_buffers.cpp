@@ -36,8 +36,7 @@ bool add_flat(
     }
     at = (at + alignment - 1) / alignment * alignment;
     if (bucket == sizes.size() || bucket >= buffers.size() ||
-        at + count > sizes[bucket] ||
-        buffers[bucket].shape.size() != 1 ||
+        at + count > sizes[bucket] || buffers[bucket].shape.size() != 1 ||
         sizes[bucket] > buffers[bucket].shape[0]) {
       return false;
     }

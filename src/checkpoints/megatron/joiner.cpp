@@ -71,8 +71,7 @@ Joiner::Joiner(
          .values = fmt::format("{} over {}", d_.key_value_heads, size)});
   }
   const std::int64_t parts = size * head_blocks_;
-  if (queries_keys_values_ &&
-      (parts < 1 || d_.key_value_heads % parts != 0)) {
+  if (queries_keys_values_ && (parts < 1 || d_.key_value_heads % parts != 0)) {
     throw CheckpointError(
         {.what = "files of this kind have whole key/value heads on each rank",
          .values =

@@ -80,8 +80,7 @@ RankTensors tensors_of(std::map<std::int64_t, LayerFile> layers) {
 
 bool has_layer_files(const fs::path& folder) {
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end;
-       !error && entry != end;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (name.starts_with("layer_") && name.ends_with("-model_states.pt")) {

@@ -14,10 +14,8 @@ bool has_layer_files(const std::filesystem::path& folder);
 /// mp_rank_00_model_states.pt. Throws CheckpointError for a missing file.
 Contents read_layer_files(const std::filesystem::path& folder);
 
-/// Fills in what DeepSpeed's file of a model-parallel rank says about the model:
-/// the args and the size of the vocabulary.
-void read_model_states(
-    const std::filesystem::path& file,
-    Contents& contents);
+/// Fills in what DeepSpeed's file of a model-parallel rank says about the
+/// model: the args and the size of the vocabulary.
+void read_model_states(const std::filesystem::path& file, Contents& contents);
 
 } // namespace cairn::checkpoints::megatron

@@ -144,7 +144,10 @@ std::string_view tied_head_path(MegatronNames names) {
 
 std::string modern_name(std::string name) {
   if (name.starts_with(core_layers)) {
-    replace(name, ".self_attention.linear_qkv.layer_norm_", ".input_layernorm.");
+    replace(
+        name,
+        ".self_attention.linear_qkv.layer_norm_",
+        ".input_layernorm.");
     replace(name, ".mlp.linear_fc1.layer_norm_", ".pre_mlp_layernorm.");
     return name;
   }

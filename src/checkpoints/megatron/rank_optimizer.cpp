@@ -138,7 +138,8 @@ void read_flat(const RankPlace& place, OptimizerContents& into) {
     }
   }
   if (!buffer) {
-    throw CheckpointError({.what = "no flat buffer of a distributed optimizer"});
+    throw CheckpointError(
+        {.what = "no flat buffer of a distributed optimizer"});
   }
   const auto said = buffer->find("numel_unpadded");
   for (const auto& [kind, key] :
@@ -160,10 +161,7 @@ void read_flat(const RankPlace& place, OptimizerContents& into) {
   }
 }
 
-void read_file(
-    const fs::path& path,
-    RankPlace place,
-    OptimizerContents& into) {
+void read_file(const fs::path& path, RankPlace place, OptimizerContents& into) {
   const PythonValue file = read_torch_file(path);
   const auto optimizer = inner(file, "optimizer");
   if (!optimizer) {

@@ -53,8 +53,8 @@ void add_chunk(
   const auto begins = counts;
   for (auto& [given, tensor] : named_tensors(chunk)) {
     std::string name = modern_name(given);
-    rank.fused_norms = rank.fused_norms ||
-        given.find(".linear_qkv.layer_norm_") != given.npos;
+    rank.fused_norms =
+        rank.fused_norms || given.find(".linear_qkv.layer_norm_") != given.npos;
     if (is_ignored(name)) {
       continue;
     }
@@ -105,8 +105,7 @@ void add_tensor(
     LazyTensor tensor,
     const fs::path& file) {
   const bool added =
-      rank.tensors
-          .emplace(name, RankTensors::Entry{std::move(tensor), file})
+      rank.tensors.emplace(name, RankTensors::Entry{std::move(tensor), file})
           .second;
   if (!added) {
     throw CheckpointError(
@@ -130,7 +129,7 @@ void expect_model(const Contents& contents) {
   }
   for (const auto& [name, entry] : tensors) {
     const char* kind = name.find(".experts.") != name.npos ? "experts"
-        : name.starts_with("encoder.") ? "an encoder (BERT, T5)"
+        : name.starts_with("encoder.")          ? "an encoder (BERT, T5)"
         : name.find(".linear_kv_") != name.npos ? "latent attention"
                                                 : nullptr;
     if (kind != nullptr) {

@@ -213,7 +213,8 @@ std::optional<std::vector<StoredGroup>> groups_of(
   }
   for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     const bool vector = parameter.shape.size() == 1;
-    const bool second = saved.size() == 2 && is_without_decay(saved[1]) == vector;
+    const bool second =
+        saved.size() == 2 && is_without_decay(saved[1]) == vector;
     groups[second ? 1 : 0].names.push_back(parameter.name);
   }
   return groups;
@@ -260,11 +261,7 @@ void join_optimizer(
         .ranks = std::move(ranks),
         .names = like.names,
         .head_blocks = like.head_blocks};
-    megatron::Joiner joiner(
-        std::move(contents),
-        d,
-        heads,
-        checkpoint.version);
+    megatron::Joiner joiner(std::move(contents), d, heads, checkpoint.version);
     const bool master = kind == megatron::master_kind;
     for (const model::ModelParameter& parameter : model::model_parameters(d)) {
       auto& into = master ? checkpoint.masters : checkpoint.optimizer_states;
@@ -349,11 +346,7 @@ MegatronCheckpoint read_megatron(
         heads,
         checkpoint);
   }
-  megatron::Joiner joiner(
-      std::move(contents),
-      d,
-      heads,
-      checkpoint.version);
+  megatron::Joiner joiner(std::move(contents), d, heads, checkpoint.version);
   for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     checkpoint.tensors.emplace_back(parameter.name, joiner.join(parameter));
   }

@@ -38,7 +38,8 @@ PythonValue common_of(const dcp::Folder& saved, const fs::path& folder) {
     throw CheckpointError(
         {.what = "no args of Megatron's",
          .where = folder.string(),
-         .values = fmt::format("neither {} nor {}", common_object, common_file)});
+         .values =
+             fmt::format("neither {} nor {}", common_object, common_file)});
   }
   return read_torch_file(file);
 }

@@ -35,8 +35,8 @@ constexpr std::array<std::pair<const char*, const char*>, 4> spellings{
 /// The options of the parameter groups, and the number of updates.
 void read_groups(const PythonValue& optimizer, OptimizerContents& into) {
   const auto inside = optimizer.find("optimizer");
-  const PythonValue& adam = inside && inside->is(Kind::dict) ? *inside
-                                                             : optimizer;
+  const PythonValue& adam =
+      inside && inside->is(Kind::dict) ? *inside : optimizer;
   const auto state = adam.find("state");
   if (state && state->is(Kind::dict)) {
     into.steps = step_in(state->find("common_step"));
@@ -50,8 +50,8 @@ void read_groups(const PythonValue& optimizer, OptimizerContents& into) {
   }
 }
 
-/// A parameter's part of a state that the distributed optimizer of Megatron-Core
-/// up to 0.15 cut: the parts along each dimension, each flat.
+/// A parameter's part of a state that the distributed optimizer of
+/// Megatron-Core up to 0.15 cut: the parts along each dimension, each flat.
 LazyTensor put_together(
     const LazyTensor& parts,
     const std::vector<std::int64_t>& shape,
@@ -76,7 +76,8 @@ LazyTensor put_together(
       const std::int64_t at = (row * across + column) * count;
       columns.push_back(reshaped(elements(parts, at, at + count), part));
     }
-    rows.push_back(joined(std::move(columns), static_cast<std::int64_t>(dims) - 1));
+    rows.push_back(
+        joined(std::move(columns), static_cast<std::int64_t>(dims) - 1));
   }
   return joined(std::move(rows), 0);
 }
@@ -99,10 +100,8 @@ void read_named(
       const auto parameter = parameters.tensors.find(name);
       if (parameter != parameters.tensors.end() &&
           parameter->second.tensor.shape != entry.tensor.shape) {
-        entry.tensor = put_together(
-            entry.tensor,
-            parameter->second.tensor.shape,
-            name);
+        entry.tensor =
+            put_together(entry.tensor, parameter->second.tensor.shape, name);
         into.cut = true;
       }
     }
@@ -112,9 +111,7 @@ void read_named(
   }
 }
 
-std::int64_t size_in(
-    const PythonValue& args,
-    const char* name) {
+std::int64_t size_in(const PythonValue& args, const char* name) {
   const auto value = args.is(Kind::object) ? args.find(name) : std::nullopt;
   const std::int64_t size =
       value && value->is(Kind::integer) ? value->integer() : 1;
@@ -142,9 +139,8 @@ class LocalOrder {
     const auto impl =
         args.is(Kind::object) ? args.find("transformer_impl") : std::nullopt;
     local_ = impl && impl->is(Kind::text) && impl->text() == "local";
-    while (parameters_.tensors.contains(fmt::format(
-        "decoder.layers.{}.mlp.linear_fc1.weight",
-        layers_))) {
+    while (parameters_.tensors.contains(
+        fmt::format("decoder.layers.{}.mlp.linear_fc1.weight", layers_))) {
       ++layers_;
     }
   }
@@ -271,14 +267,13 @@ std::vector<LazyTensor> buckets_of(
   return buckets;
 }
 
-/// Reads the flat buffers of the distributed optimizer: each model-parallel rank
-/// has its own.
+/// Reads the flat buffers of the distributed optimizer: each model-parallel
+/// rank has its own.
 void read_buffers(
     const dcp::Folder& saved,
     const Contents& contents,
     OptimizerContents& into) {
-  const PythonValue args =
-      contents.first.find("args").value_or(PythonValue());
+  const PythonValue args = contents.first.find("args").value_or(PythonValue());
   const std::int64_t tensor = size_in(args, "tensor_model_parallel_size");
   const std::int64_t pipeline = size_in(args, "pipeline_model_parallel_size");
   const auto virtual_stages = args.is(Kind::object)

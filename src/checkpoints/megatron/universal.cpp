@@ -24,8 +24,8 @@ using Kind = PythonValue::Kind;
 
 std::int64_t tensor_ranks(const PythonValue& first) {
   const auto sizes = first.find("checkpoint_parallel_dimensions");
-  const auto ranks = sizes && sizes->is(Kind::dict) ? sizes->find("tp_degree")
-                                                    : std::nullopt;
+  const auto ranks =
+      sizes && sizes->is(Kind::dict) ? sizes->find("tp_degree") : std::nullopt;
   if (ranks && ranks->is(Kind::integer)) {
     return ranks->integer();
   }
@@ -40,8 +40,8 @@ std::int64_t tensor_ranks(const PythonValue& first) {
 /// that there are two in one weight.
 void expect_joined_gates(const PythonValue& first, std::int64_t ranks) {
   const auto args = first.find("args");
-  const auto gated = args && args->is(Kind::object) ? args->find("swiglu")
-                                                    : std::nullopt;
+  const auto gated =
+      args && args->is(Kind::object) ? args->find("swiglu") : std::nullopt;
   const auto info = first.find("universal_checkpoint_info");
   const auto joined = info && info->is(Kind::dict)
       ? info->find("parameter_with_2_sub_params_cat_dim_0")
@@ -80,7 +80,11 @@ Contents read_universal(const fs::path& folder) {
   RankTensors& rank = contents.ranks.emplace_back();
   for (const auto& [name, whole] : names) {
     const fs::path file = parameters.at(name) / "fp32.pt";
-    add_tensor(rank, modern_name(whole), deepspeed::universal_tensor(file), file);
+    add_tensor(
+        rank,
+        modern_name(whole),
+        deepspeed::universal_tensor(file),
+        file);
   }
   contents.has_optimizer = true;
   return contents;
@@ -97,8 +101,7 @@ OptimizerContents read_universal_optimizer(const fs::path& folder) {
     for (const auto& [kind, file] :
          deepspeed::universal_states(parameters.at(name))) {
       if (kind == "step") {
-        result.steps =
-            std::max(result.steps, step_in(read_torch_file(file)));
+        result.steps = std::max(result.steps, step_in(read_torch_file(file)));
       } else if (kind != "fp32") {
         auto& ranks = result.states[kind];
         ranks.resize(1);

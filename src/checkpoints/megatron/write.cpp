@@ -120,8 +120,8 @@ class RankModel {
 /// layer, for states of FP8; nullopt for other weights.
 std::optional<std::string> extra_state_of(const std::string& path) {
   constexpr std::string_view weight = ".weight";
-  const bool linear = path.find(".linear_") != path.npos ||
-      path.starts_with("output_layer.");
+  const bool linear =
+      path.find(".linear_") != path.npos || path.starts_with("output_layer.");
   return linear && path.ends_with(weight)
       ? std::optional(
             path.substr(0, path.size() - weight.size()) + "._extra_state")
@@ -129,10 +129,7 @@ std::optional<std::string> extra_state_of(const std::string& path) {
 }
 
 /// Adds the entries without which Megatron-Core finds that keys are missing.
-void add_extra_states(
-    const std::string& path,
-    bool once,
-    RankModel& model) {
+void add_extra_states(const std::string& path, bool once, RankModel& model) {
   const auto extra = extra_state_of(path);
   if (extra && once) {
     model.add(*extra, PythonValue());
@@ -168,9 +165,8 @@ std::vector<RankModel> models_of_ranks(
       if (stage != place.stage && !copied && !for_head) {
         continue;
       }
-      const std::string path = for_head
-          ? std::string(megatron::tied_head_path(names))
-          : name->path;
+      const std::string path =
+          for_head ? std::string(megatron::tied_head_path(names)) : name->path;
       for (std::int64_t rank = 0; rank < split.tensor; ++rank) {
         RankModel& model =
             models[static_cast<std::size_t>(stage * split.tensor + rank)];
@@ -265,12 +261,7 @@ void write_without_ranks(
       common.push_back(other);
     }
   }
-  megatron::write_torch_dist(
-      target,
-      d,
-      tensors,
-      vocabulary,
-      std::move(common));
+  megatron::write_torch_dist(target, d, tensors, vocabulary, std::move(common));
 }
 
 /// The spelling that is asked for, or today's of that model. Throws ConfigError

@@ -130,8 +130,8 @@ PythonValue args_of(
   args.set("make_vocab_size_divisible_by", options.vocabulary_multiple);
   args.set("position_embedding_type", rotary ? "rope" : "learned_absolute");
   args.set("use_rotary_position_embeddings", rotary);
-  // Megatron compares this with its flag, which Megatron-Core's runs with rotary
-  // positions may or may not give. Its default is True.
+  // Megatron compares this with its flag, which Megatron-Core's runs with
+  // rotary positions may or may not give. Its default is True.
   const bool core = options.names != MegatronNames::legacy;
   if (!core || !args.has("add_position_embedding")) {
     args.set("add_position_embedding", core || !rotary);

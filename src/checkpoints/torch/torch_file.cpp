@@ -138,9 +138,7 @@ void check_pickle_size(Bytes pickle, const TorchFileLimits& limits) {
   }
 }
 
-PythonValue read_zip(
-    const ZipArchive& archive,
-    const TorchFileLimits& limits) {
+PythonValue read_zip(const ZipArchive& archive, const TorchFileLimits& limits) {
   constexpr std::string_view suffix = "/data.pkl";
   std::optional<std::string> folder;
   for (const auto& [name, bytes] : archive.members()) {

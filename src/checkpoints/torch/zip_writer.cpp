@@ -98,7 +98,10 @@ void ZipWriter::end() {
 
 void ZipWriter::begin(const std::string& name, std::uint64_t size) {
   end();
-  const Member member{.name = name, .size = size, .offset = file_.size() - start_};
+  const Member member{
+      .name = name,
+      .size = size,
+      .offset = file_.size() - start_};
   const bool large = member.size >= largest_32;
   Record extra;
   if (large) {
