@@ -194,8 +194,14 @@ PythonValue options_of(const PythonValue& group) {
 
 /// True for a group of parameters that do not decay.
 bool is_without_decay(const PythonValue& group) {
-  const auto factor = group.find("wd_mult");
-  return factor && factor->is(PythonValue::Kind::real) && factor->real() == 0;
+  using Kind = PythonValue::Kind;
+  auto factor = group.find("wd_mult"); // old files have the product alone
+  if (!factor) {
+    factor = group.find("weight_decay");
+  }
+  const bool number =
+      factor && (factor->is(Kind::real) || factor->is(Kind::integer));
+  return number && factor->real() == 0;
 }
 
 /// Megatron's groups: matrices decay, vectors do not. nullopt for others.

@@ -32,7 +32,7 @@ std::span<const RefusedFlags> refused_flags() {
     {"use --zero-stage", "data-parallel-sharding-strategy"},
     {"set zero_optimization.mics_shard_size in the JSON file", "enable-full-sharding-in-hsdp num-distributed-optimizer-instances outer-dp-sharding-strategy"},
     {"set zero_optimization.stage3_max_reuse_distance in the JSON file", "torch-fsdp2-no-reshard-after-forward"},
-    {"Cairn reads no checkpoints of FSDP", "strict-fsdp-dtensor-load"},
+    {"Cairn reads no checkpoints of Megatron's FSDP", "strict-fsdp-dtensor-load"},
     {"weights are not gathered anew by GTP", "expert-gtp-weight-remat-size gtp-expert-remat-nccl-ub gtp-remat-nccl-ub gtp-remat-opt-in-modules gtp-remat-reduce-scatter-with-fp32-accumulation gtp-weight-remat-size tensor-parallel-num-weight-shards"},
     {"the weights of a norm are kept as they are, not around zero", "apply-layernorm-1p layernorm-zero-centered-gamma"},
     {"NCCL's expert parallelism is not used", "moe-ncclep-zero-copy"},
