@@ -16,6 +16,8 @@
 #include <cairn/pipeline/pipeline_module.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 namespace cairn::evaluate {
