@@ -20,8 +20,8 @@ using distributed::Axis;
 
 /// Numbers of an order in its first message. Longer ones have a second.
 constexpr std::int64_t first_numbers = 512;
-/// The others hear from rank 0 at least so often.
-constexpr auto longest_silence = std::chrono::seconds(1);
+/// A silence after which rank 0 says that it is there. It looks as often.
+constexpr std::chrono::milliseconds silence{500};
 
 std::span<std::int64_t> numbers_in(const at::Tensor& message) {
   return {
@@ -54,10 +54,9 @@ void check_shared(
   if (world.device_name() != "cpu") {
     throw ConfigError(
         {.what = "ranks share a model on CPUs only",
-         .where = "--distributed-backend",
+         .where = "--device",
          .values = world.device_name(),
-         .remedy = "add --distributed-backend gloo, or run one rank on its "
-                   "GPU"});
+         .remedy = "add --device cpu, or run one rank on its GPU"});
   }
 }
 
@@ -200,11 +199,11 @@ void SharedModel::Core::keep_in_touch(const std::stop_token& stop) {
   std::mutex own;
   std::condition_variable_any news;
   std::unique_lock waiting(own);
-  while (!news.wait_for(waiting, stop, longest_silence / 2, [&] {
+  while (!news.wait_for(waiting, stop, silence, [&] {
     return stop.stop_requested();
   })) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock || Clock::now() - last_order_ < longest_silence / 2) {
+    if (!lock || Clock::now() - last_order_ < silence) {
       continue; // who has the ranks speaks to them
     }
     try {

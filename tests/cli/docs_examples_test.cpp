@@ -233,9 +233,10 @@ TEST_F(DocsExamples, OfGeneratingWork) {
   prepare(
       small_gpt +
       std::string("printf 'Once upon a time\\nThe king\\n' > prompts.txt\n"
-                  "ln -s tests/golden/models/gpt2 gpt2-hf"));
+                  "ln -s tests/golden/models/gpt2 gpt2-hf\n"
+                  "ln -s tests/golden/models/t5_relu t5-hf"));
   const auto blocks = blocks_of("generating.md", "sh");
-  ASSERT_EQ(blocks.size(), 4U);
+  ASSERT_EQ(blocks.size(), 7U);
   std::string out;
   for (const std::string& block : blocks) {
     const Result result = shell(block);
@@ -244,6 +245,7 @@ TEST_F(DocsExamples, OfGeneratingWork) {
   }
   EXPECT_TRUE(out.starts_with("Once upon a time")) << out;
   EXPECT_THAT(out, HasSubstr(blocks_of("generating.md", "json").at(1)));
+  EXPECT_THAT(out, HasSubstr(blocks_of("generating.md", "").at(0)));
   const auto lines = [&](const char* name) {
     return std::ranges::count(read_text(folder_.path() / name), '\n');
   };

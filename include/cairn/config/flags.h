@@ -340,6 +340,7 @@ struct GenerationFlags {
   bool return_log_probs = false;
   std::int64_t top_n_logprobs = 0;
   std::optional<std::string> weight_type; ///< fp32, bf16 or int8
+  std::string device = "auto";            ///< or "cpu"
   std::int64_t num_samples = 0;
   std::optional<std::string> genfile;
   std::optional<std::string> sample_input_file;

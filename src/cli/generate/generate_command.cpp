@@ -8,7 +8,6 @@
 #include "cli/generate/prompt_ids.h"
 #include "cli/generate/prompt_lines.h"
 #include "cli/program/command.h"
-#include "cli/train/join_job.h"
 #include "cli/train/typist.h"
 #include "config/internal/reference.h"
 
@@ -280,7 +279,7 @@ int run_generate(const Arguments& arguments) {
   }
   check_ranks(config, here.world_size, logger);
   if (here.rank > 0) {
-    share_model(config, join_job(config.flags.distributed)).follow();
+    share_model(config, join_text_job(config)).follow();
     return exit_ok;
   }
   const config::GenerationFlags& flags = config.flags.generation;
@@ -302,7 +301,7 @@ int run_generate(const Arguments& arguments) {
         flags.return_log_probs || flags.top_n_logprobs > 0 ? LogProbs::yes
                                                            : LogProbs::no);
   }
-  const distributed::World world = join_job(config.flags.distributed);
+  const distributed::World world = join_text_job(config);
   if (prompt_ids) {
     continue_ids(config, world, *prompt_ids, file ? &*file : nullptr);
     return exit_ok;

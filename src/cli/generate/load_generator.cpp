@@ -1,6 +1,7 @@
 #include "cli/generate/load_generator.h"
 
 #include "cli/generate/generate_flags.h"
+#include "cli/train/join_job.h"
 #include "config/internal/describe_model.h"
 #include "pretrain/internal/megatron_reading.h"
 #include "pretrain/internal/pretraining_data.h"
@@ -160,7 +161,8 @@ generate::TextModel load(
     return share(config, world, stored);
   }
   models::ModelOptions model;
-  if (model::kind_of(stored.description.family) == Kind::gpt) {
+  const bool on_cpu = config.flags.generation.device == "cpu";
+  if (model::kind_of(stored.description.family) == Kind::gpt && !on_cpu) {
     model.device = at::Device(world.device_name()); // T5 writes on the CPU
   }
   model.dtype = dtype_of(config.deepspeed);
@@ -178,6 +180,15 @@ StoredTextModel open_text_model(const config::Config& config) {
       stored,
       static_cast<std::int64_t>(tokenizer->vocab_size()));
   return {std::move(tokenizer), std::move(stored)};
+}
+
+distributed::World join_text_job(const config::Config& config) {
+  config::DistributedFlags flags = config.flags.distributed;
+  if (config.flags.generation.device == "cpu" && !flags.backend &&
+      distributed::read_environment().world_size > 1) {
+    flags.backend = config::Backend::gloo;
+  }
+  return join_job(flags);
 }
 
 LoadedTextModel load_text_model(

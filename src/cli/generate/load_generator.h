@@ -25,6 +25,9 @@ struct LoadedTextModel {
   generate::TextModel model;
 };
 
+/// Joins the job. Ranks that compute on CPUs talk over gloo.
+distributed::World join_text_job(const config::Config& config);
+
 // The models below are whole and on this rank's device, or with several ranks
 // this rank's part of it. Rank 0 then loads it with one of the functions below,
 // and the others with share_model().

@@ -6,7 +6,6 @@
 #include "cli/generate/load_generator.h"
 #include "cli/program/command_line.h"
 #include "cli/serve/key_file.h"
-#include "cli/train/join_job.h"
 #include "cli/train/stop_signal.h"
 #include "config/internal/reference.h"
 #include "serve/internal/text_server.h"
@@ -214,12 +213,12 @@ int run_serve(const Arguments& arguments) {
   check_ranks(config, here.world_size, logger);
   if (here.rank > 0) {
     watch_stop_signals(); // rank 0 says when the end has come
-    share_model(config, join_job(config.flags.distributed)).follow();
+    share_model(config, join_text_job(config)).follow();
     return exit_ok;
   }
   const serve::TextServerOptions options = options_of(flags, config);
   allow_connections(flags.max_connections);
-  const distributed::World world = join_job(config.flags.distributed);
+  const distributed::World world = join_text_job(config);
   LoadedTextModel loaded = load_text_model(config, world);
   const generate::TextModel model = loaded.model;
   serve::TextServer server(
