@@ -291,15 +291,19 @@ struct Pages {
 TEST(DecoderRows, AttentionIsExact) {
   struct Shape {
     std::int64_t heads, size, page, length;
+    bool has_bias;
   };
-  for (const auto& [heads, size, page, length] : std::vector<Shape>{
-           {1, 64, 16, 1},
-           {1, 64, 16, 50},
-           {3, 20, 16, 33},
-           {2, 7, 5, 23},
-           {1, 128, 32, 70}}) {
+  for (const auto& [heads, size, page, length, has_bias] : std::vector<Shape>{
+           {1, 64, 16, 1, false},
+           {1, 64, 16, 50, false},
+           {3, 20, 16, 33, false},
+           {3, 20, 16, 33, true},
+           {2, 7, 5, 23, true},
+           {1, 128, 32, 70, false}}) {
     const Pages pages(size, page, length);
     const auto query = numbers(heads * size, 13);
+    const std::int64_t bias_step = length + 3;
+    const auto bias = numbers(heads * bias_step, 14);
     std::vector<float> first;
     for (const DecoderTable* table : runnable_decoder_tables()) {
       std::vector<float> scores(
@@ -315,6 +319,8 @@ TEST(DecoderRows, AttentionIsExact) {
            .keys_at = 0,
            .values_at = size * page,
            .length = length,
+           .bias = has_bias ? bias.data() : nullptr,
+           .bias_step = bias_step,
            .scores = scores.data(),
            .result = result.data()});
       for (std::int64_t h = 0; h < heads; ++h) {
@@ -326,7 +332,10 @@ TEST(DecoderRows, AttentionIsExact) {
             score += double{query[static_cast<std::size_t>(h * size + i)]} *
                 pages.keys[static_cast<std::size_t>(t * size + i)];
           }
-          const double weight = std::exp(0.25 * score);
+          const double weight = std::exp(
+              0.25 * score +
+              (has_bias ? bias[static_cast<std::size_t>(h * bias_step + t)]
+                        : 0.F));
           sum += weight;
           for (std::int64_t i = 0; i < size; ++i) {
             mixed[static_cast<std::size_t>(i)] +=
