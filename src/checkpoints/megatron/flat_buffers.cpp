@@ -17,6 +17,10 @@ constexpr std::int64_t alignment = 64;
 /// Larger parameters are not compared with their copies.
 constexpr std::int64_t most_compared = 1 << 16;
 
+std::int64_t aligned(std::int64_t at) {
+  return (at + alignment - 1) / alignment * alignment;
+}
+
 } // namespace
 
 bool add_flat(
@@ -30,11 +34,13 @@ bool add_flat(
   for (auto parameter = order.rbegin(); parameter != order.rend();
        ++parameter) {
     const std::int64_t count = c10::multiply_integers(parameter->shape);
-    if (bucket < sizes.size() && at == sizes[bucket]) {
+    // A bucket ends with a parameter, or where the next one would begin.
+    if (bucket < sizes.size() &&
+        (at == sizes[bucket] || aligned(at) == sizes[bucket])) {
       ++bucket;
       at = 0;
     }
-    at = (at + alignment - 1) / alignment * alignment;
+    at = aligned(at);
     if (bucket == sizes.size() || bucket >= buffers.size() ||
         at + count > sizes[bucket] || buffers[bucket].shape.size() != 1 ||
         sizes[bucket] > buffers[bucket].shape[0]) {
@@ -47,7 +53,8 @@ bool add_flat(
         file);
     at += count;
   }
-  return bucket + 1 == sizes.size() && at == sizes[bucket];
+  return bucket + 1 == sizes.size() &&
+      (at == sizes[bucket] || aligned(at) == sizes[bucket]);
 }
 
 bool rounds_to(const RankTensors& masters, const RankTensors& parameters) {
