@@ -206,9 +206,7 @@ void print_steps(
   };
   const std::vector<Variant> variants{
       {"as it is", 1, usual},
-      {"weights not fetched ahead", 1, with([](auto& o) {
-         o.fetches_ahead = false;
-       })},
+      {"weights to registers", 1, with([](auto& o) { o.by_copies = false; })},
       {"no kernel begins early", 1, with([](auto& o) { o.early = false; })},
       {"no CUDA graph", 1, with([](auto& o) { o.records = false; })},
       {"cuBLASLt's products", 1, with([](auto& o) { o.few_rows = 0; })},
@@ -216,6 +214,7 @@ void print_steps(
       {"as it is", 2, usual},
       {"as it is", 4, usual},
       {"as it is", 8, usual},
+      {"weights to registers", 8, with([](auto& o) { o.by_copies = false; })},
       {"cuBLASLt's products", 8, with([](auto& o) { o.few_rows = 0; })},
       {"as it is", 16, usual},
       {"as it is", 64, usual},
@@ -336,16 +335,10 @@ std::string short_name(std::string name) {
   return name.substr(0, 70);
 }
 
-void print_kernels(
-    const models::Transformer& model,
-    std::int64_t texts,
-    const generate::GpuStepOptions& options) {
+template <class Work>
+void print_kernels(const std::string& what, const Work& work) {
   namespace profiler = torch::autograd::profiler;
   using torch::profiler::impl::ActivityType;
-  Steps steps(model, texts, 100, options);
-  for (int i = 0; i < 4; ++i) {
-    steps.step();
-  }
   constexpr int count = 4;
   const torch::profiler::impl::ProfilerConfig config(
       torch::profiler::impl::ProfilerState::KINETO);
@@ -355,7 +348,7 @@ void print_kernels(
   profiler::prepareProfiler(config, activities);
   profiler::enableProfiler(config, activities);
   for (int i = 0; i < count; ++i) {
-    steps.step();
+    work();
   }
   finish();
   const auto result = profiler::disableProfiler();
@@ -379,10 +372,9 @@ void print_kernels(
   });
   sorted.resize(std::min<std::size_t>(sorted.size(), 12));
   fmt::print(
-      "\n| kernel, {} texts, {} | calls | us each | us of a step |\n"
+      "\n| kernel, {} | calls | us each | us of all |\n"
       "|---|---:|---:|---:|\n",
-      texts,
-      options.early ? "begins early" : "waits");
+      what);
   for (const auto& [name, sum] : sorted) {
     fmt::print(
         "| {} | {} | {:.2f} | {:.1f} |\n",
@@ -415,10 +407,35 @@ int main(int argc, char** argv) {
     print_steps(*model, copied, options);
     print_prompts(*model, options);
     print_batches(model);
-    for (const std::int64_t texts : {1, 64}) {
-      generate::GpuStepOptions waits = options;
-      waits.early = false;
-      print_kernels(*model, texts, waits);
+    for (const bool early : {true, false}) {
+      for (const std::int64_t texts : {1, 8, 64}) {
+        if (early && texts > 1) {
+          continue;
+        }
+        generate::GpuStepOptions step = options;
+        step.early = early && options.early;
+        Steps steps(*model, texts, 100, step);
+        steps.seconds(2); // records
+        print_kernels(
+            fmt::format("{} texts, {}", texts, early ? "early" : "waiting"),
+            [&] { steps.step(); });
+      }
+    }
+    Steps prompts(*model, 8, 512, options);
+    print_kernels("8 prompts of 512", [&] { prompts.read_again(); });
+    {
+      const at::NoGradGuard no_grad;
+      models::ModelInput input{
+          .tokens = at::randint(
+              50257,
+              {8, 512},
+              at::TensorOptions(gpu()).dtype(at::kLong))};
+      input.logits_at = at::full({8}, 511, input.tokens.options());
+      model->forward(input);
+      print_kernels("the forward pass", [&] {
+        model->forward(input);
+        finish();
+      });
     }
     fmt::print("\n{:.0f} s so far\n", since(begin));
   }

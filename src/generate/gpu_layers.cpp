@@ -204,7 +204,8 @@ bool GpuLayers::multiply_few(const Product& p, void* stream) const {
       .addend = p.adds ? data(p.y) : nullptr,
       .y = p.y.mutable_data_ptr(),
       .y_element = element_of(p.y),
-      .fetches_ahead = options_.fetches_ahead};
+      .fetches_ahead = options_.fetches_ahead,
+      .by_copies = options_.by_copies};
   if (!cuda::takes(product)) {
     return false;
   }
@@ -387,8 +388,9 @@ bool GpuLayers::has_tiles() const {
 }
 
 bool GpuLayers::is_short(const PromptRows& prompt) const {
-  return !has_tiles() || prompt.count() < 16 ||
-      prompt.count() * prompt.end <= 8192;
+  const std::int64_t count = prompt.count();
+  return !has_tiles() || count < 16 ||
+      (count * prompt.end <= 8192 && (count < 32 || prompt.begin > 0));
 }
 
 void GpuLayers::read(

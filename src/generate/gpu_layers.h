@@ -20,7 +20,8 @@ namespace cairn::generate {
 struct GpuStepOptions {
   bool records = true; ///< steps are recorded, and repeated as CUDA graphs
   bool early = true;   ///< kernels begin while those before them end
-  bool fetches_ahead = true; ///< see FewRowsProduct
+  bool by_copies = true;     ///< see FewRowsProduct, as for the next one
+  bool fetches_ahead = true; ///< where weights do not come by copies
   /// Steps of at most so many rows use the products for few rows.
   std::int64_t few_rows = kernels::cuda::most_few_rows;
 };

@@ -56,6 +56,7 @@ void GrowingText::take_peak(
 void GrowingText::take(
     std::span<const float> scores,
     std::int64_t rows,
+    std::span<const Peak> peaks,
     std::int64_t longest,
     TextGrowth& growth) {
   if (rows == 0) {
@@ -65,21 +66,27 @@ void GrowingText::take(
   const auto row = [&](std::int64_t i) {
     return scores.subspan(static_cast<std::size_t>(i) * columns, columns);
   };
+  const auto scored = [&](std::int64_t i, std::int64_t token) {
+    const auto index = static_cast<std::size_t>(i);
+    return scored_token(
+        row(i),
+        token,
+        request.likeliest,
+        peaks.empty() ? std::nullopt
+                      : std::optional<double>(peaks[index].log_sum));
+  };
   for (std::int64_t i = 0; i < rows; ++i) {
     const std::int64_t next = computed - rows + i + 1;
     if (request.of_prompt && next == reported && next < prompt_length()) {
-      growth.tokens.push_back(scored_token(
-          row(i),
-          tokens[static_cast<std::size_t>(next)],
-          request.likeliest));
+      growth.tokens.push_back(
+          scored(i, tokens[static_cast<std::size_t>(next)]));
       ++growth.prompt_tokens;
       ++reported;
     }
   }
   if (computed == length()) {
     tokens.push_back(choose(row(rows - 1)));
-    growth.tokens.push_back(
-        scored_token(row(rows - 1), tokens.back(), request.likeliest));
+    growth.tokens.push_back(scored(rows - 1, tokens.back()));
     growth.ending = ending(longest);
   }
 }

@@ -41,10 +41,11 @@ struct GrowingText {
 
   /// Takes the scores after the tokens that a step computed, `rows` of them:
   /// reports the prompt's tokens and chooses the next token, where the whole
-  /// text was computed.
+  /// text was computed. `peaks` are those of the rows, or empty.
   void take(
       std::span<const float> scores,
       std::int64_t rows,
+      std::span<const Peak> peaks,
       std::int64_t longest,
       TextGrowth& growth);
 

@@ -32,8 +32,9 @@ std::vector<std::int64_t> highest(std::span<const float> scores, int count) {
 ScoredToken scored_token(
     std::span<const float> scores,
     std::int64_t id,
-    int likeliest) {
-  const double all = log_sum_of_exponentials(scores);
+    int likeliest,
+    std::optional<double> log_sum) {
+  const double all = log_sum ? *log_sum : log_sum_of_exponentials(scores);
   const auto log_probability = [&](std::int64_t token) {
     return static_cast<float>(
         static_cast<double>(scores[static_cast<std::size_t>(token)]) - all);

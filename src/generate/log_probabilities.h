@@ -3,6 +3,7 @@
 #include <cairn/generate/text_batch.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,9 +19,11 @@ double log_sum_of_exponentials(std::span<const float> scores);
 std::vector<std::int64_t> highest(std::span<const float> scores, int count);
 
 /// A token with its log-probability, and the `likeliest` ones beside it.
+/// `log_sum`: log_sum_of_exponentials(), where it is known.
 ScoredToken scored_token(
     std::span<const float> scores,
     std::int64_t id,
-    int likeliest);
+    int likeliest,
+    std::optional<double> log_sum = std::nullopt);
 
 } // namespace cairn::generate

@@ -79,7 +79,11 @@ struct Case {
   bool floats = false;
 };
 
-void expect_product(const Case& c, const Type& type, Start start) {
+void expect_product(
+    const Case& c,
+    const Type& type,
+    Start start,
+    bool by_copies) {
   const Tensor x = random({c.rows, c.depth}, type);
   const auto weight = [&] {
     return random({c.outputs, c.depth}, type).mul_(0.1);
@@ -134,7 +138,8 @@ void expect_product(const Case& c, const Type& type, Start start) {
       .activation = c.activation,
       .addend = c.adds ? data(y) : nullptr,
       .y = y.mutable_data_ptr(),
-      .y_element = result.element};
+      .y_element = result.element,
+      .by_copies = by_copies};
   ASSERT_TRUE(cuda::takes(few));
   started(cuda::multiply_few_rows(few, start, stream()));
   // Norms are rounded before the product here and there, sometimes apart.
@@ -174,9 +179,10 @@ TEST(TextRows, ProductsOfFewRows) {
       SCOPED_TRACE(
           ::testing::Message() << type.dtype << " " << each.rows << " x "
                                << each.depth << " x " << each.outputs);
-      expect_product(each, type, Start::early);
+      expect_product(each, type, Start::early, true);
+      expect_product(each, type, Start::early, false);
     }
-    expect_product(cases[1], type, Start::after);
+    expect_product(cases[1], type, Start::after, true);
   }
 }
 
@@ -196,6 +202,7 @@ TEST(TextRows, LargeProductsOfFewRows) {
        false,
        Activation::gelu_tanh},
       {8, 6400, 1600, Norm::none, true, false, true},
+      {1, 6400, 1600, Norm::none, true, false, true},
       {3, 2048, 8192, Norm::rms_norm, false, true, false, Activation::silu},
       {1,
        768,
@@ -210,8 +217,10 @@ TEST(TextRows, LargeProductsOfFewRows) {
     SCOPED_TRACE(
         ::testing::Message()
         << each.rows << " x " << each.depth << " x " << each.outputs);
-    expect_product(each, types[2], Start::early);
-    expect_product(each, types[1], Start::after);
+    for (const bool by_copies : {true, false}) {
+      expect_product(each, types[2], Start::early, by_copies);
+      expect_product(each, types[1], Start::after, by_copies);
+    }
   }
 }
 #endif

@@ -1,10 +1,8 @@
 #include "kernels/internal/cuda/few_rows.h"
 
 #include "kernels/cuda/activation.cuh"
-#include "kernels/cuda/block.cuh"
-#include "kernels/cuda/lane.cuh"
+#include "kernels/cuda/few_rows.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/row_norm.cuh"
 #include "kernels/cuda/tensor_core.cuh"
 
 #include <algorithm>
@@ -23,10 +21,6 @@
 namespace cairn::kernels::cuda {
 namespace {
 
-constexpr int few_threads = 256;
-constexpr int few_warps = few_threads / warp_size;
-constexpr int piece = 8;       ///< elements of 16 bytes
-constexpr int step_pieces = 4; ///< that a warp reads of an output at once
 /// Pieces that a thread has on the way.
 constexpr int pieces_ahead = 10;
 
@@ -53,15 +47,6 @@ __device__ inline uint4 read_once(const uint4* from, bool exists) {
 #endif
 }
 
-/// Asks for memory that all blocks read.
-__device__ inline void fetch_line(const void* from) {
-#ifdef __CUDA_ARCH__
-  asm volatile("prefetch.global.L2 [%0];" : : "l"(from));
-#else
-  static_cast<void>(from);
-#endif
-}
-
 /// Asks the GPU's cache for memory at a multiple of 16 bytes.
 __device__ inline void fetch_stretch(const void* from, unsigned bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -72,64 +57,6 @@ __device__ inline void fetch_stretch(const void* from, unsigned bytes) {
   static_cast<void>(from);
   static_cast<void>(bytes);
 #endif
-}
-
-/// Pieces from one row of x to the next in shared memory: four more than a
-/// multiple of eight, so that two rows lie in different banks.
-constexpr int pieces_between(std::int64_t depth) {
-  const auto pieces = static_cast<int>(
-      (depth + piece * step_pieces - 1) / (piece * step_pieces) * step_pieces);
-  return pieces % 8 == 0 ? pieces + 4 : pieces;
-}
-
-/// Copies the rows of x to shared memory. Behind a row are zeros.
-__device__ inline void copy_few(const FewRowsProduct& x, uint4* to, int step) {
-  const int pieces = static_cast<int>(x.depth) / piece;
-  const auto* const from = static_cast<const uint4*>(x.x);
-  const int count = static_cast<int>(x.rows) * step;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += few_threads) {
-    const int row = i / step;
-    const int column = i - row * step;
-    to[i] = column < pieces ? from[row * pieces + column] : uint4{0, 0, 0, 0};
-  }
-}
-
-/// Writes the norms of the rows of x to shared memory. A row is that of one
-/// warp, or of several, each of which finds its mean.
-template <Element element>
-__device__ void normalize_few(const FewRowsProduct& x, uint4* to, int step) {
-  const int rows = static_cast<int>(x.rows);
-  const int pieces = static_cast<int>(x.depth) / piece;
-  const int lane = static_cast<int>(threadIdx.x) % warp_size;
-  const int warp = static_cast<int>(threadIdx.x) / warp_size;
-  const int share = rows <= 1 ? few_warps
-      : rows <= 2             ? few_warps / 2
-      : rows <= 4             ? few_warps / 4
-                              : 1; ///< warps of a row
-  const int row = warp / share;
-  if (row >= rows) {
-    return;
-  }
-  const std::int64_t begin = static_cast<std::int64_t>(row) * x.depth;
-  RowSums own = sums_from<element>(x.x, begin, x.norm);
-  for (int i = lane; i < pieces; i += warp_size) {
-    Lane values[piece];
-    load(x.x, element, begin + i * piece, values);
-    own.add(values);
-  }
-  own.sums = over_warp(own.sums, Add());
-  const RowScale scale = own.scale(x.norm, static_cast<float>(x.depth));
-  for (int i = warp % share * warp_size + lane; i < step;
-       i += share * warp_size) {
-    uint4 bits{0, 0, 0, 0};
-    if (i < pieces) {
-      Lane values[piece];
-      load(x.x, element, begin + i * piece, values);
-      normalize_values<element>(values, scale, x.norm, i * piece);
-      store(values, &bits, element, 0);
-    }
-    to[row * step + i] = bits;
-  }
 }
 
 /// The place of one result of a block.
@@ -213,14 +140,6 @@ __global__ void __launch_bounds__(few_threads, 3)
         i % 8,
         first_output + static_cast<unsigned>(i % (8 * tiles))};
   };
-  const auto number_at = [&](const void* from, std::int64_t i) {
-    Lane value[1];
-    value[0].value = 0;
-    if (from != nullptr) {
-      load(from, element, i, value);
-    }
-    return value[0].value;
-  };
   const int results = 8 * tiles * rows;
   const Result own = result_of(static_cast<int>(threadIdx.x));
   const bool has_result =
@@ -229,13 +148,13 @@ __global__ void __launch_bounds__(few_threads, 3)
   float gate_bias = 0;
   float addend = 0;
   if (has_result) {
-    bias = number_at(x.bias, own.output);
-    gate_bias = number_at(x.gate_bias, own.output);
+    bias = number_at<element>(x.bias, own.output);
+    gate_bias = number_at<element>(x.gate_bias, own.output);
   }
 
   wait_for_earlier();
   if (has_result) {
-    addend = number_at(x.addend, own.row * x.outputs + own.output);
+    addend = number_at<element>(x.addend, own.row * x.outputs + own.output);
   }
   uint4* const own_x = shared_memory();
   if (x.norm.gamma != nullptr) {
@@ -303,9 +222,9 @@ __global__ void __launch_bounds__(few_threads, 3)
     }
     const std::int64_t place = result.row * x.outputs + result.output;
     if (i >= few_threads) {
-      bias = number_at(x.bias, result.output);
-      gate_bias = number_at(x.gate_bias, result.output);
-      addend = number_at(x.addend, place);
+      bias = number_at<element>(x.bias, result.output);
+      gate_bias = number_at<element>(x.gate_bias, result.output);
+      addend = number_at<element>(x.addend, place);
     }
     Lane y[1];
     y[0].value = sum_of(result.tile, result.row, result.column) + bias;
@@ -382,6 +301,9 @@ const char* multiply_few_rows(
     const FewRowsProduct& x,
     Start start,
     void* stream) {
+  if (x.by_copies && takes_copies(x)) {
+    return multiply_by_copies(x, start, stream);
+  }
   return with_tiles(x, [&](auto tiles) {
     const auto with_gate = [&](auto element) -> const char* {
       if constexpr (tiles() <= 2) {

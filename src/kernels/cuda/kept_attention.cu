@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(attend_threads)
 #pragma unroll
     for (int k = 0; k < at_once; ++k) {
       const int key = first + k * slots + slot;
-      const bool is_own = x.fresh && key == position;
+      const bool is_own = x.fresh && key == position && key < end;
       Lane numbers[8];
       load(&keys[k], element, 0, numbers);
 #pragma unroll
@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(attend_threads)
 #pragma unroll
     for (int k = 0; k < at_once; ++k) {
       const int key = first + k * slots + slot;
-      const bool is_own = x.fresh && key == position;
+      const bool is_own = x.fresh && key == position && key < end;
       Lane numbers[8];
       load(&values[k], element, 0, numbers);
 #pragma unroll

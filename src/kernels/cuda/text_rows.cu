@@ -152,6 +152,85 @@ struct SplitAndKeep {
   }
 };
 
+/// SplitAndKeep for heads whose eights of elements lie together: piece i of the
+/// rows [rows, groups, queries + 2, size / 8].
+template <Element element>
+struct SplitEights {
+  TextRows rows;
+  TextHeads heads;
+  KeptPages pages;
+  SplitRows split;
+
+  template <int width>
+  __device__ void operator()(std::int64_t number) const {
+#pragma unroll
+    for (int k = 0; k < width; ++k) {
+      place(static_cast<unsigned>(number + k));
+    }
+  }
+
+  __device__ void place(unsigned i) const {
+    const auto pieces = static_cast<unsigned>(heads.size) / 8;
+    const auto all = static_cast<unsigned>(heads.queries) + 2;
+    const unsigned head_number = i / pieces;
+    const int at = static_cast<int>(i - head_number * pieces) * 8;
+    const unsigned of_group = head_number / all; // row and group
+    const int head = static_cast<int>(head_number - of_group * all);
+    const auto groups = static_cast<unsigned>(heads.groups);
+    const unsigned row = of_group / groups;
+    const auto group = static_cast<int>(of_group - row * groups);
+    const bool is_value = head == heads.queries + 1;
+    const int position = rows.positions[row];
+    const std::int64_t first =
+        static_cast<std::int64_t>(head_number) * heads.size;
+    Lane values[8];
+    load(split.projected, element, first + at, values);
+    if (heads.cosine != nullptr && !is_value) {
+      const int half = heads.size / 2;
+      const bool second = at >= half;
+      const int pair = second ? at - half : at;
+      Lane others[8];
+      Lane cosines[8];
+      Lane sines[8];
+      load(
+          split.projected,
+          element,
+          first + (second ? pair : at + half),
+          others);
+      const std::int64_t angle =
+          static_cast<std::int64_t>(position) * half + pair;
+      load(heads.cosine, Element::fp32, angle, cosines);
+      load(heads.sine, Element::fp32, angle, sines);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        const float turn = others[k].value * sines[k].value;
+        values[k].value = values[k].value * cosines[k].value +
+            (second ? turn : -turn);
+      }
+    }
+    void* to = split.query;
+    std::int64_t target =
+        (static_cast<std::int64_t>(of_group) * heads.queries + head) *
+        heads.size;
+    if (head >= heads.queries) {
+      to = is_value ? split.value : split.key;
+      target = static_cast<std::int64_t>(of_group) * heads.size;
+      store(
+          values,
+          pages.data,
+          element,
+          place_in_pages(
+              pages,
+              pages.table +
+                  static_cast<std::int64_t>(rows.places[row]) * pages.width,
+              position) +
+              (is_value ? pages.values_at : pages.keys_at) +
+              group * pages.head_step + at);
+    }
+    store(values, to, element, target + at);
+  }
+};
+
 /// Element i of the keys and values [tokens, groups, 2, size].
 template <Element element>
 struct ReadPages {
@@ -366,7 +445,22 @@ const char* split_and_keep(
     const SplitRows& split,
     void* stream) {
   const char* failure = nullptr;
+  const std::int64_t pieces =
+      rows.count * heads.groups * (heads.queries + 2) * (heads.size / 8);
+  const bool eights = heads.size % (heads.cosine != nullptr ? 16 : 8) == 0 &&
+      pieces < std::int64_t{1} << 31 && aligned_for_eight(split.projected) &&
+      aligned_for_eight(split.query) && aligned_for_eight(split.key) &&
+      aligned_for_eight(split.value) && aligned_for_eight(heads.cosine) &&
+      aligned_for_eight(heads.sine);
   with_element(split.element, [&](auto type) {
+    if (eights) {
+      failure = for_each(
+          pieces,
+          false,
+          SplitEights<type()>{rows, heads, pages, split},
+          stream);
+      return;
+    }
     failure = for_each(
         rows.count * heads.groups * (heads.queries + 2) * pages.row,
         false,

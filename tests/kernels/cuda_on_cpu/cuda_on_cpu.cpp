@@ -51,6 +51,7 @@ struct Block {
   std::vector<const void*> places;                 ///< likewise
   std::vector<std::max_align_t> memory;
   Gate all;
+  Gate first; ///< some first threads
   unsigned current = 0;
   jmp_buf scheduler;
   const std::function<void()>* thread = nullptr;
@@ -158,6 +159,7 @@ void run(
   only.places.assign(count, nullptr);
   only.memory.resize(shared_bytes / sizeof(std::max_align_t) + 1);
   only.all = {};
+  only.first = {};
   only.thread = &thread;
   only.failure = nullptr;
   gridDim = blocks;
@@ -196,6 +198,14 @@ void wait_for_copies(std::size_t left) {
 
 void wait_for_block() {
   wait_at(block->all, static_cast<unsigned>(block->fibers.size()));
+}
+
+void wait_for_first(unsigned count) {
+  wait_at(block->first, count);
+}
+
+void let_others_run() {
+  yield();
 }
 
 float exchange(float value, int mask) {

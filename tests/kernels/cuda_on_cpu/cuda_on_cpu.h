@@ -37,6 +37,11 @@ void wait_for_copies(std::size_t left);
 /// Lets the other threads of the block go on until all are here.
 void wait_for_block();
 
+/// Lets the first `count` threads of the block wait for each other.
+void wait_for_first(unsigned count);
+/// Lets other threads run before this one goes on.
+void let_others_run();
+
 /// The value of the thread of the same warp whose number differs in `mask`. All
 /// threads of the warp call it.
 float exchange(float value, int mask);

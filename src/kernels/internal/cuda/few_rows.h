@@ -35,6 +35,8 @@ struct FewRowsProduct {
   /// Weights are brought to the GPU's cache before the kernels ahead have
   /// ended.
   bool fetches_ahead = true;
+  /// Weights come to shared memory by bulk copies, where the GPU has these.
+  bool by_copies = true;
 };
 
 /// True when multiply_few_rows() takes such a product.
