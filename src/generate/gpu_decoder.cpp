@@ -326,14 +326,13 @@ void GpuDecoder::read(std::vector<Prompt> prompts) {
     }
   }
   inputs = inputs.to(inputs_.device());
-  const GpuMemory memory = layers_->memory(count);
-  layers_->read(
+  const at::Tensor hidden = layers_->read(
       rows_at(inputs, count),
       pieces,
       *cache_,
-      memory,
+      layers_->memory(count),
       stream_->handle());
-  score_prompts(prompts, memory.hidden);
+  score_prompts(prompts, hidden);
 }
 
 /// Fetches the scores of the tokens of prompts that are asked for, some rows at

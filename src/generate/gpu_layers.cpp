@@ -30,8 +30,9 @@ struct GpuLayers::Product {
   const GpuLinear* gate = nullptr;
   at::Tensor up{}; ///< memory for a product that the gate's is multiplied by
   cuda::Activation activation = cuda::Activation::none;
-  bool adds = false; ///< to y
-  at::Tensor y;      ///< [rows, outputs]; floats for scores
+  bool adds = false;     ///< to y
+  at::Tensor addend{};   ///< [rows, outputs], in place of y's old values
+  at::Tensor y;          ///< [rows, outputs]; floats for scores
 };
 
 namespace {
@@ -185,8 +186,8 @@ void GpuLayers::embed(
 }
 
 bool GpuLayers::multiply_few(const Product& p, void* stream) const {
-  if (p.x.size(0) > options_.few_rows || !p.x.is_contiguous() ||
-      !p.y.is_contiguous()) {
+  if (p.x.size(0) > options_.few_rows || p.addend.defined() ||
+      !p.x.is_contiguous() || !p.y.is_contiguous()) {
     return false;
   }
   const cuda::FewRowsProduct product{
@@ -234,6 +235,7 @@ void GpuLayers::multiply_many(
       .result = y.mutable_data_ptr(),
       .result_element = element_of(y),
       .add = p.adds,
+      .addend = data(p.addend),
       .finish = fuses_bias ? cuda::Finish::add_bias : cuda::Finish::nothing,
       .bias = fuses_bias ? data(linear.bias) : nullptr};
   at::Tensor result = y;
@@ -252,9 +254,12 @@ void GpuLayers::multiply_many(
     return;
   }
   const at::Tensor weight = linear.weight.t();
+  if (p.addend.defined()) {
+    result.copy_(p.addend);
+  }
   if (wide) {
     result.copy_(at::mm(x, weight));
-  } else if (p.adds) {
+  } else if (p.adds || p.addend.defined()) {
     result.addmm_(x, weight);
   } else {
     at::mm_out(result, x, weight);
@@ -301,17 +306,16 @@ void GpuLayers::multiply(const Product& p, void* stream) const {
   }
 }
 
-/// Adds the feed-forward part of a block to the residual stream.
-at::Tensor GpuLayers::compute_mlp(
+/// The inner activations of a block's feed-forward part.
+at::Tensor GpuLayers::compute_inner(
     const GpuBlock& block,
     const GpuMemory& memory,
     std::int64_t rows,
     void* stream) const {
-  const at::Tensor hidden = rows_of(memory.hidden, rows);
   const at::Tensor up = rows_of(memory.up, rows);
   const at::Tensor inner = block.gate ? rows_of(memory.gate, rows) : up;
   multiply(
-      {.x = hidden,
+      {.x = rows_of(memory.hidden, rows),
        .norm = &block.post_attention_norm,
        .normal = rows_of(memory.normal, rows),
        .linear = block.up,
@@ -320,10 +324,20 @@ at::Tensor GpuLayers::compute_mlp(
        .activation = gpu_activation(model_.activation),
        .y = inner},
       stream);
+  return inner;
+}
+
+/// Adds a product to the residual stream, in other memory: where a product adds
+/// to its own result, its algorithms cannot be tried.
+void GpuLayers::add_apart(
+    const at::Tensor& x,
+    const GpuLinear& linear,
+    GpuMemory& memory,
+    void* stream) const {
   multiply(
-      {.x = inner, .linear = block.down, .adds = true, .y = hidden},
+      {.x = x, .linear = linear, .addend = memory.hidden, .y = memory.normal},
       stream);
-  return hidden;
+  std::swap(memory.hidden, memory.normal);
 }
 
 void GpuLayers::decode(
@@ -371,7 +385,12 @@ void GpuLayers::decode(
     multiply(
         {.x = attended, .linear = block.dense, .adds = true, .y = hidden},
         stream);
-    compute_mlp(block, memory, rows.count, stream);
+    multiply(
+        {.x = compute_inner(block, memory, rows.count, stream),
+         .linear = block.down,
+         .adds = true,
+         .y = hidden},
+        stream);
   }
   multiply(
       {.x = hidden,
@@ -393,11 +412,11 @@ bool GpuLayers::is_short(const PromptRows& prompt) const {
       (count * prompt.end <= 8192 && (count < 32 || prompt.begin > 0));
 }
 
-void GpuLayers::read(
+at::Tensor GpuLayers::read(
     const cuda::TextRows& rows,
     std::span<const PromptRows> prompts,
     const GpuCache& cache,
-    const GpuMemory& memory,
+    GpuMemory memory,
     void* stream) const {
   const at::NoGradGuard no_grad;
   embed(rows, memory, stream);
@@ -405,26 +424,24 @@ void GpuLayers::read(
   // and multiply that by zero, so they must be numbers.
   const std::int64_t used = prompts.back().row + prompts.back().count();
   memory.attended.narrow(0, used, rows.count - used).zero_();
-  const at::Tensor hidden = rows_of(memory.hidden, rows.count);
-  const at::Tensor normal = rows_of(memory.normal, rows.count);
   for (std::int64_t i = 0; i < model_.layers; ++i) {
     const GpuBlock& block = weights_.blocks[static_cast<std::size_t>(i)];
     multiply(
-        {.x = hidden,
+        {.x = memory.hidden,
          .norm = &block.input_norm,
-         .normal = normal,
+         .normal = memory.normal,
          .linear = block.query_key_value,
-         .y = rows_of(memory.projected, rows.count)},
+         .y = memory.projected},
         stream);
     attend_prompts(rows, prompts, cache, i, memory, stream);
-    multiply(
-        {.x = rows_of(memory.attended, rows.count),
-         .linear = block.dense,
-         .adds = true,
-         .y = hidden},
+    add_apart(memory.attended, block.dense, memory, stream);
+    add_apart(
+        compute_inner(block, memory, rows.count, stream),
+        block.down,
+        memory,
         stream);
-    compute_mlp(block, memory, rows.count, stream);
   }
+  return memory.hidden;
 }
 
 /// Writes keys and values of all rows to their pages, then computes the

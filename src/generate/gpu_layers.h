@@ -87,13 +87,13 @@ class GpuLayers {
   /// that are worth it.
   bool is_short(const PromptRows& prompt) const;
 
-  /// Computes pieces of prompts, whose keys and values are kept. memory.hidden
-  /// has the rows' results.
-  void read(
+  /// Computes pieces of prompts, whose keys and values are kept. Returns the
+  /// residual stream behind the last block.
+  at::Tensor read(
       const kernels::cuda::TextRows& rows,
       std::span<const PromptRows> prompts,
       const GpuCache& cache,
-      const GpuMemory& memory,
+      GpuMemory memory,
       void* stream) const;
 
   /// Scores of those rows of `hidden` that `which` names, 32 bits, on the GPU.
@@ -121,10 +121,15 @@ class GpuLayers {
       const at::Tensor& y,
       void* stream) const;
   bool multiply_few(const Product& product, void* stream) const;
-  at::Tensor compute_mlp(
+  at::Tensor compute_inner(
       const GpuBlock& block,
       const GpuMemory& memory,
       std::int64_t rows,
+      void* stream) const;
+  void add_apart(
+      const at::Tensor& x,
+      const GpuLinear& linear,
+      GpuMemory& memory,
       void* stream) const;
   void attend_prompts(
       const kernels::cuda::TextRows& rows,
