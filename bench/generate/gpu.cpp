@@ -1,4 +1,6 @@
+#include "generate/device_stream.h"
 #include "generate/gpu_decoder.h"
+#include "kernels/internal/cuda/few_rows.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/TensorOperators.h>
@@ -189,6 +191,8 @@ class Steps {
   double prompt_seconds_ = 0;
 };
 
+constexpr std::int64_t most = std::int64_t{1} << 40;
+
 void print_steps(
     const models::Transformer& model,
     double copied,
@@ -206,7 +210,14 @@ void print_steps(
   };
   const std::vector<Variant> variants{
       {"as it is", 1, usual},
-      {"weights to registers", 1, with([](auto& o) { o.by_copies = false; })},
+      {"weights to registers", 1, with([](auto& o) { o.copied_from = most; })},
+      {"all weights by copies", 1, with([](auto& o) { o.copied_from = 0; })},
+      {"copies from 18 MB on", 1, with([](auto& o) {
+         o.copied_from = 18000000;
+       })},
+      {"rings of 40 KB", 1, with([](auto& o) { o.copied_bytes = 60 << 10; })},
+      {"rings of 56 KB", 1, with([](auto& o) { o.copied_bytes = 74 << 10; })},
+      {"rings of 200 KB", 1, with([](auto& o) { o.copied_bytes = 226 << 10; })},
       {"no kernel begins early", 1, with([](auto& o) { o.early = false; })},
       {"no CUDA graph", 1, with([](auto& o) { o.records = false; })},
       {"cuBLASLt's products", 1, with([](auto& o) { o.few_rows = 0; })},
@@ -214,7 +225,7 @@ void print_steps(
       {"as it is", 2, usual},
       {"as it is", 4, usual},
       {"as it is", 8, usual},
-      {"weights to registers", 8, with([](auto& o) { o.by_copies = false; })},
+      {"weights to registers", 8, with([](auto& o) { o.copied_from = most; })},
       {"cuBLASLt's products", 8, with([](auto& o) { o.few_rows = 0; })},
       {"as it is", 16, usual},
       {"as it is", 64, usual},
@@ -319,6 +330,75 @@ void print_batches(const std::shared_ptr<models::Transformer>& model) {
   }
 }
 
+/// The time of one product of one row in a graph of 240 that depend on each
+/// other: what a kernel takes besides reading weights, which are the same for
+/// all of them and stay in the GPU's cache.
+void print_latencies() {
+  struct Chain {
+    const char* name;
+    std::int64_t depth;
+    std::int64_t outputs;
+    bool norm;
+  };
+  const auto options = at::TensorOptions(gpu()).dtype(at::kBFloat16);
+  const auto stream = generate::make_stream(gpu());
+  fmt::print("\n| product of a chain, us each | registers | waiting | copies | "
+             "waiting |\n|---|---:|---:|---:|---:|\n");
+  for (const Chain& each :
+       {Chain{"64 x 64", 64, 64, false},
+        Chain{"1600 x 8", 1600, 8, false},
+        Chain{"1600 x 8 with a norm", 1600, 8, true},
+        Chain{"1600 x 1600", 1600, 1600, false},
+        Chain{"1600 x 1600 with a norm", 1600, 1600, true},
+        Chain{"1600 x 6400 with a norm", 1600, 6400, true},
+        Chain{"6400 x 1600", 6400, 1600, false}}) {
+    at::Tensor x = at::empty({8192}, options).normal_(0, 1);
+    at::Tensor y = at::empty({8192}, options).normal_(0, 1);
+    const at::Tensor gamma = at::full({each.depth}, 1, options);
+    const at::Tensor weight =
+        at::empty({each.outputs, each.depth}, options).normal_(0, 0.02);
+    fmt::print("| {} |", each.name);
+    for (const bool by_copies : {false, true}) {
+      for (const auto start :
+           {kernels::cuda::Start::early, kernels::cuda::Start::after}) {
+        const auto chain = [&] {
+          for (int i = 0; i < 240; ++i) {
+            const char* failure = kernels::cuda::multiply_few_rows(
+                {.rows = 1,
+                 .depth = each.depth,
+                 .outputs = each.outputs,
+                 .x = i % 2 == 0 ? x.data_ptr() : y.data_ptr(),
+                 .norm = {.gamma = each.norm ? gamma.data_ptr() : nullptr},
+                 .weight = weight.data_ptr(),
+                 .y = i % 2 == 0 ? y.data_ptr() : x.data_ptr(),
+                 .by_copies = by_copies},
+                start,
+                stream->handle());
+            if (failure != nullptr) {
+              fmt::print("{}\n", failure);
+            }
+          }
+        };
+        double best = 1e9;
+        stream->run([&] {
+          chain();
+          const auto graph = stream->record(chain);
+          for (int i = 0; i < 5; ++i) {
+            stream->wait();
+            const auto begin = Clock::now();
+            graph->repeat();
+            stream->wait();
+            best = std::min(best, since(begin));
+          }
+        });
+        fmt::print(" {:.2f} |", best * 1e6 / 240);
+      }
+    }
+    fmt::print("\n");
+    std::fflush(stdout);
+  }
+}
+
 /// A kernel's name without what all names have.
 std::string short_name(std::string name) {
   for (const std::string each :
@@ -401,6 +481,7 @@ int main(int argc, char** argv) {
   }
   const double copied = copy_rate();
   fmt::print("copies {:.2f} TB/s, read and written\n", copied / 1e12);
+  print_latencies();
   for (const std::string& name : names) {
     const auto model = make_model(name);
     fmt::print("\n### {}\n\n", name);

@@ -30,9 +30,9 @@ struct GpuLayers::Product {
   const GpuLinear* gate = nullptr;
   at::Tensor up{}; ///< memory for a product that the gate's is multiplied by
   cuda::Activation activation = cuda::Activation::none;
-  bool adds = false;     ///< to y
-  at::Tensor addend{};   ///< [rows, outputs], in place of y's old values
-  at::Tensor y;          ///< [rows, outputs]; floats for scores
+  bool adds = false;   ///< to y
+  at::Tensor addend{}; ///< [rows, outputs], in place of y's old values
+  at::Tensor y;        ///< [rows, outputs]; floats for scores
 };
 
 namespace {
@@ -190,6 +190,9 @@ bool GpuLayers::multiply_few(const Product& p, void* stream) const {
       !p.x.is_contiguous() || !p.y.is_contiguous()) {
     return false;
   }
+  const auto bytes = static_cast<std::int64_t>(
+      p.linear.weight.nbytes() +
+      (p.gate != nullptr ? p.gate->weight.nbytes() : 0));
   const cuda::FewRowsProduct product{
       .rows = p.x.size(0),
       .depth = p.x.size(1),
@@ -206,7 +209,8 @@ bool GpuLayers::multiply_few(const Product& p, void* stream) const {
       .y = p.y.mutable_data_ptr(),
       .y_element = element_of(p.y),
       .fetches_ahead = options_.fetches_ahead,
-      .by_copies = options_.by_copies};
+      .by_copies = bytes >= options_.copied_from,
+      .copied_bytes = options_.copied_bytes};
   if (!cuda::takes(product)) {
     return false;
   }

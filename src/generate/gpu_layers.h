@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <cairn/model/description.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -20,7 +21,11 @@ namespace cairn::generate {
 struct GpuStepOptions {
   bool records = true; ///< steps are recorded, and repeated as CUDA graphs
   bool early = true;   ///< kernels begin while those before them end
-  bool by_copies = true;     ///< see FewRowsProduct, as for the next one
+  /// Products of few rows with at least so many bytes of weights take them by
+  /// copies (see FewRowsProduct): below, a block's ring costs more than it
+  /// brings.
+  std::int64_t copied_from = std::int64_t{8} << 20;
+  std::size_t copied_bytes = kernels::cuda::FewRowsProduct{}.copied_bytes;
   bool fetches_ahead = true; ///< where weights do not come by copies
   /// Steps of at most so many rows use the products for few rows.
   std::int64_t few_rows = kernels::cuda::most_few_rows;

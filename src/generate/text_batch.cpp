@@ -239,11 +239,10 @@ class TextBatch::Parts {
               first * all.columns,
               static_cast<std::size_t>(piece.scored) * all.columns),
           piece.scored,
-          all.peaks.empty()
-              ? all.peaks
-              : all.peaks.subspan(
-                    first,
-                    static_cast<std::size_t>(piece.scored)),
+          all.peaks.empty() ? all.peaks
+                            : all.peaks.subspan(
+                                  first,
+                                  static_cast<std::size_t>(piece.scored)),
           longest(),
           growth);
     }

@@ -228,7 +228,7 @@ TEST(GpuDecoder, ComputesBatchesOfAllSizes) {
     step.records = !plain;
     step.early = !plain;
     step.fetches_ahead = !plain;
-    step.by_copies = !plain;
+    step.copied_from = plain ? 1 << 30 : 0;
     step.few_rows = plain ? 0 : 8;
     GpuDecoder decoder(*model, at::kBFloat16, {.most_texts = 13}, step);
     EXPECT_EQ(decoder.longest(), 48);

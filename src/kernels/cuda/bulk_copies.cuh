@@ -59,15 +59,14 @@ __device__ inline void wait_for_phase(CopyBarrier* barrier, unsigned phase) {
 #if __CUDA_ARCH__ >= 900
   unsigned ended = 0;
   while (ended == 0) {
-    asm volatile(
-        "{\n"
-        ".reg .pred ended;\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, ended;\n"
-        "}"
-        : "=r"(ended)
-        : "r"(shared_place(barrier)), "r"(phase & 1U)
-        : "memory");
+    asm volatile("{\n"
+                 ".reg .pred ended;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, ended;\n"
+                 "}"
+                 : "=r"(ended)
+                 : "r"(shared_place(barrier)), "r"(phase & 1U)
+                 : "memory");
   }
 #endif
 }

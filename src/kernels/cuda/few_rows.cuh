@@ -13,8 +13,9 @@ namespace cairn::kernels::cuda {
 
 inline constexpr int few_threads = 256;
 inline constexpr int few_warps = few_threads / warp_size;
-inline constexpr int piece = 8;       ///< elements of 16 bytes
-inline constexpr int step_pieces = 4; ///< that a warp reads of an output at once
+inline constexpr int piece = 8; ///< elements of 16 bytes
+inline constexpr int step_pieces =
+    4; ///< that a warp reads of an output at once
 
 /// Asks for memory that all blocks read.
 __device__ inline void fetch_line(const void* from) {

@@ -29,8 +29,6 @@ constexpr int most_slice = 2048; ///< columns
 /// at a time: many, or few where memory is short.
 constexpr int many_products = 8;
 constexpr int few_products = 2;
-/// Bytes of a block's memory where two blocks share a processor.
-constexpr std::size_t half_of_processor = 114 << 10;
 constexpr std::size_t barrier_bytes = 2 * most_slots * 8;
 
 /// How a block's shared memory is used.
@@ -66,10 +64,8 @@ __global__ void __launch_bounds__(copied_threads)
   const int rows = static_cast<int>(x.rows);
   const int depth = static_cast<int>(x.depth);
   const std::int64_t tiles = (x.outputs + 7) / 8;
-  const auto first_tile =
-      static_cast<int>(tiles * blockIdx.x / gridDim.x);
-  const auto end_tile =
-      static_cast<int>(tiles * (blockIdx.x + 1) / gridDim.x);
+  const auto first_tile = static_cast<int>(tiles * blockIdx.x / gridDim.x);
+  const auto end_tile = static_cast<int>(tiles * (blockIdx.x + 1) / gridDim.x);
   uint4* const memory = shared_memory();
   auto* const full = reinterpret_cast<CopyBarrier*>(memory);
   CopyBarrier* const empty = full + most_slots;
@@ -187,9 +183,7 @@ __global__ void __launch_bounds__(copied_threads)
         const uint4* const weight =
             slots + slot * slot_pieces + g * ring.slot_step + t;
         const uint4* const row = own_x + g * ring.x_step + begin / piece + t;
-        wait_for_phase(
-            full + slot,
-            static_cast<unsigned>(chunk / ring.slots));
+        wait_for_phase(full + slot, static_cast<unsigned>(chunk / ring.slots));
         const auto add = [&](int step, float(&low)[4], float(&high)[4]) {
           uint4 left{0, 0, 0, 0};
           uint4 right{0, 0, 0, 0};
@@ -237,8 +231,7 @@ __global__ void __launch_bounds__(copied_threads)
       }
       return sum;
     };
-    for (int i = static_cast<int>(threadIdx.x); i < results;
-         i += few_threads) {
+    for (int i = static_cast<int>(threadIdx.x); i < results; i += few_threads) {
       const Place own = place_of(i, count);
       const std::int64_t output =
           static_cast<std::int64_t>(begin_tile + own.tile) * 8 + own.column;
@@ -279,13 +272,12 @@ Ring ring_of(const FewRowsProduct& x) {
   ring.parts_at = static_cast<int>(barrier_bytes / 16) +
       static_cast<int>(x.rows) * ring.x_step;
   const std::size_t most = most_shared_bytes() - shared_reserve;
-  for (const std::size_t bytes : {std::min(most, half_of_processor), most}) {
+  for (const std::size_t bytes : {std::min(most, x.copied_bytes), most}) {
     for (const int products : {many_products, few_products}) {
       ring.products = products;
       ring.ring_at =
           ring.parts_at + products * few_warps * static_cast<int>(x.rows) * 2;
-      const auto pieces =
-          static_cast<std::int64_t>(bytes / 16) - ring.ring_at;
+      const auto pieces = static_cast<std::int64_t>(bytes / 16) - ring.ring_at;
       ring.slots = static_cast<int>(std::clamp<std::int64_t>(
           pieces / (8 * ring.slot_step),
           0,
@@ -299,14 +291,11 @@ Ring ring_of(const FewRowsProduct& x) {
 }
 
 template <Element element, bool gated>
-const char* start_copied(
-    const FewRowsProduct& x,
-    Start start,
-    void* stream) {
+const char* start_copied(const FewRowsProduct& x, Start start, void* stream) {
   const Ring ring = ring_of(x);
   const auto kernel = few_rows_copied_kernel<element, gated>;
-  const std::size_t bytes =
-      16 * static_cast<std::size_t>(ring.ring_at + ring.slots * 8 * ring.slot_step);
+  const std::size_t bytes = 16 *
+      static_cast<std::size_t>(ring.ring_at + ring.slots * 8 * ring.slot_step);
   cudaFuncSetAttribute(
       kernel,
       cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -340,9 +329,8 @@ const char* multiply_by_copies(
     Start start,
     void* stream) {
   const auto with_gate = [&](auto element) {
-    return x.gate != nullptr
-        ? start_copied<element(), true>(x, start, stream)
-        : start_copied<element(), false>(x, start, stream);
+    return x.gate != nullptr ? start_copied<element(), true>(x, start, stream)
+                             : start_copied<element(), false>(x, start, stream);
   };
   return x.element == Element::bf16
       ? with_gate(std::integral_constant<Element, Element::bf16>())

@@ -204,8 +204,8 @@ struct SplitEights {
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
         const float turn = others[k].value * sines[k].value;
-        values[k].value = values[k].value * cosines[k].value +
-            (second ? turn : -turn);
+        values[k].value =
+            values[k].value * cosines[k].value + (second ? turn : -turn);
       }
     }
     void* to = split.query;

@@ -4,6 +4,7 @@
 
 #include <cairn/kernels/stretch.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace cairn::kernels::cuda {
@@ -37,6 +38,9 @@ struct FewRowsProduct {
   bool fetches_ahead = true;
   /// Weights come to shared memory by bulk copies, where the GPU has these.
   bool by_copies = true;
+  /// Bytes of shared memory that a block has then: so many blocks as fit on a
+  /// processor have weights on their way.
+  std::size_t copied_bytes = std::size_t{114} << 10;
 };
 
 /// True when multiply_few_rows() takes such a product.
