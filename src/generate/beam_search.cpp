@@ -78,8 +78,7 @@ std::vector<LongerText> best_candidates(
 class BeamSearch::Parts {
  public:
   Parts(TextModel model, std::int64_t widest, TextBatchOptions options)
-      : model_(std::move(model)),
-        widest_(widest) {
+      : model_(std::move(model)), widest_(widest) {
     require_writes(model_.description());
     options.most_texts = 2 * widest; // texts, and those that follow them
     decoder_ = model_.make_decoder(options);
