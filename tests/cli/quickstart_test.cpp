@@ -42,7 +42,7 @@ void expect_evaluated(const std::string& folder) {
   ASSERT_EQ(result.code, 0) << result.out << result.err;
   std::ifstream file(folder + "/results.json");
   const auto results = nlohmann::json::parse(file);
-  const double perplexity = results.at("ppl").get<double>();
+  const double perplexity = results.at("results").at("ppl").get<double>();
   EXPECT_GT(perplexity, 1);
   EXPECT_LT(perplexity, 400) << results.dump(2);
 }
