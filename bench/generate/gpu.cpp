@@ -210,11 +210,10 @@ void print_steps(
   };
   const std::vector<Variant> variants{
       {"as it is", 1, usual},
-      {"weights to registers", 1, with([](auto& o) { o.copied_from = most; })},
-      {"all weights by copies", 1, with([](auto& o) { o.copied_from = 0; })},
-      {"copies from 18 MB on", 1, with([](auto& o) {
-         o.copied_from = 18000000;
+      {"all weights to registers", 1, with([](auto& o) {
+         o.copied_from = most;
        })},
+      {"all weights by copies", 1, with([](auto& o) { o.copied_from = 0; })},
       {"rings of 40 KB", 1, with([](auto& o) { o.copied_bytes = 60 << 10; })},
       {"rings of 56 KB", 1, with([](auto& o) { o.copied_bytes = 74 << 10; })},
       {"rings of 200 KB", 1, with([](auto& o) { o.copied_bytes = 226 << 10; })},
@@ -225,7 +224,9 @@ void print_steps(
       {"as it is", 2, usual},
       {"as it is", 4, usual},
       {"as it is", 8, usual},
-      {"weights to registers", 8, with([](auto& o) { o.copied_from = most; })},
+      {"all weights to registers", 8, with([](auto& o) {
+         o.copied_from = most;
+       })},
       {"cuBLASLt's products", 8, with([](auto& o) { o.few_rows = 0; })},
       {"as it is", 16, usual},
       {"as it is", 64, usual},

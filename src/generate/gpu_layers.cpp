@@ -185,14 +185,16 @@ void GpuLayers::embed(
       "the embedding");
 }
 
+bool GpuLayers::takes_copies() const {
+  return static_cast<std::int64_t>(weights_.blocks[0].up.weight.nbytes()) >=
+      options_.copied_from;
+}
+
 bool GpuLayers::multiply_few(const Product& p, void* stream) const {
   if (p.x.size(0) > options_.few_rows || p.addend.defined() ||
       !p.x.is_contiguous() || !p.y.is_contiguous()) {
     return false;
   }
-  const auto bytes = static_cast<std::int64_t>(
-      p.linear.weight.nbytes() +
-      (p.gate != nullptr ? p.gate->weight.nbytes() : 0));
   const cuda::FewRowsProduct product{
       .rows = p.x.size(0),
       .depth = p.x.size(1),
@@ -209,7 +211,7 @@ bool GpuLayers::multiply_few(const Product& p, void* stream) const {
       .y = p.y.mutable_data_ptr(),
       .y_element = element_of(p.y),
       .fetches_ahead = options_.fetches_ahead,
-      .by_copies = bytes >= options_.copied_from,
+      .by_copies = takes_copies(),
       .copied_bytes = options_.copied_bytes};
   if (!cuda::takes(product)) {
     return false;

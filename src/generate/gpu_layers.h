@@ -21,9 +21,9 @@ namespace cairn::generate {
 struct GpuStepOptions {
   bool records = true; ///< steps are recorded, and repeated as CUDA graphs
   bool early = true;   ///< kernels begin while those before them end
-  /// Products of few rows with at least so many bytes of weights take them by
-  /// copies (see FewRowsProduct): below, a block's ring costs more than it
-  /// brings.
+  /// Models whose widest weight of a block has at least so many bytes take
+  /// weights by copies (see FewRowsProduct): below, a block's ring costs more
+  /// than it brings.
   std::int64_t copied_from = std::int64_t{8} << 20;
   std::size_t copied_bytes = kernels::cuda::FewRowsProduct{}.copied_bytes;
   bool fetches_ahead = true; ///< where weights do not come by copies
@@ -126,6 +126,7 @@ class GpuLayers {
       const at::Tensor& y,
       void* stream) const;
   bool multiply_few(const Product& product, void* stream) const;
+  bool takes_copies() const;
   at::Tensor compute_inner(
       const GpuBlock& block,
       const GpuMemory& memory,
