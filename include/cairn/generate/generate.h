@@ -88,12 +88,14 @@ void require_left_to_right(const models::ModelDescription& model);
 /// Throws ConfigError for models other than GPT, Llama and T5.
 void require_writes(const models::ModelDescription& model);
 
-/// What the model begins with: the prompt, or for a T5 its start token with the
-/// prompt as the source. Throws ConfigError where no start token is known.
+/// The tokens that a model begins with. A GPT or Llama begins with the prompt.
+/// A T5 begins with its start token, and its encoder reads the prompt as the
+/// source.
 struct Beginning {
   std::vector<std::int64_t> prompt;
   std::vector<std::int64_t> source{};
 };
+/// Throws ConfigError for a T5 whose start token is not known.
 Beginning beginning_of(
     const models::ModelDescription& model,
     const std::vector<std::int64_t>& prompt,

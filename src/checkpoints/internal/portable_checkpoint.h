@@ -20,7 +20,8 @@ namespace cairn::checkpoints {
 struct Portable {
   /// The model, where it is known. The parameters then have Cairn's names.
   std::optional<model::ModelDescription> description;
-  /// What would make a model known that is not; may be empty.
+  /// The advice for a checkpoint whose model could not be told from its files,
+  /// such as flags to give. Empty if there is none.
   std::string unknown_model;
   /// Parameters, each once, as exact as they were saved.
   NamedTensors parameters;

@@ -16,7 +16,7 @@ namespace cairn::checkpoints::megatron {
 /// The kind of the fp32 copies of the parameters, among the kinds of states.
 inline constexpr const char* master_kind = "master";
 
-/// What a checkpoint holds of its Adam, under Megatron's names.
+/// The states of Adam that a checkpoint holds, under Megatron's names.
 struct OptimizerContents {
   /// "exp_avg", "exp_avg_sq" and, for parameters in 16 bits, `master_kind`:
   /// tensors like the parameters, of each tensor rank.

@@ -37,7 +37,7 @@ struct RankTensors {
   bool fused_norms = false; ///< the file has Transformer Engine's names
 };
 
-/// What the files of a checkpoint hold, as tensors under Megatron's names.
+/// The tensors in the files of a checkpoint, under Megatron's names.
 struct Contents {
   /// One for each tensor rank. Files without ranks have one.
   std::vector<RankTensors> ranks;

@@ -193,7 +193,7 @@ std::vector<RankModel> models_of_ranks(
   return models;
 }
 
-/// What a file has beside the model.
+/// The members of a file's dictionary that stand beside "model".
 std::vector<PythonValue::Member> beside_model(
     const PythonValue& args,
     const MegatronWriteOptions& options) {

@@ -95,7 +95,8 @@ void check_flags(const config::Config& config, const Logger& logger) {
   }
 }
 
-/// Where no bar can move, prints Megatron's line every --log-interval batches.
+/// Prints Megatron's line every --log-interval batches. On a terminal it prints
+/// nothing, because a bar moves there.
 evaluate::ZeroShot::OnIteration iteration_lines(const config::Config& config) {
   if (::isatty(STDOUT_FILENO) == 1) {
     return {};

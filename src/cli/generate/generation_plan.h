@@ -11,7 +11,7 @@
 
 namespace cairn::cli {
 
-/// What --dry-run asks for.
+/// The value of --dry-run, which may name the memory of a rank.
 struct PlanRequest {
   std::optional<std::uint64_t> memory{}; ///< bytes that a rank has
 };

@@ -7,7 +7,8 @@
 
 namespace cairn::evaluate {
 
-/// What is measured, besides the share of right answers.
+/// The measure of a task: the share of right answers, alone or with F1 or
+/// Matthews' coefficient, or the correlation of predicted numbers with labels.
 enum class Measure { accuracy, accuracy_and_f1, matthews, correlation };
 
 /// A labelled task.

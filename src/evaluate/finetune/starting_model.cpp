@@ -94,7 +94,8 @@ void check_flags(
   pretrain::refuse_differences(where, differences);
 }
 
-/// What the flags decide about any checkpoint's model.
+/// The description of a checkpoint's model as it is trained: without the heads
+/// of pretraining, and with what the flags decide.
 ModelDescription for_training(ModelDescription d, const config::Flags& flags) {
   d = without_pretraining_heads(std::move(d));
   d.token_types = std::max<std::int64_t>(d.token_types, 2);

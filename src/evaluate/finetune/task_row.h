@@ -27,7 +27,7 @@ struct TaskRow {
 
 using TakeRow = std::function<void(TaskRow row)>;
 
-/// What reading a file has found.
+/// The number and kind of rows that were read from a file.
 struct TaskFile {
   std::int64_t rows = 0;
   bool labelled = true;
