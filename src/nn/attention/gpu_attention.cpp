@@ -245,8 +245,10 @@ struct OwnGpuAttention : torch::autograd::Function<OwnGpuAttention> {
     const variable_list saved = context->get_saved_variables();
     const DroppedScores how = kept_dropped(*context, saved, 8);
     at::Tensor by_distance;
-    const bool of_distance =
-        how.placed.by_distance.defined() && context->needs_input_grad(2);
+    // libtorch numbers the tensors that there are.
+    const std::size_t after_bias = saved[5].defined() ? 2 : 1;
+    const bool of_distance = how.placed.by_distance.defined() &&
+        context->needs_input_grad(after_bias);
     const AttentionGradients gradients = fused_backward(
         outer[0],
         {saved[0], saved[1], saved[2]},
