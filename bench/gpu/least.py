@@ -13,7 +13,7 @@ What is counted, in bytes for a token and a feature of the stream:
                the sum that is written
   joined       backward 4 for each of queries, keys and values; with rotary positions also forward
   bias sums    2 for each column of the three gradients that no other kernel sums up
-  SwiGLU       forward 6, backward 12 for each feature of the feed-forward part. GELU is part of
+  SwiGLU       forward 6, backward 10 for each feature of the feed-forward part. GELU is part of
                the products
   loss         4 for each score: read and written once
   update       30 for each parameter: a gradient of 2 bytes read for the norm and again for the
@@ -73,14 +73,14 @@ def bytes_of(model, batch):
     norms = joined = sums = swiglu = 0
     for tokens, layers, parts, attentions in streams_of(model):
         values = batch * tokens * layers
-        sums_in_products = layers and model.family == "gpt"
-        norms += values * model.hidden * (8 * parts + 8 * parts - (4 if sums_in_products else 0))
+        sums_in_products = 4 if model.family == "gpt" else 0
+        norms += values * model.hidden * (16 * parts - sums_in_products)
         turned = 2 if model.family == "llama" else 1
         joined += values * attentions * 4 * turned * (model.hidden + 2 * key_value_width(model))
         if model.family in ("gpt", "bert"):
             sums += values * 2 * (2 * model.hidden + model.ffn)
         if model.family == "llama":
-            swiglu += values * 18 * model.ffn
+            swiglu += values * 16 * model.ffn
     moved |= {"norms": norms, "queries, keys and values joined or split": joined}
     moved |= {"sums of bias gradients": sums, "activations": swiglu}
     return moved
