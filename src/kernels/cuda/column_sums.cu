@@ -3,6 +3,9 @@
 #include "kernels/cuda/for_each.cuh"
 #include "kernels/cuda/gelu.cuh"
 
+#include <algorithm>
+#include <type_traits>
+
 namespace cairn::kernels::cuda {
 namespace {
 
@@ -10,6 +13,7 @@ namespace {
 /// rows at a time.
 constexpr int across = 32;
 constexpr int rows_at_once = 8;
+constexpr int reads_at_once = 4; ///< of a thread
 /// Parts that a block adds up at a time.
 constexpr int parts_at_once = 32;
 
@@ -25,17 +29,31 @@ __global__ void __launch_bounds__(across* rows_at_once) sums_kernel(
   const std::int64_t column =
       (static_cast<std::int64_t>(blockIdx.x) * across + threadIdx.x) * width;
   float own[width] = {};
-  if (column < columns) {
-    for (std::int64_t row =
-             static_cast<std::int64_t>(blockIdx.y) * rows_at_once + threadIdx.y;
-         row < rows;
-         row += static_cast<std::int64_t>(gridDim.y) * rows_at_once) {
-      Lane lanes[width];
-      source(row * columns + column, lanes);
+  const std::int64_t step =
+      static_cast<std::int64_t>(gridDim.y) * rows_at_once;
+  std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.y) * rows_at_once + threadIdx.y;
+  const auto add_rows = [&](auto count) {
+    Lane lanes[count()][width];
+#pragma unroll
+    for (int i = 0; i < count(); ++i) {
+      source((row + i * step) * columns + column, lanes[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < count(); ++i) {
 #pragma unroll
       for (int k = 0; k < width; ++k) {
-        own[k] += lanes[k].value;
+        own[k] += lanes[i][k].value;
       }
+    }
+    row += count() * step;
+  };
+  if (column < columns) {
+    while (row + (reads_at_once - 1) * step < rows) {
+      add_rows(std::integral_constant<int, reads_at_once>());
+    }
+    while (row < rows) {
+      add_rows(std::integral_constant<int, 1>());
     }
   }
 #pragma unroll
