@@ -109,7 +109,7 @@ __device__ inline void copy_box_to_pair(
     const CUtensorMap& map,
     const BoxPlace& from,
     CopyBarrier* barrier) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL // slow in code for others
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile"
       ".mbarrier::complete_tx::bytes.multicast::cluster "
