@@ -1,5 +1,6 @@
 #include "../best_seconds.h"
 #include "base/internal/freed_memory.h"
+#include "kernel_table.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
@@ -19,12 +20,13 @@
 
 // moe_bench [--device cpu|cuda] [--type fp32|bf16] [--threads N] [--hidden N]
 //           [--ffn N] [--tokens N] [--seconds S] [--activation gelu|gelu_tanh]
-//           [--table alone|room|dropless]
+//           [--table alone|room|dropless|kernels]
 //
 // Many small experts beside one dense MLP of the same arithmetic, forward and
 // backward, in turns. Tables in Markdown: experts alone, which get their tokens
 // laid out; then the mixture as it is used, with its router and room for 1.25
-// times an even share; then the mixture that drops no token.
+// times an even share; then the mixture that drops no token. --table kernels
+// names the GPU's kernels in passes of the dense MLP and of such mixtures.
 //
 // A GPU gets ten passes before the host waits for it, as in training: the host
 // queues one while the GPU computes the one before.
@@ -88,6 +90,7 @@ struct Meter {
   /// Seconds of the quickest forward and backward pass.
   template <typename Forward>
   double seconds(
+      const std::string& name,
       const torch::nn::Module& layer,
       at::Tensor& x,
       const Forward& forward) const {
@@ -108,6 +111,9 @@ struct Meter {
     };
     batch();
     batch();
+    if (settings.table == "kernels") {
+      bench::print_kernels(name, pass);
+    }
     return bench::best_seconds(settings.seconds, batch) / passes;
   }
 };
@@ -140,7 +146,7 @@ class Rows {
         input_(meter.input(meter.settings.tokens)) {}
 
   double dense() {
-    return meter_.seconds(dense_, input_, [&] {
+    return meter_.seconds("dense", dense_, input_, [&] {
       return dense_.forward(input_);
     });
   }
@@ -162,7 +168,7 @@ class Rows {
     Row row{fmt::format("{} x {} columns", count, ffn)};
     row.dense = dense();
     row.seconds =
-        meter_.seconds(experts, x, [&] { return experts.forward(x); });
+        meter_.seconds(row.name, experts, x, [&] { return experts.forward(x); });
     return row;
   }
 
@@ -180,7 +186,7 @@ class Rows {
     Row row{
         fmt::format("{} of {} x {} columns", top_k, count, options.expert.ffn)};
     row.dense = dense();
-    row.seconds = meter_.seconds(mixture, input_, [&] {
+    row.seconds = meter_.seconds(row.name, mixture, input_, [&] {
       const nn::Mixture::Output output = mixture.forward(input_);
       return output.hidden + output.balance_loss.to(meter_.context.dtype);
     });
@@ -226,7 +232,8 @@ bool read(int argc, char** argv, Settings& settings) {
       settings.activation = value;
     } else if (
         name == "--table" &&
-        (value == "alone" || value == "room" || value == "dropless")) {
+        (value == "alone" || value == "room" || value == "dropless" ||
+         value == "kernels")) {
       settings.table = value;
     } else {
       return false;
@@ -246,7 +253,7 @@ int main(int argc, char** argv) {
         "usage: moe_bench [--device cpu|cuda] [--type fp32|bf16] [--threads N] "
         "[--hidden N] [--ffn N (a multiple of 64)] [--tokens N (of 128)] "
         "[--seconds N] [--activation gelu|gelu_tanh] "
-        "[--table alone|room|dropless]\n");
+        "[--table alone|room|dropless|kernels]\n");
     return 2;
   }
   keep_freed_memory();
@@ -287,6 +294,10 @@ int main(int argc, char** argv) {
         }
       }
     }
+  }
+  if (settings.table == "kernels") {
+    rows.mixture(8, /*top_k=*/1, /*drop_tokens=*/false);
+    rows.mixture(128, /*top_k=*/8, /*drop_tokens=*/false);
   }
   return 0;
 }
