@@ -35,7 +35,7 @@ constexpr unsigned desk_bytes = tile * tile * 2;
 constexpr unsigned desks_at = stages * stage_bytes;
 constexpr unsigned barriers_at = desks_at + workers * desk_bytes;
 constexpr unsigned bytes_of_block =
-    barriers_at + 2 * stages * sizeof(CopyBarrier);
+    barriers_at + (2 * stages + workers) * sizeof(CopyBarrier);
 
 enum class Factors {
   rows_by_transposed, ///< both have their depth across
@@ -131,6 +131,7 @@ struct Ring {
   unsigned memory; ///< shared memory, as an address
   CopyBarrier* full;
   CopyBarrier* free;
+  CopyBarrier* turns; ///< of each worker: the one before has seen its stages
 };
 
 /// Copies the factors of all tiles of the block. One thread.
@@ -223,6 +224,14 @@ __device__ inline void give_back(
   }
 }
 
+/// Lets the other worker look for its stages. Before, it could take a stage of
+/// two rounds ago for its own: a barrier tells even rounds from odd ones alone.
+__device__ inline void pass_turn(const Ring& ring, const Worker& worker) {
+  if (worker.thread == 0) {
+    arrive(&ring.turns[1 - worker.number]);
+  }
+}
+
 /// Multiplies a tile, of which `halves` times 64 rows are wanted.
 template <Factors factors, int halves>
 __device__ void multiply_tile(
@@ -238,6 +247,9 @@ __device__ void multiply_tile(
   int before = 0;
   for (int step = 0; step < place.steps; ++step) {
     wait_for_phase(&ring.full[at.stage], at.round);
+    if (step + 1 == place.steps) {
+      pass_turn(ring, worker);
+    }
     const unsigned memory = ring.memory + at.stage * stage_bytes;
     if constexpr (left_down) {
       const int rest = place.end - place.begin - step * box_columns;
@@ -543,16 +555,20 @@ __device__ void work_on_tiles(
   Tiles tiles(work);
   Place place;
   RingPlace at;
-  int turn = 0;
-  for (; tiles.next(place); turn ^= 1) {
-    if (turn != worker.number) {
+  for (unsigned count = 0; tiles.next(place); ++count) {
+    if (count % workers != worker.number) {
       at.skip(place.steps);
       continue;
+    }
+    if (count > 0) {
+      wait_for_phase(&ring.turns[worker.number], (count - 1) / workers);
+      meet_group(1 + worker.number); // all have seen it before it is passed on
     }
     const int rows =
         (of_weights ? work.rows : place.end - place.begin) - place.row;
     Sums sums;
     if (of_weights && place.steps == 0) {
+      pass_turn(ring, worker);
       if (work.add) {
         continue;
       }
@@ -601,7 +617,11 @@ __global__ void __launch_bounds__(threads_of_block, 1) grouped_product_kernel(
   extern __shared__ __align__(1024) unsigned char block_memory[];
   auto* const barriers =
       reinterpret_cast<CopyBarrier*>(block_memory + barriers_at);
-  const Ring ring{shared_place(block_memory), barriers, barriers + stages};
+  const Ring ring{
+      shared_place(block_memory),
+      barriers,
+      barriers + stages,
+      barriers + 2 * stages};
   const int number = static_cast<int>(threadIdx.x) / group_threads;
   if (threadIdx.x == 0) {
     fetch_description(left);
@@ -609,6 +629,9 @@ __global__ void __launch_bounds__(threads_of_block, 1) grouped_product_kernel(
     for (int i = 0; i < stages; ++i) {
       make_barrier(&ring.full[i], 1);
       make_barrier(&ring.free[i], pair * 4); // one thread of each warp
+    }
+    for (int i = 0; i < workers; ++i) {
+      make_barrier(&ring.turns[i], 1);
     }
     publish_barriers();
   }
