@@ -9,6 +9,7 @@
 #include <ATen/ops/randn_like.h>
 #include <cairn/nn/mixture.h>
 #include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/utils.h>
 
 #include <charconv>
@@ -94,9 +95,12 @@ struct Meter {
       const torch::nn::Module& layer,
       at::Tensor& x,
       const Forward& forward) const {
-    const at::Tensor outer = at::randn_like(forward());
+    std::vector<at::Tensor> outer;
+    for (const at::Tensor& result : forward()) {
+      outer.push_back(at::randn_like(result));
+    }
     const auto pass = [&] {
-      forward().backward(outer);
+      torch::autograd::backward(forward(), outer);
       x.mutable_grad().reset();
       for (at::Tensor parameter : layer.parameters()) {
         parameter.mutable_grad().reset();
@@ -147,7 +151,7 @@ class Rows {
 
   double dense() {
     return meter_.seconds("dense", dense_, input_, [&] {
-      return dense_.forward(input_);
+      return std::vector{dense_.forward(input_)};
     });
   }
 
@@ -168,7 +172,9 @@ class Rows {
     Row row{fmt::format("{} x {} columns", count, ffn)};
     row.dense = dense();
     row.seconds =
-        meter_.seconds(row.name, experts, x, [&] { return experts.forward(x); });
+        meter_.seconds(row.name, experts, x, [&] {
+          return std::vector{experts.forward(x)};
+        });
     return row;
   }
 
@@ -188,7 +194,7 @@ class Rows {
     row.dense = dense();
     row.seconds = meter_.seconds(row.name, mixture, input_, [&] {
       const nn::Mixture::Output output = mixture.forward(input_);
-      return output.hidden + output.balance_loss.to(meter_.context.dtype);
+      return std::vector{output.hidden, output.balance_loss};
     });
     row.padding = drop_tokens ? capacity_factor : 1;
     return row;
