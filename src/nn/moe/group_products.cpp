@@ -4,6 +4,7 @@
 #include "nn/linear/compute_type.h"
 #include "nn/linear/product.h"
 #include "nn/moe/group_rows.h"
+#include "nn/moe/kernel_matrix.h"
 #include "nn/moe/known_ends.h"
 #include "nn/moe/own_group_products.h"
 
@@ -26,16 +27,6 @@ bool suits_one_kernel(
   return weight.is_cuda() && of_x == at::kBFloat16 &&
       of_weight == at::kBFloat16 && weight.size(1) % 8 == 0 &&
       weight.size(2) % 8 == 0 && weight.size(0) <= most_groups;
-}
-
-/// A matrix as the kernel takes it, which is `x` unless it begins at an odd
-/// place in memory or has gaps.
-at::Tensor for_kernel(const at::Tensor& x) {
-  constexpr std::uintptr_t bytes = 16;
-  const auto begin = reinterpret_cast<std::uintptr_t>(x.const_data_ptr());
-  return x.is_contiguous() && begin % bytes == 0
-      ? x
-      : x.clone(at::MemoryFormat::Contiguous);
 }
 
 /// Calls body(group, first row, number of rows).

@@ -2,9 +2,9 @@
 
 #include "kernels/internal/cuda/grouped_product.h"
 #include "nn/linear/gpu_kernel.h"
+#include "nn/moe/kernel_matrix.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 
 #include <cstdint>
 
@@ -14,18 +14,6 @@ namespace {
 namespace cuda = kernels::cuda;
 
 constexpr std::int64_t unit = 8; ///< sizes of matrices are multiples of it
-
-bool is_at_sixteen(const at::Tensor& x) {
-  return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
-}
-
-/// A matrix as the kernel takes it, which is `x` unless it begins at an odd
-/// place in memory or has gaps.
-at::Tensor for_kernel(const at::Tensor& x) {
-  return !x.defined() || (x.is_contiguous() && is_at_sixteen(x))
-      ? x
-      : x.clone(at::MemoryFormat::Contiguous);
-}
 
 cuda::ProductGroups kernel_groups(
     const at::Tensor& x,
