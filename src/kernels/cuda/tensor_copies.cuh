@@ -126,13 +126,14 @@ __device__ inline void copy_box_to_pair(
 #endif
 }
 
-/// Arrives at the same barrier in block `block` of the pair.
+/// Arrives at the same barrier in block `block` of the pair. Ordinary stores
+/// before it are not seen there: publishing them takes as long as a product.
 __device__ inline void arrive_in(CopyBarrier* barrier, unsigned block) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("{\n"
                ".reg .b32 there;\n"
                "mapa.shared::cluster.u32 there, %0, %1;\n"
-               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+               "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
                "}"
                :
                : "r"(shared_place(barrier)), "r"(block)
