@@ -537,12 +537,18 @@ __device__ inline void write_floats(
   }
 }
 
-template <Factors factors_, GroupFinish finish_, Gelu kind_, class Result_>
+/// The last operation, and which GELU it is about.
+struct Last {
+  GroupFinish finish = GroupFinish::nothing;
+  Gelu kind = Gelu::tanh;
+};
+
+/// What a kernel is made for. Results of type float have no last operation.
+template <Factors factors_, class Result_, GroupFinish finish, Gelu kind>
 struct Form {
-  [[maybe_unused]] static constexpr Factors factors = factors_;
-  [[maybe_unused]] static constexpr GroupFinish finish = finish_;
-  [[maybe_unused]] static constexpr Gelu kind = kind_;
   using Result = Result_;
+  static constexpr Factors factors = factors_;
+  static constexpr Last last{finish, kind};
 };
 
 template <class Form>
@@ -589,13 +595,14 @@ __device__ void work_on_tiles(
                     : place.begin) +
         place.row;
     if constexpr (std::is_same_v<typename Form::Result, float>) {
+      static_assert(Form::last.finish == GroupFinish::nothing);
       write_floats(sums, desk, place, work, first, rows, worker);
     } else {
       meet_group(1 + worker.number); // nobody reads the desk any more
       lay_out<
-          Form::finish == GroupFinish::add_bias ||
-          Form::finish == GroupFinish::gelu>(sums, desk, place, work, worker);
-      write_rows<Form::finish, Form::kind>(
+          Form::last.finish == GroupFinish::add_bias ||
+          Form::last.finish == GroupFinish::gelu>(sums, desk, place, work, worker);
+      write_rows<Form::last.finish, Form::last.kind>(
           desk,
           place,
           work,
@@ -725,7 +732,6 @@ const char* start_rows(
     const Work& work,
     void* stream) {
   using R = __nv_bfloat16;
-  constexpr auto plain = GroupFinish::nothing;
   const std::int64_t tiles =
       product_parts(product.groups) * across(product.columns, pair * tile);
   const auto started = [&](auto form) {
@@ -737,21 +743,21 @@ const char* start_rows(
     switch (product.finish) {
       case GroupFinish::nothing:
       case GroupFinish::add_bias:
-        return started(Form<factors, GroupFinish::add_bias, Gelu::tanh, R>());
+        return started(Form<factors, R, GroupFinish::add_bias, Gelu::tanh>());
       case gelu:
-        return exact ? started(Form<factors, gelu, Gelu::exact, R>())
-                     : started(Form<factors, gelu, Gelu::tanh, R>());
+        return exact ? started(Form<factors, R, gelu, Gelu::exact>())
+                     : started(Form<factors, R, gelu, Gelu::tanh>());
       case GroupFinish::gelu_gradient:
         break;
     }
   } else {
     constexpr auto slope = GroupFinish::gelu_gradient;
     switch (product.finish) {
-      case plain:
-        return started(Form<factors, plain, Gelu::tanh, R>());
+      case GroupFinish::nothing:
+        return started(Form<factors, R, GroupFinish::nothing, Gelu::tanh>());
       case slope:
-        return exact ? started(Form<factors, slope, Gelu::exact, R>())
-                     : started(Form<factors, slope, Gelu::tanh, R>());
+        return exact ? started(Form<factors, R, slope, Gelu::exact>())
+                     : started(Form<factors, R, slope, Gelu::tanh>());
       case GroupFinish::add_bias:
       case GroupFinish::gelu:
         break;
@@ -893,13 +899,13 @@ const char* multiply(const WeightsProduct& product, void* stream) {
   constexpr auto factors = Factors::rows_by_rows;
   constexpr auto plain = GroupFinish::nothing;
   return product.element == Element::fp32
-      ? start<Form<factors, plain, Gelu::tanh, float>>(
+      ? start<Form<factors, float, plain, Gelu::tanh>>(
             left,
             right,
             work,
             tiles,
             stream)
-      : start<Form<factors, plain, Gelu::tanh, __nv_bfloat16>>(
+      : start<Form<factors, __nv_bfloat16, plain, Gelu::tanh>>(
             left,
             right,
             work,
