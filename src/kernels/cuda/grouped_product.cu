@@ -316,8 +316,18 @@ union Eight {
   std::uint32_t pairs[4];
 };
 
-/// Lays the sums on the desk in bf16, rows of 256 bytes whose 16-byte words are
-/// swizzled by the row, and adds the bias first.
+/// Waits until nobody reads the worker's desk any more.
+__device__ inline void clear_desk(const Worker& worker) {
+  if (worker.thread == 0) {
+    wait_for_reads<0>();
+  }
+  meet_group(1 + worker.number);
+}
+
+/// Bytes of a desk with 64 columns of bf16, swizzled as boxes are.
+constexpr unsigned half_desk = desk_bytes / 2;
+
+/// Lays the sums on the desk in bf16, and adds the bias first.
 template <bool with_bias>
 __device__ void lay_out(
     Sums& sums,
@@ -358,15 +368,68 @@ __device__ void lay_out(
           packed(s[4] + added[2], s[5] + added[3]),
           packed(s[6] + added[2], s[7] + added[3])};
       store_matrices(
-          desk + (i * half + row) * 256 + (((j + right) ^ swizzle) << 4),
+          desk + j / 8 * half_desk + (i * half + row) * 128 +
+              (((j % 8 + right) ^ swizzle) << 4),
           pairs);
     }
   }
 }
 
-/// Writes the tile's rows from the desk to the result, in bf16, after the last
-/// operation. A thread has 8 columns of every eighth row.
-template <GroupFinish finish, Gelu kind>
+/// Starts to write a tile of bf16 from the desk.
+__device__ inline void write_boxes(
+    const CUtensorMap& result,
+    unsigned desk,
+    const BoxPlace& to,
+    bool add,
+    const Worker& worker) {
+  publish_stores();
+  meet_group(1 + worker.number);
+  if (worker.thread == 0) {
+    write_box(result, to, desk, add);
+    write_box(
+        result,
+        {to.column + half, to.row, to.matrix},
+        desk + half_desk,
+        add);
+    commit_writes();
+  }
+}
+
+/// Takes GELU of sums.
+template <Gelu kind>
+__device__ Eight gelu_of(const Eight& sums) {
+  Eight result;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    result.pairs[k] = packed(
+        short_gelu<kind>(low(sums.pairs[k])),
+        short_gelu<kind>(high(sums.pairs[k])));
+  }
+  return result;
+}
+
+/// Multiplies gradients by the slope of GELU, and adds them to `totals` as they
+/// are stored.
+template <Gelu kind>
+__device__ Eight
+gradient_of(const Eight& gradient, const Eight& sums, float (&totals)[8]) {
+  Eight result;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const std::uint32_t both = packed(
+        low(gradient.pairs[k]) * short_gelu_slope<kind>(low(sums.pairs[k])),
+        high(gradient.pairs[k]) * short_gelu_slope<kind>(high(sums.pairs[k])));
+    result.pairs[k] = both;
+    totals[2 * k] += low(both);
+    totals[2 * k + 1] += high(both);
+  }
+  return result;
+}
+
+/// Writes the tile's rows from the desk, in bf16, after the last operation. A
+/// thread has 8 columns of every eighth row. `whole`: all 128 rows and columns
+/// are wanted.
+template <GroupFinish finish, Gelu kind, bool whole>
 __device__ void write_rows(
     unsigned desk,
     const Place& place,
@@ -375,19 +438,24 @@ __device__ void write_rows(
     int rows,
     const Worker& worker) {
   constexpr int each = tile * tile / 8 / group_threads;
+  constexpr int batch = 4; ///< rows at a time, to have enough to do
   const int word = worker.thread % 16;
   const int row = worker.thread / 16;
   const int column = place.column + word * 8;
-  const unsigned from = desk + row * 256 + ((word ^ row) << 4);
+  const unsigned from = desk + word / 8 * half_desk + row * 128 +
+      (((word % 8) ^ row) << 4);
   const bool inside = column < work.columns;
   const std::int64_t to = (first + row) * work.columns + column;
   const std::int64_t step = std::int64_t{8} * work.columns;
   auto* const result = static_cast<__nv_bfloat16*>(work.result) + to;
+  const auto wanted = [&](int i) {
+    return whole || (inside && row + 8 * i < rows);
+  };
   Eight inputs[each];
   if constexpr (finish == GroupFinish::gelu_gradient) {
 #pragma unroll
     for (int i = 0; i < each; ++i) {
-      inputs[i].word = inside && row + 8 * i < rows
+      inputs[i].word = wanted(i)
           ? __ldg(reinterpret_cast<const uint4*>(work.sums + to + i * step))
           : uint4{0, 0, 0, 0};
     }
@@ -395,43 +463,37 @@ __device__ void write_rows(
   meet_group(1 + worker.number);
   float totals[8] = {};
 #pragma unroll
-  for (int i = 0; i < each; ++i) {
-    if (!inside || row + 8 * i >= rows) {
-      continue;
+  for (int begin = 0; begin < each; begin += batch) {
+    Eight given[batch];
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      given[b].word = read_word(from + (begin + b) * 1024);
     }
-    Eight given;
-    given.word = read_word(from + i * 8 * 256);
     if constexpr (finish == GroupFinish::gelu) {
-      *reinterpret_cast<uint4*>(work.sums + to + i * step) = given.word;
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const std::uint32_t both = given.pairs[k];
-        given.pairs[k] =
-            packed(short_gelu<kind>(low(both)), short_gelu<kind>(high(both)));
-      }
-    } else if constexpr (finish == GroupFinish::gelu_gradient) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const std::uint32_t both = given.pairs[k];
-        const std::uint32_t at = inputs[i].pairs[k];
-        const std::uint32_t product = packed(
-            low(both) * short_gelu_slope<kind>(low(at)),
-            high(both) * short_gelu_slope<kind>(high(at)));
-        given.pairs[k] = product;
-        totals[2 * k] += low(product);
-        totals[2 * k + 1] += high(product);
-      }
-    } else if (work.add) {
-      Eight present;
-      present.word = *reinterpret_cast<const uint4*>(result + i * step);
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        given.pairs[k] = packed(
-            low(given.pairs[k]) + low(present.pairs[k]),
-            high(given.pairs[k]) + high(present.pairs[k]));
+      for (int b = 0; b < batch; ++b) {
+        if (wanted(begin + b)) {
+          *reinterpret_cast<uint4*>(work.sums + to + (begin + b) * step) =
+              given[b].word;
+        }
+        given[b] = gelu_of<kind>(given[b]);
       }
     }
-    *reinterpret_cast<uint4*>(result + i * step) = given.word;
+    if constexpr (finish == GroupFinish::gelu_gradient) {
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        if (!wanted(begin + b)) {
+          given[b].word = uint4{0, 0, 0, 0};
+        }
+        given[b] = gradient_of<kind>(given[b], inputs[begin + b], totals);
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      if (wanted(begin + b)) {
+        *reinterpret_cast<uint4*>(result + (begin + b) * step) = given[b].word;
+      }
+    }
   }
   if constexpr (finish == GroupFinish::gelu_gradient) {
     constexpr unsigned all = 0xFFFFFFFFU;
@@ -469,70 +531,58 @@ __device__ void write_rows(
   }
 }
 
-/// Writes the tile in fp32, 64 rows after the other 64. A thread has 4 columns
-/// of every fourth row.
+/// Writes the tile in fp32, a quarter after the other. One half of the desk is
+/// filled while the other is read.
 __device__ inline void write_floats(
     Sums& sums,
+    const CUtensorMap& result,
     unsigned desk,
-    const Place& place,
-    const Work& work,
-    std::int64_t first,
-    int rows,
+    const BoxPlace& to,
+    bool add,
     const Worker& worker) {
-  constexpr int each = half * tile / 4 / group_threads;
-  const int word = worker.lane;
-  const int column = place.column + word * 4;
-  const bool inside = column < work.columns;
-  const std::int64_t step = std::int64_t{4} * work.columns;
+  constexpr unsigned box_bytes = half * 128;
+  constexpr int quarters = 4;
+  const int row = worker.warp * 16 + worker.lane / 4;
+  const int swizzle = row & 7; // that of row + 8 as well
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    meet_group(1 + worker.number); // the desk is free
+  for (int quarter = 0; quarter < quarters; ++quarter) {
+    const int i = quarter / 2;
+    const int side = quarter % 2;
+    const unsigned own_half = desk + side * half_desk;
+    if (worker.thread == 0) {
+      wait_for_reads<1>();
+    }
+    meet_group(1 + worker.number);
 #pragma unroll
-    for (int j = 0; j < 16; ++j) {
+    for (int j = 0; j < 8; ++j) {
+      const int word = 2 * (j % 4) + (worker.lane & 3) / 2;
 #pragma unroll
       for (int lower = 0; lower < 2; ++lower) {
-        const int row = worker.warp * 16 + worker.lane / 4 + lower * 8;
-        const int place_of_word =
-            (2 * j + (worker.lane & 3) / 2) ^ ((row & 7) << 1);
-        asm volatile(
-            "st.shared.v2.f32 [%0], {%1, %2};"
-            :
-            : "r"(desk + row * 512 + place_of_word * 16 + (worker.lane & 1) * 8),
-              "f"(sums[i][4 * j + 2 * lower]),
-              "f"(sums[i][4 * j + 2 * lower + 1])
-            : "memory");
+        const float* const s = &sums[i][(side * 8 + j) * 4 + lower * 2];
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};"
+                     :
+                     : "r"(own_half + j / 4 * box_bytes +
+                           (row + lower * 8) * 128 + ((word ^ swizzle) << 4) +
+                           (worker.lane & 1) * 8),
+                       "f"(s[0]),
+                       "f"(s[1])
+                     : "memory");
       }
     }
-    const int top = i * half + worker.warp;
-    auto* const result = static_cast<float*>(work.result) +
-        (first + top) * work.columns + column;
+    publish_stores();
     meet_group(1 + worker.number);
-    constexpr int batch = 8; // reads under way
+    if (worker.thread == 0) {
 #pragma unroll
-    for (int k = 0; k < each; k += batch) {
-      float4 present[batch] = {};
-      if (work.add) {
-#pragma unroll
-        for (int b = 0; b < batch; ++b) {
-          if (inside && top + 4 * (k + b) < rows) {
-            present[b] = *reinterpret_cast<const float4*>(
-                result + (k + b) * step);
-          }
-        }
+      for (int box = 0; box < 2; ++box) {
+        write_box(
+            result,
+            {to.column + side * half + box * fp32_box_columns,
+             to.row + i * half,
+             to.matrix},
+            own_half + box * box_bytes,
+            add);
       }
-#pragma unroll
-      for (int b = 0; b < batch; ++b) {
-        const int row = worker.warp + 4 * (k + b);
-        const uint4 given =
-            read_word(desk + row * 512 + ((word ^ ((row & 7) << 1)) << 4));
-        if (inside && top + 4 * (k + b) < rows) {
-          *reinterpret_cast<float4*>(result + (k + b) * step) = float4{
-              __uint_as_float(given.x) + present[b].x,
-              __uint_as_float(given.y) + present[b].y,
-              __uint_as_float(given.z) + present[b].z,
-              __uint_as_float(given.w) + present[b].w};
-        }
-      }
+      commit_writes();
     }
   }
 }
@@ -551,8 +601,60 @@ struct Form {
   static constexpr Last last{finish, kind};
 };
 
+/// Brings the sums near that the tile's last operation reads.
+__device__ inline void fetch_sums(
+    const Place& place,
+    const Work& work,
+    int rows,
+    const Worker& worker) {
+  if (worker.thread < rows) {
+    const __nv_bfloat16* const row = work.sums +
+        static_cast<std::int64_t>(place.begin + place.row + worker.thread) *
+            work.columns;
+#pragma unroll
+    for (int column = place.column; column < place.column + tile;
+         column += half) {
+      if (column < work.columns) {
+        fetch_soon(row + column);
+      }
+    }
+  }
+}
+
+/// Writes a tile of the products of rows.
+template <class Form>
+__device__ void finish_rows(
+    Sums& sums,
+    const CUtensorMap& result,
+    unsigned desk,
+    const Place& place,
+    const Work& work,
+    int rows,
+    const Worker& worker) {
+  constexpr GroupFinish finish = Form::last.finish;
+  constexpr Gelu kind = Form::last.kind;
+  constexpr bool plain =
+      finish == GroupFinish::nothing || finish == GroupFinish::add_bias;
+  const int first = place.begin + place.row;
+  clear_desk(worker);
+  lay_out<finish == GroupFinish::add_bias || finish == GroupFinish::gelu>(
+      sums,
+      desk,
+      place,
+      work,
+      worker);
+  if (plain && rows >= tile) {
+    write_boxes(result, desk, {place.column, first, 0}, false, worker);
+  } else if (!plain && rows >= tile && place.column + tile <= work.columns) {
+    write_rows<finish, kind, true>(desk, place, work, first, rows, worker);
+  } else {
+    write_rows<finish, kind, false>(desk, place, work, first, rows, worker);
+  }
+}
+
 template <class Form>
 __device__ void work_on_tiles(
+    const CUtensorMap& result,
     const Work& work,
     const Ring& ring,
     const Worker& worker) {
@@ -566,12 +668,15 @@ __device__ void work_on_tiles(
       at.skip(place.steps);
       continue;
     }
+    const int rows =
+        (of_weights ? work.rows : place.end - place.begin) - place.row;
+    if constexpr (Form::last.finish == GroupFinish::gelu_gradient) {
+      fetch_sums(place, work, rows, worker);
+    }
     if (count > 0) {
       wait_for_phase(&ring.turns[worker.number], (count - 1) / workers);
       meet_group(1 + worker.number); // all have seen it before it is passed on
     }
-    const int rows =
-        (of_weights ? work.rows : place.end - place.begin) - place.row;
     Sums sums;
     if (of_weights && place.steps == 0) {
       pass_turn(ring, worker);
@@ -590,26 +695,29 @@ __device__ void work_on_tiles(
     } else {
       multiply_tile<Form::factors, 1>(sums, place, ring, at, worker);
     }
-    const std::int64_t first =
-        (of_weights ? static_cast<std::int64_t>(place.group) * work.rows
-                    : place.begin) +
-        place.row;
-    if constexpr (std::is_same_v<typename Form::Result, float>) {
-      static_assert(Form::last.finish == GroupFinish::nothing);
-      write_floats(sums, desk, place, work, first, rows, worker);
-    } else {
-      meet_group(1 + worker.number); // nobody reads the desk any more
-      lay_out<
-          Form::last.finish == GroupFinish::add_bias ||
-          Form::last.finish == GroupFinish::gelu>(sums, desk, place, work, worker);
-      write_rows<Form::last.finish, Form::last.kind>(
+    if constexpr (!of_weights) {
+      finish_rows<Form>(sums, result, desk, place, work, rows, worker);
+    } else if constexpr (std::is_same_v<typename Form::Result, float>) {
+      write_floats(
+          sums,
+          result,
           desk,
-          place,
-          work,
-          first,
-          rows,
+          {place.column, place.row, place.group},
+          work.add,
+          worker);
+    } else {
+      clear_desk(worker);
+      lay_out<false>(sums, desk, place, work, worker);
+      write_boxes(
+          result,
+          desk,
+          {place.column, place.row, place.group},
+          work.add,
           worker);
     }
+  }
+  if (worker.thread == 0) {
+    wait_for_writes();
   }
 }
 
@@ -617,6 +725,7 @@ template <class Form>
 __global__ void __launch_bounds__(threads_of_block, 1) grouped_product_kernel(
     const __grid_constant__ CUtensorMap left,
     const __grid_constant__ CUtensorMap right,
+    const __grid_constant__ CUtensorMap result,
     const Work work) {
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __trap(); // Hopper has code of its own, and no other GPU is asked
@@ -633,6 +742,7 @@ __global__ void __launch_bounds__(threads_of_block, 1) grouped_product_kernel(
   if (threadIdx.x == 0) {
     fetch_description(left);
     fetch_description(right);
+    fetch_description(result);
     for (int i = 0; i < stages; ++i) {
       make_barrier(&ring.full[i], 1);
       make_barrier(&ring.free[i], pair * 4); // one thread of each warp
@@ -652,6 +762,7 @@ __global__ void __launch_bounds__(threads_of_block, 1) grouped_product_kernel(
     need_more_registers<232>();
     const int thread = static_cast<int>(threadIdx.x) % group_threads;
     work_on_tiles<Form>(
+        result,
         work,
         ring,
         {number, thread, thread / 32, thread % 32});
@@ -665,17 +776,22 @@ const char* failure_of(cudaError_t error) {
 
 template <class Form>
 const char* start(
-    const TensorOf16Bits& left,
-    const TensorOf16Bits& right,
+    const BoxedTensor& left,
+    const BoxedTensor& right,
+    const BoxedTensor& result,
     const Work& work,
     std::int64_t tiles_at_most,
     void* stream) {
   CUtensorMap left_map;
   CUtensorMap right_map;
+  CUtensorMap result_map;
   if (const char* failure = describe(left, left_map)) {
     return failure;
   }
   if (const char* failure = describe(right, right_map)) {
+    return failure;
+  }
+  if (const char* failure = describe(result, result_map)) {
     return failure;
   }
   const auto kernel = grouped_product_kernel<Form>;
@@ -702,7 +818,13 @@ const char* start(
   config.attrs = &in_pairs;
   config.numAttrs = 1;
   return failure_of(
-      cudaLaunchKernelEx(&config, kernel, left_map, right_map, work));
+      cudaLaunchKernelEx(
+          &config,
+          kernel,
+          left_map,
+          right_map,
+          result_map,
+          work));
 }
 
 bool at_sixteen(const void* memory) {
@@ -727,15 +849,16 @@ std::int64_t across(std::int64_t columns, std::int64_t step) {
 template <Factors factors>
 const char* start_rows(
     const RowsProduct& product,
-    const TensorOf16Bits& left,
-    const TensorOf16Bits& right,
+    const BoxedTensor& left,
+    const BoxedTensor& right,
+    const BoxedTensor& result,
     const Work& work,
     void* stream) {
   using R = __nv_bfloat16;
   const std::int64_t tiles =
       product_parts(product.groups) * across(product.columns, pair * tile);
   const auto started = [&](auto form) {
-    return start<decltype(form)>(left, right, work, tiles, stream);
+    return start<decltype(form)>(left, right, result, work, tiles, stream);
   };
   const bool exact = product.kind == Gelu::exact;
   if constexpr (factors == Factors::rows_by_transposed) {
@@ -841,18 +964,24 @@ const char* multiply(const RowsProduct& product, void* stream) {
   if (product.groups.rows == 0) {
     return nullptr;
   }
-  const TensorOf16Bits left{
+  const BoxedTensor left{
       product.left,
       1,
       product.groups.rows,
       product.depth,
       half};
-  const TensorOf16Bits right{
+  const BoxedTensor right{
       product.right,
       product.groups.groups,
       product.transposed ? product.columns : product.depth,
       product.transposed ? product.depth : product.columns,
       product.transposed ? tile : half};
+  const BoxedTensor result{
+      product.result,
+      1,
+      product.groups.rows,
+      product.columns,
+      tile};
   const Work work{
       .ends = product.groups.ends,
       .groups = static_cast<int>(product.groups.groups),
@@ -867,9 +996,16 @@ const char* multiply(const RowsProduct& product, void* stream) {
             product,
             left,
             right,
+            result,
             work,
             stream)
-      : start_rows<Factors::rows_by_matrix>(product, left, right, work, stream);
+      : start_rows<Factors::rows_by_matrix>(
+            product,
+            left,
+            right,
+            result,
+            work,
+            stream);
 }
 
 const char* multiply(const WeightsProduct& product, void* stream) {
@@ -885,8 +1021,16 @@ const char* multiply(const WeightsProduct& product, void* stream) {
                                  bytes,
                              static_cast<cudaStream_t>(stream)));
   }
-  const TensorOf16Bits left{product.left, 1, groups.rows, product.out, half};
-  const TensorOf16Bits right{product.right, 1, groups.rows, product.in, half};
+  const BoxedTensor left{product.left, 1, groups.rows, product.out, half};
+  const BoxedTensor right{product.right, 1, groups.rows, product.in, half};
+  const bool fp32 = product.element == Element::fp32;
+  const BoxedTensor result{
+      product.result,
+      groups.groups,
+      product.out,
+      product.in,
+      fp32 ? half : tile,
+      fp32};
   const Work work{
       .ends = groups.ends,
       .groups = static_cast<int>(groups.groups),
@@ -898,16 +1042,18 @@ const char* multiply(const WeightsProduct& product, void* stream) {
       across(product.in, pair * tile);
   constexpr auto factors = Factors::rows_by_rows;
   constexpr auto plain = GroupFinish::nothing;
-  return product.element == Element::fp32
+  return fp32
       ? start<Form<factors, float, plain, Gelu::tanh>>(
             left,
             right,
+            result,
             work,
             tiles,
             stream)
       : start<Form<factors, __nv_bfloat16, plain, Gelu::tanh>>(
             left,
             right,
+            result,
             work,
             tiles,
             stream);

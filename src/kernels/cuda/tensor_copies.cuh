@@ -13,22 +13,24 @@
 
 namespace cairn::kernels::cuda {
 
-/// Where a bf16 tensor of three dimensions lies, and which boxes are copied:
-/// 64 elements of the last dimension, 128 bytes, by `box_rows` of the middle
-/// one. Words of 16 bytes are swizzled: word w of row r is at place w ^ (r %
-/// 8).
-struct TensorOf16Bits {
+/// Where a tensor of three dimensions lies, in bf16 or fp32, and which boxes of
+/// it are copied: 128 bytes of the last dimension by `box_rows` of the middle
+/// one. Words of 16 bytes are swizzled in shared memory: word w of row r is at
+/// place w ^ (r % 8).
+struct BoxedTensor {
   const void* data = nullptr;
   std::int64_t matrices = 1;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   int box_rows = 64;
+  bool fp32 = false;
 };
 
-inline constexpr int box_columns = 64;
+inline constexpr int box_columns = 64;      ///< of bf16
+inline constexpr int fp32_box_columns = 32; ///< of fp32
 
 /// Describes the tensor to the GPU. Returns null, or why it cannot be.
-inline const char* describe(const TensorOf16Bits& tensor, CUtensorMap& map) {
+inline const char* describe(const BoxedTensor& tensor, CUtensorMap& map) {
   using Encode = decltype(&cuTensorMapEncodeTiled);
   static const Encode encode = [] {
     void* found = nullptr;
@@ -52,15 +54,17 @@ inline const char* describe(const TensorOf16Bits& tensor, CUtensorMap& map) {
       columns,
       rows,
       static_cast<cuuint64_t>(tensor.matrices)};
-  const cuuint64_t steps[] = {columns * 2, columns * rows * 2};
+  const cuuint64_t bytes = tensor.fp32 ? 4 : 2;
+  const cuuint64_t steps[] = {columns * bytes, columns * rows * bytes};
   const cuuint32_t box[] = {
-      static_cast<cuuint32_t>(box_columns),
+      static_cast<cuuint32_t>(tensor.fp32 ? fp32_box_columns : box_columns),
       static_cast<cuuint32_t>(tensor.box_rows),
       1};
   const cuuint32_t each[] = {1, 1, 1};
   return encode(
              &map,
-             CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+             tensor.fp32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                         : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
              3,
              const_cast<void*>(tensor.data),
              sizes,
@@ -123,6 +127,65 @@ __device__ inline void copy_box_to_pair(
         "r"(from.matrix),
         "h"(static_cast<std::uint16_t>(3))
       : "memory");
+#endif
+}
+
+/// Starts to copy a box back, or to add it to what is there. What lies outside
+/// of the tensor is left out. The thread commits later.
+__device__ inline void write_box(
+    const CUtensorMap& map,
+    const BoxPlace& to,
+    unsigned from,
+    bool add) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (add) {
+    asm volatile(
+        "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group "
+        "[%0, {%2, %3, %4}], [%1];"
+        :
+        : "l"(&map), "r"(from), "r"(to.column), "r"(to.row), "r"(to.matrix)
+        : "memory");
+  } else {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
+                 "[%0, {%2, %3, %4}], [%1];"
+                 :
+                 : "l"(&map),
+                   "r"(from),
+                   "r"(to.column),
+                   "r"(to.row),
+                   "r"(to.matrix)
+                 : "memory");
+  }
+#endif
+}
+
+/// Ends a batch of the thread's writes.
+__device__ inline void commit_writes() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+
+/// Waits until no more than `batches` of the thread's batches of writes still
+/// read shared memory.
+template <int batches>
+__device__ void wait_for_reads() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(batches) : "memory");
+#endif
+}
+
+/// Waits until the thread's writes are done.
+__device__ inline void wait_for_writes() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+#endif
+}
+
+/// Brings 128 bytes nearer that will be read soon.
+__device__ inline void fetch_soon(const void* memory) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(memory));
 #endif
 }
 
