@@ -310,6 +310,18 @@ __device__ inline uint4 read_word(unsigned place) {
   return word;
 }
 
+/// Starts to read 16 bytes where it is written: the compiler would move each
+/// read to where it is needed, and the thread would wait for one after the
+/// other.
+__device__ inline uint4 read_now(const void* memory) {
+  uint4 word;
+  asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+               : "l"(memory)
+               : "memory");
+  return word;
+}
+
 /// Eight elements of bf16.
 union Eight {
   uint4 word;
@@ -455,9 +467,10 @@ __device__ void write_rows(
   if constexpr (finish == GroupFinish::gelu_gradient) {
 #pragma unroll
     for (int i = 0; i < each; ++i) {
-      inputs[i].word = wanted(i)
-          ? __ldg(reinterpret_cast<const uint4*>(work.sums + to + i * step))
-          : uint4{0, 0, 0, 0};
+      inputs[i].word = uint4{0, 0, 0, 0};
+      if (wanted(i)) {
+        inputs[i].word = read_now(work.sums + to + i * step);
+      }
     }
   }
   meet_group(1 + worker.number);
@@ -782,6 +795,14 @@ const char* start(
     const Work& work,
     std::int64_t tiles_at_most,
     void* stream) {
+  // First of all, since it makes the device known to this thread.
+  const auto kernel = grouped_product_kernel<Form>;
+  if (const char* failure = failure_of(cudaFuncSetAttribute(
+          kernel,
+          cudaFuncAttributeMaxDynamicSharedMemorySize,
+          static_cast<int>(bytes_of_block)))) {
+    return failure;
+  }
   CUtensorMap left_map;
   CUtensorMap right_map;
   CUtensorMap result_map;
@@ -792,13 +813,6 @@ const char* start(
     return failure;
   }
   if (const char* failure = describe(result, result_map)) {
-    return failure;
-  }
-  const auto kernel = grouped_product_kernel<Form>;
-  if (const char* failure = failure_of(cudaFuncSetAttribute(
-          kernel,
-          cudaFuncAttributeMaxDynamicSharedMemorySize,
-          static_cast<int>(bytes_of_block)))) {
     return failure;
   }
   const std::int64_t pairs = std::clamp<std::int64_t>(

@@ -8,11 +8,8 @@
 #include "kernels/internal/cuda/few_rows.h"
 #include "kernels/internal/cuda/fp8.h"
 #include "kernels/internal/cuda/group_rows.h"
-<<<<<<< HEAD
 #include "kernels/internal/cuda/grouped_product.h"
-=======
 #include "kernels/internal/cuda/join_fp8.h"
->>>>>>> 1ceddaa41a3af53a52b42ff05459ff43041652bf
 #include "kernels/internal/cuda/join_heads.h"
 #include "kernels/internal/cuda/kept_attention.h"
 #include "kernels/internal/cuda/mix_rows.h"
