@@ -310,9 +310,8 @@ __device__ inline uint4 read_word(unsigned place) {
   return word;
 }
 
-/// Starts to read 16 bytes where it is written: the compiler would move each
-/// read to where it is needed, and the thread would wait for one after the
-/// other.
+/// Starts to read 16 bytes where it is written: the compiler would move a read
+/// to where it is needed, and the thread would wait for it.
 __device__ inline uint4 read_now(const void* memory) {
   uint4 word;
   asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -463,19 +462,24 @@ __device__ void write_rows(
   const auto wanted = [&](int i) {
     return whole || (inside && row + 8 * i < rows);
   };
-  Eight inputs[each];
-  if constexpr (finish == GroupFinish::gelu_gradient) {
+  Eight inputs[batch];
+  const auto read_inputs = [&](int begin) {
 #pragma unroll
-    for (int i = 0; i < each; ++i) {
-      inputs[i].word = uint4{0, 0, 0, 0};
-      if (wanted(i)) {
-        inputs[i].word = read_now(work.sums + to + i * step);
+    for (int b = 0; b < batch; ++b) {
+      inputs[b].word = uint4{0, 0, 0, 0};
+      if (wanted(begin + b)) {
+        inputs[b].word = read_now(work.sums + to + (begin + b) * step);
       }
     }
+  };
+  if constexpr (finish == GroupFinish::gelu_gradient) {
+    read_inputs(0);
   }
   meet_group(1 + worker.number);
   float totals[8] = {};
-#pragma unroll
+  // A loop, since code that runs once for a tile is not in the instructions'
+  // cache: written out, it waits for itself most of the time.
+#pragma unroll 1
   for (int begin = 0; begin < each; begin += batch) {
     Eight given[batch];
 #pragma unroll
@@ -493,12 +497,20 @@ __device__ void write_rows(
       }
     }
     if constexpr (finish == GroupFinish::gelu_gradient) {
+      Eight sums[batch];
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        sums[b] = inputs[b];
+      }
+      if (begin + batch < each) {
+        read_inputs(begin + batch);
+      }
 #pragma unroll
       for (int b = 0; b < batch; ++b) {
         if (!wanted(begin + b)) {
           given[b].word = uint4{0, 0, 0, 0};
         }
-        given[b] = gradient_of<kind>(given[b], inputs[begin + b], totals);
+        given[b] = gradient_of<kind>(given[b], sums[b], totals);
       }
     }
 #pragma unroll
