@@ -171,10 +171,9 @@ class Rows {
                        .requires_grad_();
     Row row{fmt::format("{} x {} columns", count, ffn)};
     row.dense = dense();
-    row.seconds =
-        meter_.seconds(row.name, experts, x, [&] {
-          return std::vector{experts.forward(x)};
-        });
+    row.seconds = meter_.seconds(row.name, experts, x, [&] {
+      return std::vector{experts.forward(x)};
+    });
     return row;
   }
 

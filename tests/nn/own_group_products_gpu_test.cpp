@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-// Products of groups by our own kernel, which has Hopper's instructions, against
-// the CPU's in double. Groups are of any size, also empty, and the rows of
-// nobody are NaN.
+// Products of groups by our own kernel, which has Hopper's instructions,
+// against the CPU's in double. Groups are of any size, also empty, and the rows
+// of nobody are NaN.
 
 namespace cairn::nn::own_group_products_gpu_test {
 namespace {
@@ -103,8 +103,7 @@ class Case {
   Tensor of_input() const {
     Tensor all = at::zeros({used, shape_.in}, at::kDouble);
     for_groups([&](std::int64_t i, std::int64_t begin, std::int64_t n) {
-      all.narrow(0, begin, n)
-          .copy_(gradient.narrow(0, begin, n).mm(weight[i]));
+      all.narrow(0, begin, n).copy_(gradient.narrow(0, begin, n).mm(weight[i]));
     });
     return all;
   }
@@ -112,8 +111,7 @@ class Case {
   Tensor of_weights() const {
     Tensor all = at::zeros(weight.sizes(), at::kDouble);
     for_groups([&](std::int64_t i, std::int64_t begin, std::int64_t n) {
-      all[i].copy_(
-          gradient.narrow(0, begin, n).t().mm(x.narrow(0, begin, n)));
+      all[i].copy_(gradient.narrow(0, begin, n).t().mm(x.narrow(0, begin, n)));
     });
     return all;
   }
@@ -130,9 +128,9 @@ class Case {
 
   RowGroups groups;
   std::int64_t used = 0;
-  Tensor x; ///< [rows, in]
+  Tensor x;        ///< [rows, in]
   Tensor gradient; ///< [rows, out]
-  Tensor sums; ///< [rows, in]
+  Tensor sums;     ///< [rows, in]
   Tensor weight;
   Tensor bias;
 
@@ -162,8 +160,8 @@ class OwnGroupProductsGpu : public ::testing::Test {
   static void for_shapes(const Body& body) {
     for (const Shape& shape : shapes()) {
       SCOPED_TRACE(
-          ::testing::Message() << shape.sizes.size() << " groups, "
-                               << shape.in << " to " << shape.out);
+          ::testing::Message() << shape.sizes.size() << " groups, " << shape.in
+                               << " to " << shape.out);
       body(Case(shape));
     }
   }
@@ -271,9 +269,7 @@ TEST_F(OwnGroupProductsGpu, LeaveTheRowsOfNobody) {
   const Tensor x = on_gpu(c.x);
   const Tensor weight = on_gpu(c.weight);
   // Freed memory comes back with what was in it.
-  const auto poison = [&] {
-    return at::full_like(x, 7).mutable_data_ptr();
-  };
+  const auto poison = [&] { return at::full_like(x, 7).mutable_data_ptr(); };
   const void* const place = poison();
   const Tensor result = own_products(x, weight, {}, c.groups);
   ASSERT_EQ(result.const_data_ptr(), place);

@@ -96,8 +96,10 @@ __global__ void __launch_bounds__(choices_at_once) scan_counts_kernel(
 
 /// Replaces the experts' sums by the row where each expert begins, and writes
 /// where it ends. Has one block.
-__global__ void __launch_bounds__(most_sorted_experts)
-    begin_experts_kernel(ChoiceRows shape, std::int32_t* ends, std::int32_t* sums) {
+__global__ void __launch_bounds__(most_sorted_experts) begin_experts_kernel(
+    ChoiceRows shape,
+    std::int32_t* ends,
+    std::int32_t* sums) {
   __shared__ int begins[most_sorted_experts];
   const int e = static_cast<int>(threadIdx.x);
   const bool own = e < shape.experts;

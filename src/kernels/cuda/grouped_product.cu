@@ -11,11 +11,11 @@
 #include "kernels/cuda/tensor_copies.cuh"
 #include "kernels/cuda/warpgroup_product.cuh"
 
-// A block stays for many tiles of 128 x 128 results. One thread of its last warp
-// group copies the factors of one tile after the other into a ring of stages.
-// The first two warp groups take turns: while one writes its tile, the other
-// multiplies the next. Two neighbouring blocks, a pair, compute tiles that are
-// beside each other, and each copies half of the left factor for both.
+// A block stays for many tiles of 128 x 128 results. One thread of its last
+// warp group copies the factors of one tile after the other into a ring of
+// stages. The first two warp groups take turns: while one writes its tile, the
+// other multiplies the next. Two neighbouring blocks, a pair, compute tiles
+// that are beside each other, and each copies half of the left factor for both.
 
 namespace cairn::kernels::cuda {
 namespace {
@@ -453,8 +453,8 @@ __device__ void write_rows(
   const int word = worker.thread % 16;
   const int row = worker.thread / 16;
   const int column = place.column + word * 8;
-  const unsigned from = desk + word / 8 * half_desk + row * 128 +
-      (((word % 8) ^ row) << 4);
+  const unsigned from =
+      desk + word / 8 * half_desk + row * 128 + (((word % 8) ^ row) << 4);
   const bool inside = column < work.columns;
   const std::int64_t to = (first + row) * work.columns + column;
   const std::int64_t step = std::int64_t{8} * work.columns;
@@ -584,14 +584,14 @@ __device__ inline void write_floats(
 #pragma unroll
       for (int lower = 0; lower < 2; ++lower) {
         const float* const s = &sums[i][(side * 8 + j) * 4 + lower * 2];
-        asm volatile("st.shared.v2.f32 [%0], {%1, %2};"
-                     :
-                     : "r"(own_half + j / 4 * box_bytes +
-                           (row + lower * 8) * 128 + ((word ^ swizzle) << 4) +
-                           (worker.lane & 1) * 8),
-                       "f"(s[0]),
-                       "f"(s[1])
-                     : "memory");
+        asm volatile(
+            "st.shared.v2.f32 [%0], {%1, %2};"
+            :
+            : "r"(own_half + j / 4 * box_bytes + (row + lower * 8) * 128 +
+                  ((word ^ swizzle) << 4) + (worker.lane & 1) * 8),
+              "f"(s[0]),
+              "f"(s[1])
+            : "memory");
       }
     }
     publish_stores();
@@ -843,14 +843,13 @@ const char* start(
   config.stream = static_cast<cudaStream_t>(stream);
   config.attrs = &in_pairs;
   config.numAttrs = 1;
-  return failure_of(
-      cudaLaunchKernelEx(
-          &config,
-          kernel,
-          left_map,
-          right_map,
-          result_map,
-          work));
+  return failure_of(cudaLaunchKernelEx(
+      &config,
+      kernel,
+      left_map,
+      right_map,
+      result_map,
+      work));
 }
 
 bool at_sixteen(const void* memory) {
@@ -1017,21 +1016,20 @@ const char* multiply(const RowsProduct& product, void* stream) {
       .bias = static_cast<const __nv_bfloat16*>(product.bias),
       .sums = static_cast<__nv_bfloat16*>(product.sums),
       .parts = product.parts};
-  return product.transposed
-      ? start_rows<Factors::rows_by_transposed>(
-            product,
-            left,
-            right,
-            result,
-            work,
-            stream)
-      : start_rows<Factors::rows_by_matrix>(
-            product,
-            left,
-            right,
-            result,
-            work,
-            stream);
+  return product.transposed ? start_rows<Factors::rows_by_transposed>(
+                                  product,
+                                  left,
+                                  right,
+                                  result,
+                                  work,
+                                  stream)
+                            : start_rows<Factors::rows_by_matrix>(
+                                  product,
+                                  left,
+                                  right,
+                                  result,
+                                  work,
+                                  stream);
 }
 
 const char* multiply(const WeightsProduct& product, void* stream) {
@@ -1068,21 +1066,20 @@ const char* multiply(const WeightsProduct& product, void* stream) {
       across(product.in, pair * tile);
   constexpr auto factors = Factors::rows_by_rows;
   constexpr auto plain = GroupFinish::nothing;
-  return fp32
-      ? start<Form<factors, float, plain, Gelu::tanh>>(
-            left,
-            right,
-            result,
-            work,
-            tiles,
-            stream)
-      : start<Form<factors, __nv_bfloat16, plain, Gelu::tanh>>(
-            left,
-            right,
-            result,
-            work,
-            tiles,
-            stream);
+  return fp32 ? start<Form<factors, float, plain, Gelu::tanh>>(
+                    left,
+                    right,
+                    result,
+                    work,
+                    tiles,
+                    stream)
+              : start<Form<factors, __nv_bfloat16, plain, Gelu::tanh>>(
+                    left,
+                    right,
+                    result,
+                    work,
+                    tiles,
+                    stream);
 }
 
 std::int64_t product_parts(const ProductGroups& groups) {

@@ -92,17 +92,16 @@ __device__ inline void copy_box(
     const BoxPlace& from,
     CopyBarrier* barrier) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile"
-      ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
-      :
-      : "r"(to),
-        "l"(&map),
-        "r"(shared_place(barrier)),
-        "r"(from.column),
-        "r"(from.row),
-        "r"(from.matrix)
-      : "memory");
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+               ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
+               :
+               : "r"(to),
+                 "l"(&map),
+                 "r"(shared_place(barrier)),
+                 "r"(from.column),
+                 "r"(from.row),
+                 "r"(from.matrix)
+               : "memory");
 #endif
 }
 
@@ -114,19 +113,18 @@ __device__ inline void copy_box_to_pair(
     const BoxPlace& from,
     CopyBarrier* barrier) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL // slow in code for others
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile"
-      ".mbarrier::complete_tx::bytes.multicast::cluster "
-      "[%0], [%1, {%3, %4, %5}], [%2], %6;"
-      :
-      : "r"(to),
-        "l"(&map),
-        "r"(shared_place(barrier)),
-        "r"(from.column),
-        "r"(from.row),
-        "r"(from.matrix),
-        "h"(static_cast<std::uint16_t>(3))
-      : "memory");
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+               ".mbarrier::complete_tx::bytes.multicast::cluster "
+               "[%0], [%1, {%3, %4, %5}], [%2], %6;"
+               :
+               : "r"(to),
+                 "l"(&map),
+                 "r"(shared_place(barrier)),
+                 "r"(from.column),
+                 "r"(from.row),
+                 "r"(from.matrix),
+                 "h"(static_cast<std::uint16_t>(3))
+               : "memory");
 #endif
 }
 
@@ -146,15 +144,12 @@ __device__ inline void write_box(
         : "l"(&map), "r"(from), "r"(to.column), "r"(to.row), "r"(to.matrix)
         : "memory");
   } else {
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
-                 "[%0, {%2, %3, %4}], [%1];"
-                 :
-                 : "l"(&map),
-                   "r"(from),
-                   "r"(to.column),
-                   "r"(to.row),
-                   "r"(to.matrix)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
+        "[%0, {%2, %3, %4}], [%1];"
+        :
+        : "l"(&map), "r"(from), "r"(to.column), "r"(to.row), "r"(to.matrix)
+        : "memory");
   }
 #endif
 }

@@ -74,43 +74,89 @@ __device__ void start_product(
     FactorPlace right,
     bool add) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile(
-      "{\n"
-      ".reg .pred adds;\n"
-      "setp.ne.b32 adds, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, "
-      "%8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, "
-      "%24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, "
-      "%40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, "
-      "%56, %57, %58, %59, %60, %61, %62, %63}, "
-      "%64, %65, adds, 1, 1, %67, %68;\n"
-      "}"
-      :
-        "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]),
-        "+f"(sum[4]), "+f"(sum[5]), "+f"(sum[6]), "+f"(sum[7]),
-        "+f"(sum[8]), "+f"(sum[9]), "+f"(sum[10]), "+f"(sum[11]),
-        "+f"(sum[12]), "+f"(sum[13]), "+f"(sum[14]), "+f"(sum[15]),
-        "+f"(sum[16]), "+f"(sum[17]), "+f"(sum[18]), "+f"(sum[19]),
-        "+f"(sum[20]), "+f"(sum[21]), "+f"(sum[22]), "+f"(sum[23]),
-        "+f"(sum[24]), "+f"(sum[25]), "+f"(sum[26]), "+f"(sum[27]),
-        "+f"(sum[28]), "+f"(sum[29]), "+f"(sum[30]), "+f"(sum[31]),
-        "+f"(sum[32]), "+f"(sum[33]), "+f"(sum[34]), "+f"(sum[35]),
-        "+f"(sum[36]), "+f"(sum[37]), "+f"(sum[38]), "+f"(sum[39]),
-        "+f"(sum[40]), "+f"(sum[41]), "+f"(sum[42]), "+f"(sum[43]),
-        "+f"(sum[44]), "+f"(sum[45]), "+f"(sum[46]), "+f"(sum[47]),
-        "+f"(sum[48]), "+f"(sum[49]), "+f"(sum[50]), "+f"(sum[51]),
-        "+f"(sum[52]), "+f"(sum[53]), "+f"(sum[54]), "+f"(sum[55]),
-        "+f"(sum[56]), "+f"(sum[57]), "+f"(sum[58]), "+f"(sum[59]),
-        "+f"(sum[60]), "+f"(sum[61]), "+f"(sum[62]), "+f"(sum[63])
-      : "l"(left),
-        "l"(right),
-        "r"(static_cast<int>(add)),
-        "n"(left_down ? 1 : 0),
-        "n"(right_down ? 1 : 0));
+  asm volatile("{\n"
+               ".reg .pred adds;\n"
+               "setp.ne.b32 adds, %66, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+               "{%0, %1, %2, %3, %4, %5, %6, %7, "
+               "%8, %9, %10, %11, %12, %13, %14, %15, "
+               "%16, %17, %18, %19, %20, %21, %22, %23, "
+               "%24, %25, %26, %27, %28, %29, %30, %31, "
+               "%32, %33, %34, %35, %36, %37, %38, %39, "
+               "%40, %41, %42, %43, %44, %45, %46, %47, "
+               "%48, %49, %50, %51, %52, %53, %54, %55, "
+               "%56, %57, %58, %59, %60, %61, %62, %63}, "
+               "%64, %65, adds, 1, 1, %67, %68;\n"
+               "}"
+               : "+f"(sum[0]),
+                 "+f"(sum[1]),
+                 "+f"(sum[2]),
+                 "+f"(sum[3]),
+                 "+f"(sum[4]),
+                 "+f"(sum[5]),
+                 "+f"(sum[6]),
+                 "+f"(sum[7]),
+                 "+f"(sum[8]),
+                 "+f"(sum[9]),
+                 "+f"(sum[10]),
+                 "+f"(sum[11]),
+                 "+f"(sum[12]),
+                 "+f"(sum[13]),
+                 "+f"(sum[14]),
+                 "+f"(sum[15]),
+                 "+f"(sum[16]),
+                 "+f"(sum[17]),
+                 "+f"(sum[18]),
+                 "+f"(sum[19]),
+                 "+f"(sum[20]),
+                 "+f"(sum[21]),
+                 "+f"(sum[22]),
+                 "+f"(sum[23]),
+                 "+f"(sum[24]),
+                 "+f"(sum[25]),
+                 "+f"(sum[26]),
+                 "+f"(sum[27]),
+                 "+f"(sum[28]),
+                 "+f"(sum[29]),
+                 "+f"(sum[30]),
+                 "+f"(sum[31]),
+                 "+f"(sum[32]),
+                 "+f"(sum[33]),
+                 "+f"(sum[34]),
+                 "+f"(sum[35]),
+                 "+f"(sum[36]),
+                 "+f"(sum[37]),
+                 "+f"(sum[38]),
+                 "+f"(sum[39]),
+                 "+f"(sum[40]),
+                 "+f"(sum[41]),
+                 "+f"(sum[42]),
+                 "+f"(sum[43]),
+                 "+f"(sum[44]),
+                 "+f"(sum[45]),
+                 "+f"(sum[46]),
+                 "+f"(sum[47]),
+                 "+f"(sum[48]),
+                 "+f"(sum[49]),
+                 "+f"(sum[50]),
+                 "+f"(sum[51]),
+                 "+f"(sum[52]),
+                 "+f"(sum[53]),
+                 "+f"(sum[54]),
+                 "+f"(sum[55]),
+                 "+f"(sum[56]),
+                 "+f"(sum[57]),
+                 "+f"(sum[58]),
+                 "+f"(sum[59]),
+                 "+f"(sum[60]),
+                 "+f"(sum[61]),
+                 "+f"(sum[62]),
+                 "+f"(sum[63])
+               : "l"(left),
+                 "l"(right),
+                 "r"(static_cast<int>(add)),
+                 "n"(left_down ? 1 : 0),
+                 "n"(right_down ? 1 : 0));
 #endif
 }
 
@@ -142,14 +188,11 @@ __device__ inline void store_matrices(
     unsigned place,
     const std::uint32_t (&pairs)[4]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-               :
-               : "r"(place),
-                 "r"(pairs[0]),
-                 "r"(pairs[1]),
-                 "r"(pairs[2]),
-                 "r"(pairs[3])
-               : "memory");
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+      :
+      : "r"(place), "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
+      : "memory");
 #endif
 }
 

@@ -170,8 +170,7 @@ GroupGeluGradients own_gelu_gradients(
 
 bool takes_own_weight_gradients(const at::Tensor& into) {
   return into.is_contiguous() && is_at_sixteen(into) &&
-      (into.scalar_type() == at::kFloat ||
-       into.scalar_type() == at::kBFloat16);
+      (into.scalar_type() == at::kFloat || into.scalar_type() == at::kBFloat16);
 }
 
 void own_weight_gradients_into(

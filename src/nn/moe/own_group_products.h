@@ -8,14 +8,14 @@
 namespace cairn::nn {
 
 // Products of groups of rows by our own kernel (kernels/internal/cuda/
-// grouped_product.h), with the operations after them. Without autograd. `weight`
-// is [groups, out, in].
+// grouped_product.h), with the operations after them. Without autograd.
+// `weight` is [groups, out, in].
 
 /// True when the kernel takes such matrices: bf16 on a Hopper GPU.
 bool has_own_products(const at::Tensor& x, const at::Tensor& weight);
 
-/// Multiplies each group of rows, [rows, in], by its transposed weight, and adds
-/// its bias, [groups, out], if that is defined.
+/// Multiplies each group of rows, [rows, in], by its transposed weight, and
+/// adds its bias, [groups, out], if that is defined.
 at::Tensor own_products(
     const at::Tensor& x,
     const at::Tensor& weight,

@@ -57,7 +57,7 @@ struct WeightsProduct {
   std::int64_t in = 0;
   const void* left = nullptr;
   const void* right = nullptr;
-  void* result = nullptr; ///< [groups, out, in]
+  void* result = nullptr;          ///< [groups, out, in]
   Element element = Element::bf16; ///< the result's: bf16 or fp32
   bool add = false; ///< adds to the result, instead of overwriting it
 };
