@@ -1,5 +1,6 @@
 #include "../best_seconds.h"
 #include "base/internal/freed_memory.h"
+#include "kernel_table.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
@@ -8,6 +9,7 @@
 #include <ATen/ops/randn_like.h>
 #include <cairn/nn/mixture.h>
 #include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/utils.h>
 
 #include <charconv>
@@ -18,12 +20,17 @@
 #include <vector>
 
 // moe_bench [--device cpu|cuda] [--type fp32|bf16] [--threads N] [--hidden N]
-//           [--ffn N] [--tokens N] [--seconds S]
+//           [--ffn N] [--tokens N] [--seconds S] [--activation gelu|gelu_tanh]
+//           [--table alone|room|dropless|kernels]
 //
 // Many small experts beside one dense MLP of the same arithmetic, forward and
-// backward, in turns. A table in Markdown: experts alone, which get their
-// tokens laid out; then the mixture as it is used, with its router and room
-// for 1.25 times an even share; then the mixture that drops no token.
+// backward, in turns. Tables in Markdown: experts alone, which get their tokens
+// laid out; then the mixture as it is used, with its router and room for 1.25
+// times an even share; then the mixture that drops no token. --table kernels
+// names the GPU's kernels in passes of the dense MLP and of such mixtures.
+//
+// A GPU gets ten passes before the host waits for it, as in training: the host
+// queues one while the GPU computes the one before.
 
 namespace {
 
@@ -36,11 +43,14 @@ struct Settings {
   std::int64_t hidden = 256;
   std::int64_t ffn = 1024;
   std::int64_t tokens = 4096;
-  std::int64_t seconds = 3; ///< for each row
+  double seconds = 3; ///< for each row, and as many for the dense MLP
+  std::string activation = "gelu";
+  std::string table; ///< the only one; empty: all
 };
 
 constexpr double capacity_factor = 1.25;
 constexpr std::int64_t tokens_of_an_expert = 8; ///< an eighth of all
+constexpr int passes_queued = 10;
 
 struct Meter {
   Settings settings;
@@ -60,7 +70,16 @@ struct Meter {
   }
 
   nn::MlpOptions mlp(std::int64_t ffn) const {
-    return {.hidden = settings.hidden, .ffn = ffn};
+    return {
+        .hidden = settings.hidden,
+        .ffn = ffn,
+        .activation = settings.activation == "gelu"
+            ? model::ActivationKind::gelu
+            : model::ActivationKind::gelu_tanh};
+  }
+
+  bool has(std::string_view table) const {
+    return settings.table.empty() || settings.table == table;
   }
 
   void finish() const {
@@ -72,21 +91,34 @@ struct Meter {
   /// Seconds of the quickest forward and backward pass.
   template <typename Forward>
   double seconds(
+      const std::string& name,
       const torch::nn::Module& layer,
       at::Tensor& x,
       const Forward& forward) const {
-    const at::Tensor outer = at::randn_like(forward());
+    std::vector<at::Tensor> outer;
+    for (const at::Tensor& result : forward()) {
+      outer.push_back(at::randn_like(result));
+    }
     const auto pass = [&] {
-      forward().backward(outer);
+      torch::autograd::backward(forward(), outer);
       x.mutable_grad().reset();
       for (at::Tensor parameter : layer.parameters()) {
         parameter.mutable_grad().reset();
       }
+    };
+    const int passes = context.device.is_cuda() ? passes_queued : 1;
+    const auto batch = [&] {
+      for (int i = 0; i < passes; ++i) {
+        pass();
+      }
       finish();
     };
-    pass();
-    pass();
-    return bench::best_seconds(static_cast<double>(settings.seconds), pass);
+    batch();
+    batch();
+    if (settings.table == "kernels") {
+      bench::print_kernels(name, pass);
+    }
+    return bench::best_seconds(settings.seconds, batch) / passes;
   }
 };
 
@@ -118,8 +150,8 @@ class Rows {
         input_(meter.input(meter.settings.tokens)) {}
 
   double dense() {
-    return meter_.seconds(dense_, input_, [&] {
-      return dense_.forward(input_);
+    return meter_.seconds("dense", dense_, input_, [&] {
+      return std::vector{dense_.forward(input_)};
     });
   }
 
@@ -139,8 +171,9 @@ class Rows {
                        .requires_grad_();
     Row row{fmt::format("{} x {} columns", count, ffn)};
     row.dense = dense();
-    row.seconds =
-        meter_.seconds(experts, x, [&] { return experts.forward(x); });
+    row.seconds = meter_.seconds(row.name, experts, x, [&] {
+      return std::vector{experts.forward(x)};
+    });
     return row;
   }
 
@@ -158,9 +191,9 @@ class Rows {
     Row row{
         fmt::format("{} of {} x {} columns", top_k, count, options.expert.ffn)};
     row.dense = dense();
-    row.seconds = meter_.seconds(mixture, input_, [&] {
+    row.seconds = meter_.seconds(row.name, mixture, input_, [&] {
       const nn::Mixture::Output output = mixture.forward(input_);
-      return output.hidden + output.balance_loss.to(meter_.context.dtype);
+      return std::vector{output.hidden, output.balance_loss};
     });
     row.padding = drop_tokens ? capacity_factor : 1;
     return row;
@@ -177,7 +210,8 @@ void head(const char* what) {
   fmt::print("|---|---|---|---|\n");
 }
 
-bool read(std::string_view text, std::int64_t& number) {
+template <typename Number>
+bool read(std::string_view text, Number& number) {
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() && number > 0;
@@ -198,6 +232,14 @@ bool read(int argc, char** argv, Settings& settings) {
         (name == "--tokens" && read(value, settings.tokens)) ||
         (name == "--seconds" && read(value, settings.seconds))) {
       continue;
+    } else if (
+        name == "--activation" && (value == "gelu" || value == "gelu_tanh")) {
+      settings.activation = value;
+    } else if (
+        name == "--table" &&
+        (value == "alone" || value == "room" || value == "dropless" ||
+         value == "kernels")) {
+      settings.table = value;
     } else {
       return false;
     }
@@ -215,7 +257,8 @@ int main(int argc, char** argv) {
         stderr,
         "usage: moe_bench [--device cpu|cuda] [--type fp32|bf16] [--threads N] "
         "[--hidden N] [--ffn N (a multiple of 64)] [--tokens N (of 128)] "
-        "[--seconds N]\n");
+        "[--seconds N] [--activation gelu|gelu_tanh] "
+        "[--table alone|room|dropless|kernels]\n");
     return 2;
   }
   keep_freed_memory();
@@ -223,32 +266,43 @@ int main(int argc, char** argv) {
   torch::manual_seed(0);
   const Meter meter(settings);
   fmt::print(
-      "{} tokens, hidden size {}, a dense MLP of {} columns, {} on {}{}\n",
+      "{} tokens, hidden size {}, a dense MLP of {} columns, {}, {} on {}{}\n",
       settings.tokens,
       settings.hidden,
       settings.ffn,
+      settings.activation,
       settings.type,
       settings.device,
       settings.device == "cpu" ? fmt::format(", {} threads", settings.threads)
                                : "");
   Rows rows(meter);
-  head("experts alone");
-  for (const std::int64_t count : {1, 8, 32, 64, 128}) {
-    print(rows.experts_alone(count), settings);
-  }
-  head("mixture");
-  for (const std::int64_t top_k : {1, 2}) {
-    for (const std::int64_t count : {8, 32, 64, 128}) {
-      print(rows.mixture(count, top_k, /*drop_tokens=*/true), settings);
+  if (meter.has("alone")) {
+    head("experts alone");
+    for (const std::int64_t count : {1, 8, 32, 64, 128}) {
+      print(rows.experts_alone(count), settings);
     }
   }
-  head("mixture, none dropped");
-  for (const std::int64_t top_k : {1, 2, 8}) {
-    for (const std::int64_t count : {8, 32, 128}) {
-      if (count > top_k) {
-        print(rows.mixture(count, top_k, /*drop_tokens=*/false), settings);
+  if (meter.has("room")) {
+    head("mixture");
+    for (const std::int64_t top_k : {1, 2}) {
+      for (const std::int64_t count : {8, 32, 64, 128}) {
+        print(rows.mixture(count, top_k, /*drop_tokens=*/true), settings);
       }
     }
+  }
+  if (meter.has("dropless")) {
+    head("mixture, none dropped");
+    for (const std::int64_t top_k : {1, 2, 8}) {
+      for (const std::int64_t count : {8, 32, 128}) {
+        if (count > top_k) {
+          print(rows.mixture(count, top_k, /*drop_tokens=*/false), settings);
+        }
+      }
+    }
+  }
+  if (settings.table == "kernels") {
+    rows.mixture(8, /*top_k=*/1, /*drop_tokens=*/false);
+    rows.mixture(128, /*top_k=*/8, /*drop_tokens=*/false);
   }
   return 0;
 }

@@ -57,42 +57,69 @@ __global__ void __launch_bounds__(choices_at_once) count_choices_kernel(
   }
 }
 
-/// Replaces the blocks' counts by the row where each block begins in each
-/// expert. Has one block.
+/// Replaces an expert's counts by the number of its choices in the blocks
+/// before, and writes the number of all of them to `sums`. Has one block for
+/// each expert, whose threads have some counts each.
+__global__ void __launch_bounds__(choices_at_once) scan_counts_kernel(
+    std::int64_t blocks,
+    std::int32_t* counts,
+    std::int32_t* sums) {
+  __shared__ int parts[choices_at_once];
+  const int own = static_cast<int>(threadIdx.x);
+  const std::int64_t each = (blocks + choices_at_once - 1) / choices_at_once;
+  const std::int64_t begin = own * each;
+  const std::int64_t end = begin + each < blocks ? begin + each : blocks;
+  std::int32_t* const of_blocks =
+      counts + static_cast<std::int64_t>(blockIdx.x) * blocks;
+  int sum = 0;
+  for (std::int64_t b = begin; b < end; ++b) {
+    sum += of_blocks[b];
+  }
+  parts[own] = sum;
+  __syncthreads();
+  for (int step = 1; step < choices_at_once; step *= 2) {
+    const int before = own >= step ? parts[own - step] : 0;
+    __syncthreads();
+    parts[own] += before;
+    __syncthreads();
+  }
+  int before = parts[own] - sum;
+  for (std::int64_t b = begin; b < end; ++b) {
+    const int count = of_blocks[b];
+    of_blocks[b] = before;
+    before += count;
+  }
+  if (own == choices_at_once - 1) {
+    sums[blockIdx.x] = parts[own];
+  }
+}
+
+/// Replaces the experts' sums by the row where each expert begins, and writes
+/// where it ends. Has one block.
 __global__ void __launch_bounds__(most_sorted_experts) begin_experts_kernel(
     ChoiceRows shape,
-    std::int64_t blocks,
     std::int32_t* ends,
-    std::int32_t* counts) {
+    std::int32_t* sums) {
   __shared__ int begins[most_sorted_experts];
   const int e = static_cast<int>(threadIdx.x);
   const bool own = e < shape.experts;
-  std::int32_t* const of_blocks = counts + e * blocks;
-  int sum = 0;
+  const auto unit = static_cast<int>(shape.unit);
+  int rows = 0;
   if (own) {
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      const int count = of_blocks[b];
-      of_blocks[b] = sum;
-      sum += count;
-    }
-    begins[e] = sum;
+    const int count = sums[e] > 0 ? sums[e] : 1;
+    rows = (count + unit - 1) / unit * unit;
   }
+  begins[e] = rows;
   __syncthreads();
-  if (e == 0) {
-    const auto unit = static_cast<int>(shape.unit);
-    int begin = 0;
-    for (int i = 0; i < shape.experts; ++i) {
-      const int count = begins[i] > 0 ? begins[i] : 1;
-      begins[i] = begin;
-      begin += (count + unit - 1) / unit * unit;
-      ends[i] = begin;
-    }
+  for (int step = 1; step < static_cast<int>(most_sorted_experts); step *= 2) {
+    const int before = e >= step ? begins[e - step] : 0;
+    __syncthreads();
+    begins[e] += before;
+    __syncthreads();
   }
-  __syncthreads();
   if (own) {
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      of_blocks[b] += begins[e];
-    }
+    ends[e] = begins[e];
+    sums[e] = begins[e] - rows;
   }
 }
 
@@ -100,7 +127,8 @@ __global__ void __launch_bounds__(choices_at_once) place_choices_kernel(
     ChoiceRows shape,
     const std::int64_t* chosen,
     ChoicePlaces places,
-    const std::int32_t* begins) {
+    const std::int32_t* begins,
+    const std::int32_t* begins_of_experts) {
   __shared__ int experts[choices_at_once];
   const int count = read_block(shape, chosen, experts);
   const int own = static_cast<int>(threadIdx.x);
@@ -108,7 +136,7 @@ __global__ void __launch_bounds__(choices_at_once) place_choices_kernel(
     return;
   }
   const int expert = experts[own];
-  std::int64_t row =
+  std::int64_t row = begins_of_experts[expert] +
       begins[static_cast<std::int64_t>(expert) * gridDim.x + blockIdx.x];
   for (int i = 0; i < own; ++i) {
     row += experts[i] == expert ? 1 : 0;
@@ -123,7 +151,7 @@ __global__ void __launch_bounds__(choices_at_once) place_choices_kernel(
 } // namespace
 
 std::int64_t sort_workspace(const ChoiceRows& shape) {
-  return shape.experts * blocks_of(shape);
+  return shape.experts * (blocks_of(shape) + 1);
 }
 
 const char* sort_choices(
@@ -147,15 +175,24 @@ const char* sort_choices(
           workspace)) {
     return failure;
   }
+  std::int32_t* const of_experts = workspace + shape.experts * blocks;
+  if (const char* failure = launch(
+          scan_counts_kernel,
+          {static_cast<unsigned>(shape.experts), choices_at_once},
+          stream,
+          blocks,
+          workspace,
+          of_experts)) {
+    return failure;
+  }
   constexpr auto threads = static_cast<unsigned>(most_sorted_experts);
   if (const char* failure = launch(
           begin_experts_kernel,
           {1U, threads},
           stream,
           shape,
-          blocks,
           places.ends,
-          workspace)) {
+          of_experts)) {
     return failure;
   }
   return launch(
@@ -165,7 +202,8 @@ const char* sort_choices(
       shape,
       chosen,
       places,
-      workspace);
+      workspace,
+      of_experts);
 }
 
 } // namespace cairn::kernels::cuda

@@ -8,6 +8,7 @@
 #include "kernels/internal/cuda/few_rows.h"
 #include "kernels/internal/cuda/fp8.h"
 #include "kernels/internal/cuda/group_rows.h"
+#include "kernels/internal/cuda/grouped_product.h"
 #include "kernels/internal/cuda/join_fp8.h"
 #include "kernels/internal/cuda/join_heads.h"
 #include "kernels/internal/cuda/kept_attention.h"
@@ -170,6 +171,40 @@ std::int64_t group_parts(const GroupedRows&) {
 }
 
 const char* group_sums(const GroupedRows&, const void*, float*, void*) {
+  return missing;
+}
+
+bool has_grouped_products() {
+  return false;
+}
+
+bool takes(const RowsProduct&) {
+  return false;
+}
+
+bool takes(const WeightsProduct&) {
+  return false;
+}
+
+const char* multiply(const RowsProduct&, void*) {
+  return missing;
+}
+
+const char* multiply(const WeightsProduct&, void*) {
+  return missing;
+}
+
+std::int64_t product_parts(const ProductGroups&) {
+  return 0;
+}
+
+const char* sum_product_parts(
+    const ProductGroups&,
+    std::int64_t,
+    const float*,
+    void*,
+    Element,
+    void*) {
   return missing;
 }
 

@@ -4,7 +4,9 @@
 #include "nn/linear/compute_type.h"
 #include "nn/linear/product.h"
 #include "nn/moe/group_rows.h"
+#include "nn/moe/kernel_matrix.h"
 #include "nn/moe/known_ends.h"
+#include "nn/moe/own_group_products.h"
 
 #include <ATen/ops/_grouped_mm.h>
 #include <ATen/ops/empty.h>
@@ -25,16 +27,6 @@ bool suits_one_kernel(
   return weight.is_cuda() && of_x == at::kBFloat16 &&
       of_weight == at::kBFloat16 && weight.size(1) % 8 == 0 &&
       weight.size(2) % 8 == 0 && weight.size(0) <= most_groups;
-}
-
-/// A matrix as the kernel takes it, which is `x` unless it begins at an odd
-/// place in memory or has gaps.
-at::Tensor for_kernel(const at::Tensor& x) {
-  constexpr std::uintptr_t bytes = 16;
-  const auto begin = reinterpret_cast<std::uintptr_t>(x.const_data_ptr());
-  return x.is_contiguous() && begin % bytes == 0
-      ? x
-      : x.clone(at::MemoryFormat::Contiguous);
 }
 
 /// Calls body(group, first row, number of rows).
@@ -96,6 +88,11 @@ at::Tensor weight_gradients(
     const at::Tensor& x,
     const at::Tensor& weight,
     const RowGroups& groups) {
+  if (has_own_products(x, weight)) {
+    const at::Tensor result = at::empty(weight.sizes(), x.options());
+    own_weight_gradients_into(result, gradient, x, groups, /*add=*/false);
+    return result;
+  }
   if (are_for_one_kernel(x, weight)) {
     return at::_grouped_mm(
         for_kernel(gradient).t(),
@@ -119,7 +116,9 @@ at::Tensor weight_gradients_or_none(
   if (!sum.memory.defined()) {
     return weight_gradients(gradient, x, weight, groups);
   }
-  if (are_for_one_kernel(x, weight)) {
+  if (has_own_products(x, weight) && takes_own_weight_gradients(sum.memory)) {
+    own_weight_gradients_into(sum.memory, gradient, x, groups, sum.add);
+  } else if (are_for_one_kernel(x, weight)) {
     const at::Tensor each = weight_gradients(gradient, x, weight, groups);
     at::Tensor memory = sum.memory;
     sum.add ? memory.add_(each) : memory.copy_(each);
@@ -153,6 +152,10 @@ at::Tensor group_products(
   // ZeRO-3 brings the weights there when it sees them.
   const std::array<c10::IValue, 3> inputs{x, weight, bias};
   RECORD_FUNCTION("cairn::grouped_product", inputs);
+  if (has_own_products(x, weight) &&
+      (!bias.defined() || bias.scalar_type() == x.scalar_type())) {
+    return own_products(x, weight, bias, groups);
+  }
   at::Tensor result = are_for_one_kernel(x, weight)
       ? at::_grouped_mm(
             for_kernel(x),
@@ -171,9 +174,44 @@ at::Tensor input_gradients(
     const RowGroups& groups) {
   const std::array<c10::IValue, 2> inputs{gradient, weight};
   RECORD_FUNCTION("cairn::grouped_product", inputs);
+  if (has_own_products(gradient, weight)) {
+    return own_input_gradients(gradient, weight, groups);
+  }
   return are_for_one_kernel(gradient, weight)
       ? at::_grouped_mm(for_kernel(gradient), for_kernel(weight), groups.ends)
       : looped_products(gradient, weight, groups);
+}
+
+GroupGelu group_products_gelu(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    GeluKind kind,
+    const RowGroups& groups) {
+  if (!has_own_products(x, weight) ||
+      (bias.defined() && bias.scalar_type() != x.scalar_type())) {
+    const at::Tensor sums = group_products(x, weight, at::Tensor(), groups);
+    return {sums, group_gelu(sums, bias, kind, groups)};
+  }
+  const std::array<c10::IValue, 3> inputs{x, weight, bias};
+  RECORD_FUNCTION("cairn::grouped_product", inputs);
+  return own_products_gelu(x, weight, bias, kind, groups);
+}
+
+GroupGeluGradients group_gelu_gradients(
+    const at::Tensor& gradient,
+    const at::Tensor& weight,
+    const at::Tensor& sums,
+    GeluKind kind,
+    const RowGroups& groups) {
+  if (!has_own_products(gradient, weight)) {
+    const at::Tensor wide = input_gradients(gradient, weight, groups);
+    const at::Tensor of_bias = group_gelu_backward(wide, sums, kind, groups);
+    return {wide, of_bias};
+  }
+  const std::array<c10::IValue, 2> inputs{gradient, weight};
+  RECORD_FUNCTION("cairn::grouped_product", inputs);
+  return own_gelu_gradients(gradient, weight, sums, kind, groups);
 }
 
 at::Tensor weight_gradients_or_later(

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "nn/internal/deferred_gradients.h"
+#include "nn/moe/own_group_products.h"
 
 #include <ATen/core/Tensor.h>
 #include <cairn/nn/mixture.h>
@@ -32,6 +33,23 @@ at::Tensor group_products(
 at::Tensor input_gradients(
     const at::Tensor& gradient,
     const at::Tensor& weight,
+    const RowGroups& groups);
+
+/// group_products() and GELU of them, for matrices of 16 bits on a GPU.
+GroupGelu group_products_gelu(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    GeluKind kind,
+    const RowGroups& groups);
+
+/// input_gradients() times the slope of GELU at `sums`, for matrices of 16 bits
+/// on a GPU.
+GroupGeluGradients group_gelu_gradients(
+    const at::Tensor& gradient,
+    const at::Tensor& weight,
+    const at::Tensor& sums,
+    GeluKind kind,
     const RowGroups& groups);
 
 /// Gradients of all weights, now or, where `later` is set and takes the weight,

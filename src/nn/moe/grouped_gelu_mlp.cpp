@@ -36,8 +36,8 @@ struct GroupedGeluMlp : torch::autograd::Function<GroupedGeluMlp> {
     const RowGroups groups{ends};
     const at::Tensor up_addend = up_bias_if_any.value_or(at::Tensor());
     const at::Tensor down_addend = down_bias_if_any.value_or(at::Tensor());
-    const at::Tensor sums = group_products(x, up, at::Tensor(), groups);
-    const at::Tensor wide = group_gelu(sums, up_addend, kind, groups);
+    const auto [sums, wide] =
+        group_products_gelu(x, up, up_addend, kind, groups);
     context->saved_data["exact"] = kind == GeluKind::exact;
     // Inputs of a product are kept for its weight's gradient alone.
     context->save_for_backward(
@@ -68,9 +68,12 @@ struct GroupedGeluMlp : torch::autograd::Function<GroupedGeluMlp> {
     const GeluKind kind = context->saved_data["exact"].toBool()
         ? GeluKind::exact
         : GeluKind::tanh;
-    const at::Tensor wide =
-        input_gradients(gradient, saved[down_weight], groups);
-    at::Tensor of_up_bias = group_gelu_backward(wide, saved[5], kind, groups);
+    const auto [wide, of_up_bias] = group_gelu_gradients(
+        gradient,
+        saved[down_weight],
+        saved[5],
+        kind,
+        groups);
     if (wanted(up_bias)) {
       results[up_bias] = of_up_bias.to(saved[up_bias].scalar_type());
     }

@@ -26,7 +26,7 @@ std::int64_t rows_on_gpu(std::int64_t choices, std::int64_t experts) {
       unit_of_rows;
 }
 
-/// Sorts the choices by their experts on a GPU, as sorted_rows() does, in three
+/// Sorts the choices by their experts on a GPU, as sorted_rows() does, in four
 /// kernels.
 RaggedRows rows_by_kernel(const at::Tensor& experts, std::int64_t count) {
   namespace cuda = kernels::cuda;
