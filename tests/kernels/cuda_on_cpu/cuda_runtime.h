@@ -162,7 +162,8 @@ inline uint4* shared_memory() {
 
 enum cudaDeviceAttr {
   cudaDevAttrMaxSharedMemoryPerBlockOptin,
-  cudaDevAttrMultiProcessorCount
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrCooperativeLaunch
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 
@@ -171,12 +172,14 @@ inline cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 /// A device of three processors with 16 KiB each, so that tests with few rows
-/// and columns meet every kernel.
+/// and columns meet every kernel. Blocks do not run together.
 inline cudaError_t cudaDeviceGetAttribute(
     int* value,
     cudaDeviceAttr attribute,
     int) {
-  *value = attribute == cudaDevAttrMultiProcessorCount ? 3 : 16 << 10;
+  *value = attribute == cudaDevAttrMultiProcessorCount ? 3
+      : attribute == cudaDevAttrCooperativeLaunch      ? 0
+                                                       : 16 << 10;
   return cudaSuccess;
 }
 template <class Kernel>
@@ -220,12 +223,14 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Kernel) {
 }
 
 enum cudaLaunchAttributeID {
-  cudaLaunchAttributeProgrammaticStreamSerialization
+  cudaLaunchAttributeProgrammaticStreamSerialization,
+  cudaLaunchAttributeCooperative
 };
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
   struct {
     int programmaticStreamSerializationAllowed;
+    int cooperative;
   } val;
 };
 struct cudaLaunchConfig_t {
