@@ -49,9 +49,8 @@ constexpr int most_splits = 8;
 constexpr int part_values = 5;
 constexpr int most_head = 128;
 constexpr std::int64_t barrier_bytes = 2 * most_slots * 8;
-/// Columns of a slot.
-constexpr int most_columns = 1792;
 constexpr int least_slots = 2;
+constexpr int enough_slots = 8;
 
 /// How the rows of a weight are divided.
 struct Division {
@@ -1014,45 +1013,29 @@ int pieces_for(std::int64_t bytes) {
   return static_cast<int>((bytes + 15) / 16);
 }
 
-/// The columns of a slice: the most that divide both widths and fit.
-int columns_for(const TextStepShape& shape) {
-  const int both = std::gcd(shape.hidden, shape.inner);
-  for (int columns = std::min(both, most_columns) / 64 * 64; columns > 0;
-       columns -= 64) {
-    if (both % columns == 0) {
-      return columns;
-    }
-  }
-  return 0;
-}
-
-/// Without slots if the GPU has too little memory.
-StepPlan plan_of(const TextStepShape& shape) {
+/// The plan with slices of so many columns.
+StepPlan plan_with(const TextStepShape& shape, int columns) {
   const int blocks = blocks_together();
+  const int slices = shape.hidden / columns;
   StepPlan plan{};
-  plan.columns = columns_for(shape);
-  if (plan.columns == 0) {
-    return plan;
-  }
-  const int slices = shape.hidden / plan.columns;
+  plan.columns = columns;
   plan.query_key_value =
       divided(3 * shape.heads * shape.head_size, blocks, slices);
   plan.dense = divided(shape.hidden, blocks, slices);
   plan.up = divided(shape.inner, blocks, slices);
-  plan.down = divided(shape.hidden, blocks, shape.inner / plan.columns);
+  plan.down = divided(shape.hidden, blocks, shape.inner / columns);
   plan.head = divided(shape.outputs, blocks, slices);
   plan.splits = std::clamp(blocks / shape.heads, 1, most_splits);
-  plan.slot_pieces = unit_rows * plan.columns / 8;
+  plan.slot_pieces = unit_rows * columns / 8;
   plan.x_at = pieces_for(barrier_bytes);
   plan.hidden_at = plan.x_at +
       pieces_for(std::int64_t{2} * std::max(shape.hidden, shape.inner));
   plan.head_at = plan.hidden_at + pieces_for(std::int64_t{2} * shape.hidden);
-  plan.sums_at =
-      plan.head_at + pieces_for(std::int64_t{6} * shape.head_size);
+  plan.sums_at = plan.head_at + pieces_for(std::int64_t{6} * shape.head_size);
   const int attention_floats = step_warps * (most_head + 4);
   plan.ring_at = plan.sums_at +
-      pieces_for(std::int64_t{4} *
-                 std::max(2 * sums_floats, attention_floats));
+      pieces_for(
+          std::int64_t{4} * std::max(2 * sums_floats, attention_floats));
   plan.ring_at = (plan.ring_at + 7) / 8 * 8; // 128 bytes
   const auto pieces =
       static_cast<int>((most_shared_bytes() - shared_reserve) / 16) -
@@ -1064,6 +1047,22 @@ StepPlan plan_of(const TextStepShape& shape) {
   plan.dense_at = plan.attended_at + shape.heads * plan.splits * parts;
   plan.up_at = plan.dense_at + static_cast<int>(plan.dense.units);
   plan.down_at = plan.up_at + static_cast<int>(plan.up.units);
+  return plan;
+}
+
+/// The plan with the widest slices that leave enough slots, or with the most
+/// slots. Without slots if there is not enough memory.
+StepPlan plan_of(const TextStepShape& shape) {
+  const int both = std::gcd(shape.hidden, shape.inner);
+  StepPlan plan{};
+  for (int columns = both / 64 * 64; columns > 0; columns -= 64) {
+    if (both % columns == 0) {
+      plan = plan_with(shape, columns);
+      if (plan.slots >= enough_slots) {
+        break;
+      }
+    }
+  }
   return plan;
 }
 
@@ -1112,6 +1111,9 @@ std::size_t text_step_message_bytes(const TextStepShape& shape) {
 
 const char* run_step(const TextStep& step, void* stream) {
   const StepPlan plan = plan_of(step.shape);
+#ifdef STEP_ONLY
+  return start_step<Element::bf16, 8>(step, plan, stream);
+#else
   const auto with_lanes = [&](auto element) {
     return step.shape.head_size <= 64
         ? start_step<element(), 8>(step, plan, stream)
@@ -1120,6 +1122,7 @@ const char* run_step(const TextStep& step, void* stream) {
   return step.shape.element == Element::bf16
       ? with_lanes(std::integral_constant<Element, Element::bf16>())
       : with_lanes(std::integral_constant<Element, Element::fp16>());
+#endif
 }
 
 } // namespace cairn::kernels::cuda

@@ -1,0 +1,161 @@
+#include "generate/whole_step.h"
+
+#include "generate/gpu_activation.h"
+#include "kernels/internal/element_of.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <cairn/base/error.h>
+
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace cairn::generate {
+namespace {
+
+using kernels::cuda::TextStepLayer;
+using kernels::cuda::TextStepShape;
+
+const void* data(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr() : nullptr;
+}
+
+/// True for layers like GPT-2's.
+bool has_plain_layers(const model::ModelDescription& d) {
+  return d.norm == model::NormKind::layer_norm &&
+      d.norm_place == model::NormPlace::before && !d.gated &&
+      d.key_value_heads == d.heads &&
+      d.position == model::PositionKind::learned && !model::has_experts(d);
+}
+
+TextStepShape shape_of(
+    const model::ModelDescription& d,
+    const GpuWeights& weights) {
+  return {
+      .layers = static_cast<int>(d.layers),
+      .hidden = static_cast<int>(d.hidden),
+      .inner = static_cast<int>(d.ffn),
+      .heads = static_cast<int>(d.heads),
+      .head_size = static_cast<int>(d.head_size),
+      .outputs = static_cast<int>(weights.head.weight.size(0)),
+      .element = *kernels::element_of(weights.words.scalar_type())};
+}
+
+TextStepLayer layer_of(const GpuBlock& block) {
+  return {
+      .input_gamma = data(block.input_norm.weight),
+      .input_beta = data(block.input_norm.bias),
+      .query_key_value = data(block.query_key_value.weight),
+      .query_key_value_bias = data(block.query_key_value.bias),
+      .dense = data(block.dense.weight),
+      .dense_bias = data(block.dense.bias),
+      .inner_gamma = data(block.post_attention_norm.weight),
+      .inner_beta = data(block.post_attention_norm.bias),
+      .up = data(block.up.weight),
+      .up_bias = data(block.up.bias),
+      .down = data(block.down.weight),
+      .down_bias = data(block.down.bias)};
+}
+
+/// True when every tensor that the kernel reads 16 bytes at a time begins at
+/// such a place and has its rows one after another.
+bool can_be_copied(const GpuWeights& weights) {
+  const auto fits = [](const at::Tensor& x) {
+    return !x.defined() ||
+        (x.is_contiguous() &&
+         reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0);
+  };
+  bool all = fits(weights.words) && fits(weights.positions) &&
+      fits(weights.final_norm.weight) && fits(weights.final_norm.bias) &&
+      fits(weights.head.weight);
+  for (const GpuBlock& block : weights.blocks) {
+    for (const GpuNorm* norm : {&block.input_norm, &block.post_attention_norm}) {
+      all = all && fits(norm->weight) && fits(norm->bias);
+    }
+    for (const GpuLinear* linear :
+         {&block.query_key_value, &block.dense, &block.up, &block.down}) {
+      all = all && fits(linear->weight) && fits(linear->bias);
+    }
+  }
+  return all;
+}
+
+at::Tensor bytes_on(const GpuWeights& weights, std::size_t count) {
+  return at::zeros(
+      {static_cast<std::int64_t>(count)},
+      weights.words.options().dtype(at::kByte));
+}
+
+} // namespace
+
+std::unique_ptr<WholeStep> WholeStep::make(
+    const model::ModelDescription& model,
+    const GpuWeights& weights) {
+  if (!has_plain_layers(model) || !can_be_copied(weights)) {
+    return nullptr;
+  }
+  const TextStepShape shape = shape_of(model, weights);
+  if (!kernels::cuda::takes(shape)) {
+    return nullptr;
+  }
+  return std::unique_ptr<WholeStep>(new WholeStep(model, weights, shape));
+}
+
+WholeStep::WholeStep(
+    const model::ModelDescription& model,
+    const GpuWeights& weights,
+    const TextStepShape& shape)
+    : layers_(bytes_on(
+          weights,
+          weights.blocks.size() * sizeof(TextStepLayer))),
+      messages_(
+          bytes_on(weights, kernels::cuda::text_step_message_bytes(shape))) {
+  at::Tensor host = at::empty_like(layers_, at::kCPU);
+  auto* to = static_cast<char*>(host.mutable_data_ptr());
+  for (const GpuBlock& block : weights.blocks) {
+    const TextStepLayer layer = layer_of(block);
+    std::memcpy(to, &layer, sizeof layer);
+    to += sizeof layer;
+  }
+  layers_.copy_(host);
+  step_ = {
+      .shape = shape,
+      .activation = gpu_activation(model.activation),
+      .epsilon = static_cast<float>(model.norm_epsilon),
+      .scale =
+          static_cast<float>(1 / std::sqrt(static_cast<double>(model.head_size))),
+      .layers = static_cast<const TextStepLayer*>(layers_.const_data_ptr()),
+      .final_gamma = data(weights.final_norm.weight),
+      .final_beta = data(weights.final_norm.bias),
+      .head = data(weights.head.weight),
+      .head_bias = data(weights.head.bias),
+      .embedded =
+          {.columns = model.hidden,
+           .element = shape.element,
+           .words = data(weights.words),
+           .positions = data(weights.positions),
+           .offset = model.position_offset},
+      .messages = messages_.mutable_data_ptr()};
+}
+
+void WholeStep::queue(
+    const kernels::cuda::TextRows& row,
+    const GpuCache& cache,
+    const at::Tensor& scores,
+    void* stream) {
+  step_.row = row;
+  step_.pages = cache.of_layer(0);
+  step_.layer_step = 2 * cache.shape().heads * cache.shape().head_elements();
+  step_.scores = scores.mutable_data_ptr<float>();
+  if (const char* failure = kernels::cuda::run_step(step_, stream)) {
+    throw Error(
+        {.what = "the GPU refused a step of a text",
+         .where = "all layers as one kernel",
+         .values = failure});
+  }
+  ++step_.number;
+}
+
+} // namespace cairn::generate
