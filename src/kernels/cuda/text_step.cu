@@ -58,46 +58,34 @@ struct Division {
   unsigned each;  ///< units of a block
   unsigned units; ///< of all blocks
   int slices;     ///< of the columns
+  /// Rows of a unit, times 2^32 and rounded up.
+  std::uint64_t rows_of_unit;
 
-  /// The block's own unit `i`.
-  __device__ unsigned of_block(unsigned i) const {
-#ifdef STEP_SWEEP
-    return i * gridDim.x + blockIdx.x;
-#else
-    return blockIdx.x * each + i;
-#endif
-  }
+  /// The first row of a unit; behind the last unit, the number of rows.
   __device__ int begin(unsigned unit) const {
-    return static_cast<int>(rows * unit / units);
-  }
-  /// The unit that has a row.
-  __device__ unsigned unit_of(int row) const {
-    return ((static_cast<unsigned>(row) + 1) * units - 1) / rows;
+    return static_cast<int>(unit * rows_of_unit >> 32U);
   }
 };
 
+/// The products of a layer, and behind them the one to the scores.
+enum ProductNumber { query_key_value, dense, up, down, head, product_count };
+
 /// How a step is divided over blocks, and a block's memory.
 struct StepPlan {
-  Division query_key_value;
-  Division dense;
-  Division up;
-  Division down;
-  Division head;
-  int splits;  ///< of a text's keys
-  int columns; ///< of a slice, a multiple of 64
+  Division products[product_count];
+  int messages_at[product_count]; ///< of a product's results
+  int attended_at;                ///< in the messages
+  int splits;                     ///< of a text's keys
+  int columns;                    ///< of a slice, a multiple of 64
   int slots;
   int slot_pieces;
   // Places in shared memory, in pieces of 16 bytes from the beginning.
+  int layers_at;
   int x_at;
   int hidden_at;
   int head_at; ///< query, key and value of one head
   int sums_at;
   int ring_at;
-  // Places in the messages.
-  int attended_at;
-  int dense_at;
-  int up_at;
-  int down_at;
 };
 
 /// A place in the ring.
@@ -116,6 +104,7 @@ struct Turn {
 struct Memory {
   CopyBarrier* full;
   CopyBarrier* empty;
+  const TextStepLayer* layers;
   uint4* x; ///< what the next product multiplies
   std::uint16_t* hidden;
   std::uint16_t* head;
@@ -158,38 +147,25 @@ class Filler {
         lane_(static_cast<int>(threadIdx.x) % warp_size) {}
 
   __device__ void fill() {
-    const int hidden = x_.shape.hidden;
-    const TextStepLayer* layer = x_.layers;
-    const void* query_key_value = layer->query_key_value;
-    const void* dense = layer->dense;
-    const void* up = layer->up;
-    const void* down = layer->down;
     for (int i = 0; i < x_.shape.layers; ++i) {
-      // The next layer's places come while this layer's weights do.
-      const TextStepLayer* const next =
-          i + 1 < x_.shape.layers ? layer + 1 : layer;
-      const void* const next_query_key_value = next->query_key_value;
-      const void* const next_dense = next->dense;
-      const void* const next_up = next->up;
-      const void* const next_down = next->down;
-      copy(plan_.query_key_value, query_key_value, hidden);
-      copy(plan_.dense, dense, hidden);
-      copy(plan_.up, up, hidden);
-      copy(plan_.down, down, x_.shape.inner);
-      layer = next;
-      query_key_value = next_query_key_value;
-      dense = next_dense;
-      up = next_up;
-      down = next_down;
+      for (int k = 0; k < head; ++k) {
+        copy(
+            plan_.products[k],
+            memory_.layers[i].products[k].weight,
+            k == down ? x_.shape.inner : x_.shape.hidden);
+      }
     }
-    copy(plan_.head, x_.head, hidden);
+    copy(
+        plan_.products[head],
+        memory_.layers[x_.shape.layers].products[0].weight,
+        x_.shape.hidden);
   }
 
  private:
   __device__ void
   copy(const Division& division, const void* weight, int depth) {
     for (unsigned c = 0; c < division.each; ++c) {
-      const unsigned unit = division.of_block(c);
+      const unsigned unit = (blockIdx.x * division.each + c);
       const int begin = division.begin(unit);
       const int rows = division.begin(unit + 1) - begin;
       const auto* const from = static_cast<const std::uint16_t*>(weight) +
@@ -265,89 +241,72 @@ class Worker {
     position_ = x_.row.positions[0];
     table_ = x_.pages.table +
         static_cast<std::int64_t>(x_.row.places[0]) * x_.pages.width;
-    const auto first = static_cast<unsigned>(
+    number_ = static_cast<unsigned>(
         x_.number * static_cast<std::uint64_t>(x_.shape.layers));
+    read_scales(memory_.layers[0].norms[0]);
+    read_bias(plan_.products[0], memory_.layers[0].products[0].bias);
     embed();
-    for (int i = 0; i < x_.shape.layers; ++i) {
-      const TextStepLayer layer = x_.layers[i];
-      number_ = (first + static_cast<unsigned>(i) + 1) & 0xffffU;
-#ifdef STEP_TRACE
-      layer_ = i;
-      ring_wait_ = 0;
-#endif
-      MARK(0);
-      if (i > 0) {
+    // One loop over all products, so that there is little code: instructions
+    // come through a small cache.
+    int layer = 0;
+    int product = query_key_value;
+#pragma unroll 1
+    while (true) {
+      const bool is_last = layer == x_.shape.layers;
+      MARK(2 * product);
+      if (product == query_key_value || product == up) {
+        if (product == query_key_value && !is_last) {
+          fetch_first_keys(layer);
+        }
+        const bool is_inner = product == up;
         normalize(
-            layer.input_gamma,
-            layer.input_beta,
-            messages_ + plan_.down_at,
-            (number_ - 1) & 0xffffU,
-            plan_.down);
+            memory_.layers[layer].norms[is_inner ? 1 : 0],
+            is_last        ? nullptr
+                : is_inner ? memory_.layers[layer + 1].norms
+                           : memory_.layers[layer].norms + 1,
+            is_inner         ? dense
+                : layer == 0 ? product_count
+                             : down);
+        if (!is_inner && !is_last) {
+          ++number_;
+          layer_of_number_ = layer;
+        }
+      } else if (product == dense) {
+        attend(layer);
+        MARK(8);
+        join_splits();
       } else {
-        normalize_first(layer.input_gamma, layer.input_beta);
+        receive_inner();
       }
-      MARK(1);
+      MARK(2 * product + 1);
+      const bool is_end = product == down;
+      const int next = is_end ? query_key_value : product + 1;
+      const int next_layer = is_end ? layer + 1 : layer;
       multiply(
-          plan_.query_key_value,
-          layer.query_key_value_bias,
-          Activation::none,
-          false,
-          messages_);
-      MARK(2);
-      attend(i);
-      MARK(3);
-      join_splits();
-      MARK(4);
-      multiply(
-          plan_.dense,
-          layer.dense_bias,
-          Activation::none,
-          true,
-          messages_ + plan_.dense_at);
-      MARK(5);
-      normalize(
-          layer.inner_gamma,
-          layer.inner_beta,
-          messages_ + plan_.dense_at,
-          number_,
-          plan_.dense);
-      MARK(6);
-      multiply(
-          plan_.up,
-          layer.up_bias,
-          x_.activation,
-          false,
-          messages_ + plan_.up_at);
-      MARK(7);
-      receive_inner();
-      MARK(8);
-      multiply(
-          plan_.down,
-          layer.down_bias,
-          Activation::none,
-          true,
-          messages_ + plan_.down_at);
-      MARK(9);
+          is_last ? static_cast<int>(head) : product,
+          is_last ? nullptr : memory_.layers[next_layer].products[next].bias,
+          next_layer == x_.shape.layers ? static_cast<int>(head) : next);
+      if (is_last) {
+        MARK(1);
+        return;
+      }
+      product = next;
+      layer = next_layer;
 #ifdef STEP_TRACE
-      if (thread_ == 0) step_trace[blockIdx.x][layer_][10] = ring_wait_;
+      if (product == 0) {
+        if (thread_ == 0) step_trace[blockIdx.x][layer_][10] = ring_wait_;
+        layer_ = layer;
+        ring_wait_ = 0;
+      }
 #endif
     }
-#ifdef STEP_TRACE
-    ++layer_;
-#endif
-    MARK(0);
-    normalize(
-        x_.final_gamma,
-        x_.final_beta,
-        messages_ + plan_.down_at,
-        number_,
-        plan_.down);
-    multiply(plan_.head, x_.head_bias, Activation::none, false, nullptr);
-    MARK(1);
   }
 
  private:
   __device__ void meet() { meet_first(step_threads); }
+
+  /// The number of the messages of this layer.
+  __device__ unsigned own_number() const { return number_ & 0xffffU; }
 
   __device__ std::uint16_t* x_halves() {
     return reinterpret_cast<std::uint16_t*>(memory_.x);
@@ -373,23 +332,45 @@ class Worker {
     meet();
   }
 
-  /// Four values of gamma and beta.
+  /// Four values of gamma and beta, as they are in memory.
   struct Scales {
-    Lane gamma[4];
-    Lane beta[4];
+    uint2 gamma{0, 0};
+    uint2 beta{0, 0};
   };
-  __device__ Scales scales_at(const void* gamma, const void* beta, int i) {
-    Scales scales;
-    load(gamma, element, i, scales.gamma);
-    if (beta != nullptr) {
-      load(beta, element, i, scales.beta);
-    } else {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        scales.beta[k].value = 0;
-      }
+  __device__ Scales scales_at(const TextStepNorm& norm, int i) {
+    const auto four = [&](const void* from) {
+      return *reinterpret_cast<const uint2*>(
+          static_cast<const std::uint16_t*>(from) + i);
+    };
+    return {
+        four(norm.gamma),
+        norm.beta != nullptr ? four(norm.beta) : uint2{0, 0}};
+  }
+
+  /// Reads this thread's first values for the norm that is next. Parameters are
+  /// read once for each token, so they come from memory, and are asked for long
+  /// before they are used.
+  __device__ void read_scales(const TextStepNorm& norm) {
+    if (thread_ * 4 < x_.shape.hidden) {
+      scales_ = scales_at(norm, thread_ * 4);
     }
-    return scales;
+  }
+
+  /// Reads the bias of this lane's first result of the product that is next.
+  __device__ void read_bias(const Division& division, const void* bias) {
+    bias_ = bias_bits(
+        division,
+        blockIdx.x * division.each + static_cast<unsigned>(warp_),
+        bias);
+  }
+
+  __device__ std::uint16_t
+  bias_bits(const Division& division, unsigned unit, const void* bias) {
+    const int row = division.begin(unit) + lane_ / 4;
+    return bias != nullptr && unit < division.units &&
+            row < division.begin(unit + 1)
+        ? static_cast<const std::uint16_t*>(bias)[row]
+        : std::uint16_t{0};
   }
 
   __device__ void add_distance(Pair& sums, float value) {
@@ -398,13 +379,36 @@ class Worker {
     sums.second += distance * distance;
   }
 
-  /// Writes the norm of the residual stream to x. `sums` are of this thread's
-  /// values, of their distances from the origin.
-  __device__ void finish_norm(
-      Pair sums,
-      const void* gamma,
-      const void* beta,
-      Scales scales) {
+  /// Receives the residual stream from a product, unless it is that of the
+  /// embedding, and writes its norm to x.
+  __device__ void
+  normalize(const TextStepNorm& norm, const TextStepNorm* next, int from) {
+    Pair sums{0, 0};
+    if (from == product_count) {
+      origin_ = from_bits(memory_.hidden[0], element);
+      for (int i = thread_; i < x_.shape.hidden; i += step_threads) {
+        add_distance(sums, from_bits(memory_.hidden[i], element));
+      }
+    } else {
+      const Division& division = plan_.products[from];
+      const uint4* const messages = messages_ + plan_.messages_at[from];
+      for (auto unit = static_cast<unsigned>(thread_); unit < division.units;
+           unit += step_threads) {
+        const uint4 early = look_at_message(messages + unit);
+        const int begin = division.begin(unit);
+        const int rows = division.begin(unit + 1) - begin;
+        const uint4 message = receive(messages + unit, early, own_number());
+#pragma unroll
+        for (int i = 0; i < unit_rows; ++i) {
+          if (i < rows) {
+            const std::uint16_t bits = half_of(message, i);
+            memory_.hidden[begin + i] = bits;
+            add_distance(sums, from_bits(bits, element));
+          }
+        }
+      }
+    }
+    MARK(11);
     sums = over_warp(sums, Add());
     auto* const of_warps = reinterpret_cast<Pair*>(memory_.sums);
     if (lane_ == 0) {
@@ -413,77 +417,40 @@ class Worker {
     meet();
     sums = lane_ < step_warps ? of_warps[lane_] : Pair{0, 0};
     sums = over_warp(sums, Add());
-    const auto columns = static_cast<float>(x_.shape.hidden);
-    const float shift = sums.first / columns;
-    const float spread = sums.second / columns - shift * shift;
+    const float columns = 1 / static_cast<float>(x_.shape.hidden);
+    const float shift = sums.first * columns;
+    const float spread = sums.second * columns - shift * shift;
     const float variance = spread < 0 ? 0 : spread; // NaN stays
     const float mean = origin_ + shift;
     const float inverse = rsqrtf(variance + x_.epsilon);
     for (int i = thread_ * 4; i < x_.shape.hidden; i += step_threads * 4) {
-      if (i >= step_threads * 4) {
-        scales = scales_at(gamma, beta, i);
-      }
+      const Scales scales =
+          i < step_threads * 4 ? scales_ : scales_at(norm, i);
+      Lane gamma[4];
+      Lane beta[4];
       Lane values[4];
+      load(&scales.gamma, element, 0, gamma);
+      load(&scales.beta, element, 0, beta);
       load(memory_.hidden, element, i, values);
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         values[k].value =
-            (values[k].value - mean) * inverse * scales.gamma[k].value +
-            scales.beta[k].value;
+            (values[k].value - mean) * inverse * gamma[k].value +
+            beta[k].value;
       }
       store(values, memory_.x, element, i);
     }
     origin_ = mean; // the next mean is not far from it
     meet();
-  }
-
-  __device__ Scales first_scales(const void* gamma, const void* beta) {
-    return thread_ * 4 < x_.shape.hidden ? scales_at(gamma, beta, thread_ * 4)
-                                         : Scales{};
-  }
-
-  __device__ void normalize_first(const void* gamma, const void* beta) {
-    const Scales scales = first_scales(gamma, beta);
-    origin_ = from_bits(memory_.hidden[0], element);
-    Pair sums{0, 0};
-    for (int i = thread_; i < x_.shape.hidden; i += step_threads) {
-      add_distance(sums, from_bits(memory_.hidden[i], element));
+    if (next != nullptr) {
+      read_scales(*next);
     }
-    finish_norm(sums, gamma, beta, scales);
-  }
-
-  /// Receives the residual stream, and writes its norm to x.
-  __device__ void normalize(
-      const void* gamma,
-      const void* beta,
-      const uint4* messages,
-      unsigned number,
-      const Division& division) {
-    const Scales scales = first_scales(gamma, beta);
-    Pair sums{0, 0};
-    for (auto unit = static_cast<unsigned>(thread_); unit < division.units;
-         unit += step_threads) {
-      const uint4* const from = messages + unit;
-      const uint4 early = look_at_message(from);
-      const int begin = division.begin(unit);
-      const int rows = division.begin(unit + 1) - begin;
-      const uint4 message = receive(from, early, number);
-#pragma unroll
-      for (int i = 0; i < unit_rows; ++i) {
-        if (i < rows) {
-          const std::uint16_t bits = half_of(message, i);
-          memory_.hidden[begin + i] = bits;
-          add_distance(sums, from_bits(bits, element));
-        }
-      }
-    }
-    finish_norm(sums, gamma, beta, scales);
   }
 
   /// Receives what the last product of a layer multiplies.
   __device__ void receive_inner() {
-    const Division& division = plan_.up;
-    const uint4* const messages = messages_ + plan_.up_at;
+    const Division& division = plan_.products[up];
+    const uint4* const messages = messages_ + plan_.messages_at[up];
     constexpr int at_once = 2;
     for (auto first = static_cast<unsigned>(thread_); first < division.units;
          first += at_once * step_threads) {
@@ -501,7 +468,7 @@ class Worker {
         if (unit < division.units) {
           const int begin = division.begin(unit);
           const int rows = division.begin(unit + 1) - begin;
-          const uint4 message = receive(messages + unit, early[k], number_);
+          const uint4 message = receive(messages + unit, early[k], own_number());
 #pragma unroll
           for (int i = 0; i < unit_rows; ++i) {
             if (i < rows) {
@@ -515,51 +482,46 @@ class Worker {
   }
 
   /// Multiplies the block's rows of a weight by x. The results go to messages,
-  /// or to the scores.
-  __device__ void multiply(
-      const Division& division,
-      const void* bias,
-      Activation activation,
-      bool adds,
-      uint4* messages) {
+  /// or to the scores. The bias of the next product is read meanwhile.
+  __device__ void multiply(int product, const void* next_bias, int next) {
+    const Division& division = plan_.products[product];
+    const std::uint16_t bias = bias_;
+    if (product != head) {
+      read_bias(plan_.products[next], next_bias);
+    }
+    const unsigned first = blockIdx.x * division.each;
     int buffer = 0;
+#pragma unroll 1
     for (unsigned c = 0; c < division.each; c += most_group) {
       const unsigned count =
           division.each - c < most_group ? division.each - c : most_group;
       float* const sums = memory_.sums + buffer * sums_floats;
-      // What is added to this lane's first result comes early.
-      const float early =
-          bias_at(division, division.of_block(c + static_cast<unsigned>(warp_)), bias);
+#pragma unroll 1
       for (unsigned i = 0; i < count; ++i) {
         multiply_unit(division.slices, sums + i * 8 * sums_step);
       }
       meet();
+#pragma unroll 1
       for (auto i = static_cast<unsigned>(warp_); i < count; i += step_warps) {
         finish_unit(
-            division,
-            division.of_block(c + i),
+            product,
+            first + c + i,
             sums + i * 8 * sums_step,
-            early,
-            activation,
-            adds,
-            messages);
+            c == 0 ? bias : late_bias(product, first + c + i));
       }
       buffer ^= 1;
     }
   }
 
-  __device__ float
-  bias_at(const Division& division, unsigned unit, const void* bias) {
-    if (bias == nullptr || unit >= division.units) {
-      return 0;
-    }
-    const int row = division.begin(unit) + lane_ / 4;
-    if (row >= division.begin(unit + 1)) {
-      return 0;
-    }
-    Lane value[1];
-    load(bias, element, row, value);
-    return value[0].value;
+  /// The bias of results behind the first of a lane.
+  __device__ std::uint16_t late_bias(int product, unsigned unit) {
+    const bool is_head = product == head;
+    return bias_bits(
+        plan_.products[product],
+        unit,
+        memory_.layers[is_head ? x_.shape.layers : layer_of_number_]
+            .products[is_head ? 0 : product]
+            .bias);
   }
 
   /// The sums of this warp's columns of a unit. Lane 4 g + t reads pieces of
@@ -627,13 +589,11 @@ class Worker {
 
   /// Adds up the sums of warps of a unit, four lanes for a row.
   __device__ void finish_unit(
-      const Division& division,
+      int product,
       unsigned unit,
       const float* sums,
-      float bias,
-      Activation activation,
-      bool adds,
-      uint4* messages) {
+      std::uint16_t bias) {
+    const Division& division = plan_.products[product];
     const int begin = division.begin(unit);
     const int rows = division.begin(unit + 1) - begin;
     const int own = lane_ / 4;
@@ -650,20 +610,20 @@ class Worker {
         (some[0].value + some[1].value) + (some[2].value + some[3].value);
     sum += of_thread(sum, 1);
     sum += of_thread(sum, 2);
-    sum = activated(sum + bias, activation);
-    if (messages == nullptr) {
+    sum += from_bits(bias, element);
+    if (product == head) {
       if (own < rows && lane_ % 4 == 0) {
         x_.scores[begin + own] = sum;
       }
       return;
     }
-    unsigned bits = number_;
-    if (own < unit_rows) {
-      if (adds && own < rows) {
-        sum += from_bits(memory_.hidden[begin + own], element);
-      }
-      bits = to_bits(sum, element);
+    if (product == up) {
+      sum = activated(sum, x_.activation);
+    } else if (product != query_key_value && own < rows) {
+      sum += from_bits(memory_.hidden[begin + own], element);
     }
+    const unsigned bits =
+        own < unit_rows ? to_bits(sum, element) : own_number();
     const unsigned next = __shfl_xor_sync(0xffffffffU, bits, 4);
     const unsigned two = bits | next << 16U;
     uint4 message;
@@ -672,7 +632,7 @@ class Worker {
     message.z = __shfl_xor_sync(0xffffffffU, two, 16);
     message.w = __shfl_xor_sync(0xffffffffU, message.y, 16);
     if (lane_ == 0) {
-      send_message(messages + unit, message);
+      send_message(messages_ + plan_.messages_at[product] + unit, message);
     }
   }
 
@@ -692,58 +652,96 @@ class Worker {
       attend_to_part(
           layer,
           static_cast<int>(part) / plan_.splits,
-          static_cast<int>(part) % plan_.splits);
+          static_cast<int>(part) % plan_.splits,
+          part == blockIdx.x);
       if (part + gridDim.x < parts) {
         meet();
       }
     }
   }
 
-  __device__ void attend_to_part(int layer, int head, int split) {
-    constexpr int width = 8 * lanes;
-    constexpr int slots = step_threads / lanes; ///< keys at a time
-    constexpr int at_once = 2;
-    const int size = x_.shape.head_size;
+  /// The keys of a part of attention that this thread reads: from a first one
+  /// on every `slots`, `at_once` together.
+  struct Keys {
+    int begin;
+    int end;
+    int slot;
+    int lane;
+    bool used;
+    std::int64_t at; ///< of the head in a page
+  };
+  static constexpr int slots = step_threads / lanes;
+  static constexpr int at_once = 2;
+
+  __device__ Keys keys_of(int layer, int head, int split) {
     const int length = position_ + 1;
     const int each = (length + plan_.splits - 1) / plan_.splits;
     const int begin = split * each;
-    const int end = begin + each < length ? begin + each : length;
-    const int slot = thread_ / lanes;
     const int lane = thread_ % lanes;
-    const bool used = 8 * lane < size;
-    const std::int64_t layer_at = layer * x_.layer_step;
-    const std::int64_t head_at = head * x_.pages.head_step;
+    return {
+        begin,
+        begin + each < length ? begin + each : length,
+        thread_ / lanes,
+        lane,
+        8 * lane < x_.shape.head_size,
+        layer * x_.layer_step + head * x_.pages.head_step + 8 * lane};
+  }
 
-    // The token's own key is not in the pages yet.
-    const auto fetch =
-        [&](int first, std::int64_t at, uint4(&to)[at_once]) {
+  /// Reads keys and values from `first` on. The token's own are not in the
+  /// pages yet.
+  __device__ void fetch_keys(const Keys& keys, int first) {
 #pragma unroll
-          for (int k = 0; k < at_once; ++k) {
-            const int key = first + k * slots + slot;
-            to[k] = uint4{0, 0, 0, 0};
-            if (used && key < end && key != position_) {
-              to[k] = *reinterpret_cast<const uint4*>(
-                  static_cast<const std::uint16_t*>(x_.pages.data) +
-                  place_in_pages(x_.pages, table_, key) + at + layer_at +
-                  head_at + 8 * lane);
-            }
-          }
-        };
-    uint4 keys[at_once];
-    uint4 values[at_once];
-    fetch(begin, x_.pages.keys_at, keys);
-    fetch(begin, x_.pages.values_at, values);
+    for (int k = 0; k < at_once; ++k) {
+      const int key = first + k * slots + keys.slot;
+      keys_[k] = uint4{0, 0, 0, 0};
+      values_[k] = uint4{0, 0, 0, 0};
+      if (keys.used && key < keys.end && key != position_) {
+        const auto* const place =
+            static_cast<const std::uint16_t*>(x_.pages.data) +
+            place_in_pages(x_.pages, table_, key) + keys.at;
+        keys_[k] = *reinterpret_cast<const uint4*>(place + x_.pages.keys_at);
+        values_[k] =
+            *reinterpret_cast<const uint4*>(place + x_.pages.values_at);
+      }
+    }
+  }
+
+  /// Reads keys and values of the block's first part of attention: they do not
+  /// depend on this token.
+  __device__ void fetch_first_keys(int layer) {
+    const int part = static_cast<int>(blockIdx.x);
+    if (part < x_.shape.heads * plan_.splits) {
+      const Keys keys =
+          keys_of(layer, part / plan_.splits, part % plan_.splits);
+      fetch_keys(keys, keys.begin);
+    }
+  }
+
+  __device__ void attend_to_part(int layer, int head, int split, bool is_first) {
+    constexpr int width = 8 * lanes;
+    const int size = x_.shape.head_size;
+    const Keys keys = keys_of(layer, head, split);
+    const int begin = keys.begin;
+    const int end = keys.end;
+    const int slot = keys.slot;
+    const int lane = keys.lane;
+    const bool used = keys.used;
+    if (!is_first) {
+      fetch_keys(keys, begin);
+    }
 
     // Query, key and value of the head.
-    const Division& division = plan_.query_key_value;
+    const Division& division = plan_.products[query_key_value];
     const int first_row = head * 3 * size;
     const int end_row = first_row + 3 * size;
-    for (unsigned unit = division.unit_of(first_row) +
+    for (unsigned unit = static_cast<unsigned>(head) * division.units /
+             static_cast<unsigned>(x_.shape.heads) +
              static_cast<unsigned>(thread_);
          unit < division.units && division.begin(unit) < end_row;
          unit += step_threads) {
       const uint4* const from = messages_ + unit;
-      const uint4 message = receive(from, look_at_message(from), number_);
+      const uint4 message =
+          receive(from, look_at_message(from), own_number());
       const int row = division.begin(unit);
       const int rows = division.begin(unit + 1) - row;
 #pragma unroll
@@ -757,7 +755,7 @@ class Worker {
     const bool has_own = begin <= position_ && position_ < end;
     if (has_own) {
       const std::int64_t place =
-          place_in_pages(x_.pages, table_, position_) + layer_at + head_at;
+          place_in_pages(x_.pages, table_, position_) + keys.at - 8 * lane;
       auto* const pages = static_cast<std::uint16_t*>(x_.pages.data);
       for (int i = thread_; i < 2 * size; i += step_threads) {
         const int at = i < size ? i : i - size;
@@ -791,11 +789,11 @@ class Worker {
       for (int k = 0; k < at_once; ++k) {
         const int key = first + k * slots + slot;
         if (key == position_) {
-          keys[k] = own_piece(1);
-          values[k] = own_piece(2);
+          keys_[k] = own_piece(1);
+          values_[k] = own_piece(2);
         }
         Lane numbers[8];
-        load(&keys[k], element, 0, numbers);
+        load(&keys_[k], element, 0, numbers);
         float sum = 0;
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
@@ -822,7 +820,7 @@ class Worker {
 #pragma unroll
       for (int k = 0; k < at_once; ++k) {
         Lane numbers[8];
-        load(&values[k], element, 0, numbers);
+        load(&values_[k], element, 0, numbers);
         const float weight = correction(scores[k], softmax.top);
         softmax.sum += weight;
 #pragma unroll
@@ -831,8 +829,7 @@ class Worker {
         }
       }
       if (first + slots * at_once < end) {
-        fetch(first + slots * at_once, x_.pages.keys_at, keys);
-        fetch(first + slots * at_once, x_.pages.values_at, values);
+        fetch_keys(keys, first + slots * at_once);
       }
     }
 
@@ -893,7 +890,7 @@ class Worker {
       message.y = __shfl_xor_sync(0xffffffffU, two, 2);
       message.z = __float_as_uint(weight);
       message.w =
-          (__shfl_xor_sync(0xffffffffU, bits, 4) & 0xffffU) | number_ << 16U;
+          (__shfl_xor_sync(0xffffffffU, bits, 4) & 0xffffU) | own_number() << 16U;
       if (own == 0 && i < count) {
         send_message(
             messages_ + plan_.attended_at +
@@ -923,7 +920,7 @@ class Worker {
 #pragma unroll
       for (int s = 0; s < most_splits; ++s) {
         if (s < plan_.splits) {
-          messages[s] = receive(from + s * count, messages[s], number_);
+          messages[s] = receive(from + s * count, messages[s], own_number());
           top = fmaxf(top, __uint_as_float(messages[s].z));
         }
       }
@@ -964,6 +961,11 @@ class Worker {
   int position_ = 0;
   const std::int32_t* table_ = nullptr;
   unsigned number_ = 0;
+  int layer_of_number_ = -1;
+  Scales scales_;          ///< of the next norm
+  std::uint16_t bias_ = 0; ///< of the next product
+  uint4 keys_[at_once];
+  uint4 values_[at_once];
 #ifdef STEP_TRACE
   int layer_ = 0;
   long long ring_wait_ = 0;
@@ -973,12 +975,15 @@ class Worker {
 
 template <Element element, int lanes>
 __global__ void __launch_bounds__(step_threads + warp_size)
-    text_step_kernel(const TextStep x, const StepPlan plan) {
+    text_step_kernel(
+        const __grid_constant__ TextStep x,
+        const __grid_constant__ StepPlan plan) {
   uint4* const shared = shared_memory();
   auto* const full = reinterpret_cast<CopyBarrier*>(shared);
   const Memory memory{
       full,
       full + most_slots,
+      reinterpret_cast<const TextStepLayer*>(shared + plan.layers_at),
       shared + plan.x_at,
       reinterpret_cast<std::uint16_t*>(shared + plan.hidden_at),
       reinterpret_cast<std::uint16_t*>(shared + plan.head_at),
@@ -990,6 +995,12 @@ __global__ void __launch_bounds__(step_threads + warp_size)
       make_barrier(memory.empty + i, step_warps);
     }
     publish_barriers();
+  }
+  constexpr int layer_pieces = sizeof(TextStepLayer) / sizeof(uint4);
+  for (int i = static_cast<int>(threadIdx.x);
+       i < (x.shape.layers + 1) * layer_pieces;
+       i += static_cast<int>(blockDim.x)) {
+    shared[plan.layers_at + i] = reinterpret_cast<const uint4*>(x.layers)[i];
   }
   __syncthreads();
   if (threadIdx.x >= step_threads) {
@@ -1006,6 +1017,9 @@ Division divided(int rows, int blocks, int slices) {
       (rows + unit_rows * blocks - 1) / (unit_rows * blocks));
   division.units = division.each * static_cast<unsigned>(blocks);
   division.slices = slices;
+  division.rows_of_unit =
+      ((static_cast<std::uint64_t>(rows) << 32U) + division.units - 1) /
+      division.units;
   return division;
 }
 
@@ -1019,15 +1033,19 @@ StepPlan plan_with(const TextStepShape& shape, int columns) {
   const int slices = shape.hidden / columns;
   StepPlan plan{};
   plan.columns = columns;
-  plan.query_key_value =
+  plan.products[query_key_value] =
       divided(3 * shape.heads * shape.head_size, blocks, slices);
-  plan.dense = divided(shape.hidden, blocks, slices);
-  plan.up = divided(shape.inner, blocks, slices);
-  plan.down = divided(shape.hidden, blocks, shape.inner / columns);
-  plan.head = divided(shape.outputs, blocks, slices);
+  plan.products[dense] = divided(shape.hidden, blocks, slices);
+  plan.products[up] = divided(shape.inner, blocks, slices);
+  plan.products[down] = divided(shape.hidden, blocks, shape.inner / columns);
+  plan.products[head] = divided(shape.outputs, blocks, slices);
   plan.splits = std::clamp(blocks / shape.heads, 1, most_splits);
   plan.slot_pieces = unit_rows * columns / 8;
-  plan.x_at = pieces_for(barrier_bytes);
+  plan.layers_at = pieces_for(barrier_bytes);
+  plan.x_at = plan.layers_at +
+      pieces_for(
+          (shape.layers + 1) *
+          static_cast<std::int64_t>(sizeof(TextStepLayer)));
   plan.hidden_at = plan.x_at +
       pieces_for(std::int64_t{2} * std::max(shape.hidden, shape.inner));
   plan.head_at = plan.hidden_at + pieces_for(std::int64_t{2} * shape.hidden);
@@ -1043,10 +1061,13 @@ StepPlan plan_with(const TextStepShape& shape, int columns) {
   plan.slots = std::clamp(pieces / plan.slot_pieces, 0, most_slots);
 
   const int parts = (shape.head_size + part_values - 1) / part_values;
-  plan.attended_at = static_cast<int>(plan.query_key_value.units);
-  plan.dense_at = plan.attended_at + shape.heads * plan.splits * parts;
-  plan.up_at = plan.dense_at + static_cast<int>(plan.dense.units);
-  plan.down_at = plan.up_at + static_cast<int>(plan.up.units);
+  int at = 0;
+  for (int i = 0; i < head; ++i) {
+    plan.messages_at[i] = at;
+    at += static_cast<int>(plan.products[i].units);
+  }
+  plan.attended_at = at;
+  plan.messages_at[head] = at + shape.heads * plan.splits * parts; // their end
   return plan;
 }
 
@@ -1095,18 +1116,12 @@ bool takes(const TextStepShape& shape) {
       !is_for_hopper(text_step_kernel<Element::bf16, 8>)) {
     return false;
   }
-  const StepPlan plan = plan_of(shape);
-  const auto numbered = [](const Division& division) {
-    return static_cast<std::uint64_t>(division.rows) * (division.units + 1) <
-        std::uint64_t{1} << 32U;
-  };
-  return plan.slots >= least_slots && numbered(plan.query_key_value) &&
-      numbered(plan.up) && numbered(plan.head);
+  return plan_of(shape).slots >= least_slots;
 }
 
 std::size_t text_step_message_bytes(const TextStepShape& shape) {
   const StepPlan plan = plan_of(shape);
-  return 16 * (static_cast<std::size_t>(plan.down_at) + plan.down.units);
+  return 16 * static_cast<std::size_t>(plan.messages_at[head]);
 }
 
 const char* run_step(const TextStep& step, void* stream) {

@@ -19,6 +19,7 @@
 #define __device__
 #define __host__
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __shared__ static // blocks run one after another
 
 struct alignas(8) float2 {

@@ -14,20 +14,22 @@ namespace cairn::kernels::cuda {
 // queries, no rotary positions. See cuda.h for what pointers, streams and
 // results are.
 
-/// The parameters of a layer. Biases may be null.
+struct TextStepNorm {
+  const void* gamma = nullptr;
+  const void* beta = nullptr; ///< may be null
+};
+
+struct TextStepProduct {
+  const void* weight = nullptr; ///< [outputs, inputs]
+  const void* bias = nullptr;   ///< may be null
+};
+
+/// The parameters of a layer.
 struct TextStepLayer {
-  const void* input_gamma = nullptr;
-  const void* input_beta = nullptr;
-  const void* query_key_value = nullptr; ///< [heads, 3, head_size, hidden]
-  const void* query_key_value_bias = nullptr;
-  const void* dense = nullptr;
-  const void* dense_bias = nullptr;
-  const void* inner_gamma = nullptr;
-  const void* inner_beta = nullptr;
-  const void* up = nullptr;
-  const void* up_bias = nullptr;
-  const void* down = nullptr;
-  const void* down_bias = nullptr;
+  TextStepNorm norms[2]; ///< before attention and before the second part
+  /// To queries, keys and values, [heads, 3, head_size, hidden]; from attention
+  /// to the residual stream; to the inner activations, and from these.
+  TextStepProduct products[4];
 };
 
 /// The sizes of a model.
@@ -46,11 +48,9 @@ struct TextStep {
   Activation activation = Activation::gelu;
   float epsilon = 1e-5F;
   float scale = 1;                       ///< of attention's scores
-  const TextStepLayer* layers = nullptr; ///< in the GPU's memory
-  const void* final_gamma = nullptr;
-  const void* final_beta = nullptr;
-  const void* head = nullptr; ///< [outputs, hidden]
-  const void* head_bias = nullptr;
+  /// In the GPU's memory: every layer's, and behind them the last norm and the
+  /// product to the scores, each the first of its kind.
+  const TextStepLayer* layers = nullptr;
   EmbeddedRows embedded; ///< `y` is not used
   TextRows row;          ///< one
   KeptPages pages;       ///< of the first layer
