@@ -3,19 +3,19 @@
 #include "generate/gpu_activation.h"
 #include "kernels/internal/element_of.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <cairn/base/error.h>
 
 #include <cmath>
 #include <cstring>
-#include <span>
 #include <vector>
 
 namespace cairn::generate {
 namespace {
 
 using kernels::cuda::TextStepLayer;
+using kernels::cuda::TextStepNorm;
+using kernels::cuda::TextStepProduct;
 using kernels::cuda::TextStepShape;
 
 const void* data(const at::Tensor& x) {
@@ -43,20 +43,30 @@ TextStepShape shape_of(
       .element = *kernels::element_of(weights.words.scalar_type())};
 }
 
-TextStepLayer layer_of(const GpuBlock& block) {
-  return {
-      .input_gamma = data(block.input_norm.weight),
-      .input_beta = data(block.input_norm.bias),
-      .query_key_value = data(block.query_key_value.weight),
-      .query_key_value_bias = data(block.query_key_value.bias),
-      .dense = data(block.dense.weight),
-      .dense_bias = data(block.dense.bias),
-      .inner_gamma = data(block.post_attention_norm.weight),
-      .inner_beta = data(block.post_attention_norm.bias),
-      .up = data(block.up.weight),
-      .up_bias = data(block.up.bias),
-      .down = data(block.down.weight),
-      .down_bias = data(block.down.bias)};
+TextStepNorm norm_of(const GpuNorm& norm) {
+  return {data(norm.weight), data(norm.bias)};
+}
+
+TextStepProduct product_of(const GpuLinear& linear) {
+  return {data(linear.weight), data(linear.bias)};
+}
+
+/// The layers, and behind them the last norm and the product to the scores.
+std::vector<TextStepLayer> layers_of(const GpuWeights& weights) {
+  std::vector<TextStepLayer> layers;
+  for (const GpuBlock& block : weights.blocks) {
+    layers.push_back(
+        {.norms = {norm_of(block.input_norm), norm_of(block.post_attention_norm)},
+         .products = {
+             product_of(block.query_key_value),
+             product_of(block.dense),
+             product_of(block.up),
+             product_of(block.down)}});
+  }
+  layers.push_back(
+      {.norms = {norm_of(weights.final_norm)},
+       .products = {product_of(weights.head)}});
+  return layers;
 }
 
 /// True when every tensor that the kernel reads 16 bytes at a time begins at
@@ -82,10 +92,10 @@ bool can_be_copied(const GpuWeights& weights) {
   return all;
 }
 
-at::Tensor bytes_on(const GpuWeights& weights, std::size_t count) {
+at::Tensor bytes(std::size_t count, at::Device device) {
   return at::zeros(
       {static_cast<std::int64_t>(count)},
-      weights.words.options().dtype(at::kByte));
+      at::TensorOptions(device).dtype(at::kByte));
 }
 
 } // namespace
@@ -107,19 +117,16 @@ WholeStep::WholeStep(
     const model::ModelDescription& model,
     const GpuWeights& weights,
     const TextStepShape& shape)
-    : layers_(bytes_on(
-          weights,
-          weights.blocks.size() * sizeof(TextStepLayer))),
-      messages_(
-          bytes_on(weights, kernels::cuda::text_step_message_bytes(shape))) {
-  at::Tensor host = at::empty_like(layers_, at::kCPU);
-  auto* to = static_cast<char*>(host.mutable_data_ptr());
-  for (const GpuBlock& block : weights.blocks) {
-    const TextStepLayer layer = layer_of(block);
-    std::memcpy(to, &layer, sizeof layer);
-    to += sizeof layer;
-  }
-  layers_.copy_(host);
+    : messages_(bytes(
+          kernels::cuda::text_step_message_bytes(shape),
+          weights.words.device())) {
+  const std::vector<TextStepLayer> layers = layers_of(weights);
+  at::Tensor host = bytes(layers.size() * sizeof(TextStepLayer), at::kCPU);
+  std::memcpy(
+      host.mutable_data_ptr(),
+      layers.data(),
+      layers.size() * sizeof(TextStepLayer));
+  layers_ = host.to(weights.words.device());
   step_ = {
       .shape = shape,
       .activation = gpu_activation(model.activation),
@@ -127,10 +134,6 @@ WholeStep::WholeStep(
       .scale =
           static_cast<float>(1 / std::sqrt(static_cast<double>(model.head_size))),
       .layers = static_cast<const TextStepLayer*>(layers_.const_data_ptr()),
-      .final_gamma = data(weights.final_norm.weight),
-      .final_beta = data(weights.final_norm.bias),
-      .head = data(weights.head.weight),
-      .head_bias = data(weights.head.bias),
       .embedded =
           {.columns = model.hidden,
            .element = shape.element,

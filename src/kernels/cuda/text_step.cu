@@ -752,6 +752,7 @@ class Worker {
       }
     }
     meet();
+    MARK(12);
     const bool has_own = begin <= position_ && position_ < end;
     if (has_own) {
       const std::int64_t place =
@@ -859,7 +860,9 @@ class Worker {
         part[width + 1] = softmax.sum;
       }
     }
+    MARK(13);
     meet();
+    MARK(14);
     // Eight lanes make a message, of which five have a value.
     const int count = (size + part_values - 1) / part_values;
     for (int i = thread_ / 8; i < (count + 3) / 4 * 4; i += step_threads / 8) {
