@@ -44,6 +44,16 @@ __device__ inline void arrive(CopyBarrier* barrier) {
                : "memory");
 }
 
+/// Arrives for several threads.
+__device__ inline void arrive_times(CopyBarrier* barrier, unsigned count) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;"
+               :
+               : "r"(shared_place(barrier)), "r"(count)
+               : "memory");
+#endif
+}
+
 /// Arrives, and announces that so many bytes will come.
 __device__ inline void arrive_for(CopyBarrier* barrier, unsigned bytes) {
 #if __CUDA_ARCH__ >= 900

@@ -41,10 +41,11 @@ constexpr int step_threads = step_warps * warp_size;
 constexpr int unit_rows = 7;
 constexpr int most_group = 8; ///< units whose sums are in memory at a time
 constexpr int most_slots = 32;
-/// Floats from one row's sums of warps to the next.
-constexpr int sums_step = 20;
+constexpr int most_parts = 16; ///< of a row's sum
+/// Floats from one row's parts of sums to the next.
+constexpr int sums_step = most_parts + 4;
 constexpr int sums_floats = most_group * 8 * sums_step;
-constexpr int most_splits = 8;
+constexpr int most_splits = 5;
 /// Values of a head in a message of attention.
 constexpr int part_values = 5;
 constexpr int most_head = 128;
@@ -52,14 +53,29 @@ constexpr std::int64_t barrier_bytes = 2 * most_slots * 8;
 constexpr int least_slots = 2;
 constexpr int enough_slots = 8;
 
+/// Arrivals that free a slot: a multiple of every number of warps that may
+/// share it.
+constexpr unsigned slot_arrivals = 840;
+constexpr int most_sharers = 8;
+
+/// What a warp multiplies, of each group of units.
+struct Role {
+  std::int16_t unit; ///< of the group; behind the group: the warp has nothing
+  std::int16_t slice;
+  std::int16_t sharer; ///< number among the warps that share the slice
+};
+
 /// How the rows of a weight are divided.
 struct Division {
   unsigned rows;
   unsigned each;  ///< units of a block
   unsigned units; ///< of all blocks
   int slices;     ///< of the columns
+  unsigned group; ///< units that a block computes at a time
+  int sharers;    ///< warps that share a slice of a unit
   /// Rows of a unit, times 2^32 and rounded up.
   std::uint64_t rows_of_unit;
+  Role roles[step_warps];
 
   /// The first row of a unit; behind the last unit, the number of rows.
   __device__ int begin(unsigned unit) const {
@@ -78,12 +94,14 @@ struct StepPlan {
   int splits;                     ///< of a text's keys
   int columns;                    ///< of a slice, a multiple of 64
   int slots;
+  unsigned slot_share; ///< one of the slots, times 2^32 and rounded up
   int slot_pieces;
   // Places in shared memory, in pieces of 16 bytes from the beginning.
   int layers_at;
   int x_at;
   int hidden_at;
   int head_at; ///< query, key and value of one head
+  int norm_sums_at;
   int sums_at;
   int ring_at;
 };
@@ -108,6 +126,7 @@ struct Memory {
   uint4* x; ///< what the next product multiplies
   std::uint16_t* hidden;
   std::uint16_t* head;
+  float* norm_sums; ///< of warps
   float* sums;
   uint4* ring;
 };
@@ -137,6 +156,34 @@ __device__ inline std::uint16_t half_of(const uint4& message, int i) {
   return static_cast<std::uint16_t>(i % 2 == 0 ? word : word >> 16U);
 }
 
+/// Writes the first `rows` values of a message to places from `begin` on.
+__device__ inline void
+write_values(uint4 message, std::uint16_t* to, int begin, int rows) {
+  if (begin % 2 != 0) {
+    if (rows > 0) {
+      to[begin] = static_cast<std::uint16_t>(message.x);
+    }
+    message.x = __byte_perm(message.x, message.y, 0x5432);
+    message.y = __byte_perm(message.y, message.z, 0x5432);
+    message.z = __byte_perm(message.z, message.w, 0x5432);
+    ++begin;
+    --rows;
+  }
+  auto* const words = reinterpret_cast<std::uint32_t*>(to + begin);
+  const std::uint32_t pairs[3] = {message.x, message.y, message.z};
+#pragma unroll
+  for (int i = 0; i < 3; ++i) {
+    if (rows > 2 * i + 1) {
+      words[i] = pairs[i];
+    } else if (rows > 2 * i) {
+      to[begin + 2 * i] = static_cast<std::uint16_t>(pairs[i]);
+    }
+  }
+  if (rows == unit_rows) {
+    to[begin + 6] = static_cast<std::uint16_t>(message.w);
+  }
+}
+
 /// The warp that fills the ring.
 class Filler {
  public:
@@ -148,6 +195,7 @@ class Filler {
 
   __device__ void fill() {
     for (int i = 0; i < x_.shape.layers; ++i) {
+#pragma unroll 1
       for (int k = 0; k < head; ++k) {
         copy(
             plan_.products[k],
@@ -164,12 +212,14 @@ class Filler {
  private:
   __device__ void
   copy(const Division& division, const void* weight, int depth) {
+#pragma unroll 1
     for (unsigned c = 0; c < division.each; ++c) {
       const unsigned unit = (blockIdx.x * division.each + c);
       const int begin = division.begin(unit);
       const int rows = division.begin(unit + 1) - begin;
       const auto* const from = static_cast<const std::uint16_t*>(weight) +
           static_cast<std::int64_t>(begin) * depth;
+#pragma unroll 1
       for (int slice = 0; slice < division.slices; ++slice) {
         if (turn_.phase > 0) {
           wait_for_phase(memory_.empty + turn_.slot, turn_.phase - 1);
@@ -398,19 +448,18 @@ class Worker {
         const int begin = division.begin(unit);
         const int rows = division.begin(unit + 1) - begin;
         const uint4 message = receive(messages + unit, early, own_number());
+        write_values(message, memory_.hidden, begin, rows);
 #pragma unroll
         for (int i = 0; i < unit_rows; ++i) {
           if (i < rows) {
-            const std::uint16_t bits = half_of(message, i);
-            memory_.hidden[begin + i] = bits;
-            add_distance(sums, from_bits(bits, element));
+            add_distance(sums, from_bits(half_of(message, i), element));
           }
         }
       }
     }
     MARK(11);
     sums = over_warp(sums, Add());
-    auto* const of_warps = reinterpret_cast<Pair*>(memory_.sums);
+    auto* const of_warps = reinterpret_cast<Pair*>(memory_.norm_sums);
     if (lane_ == 0) {
       of_warps[warp_] = sums;
     }
@@ -469,12 +518,7 @@ class Worker {
           const int begin = division.begin(unit);
           const int rows = division.begin(unit + 1) - begin;
           const uint4 message = receive(messages + unit, early[k], own_number());
-#pragma unroll
-          for (int i = 0; i < unit_rows; ++i) {
-            if (i < rows) {
-              x_halves()[begin + i] = half_of(message, i);
-            }
-          }
+          write_values(message, x_halves(), begin, rows);
         }
       }
     }
@@ -490,27 +534,36 @@ class Worker {
       read_bias(plan_.products[next], next_bias);
     }
     const unsigned first = blockIdx.x * division.each;
-    int buffer = 0;
+    const Role role = division.roles[warp_];
 #pragma unroll 1
-    for (unsigned c = 0; c < division.each; c += most_group) {
-      const unsigned count =
-          division.each - c < most_group ? division.each - c : most_group;
-      float* const sums = memory_.sums + buffer * sums_floats;
-#pragma unroll 1
-      for (unsigned i = 0; i < count; ++i) {
-        multiply_unit(division.slices, sums + i * 8 * sums_step);
+    for (unsigned c = 0; c < division.each; c += division.group) {
+      const unsigned count = division.each - c < division.group
+          ? division.each - c
+          : division.group;
+      if (static_cast<unsigned>(role.unit) < count) {
+        multiply_slice(
+            division,
+            role,
+            chunk_ +
+                (c + static_cast<unsigned>(role.unit)) *
+                    static_cast<unsigned>(division.slices) +
+                static_cast<unsigned>(role.slice),
+            memory_.sums + role.unit * 8 * sums_step);
       }
       meet();
-#pragma unroll 1
-      for (auto i = static_cast<unsigned>(warp_); i < count; i += step_warps) {
+      if (static_cast<unsigned>(warp_) < count) {
+        const unsigned unit = first + c + static_cast<unsigned>(warp_);
         finish_unit(
             product,
-            first + c + i,
-            sums + i * 8 * sums_step,
-            c == 0 ? bias : late_bias(product, first + c + i));
+            unit,
+            memory_.sums + warp_ * 8 * sums_step,
+            c == 0 ? bias : late_bias(product, unit));
       }
-      buffer ^= 1;
+      if (c + count < division.each) {
+        meet(); // the sums' memory is used again
+      }
     }
+    chunk_ += division.each * static_cast<unsigned>(division.slices);
   }
 
   /// The bias of results behind the first of a lane.
@@ -524,17 +577,28 @@ class Worker {
             .bias);
   }
 
-  /// The sums of this warp's columns of a unit. Lane 4 g + t reads pieces of
-  /// row g. Odd rows take the two halves of 64 columns in the other order, so
-  /// that rows, which lie a multiple of 128 bytes apart, are read from
+  /// The sums of this warp's columns of a slice of a unit. Lane 4 g + t reads
+  /// pieces of row g. Odd rows take the two halves of 64 columns in the other
+  /// order, so that rows, which lie a multiple of 128 bytes apart, are read from
   /// different banks at a time; x has a row for either order.
-  __device__ void multiply_unit(int slices, float* sums) {
+  __device__ void multiply_slice(
+      const Division& division,
+      const Role& role,
+      unsigned chunk,
+      float* sums) {
+    const auto use = static_cast<unsigned>(
+        static_cast<std::uint64_t>(chunk) * plan_.slot_share >> 32U);
+    const unsigned slot = chunk - use * static_cast<unsigned>(plan_.slots);
     const int g = lane_ / 4;
     const int t = lane_ % 4;
     const int row = g < unit_rows ? g : unit_rows - 1;
     const int odd = g & 1;
     const int pieces = plan_.columns / 8;
-    const int pairs = plan_.columns / 64;
+    const uint4* weight = memory_.ring +
+        static_cast<int>(slot) * plan_.slot_pieces + row * pieces + t +
+        8 * role.sharer;
+    const uint4* x = memory_.x + role.slice * pieces + t + 8 * role.sharer;
+    const int step = 8 * division.sharers;
     float part[4][4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -543,51 +607,51 @@ class Worker {
         part[i][k] = 0;
       }
     }
-    for (int slice = 0; slice < slices; ++slice) {
-      const uint4* const weight =
-          memory_.ring + turn_.slot * plan_.slot_pieces + row * pieces + t;
-      const uint4* const x = memory_.x + slice * pieces + t;
 #ifdef STEP_TRACE
-      const long long before = clock64();
+    const long long before = clock64();
 #endif
-      wait_for_phase(memory_.full + turn_.slot, turn_.phase);
+    wait_for_phase(memory_.full + slot, use);
 #ifdef STEP_TRACE
-      ring_wait_ += clock64() - before;
+    ring_wait_ += clock64() - before;
 #endif
 #ifndef STEP_NO_PRODUCTS
-#pragma unroll 2
-      for (int pair = warp_; pair < pairs; pair += step_warps) {
+#pragma unroll 4
+    for (int at = 8 * role.sharer; at < pieces; at += step) {
 #pragma unroll
-        for (int s = 0; s < 2; ++s) {
-          const int at = 8 * pair + 4 * (s ^ odd);
-          const uint4 right = weight[at];
-          uint4 left{0, 0, 0, 0};
-          if (g < 2) {
-            left = x[at];
-          }
-          const std::uint32_t low[4] = {left.x, 0, left.y, 0};
-          const std::uint32_t high[4] = {left.z, 0, left.w, 0};
-          multiply_add<element>(part[2 * s], low, right.x, right.y);
-          multiply_add<element>(part[2 * s + 1], high, right.z, right.w);
+      for (int s = 0; s < 2; ++s) {
+        const int half = 4 * (s ^ odd);
+        const uint4 right = weight[half];
+        uint4 left{0, 0, 0, 0};
+        if (g < 2) {
+          left = x[half];
         }
+        const std::uint32_t low[4] = {left.x, 0, left.y, 0};
+        const std::uint32_t high[4] = {left.z, 0, left.w, 0};
+        multiply_add<element>(part[2 * s], low, right.x, right.y);
+        multiply_add<element>(part[2 * s + 1], high, right.z, right.w);
       }
+      weight += step;
+      x += step;
+    }
 #endif
-      meet_warp();
-      if (lane_ == 0) {
-        arrive(memory_.empty + turn_.slot);
-      }
-      turn_.advance(plan_.slots);
+    meet_warp();
+    if (lane_ == 0) {
+      arrive_times(
+          memory_.empty + slot,
+          slot_arrivals / static_cast<unsigned>(division.sharers));
     }
     // Even rows of the weight are columns of the sum's first row, odd ones of
     // its second row.
     if (g < 2) {
-      sums[(2 * t + g) * sums_step + warp_] = odd != 0
+      sums
+          [(2 * t + g) * sums_step + role.slice * division.sharers +
+           role.sharer] = odd != 0
           ? (part[0][1] + part[1][1]) + (part[2][1] + part[3][1])
           : (part[0][0] + part[1][0]) + (part[2][0] + part[3][0]);
     }
   }
 
-  /// Adds up the sums of warps of a unit, four lanes for a row.
+  /// Adds up the parts of a unit's sums, four lanes for a row.
   __device__ void finish_unit(
       int product,
       unsigned unit,
@@ -602,7 +666,7 @@ class Worker {
     load(sums, Element::fp32, own * sums_step + from, some);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (from + i >= step_warps) {
+      if (from + i >= division.slices * division.sharers) {
         some[i].value = 0;
       }
     }
@@ -753,19 +817,6 @@ class Worker {
     }
     meet();
     MARK(12);
-    const bool has_own = begin <= position_ && position_ < end;
-    if (has_own) {
-      const std::int64_t place =
-          place_in_pages(x_.pages, table_, position_) + keys.at - 8 * lane;
-      auto* const pages = static_cast<std::uint16_t*>(x_.pages.data);
-      for (int i = thread_; i < 2 * size; i += step_threads) {
-        const int at = i < size ? i : i - size;
-        pages
-            [place + (i < size ? x_.pages.keys_at : x_.pages.values_at) + at] =
-                memory_.head[size + i];
-      }
-    }
-
     float query[8];
     float result[8];
     Weighed softmax;
@@ -863,44 +914,61 @@ class Worker {
     MARK(13);
     meet();
     MARK(14);
-    // Eight lanes make a message, of which five have a value.
+    // Sixteen lanes make a message: each has a warp's part.
     const int count = (size + part_values - 1) / part_values;
-    for (int i = thread_ / 8; i < (count + 3) / 4 * 4; i += step_threads / 8) {
-      const int own = thread_ % 8;
-      const int at = i * part_values + own;
-      Weighed all;
-      float sum = 0;
-      for (int k = 0; k < step_warps; ++k) {
-        all.top = fmaxf(all.top, memory_.sums[k * part_step + width]);
+    for (int first = warp_ * 2; first < count; first += 2 * step_warps) {
+      const int i = first + lane_ / 16;
+      const int from = lane_ % 16;
+      const float* const part = memory_.sums + from * part_step;
+      const bool counts = from < step_warps;
+      const float top = counts ? part[width] : -INFINITY;
+      float highest = top;
+#pragma unroll
+      for (int mask = 8; mask > 0; mask /= 2) {
+        highest = fmaxf(highest, of_thread(highest, mask));
       }
-      const bool counts = own < part_values && at < size;
-      for (int k = 0; k < step_warps; ++k) {
-        const float* const part = memory_.sums + k * part_step;
-        const float factor = correction(part[width], all.top);
-        all.sum += part[width + 1] * factor;
-        if (counts) {
-          sum += part[at] * factor;
+      const float factor = counts ? correction(top, highest) : 0;
+      float all[part_values + 1];
+#pragma unroll
+      for (int k = 0; k < part_values; ++k) {
+        const int at = i * part_values + k;
+        all[k] = counts && at < size ? part[at] * factor : 0;
+      }
+      all[part_values] = counts ? part[width + 1] * factor : 0;
+#pragma unroll
+      for (int mask = 8; mask > 0; mask /= 2) {
+#pragma unroll
+        for (int k = 0; k <= part_values; ++k) {
+          all[k] += of_thread(all[k], mask);
         }
       }
-      const bool has_keys = begin < end;
-      const unsigned bits = counts && has_keys
-          ? to_bits(sum / all.sum, element)
-          : 0;
-      const float weight = has_keys ? all.top + log2f(all.sum) : -INFINITY;
-      const unsigned two = bits | __shfl_xor_sync(0xffffffffU, bits, 1) << 16U;
-      uint4 message;
-      message.x = two;
-      message.y = __shfl_xor_sync(0xffffffffU, two, 2);
-      message.z = __float_as_uint(weight);
-      message.w =
-          (__shfl_xor_sync(0xffffffffU, bits, 4) & 0xffffU) | own_number() << 16U;
-      if (own == 0 && i < count) {
+      if (from == 0 && i < count) {
+        const float sum = all[part_values];
+        const float whole = begin < end ? reciprocal(sum) : 0;
+        uint4 message;
+        message.x = to_bit_pair(all[0] * whole, all[1] * whole, element);
+        message.y = to_bit_pair(all[2] * whole, all[3] * whole, element);
+        message.z = __float_as_uint(
+            begin < end ? highest + log2f(sum) : -INFINITY);
+        message.w = to_bits(all[4] * whole, element) | own_number() << 16U;
         send_message(
             messages_ + plan_.attended_at +
                 (head * plan_.splits + split) * count + i,
             message);
       }
     }
+    if (begin <= position_ && position_ < end) {
+      const std::int64_t place =
+          place_in_pages(x_.pages, table_, position_) + keys.at - 8 * lane;
+      auto* const pages = static_cast<std::uint16_t*>(x_.pages.data);
+      for (int i = thread_; i < 2 * size; i += step_threads) {
+        const int at = i < size ? i : i - size;
+        pages
+            [place + (i < size ? x_.pages.keys_at : x_.pages.values_at) + at] =
+                memory_.head[size + i];
+      }
+    }
+
   }
 
   /// Receives the parts of all heads, and writes their sums to x.
@@ -942,11 +1010,12 @@ class Worker {
           }
         }
       }
+      const float whole = reciprocal(sum);
 #pragma unroll
       for (int k = 0; k < part_values; ++k) {
         if (part * part_values + k < size) {
           x_halves()[head * size + part * part_values + k] =
-              to_bits(results[k] / sum, element);
+              to_bits(results[k] * whole, element);
         }
       }
     }
@@ -963,6 +1032,7 @@ class Worker {
   Turn turn_;
   int position_ = 0;
   const std::int32_t* table_ = nullptr;
+  unsigned chunk_ = 0; ///< slices of units that were multiplied so far
   unsigned number_ = 0;
   int layer_of_number_ = -1;
   Scales scales_;          ///< of the next norm
@@ -990,12 +1060,13 @@ __global__ void __launch_bounds__(step_threads + warp_size)
       shared + plan.x_at,
       reinterpret_cast<std::uint16_t*>(shared + plan.hidden_at),
       reinterpret_cast<std::uint16_t*>(shared + plan.head_at),
+      reinterpret_cast<float*>(shared + plan.norm_sums_at),
       reinterpret_cast<float*>(shared + plan.sums_at),
       shared + plan.ring_at};
   if (threadIdx.x == 0) {
     for (int i = 0; i < plan.slots; ++i) {
       make_barrier(memory.full + i, 1);
-      make_barrier(memory.empty + i, step_warps);
+      make_barrier(memory.empty + i, slot_arrivals);
     }
     publish_barriers();
   }
@@ -1013,7 +1084,7 @@ __global__ void __launch_bounds__(step_threads + warp_size)
   }
 }
 
-Division divided(int rows, int blocks, int slices) {
+Division divided(int rows, int blocks, int slices, int slots) {
   Division division{};
   division.rows = static_cast<unsigned>(rows);
   division.each = static_cast<unsigned>(
@@ -1023,6 +1094,24 @@ Division divided(int rows, int blocks, int slices) {
   division.rows_of_unit =
       ((static_cast<std::uint64_t>(rows) << 32U) + division.units - 1) /
       division.units;
+  // As many units at a time as possible, all of them in slots of their own; then
+  // as many warps for each.
+  const int group = std::clamp(
+      std::min(step_warps, slots) / slices,
+      1,
+      std::min(most_group, static_cast<int>(division.each)));
+  division.group = static_cast<unsigned>(group);
+  division.sharers = std::clamp(
+      std::min(step_warps / (group * slices), most_parts / slices),
+      1,
+      most_sharers);
+  for (int warp = 0; warp < step_warps; ++warp) {
+    const int slice = warp / division.sharers;
+    division.roles[warp] = {
+        static_cast<std::int16_t>(slice / slices),
+        static_cast<std::int16_t>(slice % slices),
+        static_cast<std::int16_t>(warp % division.sharers)};
+  }
   return division;
 }
 
@@ -1036,12 +1125,6 @@ StepPlan plan_with(const TextStepShape& shape, int columns) {
   const int slices = shape.hidden / columns;
   StepPlan plan{};
   plan.columns = columns;
-  plan.products[query_key_value] =
-      divided(3 * shape.heads * shape.head_size, blocks, slices);
-  plan.products[dense] = divided(shape.hidden, blocks, slices);
-  plan.products[up] = divided(shape.inner, blocks, slices);
-  plan.products[down] = divided(shape.hidden, blocks, shape.inner / columns);
-  plan.products[head] = divided(shape.outputs, blocks, slices);
   plan.splits = std::clamp(blocks / shape.heads, 1, most_splits);
   plan.slot_pieces = unit_rows * columns / 8;
   plan.layers_at = pieces_for(barrier_bytes);
@@ -1052,16 +1135,29 @@ StepPlan plan_with(const TextStepShape& shape, int columns) {
   plan.hidden_at = plan.x_at +
       pieces_for(std::int64_t{2} * std::max(shape.hidden, shape.inner));
   plan.head_at = plan.hidden_at + pieces_for(std::int64_t{2} * shape.hidden);
-  plan.sums_at = plan.head_at + pieces_for(std::int64_t{6} * shape.head_size);
-  const int attention_floats = step_warps * (most_head + 4);
+  plan.norm_sums_at =
+      plan.head_at + pieces_for(std::int64_t{6} * shape.head_size);
+  plan.sums_at = plan.norm_sums_at + pieces_for(step_warps * sizeof(Pair));
+  const int attention_floats =
+      step_warps * ((shape.head_size <= 64 ? 64 : most_head) + 4);
   plan.ring_at = plan.sums_at +
       pieces_for(
-          std::int64_t{4} * std::max(2 * sums_floats, attention_floats));
+          std::int64_t{4} * std::max(sums_floats, attention_floats));
   plan.ring_at = (plan.ring_at + 7) / 8 * 8; // 128 bytes
   const auto pieces =
       static_cast<int>((most_shared_bytes() - shared_reserve) / 16) -
       plan.ring_at;
   plan.slots = std::clamp(pieces / plan.slot_pieces, 0, most_slots);
+  plan.slot_share = static_cast<unsigned>(
+      ((std::uint64_t{1} << 32U) + static_cast<unsigned>(plan.slots)) /
+      static_cast<unsigned>(std::max(plan.slots, 1)));
+
+  plan.products[query_key_value] =
+      divided(3 * shape.heads * shape.head_size, blocks, slices, plan.slots);
+  plan.products[dense] = divided(shape.hidden, blocks, slices, plan.slots);
+  plan.products[up] = divided(shape.inner, blocks, slices, plan.slots);
+  plan.products[down] = divided(shape.hidden, blocks, shape.inner / columns, plan.slots);
+  plan.products[head] = divided(shape.outputs, blocks, slices, plan.slots);
 
   const int parts = (shape.head_size + part_values - 1) / part_values;
   int at = 0;
@@ -1119,7 +1215,11 @@ bool takes(const TextStepShape& shape) {
       !is_for_hopper(text_step_kernel<Element::bf16, 8>)) {
     return false;
   }
-  return plan_of(shape).slots >= least_slots;
+  const StepPlan plan = plan_of(shape);
+  const int together = std::min(plan.slots, step_warps);
+  return together >= least_slots &&
+      plan.products[up].slices <= together &&
+      plan.products[down].slices <= together;
 }
 
 std::size_t text_step_message_bytes(const TextStepShape& shape) {

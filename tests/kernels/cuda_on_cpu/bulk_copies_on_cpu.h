@@ -25,6 +25,11 @@ inline void arrive(CopyBarrier* barrier) {
     ++barrier->phase;
   }
 }
+inline void arrive_times(CopyBarrier* barrier, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    arrive(barrier);
+  }
+}
 /// The copies of an announcement are made by other threads, which are let go
 /// first.
 inline void arrive_for(CopyBarrier* barrier, unsigned bytes) {
