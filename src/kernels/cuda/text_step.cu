@@ -91,7 +91,8 @@ struct StepPlan {
   Division products[product_count];
   int messages_at[product_count]; ///< of a product's results
   int attended_at;                ///< in the messages
-  int splits;                     ///< of a text's keys
+  int head_messages;              ///< of a head's part
+  int splits;                     ///< of a text's keys, at most
   int columns;                    ///< of a slice, a multiple of 64
   int slots;
   unsigned slot_share; ///< one of the slots, times 2^32 and rounded up
@@ -291,6 +292,11 @@ class Worker {
     position_ = x_.row.positions[0];
     table_ = x_.pages.table +
         static_cast<std::int64_t>(x_.row.places[0]) * x_.pages.width;
+    const int length = position_ + 1;
+    constexpr int keys_at_once = slots * at_once;
+    splits_ = (length + keys_at_once - 1) / keys_at_once;
+    splits_ = splits_ < plan_.splits ? splits_ : plan_.splits;
+    split_keys_ = (length + splits_ - 1) / splits_;
     number_ = static_cast<unsigned>(
         x_.number * static_cast<std::uint64_t>(x_.shape.layers));
     read_scales(memory_.layers[0].norms[0]);
@@ -700,28 +706,46 @@ class Worker {
     }
   }
 
-  /// What a softmax has so far: all exponents are less `top`.
-  struct Weighed {
-    float top = -INFINITY;
-    float sum = 0;
-  };
+  /// Factor for what was added up with exponents less `top` when these become
+  /// less `higher`.
   static __device__ float correction(float top, float higher) {
     return power_of_two(top - (higher == -INFINITY ? 0 : higher));
   }
 
-  /// The block's parts of attention: of a head, some of the text's keys.
+  /// The block's parts of attention: of a head, some of the text's keys. Short
+  /// texts are not divided, and the parts that are left over are empty; they are
+  /// sent all the same, so that no message is older than the last layer's.
   __device__ void attend(int layer) {
     const auto parts = static_cast<unsigned>(x_.shape.heads * plan_.splits);
+#pragma unroll 1
     for (unsigned part = blockIdx.x; part < parts; part += gridDim.x) {
-      attend_to_part(
-          layer,
-          static_cast<int>(part) / plan_.splits,
-          static_cast<int>(part) % plan_.splits,
-          part == blockIdx.x);
-      if (part + gridDim.x < parts) {
-        meet();
+      const int head = static_cast<int>(part) / plan_.splits;
+      const int split = static_cast<int>(part) - head * plan_.splits;
+      if (split >= splits_) {
+        if (thread_ < plan_.head_messages) {
+          send_message(
+              attended_message(head, split, thread_),
+              uint4{0, 0, 0, own_number() << 16U});
+        }
+        continue;
+      }
+      const Keys keys = keys_of(layer, head, split);
+      if (part != blockIdx.x) {
+        meet(); // the memory of the last part is used again
+        fetch_keys(keys, keys.begin);
+      }
+      receive_head(head);
+      attend_to(keys);
+      send_part(head, split, keys.begin < keys.end);
+      if (keys.begin <= position_ && position_ < keys.end) {
+        keep(keys);
       }
     }
+  }
+
+  __device__ uint4* attended_message(int head, int split, int i) {
+    return messages_ + plan_.attended_at +
+        (head * plan_.splits + split) * plan_.head_messages + i;
   }
 
   /// The keys of a part of attention that this thread reads: from a first one
@@ -736,15 +760,17 @@ class Worker {
   };
   static constexpr int slots = step_threads / lanes;
   static constexpr int at_once = 2;
+  /// Floats of a warp's part, and from one to the next.
+  static constexpr int part_width = 8 * lanes;
+  static constexpr int part_step = part_width + 4;
 
   __device__ Keys keys_of(int layer, int head, int split) {
     const int length = position_ + 1;
-    const int each = (length + plan_.splits - 1) / plan_.splits;
-    const int begin = split * each;
+    const int begin = split * split_keys_;
     const int lane = thread_ % lanes;
     return {
         begin,
-        begin + each < length ? begin + each : length,
+        begin + split_keys_ < length ? begin + split_keys_ : length,
         thread_ / lanes,
         lane,
         8 * lane < x_.shape.head_size,
@@ -774,27 +800,17 @@ class Worker {
   /// depend on this token.
   __device__ void fetch_first_keys(int layer) {
     const int part = static_cast<int>(blockIdx.x);
-    if (part < x_.shape.heads * plan_.splits) {
-      const Keys keys =
-          keys_of(layer, part / plan_.splits, part % plan_.splits);
+    const int head = part / plan_.splits;
+    const int split = part - head * plan_.splits;
+    if (head < x_.shape.heads && split < splits_) {
+      const Keys keys = keys_of(layer, head, split);
       fetch_keys(keys, keys.begin);
     }
   }
 
-  __device__ void attend_to_part(int layer, int head, int split, bool is_first) {
-    constexpr int width = 8 * lanes;
+  /// Receives query, key and value of a head.
+  __device__ void receive_head(int head) {
     const int size = x_.shape.head_size;
-    const Keys keys = keys_of(layer, head, split);
-    const int begin = keys.begin;
-    const int end = keys.end;
-    const int slot = keys.slot;
-    const int lane = keys.lane;
-    const bool used = keys.used;
-    if (!is_first) {
-      fetch_keys(keys, begin);
-    }
-
-    // Query, key and value of the head.
     const Division& division = plan_.products[query_key_value];
     const int first_row = head * 3 * size;
     const int end_row = first_row + 3 * size;
@@ -817,124 +833,142 @@ class Worker {
     }
     meet();
     MARK(12);
-    float query[8];
-    float result[8];
-    Weighed softmax;
+  }
+
+  /// Attention of the head's query to some keys: a part for each warp.
+  __device__ void attend_to(const Keys& keys) {
+    const int size = x_.shape.head_size;
+    float* const part = memory_.sums + warp_ * part_step;
+    if (keys.begin + warp_ * (warp_size / lanes) >= keys.end) {
+      if (lane_ == 0) {
+        part[part_width] = -INFINITY;
+      }
+      return;
+    }
     const auto own_piece = [&](int which) {
-      return used ? *reinterpret_cast<const uint4*>(
-                        memory_.head + which * size + 8 * lane)
-                  : uint4{0, 0, 0, 0};
+      return keys.used ? *reinterpret_cast<const uint4*>(
+                             memory_.head + which * size + 8 * keys.lane)
+                       : uint4{0, 0, 0, 0};
     };
+    Lane query[8];
+    Lane result[8];
     {
       const uint4 bits = own_piece(0);
-      Lane numbers[8];
-      load(&bits, element, 0, numbers);
+      load(&bits, element, 0, query);
+      const float scale = x_.scale * log2_of_e;
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        query[j] = numbers[j].value * x_.scale * log2_of_e;
-        result[j] = 0;
+        query[j].value *= scale;
+        result[j].value = 0;
       }
     }
-    for (int first = begin; first < end; first += slots * at_once) {
+    float top = -INFINITY;
+    float sum = 0;
+#pragma unroll 1
+    for (int first = keys.begin; first < keys.end; first += slots * at_once) {
       float scores[at_once];
+      float higher = top;
 #pragma unroll
       for (int k = 0; k < at_once; ++k) {
-        const int key = first + k * slots + slot;
+        const int key = first + k * slots + keys.slot;
         if (key == position_) {
           keys_[k] = own_piece(1);
           values_[k] = own_piece(2);
         }
         Lane numbers[8];
         load(&keys_[k], element, 0, numbers);
-        float sum = 0;
+        float score = 0;
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          sum += query[j] * numbers[j].value;
+          score += query[j].value * numbers[j].value;
         }
 #pragma unroll
         for (int mask = lanes / 2; mask > 0; mask /= 2) {
-          sum += of_thread(sum, mask);
+          score += of_thread(score, mask);
         }
-        scores[k] = key < end ? sum : -INFINITY;
+        scores[k] = key < keys.end ? score : -INFINITY;
+        higher = fmaxf(higher, scores[k]);
       }
-      float top = softmax.top;
-#pragma unroll
-      for (int k = 0; k < at_once; ++k) {
-        top = fmaxf(top, scores[k]);
-      }
-      const float factor = correction(softmax.top, top);
-      softmax.top = top;
-      softmax.sum *= factor;
+      const float factor = correction(top, higher);
+      top = higher;
+      sum *= factor;
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        result[j] *= factor;
+        result[j].value *= factor;
       }
 #pragma unroll
       for (int k = 0; k < at_once; ++k) {
         Lane numbers[8];
         load(&values_[k], element, 0, numbers);
-        const float weight = correction(scores[k], softmax.top);
-        softmax.sum += weight;
+        const float weight = correction(scores[k], top);
+        sum += weight;
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
-          result[j] += weight * numbers[j].value;
+          result[j].value += weight * numbers[j].value;
         }
       }
-      if (first + slots * at_once < end) {
+      if (first + slots * at_once < keys.end) {
         fetch_keys(keys, first + slots * at_once);
       }
     }
 
-    // The slots of a warp, then those of all warps.
+    // All keys of the warp together.
+    float highest = top;
 #pragma unroll
     for (int mask = lanes; mask < warp_size; mask *= 2) {
-      const float top = fmaxf(softmax.top, of_thread(softmax.top, mask));
-      const float factor = correction(softmax.top, top);
-      softmax.top = top;
-      softmax.sum *= factor;
-      softmax.sum += of_thread(softmax.sum, mask);
+      highest = fmaxf(highest, of_thread(highest, mask));
+    }
+    const float factor = correction(top, highest);
+    sum *= factor;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      result[j].value *= factor;
+    }
+#pragma unroll
+    for (int mask = lanes; mask < warp_size; mask *= 2) {
+      sum += of_thread(sum, mask);
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        result[j] *= factor;
-        result[j] += of_thread(result[j], mask);
+        result[j].value += of_thread(result[j].value, mask);
       }
     }
-    constexpr int part_step = width + 4;
     if (lane_ < lanes) {
-      float* const part = memory_.sums + warp_ * part_step;
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        part[8 * lane + j] = result[j];
-      }
-      if (lane == 0) {
-        part[width] = softmax.top;
-        part[width + 1] = softmax.sum;
+      store(result, part, Element::fp32, 8 * keys.lane);
+      if (lane_ == 0) {
+        part[part_width] = highest;
+        part[part_width + 1] = sum;
       }
     }
+  }
+
+  /// Adds up the parts of warps and sends them.
+  __device__ void send_part(int head, int split, bool has_keys) {
     MARK(13);
     meet();
     MARK(14);
     // Sixteen lanes make a message: each has a warp's part.
-    const int count = (size + part_values - 1) / part_values;
-    for (int first = warp_ * 2; first < count; first += 2 * step_warps) {
+    const int size = x_.shape.head_size;
+    for (int first = warp_ * 2; first < plan_.head_messages;
+         first += 2 * step_warps) {
       const int i = first + lane_ / 16;
       const int from = lane_ % 16;
-      const float* const part = memory_.sums + from * part_step;
-      const bool counts = from < step_warps;
-      const float top = counts ? part[width] : -INFINITY;
+      const float* const part =
+          memory_.sums + (from < step_warps ? from : 0) * part_step;
+      const float top = from < step_warps ? part[part_width] : -INFINITY;
+      const bool counts = !(top == -INFINITY); // what is not a number stays
       float highest = top;
 #pragma unroll
       for (int mask = 8; mask > 0; mask /= 2) {
         highest = fmaxf(highest, of_thread(highest, mask));
       }
-      const float factor = counts ? correction(top, highest) : 0;
+      const float factor = correction(top, highest);
       float all[part_values + 1];
 #pragma unroll
       for (int k = 0; k < part_values; ++k) {
         const int at = i * part_values + k;
         all[k] = counts && at < size ? part[at] * factor : 0;
       }
-      all[part_values] = counts ? part[width + 1] * factor : 0;
+      all[part_values] = counts ? part[part_width + 1] * factor : 0;
 #pragma unroll
       for (int mask = 8; mask > 0; mask /= 2) {
 #pragma unroll
@@ -942,55 +976,52 @@ class Worker {
           all[k] += of_thread(all[k], mask);
         }
       }
-      if (from == 0 && i < count) {
+      if (from == 0 && i < plan_.head_messages) {
         const float sum = all[part_values];
-        const float whole = begin < end ? reciprocal(sum) : 0;
+        const float whole = has_keys ? reciprocal(sum) : 0;
         uint4 message;
         message.x = to_bit_pair(all[0] * whole, all[1] * whole, element);
         message.y = to_bit_pair(all[2] * whole, all[3] * whole, element);
-        message.z = __float_as_uint(
-            begin < end ? highest + log2f(sum) : -INFINITY);
+        message.z =
+            __float_as_uint(has_keys ? highest + log2f(sum) : -INFINITY);
         message.w = to_bits(all[4] * whole, element) | own_number() << 16U;
-        send_message(
-            messages_ + plan_.attended_at +
-                (head * plan_.splits + split) * count + i,
-            message);
+        send_message(attended_message(head, split, i), message);
       }
     }
-    if (begin <= position_ && position_ < end) {
-      const std::int64_t place =
-          place_in_pages(x_.pages, table_, position_) + keys.at - 8 * lane;
-      auto* const pages = static_cast<std::uint16_t*>(x_.pages.data);
-      for (int i = thread_; i < 2 * size; i += step_threads) {
-        const int at = i < size ? i : i - size;
-        pages
-            [place + (i < size ? x_.pages.keys_at : x_.pages.values_at) + at] =
-                memory_.head[size + i];
-      }
-    }
+  }
 
+  /// Writes the token's own key and value to the pages.
+  __device__ void keep(const Keys& keys) {
+    const int size = x_.shape.head_size;
+    const std::int64_t place =
+        place_in_pages(x_.pages, table_, position_) + keys.at - 8 * keys.lane;
+    auto* const pages = static_cast<std::uint16_t*>(x_.pages.data);
+    for (int i = thread_; i < 2 * size; i += step_threads) {
+      const int at = i < size ? i : i - size;
+      pages[place + (i < size ? x_.pages.keys_at : x_.pages.values_at) + at] =
+          memory_.head[size + i];
+    }
   }
 
   /// Receives the parts of all heads, and writes their sums to x.
   __device__ void join_splits() {
     const int size = x_.shape.head_size;
-    const int count = (size + part_values - 1) / part_values;
+    const int count = plan_.head_messages;
     for (int i = thread_; i < x_.shape.heads * count; i += step_threads) {
       const int head = i / count;
       const int part = i - head * count;
-      const uint4* const from = messages_ + plan_.attended_at +
-          head * plan_.splits * count + part;
+      const uint4* const from = attended_message(head, 0, part);
       uint4 messages[most_splits];
 #pragma unroll
       for (int s = 0; s < most_splits; ++s) {
-        if (s < plan_.splits) {
+        if (s < splits_) {
           messages[s] = look_at_message(from + s * count);
         }
       }
       float top = -INFINITY;
 #pragma unroll
       for (int s = 0; s < most_splits; ++s) {
-        if (s < plan_.splits) {
+        if (s < splits_) {
           messages[s] = receive(from + s * count, messages[s], own_number());
           top = fmaxf(top, __uint_as_float(messages[s].z));
         }
@@ -999,7 +1030,7 @@ class Worker {
       float results[part_values] = {0, 0, 0, 0, 0};
 #pragma unroll
       for (int s = 0; s < most_splits; ++s) {
-        if (s < plan_.splits) {
+        if (s < splits_) {
           const float weight =
               correction(__uint_as_float(messages[s].z), top);
           sum += weight;
@@ -1031,6 +1062,8 @@ class Worker {
   uint4* messages_;
   Turn turn_;
   int position_ = 0;
+  int splits_ = 1;     ///< of the text's keys that are not empty
+  int split_keys_ = 1; ///< in each
   const std::int32_t* table_ = nullptr;
   unsigned chunk_ = 0; ///< slices of units that were multiplied so far
   unsigned number_ = 0;
@@ -1159,14 +1192,15 @@ StepPlan plan_with(const TextStepShape& shape, int columns) {
   plan.products[down] = divided(shape.hidden, blocks, shape.inner / columns, plan.slots);
   plan.products[head] = divided(shape.outputs, blocks, slices, plan.slots);
 
-  const int parts = (shape.head_size + part_values - 1) / part_values;
+  plan.head_messages = (shape.head_size + part_values - 1) / part_values;
   int at = 0;
   for (int i = 0; i < head; ++i) {
     plan.messages_at[i] = at;
     at += static_cast<int>(plan.products[i].units);
   }
   plan.attended_at = at;
-  plan.messages_at[head] = at + shape.heads * plan.splits * parts; // their end
+  plan.messages_at[head] = 
+      at + shape.heads * plan.splits * plan.head_messages; // their end
   return plan;
 }
 
