@@ -97,6 +97,17 @@ __device__ inline void copy_in_bulk(
 #endif
 }
 
+/// Asks for memory to be brought to the GPU's cache; place and size are multiples
+/// of 16 bytes.
+__device__ inline void fetch_in_bulk(const void* from, unsigned bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
+               :
+               : "l"(from), "r"(bytes)
+               : "memory");
+#endif
+}
+
 /// The first `threads` threads of the block wait for each other.
 __device__ inline void meet_first(int threads) {
   asm volatile("bar.sync 1, %0;" : : "r"(threads) : "memory");

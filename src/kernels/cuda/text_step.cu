@@ -33,6 +33,12 @@
 namespace cairn::kernels::cuda {
 namespace {
 
+#ifndef STEP_AHEAD
+#define STEP_AHEAD 0
+#endif
+#ifndef STEP_UNROLL
+#define STEP_UNROLL 4
+#endif
 #ifndef STEP_WARPS
 #define STEP_WARPS 15
 #endif
@@ -185,88 +191,125 @@ write_values(uint4 message, std::uint16_t* to, int begin, int rows) {
   }
 }
 
-/// The warp that fills the ring.
-class Filler {
+/// Goes through the block's slices of units in the order in which they are
+/// multiplied.
+class Walk {
  public:
-  __device__ Filler(const TextStep& x, const StepPlan& plan, const Memory& m)
-      : x_(x),
-        plan_(plan),
-        memory_(m),
-        lane_(static_cast<int>(threadIdx.x) % warp_size) {}
+  __device__ Walk(const TextStep& x, const StepPlan& plan, const Memory& m)
+      : x_(x), plan_(plan), memory_(m) {
+    begin_product();
+  }
 
-  __device__ void fill() {
-    for (int i = 0; i < x_.shape.layers; ++i) {
-#pragma unroll 1
-      for (int k = 0; k < head; ++k) {
-        copy(
-            plan_.products[k],
-            memory_.layers[i].products[k].weight,
-            k == down ? x_.shape.inner : x_.shape.hidden);
-      }
+  __device__ bool ended() const { return layer_ > x_.shape.layers; }
+  /// Rows of the unit.
+  __device__ int rows() const { return rows_; }
+  /// The slice of one of these rows.
+  __device__ const std::uint16_t* row(int i) const {
+    return from_ + static_cast<std::int64_t>(i) * depth_;
+  }
+
+  __device__ void advance() {
+    const Division& division = plan_.products[product()];
+    from_ += plan_.columns;
+    if (++slice_ < division.slices) {
+      return;
     }
-    copy(
-        plan_.products[head],
-        memory_.layers[x_.shape.layers].products[0].weight,
-        x_.shape.hidden);
+    if (++unit_ < division.each) {
+      begin_unit();
+      return;
+    }
+    unit_ = 0;
+    if (++product_ == head || layer_ == x_.shape.layers) {
+      product_ = 0;
+      ++layer_;
+    }
+    if (!ended()) {
+      begin_product();
+    }
   }
 
  private:
-  __device__ void
-  copy(const Division& division, const void* weight, int depth) {
-#pragma unroll 1
-    for (unsigned c = 0; c < division.each; ++c) {
-      const unsigned unit = (blockIdx.x * division.each + c);
-      const int begin = division.begin(unit);
-      const int rows = division.begin(unit + 1) - begin;
-      const auto* const from = static_cast<const std::uint16_t*>(weight) +
-          static_cast<std::int64_t>(begin) * depth;
-#pragma unroll 1
-      for (int slice = 0; slice < division.slices; ++slice) {
-        if (turn_.phase > 0) {
-          wait_for_phase(memory_.empty + turn_.slot, turn_.phase - 1);
-        }
-        uint4* const to = memory_.ring + turn_.slot * plan_.slot_pieces;
-        CopyBarrier* const full = memory_.full + turn_.slot;
-        const unsigned bytes = static_cast<unsigned>(plan_.columns) * 2;
-#ifdef STEP_NO_COPIES
-        if (lane_ == 0) {
-          arrive(full);
-        }
-        turn_.advance(plan_.slots);
-        continue;
-#endif
-#ifdef STEP_COPY_BYTES
-        if (division.slices == 1) {
-          const unsigned all = static_cast<unsigned>(rows) * bytes;
-          for (unsigned i = lane_ * STEP_COPY_BYTES; i < all; i += 32 * STEP_COPY_BYTES) {
-            const unsigned some = all - i < STEP_COPY_BYTES ? all - i : STEP_COPY_BYTES;
-            copy_in_bulk(to + i / 16, from + i / 2, some, full);
-          }
-        } else
-#endif
-        if (lane_ < rows) {
-          copy_in_bulk(
-              to + lane_ * (plan_.columns / 8),
-              from + static_cast<std::int64_t>(lane_) * depth +
-                  slice * plan_.columns,
-              bytes,
-              full);
-        }
-        meet_warp();
-        if (lane_ == 0) {
-          arrive_for(full, static_cast<unsigned>(rows) * bytes);
-        }
-        turn_.advance(plan_.slots);
-      }
-    }
+  __device__ int product() const {
+    return layer_ == x_.shape.layers ? static_cast<int>(head) : product_;
+  }
+  __device__ void begin_product() {
+    weight_ = static_cast<const std::uint16_t*>(
+        memory_.layers[layer_].products[product_].weight);
+    depth_ = product() == down ? x_.shape.inner : x_.shape.hidden;
+    begin_unit();
+  }
+  __device__ void begin_unit() {
+    const Division& division = plan_.products[product()];
+    const unsigned unit = blockIdx.x * division.each + unit_;
+    const int begin = division.begin(unit);
+    rows_ = division.begin(unit + 1) - begin;
+    from_ = weight_ + static_cast<std::int64_t>(begin) * depth_;
+    slice_ = 0;
   }
 
   const TextStep& x_;
   const StepPlan& plan_;
   const Memory& memory_;
-  int lane_;
-  Turn turn_;
+  const std::uint16_t* weight_ = nullptr;
+  const std::uint16_t* from_ = nullptr;
+  int layer_ = 0;
+  int product_ = 0;
+  unsigned unit_ = 0;
+  int slice_ = 0;
+  int depth_ = 0;
+  int rows_ = 0;
 };
+
+/// Fills the ring; all of a warp call it. The GPU's cache is asked for weights
+/// that are some slots ahead: these go on coming while the ring is full.
+__device__ inline void
+fill_ring(const TextStep& x, const StepPlan& plan, const Memory& memory) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  const unsigned bytes = static_cast<unsigned>(plan.columns) * 2;
+  Turn turn;
+  Walk walk(x, plan, memory);
+#if STEP_AHEAD
+  Walk ahead = walk;
+  for (int i = 0; i < plan.slots; ++i) ahead.advance();
+  for (int i = 0; i < STEP_AHEAD; ++i) ahead.advance();
+#endif
+#pragma unroll 1
+  while (!walk.ended()) {
+#if STEP_AHEAD
+    if (!ahead.ended()) {
+      if (lane < ahead.rows()) {
+        fetch_in_bulk(ahead.row(lane), bytes);
+      }
+      ahead.advance();
+    }
+#endif
+    if (turn.phase > 0) {
+      wait_for_phase(memory.empty + turn.slot, turn.phase - 1);
+    }
+    CopyBarrier* const full = memory.full + turn.slot;
+#ifdef STEP_NO_COPIES
+    if (lane == 0) {
+      arrive(full);
+    }
+#else
+    const int rows = walk.rows();
+    if (lane < rows) {
+      copy_in_bulk(
+          memory.ring + turn.slot * plan.slot_pieces +
+              lane * (plan.columns / 8),
+          walk.row(lane),
+          bytes,
+          full);
+    }
+    meet_warp();
+    if (lane == 0) {
+      arrive_for(full, static_cast<unsigned>(rows) * bytes);
+    }
+#endif
+    walk.advance();
+    turn.advance(plan.slots);
+  }
+}
 
 #ifdef STEP_TRACE
 __device__ long long step_trace[132][64][16];
@@ -621,7 +664,7 @@ class Worker {
     ring_wait_ += clock64() - before;
 #endif
 #ifndef STEP_NO_PRODUCTS
-#pragma unroll 4
+#pragma unroll STEP_UNROLL
     for (int at = 8 * role.sharer; at < pieces; at += step) {
 #pragma unroll
       for (int s = 0; s < 2; ++s) {
@@ -1111,7 +1154,7 @@ __global__ void __launch_bounds__(step_threads + warp_size)
   }
   __syncthreads();
   if (threadIdx.x >= step_threads) {
-    Filler(x, plan, memory).fill();
+    fill_ring(x, plan, memory);
   } else {
     Worker<element, lanes>(x, plan, memory).work();
   }

@@ -48,6 +48,7 @@ inline void copy_in_bulk(
     CopyBarrier*) {
   std::memcpy(to, from, bytes);
 }
+inline void fetch_in_bulk(const void*, unsigned) {}
 inline void meet_first(int threads) {
   cuda_on_cpu::wait_for_first(static_cast<unsigned>(threads));
 }
