@@ -45,6 +45,7 @@ namespace {
 constexpr int step_warps = STEP_WARPS; ///< that compute, at most 16
 constexpr int step_threads = step_warps * warp_size;
 constexpr int unit_rows = 7;
+constexpr int unrolled = STEP_UNROLL;
 constexpr int most_group = 8; ///< units whose sums are in memory at a time
 constexpr int most_slots = 32;
 constexpr int most_parts = 16; ///< of a row's sum
@@ -664,7 +665,7 @@ class Worker {
     ring_wait_ += clock64() - before;
 #endif
 #ifndef STEP_NO_PRODUCTS
-#pragma unroll STEP_UNROLL
+#pragma unroll unrolled
     for (int at = 8 * role.sharer; at < pieces; at += step) {
 #pragma unroll
       for (int s = 0; s < 2; ++s) {
