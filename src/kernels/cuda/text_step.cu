@@ -33,19 +33,9 @@
 namespace cairn::kernels::cuda {
 namespace {
 
-#ifndef STEP_AHEAD
-#define STEP_AHEAD 0
-#endif
-#ifndef STEP_UNROLL
-#define STEP_UNROLL 4
-#endif
-#ifndef STEP_WARPS
-#define STEP_WARPS 15
-#endif
-constexpr int step_warps = STEP_WARPS; ///< that compute, at most 16
+constexpr int step_warps = 15; ///< that compute, at most 16
 constexpr int step_threads = step_warps * warp_size;
 constexpr int unit_rows = 7;
-constexpr int unrolled = STEP_UNROLL;
 constexpr int most_group = 8; ///< units whose sums are in memory at a time
 constexpr int most_slots = 32;
 constexpr int most_parts = 16; ///< of a row's sum
@@ -64,6 +54,8 @@ constexpr int enough_slots = 8;
 /// share it.
 constexpr unsigned slot_arrivals = 840;
 constexpr int most_sharers = 8;
+/// Stretches of 64 columns that a warp multiplies at a time.
+constexpr int at_a_time = 4;
 
 /// What a warp multiplies, of each group of units.
 struct Role {
@@ -78,8 +70,9 @@ struct Division {
   unsigned each;  ///< units of a block
   unsigned units; ///< of all blocks
   int slices;     ///< of the columns
-  unsigned group; ///< units that a block computes at a time
-  int sharers;    ///< warps that share a slice of a unit
+  int messages_at; ///< of the units' messages
+  unsigned group;  ///< units that a block computes at a time
+  int sharers;     ///< warps that share a slice of a unit
   /// Rows of a unit, times 2^32 and rounded up.
   std::uint64_t rows_of_unit;
   Role roles[step_warps];
@@ -96,16 +89,17 @@ enum ProductNumber { query_key_value, dense, up, down, head, product_count };
 /// How a step is divided over blocks, and a block's memory.
 struct StepPlan {
   Division products[product_count];
-  int messages_at[product_count]; ///< of a product's results
-  int attended_at;                ///< in the messages
-  int head_messages;              ///< of a head's part
-  int splits;                     ///< of a text's keys, at most
+  int attended_at;   ///< attention's messages
+  int messages;      ///< in all
+  int head_messages; ///< of a head's part
+  int splits;        ///< of a text's keys, at most
   int columns;                    ///< of a slice, a multiple of 64
   int slots;
   unsigned slot_share; ///< one of the slots, times 2^32 and rounded up
   int slot_pieces;
   // Places in shared memory, in pieces of 16 bytes from the beginning.
   int layers_at;
+  int products_at;
   int x_at;
   int hidden_at;
   int head_at; ///< query, key and value of one head
@@ -131,6 +125,8 @@ struct Memory {
   CopyBarrier* full;
   CopyBarrier* empty;
   const TextStepLayer* layers;
+  /// The plan's. A kernel's parameters come through a small cache, too.
+  const Division* products;
   uint4* x; ///< what the next product multiplies
   std::uint16_t* hidden;
   std::uint16_t* head;
@@ -140,9 +136,6 @@ struct Memory {
 };
 
 __device__ inline bool is_message(const uint4& message, unsigned number) {
-#ifdef STEP_NO_EXCHANGE
-  return true;
-#endif
   return message.w >> 16U == number;
 }
 
@@ -164,12 +157,25 @@ __device__ inline std::uint16_t half_of(const uint4& message, int i) {
   return static_cast<std::uint16_t>(i % 2 == 0 ? word : word >> 16U);
 }
 
+/// The place of element `i` of x in shared memory: the two middle words of a
+/// piece change places, so that a piece is a part of a product's first factor as
+/// it is read.
+__device__ inline int place_in_x(int i) {
+  return (i & ~6) | (i & 2) << 1 | (i & 4) >> 1;
+}
+
 /// Writes the first `rows` values of a message to places from `begin` on.
-__device__ inline void
-write_values(uint4 message, std::uint16_t* to, int begin, int rows) {
+/// `place` tells the place of a number.
+template <class Place>
+__device__ void write_values(
+    uint4 message,
+    std::uint16_t* to,
+    int begin,
+    int rows,
+    const Place& place) {
   if (begin % 2 != 0) {
     if (rows > 0) {
-      to[begin] = static_cast<std::uint16_t>(message.x);
+      to[place(begin)] = static_cast<std::uint16_t>(message.x);
     }
     message.x = __byte_perm(message.x, message.y, 0x5432);
     message.y = __byte_perm(message.y, message.z, 0x5432);
@@ -177,18 +183,17 @@ write_values(uint4 message, std::uint16_t* to, int begin, int rows) {
     ++begin;
     --rows;
   }
-  auto* const words = reinterpret_cast<std::uint32_t*>(to + begin);
   const std::uint32_t pairs[3] = {message.x, message.y, message.z};
 #pragma unroll
   for (int i = 0; i < 3; ++i) {
     if (rows > 2 * i + 1) {
-      words[i] = pairs[i];
+      *reinterpret_cast<std::uint32_t*>(to + place(begin + 2 * i)) = pairs[i];
     } else if (rows > 2 * i) {
-      to[begin + 2 * i] = static_cast<std::uint16_t>(pairs[i]);
+      to[place(begin + 2 * i)] = static_cast<std::uint16_t>(pairs[i]);
     }
   }
   if (rows == unit_rows) {
-    to[begin + 6] = static_cast<std::uint16_t>(message.w);
+    to[place(begin + 6)] = static_cast<std::uint16_t>(message.w);
   }
 }
 
@@ -210,7 +215,7 @@ class Walk {
   }
 
   __device__ void advance() {
-    const Division& division = plan_.products[product()];
+    const Division& division = memory_.products[product()];
     from_ += plan_.columns;
     if (++slice_ < division.slices) {
       return;
@@ -240,7 +245,7 @@ class Walk {
     begin_unit();
   }
   __device__ void begin_unit() {
-    const Division& division = plan_.products[product()];
+    const Division& division = memory_.products[product()];
     const unsigned unit = blockIdx.x * division.each + unit_;
     const int begin = division.begin(unit);
     rows_ = division.begin(unit + 1) - begin;
@@ -269,30 +274,12 @@ fill_ring(const TextStep& x, const StepPlan& plan, const Memory& memory) {
   const unsigned bytes = static_cast<unsigned>(plan.columns) * 2;
   Turn turn;
   Walk walk(x, plan, memory);
-#if STEP_AHEAD
-  Walk ahead = walk;
-  for (int i = 0; i < plan.slots; ++i) ahead.advance();
-  for (int i = 0; i < STEP_AHEAD; ++i) ahead.advance();
-#endif
 #pragma unroll 1
   while (!walk.ended()) {
-#if STEP_AHEAD
-    if (!ahead.ended()) {
-      if (lane < ahead.rows()) {
-        fetch_in_bulk(ahead.row(lane), bytes);
-      }
-      ahead.advance();
-    }
-#endif
     if (turn.phase > 0) {
       wait_for_phase(memory.empty + turn.slot, turn.phase - 1);
     }
     CopyBarrier* const full = memory.full + turn.slot;
-#ifdef STEP_NO_COPIES
-    if (lane == 0) {
-      arrive(full);
-    }
-#else
     const int rows = walk.rows();
     if (lane < rows) {
       copy_in_bulk(
@@ -306,19 +293,11 @@ fill_ring(const TextStep& x, const StepPlan& plan, const Memory& memory) {
     if (lane == 0) {
       arrive_for(full, static_cast<unsigned>(rows) * bytes);
     }
-#endif
     walk.advance();
     turn.advance(plan.slots);
   }
 }
 
-#ifdef STEP_TRACE
-__device__ long long step_trace[132][64][16];
-#define MARK(k) \
-  if (thread_ == 0) step_trace[blockIdx.x][layer_][k] = clock64()
-#else
-#define MARK(k)
-#endif
 /// The warps that compute.
 template <Element element, int lanes>
 class Worker {
@@ -344,7 +323,7 @@ class Worker {
     number_ = static_cast<unsigned>(
         x_.number * static_cast<std::uint64_t>(x_.shape.layers));
     read_scales(memory_.layers[0].norms[0]);
-    read_bias(plan_.products[0], memory_.layers[0].products[0].bias);
+    read_bias(memory_.products[0], memory_.layers[0].products[0].bias);
     embed();
     // One loop over all products, so that there is little code: instructions
     // come through a small cache.
@@ -353,7 +332,6 @@ class Worker {
 #pragma unroll 1
     while (true) {
       const bool is_last = layer == x_.shape.layers;
-      MARK(2 * product);
       if (product == query_key_value || product == up) {
         if (product == query_key_value && !is_last) {
           fetch_first_keys(layer);
@@ -373,12 +351,10 @@ class Worker {
         }
       } else if (product == dense) {
         attend(layer);
-        MARK(8);
         join_splits();
       } else {
         receive_inner();
       }
-      MARK(2 * product + 1);
       const bool is_end = product == down;
       const int next = is_end ? query_key_value : product + 1;
       const int next_layer = is_end ? layer + 1 : layer;
@@ -387,18 +363,10 @@ class Worker {
           is_last ? nullptr : memory_.layers[next_layer].products[next].bias,
           next_layer == x_.shape.layers ? static_cast<int>(head) : next);
       if (is_last) {
-        MARK(1);
         return;
       }
       product = next;
       layer = next_layer;
-#ifdef STEP_TRACE
-      if (product == 0) {
-        if (thread_ == 0) step_trace[blockIdx.x][layer_][10] = ring_wait_;
-        layer_ = layer;
-        ring_wait_ = 0;
-      }
-#endif
     }
   }
 
@@ -490,15 +458,15 @@ class Worker {
         add_distance(sums, from_bits(memory_.hidden[i], element));
       }
     } else {
-      const Division& division = plan_.products[from];
-      const uint4* const messages = messages_ + plan_.messages_at[from];
+      const Division& division = memory_.products[from];
+      const uint4* const messages = messages_ + division.messages_at;
       for (auto unit = static_cast<unsigned>(thread_); unit < division.units;
            unit += step_threads) {
         const uint4 early = look_at_message(messages + unit);
         const int begin = division.begin(unit);
         const int rows = division.begin(unit + 1) - begin;
         const uint4 message = receive(messages + unit, early, own_number());
-        write_values(message, memory_.hidden, begin, rows);
+        write_values(message, memory_.hidden, begin, rows, [](int i) { return i; });
 #pragma unroll
         for (int i = 0; i < unit_rows; ++i) {
           if (i < rows) {
@@ -507,7 +475,6 @@ class Worker {
         }
       }
     }
-    MARK(11);
     sums = over_warp(sums, Add());
     auto* const of_warps = reinterpret_cast<Pair*>(memory_.norm_sums);
     if (lane_ == 0) {
@@ -537,7 +504,11 @@ class Worker {
             (values[k].value - mean) * inverse * gamma[k].value +
             beta[k].value;
       }
-      store(values, memory_.x, element, i);
+#pragma unroll
+      for (int k = 0; k < 4; k += 2) {
+        *reinterpret_cast<std::uint32_t*>(x_halves() + place_in_x(i + k)) =
+            to_bit_pair(values[k].value, values[k + 1].value, element);
+      }
     }
     origin_ = mean; // the next mean is not far from it
     meet();
@@ -548,8 +519,8 @@ class Worker {
 
   /// Receives what the last product of a layer multiplies.
   __device__ void receive_inner() {
-    const Division& division = plan_.products[up];
-    const uint4* const messages = messages_ + plan_.messages_at[up];
+    const Division& division = memory_.products[up];
+    const uint4* const messages = messages_ + division.messages_at;
     constexpr int at_once = 2;
     for (auto first = static_cast<unsigned>(thread_); first < division.units;
          first += at_once * step_threads) {
@@ -568,7 +539,7 @@ class Worker {
           const int begin = division.begin(unit);
           const int rows = division.begin(unit + 1) - begin;
           const uint4 message = receive(messages + unit, early[k], own_number());
-          write_values(message, x_halves(), begin, rows);
+          write_values(message, x_halves(), begin, rows, place_in_x);
         }
       }
     }
@@ -578,10 +549,10 @@ class Worker {
   /// Multiplies the block's rows of a weight by x. The results go to messages,
   /// or to the scores. The bias of the next product is read meanwhile.
   __device__ void multiply(int product, const void* next_bias, int next) {
-    const Division& division = plan_.products[product];
+    const Division& division = memory_.products[product];
     const std::uint16_t bias = bias_;
     if (product != head) {
-      read_bias(plan_.products[next], next_bias);
+      read_bias(memory_.products[next], next_bias);
     }
     const unsigned first = blockIdx.x * division.each;
     const Role role = division.roles[warp_];
@@ -597,8 +568,7 @@ class Worker {
             chunk_ +
                 (c + static_cast<unsigned>(role.unit)) *
                     static_cast<unsigned>(division.slices) +
-                static_cast<unsigned>(role.slice),
-            memory_.sums + role.unit * 8 * sums_step);
+                static_cast<unsigned>(role.slice));
       }
       meet();
       if (static_cast<unsigned>(warp_) < count) {
@@ -620,7 +590,7 @@ class Worker {
   __device__ std::uint16_t late_bias(int product, unsigned unit) {
     const bool is_head = product == head;
     return bias_bits(
-        plan_.products[product],
+        memory_.products[product],
         unit,
         memory_.layers[is_head ? x_.shape.layers : layer_of_number_]
             .products[is_head ? 0 : product]
@@ -628,14 +598,16 @@ class Worker {
   }
 
   /// The sums of this warp's columns of a slice of a unit. Lane 4 g + t reads
-  /// pieces of row g. Odd rows take the two halves of 64 columns in the other
-  /// order, so that rows, which lie a multiple of 128 bytes apart, are read from
-  /// different banks at a time; x has a row for either order.
+  /// pieces of row g of the weight. Odd rows take the two halves of 64 columns in
+  /// the other order, so that rows, which lie a multiple of 128 bytes apart, are
+  /// read from different banks at a time. The tensor cores' first factor has x:
+  /// rows 0 and 1 its first two words of each piece, in either order of halves,
+  /// rows 8 and 9 the last two. Its other rows, and sums of first words with
+  /// last ones, are not used.
   __device__ void multiply_slice(
       const Division& division,
       const Role& role,
-      unsigned chunk,
-      float* sums) {
+      unsigned chunk) {
     const auto use = static_cast<unsigned>(
         static_cast<std::uint64_t>(chunk) * plan_.slot_share >> 32U);
     const unsigned slot = chunk - use * static_cast<unsigned>(plan_.slots);
@@ -648,56 +620,84 @@ class Worker {
         static_cast<int>(slot) * plan_.slot_pieces + row * pieces + t +
         8 * role.sharer;
     const uint4* x = memory_.x + role.slice * pieces + t + 8 * role.sharer;
-    const int step = 8 * division.sharers;
-    float part[4][4];
+    const int sharers = division.sharers;
+    const int step = 8 * sharers;
+    int left = (pieces / 8 - role.sharer + sharers - 1) / sharers;
+    // The sums of the two halves, each of its first and last words.
+    float part[2][2][4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int s = 0; s < 2; ++s) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        part[i][k] = 0;
+        part[s][0][k] = 0;
+        part[s][1][k] = 0;
       }
     }
-#ifdef STEP_TRACE
-    const long long before = clock64();
-#endif
-    wait_for_phase(memory_.full + slot, use);
-#ifdef STEP_TRACE
-    ring_wait_ += clock64() - before;
-#endif
-#ifndef STEP_NO_PRODUCTS
-#pragma unroll unrolled
-    for (int at = 8 * role.sharer; at < pieces; at += step) {
+    // Lanes that have no row of x leave these as they are: what they add to the
+    // sums is not read.
+    uint4 numbers[at_a_time][2];
 #pragma unroll
-      for (int s = 0; s < 2; ++s) {
-        const int half = 4 * (s ^ odd);
-        const uint4 right = weight[half];
-        uint4 left{0, 0, 0, 0};
-        if (g < 2) {
-          left = x[half];
-        }
-        const std::uint32_t low[4] = {left.x, 0, left.y, 0};
-        const std::uint32_t high[4] = {left.z, 0, left.w, 0};
-        multiply_add<element>(part[2 * s], low, right.x, right.y);
-        multiply_add<element>(part[2 * s + 1], high, right.z, right.w);
-      }
-      weight += step;
-      x += step;
+    for (int i = 0; i < at_a_time; ++i) {
+      numbers[i][0] = uint4{0, 0, 0, 0};
+      numbers[i][1] = uint4{0, 0, 0, 0};
     }
-#endif
+    const auto multiply_some = [&](auto count) {
+      uint4 weights[count()][2];
+#pragma unroll
+      for (int i = 0; i < count(); ++i) {
+#pragma unroll
+        for (int s = 0; s < 2; ++s) {
+          const int at = i * step + 4 * (s ^ odd);
+          weights[i][s] = weight[at];
+          if (g < 2) {
+            numbers[i][s] = x[at];
+          }
+        }
+      }
+      weight += count() * step;
+      x += count() * step;
+#pragma unroll
+      for (int i = 0; i < count(); ++i) {
+#pragma unroll
+        for (int s = 0; s < 2; ++s) {
+          const uint4 right = weights[i][s];
+          const std::uint32_t words[4] = {
+              numbers[i][s].x,
+              numbers[i][s].y,
+              numbers[i][s].z,
+              numbers[i][s].w};
+          multiply_add<element>(part[s][0], words, right.x, right.y);
+          multiply_add<element>(part[s][1], words, right.z, right.w);
+        }
+      }
+    };
+    wait_for_phase(memory_.full + slot, use);
+#pragma unroll 1
+    for (; left >= at_a_time; left -= at_a_time) {
+      multiply_some(std::integral_constant<int, at_a_time>());
+    }
+#pragma unroll 1
+    for (; left > 0; --left) {
+      multiply_some(std::integral_constant<int, 1>());
+    }
     meet_warp();
     if (lane_ == 0) {
       arrive_times(
           memory_.empty + slot,
           slot_arrivals / static_cast<unsigned>(division.sharers));
     }
-    // Even rows of the weight are columns of the sum's first row, odd ones of
-    // its second row.
+    // Even rows of the weight are columns of the sums' first rows, odd ones of
+    // their second rows.
     if (g < 2) {
-      sums
-          [(2 * t + g) * sums_step + role.slice * division.sharers +
-           role.sharer] = odd != 0
-          ? (part[0][1] + part[1][1]) + (part[2][1] + part[3][1])
-          : (part[0][0] + part[1][0]) + (part[2][0] + part[3][0]);
+      float sum = 0;
+#pragma unroll
+      for (int s = 0; s < 2; ++s) {
+        sum += odd != 0 ? part[s][0][1] + part[s][1][3]
+                        : part[s][0][0] + part[s][1][2];
+      }
+      memory_.sums
+          [(role.unit * 8 + 2 * t + g) * sums_step +
+           role.slice * sharers + role.sharer] = sum;
     }
   }
 
@@ -707,7 +707,7 @@ class Worker {
       unsigned unit,
       const float* sums,
       std::uint16_t bias) {
-    const Division& division = plan_.products[product];
+    const Division& division = memory_.products[product];
     const int begin = division.begin(unit);
     const int rows = division.begin(unit + 1) - begin;
     const int own = lane_ / 4;
@@ -746,7 +746,7 @@ class Worker {
     message.z = __shfl_xor_sync(0xffffffffU, two, 16);
     message.w = __shfl_xor_sync(0xffffffffU, message.y, 16);
     if (lane_ == 0) {
-      send_message(messages_ + plan_.messages_at[product] + unit, message);
+      send_message(messages_ + division.messages_at + unit, message);
     }
   }
 
@@ -855,7 +855,7 @@ class Worker {
   /// Receives query, key and value of a head.
   __device__ void receive_head(int head) {
     const int size = x_.shape.head_size;
-    const Division& division = plan_.products[query_key_value];
+    const Division& division = memory_.products[query_key_value];
     const int first_row = head * 3 * size;
     const int end_row = first_row + 3 * size;
     for (unsigned unit = static_cast<unsigned>(head) * division.units /
@@ -876,7 +876,6 @@ class Worker {
       }
     }
     meet();
-    MARK(12);
   }
 
   /// Attention of the head's query to some keys: a part for each warp.
@@ -987,9 +986,7 @@ class Worker {
 
   /// Adds up the parts of warps and sends them.
   __device__ void send_part(int head, int split, bool has_keys) {
-    MARK(13);
     meet();
-    MARK(14);
     // Sixteen lanes make a message: each has a warp's part.
     const int size = x_.shape.head_size;
     for (int first = warp_ * 2; first < plan_.head_messages;
@@ -1089,7 +1086,7 @@ class Worker {
 #pragma unroll
       for (int k = 0; k < part_values; ++k) {
         if (part * part_values + k < size) {
-          x_halves()[head * size + part * part_values + k] =
+          x_halves()[place_in_x(head * size + part * part_values + k)] =
               to_bits(results[k] * whole, element);
         }
       }
@@ -1116,10 +1113,6 @@ class Worker {
   std::uint16_t bias_ = 0; ///< of the next product
   uint4 keys_[at_once];
   uint4 values_[at_once];
-#ifdef STEP_TRACE
-  int layer_ = 0;
-  long long ring_wait_ = 0;
-#endif
   float origin_ = 0; ///< near the mean of the residual stream
 };
 
@@ -1134,6 +1127,7 @@ __global__ void __launch_bounds__(step_threads + warp_size)
       full,
       full + most_slots,
       reinterpret_cast<const TextStepLayer*>(shared + plan.layers_at),
+      reinterpret_cast<const Division*>(shared + plan.products_at),
       shared + plan.x_at,
       reinterpret_cast<std::uint16_t*>(shared + plan.hidden_at),
       reinterpret_cast<std::uint16_t*>(shared + plan.head_at),
@@ -1152,6 +1146,10 @@ __global__ void __launch_bounds__(step_threads + warp_size)
        i < (x.shape.layers + 1) * layer_pieces;
        i += static_cast<int>(blockDim.x)) {
     shared[plan.layers_at + i] = reinterpret_cast<const uint4*>(x.layers)[i];
+  }
+  if (threadIdx.x < product_count) {
+    reinterpret_cast<Division*>(shared + plan.products_at)[threadIdx.x] =
+        plan.products[threadIdx.x];
   }
   __syncthreads();
   if (threadIdx.x >= step_threads) {
@@ -1205,10 +1203,11 @@ StepPlan plan_with(const TextStepShape& shape, int columns) {
   plan.splits = std::clamp(blocks / shape.heads, 1, most_splits);
   plan.slot_pieces = unit_rows * columns / 8;
   plan.layers_at = pieces_for(barrier_bytes);
-  plan.x_at = plan.layers_at +
+  plan.products_at = plan.layers_at +
       pieces_for(
           (shape.layers + 1) *
           static_cast<std::int64_t>(sizeof(TextStepLayer)));
+  plan.x_at = plan.products_at + pieces_for(sizeof plan.products);
   plan.hidden_at = plan.x_at +
       pieces_for(std::int64_t{2} * std::max(shape.hidden, shape.inner));
   plan.head_at = plan.hidden_at + pieces_for(std::int64_t{2} * shape.hidden);
@@ -1239,12 +1238,12 @@ StepPlan plan_with(const TextStepShape& shape, int columns) {
   plan.head_messages = (shape.head_size + part_values - 1) / part_values;
   int at = 0;
   for (int i = 0; i < head; ++i) {
-    plan.messages_at[i] = at;
+    plan.products[i].messages_at = at;
     at += static_cast<int>(plan.products[i].units);
   }
   plan.attended_at = at;
-  plan.messages_at[head] = 
-      at + shape.heads * plan.splits * plan.head_messages; // their end
+  plan.messages = 
+      at + shape.heads * plan.splits * plan.head_messages;
   return plan;
 }
 
@@ -1302,14 +1301,11 @@ bool takes(const TextStepShape& shape) {
 
 std::size_t text_step_message_bytes(const TextStepShape& shape) {
   const StepPlan plan = plan_of(shape);
-  return 16 * static_cast<std::size_t>(plan.messages_at[head]);
+  return 16 * static_cast<std::size_t>(plan.messages);
 }
 
 const char* run_step(const TextStep& step, void* stream) {
   const StepPlan plan = plan_of(step.shape);
-#ifdef STEP_ONLY
-  return start_step<Element::bf16, 8>(step, plan, stream);
-#else
   const auto with_lanes = [&](auto element) {
     return step.shape.head_size <= 64
         ? start_step<element(), 8>(step, plan, stream)
@@ -1318,7 +1314,6 @@ const char* run_step(const TextStep& step, void* stream) {
   return step.shape.element == Element::bf16
       ? with_lanes(std::integral_constant<Element, Element::bf16>())
       : with_lanes(std::integral_constant<Element, Element::fp16>());
-#endif
 }
 
 } // namespace cairn::kernels::cuda
