@@ -97,15 +97,17 @@ __device__ inline void copy_in_bulk(
 #endif
 }
 
-/// Asks for memory to be brought to the GPU's cache; place and size are multiples
-/// of 16 bytes.
-__device__ inline void fetch_in_bulk(const void* from, unsigned bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
-               :
-               : "l"(from), "r"(bytes)
+/// Reads shared memory where `reads` is true, before all that follows: the
+/// compiler does not put it off to save registers.
+__device__ inline void read_now(uint4& to, const uint4* from, bool reads) {
+  asm volatile("{\n"
+               ".reg .pred reads;\n"
+               "setp.ne.u32 reads, %5, 0;\n"
+               "@reads ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+               "}"
+               : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
+               : "r"(shared_place(from)), "r"(reads ? 1U : 0U)
                : "memory");
-#endif
 }
 
 /// The first `threads` threads of the block wait for each other.

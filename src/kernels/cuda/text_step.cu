@@ -4,6 +4,7 @@
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/bulk_copies.cuh"
 #include "kernels/cuda/fast_math.cuh"
+#include "kernels/cuda/few_rows.cuh"
 #include "kernels/cuda/kept_pages.cuh"
 #include "kernels/cuda/lane.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -55,13 +56,13 @@ constexpr int enough_slots = 8;
 constexpr unsigned slot_arrivals = 840;
 constexpr int most_sharers = 8;
 /// Stretches of 64 columns that a warp multiplies at a time.
-constexpr int at_a_time = 4;
+constexpr int at_a_time = 3;
 
 /// What a warp multiplies, of each group of units.
 struct Role {
-  std::int16_t unit; ///< of the group; behind the group: the warp has nothing
-  std::int16_t slice;
-  std::int16_t sharer; ///< number among the warps that share the slice
+  std::int8_t unit; ///< of the group; behind the group: the warp has nothing
+  std::int8_t slice;
+  std::int8_t sharer; ///< number among the warps that share the slice
 };
 
 /// How the rows of a weight are divided.
@@ -334,7 +335,7 @@ class Worker {
       const bool is_last = layer == x_.shape.layers;
       if (product == query_key_value || product == up) {
         if (product == query_key_value && !is_last) {
-          fetch_first_keys(layer);
+          ask_for_keys(layer);
         }
         const bool is_inner = product == up;
         normalize(
@@ -641,21 +642,21 @@ class Worker {
       numbers[i][0] = uint4{0, 0, 0, 0};
       numbers[i][1] = uint4{0, 0, 0, 0};
     }
+    weight += 4 * odd;
+    x += 4 * odd;
+    const int other = 4 - 8 * odd; // to the other half
+    const bool has_x = g < 2;
     const auto multiply_some = [&](auto count) {
       uint4 weights[count()][2];
 #pragma unroll
       for (int i = 0; i < count(); ++i) {
-#pragma unroll
-        for (int s = 0; s < 2; ++s) {
-          const int at = i * step + 4 * (s ^ odd);
-          weights[i][s] = weight[at];
-          if (g < 2) {
-            numbers[i][s] = x[at];
-          }
-        }
+        read_now(weights[i][0], weight, true);
+        read_now(weights[i][1], weight + other, true);
+        read_now(numbers[i][0], x, has_x);
+        read_now(numbers[i][1], x + other, has_x);
+        weight += step;
+        x += step;
       }
-      weight += count() * step;
-      x += count() * step;
 #pragma unroll
       for (int i = 0; i < count(); ++i) {
 #pragma unroll
@@ -776,8 +777,8 @@ class Worker {
       const Keys keys = keys_of(layer, head, split);
       if (part != blockIdx.x) {
         meet(); // the memory of the last part is used again
-        fetch_keys(keys, keys.begin);
       }
+      fetch_keys(keys, keys.begin);
       receive_head(head);
       attend_to(keys);
       send_part(head, split, keys.begin < keys.end);
@@ -840,15 +841,30 @@ class Worker {
     }
   }
 
-  /// Reads keys and values of the block's first part of attention: they do not
-  /// depend on this token.
-  __device__ void fetch_first_keys(int layer) {
+  /// Brings the keys and values of the block's first part of attention to the
+  /// GPU's cache: they do not depend on this token.
+  __device__ void ask_for_keys(int layer) {
     const int part = static_cast<int>(blockIdx.x);
     const int head = part / plan_.splits;
     const int split = part - head * plan_.splits;
-    if (head < x_.shape.heads && split < splits_) {
-      const Keys keys = keys_of(layer, head, split);
-      fetch_keys(keys, keys.begin);
+    if (head >= x_.shape.heads || split >= splits_) {
+      return;
+    }
+    // Two threads have the two lines that a long head may take.
+    const Keys keys = keys_of(layer, head, split);
+    const std::int64_t line = keys.at - 8 * keys.lane + thread_ % 2 * 64;
+    if (thread_ % 2 != 0 && x_.shape.head_size <= 64) {
+      return;
+    }
+    for (int key = keys.begin + thread_ / 2; key < keys.end;
+         key += step_threads / 2) {
+      if (key != position_) {
+        const auto* const place =
+            static_cast<const std::uint16_t*>(x_.pages.data) +
+            place_in_pages(x_.pages, table_, key) + line;
+        fetch_line(place + x_.pages.keys_at);
+        fetch_line(place + x_.pages.values_at);
+      }
     }
   }
 
@@ -1183,9 +1199,9 @@ Division divided(int rows, int blocks, int slices, int slots) {
   for (int warp = 0; warp < step_warps; ++warp) {
     const int slice = warp / division.sharers;
     division.roles[warp] = {
-        static_cast<std::int16_t>(slice / slices),
-        static_cast<std::int16_t>(slice % slices),
-        static_cast<std::int16_t>(warp % division.sharers)};
+        static_cast<std::int8_t>(slice / slices),
+        static_cast<std::int8_t>(slice % slices),
+        static_cast<std::int8_t>(warp % division.sharers)};
   }
   return division;
 }

@@ -48,7 +48,11 @@ inline void copy_in_bulk(
     CopyBarrier*) {
   std::memcpy(to, from, bytes);
 }
-inline void fetch_in_bulk(const void*, unsigned) {}
+inline void read_now(uint4& to, const uint4* from, bool reads) {
+  if (reads) {
+    to = *from;
+  }
+}
 inline void meet_first(int threads) {
   cuda_on_cpu::wait_for_first(static_cast<unsigned>(threads));
 }
