@@ -234,8 +234,13 @@ void GpuDecoder::queue_step(const Kind& kind, const Step& step) {
   if (kind.rows == 1 && whole_step_) {
     whole_step_->queue(rows, *cache_, scores, stream_->handle());
   } else {
-    layers_
-        ->decode(rows, *cache_, step.splits, memory_, scores, stream_->handle());
+    layers_->decode(
+        rows,
+        *cache_,
+        step.splits,
+        memory_,
+        scores,
+        stream_->handle());
   }
   find_peaks(
       scores,

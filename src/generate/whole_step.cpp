@@ -56,7 +56,8 @@ std::vector<TextStepLayer> layers_of(const GpuWeights& weights) {
   std::vector<TextStepLayer> layers;
   for (const GpuBlock& block : weights.blocks) {
     layers.push_back(
-        {.norms = {norm_of(block.input_norm), norm_of(block.post_attention_norm)},
+        {.norms =
+             {norm_of(block.input_norm), norm_of(block.post_attention_norm)},
          .products = {
              product_of(block.query_key_value),
              product_of(block.dense),
@@ -81,7 +82,8 @@ bool can_be_copied(const GpuWeights& weights) {
       fits(weights.final_norm.weight) && fits(weights.final_norm.bias) &&
       fits(weights.head.weight);
   for (const GpuBlock& block : weights.blocks) {
-    for (const GpuNorm* norm : {&block.input_norm, &block.post_attention_norm}) {
+    for (const GpuNorm* norm :
+         {&block.input_norm, &block.post_attention_norm}) {
       all = all && fits(norm->weight) && fits(norm->bias);
     }
     for (const GpuLinear* linear :
@@ -131,8 +133,8 @@ WholeStep::WholeStep(
       .shape = shape,
       .activation = gpu_activation(model.activation),
       .epsilon = static_cast<float>(model.norm_epsilon),
-      .scale =
-          static_cast<float>(1 / std::sqrt(static_cast<double>(model.head_size))),
+      .scale = static_cast<float>(
+          1 / std::sqrt(static_cast<double>(model.head_size))),
       .layers = static_cast<const TextStepLayer*>(layers_.const_data_ptr()),
       .embedded =
           {.columns = model.hidden,

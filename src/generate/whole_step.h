@@ -12,7 +12,8 @@
 
 namespace cairn::generate {
 
-/// A step of one text as a single kernel: see kernels/internal/cuda/text_step.h.
+/// A step of one text as a single kernel: see
+/// kernels/internal/cuda/text_step.h.
 class WholeStep {
  public:
   /// Null if the kernel does not compute such a model. `weights` outlive this.

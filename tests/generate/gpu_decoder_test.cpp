@@ -326,8 +326,10 @@ TEST(GpuDecoder, LongTextsShareTheirKeysAmongBlocks) {
 }
 
 /// A model whose steps of one text are a single kernel.
-models::ModelDescription
-plain(std::int64_t hidden, std::int64_t heads, std::int64_t ffn) {
+models::ModelDescription plain(
+    std::int64_t hidden,
+    std::int64_t heads,
+    std::int64_t ffn) {
   models::ModelDescription d = gpt(400);
   d.layers = 2;
   d.hidden = hidden;
@@ -341,7 +343,9 @@ plain(std::int64_t hidden, std::int64_t heads, std::int64_t ffn) {
 TEST(GpuDecoder, OneTextIsASingleKernel) {
   std::mt19937 random(8);
   std::vector<models::ModelDescription> all{
-      plain(128, 2, 320), plain(128, 1, 64), plain(192, 8, 192)};
+      plain(128, 2, 320),
+      plain(128, 1, 64),
+      plain(192, 8, 192)};
   all[0].activation = model::ActivationKind::gelu_tanh;
   all[1].attention_bias = false;
   all[1].mlp_bias = false;

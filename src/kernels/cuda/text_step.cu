@@ -1,20 +1,19 @@
 #include "kernels/internal/cuda/text_step.h"
 
 #include "kernels/cuda/activation.cuh"
-#include "kernels/cuda/block.cuh"
-#include "kernels/cuda/bulk_copies.cuh"
 #include "kernels/cuda/fast_math.cuh"
 #include "kernels/cuda/few_rows.cuh"
 #include "kernels/cuda/kept_pages.cuh"
 #include "kernels/cuda/lane.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/messages.cuh"
 #include "kernels/cuda/tensor_core.cuh"
+#include "kernels/cuda/text_step_messages.cuh"
+#include "kernels/cuda/text_step_plan.cuh"
+#include "kernels/cuda/text_step_ring.cuh"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <numeric>
 
 // One kernel for a whole step, with one block for each processor. A block has
 // some rows of every weight. One warp brings them to shared memory by bulk
@@ -33,271 +32,6 @@
 
 namespace cairn::kernels::cuda {
 namespace {
-
-constexpr int step_warps = 15; ///< that compute, at most 16
-constexpr int step_threads = step_warps * warp_size;
-constexpr int unit_rows = 7;
-constexpr int most_group = 8; ///< units whose sums are in memory at a time
-constexpr int most_slots = 32;
-constexpr int most_parts = 16; ///< of a row's sum
-/// Floats from one row's parts of sums to the next.
-constexpr int sums_step = most_parts + 4;
-constexpr int sums_floats = most_group * 8 * sums_step;
-constexpr int most_splits = 5;
-/// Values of a head in a message of attention.
-constexpr int part_values = 5;
-constexpr int most_head = 128;
-constexpr std::int64_t barrier_bytes = 2 * most_slots * 8;
-constexpr int least_slots = 2;
-constexpr int enough_slots = 8;
-
-/// Arrivals that free a slot: a multiple of every number of warps that may
-/// share it.
-constexpr unsigned slot_arrivals = 840;
-constexpr int most_sharers = 8;
-/// Stretches of 64 columns that a warp multiplies at a time.
-constexpr int at_a_time = 3;
-
-/// What a warp multiplies, of each group of units.
-struct Role {
-  std::int8_t unit; ///< of the group; behind the group: the warp has nothing
-  std::int8_t slice;
-  std::int8_t sharer; ///< number among the warps that share the slice
-};
-
-/// How the rows of a weight are divided.
-struct Division {
-  unsigned rows;
-  unsigned each;  ///< units of a block
-  unsigned units; ///< of all blocks
-  int slices;     ///< of the columns
-  int messages_at; ///< of the units' messages
-  unsigned group;  ///< units that a block computes at a time
-  int sharers;     ///< warps that share a slice of a unit
-  /// Rows of a unit, times 2^32 and rounded up.
-  std::uint64_t rows_of_unit;
-  Role roles[step_warps];
-
-  /// The first row of a unit; behind the last unit, the number of rows.
-  __device__ int begin(unsigned unit) const {
-    return static_cast<int>(unit * rows_of_unit >> 32U);
-  }
-};
-
-/// The products of a layer, and behind them the one to the scores.
-enum ProductNumber { query_key_value, dense, up, down, head, product_count };
-
-/// How a step is divided over blocks, and a block's memory.
-struct StepPlan {
-  Division products[product_count];
-  int attended_at;   ///< attention's messages
-  int messages;      ///< in all
-  int head_messages; ///< of a head's part
-  int splits;        ///< of a text's keys, at most
-  int columns;                    ///< of a slice, a multiple of 64
-  int slots;
-  unsigned slot_share; ///< one of the slots, times 2^32 and rounded up
-  int slot_pieces;
-  // Places in shared memory, in pieces of 16 bytes from the beginning.
-  int layers_at;
-  int products_at;
-  int x_at;
-  int hidden_at;
-  int head_at; ///< query, key and value of one head
-  int norm_sums_at;
-  int sums_at;
-  int ring_at;
-};
-
-/// A place in the ring.
-struct Turn {
-  int slot = 0;
-  unsigned phase = 0;
-
-  __device__ void advance(int slots) {
-    if (++slot == slots) {
-      slot = 0;
-      ++phase;
-    }
-  }
-};
-
-struct Memory {
-  CopyBarrier* full;
-  CopyBarrier* empty;
-  const TextStepLayer* layers;
-  /// The plan's. A kernel's parameters come through a small cache, too.
-  const Division* products;
-  uint4* x; ///< what the next product multiplies
-  std::uint16_t* hidden;
-  std::uint16_t* head;
-  float* norm_sums; ///< of warps
-  float* sums;
-  uint4* ring;
-};
-
-__device__ inline bool is_message(const uint4& message, unsigned number) {
-  return message.w >> 16U == number;
-}
-
-__device__ inline uint4
-receive(const uint4* from, uint4 message, unsigned number) {
-  while (!is_message(message, number)) {
-    wait_for_messages();
-    message = look_at_message(from);
-  }
-  return message;
-}
-
-/// 16 bits of a message.
-__device__ inline std::uint16_t half_of(const uint4& message, int i) {
-  const unsigned word = i < 2 ? message.x
-      : i < 4                 ? message.y
-      : i < 6                 ? message.z
-                              : message.w;
-  return static_cast<std::uint16_t>(i % 2 == 0 ? word : word >> 16U);
-}
-
-/// The place of element `i` of x in shared memory: the two middle words of a
-/// piece change places, so that a piece is a part of a product's first factor as
-/// it is read.
-__device__ inline int place_in_x(int i) {
-  return (i & ~6) | (i & 2) << 1 | (i & 4) >> 1;
-}
-
-/// Writes the first `rows` values of a message to places from `begin` on.
-/// `place` tells the place of a number.
-template <class Place>
-__device__ void write_values(
-    uint4 message,
-    std::uint16_t* to,
-    int begin,
-    int rows,
-    const Place& place) {
-  if (begin % 2 != 0) {
-    if (rows > 0) {
-      to[place(begin)] = static_cast<std::uint16_t>(message.x);
-    }
-    message.x = __byte_perm(message.x, message.y, 0x5432);
-    message.y = __byte_perm(message.y, message.z, 0x5432);
-    message.z = __byte_perm(message.z, message.w, 0x5432);
-    ++begin;
-    --rows;
-  }
-  const std::uint32_t pairs[3] = {message.x, message.y, message.z};
-#pragma unroll
-  for (int i = 0; i < 3; ++i) {
-    if (rows > 2 * i + 1) {
-      *reinterpret_cast<std::uint32_t*>(to + place(begin + 2 * i)) = pairs[i];
-    } else if (rows > 2 * i) {
-      to[place(begin + 2 * i)] = static_cast<std::uint16_t>(pairs[i]);
-    }
-  }
-  if (rows == unit_rows) {
-    to[place(begin + 6)] = static_cast<std::uint16_t>(message.w);
-  }
-}
-
-/// Goes through the block's slices of units in the order in which they are
-/// multiplied.
-class Walk {
- public:
-  __device__ Walk(const TextStep& x, const StepPlan& plan, const Memory& m)
-      : x_(x), plan_(plan), memory_(m) {
-    begin_product();
-  }
-
-  __device__ bool ended() const { return layer_ > x_.shape.layers; }
-  /// Rows of the unit.
-  __device__ int rows() const { return rows_; }
-  /// The slice of one of these rows.
-  __device__ const std::uint16_t* row(int i) const {
-    return from_ + static_cast<std::int64_t>(i) * depth_;
-  }
-
-  __device__ void advance() {
-    const Division& division = memory_.products[product()];
-    from_ += plan_.columns;
-    if (++slice_ < division.slices) {
-      return;
-    }
-    if (++unit_ < division.each) {
-      begin_unit();
-      return;
-    }
-    unit_ = 0;
-    if (++product_ == head || layer_ == x_.shape.layers) {
-      product_ = 0;
-      ++layer_;
-    }
-    if (!ended()) {
-      begin_product();
-    }
-  }
-
- private:
-  __device__ int product() const {
-    return layer_ == x_.shape.layers ? static_cast<int>(head) : product_;
-  }
-  __device__ void begin_product() {
-    weight_ = static_cast<const std::uint16_t*>(
-        memory_.layers[layer_].products[product_].weight);
-    depth_ = product() == down ? x_.shape.inner : x_.shape.hidden;
-    begin_unit();
-  }
-  __device__ void begin_unit() {
-    const Division& division = memory_.products[product()];
-    const unsigned unit = blockIdx.x * division.each + unit_;
-    const int begin = division.begin(unit);
-    rows_ = division.begin(unit + 1) - begin;
-    from_ = weight_ + static_cast<std::int64_t>(begin) * depth_;
-    slice_ = 0;
-  }
-
-  const TextStep& x_;
-  const StepPlan& plan_;
-  const Memory& memory_;
-  const std::uint16_t* weight_ = nullptr;
-  const std::uint16_t* from_ = nullptr;
-  int layer_ = 0;
-  int product_ = 0;
-  unsigned unit_ = 0;
-  int slice_ = 0;
-  int depth_ = 0;
-  int rows_ = 0;
-};
-
-/// Fills the ring; all of a warp call it. The GPU's cache is asked for weights
-/// that are some slots ahead: these go on coming while the ring is full.
-__device__ inline void
-fill_ring(const TextStep& x, const StepPlan& plan, const Memory& memory) {
-  const int lane = static_cast<int>(threadIdx.x) % warp_size;
-  const unsigned bytes = static_cast<unsigned>(plan.columns) * 2;
-  Turn turn;
-  Walk walk(x, plan, memory);
-#pragma unroll 1
-  while (!walk.ended()) {
-    if (turn.phase > 0) {
-      wait_for_phase(memory.empty + turn.slot, turn.phase - 1);
-    }
-    CopyBarrier* const full = memory.full + turn.slot;
-    const int rows = walk.rows();
-    if (lane < rows) {
-      copy_in_bulk(
-          memory.ring + turn.slot * plan.slot_pieces +
-              lane * (plan.columns / 8),
-          walk.row(lane),
-          bytes,
-          full);
-    }
-    meet_warp();
-    if (lane == 0) {
-      arrive_for(full, static_cast<unsigned>(rows) * bytes);
-    }
-    walk.advance();
-    turn.advance(plan.slots);
-  }
-}
 
 /// The warps that compute.
 template <Element element, int lanes>
@@ -372,10 +106,14 @@ class Worker {
   }
 
  private:
-  __device__ void meet() { meet_first(step_threads); }
+  __device__ void meet() {
+    meet_first(step_threads);
+  }
 
   /// The number of the messages of this layer.
-  __device__ unsigned own_number() const { return number_ & 0xffffU; }
+  __device__ unsigned own_number() const {
+    return number_ & 0xffffU;
+  }
 
   __device__ std::uint16_t* x_halves() {
     return reinterpret_cast<std::uint16_t*>(memory_.x);
@@ -433,8 +171,10 @@ class Worker {
         bias);
   }
 
-  __device__ std::uint16_t
-  bias_bits(const Division& division, unsigned unit, const void* bias) {
+  __device__ std::uint16_t bias_bits(
+      const Division& division,
+      unsigned unit,
+      const void* bias) {
     const int row = division.begin(unit) + lane_ / 4;
     return bias != nullptr && unit < division.units &&
             row < division.begin(unit + 1)
@@ -450,8 +190,10 @@ class Worker {
 
   /// Receives the residual stream from a product, unless it is that of the
   /// embedding, and writes its norm to x.
-  __device__ void
-  normalize(const TextStepNorm& norm, const TextStepNorm* next, int from) {
+  __device__ void normalize(
+      const TextStepNorm& norm,
+      const TextStepNorm* next,
+      int from) {
     Pair sums{0, 0};
     if (from == product_count) {
       origin_ = from_bits(memory_.hidden[0], element);
@@ -467,7 +209,9 @@ class Worker {
         const int begin = division.begin(unit);
         const int rows = division.begin(unit + 1) - begin;
         const uint4 message = receive(messages + unit, early, own_number());
-        write_values(message, memory_.hidden, begin, rows, [](int i) { return i; });
+        write_values(message, memory_.hidden, begin, rows, [](int i) {
+          return i;
+        });
 #pragma unroll
         for (int i = 0; i < unit_rows; ++i) {
           if (i < rows) {
@@ -491,8 +235,7 @@ class Worker {
     const float mean = origin_ + shift;
     const float inverse = rsqrtf(variance + x_.epsilon);
     for (int i = thread_ * 4; i < x_.shape.hidden; i += step_threads * 4) {
-      const Scales scales =
-          i < step_threads * 4 ? scales_ : scales_at(norm, i);
+      const Scales scales = i < step_threads * 4 ? scales_ : scales_at(norm, i);
       Lane gamma[4];
       Lane beta[4];
       Lane values[4];
@@ -502,8 +245,7 @@ class Worker {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         values[k].value =
-            (values[k].value - mean) * inverse * gamma[k].value +
-            beta[k].value;
+            (values[k].value - mean) * inverse * gamma[k].value + beta[k].value;
       }
 #pragma unroll
       for (int k = 0; k < 4; k += 2) {
@@ -539,7 +281,8 @@ class Worker {
         if (unit < division.units) {
           const int begin = division.begin(unit);
           const int rows = division.begin(unit + 1) - begin;
-          const uint4 message = receive(messages + unit, early[k], own_number());
+          const uint4 message =
+              receive(messages + unit, early[k], own_number());
           write_values(message, x_halves(), begin, rows, place_in_x);
         }
       }
@@ -599,12 +342,12 @@ class Worker {
   }
 
   /// The sums of this warp's columns of a slice of a unit. Lane 4 g + t reads
-  /// pieces of row g of the weight. Odd rows take the two halves of 64 columns in
-  /// the other order, so that rows, which lie a multiple of 128 bytes apart, are
-  /// read from different banks at a time. The tensor cores' first factor has x:
-  /// rows 0 and 1 its first two words of each piece, in either order of halves,
-  /// rows 8 and 9 the last two. Its other rows, and sums of first words with
-  /// last ones, are not used.
+  /// pieces of row g of the weight. Odd rows take the two halves of 64 columns
+  /// in the other order, so that rows, which lie a multiple of 128 bytes apart,
+  /// are read from different banks at a time. The tensor cores' first factor
+  /// has x: rows 0 and 1 its first two words of each piece, in either order of
+  /// halves, rows 8 and 9 the last two. Its other rows, and sums of first words
+  /// with last ones, are not used.
   __device__ void multiply_slice(
       const Division& division,
       const Role& role,
@@ -697,8 +440,8 @@ class Worker {
                         : part[s][0][0] + part[s][1][2];
       }
       memory_.sums
-          [(role.unit * 8 + 2 * t + g) * sums_step +
-           role.slice * sharers + role.sharer] = sum;
+          [(role.unit * 8 + 2 * t + g) * sums_step + role.slice * sharers +
+           role.sharer] = sum;
     }
   }
 
@@ -758,8 +501,8 @@ class Worker {
   }
 
   /// The block's parts of attention: of a head, some of the text's keys. Short
-  /// texts are not divided, and the parts that are left over are empty; they are
-  /// sent all the same, so that no message is older than the last layer's.
+  /// texts are not divided, and the parts that are left over are empty; they
+  /// are sent all the same, so that no message is older than the last layer's.
   __device__ void attend(int layer) {
     const auto parts = static_cast<unsigned>(x_.shape.heads * plan_.splits);
 #pragma unroll 1
@@ -875,13 +618,12 @@ class Worker {
     const int first_row = head * 3 * size;
     const int end_row = first_row + 3 * size;
     for (unsigned unit = static_cast<unsigned>(head) * division.units /
-             static_cast<unsigned>(x_.shape.heads) +
+                 static_cast<unsigned>(x_.shape.heads) +
              static_cast<unsigned>(thread_);
          unit < division.units && division.begin(unit) < end_row;
          unit += step_threads) {
       const uint4* const from = messages_ + unit;
-      const uint4 message =
-          receive(from, look_at_message(from), own_number());
+      const uint4 message = receive(from, look_at_message(from), own_number());
       const int row = division.begin(unit);
       const int rows = division.begin(unit + 1) - row;
 #pragma unroll
@@ -1088,8 +830,7 @@ class Worker {
 #pragma unroll
       for (int s = 0; s < most_splits; ++s) {
         if (s < splits_) {
-          const float weight =
-              correction(__uint_as_float(messages[s].z), top);
+          const float weight = correction(__uint_as_float(messages[s].z), top);
           sum += weight;
 #pragma unroll
           for (int k = 0; k < part_values; ++k) {
@@ -1133,10 +874,9 @@ class Worker {
 };
 
 template <Element element, int lanes>
-__global__ void __launch_bounds__(step_threads + warp_size)
-    text_step_kernel(
-        const __grid_constant__ TextStep x,
-        const __grid_constant__ StepPlan plan) {
+__global__ void __launch_bounds__(step_threads + warp_size) text_step_kernel(
+    const __grid_constant__ TextStep x,
+    const __grid_constant__ StepPlan plan) {
   uint4* const shared = shared_memory();
   auto* const full = reinterpret_cast<CopyBarrier*>(shared);
   const Memory memory{
@@ -1175,113 +915,11 @@ __global__ void __launch_bounds__(step_threads + warp_size)
   }
 }
 
-Division divided(int rows, int blocks, int slices, int slots) {
-  Division division{};
-  division.rows = static_cast<unsigned>(rows);
-  division.each = static_cast<unsigned>(
-      (rows + unit_rows * blocks - 1) / (unit_rows * blocks));
-  division.units = division.each * static_cast<unsigned>(blocks);
-  division.slices = slices;
-  division.rows_of_unit =
-      ((static_cast<std::uint64_t>(rows) << 32U) + division.units - 1) /
-      division.units;
-  // As many units at a time as possible, all of them in slots of their own; then
-  // as many warps for each.
-  const int group = std::clamp(
-      std::min(step_warps, slots) / slices,
-      1,
-      std::min(most_group, static_cast<int>(division.each)));
-  division.group = static_cast<unsigned>(group);
-  division.sharers = std::clamp(
-      std::min(step_warps / (group * slices), most_parts / slices),
-      1,
-      most_sharers);
-  for (int warp = 0; warp < step_warps; ++warp) {
-    const int slice = warp / division.sharers;
-    division.roles[warp] = {
-        static_cast<std::int8_t>(slice / slices),
-        static_cast<std::int8_t>(slice % slices),
-        static_cast<std::int8_t>(warp % division.sharers)};
-  }
-  return division;
-}
-
-int pieces_for(std::int64_t bytes) {
-  return static_cast<int>((bytes + 15) / 16);
-}
-
-/// The plan with slices of so many columns.
-StepPlan plan_with(const TextStepShape& shape, int columns) {
-  const int blocks = blocks_together();
-  const int slices = shape.hidden / columns;
-  StepPlan plan{};
-  plan.columns = columns;
-  plan.splits = std::clamp(blocks / shape.heads, 1, most_splits);
-  plan.slot_pieces = unit_rows * columns / 8;
-  plan.layers_at = pieces_for(barrier_bytes);
-  plan.products_at = plan.layers_at +
-      pieces_for(
-          (shape.layers + 1) *
-          static_cast<std::int64_t>(sizeof(TextStepLayer)));
-  plan.x_at = plan.products_at + pieces_for(sizeof plan.products);
-  plan.hidden_at = plan.x_at +
-      pieces_for(std::int64_t{2} * std::max(shape.hidden, shape.inner));
-  plan.head_at = plan.hidden_at + pieces_for(std::int64_t{2} * shape.hidden);
-  plan.norm_sums_at =
-      plan.head_at + pieces_for(std::int64_t{6} * shape.head_size);
-  plan.sums_at = plan.norm_sums_at + pieces_for(step_warps * sizeof(Pair));
-  const int attention_floats =
-      step_warps * ((shape.head_size <= 64 ? 64 : most_head) + 4);
-  plan.ring_at = plan.sums_at +
-      pieces_for(
-          std::int64_t{4} * std::max(sums_floats, attention_floats));
-  plan.ring_at = (plan.ring_at + 7) / 8 * 8; // 128 bytes
-  const auto pieces =
-      static_cast<int>((most_shared_bytes() - shared_reserve) / 16) -
-      plan.ring_at;
-  plan.slots = std::clamp(pieces / plan.slot_pieces, 0, most_slots);
-  plan.slot_share = static_cast<unsigned>(
-      ((std::uint64_t{1} << 32U) + static_cast<unsigned>(plan.slots)) /
-      static_cast<unsigned>(std::max(plan.slots, 1)));
-
-  plan.products[query_key_value] =
-      divided(3 * shape.heads * shape.head_size, blocks, slices, plan.slots);
-  plan.products[dense] = divided(shape.hidden, blocks, slices, plan.slots);
-  plan.products[up] = divided(shape.inner, blocks, slices, plan.slots);
-  plan.products[down] = divided(shape.hidden, blocks, shape.inner / columns, plan.slots);
-  plan.products[head] = divided(shape.outputs, blocks, slices, plan.slots);
-
-  plan.head_messages = (shape.head_size + part_values - 1) / part_values;
-  int at = 0;
-  for (int i = 0; i < head; ++i) {
-    plan.products[i].messages_at = at;
-    at += static_cast<int>(plan.products[i].units);
-  }
-  plan.attended_at = at;
-  plan.messages = 
-      at + shape.heads * plan.splits * plan.head_messages;
-  return plan;
-}
-
-/// The plan with the widest slices that leave enough slots, or with the most
-/// slots. Without slots if there is not enough memory.
-StepPlan plan_of(const TextStepShape& shape) {
-  const int both = std::gcd(shape.hidden, shape.inner);
-  StepPlan plan{};
-  for (int columns = both / 64 * 64; columns > 0; columns -= 64) {
-    if (both % columns == 0) {
-      plan = plan_with(shape, columns);
-      if (plan.slots >= enough_slots) {
-        break;
-      }
-    }
-  }
-  return plan;
-}
-
 template <Element element, int lanes>
-const char*
-start_step(const TextStep& step, const StepPlan& plan, void* stream) {
+const char* start_step(
+    const TextStep& step,
+    const StepPlan& plan,
+    void* stream) {
   const auto kernel = text_step_kernel<element, lanes>;
   const std::size_t bytes = 16 *
       (static_cast<std::size_t>(plan.ring_at) +
@@ -1310,8 +948,7 @@ bool takes(const TextStepShape& shape) {
   }
   const StepPlan plan = plan_of(shape);
   const int together = std::min(plan.slots, step_warps);
-  return together >= least_slots &&
-      plan.products[up].slices <= together &&
+  return together >= least_slots && plan.products[up].slices <= together &&
       plan.products[down].slices <= together;
 }
 

@@ -47,13 +47,13 @@ struct TextStep {
   TextStepShape shape;
   Activation activation = Activation::gelu;
   float epsilon = 1e-5F;
-  float scale = 1;                       ///< of attention's scores
+  float scale = 1; ///< of attention's scores
   /// In the GPU's memory: every layer's, and behind them the last norm and the
   /// product to the scores, each the first of its kind.
   const TextStepLayer* layers = nullptr;
-  EmbeddedRows embedded; ///< `y` is not used
-  TextRows row;          ///< one
-  KeptPages pages;       ///< of the first layer
+  EmbeddedRows embedded;       ///< `y` is not used
+  TextRows row;                ///< one
+  KeptPages pages;             ///< of the first layer
   std::int64_t layer_step = 0; ///< elements from a layer's keys to the next's
   /// Memory for text_step_message_bytes() that is full of zeros at first.
   void* messages = nullptr;
