@@ -18,7 +18,7 @@ using kernels::cuda::TextStepNorm;
 using kernels::cuda::TextStepProduct;
 using kernels::cuda::TextStepShape;
 
-const void* data(const at::Tensor& x) {
+const void* memory_of(const at::Tensor& x) {
   return x.defined() ? x.const_data_ptr() : nullptr;
 }
 
@@ -44,11 +44,11 @@ TextStepShape shape_of(
 }
 
 TextStepNorm norm_of(const GpuNorm& norm) {
-  return {data(norm.weight), data(norm.bias)};
+  return {memory_of(norm.weight), memory_of(norm.bias)};
 }
 
 TextStepProduct product_of(const GpuLinear& linear) {
-  return {data(linear.weight), data(linear.bias)};
+  return {memory_of(linear.weight), memory_of(linear.bias)};
 }
 
 /// The layers, and behind them the last norm and the product to the scores.
@@ -139,8 +139,8 @@ WholeStep::WholeStep(
       .embedded =
           {.columns = model.hidden,
            .element = shape.element,
-           .words = data(weights.words),
-           .positions = data(weights.positions),
+           .words = memory_of(weights.words),
+           .positions = memory_of(weights.positions),
            .offset = model.position_offset},
       .messages = messages_.mutable_data_ptr()};
 }
