@@ -203,13 +203,16 @@ void print_steps(
     generate::GpuStepOptions options;
     std::int64_t prompt = 32;
   };
+  generate::GpuStepOptions parts = usual;
+  parts.whole = false;
   const auto with = [&](const auto& change) {
-    generate::GpuStepOptions options = usual;
+    generate::GpuStepOptions options = parts;
     change(options);
     return options;
   };
   const std::vector<Variant> variants{
       {"as it is", 1, usual},
+      {"kernels of their own", 1, parts},
       {"all weights to registers", 1, with([](auto& o) {
          o.copied_from = most;
        })},
@@ -221,6 +224,7 @@ void print_steps(
       {"no CUDA graph", 1, with([](auto& o) { o.records = false; })},
       {"cuBLASLt's products", 1, with([](auto& o) { o.few_rows = 0; })},
       {"as it is, after 900 tokens", 1, usual, 900},
+      {"kernels of their own, after 900 tokens", 1, parts, 900},
       {"as it is", 2, usual},
       {"as it is", 4, usual},
       {"as it is", 8, usual},

@@ -99,6 +99,9 @@ GpuDecoder::GpuDecoder(
       std::move(weights),
       model_.positions,
       step);
+  if (step.whole) {
+    whole_step_ = WholeStep::make(model_, layers_->weights());
+  }
   cache_ = std::make_unique<GpuCache>(shape, type, device, *stream_);
   memory_ = layers_->memory(most_rows_);
   const auto on_device = at::TensorOptions(device);
@@ -228,40 +231,62 @@ void GpuDecoder::queue_step(const Kind& kind, const Step& step) {
   const at::NoGradGuard no_grad;
   const at::Tensor scores = scores_.narrow(0, 0, kind.rows);
   const kernels::cuda::TextRows rows = rows_at(inputs_, kind.rows);
-  layers_
-      ->decode(rows, *cache_, step.splits, memory_, scores, stream_->handle());
+  if (kind.rows == 1 && whole_step_) {
+    whole_step_->queue(rows, *cache_, scores, stream_->handle());
+  } else {
+    layers_->decode(
+        rows,
+        *cache_,
+        step.splits,
+        memory_,
+        scores,
+        stream_->handle());
+  }
   find_peaks(
       scores,
       rows.positions + kind.rows,
       row_peaks_.narrow(0, 0, kind.rows));
 }
 
-/// Computes one token of each text. A kind of step is run when it is first met,
-/// so that libraries can prepare themselves, and recorded the second time.
-void GpuDecoder::decode(std::span<const Row> rows) {
-  const std::int64_t count = rows_for(std::ssize(rows));
-  std::int64_t longest = 0;
-  for (const Row& row : rows) {
-    longest = std::max(longest, row.position + 1);
-  }
-  const Kind kind{count, layers_->splits(count, longest)};
+/// Queues a step of the kind. It is run when it is first met, so that libraries
+/// can prepare themselves, and recorded the second time.
+void GpuDecoder::run_step(const Kind& kind) {
   const auto [found, is_new] = steps_.try_emplace(kind);
   Step& step = found->second;
   if (is_new) {
     step.splits = layers_->make_splits(kind.rows, kind.splits);
   }
-  send_inputs(rows, count);
   if (!step.was_run || !options_.records) {
     queue_step(kind, step);
     step.was_run = true;
-  } else {
-    if (!step.recording) {
-      step.recording =
-          stream_->record([this, kind, &step] { queue_step(kind, step); });
-    }
-    step.recording->repeat();
+    return;
   }
-  // Rows whose results follow each other are fetched together.
+  if (!step.recording) {
+    step.recording =
+        stream_->record([this, kind, &step] { queue_step(kind, step); });
+  }
+  step.recording->repeat();
+}
+
+/// Computes one token of each text.
+void GpuDecoder::decode(std::span<const Row> rows) {
+  const std::int64_t count = rows_for(std::ssize(rows));
+  send_inputs(rows, count);
+  if (count == 1 && whole_step_) {
+    queue_step({.rows = 1, .splits = 1}, {}); // two kernels: no need to record
+  } else {
+    std::int64_t longest = 0;
+    for (const Row& row : rows) {
+      longest = std::max(longest, row.position + 1);
+    }
+    run_step({count, layers_->splits(count, longest)});
+  }
+  fetch_results(rows);
+}
+
+/// Queues copies of what a step has found. Rows whose results follow each other
+/// are fetched together.
+void GpuDecoder::fetch_results(std::span<const Row> rows) {
   for (std::size_t first = 0; first < rows.size();) {
     std::size_t last = first + 1;
     const auto joins = [&](const Row& row) {

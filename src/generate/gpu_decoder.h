@@ -4,6 +4,7 @@
 #include "generate/device_stream.h"
 #include "generate/gpu_cache.h"
 #include "generate/gpu_layers.h"
+#include "generate/whole_step.h"
 
 #include <ATen/core/Tensor.h>
 #include <cairn/generate/text_batch.h>
@@ -48,6 +49,8 @@ class GpuDecoder : public Decoder {
   std::span<const Peak> peaks() const override { return peaks_; }
 
   const GpuWeights& weights() const { return layers_->weights(); }
+  /// True when the steps of one text are a single kernel.
+  bool has_whole_steps() const { return whole_step_ != nullptr; }
 
  private:
   /// A token of a text that has nothing else to compute.
@@ -80,6 +83,8 @@ class GpuDecoder : public Decoder {
   void decode(std::span<const Row> rows);
   void send_inputs(std::span<const Row> rows, std::int64_t count);
   void queue_step(const Kind& kind, const Step& step);
+  void run_step(const Kind& kind);
+  void fetch_results(std::span<const Row> rows);
   void read(std::vector<Prompt> prompts);
   void score_prompts(std::span<const Prompt> prompts, const at::Tensor& hidden);
   kernels::cuda::TextRows rows_at(const at::Tensor& inputs, std::int64_t rows)
@@ -99,6 +104,7 @@ class GpuDecoder : public Decoder {
   GpuStepOptions options_;
   std::unique_ptr<DeviceStream> stream_;
   std::unique_ptr<GpuLayers> layers_;
+  std::unique_ptr<WholeStep> whole_step_; ///< may be null
   std::unique_ptr<GpuCache> cache_;
 
   // Of steps with one token of each text. Recorded work uses this memory.

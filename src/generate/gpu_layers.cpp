@@ -1,5 +1,6 @@
 #include "generate/gpu_layers.h"
 
+#include "generate/gpu_activation.h"
 #include "kernels/internal/cuda/attention.h"
 #include "kernels/internal/cuda/kept_attention.h"
 #include "kernels/internal/cuda/product.h"
@@ -51,20 +52,6 @@ void check_started(const char* failure, const char* what) {
          .where = what,
          .values = failure});
   }
-}
-
-cuda::Activation gpu_activation(model::ActivationKind kind) {
-  switch (kind) {
-    case model::ActivationKind::gelu:
-      return cuda::Activation::gelu;
-    case model::ActivationKind::gelu_tanh:
-      return cuda::Activation::gelu_tanh;
-    case model::ActivationKind::relu:
-      return cuda::Activation::relu;
-    case model::ActivationKind::silu:
-      break;
-  }
-  return cuda::Activation::silu;
 }
 
 const void* data(const at::Tensor& x) {

@@ -325,6 +325,71 @@ TEST(GpuDecoder, LongTextsShareTheirKeysAmongBlocks) {
   texts.step({400, 6}, 5);
 }
 
+/// A model whose steps of one text are a single kernel.
+models::ModelDescription plain(
+    std::int64_t hidden,
+    std::int64_t heads,
+    std::int64_t ffn) {
+  models::ModelDescription d = gpt(400);
+  d.layers = 2;
+  d.hidden = hidden;
+  d.heads = heads;
+  d.key_value_heads = heads;
+  d.head_size = hidden / heads;
+  d.ffn = ffn;
+  return d;
+}
+
+TEST(GpuDecoder, OneTextIsASingleKernel) {
+  std::mt19937 random(8);
+  std::vector<models::ModelDescription> all{
+      plain(128, 2, 320),
+      plain(128, 1, 64),
+      plain(192, 8, 192)};
+  all[0].activation = model::ActivationKind::gelu_tanh;
+  all[1].attention_bias = false;
+  all[1].mlp_bias = false;
+  all[1].tied_head = false;
+  all[2].activation = model::ActivationKind::relu;
+  at::ScalarType type = at::kBFloat16;
+  for (const models::ModelDescription& d : all) {
+    SCOPED_TRACE(::testing::Message() << d.hidden << " " << d.heads);
+    const Model model = make(d, type);
+    GpuDecoder decoder(*model, type, {.most_texts = 2});
+    ASSERT_TRUE(decoder.has_whole_steps());
+    Followed texts(model, decoder);
+    texts.add(1, random_text(random, 20));
+    texts.add(0, random_text(random, 320));
+    texts.step({1, 0}, 1); // the first token of a text
+    texts.step({2, 0}, 1);
+    texts.step({14, 0}, 1);
+    texts.step({15, 0}, 1);
+    texts.step({15, 300}, 1); // several blocks share the keys
+    texts.step({15, 301}, 1);
+    texts.step({16, 302}, 1); // two texts: not one kernel
+    texts.step({17, 302}, 1); // across a page
+    type = type == at::kHalf ? at::kBFloat16 : at::kHalf;
+  }
+}
+
+TEST(GpuDecoder, OtherModelsAreNotASingleKernel) {
+  GpuStepOptions parts;
+  parts.whole = false;
+  const TextBatchOptions one{.most_texts = 1};
+  const auto is_whole = [&](const models::ModelDescription& d,
+                            at::ScalarType type,
+                            const GpuStepOptions& step = {}) {
+    return GpuDecoder(*make(d, type), type, one, step).has_whole_steps();
+  };
+  EXPECT_TRUE(is_whole(plain(128, 2, 320), at::kBFloat16));
+  EXPECT_FALSE(is_whole(plain(128, 2, 320), at::kBFloat16, parts));
+  EXPECT_FALSE(is_whole(plain(128, 2, 320), at::kFloat));
+  EXPECT_FALSE(is_whole(plain(128, 2, 340), at::kBFloat16));
+  EXPECT_FALSE(is_whole(plain(256, 1, 320), at::kBFloat16));
+  EXPECT_FALSE(is_whole(gpt(), at::kBFloat16));
+  EXPECT_FALSE(is_whole(llama(32), at::kBFloat16));
+}
+
 TEST(GpuDecoder, WeightsAreConvertedWhereAsked) {
   std::mt19937 random(6);
   const Model wide = make(gpt(), at::kFloat);

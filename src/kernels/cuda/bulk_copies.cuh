@@ -44,6 +44,16 @@ __device__ inline void arrive(CopyBarrier* barrier) {
                : "memory");
 }
 
+/// Arrives for several threads.
+__device__ inline void arrive_times(CopyBarrier* barrier, unsigned count) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;"
+               :
+               : "r"(shared_place(barrier)), "r"(count)
+               : "memory");
+#endif
+}
+
 /// Arrives, and announces that so many bytes will come.
 __device__ inline void arrive_for(CopyBarrier* barrier, unsigned bytes) {
 #if __CUDA_ARCH__ >= 900
@@ -85,6 +95,19 @@ __device__ inline void copy_in_bulk(
       : "r"(shared_place(to)), "l"(from), "r"(bytes), "r"(shared_place(barrier))
       : "memory");
 #endif
+}
+
+/// Reads shared memory where `reads` is true, before all that follows: the
+/// compiler does not put it off to save registers.
+__device__ inline void read_now(uint4& to, const uint4* from, bool reads) {
+  asm volatile("{\n"
+               ".reg .pred reads;\n"
+               "setp.ne.u32 reads, %5, 0;\n"
+               "@reads ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+               "}"
+               : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
+               : "r"(shared_place(from)), "r"(reads ? 1U : 0U)
+               : "memory");
 }
 
 /// The first `threads` threads of the block wait for each other.

@@ -309,19 +309,11 @@ const char* start_copied(const FewRowsProduct& x, Start start, void* stream) {
                                : launch(kernel, grid, stream, x, ring);
 }
 
-/// True when the code for this GPU can copy in bulk.
-bool has_bulk_copies() {
-  cudaFuncAttributes code{};
-  return cudaFuncGetAttributes(
-             &code,
-             few_rows_copied_kernel<Element::bf16, false>) == cudaSuccess &&
-      code.ptxVersion >= 90;
-}
-
 } // namespace
 
 bool takes_copies(const FewRowsProduct& x) {
-  return ring_of(x).slots >= 2 && has_bulk_copies();
+  return ring_of(x).slots >= 2 &&
+      is_for_hopper(few_rows_copied_kernel<Element::bf16, false>);
 }
 
 const char* multiply_by_copies(

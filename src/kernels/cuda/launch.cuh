@@ -50,6 +50,14 @@ const char* launch(
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
+/// True when the code of a kernel for the current GPU is for Hopper or later.
+template <class... Parameters>
+bool is_for_hopper(void (*kernel)(Parameters...)) {
+  cudaFuncAttributes code{};
+  return cudaFuncGetAttributes(&code, kernel) == cudaSuccess &&
+      code.ptxVersion >= 90;
+}
+
 /// launch(), but the kernel may begin while the one before it on the stream
 /// still runs. It calls wait_for_earlier() before it touches what others write.
 /// Code for GPUs before Hopper cannot wait, and is started as usual.
@@ -59,9 +67,7 @@ const char* launch_early(
     const Grid& grid,
     void* stream,
     const Arguments&... given) {
-  cudaFuncAttributes code{};
-  if (cudaFuncGetAttributes(&code, kernel) != cudaSuccess ||
-      code.ptxVersion < 90) {
+  if (!is_for_hopper(kernel)) {
     return launch(kernel, grid, stream, given...);
   }
   cudaLaunchAttribute early{};
@@ -117,6 +123,39 @@ inline int processors() {
 
 /// Shared memory that a kernel may have for itself, beside Grid::shared_bytes.
 inline constexpr std::size_t shared_reserve = 1024;
+
+/// Number of blocks that launch_together() takes: one for each processor, or
+/// one alone where a device does not promise to run several at once.
+inline int blocks_together() {
+  int device = 0;
+  int runs_together = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&runs_together, cudaDevAttrCooperativeLaunch, device);
+  return runs_together != 0 ? processors() : 1;
+}
+
+/// launch(), for blocks that wait for each other: either all of them run at
+/// once, or the launch fails.
+template <class... Parameters, class... Arguments>
+const char* launch_together(
+    void (*kernel)(Parameters...),
+    const Grid& grid,
+    void* stream,
+    const Arguments&... given) {
+  cudaLaunchAttribute together{};
+  together.id = cudaLaunchAttributeCooperative;
+  together.val.cooperative = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid.blocks;
+  config.blockDim = grid.threads;
+  config.dynamicSmemBytes = grid.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream);
+  config.attrs = &together;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, Parameters(given)...);
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
 
 /// Number of blocks that the current device runs at once; allows the kernel to
 /// have shared memory first.

@@ -21,6 +21,7 @@
 #include "kernels/internal/cuda/swiglu.h"
 #include "kernels/internal/cuda/table_rows.h"
 #include "kernels/internal/cuda/text_rows.h"
+#include "kernels/internal/cuda/text_step.h"
 #include "kernels/internal/cuda/update_many.h"
 
 namespace cairn::kernels::cuda {
@@ -476,6 +477,18 @@ bool takes(const FewRowsProduct&) {
 }
 
 const char* multiply_few_rows(const FewRowsProduct&, Start, void*) {
+  return missing;
+}
+
+bool takes(const TextStepShape&) {
+  return false;
+}
+
+std::size_t text_step_message_bytes(const TextStepShape&) {
+  return 0;
+}
+
+const char* run_step(const TextStep&, void*) {
   return missing;
 }
 

@@ -25,6 +25,11 @@ inline void arrive(CopyBarrier* barrier) {
     ++barrier->phase;
   }
 }
+inline void arrive_times(CopyBarrier* barrier, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    arrive(barrier);
+  }
+}
 /// The copies of an announcement are made by other threads, which are let go
 /// first.
 inline void arrive_for(CopyBarrier* barrier, unsigned bytes) {
@@ -42,6 +47,11 @@ inline void copy_in_bulk(
     unsigned bytes,
     CopyBarrier*) {
   std::memcpy(to, from, bytes);
+}
+inline void read_now(uint4& to, const uint4* from, bool reads) {
+  if (reads) {
+    to = *from;
+  }
 }
 inline void meet_first(int threads) {
   cuda_on_cpu::wait_for_first(static_cast<unsigned>(threads));

@@ -19,6 +19,7 @@
 #define __device__
 #define __host__
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __shared__ static // blocks run one after another
 
 struct alignas(8) float2 {
@@ -162,7 +163,8 @@ inline uint4* shared_memory() {
 
 enum cudaDeviceAttr {
   cudaDevAttrMaxSharedMemoryPerBlockOptin,
-  cudaDevAttrMultiProcessorCount
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrCooperativeLaunch
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 
@@ -171,12 +173,14 @@ inline cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 /// A device of three processors with 16 KiB each, so that tests with few rows
-/// and columns meet every kernel.
+/// and columns meet every kernel. Blocks do not run together.
 inline cudaError_t cudaDeviceGetAttribute(
     int* value,
     cudaDeviceAttr attribute,
     int) {
-  *value = attribute == cudaDevAttrMultiProcessorCount ? 3 : 16 << 10;
+  *value = attribute == cudaDevAttrMultiProcessorCount ? 3
+      : attribute == cudaDevAttrCooperativeLaunch      ? 0
+                                                       : 16 << 10;
   return cudaSuccess;
 }
 template <class Kernel>
@@ -220,12 +224,14 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Kernel) {
 }
 
 enum cudaLaunchAttributeID {
-  cudaLaunchAttributeProgrammaticStreamSerialization
+  cudaLaunchAttributeProgrammaticStreamSerialization,
+  cudaLaunchAttributeCooperative
 };
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
   struct {
     int programmaticStreamSerializationAllowed;
+    int cooperative;
   } val;
 };
 struct cudaLaunchConfig_t {
