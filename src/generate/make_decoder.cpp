@@ -41,17 +41,12 @@ CacheShape cache_of(
 }
 
 /// Throws ConfigError for what is done with left-to-right models only.
-void check_t5(
-    const models::ModelDescription& model,
-    bool on_cpu,
-    const TextBatchOptions& options) {
-  if (!on_cpu || options.recompute || model::has_experts(model)) {
+void check_t5(bool on_cpu, const TextBatchOptions& options) {
+  if (!on_cpu || options.recompute) {
     throw ConfigError(
         {.what = "a T5 writes on the CPU, with kept keys and values",
          .where = options.recompute ? "--recompute" : "",
-         .values = !on_cpu       ? "it is on a GPU"
-             : options.recompute ? "whole texts are asked for"
-                                 : "it has experts"});
+         .values = !on_cpu ? "it is on a GPU" : "whole texts are asked for"});
   }
 }
 
@@ -89,21 +84,20 @@ std::unique_ptr<Decoder> make_decoder(
   const models::ModelDescription& d = model->description();
   const at::Tensor first = model->parameters().front();
   const bool on_cpu = first.device().is_cpu();
-  const bool has_experts = model::has_experts(d);
   if (model::kind_of(d.family) == model::ModelKind::t5) {
-    check_t5(d, on_cpu, options);
+    check_t5(on_cpu, options);
     return std::make_unique<T5Decoder>(
         d,
         T5Weights::of(*model, options.weights),
         cache_of(d, options),
         options.most_texts);
   }
-  if (options.recompute || has_experts || !(on_cpu || GpuDecoder::takes(d))) {
+  if (options.recompute || !(on_cpu || GpuDecoder::takes(d))) {
     refuse_other_weights(
         options,
-        options.recompute ? "whole texts are computed anew"
-            : has_experts ? "it has experts"
-                          : "its heads are longer than 256 on a GPU");
+        options.recompute           ? "whole texts are computed anew"
+            : model::has_experts(d) ? "it has experts and is on a GPU"
+                                    : "its heads are longer than 256 on a GPU");
     return std::make_unique<WholeTextDecoder>(std::move(model));
   }
   if (!on_cpu) {

@@ -80,7 +80,7 @@ class RowOperations {
   /// Computes up and gate, and the activation of each output by the thread that
   /// computed it. The result is in `gate`, or in `up` where there is no gate.
   void activate_mlp(
-      const BlockWeights& block,
+      const MlpWeights& mlp,
       const float* x,
       std::int64_t rows,
       float* up,

@@ -122,10 +122,6 @@ void T5Decoder::prepare(Rows& rows) const {
   make_rows(rows.normal, count, model_.hidden);
   make_rows(rows.projected, count, heads().columns());
   make_rows(rows.attended, count, model_.heads * model_.head_size);
-  make_rows(rows.up, count, model_.ffn);
-  if (model_.gated) {
-    make_rows(rows.gate, count, model_.ffn);
-  }
   embed_words(rows.tokens, weights_.words, 0, rows.hidden.data());
   if (weights_.positions.defined()) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -239,17 +235,11 @@ void T5Decoder::attend_to_source(
 void T5Decoder::add_mlp(
     const BlockWeights& block,
     const NormWeights& norm,
-    Rows& rows) const {
+    Rows& rows) {
   normalize(norm, rows);
-  operations_.activate_mlp(
-      block,
+  mlps_.compute(
+      block.mlp,
       rows.normal.data(),
-      rows.count(),
-      rows.up.data(),
-      rows.gate.data());
-  operations_.multiply(
-      block.down,
-      (block.gate ? rows.gate : rows.up).data(),
       rows.count(),
       rows.hidden.data(),
       true);

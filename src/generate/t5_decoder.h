@@ -3,6 +3,7 @@
 #include "generate/decoder.h"
 #include "generate/decoder_weights.h"
 #include "generate/kept_texts.h"
+#include "generate/mlp_rows.h"
 #include "generate/relative_table.h"
 #include "generate/row_operations.h"
 
@@ -43,8 +44,6 @@ class T5Decoder : public Decoder {
     std::vector<float> normal;     ///< [rows, hidden]
     std::vector<float> projected;  ///< [rows, queries, keys and values]
     std::vector<float> attended;   ///< [rows, heads * head_size]
-    std::vector<float> gate;       ///< [rows, ffn]
-    std::vector<float> up;         ///< [rows, ffn]
 
     std::int64_t count() const { return std::ssize(places); }
     void clear();
@@ -62,8 +61,7 @@ class T5Decoder : public Decoder {
       const CrossWeights& cross,
       std::int64_t layer,
       Rows& rows) const;
-  void add_mlp(const BlockWeights& block, const NormWeights& norm, Rows& rows)
-      const;
+  void add_mlp(const BlockWeights& block, const NormWeights& norm, Rows& rows);
   void normalize(const NormWeights& norm, Rows& rows) const;
   RowHeads heads() const {
     return {
@@ -75,6 +73,7 @@ class T5Decoder : public Decoder {
   model::ModelDescription model_;
   T5Weights weights_;
   RowOperations operations_;
+  MlpRows mlps_{operations_};
   KeptTexts texts_;
   KeptTexts sources_; ///< of each text, for the decoder's layers
   KeptTexts encoded_; ///< of the source that is read, for one layer

@@ -13,14 +13,12 @@ namespace {
 
 /// Length of the row that the model computes. A GPU prepares its kernels anew
 /// for every new length, which takes longer than computing a few more tokens.
-/// With experts the row is not padded: padding would take places that the text
-/// needs.
 std::int64_t row_length(
     std::int64_t length,
     const models::ModelDescription& model,
     at::Device device) {
   constexpr std::int64_t step = 64;
-  return device.is_cuda() && !model.experts
+  return device.is_cuda()
       ? std::min(model.positions, (length + step - 1) / step * step)
       : length;
 }
@@ -54,24 +52,49 @@ models::ModelInput input_of(
 }
 
 /// The number of first pieces that are computed together: on a GPU, those of
-/// which one row of scores is wanted. With experts every text is alone, because
-/// texts would compete for the places at the experts.
-std::size_t together(
-    std::span<const Piece> pieces,
-    const models::ModelDescription& model,
-    at::Device device) {
+/// which one row of scores is wanted.
+std::size_t together(std::span<const Piece> pieces, at::Device device) {
   std::size_t count = 0;
   while (count < pieces.size() && pieces[count].scored == 1) {
     ++count;
   }
-  return device.is_cuda() && !model.experts ? std::max<std::size_t>(count, 1)
-                                            : 1;
+  return device.is_cuda() ? std::max<std::size_t>(count, 1) : 1;
 }
+
+/// As long as this lives, the experts have room for every token. A token's
+/// scores then depend on its own text alone, and on nothing behind it.
+class RoomAtExperts {
+ public:
+  explicit RoomAtExperts(std::span<nn::Mixture* const> mixtures)
+      : mixtures_(mixtures) {
+    for (nn::Mixture* mixture : mixtures_) {
+      before_.push_back(mixture->drops_none_in_evaluation());
+      mixture->drop_none_in_evaluation(true);
+    }
+  }
+  ~RoomAtExperts() {
+    for (std::size_t i = 0; i < mixtures_.size(); ++i) {
+      mixtures_[i]->drop_none_in_evaluation(before_[i]);
+    }
+  }
+  RoomAtExperts(const RoomAtExperts&) = delete;
+  RoomAtExperts& operator=(const RoomAtExperts&) = delete;
+
+ private:
+  std::span<nn::Mixture* const> mixtures_;
+  std::vector<bool> before_;
+};
 
 } // namespace
 
 WholeTextDecoder::WholeTextDecoder(std::shared_ptr<models::Transformer> model)
-    : model_(std::move(model)) {}
+    : model_(std::move(model)) {
+  for (const auto& module : model_->modules()) {
+    if (auto* mixture = dynamic_cast<nn::Mixture*>(module.get())) {
+      mixtures_.push_back(mixture);
+    }
+  }
+}
 
 std::int64_t WholeTextDecoder::longest() const {
   return model_->description().positions;
@@ -80,6 +103,7 @@ std::int64_t WholeTextDecoder::longest() const {
 std::span<const float> WholeTextDecoder::compute(
     std::span<const Piece> pieces) {
   const at::NoGradGuard no_grad;
+  const RoomAtExperts room(mixtures_);
   const at::Device device = model_->parameters().front().device();
   const models::ModelDescription& model = model_->description();
   std::vector<Piece> scored;
@@ -89,7 +113,7 @@ std::span<const float> WholeTextDecoder::compute(
   scores_.clear();
   for (std::size_t first = 0; first < scored.size();) {
     const auto rest = std::span(scored).subspan(first);
-    const auto some = rest.first(together(rest, model, device));
+    const auto some = rest.first(together(rest, device));
     at::Tensor logits = model_->forward(input_of(some, model, device)).logits;
     if (some[0].scored > 1) {
       logits = logits.narrow(

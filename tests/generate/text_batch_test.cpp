@@ -279,6 +279,117 @@ TEST(TextBatch, ComputesEveryKindOfModel) {
   }
 }
 
+/// A GPT with experts in every layer, of which training drops most tokens.
+models::ModelDescription with_experts(std::int64_t top_k, bool residual) {
+  models::ModelDescription d = descriptions().front();
+  d.experts = model::ExpertsDescription{
+      .counts = {4, 8},
+      .interval = 1,
+      .top_k = top_k,
+      .residual = residual,
+      .eval_capacity_factor = 0.1,
+      .min_capacity = 1};
+  return d;
+}
+
+Model made(const models::ModelDescription& d) {
+  models::ModelOptions options;
+  options.initial_std = 0.2;
+  return models::make_model(d, options);
+}
+
+TEST(TextBatch, ExpertsGiveWhatWholeTextsGive) {
+  for (models::ModelDescription d :
+       {with_experts(1, false),
+        with_experts(2, false),
+        with_experts(3, false),
+        with_experts(1, true),
+        with_experts(2, true)}) {
+    for (const bool gated : {false, true}) {
+      d.gated = gated;
+      d.mlp_bias = !gated;
+      const Model model = made(d);
+      TextRequest request{
+          .prompt = {3, 60, 14, 15},
+          .sampling = {.top_k = 20},
+          .most_tokens = 44};
+      request.of_prompt = true;
+      EXPECT_LT(
+          difference(
+              alone(model, request, {.step_tokens = 3}),
+              alone(model, request, {.recompute = true})),
+          1e-4F)
+          << d.experts->top_k << d.experts->residual << gated;
+    }
+  }
+}
+
+TEST(TextBatch, ExpertsAreInSomeLayersOnly) {
+  models::ModelDescription d = with_experts(1, false);
+  d.layers = 3;
+  d.experts->interval = 2;
+  d.experts->counts = {4};
+  const Model model = made(d);
+  const TextRequest request{
+      .prompt = {3, 60, 14, 15},
+      .sampling = {.greedy = true},
+      .most_tokens = 20};
+  EXPECT_LT(
+      difference(
+          alone(model, request),
+          alone(model, request, {.recompute = true})),
+      1e-4F);
+}
+
+TEST(TextBatch, TextsDoNotDependOnWhoAsksTheSameExperts) {
+  for (const bool residual : {false, true}) {
+    models::ModelDescription d = with_experts(2, residual);
+    d.vocabulary = 512;
+    d.padded_vocabulary = 512;
+    d.positions = 64;
+    const Model model = made(d);
+    expect_independent(model, {});
+    expect_independent(
+        model,
+        {.most_texts = 3, .page_tokens = 5, .step_tokens = 7});
+  }
+}
+
+TEST(TextBatch, ExpertsTakeOtherNumbers) {
+  const Model model = made(with_experts(2, true));
+  TextRequest request{
+      .prompt = {3, 60, 14, 15, 9, 2},
+      .sampling = {.greedy = true},
+      .most_tokens = 1};
+  request.of_prompt = true;
+  const Report wide = alone(model, request);
+  for (const WeightType type : {WeightType::bf16, WeightType::int8}) {
+    TextBatchOptions options;
+    options.weights = type;
+    const Report own = alone(model, request, options);
+    ASSERT_EQ(own.prompt.size(), wide.prompt.size());
+    for (std::size_t i = 0; i < own.prompt.size(); ++i) {
+      EXPECT_NE(own.prompt[i].log_probability, wide.prompt[i].log_probability);
+      EXPECT_NEAR(
+          own.prompt[i].log_probability,
+          wide.prompt[i].log_probability,
+          0.2);
+    }
+  }
+}
+
+TEST(TextBatch, WholeTextsLeaveTheModelAsItWas) {
+  const models::ModelDescription d = with_experts(1, false);
+  const Model model = made(d);
+  const at::Tensor tokens = at::arange(40, at::kLong).view({1, 40});
+  const at::Tensor before = model->forward({.tokens = tokens}).logits;
+  alone(
+      model,
+      {.prompt = {3, 60, 14, 15}, .most_tokens = 2},
+      {.recompute = true});
+  EXPECT_TRUE(at::equal(before, model->forward({.tokens = tokens}).logits));
+}
+
 TEST(TextBatch, ModelsInHalfPrecisionAreComputed) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     models::ModelOptions options;
