@@ -98,6 +98,9 @@ class BeamSearch::Parts {
     texts_ = {{.tokens = prompt}};
     std::vector<Beam> best;
     const Released released{*this};
+    if (!source_.empty()) {
+      require(decoder_->reserve_source(0, std::ssize(source_)));
+    }
     read_prompt();
     for (std::int64_t length = 1; length <= most; ++length) {
       const auto candidates =

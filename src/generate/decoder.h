@@ -47,6 +47,14 @@ class Decoder {
   /// Makes room for the first `tokens` tokens of a text. False if there is no
   /// room; what the text had is kept then.
   virtual bool reserve(std::size_t place, std::int64_t tokens) = 0;
+  /// T5: tokens of a source that the decoder can remember, when its text is
+  /// alone.
+  virtual std::int64_t longest_source() const { return 0; }
+  /// T5: makes room for what is remembered of a text's source, all of it. False
+  /// if there is no room.
+  virtual bool reserve_source(std::size_t /*place*/, std::int64_t /*tokens*/) {
+    return true;
+  }
   /// Forgets a text.
   virtual void release(std::size_t place) = 0;
   /// Makes the text at `to`, which has nothing, remember the first `tokens`

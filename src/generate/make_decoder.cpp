@@ -32,8 +32,9 @@ CacheShape cache_of(
   }
   const std::int64_t page_bytes =
       shape.page_floats() * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t parts = is_t5 ? 2 : 1; // the sources are kept as well
   const std::int64_t most =
-      std::max<std::int64_t>(1, available_memory() / 2 / page_bytes);
+      std::max<std::int64_t>(1, available_memory() / 2 / parts / page_bytes);
   shape.most_pages = model.position == model::PositionKind::relative
       ? most // texts have no greatest length
       : std::min(most, options.most_texts * pages(model.positions));

@@ -19,6 +19,7 @@ namespace cairn::generate {
 /// beside those of the text's own tokens.
 class T5Decoder : public Decoder {
  public:
+  /// `cache`: what is kept of the texts, and as much again for their sources.
   T5Decoder(
       const model::ModelDescription& model,
       T5Weights weights,
@@ -28,6 +29,10 @@ class T5Decoder : public Decoder {
   std::int64_t longest() const override { return texts_.longest(); }
   bool reserve(std::size_t place, std::int64_t tokens) override {
     return texts_.reserve(place, tokens);
+  }
+  std::int64_t longest_source() const override { return sources_.longest(); }
+  bool reserve_source(std::size_t place, std::int64_t tokens) override {
+    return sources_.reserve(place, tokens);
   }
   void release(std::size_t place) override;
   bool copy(std::size_t from, std::size_t to, std::int64_t tokens) override;
@@ -50,7 +55,8 @@ class T5Decoder : public Decoder {
   };
 
   void prepare(Rows& rows) const;
-  /// Reads a source, and keeps its keys and values for the decoder.
+  /// Reads a source, for which there is room, and keeps its keys and values for
+  /// the decoder.
   void read_source(std::size_t place, std::span<const std::int64_t> source);
   void attend_to_own_stack(
       const BlockWeights& block,

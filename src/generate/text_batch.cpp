@@ -7,6 +7,7 @@
 
 #include <cairn/base/error.h>
 #include <cairn/generate/generate.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <list>
@@ -35,7 +36,8 @@ void check_batch_options(const TextBatchOptions& options) {
 void check_request(
     const TextRequest& request,
     const models::ModelDescription& model,
-    std::int64_t longest) {
+    std::int64_t longest,
+    std::int64_t longest_source) {
   check(request.sampling);
   if (request.most_tokens <= 0) {
     throw ConfigError({.what = "a text gets one token at least"});
@@ -45,6 +47,15 @@ void check_request(
   }
   check_prompt(request.prompt, model, longest);
   check_source(request.source, model);
+  if (std::ssize(request.source) > longest_source) {
+    throw DataError(
+        {.what = "the cache has no room for what is kept of the prompt",
+         .values = fmt::format(
+             "{} tokens, room for {}",
+             request.source.size(),
+             longest_source),
+         .remedy = "shorten it"});
+  }
 }
 
 } // namespace
@@ -63,7 +74,11 @@ class TextBatch::Parts {
   }
 
   std::uint64_t add(TextRequest request) {
-    check_request(request, model_.description(), longest());
+    check_request(
+        request,
+        model_.description(),
+        longest(),
+        decoder_->longest_source());
     texts_.emplace_back(next_number_, std::move(request));
     return next_number_++;
   }
@@ -85,6 +100,12 @@ class TextBatch::Parts {
     return std::min(
         positions_of(model_.description()),
         decoder_->longest() + 1);
+  }
+
+  std::int64_t longest_source() const {
+    return std::min(
+        positions_of(model_.description()),
+        decoder_->longest_source());
   }
 
   std::vector<TextGrowth> step() {
@@ -143,7 +164,7 @@ class TextBatch::Parts {
       text.place = free_places_.back();
       free_places_.pop_back();
     }
-    while (!decoder_->reserve(*text.place, text.computed + count)) {
+    while (!has_room(text, text.computed + count)) {
       const auto last = std::ranges::find_if(
           texts_.rbegin(),
           texts_.rend(),
@@ -157,6 +178,13 @@ class TextBatch::Parts {
       }
     }
     return true;
+  }
+
+  /// True if there is memory for the text's first tokens, and for its source.
+  bool has_room(const GrowingText& text, std::int64_t tokens) {
+    const auto source = std::ssize(text.request.source);
+    return (source == 0 || decoder_->reserve_source(*text.place, source)) &&
+        decoder_->reserve(*text.place, tokens);
   }
 
   void set_aside(GrowingText& text) {
@@ -288,6 +316,10 @@ bool TextBatch::empty() const {
 
 std::int64_t TextBatch::longest() const {
   return parts_->longest();
+}
+
+std::int64_t TextBatch::longest_source() const {
+  return parts_->longest_source();
 }
 
 std::vector<TextGrowth> TextBatch::step() {

@@ -39,6 +39,7 @@ struct ServeFlags {
   std::string model_name;
   std::int64_t max_texts = 1024;
   std::int64_t max_new_tokens = 4096;
+  std::int64_t max_source_tokens = 2048;
   std::int64_t max_connections = 4096;
   std::optional<std::int64_t> cache_tokens;
 };
@@ -70,6 +71,12 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
          "--max-new-tokens",
          flags.max_new_tokens,
          "tokens of one text after its prompt")
+      ->check(at_least(1))
+      ->capture_default_str();
+  app.add_option(
+         "--max-source-tokens",
+         flags.max_source_tokens,
+         "T5: tokens of one prompt, which is read at once")
       ->check(at_least(1))
       ->capture_default_str();
   app.add_option(
@@ -112,7 +119,7 @@ void print_help() {
       "Usage: cairn serve --load DIR [FLAGS…]\n"
       "       cairn launch --num_gpus N serve --load DIR "
       "--tensor-model-parallel-size N …\n\n"
-      "Serves a GPT or Llama from a checkpoint of any format over HTTP:\n\n"
+      "Serves a GPT, Llama or T5 from a checkpoint of any format over HTTP:\n\n"
       "  PUT or POST /api       Megatron's text generation server\n"
       "  POST /v1/completions   OpenAI's completions, streamed or not\n"
       "  GET /                  a page to try the model\n"
@@ -156,6 +163,7 @@ serve::TextServerOptions options_of(
       .model_name = flags.model_name,
       .most_texts = static_cast<std::size_t>(flags.max_texts),
       .most_new_tokens = flags.max_new_tokens,
+      .most_source_tokens = flags.max_source_tokens,
       .most_connections = static_cast<std::size_t>(flags.max_connections),
       .seed = static_cast<std::uint64_t>(config.flags.training.seed),
       .sampling = {
