@@ -44,12 +44,16 @@ void CachedDecoder::list_rows(std::span<const TokenRow> tokens) {
   scored_rows_.clear();
   std::int64_t longest = 0;
   for (const TokenRow& row : tokens) {
-    longest = std::max(longest, row.position + 1);
+    longest = std::max({longest, row.position + 1, row.text_length});
     if (row.scored) {
       scored_rows_.push_back(std::ssize(rows_));
     }
     tokens_.push_back(row.token);
-    rows_.push_back({row.position, row.position + 1, texts_.pages(row.place)});
+    rows_.push_back(
+        {row.position,
+         row.position + 1,
+         texts_.pages(row.place),
+         row.text_length});
   }
   all_rows_.resize(rows_.size());
   std::iota(all_rows_.begin(), all_rows_.end(), std::int64_t{0});

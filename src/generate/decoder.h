@@ -18,6 +18,8 @@ struct Piece {
   std::int64_t scored;
   /// T5: the text that the encoder reads.
   std::span<const std::int64_t> source{};
+  /// All tokens that the text has. Those behind `text` are computed later.
+  std::span<const std::int64_t> all{};
   /// Above 0: the likeliest of so many first tokens is all that is read of the
   /// scores, where the decoder tells it (peaks()).
   std::int64_t peak_of = 0;

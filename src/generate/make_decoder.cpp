@@ -98,7 +98,9 @@ std::unique_ptr<Decoder> make_decoder(
         options,
         options.recompute           ? "whole texts are computed anew"
             : model::has_experts(d) ? "it has experts and is on a GPU"
-                                    : "its heads are longer than 256 on a GPU");
+            : model::longest_short_text(d)
+            ? "it has LongRoPE and is on a GPU"
+            : "its heads are longer than 256 on a GPU");
     return std::make_unique<WholeTextDecoder>(std::move(model));
   }
   if (!on_cpu) {

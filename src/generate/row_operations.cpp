@@ -150,7 +150,7 @@ void RowOperations::keep(
     float* head = columns + row * heads.columns();
     const auto turn = [&] {
       if (rotary != nullptr) {
-        rotary->turn(head, place.position);
+        rotary->turn(head, place.position, place.text_length);
       }
     };
     for (std::int64_t group = 0; group < heads.groups; ++group) {

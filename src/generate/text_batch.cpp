@@ -67,6 +67,8 @@ class TextBatch::Parts {
     require_writes(model_.description());
     check_batch_options(options);
     decoder_ = model_.make_decoder(options);
+    longest_short_ = model::longest_short_text(model_.description())
+                         .value_or(positions_of(model_.description()));
     for (auto place = static_cast<std::size_t>(options.most_texts);
          place-- > 0;) {
       free_places_.push_back(place);
@@ -136,6 +138,7 @@ class TextBatch::Parts {
     std::int64_t prompt_tokens =
         options_.step_tokens.value_or(decoder_->step_tokens());
     for (auto text = texts_.begin(); text != texts_.end(); ++text) {
+      turn_keys_again(*text);
       const bool decodes = text->place && text->decodes();
       std::int64_t count = 1;
       if (!decodes) {
@@ -154,6 +157,17 @@ class TextBatch::Parts {
       plan.push_back({&*text, count});
     }
     return plan;
+  }
+
+  /// Begins anew with a text that has become too long for the factors that
+  /// LongRoPE gave its keys.
+  void turn_keys_again(GrowingText& text) {
+    const bool is_long = text.length() > longest_short_;
+    if (is_long && text.computed > 0 && !text.has_long_keys) {
+      decoder_->release(*text.place);
+      text.computed = 0;
+    }
+    text.has_long_keys = is_long;
   }
 
   /// Reserves memory for `count` more tokens of a text, if need be that of
@@ -209,6 +223,7 @@ class TextBatch::Parts {
            .begin = text->computed,
            .scored = text->wanted(count),
            .source = text->request.source,
+           .all = text->tokens,
            .peak_of = text->peak_of(count, vocabulary)});
     }
     if (pieces.empty()) {
@@ -294,6 +309,7 @@ class TextBatch::Parts {
   std::list<GrowingText> texts_; ///< in the order in which they were added
   std::vector<std::size_t> free_places_;
   std::uint64_t next_number_ = 0;
+  std::int64_t longest_short_ = 0; ///< see longest_short_text()
 };
 
 TextBatch::TextBatch(TextModel model, const TextBatchOptions& options)

@@ -11,16 +11,30 @@
 namespace cairn::generate {
 namespace {
 
-/// Length of the row that the model computes. A GPU prepares its kernels anew
-/// for every new length, which takes longer than computing a few more tokens.
+/// The tokens that the model computes for a piece: those of the piece and
+/// before it. Where LongRoPE looks at the length of a text, they are all tokens
+/// of a long one.
+std::span<const std::int64_t> computed_tokens(
+    const Piece& piece,
+    const models::ModelDescription& model) {
+  const auto most = model::longest_short_text(model);
+  return most && std::ssize(piece.all) > *most ? piece.all : piece.text;
+}
+
+/// Length of the row that the model computes for texts of up to `length`
+/// tokens. A GPU prepares its kernels anew for every new length, which takes
+/// longer than computing a few more tokens.
 std::int64_t row_length(
     std::int64_t length,
     const models::ModelDescription& model,
     at::Device device) {
   constexpr std::int64_t step = 64;
-  return device.is_cuda()
-      ? std::min(model.positions, (length + step - 1) / step * step)
-      : length;
+  const std::int64_t short_text =
+      model::longest_short_text(model).value_or(model.positions);
+  const std::int64_t most =
+      length <= short_text ? short_text : model.positions;
+  return device.is_cuda() ? std::min(most, (length + step - 1) / step * step)
+                          : length;
 }
 
 /// The model's input for some texts, shorter ones padded at the end, where
@@ -32,7 +46,7 @@ models::ModelInput input_of(
   std::int64_t longest = 0;
   std::vector<std::int64_t> last;
   for (const Piece& piece : pieces) {
-    longest = std::max(longest, std::ssize(piece.text));
+    longest = std::max(longest, std::ssize(computed_tokens(piece, model)));
     last.push_back(std::ssize(piece.text) - 1);
   }
   at::Tensor rows = at::full(
@@ -41,7 +55,7 @@ models::ModelInput input_of(
       at::kLong);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     std::ranges::copy(
-        pieces[i].text,
+        computed_tokens(pieces[i], model),
         rows[static_cast<std::int64_t>(i)].mutable_data_ptr<std::int64_t>());
   }
   models::ModelInput input{.tokens = rows.to(device)};
@@ -52,13 +66,26 @@ models::ModelInput input_of(
 }
 
 /// The number of first pieces that are computed together: on a GPU, those of
-/// which one row of scores is wanted.
-std::size_t together(std::span<const Piece> pieces, at::Device device) {
+/// which one row of scores is wanted. With LongRoPE, long texts and short ones
+/// do not mix.
+std::size_t together(
+    std::span<const Piece> pieces,
+    const models::ModelDescription& model,
+    at::Device device) {
+  if (!device.is_cuda()) {
+    return 1;
+  }
+  const std::int64_t short_text =
+      model::longest_short_text(model).value_or(model.positions);
+  const auto is_long = [&](const Piece& piece) {
+    return std::ssize(piece.all) > short_text;
+  };
   std::size_t count = 0;
-  while (count < pieces.size() && pieces[count].scored == 1) {
+  while (count < pieces.size() && pieces[count].scored == 1 &&
+         is_long(pieces[count]) == is_long(pieces[0])) {
     ++count;
   }
-  return device.is_cuda() ? std::max<std::size_t>(count, 1) : 1;
+  return std::max<std::size_t>(count, 1);
 }
 
 /// As long as this lives, the experts have room for every token. A token's
@@ -113,7 +140,7 @@ std::span<const float> WholeTextDecoder::compute(
   scores_.clear();
   for (std::size_t first = 0; first < scored.size();) {
     const auto rest = std::span(scored).subspan(first);
-    const auto some = rest.first(together(rest, device));
+    const auto some = rest.first(together(rest, model, device));
     at::Tensor logits = model_->forward(input_of(some, model, device)).logits;
     if (some[0].scored > 1) {
       logits = logits.narrow(

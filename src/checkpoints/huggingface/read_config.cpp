@@ -80,13 +80,41 @@ model::YarnScaling read_yarn(const ConfigReader& config, double factor) {
       .whole_pairs = config.boolean("truncate", true)};
 }
 
+/// LongRoPE, whose original context stands with the scaling or, as in Phi-3's
+/// configurations, beside it.
+void read_longrope(
+    const ConfigReader& config,
+    const ConfigReader& whole,
+    std::int64_t positions,
+    model::RopeScaling& scaling) {
+  const auto original = whole.find_integer("original_max_position_embeddings");
+  scaling.original_positions = original.value_or(
+      config.integer("original_max_position_embeddings", positions));
+  const auto length = static_cast<double>(scaling.original_positions);
+  scaling.factor = original || !config.has("factor")
+      ? static_cast<double>(positions) / length
+      : config.real("factor", 1);
+  scaling.longrope = model::LongScaling{
+      .short_factors = config.reals("short_factor"),
+      .long_factors = config.reals("long_factor"),
+      .attention_factor = config.real(
+          "attention_factor",
+          scaling.factor <= 1
+              ? 1
+              : std::sqrt(1 + std::log(scaling.factor) / std::log(length)))};
+}
+
+/// `whole`: the configuration that the scaling is a part of.
 std::optional<model::RopeScaling> read_scaling(
     const ConfigReader& config,
+    const ConfigReader& whole,
     std::int64_t positions) {
-  const std::string kind =
-      config.text("rope_type", config.text("type", "default"));
+  std::string kind = config.text("rope_type", config.text("type", "default"));
   if (kind == "default") {
     return std::nullopt;
+  }
+  if (kind == "su") {
+    kind = "longrope"; // its name in the first files of Phi-3
   }
   model::RopeScaling scaling{.kind = kind, .factor = config.real("factor", 1)};
   if (kind == "llama3") {
@@ -98,6 +126,8 @@ std::optional<model::RopeScaling> read_scaling(
     scaling.original_positions =
         config.integer("original_max_position_embeddings", positions);
     scaling.yarn = read_yarn(config, scaling.factor);
+  } else if (kind == "longrope") {
+    read_longrope(config, whole, positions, scaling);
   } else if (kind != "linear" && kind != "dynamic") {
     config.refuse("a scaling of rotary positions that is not supported", kind);
   }
@@ -117,9 +147,9 @@ void read_llama(const ConfigReader& config, model::ModelDescription& d) {
   d.rope_theta = config.real("rope_theta", 10000);
   if (const auto rope = config.find_object("rope_parameters")) {
     d.rope_theta = rope->real("rope_theta", d.rope_theta);
-    d.rope_scaling = read_scaling(*rope, d.positions);
+    d.rope_scaling = read_scaling(*rope, config, d.positions);
   } else if (const auto scaling = config.find_object("rope_scaling")) {
-    d.rope_scaling = read_scaling(*scaling, d.positions);
+    d.rope_scaling = read_scaling(*scaling, config, d.positions);
   }
   d.norm = model::NormKind::rms_norm;
   d.norm_epsilon = config.real("rms_norm_eps", 1e-6);

@@ -97,6 +97,15 @@ void write_llama(const model::ModelDescription& d, Json& config) {
     scaling["attention_factor"] = yarn->attention_factor;
     scaling["truncate"] = yarn->whole_pairs;
   }
+  if (const auto& longrope = d.rope_scaling->longrope) {
+    // transformers looks for it beside the scaling as well.
+    config["original_max_position_embeddings"] =
+        scaling["original_max_position_embeddings"] =
+            d.rope_scaling->original_positions;
+    scaling["short_factor"] = longrope->short_factors;
+    scaling["long_factor"] = longrope->long_factors;
+    scaling["attention_factor"] = longrope->attention_factor;
+  }
 }
 
 struct BertName {
