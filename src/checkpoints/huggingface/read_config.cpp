@@ -113,8 +113,9 @@ std::optional<model::RopeScaling> read_scaling(
   if (kind == "default") {
     return std::nullopt;
   }
-  if (kind == "su") {
-    kind = "longrope"; // its name in the first files of Phi-3
+  // Its names in the first files of Phi-3.
+  if (kind == "su" || (kind == "yarn" && config.has("short_factor"))) {
+    kind = "longrope";
   }
   model::RopeScaling scaling{.kind = kind, .factor = config.real("factor", 1)};
   if (kind == "llama3") {
@@ -134,15 +135,27 @@ std::optional<model::RopeScaling> read_scaling(
   return scaling;
 }
 
-void read_llama(const ConfigReader& config, model::ModelDescription& d) {
+/// Sizes for keys that a configuration leaves out.
+struct LlamaDefaults {
+  std::int64_t hidden = 4096;
+  std::int64_t ffn = 11008;
+  std::int64_t vocabulary = 32000;
+  std::int64_t positions = 2048;
+  double norm_epsilon = 1e-6;
+};
+
+void read_llama(
+    const ConfigReader& config,
+    const LlamaDefaults& defaults,
+    model::ModelDescription& d) {
   d.layers = config.integer("num_hidden_layers", 32);
-  d.hidden = config.integer("hidden_size", 4096);
+  d.hidden = config.integer("hidden_size", defaults.hidden);
   d.heads = config.integer("num_attention_heads", 32);
   d.key_value_heads = config.integer("num_key_value_heads", d.heads);
   d.head_size = config.integer("head_dim", d.hidden / std::max(d.heads, {1}));
-  d.ffn = config.integer("intermediate_size", 11008);
-  d.vocabulary = config.integer("vocab_size", 32000);
-  d.positions = config.integer("max_position_embeddings", 2048);
+  d.ffn = config.integer("intermediate_size", defaults.ffn);
+  d.vocabulary = config.integer("vocab_size", defaults.vocabulary);
+  d.positions = config.integer("max_position_embeddings", defaults.positions);
   d.position = model::PositionKind::rotary;
   d.rope_theta = config.real("rope_theta", 10000);
   if (const auto rope = config.find_object("rope_parameters")) {
@@ -152,13 +165,39 @@ void read_llama(const ConfigReader& config, model::ModelDescription& d) {
     d.rope_scaling = read_scaling(*scaling, config, d.positions);
   }
   d.norm = model::NormKind::rms_norm;
-  d.norm_epsilon = config.real("rms_norm_eps", 1e-6);
+  d.norm_epsilon = config.real("rms_norm_eps", defaults.norm_epsilon);
   d.activation = activation_of(config.text("hidden_act", "silu"), config);
   d.gated = true;
   d.attention_bias = config.boolean("attention_bias", false);
   d.mlp_bias = config.boolean("mlp_bias", false);
   d.tied_head = config.boolean("tie_word_embeddings", false);
   d.attention_dropout = config.real("attention_dropout", 0);
+}
+
+/// Phi-3: a Llama with other defaults. Its sliding window is that of a Llama
+/// whose texts are no longer than the window.
+void read_phi3(const ConfigReader& config, model::ModelDescription& d) {
+  if (config.real("partial_rotary_factor", 1) != 1) {
+    config.refuse(
+        "rotary positions in a part of every head are not supported",
+        "partial_rotary_factor");
+  }
+  if (config.real("resid_pdrop", 0) != 0 || config.real("embd_pdrop", 0) != 0) {
+    config.refuse(
+        "dropout outside attention is not supported in a Llama",
+        "resid_pdrop, embd_pdrop");
+  }
+  read_llama(
+      config,
+      {.hidden = 3072,
+       .ffn = 8192,
+       .vocabulary = 32064,
+       .positions = 4096,
+       .norm_epsilon = 1e-5},
+      d);
+  if (const auto window = config.find_integer("sliding_window")) {
+    d.positions = std::min(d.positions, *window);
+  }
 }
 
 void read_bert(const ConfigReader& config, model::ModelDescription& d) {
@@ -224,7 +263,10 @@ model::ModelDescription model_description_from_huggingface(
     read_gpt2(config, d);
   } else if (type == "llama") {
     d.family = model::ModelFamily::llama;
-    read_llama(config, d);
+    read_llama(config, {}, d);
+  } else if (type == "phi3") {
+    d.family = model::ModelFamily::llama;
+    read_phi3(config, d);
   } else if (type == "bert" || type == "megatron-bert") {
     d.family = model::ModelFamily::bert;
     read_bert(config, d);
@@ -240,8 +282,8 @@ model::ModelDescription model_description_from_huggingface(
     read_t5(config, d);
   } else {
     config.refuse(
-        "a model that is not supported (gpt2, llama, bert, megatron-bert, "
-        "roberta and t5 are)",
+        "a model that is not supported (gpt2, llama, phi3, bert, "
+        "megatron-bert, roberta and t5 are)",
         fmt::format("model_type \"{}\"", type));
   }
   if (d.key_value_heads == 0) {
