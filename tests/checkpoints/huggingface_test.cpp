@@ -544,7 +544,7 @@ Tensors phi3_weights() {
 
 TEST(HuggingFaceModel, Phi3IsALlamaWhoseProductsAreJoined) {
   const testing::TemporaryFolder folder;
-  write_file(folder / "config.json", longrope()["phi3"]["config"].dump());
+  folder.write("config.json", longrope()["phi3"]["config"].dump());
   Tensors weights = phi3_weights();
   EXPECT_EQ(weights.count("model.layers.1.self_attn.qkv_proj.weight"), 1U);
   EXPECT_EQ(weights.count("model.layers.1.self_attn.k_proj.weight"), 0U);
