@@ -153,6 +153,31 @@ bool is_stopped() {
   return false;
 }
 
+/// Throws ConfigError for flags about texts that `cairn generate` writes: here
+/// every request says for itself what it wants.
+void refuse_flags_of_generate(const config::Config& config) {
+  for (const char* flag :
+       {"--num-samples",
+        "--genfile",
+        "--sample-input-file",
+        "--sample-output-file",
+        "--prompt-ids",
+        "--beam-width",
+        "--length-penalty",
+        "--stop",
+        "--stop-token-ids",
+        "--return-log-probs",
+        "--top-n-logprobs"}) {
+    if (config.given.contains(flag)) {
+      throw ConfigError(
+          {.what = "is a flag of `cairn generate`",
+           .where = flag,
+           .remedy = "leave it out; requests to the server say what they want, "
+                     "with keys of their own"});
+    }
+  }
+}
+
 serve::TextServerOptions options_of(
     const ServeFlags& flags,
     const config::Config& config) {
@@ -170,7 +195,10 @@ serve::TextServerOptions options_of(
           .greedy = generation.greedy,
           .temperature = generation.temperature,
           .top_k = generation.top_k,
-          .top_p = generation.top_p}};
+          .top_p = generation.top_p,
+          .repetition_penalty = generation.repetition_penalty,
+          .top_p_decay = generation.top_p_decay,
+          .top_p_bound = generation.top_p_bound}};
   if (options.model_name.empty()) {
     options.model_name =
         std::filesystem::absolute(*config.flags.checkpointing.load)
@@ -214,6 +242,7 @@ int run_serve(const Arguments& arguments) {
       config,
       logger,
       plan ? Checkpoint::any : Checkpoint::named);
+  refuse_flags_of_generate(config);
   if (plan) {
     print_generation_plan(config, *plan, here);
     return exit_ok;
