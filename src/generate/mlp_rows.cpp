@@ -1,7 +1,5 @@
 #include "generate/mlp_rows.h"
 
-#include "generate/expert_choices.h"
-
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -55,17 +53,35 @@ void MlpRows::compute_mixture(
     std::int64_t rows,
     float* y,
     bool adds) {
-  const std::int64_t hidden = mixture.router.matrix.inputs;
   const std::int64_t experts = mixture.router.outputs;
-  const std::int64_t top_k = mixture.top_k;
   const auto count = static_cast<std::size_t>(rows);
   make_rows(scores_, count, experts);
   operations_->multiply(mixture.router, x, rows, scores_.data(), false);
   const ExpertChoices choices = choose_experts(
       std::span(scores_).first(count * static_cast<std::size_t>(experts)),
       experts,
-      top_k);
+      mixture.top_k);
+  ask_experts(mixture, choices, x);
+  if (mixture.residual) {
+    make_rows(beside_, count, mixture.router.matrix.inputs);
+    make_rows(parts_, count, 2);
+    compute_mlp(mixture.residual->mlp, x, rows, beside_.data(), false);
+    operations_->multiply(
+        mixture.residual->coefficient,
+        x,
+        rows,
+        parts_.data(),
+        false);
+  }
+  mix(mixture, choices, rows, y, adds);
+}
 
+/// Computes every choice's answer. The rows of an expert follow each other.
+void MlpRows::ask_experts(
+    const MixtureWeights& mixture,
+    const ExpertChoices& choices,
+    const float* x) {
+  const std::int64_t hidden = mixture.router.matrix.inputs;
   make_rows(given_, choices.rows.size(), hidden);
   make_rows(answers_, choices.rows.size(), hidden);
   float* given = given_.data();
@@ -84,42 +100,35 @@ void MlpRows::compute_mixture(
           false);
     }
   }
-  if (mixture.residual) {
-    make_rows(beside_, count, hidden);
-    make_rows(parts_, count, 2);
-    compute_mlp(mixture.residual->mlp, x, rows, beside_.data(), false);
-    operations_->multiply(
-        mixture.residual->coefficient,
-        x,
-        rows,
-        parts_.data(),
-        false);
-  }
+}
+
+/// Adds up the answers for each row, in the order of its choices.
+void MlpRows::mix(
+    const MixtureWeights& mixture,
+    const ExpertChoices& choices,
+    std::int64_t rows,
+    float* y,
+    bool adds) {
+  const std::int64_t hidden = mixture.router.matrix.inputs;
   std::vector<float> mixed(static_cast<std::size_t>(hidden));
   for (std::int64_t row = 0; row < rows; ++row) {
     std::ranges::fill(mixed, 0.F);
-    for (std::int64_t i = row * top_k; i < (row + 1) * top_k; ++i) {
+    const std::int64_t first = row * mixture.top_k;
+    for (std::int64_t i = first; i < first + mixture.top_k; ++i) {
       const auto choice = static_cast<std::size_t>(i);
       const float weight = choices.weights[choice];
       const float* answer = answers_.data() + choices.slots[choice] * hidden;
-      std::ranges::transform(
-          mixed,
-          std::span(answer, mixed.size()),
-          mixed.begin(),
-          [&](float sum, float one) { return sum + weight * one; });
+      for (std::size_t j = 0; j < mixed.size(); ++j) {
+        mixed[j] += weight * answer[j];
+      }
     }
     if (mixture.residual) {
       float* parts = parts_.data() + 2 * row;
       softmax_of_two(parts);
-      std::ranges::transform(
-          mixed,
-          std::span(beside_).subspan(
-              static_cast<std::size_t>(row * hidden),
-              mixed.size()),
-          mixed.begin(),
-          [&](float own, float beside) {
-            return own * parts[0] + beside * parts[1];
-          });
+      const float* beside = beside_.data() + row * hidden;
+      for (std::size_t j = 0; j < mixed.size(); ++j) {
+        mixed[j] = mixed[j] * parts[0] + beside[j] * parts[1];
+      }
     }
     float* result = y + row * hidden;
     for (std::size_t j = 0; j < mixed.size(); ++j) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "generate/decoder_weights.h"
+#include "generate/expert_choices.h"
 #include "generate/row_operations.h"
 
 #include <cstdint>
@@ -35,6 +36,17 @@ class MlpRows {
   void compute_mixture(
       const MixtureWeights& mixture,
       const float* x,
+      std::int64_t rows,
+      float* y,
+      bool adds);
+
+  void ask_experts(
+      const MixtureWeights& mixture,
+      const ExpertChoices& choices,
+      const float* x);
+  void mix(
+      const MixtureWeights& mixture,
+      const ExpertChoices& choices,
       std::int64_t rows,
       float* y,
       bool adds);
