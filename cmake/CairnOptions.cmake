@@ -36,7 +36,7 @@ if(CAIRN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 find_program(CAIRN_MOLD mold)
-if(CAIRN_MOLD)
+if(CAIRN_MOLD AND NOT CMAKE_CROSSCOMPILING) # a cross compiler looks for linkers of its own
   add_link_options(-fuse-ld=mold)
 endif()
 

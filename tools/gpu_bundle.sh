@@ -2,37 +2,60 @@
 # Builds what runs on a GPU and packs it with the libraries that another machine may
 # lack, so that a machine with a GPU whose time is short only runs it:
 #
-#   tools/gpu_bundle.sh build/gpu_bundle.tar.xz
+#   tools/gpu_bundle.sh build/gpu_bundle.tar.xz [ARCH]
 #
-# It works on x86_64 and for x86_64. There: unpack it and call its `run`, which finds
-# libtorch where python3 has it.
+# ARCH is x86_64, if nothing is said, or aarch64; this machine may be either. There: unpack
+# it and call its `run`, which finds libtorch where python3 has it.
 #
 #   run tests [PART]           every GPU test, or those with that part in their names,
 #                              each in a process of its own
 #   run PROGRAM [ARGUMENT…]    cairn-cuda, row_kernels_bench, dropped_attention_bench, moe_bench, generate_gpu_bench
 set -euo pipefail
-(($# == 1)) || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-[[ $(uname -m) == x86_64 ]] || { echo "gpu_bundle.sh: this machine is no x86_64, and programs for another one are not built here" >&2; exit 1; }
+(($# == 1 || $# == 2)) || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 mkdir -p "$(dirname "$1")"
 archive=$(realpath "$1")
 
+arch=${2:-x86_64}
+
 export CAIRN_GPU=compile
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-cairn_setup test
-cmake -S "$CAIRN_ROOT" -B "$CAIRN_BUILD_DIR" -DCAIRN_BENCH=ON >"$CAIRN_BUILD_DIR/configure.log"
-cairn_build cairn-cuda gpu_test row_kernels_bench dropped_attention_bench moe_bench generate_gpu_bench
+triplet=$arch-linux-gnu
+if [[ $arch == "$CAIRN_ARCH" ]]; then
+  cairn_setup test
+  cmake -S "$CAIRN_ROOT" -B "$CAIRN_BUILD_DIR" -DCAIRN_BENCH=ON >"$CAIRN_BUILD_DIR/configure.log"
+  strip=strip
+  libraries=/usr/lib/$triplet
+else
+  source "$CAIRN_ROOT/tools/cross_setup.sh"
+  cairn_cross_setup "$arch" -DCAIRN_BENCH=ON
+  strip=${triplet/_/-}-strip
+  libraries=$CAIRN_SYSROOT/usr/lib/$triplet
+fi
+programs=(bin/cairn-cuda tests/gpu_test bin/row_kernels_bench bin/dropped_attention_bench bin/moe_bench bin/generate_gpu_bench)
+cairn_build "${programs[@]##*/}"
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder"/{bin,lib}
-for program in bin/cairn-cuda tests/gpu_test bin/row_kernels_bench bin/dropped_attention_bench bin/moe_bench bin/generate_gpu_bench; do
-  strip -o "$folder/${program##*/}" "$CAIRN_BUILD_DIR/$program"
+for program in "${programs[@]}"; do
+  "$strip" -o "$folder/${program##*/}" "$CAIRN_BUILD_DIR/$program"
   mv "$folder/${program##*/}" "$folder/bin"
 done
-# The system's own libraries are everywhere, and libtorch's come with libtorch.
-ldd "$folder"/bin/* | awk '$2 == "=>" && $3 ~ "^(/usr)?/lib/" {print $3}' | sort -u |
-  { grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libutil|libgcc_s|libstdc\+\+|libgomp)\.so' || true; } |
-  xargs -r cp -Lt "$folder/lib"
+
+# Adds the libraries that a file needs and those that they need. The system's own are
+# everywhere, and libtorch's come with libtorch.
+add_libraries() { # FILE
+  local name
+  for name in $(LC_ALL=C readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+    [[ $name =~ ^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|gcc_s|stdc\+\+|gomp))\.so ]] && continue
+    [[ -e $folder/lib/$name || ! -e $libraries/$name ]] && continue
+    cp -L "$libraries/$name" "$folder/lib"
+    add_libraries "$folder/lib/$name"
+  done
+}
+for program in "$folder"/bin/*; do
+  add_libraries "$program"
+done
 
 cat >"$folder/run" <<'RUN'
 #!/usr/bin/env bash

@@ -12,10 +12,13 @@
 #   CAIRN_PRESET      what to build, a preset of CMakePresets.json (default release)
 #   CAIRN_CACHE_DIR   where unpacked wheels are kept (default ~/.cache/cairn)
 #   CAIRN_TORCH_DIR   a folder that contains torch/ already; nothing is downloaded
+#
+# tools/cross_setup.sh builds on it for another architecture, CAIRN_ARCH.
 
 CAIRN_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CAIRN_PINS=$CAIRN_ROOT/dependencies.txt
 
+CAIRN_ARCH=$(uname -m)
 CAIRN_GPU=${CAIRN_GPU:-$([[ -e /dev/nvidiactl ]] && echo 1 || echo 0)}
 CAIRN_PRESET=${CAIRN_PRESET:-release}
 CAIRN_BUILD_DIR=$CAIRN_ROOT/build/$CAIRN_PRESET
@@ -126,10 +129,10 @@ _install_packages() { # [required packages as "NAME LEAST" lines in $1] [optiona
   rm -f "$log"
 }
 
-_wheel_requirements() { # pip's lines for this architecture, of the kinds named
+_wheel_requirements() { # pip's lines for $CAIRN_ARCH, of the kinds named
   local kind
   for kind in "$@"; do
-    _pinned "$kind" | awk -v arch="$(uname -m)" '$4 == arch { print $2 "==" $3 " --hash=sha256:" $5 }'
+    _pinned "$kind" | awk -v arch="$CAIRN_ARCH" '$4 == arch { print $2 "==" $3 " --hash=sha256:" $5 }'
   done
 }
 
@@ -141,22 +144,25 @@ _in_toolkit() { # FILE: whether a CUDA toolkit is here that has it
   return 1
 }
 
-# The kinds of wheels that this machine needs. To compile, a CUDA toolkit serves too.
+# The kinds of wheels that this machine needs. To compile, a CUDA toolkit serves too;
+# what compiles for another architecture runs on this one.
 _wheel_kinds() {
   echo wheel
   [[ $CAIRN_GPU == 0 ]] && return
   [[ $CAIRN_GPU == 1 ]] || ! _in_toolkit include/nccl.h && echo gpu
-  _present "nvcc --version" || _in_toolkit bin/nvcc || echo nvcc
+  [[ $CAIRN_ARCH != "$(uname -m)" ]] || _present "nvcc --version" || _in_toolkit bin/nvcc || echo nvcc
 }
 
 # Unpacks the pinned wheels into the cache, once per content of dependencies.txt.
 # A wheel is a zip: one and the same file serves whatever Python is installed. All
 # kinds share one folder, so that objects compiled before a GPU was there still fit;
 # a file .KIND in it says that a kind is whole.
+_cache() { echo "${CAIRN_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:?set it, or CAIRN_CACHE_DIR}/.cache}/cairn}"; }
 _fetch_wheels() {
-  local cache=${CAIRN_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:?set it, or CAIRN_CACHE_DIR}/.cache}/cairn}
-  local kind
+  local cache kind
+  cache=$(_cache)
   CAIRN_TORCH_DIR=$cache/wheels-$(_wheels_hash)
+  [[ $CAIRN_ARCH == "$(uname -m)" ]] || CAIRN_TORCH_DIR+=-$CAIRN_ARCH
   for kind in $(_wheel_kinds); do
     [[ -e $CAIRN_TORCH_DIR/.$kind ]] || _fetch_kind "$cache" "$kind"
   done
@@ -165,7 +171,7 @@ _fetch_wheels() {
 _fetch_kind() { # CACHE KIND
   local cache=$1 kind=$2 requirements
   requirements=$(_wheel_requirements "$kind")
-  [[ $requirements ]] || _stop "no libtorch wheel is pinned for $(uname -m); x86_64 and aarch64 are supported"
+  [[ $requirements ]] || _stop "no libtorch wheel is pinned for $CAIRN_ARCH; x86_64 and aarch64 are supported"
 
   mkdir -p "$cache"
   # Two clones may come here at once: the second waits and finds the folder made.
@@ -178,9 +184,9 @@ _fetch_kind() { # CACHE KIND
     work=$(mktemp -d "$cache/.unpack.XXXXXX")
     trap "rm -rf $(printf %q "$work")" EXIT # expanded now: `work` is local
     for minor in {35..5}; do
-      platforms+=(--platform "manylinux_2_${minor}_$(uname -m)")
+      platforms+=(--platform "manylinux_2_${minor}_$CAIRN_ARCH")
     done
-    platforms+=(--platform "manylinux2014_$(uname -m)")
+    platforms+=(--platform "manylinux2014_$CAIRN_ARCH")
     echo "$requirements" >"$work/requirements.txt"
     if ! python3 -m pip download --quiet --progress-bar $progress --disable-pip-version-check --no-deps \
       --only-binary=:all: --python-version 3.12 "${platforms[@]}" --require-hashes \

@@ -7,6 +7,7 @@
 #include "models/text_positions.h"
 #include "nn/internal/relative_bias.h"
 
+#include <ATen/ops/zeros.h>
 #include <cairn/base/error.h>
 #include <cairn/model/parameters.h>
 #include <cairn/nn/tensor_parallel.h>
@@ -33,6 +34,11 @@ nn::RelativeBiasOptions relative_bias_options(
       .buckets = d.relative_buckets,
       .distance = d.relative_distance,
       .bidirectional = role == Role::encoder};
+}
+
+/// The padding of the tokens that the blocks of a stack have.
+const at::Tensor& padding_of(const Stream& stream, Role role) {
+  return role == Role::crossing_decoder ? stream.decoder_mask : stream.mask;
 }
 
 /// The masks and positions that all blocks of a stack need.
@@ -69,6 +75,23 @@ void add_bias(nn::BlockInput& input, const at::Tensor& bias, Role role) {
                                        visible.logical_not(),
                                        -std::numeric_limits<double>::infinity())
                                  : bias;
+}
+
+/// The bias of relative positions, and padding, by place: what a GPU's kernel adds
+/// to scores itself.
+nn::PlacedScores placed_scores(
+    const at::Tensor& by_distance,
+    const at::Tensor& padding) {
+  nn::PlacedScores placed{.by_distance = by_distance};
+  if (padding.defined()) {
+    placed.by_key = at::zeros(
+                        padding.sizes(),
+                        by_distance.options().requires_grad(false))
+                        .masked_fill_(
+                            padding.eq(0),
+                            -std::numeric_limits<double>::infinity());
+  }
+  return placed;
 }
 
 /// A sum of balance losses with one more; both may be undefined.
@@ -203,8 +226,21 @@ void LayerBuilder::add_blocks(
                         parts = context.splits_tokens() ? context.group.size()
                                                         : 1](Stream& stream) {
     stream.block_input = seen_by_blocks(stream, role);
-    if (stream.relative.defined()) {
-      const std::int64_t sequence = stream.hidden.size(1) * parts;
+    if (!stream.relative.defined()) {
+      return;
+    }
+    const std::int64_t sequence = stream.hidden.size(1) * parts;
+    const at::Tensor& padding = padding_of(stream, role);
+    if (stream.hidden.is_cuda() && (!padding.defined() || padding.dim() == 2)) {
+      stream.block_input->mask = at::Tensor();
+      stream.block_input->placed = placed_scores(
+          nn::relative_bias_by_distance(
+              stream.relative,
+              sequence,
+              sequence,
+              relative),
+          padding);
+    } else {
       add_bias(
           *stream.block_input,
           nn::relative_bias(stream.relative, sequence, sequence, relative),

@@ -48,7 +48,7 @@ nn::Block::Output forward_kept(
     const at::Tensor& x,
     nn::BlockInput input,
     const at::Tensor& kept) {
-  if (input.mask.defined()) {
+  if (input.mask.defined() || input.placed.defined()) {
     throw UsageError({.what = "tokens are dropped where no mask is"});
   }
   const std::int64_t sequence = x.size(1);

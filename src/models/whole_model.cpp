@@ -15,6 +15,30 @@
 namespace cairn::models {
 namespace {
 
+/// The tensors of a block's input, for block_input_of().
+Tensors tensors_of(const nn::BlockInput& input) {
+  return {
+      input.mask,
+      input.positions,
+      input.placed.by_distance,
+      input.placed.by_key,
+      input.memory,
+      input.memory_mask,
+      input.samples,
+      input.first_seen};
+}
+
+nn::BlockInput block_input_of(const Tensors& tensors) {
+  return {
+      .mask = tensors[0],
+      .positions = tensors[1],
+      .placed = {tensors[2], tensors[3]},
+      .memory = tensors[4],
+      .memory_mask = tensors[5],
+      .samples = tensors[6],
+      .first_seen = tensors[7]};
+}
+
 /// Fields that blocks read and write, besides the input that a stack shares.
 const Fields block_fields{
     &Stream::hidden,
@@ -141,15 +165,12 @@ class WholeModel : public Transformer {
     if (!stream.block_input) {
       layers_[begin].prepare(stream);
     }
-    const nn::BlockInput& input = *stream.block_input;
     const Tensors outputs = nn::checkpoint(
         *recompute_,
         [this, begin, end](const Tensors& fields, const Tensors& seen) {
           Stream again;
           read(again, block_fields, fields);
-          again.block_input =
-              nn::BlockInput{seen[0], seen[1], seen[2], seen[3], seen[4]};
-          again.block_input->first_seen = seen[5];
+          again.block_input = block_input_of(seen);
           for (std::size_t i = begin; i < end; ++i) {
             layers_[i].forward(*modules_[i], again);
           }
@@ -160,13 +181,7 @@ class WholeModel : public Transformer {
           return result;
         },
         written(stream, block_fields),
-        Tensors{
-            input.mask,
-            input.positions,
-            input.memory,
-            input.memory_mask,
-            input.samples,
-            input.first_seen});
+        tensors_of(*stream.block_input));
     stream.hidden = outputs[0];
     if (outputs.size() > 1) {
       stream.balance_loss = outputs[1];

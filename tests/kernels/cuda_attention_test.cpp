@@ -42,6 +42,8 @@ struct Case {
   std::int64_t first_head = 0;
   at::ScalarType mask = at::kLong; ///< kLong: none
   bool documents = false;
+  bool by_distance = false;
+  bool by_key = false;
 };
 
 /// Inputs on the device and the same in double on the CPU.
@@ -50,6 +52,7 @@ struct Inputs {
   Tensor mask;
   Tensor query_documents, key_documents;
   Tensor samples;
+  Tensor by_distance, by_key;
 };
 
 constexpr std::uint64_t key_of_draws = 0x0123456789abcdef;
@@ -69,7 +72,19 @@ Inputs inputs_of(const Case& x, const Type& type) {
       {},
       {},
       {},
+      {},
+      {},
       {}};
+  if (x.by_distance) {
+    result.by_distance = at::randn({x.heads, x.queries + x.keys - 1}).to(device);
+  }
+  if (x.by_key) {
+    result.by_key = at::randn({x.batch, x.keys})
+                        .masked_fill(
+                            at::rand({x.batch, x.keys}) < 0.3,
+                            -std::numeric_limits<double>::infinity())
+                        .to(device);
+  }
   if (x.mask == at::kBool) {
     result.mask = at::rand({x.batch, 1, x.queries, x.keys}) < 0.7;
     result.mask.select(2, x.queries / 2).fill_(false);
@@ -136,6 +151,7 @@ Tensor factors_of(const Case& x, const Inputs& inputs) {
 struct Outcome {
   Tensor output, log_sum, of_query, of_key, of_value;
   Tensor of_added; ///< undefined where nothing is added
+  Tensor of_distances;
 };
 
 /// The twin: libtorch's operators on whole matrices, in double.
@@ -159,6 +175,18 @@ Outcome by_operators(const Case& x, const Inputs& inputs) {
   } else if (inputs.mask.defined()) {
     leaves.push_back(leaf(inputs.mask.expand(scores.sizes())));
     scores = scores + leaves.back();
+  }
+  if (x.by_distance) {
+    leaves.push_back(leaf(inputs.by_distance));
+    const Tensor distances = at::arange(x.keys).unsqueeze(0) -
+        at::arange(x.queries).unsqueeze(1) + x.queries - 1;
+    scores = scores +
+        leaves.back()
+            .index_select(1, distances.flatten())
+            .view({x.heads, x.queries, x.keys});
+  }
+  if (x.by_key) {
+    scores = scores + exact(inputs.by_key).unsqueeze(1).unsqueeze(1);
   }
   if (x.causal) {
     const Tensor later =
@@ -185,7 +213,8 @@ Outcome by_operators(const Case& x, const Inputs& inputs) {
       gradients[0],
       gradients[1],
       gradients[2],
-      gradients.size() > 3 ? gradients[3] : Tensor()};
+      inputs.mask.defined() && x.mask != at::kBool ? gradients[3] : Tensor(),
+      x.by_distance ? gradients.back() : Tensor()};
 }
 
 cuda::Heads heads_of(const Tensor& x) {
@@ -232,6 +261,12 @@ cuda::Attention attention_of(
         inputs.query_documents.const_data_ptr<std::int32_t>();
     result.key_documents = inputs.key_documents.const_data_ptr<std::int32_t>();
   }
+  if (x.by_distance) {
+    result.placed.by_distance = inputs.by_distance.const_data_ptr<float>();
+  }
+  if (x.by_key) {
+    result.placed.by_key = inputs.by_key.const_data_ptr<float>();
+  }
   result.dropout = {
       inputs.samples.const_data_ptr<std::int64_t>(),
       x.first_head,
@@ -264,7 +299,14 @@ Outcome by_kernels(const Case& x, const Inputs& inputs, const Type& type) {
           ? at::zeros(
                 {x.batch, x.heads, x.queries, x.keys},
                 inputs.query.options())
-          : Tensor()};
+          : Tensor(),
+      x.by_distance ? at::full(
+                          {cuda::distance_parts(attention),
+                           x.heads,
+                           x.queries + x.keys - 1},
+                          NAN,
+                          at::TensorOptions(device))
+                    : Tensor()};
   started(cuda::attend(
       attention,
       heads,
@@ -286,7 +328,8 @@ Outcome by_kernels(const Case& x, const Inputs& inputs, const Type& type) {
        target_of(result.of_key),
        target_of(result.of_value),
        result.of_added.defined() ? result.of_added.mutable_data_ptr()
-                                 : nullptr},
+                                 : nullptr,
+       x.by_distance ? result.of_distances.mutable_data_ptr<float>() : nullptr},
       stream()));
   return result;
 }
@@ -331,6 +374,13 @@ TEST_P(CudaAttention, IsThatOfOperatorsInDouble) {
     expect_close(found.of_value, expected.of_value, type.step, "of value");
     if (expected.of_added.defined()) {
       expect_close(found.of_added, expected.of_added, type.step, "of added");
+    }
+    if (x.by_distance) {
+      expect_close(
+          found.of_distances.sum(0),
+          expected.of_distances,
+          type.step,
+          "of distances");
     }
   }
 }
@@ -397,6 +447,42 @@ INSTANTIATE_TEST_SUITE_P(
             .groups = 1,
             .size = 96,
             .mask = at::kBFloat16},
+        Case{
+            .name = "by_distance_and_key",
+            .batch = 3,
+            .queries = 150,
+            .keys = 135,
+            .heads = 2,
+            .groups = 1,
+            .by_distance = true,
+            .by_key = true},
+        Case{
+            .name = "by_distance_causal_dropped",
+            .batch = 2,
+            .queries = 200,
+            .keys = 200,
+            .heads = 2,
+            .groups = 2,
+            .size = 96,
+            .causal = true,
+            .dropout = 0.2,
+            .by_distance = true},
+        Case{
+            .name = "by_distance_of_a_part",
+            .queries = 37,
+            .keys = 70,
+            .causal = true,
+            .first_query = 51,
+            .first_key = 13,
+            .by_distance = true},
+        Case{
+            .name = "by_key",
+            .batch = 2,
+            .queries = 3,
+            .keys = 70,
+            .size = 24,
+            .dropout = 0.1,
+            .by_key = true},
         Case{
             .name = "documents",
             .batch = 2,

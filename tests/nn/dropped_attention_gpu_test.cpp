@@ -170,11 +170,10 @@ TEST(DroppedAttentionGpuJoined, IsThatOfParts) {
         (random({width, 96}, at::kFloat) * 0.1).to(at::kBFloat16);
     const Tensor bias = random({width}, at::kBFloat16);
     const SelfScores how{
-        {.causal = true, .scale = 0.2},
-        {cosine, sine},
-        {},
-        0.2,
-        noise(1)};
+        .scores = {.causal = true, .scale = 0.2},
+        .angles = {cosine, sine},
+        .dropout = 0.2,
+        .noise = noise(1)};
     const auto leaves = [&] {
       return std::vector<Tensor>{
           x.clone().requires_grad_(),

@@ -411,5 +411,42 @@ TEST(GpuAttention, HasMasks) {
   }
 }
 
+TEST(GpuAttention, AddsToScoresByPlace) {
+  at::manual_seed(7);
+  constexpr std::int64_t tokens = 200;
+  const Tensor by_key = at::zeros({2, tokens}, at::kFloat);
+  by_key[1].narrow(0, 150, 50).fill_(
+      -std::numeric_limits<double>::infinity());
+  const Tensor of_keys = by_key.cuda();
+  for (const bool causal : {false, true}) {
+    const Scores scores{.causal = causal, .scale = 1};
+    const Tensor joined = random({2, tokens, 3, 3, 64}).mul_(0.3);
+    const auto how = [&](const Tensor& by_distance) {
+      return SelfScores{
+          .scores = scores,
+          .placed = {by_distance.to(at::kFloat), of_keys}};
+    };
+    const Tensor by_distance = random({3, 2 * tokens - 1});
+    ASSERT_TRUE(attends_joined_on_gpu(joined, how(by_distance)));
+    expect_same(
+        {joined, by_distance},
+        [&](const auto& in) {
+          return attend_joined_on_gpu(in[0], how(in[1]));
+        },
+        [&](const auto& in) {
+          const Tensor mask = placed_mask(
+              {in[1], of_keys},
+              tokens,
+              tokens,
+              causal,
+              in[1].scalar_type());
+          return libtorchs_attention(
+              in[0].unbind(3),
+              {.causal = false, .scale = 1},
+              mask.expand({2, 3, tokens, tokens}));
+        });
+  }
+}
+
 } // namespace
 } // namespace cairn::nn::gpu_product_test

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <cairn/nn/attention.h>
 #include <cairn/nn/norm.h>
+#include <cairn/nn/placed_scores.h>
 #include <cairn/nn/tensor_parallel.h>
 #include <cairn/nn/vocabulary.h>
 #include <gtest/gtest.h>
@@ -336,6 +337,37 @@ TEST(Layers, RelativeBucketsAreT5s) {
                                    7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 6, 6,
                                    6, 6, 6, 5, 5, 5, 4, 4, 3, 2, 1, 0}));
   });
+}
+
+TEST(Layers, RelativeBiasByDistanceIsThatOfEveryPair) {
+  at::manual_seed(3);
+  const Tensor weight = at::randn({8, 3}).requires_grad_();
+  const Tensor by_key = at::randn({2, 13});
+  for (const bool bidirectional : {true, false}) {
+    const RelativeBiasOptions options{
+        .heads = 3,
+        .buckets = 8,
+        .distance = 20,
+        .bidirectional = bidirectional};
+    const Tensor found = placed_mask(
+        {relative_bias_by_distance(weight, 9, 13, options), by_key},
+        9,
+        13,
+        /*causal=*/!bidirectional,
+        at::kFloat);
+    Tensor expected = relative_bias(weight, 9, 13, options) +
+        by_key.view({2, 1, 1, 13});
+    if (!bidirectional) {
+      expected = expected.masked_fill(
+          at::ones({9, 13}, at::kBool).triu(1),
+          -std::numeric_limits<double>::infinity());
+    }
+    EXPECT_TRUE(at::equal(found, expected));
+    const auto gradient = [&](const Tensor& mask) {
+      return torch::autograd::grad({mask.exp().sum()}, {weight})[0];
+    };
+    EXPECT_TRUE(at::allclose(gradient(found), gradient(expected)));
+  }
 }
 
 TEST(Layers, GroupedQueriesShareKeys) {

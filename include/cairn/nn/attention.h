@@ -4,6 +4,7 @@
 #include <cairn/model/description.h>
 #include <cairn/nn/attention_noise.h>
 #include <cairn/nn/linear.h>
+#include <cairn/nn/placed_scores.h>
 #include <cairn/nn/shared_head.h>
 
 #include <cstdint>
@@ -87,6 +88,8 @@ struct BlockInput {
   /// complete: for causal attention it must be causal itself.
   at::Tensor mask{};
   at::Tensor positions{}; ///< [batch, sequence], for rotary positions
+  /// Instead of a mask; then `causal` of the options counts.
+  PlacedScores placed{};
   at::Tensor memory{};    ///< the encoder's output, for cross attention
   at::Tensor memory_mask{};
   /// Numbers of the samples in the run, [batch], for dropout; see

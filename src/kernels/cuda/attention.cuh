@@ -27,6 +27,19 @@ constexpr int tile = 64;   ///< keys or queries that come at once
 constexpr int matrix = 16; ///< rows of a warp's product
 constexpr float ln_of_2 = 0.693147181F;
 
+/// What changes scores beside `causal`. Only where scores are placed is there a
+/// kernel without dropout: elsewhere cuDNN's attention is what drops nothing.
+enum class Form {
+  plain,
+  placed,          ///< PlacedScores
+  placed_dropping, ///< the same with dropout
+  masked,          ///< a mask or documents
+};
+
+constexpr bool is_placed(Form form) {
+  return form == Form::placed || form == Form::placed_dropping;
+}
+
 struct Lanes {
   int number;
   int g;
@@ -286,6 +299,72 @@ __device__ inline std::uint16_t* row_of(
       head * heads.head_step + token * heads.token_step;
 }
 
+/// PlacedScores of a tile of queries and a tile of keys.
+struct PlacedTile {
+  float by_distance[2 * tile]; ///< number key - query + tile - 1 of both tiles
+  float by_key[tile];
+};
+
+/// Memory for two of them; none for other forms.
+template <Form form>
+constexpr std::size_t bytes_of_placed =
+    is_placed(form) ? 2 * sizeof(PlacedTile) : 0;
+
+/// Starts copies of what is there of a tile.
+template <int threads>
+__device__ void copy_placed(
+    const Attention& x,
+    std::int64_t batch,
+    std::int64_t head,
+    int first_query,
+    int first_key,
+    PlacedTile& to) {
+  const std::int64_t distances = x.queries + x.keys - 1;
+  const std::int64_t first = first_key - first_query + x.queries - tile;
+  const float* const by_distance = x.placed.by_distance;
+  const float* const by_key = x.placed.by_key;
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * tile; i += threads) {
+    const std::int64_t distance = first + i;
+    copy_or_clear(
+        to.by_distance + i,
+        by_distance + head * distances + distance,
+        by_distance != nullptr && distance >= 0 && distance < distances);
+    const int key = first_key + i;
+    if (i < tile) {
+      copy_or_clear(
+          to.by_key + i,
+          by_key + batch * x.keys + key,
+          by_key != nullptr && key >= 0 && key < x.keys);
+    }
+  }
+}
+
+/// Turns scores into exponents of 2, with what is added to them. `query(m, i)`
+/// and `key(m, n, i)` number those of a score in their tiles.
+template <int tiles, int columns, class Query, class Key>
+__device__ void add_placed(
+    float (&scores)[tiles][columns][4],
+    float scale,
+    const PlacedTile& placed,
+    const Query& query,
+    const Key& key) {
+#pragma unroll
+  for (int m = 0; m < tiles; ++m) {
+#pragma unroll
+    for (int n = 0; n < columns; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int k = key(m, n, i);
+        const float added =
+            placed.by_distance[k - query(m, n, i) + tile - 1] +
+            placed.by_key[k];
+        scores[m][n][i] =
+            (scores[m][n][i] * scale + added) * log2_of_e;
+      }
+    }
+  }
+}
+
 /// Combines values of the four lanes with the same g.
 template <class Combine>
 __device__ float over_row(float own, const Combine& combine) {
@@ -294,8 +373,8 @@ __device__ float over_row(float own, const Combine& combine) {
 }
 
 /// The scores of one head. Queries and keys are numbered from the first of
-/// these on. `masks` says whether there is a mask or documents.
-template <bool masks>
+/// these on.
+template <Form form>
 class HeadScores {
  public:
   __device__ HeadScores(
@@ -311,9 +390,9 @@ class HeadScores {
   /// Factor from scores to exponents of 2. Where numbers are added to scores,
   /// these have it already.
   __device__ float factor() const {
-    return masks && x_.mask.kind == ScoreMask::Kind::added
-        ? 1
-        : x_.scale * log2_of_e;
+    const bool has_it = is_placed(form) ||
+        (form == Form::masked && x_.mask.kind == ScoreMask::Kind::added);
+    return has_it ? 1 : x_.scale * log2_of_e;
   }
 
   /// The last key that may be seen.
@@ -383,7 +462,7 @@ class HeadScores {
         }
       }
     };
-    if constexpr (masks) {
+    if constexpr (form == Form::masked) {
       change([&](float score, int q, int k) { return masked(score, q, k); });
     }
     if (!all) {
@@ -399,7 +478,9 @@ class HeadScores {
   int ahead_; ///< of the first query before the first key
 };
 
-/// The random numbers of one head's weights.
+/// The random numbers of one head's weights. Not `dropping`: nothing is drawn, and
+/// all weights stay.
+template <bool dropping>
 struct HeadDraws {
   const PhiloxRounds& rounds;
   std::uint64_t counter_high; ///< the sample and the head
@@ -423,14 +504,20 @@ struct HeadDraws {
                                         : dropout.threshold << 16U) {}
 
   __device__ Philox4x32 of(std::int64_t query, std::uint32_t eight) const {
-    return rounds.at(counter_at(0, 0, query).low | eight, counter_high);
+    if constexpr (dropping) {
+      return rounds.at(counter_at(0, 0, query).low | eight, counter_high);
+    } else {
+      return {};
+    }
   }
 
   /// Whether the weight of a word's lower or upper 16 bits stays.
   __device__ bool keeps_low(std::uint32_t word) const {
-    return word << 16U >= bound;
+    return !dropping || word << 16U >= bound;
   }
-  __device__ bool keeps_high(std::uint32_t word) const { return word >= bound; }
+  __device__ bool keeps_high(std::uint32_t word) const {
+    return !dropping || word >= bound;
+  }
 };
 
 /// Logarithm of a sum as an exponent of 2; finite, so that hidden scores have
@@ -469,16 +556,28 @@ const char* launch_large(
   return launch(kernel, grid, stream, arguments...);
 }
 
-/// Calls `start` with the element type, the padded size and whether there is a
-/// mask or documents as constants of the compiler's.
+/// Calls `start` with the element type, the padded size and the form as constants
+/// of the compiler's.
 template <class Start>
 const char* with_form(const Attention& x, const Start& start) {
   using Half = std::integral_constant<Element, Element::fp16>;
   using Brain = std::integral_constant<Element, Element::bf16>;
   const auto with_masks = [&](auto element, auto size) {
-    return x.mask.kind != ScoreMask::Kind::none || x.query_documents != nullptr
-        ? start(element, size, std::true_type())
-        : start(element, size, std::false_type());
+    if (x.mask.kind != ScoreMask::Kind::none || x.query_documents != nullptr) {
+      return start(
+          element,
+          size,
+          std::integral_constant<Form, Form::masked>());
+    }
+    if (x.placed.by_distance != nullptr || x.placed.by_key != nullptr) {
+      return x.dropout.threshold == 0
+          ? start(element, size, std::integral_constant<Form, Form::placed>())
+          : start(
+                element,
+                size,
+                std::integral_constant<Form, Form::placed_dropping>());
+    }
+    return start(element, size, std::integral_constant<Form, Form::plain>());
   };
   const auto with_size = [&](auto element) {
     return x.size <= 64

@@ -32,17 +32,119 @@ constexpr std::size_t larger(std::size_t a, std::size_t b) {
   return a > b ? a : b;
 }
 
+static_assert(rows == tile); // PlacedTile, DistanceSums
+
+/// Sums of a block of queries over pairs of a query and a key with the same
+/// distance. The gradients of a tile's scores are written so that each distance
+/// has a column; a thread then sums a column. From one tile of keys to the next
+/// the distances of the upper half of the columns become those of the lower.
+class DistanceSums {
+ public:
+  struct Memory {
+    float gradients[tile][2 * tile]; ///< of query and distance
+    float upper[tile];               ///< sums of the tile before
+  };
+
+  /// `sums` is the block's own row, of all distances; null: nothing is summed.
+  /// `first` is the number of the first column's distance in the first tile.
+  __device__ DistanceSums(
+      Memory& memory,
+      float* sums,
+      std::int64_t distances,
+      std::int64_t first)
+      : memory_(memory), sums_(sums), distances_(distances), column_(first) {
+    if (sums_ == nullptr) {
+      return;
+    }
+    column_ += threadIdx.x;
+    float* const all = &memory_.gradients[0][0];
+    for (int i = static_cast<int>(threadIdx.x); i < tile * 2 * tile;
+         i += threads) {
+      all[i] = 0;
+    }
+    for (int i = static_cast<int>(threadIdx.x); i < tile; i += threads) {
+      memory_.upper[i] = 0;
+    }
+    // Distances before those of the first tile.
+    for (std::int64_t i = threadIdx.x; i < first && i < distances_;
+         i += threads) {
+      sums_[i] = 0;
+    }
+  }
+
+  __device__ bool wanted() const { return sums_ != nullptr; }
+
+  /// Sets the gradient of a query's and a key's score, by their numbers in the
+  /// tiles.
+  __device__ void set(int query, int key, float gradient) const {
+    memory_.gradients[query][key - query + tile - 1] = gradient;
+  }
+
+  /// Between barriers: all gradients of a tile are set.
+  __device__ void sum_tile() {
+    const int column = static_cast<int>(threadIdx.x);
+    const int begin = column < tile ? tile - 1 - column : 0;
+    const int end = min(tile, 2 * tile - 1 - column);
+    float sum = column < tile ? memory_.upper[column] : 0;
+    for (int query = begin; query < end; ++query) {
+      sum += memory_.gradients[query][column];
+    }
+    if (column < tile) {
+      store(sum);
+    }
+    __syncthreads(); // the sums of before are read
+    if (column >= tile) {
+      memory_.upper[column - tile] = sum;
+    }
+    column_ += tile;
+  }
+
+  /// After the last tile: writes what is left.
+  __device__ void finish() {
+    __syncthreads();
+    if (threadIdx.x < tile) {
+      store(memory_.upper[threadIdx.x]);
+    }
+    for (std::int64_t i = column_ + tile; i < distances_; i += threads) {
+      if (i >= 0) {
+        sums_[i] = 0;
+      }
+    }
+  }
+
+ private:
+  __device__ void store(float sum) const {
+    if (column_ >= 0 && column_ < distances_) {
+      sums_[column_] = sum;
+    }
+  }
+
+  Memory& memory_;
+  float* sums_;
+  std::int64_t distances_;
+  std::int64_t column_; ///< the distance of this thread's column
+};
+
 /// Tiles of keys and of values, twice; or queries, outputs and gradients.
 template <int size>
-constexpr std::size_t shared_bytes_of_queries =
+constexpr std::size_t bytes_of_query_tiles =
     larger(bytes_of_rows<size>(3 * rows), bytes_of_rows<size>(4 * tile));
+
+template <int size, Form form>
+constexpr std::size_t shared_bytes_of_queries = bytes_of_query_tiles<size> +
+    bytes_of_placed<form> +
+    (is_placed(form) ? sizeof(DistanceSums::Memory) : 0);
 
 /// Tiles of queries and gradients, with two floats for each query, twice; or
 /// keys and values.
 template <int size>
-constexpr std::size_t shared_bytes_of_keys = larger(
+constexpr std::size_t bytes_of_key_tiles = larger(
     bytes_of_rows<size>(2 * rows),
     bytes_of_rows<size>(4 * tile) + 4 * tile * sizeof(float));
+
+template <int size, Form form>
+constexpr std::size_t shared_bytes_of_keys =
+    bytes_of_key_tiles<size> + bytes_of_placed<form>;
 
 /// The scalar product of pairs of 16-bit numbers.
 template <Element element>
@@ -61,6 +163,21 @@ __device__ inline float inverse_scale(const Attention& x) {
   return x.dropout.scale > 0 ? 1 / x.dropout.scale : 0;
 }
 
+/// Calls `change` with the numbers of every score of a thread.
+template <int columns, class Change>
+__device__ void for_each_score(const Change& change) {
+#pragma unroll
+  for (int m = 0; m < tiles; ++m) {
+#pragma unroll
+    for (int n = 0; n < columns; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        change(m, n, i);
+      }
+    }
+  }
+}
+
 /// Writes the gradients of scores to [batch, heads, queries, keys].
 template <Element element, int columns, class Query, class Key>
 __device__ void store_scores(
@@ -71,25 +188,18 @@ __device__ void store_scores(
     const Query& query_of,
     const Key& key_of,
     std::uint16_t* to) {
-#pragma unroll
-  for (int m = 0; m < tiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < columns; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int query = query_of(m, n, i);
-        const int key = key_of(m, n, i);
-        if (query < x.queries && key >= 0 && key < x.keys) {
-          const std::int64_t row = (batch * x.heads + head) * x.queries + query;
-          to[row * x.keys + key] =
-              to_bits(scores[m][n][i] * x.dropout.scale, element);
-        }
-      }
+  for_each_score<columns>([&](int m, int n, int i) {
+    const int query = query_of(m, n, i);
+    const int key = key_of(m, n, i);
+    if (query < x.queries && key >= 0 && key < x.keys) {
+      const std::int64_t row = (batch * x.heads + head) * x.queries + query;
+      to[row * x.keys + key] =
+          to_bits(scores[m][n][i] * x.dropout.scale, element);
     }
-  }
+  });
 }
 
-template <Element element, int size, bool masks>
+template <Element element, int size, Form form>
 __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
     query_gradient_kernel(
         const Attention x,
@@ -98,11 +208,14 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
         const AttentionResult result,
         float2* of_rows,
         const HeadsTarget gradient,
-        std::uint16_t* added) {
+        std::uint16_t* added,
+        float* by_distance) {
   constexpr int tile_pieces = tile * size / 8;
   constexpr int row_pieces = rows * size / 8;
   constexpr int columns = 4; // matrices of 8 keys at once: 32 keys
   uint4* const memory = shared_memory();
+  PlacedTile* const placed = reinterpret_cast<PlacedTile*>(
+      memory + bytes_of_query_tiles<size> / sizeof(uint4));
 
   const int blocks = static_cast<int>((x.queries + rows - 1) / rows);
   const int block = blocks - 1 - static_cast<int>(blockIdx.x) % blocks;
@@ -116,8 +229,8 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
   const int t = lanes().t;
   const int warp_row = static_cast<int>(threadIdx.x) / warp * tiles * matrix;
   const int first_query = first_row + warp_row;
-  const HeadScores<masks> head_scores(x, batch, head);
-  const HeadDraws draws(x.dropout, rounds, batch, head);
+  const HeadScores<form> head_scores(x, batch, head);
+  const HeadDraws<form != Form::placed> draws(x.dropout, rounds, batch, head);
   const float factor = head_scores.factor();
 
   const auto fetch_own = [&](const Heads& from, int place) {
@@ -180,6 +293,15 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
     const int first = begin + number * tile;
     copy_rows<ByDraws, tile, size, threads>(keys, first, stage);
     copy_rows<ByDraws, tile, size, threads>(values, first, stage + tile_pieces);
+    if constexpr (is_placed(form)) {
+      copy_placed<threads>(
+          x,
+          batch,
+          head,
+          first_row,
+          first,
+          placed[number % 2]);
+    }
   };
   if (count > 0) {
     fetch(0);
@@ -187,6 +309,16 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
   __pipeline_commit();
   float sums[tiles][size / 8][4];
   clear(sums);
+  const std::int64_t distances = x.queries + x.keys - 1;
+  const std::int64_t part_of_distances =
+      ((batch * blocks + block) * x.heads + head) * distances;
+  DistanceSums of_distances(
+      *reinterpret_cast<DistanceSums::Memory*>(placed + 2),
+      is_placed(form) && by_distance != nullptr
+          ? by_distance + part_of_distances
+          : nullptr,
+      distances,
+      begin - first_row + x.queries - tile);
 
   for (int number = 0; number < count; ++number) {
     __pipeline_wait_prior(0);
@@ -199,8 +331,28 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
 #pragma unroll parts_at_once < size>
     for (int part = 0; part < tile / 32; ++part) {
       const int first_key = begin + number * tile + part * 32;
+      const auto query_in_tile = [&](int m, int, int i) {
+        return warp_row + m * matrix + i / 2 * 8 + g;
+      };
+      const auto key_in_tile = [&](int, int n, int i) {
+        return part * 32 + 8 * t + n * 2 + i % 2;
+      };
+      const auto set_gradients = [&](const auto& gradient) {
+        if (of_distances.wanted()) {
+          for_each_score<columns>([&](int m, int n, int i) {
+            of_distances.set(
+                query_in_tile(m, n, i),
+                key_in_tile(m, n, i),
+                gradient(m, n, i));
+          });
+        }
+      };
       if (first_key > head_scores.last_key(first_query + tiles * matrix - 1)) {
-        break; // none of the warp's queries sees these keys
+        // None of the warp's queries sees these keys.
+        if constexpr (is_placed(form)) {
+          set_gradients([](int, int, int) { return 0.0F; });
+        }
+        continue;
       }
       float scores[tiles][columns][4];
       multiply_scores<element, ByDraws, size, tiles, columns / 2>(
@@ -220,6 +372,14 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
       const auto key_of = [&](int, int n, int i) {
         return first_key + 8 * t + n * 2 + i % 2;
       };
+      if constexpr (is_placed(form)) {
+        add_placed(
+            scores,
+            x.scale,
+            placed[number % 2],
+            query_in_tile,
+            key_in_tile);
+      }
       head_scores.hide(
           scores,
           head_scores.sees_all(first_query, first_key, first_key + 31),
@@ -247,7 +407,12 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
           }
         }
       }
-      if constexpr (masks) {
+      if constexpr (is_placed(form)) {
+        set_gradients([&](int m, int n, int i) {
+          return scores[m][n][i] * x.dropout.scale;
+        });
+      }
+      if constexpr (form == Form::masked) {
         if (added != nullptr) {
           store_scores<element>(
               x,
@@ -275,6 +440,17 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
             stage,
             part * 2 + pair);
       }
+    }
+    if constexpr (is_placed(form)) {
+      if (of_distances.wanted()) {
+        __syncthreads();
+        of_distances.sum_tile();
+      }
+    }
+  }
+  if constexpr (is_placed(form)) {
+    if (of_distances.wanted()) {
+      of_distances.finish();
     }
   }
 
@@ -309,7 +485,7 @@ struct QueryTile {
 /// Here matrices have keys as rows and queries as columns: sums of products are
 /// then what the next product takes first. Rows g and g + 8 are keys 2g and
 /// 2g + 1, which have the two halves of one random word.
-template <Element element, int size, bool masks>
+template <Element element, int size, Form form>
 __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
     key_gradient_kernel(
         const Attention x,
@@ -323,6 +499,8 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
   constexpr int columns = 4; // matrices of 8 queries at once: 32 queries
   uint4* const memory = shared_memory();
   float2* const pairs = reinterpret_cast<float2*>(memory + 4 * tile_pieces);
+  PlacedTile* const placed = reinterpret_cast<PlacedTile*>(
+      memory + bytes_of_key_tiles<size> / sizeof(uint4));
 
   const int begin = first_of_tiles(x);
   const int blocks = (static_cast<int>(x.keys) - begin + rows - 1) / rows;
@@ -359,7 +537,7 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
   }
   __syncthreads();
 
-  const int first_tile = HeadScores<masks>(x, batch, 0)
+  const int first_tile = HeadScores<form>(x, batch, 0)
                              .first_query(first_row < 0 ? 0 : first_row) /
       tile;
   const int tiles_of_head = (static_cast<int>(x.queries) + tile - 1) / tile;
@@ -377,6 +555,15 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
         rows_of(result.gradient, batch, head, x.queries, x.size),
         first,
         stage + tile_pieces);
+    if constexpr (is_placed(form)) {
+      copy_placed<threads>(
+          x,
+          batch,
+          head,
+          first,
+          first_row,
+          placed[number % 2]);
+    }
     const int query = first + static_cast<int>(threadIdx.x);
     if (threadIdx.x < static_cast<unsigned>(tile)) {
       copy_or_clear(
@@ -408,8 +595,8 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
     const uint4* const stage = memory + number % 2 * 2 * tile_pieces;
     const float2* const rows_of_tile = pairs + number % 2 * tile;
     const std::int64_t head = group * shared + current.head;
-    const HeadScores<masks> head_scores(x, batch, head);
-    const HeadDraws draws(x.dropout, rounds, batch, head);
+    const HeadScores<form> head_scores(x, batch, head);
+    const HeadDraws<form != Form::placed> draws(x.dropout, rounds, batch, head);
     const float factor = head_scores.factor();
 #pragma unroll parts_at_once < size>
     for (int part = 0; part < tile / 32; ++part) {
@@ -430,6 +617,16 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
           values,
           stage + tile_pieces,
           part * 2);
+      if constexpr (is_placed(form)) {
+        add_placed(
+            scores,
+            x.scale,
+            placed[number % 2],
+            [&](int, int n, int i) { return in_tile + n * 8 + 2 * t + i % 2; },
+            [&](int m, int, int i) {
+              return warp_row + m * matrix + 2 * g + i / 2;
+            });
+      }
       head_scores.hide(
           scores,
           head_scores
@@ -455,7 +652,9 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
                   own % 2,
               eight_of(x, first_key + m * matrix) +
                   static_cast<std::uint32_t>(g / 4));
-          exchange_words(draw.words, 4, 8);
+          if constexpr (form != Form::placed) {
+            exchange_words(draw.words, 4, 8);
+          }
           float dropped[2][4];
           float gradients[2][4];
 #pragma unroll
@@ -523,6 +722,10 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
 } // namespace
 } // namespace attention
 
+std::int64_t distance_parts(const Attention& x) {
+  return x.batch * ((x.queries + attention::rows - 1) / attention::rows);
+}
+
 const char* attend_backward(
     const Attention& x,
     const HeadsOfAll& heads,
@@ -531,14 +734,14 @@ const char* attend_backward(
     const AttentionGradientTargets& gradients,
     void* stream) {
   using namespace attention;
-  return with_form(x, [&](auto element, auto size, auto masks) -> const char* {
+  return with_form(x, [&](auto element, auto size, auto form) -> const char* {
     // The kernel of queries also writes what the kernel of keys reads of them.
     if (x.batch * x.heads * x.queries > 0) {
       if (const char* failure = launch_large(
-              query_gradient_kernel<element(), size(), masks()>,
+              query_gradient_kernel<element(), size(), form()>,
               {blocks_for(x.batch * x.heads, x.queries, rows),
                threads,
-               shared_bytes_of_queries<size()>},
+               shared_bytes_of_queries<size(), form()>},
               stream,
               x,
               PhiloxRounds(x.dropout.key),
@@ -546,7 +749,8 @@ const char* attend_backward(
               result,
               reinterpret_cast<float2*>(of_rows),
               gradients.query,
-              static_cast<std::uint16_t*>(gradients.added))) {
+              static_cast<std::uint16_t*>(gradients.added),
+              gradients.by_distance)) {
         return failure;
       }
     }
@@ -554,13 +758,13 @@ const char* attend_backward(
       return nullptr;
     }
     return launch_large(
-        key_gradient_kernel<element(), size(), masks()>,
+        key_gradient_kernel<element(), size(), form()>,
         {blocks_for(
              x.batch * x.groups,
              x.keys + x.first_key % columns_of_a_draw,
              rows),
          threads,
-         shared_bytes_of_keys<size()>},
+         shared_bytes_of_keys<size(), form()>},
         stream,
         x,
         PhiloxRounds(x.dropout.key),

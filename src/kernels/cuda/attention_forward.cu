@@ -14,10 +14,12 @@ constexpr int rows = warps * tiles * matrix; ///< queries of a block
 template <int size>
 constexpr int blocks_at_once_of = size == 64 ? 4 : 2;
 
-/// Two times a tile of keys and one of values.
-template <int size>
-constexpr std::size_t shared_bytes_of = (rows + 4 * tile) * size *
-    sizeof(std::uint16_t);
+static_assert(rows == tile); // PlacedTile
+
+/// Two times a tile of keys and one of values, and what is added to scores.
+template <int size, Form form>
+constexpr std::size_t shared_bytes_of =
+    (rows + 4 * tile) * size * sizeof(std::uint16_t) + bytes_of_placed<form>;
 
 /// How far exponents of 2 may grow before what was added up is scaled anew:
 /// weights up to 2^8 are as exact in 16 bits as those below 1.
@@ -95,7 +97,7 @@ struct Softmax {
   }
 };
 
-template <Element element, int size, bool masks>
+template <Element element, int size, Form form>
 __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
     attend_kernel(
         const Attention x,
@@ -107,6 +109,8 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
   constexpr int tile_pieces = tile * size / 8;
   uint4* const queries = shared_memory();
   uint4* const stages = queries + rows * size / 8;
+  PlacedTile* const placed =
+      reinterpret_cast<PlacedTile*>(stages + 4 * tile_pieces);
 
   // The last queries see the most keys, so their blocks begin first.
   const int blocks = static_cast<int>((x.queries + rows - 1) / rows);
@@ -120,7 +124,7 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
   const int g = lanes().g;
   const int t = lanes().t;
   const int warp_row = static_cast<int>(threadIdx.x) / warp * tiles * matrix;
-  const HeadScores<masks> head_scores(x, batch, head);
+  const HeadScores<form> head_scores(x, batch, head);
   const int begin = first_of_tiles(x);
   const int count = tiles_between(
       begin,
@@ -133,6 +137,15 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
     const int first = begin + number * tile;
     copy_rows<ByDraws, tile, size, threads>(keys, first, stage);
     copy_rows<ByDraws, tile, size, threads>(values, first, stage + tile_pieces);
+    if constexpr (is_placed(form)) {
+      copy_placed<threads>(
+          x,
+          batch,
+          head,
+          first_row,
+          first,
+          placed[number % 2]);
+    }
   };
 
   copy_rows<InOrder, rows, size, threads>(
@@ -144,7 +157,7 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
   }
   __pipeline_commit();
 
-  const HeadDraws draws(x.dropout, rounds, batch, head);
+  const HeadDraws<form != Form::placed> draws(x.dropout, rounds, batch, head);
   const float factor = head_scores.factor();
   const int first_query = first_row + warp_row;
   Left<size> own[tiles];
@@ -177,6 +190,18 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
         own,
         stage,
         0);
+    if constexpr (is_placed(form)) {
+      add_placed(
+          scores,
+          x.scale,
+          placed[number % 2],
+          [&](int m, int, int i) {
+            return warp_row + m * matrix + i / 2 * 8 + g;
+          },
+          [&](int, int n, int i) {
+            return n / 4 * 32 + 8 * t + n % 4 * 2 + i % 2;
+          });
+    }
     head_scores.hide(
         scores,
         head_scores.sees_all(first_query, first_key, first_key + tile - 1),
@@ -267,7 +292,9 @@ bool can_attend(const Attention& x, const HeadsOfAll& heads) {
       x.size % 8 == 0 && x.scale > 0 && x.groups > 0 &&
       x.heads % x.groups == 0 && x.first_query + x.queries < most &&
       x.first_key + x.keys < most && fits(heads.query) && fits(heads.key) &&
-      fits(heads.value);
+      fits(heads.value) &&
+      ((x.placed.by_distance == nullptr && x.placed.by_key == nullptr) ||
+       (x.mask.kind == ScoreMask::Kind::none && x.query_documents == nullptr));
 }
 
 const char* attend(
@@ -279,12 +306,12 @@ const char* attend(
   if (x.batch * x.heads * x.queries == 0) {
     return nullptr;
   }
-  return attention::with_form(x, [&](auto element, auto size, auto masks) {
+  return attention::with_form(x, [&](auto element, auto size, auto form) {
     return attention::launch_large(
-        attention::attend_kernel<element(), size(), masks()>,
+        attention::attend_kernel<element(), size(), form()>,
         {attention::blocks_for(x.batch * x.heads, x.queries, attention::rows),
          attention::threads,
-         attention::shared_bytes_of<size()>},
+         attention::shared_bytes_of<size(), form()>},
         stream,
         x,
         PhiloxRounds(x.dropout.key),

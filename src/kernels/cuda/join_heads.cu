@@ -1,79 +1,18 @@
 #include "kernels/internal/cuda/join_heads.h"
 
 #include "kernels/cuda/block.cuh"
-#include "kernels/cuda/lane.cuh"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/joined_pieces.cuh"
 
 #include <algorithm>
 
 namespace cairn::kernels::cuda {
 namespace {
 
-constexpr int width = 8; ///< elements of a piece
 constexpr int most_threads = 512;
 
 /// Tokens whose pieces are on the way at once.
 template <bool turns>
 constexpr int rows_at_once = turns ? 4 : 8;
-
-/// The joined tensor in pieces.
-struct JoinedPieces {
-  int rows; ///< batch times tokens
-  int tokens;
-  int queries;
-  int size;   ///< pieces of a head
-  int of_row; ///< pieces of a row
-  int rows_of_block;
-};
-
-/// Tables of angles in pieces.
-struct AnglePieces {
-  const uint4* cosine;
-  const uint4* sine;
-  int positions;
-};
-
-/// One of queries, keys and values, in pieces.
-template <class Piece>
-struct Pieces {
-  Piece* data;
-  std::int64_t batch_step;
-  std::int64_t token_step;
-  std::int64_t head_step;
-};
-
-/// The place of one piece of a joined row: the head that it belongs to.
-struct Place {
-  enum Kind { query, key, value } kind;
-  int head;
-  int offset;  ///< of the piece in its head
-  int partner; ///< steps to the piece that is turned with it
-};
-
-__device__ Place place_of(const JoinedPieces& shape, int piece) {
-  const int head = piece / shape.size;
-  const int group = head / (shape.queries + 2);
-  const int number = head % (shape.queries + 2);
-  const int offset = piece % shape.size;
-  const int half = shape.size / 2;
-  const Place::Kind kind = number < shape.queries ? Place::query
-      : number == shape.queries                   ? Place::key
-                                                  : Place::value;
-  return {
-      kind,
-      kind == Place::query ? group * shape.queries + number : group,
-      offset,
-      offset < half ? half : -half};
-}
-
-template <class Piece>
-__device__ Pieces<Piece> chosen(
-    Place::Kind kind,
-    const Pieces<Piece>& query,
-    const Pieces<Piece>& key,
-    const Pieces<Piece>& value) {
-  return kind == Place::query ? query : kind == Place::key ? key : value;
-}
 
 /// A row of the joined tensor as a token of a sequence.
 struct Token {
@@ -86,35 +25,6 @@ struct Token {
     token = wraps ? 0 : token;
   }
 };
-
-/// Turns a piece with its partner. `direction` is -1 to turn back.
-template <Element element>
-__device__ void turn(
-    const AnglePieces& angles,
-    const JoinedPieces& shape,
-    const Place& place,
-    int row,
-    float direction,
-    const uint4& partner_bits,
-    Lane (&lanes)[width]) {
-  const int half = shape.size / 2;
-  const int column = place.offset < half ? place.offset : place.offset - half;
-  const std::int64_t angle =
-      static_cast<std::int64_t>(row % angles.positions) * half + column;
-  Lane partner[width];
-  Lane cosine[width];
-  Lane sine[width];
-  load(&partner_bits, element, 0, partner);
-  load(&angles.cosine[angle], element, 0, cosine);
-  load(&angles.sine[angle], element, 0, sine);
-  // The first half goes to x c - y s, the second to y c + x s.
-  const float sign = place.partner > 0 ? -direction : direction;
-#pragma unroll
-  for (int k = 0; k < width; ++k) {
-    lanes[k].value = lanes[k].value * cosine[k].value +
-        sign * partner[k].value * sine[k].value;
-  }
-}
 
 /// A block has consecutive rows; each thread takes pieces at the same place of
 /// all of them. Calls `start(place)` for each piece, `fetch(i, row, token)` for
@@ -166,7 +76,7 @@ __global__ void __launch_bounds__(most_threads) join_kernel(
   Place place{};
   Pieces<const uint4> from{};
   const uint4* begin = nullptr;
-  Lane sums[width];
+  Lane sums[piece_width];
   uint4 own[at_once];
   uint4 partner[at_once];
   int column = 0;
@@ -178,7 +88,7 @@ __global__ void __launch_bounds__(most_threads) join_kernel(
         from = chosen(place.kind, query, key, value);
         begin = from.data + place.head * from.head_step + place.offset;
 #pragma unroll
-        for (int k = 0; k < width; ++k) {
+        for (int k = 0; k < piece_width; ++k) {
           sums[k].value = 0;
         }
       },
@@ -191,21 +101,22 @@ __global__ void __launch_bounds__(most_threads) join_kernel(
         }
       },
       [&](int i, int row, const Token&) {
-        Lane lanes[width];
+        Lane lanes[piece_width];
         load(&own[i], element, 0, lanes);
         if (turns && place.kind != Place::value) {
           turn<element>(angles, shape, place, row, -1, partner[i], lanes);
           round_to<element>(lanes);
         }
 #pragma unroll
-        for (int k = 0; k < width; ++k) {
+        for (int k = 0; k < piece_width; ++k) {
           sums[k].value += lanes[k].value;
         }
         store(
             lanes,
             joined,
             element,
-            (static_cast<std::int64_t>(row) * shape.of_row + column) * width);
+            (static_cast<std::int64_t>(row) * shape.of_row + column) *
+                piece_width);
       },
       [&](int piece) {
         const std::int64_t part = blockIdx.x;
@@ -213,7 +124,7 @@ __global__ void __launch_bounds__(most_threads) join_kernel(
             sums,
             parts,
             Element::fp32,
-            (part * shape.of_row + piece) * width);
+            (part * shape.of_row + piece) * piece_width);
       });
 }
 
@@ -249,7 +160,7 @@ __global__ void __launch_bounds__(most_threads) split_kernel(
         }
       },
       [&](int i, int row, const Token& token) {
-        Lane lanes[width];
+        Lane lanes[piece_width];
         load(&own[i], element, 0, lanes);
         if (turns && place.kind != Place::value) {
           turn<element>(angles, shape, place, row, 1, partner[i], lanes);
@@ -263,20 +174,12 @@ __global__ void __launch_bounds__(most_threads) split_kernel(
       [](int) {});
 }
 
-Pieces<const uint4> pieces_of(const Heads& heads) {
-  return {
-      static_cast<const uint4*>(heads.data),
-      heads.batch_step / width,
-      heads.token_step / width,
-      heads.head_step / width};
-}
-
 /// A tensor [batch, tokens, heads, size] without gaps.
 Pieces<uint4> whole_tensor(
     void* data,
     const JoinedShape& shape,
     std::int64_t heads) {
-  const std::int64_t size = shape.size / width;
+  const std::int64_t size = shape.size / piece_width;
   return {
       static_cast<uint4*>(data),
       shape.tokens * heads * size,
@@ -284,34 +187,9 @@ Pieces<uint4> whole_tensor(
       size};
 }
 
-AnglePieces pieces_of(const Angles& angles) {
-  return {
-      static_cast<const uint4*>(angles.cosine),
-      static_cast<const uint4*>(angles.sine),
-      static_cast<int>(angles.positions)};
-}
-
 bool in_pieces(const Heads& heads) {
-  return aligned_for_eight(heads.data) && heads.batch_step % width == 0 &&
-      heads.token_step % width == 0 && heads.head_step % width == 0;
-}
-
-/// Rows of a block: about a thousand blocks.
-std::int64_t rows_of_block(const JoinedShape& shape) {
-  const std::int64_t rows = shape.batch * shape.tokens;
-  constexpr std::int64_t blocks = 1024;
-  return std::max<std::int64_t>((rows + blocks - 1) / blocks, 8);
-}
-
-JoinedPieces pieces_of(const JoinedShape& shape) {
-  const std::int64_t size = shape.size / width;
-  return {
-      static_cast<int>(shape.batch * shape.tokens),
-      static_cast<int>(shape.tokens),
-      static_cast<int>(shape.queries),
-      static_cast<int>(size),
-      static_cast<int>(shape.groups * (shape.queries + 2) * size),
-      static_cast<int>(rows_of_block(shape))};
+  return aligned_for_eight(heads.data) && heads.batch_step % piece_width == 0 &&
+      heads.token_step % piece_width == 0 && heads.head_step % piece_width == 0;
 }
 
 Grid grid_of(const JoinedShape& shape) {
@@ -319,26 +197,6 @@ Grid grid_of(const JoinedShape& shape) {
       static_cast<unsigned>(joined_parts(shape)),
       static_cast<unsigned>(
           threads_for(pieces_of(shape).of_row, most_threads))};
-}
-
-/// Calls `start` with the element type and with whether heads are turned, both
-/// as constants of the compiler's.
-template <class Start>
-const char* with_form(
-    const JoinedShape& shape,
-    const Angles& angles,
-    const Start& start) {
-  if (shape.batch * shape.tokens <= 0 || shape.groups <= 0) {
-    return nullptr;
-  }
-  const auto with_turns = [&](auto element) {
-    return angles.cosine != nullptr ? start(element, std::true_type())
-                                    : start(element, std::false_type());
-  };
-  using Half = std::integral_constant<Element, Element::fp16>;
-  using Brain = std::integral_constant<Element, Element::bf16>;
-  return shape.element == Element::bf16 ? with_turns(Brain())
-                                        : with_turns(Half());
 }
 
 } // namespace
@@ -349,7 +207,7 @@ bool can_join_heads(
     const Angles& angles) {
   constexpr std::int64_t most = std::int64_t{1} << 30;
   const bool turns = angles.cosine != nullptr;
-  return shape.size % (turns ? 2 * width : width) == 0 &&
+  return shape.size % (turns ? 2 * piece_width : piece_width) == 0 &&
       shape.element != Element::fp32 && shape.batch * shape.tokens < most &&
       in_pieces(heads.query) && in_pieces(heads.key) &&
       in_pieces(heads.value) && aligned_for_eight(angles.cosine) &&

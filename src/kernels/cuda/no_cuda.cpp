@@ -8,6 +8,7 @@
 #include "kernels/internal/cuda/few_rows.h"
 #include "kernels/internal/cuda/fp8.h"
 #include "kernels/internal/cuda/group_rows.h"
+#include "kernels/internal/cuda/join_fp8.h"
 #include "kernels/internal/cuda/join_heads.h"
 #include "kernels/internal/cuda/kept_attention.h"
 #include "kernels/internal/cuda/mix_rows.h"
@@ -294,6 +295,15 @@ const char* join_heads(
   return missing;
 }
 
+const char* join_heads_to_fp8(
+    const JoinedShape&,
+    const HeadsOfAll&,
+    const Angles&,
+    const Fp8Target&,
+    void*) {
+  return missing;
+}
+
 bool can_attend(const Attention&, const HeadsOfAll&) {
   return false;
 }
@@ -305,6 +315,10 @@ const char* attend(
     float*,
     void*) {
   return missing;
+}
+
+std::int64_t distance_parts(const Attention&) {
+  return 0;
 }
 
 const char* attend_backward(

@@ -106,6 +106,17 @@ __device__ inline void copy_or_clear(uint4* to, const void* from, bool copies) {
                : "memory");
 }
 
+/// Starts a copy of a float to shared memory, or clears it there.
+__device__ inline void copy_or_clear(
+    float* to,
+    const float* from,
+    bool copies) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+               :
+               : "r"(shared_address(to)), "l"(from), "r"(copies ? 4 : 0)
+               : "memory");
+}
+
 /// Starts a copy of two floats to shared memory, or clears them there.
 __device__ inline void copy_or_clear(
     float2* to,

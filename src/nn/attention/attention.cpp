@@ -249,6 +249,7 @@ at::Tensor SelfAttention::forward(
         scores,
         angles_of(tokens, type),
         input.mask,
+        input.placed,
         dropout,
         with_samples(noise_, input.samples)};
   };
@@ -270,11 +271,12 @@ at::Tensor SelfAttention::forward(
       exchange_head(query_key_value_->forward(given), shared_head_, group_);
   const at::Tensor joined =
       all.view({all.size(0), all.size(1), groups, -1, options_.head_size});
-  if (plain && !options_.rotary && !input.mask.defined() &&
+  const bool placed = input.placed.defined();
+  if (plain && !options_.rotary && !input.mask.defined() && !placed &&
       attends_joined(joined, scores)) {
     return dense_->forward(attend_joined(joined, scores));
   }
-  if (!sequence_.is_on() && dropout > 0 && joined.is_cuda()) {
+  if (!sequence_.is_on() && (dropout > 0 || placed) && joined.is_cuda()) {
     const SelfScores how = self_scores(all.size(1), all.scalar_type());
     if (attends_joined_on_gpu(joined, how)) {
       return dense_->forward(attend_joined_on_gpu(joined, how).flatten(2, 3));
@@ -290,7 +292,13 @@ at::Tensor SelfAttention::forward(
   }
   const at::Tensor value = joined_heads(parts[2]);
   const AttendOptions how{
-      .mask = input.mask,
+      .mask = placed ? placed_mask(
+                           input.placed,
+                           query.size(1),
+                           key.size(1),
+                           options_.causal,
+                           query.scalar_type())
+                     : input.mask,
       .causal = options_.causal,
       .scale = options_.scale,
       .dropout = dropout,

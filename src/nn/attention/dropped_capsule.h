@@ -27,12 +27,20 @@ inline std::vector<at::Tensor> keep_dropped(
        {&numbers.mask,
         &numbers.query_documents,
         &numbers.key_documents,
+        &numbers.placed.by_distance,
+        &numbers.placed.by_key,
         &numbers.noise.samples}) {
     *each = at::Tensor();
   }
   context.saved_data["dropped"] = c10::IValue::make_capsule(
       c10::make_intrusive<DroppedCapsule>(std::move(numbers)));
-  return {how.mask, how.query_documents, how.key_documents, how.noise.samples};
+  return {
+      how.mask,
+      how.query_documents,
+      how.key_documents,
+      how.placed.by_distance,
+      how.placed.by_key,
+      how.noise.samples};
 }
 
 /// What keep_dropped() kept; its tensors are saved from number `first` on.
@@ -45,7 +53,8 @@ inline DroppedScores kept_dropped(
   how.mask = saved[first];
   how.query_documents = saved[first + 1];
   how.key_documents = saved[first + 2];
-  how.noise.samples = saved[first + 3];
+  how.placed = {saved[first + 3], saved[first + 4]};
+  how.noise.samples = saved[first + 5];
   return how;
 }
 

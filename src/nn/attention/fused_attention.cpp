@@ -79,6 +79,13 @@ const std::int32_t* documents_of(const at::Tensor& x) {
   return x.defined() ? x.const_data_ptr<std::int32_t>() : nullptr;
 }
 
+cuda::PlacedScores placed_of(const PlacedScores& x) {
+  const auto floats = [](const at::Tensor& each) {
+    return each.defined() ? each.const_data_ptr<float>() : nullptr;
+  };
+  return {floats(x.by_distance), floats(x.by_key)};
+}
+
 /// The kernels' description; the tensors are those of `how`.
 cuda::Attention fused_shape(
     const AttentionInput& input,
@@ -117,6 +124,7 @@ cuda::Attention fused_shape(
           query.size(2),
           query.size(1),
           key.size(1)),
+      .placed = placed_of(how.placed),
       .query_documents = documents_of(how.query_documents),
       .key_documents = documents_of(how.key_documents),
       .dropout = {
@@ -135,7 +143,8 @@ AttentionGradients write_gradients_of_fused(
     const AttentionInput& given,
     const PartialAttention& whole,
     const DroppedScores& how,
-    const at::Tensor& added) {
+    const at::Tensor& added,
+    at::Tensor* by_distance) {
   const AttentionInput input = in_eights(given);
   const at::Tensor gradient = in_eights(given_gradient);
   const at::Tensor output = in_eights(whole.output);
@@ -148,9 +157,17 @@ AttentionGradients write_gradients_of_fused(
       dense(input.key),
       dense(input.value)};
   const at::Tensor of_rows = at::empty({log_sum.numel(), 2}, log_sum.options());
+  const cuda::Attention shape = fused_shape(input, how);
+  const at::Tensor parts = by_distance != nullptr
+      ? at::empty(
+            {cuda::distance_parts(shape),
+             shape.heads,
+             shape.queries + shape.keys - 1},
+            log_sum.options())
+      : at::Tensor();
   run_kernel(input.query, "attention backward", [&](void* stream) {
     return cuda::attend_backward(
-        fused_shape(input, how),
+        shape,
         fused_heads(input),
         {fused_heads(output),
          fused_heads(gradient),
@@ -159,9 +176,13 @@ AttentionGradients write_gradients_of_fused(
         {fused_target(result.query),
          fused_target(result.key),
          fused_target(result.value),
-         added.defined() ? added.mutable_data_ptr() : nullptr},
+         added.defined() ? added.mutable_data_ptr() : nullptr,
+         parts.defined() ? parts.mutable_data_ptr<float>() : nullptr},
         stream);
   });
+  if (by_distance != nullptr) {
+    *by_distance = parts.sum(0);
+  }
   return result;
 }
 
@@ -212,7 +233,8 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
         {query, key, saved[2]},
         {saved[3], saved[4]},
         how,
-        added);
+        added,
+        nullptr);
     return {
         gradients.query,
         gradients.key,
@@ -229,6 +251,14 @@ bool fits_mask(const at::Tensor& mask) {
         kernels::element_of(mask.scalar_type()).has_value()));
 }
 
+bool fits_placed(const PlacedScores& placed) {
+  const auto fits = [](const at::Tensor& x) {
+    return !x.defined() ||
+        (x.is_cuda() && x.scalar_type() == at::kFloat && x.is_contiguous());
+  };
+  return fits(placed.by_distance) && fits(placed.by_key);
+}
+
 } // namespace
 
 bool attends_fused(const AttentionInput& input, const DroppedScores& how) {
@@ -240,7 +270,7 @@ bool attends_fused(const AttentionInput& input, const DroppedScores& how) {
       query.size(0) == key.size(0) && query.size(3) == key.size(3) &&
       key.size(2) > 0 && query.size(2) % key.size(2) == 0 &&
       query.size(3) % 8 == 0 && query.size(3) <= 128 && how.scores.scale > 0 &&
-      fits_mask(how.mask);
+      fits_mask(how.mask) && fits_placed(how.placed);
 }
 
 PartialAttention fused_forward(
@@ -267,8 +297,15 @@ AttentionGradients fused_backward(
     const at::Tensor& gradient,
     const AttentionInput& input,
     const PartialAttention& whole,
-    const DroppedScores& how) {
-  return write_gradients_of_fused(gradient, input, whole, how, {});
+    const DroppedScores& how,
+    at::Tensor* by_distance) {
+  return write_gradients_of_fused(
+      gradient,
+      input,
+      whole,
+      how,
+      {},
+      by_distance);
 }
 
 at::Tensor attend_fused(const AttentionInput& input, const DroppedScores& how) {

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <cairn/nn/attention_noise.h>
+#include <cairn/nn/placed_scores.h>
 
 #include <cstdint>
 
@@ -23,6 +24,9 @@ struct DroppedScores {
   /// keys]: queries see the keys of their own document. May be undefined.
   at::Tensor query_documents{};
   at::Tensor key_documents{};
+  /// Added to the scores by place, not beside a mask; may be undefined. See
+  /// PlacedScores.
+  PlacedScores placed{};
   double dropout = 0;     ///< of weights
   AttentionNoise noise{}; ///< which of them; has samples
   /// Positions of the first query and the first key in the sequence.
@@ -41,12 +45,14 @@ PartialAttention fused_forward(
     const DroppedScores& how);
 
 /// Gradients of the part of attention that goes to the given keys; `whole` is
-/// attention to all keys. They lie densely.
+/// attention to all keys. They lie densely. That of `how.placed.by_distance` is
+/// written to `by_distance`, unless it is null.
 AttentionGradients fused_backward(
     const at::Tensor& gradient,
     const AttentionInput& input,
     const PartialAttention& whole,
-    const DroppedScores& how);
+    const DroppedScores& how,
+    at::Tensor* by_distance = nullptr);
 
 /// Attention [batch, queries, heads, size], for autograd. A mask that is added
 /// may have a gradient.

@@ -3,6 +3,7 @@
 #include "kernels/internal/cuda/join_heads.h"
 #include "nn/attention/dropped_capsule.h"
 #include "nn/attention/fused_attention.h"
+#include "nn/attention/joined_gradient.h"
 #include "nn/attention/joined_parts.h"
 #include "nn/fp8/fp8_linear.h"
 #include "nn/linear/compute_type.h"
@@ -32,31 +33,6 @@ namespace cuda = kernels::cuda;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// A tensor [batch, heads, tokens, size] as our kernels read it.
-cuda::Heads heads_of(const at::Tensor& x) {
-  return {x.const_data_ptr(), x.stride(0), x.stride(2), x.stride(1)};
-}
-
-cuda::JoinedShape shape_of(const at::Tensor& joined) {
-  return {
-      .batch = joined.size(0),
-      .tokens = joined.size(1),
-      .groups = joined.size(2),
-      .queries = joined.size(3) - 2,
-      .size = joined.size(4),
-      .element = *kernels::element_of(joined.scalar_type())};
-}
-
-cuda::Angles angles_of(const RotaryAngles& angles) {
-  if (!angles.cosine.defined()) {
-    return {};
-  }
-  return {
-      angles.cosine.const_data_ptr(),
-      angles.sine.const_data_ptr(),
-      angles.cosine.size(0) * angles.cosine.size(1)};
-}
-
 /// True when our kernels take tables of angles for such a tensor.
 bool fit(const RotaryAngles& angles, const at::Tensor& joined) {
   const auto& [cosine, sine] = angles;
@@ -66,7 +42,7 @@ bool fit(const RotaryAngles& angles, const at::Tensor& joined) {
       cosine.sizes() == sine.sizes() && cosine.size(1) == joined.size(1) &&
       (cosine.size(0) == 1 || cosine.size(0) == joined.size(0)) &&
       2 * cosine.size(3) == joined.size(4) &&
-      cuda::can_join_heads(shape_of(joined), {}, angles_of(angles));
+      cuda::can_join_heads(joined_shape(joined), {}, joined_angles(angles));
 }
 
 /// Queries, keys and values in three tensors [batch, sequence, heads, size],
@@ -84,9 +60,9 @@ AttentionInput split(const at::Tensor& joined, const RotaryAngles& angles) {
       heads(groups)};
   run_kernel(joined, "split heads", [&](void* stream) {
     return cuda::split_heads(
-        shape_of(joined),
+        joined_shape(joined),
         joined.const_data_ptr(),
-        angles_of(angles),
+        joined_angles(angles),
         parts.query.mutable_data_ptr(),
         parts.key.mutable_data_ptr(),
         parts.value.mutable_data_ptr(),
@@ -127,66 +103,27 @@ DroppedScores dropped_scores(const SelfScores& how) {
           {.causal = how.scores.causal && !how.mask.defined(),
            .scale = how.scores.scale},
       .mask = how.mask,
+      .placed = how.placed,
       .dropout = how.dropout,
       .noise = how.noise};
 }
 
-/// The gradient of the joined tensor, and its sums over groups of tokens.
-struct JoinedGradient {
-  at::Tensor whole;
-  at::Tensor parts; ///< float, [parts, columns]
-};
-
-/// Puts gradients [batch, heads, tokens, size] to their places in a tensor of
-/// this shape.
-JoinedGradient join_gradients(
-    at::IntArrayRef sizes,
-    const AttentionInput& gradients,
-    const RotaryAngles& angles) {
-  JoinedGradient result{at::empty(sizes, gradients.query.options()), {}};
-  const cuda::JoinedShape shape = shape_of(result.whole);
-  // cuDNN gives them densely. Others are copied first.
-  const auto dense = [](const at::Tensor& x) {
-    const cuda::Heads heads = heads_of(x);
-    return x.stride(3) == 1 && heads.batch_step % 8 == 0 &&
-            heads.token_step % 8 == 0 && heads.head_step % 8 == 0
-        ? x
-        : x.contiguous();
-  };
-  const at::Tensor query = dense(gradients.query);
-  const at::Tensor key = dense(gradients.key);
-  const at::Tensor value = dense(gradients.value);
-  result.parts = at::empty(
-      {cuda::joined_parts(shape), result.whole.stride(1)},
-      query.options().dtype(at::kFloat));
-  run_kernel(query, "joined heads", [&](void* stream) {
-    return cuda::join_heads(
-        shape,
-        {heads_of(query), heads_of(key), heads_of(value)},
-        angles_of(angles),
-        result.whole.mutable_data_ptr(),
-        result.parts.mutable_data_ptr<float>(),
-        stream);
-  });
-  return result;
-}
-
-/// Gradients of the joined tensor, of the bias that was added to it (if it is
-/// defined and needs one), and of the options.
+/// Gradients of the joined tensor, and of the bias that was added to it (if it is
+/// defined and needs one).
 variable_list joined_gradients(
     AutogradContext& context,
     const AttentionInput& gradients,
     const RotaryAngles& angles,
     const at::Tensor& bias) {
-  JoinedGradient gradient = join_gradients(
+  const JoinedGradient gradient = join_gradients(
       context.saved_data["shape"].toIntVector(),
       gradients,
-      angles);
+      angles,
+      kept_rounded_gradient(context));
   const bool of_bias = bias.defined() && context.needs_input_grad(1);
   return {
-      std::move(gradient.whole),
-      of_bias ? summed_parts(gradient.parts, bias) : at::Tensor(),
-      {}};
+      gradient.whole,
+      of_bias ? summed_parts(gradient.parts, bias) : at::Tensor()};
 }
 
 /// `bias` was added to `joined`, and has no other way to its gradient.
@@ -195,7 +132,9 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
       AutogradContext* context,
       const at::Tensor& joined,
       const std::optional<at::Tensor>& bias,
-      const SelfScores& how) {
+      const SelfScores& how,
+      const RoundedGradientPtr& of_joined) {
+    keep_rounded_gradient(*context, of_joined);
     const Scores& scores = how.scores;
     const RotaryAngles& angles = how.angles;
     const AttentionInput input = for_attention(joined, angles);
@@ -254,23 +193,28 @@ struct GpuAttention : torch::autograd::Function<GpuAttention> {
             /*dropout_p=*/0,
             context->saved_data["causal"].toBool(),
             context->saved_data["scale"].toDouble());
-    return joined_gradients(
+    variable_list results = joined_gradients(
         *context,
         {of_query, of_key, of_value},
         {saved[8], saved[9]},
         bias);
+    results.resize(4);
+    return results;
   }
 };
 
-/// Attention that drops weights, by our own kernel.
-struct DroppingGpuAttention : torch::autograd::Function<DroppingGpuAttention> {
+/// Attention that drops weights or adds to scores by place, by our own kernel.
+struct OwnGpuAttention : torch::autograd::Function<OwnGpuAttention> {
   static at::Tensor forward(
       AutogradContext* context,
       const at::Tensor& joined,
       const std::optional<at::Tensor>& bias,
-      const SelfScores& how) {
+      const std::optional<at::Tensor>& /*by distance, of `how`*/,
+      const SelfScores& how,
+      const RoundedGradientPtr& of_joined) {
+    keep_rounded_gradient(*context, of_joined);
     DroppedScores dropped = dropped_scores(how);
-    if (!dropped.noise.samples.defined()) {
+    if (how.dropout > 0 && !dropped.noise.samples.defined()) {
       dropped.noise.samples = drawn_samples(joined.size(0), joined.device());
     }
     const auto [query, key, value] = for_attention(joined, how.angles);
@@ -299,28 +243,50 @@ struct DroppingGpuAttention : torch::autograd::Function<DroppingGpuAttention> {
   static variable_list backward(AutogradContext* context, variable_list outer) {
     refuse_second_derivatives("attention");
     const variable_list saved = context->get_saved_variables();
+    const DroppedScores how = kept_dropped(*context, saved, 8);
+    at::Tensor by_distance;
+    const bool of_distance =
+        how.placed.by_distance.defined() && context->needs_input_grad(2);
     const AttentionGradients gradients = fused_backward(
         outer[0],
         {saved[0], saved[1], saved[2]},
         {saved[3], saved[4]},
-        kept_dropped(*context, saved, 8));
-    return joined_gradients(
+        how,
+        of_distance ? &by_distance : nullptr);
+    variable_list results = joined_gradients(
         *context,
         {heads_first(gradients.query),
          heads_first(gradients.key),
          heads_first(gradients.value)},
         {saved[6], saved[7]},
         saved[5]);
+    results.push_back(std::move(by_distance));
+    results.resize(5);
+    return results;
   }
 };
 
-/// Attention of a joined tensor, to which `bias` was added.
+bool attends_by_own_kernel(const SelfScores& how) {
+  return how.dropout > 0 || how.placed.defined();
+}
+
+/// Attention of a joined tensor, to which `bias` was added, and whose gradient
+/// may go its own way.
 at::Tensor attend_with_bias(
     const at::Tensor& joined,
     const std::optional<at::Tensor>& bias,
-    const SelfScores& how) {
-  return how.dropout > 0 ? DroppingGpuAttention::apply(joined, bias, how)
-                         : GpuAttention::apply(joined, bias, how);
+    const SelfScores& how,
+    const RoundedGradientPtr& of_joined) {
+  if (!attends_by_own_kernel(how)) {
+    return GpuAttention::apply(joined, bias, how, of_joined);
+  }
+  const at::Tensor& by_distance = how.placed.by_distance;
+  return OwnGpuAttention::apply(
+      joined,
+      bias,
+      by_distance.defined() ? std::optional(by_distance) : std::nullopt,
+      how,
+      of_joined);
 }
 
 /// A projection's weight or bias with `more` rows of zeros after every head, so
@@ -359,7 +325,7 @@ bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& how) {
   };
   const std::int64_t groups = joined.size(2);
   const std::int64_t queries = joined.size(3) - 2;
-  if (how.dropout > 0) {
+  if (attends_by_own_kernel(how)) {
     return attends_fused(
         {heads_first(heads(groups * queries)),
          heads_first(heads(groups)),
@@ -381,7 +347,7 @@ bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& how) {
 at::Tensor attend_joined_on_gpu(
     const at::Tensor& joined,
     const SelfScores& scores) {
-  return attend_with_bias(joined, std::nullopt, scores);
+  return attend_with_bias(joined, std::nullopt, scores, {});
 }
 
 std::optional<at::Tensor> project_and_attend_on_gpu(
@@ -424,15 +390,18 @@ std::optional<at::Tensor> project_and_attend_on_gpu(
     return std::nullopt;
   }
   const at::Tensor addend = in_compute_type(bias);
+  const RoundedGradientPtr of_joined = way_of_rounded_gradient(x, weight, fp8);
   const at::Tensor joined = fp8_linear(
       given,
       weight,
       addend.defined() ? addend.detach() : addend,
-      fp8);
+      fp8,
+      of_joined);
   return attend_with_bias(
              joined.view(shape),
              addend.defined() ? std::optional(addend) : std::nullopt,
-             scores)
+             scores,
+             of_joined)
       .flatten(2, 3);
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <cairn/nn/attention_noise.h>
 #include <cairn/nn/fp8_scaling.h>
+#include <cairn/nn/placed_scores.h>
 
 #include <cstdint>
 #include <optional>
@@ -35,16 +36,18 @@ struct SelfScores {
   /// Added to the scores, or true where a query sees a key, as libtorch takes
   /// it; may be undefined.
   at::Tensor mask{};
+  PlacedScores placed{};  ///< not beside a mask
   double dropout = 0;     ///< of weights
   AttentionNoise noise{}; ///< which of them
 };
 
 /// True when attend_joined_on_gpu() takes this tensor: libtorch would choose
-/// cuDNN's attention for it, or weights are dropped and attends_fused().
+/// cuDNN's attention for it, or weights are dropped or scores placed, and
+/// attends_fused().
 bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& scores);
 
 /// Attention of queries, keys and values that lie together, by cuDNN, or by our
-/// own kernel where weights are dropped; returns [batch, sequence, heads,
+/// own kernel where weights are dropped or scores placed; returns [batch, sequence, heads,
 /// size]. Their gradients are put together in one pass, as the product before
 /// it reads them; rotary positions are part of it.
 at::Tensor attend_joined_on_gpu(

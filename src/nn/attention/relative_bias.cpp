@@ -7,16 +7,12 @@
 #include <cmath>
 
 namespace cairn::nn {
+namespace {
 
-at::Tensor relative_buckets(
-    std::int64_t queries,
-    std::int64_t keys,
-    const RelativeBiasOptions& options,
-    at::Device device) {
-  const auto places = at::TensorOptions(at::kLong).device(device);
-  // Number of tokens that the key is behind the query.
-  const at::Tensor behind = at::arange(queries, places).unsqueeze(1) -
-      at::arange(keys, places).unsqueeze(0);
+/// Buckets by the number of tokens that the key is behind the query.
+at::Tensor buckets_of(
+    const at::Tensor& behind,
+    const RelativeBiasOptions& options) {
   std::int64_t buckets = options.buckets;
   at::Tensor first = at::zeros_like(behind);
   at::Tensor distance = behind.clamp_min(0);
@@ -41,6 +37,20 @@ at::Tensor relative_buckets(
   return first + at::where(distance < exact, distance, grown);
 }
 
+} // namespace
+
+at::Tensor relative_buckets(
+    std::int64_t queries,
+    std::int64_t keys,
+    const RelativeBiasOptions& options,
+    at::Device device) {
+  const auto places = at::TensorOptions(at::kLong).device(device);
+  return buckets_of(
+      at::arange(queries, places).unsqueeze(1) -
+          at::arange(keys, places).unsqueeze(0),
+      options);
+}
+
 at::Tensor relative_bias(
     const at::Tensor& weight,
     std::int64_t queries,
@@ -50,6 +60,21 @@ at::Tensor relative_bias(
       relative_buckets(queries, keys, options, weight.device());
   // [queries, keys, heads] to [1, heads, queries, keys]
   return at::embedding(weight, buckets).permute({2, 0, 1}).unsqueeze(0);
+}
+
+at::Tensor relative_bias_by_distance(
+    const at::Tensor& weight,
+    std::int64_t queries,
+    std::int64_t keys,
+    const RelativeBiasOptions& options) {
+  const at::Tensor behind = at::arange(
+      queries - 1,
+      -keys,
+      -1,
+      at::TensorOptions(at::kLong).device(weight.device()));
+  return at::embedding(weight, buckets_of(behind, options))
+      .t()
+      .to(at::kFloat, false, false, at::MemoryFormat::Contiguous);
 }
 
 RelativeBias::RelativeBias(

@@ -21,6 +21,14 @@ at::Tensor relative_bias(
     std::int64_t keys,
     const RelativeBiasOptions& options);
 
+/// The same by the distance of the key from the query, as
+/// PlacedScores::by_distance has it.
+at::Tensor relative_bias_by_distance(
+    const at::Tensor& weight,
+    std::int64_t queries,
+    std::int64_t keys,
+    const RelativeBiasOptions& options);
+
 /// T5's positions: each head adds a learnt value to its scores, by the distance
 /// of a key from the query. Each rank has its own heads.
 class RelativeBias : public Layer {

@@ -36,6 +36,16 @@ struct ScoreMask {
   std::int64_t key_step = 0;
 };
 
+/// What is added to scores by the places of queries and keys alone. Not beside a
+/// ScoreMask or documents.
+struct PlacedScores {
+  /// [heads, queries + keys - 1]: the one of query q and key k is number
+  /// k - q + queries - 1. Null: none.
+  const float* by_distance = nullptr;
+  /// [batch, keys]; minus infinity hides a key. Null: none.
+  const float* by_key = nullptr;
+};
+
 /// Which weights are dropped: see DropoutRows, whose rows are queries and whose
 /// columns are keys.
 struct WeightDropout {
@@ -65,6 +75,7 @@ struct Attention {
   std::int64_t first_key = 0;
   bool causal = false; ///< queries see keys at positions up to their own
   ScoreMask mask{};
+  PlacedScores placed{};
   /// Numbers of the documents that tokens belong to, [batch, queries] and
   /// [batch, keys]: queries see the keys of their own document. Null: all.
   const std::int32_t* query_documents = nullptr;
@@ -94,6 +105,10 @@ struct AttentionResult {
   const float* log_sum = nullptr;
 };
 
+/// Groups of queries that sum up the gradient of PlacedScores::by_distance on
+/// their own.
+std::int64_t distance_parts(const Attention& attention);
+
 struct AttentionGradientTargets {
   HeadsTarget query;
   HeadsTarget key;
@@ -102,6 +117,9 @@ struct AttentionGradientTargets {
   /// keys] without gaps, with the type of the queries. Null: it is not wanted.
   /// Must be zeros: those of keys that are behind all queries are not written.
   void* added = nullptr;
+  /// Gradient of PlacedScores::by_distance in parts, [distance_parts(), heads,
+  /// queries + keys - 1]. Null: it is not wanted.
+  float* by_distance = nullptr;
 };
 
 /// Writes the gradients of queries, keys and values. The order of all sums is
