@@ -55,7 +55,7 @@ struct GrowingText {
   std::int64_t computed = 0;        ///< first tokens that the decoder remembers
   /// True when its keys have LongRoPE's factors for long texts.
   bool has_long_keys = false;
-  std::int64_t reported = 1;        ///< first tokens of the prompt
+  std::int64_t reported = 1;          ///< first tokens of the prompt
   std::optional<std::size_t> place{}; ///< in the decoder; unset: it waits
   bool cancelled = false;
 

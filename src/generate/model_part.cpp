@@ -132,9 +132,9 @@ ModelPart::Parameters ModelPart::parameters(const ModelDescription& d) const {
       count /= place.tensor_ranks;
     }
     if (is_here) {
-      (embeds                ? held.embeddings
+      (embeds                 ? held.embeddings
            : stays_wide(each) ? held.vectors
-                             : held.linear) += count;
+                              : held.linear) += count;
     }
     if (is_words && d.tied_head && last_stage && !first_stage) {
       held.linear += count;

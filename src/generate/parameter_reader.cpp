@@ -124,9 +124,8 @@ MixtureWeights ParameterReader::mixture(
   return mixture;
 }
 
-MlpWeights ParameterReader::expert(
-    const std::string& name,
-    std::int64_t number) const {
+MlpWeights ParameterReader::expert(const std::string& name, std::int64_t number)
+    const {
   const auto own = [&](const std::string& parameter) {
     return read_(name + parameter, Stretch{number, 1})[0];
   };

@@ -48,9 +48,8 @@ void RotaryTable::turn(
   if (!rotary_) {
     return;
   }
-  const Angles& own = longest_short_ && text_length > *longest_short_
-      ? long_angles_
-      : angles_;
+  const Angles& own =
+      longest_short_ && text_length > *longest_short_ ? long_angles_ : angles_;
   const float* cosine = own.cosine.const_data_ptr<float>() + position * half_;
   const float* sine = own.sine.const_data_ptr<float>() + position * half_;
   for (std::int64_t i = 0; i < half_; ++i) {

@@ -49,10 +49,8 @@ class TokenScorer::Parts {
           .place = 0,
           .text = tokens.first(static_cast<std::size_t>(end)),
           .begin = begin,
-          .scored = std::clamp(
-              end - (read - scored),
-              std::int64_t{0},
-              end - begin),
+          .scored =
+              std::clamp(end - (read - scored), std::int64_t{0}, end - begin),
           .all = tokens.first(static_cast<std::size_t>(read))};
       take(
           decoder_->compute({&piece, 1}),

@@ -31,8 +31,7 @@ std::int64_t row_length(
   constexpr std::int64_t step = 64;
   const std::int64_t short_text =
       model::longest_short_text(model).value_or(model.positions);
-  const std::int64_t most =
-      length <= short_text ? short_text : model.positions;
+  const std::int64_t most = length <= short_text ? short_text : model.positions;
   return device.is_cuda() ? std::min(most, (length + step - 1) / step * step)
                           : length;
 }

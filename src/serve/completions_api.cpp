@@ -94,9 +94,8 @@ std::optional<std::int64_t> before_token(
   if (from > 0) {
     return text.tokens[from - 1].id;
   }
-  return with_prompt || text.prompt.empty()
-      ? std::nullopt
-      : std::optional(text.prompt.back());
+  return with_prompt || text.prompt.empty() ? std::nullopt
+                                            : std::optional(text.prompt.back());
 }
 
 void add_prompt(TokenLists& lists, const Text& text) {

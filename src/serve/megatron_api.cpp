@@ -138,8 +138,8 @@ void search_beams(
     Service& service,
     const std::shared_ptr<Answering>& answering,
     const MegatronRequest& request) {
-  const generate::Beginning beginning = service.beginning(
-      service.encode(request.prompts[0], request.add_bos));
+  const generate::Beginning beginning =
+      service.beginning(service.encode(request.prompts[0], request.add_bos));
   // What the texts begin with: for a T5 nothing.
   const bool reads = service.reads_prompts();
   const auto prompt = reads ? std::vector<std::int64_t>() : beginning.prompt;

@@ -73,9 +73,8 @@ void Service::check(const std::vector<std::int64_t>& prompt) const {
 }
 
 std::int64_t Service::longest_prompt() const {
-  return reads_prompts()
-      ? std::min(most_source_tokens, queue->longest_source())
-      : queue->longest() - 1;
+  return reads_prompts() ? std::min(most_source_tokens, queue->longest_source())
+                         : queue->longest() - 1;
 }
 
 std::optional<std::int64_t> Service::token_of(std::string_view text) {

@@ -30,10 +30,10 @@ struct Service {
   std::optional<std::int64_t> begin_token{};
   std::optional<std::int64_t> start_token{}; ///< T5: of the texts it writes
   std::optional<std::int64_t> end_token{};
-  std::int64_t most_new_tokens = 0; ///< of a text
+  std::int64_t most_new_tokens = 0;    ///< of a text
   std::int64_t most_source_tokens = 0; ///< T5: of a prompt
-  std::uint64_t seed = 1234;        ///< for requests without one
-  generate::Sampling sampling{};    ///< for what requests do not say
+  std::uint64_t seed = 1234;           ///< for requests without one
+  generate::Sampling sampling{};       ///< for what requests do not say
   std::uint64_t next_text = 0;
   std::shared_ptr<const text::Tokenizer> tokenizer; ///< any thread
   std::unique_ptr<text::Encoder> encoder;

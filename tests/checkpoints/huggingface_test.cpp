@@ -463,8 +463,7 @@ TEST(HuggingFaceConfig, KeepsYarn) {
 }
 
 json longrope() {
-  return json_of(
-      fs::path(CAIRN_GOLDEN_DIR) / "generation" / "longrope.json");
+  return json_of(fs::path(CAIRN_GOLDEN_DIR) / "generation" / "longrope.json");
 }
 
 TEST(HuggingFaceConfig, KeepsLongRope) {
@@ -554,9 +553,8 @@ TEST(HuggingFaceModel, Phi3IsALlamaWhoseProductsAreJoined) {
   ASSERT_EQ(own.tensors.size(), llama.tensors.size());
   for (std::size_t i = 0; i < own.tensors.size(); ++i) {
     EXPECT_EQ(own.tensors[i].first, llama.tensors[i].first);
-    EXPECT_TRUE(at::equal(
-        own.tensors[i].second.load(),
-        llama.tensors[i].second.load()))
+    EXPECT_TRUE(
+        at::equal(own.tensors[i].second.load(), llama.tensors[i].second.load()))
         << own.tensors[i].first;
   }
   auto& joined = weights["model.layers.0.mlp.gate_up_proj.weight"];

@@ -248,9 +248,8 @@ TEST(T5, TextsWaitUntilTheirSourcesHaveRoom) {
   TextBatch batch(model, {.page_tokens = 16, .cache_tokens = 64});
   EXPECT_EQ(batch.longest_source(), 64);
   EXPECT_THAT(
-      error_text<DataError>([&] {
-        batch.add({.prompt = {0}, .source = Tokens(65, 7)});
-      }),
+      error_text<DataError>(
+          [&] { batch.add({.prompt = {0}, .source = Tokens(65, 7)}); }),
       HasSubstr("(65 tokens, room for 64)"));
   std::map<std::uint64_t, Tokens> together;
   const auto request = [](std::int64_t i) {

@@ -463,10 +463,8 @@ TEST(TextBatch, HasTheProbabilitiesOfLongRope) {
       TextRequest request{.prompt = row.at("ids"), .most_tokens = 1};
       request.of_prompt = true;
       for (const bool recompute : {false, true}) {
-        const Report report = alone(
-            model,
-            request,
-            {.step_tokens = 9, .recompute = recompute});
+        const Report report =
+            alone(model, request, {.step_tokens = 9, .recompute = recompute});
         ASSERT_EQ(report.prompt.size(), expected.size());
         for (std::size_t i = 0; i < expected.size(); ++i) {
           EXPECT_NEAR(report.prompt[i].log_probability, expected[i], 2e-5);
@@ -488,8 +486,8 @@ TEST(TextBatch, TextsWithLongRopeDoNotDependOnWhoIsBesideThem) {
 TEST(TextBatch, BeamsGrowBeyondLongRopesOriginalContext) {
   const Model model =
       longrope_model(golden_generation("longrope.json").at("llama"));
-  const Tokens prompt{131, 399, 426, 374, 30, 130, 237, 309, 342, 94, 505, 296,
-                      399, 88,  13,  88,  13, 88,  13,  88,  355, 342};
+  const Tokens prompt{131, 399, 426, 374, 30, 130, 237, 309, 342, 94,  505,
+                      296, 399, 88,  13,  88, 13,  88,  13,  88,  355, 342};
   const BeamOptions options{.width = 3, .most_tokens = 12};
   BeamSearch kept(model, 3, {.page_tokens = 5, .step_tokens = 7});
   BeamSearch anew(model, 3, {.recompute = true});

@@ -38,7 +38,8 @@ using ::testing::Not;
 using testing::post;
 using ::testing::StartsWith;
 
-/// A server of a model whose words are ids, "3 1 4", until the end of the scope.
+/// A server of a model whose words are ids, "3 1 4", until the end of the
+/// scope.
 class Served {
  public:
   explicit Served(TextServerOptions options = {}, const char* model = "gpt2")
@@ -360,9 +361,7 @@ TEST(TextServer, SaysWhatAT5CannotDo) {
   EXPECT_THAT(
       refusal(
           "/api",
-          {{"prompts", {"5"}},
-           {"tokens_to_generate", 0},
-           {"logprobs", true}}),
+          {{"prompts", {"5"}}, {"tokens_to_generate", 0}, {"logprobs", true}}),
       HasSubstr("tokens_to_generate must be greater than 0"));
   EXPECT_THAT(
       get(served.port(), "/v1/models"),

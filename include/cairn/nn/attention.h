@@ -24,8 +24,8 @@ struct RotaryOptions {
 
 /// Rotary positions: turns each head's first half against its second by an
 /// angle that grows with the position. YaRN and LongRoPE also make the heads
-/// longer. All layers of a model share one object; any number of threads may use
-/// it.
+/// longer. All layers of a model share one object; any number of threads may
+/// use it.
 class Rotary {
  public:
   explicit Rotary(const RotaryOptions& options);
@@ -90,7 +90,7 @@ struct BlockInput {
   at::Tensor positions{}; ///< [batch, sequence], for rotary positions
   /// Instead of a mask; then `causal` of the options counts.
   PlacedScores placed{};
-  at::Tensor memory{};    ///< the encoder's output, for cross attention
+  at::Tensor memory{}; ///< the encoder's output, for cross attention
   at::Tensor memory_mask{};
   /// Numbers of the samples in the run, [batch], for dropout; see
   /// sample_numbers(). Undefined: each dropout draws some.
