@@ -31,11 +31,22 @@ std::vector<RowBatch> row_batches(
   const std::int64_t of_all = shape.rows * shape.ranks; // in a micro batch
   std::vector<RowBatch> batches;
   for (auto begin = order.begin(); begin != order.end();) {
-    const auto left = static_cast<std::int64_t>(order.end() - begin);
+    const std::int64_t first = read_tokens(rows[*begin]);
+    const std::int64_t short_row = shape.longest_short.value_or(shape.longest);
+    // The rows are sorted: long ones end where the short ones begin.
+    const auto end = first <= short_row
+        ? order.end()
+        : std::find_if(begin, order.end(), [&](std::size_t row) {
+            return read_tokens(rows[row]) <= short_row;
+          });
+    const auto left = static_cast<std::int64_t>(end - begin);
     const std::int64_t count = std::min(left, of_all * shape.at_once);
     RowBatch batch;
     batch.rows.assign(begin, begin + count);
-    batch.length = rounded(read_tokens(rows[*begin]), shape.longest);
+    batch.length = rounded(
+        first,
+        first <= short_row ? std::min(short_row, shape.longest)
+                           : shape.longest);
     batch.micro_batches = (count + of_all - 1) / of_all;
     batches.push_back(std::move(batch));
     begin += count;

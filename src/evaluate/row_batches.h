@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct BatchShape {
   std::int64_t ranks = 1;      ///< that share the rows out
   std::int64_t at_once = 1;    ///< micro batches that a rank runs in one go
   std::int64_t longest = 1024; ///< tokens that the model reads at most
+  /// LongRoPE: rows of up to so many tokens do not go with longer ones, whose
+  /// positions differ from theirs.
+  std::optional<std::int64_t> longest_short{};
 };
 
 /// Rows that all ranks together run in one go. Each rank has micro batches of

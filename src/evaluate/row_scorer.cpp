@@ -69,6 +69,7 @@ class RowScorer::Parts {
       : options_(options),
         mesh_(pretrain::mesh_of(config.flags.distributed, world.group())),
         device_(world.device_name()),
+        longest_short_(model::longest_short_text(stored.description)),
         module_(build(with_room(stored.description), config)) {
     models::load_weights(
         *module_,
@@ -87,7 +88,8 @@ class RowScorer::Parts {
         .rows = options_.rows,
         .ranks = mesh_.along(Axis::data).size(),
         .at_once = micro_batches_at_once(),
-        .longest = options_.longest};
+        .longest = options_.longest,
+        .longest_short = longest_short_};
     scores_ = at::zeros(
         {static_cast<std::int64_t>(rows.size()), 2},
         at::TensorOptions(at::kDouble).device(device_));
@@ -233,6 +235,7 @@ class RowScorer::Parts {
   RowScorerOptions options_;
   distributed::ProcessMesh mesh_;
   at::Device device_;
+  std::optional<std::int64_t> longest_short_; ///< of texts, for LongRoPE
   std::shared_ptr<pipeline::PipelineModule> module_;
   std::optional<pipeline::Executor> executor_;
   at::Tensor scores_; ///< [rows, 2]: loss, and 1 if all are likeliest

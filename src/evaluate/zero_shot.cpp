@@ -1,6 +1,7 @@
 #include "evaluate/internal/zero_shot.h"
 
 #include "base/internal/progress.h"
+#include "evaluate/converted_row_scorer.h"
 #include "evaluate/model_text.h"
 #include "evaluate/row_scorer.h"
 #include "evaluate/task.h"
@@ -159,6 +160,35 @@ std::unique_ptr<Task> make_task(
       logger);
 }
 
+/// The numbers that the weights are converted to, if they are.
+std::optional<generate::WeightType> weight_type_of(
+    const config::Config& config) {
+  const auto& type = config.flags.generation.weight_type;
+  if (!type) {
+    return std::nullopt;
+  }
+  using generate::WeightType;
+  return *type == "int8" ? WeightType::int8
+      : *type == "bf16"  ? WeightType::bf16
+                         : WeightType::fp32;
+}
+
+/// Throws ConfigError where ranks share a model whose weights are converted.
+void check_weight_type(const config::Config& config) {
+  const config::DistributedFlags& degrees = config.flags.distributed;
+  if (weight_type_of(config) &&
+      (degrees.tensor_parallel > 1 || degrees.pipeline_parallel > 1 ||
+       degrees.expert_parallel > 1)) {
+    throw ConfigError(
+        {.what = "every rank has the whole model where weights are converted",
+         .where = "--weight-type",
+         .remedy = "leave --tensor-model-parallel-size, "
+                   "--pipeline-model-parallel-size and "
+                   "--expert-model-parallel-size out; ranks then share the "
+                   "rows"});
+  }
+}
+
 std::string_view precision_of(const config::Config& config) {
   return config.deepspeed.fp16.enabled ? "fp16"
       : config.deepspeed.bf16.enabled  ? "bf16"
@@ -206,6 +236,9 @@ struct ZeroShot::Parts {
           {"tensor", degrees.tensor_parallel},
           {"pipeline", degrees.pipeline_parallel}}},
         {"seconds", seconds}};
+    if (const auto& weights = config.flags.generation.weight_type) {
+      object["weight_type"] = *weights;
+    }
     if (*flags.task == "LAMBADA") {
       object["strict_lambada"] = flags.strict_lambada;
     } else if (*flags.task == "HELLASWAG") {
@@ -224,6 +257,7 @@ ZeroShot::ZeroShot(
     const config::Config& config,
     EvaluatedModel model,
     const Logger& logger) {
+  check_weight_type(config);
   const std::int64_t length = length_of(config, model.stored.description);
   auto task = make_task(config, model, length, logger);
   parts_ = std::make_unique<Parts>(
@@ -237,13 +271,29 @@ ZeroShotReport ZeroShot::run(
     const OnIteration& on_iteration) const {
   const Parts& parts = *parts_;
   const bool micro_given = parts.config.given.contains("--micro-batch-size");
-  RowScorer scorer(
-      parts.model.stored,
-      parts.config,
-      world,
-      {.rows = micro_given ? parts.config.deepspeed.batch->micro : 8,
-       .longest = parts.length,
-       .likeliest = parts.task->asks_for_likeliest()});
+  const std::int64_t rows_at_once =
+      micro_given ? parts.config.deepspeed.batch->micro : 8;
+  const auto score = [&](const RowScorer::Watch& watch) {
+    if (const auto weights = weight_type_of(parts.config)) {
+      ConvertedRowScorer scorer(
+          parts.model.stored,
+          world,
+          {.weights = *weights,
+           .dtype = parts.config.deepspeed.fp16.enabled ? at::kHalf
+               : parts.config.deepspeed.bf16.enabled    ? at::kBFloat16
+                                                        : at::kFloat,
+           .rows = rows_at_once});
+      return scorer.score(parts.task->rows(), watch);
+    }
+    RowScorer scorer(
+        parts.model.stored,
+        parts.config,
+        world,
+        {.rows = rows_at_once,
+         .longest = parts.length,
+         .likeliest = parts.task->asks_for_likeliest()});
+    return scorer.score(parts.task->rows(), watch);
+  };
   std::optional<Progress> bar;
   if (world.rank() == 0) {
     bar.emplace(Progress::Options{
@@ -266,8 +316,7 @@ ZeroShotReport ZeroShot::run(
     }
   };
   const auto start = std::chrono::steady_clock::now();
-  const auto scores =
-      scorer.score(parts.task->rows(), {.begins = begins, .done = done});
+  const auto scores = score({.begins = begins, .done = done});
   const std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - start;
   if (bar) {

@@ -83,6 +83,8 @@ class BeamSearch::Parts {
     options.most_texts = 2 * widest; // texts, and those that follow them
     decoder_ = model_.make_decoder(options);
     step_tokens_ = options.step_tokens.value_or(decoder_->step_tokens());
+    longest_short_ = model::longest_short_text(model_.description())
+                         .value_or(positions_of(model_.description()));
   }
 
   std::vector<Beam> after(const Tokens& prompt, const BeamOptions& options) {
@@ -98,7 +100,10 @@ class BeamSearch::Parts {
     texts_ = {{.tokens = prompt}};
     std::vector<Beam> best;
     const Released released{*this};
-    read_prompt();
+    if (!source_.empty()) {
+      require(decoder_->reserve_source(0, std::ssize(source_)));
+    }
+    read_beginning(texts_[0]);
     for (std::int64_t length = 1; length <= most; ++length) {
       const auto candidates =
           best_candidates(texts_, scores_of_last_tokens(), options);
@@ -155,25 +160,43 @@ class BeamSearch::Parts {
     }
   }
 
-  /// Computes all tokens of the prompt but the last one.
-  void read_prompt() {
-    const std::span<const std::int64_t> prompt = texts_[0].tokens;
-    const auto end = static_cast<std::int64_t>(prompt.size()) - 1;
+  /// Computes all tokens of a text but the last one.
+  void read_beginning(const FollowedText& text) {
+    const std::span<const std::int64_t> all = text.tokens;
+    const auto end = static_cast<std::int64_t>(all.size()) - 1;
     for (std::int64_t begin = 0; begin < end; begin += step_tokens_) {
       const auto length =
           static_cast<std::size_t>(std::min(end, begin + step_tokens_));
-      reserve(0, length);
+      reserve(text.place, length);
       const Piece piece{
-          .place = 0,
-          .text = prompt.first(length),
+          .place = text.place,
+          .text = all.first(length),
           .begin = begin,
           .scored = 0,
-          .source = source_};
+          .source = source_,
+          .all = all};
       decoder_->compute({&piece, 1});
+    }
+    has_long_keys_ = std::ssize(all) > longest_short_;
+  }
+
+  /// Begins anew with texts that have become too long for the factors that
+  /// LongRoPE gave their keys.
+  void turn_keys_again() {
+    const bool is_long = std::ssize(texts_[0].tokens) > longest_short_;
+    if (!is_long || has_long_keys_) {
+      return;
+    }
+    for (const FollowedText& text : texts_) {
+      decoder_->release(text.place);
+    }
+    for (const FollowedText& text : texts_) {
+      read_beginning(text);
     }
   }
 
   std::span<const float> scores_of_last_tokens() {
+    turn_keys_again();
     std::vector<Piece> pieces;
     for (const FollowedText& text : texts_) {
       reserve(text.place, text.tokens.size());
@@ -182,7 +205,8 @@ class BeamSearch::Parts {
            .text = text.tokens,
            .begin = static_cast<std::int64_t>(text.tokens.size()) - 1,
            .scored = 1,
-           .source = source_});
+           .source = source_,
+           .all = text.tokens});
     }
     return decoder_->compute(pieces);
   }
@@ -226,6 +250,8 @@ class BeamSearch::Parts {
   TextModel model_;
   std::int64_t widest_;
   std::int64_t step_tokens_ = 0;
+  std::int64_t longest_short_ = 0; ///< see longest_short_text()
+  bool has_long_keys_ = false;
   std::unique_ptr<Decoder> decoder_;
   std::vector<FollowedText> texts_;
   Tokens source_;

@@ -44,12 +44,16 @@ void CachedDecoder::list_rows(std::span<const TokenRow> tokens) {
   scored_rows_.clear();
   std::int64_t longest = 0;
   for (const TokenRow& row : tokens) {
-    longest = std::max(longest, row.position + 1);
+    longest = std::max({longest, row.position + 1, row.text_length});
     if (row.scored) {
       scored_rows_.push_back(std::ssize(rows_));
     }
     tokens_.push_back(row.token);
-    rows_.push_back({row.position, row.position + 1, texts_.pages(row.place)});
+    rows_.push_back(
+        {row.position,
+         row.position + 1,
+         texts_.pages(row.place),
+         row.text_length});
   }
   all_rows_.resize(rows_.size());
   std::iota(all_rows_.begin(), all_rows_.end(), std::int64_t{0});
@@ -59,10 +63,6 @@ void CachedDecoder::list_rows(std::span<const TokenRow> tokens) {
   make_rows(normal_, rows, model_.hidden);
   make_rows(projected_, rows, heads().columns());
   make_rows(attended_, rows, part_.queries.count * model_.head_size);
-  make_rows(up_, rows, part_.ffn.count);
-  if (model_.gated) {
-    make_rows(gate_, rows, part_.ffn.count);
-  }
   if (part_.is_shared()) {
     make_rows(partial_, rows, model_.hidden);
   }
@@ -152,6 +152,19 @@ std::span<const float> CachedDecoder::joined_scores(std::int64_t rows) {
       static_cast<std::size_t>(rows * model_.vocabulary));
 }
 
+/// Where ranks share the layer, each has a part of the sum.
+template <class Write>
+void CachedDecoder::add_to_stream(const Write& write) {
+  if (!part_.is_shared()) {
+    write(hidden_.data(), true);
+    return;
+  }
+  write(partial_.data(), false);
+  const std::span<float> stream = this->stream();
+  links_.sum(std::span(partial_).first(stream.size()));
+  std::ranges::transform(stream, partial_, stream.begin(), std::plus<>());
+}
+
 void CachedDecoder::compute_block(
     std::int64_t layer,
     const BlockWeights& block) {
@@ -176,25 +189,13 @@ void CachedDecoder::compute_block(
        .group_step = heads().columns() / heads().groups,
        .cache = cache,
        .result = attended_.data()});
-  add_to_stream(block.dense, attended_.data());
+  add_to_stream([&](float* y, bool adds) {
+    operations_.multiply(block.dense, attended_.data(), rows, y, adds);
+  });
   normalize(block.post_attention_norm);
-  operations_
-      .activate_mlp(block, normal_.data(), rows, up_.data(), gate_.data());
-  add_to_stream(block.down, block.gate ? gate_.data() : up_.data());
-}
-
-/// Adds a product to the residual stream. Where ranks share the layer, each has
-/// a part of the sum.
-void CachedDecoder::add_to_stream(const LinearWeights& linear, const float* x) {
-  const auto rows = std::ssize(rows_);
-  if (!part_.is_shared()) {
-    operations_.multiply(linear, x, rows, hidden_.data(), true);
-    return;
-  }
-  operations_.multiply(linear, x, rows, partial_.data(), false);
-  const std::span<float> stream = this->stream();
-  links_.sum(std::span(partial_).first(stream.size()));
-  std::ranges::transform(stream, partial_, stream.begin(), std::plus<>());
+  add_to_stream([&](float* y, bool adds) {
+    mlps_.compute(block.mlp, normal_.data(), rows, y, adds);
+  });
 }
 
 } // namespace cairn::generate

@@ -4,6 +4,7 @@
 #include "generate/decoder_weights.h"
 #include "generate/internal/model_part.h"
 #include "generate/kept_texts.h"
+#include "generate/mlp_rows.h"
 #include "generate/rank_links.h"
 #include "generate/rotary_table.h"
 #include "generate/row_operations.h"
@@ -53,7 +54,10 @@ class CachedDecoder : public Decoder {
   void list_rows(std::span<const TokenRow> tokens);
   void embed();
   void compute_block(std::int64_t layer, const BlockWeights& block);
-  void add_to_stream(const LinearWeights& linear, const float* x);
+  /// Adds to the residual stream what `write(y, adds)` writes to y, or adds to
+  /// it.
+  template <class Write>
+  void add_to_stream(const Write& write);
   std::span<const float> scores();
   std::span<const float> joined_scores(std::int64_t rows);
   /// The residual stream of all rows.
@@ -72,6 +76,7 @@ class CachedDecoder : public Decoder {
   KeptTexts texts_;
   RotaryTable rotary_;
   RowOperations operations_;
+  MlpRows mlps_{operations_};
 
   // Of the step that is computed.
   std::vector<RowPlace> rows_;
@@ -82,8 +87,6 @@ class CachedDecoder : public Decoder {
   std::vector<float> normal_;    ///< [rows, hidden]
   std::vector<float> projected_; ///< [rows, queries, keys and values]
   std::vector<float> attended_;  ///< [rows, heads * head_size]
-  std::vector<float> gate_;      ///< [rows, ffn]
-  std::vector<float> up_;        ///< [rows, ffn]
   std::vector<float> partial_;   ///< [rows, hidden], a rank's part of a sum
   std::vector<float> scores_;    ///< [scored rows, words of the part]
   std::vector<float> gathered_;  ///< [ranks, scored rows, words of a part]

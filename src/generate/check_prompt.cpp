@@ -7,10 +7,9 @@
 #include <limits>
 
 namespace cairn::generate {
-namespace {
 
-void check_ids(
-    const std::vector<std::int64_t>& tokens,
+void check_tokens(
+    std::span<const std::int64_t> tokens,
     const model::ModelDescription& model) {
   for (const std::int64_t token : tokens) {
     if (token < 0 || token >= model.vocabulary) {
@@ -25,14 +24,12 @@ void check_ids(
   }
 }
 
-} // namespace
-
 void check_prompt(
     const std::vector<std::int64_t>& prompt,
     const model::ModelDescription& model,
     std::int64_t longest) {
   require_room(prompt, longest);
-  check_ids(prompt, model);
+  check_tokens(prompt, model);
 }
 
 void check_source(
@@ -52,7 +49,7 @@ void check_source(
              fmt::format("{} tokens, {} positions", length, model.positions),
          .remedy = "shorten it"});
   }
-  check_ids(source, model);
+  check_tokens(source, model);
 }
 
 std::int64_t positions_of(const model::ModelDescription& model) {

@@ -3,9 +3,15 @@
 #include <cairn/model/description.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace cairn::generate {
+
+/// Throws DataError for a token that the model does not know.
+void check_tokens(
+    std::span<const std::int64_t> tokens,
+    const model::ModelDescription& model);
 
 /// Throws DataError for a prompt that is empty, has ids that the model does not
 /// know, or leaves no room for a token.

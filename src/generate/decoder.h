@@ -18,6 +18,8 @@ struct Piece {
   std::int64_t scored;
   /// T5: the text that the encoder reads.
   std::span<const std::int64_t> source{};
+  /// All tokens that the text has. Those behind `text` are computed later.
+  std::span<const std::int64_t> all{};
   /// Above 0: the likeliest of so many first tokens is all that is read of the
   /// scores, where the decoder tells it (peaks()).
   std::int64_t peak_of = 0;
@@ -47,6 +49,14 @@ class Decoder {
   /// Makes room for the first `tokens` tokens of a text. False if there is no
   /// room; what the text had is kept then.
   virtual bool reserve(std::size_t place, std::int64_t tokens) = 0;
+  /// T5: tokens of a source that the decoder can remember, when its text is
+  /// alone.
+  virtual std::int64_t longest_source() const { return 0; }
+  /// T5: makes room for what is remembered of a text's source, all of it. False
+  /// if there is no room.
+  virtual bool reserve_source(std::size_t /*place*/, std::int64_t /*tokens*/) {
+    return true;
+  }
   /// Forgets a text.
   virtual void release(std::size_t place) = 0;
   /// Makes the text at `to`, which has nothing, remember the first `tokens`

@@ -20,7 +20,7 @@ DecoderWeights read_part(const ParameterReader& read, const ModelPart& part) {
     weights.positions = read.positions();
   }
   for (std::int64_t i = part.layers.begin; i < part.layers.end(); ++i) {
-    weights.blocks.push_back(read.block(fmt::format("layers.{}.", i)));
+    weights.blocks.push_back(read.block(fmt::format("layers.{}.", i), i));
   }
   if (part.last_stage) {
     weights.final_norm = read.norm("final_norm");
@@ -31,6 +31,19 @@ DecoderWeights read_part(const ParameterReader& read, const ModelPart& part) {
 
 std::int64_t bytes_of(const LinearWeights& linear) {
   return static_cast<std::int64_t>(linear.weight.nbytes());
+}
+
+std::int64_t bytes_of(const MlpWeights& mlp) {
+  return bytes_of(mlp.up) + bytes_of(mlp.down) +
+      (mlp.gate ? bytes_of(*mlp.gate) : 0);
+}
+
+std::int64_t bytes_of(const MixtureWeights& mixture) {
+  return bytes_of(mixture.router) +
+      mixture.top_k * bytes_of(mixture.experts.front()) +
+      (mixture.residual ? bytes_of(mixture.residual->mlp) +
+               bytes_of(mixture.residual->coefficient)
+                        : 0);
 }
 
 } // namespace
@@ -87,7 +100,7 @@ T5Weights T5Weights::of(
             d.position == model::PositionKind::relative)};
     for (std::int64_t i = 0; i < layers; ++i) {
       const std::string prefix = fmt::format("{}.layers.{}.", name, i);
-      result.blocks.push_back(read.block(prefix));
+      result.blocks.push_back(read.block(prefix, i));
       if (name == "decoder") {
         result.crosses.push_back(read.cross_attention(prefix));
       }
@@ -108,8 +121,7 @@ std::int64_t DecoderWeights::bytes_per_token() const {
   std::int64_t bytes = bytes_of(head);
   for (const BlockWeights& block : blocks) {
     bytes += bytes_of(block.query_key_value) + bytes_of(block.dense) +
-        bytes_of(block.up) + bytes_of(block.down) +
-        (block.gate ? bytes_of(*block.gate) : 0);
+        std::visit([](const auto& mlp) { return bytes_of(mlp); }, block.mlp);
   }
   return bytes;
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <variant>
 #include <vector>
 
 namespace cairn::generate {
@@ -36,14 +37,33 @@ struct NormWeights {
   }
 };
 
+struct MlpWeights {
+  std::optional<LinearWeights> gate;
+  LinearWeights up;
+  LinearWeights down;
+};
+
+/// A mixture of experts in place of an MLP, as nn::Mixture has it.
+struct MixtureWeights {
+  LinearWeights router; ///< fp32: which experts a token gets hangs on it
+  std::int64_t top_k = 1;
+  std::vector<MlpWeights> experts;
+  /// The MLP beside the experts, and the layer that says how much each counts.
+  struct Residual {
+    MlpWeights mlp;
+    LinearWeights coefficient; ///< fp32
+  };
+  std::optional<Residual> residual{};
+};
+
+using BlockMlp = std::variant<MlpWeights, MixtureWeights>;
+
 struct BlockWeights {
   NormWeights input_norm;
   LinearWeights query_key_value; ///< of each group: its queries, key and value
   LinearWeights dense;
   NormWeights post_attention_norm;
-  std::optional<LinearWeights> gate;
-  LinearWeights up;
-  LinearWeights down;
+  BlockMlp mlp;
 };
 
 /// Attention to the encoder's text.
@@ -76,7 +96,8 @@ struct DecoderWeights {
       at::ScalarType dtype,
       std::optional<WeightType> numbers);
 
-  /// Bytes that are read for every token: all but the embeddings.
+  /// Bytes that are read for every token: all but the embeddings and the
+  /// experts that it does not get.
   std::int64_t bytes_per_token() const;
 };
 

@@ -77,7 +77,7 @@ GpuCacheShape gpu_cache_of(
 } // namespace
 
 bool GpuDecoder::takes(const models::ModelDescription& model) {
-  return !model::has_experts(model) &&
+  return !model::has_experts(model) && !model::longest_short_text(model) &&
       model.head_size <= kernels::cuda::longest_kept_head;
 }
 

@@ -53,7 +53,9 @@ struct GrowingText {
   TextRequest request;
   std::vector<std::int64_t> tokens; ///< prompt included
   std::int64_t computed = 0;        ///< first tokens that the decoder remembers
-  std::int64_t reported = 1;        ///< first tokens of the prompt
+  /// True when its keys have LongRoPE's factors for long texts.
+  bool has_long_keys = false;
+  std::int64_t reported = 1;          ///< first tokens of the prompt
   std::optional<std::size_t> place{}; ///< in the decoder; unset: it waits
   bool cancelled = false;
 

@@ -32,8 +32,9 @@ CacheShape cache_of(
   }
   const std::int64_t page_bytes =
       shape.page_floats() * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t parts = is_t5 ? 2 : 1; // the sources are kept as well
   const std::int64_t most =
-      std::max<std::int64_t>(1, available_memory() / 2 / page_bytes);
+      std::max<std::int64_t>(1, available_memory() / 2 / parts / page_bytes);
   shape.most_pages = model.position == model::PositionKind::relative
       ? most // texts have no greatest length
       : std::min(most, options.most_texts * pages(model.positions));
@@ -41,17 +42,12 @@ CacheShape cache_of(
 }
 
 /// Throws ConfigError for what is done with left-to-right models only.
-void check_t5(
-    const models::ModelDescription& model,
-    bool on_cpu,
-    const TextBatchOptions& options) {
-  if (!on_cpu || options.recompute || model::has_experts(model)) {
+void check_t5(bool on_cpu, const TextBatchOptions& options) {
+  if (!on_cpu || options.recompute) {
     throw ConfigError(
         {.what = "a T5 writes on the CPU, with kept keys and values",
          .where = options.recompute ? "--recompute" : "",
-         .values = !on_cpu       ? "it is on a GPU"
-             : options.recompute ? "whole texts are asked for"
-                                 : "it has experts"});
+         .values = !on_cpu ? "it is on a GPU" : "whole texts are asked for"});
   }
 }
 
@@ -89,21 +85,22 @@ std::unique_ptr<Decoder> make_decoder(
   const models::ModelDescription& d = model->description();
   const at::Tensor first = model->parameters().front();
   const bool on_cpu = first.device().is_cpu();
-  const bool has_experts = model::has_experts(d);
   if (model::kind_of(d.family) == model::ModelKind::t5) {
-    check_t5(d, on_cpu, options);
+    check_t5(on_cpu, options);
     return std::make_unique<T5Decoder>(
         d,
         T5Weights::of(*model, options.weights),
         cache_of(d, options),
         options.most_texts);
   }
-  if (options.recompute || has_experts || !(on_cpu || GpuDecoder::takes(d))) {
+  if (options.recompute || !(on_cpu || GpuDecoder::takes(d))) {
     refuse_other_weights(
         options,
-        options.recompute ? "whole texts are computed anew"
-            : has_experts ? "it has experts"
-                          : "its heads are longer than 256 on a GPU");
+        options.recompute           ? "whole texts are computed anew"
+            : model::has_experts(d) ? "it has experts and is on a GPU"
+            : model::longest_short_text(d)
+            ? "it has LongRoPE and is on a GPU"
+            : "its heads are longer than 256 on a GPU");
     return std::make_unique<WholeTextDecoder>(std::move(model));
   }
   if (!on_cpu) {

@@ -65,6 +65,14 @@ std::int64_t block_of(std::string_view name) {
   return number;
 }
 
+/// True for parameters that are kept in fp32: biases, norms, and what chooses
+/// and weighs experts.
+bool stays_wide(const model::ModelParameter& parameter) {
+  return parameter.shape.size() == 1 || parameter.name.ends_with(".bias") ||
+      parameter.name.ends_with(".mlp.router.weight") ||
+      parameter.name.ends_with(".mlp.coefficient.weight");
+}
+
 } // namespace
 
 ModelPart ModelPart::of(const ModelDescription& d, const PartPlace& place) {
@@ -124,9 +132,9 @@ ModelPart::Parameters ModelPart::parameters(const ModelDescription& d) const {
       count /= place.tensor_ranks;
     }
     if (is_here) {
-      (embeds                       ? held.embeddings
-           : each.shape.size() == 1 ? held.vectors
-                                    : held.linear) += count;
+      (embeds                 ? held.embeddings
+           : stays_wide(each) ? held.vectors
+                              : held.linear) += count;
     }
     if (is_words && d.tied_head && last_stage && !first_stage) {
       held.linear += count;

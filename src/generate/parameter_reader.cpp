@@ -75,9 +75,12 @@ NormWeights ParameterReader::norm(const std::string& name) const {
       wide(name + ".bias", model_.norm == model::NormKind::layer_norm)};
 }
 
-BlockWeights ParameterReader::block(const std::string& prefix) const {
-  const std::vector<Stretch> ffn{part_.ffn};
-  BlockWeights block{
+BlockWeights ParameterReader::block(
+    const std::string& prefix,
+    std::int64_t layer) const {
+  const std::int64_t experts = model::experts_in_layer(model_, layer);
+  const std::string mlp_name = prefix + "mlp";
+  return {
       .input_norm = norm(prefix + "input_norm"),
       .query_key_value = rows(
           prefix + "attention.query_key_value",
@@ -88,13 +91,80 @@ BlockWeights ParameterReader::block(const std::string& prefix) const {
           part_.queries.times(model_.head_size),
           model_.attention_bias),
       .post_attention_norm = norm(prefix + "post_attention_norm"),
+      .mlp = experts == 0 ? BlockMlp(mlp(mlp_name))
+                          : BlockMlp(mixture(mlp_name, experts))};
+}
+
+MlpWeights ParameterReader::mlp(const std::string& name) const {
+  const std::vector<Stretch> ffn{part_.ffn};
+  MlpWeights mlp{
       .gate = std::nullopt,
-      .up = rows(prefix + "mlp.up", ffn, model_.mlp_bias),
-      .down = columns(prefix + "mlp.down", part_.ffn, model_.mlp_bias)};
+      .up = rows(name + ".up", ffn, model_.mlp_bias),
+      .down = columns(name + ".down", part_.ffn, model_.mlp_bias)};
   if (model_.gated) {
-    block.gate = rows(prefix + "mlp.gate", ffn, model_.mlp_bias);
+    mlp.gate = rows(name + ".gate", ffn, model_.mlp_bias);
   }
-  return block;
+  return mlp;
+}
+
+MixtureWeights ParameterReader::mixture(
+    const std::string& name,
+    std::int64_t experts) const {
+  MixtureWeights mixture{
+      .router = wide_linear(name + ".router", false),
+      .top_k = model_.experts->top_k};
+  for (std::int64_t i = 0; i < experts; ++i) {
+    mixture.experts.push_back(expert(name + ".experts.", i));
+  }
+  if (model_.experts->residual) {
+    mixture.residual = MixtureWeights::Residual{
+        .mlp = mlp(name + ".residual"),
+        .coefficient = wide_linear(name + ".coefficient", true)};
+  }
+  return mixture;
+}
+
+MlpWeights ParameterReader::expert(const std::string& name, std::int64_t number)
+    const {
+  const auto own = [&](const std::string& parameter) {
+    return read_(name + parameter, Stretch{number, 1})[0];
+  };
+  // A part has memory of its own: the whole need not stay.
+  const auto part = [&](const at::Tensor& whole, std::int64_t dim) {
+    return part_.is_shared()
+        ? whole.narrow(dim, part_.ffn.begin, part_.ffn.count).clone()
+        : whole;
+  };
+  const auto widen = [&](const std::string& product) {
+    LinearWeights result = converted(part(own(product + ".weight"), 0));
+    if (model_.mlp_bias) {
+      result.bias = part(own(product + ".bias"), 0).to(at::kFloat);
+    }
+    return result;
+  };
+  MlpWeights expert{
+      .gate = std::nullopt,
+      .up = widen("up"),
+      .down = converted(part(own("down.weight"), 1).contiguous())};
+  if (model_.mlp_bias && part_.adds_bias) {
+    expert.down.bias = own("down.bias").to(at::kFloat);
+  }
+  if (model_.gated) {
+    expert.gate = widen("gate");
+  }
+  return expert;
+}
+
+LinearWeights ParameterReader::wide_linear(const std::string& name, bool bias)
+    const {
+  LinearWeights result{.weight = wide(name + ".weight", true)};
+  result.matrix = {
+      .data = result.weight.const_data_ptr(),
+      .numbers = kernels::cpu::WeightNumbers::fp32,
+      .inputs = result.weight.size(1)};
+  result.outputs = result.weight.size(0);
+  result.bias = wide(name + ".bias", bias);
+  return result;
 }
 
 CrossWeights ParameterReader::cross_attention(const std::string& prefix) const {

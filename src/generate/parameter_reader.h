@@ -40,14 +40,22 @@ class ParameterReader {
   at::Tensor words() const;
   at::Tensor positions() const; ///< undefined if there are none
   NormWeights norm(const std::string& name) const;
-  /// A block whose parameters' names begin with `prefix`, such as "layers.3.".
-  BlockWeights block(const std::string& prefix) const;
+  /// Block `layer` of its stack, whose parameters' names begin with `prefix`,
+  /// such as "layers.3.".
+  BlockWeights block(const std::string& prefix, std::int64_t layer) const;
   CrossWeights cross_attention(const std::string& prefix) const;
   LinearWeights head(const at::Tensor& words) const;
   /// A whole parameter as fp32; undefined if it does not exist.
   at::Tensor wide(const std::string& name, bool exists) const;
 
  private:
+  /// The MLP with the name "layers.3.mlp", for one.
+  MlpWeights mlp(const std::string& name) const;
+  MixtureWeights mixture(const std::string& name, std::int64_t experts) const;
+  /// One of the experts whose weights are stacked under a name.
+  MlpWeights expert(const std::string& name, std::int64_t number) const;
+  /// A linear layer that every rank has whole, in fp32.
+  LinearWeights wide_linear(const std::string& name, bool bias) const;
   at::Tensor joined(
       const std::string& name,
       const std::vector<Stretch>& stretches) const;

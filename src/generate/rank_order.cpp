@@ -72,7 +72,8 @@ std::vector<std::int64_t> RankOrder::numbers() const {
         {static_cast<std::int64_t>(each.place),
          each.token,
          each.position,
-         each.scored ? 1 : 0});
+         each.scored ? 1 : 0,
+         each.text_length});
   }
   return all;
 }
@@ -98,6 +99,7 @@ RankOrder RankOrder::from(std::span<const std::int64_t> all) {
     each.token = numbers.next();
     each.position = numbers.next();
     each.scored = numbers.next() != 0;
+    each.text_length = numbers.next();
   }
   numbers.require_end();
   return order;

@@ -150,7 +150,7 @@ void RowOperations::keep(
     float* head = columns + row * heads.columns();
     const auto turn = [&] {
       if (rotary != nullptr) {
-        rotary->turn(head, place.position);
+        rotary->turn(head, place.position, place.text_length);
       }
     };
     for (std::int64_t group = 0; group < heads.groups; ++group) {
@@ -216,29 +216,29 @@ void RowOperations::attend(const Attention& a) const {
 }
 
 void RowOperations::activate_mlp(
-    const BlockWeights& block,
+    const MlpWeights& mlp,
     const float* x,
     std::int64_t rows,
     float* up,
     float* gate) const {
   const RowActivation kind = activation_of(model_.activation);
-  for_outputs(block.up, rows, [&](std::int64_t begin, std::int64_t end) {
+  for_outputs(mlp.up, rows, [&](std::int64_t begin, std::int64_t end) {
     const auto compute = [&](const LinearWeights& linear, float* y) {
       RowProduct product = product_of(linear, x, rows, y);
       product.begin = begin;
       product.end = end;
       kernels_.multiply(product);
     };
-    compute(block.up, up);
-    if (block.gate) {
-      compute(*block.gate, gate);
+    compute(mlp.up, up);
+    if (mlp.gate) {
+      compute(*mlp.gate, gate);
     }
     for (std::int64_t row = 0; row < rows; ++row) {
-      const std::int64_t first = row * block.up.outputs + begin;
+      const std::int64_t first = row * mlp.up.outputs + begin;
       kernels_.activate(
           kind,
-          (block.gate ? gate : up) + first,
-          block.gate ? up + first : nullptr,
+          (mlp.gate ? gate : up) + first,
+          mlp.gate ? up + first : nullptr,
           end - begin);
     }
   });

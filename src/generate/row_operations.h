@@ -19,6 +19,7 @@ struct RowPlace {
   std::int64_t position = 0;
   std::int64_t seen = 0; ///< first tokens of the pages that it looks at
   std::span<float* const> pages{};
+  std::int64_t text_length = 0; ///< where rotary positions depend on it
 };
 
 /// The columns of a row: for each group its queries, a key and a value.
@@ -80,7 +81,7 @@ class RowOperations {
   /// Computes up and gate, and the activation of each output by the thread that
   /// computed it. The result is in `gate`, or in `up` where there is no gate.
   void activate_mlp(
-      const BlockWeights& block,
+      const MlpWeights& mlp,
       const float* x,
       std::int64_t rows,
       float* up,

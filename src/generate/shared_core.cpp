@@ -34,11 +34,6 @@ void check_shared(
     const models::ModelDescription& model,
     const SharedModelOptions& options) {
   require_left_to_right(model);
-  if (model::has_experts(model)) {
-    throw ConfigError(
-        {.what = "a model with experts is not divided over ranks",
-         .remedy = "run without the launcher"});
-  }
   if (world.size() != options.tensor * options.stages) {
     throw ConfigError(
         {.what = "the ranks are not those that the model is divided over",

@@ -12,10 +12,10 @@
 namespace cairn::generate {
 namespace {
 
-/// The same cache with other layers, and as many pages as are asked for: a
-/// source has no other limit than its text.
-CacheShape with_layers(CacheShape shape, std::int64_t layers) {
-  shape.layers = layers;
+/// The cache of the source that is read: one layer at a time, and as many pages
+/// as it needs.
+CacheShape of_one_layer(CacheShape shape) {
+  shape.layers = 1;
   shape.most_pages = std::numeric_limits<std::int32_t>::max();
   return shape;
 }
@@ -37,8 +37,8 @@ T5Decoder::T5Decoder(
       weights_(std::move(weights)),
       operations_(model_),
       texts_(cache, most_texts),
-      sources_(with_layers(cache, model.decoder_layers), most_texts),
-      encoded_(with_layers(cache, 1), 1),
+      sources_(cache, most_texts),
+      encoded_(of_one_layer(cache), 1),
       back_(model_, weights_.decoder.relative, false),
       around_(model_, weights_.encoder.relative, true),
       source_lengths_(static_cast<std::size_t>(most_texts)) {}
@@ -53,7 +53,10 @@ bool T5Decoder::copy(std::size_t from, std::size_t to, std::int64_t tokens) {
   if (!texts_.copy(from, to, tokens)) {
     return false;
   }
-  sources_.copy(from, to, source_lengths_[from]);
+  if (!sources_.copy(from, to, source_lengths_[from])) {
+    texts_.release(to);
+    return false;
+  }
   source_lengths_[to] = source_lengths_[from];
   return true;
 }
@@ -122,10 +125,6 @@ void T5Decoder::prepare(Rows& rows) const {
   make_rows(rows.normal, count, model_.hidden);
   make_rows(rows.projected, count, heads().columns());
   make_rows(rows.attended, count, model_.heads * model_.head_size);
-  make_rows(rows.up, count, model_.ffn);
-  if (model_.gated) {
-    make_rows(rows.gate, count, model_.ffn);
-  }
   embed_words(rows.tokens, weights_.words, 0, rows.hidden.data());
   if (weights_.positions.defined()) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -146,7 +145,6 @@ void T5Decoder::read_source(
     throw InternalError({.what = "a T5 writes from a source without a token"});
   }
   encoded_.reserve(0, length);
-  sources_.reserve(place, length);
   encoder_.clear();
   encoder_.tokens.assign(source.begin(), source.end());
   for (std::int64_t i = 0; i < length; ++i) {
@@ -239,17 +237,11 @@ void T5Decoder::attend_to_source(
 void T5Decoder::add_mlp(
     const BlockWeights& block,
     const NormWeights& norm,
-    Rows& rows) const {
+    Rows& rows) {
   normalize(norm, rows);
-  operations_.activate_mlp(
-      block,
+  mlps_.compute(
+      block.mlp,
       rows.normal.data(),
-      rows.count(),
-      rows.up.data(),
-      rows.gate.data());
-  operations_.multiply(
-      block.down,
-      (block.gate ? rows.gate : rows.up).data(),
       rows.count(),
       rows.hidden.data(),
       true);

@@ -3,6 +3,7 @@
 #include "generate/decoder.h"
 #include "generate/decoder_weights.h"
 #include "generate/kept_texts.h"
+#include "generate/mlp_rows.h"
 #include "generate/relative_table.h"
 #include "generate/row_operations.h"
 
@@ -18,6 +19,7 @@ namespace cairn::generate {
 /// beside those of the text's own tokens.
 class T5Decoder : public Decoder {
  public:
+  /// `cache`: what is kept of the texts, and as much again for their sources.
   T5Decoder(
       const model::ModelDescription& model,
       T5Weights weights,
@@ -27,6 +29,10 @@ class T5Decoder : public Decoder {
   std::int64_t longest() const override { return texts_.longest(); }
   bool reserve(std::size_t place, std::int64_t tokens) override {
     return texts_.reserve(place, tokens);
+  }
+  std::int64_t longest_source() const override { return sources_.longest(); }
+  bool reserve_source(std::size_t place, std::int64_t tokens) override {
+    return sources_.reserve(place, tokens);
   }
   void release(std::size_t place) override;
   bool copy(std::size_t from, std::size_t to, std::int64_t tokens) override;
@@ -43,15 +49,14 @@ class T5Decoder : public Decoder {
     std::vector<float> normal;     ///< [rows, hidden]
     std::vector<float> projected;  ///< [rows, queries, keys and values]
     std::vector<float> attended;   ///< [rows, heads * head_size]
-    std::vector<float> gate;       ///< [rows, ffn]
-    std::vector<float> up;         ///< [rows, ffn]
 
     std::int64_t count() const { return std::ssize(places); }
     void clear();
   };
 
   void prepare(Rows& rows) const;
-  /// Reads a source, and keeps its keys and values for the decoder.
+  /// Reads a source, for which there is room, and keeps its keys and values for
+  /// the decoder.
   void read_source(std::size_t place, std::span<const std::int64_t> source);
   void attend_to_own_stack(
       const BlockWeights& block,
@@ -62,8 +67,7 @@ class T5Decoder : public Decoder {
       const CrossWeights& cross,
       std::int64_t layer,
       Rows& rows) const;
-  void add_mlp(const BlockWeights& block, const NormWeights& norm, Rows& rows)
-      const;
+  void add_mlp(const BlockWeights& block, const NormWeights& norm, Rows& rows);
   void normalize(const NormWeights& norm, Rows& rows) const;
   RowHeads heads() const {
     return {
@@ -75,6 +79,7 @@ class T5Decoder : public Decoder {
   model::ModelDescription model_;
   T5Weights weights_;
   RowOperations operations_;
+  MlpRows mlps_{operations_};
   KeptTexts texts_;
   KeptTexts sources_; ///< of each text, for the decoder's layers
   KeptTexts encoded_; ///< of the source that is read, for one layer

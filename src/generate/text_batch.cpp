@@ -7,6 +7,7 @@
 
 #include <cairn/base/error.h>
 #include <cairn/generate/generate.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <list>
@@ -35,7 +36,8 @@ void check_batch_options(const TextBatchOptions& options) {
 void check_request(
     const TextRequest& request,
     const models::ModelDescription& model,
-    std::int64_t longest) {
+    std::int64_t longest,
+    std::int64_t longest_source) {
   check(request.sampling);
   if (request.most_tokens <= 0) {
     throw ConfigError({.what = "a text gets one token at least"});
@@ -45,6 +47,15 @@ void check_request(
   }
   check_prompt(request.prompt, model, longest);
   check_source(request.source, model);
+  if (std::ssize(request.source) > longest_source) {
+    throw DataError(
+        {.what = "the cache has no room for what is kept of the prompt",
+         .values = fmt::format(
+             "{} tokens, room for {}",
+             request.source.size(),
+             longest_source),
+         .remedy = "shorten it"});
+  }
 }
 
 } // namespace
@@ -56,6 +67,8 @@ class TextBatch::Parts {
     require_writes(model_.description());
     check_batch_options(options);
     decoder_ = model_.make_decoder(options);
+    longest_short_ = model::longest_short_text(model_.description())
+                         .value_or(positions_of(model_.description()));
     for (auto place = static_cast<std::size_t>(options.most_texts);
          place-- > 0;) {
       free_places_.push_back(place);
@@ -63,7 +76,11 @@ class TextBatch::Parts {
   }
 
   std::uint64_t add(TextRequest request) {
-    check_request(request, model_.description(), longest());
+    check_request(
+        request,
+        model_.description(),
+        longest(),
+        decoder_->longest_source());
     texts_.emplace_back(next_number_, std::move(request));
     return next_number_++;
   }
@@ -85,6 +102,12 @@ class TextBatch::Parts {
     return std::min(
         positions_of(model_.description()),
         decoder_->longest() + 1);
+  }
+
+  std::int64_t longest_source() const {
+    return std::min(
+        positions_of(model_.description()),
+        decoder_->longest_source());
   }
 
   std::vector<TextGrowth> step() {
@@ -115,6 +138,7 @@ class TextBatch::Parts {
     std::int64_t prompt_tokens =
         options_.step_tokens.value_or(decoder_->step_tokens());
     for (auto text = texts_.begin(); text != texts_.end(); ++text) {
+      turn_keys_again(*text);
       const bool decodes = text->place && text->decodes();
       std::int64_t count = 1;
       if (!decodes) {
@@ -135,6 +159,17 @@ class TextBatch::Parts {
     return plan;
   }
 
+  /// Begins anew with a text that has become too long for the factors that
+  /// LongRoPE gave its keys.
+  void turn_keys_again(GrowingText& text) {
+    const bool is_long = text.length() > longest_short_;
+    if (is_long && text.computed > 0 && !text.has_long_keys) {
+      decoder_->release(*text.place);
+      text.computed = 0;
+    }
+    text.has_long_keys = is_long;
+  }
+
   /// Reserves memory for `count` more tokens of a text, if need be that of
   /// texts behind it. False if there is none.
   bool make_room(GrowingText& text, std::int64_t count) {
@@ -143,7 +178,7 @@ class TextBatch::Parts {
       text.place = free_places_.back();
       free_places_.pop_back();
     }
-    while (!decoder_->reserve(*text.place, text.computed + count)) {
+    while (!has_room(text, text.computed + count)) {
       const auto last = std::ranges::find_if(
           texts_.rbegin(),
           texts_.rend(),
@@ -157,6 +192,13 @@ class TextBatch::Parts {
       }
     }
     return true;
+  }
+
+  /// True if there is memory for the text's first tokens, and for its source.
+  bool has_room(const GrowingText& text, std::int64_t tokens) {
+    const auto source = std::ssize(text.request.source);
+    return (source == 0 || decoder_->reserve_source(*text.place, source)) &&
+        decoder_->reserve(*text.place, tokens);
   }
 
   void set_aside(GrowingText& text) {
@@ -181,6 +223,7 @@ class TextBatch::Parts {
            .begin = text->computed,
            .scored = text->wanted(count),
            .source = text->request.source,
+           .all = text->tokens,
            .peak_of = text->peak_of(count, vocabulary)});
     }
     if (pieces.empty()) {
@@ -266,6 +309,7 @@ class TextBatch::Parts {
   std::list<GrowingText> texts_; ///< in the order in which they were added
   std::vector<std::size_t> free_places_;
   std::uint64_t next_number_ = 0;
+  std::int64_t longest_short_ = 0; ///< see longest_short_text()
 };
 
 TextBatch::TextBatch(TextModel model, const TextBatchOptions& options)
@@ -288,6 +332,10 @@ bool TextBatch::empty() const {
 
 std::int64_t TextBatch::longest() const {
   return parts_->longest();
+}
+
+std::int64_t TextBatch::longest_source() const {
+  return parts_->longest_source();
 }
 
 std::vector<TextGrowth> TextBatch::step() {

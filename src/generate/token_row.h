@@ -15,6 +15,8 @@ struct TokenRow {
   std::int64_t token = 0;
   std::int64_t position = 0;
   bool scored = false; ///< true when its scores are wanted
+  /// Tokens that its text has, computed or not.
+  std::int64_t text_length = 0;
 
   bool operator==(const TokenRow&) const = default;
 };
@@ -29,7 +31,8 @@ inline std::vector<TokenRow> rows_of(std::span<const Piece> pieces) {
           {piece.place,
            piece.text[static_cast<std::size_t>(i)],
            i,
-           i >= end - piece.scored});
+           i >= end - piece.scored,
+           std::ssize(piece.all)});
     }
   }
   return rows;

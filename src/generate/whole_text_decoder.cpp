@@ -11,18 +11,29 @@
 namespace cairn::generate {
 namespace {
 
-/// Length of the row that the model computes. A GPU prepares its kernels anew
-/// for every new length, which takes longer than computing a few more tokens.
-/// With experts the row is not padded: padding would take places that the text
-/// needs.
+/// The tokens that the model computes for a piece: those of the piece and
+/// before it. Where LongRoPE looks at the length of a text, they are all tokens
+/// of a long one.
+std::span<const std::int64_t> computed_tokens(
+    const Piece& piece,
+    const models::ModelDescription& model) {
+  const auto most = model::longest_short_text(model);
+  return most && std::ssize(piece.all) > *most ? piece.all : piece.text;
+}
+
+/// Length of the row that the model computes for texts of up to `length`
+/// tokens. A GPU prepares its kernels anew for every new length, which takes
+/// longer than computing a few more tokens.
 std::int64_t row_length(
     std::int64_t length,
     const models::ModelDescription& model,
     at::Device device) {
   constexpr std::int64_t step = 64;
-  return device.is_cuda() && !model.experts
-      ? std::min(model.positions, (length + step - 1) / step * step)
-      : length;
+  const std::int64_t short_text =
+      model::longest_short_text(model).value_or(model.positions);
+  const std::int64_t most = length <= short_text ? short_text : model.positions;
+  return device.is_cuda() ? std::min(most, (length + step - 1) / step * step)
+                          : length;
 }
 
 /// The model's input for some texts, shorter ones padded at the end, where
@@ -34,7 +45,7 @@ models::ModelInput input_of(
   std::int64_t longest = 0;
   std::vector<std::int64_t> last;
   for (const Piece& piece : pieces) {
-    longest = std::max(longest, std::ssize(piece.text));
+    longest = std::max(longest, std::ssize(computed_tokens(piece, model)));
     last.push_back(std::ssize(piece.text) - 1);
   }
   at::Tensor rows = at::full(
@@ -43,7 +54,7 @@ models::ModelInput input_of(
       at::kLong);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     std::ranges::copy(
-        pieces[i].text,
+        computed_tokens(pieces[i], model),
         rows[static_cast<std::int64_t>(i)].mutable_data_ptr<std::int64_t>());
   }
   models::ModelInput input{.tokens = rows.to(device)};
@@ -54,24 +65,62 @@ models::ModelInput input_of(
 }
 
 /// The number of first pieces that are computed together: on a GPU, those of
-/// which one row of scores is wanted. With experts every text is alone, because
-/// texts would compete for the places at the experts.
+/// which one row of scores is wanted. With LongRoPE, long texts and short ones
+/// do not mix.
 std::size_t together(
     std::span<const Piece> pieces,
     const models::ModelDescription& model,
     at::Device device) {
+  if (!device.is_cuda()) {
+    return 1;
+  }
+  const std::int64_t short_text =
+      model::longest_short_text(model).value_or(model.positions);
+  const auto is_long = [&](const Piece& piece) {
+    return std::ssize(piece.all) > short_text;
+  };
   std::size_t count = 0;
-  while (count < pieces.size() && pieces[count].scored == 1) {
+  while (count < pieces.size() && pieces[count].scored == 1 &&
+         is_long(pieces[count]) == is_long(pieces[0])) {
     ++count;
   }
-  return device.is_cuda() && !model.experts ? std::max<std::size_t>(count, 1)
-                                            : 1;
+  return std::max<std::size_t>(count, 1);
 }
+
+/// As long as this lives, the experts have room for every token. A token's
+/// scores then depend on its own text alone, and on nothing behind it.
+class RoomAtExperts {
+ public:
+  explicit RoomAtExperts(std::span<nn::Mixture* const> mixtures)
+      : mixtures_(mixtures) {
+    for (nn::Mixture* mixture : mixtures_) {
+      before_.push_back(mixture->drops_none_in_evaluation());
+      mixture->drop_none_in_evaluation(true);
+    }
+  }
+  ~RoomAtExperts() {
+    for (std::size_t i = 0; i < mixtures_.size(); ++i) {
+      mixtures_[i]->drop_none_in_evaluation(before_[i]);
+    }
+  }
+  RoomAtExperts(const RoomAtExperts&) = delete;
+  RoomAtExperts& operator=(const RoomAtExperts&) = delete;
+
+ private:
+  std::span<nn::Mixture* const> mixtures_;
+  std::vector<bool> before_;
+};
 
 } // namespace
 
 WholeTextDecoder::WholeTextDecoder(std::shared_ptr<models::Transformer> model)
-    : model_(std::move(model)) {}
+    : model_(std::move(model)) {
+  for (const auto& module : model_->modules()) {
+    if (auto* mixture = dynamic_cast<nn::Mixture*>(module.get())) {
+      mixtures_.push_back(mixture);
+    }
+  }
+}
 
 std::int64_t WholeTextDecoder::longest() const {
   return model_->description().positions;
@@ -80,6 +129,7 @@ std::int64_t WholeTextDecoder::longest() const {
 std::span<const float> WholeTextDecoder::compute(
     std::span<const Piece> pieces) {
   const at::NoGradGuard no_grad;
+  const RoomAtExperts room(mixtures_);
   const at::Device device = model_->parameters().front().device();
   const models::ModelDescription& model = model_->description();
   std::vector<Piece> scored;

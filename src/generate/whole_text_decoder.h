@@ -3,6 +3,7 @@
 #include "generate/decoder.h"
 
 #include <cairn/models/transformer.h>
+#include <cairn/nn/mixture.h>
 
 #include <memory>
 #include <vector>
@@ -11,8 +12,8 @@ namespace cairn::generate {
 
 /// Computes a text as a whole for each of its tokens, and remembers nothing. On
 /// the CPU texts are computed one at a time, so that none depends on another.
-/// Serves every model that goes from left to right, on any
-/// device.
+/// Every token finds room at its experts. Serves every model that goes from
+/// left to right, on any device.
 class WholeTextDecoder : public Decoder {
  public:
   explicit WholeTextDecoder(std::shared_ptr<models::Transformer> model);
@@ -25,6 +26,7 @@ class WholeTextDecoder : public Decoder {
 
  private:
   std::shared_ptr<models::Transformer> model_;
+  std::vector<nn::Mixture*> mixtures_; ///< of the model
   std::vector<float> scores_;
 };
 

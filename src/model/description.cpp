@@ -88,7 +88,10 @@ void check_routing(const ExpertsDescription& e, const std::string& where) {
   }
 }
 
-void check_scaling(const RopeScaling& s, const std::string& where) {
+void check_scaling(
+    const RopeScaling& s,
+    std::int64_t head_size,
+    const std::string& where) {
   const auto positive = [&](double number) {
     if (!std::isfinite(number) || number <= 0) {
       impossible(where, fmt::format("{} scales rotary positions", number));
@@ -100,6 +103,22 @@ void check_scaling(const RopeScaling& s, const std::string& where) {
     positive(s.yarn->slow_turns);
     positive(s.yarn->attention_factor);
     positive(static_cast<double>(s.original_positions));
+  }
+  if (s.longrope) {
+    positive(s.longrope->attention_factor);
+    positive(static_cast<double>(s.original_positions));
+    for (const auto* factors :
+         {&s.longrope->short_factors, &s.longrope->long_factors}) {
+      if (std::ssize(*factors) != head_size / 2) {
+        impossible(
+            where,
+            fmt::format(
+                "{} factors for the {} frequencies of a head",
+                factors->size(),
+                head_size / 2));
+      }
+      std::ranges::for_each(*factors, positive);
+    }
   }
 }
 
@@ -151,12 +170,18 @@ void check(const ModelDescription& d, const std::string& where) {
     }
   }
   if (d.rope_scaling) {
-    check_scaling(*d.rope_scaling, where);
+    check_scaling(*d.rope_scaling, d.head_size, where);
   }
   if (d.experts) {
     check_expert_layers(d, where);
     check_routing(*d.experts, where);
   }
+}
+
+std::optional<std::int64_t> longest_short_text(const ModelDescription& d) {
+  return d.rope_scaling && d.rope_scaling->longrope
+      ? std::optional(d.rope_scaling->original_positions)
+      : std::nullopt;
 }
 
 std::int64_t experts_in_layer(const ModelDescription& d, std::int64_t layer) {

@@ -73,6 +73,13 @@ void visit_yarn(Yarn& y, Visitor&& visit) {
   visit("whole_pairs", y.whole_pairs);
 }
 
+template <typename Long, typename Visitor>
+void visit_longrope(Long& l, Visitor&& visit) {
+  visit("short_factors", l.short_factors);
+  visit("long_factors", l.long_factors);
+  visit("attention_factor", l.attention_factor);
+}
+
 template <typename Experts, typename Visitor>
 void visit_experts(Experts& e, Visitor&& visit) {
   visit("counts", e.counts);
@@ -106,6 +113,14 @@ Json to_value(const YarnScaling& yarn) {
   return object;
 }
 
+Json to_value(const LongScaling& scaling) {
+  Json object = Json::object();
+  visit_longrope(scaling, [&](const char* name, const auto& value) {
+    object[name] = to_value(value);
+  });
+  return object;
+}
+
 Json to_value(const RopeScaling& scaling) {
   Json object = Json::object();
   visit_scaling(scaling, [&](const char* name, const auto& value) {
@@ -113,6 +128,9 @@ Json to_value(const RopeScaling& scaling) {
   });
   if (scaling.yarn) {
     object["yarn"] = to_value(*scaling.yarn);
+  }
+  if (scaling.longrope) {
+    object["longrope"] = to_value(*scaling.longrope);
   }
   return object;
 }
@@ -200,12 +218,19 @@ class Members {
     Members members(json, where_ + " (" + name + ")");
     visit_scaling(value, members);
     members.take_if_present("yarn", value.yarn);
+    members.take_if_present("longrope", value.longrope);
     members.finish();
   }
 
   void take(const char* name, const Json& json, YarnScaling& value) const {
     Members members(json, where_ + " (" + name + ")");
     visit_yarn(value, members);
+    members.finish();
+  }
+
+  void take(const char* name, const Json& json, LongScaling& value) const {
+    Members members(json, where_ + " (" + name + ")");
+    visit_longrope(value, members);
     members.finish();
   }
 

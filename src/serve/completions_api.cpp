@@ -94,7 +94,8 @@ std::optional<std::int64_t> before_token(
   if (from > 0) {
     return text.tokens[from - 1].id;
   }
-  return with_prompt ? std::nullopt : std::optional(text.prompt.back());
+  return with_prompt || text.prompt.empty() ? std::nullopt
+                                            : std::optional(text.prompt.back());
 }
 
 void add_prompt(TokenLists& lists, const Text& text) {
@@ -162,7 +163,7 @@ Usage usage_of(const Completion& completion, const std::vector<Text>& texts) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     // A prompt counts once, however many texts follow it.
     if (i % static_cast<std::size_t>(completion.request.texts) == 0) {
-      usage.prompt += static_cast<std::int64_t>(texts[i].prompt.size());
+      usage.prompt += texts[i].prompt_tokens;
     }
     usage.completion +=
         static_cast<std::int64_t>(tokens_of(completion, texts[i]));
@@ -245,12 +246,14 @@ std::vector<AskedText> asked_texts(Service& service, Completion& completion) {
       const std::vector<text::TokenId> ids(tokens.begin(), tokens.end());
       echo = service.tokenizer->decode(ids);
     }
+    const generate::Beginning beginning = service.beginning(tokens);
     for (std::int64_t i = 0; i < request.texts; ++i) {
       const std::uint64_t number =
           request.seed ? asked.size() : service.next_text++;
       asked.push_back(
           {.request =
-               {.prompt = tokens,
+               {.prompt = beginning.prompt,
+                .source = beginning.source,
                 .sampling = request.sampling,
                 .most_tokens = std::clamp<std::int64_t>(
                     request.most_tokens,
@@ -268,6 +271,14 @@ std::vector<AskedText> asked_texts(Service& service, Completion& completion) {
   }
   completion.offsets.resize(asked.size());
   return asked;
+}
+
+/// Tokens of prompt and text together. A T5's prompts and texts have limits of
+/// their own.
+std::int64_t longest_text(const Service& service) {
+  return service.reads_prompts()
+      ? service.longest_prompt() + service.most_new_tokens
+      : service.queue->longest();
 }
 
 } // namespace
@@ -293,7 +304,8 @@ json models_list(const Service& service) {
              {"object", "model"},
              {"created", 0},
              {"owned_by", "cairn"},
-             {"max_model_len", service.queue->longest()}}})}};
+             {"continues_prompt", !service.reads_prompts()},
+             {"max_model_len", longest_text(service)}}})}};
 }
 
 void answer_completions(
@@ -310,6 +322,12 @@ void answer_completions(
             "the model \"{}\" is not here; this is \"{}\"",
             *model,
             service.model_name));
+  }
+  if (service.reads_prompts() && completion->request.echo) {
+    throw ApiError(
+        400,
+        "echo: must be false, because this model is a T5, which reads the "
+        "prompt and writes another text");
   }
   completion->created = std::chrono::duration_cast<std::chrono::seconds>(
                             std::chrono::system_clock::now().time_since_epoch())

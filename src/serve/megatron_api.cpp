@@ -38,12 +38,31 @@ std::function<bool(const Tokens&)> ends_of_lines(
   };
 }
 
+/// Throws ApiError for what only a model that continues its prompt can do.
+void check_for_reader(const MegatronRequest& request) {
+  if (request.add_bos) {
+    throw ApiError(
+        400,
+        "add_BOS must be false: this model is a T5, whose prompts have no "
+        "begin token");
+  }
+  if (request.tokens_to_generate == 0) {
+    throw ApiError(
+        400,
+        "tokens_to_generate must be greater than 0: this model is a T5, which "
+        "gives a prompt no logprobs");
+  }
+}
+
 generate::TextRequest request_for(
     Service& service,
     const MegatronRequest& request,
     std::size_t number) {
+  generate::Beginning beginning = service.beginning(
+      service.encode(request.prompts[number], request.add_bos));
   generate::TextRequest text{
-      .prompt = service.encode(request.prompts[number], request.add_bos),
+      .prompt = std::move(beginning.prompt),
+      .source = std::move(beginning.source),
       .sampling = request.sampling,
       // Megatron also scores a prompt without continuing it.
       .most_tokens = std::max<std::int64_t>(
@@ -105,7 +124,8 @@ json reply_to(
     const bool scored_only = request.tokens_to_generate == 0;
     const std::size_t tokens = scored_only ? 0 : text.tokens.size();
     reply["text"].push_back(
-        request.prompts[i] + (scored_only ? "" : text.shown.shown()));
+        (service.reads_prompts() ? "" : request.prompts[i]) +
+        (scored_only ? "" : text.shown.shown()));
     reply["segments"].push_back(segments(service, tokens_of(text, tokens)));
     scores.push_back(log_probabilities(text, tokens));
   }
@@ -118,8 +138,13 @@ void search_beams(
     Service& service,
     const std::shared_ptr<Answering>& answering,
     const MegatronRequest& request) {
-  const auto prompt = service.encode(request.prompts[0], request.add_bos);
-  const auto found = [&service, answering, prompt, text = request.prompts[0]](
+  const generate::Beginning beginning =
+      service.beginning(service.encode(request.prompts[0], request.add_bos));
+  // What the texts begin with: for a T5 nothing.
+  const bool reads = service.reads_prompts();
+  const auto prompt = reads ? std::vector<std::int64_t>() : beginning.prompt;
+  const std::string first = reads ? "" : request.prompts[0];
+  const auto found = [&service, answering, prompt, first](
                          const std::vector<generate::Beam>& beams,
                          const std::string& failure) {
     if (!failure.empty()) {
@@ -140,7 +165,7 @@ void search_beams(
         all.push_back(id);
       }
       shown.finish();
-      reply["text"].push_back(text + shown.shown());
+      reply["text"].push_back(first + shown.shown());
       reply["segments"].push_back(segments(service, all));
       reply["scores"].push_back(beam.score);
       tokens += static_cast<std::int64_t>(beam.tokens.size());
@@ -150,7 +175,7 @@ void search_beams(
     answering->done(200, beams.size(), tokens);
   };
   if (!service.beams->submit(
-          {.prompt = prompt,
+          {.prompt = beginning.prompt,
            .options =
                {.width = *request.beam_width,
                 .length_penalty = request.length_penalty,
@@ -160,7 +185,8 @@ void search_beams(
                     service.most_new_tokens),
                 .end =
                     request.stop_token ? request.stop_token : service.end_token,
-                .vocabulary = service.vocabulary()},
+                .vocabulary = service.vocabulary(),
+                .source = beginning.source},
            .on_found = found})) {
     throw ApiError(429, "too many searches are waiting; try again later");
   }
@@ -176,6 +202,9 @@ void answer_megatron(
       read_megatron_request(body, service.sampling));
   if (request->no_log) {
     answering->keep_silent();
+  }
+  if (service.reads_prompts()) {
+    check_for_reader(*request);
   }
   if (request->beam_width) {
     search_beams(service, answering, *request);

@@ -24,6 +24,17 @@ std::vector<std::int64_t> Service::encode(
           tokens.back() == special.separator)) {
     tokens.pop_back();
   }
+  if (reads_prompts()) {
+    if (tokens.empty()) {
+      throw ApiError(400, "a T5 writes nothing without a text to read");
+    }
+    if (model.end_token) {
+      tokens.push_back(*model.end_token);
+    }
+    check(tokens);
+    return tokens;
+  }
+  const bool is_llama = model.family == model::ModelFamily::llama;
   const auto first = begin_token ? begin_token : end_token;
   if (first && (add_begin || (is_llama && begin_token)) &&
       (tokens.empty() || tokens.front() != *first)) {
@@ -37,7 +48,15 @@ void Service::check(const std::vector<std::int64_t>& prompt) const {
   if (prompt.empty()) {
     throw ApiError(400, "a prompt without a token");
   }
-  if (static_cast<std::int64_t>(prompt.size()) >= queue->longest()) {
+  if (reads_prompts() && std::ssize(prompt) > longest_prompt()) {
+    throw ApiError(
+        400,
+        fmt::format(
+            "the prompt has {} tokens, and this model reads at most {}",
+            prompt.size(),
+            longest_prompt()));
+  }
+  if (!reads_prompts() && std::ssize(prompt) > longest_prompt()) {
     throw ApiError(
         400,
         fmt::format(
@@ -51,6 +70,11 @@ void Service::check(const std::vector<std::int64_t>& prompt) const {
       throw ApiError(400, fmt::format("there is no token {}", id));
     }
   }
+}
+
+std::int64_t Service::longest_prompt() const {
+  return reads_prompts() ? std::min(most_source_tokens, queue->longest_source())
+                         : queue->longest() - 1;
 }
 
 std::optional<std::int64_t> Service::token_of(std::string_view text) {

@@ -6,6 +6,8 @@
 #include "serve/text_queue.h"
 
 #include <cairn/base/log.h>
+#include <cairn/generate/generate.h>
+#include <cairn/model/description.h>
 #include <cairn/text/tokenizer.h>
 #include <nlohmann/json_fwd.hpp>
 
@@ -24,12 +26,14 @@ namespace cairn::serve {
 /// otherwise.
 struct Service {
   std::string model_name;
-  bool is_llama = false; ///< its prompts start with the begin token
+  model::ModelDescription model;
   std::optional<std::int64_t> begin_token{};
+  std::optional<std::int64_t> start_token{}; ///< T5: of the texts it writes
   std::optional<std::int64_t> end_token{};
-  std::int64_t most_new_tokens = 0; ///< of a text
-  std::uint64_t seed = 1234;        ///< for requests without one
-  generate::Sampling sampling{};    ///< for what requests do not say
+  std::int64_t most_new_tokens = 0;    ///< of a text
+  std::int64_t most_source_tokens = 0; ///< T5: of a prompt
+  std::uint64_t seed = 1234;           ///< for requests without one
+  generate::Sampling sampling{};       ///< for what requests do not say
   std::uint64_t next_text = 0;
   std::shared_ptr<const text::Tokenizer> tokenizer; ///< any thread
   std::unique_ptr<text::Encoder> encoder;
@@ -39,10 +43,21 @@ struct Service {
   std::unique_ptr<TextQueue> queue;
   std::unique_ptr<BeamQueue> beams;
 
+  /// True for a T5: its encoder reads the prompt, and its texts do not continue
+  /// it.
+  bool reads_prompts() const {
+    return model::kind_of(model.family) == model::ModelKind::t5;
+  }
+  /// Tokens of the longest prompt.
+  std::int64_t longest_prompt() const;
   /// The tokens of a prompt. Throws ApiError for one that is too long or has
   /// unknown ids.
   std::vector<std::int64_t> encode(std::string_view prompt, bool add_begin);
   void check(const std::vector<std::int64_t>& prompt) const;
+  /// Puts the tokens of a prompt where the model takes them.
+  generate::Beginning beginning(const std::vector<std::int64_t>& prompt) const {
+    return generate::beginning_of(model, prompt, start_token);
+  }
   /// The id of a text that is one token, if it is.
   std::optional<std::int64_t> token_of(std::string_view text);
   std::int64_t vocabulary() const {

@@ -14,6 +14,7 @@ TextQueue::TextQueue(generate::TextBatch batch, std::size_t most_texts)
     : batch_(std::move(batch)),
       most_texts_(most_texts),
       longest_(batch_.longest()),
+      longest_source_(batch_.longest_source()),
       thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
 TextQueue::~TextQueue() {

@@ -49,6 +49,8 @@ class TextQueue {
   std::size_t most_texts() const noexcept { return most_texts_; }
   /// Length of the longest text in tokens, prompt included.
   std::int64_t longest() const noexcept { return longest_; }
+  /// T5: length of the longest source in tokens.
+  std::int64_t longest_source() const noexcept { return longest_source_; }
 
  private:
   struct Arrival {
@@ -64,6 +66,7 @@ class TextQueue {
   generate::TextBatch batch_; ///< the thread's
   std::size_t most_texts_;
   std::int64_t longest_;
+  std::int64_t longest_source_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any news_;

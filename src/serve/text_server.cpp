@@ -76,17 +76,25 @@ struct TextServer::State {
              .any_host =
                  given.address != "127.0.0.1" && given.address != "::1"}) {
     const models::ModelDescription description = model.description();
-    generate::require_left_to_right(description);
+    generate::require_writes(description);
     const text::SpecialIds& special = tokenizer->special();
     const auto known = static_cast<std::int64_t>(tokenizer->vocab_size());
     service.model_name = options.model_name;
-    service.is_llama = description.family == model::ModelFamily::llama;
+    service.model = description;
     service.begin_token = special.begin;
     if (description.begin_token && *description.begin_token < known) {
       service.begin_token = description.begin_token;
     }
+    if (service.reads_prompts()) {
+      service.start_token = description.decoder_start_token;
+      if (!service.start_token) {
+        service.start_token = special.begin ? special.begin : special.classify;
+      }
+      service.beginning({}); // throws if there is none
+    }
     service.end_token = end_token_of(description, special);
     service.most_new_tokens = options.most_new_tokens;
+    service.most_source_tokens = options.most_source_tokens;
     service.seed = options.seed;
     service.sampling = options.sampling;
     service.encoder = tokenizer->make_encoder();

@@ -11,6 +11,11 @@ namespace {
 using generate::Ending;
 using generate::TextGrowth;
 
+/// Tokens of the prompt that a client sent.
+std::int64_t read_tokens(const generate::TextRequest& request) {
+  return std::ssize(request.source.empty() ? request.prompt : request.source);
+}
+
 /// The texts of a request while they grow. The members
 /// before the mutex belong to the queue's thread.
 class TextsUnderWay : public std::enable_shared_from_this<TextsUnderWay> {
@@ -25,10 +30,14 @@ class TextsUnderWay : public std::enable_shared_from_this<TextsUnderWay> {
         callbacks_(std::move(callbacks)),
         open_(asked.size()) {
     for (const AskedText& each : asked) {
+      // A T5 writes another text than the one that it reads.
+      const auto continued = each.request.source.empty()
+          ? each.request.prompt
+          : std::vector<std::int64_t>();
       texts_.push_back(
-          {.prompt = each.request.prompt,
-           .shown =
-               ShownText(*service.tokenizer, each.request.prompt, each.stops)});
+          {.prompt = continued,
+           .prompt_tokens = read_tokens(each.request),
+           .shown = ShownText(*service.tokenizer, continued, each.stops)});
       ends_after_.push_back(each.ends_after);
     }
   }
@@ -162,7 +171,7 @@ void start_texts(
   std::vector<TextQueue::Text> queued;
   std::int64_t prompt_tokens = 0;
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    prompt_tokens += static_cast<std::int64_t>(asked[i].request.prompt.size());
+    prompt_tokens += read_tokens(asked[i].request);
     queued.push_back(
         {std::move(asked[i].request),
          [texts, i](const TextGrowth& growth, const std::string& failure) {

@@ -25,7 +25,9 @@ struct AskedText {
 
 /// What came of it.
 struct Text {
+  /// The prompt that the text continues. A T5 continues none.
   std::vector<std::int64_t> prompt;
+  std::int64_t prompt_tokens = 0; ///< that the model read, T5's source included
   std::vector<generate::ScoredToken> prompt_scores{}; ///< from the second on
   std::vector<generate::ScoredToken> tokens{};        ///< without the end token
   ShownText shown;

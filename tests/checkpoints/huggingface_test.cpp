@@ -355,9 +355,25 @@ TEST(HuggingFaceConfig, RefusesWhatIsNotSupported) {
       HasSubstr("not a possible model"));
   EXPECT_THAT(
       error(R"({"model_type": "llama", "rope_scaling":
-               {"rope_type": "longrope", "factor": 4}})"),
+               {"rope_type": "proportional", "factor": 4}})"),
       HasSubstr("(rope_scaling): a scaling of rotary positions that is not "
-                "supported (longrope)"));
+                "supported (proportional)"));
+  EXPECT_THAT(
+      error(R"({"model_type": "llama", "rope_scaling":
+               {"rope_type": "longrope", "factor": 4,
+                "short_factor": [1], "long_factor": "2"}})"),
+      HasSubstr("a list of numbers is wanted (long_factor)"));
+  EXPECT_THAT(
+      error(R"({"model_type": "llama", "rope_scaling":
+               {"rope_type": "longrope", "factor": 4,
+                "short_factor": [1], "long_factor": [2]}})"),
+      HasSubstr("1 factors for the 64 frequencies of a head"));
+  EXPECT_THAT(
+      error(R"({"model_type": "phi3", "partial_rotary_factor": 0.75})"),
+      HasSubstr("rotary positions in a part of every head"));
+  EXPECT_THAT(
+      error(R"({"model_type": "phi3", "resid_pdrop": 0.1})"),
+      HasSubstr("dropout outside attention"));
 }
 
 TEST(HuggingFaceConfig, ScalingOfRotaryPositionsIsPossible) {
@@ -365,7 +381,9 @@ TEST(HuggingFaceConfig, ScalingOfRotaryPositionsIsPossible) {
        {R"("rope_type": "linear", "factor": 0)",
         R"("rope_type": "yarn", "factor": -4)",
         R"("rope_type": "yarn", "factor": 4, "beta_slow": 0)",
-        R"("rope_type": "yarn", "original_max_position_embeddings": 0)"}) {
+        R"("rope_type": "yarn", "original_max_position_embeddings": 0)",
+        R"("rope_type": "longrope", "attention_factor": 0)",
+        R"("rope_type": "longrope", "original_max_position_embeddings": 1)"}) {
     EXPECT_THAT(
         error_text<CheckpointError>([&] {
           model_description_from_huggingface(
@@ -442,6 +460,109 @@ TEST(HuggingFaceConfig, KeepsYarn) {
         to_json(model::model_description_from_json(to_json(d), "here")),
         to_json(d));
   }
+}
+
+json longrope() {
+  return json_of(fs::path(CAIRN_GOLDEN_DIR) / "generation" / "longrope.json");
+}
+
+TEST(HuggingFaceConfig, KeepsLongRope) {
+  const json all = longrope();
+  const auto read = [](const json& config) {
+    return model_description_from_huggingface(config.dump(), "config.json");
+  };
+  const auto d = read(all["llama"]["config"]);
+  ASSERT_TRUE(d.rope_scaling && d.rope_scaling->longrope);
+  EXPECT_EQ(d.rope_scaling->original_positions, 24);
+  EXPECT_EQ(d.rope_scaling->longrope->short_factors.size(), 8U);
+  EXPECT_EQ(d.rope_scaling->longrope->long_factors[2], 1.4);
+  EXPECT_NEAR(
+      d.rope_scaling->longrope->attention_factor,
+      std::sqrt(1 + std::log(4) / std::log(24)),
+      1e-15);
+  const auto given = read(all["llama_given_factor"]["config"]);
+  EXPECT_EQ(given.rope_scaling->longrope->attention_factor, 1.3);
+  for (const auto& each : {d, given}) {
+    EXPECT_EQ(
+        to_json(model_description_from_huggingface(
+            huggingface_config(each, at::kFloat),
+            "again")),
+        to_json(each));
+    EXPECT_EQ(
+        to_json(model::model_description_from_json(to_json(each), "here")),
+        to_json(each));
+  }
+  json inside = all["llama"]["config"];
+  inside["rope_scaling"]["original_max_position_embeddings"] =
+      inside["original_max_position_embeddings"];
+  inside.erase("original_max_position_embeddings");
+  EXPECT_EQ(read(inside).rope_scaling, d.rope_scaling);
+  for (const char* name : {"su", "yarn"}) {
+    json old = all["phi3"]["config"];
+    old["rope_scaling"]["type"] = name;
+    EXPECT_EQ(read(old).rope_scaling, d.rope_scaling);
+  }
+  json window = all["phi3"]["config"];
+  window["sliding_window"] = 32;
+  EXPECT_EQ(read(window).positions, 32);
+  EXPECT_EQ(read(window).rope_scaling, d.rope_scaling);
+}
+
+/// The tiny Llama's weights with the names of Phi-3's files.
+Tensors phi3_weights() {
+  Tensors all = weights_of(golden("llama"));
+  const auto join = [&](const std::string& first,
+                        const std::vector<std::string>& others,
+                        const std::string& joined) {
+    Tensors result;
+    for (const auto& [name, tensor] : all) {
+      const auto at = name.find(first);
+      const auto is_other = [&](const std::string& other) {
+        return name.find(other) != name.npos;
+      };
+      if (at == name.npos) {
+        if (std::ranges::none_of(others, is_other)) {
+          result[name] = tensor;
+        }
+        continue;
+      }
+      std::vector<at::Tensor> parts{tensor};
+      for (const std::string& other : others) {
+        std::string own = name;
+        parts.push_back(all.at(own.replace(at, first.size(), other)));
+      }
+      std::string own = name;
+      result[own.replace(at, first.size(), joined)] = at::cat(parts);
+    }
+    all = result;
+  };
+  join(".q_proj.", {".k_proj.", ".v_proj."}, ".qkv_proj.");
+  join(".gate_proj.", {".up_proj."}, ".gate_up_proj.");
+  return all;
+}
+
+TEST(HuggingFaceModel, Phi3IsALlamaWhoseProductsAreJoined) {
+  const testing::TemporaryFolder folder;
+  folder.write("config.json", longrope()["phi3"]["config"].dump());
+  Tensors weights = phi3_weights();
+  EXPECT_EQ(weights.count("model.layers.1.self_attn.qkv_proj.weight"), 1U);
+  EXPECT_EQ(weights.count("model.layers.1.self_attn.k_proj.weight"), 0U);
+  write_safetensors(folder / "model.safetensors", weights);
+  const HuggingFaceModel own = read_huggingface(folder.path());
+  const HuggingFaceModel llama = read_huggingface(golden("llama"));
+  ASSERT_EQ(own.tensors.size(), llama.tensors.size());
+  for (std::size_t i = 0; i < own.tensors.size(); ++i) {
+    EXPECT_EQ(own.tensors[i].first, llama.tensors[i].first);
+    EXPECT_TRUE(
+        at::equal(own.tensors[i].second.load(), llama.tensors[i].second.load()))
+        << own.tensors[i].first;
+  }
+  auto& joined = weights["model.layers.0.mlp.gate_up_proj.weight"];
+  joined = joined.narrow(0, 1, joined.size(0) - 1).clone();
+  write_safetensors(folder / "model.safetensors", weights);
+  EXPECT_THAT(
+      error_text<CheckpointError>([&] { read_huggingface(folder.path()); }),
+      HasSubstr("(343 rows, not 344)"));
 }
 
 } // namespace

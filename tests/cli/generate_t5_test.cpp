@@ -1,6 +1,7 @@
-// `cairn generate` with a T5.
+// `cairn generate` and `cairn serve` with a T5.
 
 #include "cli/pretrain_fixture.h"
+#include "support/http_client.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,7 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -19,7 +22,10 @@ namespace {
 using nlohmann::json;
 using pretrain_test::cairn;
 using pretrain_test::operator+;
+using testing::body_of;
+using testing::Command;
 using ::testing::HasSubstr;
+using testing::post;
 using testing::Result;
 using testing::run;
 using testing::TemporaryFolder;
@@ -123,6 +129,56 @@ TEST(GenerateT5, ReadsTheLinesOfAFile) {
               text))
           .err,
       HasSubstr("from left to right (t5)"));
+}
+
+TEST(ServeT5, AnswersWithTheTextsOfTransformers) {
+  Command command(cairn(
+      {"serve",
+       "--load",
+       CAIRN_GOLDEN_DIR "/models/t5_gated_gelu",
+       "--tokenizer-type",
+       "NullTokenizer",
+       "--vocab-size",
+       "511",
+       "--port",
+       "0",
+       "--max-source-tokens",
+       "30"}));
+  command.wait_for(" until Ctrl-C");
+  const std::string& out = command.out();
+  const int port = std::atoi(out.c_str() + out.find("127.0.0.1:") + 10);
+  const auto complete = [&](const json& source) {
+    const json request{
+        {"prompt", source},
+        {"max_tokens", 24},
+        {"temperature", 0}};
+    return post(port, "/v1/completions", request.dump());
+  };
+  const json rows = golden("t5_gated_gelu").at("greedy");
+  for (std::size_t i = 0; i < 4; ++i) {
+    const json reply = json::parse(body_of(complete(rows[i]["source"])));
+    EXPECT_EQ(
+        reply["choices"][0]["text"],
+        joined(rows[i]["ids"].get<Ids>(), " "));
+  }
+  EXPECT_THAT(
+      complete(rows[4]["source"]),
+      HasSubstr("the prompt has 40 tokens, and this model reads at most 30"));
+  command.send(SIGTERM);
+  EXPECT_EQ(command.finish().code, 0);
+}
+
+TEST(ServeT5, RefusesFlagsThatOnlyWriteTexts) {
+  const Result result = run(cairn(
+      {"serve",
+       "--load",
+       CAIRN_GOLDEN_DIR "/models/t5_relu",
+       "--beam-width",
+       "4"}));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("--beam-width: is a flag of `cairn generate`"));
 }
 
 } // namespace

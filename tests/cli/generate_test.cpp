@@ -344,6 +344,54 @@ TEST_F(Generate, GoesFromIdsToIdsWithoutATokenizer) {
   EXPECT_GT(scores[0], scores[1]);
 }
 
+TEST_F(Generate, KeepsKeysAndValuesOfModelsWithExperts) {
+  pretrain_test::succeed(pretrain_test::cairn(
+      gpt(2) +
+      Words{"--num-experts", "4", "--topk", "2", "--save", path("experts")}));
+  const auto made = [&](const Words& launcher, const Words& more) {
+    const Result result = run(pretrain_test::cairn(
+        launcher +
+        Words{
+            "generate",
+            "--load",
+            path("experts"),
+            "--prompt-ids",
+            "63,21,33,18,48",
+            "--greedy",
+            "--out-seq-length",
+            "12",
+            "--return-log-probs",
+            "--genfile",
+            path("experts.json")} +
+        more));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return objects("experts.json").at(0);
+  };
+  const auto kept = made({}, {});
+  const auto anew = made({}, {"--recompute"});
+  const auto shared = made(
+      {"launch", "--num_gpus", "2"},
+      {"--tensor-model-parallel-size", "2", "--device", "cpu"});
+  EXPECT_EQ(kept.at("ids").size(), 12U);
+  for (const auto& other : {anew, shared}) {
+    EXPECT_EQ(other.at("ids"), kept.at("ids"));
+    for (const char* name : {"log_probs", "prompt_log_probs"}) {
+      ASSERT_EQ(other.at(name).size(), kept.at(name).size());
+      for (std::size_t i = 0; i < kept.at(name).size(); ++i) {
+        EXPECT_NEAR(
+            other.at(name)[i].get<double>(),
+            kept.at(name)[i].get<double>(),
+            1e-4);
+      }
+    }
+  }
+  made({}, {"--weight-type", "int8"});
+  const Result plan = run(pretrain_test::cairn(
+      {"generate", "--load", path("experts"), "--dry-run=1GB"}));
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("tokens"));
+}
+
 TEST_F(Generate, EndsAtWordsAndSearchesWithBeams) {
   const std::string input = written("stories.txt", "Once upon a time\n");
   const auto made = [&](const Words& more) {

@@ -55,5 +55,25 @@ TEST(RowBatches, NeverReadMoreThanTheModelCan) {
   EXPECT_TRUE(row_batches({}, {}).empty());
 }
 
+TEST(RowBatches, LongAndShortTextsOfLongRopeDoNotMix) {
+  std::vector<std::vector<text::TokenId>> tokens;
+  std::vector<TextRow> rows;
+  for (const std::size_t length : {30, 22, 21, 20, 50, 5, 40}) {
+    tokens.emplace_back(length);
+  }
+  for (const auto& each : tokens) {
+    rows.push_back({each, 1});
+  }
+  const auto batches = row_batches(
+      rows,
+      {.rows = 2, .at_once = 4, .longest = 60, .longest_short = 20});
+  ASSERT_EQ(batches.size(), 2U);
+  EXPECT_EQ(batches[0].rows, (std::vector<std::size_t>{4, 6, 0, 1}));
+  EXPECT_EQ(batches[0].length, 60);
+  EXPECT_EQ(batches[0].micro_batches, 2);
+  EXPECT_EQ(batches[1].rows, (std::vector<std::size_t>{2, 3, 5}));
+  EXPECT_EQ(batches[1].length, 20) << "not filled up to a long text";
+}
+
 } // namespace
 } // namespace cairn::evaluate::row_batches_test

@@ -196,6 +196,57 @@ TEST(ZeroShot, ComputesIn16Bits) {
   });
 }
 
+TEST(ZeroShot, TakesWeightsInOtherNumbers) {
+  const auto golden_values = golden_json("expected.json");
+  const auto& expected = golden_values.at("wikitext").at(1);
+  const std::string step = std::to_string(expected.at("step").get<int>());
+  const std::string length = std::to_string(expected.at("length").get<int>());
+  for (const int ranks : {1, 2}) {
+    testing::run_ranks({.ranks = ranks}, [&](const distributed::World& world) {
+      const auto loss = [&](const char* type) {
+        const auto results = results_of(
+            {.data = ranks},
+            {"--task",
+             "WIKITEXT103",
+             "--valid-data",
+             golden("wiki.test.tokens"),
+             "--seq-length",
+             length,
+             "--overlapping-eval",
+             step,
+             "--weight-type",
+             type},
+            world);
+        return results.at("avg_loss").get<double>();
+      };
+      const double exact = expected.at("avg_loss");
+      EXPECT_NEAR(loss("fp32"), exact, 1e-6 * exact);
+      const double bf16 = loss("bf16");
+      EXPECT_NEAR(bf16, exact, 5e-3);
+      EXPECT_NE(bf16, loss("fp32"));
+      const double int8 = loss("int8");
+      EXPECT_NEAR(int8, exact, 1e-2);
+      EXPECT_NE(int8, bf16);
+    });
+  }
+}
+
+TEST(ZeroShot, WeightsInOtherNumbersAnswerTasks) {
+  testing::run_ranks({.ranks = 1}, [](const distributed::World& world) {
+    const Words lambada{
+        "--task",
+        "LAMBADA",
+        "--strict-lambada",
+        "--valid-data",
+        golden("lambada.jsonl")};
+    Words converted = lambada;
+    converted.insert(converted.end(), {"--weight-type", "fp32"});
+    EXPECT_EQ(
+        results_of({}, lambada, world).at("number_correct"),
+        results_of({}, converted, world).at("number_correct"));
+  });
+}
+
 TEST(ZeroShot, RefusesWhatCannotBe) {
   const auto refusal = [](const Words& flags) {
     return error_text([&] { prepared({}, flags); });
@@ -235,6 +286,18 @@ TEST(ZeroShot, RefusesWhatCannotBe) {
   EXPECT_THAT(
       refusal({"--task", "LAMBADA", "--valid-data", wiki, "--hellaswag-plain"}),
       HasSubstr("--hellaswag-plain: is not about this task"));
+  EXPECT_THAT(
+      error_text([&] {
+        prepared(
+            {.tensor = 2},
+            {"--task",
+             "WIKITEXT103",
+             "--valid-data",
+             wiki,
+             "--weight-type",
+             "int8"});
+      }),
+      HasSubstr("--weight-type: every rank has the whole model"));
   EXPECT_THAT(
       refusal({"--task", "PPL"}),
       HasSubstr("--valid-data: no data are given"));

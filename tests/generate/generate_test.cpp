@@ -76,7 +76,7 @@ TEST(Generate, OtherSeedsAndNumbersWriteOtherTexts) {
   EXPECT_EQ(texts.size(), 4U);
 }
 
-TEST(Generate, ExpertsSeeOneTextAtATime) {
+TEST(Generate, TextsDoNotCompeteForExperts) {
   models::ModelDescription d = model::gpt_description(
       {.layers = 2,
        .hidden = 32,

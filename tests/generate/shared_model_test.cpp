@@ -6,6 +6,7 @@
 #include "support/error_text.h"
 #include "support/run_ranks.h"
 
+#include <cairn/checkpoints/lazy_tensor.h>
 #include <cairn/generate/beam_search.h>
 #include <cairn/generate/shared_model.h>
 #include <cairn/generate/text_batch.h>
@@ -39,6 +40,36 @@ using Tokens = std::vector<std::int64_t>;
 models::StoredModel stored_model(const std::string& name) {
   return models::open_model(
       std::filesystem::path(CAIRN_GOLDEN_DIR) / "models" / name);
+}
+
+/// A GPT of random weights with experts in every second layer.
+models::StoredModel stored_experts(bool residual) {
+  models::ModelDescription d = model::gpt_description(
+      {.layers = 4,
+       .hidden = 40,
+       .heads = 2,
+       .sequence = 48,
+       .vocabulary = 512,
+       .padded_vocabulary = 512});
+  d.experts = model::ExpertsDescription{
+      .counts = {4, 3},
+      .interval = 2,
+      .top_k = 2,
+      .residual = residual};
+  models::ModelOptions options;
+  options.initial_std = 0.2;
+  const auto model = models::make_model(d, options);
+  models::StoredModel stored{.description = d};
+  for (const auto& item : model->named_parameters()) {
+    const at::Tensor tensor = item.value().detach();
+    stored.tensors.emplace_back(
+        item.key(),
+        checkpoints::LazyTensor(
+            tensor.scalar_type(),
+            tensor.sizes().vec(),
+            [model, tensor] { return tensor; }));
+  }
+  return stored;
 }
 
 struct Report {
@@ -110,13 +141,13 @@ void expect_same(
 
 /// Runs `body` on rank 0 while the others follow it.
 void share(
-    const std::string& name,
+    const std::function<models::StoredModel()>& stored,
     const SharedModelOptions& options,
     const std::function<void(const SharedModel&)>& body) {
   run_ranks(
       {.ranks = options.tensor * options.stages},
       [&](const World& world) {
-        const SharedModel model(world, stored_model(name), options);
+        const SharedModel model(world, stored(), options);
         if (world.rank() == 0) {
           body(model);
         } else {
@@ -125,11 +156,18 @@ void share(
       });
 }
 
-void expect_as_one_process(
+void share(
     const std::string& name,
+    const SharedModelOptions& options,
+    const std::function<void(const SharedModel&)>& body) {
+  share([&] { return stored_model(name); }, options, body);
+}
+
+void expect_as_one_process(
+    const std::function<models::StoredModel()>& stored,
     const SharedModelOptions& options) {
-  share(name, options, [&](const SharedModel& model) {
-    const auto whole = golden_model(name);
+  share(stored, options, [&](const SharedModel& model) {
+    const auto whole = models::load_model(stored());
     const float tolerance = options.tensor == 1 ? 0.F : 3e-5F;
     for (const TextBatchOptions& batch : std::vector<TextBatchOptions>{
              {},
@@ -138,6 +176,20 @@ void expect_as_one_process(
       expect_same(reports(model, batch), reports(whole, batch), tolerance);
     }
   });
+}
+
+void expect_as_one_process(
+    const std::string& name,
+    const SharedModelOptions& options) {
+  expect_as_one_process([&] { return stored_model(name); }, options);
+}
+
+TEST(SharedModel, ExpertsAreDivided) {
+  for (const bool residual : {false, true}) {
+    const auto stored = [&] { return stored_experts(residual); };
+    expect_as_one_process(stored, {.stages = 2});
+    expect_as_one_process(stored, {.tensor = 2});
+  }
 }
 
 TEST(SharedModel, StagesGiveTheBitsOfOneProcess) {
@@ -341,6 +393,13 @@ TEST(ModelPart, PartsTogetherAreTheModel) {
     EXPECT_EQ(
         ModelPart::of(d).parameters(d).all(),
         model::count_parameters(d).all);
+  }
+  for (const bool residual : {false, true}) {
+    const models::ModelDescription d = stored_experts(residual).description;
+    const auto all = ModelPart::of(d).parameters(d);
+    EXPECT_EQ(all.all(), model::count_parameters(d).all);
+    const auto half = ModelPart::of(d, {.tensor_ranks = 2}).parameters(d);
+    EXPECT_EQ(2 * half.linear, all.linear) << "experts are divided";
   }
   const models::ModelDescription gpt = stored_model("gpt2").description;
   const auto first = ModelPart::of(gpt, {.stage = 0, .stages = 2});

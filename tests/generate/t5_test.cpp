@@ -194,14 +194,8 @@ TEST(T5, TextsDoNotDependOnWhoIsBesideThem) {
   }
 }
 
-TEST(T5, WholeTextsHaveTheSameProbabilities) {
-  models::ModelDescription d = model::t5_description(
-      {.layers = 2,
-       .hidden = 32,
-       .heads = 2,
-       .sequence = 48,
-       .vocabulary = 61,
-       .padded_vocabulary = 64});
+/// Holds the probabilities of a text against those of the whole model.
+void expect_those_of_whole_texts(const models::ModelDescription& d) {
   models::ModelOptions wild;
   wild.initial_std = 0.3;
   const auto model = models::make_model(d, wild);
@@ -225,6 +219,71 @@ TEST(T5, WholeTextsHaveTheSameProbabilities) {
         growth.tokens[i].log_probability,
         logits[0][static_cast<std::int64_t>(i)][ids[i + 1]].item<float>(),
         1e-4);
+  }
+}
+
+TEST(T5, WholeTextsHaveTheSameProbabilities) {
+  models::ModelDescription d = model::t5_description(
+      {.layers = 2,
+       .hidden = 32,
+       .heads = 2,
+       .sequence = 48,
+       .vocabulary = 61,
+       .padded_vocabulary = 64});
+  expect_those_of_whole_texts(d);
+  for (const bool residual : {false, true}) {
+    d.experts = model::ExpertsDescription{
+        .counts = {4},
+        .interval = 2,
+        .top_k = 2,
+        .residual = residual,
+        .drop_tokens = false};
+    expect_those_of_whole_texts(d);
+  }
+}
+
+TEST(T5, TextsWaitUntilTheirSourcesHaveRoom) {
+  const auto model = golden_model("t5_relu");
+  // Four pages for texts, and four for sources.
+  TextBatch batch(model, {.page_tokens = 16, .cache_tokens = 64});
+  EXPECT_EQ(batch.longest_source(), 64);
+  EXPECT_THAT(
+      error_text<DataError>(
+          [&] { batch.add({.prompt = {0}, .source = Tokens(65, 7)}); }),
+      HasSubstr("(65 tokens, room for 64)"));
+  std::map<std::uint64_t, Tokens> together;
+  const auto request = [](std::int64_t i) {
+    return TextRequest{
+        .prompt = {0},
+        .source = Tokens(40, 7 + i), // three pages
+        .sampling = {.greedy = true},
+        .most_tokens = 6};
+  };
+  for (std::int64_t i = 0; i < 3; ++i) {
+    batch.add(request(i));
+  }
+  while (!batch.empty()) {
+    const auto growths = batch.step();
+    EXPECT_LE(growths.size(), 1U) << "no two sources have room";
+    for (const TextGrowth& growth : growths) {
+      for (const ScoredToken& token : growth.tokens) {
+        together[growth.text].push_back(token.id);
+      }
+    }
+  }
+  ASSERT_EQ(together.size(), 3U);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    TextBatch alone(model, {});
+    alone.add(request(i));
+    Tokens expected;
+    while (!alone.empty()) {
+      for (const TextGrowth& growth : alone.step()) {
+        for (const ScoredToken& token : growth.tokens) {
+          expected.push_back(token.id);
+        }
+      }
+    }
+    EXPECT_EQ(together[static_cast<std::uint64_t>(i)], expected);
   }
 }
 

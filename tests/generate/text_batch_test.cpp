@@ -1,6 +1,8 @@
 #include "generate/golden_generation.h"
 #include "support/error_text.h"
 
+#include <cairn/checkpoints/huggingface.h>
+#include <cairn/generate/beam_search.h>
 #include <cairn/generate/text_batch.h>
 #include <cairn/model/presets.h>
 #include <gmock/gmock.h>
@@ -8,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
@@ -18,6 +21,7 @@
 namespace cairn::generate::text_batch_test {
 namespace {
 
+using nlohmann::json;
 using ::testing::HasSubstr;
 using Tokens = std::vector<std::int64_t>;
 using Model = std::shared_ptr<models::Transformer>;
@@ -279,6 +283,118 @@ TEST(TextBatch, ComputesEveryKindOfModel) {
   }
 }
 
+/// A GPT with experts in every layer, of which training drops most tokens.
+models::ModelDescription with_experts(std::int64_t top_k, bool residual) {
+  models::ModelDescription d = descriptions().front();
+  d.experts = model::ExpertsDescription{
+      .counts = {4, 8},
+      .interval = 1,
+      .top_k = top_k,
+      .residual = residual,
+      .eval_capacity_factor = 0.1,
+      .min_capacity = 1};
+  return d;
+}
+
+Model made(const models::ModelDescription& d) {
+  models::ModelOptions options;
+  options.initial_std = 0.2;
+  return models::make_model(d, options);
+}
+
+TEST(TextBatch, ExpertsGiveWhatWholeTextsGive) {
+  for (models::ModelDescription d :
+       {with_experts(1, false),
+        with_experts(2, false),
+        with_experts(3, false),
+        with_experts(1, true),
+        with_experts(2, true)}) {
+    for (const bool gated : {false, true}) {
+      d.gated = gated;
+      d.mlp_bias = !gated;
+      const Model model = made(d);
+      TextRequest request{
+          .prompt = {3, 60, 14, 15},
+          .sampling = {.top_k = 20},
+          .most_tokens = 44};
+      request.of_prompt = true;
+      EXPECT_LT(
+          difference(
+              alone(model, request, {.step_tokens = 3}),
+              alone(model, request, {.recompute = true})),
+          1e-4F)
+          << d.experts->top_k << d.experts->residual << gated;
+    }
+  }
+}
+
+TEST(TextBatch, ExpertsAreInSomeLayersOnly) {
+  models::ModelDescription d = with_experts(1, false);
+  d.layers = 3;
+  d.experts->interval = 2;
+  d.experts->counts = {4};
+  const Model model = made(d);
+  const TextRequest request{
+      .prompt = {3, 60, 14, 15},
+      .sampling = {.greedy = true},
+      .most_tokens = 20};
+  EXPECT_LT(
+      difference(
+          alone(model, request),
+          alone(model, request, {.recompute = true})),
+      1e-4F);
+}
+
+TEST(TextBatch, TextsDoNotDependOnWhoAsksTheSameExperts) {
+  for (const bool residual : {false, true}) {
+    models::ModelDescription d = with_experts(2, residual);
+    d.vocabulary = 512;
+    d.padded_vocabulary = 512;
+    d.positions = 64;
+    const Model model = made(d);
+    expect_independent(model, {});
+    expect_independent(
+        model,
+        {.most_texts = 3, .page_tokens = 5, .step_tokens = 7});
+  }
+}
+
+TEST(TextBatch, ExpertsTakeOtherNumbers) {
+  const Model model = made(with_experts(2, true));
+  TextRequest request{
+      .prompt = {3, 60, 14, 15, 9, 2},
+      .sampling = {.greedy = true},
+      .most_tokens = 1};
+  request.of_prompt = true;
+  const Report wide = alone(model, request);
+  for (const WeightType type : {WeightType::bf16, WeightType::int8}) {
+    TextBatchOptions options;
+    options.weights = type;
+    const Report own = alone(model, request, options);
+    ASSERT_EQ(own.prompt.size(), wide.prompt.size());
+    for (std::size_t i = 0; i < own.prompt.size(); ++i) {
+      EXPECT_NE(own.prompt[i].log_probability, wide.prompt[i].log_probability);
+      EXPECT_NEAR(
+          own.prompt[i].log_probability,
+          wide.prompt[i].log_probability,
+          0.2);
+    }
+  }
+}
+
+TEST(TextBatch, WholeTextsLeaveTheModelAsItWas) {
+  const models::ModelDescription d = with_experts(1, false);
+  const Model model = made(d);
+  model->eval();
+  const at::Tensor tokens = at::arange(40, at::kLong).view({1, 40});
+  const at::Tensor before = model->forward({.tokens = tokens}).logits;
+  alone(
+      model,
+      {.prompt = {3, 60, 14, 15}, .most_tokens = 2},
+      {.recompute = true});
+  EXPECT_TRUE(at::equal(before, model->forward({.tokens = tokens}).logits));
+}
+
 TEST(TextBatch, ModelsInHalfPrecisionAreComputed) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     models::ModelOptions options;
@@ -295,6 +411,93 @@ TEST(TextBatch, ModelsInHalfPrecisionAreComputed) {
         wide.tokens[0].log_probability,
         0.05);
     EXPECT_NE(own.tokens[0].log_probability, wide.tokens[0].log_probability);
+  }
+}
+
+/// The tiny Llama with the LongRoPE of golden data.
+Model longrope_model(const json& golden) {
+  models::StoredModel stored = models::open_model(
+      std::filesystem::path(CAIRN_GOLDEN_DIR) / "models" / "llama");
+  stored.description = checkpoints::model_description_from_huggingface(
+      golden.at("config").dump(),
+      "longrope.json");
+  return models::load_model(stored);
+}
+
+TEST(TextBatch, TextsGrowBeyondLongRopesOriginalContext) {
+  const json golden = golden_generation("longrope.json");
+  for (const char* name : {"llama", "llama_given_factor"}) {
+    const Model model = longrope_model(golden.at(name));
+    for (const TextBatchOptions& options : std::vector<TextBatchOptions>{
+             {},
+             {.most_texts = 3, .page_tokens = 5, .step_tokens = 7},
+             {.recompute = true}}) {
+      TextBatch batch(model, options);
+      Reports reports;
+      for (const auto& row : golden.at(name).at("greedy")) {
+        batch.add(
+            {.prompt = row.at("prompt"),
+             .sampling = {.greedy = true},
+             .most_tokens = 48});
+      }
+      while (!batch.empty()) {
+        take(reports, batch.step());
+      }
+      ASSERT_EQ(reports.size(), 5U);
+      for (const auto& [text, report] : reports) {
+        EXPECT_EQ(
+            report.ids(),
+            golden.at(name).at("greedy")[text].at("ids").get<Tokens>())
+            << name << " " << text;
+      }
+    }
+  }
+}
+
+TEST(TextBatch, HasTheProbabilitiesOfLongRope) {
+  const json golden = golden_generation("longrope.json");
+  for (const char* name : {"llama", "llama_given_factor"}) {
+    const Model model = longrope_model(golden.at(name));
+    for (const auto& row : golden.at(name).at("log_probs")) {
+      const std::vector<double> expected = row.at("log_prob_of_next");
+      TextRequest request{.prompt = row.at("ids"), .most_tokens = 1};
+      request.of_prompt = true;
+      for (const bool recompute : {false, true}) {
+        const Report report =
+            alone(model, request, {.step_tokens = 9, .recompute = recompute});
+        ASSERT_EQ(report.prompt.size(), expected.size());
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          EXPECT_NEAR(report.prompt[i].log_probability, expected[i], 2e-5);
+        }
+      }
+    }
+  }
+}
+
+TEST(TextBatch, TextsWithLongRopeDoNotDependOnWhoIsBesideThem) {
+  const Model model =
+      longrope_model(golden_generation("longrope.json").at("llama"));
+  expect_independent(model, {});
+  expect_independent(
+      model,
+      {.most_texts = 8, .page_tokens = 16, .cache_tokens = 112});
+}
+
+TEST(TextBatch, BeamsGrowBeyondLongRopesOriginalContext) {
+  const Model model =
+      longrope_model(golden_generation("longrope.json").at("llama"));
+  const Tokens prompt{131, 399, 426, 374, 30, 130, 237, 309, 342, 94,  505,
+                      296, 399, 88,  13,  88, 13,  88,  13,  88,  355, 342};
+  const BeamOptions options{.width = 3, .most_tokens = 12};
+  BeamSearch kept(model, 3, {.page_tokens = 5, .step_tokens = 7});
+  BeamSearch anew(model, 3, {.recompute = true});
+  const auto own = kept.after(prompt, options);
+  const auto expected = anew.after(prompt, options);
+  ASSERT_EQ(own.size(), 3U);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    EXPECT_EQ(own[i].tokens, expected[i].tokens);
+    EXPECT_EQ(own[i].tokens.size(), 12U);
+    EXPECT_NEAR(own[i].score, expected[i].score, 1e-5);
   }
 }
 

@@ -273,6 +273,42 @@ TEST(Layers, RotaryScalingIsYarns) {
   });
 }
 
+TEST(Layers, LongRopeChangesWithTheLengthOfTheText) {
+  testing::run_ranks(1, [&](const auto&) {
+    const Rotary rotary(
+        {.head_size = 8,
+         .theta = 100,
+         .scaling = model::RopeScaling{
+             .kind = "longrope",
+             .factor = 4,
+             .original_positions = 6,
+             .longrope =
+                 model::LongScaling{{1, 1.25, 1.5, 2}, {1, 2, 4, 8}, 1.5}}});
+    const auto expect = [&](std::int64_t length,
+                            const std::vector<double>& factors) {
+      const auto [cosine, sine] =
+          rotary.angles({}, length, at::kFloat, at::kCPU);
+      ASSERT_EQ(cosine.size(1), length);
+      for (std::size_t i = 0; i < factors.size(); ++i) {
+        const double angle =
+            3 * std::pow(100, -static_cast<double>(i) / 4) / factors[i];
+        const auto pair = static_cast<std::int64_t>(i);
+        EXPECT_NEAR(
+            cosine[0][3][0][pair].template item<double>(),
+            1.5 * std::cos(angle),
+            1e-6);
+        EXPECT_NEAR(
+            sine[0][3][0][pair].template item<double>(),
+            1.5 * std::sin(angle),
+            1e-6);
+      }
+    };
+    expect(6, {1, 1.25, 1.5, 2});
+    expect(7, {1, 2, 4, 8});
+    expect(4, {1, 1.25, 1.5, 2});
+  });
+}
+
 TEST(Layers, RelativeBucketsAreT5s) {
   testing::run_ranks(1, [](const auto&) {
     const auto row = [](bool bidirectional, std::int64_t query) {
@@ -317,8 +353,8 @@ TEST(Layers, RelativeBiasByDistanceIsThatOfEveryPair) {
         13,
         /*causal=*/!bidirectional,
         at::kFloat);
-    Tensor expected = relative_bias(weight, 9, 13, options) +
-        by_key.view({2, 1, 1, 13});
+    Tensor expected =
+        relative_bias(weight, 9, 13, options) + by_key.view({2, 1, 1, 13});
     if (!bidirectional) {
       expected = expected.masked_fill(
           at::ones({9, 13}, at::kBool).triu(1),

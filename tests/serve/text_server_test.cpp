@@ -5,6 +5,7 @@
 #include "support/browser.h"
 #include "support/http_client.h"
 
+#include <cairn/base/file.h>
 #include <cairn/models/load_model.h>
 #include <cairn/text/tokenizer.h>
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include <chrono>
 #include <filesystem>
 #include <future>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -36,11 +38,12 @@ using ::testing::Not;
 using testing::post;
 using ::testing::StartsWith;
 
-/// A server of a GPT whose words are ids, "3 1 4", until the end of the scope.
+/// A server of a model whose words are ids, "3 1 4", until the end of the
+/// scope.
 class Served {
  public:
-  explicit Served(TextServerOptions options = {})
-      : server_(make(std::move(options))),
+  explicit Served(TextServerOptions options = {}, const char* model = "gpt2")
+      : server_(make(std::move(options), model)),
         thread_([this] { server_.serve([this] { return ended_.load(); }); }) {}
   ~Served() { end(); }
 
@@ -54,13 +57,13 @@ class Served {
   }
 
  private:
-  static TextServer make(TextServerOptions options) {
+  static TextServer make(TextServerOptions options, const char* model) {
     options.port = 0;
     options.model_name = "tiny";
     return {
         text::load_tokenizer({.type = "NullTokenizer", .vocab_size = 512}),
         models::load_model(
-            std::filesystem::path(CAIRN_GOLDEN_DIR) / "models" / "gpt2"),
+            std::filesystem::path(CAIRN_GOLDEN_DIR) / "models" / model),
         options,
         Logger({.least = LogLevel::error})};
   }
@@ -80,6 +83,40 @@ json complete(int port, const json& request) {
 }
 
 const char* const golden_prompt = "63 218 33 184 481";
+
+/// A text that came in pieces.
+struct StreamedText {
+  std::string text;
+  json tokens = json::array();
+  json offsets = json::array();
+  int pieces = 0;
+};
+using Streamed = std::map<std::size_t, StreamedText>;
+
+/// The texts of a stream with log-probabilities, by their indices.
+Streamed read_stream(const std::string& answer) {
+  Streamed texts;
+  for (auto at = answer.find("data: {"); at != answer.npos;
+       at = answer.find("data: {", at + 1)) {
+    const json data =
+        json::parse(answer.substr(at + 6, answer.find("\n\n", at) - at - 6));
+    for (const json& choice : data["choices"]) {
+      StreamedText& own = texts[choice["index"]];
+      ++own.pieces;
+      own.text += choice["text"];
+      const json& scores = choice["logprobs"];
+      own.tokens.insert(
+          own.tokens.end(),
+          scores["tokens"].begin(),
+          scores["tokens"].end());
+      own.offsets.insert(
+          own.offsets.end(),
+          scores["text_offset"].begin(),
+          scores["text_offset"].end());
+    }
+  }
+  return texts;
+}
 
 TEST(TextServer, AnswersAsMegatronDoes) {
   const Served served;
@@ -198,26 +235,137 @@ TEST(TextServer, StreamsTheSameText) {
       post(served.port(), "/v1/completions", streamed.dump());
   EXPECT_THAT(answer, HasSubstr("Content-Type: text/event-stream\r\n"));
   EXPECT_THAT(answer, HasSubstr("data: [DONE]\n\n"));
+  const StreamedText text = read_stream(answer).at(0);
+  EXPECT_EQ(text.text, whole["text"]);
+  EXPECT_EQ(text.tokens, whole["logprobs"]["tokens"]);
+  EXPECT_EQ(text.offsets, whole["logprobs"]["text_offset"]);
+}
+
+/// What transformers' greedy search writes with the tiny T5, for each prompt.
+json golden_t5() {
+  return json::parse(read_file(
+      std::filesystem::path(CAIRN_GOLDEN_DIR) / "generation" / "t5.json",
+      1 << 20))["t5_gated_gelu"]["greedy"];
+}
+
+std::string words(const json& ids) {
   std::string text;
-  json tokens = json::array();
-  json offsets = json::array();
-  for (auto at = answer.find("data: {"); at != answer.npos;
-       at = answer.find("data: {", at + 1)) {
-    const json data =
-        json::parse(answer.substr(at + 6, answer.find("\n\n", at) - at - 6));
-    for (const json& choice : data["choices"]) {
-      text += choice["text"];
-      for (const json& token : choice["logprobs"]["tokens"]) {
-        tokens.push_back(token);
-      }
-      for (const json& offset : choice["logprobs"]["text_offset"]) {
-        offsets.push_back(offset);
-      }
-    }
+  for (const json& id : ids) {
+    text += (text.empty() ? "" : " ") + id.dump();
   }
-  EXPECT_EQ(text, whole["text"]);
-  EXPECT_EQ(tokens, whole["logprobs"]["tokens"]);
-  EXPECT_EQ(offsets, whole["logprobs"]["text_offset"]);
+  return text;
+}
+
+TEST(TextServer, WritesWithAT5WhatTransformersWrites) {
+  const Served served({}, "t5_gated_gelu");
+  int rows = 0;
+  for (const json& row : golden_t5()) {
+    if (!row["end"].is_null()) {
+      continue; // requests name no end
+    }
+    const json reply = complete(
+        served.port(),
+        {{"prompt", row["source"]}, {"max_tokens", 24}, {"temperature", 0}});
+    EXPECT_EQ(reply["choices"][0]["text"], words(row["ids"]));
+    EXPECT_EQ(reply["usage"]["prompt_tokens"], row["source"].size());
+    EXPECT_EQ(reply["usage"]["completion_tokens"], 24);
+    ++rows;
+  }
+  EXPECT_EQ(rows, 5);
+}
+
+TEST(TextServer, AnswersForAT5AsMegatronDoes) {
+  const Served served({}, "t5_gated_gelu");
+  const json request{
+      {"prompts", {golden_prompt, "1 2"}},
+      {"tokens_to_generate", 6},
+      {"top_k", 1},
+      {"logprobs", true}};
+  const json reply = reply_of(post(served.port(), "/api", request.dump()));
+  // The tokenizer's text gets the model's end token, 1.
+  const json same = complete(
+      served.port(),
+      {{"prompt", {63, 218, 33, 184, 481, 1}},
+       {"max_tokens", 6},
+       {"temperature", 0},
+       {"logprobs", 0}});
+  EXPECT_EQ(reply["text"][0], same["choices"][0]["text"])
+      << "the prompt is no part of the text";
+  EXPECT_EQ(reply["segments"][0].size(), 6U);
+  EXPECT_EQ(
+      reply["logprobs"][0],
+      same["choices"][0]["logprobs"]["token_logprobs"]);
+  EXPECT_EQ(reply["text"].size(), 2U);
+  const json beams = reply_of(post(
+      served.port(),
+      "/api",
+      json{
+          {"prompts", {golden_prompt}},
+          {"tokens_to_generate", 6},
+          {"beam_width", 3}}
+          .dump()));
+  ASSERT_EQ(beams["text"].size(), 3U);
+  EXPECT_LE(beams["segments"][0].size(), 6U);
+  EXPECT_GE(beams["scores"][0], beams["scores"][2]);
+}
+
+TEST(TextServer, StreamsTheTextsOfAT5) {
+  const Served served({}, "t5_relu");
+  json request{
+      {"prompt", "64 230 50 365"},
+      {"max_tokens", 20},
+      {"seed", 3},
+      {"n", 2},
+      {"logprobs", 1}};
+  const json whole = complete(served.port(), request)["choices"];
+  request["stream"] = true;
+  const Streamed streamed =
+      read_stream(post(served.port(), "/v1/completions", request.dump()));
+  ASSERT_EQ(streamed.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_GT(streamed.at(i).pieces, 10);
+    EXPECT_EQ(streamed.at(i).text, whole[i]["text"]);
+    EXPECT_EQ(streamed.at(i).tokens, whole[i]["logprobs"]["tokens"]);
+    EXPECT_EQ(streamed.at(i).offsets, whole[i]["logprobs"]["text_offset"]);
+  }
+  EXPECT_NE(whole[0]["text"], whole[1]["text"]);
+}
+
+TEST(TextServer, SaysWhatAT5CannotDo) {
+  TextServerOptions options;
+  options.most_source_tokens = 5;
+  const Served served(options, "t5_relu");
+  const auto refusal = [&](const char* path, const json& request) {
+    const std::string answer = post(served.port(), path, request.dump());
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 400 "));
+    return body_of(answer);
+  };
+  EXPECT_THAT(
+      refusal("/v1/completions", {{"prompt", "5"}, {"echo", true}}),
+      HasSubstr("echo: must be false, because this model is a T5"));
+  EXPECT_THAT(
+      refusal("/v1/completions", {{"prompt", ""}}),
+      HasSubstr("without a text to read"));
+  EXPECT_THAT(
+      refusal("/v1/completions", {{"prompt", {1, 2, 3, 4, 5, 6}}}),
+      HasSubstr("the prompt has 6 tokens, and this model reads at most 5"));
+  EXPECT_THAT(
+      refusal("/v1/completions", {{"prompt", "1 2 3 4 5"}}),
+      HasSubstr("the prompt has 6 tokens"));
+  EXPECT_THAT(
+      refusal("/v1/completions", {{"prompt", json::array({512})}}),
+      HasSubstr("there is no token 512"));
+  EXPECT_THAT(
+      refusal("/api", {{"prompts", {"5"}}, {"add_BOS", true}}),
+      HasSubstr("add_BOS must be false"));
+  EXPECT_THAT(
+      refusal(
+          "/api",
+          {{"prompts", {"5"}}, {"tokens_to_generate", 0}, {"logprobs", true}}),
+      HasSubstr("tokens_to_generate must be greater than 0"));
+  EXPECT_THAT(
+      get(served.port(), "/v1/models"),
+      HasSubstr(R"("continues_prompt":false)"));
 }
 
 TEST(TextServer, GivesEveryClientItsOwnText) {

@@ -77,13 +77,13 @@ struct TextBatchOptions {
   std::int64_t page_tokens = 16; ///< tokens in a page of keys and values
   /// Tokens that the cache of keys and values has room for; unset: as many as
   /// `most_texts` texts of the greatest length have, up to half of the memory
-  /// that is free.
+  /// that is free. T5: as many again for the sources.
   std::optional<std::int64_t> cache_tokens{};
   /// Tokens of prompts that one step computes at most, so that a long prompt
   /// does not hold up the other texts. Unset: 128 on a CPU and 4096 on a GPU.
   std::optional<std::int64_t> step_tokens{};
   /// Compute every text as a whole for each of its tokens, and keep no keys and
-  /// values. Models with experts are always computed that way.
+  /// values. On a GPU, models with experts are always computed that way.
   bool recompute = false;
   /// Unset: as the model has them. A GPU takes no int8.
   std::optional<WeightType> weights{};
@@ -100,7 +100,8 @@ struct TextBatchOptions {
 ///
 /// A text depends on its request and the model alone; on the CPU this holds bit
 /// for bit, whatever texts are beside it and however its prompt was cut into
-/// pieces.
+/// pieces. Every token finds room at its experts, whatever the capacity in
+/// training.
 ///
 /// Calls must not overlap.
 class TextBatch {
@@ -126,6 +127,8 @@ class TextBatch {
 
   /// Length of the longest text in tokens, prompt included.
   std::int64_t longest() const;
+  /// T5: length of the longest source in tokens. 0 for other models.
+  std::int64_t longest_source() const;
 
   /// Computes pieces of new prompts and one token of each other text. Reports
   /// the texts that grew or ended, in the order in which they were added.

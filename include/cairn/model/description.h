@@ -43,11 +43,22 @@ struct YarnScaling {
   bool operator==(const YarnScaling&) const = default;
 };
 
+/// LongRoPE's part of RopeScaling: the frequency of each pair of a head's
+/// elements is divided by a factor of its own. A text that is longer than the
+/// original context has other factors, for all of its tokens.
+struct LongScaling {
+  std::vector<double> short_factors; ///< of texts within the original context
+  std::vector<double> long_factors;
+  double attention_factor = 1; ///< multiplies cosine and sine
+
+  bool operator==(const LongScaling&) const = default;
+};
+
 /// Rotary positions stretched for longer texts: all frequencies are slowed down
 /// by `factor` ("linear"), or as in Llama 3.1 only low ones, whose waves are
-/// long compared with the original context ("llama3"), or as YarnScaling says
-/// ("yarn"). "dynamic" changes nothing up to the model's greatest position, and
-/// a text here has no more.
+/// long compared with the original context ("llama3"), or as YarnScaling
+/// ("yarn") or LongScaling ("longrope") say. "dynamic" changes nothing up to
+/// the model's greatest position, and a text here has no more.
 struct RopeScaling {
   std::string kind;
   double factor = 1;
@@ -55,6 +66,8 @@ struct RopeScaling {
   double high_frequency_factor = 1;
   std::int64_t original_positions = 0;
   std::optional<YarnScaling> yarn{}; ///< set if and only if the kind is "yarn"
+  /// Set if and only if the kind is "longrope".
+  std::optional<LongScaling> longrope{};
 
   bool operator==(const RopeScaling&) const = default;
 };
@@ -148,6 +161,11 @@ std::int64_t experts_in_layer(
     std::int64_t layer);
 /// True if any layer has experts.
 bool has_experts(const ModelDescription& description);
+
+/// Tokens of the longest text whose rotary positions have LongRoPE's short
+/// factors. Unset where the length of a text changes no frequency.
+std::optional<std::int64_t> longest_short_text(
+    const ModelDescription& description);
 
 /// True if the model scores words, with weights of its own or the embedding's.
 bool has_word_head(const ModelDescription& description);

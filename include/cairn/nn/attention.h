@@ -23,15 +23,17 @@ struct RotaryOptions {
 };
 
 /// Rotary positions: turns each head's first half against its second by an
-/// angle that grows with the position. YaRN also makes the heads longer. All
-/// layers of a model share one object; any number of threads may use it.
+/// angle that grows with the position. YaRN and LongRoPE also make the heads
+/// longer. All layers of a model share one object; any number of threads may
+/// use it.
 class Rotary {
  public:
   explicit Rotary(const RotaryOptions& options);
 
   /// Cosine and sine, [batch or 1, sequence, 1, head_size / 2]. `positions` are
   /// [batch, sequence]; undefined ones are 0, 1, …. Positions may be those of a
-  /// part of the sequence; the angles are then of that part.
+  /// part of the sequence; the angles are then of that part. With LongRoPE the
+  /// length of the sequence decides which factors there are.
   std::pair<at::Tensor, at::Tensor> angles(
       const at::Tensor& positions,
       std::int64_t sequence,
@@ -39,16 +41,24 @@ class Rotary {
       at::Device device) const;
 
  private:
-  void grow(std::int64_t sequence, at::ScalarType dtype, at::Device device)
-      const;
+  /// Tables for the type and device that were asked for last, as long as needed
+  /// so far.
+  struct Table {
+    std::vector<float> frequencies;
+    at::Tensor cosine{};
+    at::Tensor sine{};
+  };
+  void grow(
+      Table& table,
+      std::int64_t sequence,
+      at::ScalarType dtype,
+      at::Device device) const;
 
-  std::vector<float> frequencies_;
   double factor_ = 1; ///< of cosine and sine
-  // Tables for the type and device that were asked for last, as long as needed
-  // so far.
   mutable std::mutex mutex_;
-  mutable at::Tensor cosine_;
-  mutable at::Tensor sine_;
+  mutable Table table_;
+  mutable Table long_table_; ///< LongRoPE: of texts beyond the original context
+  std::optional<std::int64_t> longest_short_;
 };
 
 /// Rotates x [batch, sequence, heads, head_size]; the result is contiguous.
@@ -80,7 +90,7 @@ struct BlockInput {
   at::Tensor positions{}; ///< [batch, sequence], for rotary positions
   /// Instead of a mask; then `causal` of the options counts.
   PlacedScores placed{};
-  at::Tensor memory{};    ///< the encoder's output, for cross attention
+  at::Tensor memory{}; ///< the encoder's output, for cross attention
   at::Tensor memory_mask{};
   /// Numbers of the samples in the run, [batch], for dropout; see
   /// sample_numbers(). Undefined: each dropout draws some.

@@ -171,6 +171,11 @@ class Mixture : public Layer {
   };
   Output forward(const at::Tensor& x) const;
 
+  /// True: every token finds room at its experts in evaluation, whatever the
+  /// options say, so that an answer depends on its own token alone.
+  void drop_none_in_evaluation(bool none) { drops_none_ = none; }
+  bool drops_none_in_evaluation() const { return drops_none_; }
+
  private:
   struct Answers {
     at::Tensor tokens; ///< [tokens, hidden]
@@ -188,6 +193,7 @@ class Mixture : public Layer {
   distributed::ProcessGroup expert_group_;
   distributed::ProcessGroup sequence_group_; ///< has other tokens of a sequence
   bool split_tokens_;
+  bool drops_none_ = false; ///< in evaluation
   std::shared_ptr<Linear> router_;
   std::shared_ptr<Experts> experts_;
   std::shared_ptr<Mlp> residual_;       ///< may be null

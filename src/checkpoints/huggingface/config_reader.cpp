@@ -2,6 +2,7 @@
 
 #include <cairn/base/error.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -59,6 +60,20 @@ double ConfigReader::real(const char* key, double otherwise) const {
     refuse("a number is wanted", key);
   }
   return value->get<double>();
+}
+
+std::vector<double> ConfigReader::reals(const char* key) const {
+  const json* value = find(key);
+  if (value == nullptr) {
+    return {};
+  }
+  const auto is_real = [](const json& each) {
+    return each.is_number() && std::isfinite(each.get<double>());
+  };
+  if (!value->is_array() || !std::ranges::all_of(*value, is_real)) {
+    refuse("a list of numbers is wanted", key);
+  }
+  return value->get<std::vector<double>>();
 }
 
 bool ConfigReader::boolean(const char* key, bool otherwise) const {

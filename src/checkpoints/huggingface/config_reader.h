@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cairn::checkpoints::huggingface {
 
@@ -18,6 +19,9 @@ class ConfigReader {
   std::optional<std::int64_t> find_integer(const char* key) const;
   std::int64_t integer(const char* key, std::int64_t otherwise) const;
   double real(const char* key, double otherwise) const;
+  /// A list of numbers; empty if it is missing.
+  std::vector<double> reals(const char* key) const;
+  bool has(const char* key) const { return find(key) != nullptr; }
   bool boolean(const char* key, bool otherwise) const;
   std::string text(const char* key, std::string otherwise) const;
   std::optional<ConfigReader> find_object(const char* key) const;

@@ -1,4 +1,5 @@
 #include "checkpoints/huggingface/classifier.h"
+#include "checkpoints/huggingface/joined_products.h"
 #include "checkpoints/huggingface/weight_files.h"
 #include "checkpoints/internal/head_rows.h"
 #include "checkpoints/internal/huggingface_names.h"
@@ -147,6 +148,9 @@ HuggingFaceModel read_huggingface(const fs::path& folder) {
       read_file(config, largest_config),
       config.string());
   Weights weights = huggingface::open_weights(folder);
+  if (d.family == model::ModelFamily::llama) {
+    huggingface::split_joined_products(weights, d);
+  }
   // transformers 5 calls every T5 tied. T5 v1.1 has a head of its own, which
   // shows by being saved.
   if (d.family == model::ModelFamily::t5 && d.tied_head && !d.scaled_output) {

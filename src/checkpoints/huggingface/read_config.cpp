@@ -80,13 +80,42 @@ model::YarnScaling read_yarn(const ConfigReader& config, double factor) {
       .whole_pairs = config.boolean("truncate", true)};
 }
 
+/// LongRoPE, whose original context stands with the scaling or, as in Phi-3's
+/// configurations, beside it.
+void read_longrope(
+    const ConfigReader& config,
+    const ConfigReader& whole,
+    std::int64_t positions,
+    model::RopeScaling& scaling) {
+  const auto original = whole.find_integer("original_max_position_embeddings");
+  scaling.original_positions = original.value_or(
+      config.integer("original_max_position_embeddings", positions));
+  const auto length = static_cast<double>(scaling.original_positions);
+  scaling.factor = original || !config.has("factor")
+      ? static_cast<double>(positions) / length
+      : config.real("factor", 1);
+  scaling.longrope = model::LongScaling{
+      .short_factors = config.reals("short_factor"),
+      .long_factors = config.reals("long_factor"),
+      .attention_factor = config.real(
+          "attention_factor",
+          scaling.factor <= 1
+              ? 1
+              : std::sqrt(1 + std::log(scaling.factor) / std::log(length)))};
+}
+
+/// `whole`: the configuration that the scaling is a part of.
 std::optional<model::RopeScaling> read_scaling(
     const ConfigReader& config,
+    const ConfigReader& whole,
     std::int64_t positions) {
-  const std::string kind =
-      config.text("rope_type", config.text("type", "default"));
+  std::string kind = config.text("rope_type", config.text("type", "default"));
   if (kind == "default") {
     return std::nullopt;
+  }
+  // Its names in the first files of Phi-3.
+  if (kind == "su" || (kind == "yarn" && config.has("short_factor"))) {
+    kind = "longrope";
   }
   model::RopeScaling scaling{.kind = kind, .factor = config.real("factor", 1)};
   if (kind == "llama3") {
@@ -98,37 +127,77 @@ std::optional<model::RopeScaling> read_scaling(
     scaling.original_positions =
         config.integer("original_max_position_embeddings", positions);
     scaling.yarn = read_yarn(config, scaling.factor);
+  } else if (kind == "longrope") {
+    read_longrope(config, whole, positions, scaling);
   } else if (kind != "linear" && kind != "dynamic") {
     config.refuse("a scaling of rotary positions that is not supported", kind);
   }
   return scaling;
 }
 
-void read_llama(const ConfigReader& config, model::ModelDescription& d) {
+/// Sizes for keys that a configuration leaves out.
+struct LlamaDefaults {
+  std::int64_t hidden = 4096;
+  std::int64_t ffn = 11008;
+  std::int64_t vocabulary = 32000;
+  std::int64_t positions = 2048;
+  double norm_epsilon = 1e-6;
+};
+
+void read_llama(
+    const ConfigReader& config,
+    const LlamaDefaults& defaults,
+    model::ModelDescription& d) {
   d.layers = config.integer("num_hidden_layers", 32);
-  d.hidden = config.integer("hidden_size", 4096);
+  d.hidden = config.integer("hidden_size", defaults.hidden);
   d.heads = config.integer("num_attention_heads", 32);
   d.key_value_heads = config.integer("num_key_value_heads", d.heads);
   d.head_size = config.integer("head_dim", d.hidden / std::max(d.heads, {1}));
-  d.ffn = config.integer("intermediate_size", 11008);
-  d.vocabulary = config.integer("vocab_size", 32000);
-  d.positions = config.integer("max_position_embeddings", 2048);
+  d.ffn = config.integer("intermediate_size", defaults.ffn);
+  d.vocabulary = config.integer("vocab_size", defaults.vocabulary);
+  d.positions = config.integer("max_position_embeddings", defaults.positions);
   d.position = model::PositionKind::rotary;
   d.rope_theta = config.real("rope_theta", 10000);
   if (const auto rope = config.find_object("rope_parameters")) {
     d.rope_theta = rope->real("rope_theta", d.rope_theta);
-    d.rope_scaling = read_scaling(*rope, d.positions);
+    d.rope_scaling = read_scaling(*rope, config, d.positions);
   } else if (const auto scaling = config.find_object("rope_scaling")) {
-    d.rope_scaling = read_scaling(*scaling, d.positions);
+    d.rope_scaling = read_scaling(*scaling, config, d.positions);
   }
   d.norm = model::NormKind::rms_norm;
-  d.norm_epsilon = config.real("rms_norm_eps", 1e-6);
+  d.norm_epsilon = config.real("rms_norm_eps", defaults.norm_epsilon);
   d.activation = activation_of(config.text("hidden_act", "silu"), config);
   d.gated = true;
   d.attention_bias = config.boolean("attention_bias", false);
   d.mlp_bias = config.boolean("mlp_bias", false);
   d.tied_head = config.boolean("tie_word_embeddings", false);
   d.attention_dropout = config.real("attention_dropout", 0);
+}
+
+/// Phi-3: a Llama with other defaults. Its sliding window is that of a Llama
+/// whose texts are no longer than the window.
+void read_phi3(const ConfigReader& config, model::ModelDescription& d) {
+  if (config.real("partial_rotary_factor", 1) != 1) {
+    config.refuse(
+        "rotary positions in a part of every head are not supported",
+        "partial_rotary_factor");
+  }
+  if (config.real("resid_pdrop", 0) != 0 || config.real("embd_pdrop", 0) != 0) {
+    config.refuse(
+        "dropout outside attention is not supported in a Llama",
+        "resid_pdrop, embd_pdrop");
+  }
+  read_llama(
+      config,
+      {.hidden = 3072,
+       .ffn = 8192,
+       .vocabulary = 32064,
+       .positions = 4096,
+       .norm_epsilon = 1e-5},
+      d);
+  if (const auto window = config.find_integer("sliding_window")) {
+    d.positions = std::min(d.positions, *window);
+  }
 }
 
 void read_bert(const ConfigReader& config, model::ModelDescription& d) {
@@ -194,7 +263,10 @@ model::ModelDescription model_description_from_huggingface(
     read_gpt2(config, d);
   } else if (type == "llama") {
     d.family = model::ModelFamily::llama;
-    read_llama(config, d);
+    read_llama(config, {}, d);
+  } else if (type == "phi3") {
+    d.family = model::ModelFamily::llama;
+    read_phi3(config, d);
   } else if (type == "bert" || type == "megatron-bert") {
     d.family = model::ModelFamily::bert;
     read_bert(config, d);
@@ -210,8 +282,8 @@ model::ModelDescription model_description_from_huggingface(
     read_t5(config, d);
   } else {
     config.refuse(
-        "a model that is not supported (gpt2, llama, bert, megatron-bert, "
-        "roberta and t5 are)",
+        "a model that is not supported (gpt2, llama, phi3, bert, "
+        "megatron-bert, roberta and t5 are)",
         fmt::format("model_type \"{}\"", type));
   }
   if (d.key_value_heads == 0) {

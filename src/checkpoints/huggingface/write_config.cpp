@@ -97,6 +97,17 @@ void write_llama(const model::ModelDescription& d, Json& config) {
     scaling["attention_factor"] = yarn->attention_factor;
     scaling["truncate"] = yarn->whole_pairs;
   }
+  if (const auto& longrope = d.rope_scaling->longrope) {
+    scaling["original_max_position_embeddings"] =
+        d.rope_scaling->original_positions;
+    scaling["short_factor"] = longrope->short_factors;
+    scaling["long_factor"] = longrope->long_factors;
+    scaling["attention_factor"] = longrope->attention_factor;
+    // transformers looks for it beside the scaling as well. A new key moves
+    // the others, and so ends the reference to the scaling.
+    config["original_max_position_embeddings"] =
+        d.rope_scaling->original_positions;
+  }
 }
 
 struct BertName {

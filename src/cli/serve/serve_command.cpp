@@ -39,6 +39,7 @@ struct ServeFlags {
   std::string model_name;
   std::int64_t max_texts = 1024;
   std::int64_t max_new_tokens = 4096;
+  std::int64_t max_source_tokens = 2048;
   std::int64_t max_connections = 4096;
   std::optional<std::int64_t> cache_tokens;
 };
@@ -70,6 +71,12 @@ void add_flags(CLI::App& app, ServeFlags& flags) {
          "--max-new-tokens",
          flags.max_new_tokens,
          "tokens of one text after its prompt")
+      ->check(at_least(1))
+      ->capture_default_str();
+  app.add_option(
+         "--max-source-tokens",
+         flags.max_source_tokens,
+         "T5: tokens of one prompt, which is read at once")
       ->check(at_least(1))
       ->capture_default_str();
   app.add_option(
@@ -112,7 +119,7 @@ void print_help() {
       "Usage: cairn serve --load DIR [FLAGS…]\n"
       "       cairn launch --num_gpus N serve --load DIR "
       "--tensor-model-parallel-size N …\n\n"
-      "Serves a GPT or Llama from a checkpoint of any format over HTTP:\n\n"
+      "Serves a GPT, Llama or T5 from a checkpoint of any format over HTTP:\n\n"
       "  PUT or POST /api       Megatron's text generation server\n"
       "  POST /v1/completions   OpenAI's completions, streamed or not\n"
       "  GET /                  a page to try the model\n"
@@ -146,6 +153,31 @@ bool is_stopped() {
   return false;
 }
 
+/// Throws ConfigError for flags about texts that `cairn generate` writes: here
+/// every request says for itself what it wants.
+void refuse_flags_of_generate(const config::Config& config) {
+  for (const char* flag :
+       {"--num-samples",
+        "--genfile",
+        "--sample-input-file",
+        "--sample-output-file",
+        "--prompt-ids",
+        "--beam-width",
+        "--length-penalty",
+        "--stop",
+        "--stop-token-ids",
+        "--return-log-probs",
+        "--top-n-logprobs"}) {
+    if (config.given.contains(flag)) {
+      throw ConfigError(
+          {.what = "is a flag of `cairn generate`",
+           .where = flag,
+           .remedy = "leave it out; requests to the server say what they want, "
+                     "with keys of their own"});
+    }
+  }
+}
+
 serve::TextServerOptions options_of(
     const ServeFlags& flags,
     const config::Config& config) {
@@ -156,13 +188,17 @@ serve::TextServerOptions options_of(
       .model_name = flags.model_name,
       .most_texts = static_cast<std::size_t>(flags.max_texts),
       .most_new_tokens = flags.max_new_tokens,
+      .most_source_tokens = flags.max_source_tokens,
       .most_connections = static_cast<std::size_t>(flags.max_connections),
       .seed = static_cast<std::uint64_t>(config.flags.training.seed),
       .sampling = {
           .greedy = generation.greedy,
           .temperature = generation.temperature,
           .top_k = generation.top_k,
-          .top_p = generation.top_p}};
+          .top_p = generation.top_p,
+          .repetition_penalty = generation.repetition_penalty,
+          .top_p_decay = generation.top_p_decay,
+          .top_p_bound = generation.top_p_bound}};
   if (options.model_name.empty()) {
     options.model_name =
         std::filesystem::absolute(*config.flags.checkpointing.load)
@@ -206,6 +242,7 @@ int run_serve(const Arguments& arguments) {
       config,
       logger,
       plan ? Checkpoint::any : Checkpoint::named);
+  refuse_flags_of_generate(config);
   if (plan) {
     print_generation_plan(config, *plan, here);
     return exit_ok;

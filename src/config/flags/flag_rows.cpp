@@ -302,7 +302,7 @@ constexpr Flag text_generation[] = {
     {"--prompt-ids", to<&F::generation, &GenerationFlags::prompt_ids>, generate, "Token ids as the prompt, as in 5,17,3; prints a JSON object with the ids that follow, and needs no tokenizer."},
     {"--return-log-probs", to<&F::generation, &GenerationFlags::return_log_probs>, generate, "Write the log-probability of every token as well."},
     {"--top-n-logprobs", to<&F::generation, &GenerationFlags::top_n_logprobs>, generate, "Write the log-probabilities of so many likeliest tokens beside every token.", at_least(0)},
-    {"--weight-type", to<&F::generation, &GenerationFlags::weight_type>, generate, "Numbers that hold the weights; a GPU takes no int8.", one_of("fp32 bf16 int8"), by_default("fp32; with --bf16 bf16")},
+    {"--weight-type", to<&F::generation, &GenerationFlags::weight_type>, generate | Actor::evaluate, "Numbers that hold the weights; a GPU takes no int8.", one_of("fp32 bf16 int8"), by_default("fp32; with --bf16 bf16")},
     {"--device", to<&F::generation, &GenerationFlags::device>, generate, "Where to compute: on the GPU if there is one, or on the CPU with the weights in host memory, for models that the GPU cannot hold.", one_of("auto cpu")},
     {"--num-samples", to<&F::generation, &GenerationFlags::num_samples>, generate, "Texts to make without a prompt.", at_least(0)},
     {"--genfile", to<&F::generation, &GenerationFlags::genfile>, generate, "File for those texts, in lines of JSON."},

@@ -61,7 +61,7 @@ struct ModelPart {
   struct Parameters {
     std::int64_t linear = 0;     ///< weights of linear layers
     std::int64_t embeddings = 0; ///< words and their positions
-    std::int64_t vectors = 0;    ///< biases and norms
+    std::int64_t vectors = 0;    ///< biases, norms and routers, in fp32
     bool tied_head = false;      ///< the words are the head's weight too
     std::int64_t all() const { return linear + embeddings + vectors; }
   };

@@ -161,32 +161,49 @@ struct Rotation : torch::autograd::Function<Rotation> {
 } // namespace
 
 Rotary::Rotary(const RotaryOptions& options) {
+  const model::LongScaling* longrope =
+      options.scaling && options.scaling->longrope ? &*options.scaling->longrope
+                                                   : nullptr;
   for (std::int64_t i = 0; i < options.head_size; i += 2) {
     const double frequency = std::pow(
         options.theta,
         -static_cast<double>(i) / static_cast<double>(options.head_size));
-    frequencies_.push_back(
-        static_cast<float>(scaled(frequency, i / 2, options)));
+    const auto pair = static_cast<std::size_t>(i / 2);
+    if (longrope != nullptr) {
+      table_.frequencies.push_back(
+          static_cast<float>(frequency / longrope->short_factors.at(pair)));
+      long_table_.frequencies.push_back(
+          static_cast<float>(frequency / longrope->long_factors.at(pair)));
+    } else {
+      table_.frequencies.push_back(
+          static_cast<float>(scaled(frequency, i / 2, options)));
+    }
   }
   if (options.scaling && options.scaling->yarn) {
     factor_ = options.scaling->yarn->attention_factor;
   }
+  if (longrope != nullptr) {
+    factor_ = longrope->attention_factor;
+    longest_short_ = options.scaling->original_positions;
+  }
 }
 
 void Rotary::grow(
+    Table& table,
     std::int64_t sequence,
     at::ScalarType dtype,
     at::Device device) const {
-  const bool fits = cosine_.defined() && cosine_.scalar_type() == dtype &&
-      cosine_.device() == device && cosine_.size(0) >= sequence;
+  const bool fits = table.cosine.defined() &&
+      table.cosine.scalar_type() == dtype && table.cosine.device() == device &&
+      table.cosine.size(0) >= sequence;
   if (fits) {
     return;
   }
   const at::Tensor angle = at::outer(
       at::arange(sequence, at::kFloat),
-      at::tensor(frequencies_, at::kFloat));
-  cosine_ = angle.cos().mul_(factor_).to(device, dtype);
-  sine_ = angle.sin().mul_(factor_).to(device, dtype);
+      at::tensor(table.frequencies, at::kFloat));
+  table.cosine = angle.cos().mul_(factor_).to(device, dtype);
+  table.sine = angle.sin().mul_(factor_).to(device, dtype);
 }
 
 std::pair<at::Tensor, at::Tensor> Rotary::angles(
@@ -195,7 +212,9 @@ std::pair<at::Tensor, at::Tensor> Rotary::angles(
     at::ScalarType dtype,
     at::Device device) const {
   const std::lock_guard lock(mutex_);
-  grow(sequence, dtype, device);
+  Table& own =
+      longest_short_ && sequence > *longest_short_ ? long_table_ : table_;
+  grow(own, sequence, dtype, device);
   const auto chosen = [&](const at::Tensor& table) {
     const std::int64_t half = table.size(1);
     if (!positions.defined()) {
@@ -204,7 +223,7 @@ std::pair<at::Tensor, at::Tensor> Rotary::angles(
     return table.index_select(0, positions.reshape({-1}))
         .view({positions.size(0), positions.size(1), 1, half});
   };
-  return {chosen(cosine_), chosen(sine_)};
+  return {chosen(own.cosine), chosen(own.sine)};
 }
 
 at::Tensor rotate(

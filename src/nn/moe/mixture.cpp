@@ -80,6 +80,7 @@ RoutingOptions Mixture::routing() const {
     routing.random_selection = false;
     routing.sample_first = false;
     routing.sample_second = false;
+    routing.drop_tokens = routing.drop_tokens && !drops_none_;
   }
   return routing;
 }
@@ -125,8 +126,7 @@ Mixture::Answers Mixture::answers_of_groups(const at::Tensor& tokens) const {
 Mixture::Output Mixture::forward(const at::Tensor& x) const {
   const at::Tensor all = split_tokens_ ? gather_tokens(x, group_) : x;
   const at::Tensor tokens = flat_tokens(all);
-  const bool in_groups =
-      !options_.routing.drop_tokens && expert_group_.size() == 1;
+  const bool in_groups = !routing().drop_tokens && expert_group_.size() == 1;
   const Answers answers =
       in_groups ? answers_of_groups(tokens) : answers_with_room(tokens);
   at::Tensor mixed = answers.tokens.to(x.scalar_type()).view_as(all);

@@ -23,6 +23,9 @@ struct TextServerOptions {
   generate::TextBatchOptions batch{};
   std::size_t most_texts = 1024; ///< that are computed or wait
   std::int64_t most_new_tokens = 4096;
+  /// T5: tokens of a prompt. Its encoder reads a prompt at once, while all
+  /// other texts wait.
+  std::int64_t most_source_tokens = 2048;
   std::size_t most_connections = 4096;
   std::size_t body_bytes = 8 << 20;
   std::uint64_t seed = 1234;     ///< for requests without one

@@ -7,6 +7,7 @@ const sliders = {
   tokens: value => value,
 };
 let stopper = null; // ends the text under way
+let continuesPrompt = true; // a T5 writes another text instead
 
 function showSliders() {
   for (const [id, shown] of Object.entries(sliders)) {
@@ -35,6 +36,7 @@ async function showModel() {
     return;
   }
   const model = (await reply.json()).data[0];
+  continuesPrompt = model.continues_prompt;
   byId("model").textContent = model.id + ", texts of up to " + model.max_model_len + " tokens";
   byId("tokens").max = Math.min(2048, model.max_model_len - 1);
 }
@@ -110,10 +112,12 @@ async function proceed() {
   byId("go").disabled = true;
   byId("stop").disabled = false;
   byId("text").replaceChildren();
-  const shown = document.createElement("span");
-  shown.className = "prompt";
-  shown.textContent = prompt;
-  byId("text").append(shown);
+  if (continuesPrompt) {
+    const shown = document.createElement("span");
+    shown.className = "prompt";
+    shown.textContent = prompt;
+    byId("text").append(shown);
+  }
   say("…");
   stopper = new AbortController();
   const begin = performance.now();
@@ -191,7 +195,8 @@ for (const id of ["prompt", "seed", ...Object.keys(sliders)]) {
   }
 }
 showSliders();
-if (link.has("go")) {
-  proceed();
-}
-showModel().catch(error => say(error.message, true));
+showModel().catch(error => say(error.message, true)).then(() => {
+  if (link.has("go")) {
+    proceed();
+  }
+});
