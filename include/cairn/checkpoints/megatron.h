@@ -66,6 +66,9 @@ struct MegatronReadOptions {
   std::optional<std::int64_t> iteration;
   /// Size of the vocabulary without padding, where the file does not say.
   std::optional<std::int64_t> vocabulary;
+  /// True: the padding counts as part of the vocabulary. Megatron trains its
+  /// rows with the others, so a run that goes on needs them.
+  bool keep_padding = false;
   /// The model, in place of the file's args: old files have none.
   std::optional<model::ModelDescription> description;
   /// Args that the file may lack, as an argparse.Namespace; or None. A value in
@@ -84,6 +87,11 @@ struct MegatronCheckpoint {
   double version = 0;
   std::optional<std::int64_t> iteration; ///< unset: a release
   PythonValue args;                      ///< None if the file has none
+  std::int64_t samples = 0;              ///< consumed in training
+  std::optional<std::int64_t> validation_samples;
+  std::int64_t skipped_steps = 0; ///< counted in `iteration`
+  /// Samples that the learning-rate schedule has counted.
+  std::optional<std::int64_t> schedule_samples;
   /// Other entries of the first rank's file: rng_state, opt_param_scheduler, …
   std::vector<PythonValue::Member> others;
   bool has_optimizer = false; ///< true when the files hold optimizer states
@@ -93,7 +101,7 @@ struct MegatronCheckpoint {
   NamedTensors masters;
   /// Matrices, which decay, and vectors.
   std::vector<StoredGroup> groups;
-  PythonValue loss_scaler; ///< DeepSpeed's; or None
+  PythonValue loss_scaler; ///< under DeepSpeed's names; or None
   /// Why the states could not be read; empty if they were, or not asked for.
   std::string optimizer_unread;
 };

@@ -78,6 +78,10 @@ Portable from_megatron(
   portable.ties = model::model_ties(*portable.description);
   portable.steps = saved.iteration.value_or(0);
   portable.released = !saved.iteration;
+  portable.samples = saved.samples;
+  portable.validation_samples = saved.validation_samples;
+  portable.schedule_samples = saved.schedule_samples;
+  portable.skipped_steps = saved.skipped_steps;
   portable.megatron_args = std::move(saved.args);
   portable.megatron_others = std::move(saved.others);
   portable.megatron_names = saved.names;

@@ -36,7 +36,11 @@ struct Portable {
 
   std::int64_t steps = 0;
   std::int64_t skipped_steps = 0;
-  std::int64_t samples = 0;
+  std::int64_t samples = 0; ///< consumed in training
+  std::optional<std::int64_t> validation_samples; ///< unset: not known
+  /// Samples that the learning-rate schedule has counted, if it counts samples
+  /// and not updates.
+  std::optional<std::int64_t> schedule_samples;
   /// State under DeepSpeed's names: cur_scale, cur_hysteresis, cur_iter, …; or
   /// None.
   PythonValue loss_scaler;

@@ -44,6 +44,16 @@ void ask_for(
   }
 }
 
+/// How far the saved schedule had come. States of other programs have the
+/// updates, and the samples where their schedule counted these.
+std::int64_t schedule_steps_in(const json& numbers, const Progress& progress) {
+  const bool samples =
+      progress.schedule.counts() == RateSchedule::Counts::samples;
+  return numbers.at(
+      samples && numbers.contains("schedule_samples") ? "schedule_samples"
+                                                      : "schedule_steps");
+}
+
 } // namespace
 
 void TrainingState::restore(
@@ -66,7 +76,7 @@ void TrainingState::restore(
     progress_.skipped_steps = numbers.at("skipped_steps");
   }
   if (options.schedule) {
-    progress_.schedule.set_steps(numbers.at("schedule_steps"));
+    progress_.schedule.set_steps(schedule_steps_in(numbers, progress_));
   }
   if (options.rng && numbers.at("rng").get<bool>()) {
     restore_generators(source, numbers);

@@ -6,7 +6,7 @@
 #include "config/internal/expert_layers.h"
 #include "pretrain/internal/pretraining_data.h"
 #include "pretrain/internal/stages.h"
-#include "pretrain/model/foreign_weights.h"
+#include "pretrain/model/foreign_checkpoint.h"
 #include "pretrain/plan/check_curriculum.h"
 #include "pretrain/plan/flags_schedule.h"
 #include "pretrain/run/state_norms.h"
@@ -15,6 +15,7 @@
 #include <cairn/optim/rule.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -73,12 +74,12 @@ CheckedRun check_run(Kind kind, const config::Config& config) {
       kind,
       config.flags,
       static_cast<std::int64_t>(run.tokenizer->vocab_size()));
-  run.foreign = foreign_weights(config.flags, run.description);
-  if (run.foreign) {
-    run.description = config::describe_model(
-        kind,
-        config.flags,
-        run.foreign->description.vocabulary);
+  run.foreign = foreign_checkpoint(config, run.description);
+  const auto vocabulary = run.foreign
+      ? std::optional(run.foreign->training.description->vocabulary)
+      : larger_vocabulary(config.flags.checkpointing, run.description);
+  if (vocabulary) {
+    run.description = config::describe_model(kind, config.flags, *vocabulary);
   }
   check_stages(
       run.description,
