@@ -13,7 +13,7 @@ namespace cairn::checkpoints {
 namespace {
 
 /// Bytes of whole rows that are read at a time.
-constexpr std::int64_t portion_bytes = 16 << 20;
+constexpr std::int64_t most_at_once = 16 << 20;
 
 /// The box, or the whole tensor; a number without dimensions is one row of one
 /// element.
@@ -62,7 +62,7 @@ void read_slice(const LazyTensor& tensor, const SliceToRead& slice) {
   const std::int64_t row_bytes = tensor.row_elements() *
       static_cast<std::int64_t>(c10::elementSize(tensor.type));
   const std::int64_t most =
-      std::max<std::int64_t>(1, portion_bytes / std::max(row_bytes, in_row));
+      std::max<std::int64_t>(1, most_at_once / std::max(row_bytes, in_row));
   const std::int64_t end = slice.begin + into.numel();
   for (std::int64_t at = slice.begin; at < end;) {
     const std::int64_t row = at / in_row;
