@@ -104,10 +104,12 @@ Portable from_megatron(
 /// True when DeepSpeed saved a model of Megatron's: with names in dicts in
 /// dicts, or as a pipeline or a universal checkpoint with Megatron's args.
 bool holds_megatron(const deepspeed::TagFiles& files) {
-  if (files.models.empty()) {
+  if (files.models.empty() && files.zero_models.empty()) {
     return false;
   }
-  const fs::path& path = files.models.begin()->second;
+  const fs::path& path = files.models.empty() // at stage 3
+      ? files.zero_models.begin()->second
+      : files.models.begin()->second;
   const PythonValue file = read_torch_file(path);
   return in_file(path, [&] {
     if (!file.is(Kind::dict)) {

@@ -5,6 +5,7 @@
 #include "checkpoints/megatron/rank_tensors.h"
 #include "checkpoints/megatron/torch_dist.h"
 #include "checkpoints/megatron/universal.h"
+#include "checkpoints/megatron/zero_files.h"
 #include "checkpoints/tensors/in_file.h"
 
 #include <ATen/Functions.h>
@@ -266,6 +267,8 @@ megatron::OptimizerContents read_optimizer_contents(
       ? megatron::read_layer_optimizer(place.folder, contents)
       : megatron::is_universal(place.folder)
       ? megatron::read_universal_optimizer(place.folder)
+      : megatron::has_zero_optimizer(place.folder)
+      ? megatron::read_layer_optimizer(place.folder, contents)
       : megatron::read_rank_optimizer(
             megatron::find_rank_files(place),
             contents);
@@ -327,8 +330,11 @@ Contents read_contents(const megatron::CheckpointPlace& place) {
       ? megatron::read_layer_files(place.folder)
       : megatron::is_universal(place.folder)
       ? megatron::read_universal(place.folder)
+      : megatron::has_stage_3_files(place.folder)
+      ? megatron::read_stage_3_files(place.folder)
       : megatron::read_rank_files(megatron::find_rank_files(place));
   megatron::expect_model(contents);
+  contents.has_optimizer |= megatron::has_zero_optimizer(place.folder);
   return contents;
 }
 
