@@ -154,6 +154,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"gpt_bf16_distopt/dist_dp2", "gpt", 2,
              {"--bf16", "--use-distributed-optimizer"}, half},
         Case{"gpt_bf16_distopt/dist_dp2_full", "gpt", 1, {"--bf16"}, half},
+        Case{"gpt_mds/zero1_pp2_dp2", "gpt", 1, {"--fp16"}, half},
         Case{"gpt_mds_zero/zero1", "gpt"},
         Case{"gpt_mds_zero/zero2", "gpt", 2, {"--zero-stage", "2"}},
         Case{"gpt_mds_zero/zero3", "gpt", 2, {"--zero-stage", "3"}},

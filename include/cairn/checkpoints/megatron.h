@@ -119,6 +119,22 @@ enum class MegatronFormat {
   torch_dist ///< no ranks: any number of them loads it
 };
 
+/// An Adam to write beside the weights, as Megatron's FusedAdam keeps it.
+struct MegatronOptimizer {
+  /// "exp_avg/NAME" and "exp_avg_sq/NAME" of every parameter; others are left.
+  NamedTensors states;
+  /// fp32 copies of the parameters, where these are written in 16 bits.
+  NamedTensors masters;
+  std::int64_t steps = 0;
+  PythonValue options = PythonValue::dict({}); ///< betas, eps, weight_decay, …
+  /// The state of Megatron's OptimizerParamScheduler, a dict.
+  PythonValue schedule = PythonValue::dict({});
+  PythonValue loss_scaler; ///< under DeepSpeed's names; or None
+  /// True: as --use-distributed-optimizer keeps it, for `torch_dist` only, in
+  /// the kind "fully_reshardable".
+  bool distributed = false;
+};
+
 struct MegatronWriteOptions {
   MegatronSplit split; ///< of `torch_dist` only the vocabulary's padding
   MegatronFormat format = MegatronFormat::torch;
@@ -131,10 +147,14 @@ struct MegatronWriteOptions {
   /// Args to keep. Those that follow from the model and the split are replaced.
   PythonValue args;
   std::vector<PythonValue::Member> others; ///< written to every rank's file
+  std::int64_t samples = 0;            ///< consumed in training
+  std::int64_t validation_samples = 0; ///< consumed in validation
+  /// Unset: weights alone. Only under Megatron-Core's names.
+  std::optional<MegatronOptimizer> optimizer;
 };
 
-/// Writes a checkpoint of version 3 that Megatron-LM loads with
-/// --no-load-optim --no-load-rng, and the tracker file last. A model that
+/// Writes a checkpoint of version 3 that Megatron-LM loads with --no-load-rng
+/// (and without an optimizer --no-load-optim), and the tracker file last. A model that
 /// cannot be cut this way, or that Megatron does not have, is a ConfigError.
 /// Tensors are loaded one at a time.
 void write_megatron(

@@ -74,6 +74,9 @@ void write_portable(
 /// True for a format that holds optimizer states.
 bool holds_states(CheckpointFormat format);
 
+/// Takes away optimizer states that the output cannot hold, and notes it.
+void leave_out_states(Portable& portable, const ConvertOptions& options);
+
 /// Estimate of the bytes that writing reads.
 std::uint64_t bytes_to_read(
     const Portable& portable,

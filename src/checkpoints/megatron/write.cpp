@@ -4,6 +4,7 @@
 #include "checkpoints/megatron/rank_files.h"
 #include "checkpoints/megatron/rank_model.h"
 #include "checkpoints/megatron/torch_dist.h"
+#include "checkpoints/megatron/write_optimizer.h"
 #include "checkpoints/megatron/write_torch_dist.h"
 #include "checkpoints/tensors/lazy_operations.h"
 #include "checkpoints/tensors/make_folder.h"
@@ -18,6 +19,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -40,16 +42,37 @@ std::vector<PythonValue::Member> beside_model(
   if (options.iteration) {
     members.emplace_back("iteration", PythonValue::integer(*options.iteration));
   }
+  if (options.optimizer) {
+    members.emplace_back("opt_param_scheduler", options.optimizer->schedule);
+  }
   return members;
+}
+
+/// Entries to keep that are not written anew.
+bool is_kept(
+    const PythonValue::Member& other,
+    const MegatronWriteOptions& options) {
+  return !options.optimizer ||
+      (other.first != "opt_param_scheduler" && other.first != "lr_scheduler");
 }
 
 PythonValue rank_file(
     const megatron::RankModel& model,
+    const std::map<std::string, megatron::RankModel>& states,
     const PythonValue& args,
     const MegatronWriteOptions& options) {
   std::vector<PythonValue::Member> members = beside_model(args, options);
   members.emplace_back("model", model.dict());
-  members.insert(members.end(), options.others.begin(), options.others.end());
+  if (options.optimizer) {
+    members.emplace_back(
+        "optimizer",
+        megatron::rank_optimizer(model, states, *options.optimizer));
+  }
+  for (const PythonValue::Member& other : options.others) {
+    if (is_kept(other, options)) {
+      members.push_back(other);
+    }
+  }
   return PythonValue::dict_of(std::move(members));
 }
 
@@ -64,15 +87,31 @@ void write_ranks(
   const MegatronSplit& split = options.split;
   const std::vector<megatron::RankModel> models =
       megatron::models_of_ranks(d, tensors, split, *options.names, vocabulary);
-  auto model = models.begin();
+  std::map<std::string, std::vector<megatron::RankModel>> states;
+  if (options.optimizer) {
+    for (const auto& [kind, values] :
+         megatron::states_by_kind(d, *options.optimizer)) {
+      states[kind] = megatron::models_of_ranks(
+          d,
+          values,
+          split,
+          *options.names,
+          vocabulary);
+    }
+  }
+  std::size_t number = 0;
   for (std::int64_t stage = 0; stage < split.pipeline; ++stage) {
     for (std::int64_t rank = 0; rank < split.tensor; ++rank) {
       const fs::path file =
           target / megatron::rank_folder(rank, stage, split.pipeline);
       make_folder(file);
+      std::map<std::string, megatron::RankModel> own;
+      for (const auto& [kind, ranks] : states) {
+        own.emplace(kind, ranks[number]);
+      }
       write_torch_file(
           file / "model_optim_rng.pt",
-          rank_file(*model++, args, options));
+          rank_file(models[number++], own, args, options));
     }
   }
 }
@@ -94,11 +133,17 @@ void write_without_ranks(
   }
   std::vector<PythonValue::Member> common = beside_model(args, options);
   for (const PythonValue::Member& other : options.others) {
-    if (other.first != "rng_state") {
+    if (other.first != "rng_state" && is_kept(other, options)) {
       common.push_back(other);
     }
   }
-  megatron::write_torch_dist(target, d, tensors, vocabulary, std::move(common));
+  megatron::write_torch_dist(
+      target,
+      d,
+      tensors,
+      vocabulary,
+      std::move(common),
+      options.optimizer);
 }
 
 /// The spelling that is asked for, or today's of that model. Throws ConfigError
@@ -117,6 +162,23 @@ MegatronNames names_of(
          .remedy = "--megatron-names legacy"});
   }
   return names;
+}
+
+/// Refuses forms in which Megatron would not find its optimizer.
+void check_optimizer(const MegatronWriteOptions& options) {
+  if (options.names == MegatronNames::legacy) {
+    throw ConfigError(
+        {.what = "optimizer states are only written under Megatron-Core's names",
+         .values = "legacy names",
+         .remedy = "--megatron-names core, or --weights-only"});
+  }
+  if (options.optimizer->distributed &&
+      options.format != MegatronFormat::torch_dist) {
+    throw ConfigError(
+        {.what = "the distributed optimizer is only written in the format "
+                 "torch_dist",
+         .remedy = "--ckpt-format torch_dist"});
+  }
 }
 
 std::int64_t padded(
@@ -150,6 +212,9 @@ void write_megatron(
     for (auto& [name, tensor] : ours) {
       tensor = as_type(std::move(tensor), *options.type);
     }
+  }
+  if (options.optimizer) {
+    check_optimizer(options);
   }
   const PythonValue args =
       megatron::args_of(d, options, vocabulary, ours.front().second.type);

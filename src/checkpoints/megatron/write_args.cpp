@@ -164,6 +164,11 @@ PythonValue args_of(
           ? PythonValue::integer(options.split.encoder_stages)
           : PythonValue());
   args.set("virtual_pipeline_model_parallel_size", PythonValue());
+  args.set("consumed_train_samples", options.samples);
+  args.set("consumed_valid_samples", options.validation_samples);
+  args.set("skipped_train_samples", std::int64_t{0});
+  args.set("no_save_optim", !options.optimizer.has_value());
+  args.set("no_save_rng", true);
   args.set("fp16", type == at::kHalf);
   args.set("bf16", type == at::kBFloat16);
   args.set(
