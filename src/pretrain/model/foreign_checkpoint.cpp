@@ -105,18 +105,21 @@ std::optional<ForeignCheckpoint> foreign_checkpoint(
   checkpoint.weights_only |= checkpoint.training.released;
   refuse_differences(
       place,
-      model_differences(*checkpoint.training.description, described));
+      model_differences(
+          *checkpoint.training.description,
+          as_stored(
+              described,
+              *checkpoint.training.description,
+              config.flags)));
   if (!checkpoint.weights_only && !flags.no_load_optim) {
     expect_optimizer(checkpoint.training, place);
   }
   return checkpoint;
 }
 
-std::optional<std::int64_t> larger_vocabulary(
-    const config::CheckpointFlags& flags,
-    const ModelDescription& described) {
-  if (!flags.load ||
-      format_there(*flags.load) != CheckpointFormat::native) {
+std::optional<ModelDescription> own_model(
+    const config::CheckpointFlags& flags) {
+  if (!flags.load || format_there(*flags.load) != CheckpointFormat::native) {
     return std::nullopt;
   }
   checkpoints::ConvertOptions options{.input = *flags.load};
@@ -124,15 +127,25 @@ std::optional<std::int64_t> larger_vocabulary(
     options.tag = fmt::format("global_step{}", *flags.ckpt_step);
   }
   try {
-    const auto saved =
-        checkpoints::read_portable(CheckpointFormat::native, options)
-            .description;
-    return saved && saved->vocabulary > described.vocabulary
-        ? std::optional(saved->vocabulary)
-        : std::nullopt;
+    return checkpoints::read_portable(CheckpointFormat::native, options)
+        .description;
   } catch (const Error&) { // the engine says what is wrong with it
     return std::nullopt;
   }
+}
+
+ModelDescription as_stored(
+    ModelDescription described,
+    const ModelDescription& stored,
+    const config::Flags& flags) {
+  using enum model::ActivationKind;
+  const bool forms_of_gelu = !flags.model.openai_gelu && !stored.gated &&
+      (stored.activation == gelu || stored.activation == gelu_tanh) &&
+      (described.activation == gelu || described.activation == gelu_tanh);
+  if (forms_of_gelu) {
+    described.activation = stored.activation;
+  }
+  return described;
 }
 
 } // namespace cairn::pretrain

@@ -5,7 +5,6 @@
 #include <cairn/config/config.h>
 #include <cairn/model/description.h>
 
-#include <cstdint>
 #include <optional>
 
 namespace cairn::pretrain {
@@ -27,11 +26,16 @@ std::optional<ForeignCheckpoint> foreign_checkpoint(
     const config::Config& config,
     const model::ModelDescription& described);
 
-/// The vocabulary of Cairn's own checkpoint that --load names, if it is larger
-/// than `described`: a run that began with another program's checkpoint has its
-/// vocabulary. None if there is no such checkpoint.
-std::optional<std::int64_t> larger_vocabulary(
-    const config::CheckpointFlags& flags,
-    const model::ModelDescription& described);
+/// The model of Cairn's own checkpoint that --load names; none if there is no
+/// such checkpoint, or it does not say.
+std::optional<model::ModelDescription> own_model(
+    const config::CheckpointFlags& flags);
+
+/// The described model with the checkpoint's form of GELU, which no flag says
+/// unless --openai-gelu is given.
+model::ModelDescription as_stored(
+    model::ModelDescription described,
+    const model::ModelDescription& stored,
+    const config::Flags& flags);
 
 } // namespace cairn::pretrain

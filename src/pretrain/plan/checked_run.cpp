@@ -14,6 +14,7 @@
 #include <cairn/base/error.h>
 #include <cairn/optim/rule.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -75,11 +76,16 @@ CheckedRun check_run(Kind kind, const config::Config& config) {
       config.flags,
       static_cast<std::int64_t>(run.tokenizer->vocab_size()));
   run.foreign = foreign_checkpoint(config, run.description);
-  const auto vocabulary = run.foreign
-      ? std::optional(run.foreign->training.description->vocabulary)
-      : larger_vocabulary(config.flags.checkpointing, run.description);
-  if (vocabulary) {
-    run.description = config::describe_model(kind, config.flags, *vocabulary);
+  const auto stored = run.foreign ? run.foreign->training.description
+                                  : own_model(config.flags.checkpointing);
+  if (stored) {
+    const std::int64_t vocabulary = run.foreign
+        ? stored->vocabulary
+        : std::max(stored->vocabulary, run.description.vocabulary);
+    run.description = as_stored(
+        config::describe_model(kind, config.flags, vocabulary),
+        *stored,
+        config.flags);
   }
   check_stages(
       run.description,
