@@ -55,6 +55,8 @@ PythonValue without_own(const PythonValue& dict, Portable& portable) {
       portable.description = model::model_description_from_json(
           entry.second.text(),
           description_key);
+    } else if (key == schedule_key) {
+      portable.schedule_samples = entry.second.integer();
     } else {
       kept.push_back(entry);
     }

@@ -74,14 +74,29 @@ PythonValue with_description(const Portable& portable) {
         PythonValue::text(description_key),
         PythonValue::text(to_json(*portable.description)));
   }
+  if (portable.schedule_samples) {
+    entries.emplace_back(
+        PythonValue::text(schedule_key),
+        PythonValue::integer(*portable.schedule_samples));
+  }
   return PythonValue::dict(std::move(entries));
+}
+
+/// True for a value of `cairn pretrain` that Megatron's files have elsewhere.
+bool is_of_pretrain(const PythonValue& key) {
+  return key.is(Kind::text) &&
+      (key.text() == "schedule" || key.text() == "consumed_train_tokens" ||
+       key.text() == "consumed_validation_samples");
 }
 
 void note_state(Portable& portable) {
   if (!portable.buffers.empty()) {
     portable.left_out.push_back("buffers");
   }
-  if (portable.client.size() > 0) {
+  const std::vector<PythonValue::Entry> client = portable.client.entries();
+  if (!std::ranges::all_of(client, [](const PythonValue::Entry& entry) {
+        return is_of_pretrain(entry.first);
+      })) {
     portable.left_out.push_back("client state");
   }
 }

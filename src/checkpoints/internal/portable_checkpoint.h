@@ -59,6 +59,8 @@ struct Portable {
 
 /// Key of a model description (as JSON) in dicts.
 inline constexpr const char* description_key = "cairn_model";
+/// Key of Portable::schedule_samples in dicts.
+inline constexpr const char* schedule_key = "cairn_schedule_samples";
 
 /// Reads the part of the input that the options choose, as far as names, types
 /// and shapes.
