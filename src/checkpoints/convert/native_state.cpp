@@ -147,9 +147,11 @@ json native_state(Portable& portable, const std::string& named) {
   if (portable.samples > 0) {
     state["samples"] = portable.samples;
   }
-  if (portable.schedule_samples) {
-    state["schedule_samples"] = *portable.schedule_samples;
-  }
+  // Unknown: as many samples as the training has consumed.
+  state["schedule_samples"] = portable.schedule_samples
+      ? json(*portable.schedule_samples)
+      : portable.samples > 0 ? json(portable.samples)
+                             : json();
   if (portable.validation_samples) {
     state["client"]["consumed_validation_samples"] =
         *portable.validation_samples;

@@ -137,9 +137,10 @@ void read_state(const Manifest& manifest, Portable& portable) {
   portable.skipped_steps = state.at("skipped_steps").get<std::int64_t>();
   portable.samples = state.value("samples", std::int64_t{0});
   std::int64_t updates = state.at("schedule_steps").get<std::int64_t>();
-  if (state.contains("schedule_samples")) {
+  const auto counted = state.find("schedule_samples");
+  if (counted != state.end() && counted->is_number_integer()) {
     portable.schedule_samples =
-        state["schedule_samples"].get<std::int64_t>();
+        counted->get<std::int64_t>();
     updates = portable.steps - portable.skipped_steps;
   }
   portable.lr_scheduler = PythonValue::dict_of(

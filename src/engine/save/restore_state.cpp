@@ -44,14 +44,15 @@ void ask_for(
   }
 }
 
-/// How far the saved schedule had come. States of other programs have the
-/// updates, and the samples where their schedule counted these.
+/// How far the saved schedule had come. States that `cairn convert` made have
+/// the updates, and the samples or null for as many as were consumed.
 std::int64_t schedule_steps_in(const json& numbers, const Progress& progress) {
-  const bool samples =
-      progress.schedule.counts() == RateSchedule::Counts::samples;
-  return numbers.at(
-      samples && numbers.contains("schedule_samples") ? "schedule_samples"
-                                                      : "schedule_steps");
+  const auto counted = numbers.find("schedule_samples");
+  if (progress.schedule.counts() != RateSchedule::Counts::samples ||
+      counted == numbers.end()) {
+    return numbers.at("schedule_steps");
+  }
+  return counted->is_null() ? progress.samples : counted->get<std::int64_t>();
 }
 
 } // namespace
