@@ -9,8 +9,10 @@
 #include <cairn/model/parameters.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 namespace cairn::checkpoints::megatron {
 
@@ -90,6 +92,48 @@ void add_extra_states(const std::string& path, bool once, RankModel& model) {
   }
 }
 
+/// Parts of a layer in the order in which Megatron-Core's modules have them.
+constexpr std::array<std::string_view, 9> layer_parts{
+    ".input_layernorm.",
+    ".self_attention.linear_proj.",
+    ".self_attention.linear_qkv.layer_norm_",
+    ".self_attention.linear_qkv.",
+    ".pre_mlp_layernorm.",
+    ".mlp.linear_fc1.layer_norm_",
+    ".mlp.linear_fc1.",
+    ".mlp.linear_fc2.",
+    "."};
+
+constexpr std::array<std::string_view, 5> model_parts{
+    "embedding.word_embeddings.",
+    "embedding.position_embeddings.",
+    "decoder.layers.",
+    "decoder.final_layernorm.",
+    "output_layer."};
+
+template <std::size_t Count>
+std::size_t place_among(
+    const std::array<std::string_view, Count>& parts,
+    std::string_view name) {
+  return static_cast<std::size_t>(
+      std::ranges::find_if(
+          parts,
+          [&](std::string_view part) { return name.starts_with(part); }) -
+      parts.begin());
+}
+
+/// The place of a parameter of Megatron-Core among a rank's: part of the model, layer, part of
+/// the layer, and the weight before the bias.
+std::tuple<std::size_t, std::int64_t, std::size_t, bool> module_place(
+    const std::string& path) {
+  const auto layer = layer_name(path);
+  return {
+      place_among(model_parts, path),
+      layer ? layer->layer : 0,
+      layer ? place_among(layer_parts, layer->rest) : 0,
+      path.ends_with("bias")};
+}
+
 } // namespace
 
 void RankModel::add(std::string path, PythonValue value) {
@@ -102,6 +146,16 @@ void RankModel::add(std::string path, LazyTensor part) {
     order_.emplace_back(std::move(path), std::vector<LazyTensor>());
   }
   order_[found->second].second.push_back(std::move(part));
+}
+
+void RankModel::sort_as_modules() {
+  std::ranges::stable_sort(order_, {}, [](const auto& entry) {
+    return module_place(entry.first);
+  });
+  places_.clear();
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    places_.emplace(order_[i].first, i);
+  }
 }
 
 NamedTensors RankModel::tensors() const {
@@ -174,6 +228,11 @@ std::vector<RankModel> models_of_ranks(
   if (core && d.tied_head && split.pipeline == 1) {
     for (RankModel& model : models) {
       model.add("output_layer._extra_state", PythonValue());
+    }
+  }
+  if (core) {
+    for (RankModel& model : models) {
+      model.sort_as_modules();
     }
   }
   return models;

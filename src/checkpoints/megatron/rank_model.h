@@ -22,6 +22,10 @@ class RankModel {
   void add(std::string path, PythonValue value);
   void add(std::string path, LazyTensor part);
 
+  /// Brings the tensors into the order of Megatron-Core's modules, which its
+  /// optimizer numbers them by.
+  void sort_as_modules();
+
   /// The tensors, joined.
   NamedTensors tensors() const;
   /// Dicts in dicts: "/" in a path separates a dict from its key.
@@ -35,7 +39,8 @@ class RankModel {
 
 /// The content of the file of each tensor rank of each stage: all tensor ranks
 /// of a stage, then the next stage's. `tensors` are in the order of
-/// model_parameters().
+/// model_parameters(); under Megatron-Core's names a rank has them in the order
+/// of its modules.
 std::vector<RankModel> models_of_ranks(
     const model::ModelDescription& description,
     const NamedTensors& tensors,

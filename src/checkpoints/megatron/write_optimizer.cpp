@@ -1,6 +1,5 @@
 #include "checkpoints/megatron/write_optimizer.h"
 
-#include "checkpoints/megatron/names.h"
 #include "checkpoints/megatron/optimizer_contents.h"
 #include "checkpoints/tensors/named_tensors.h"
 #include "checkpoints/tensors/parameter_tensors.h"
@@ -10,9 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <string_view>
-#include <tuple>
 #include <utility>
 
 namespace cairn::checkpoints::megatron {
@@ -20,48 +16,6 @@ namespace cairn::checkpoints::megatron {
 namespace {
 
 using Members = std::vector<PythonValue::Member>;
-
-/// Parts of a layer in the order in which Megatron-Core's modules have them.
-constexpr std::array<std::string_view, 9> layer_parts{
-    ".input_layernorm.",
-    ".self_attention.linear_proj.",
-    ".self_attention.linear_qkv.layer_norm_",
-    ".self_attention.linear_qkv.",
-    ".pre_mlp_layernorm.",
-    ".mlp.linear_fc1.layer_norm_",
-    ".mlp.linear_fc1.",
-    ".mlp.linear_fc2.",
-    "."};
-
-constexpr std::array<std::string_view, 5> model_parts{
-    "embedding.word_embeddings.",
-    "embedding.position_embeddings.",
-    "decoder.layers.",
-    "decoder.final_layernorm.",
-    "output_layer."};
-
-template <std::size_t Count>
-std::size_t place_in(
-    const std::array<std::string_view, Count>& parts,
-    std::string_view name) {
-  return static_cast<std::size_t>(
-      std::ranges::find_if(
-          parts,
-          [&](std::string_view part) { return name.starts_with(part); }) -
-      parts.begin());
-}
-
-/// The place of a parameter among a rank's: part of the model, layer, part of
-/// the layer, and the weight before the bias.
-std::tuple<std::size_t, std::int64_t, std::size_t, bool> place_of(
-    const std::string& path) {
-  const auto layer = layer_name(path);
-  return {
-      place_in(model_parts, path),
-      layer ? layer->layer : 0,
-      layer ? place_in(layer_parts, layer->rest) : 0,
-      path.ends_with("bias")};
-}
 
 /// A rank's parameters in the optimizer's order: matrices, which decay, in the
 /// order of the modules, then vectors.
@@ -74,9 +28,6 @@ OptimizerOrder order_of(const RankModel& model) {
   OptimizerOrder order;
   for (const auto& [path, tensor] : model.tensors()) {
     (tensor.shape.size() > 1 ? order.matrices : order.vectors).push_back(path);
-  }
-  for (auto* paths : {&order.matrices, &order.vectors}) {
-    std::ranges::sort(*paths, {}, place_of);
   }
   return order;
 }
