@@ -136,17 +136,16 @@ TEST(OptimizerFiles, HasMegatronsOrder) {
         if (key.integer() == number.integer()) {
           // The vocabulary's padding is new.
           const at::Tensor wanted = state.at("exp_avg").tensor();
-          const std::int64_t rows =
-              wanted.size(0) == 56 ? 49 : wanted.size(0);
-          EXPECT_TRUE(own.at("exp_avg").tensor().narrow(0, 0, rows).equal(
-              wanted.narrow(0, 0, rows)))
+          const std::int64_t rows = wanted.size(0) == 56 ? 49 : wanted.size(0);
+          EXPECT_TRUE(own.at("exp_avg")
+                          .tensor()
+                          .narrow(0, 0, rows)
+                          .equal(wanted.narrow(0, 0, rows)))
               << rank << ' ' << number.integer();
         }
       }
     }
-    EXPECT_EQ(
-        ours.at("param_groups").items().at(1).at("step").integer(),
-        5);
+    EXPECT_EQ(ours.at("param_groups").items().at(1).at("step").integer(), 5);
   }
 }
 
@@ -191,15 +190,14 @@ TEST(LazySource, GivesAnyPartOfATensor) {
   const at::Tensor whole = at::arange(60, at::kFloat).view({5, 4, 3});
   const LazySource source(NamedTensors{
       {"cube", LazyTensor(at::kFloat, {5, 4, 3}, [whole] { return whole; })},
-      {"number", LazyTensor(at::kFloat, {}, [] { return at::full({}, 7.0); })}});
+      {"number",
+       LazyTensor(at::kFloat, {}, [] { return at::full({}, 7.0); })}});
   for (const Box& box :
        {Box{}, Box{{1, 1, 0}, {3, 2, 3}}, Box{{0, 0, 1}, {5, 4, 1}}}) {
     at::Tensor part = whole;
     for (std::size_t d = 0; d < box.begin.size(); ++d) {
-      part = part.narrow(
-          static_cast<std::int64_t>(d),
-          box.begin[d],
-          box.size[d]);
+      part =
+          part.narrow(static_cast<std::int64_t>(d), box.begin[d], box.size[d]);
     }
     part = part.reshape({-1});
     for (std::int64_t begin = 0; begin < part.numel(); begin += 4) {
@@ -207,8 +205,7 @@ TEST(LazySource, GivesAnyPartOfATensor) {
           std::min<std::int64_t>(7, part.numel() - begin);
       const at::Tensor got = at::empty({count}, at::kDouble);
       source.read("cube", box, begin, got);
-      EXPECT_TRUE(
-          got.equal(part.narrow(0, begin, count).to(at::kDouble)))
+      EXPECT_TRUE(got.equal(part.narrow(0, begin, count).to(at::kDouble)))
           << begin;
     }
   }

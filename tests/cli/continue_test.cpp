@@ -76,8 +76,11 @@ Words flags_of(const Case& one) {
   const bool deepspeed = one.checkpoint.find("_mds") != std::string::npos;
   add(deepspeed ? "--global-batch-size 8" : "--global-batch-size 4");
   return flags +
-      Words{"--data-path", golden + "continued/data", "--load",
-            golden + one.checkpoint} +
+      Words{
+          "--data-path",
+          golden + "continued/data",
+          "--load",
+          golden + one.checkpoint} +
       one.more;
 }
 
@@ -132,10 +135,7 @@ TEST_P(Continued, HasTheLossesOfTheProgramItself) {
       AllOf(
           HasSubstr("going on after iteration 5"),
           HasSubstr("the optimizer's states")));
-  expect_losses(
-      losses_in(log),
-      wanted_losses(one.checkpoint),
-      one.tolerance);
+  expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
 }
 
 // In 16 bits the programs round at other places.
@@ -155,8 +155,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"llama_bf16/torch_tp1", "llama", 1, {"--bf16"}, half},
         Case{"llama_bf16/dist_tp1", "llama", 1, {"--bf16"}, half},
         Case{"gpt_bf16_distopt/torch_dp2", "gpt", 1, {"--bf16"}, half},
-        Case{"gpt_bf16_distopt/dist_dp2", "gpt", 2,
-             {"--bf16", "--use-distributed-optimizer"}, half},
+        Case{
+            "gpt_bf16_distopt/dist_dp2",
+            "gpt",
+            2,
+            {"--bf16", "--use-distributed-optimizer"},
+            half},
         Case{"gpt_bf16_distopt/dist_dp2_full", "gpt", 1, {"--bf16"}, half},
         Case{"gpt_mds/zero1_pp2_dp2", "gpt", 1, {"--fp16"}, half, 5},
         Case{"gpt_mds_zero/zero1", "gpt"},
@@ -210,8 +214,8 @@ TEST(Continue, DoesWhatMegatronsFlagsSay) {
   EXPECT_THAT(
       said({"--finetune", "--exit-interval", "1"}),
       HasSubstr("fine-tuning from iteration 0"));
-  const Result result = run(cairn(
-      flags_of({"llama/torch_te_names_tp1", "llama"}) + Words{"--bf16"}));
+  const Result result = run(
+      cairn(flags_of({"llama/torch_te_names_tp1", "llama"}) + Words{"--bf16"}));
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(
       result.err,

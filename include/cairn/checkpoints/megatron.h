@@ -147,16 +147,16 @@ struct MegatronWriteOptions {
   /// Args to keep. Those that follow from the model and the split are replaced.
   PythonValue args;
   std::vector<PythonValue::Member> others; ///< written to every rank's file
-  std::int64_t samples = 0;            ///< consumed in training
-  std::int64_t validation_samples = 0; ///< consumed in validation
+  std::int64_t samples = 0;                ///< consumed in training
+  std::int64_t validation_samples = 0;     ///< consumed in validation
   /// Unset: weights alone. Only under Megatron-Core's names.
   std::optional<MegatronOptimizer> optimizer;
 };
 
 /// Writes a checkpoint of version 3 that Megatron-LM loads with --no-load-rng
-/// (and without an optimizer --no-load-optim), and the tracker file last. A model that
-/// cannot be cut this way, or that Megatron does not have, is a ConfigError.
-/// Tensors are loaded one at a time.
+/// (and without an optimizer --no-load-optim), and the tracker file last. A
+/// model that cannot be cut this way, or that Megatron does not have, is a
+/// ConfigError. Tensors are loaded one at a time.
 void write_megatron(
     const std::filesystem::path& folder,
     const model::ModelDescription& description,

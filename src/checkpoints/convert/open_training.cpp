@@ -15,9 +15,7 @@ namespace {
 ConvertOptions reading_of(
     const ForeignTrainingOptions& options,
     CheckpointFormat format) {
-  ConvertOptions reading{
-      .input = options.input,
-      .megatron = options.megatron};
+  ConvertOptions reading{.input = options.input, .megatron = options.megatron};
   reading.weights_only = !options.optimizer;
   if (options.step && format == CheckpointFormat::megatron) {
     reading.iteration = options.step;
@@ -59,9 +57,7 @@ ForeignTraining open_training(const ForeignTrainingOptions& options) {
   training.tensors =
       std::make_shared<const LazySource>(native_tensors(portable));
   training.numbers =
-      native_state(
-          portable,
-          optimizer_name(portable, options.optimizer_name))
+      native_state(portable, optimizer_name(portable, options.optimizer_name))
           .dump();
   training.left_out = std::move(portable.left_out);
   return training;

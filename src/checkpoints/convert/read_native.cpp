@@ -139,8 +139,7 @@ void read_state(const Manifest& manifest, Portable& portable) {
   std::int64_t updates = state.at("schedule_steps").get<std::int64_t>();
   const auto counted = state.find("schedule_samples");
   if (counted != state.end() && counted->is_number_integer()) {
-    portable.schedule_samples =
-        counted->get<std::int64_t>();
+    portable.schedule_samples = counted->get<std::int64_t>();
     updates = portable.steps - portable.skipped_steps;
   }
   portable.lr_scheduler = PythonValue::dict_of(

@@ -172,8 +172,8 @@ std::optional<MegatronNames> names_of_input(
 PythonValue adam_options(const Portable& portable) {
   for (const StoredGroup& group : portable.groups) {
     const auto decay = group.options.find("weight_decay");
-    const bool number = decay && (decay->is(Kind::real) ||
-                                  decay->is(Kind::integer));
+    const bool number =
+        decay && (decay->is(Kind::real) || decay->is(Kind::integer));
     if (number && decay->real() != 0) {
       return group.options;
     }
@@ -347,8 +347,7 @@ void to_torch(
 bool holds_states(CheckpointFormat format) {
   return format == CheckpointFormat::native ||
       format == CheckpointFormat::deepspeed ||
-      format == CheckpointFormat::megatron ||
-      format == CheckpointFormat::torch;
+      format == CheckpointFormat::megatron || format == CheckpointFormat::torch;
 }
 
 void leave_out_states(Portable& portable, const ConvertOptions& options) {

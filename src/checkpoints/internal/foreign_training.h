@@ -19,7 +19,8 @@ struct ForeignTrainingOptions {
   std::filesystem::path input; ///< a run's folder, or that of a checkpoint
   std::optional<std::int64_t> step{}; ///< unset: the newest
   MegatronReadOptions megatron{};
-  bool optimizer = true; ///< false: leaves the optimizer's states where they are
+  bool optimizer =
+      true; ///< false: leaves the optimizer's states where they are
   /// Name of the run's optimizer, where the states leave it open.
   std::string optimizer_name{};
 };
@@ -35,8 +36,8 @@ struct ForeignTraining {
   std::string numbers; ///< JSON, as in a manifest's "state"
   std::int64_t steps = 0;
   std::int64_t samples = 0; ///< 0: not known
-  bool released = false; ///< weights alone, without an iteration
-  bool optimizer = false; ///< true when the states are there
+  bool released = false;    ///< weights alone, without an iteration
+  bool optimizer = false;   ///< true when the states are there
   bool loss_scaler = false;
   bool schedule = false; ///< true when the schedule's own count is there
   std::vector<std::string> left_out; ///< what the files have and we do not take

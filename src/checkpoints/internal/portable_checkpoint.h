@@ -36,7 +36,7 @@ struct Portable {
 
   std::int64_t steps = 0;
   std::int64_t skipped_steps = 0;
-  std::int64_t samples = 0; ///< consumed in training
+  std::int64_t samples = 0;                       ///< consumed in training
   std::optional<std::int64_t> validation_samples; ///< unset: not known
   /// Samples that the learning-rate schedule has counted, if it counts samples
   /// and not updates.

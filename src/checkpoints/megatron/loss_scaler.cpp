@@ -27,9 +27,8 @@ std::optional<double> number_in(const std::optional<PythonValue>& value) {
 // Megatron counts the updates since the last overflow, DeepSpeed all updates
 // and the last one that overflowed.
 PythonValue loss_scaler_of(const PythonValue& optimizer) {
-  const auto scaler = optimizer.is(Kind::dict)
-      ? optimizer.find("grad_scaler")
-      : std::nullopt;
+  const auto scaler =
+      optimizer.is(Kind::dict) ? optimizer.find("grad_scaler") : std::nullopt;
   if (!scaler || !scaler->is(Kind::dict)) {
     return {};
   }

@@ -122,8 +122,8 @@ std::size_t place_among(
       parts.begin());
 }
 
-/// The place of a parameter of Megatron-Core among a rank's: part of the model, layer, part of
-/// the layer, and the weight before the bias.
+/// The place of a parameter of Megatron-Core among a rank's: part of the model,
+/// layer, part of the layer, and the weight before the bias.
 std::tuple<std::size_t, std::int64_t, std::size_t, bool> module_place(
     const std::string& path) {
   const auto layer = layer_name(path);

@@ -140,8 +140,8 @@ std::vector<PythonValue::Member> others_of(const PythonValue& content) {
 std::optional<std::int64_t> find_number(
     const PythonValue& dict,
     const char* name) {
-  const auto value = dict.is(PythonValue::Kind::dict) ? dict.find(name)
-                                                      : std::nullopt;
+  const auto value =
+      dict.is(PythonValue::Kind::dict) ? dict.find(name) : std::nullopt;
   return value && value->is(PythonValue::Kind::integer)
       ? std::optional(value->integer())
       : std::nullopt;
@@ -150,15 +150,15 @@ std::optional<std::int64_t> find_number(
 /// Reads how far the training has come. Under DeepSpeed the engine counts as
 /// well.
 void read_progress(const PythonValue& content, MegatronCheckpoint& into) {
-  into.samples = find_arg(into.args, "consumed_train_samples")
-                     .value_or(find_number(content, "global_samples")
-                                   .value_or(0));
+  into.samples =
+      find_arg(into.args, "consumed_train_samples")
+          .value_or(find_number(content, "global_samples").value_or(0));
   into.validation_samples = find_arg(into.args, "consumed_valid_samples");
   into.skipped_steps = find_number(content, "skipped_steps").value_or(0);
   for (const char* name : {"opt_param_scheduler", "lr_scheduler"}) {
     const auto schedule = content.find(name);
-    const auto counted = schedule ? find_number(*schedule, "num_steps")
-                                  : std::nullopt;
+    const auto counted =
+        schedule ? find_number(*schedule, "num_steps") : std::nullopt;
     if (counted) {
       into.schedule_samples = counted;
     }

@@ -168,7 +168,8 @@ MegatronNames names_of(
 void check_optimizer(const MegatronWriteOptions& options) {
   if (options.names == MegatronNames::legacy) {
     throw ConfigError(
-        {.what = "optimizer states are only written under Megatron-Core's names",
+        {.what =
+             "optimizer states are only written under Megatron-Core's names",
          .values = "legacy names",
          .remedy = "--megatron-names core, or --weights-only"});
   }

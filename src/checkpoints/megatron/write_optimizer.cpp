@@ -93,15 +93,12 @@ std::optional<PythonValue> grad_scaler(const MegatronOptimizer& optimizer) {
   if (!scale || !iteration || !overflow) { // a scale that does not change
     return std::nullopt;
   }
-  const std::int64_t clean =
-      iteration->integer() - overflow->integer() - 1;
+  const std::int64_t clean = iteration->integer() - overflow->integer() - 1;
   const auto hysteresis = saved.find("cur_hysteresis");
   return PythonValue::dict_of(
       {{"scale",
-        PythonValue::tensor(at::full(
-            {1},
-            scale->real(),
-            at::TensorOptions(at::kFloat)))},
+        PythonValue::tensor(
+            at::full({1}, scale->real(), at::TensorOptions(at::kFloat)))},
        {"growth_tracker",
         PythonValue::integer(std::max<std::int64_t>(0, clean))},
        {"hysteresis_tracker",
@@ -233,7 +230,9 @@ PythonValue content_metadata(const MegatronOptimizer& optimizer) {
         PythonValue::boolean(false));
   }
   members.emplace_back("singleton_local_shards", PythonValue::boolean(false));
-  members.emplace_back("chained_optim_avoid_prefix", PythonValue::boolean(true));
+  members.emplace_back(
+      "chained_optim_avoid_prefix",
+      PythonValue::boolean(true));
   return PythonValue::dict_of(std::move(members));
 }
 

@@ -126,7 +126,12 @@ void write_torch_dist(
   add_all(d, tensors, "", padded_vocabulary, model);
   if (optimizer) {
     for (const auto& [kind, states] : states_by_kind(d, *optimizer)) {
-      add_all(d, states, state_prefix(kind, *optimizer), padded_vocabulary, model);
+      add_all(
+          d,
+          states,
+          state_prefix(kind, *optimizer),
+          padded_vocabulary,
+          model);
     }
     common.emplace_back("optimizer", common_optimizer(*optimizer));
     common.emplace_back("content_metadata", content_metadata(*optimizer));

@@ -69,10 +69,8 @@ void read_slice(const LazyTensor& tensor, const SliceToRead& slice) {
     const std::int64_t last = std::min((end - 1) / in_row + 1, row + most);
     at::Tensor part = rows(box.begin[0] + row, box.begin[0] + last);
     for (std::size_t d = 1; d < box.size.size(); ++d) {
-      part = part.narrow(
-          static_cast<std::int64_t>(d),
-          box.begin[d],
-          box.size[d]);
+      part =
+          part.narrow(static_cast<std::int64_t>(d), box.begin[d], box.size[d]);
     }
     const std::int64_t next = std::min(end, last * in_row);
     into.narrow(0, at - slice.begin, next - at)

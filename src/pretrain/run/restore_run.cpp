@@ -93,7 +93,8 @@ std::string missing_parts(
   if (flags.no_load_lr_state) {
     parts.emplace_back("the schedule's place (--no-load-lr-state)");
   } else if (!training.schedule) {
-    parts.emplace_back("the schedule's place, which follows from the iteration");
+    parts.emplace_back(
+        "the schedule's place, which follows from the iteration");
   }
   if (training.samples == 0) {
     parts.emplace_back(
@@ -103,10 +104,7 @@ std::string missing_parts(
   parts.emplace_back(
       flags.no_load_rng ? "random states (--no-load-rng)"
                         : "random states, as the generators are others");
-  parts.insert(
-      parts.end(),
-      training.left_out.begin(),
-      training.left_out.end());
+  parts.insert(parts.end(), training.left_out.begin(), training.left_out.end());
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -127,10 +125,8 @@ Restored restore_foreign(RunParts& parts, const ForeignCheckpoint& foreign) {
     return {};
   }
   const LoadOptions options = load_options(flags);
-  const ClientState state = parts.engine.restore_state(
-      *training.tensors,
-      training.numbers,
-      options);
+  const ClientState state =
+      parts.engine.restore_state(*training.tensors, training.numbers, options);
   restore_tokens(parts, state);
   if (speaks) {
     parts.logger.info(
