@@ -139,7 +139,7 @@ TEST_P(Continued, HasTheLossesOfTheProgramItself) {
 }
 
 // In 16 bits the programs round at other places.
-constexpr double half = 2e-2;
+constexpr double half = 5e-3;
 // DeepSpeed's own stages 3 and 1 differ as much in fp32.
 constexpr double stage_3 = 5e-3;
 
