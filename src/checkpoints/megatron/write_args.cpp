@@ -53,13 +53,17 @@ void check_writable(const model::ModelDescription& d) {
   }
 }
 
+/// An argument by which files of Megatron-DeepSpeed show that their queries,
+/// keys and values lie apart, which those that are written here do not.
+constexpr const char* rows_apart = "ds_sequence_parallel_fpdt";
+
 /// The args that were read, with some replaced or added.
 class ArgsWriter {
  public:
   explicit ArgsWriter(const PythonValue& args) {
     if (args.is(Kind::object) && args.state().is(Kind::dict)) {
       for (const auto& [key, value] : args.state().entries()) {
-        if (key.is(Kind::text)) {
+        if (key.is(Kind::text) && key.text() != rows_apart) {
           members_.emplace_back(key.text(), value);
         }
       }
