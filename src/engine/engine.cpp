@@ -170,6 +170,13 @@ std::pair<std::optional<std::filesystem::path>, ClientState> Engine::
   return core_->checkpoints.load(folder, tag, options);
 }
 
+ClientState Engine::restore_state(
+    const checkpoints::Source& tensors,
+    const std::string& numbers,
+    const LoadOptions& options) {
+  return core_->checkpoints.take(tensors, numbers, options);
+}
+
 const nn::CheckpointOptions& Engine::checkpoint_options() const {
   return core_->offered.checkpointing();
 }

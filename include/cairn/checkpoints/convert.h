@@ -38,6 +38,8 @@ struct ConvertOptions {
   /// Names in Megatron output. Unset: those of Megatron input, else today's.
   std::optional<MegatronNames> megatron_names{};
   MegatronFormat megatron_format = MegatronFormat::torch;
+  /// True: optimizer states as Megatron's distributed optimizer has them.
+  bool megatron_distributed_optimizer = false;
   std::int64_t vocabulary_multiple = 128;
   /// ZeRO stage of DeepSpeed output. Unset: 2 with an optimizer, else 0.
   std::optional<int> zero_stage{};

@@ -66,6 +66,9 @@ struct MegatronReadOptions {
   std::optional<std::int64_t> iteration;
   /// Size of the vocabulary without padding, where the file does not say.
   std::optional<std::int64_t> vocabulary;
+  /// True: the padding counts as part of the vocabulary. Megatron trains its
+  /// rows with the others, so a run that goes on needs them.
+  bool keep_padding = false;
   /// The model, in place of the file's args: old files have none.
   std::optional<model::ModelDescription> description;
   /// Args that the file may lack, as an argparse.Namespace; or None. A value in
@@ -84,6 +87,11 @@ struct MegatronCheckpoint {
   double version = 0;
   std::optional<std::int64_t> iteration; ///< unset: a release
   PythonValue args;                      ///< None if the file has none
+  std::int64_t samples = 0;              ///< consumed in training
+  std::optional<std::int64_t> validation_samples;
+  std::int64_t skipped_steps = 0; ///< counted in `iteration`
+  /// Samples that the learning-rate schedule has counted.
+  std::optional<std::int64_t> schedule_samples;
   /// Other entries of the first rank's file: rng_state, opt_param_scheduler, …
   std::vector<PythonValue::Member> others;
   bool has_optimizer = false; ///< true when the files hold optimizer states
@@ -93,7 +101,7 @@ struct MegatronCheckpoint {
   NamedTensors masters;
   /// Matrices, which decay, and vectors.
   std::vector<StoredGroup> groups;
-  PythonValue loss_scaler; ///< DeepSpeed's; or None
+  PythonValue loss_scaler; ///< under DeepSpeed's names; or None
   /// Why the states could not be read; empty if they were, or not asked for.
   std::string optimizer_unread;
 };
@@ -111,6 +119,22 @@ enum class MegatronFormat {
   torch_dist ///< no ranks: any number of them loads it
 };
 
+/// An Adam to write beside the weights, as Megatron's FusedAdam keeps it.
+struct MegatronOptimizer {
+  /// "exp_avg/NAME" and "exp_avg_sq/NAME" of every parameter; others are left.
+  NamedTensors states;
+  /// fp32 copies of the parameters, where these are written in 16 bits.
+  NamedTensors masters;
+  std::int64_t steps = 0;
+  PythonValue options = PythonValue::dict({}); ///< betas, eps, weight_decay, …
+  /// The state of Megatron's OptimizerParamScheduler, a dict.
+  PythonValue schedule = PythonValue::dict({});
+  PythonValue loss_scaler; ///< under DeepSpeed's names; or None
+  /// True: as --use-distributed-optimizer keeps it, for `torch_dist` only, in
+  /// the kind "fully_reshardable".
+  bool distributed = false;
+};
+
 struct MegatronWriteOptions {
   MegatronSplit split; ///< of `torch_dist` only the vocabulary's padding
   MegatronFormat format = MegatronFormat::torch;
@@ -123,12 +147,16 @@ struct MegatronWriteOptions {
   /// Args to keep. Those that follow from the model and the split are replaced.
   PythonValue args;
   std::vector<PythonValue::Member> others; ///< written to every rank's file
+  std::int64_t samples = 0;                ///< consumed in training
+  std::int64_t validation_samples = 0;     ///< consumed in validation
+  /// Unset: weights alone. Only under Megatron-Core's names.
+  std::optional<MegatronOptimizer> optimizer;
 };
 
-/// Writes a checkpoint of version 3 that Megatron-LM loads with
-/// --no-load-optim --no-load-rng, and the tracker file last. A model that
-/// cannot be cut this way, or that Megatron does not have, is a ConfigError.
-/// Tensors are loaded one at a time.
+/// Writes a checkpoint of version 3 that Megatron-LM loads with --no-load-rng
+/// (and without an optimizer --no-load-optim), and the tracker file last. A
+/// model that cannot be cut this way, or that Megatron does not have, is a
+/// ConfigError. Tensors are loaded one at a time.
 void write_megatron(
     const std::filesystem::path& folder,
     const model::ModelDescription& description,

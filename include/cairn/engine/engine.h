@@ -160,6 +160,15 @@ class Engine {
       const std::optional<std::string>& tag = std::nullopt,
       const LoadOptions& options = {});
 
+  /// Goes on from a state that is in no checkpoint of Cairn's: tensors under
+  /// the names of docs/checkpoint-format.md ("weight/fc1.weight",
+  /// "exp_avg/fc1.weight"), and the manifest's "state" as JSON. All ranks call
+  /// it; each reads its part. Returns the state's "client".
+  ClientState restore_state(
+      const checkpoints::Source& tensors,
+      const std::string& numbers,
+      const LoadOptions& options = {});
+
   /// How activations are kept, as `activation_checkpointing` says: for the
   /// model's own calls of cairn::checkpoint().
   const nn::CheckpointOptions& checkpoint_options() const;

@@ -133,6 +133,7 @@ ConvertReport convert(const ConvertOptions& options) {
          .where = options.input.string()});
   }
   expect_family(portable, options);
+  leave_out_states(portable, options);
   ConvertReport report = report_of(portable, from, options.to);
   const auto meter =
       std::make_shared<Meter>(options, bytes_to_read(portable, options));

@@ -135,10 +135,15 @@ void read_state(const Manifest& manifest, Portable& portable) {
   const json& state = manifest.state;
   portable.steps = state.at("global_steps").get<std::int64_t>();
   portable.skipped_steps = state.at("skipped_steps").get<std::int64_t>();
+  portable.samples = state.value("samples", std::int64_t{0});
+  std::int64_t updates = state.at("schedule_steps").get<std::int64_t>();
+  const auto counted = state.find("schedule_samples");
+  if (counted != state.end() && counted->is_number_integer()) {
+    portable.schedule_samples = counted->get<std::int64_t>();
+    updates = portable.steps - portable.skipped_steps;
+  }
   portable.lr_scheduler = PythonValue::dict_of(
-      {{"last_batch_iteration",
-        PythonValue::integer(
-            state.at("schedule_steps").get<std::int64_t>() - 1)}});
+      {{"last_batch_iteration", PythonValue::integer(updates - 1)}});
   if (state.contains("model")) {
     portable.description =
         model::model_description_from_json(state["model"].dump(), "\"model\"");
@@ -152,6 +157,10 @@ void read_state(const Manifest& manifest, Portable& portable) {
         deepspeed == manifest.config.end() ? manifest.config : *deepspeed);
   }
   read_client(state.at("client"), portable);
+  const auto validated = state["client"].find("consumed_validation_samples");
+  if (validated != state["client"].end() && validated->is_number_integer()) {
+    portable.validation_samples = validated->get<std::int64_t>();
+  }
   if (!portable.optimizer_states.empty()) {
     portable.groups = state.contains("groups")
         ? groups_from(state["groups"])

@@ -55,6 +55,8 @@ PythonValue without_own(const PythonValue& dict, Portable& portable) {
       portable.description = model::model_description_from_json(
           entry.second.text(),
           description_key);
+    } else if (key == schedule_key) {
+      portable.schedule_samples = entry.second.integer();
     } else {
       kept.push_back(entry);
     }
@@ -78,6 +80,10 @@ Portable from_megatron(
   portable.ties = model::model_ties(*portable.description);
   portable.steps = saved.iteration.value_or(0);
   portable.released = !saved.iteration;
+  portable.samples = saved.samples;
+  portable.validation_samples = saved.validation_samples;
+  portable.schedule_samples = saved.schedule_samples;
+  portable.skipped_steps = saved.skipped_steps;
   portable.megatron_args = std::move(saved.args);
   portable.megatron_others = std::move(saved.others);
   portable.megatron_names = saved.names;
@@ -100,10 +106,12 @@ Portable from_megatron(
 /// True when DeepSpeed saved a model of Megatron's: with names in dicts in
 /// dicts, or as a pipeline or a universal checkpoint with Megatron's args.
 bool holds_megatron(const deepspeed::TagFiles& files) {
-  if (files.models.empty()) {
+  if (files.models.empty() && files.zero_models.empty()) {
     return false;
   }
-  const fs::path& path = files.models.begin()->second;
+  const fs::path& path = files.models.empty() // at stage 3
+      ? files.zero_models.begin()->second
+      : files.models.begin()->second;
   const PythonValue file = read_torch_file(path);
   return in_file(path, [&] {
     if (!file.is(Kind::dict)) {

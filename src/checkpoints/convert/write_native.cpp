@@ -1,4 +1,5 @@
 #include "checkpoints/convert/native.h"
+#include "checkpoints/convert/native_state.h"
 #include "checkpoints/internal/checkpoint_folder.h"
 #include "checkpoints/internal/slice_file.h"
 #include "checkpoints/pickle/python_json.h"
@@ -6,12 +7,9 @@
 
 #include <ATen/Functions.h>
 #include <c10/util/accumulate.h>
-#include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -20,159 +18,6 @@ namespace cairn::checkpoints {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-
-/// True when weight decay is decoupled. torch's Adam says so in its groups.
-bool decays_apart(const Portable& portable) {
-  const auto said = portable.groups.empty()
-      ? std::nullopt
-      : portable.groups.front().options.find("decoupled_weight_decay");
-  return !said || !said->is(PythonValue::Kind::boolean) || said->boolean();
-}
-
-/// Name of the engine's optimizer that keeps these states.
-std::string optimizer_of(const Portable& portable, const std::string& named) {
-  std::vector<std::string> kinds = state_kinds(portable);
-  std::erase(kinds, "step");
-  if (kinds.empty()) {
-    return "";
-  }
-  if (!named.empty()) {
-    return named;
-  }
-  using Kinds = std::vector<std::string>;
-  if (kinds == Kinds{"exp_avg", "exp_avg_sq"}) {
-    return decays_apart(portable) ? "adamw" : "adam";
-  }
-  if (kinds == Kinds{"exp_avg"}) {
-    return "lion";
-  }
-  if (kinds == Kinds{"momentum_buffer"}) {
-    return "sgd";
-  }
-  if (kinds == Kinds{"sum"}) {
-    return "adagrad";
-  }
-  if (kinds == Kinds{"exp_avg_sq", "momentum_buffer"}) {
-    return "muon";
-  }
-  throw ConfigError(
-      {.what = "no optimizer that we have keeps such states",
-       .values = fmt::format("{}", fmt::join(kinds, ", ")),
-       .remedy = "convert the weights only"});
-}
-
-/// Number of updates, which is the same for all parameters, here and in the
-/// engine.
-std::int64_t steps_of(const Portable& portable) {
-  for (const auto& [name, tensor] : portable.optimizer_states) {
-    if (name.starts_with("step/") &&
-        c10::multiply_integers(tensor.shape) == 1) {
-      return tensor.load().to(at::kLong).item<std::int64_t>();
-    }
-  }
-  return portable.steps - portable.skipped_steps;
-}
-
-json scaler_json(const PythonValue& scaler) {
-  const auto number = [&](const char* key) -> std::optional<json> {
-    const auto found = scaler.find(key);
-    return found ? json_of(*found) : std::nullopt;
-  };
-  if (scaler.is_none()) {
-    return {{"kind", 0}};
-  }
-  const auto scale = number("cur_scale");
-  const auto iteration = number("cur_iter");
-  const auto overflow = number("last_overflow_iter");
-  const auto hysteresis = number("cur_hysteresis");
-  if (!scale || !iteration || !overflow) { // a static scale
-    return {{"kind", 0}};
-  }
-  json result{
-      {"kind", hysteresis ? 1 : 2},
-      {"scale", *scale},
-      {"iteration", *iteration},
-      {"last_overflow", *overflow}};
-  if (hysteresis) {
-    result["hysteresis"] = *hysteresis;
-  }
-  return result;
-}
-
-json client_json(Portable& portable) {
-  json client = json::object();
-  for (const auto& [key, value] : portable.client.entries()) {
-    auto converted = json_of(value);
-    const std::string name = key.is(PythonValue::Kind::text) ? key.text() : "";
-    if (name.empty() || !converted || name.starts_with('$')) {
-      portable.left_out.push_back("client state " + name);
-    } else if (!converted->is_null()) {
-      client[name] = std::move(*converted);
-    }
-  }
-  return client;
-}
-
-json groups_json(const std::vector<StoredGroup>& groups) {
-  json result = json::array();
-  for (const StoredGroup& group : groups) {
-    json options = json::object();
-    for (const auto& [key, value] : group.options.entries()) {
-      auto converted = json_of(value);
-      if (key.is(PythonValue::Kind::text) && converted) {
-        options[key.text()] = std::move(*converted);
-      }
-    }
-    result.push_back({{"names", group.names}, {"options", options}});
-  }
-  return result;
-}
-
-json state_of(Portable& portable, const std::string& optimizer) {
-  const auto scheduled = portable.lr_scheduler.is(PythonValue::Kind::dict)
-      ? portable.lr_scheduler.find("last_batch_iteration")
-      : std::nullopt;
-  json state{
-      {"ranks", 1},
-      {"zero_stage", 0},
-      {"micro_steps", portable.steps},
-      {"global_steps", portable.steps},
-      {"skipped_steps", portable.skipped_steps},
-      {"schedule_steps",
-       scheduled && scheduled->is(PythonValue::Kind::integer)
-           ? scheduled->integer() + 1
-           : portable.steps - portable.skipped_steps},
-      {"rng", false},
-      {"client", client_json(portable)}};
-  if (!optimizer.empty()) {
-    state["optimizer"] = {{"name", optimizer}, {"steps", steps_of(portable)}};
-    state["loss_scaler"] = scaler_json(portable.loss_scaler);
-    state["groups"] = groups_json(portable.groups);
-  }
-  if (portable.description) {
-    state["model"] = json::parse(to_json(*portable.description));
-  }
-  return state;
-}
-
-/// Tensors under the engine's names. Steps are not tensors there: they are in
-/// the state.
-NamedTensors tensors_of(const Portable& portable) {
-  NamedTensors all;
-  for (const auto& [name, tensor] : portable.parameters) {
-    all.emplace_back("weight/" + name, tensor);
-  }
-  for (const auto& [name, tensor] : portable.buffers) {
-    all.emplace_back("buffer/" + name, tensor);
-  }
-  for (const auto& [name, tensor] : portable.optimizer_states) {
-    if (!name.starts_with("step/")) {
-      all.emplace_back(name, tensor);
-    }
-  }
-  return all;
-}
 
 WrittenFile write_tensors(const fs::path& path, const NamedTensors& tensors) {
   SlicePlan plan;
@@ -205,7 +50,7 @@ void write_native(
                       std::chrono::system_clock::now().time_since_epoch())
                       .count(),
       .ties = portable.ties,
-      .state = state_of(portable, optimizer_of(portable, optimizer))};
+      .state = native_state(portable, optimizer)};
   if (auto config = json_of(portable.config); config && config->is_object()) {
     manifest.config = {{"deepspeed", std::move(*config)}};
   }
@@ -214,7 +59,7 @@ void write_native(
       manifest,
       write_tensors(
           folder / tag / "rank-00000.safetensors",
-          tensors_of(portable)));
+          native_tensors(portable)));
   write_file_atomically(folder / tag / manifest_name, to_text(manifest));
   write_latest(folder, tag);
 }

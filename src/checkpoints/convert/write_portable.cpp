@@ -74,17 +74,29 @@ PythonValue with_description(const Portable& portable) {
         PythonValue::text(description_key),
         PythonValue::text(to_json(*portable.description)));
   }
+  if (portable.schedule_samples) {
+    entries.emplace_back(
+        PythonValue::text(schedule_key),
+        PythonValue::integer(*portable.schedule_samples));
+  }
   return PythonValue::dict(std::move(entries));
 }
 
+/// True for a value of `cairn pretrain` that Megatron's files have elsewhere.
+bool is_of_pretrain(const PythonValue& key) {
+  return key.is(Kind::text) &&
+      (key.text() == "schedule" || key.text() == "consumed_train_tokens" ||
+       key.text() == "consumed_validation_samples");
+}
+
 void note_state(Portable& portable) {
-  if (!portable.optimizer_states.empty()) {
-    portable.left_out.push_back("optimizer states");
-  }
   if (!portable.buffers.empty()) {
     portable.left_out.push_back("buffers");
   }
-  if (portable.client.size() > 0) {
+  const std::vector<PythonValue::Entry> client = portable.client.entries();
+  if (!std::ranges::all_of(client, [](const PythonValue::Entry& entry) {
+        return is_of_pretrain(entry.first);
+      })) {
     portable.left_out.push_back("client state");
   }
 }
@@ -156,28 +168,129 @@ std::optional<MegatronNames> names_of_input(
   return any ? portable.megatron_names : std::nullopt;
 }
 
+/// The options of the groups, whose matrices decay.
+PythonValue adam_options(const Portable& portable) {
+  for (const StoredGroup& group : portable.groups) {
+    const auto decay = group.options.find("weight_decay");
+    const bool number =
+        decay && (decay->is(Kind::real) || decay->is(Kind::integer));
+    if (number && decay->real() != 0) {
+      return group.options;
+    }
+  }
+  return portable.groups.empty() ? PythonValue::dict({})
+                                 : portable.groups.front().options;
+}
+
+/// The state of Megatron's schedule: that of a file of Megatron's, or the one
+/// that `cairn pretrain` keeps, and how far it has come.
+PythonValue megatron_schedule_of(const Portable& portable) {
+  PythonValue saved = portable.client.find("schedule").value_or(PythonValue());
+  for (const auto& [name, value] : portable.megatron_others) {
+    if (name == "opt_param_scheduler" || name == "lr_scheduler") {
+      saved = value;
+    }
+  }
+  std::vector<PythonValue::Member> members;
+  if (saved.is(Kind::dict) && saved.size() > 0) {
+    for (const auto& [key, value] : saved.entries()) {
+      if (key.is(Kind::text) && key.text() != "num_steps") {
+        members.emplace_back(key.text(), value);
+      }
+    }
+  } else {
+    // Megatron takes its own values with --override-opt_param-scheduler.
+    members = {
+        {"max_lr",
+         adam_options(portable).find("lr").value_or(PythonValue::real(0))},
+        {"lr_warmup_steps", PythonValue::integer(0)},
+        {"lr_decay_style", PythonValue::text("constant")},
+        {"lr_decay_steps", PythonValue::integer(0)},
+        {"min_lr", PythonValue::real(0)}};
+  }
+  members.emplace_back(
+      "num_steps",
+      PythonValue::integer(
+          portable.schedule_samples.value_or(portable.samples)));
+  return PythonValue::dict_of(std::move(members));
+}
+
+/// True for the states of an Adam of the whole model.
+bool has_adam(const Portable& portable) {
+  std::vector<std::string> kinds = state_kinds(portable);
+  std::erase(kinds, "step");
+  return kinds == std::vector<std::string>{"exp_avg", "exp_avg_sq"};
+}
+
+std::int64_t adam_steps(const Portable& portable) {
+  for (const auto& [name, tensor] : portable.optimizer_states) {
+    if (name.starts_with("step/") &&
+        c10::multiply_integers(tensor.shape) == 1) {
+      return tensor.load().to(at::kLong).item<std::int64_t>();
+    }
+  }
+  return portable.steps - portable.skipped_steps;
+}
+
+/// True when the output has Megatron-Core's names.
+bool has_core_names(const Portable& portable, const ConvertOptions& options) {
+  const auto names = options.megatron_names ? options.megatron_names
+                                            : names_of_input(portable, options);
+  const bool known = portable.description &&
+      (portable.description->family == model::ModelFamily::gpt2 ||
+       portable.description->family == model::ModelFamily::llama);
+  return known && names.value_or(MegatronNames::core) != MegatronNames::legacy;
+}
+
+/// The optimizer to write for Megatron; unset if there is none.
+std::optional<MegatronOptimizer> megatron_optimizer(
+    const Portable& portable,
+    const ConvertOptions& options,
+    std::optional<at::ScalarType> type) {
+  if (portable.optimizer_states.empty()) {
+    return std::nullopt;
+  }
+  MegatronOptimizer optimizer{
+      .states = portable.optimizer_states,
+      .steps = adam_steps(portable),
+      .options = adam_options(portable),
+      .schedule = megatron_schedule_of(portable),
+      .loss_scaler = portable.loss_scaler,
+      .distributed = options.megatron_distributed_optimizer};
+  const bool half = type.value_or(at::kFloat) != at::kFloat;
+  if (half || optimizer.distributed) {
+    optimizer.masters = portable.parameters;
+  }
+  return optimizer;
+}
+
 void to_megatron(
     Portable& portable,
     const fs::path& folder,
     const ConvertOptions& options) {
   const model::ModelDescription& description =
       description_of(portable, CheckpointFormat::megatron);
+  // A run in 16 bits goes on in them.
+  const auto type = options.type || portable.optimizer_states.empty()
+      ? options.type
+      : portable.trained_in;
+  MegatronWriteOptions writing{
+      .split = options.split,
+      .format = options.megatron_format,
+      .names = options.megatron_names ? options.megatron_names
+                                      : names_of_input(portable, options),
+      .type = type,
+      .iteration = portable.released || portable.steps == 0
+          ? std::nullopt
+          : std::optional(portable.steps),
+      .vocabulary_multiple = options.vocabulary_multiple,
+      .args = portable.megatron_args,
+      .others = portable.megatron_others,
+      .samples = portable.samples,
+      .validation_samples = portable.validation_samples.value_or(0)};
+  writing.optimizer = megatron_optimizer(portable, options, type);
   note_state(portable);
-  write_megatron(
-      folder,
-      description,
-      portable.parameters,
-      {.split = options.split,
-       .format = options.megatron_format,
-       .names = options.megatron_names ? options.megatron_names
-                                       : names_of_input(portable, options),
-       .type = options.type,
-       .iteration = portable.released || portable.steps == 0
-           ? std::nullopt
-           : std::optional(portable.steps),
-       .vocabulary_multiple = options.vocabulary_multiple,
-       .args = portable.megatron_args,
-       .others = portable.megatron_others});
+  write_megatron(folder, description, portable.parameters, writing);
 }
 
 void to_huggingface(
@@ -186,6 +299,9 @@ void to_huggingface(
     const ConvertOptions& options) {
   const model::ModelDescription& description =
       description_of(portable, CheckpointFormat::huggingface);
+  if (!portable.optimizer_states.empty()) {
+    portable.left_out.push_back("optimizer states");
+  }
   note_state(portable);
   write_huggingface(
       folder,
@@ -231,7 +347,23 @@ void to_torch(
 bool holds_states(CheckpointFormat format) {
   return format == CheckpointFormat::native ||
       format == CheckpointFormat::deepspeed ||
-      format == CheckpointFormat::torch;
+      format == CheckpointFormat::megatron || format == CheckpointFormat::torch;
+}
+
+void leave_out_states(Portable& portable, const ConvertOptions& options) {
+  if (options.to != CheckpointFormat::megatron ||
+      portable.optimizer_states.empty()) {
+    return;
+  }
+  const bool core = has_core_names(portable, options);
+  if (core && has_adam(portable)) {
+    return;
+  }
+  portable.left_out.push_back(
+      core ? "optimizer states: only Adam's are written for Megatron"
+           : "optimizer states: they are only written under Megatron-Core's "
+             "names");
+  portable.optimizer_states.clear();
 }
 
 std::uint64_t bytes_to_read(
@@ -244,8 +376,9 @@ std::uint64_t bytes_to_read(
     // Each tensor rank reads whole tensors to cut its part.
     case CheckpointFormat::megatron:
       return options.megatron_format == MegatronFormat::torch_dist
-          ? parameters
-          : parameters * static_cast<std::uint64_t>(options.split.tensor);
+          ? parameters + rest
+          : (parameters + rest) *
+              static_cast<std::uint64_t>(options.split.tensor);
     case CheckpointFormat::huggingface:
       return parameters;
     // Read twice: for the model and for the fp32 copies.

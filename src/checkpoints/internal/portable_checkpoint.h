@@ -36,7 +36,11 @@ struct Portable {
 
   std::int64_t steps = 0;
   std::int64_t skipped_steps = 0;
-  std::int64_t samples = 0;
+  std::int64_t samples = 0;                       ///< consumed in training
+  std::optional<std::int64_t> validation_samples; ///< unset: not known
+  /// Samples that the learning-rate schedule has counted, if it counts samples
+  /// and not updates.
+  std::optional<std::int64_t> schedule_samples;
   /// State under DeepSpeed's names: cur_scale, cur_hysteresis, cur_iter, …; or
   /// None.
   PythonValue loss_scaler;
@@ -55,6 +59,8 @@ struct Portable {
 
 /// Key of a model description (as JSON) in dicts.
 inline constexpr const char* description_key = "cairn_model";
+/// Key of Portable::schedule_samples in dicts.
+inline constexpr const char* schedule_key = "cairn_schedule_samples";
 
 /// Reads the part of the input that the options choose, as far as names, types
 /// and shapes.
@@ -69,6 +75,9 @@ void write_portable(
 
 /// True for a format that holds optimizer states.
 bool holds_states(CheckpointFormat format);
+
+/// Takes away optimizer states that the output cannot hold, and notes it.
+void leave_out_states(Portable& portable, const ConvertOptions& options);
 
 /// Estimate of the bytes that writing reads.
 std::uint64_t bytes_to_read(

@@ -23,7 +23,7 @@ struct OptimizerContents {
   std::map<std::string, std::vector<RankTensors>> states;
   std::int64_t steps = 0;
   std::vector<PythonValue> groups; ///< dicts of options
-  PythonValue loss_scaler;         ///< DeepSpeed's; or None
+  PythonValue loss_scaler;         ///< under DeepSpeed's names; or None
   bool cut = false; ///< true when states were put together of flat parts
   /// Why the states are not read; empty if they are.
   std::string unread;
@@ -62,6 +62,10 @@ bool add_flat(
 /// True when the small ones among the copies are the parameters, more exact.
 /// It shows that nameless numbers got the right names.
 bool rounds_to(const RankTensors& masters, const RankTensors& parameters);
+
+/// The loss scaler of Megatron's 16-bit optimizers, under DeepSpeed's names;
+/// None if the optimizer has none that changes.
+PythonValue loss_scaler_of(const PythonValue& optimizer);
 
 /// The number in a step, which may be a number or a tensor; 0 if it is neither.
 std::int64_t step_in(const std::optional<PythonValue>& value);

@@ -174,6 +174,7 @@ void read_file(const fs::path& path, RankPlace place, OptimizerContents& into) {
     throw CheckpointError({.what = "an optimizer without param_groups"});
   }
   into.groups = groups->items();
+  into.loss_scaler = loss_scaler_of(*optimizer);
   for (const PythonValue& group : into.groups) {
     into.steps = std::max(into.steps, step_in(group.find("step")));
   }

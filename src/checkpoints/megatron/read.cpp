@@ -5,6 +5,7 @@
 #include "checkpoints/megatron/rank_tensors.h"
 #include "checkpoints/megatron/torch_dist.h"
 #include "checkpoints/megatron/universal.h"
+#include "checkpoints/megatron/zero_files.h"
 #include "checkpoints/tensors/in_file.h"
 
 #include <ATen/Functions.h>
@@ -135,6 +136,35 @@ std::vector<PythonValue::Member> others_of(const PythonValue& content) {
   return others;
 }
 
+/// A whole number in a dict; nullopt if it is not there.
+std::optional<std::int64_t> find_number(
+    const PythonValue& dict,
+    const char* name) {
+  const auto value =
+      dict.is(PythonValue::Kind::dict) ? dict.find(name) : std::nullopt;
+  return value && value->is(PythonValue::Kind::integer)
+      ? std::optional(value->integer())
+      : std::nullopt;
+}
+
+/// Reads how far the training has come. Under DeepSpeed the engine counts as
+/// well.
+void read_progress(const PythonValue& content, MegatronCheckpoint& into) {
+  into.samples =
+      find_arg(into.args, "consumed_train_samples")
+          .value_or(find_number(content, "global_samples").value_or(0));
+  into.validation_samples = find_arg(into.args, "consumed_valid_samples");
+  into.skipped_steps = find_number(content, "skipped_steps").value_or(0);
+  for (const char* name : {"opt_param_scheduler", "lr_scheduler"}) {
+    const auto schedule = content.find(name);
+    const auto counted =
+        schedule ? find_number(*schedule, "num_steps") : std::nullopt;
+    if (counted) {
+      into.schedule_samples = counted;
+    }
+  }
+}
+
 /// The spelling of the names in the files. That of files without ranks is
 /// always Transformer Engine's.
 MegatronNames names_of(const Contents& contents) {
@@ -163,6 +193,7 @@ MegatronCheckpoint without_model(
       .others = others_of(first),
       .has_optimizer = contents.has_optimizer};
   expect_split(checkpoint.args, contents);
+  read_progress(first, checkpoint);
   if (const auto said = first.find("iteration");
       said && said->is(PythonValue::Kind::integer)) {
     checkpoint.iteration = said->integer();
@@ -236,6 +267,8 @@ megatron::OptimizerContents read_optimizer_contents(
       ? megatron::read_layer_optimizer(place.folder, contents)
       : megatron::is_universal(place.folder)
       ? megatron::read_universal_optimizer(place.folder)
+      : megatron::has_zero_optimizer(place.folder)
+      ? megatron::read_layer_optimizer(place.folder, contents)
       : megatron::read_rank_optimizer(
             megatron::find_rank_files(place),
             contents);
@@ -283,6 +316,9 @@ void join_optimizer(
         LazyTensor(at::kFloat, {}, [steps] { return steps; }));
   }
   checkpoint.groups = *groups;
+  if (checkpoint.iteration && optimizer.steps < *checkpoint.iteration) {
+    checkpoint.skipped_steps = *checkpoint.iteration - optimizer.steps;
+  }
   checkpoint.loss_scaler = std::move(optimizer.loss_scaler);
 }
 
@@ -294,8 +330,11 @@ Contents read_contents(const megatron::CheckpointPlace& place) {
       ? megatron::read_layer_files(place.folder)
       : megatron::is_universal(place.folder)
       ? megatron::read_universal(place.folder)
+      : megatron::has_stage_3_files(place.folder)
+      ? megatron::read_stage_3_files(place.folder)
       : megatron::read_rank_files(megatron::find_rank_files(place));
   megatron::expect_model(contents);
+  contents.has_optimizer |= megatron::has_zero_optimizer(place.folder);
   return contents;
 }
 
@@ -320,7 +359,9 @@ model::ModelDescription description_of(
       return megatron::description_from_args(args, facts, where);
     });
   }
-  if (options.vocabulary || vocabulary) {
+  if (options.keep_padding && facts.padded_vocabulary > 0) {
+    d.vocabulary = facts.padded_vocabulary;
+  } else if (options.vocabulary || vocabulary) {
     d.vocabulary = options.vocabulary ? *options.vocabulary : *vocabulary;
   }
   check(d, where);

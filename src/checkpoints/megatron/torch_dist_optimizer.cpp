@@ -34,6 +34,7 @@ constexpr std::array<std::pair<const char*, const char*>, 4> spellings{
 
 /// The options of the parameter groups, and the number of updates.
 void read_groups(const PythonValue& optimizer, OptimizerContents& into) {
+  into.loss_scaler = loss_scaler_of(optimizer);
   const auto inside = optimizer.find("optimizer");
   const PythonValue& adam =
       inside && inside->is(Kind::dict) ? *inside : optimizer;

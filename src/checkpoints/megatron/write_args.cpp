@@ -53,13 +53,17 @@ void check_writable(const model::ModelDescription& d) {
   }
 }
 
+/// An argument by which files of Megatron-DeepSpeed show that their queries,
+/// keys and values lie apart, which those that are written here do not.
+constexpr const char* rows_apart = "ds_sequence_parallel_fpdt";
+
 /// The args that were read, with some replaced or added.
 class ArgsWriter {
  public:
   explicit ArgsWriter(const PythonValue& args) {
     if (args.is(Kind::object) && args.state().is(Kind::dict)) {
       for (const auto& [key, value] : args.state().entries()) {
-        if (key.is(Kind::text)) {
+        if (key.is(Kind::text) && key.text() != rows_apart) {
           members_.emplace_back(key.text(), value);
         }
       }
@@ -164,6 +168,11 @@ PythonValue args_of(
           ? PythonValue::integer(options.split.encoder_stages)
           : PythonValue());
   args.set("virtual_pipeline_model_parallel_size", PythonValue());
+  args.set("consumed_train_samples", options.samples);
+  args.set("consumed_valid_samples", options.validation_samples);
+  args.set("skipped_train_samples", std::int64_t{0});
+  args.set("no_save_optim", !options.optimizer.has_value());
+  args.set("no_save_rng", true);
   args.set("fp16", type == at::kHalf);
   args.set("bf16", type == at::kBFloat16);
   args.set(

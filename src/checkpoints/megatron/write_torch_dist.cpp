@@ -3,6 +3,7 @@
 #include "checkpoints/dcp/write.h"
 #include "checkpoints/megatron/names.h"
 #include "checkpoints/megatron/torch_dist.h"
+#include "checkpoints/megatron/write_optimizer.h"
 #include "checkpoints/tensors/lazy_operations.h"
 
 #include <cairn/base/error.h>
@@ -28,11 +29,15 @@ class StackedModel {
  public:
   explicit StackedModel(std::int64_t layers) : layers_(layers) {}
 
-  void add(const Name& name, const LazyTensor& tensor) {
+  /// `prefix` stands before the name in the folder.
+  void add(
+      const std::string& prefix,
+      const Name& name,
+      const LazyTensor& tensor) {
     const auto layer = layer_name(name.path);
     const std::string key = layer
-        ? fmt::format("{}{}", layer->stack, layer->rest.substr(1))
-        : name.path;
+        ? fmt::format("{}{}{}", prefix, layer->stack, layer->rest.substr(1))
+        : prefix + name.path;
     const auto [found, added] = places_.emplace(key, tensors_.size());
     if (added) {
       dcp::NewTensor made{.name = key, .shape = tensor.shape};
@@ -83,15 +88,13 @@ std::vector<PythonValue::Member> extra_states(std::int64_t layers) {
   return objects;
 }
 
-} // namespace
-
-void write_torch_dist(
-    const fs::path& folder,
+/// Adds tensors in the order of model_parameters().
+void add_all(
     const model::ModelDescription& d,
     const NamedTensors& tensors,
+    const std::string& prefix,
     std::int64_t padded_vocabulary,
-    std::vector<PythonValue::Member> common) {
-  StackedModel model(d.layers);
+    StackedModel& into) {
   auto tensor = tensors.begin();
   for (const model::ModelParameter& parameter : model::model_parameters(d)) {
     const auto name = megatron_name(d, parameter.name, MegatronNames::core);
@@ -101,11 +104,37 @@ void write_torch_dist(
            .values = parameter.name});
     }
     const LazyTensor& values = (tensor++)->second;
-    model.add(
+    into.add(
+        prefix,
         *name,
         parameter.cut == model::TensorCut::vocabulary
             ? rows_repeating_last(values, 0, padded_vocabulary)
             : values);
+  }
+}
+
+} // namespace
+
+void write_torch_dist(
+    const fs::path& folder,
+    const model::ModelDescription& d,
+    const NamedTensors& tensors,
+    std::int64_t padded_vocabulary,
+    std::vector<PythonValue::Member> common,
+    const std::optional<MegatronOptimizer>& optimizer) {
+  StackedModel model(d.layers);
+  add_all(d, tensors, "", padded_vocabulary, model);
+  if (optimizer) {
+    for (const auto& [kind, states] : states_by_kind(d, *optimizer)) {
+      add_all(
+          d,
+          states,
+          state_prefix(kind, *optimizer),
+          padded_vocabulary,
+          model);
+    }
+    common.emplace_back("optimizer", common_optimizer(*optimizer));
+    common.emplace_back("content_metadata", content_metadata(*optimizer));
   }
   dcp::write_dcp(folder, model.tensors(), extra_states(d.layers));
   write_torch_file(

@@ -108,6 +108,11 @@ void add_megatron_flags(CLI::App& app, ConvertFlags& flags) {
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"torch", "torch_dist"}))
       ->group(group);
+  app.add_flag(
+         "--use-distributed-optimizer",
+         flags.options.megatron_distributed_optimizer,
+         "optimizer states for runs that give this flag; with torch_dist")
+      ->group(group);
   app.add_option(
          "--tensor-model-parallel-size",
          flags.options.split.tensor,
@@ -197,6 +202,7 @@ void require_formats(const CLI::App& app, CheckpointFormat to) {
       app,
       {"--megatron-names",
        "--ckpt-format",
+       "--use-distributed-optimizer",
        "--tensor-model-parallel-size",
        "--pipeline-model-parallel-size",
        "--pipeline-model-parallel-split-rank",

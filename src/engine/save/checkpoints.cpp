@@ -327,6 +327,32 @@ Checkpoints::Loaded Checkpoints::load(
   throw CheckpointError({.what = problem.substr(1)});
 }
 
+ClientState Checkpoints::take(
+    const checkpoints::Source& tensors,
+    const std::string& numbers,
+    const LoadOptions& options) {
+  const torch::autograd::AutoGradMode no_grad(false);
+  trained_.settle();
+  ClientState client;
+  std::string mine;
+  try {
+    const json saved = json::parse(numbers);
+    state_.restore(tensors, saved, options);
+    client = client_state_from(saved.at("client"), tensors);
+  } catch (const json::exception& error) {
+    mine = unfit + std::string(error.what());
+  } catch (const Error& error) {
+    mine = unfit + std::string(error.what());
+  }
+  const std::string problem =
+      writer().agree("the end of restore_state", mine, worst, longest_read);
+  if (!problem.empty()) {
+    throw CheckpointError({.what = problem.substr(1)});
+  }
+  trained_.publish_restored();
+  return client;
+}
+
 std::optional<fs::path> Checkpoints::roll_back() {
   if (!last_) {
     return std::nullopt;

@@ -52,6 +52,13 @@ class Checkpoints {
       const std::filesystem::path& folder,
       const std::optional<std::string>& tag,
       const LoadOptions& options);
+  /// Goes on from a state that no checkpoint of ours holds: tensors and numbers
+  /// as a checkpoint and its manifest's "state" have them. Returns the client
+  /// state among the numbers.
+  ClientState take(
+      const checkpoints::Source& tensors,
+      const std::string& numbers,
+      const LoadOptions& options);
   /// Goes back to the last checkpoint that was saved or loaded here; the data
   /// go on from their place. Returns the checkpoint, unset if there is none.
   std::optional<std::filesystem::path> roll_back();

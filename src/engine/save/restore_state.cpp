@@ -44,6 +44,17 @@ void ask_for(
   }
 }
 
+/// How far the saved schedule had come. States that `cairn convert` made have
+/// the updates, and the samples or null for as many as were consumed.
+std::int64_t schedule_steps_in(const json& numbers, const Progress& progress) {
+  const auto counted = numbers.find("schedule_samples");
+  if (progress.schedule.counts() != RateSchedule::Counts::samples ||
+      counted == numbers.end()) {
+    return numbers.at("schedule_steps");
+  }
+  return counted->is_null() ? progress.samples : counted->get<std::int64_t>();
+}
+
 } // namespace
 
 void TrainingState::restore(
@@ -66,7 +77,7 @@ void TrainingState::restore(
     progress_.skipped_steps = numbers.at("skipped_steps");
   }
   if (options.schedule) {
-    progress_.schedule.set_steps(numbers.at("schedule_steps"));
+    progress_.schedule.set_steps(schedule_steps_in(numbers, progress_));
   }
   if (options.rng && numbers.at("rng").get<bool>()) {
     restore_generators(source, numbers);

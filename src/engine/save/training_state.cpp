@@ -144,6 +144,9 @@ json TrainingState::numbers(const SaveOptions& options) const {
       {"skipped_steps", progress_.skipped_steps},
       {"schedule_steps", progress_.schedule.steps()},
       {"rng", options.rng}};
+  if (progress_.schedule.counts() == RateSchedule::Counts::samples) {
+    state["schedule_samples"] = progress_.schedule.steps();
+  }
   if (options.optimizer) {
     state["optimizer"] = {
         {"name", trained_.optimizer->name()},

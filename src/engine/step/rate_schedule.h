@@ -27,6 +27,7 @@ class RateSchedule {
   /// Writes the values of the next update.
   void apply_to(std::vector<optim::GroupValues>& groups) const;
 
+  Counts counts() const { return counts_; }
   std::int64_t steps() const { return steps_; } ///< updates or samples
   void set_steps(std::int64_t steps) { steps_ = steps; }
 

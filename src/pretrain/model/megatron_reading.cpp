@@ -1,6 +1,7 @@
 #include "pretrain/internal/megatron_reading.h"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -25,12 +26,16 @@ checkpoints::MegatronReadOptions megatron_reading(
       args.emplace_back(name, PythonValue::integer(*value));
     }
   }
+  // torchtitan's files say neither.
+  if (flags.rotary_base == std::floor(flags.rotary_base)) {
+    args.emplace_back(
+        "rotary_base",
+        PythonValue::integer(static_cast<std::int64_t>(flags.rotary_base)));
+  }
+  args.emplace_back("norm_epsilon", PythonValue::real(flags.norm_epsilon));
   checkpoints::MegatronReadOptions options;
   options.compare_args = false;
-  if (!args.empty()) {
-    options.args =
-        PythonValue::object("argparse", "Namespace", std::move(args));
-  }
+  options.args = PythonValue::object("argparse", "Namespace", std::move(args));
   return options;
 }
 

@@ -6,7 +6,7 @@
 #include "config/internal/expert_layers.h"
 #include "pretrain/internal/pretraining_data.h"
 #include "pretrain/internal/stages.h"
-#include "pretrain/model/foreign_weights.h"
+#include "pretrain/model/foreign_checkpoint.h"
 #include "pretrain/plan/check_curriculum.h"
 #include "pretrain/plan/flags_schedule.h"
 #include "pretrain/run/state_norms.h"
@@ -14,7 +14,9 @@
 #include <cairn/base/error.h>
 #include <cairn/optim/rule.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -73,12 +75,17 @@ CheckedRun check_run(Kind kind, const config::Config& config) {
       kind,
       config.flags,
       static_cast<std::int64_t>(run.tokenizer->vocab_size()));
-  run.foreign = foreign_weights(config.flags, run.description);
-  if (run.foreign) {
-    run.description = config::describe_model(
-        kind,
-        config.flags,
-        run.foreign->description.vocabulary);
+  run.foreign = foreign_checkpoint(config, run.description);
+  const auto stored = run.foreign ? run.foreign->training.description
+                                  : own_model(config.flags.checkpointing);
+  if (stored) {
+    const std::int64_t vocabulary = run.foreign
+        ? stored->vocabulary
+        : std::max(stored->vocabulary, run.description.vocabulary);
+    run.description = as_stored(
+        config::describe_model(kind, config.flags, vocabulary),
+        *stored,
+        config.flags);
   }
   check_stages(
       run.description,

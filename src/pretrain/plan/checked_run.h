@@ -1,11 +1,11 @@
 #pragma once
 
 #include "pretrain/internal/pretrain.h"
+#include "pretrain/model/foreign_checkpoint.h"
 #include "pretrain/plan/run_plan.h"
 
 #include <cairn/config/config.h>
 #include <cairn/model/description.h>
-#include <cairn/models/load_model.h>
 #include <cairn/optim/schedule.h>
 #include <cairn/text/tokenizer.h>
 
@@ -20,7 +20,8 @@ struct CheckedRun {
   std::shared_ptr<const optim::Schedule> schedule;
   std::shared_ptr<const text::Tokenizer> tokenizer;
   model::ModelDescription description;
-  std::optional<models::StoredModel> foreign; ///< weights of another format
+  /// The checkpoint of another program to start from.
+  std::optional<ForeignCheckpoint> foreign;
 };
 
 /// Throws ConfigError for a run that cannot be trained.

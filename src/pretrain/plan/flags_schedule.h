@@ -3,6 +3,7 @@
 #include "pretrain/plan/run_plan.h"
 
 #include <cairn/config/config.h>
+#include <cairn/engine/saving.h>
 #include <cairn/optim/schedule.h>
 
 #include <memory>
@@ -19,5 +20,9 @@ std::shared_ptr<const optim::Schedule> flags_schedule(
 std::shared_ptr<const optim::Schedule> flags_schedule(
     const config::Config& config,
     const RunPlan& plan);
+
+/// The flags' schedule as Megatron's checkpoints describe it: max_lr,
+/// lr_warmup_steps, …, in samples. Empty if the JSON has a schedule.
+ClientState schedule_description(const config::Config& config);
 
 } // namespace cairn::pretrain

@@ -108,7 +108,8 @@ Outcome run(
   const auto later = std::make_shared<nn::LaterValues>();
   BuildOptions building = build_options(description, config.flags);
   building.later = later;
-  if (foreign) {
+  const bool has_weights = foreign && foreign->weights_only;
+  if (has_weights) {
     building.seed.reset();
   }
   const Model model = build_model(
@@ -118,11 +119,11 @@ Outcome run(
       at::Device(world.device_name()),
       logger,
       building);
-  if (foreign) {
+  if (has_weights) {
     models::load_weights_later(
         model.module(),
         description,
-        foreign->tensors,
+        foreign->training.weights,
         *later);
   }
   const auto timers = make_timers(config, at::Device(world.device_name()));
@@ -156,7 +157,7 @@ Outcome run(
        .world = world,
        .mesh = std::move(mesh),
        .pretraining = pretraining,
-       .weights = foreign ? std::optional(foreign->format) : std::nullopt,
+       .foreign = foreign,
        .timers = timers,
        .versions = versions,
        .logger = logger});

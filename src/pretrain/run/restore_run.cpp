@@ -3,11 +3,15 @@
 #include "pretrain/run/token_schedule.h"
 
 #include <cairn/base/error.h>
+#include <cairn/checkpoints/checkpoint_format.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
 
 namespace cairn::pretrain {
 
@@ -53,6 +57,93 @@ void restore_tokens(RunParts& parts, const ClientState& state) {
        .tokens = tokens});
 }
 
+std::int64_t consumed_validation_in(const ClientState& state) {
+  const auto consumed = state.find("consumed_validation_samples");
+  const auto* samples = consumed == state.end()
+      ? nullptr
+      : std::get_if<std::int64_t>(&consumed->second);
+  return samples == nullptr ? 0 : *samples;
+}
+
+/// The parts of another program's checkpoint that the run goes on with.
+std::string taken_parts(
+    const checkpoints::ForeignTraining& training,
+    const LoadOptions& options) {
+  std::vector<std::string_view> parts{"the weights"};
+  if (options.optimizer) {
+    parts.push_back("the optimizer's states");
+    if (training.loss_scaler) {
+      parts.push_back("the loss scale");
+    }
+  }
+  if (options.schedule && training.schedule) {
+    parts.push_back("the schedule's place");
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// The parts that begin anew, and why.
+std::string missing_parts(
+    const checkpoints::ForeignTraining& training,
+    const config::CheckpointFlags& flags) {
+  std::vector<std::string> parts;
+  if (flags.no_load_optim) {
+    parts.emplace_back("the optimizer's states (--no-load-optim)");
+  }
+  if (flags.no_load_lr_state) {
+    parts.emplace_back("the schedule's place (--no-load-lr-state)");
+  } else if (!training.schedule) {
+    parts.emplace_back(
+        "the schedule's place, which follows from the iteration");
+  }
+  if (training.samples == 0) {
+    parts.emplace_back(
+        "the samples consumed, counted as the iterations times this run's "
+        "batch");
+  }
+  parts.emplace_back(
+      flags.no_load_rng ? "random states (--no-load-rng)"
+                        : "random states, as the generators are others");
+  parts.insert(parts.end(), training.left_out.begin(), training.left_out.end());
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+/// Goes on from a checkpoint of another program.
+Restored restore_foreign(RunParts& parts, const ForeignCheckpoint& foreign) {
+  const config::CheckpointFlags& flags = parts.config.flags.checkpointing;
+  const checkpoints::ForeignTraining& training = foreign.training;
+  const std::string_view format = checkpoints::name_of(training.format);
+  const bool speaks = parts.world.rank() == 0;
+  if (foreign.weights_only) {
+    if (speaks) {
+      parts.logger.info(
+          "loaded the weights of {} (format {}): fine-tuning from iteration 0, "
+          "with a new optimizer",
+          *flags.load,
+          format);
+    }
+    return {};
+  }
+  const LoadOptions options = load_options(flags);
+  const ClientState state =
+      parts.engine.restore_state(*training.tensors, training.numbers, options);
+  restore_tokens(parts, state);
+  if (speaks) {
+    parts.logger.info(
+        "loaded {} (format {}): going on after iteration {}, {} samples "
+        "consumed, with {}",
+        *flags.load,
+        format,
+        parts.iteration(),
+        parts.engine.progress().global_samples,
+        taken_parts(training, options));
+    parts.logger.info("not taken over: {}", missing_parts(training, flags));
+  }
+  return {
+      .iteration = parts.iteration(),
+      .consumed_validation = consumed_validation_in(state)};
+}
+
 } // namespace
 
 Restored restore_run(RunParts& parts) {
@@ -61,17 +152,12 @@ Restored restore_run(RunParts& parts) {
   if (!from) {
     return {};
   }
-  const bool speaks = parts.world.rank() == 0;
-  if (parts.weights) {
-    if (speaks) {
-      parts.logger.info(
-          "loaded the weights of {} (format {}): fine-tuning from iteration 0, "
-          "with a new optimizer",
-          *from,
-          checkpoints::name_of(*parts.weights));
-    }
-    return {};
+  if (parts.foreign) {
+    Restored restored = restore_foreign(parts, *parts.foreign);
+    parts.foreign.reset(); // its files are closed
+    return restored;
   }
+  const bool speaks = parts.world.rank() == 0;
   std::optional<std::string> tag;
   if (flags.ckpt_step) {
     tag = fmt::format("global_step{}", *flags.ckpt_step);
@@ -86,9 +172,8 @@ Restored restore_run(RunParts& parts) {
                    "scratch"});
   }
   Restored restored;
-  const auto consumed = state.find("consumed_validation_samples");
-  if (consumed != state.end() && !flags.finetune) {
-    restored.consumed_validation = std::get<std::int64_t>(consumed->second);
+  if (!flags.finetune) {
+    restored.consumed_validation = consumed_validation_in(state);
   }
   if (place) {
     restored.iteration = parts.iteration();

@@ -2,10 +2,10 @@
 
 #include "pretrain/internal/pretrain.h"
 #include "pretrain/internal/pretraining_data.h"
+#include "pretrain/model/foreign_checkpoint.h"
 #include "pretrain/plan/run_plan.h"
 
 #include <cairn/base/log.h>
-#include <cairn/checkpoints/checkpoint_format.h>
 #include <cairn/config/config.h>
 #include <cairn/distributed/init_distributed.h>
 #include <cairn/distributed/process_mesh.h>
@@ -32,8 +32,9 @@ struct RunParts {
   distributed::World world;
   distributed::ProcessMesh mesh;
   models::PretrainingOptions pretraining;
-  /// The format of the weights that --load has given the model already.
-  std::optional<checkpoints::CheckpointFormat> weights;
+  /// The checkpoint of another program that --load names. The model has its
+  /// weights already if the run begins anew from them.
+  std::optional<ForeignCheckpoint> foreign;
   std::shared_ptr<monitor::Timers> timers; ///< the engine's
   monitor::NamedTexts versions;            ///< for the log
   Logger logger;

@@ -1,6 +1,7 @@
 #include "pretrain/run/trainer.h"
 
 #include "monitor/internal/profiled_steps.h"
+#include "pretrain/plan/flags_schedule.h"
 #include "pretrain/run/repeatable_pass.h"
 #include "pretrain/run/restore_run.h"
 
@@ -173,6 +174,7 @@ void Trainer::save() {
       *flags.save,
       std::nullopt,
       {{"consumed_train_tokens", parts_.tokens()},
+       {"schedule", schedule_description(parts_.config)},
        {"consumed_validation_samples", batches_->consumed_validation()}},
       {.optimizer = !flags.no_save_optim, .rng = !flags.no_save_rng});
   saved_at_ = iteration();

@@ -1,0 +1,241 @@
+#include "checkpoints/megatron/rank_model.h"
+
+#include "checkpoints/megatron/names.h"
+#include "checkpoints/megatron/pipeline.h"
+#include "checkpoints/tensors/lazy_operations.h"
+#include "checkpoints/tensors/named_tensors.h"
+
+#include <cairn/base/error.h>
+#include <cairn/model/parameters.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+namespace cairn::checkpoints::megatron {
+
+namespace {
+
+/// The part of a tensor that one tensor rank has.
+LazyTensor part_of(
+    const LazyTensor& tensor,
+    model::TensorCut cut,
+    std::int64_t rank,
+    std::int64_t ranks,
+    std::int64_t padded_vocabulary) {
+  switch (cut) {
+    case model::TensorCut::whole:
+      return tensor;
+    case model::TensorCut::rows:
+    case model::TensorCut::columns:
+    case model::TensorCut::third: {
+      const std::int64_t dim = cut == model::TensorCut::rows ? 0
+          : cut == model::TensorCut::columns                 ? 1
+                                                             : 2;
+      const std::int64_t each =
+          tensor.shape[static_cast<std::size_t>(dim)] / ranks;
+      return sliced(tensor, dim, rank * each, (rank + 1) * each);
+    }
+    case model::TensorCut::vocabulary: {
+      const std::int64_t each = padded_vocabulary / ranks;
+      return rows_repeating_last(tensor, rank * each, (rank + 1) * each);
+    }
+  }
+  throw InternalError({.what = "an unknown cut"});
+}
+
+using Paths = std::vector<std::pair<std::string_view, PythonValue>>;
+
+/// Nested dicts from names like "language_model/encoder/layers.0.bias".
+PythonValue nested(const Paths& paths) {
+  std::vector<std::pair<std::string_view, Paths>> inner;
+  std::vector<PythonValue::Member> members;
+  for (const auto& [path, value] : paths) {
+    const auto slash = path.find('/');
+    if (slash == std::string_view::npos) {
+      members.emplace_back(std::string(path), value);
+      continue;
+    }
+    const std::string_view key = path.substr(0, slash);
+    auto found =
+        std::ranges::find(inner, key, &decltype(inner)::value_type::first);
+    if (found == inner.end()) {
+      found = inner.insert(inner.end(), {key, {}});
+    }
+    found->second.emplace_back(path.substr(slash + 1), value);
+  }
+  for (const auto& [key, values] : inner) {
+    members.emplace_back(std::string(key), nested(values));
+  }
+  return PythonValue::dict_of(std::move(members));
+}
+
+/// Name of the entry that Megatron-Core has beside the weight of a linear
+/// layer, for states of FP8; nullopt for other weights.
+std::optional<std::string> extra_state_of(const std::string& path) {
+  constexpr std::string_view weight = ".weight";
+  const bool linear =
+      path.find(".linear_") != path.npos || path.starts_with("output_layer.");
+  return linear && path.ends_with(weight)
+      ? std::optional(
+            path.substr(0, path.size() - weight.size()) + "._extra_state")
+      : std::nullopt;
+}
+
+/// Adds the entries without which Megatron-Core finds that keys are missing.
+void add_extra_states(const std::string& path, bool once, RankModel& model) {
+  const auto extra = extra_state_of(path);
+  if (extra && once) {
+    model.add(*extra, PythonValue());
+  }
+}
+
+/// Parts of a layer in the order in which Megatron-Core's modules have them.
+constexpr std::array<std::string_view, 9> layer_parts{
+    ".input_layernorm.",
+    ".self_attention.linear_proj.",
+    ".self_attention.linear_qkv.layer_norm_",
+    ".self_attention.linear_qkv.",
+    ".pre_mlp_layernorm.",
+    ".mlp.linear_fc1.layer_norm_",
+    ".mlp.linear_fc1.",
+    ".mlp.linear_fc2.",
+    "."};
+
+constexpr std::array<std::string_view, 5> model_parts{
+    "embedding.word_embeddings.",
+    "embedding.position_embeddings.",
+    "decoder.layers.",
+    "decoder.final_layernorm.",
+    "output_layer."};
+
+template <std::size_t Count>
+std::size_t place_among(
+    const std::array<std::string_view, Count>& parts,
+    std::string_view name) {
+  return static_cast<std::size_t>(
+      std::ranges::find_if(
+          parts,
+          [&](std::string_view part) { return name.starts_with(part); }) -
+      parts.begin());
+}
+
+/// The place of a parameter of Megatron-Core among a rank's: part of the model,
+/// layer, part of the layer, and the weight before the bias.
+std::tuple<std::size_t, std::int64_t, std::size_t, bool> module_place(
+    const std::string& path) {
+  const auto layer = layer_name(path);
+  return {
+      place_among(model_parts, path),
+      layer ? layer->layer : 0,
+      layer ? place_among(layer_parts, layer->rest) : 0,
+      path.ends_with("bias")};
+}
+
+} // namespace
+
+void RankModel::add(std::string path, PythonValue value) {
+  others_.emplace_back(std::move(path), std::move(value));
+}
+
+void RankModel::add(std::string path, LazyTensor part) {
+  const auto [found, added] = places_.emplace(path, order_.size());
+  if (added) {
+    order_.emplace_back(std::move(path), std::vector<LazyTensor>());
+  }
+  order_[found->second].second.push_back(std::move(part));
+}
+
+void RankModel::sort_as_modules() {
+  std::ranges::stable_sort(order_, {}, [](const auto& entry) {
+    return module_place(entry.first);
+  });
+  places_.clear();
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    places_.emplace(order_[i].first, i);
+  }
+}
+
+NamedTensors RankModel::tensors() const {
+  NamedTensors tensors;
+  for (const auto& [path, parts] : order_) {
+    tensors.emplace_back(path, joined(parts, 0));
+  }
+  return tensors;
+}
+
+PythonValue RankModel::dict() const {
+  Paths paths;
+  for (const auto& [path, parts] : order_) {
+    paths.emplace_back(path, PythonValue::tensor(joined(parts, 0)));
+  }
+  for (const auto& [path, value] : others_) {
+    paths.emplace_back(path, value);
+  }
+  return nested(paths);
+}
+
+std::vector<RankModel> models_of_ranks(
+    const model::ModelDescription& d,
+    const NamedTensors& tensors,
+    const MegatronSplit& split,
+    MegatronNames names,
+    std::int64_t padded_vocabulary) {
+  const bool core = names != MegatronNames::legacy;
+  const Pipeline pipeline(d, split);
+  std::vector<RankModel> models(
+      static_cast<std::size_t>(split.pipeline * split.tensor));
+  std::size_t next = 0;
+  for (const model::ModelParameter& parameter : model::model_parameters(d)) {
+    const LazyTensor& tensor = tensors[next++].second;
+    const Place place = pipeline.place(parameter.name);
+    const auto name = megatron_name(d, place.name, names);
+    if (!name) {
+      throw ConfigError(
+          {.what = "no model of Megatron's has such a parameter",
+           .values = parameter.name});
+    }
+    for (std::int64_t stage = 0; stage < split.pipeline; ++stage) {
+      const bool copied = parameter.name.starts_with("embedding.") &&
+          pipeline.copies_embedding(stage);
+      const bool for_head = parameter.name == "embedding.word.weight" &&
+          d.tied_head && pipeline.copies_for_head(stage);
+      if (stage != place.stage && !copied && !for_head) {
+        continue;
+      }
+      const std::string path =
+          for_head ? std::string(tied_head_path(names)) : name->path;
+      for (std::int64_t rank = 0; rank < split.tensor; ++rank) {
+        RankModel& model =
+            models[static_cast<std::size_t>(stage * split.tensor + rank)];
+        model.add(
+            path,
+            part_of(
+                tensor,
+                parameter.cut,
+                rank,
+                split.tensor,
+                padded_vocabulary));
+        if (core) {
+          add_extra_states(path, name->half != Half::second, model);
+        }
+      }
+    }
+  }
+  // With one stage a tied head has no weight, but an entry for FP8.
+  if (core && d.tied_head && split.pipeline == 1) {
+    for (RankModel& model : models) {
+      model.add("output_layer._extra_state", PythonValue());
+    }
+  }
+  if (core) {
+    for (RankModel& model : models) {
+      model.sort_as_modules();
+    }
+  }
+  return models;
+}
+
+} // namespace cairn::checkpoints::megatron

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "checkpoints/dcp/write.h"
+#include "checkpoints/megatron/rank_model.h"
+
+#include <cairn/checkpoints/lazy_tensor.h>
+#include <cairn/checkpoints/megatron.h>
+#include <cairn/checkpoints/python_value.h>
+#include <cairn/model/description.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cairn::checkpoints::megatron {
+
+/// The states of an Adam by kind, each in the order of model_parameters():
+/// "exp_avg", "exp_avg_sq" and, for parameters in 16 bits, the fp32 copies as
+/// `master_kind`. Throws CheckpointError if a parameter has none.
+std::map<std::string, NamedTensors> states_by_kind(
+    const model::ModelDescription& description,
+    const MegatronOptimizer& optimizer);
+
+/// The member "optimizer" of a rank's file. `model` has the rank's parameters,
+/// `states` its part of each kind.
+PythonValue rank_optimizer(
+    const RankModel& model,
+    const std::map<std::string, RankModel>& states,
+    const MegatronOptimizer& optimizer);
+
+/// The member "optimizer" of a folder without ranks: all of it but tensors.
+PythonValue common_optimizer(const MegatronOptimizer& optimizer);
+
+/// The member "content_metadata" of such a folder.
+PythonValue content_metadata(const MegatronOptimizer& optimizer);
+
+/// What such a folder calls the states of a kind: "optimizer.state.exp_avg.".
+std::string state_prefix(
+    const std::string& kind,
+    const MegatronOptimizer& optimizer);
+
+} // namespace cairn::checkpoints::megatron
