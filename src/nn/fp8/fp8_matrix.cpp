@@ -3,6 +3,7 @@
 #include "kernels/internal/cuda/fp8.h"
 #include "nn/linear/column_sums.h"
 #include "nn/linear/gpu_kernel.h"
+#include "nn/linear/kernel_gelu.h"
 #include "nn/linear/summed_parts.h"
 
 #include <ATen/TensorOperators.h>
@@ -67,7 +68,7 @@ cuda::Fp8Source source_of(const Fp8Values& values) {
       .matrix = x.const_data_ptr(),
       .of = kind_of(values),
       .gelu =
-          values.gelu == GeluKind::exact ? cuda::Gelu::exact : cuda::Gelu::tanh,
+          kernel_gelu(values.gelu),
       .sums = data_or_null(values.sums),
       .other = data_or_null(values.other)};
 }

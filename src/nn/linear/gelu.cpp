@@ -5,6 +5,7 @@
 #include "kernels/internal/in_parallel.h"
 #include "nn/linear/column_sums.h"
 #include "nn/linear/gpu_kernel.h"
+#include "nn/linear/kernel_gelu.h"
 #include "nn/linear/summed_parts.h"
 
 #include <ATen/TensorOperators.h>
@@ -93,7 +94,7 @@ GeluGradients backward_on_gpu(
   run_kernel(x, "GELU backward", [&](void* stream) {
     return cuda::gelu_backward(
         shape,
-        kind == GeluKind::exact ? cuda::Gelu::exact : cuda::Gelu::tanh,
+        kernel_gelu(kind),
         gradient.const_data_ptr(),
         x.const_data_ptr(),
         of_x.mutable_data_ptr(),

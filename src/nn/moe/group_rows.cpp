@@ -3,6 +3,7 @@
 #include "kernels/internal/cuda/group_rows.h"
 #include "nn/linear/column_sums.h"
 #include "nn/linear/gpu_kernel.h"
+#include "nn/linear/kernel_gelu.h"
 #include "nn/moe/known_ends.h"
 
 #include <ATen/ops/empty.h>
@@ -26,11 +27,6 @@ kernels::cuda::GroupedRows kernel_rows(
       .groups = groups.ends.numel(),
       .ends = groups.ends.const_data_ptr<std::int32_t>(),
       .element = *kernels::element_of(x.scalar_type())};
-}
-
-kernels::cuda::Gelu kernel_kind(GeluKind kind) {
-  return kind == GeluKind::exact ? kernels::cuda::Gelu::exact
-                                 : kernels::cuda::Gelu::tanh;
 }
 
 at::Tensor parts_for(
@@ -91,7 +87,7 @@ at::Tensor group_gelu(
   run_kernel(x, "GELU of groups", [&](void* stream) {
     return kernels::cuda::add_group_biases_gelu(
         kernel_rows(x, groups),
-        kernel_kind(kind),
+        kernel_gelu(kind),
         data_or_null(dense),
         x.mutable_data_ptr(),
         y.mutable_data_ptr(),
@@ -110,7 +106,7 @@ at::Tensor group_gelu_backward(
   run_kernel(x, "gradients of GELU of groups", [&](void* stream) {
     return kernels::cuda::group_gelu_backward(
         rows,
-        kernel_kind(kind),
+        kernel_gelu(kind),
         x.const_data_ptr(),
         gradient.mutable_data_ptr(),
         parts.mutable_data_ptr<float>(),

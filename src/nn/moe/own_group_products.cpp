@@ -2,6 +2,7 @@
 
 #include "kernels/internal/cuda/grouped_product.h"
 #include "nn/linear/gpu_kernel.h"
+#include "nn/linear/kernel_gelu.h"
 #include "nn/moe/kernel_matrix.h"
 
 #include <ATen/ops/empty.h>
@@ -22,10 +23,6 @@ cuda::ProductGroups kernel_groups(
       .rows = x.size(0),
       .groups = groups.ends.numel(),
       .ends = groups.ends.const_data_ptr<std::int32_t>()};
-}
-
-cuda::Gelu kernel_kind(GeluKind kind) {
-  return kind == GeluKind::exact ? cuda::Gelu::exact : cuda::Gelu::tanh;
 }
 
 template <typename Product>
@@ -114,7 +111,7 @@ GroupGelu own_products_gelu(
   product.finish = cuda::GroupFinish::gelu;
   product.bias = data_or_null(addend);
   product.sums = made.sums.mutable_data_ptr();
-  product.kind = kernel_kind(kind);
+  product.kind = kernel_gelu(kind);
   run(x, product);
   return made;
 }
@@ -153,7 +150,7 @@ GroupGeluGradients own_gelu_gradients(
   product.result = made.x.mutable_data_ptr();
   product.finish = cuda::GroupFinish::gelu_gradient;
   product.sums = at_sums.mutable_data_ptr(); // only read
-  product.kind = kernel_kind(kind);
+  product.kind = kernel_gelu(kind);
   product.parts = parts.mutable_data_ptr<float>();
   run(gradient, product);
   run_kernel(gradient, "sums of groups", [&](void* stream) {
