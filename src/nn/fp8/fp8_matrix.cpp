@@ -68,7 +68,7 @@ cuda::Fp8Source source_of(const Fp8Values& values) {
       .matrix = x.const_data_ptr(),
       .of = kind_of(values),
       .gelu =
-          kernel_gelu(values.gelu),
+          kernel_gelu(values.gelu.value_or(GeluKind::tanh)),
       .sums = data_or_null(values.sums),
       .other = data_or_null(values.other)};
 }
