@@ -203,16 +203,16 @@ void print_steps(
     generate::GpuStepOptions options;
     std::int64_t prompt = 32;
   };
-  generate::GpuStepOptions parts = usual;
-  parts.whole = false;
+  generate::GpuStepOptions whole = usual;
+  whole.whole = true;
   const auto with = [&](const auto& change) {
-    generate::GpuStepOptions options = parts;
+    generate::GpuStepOptions options = usual;
     change(options);
     return options;
   };
   const std::vector<Variant> variants{
       {"as it is", 1, usual},
-      {"kernels of their own", 1, parts},
+      {"a single kernel", 1, whole},
       {"all weights to registers", 1, with([](auto& o) {
          o.copied_from = most;
        })},
@@ -224,7 +224,7 @@ void print_steps(
       {"no CUDA graph", 1, with([](auto& o) { o.records = false; })},
       {"cuBLASLt's products", 1, with([](auto& o) { o.few_rows = 0; })},
       {"as it is, after 900 tokens", 1, usual, 900},
-      {"kernels of their own, after 900 tokens", 1, parts, 900},
+      {"a single kernel, after 900 tokens", 1, whole, 900},
       {"as it is", 2, usual},
       {"as it is", 4, usual},
       {"as it is", 8, usual},

@@ -355,7 +355,7 @@ TEST(GpuDecoder, OneTextIsASingleKernel) {
   for (const models::ModelDescription& d : all) {
     SCOPED_TRACE(::testing::Message() << d.hidden << " " << d.heads);
     const Model model = make(d, type);
-    GpuDecoder decoder(*model, type, {.most_texts = 2});
+    GpuDecoder decoder(*model, type, {.most_texts = 2}, {.whole = true});
     ASSERT_TRUE(decoder.has_whole_steps());
     Followed texts(model, decoder);
     texts.add(1, random_text(random, 20));
@@ -373,12 +373,11 @@ TEST(GpuDecoder, OneTextIsASingleKernel) {
 }
 
 TEST(GpuDecoder, OtherModelsAreNotASingleKernel) {
-  GpuStepOptions parts;
-  parts.whole = false;
+  const GpuStepOptions parts;
   const TextBatchOptions one{.most_texts = 1};
   const auto is_whole = [&](const models::ModelDescription& d,
                             at::ScalarType type,
-                            const GpuStepOptions& step = {}) {
+                            const GpuStepOptions& step = {.whole = true}) {
     return GpuDecoder(*make(d, type), type, one, step).has_whole_steps();
   };
   EXPECT_TRUE(is_whole(plain(128, 2, 320), at::kBFloat16));
