@@ -21,8 +21,8 @@ namespace cairn::generate {
 struct GpuStepOptions {
   bool records = true; ///< steps are recorded, and repeated as CUDA graphs
   bool early = true;   ///< kernels begin while those before them end
-  /// The steps of one text are a single kernel where it takes the model. Off: within
-  /// a decoder its texts have not been compared on a GPU yet.
+  /// The steps of one text are a single kernel where it takes the model. Off:
+  /// within a decoder its texts have not been compared on a GPU yet.
   bool whole = false;
   /// Models whose widest weight of a block has at least so many bytes take
   /// weights by copies (see FewRowsProduct): below, a block's ring costs more

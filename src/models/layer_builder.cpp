@@ -77,19 +77,18 @@ void add_bias(nn::BlockInput& input, const at::Tensor& bias, Role role) {
                                  : bias;
 }
 
-/// The bias of relative positions, and padding, by place: what a GPU's kernel adds
-/// to scores itself.
+/// The bias of relative positions, and padding, by place: what a GPU's kernel
+/// adds to scores itself.
 nn::PlacedScores placed_scores(
     const at::Tensor& by_distance,
     const at::Tensor& padding) {
   nn::PlacedScores placed{.by_distance = by_distance};
   if (padding.defined()) {
-    placed.by_key = at::zeros(
-                        padding.sizes(),
-                        by_distance.options().requires_grad(false))
-                        .masked_fill_(
-                            padding.eq(0),
-                            -std::numeric_limits<double>::infinity());
+    placed.by_key =
+        at::zeros(padding.sizes(), by_distance.options().requires_grad(false))
+            .masked_fill_(
+                padding.eq(0),
+                -std::numeric_limits<double>::infinity());
   }
   return placed;
 }

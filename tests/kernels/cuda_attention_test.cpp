@@ -76,7 +76,8 @@ Inputs inputs_of(const Case& x, const Type& type) {
       {},
       {}};
   if (x.by_distance) {
-    result.by_distance = at::randn({x.heads, x.queries + x.keys - 1}).to(device);
+    result.by_distance =
+        at::randn({x.heads, x.queries + x.keys - 1}).to(device);
   }
   if (x.by_key) {
     result.by_key = at::randn({x.batch, x.keys})
@@ -327,8 +328,7 @@ Outcome by_kernels(const Case& x, const Inputs& inputs, const Type& type) {
       {target_of(result.of_query),
        target_of(result.of_key),
        target_of(result.of_value),
-       result.of_added.defined() ? result.of_added.mutable_data_ptr()
-                                 : nullptr,
+       result.of_added.defined() ? result.of_added.mutable_data_ptr() : nullptr,
        x.by_distance ? result.of_distances.mutable_data_ptr<float>() : nullptr},
       stream()));
   return result;

@@ -415,8 +415,7 @@ TEST(GpuAttention, AddsToScoresByPlace) {
   at::manual_seed(7);
   constexpr std::int64_t tokens = 200;
   const Tensor by_key = at::zeros({2, tokens}, at::kFloat);
-  by_key[1].narrow(0, 150, 50).fill_(
-      -std::numeric_limits<double>::infinity());
+  by_key[1].narrow(0, 150, 50).fill_(-std::numeric_limits<double>::infinity());
   const Tensor of_keys = by_key.cuda();
   for (const bool causal : {false, true}) {
     const Scores scores{.causal = causal, .scale = 1};
@@ -430,9 +429,7 @@ TEST(GpuAttention, AddsToScoresByPlace) {
     ASSERT_TRUE(attends_joined_on_gpu(joined, how(by_distance)));
     expect_same(
         {joined, by_distance},
-        [&](const auto& in) {
-          return attend_joined_on_gpu(in[0], how(in[1]));
-        },
+        [&](const auto& in) { return attend_joined_on_gpu(in[0], how(in[1])); },
         [&](const auto& in) {
           const Tensor mask = placed_mask(
               {in[1], of_keys},

@@ -307,8 +307,8 @@ struct PlacedTile {
 
 /// Memory for two of them; none for other forms.
 template <Form form>
-constexpr std::size_t bytes_of_placed =
-    is_placed(form) ? 2 * sizeof(PlacedTile) : 0;
+constexpr std::size_t bytes_of_placed = is_placed(form) ? 2 * sizeof(PlacedTile)
+                                                        : 0;
 
 /// Starts copies of what is there of a tile.
 template <int threads>
@@ -355,11 +355,9 @@ __device__ void add_placed(
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int k = key(m, n, i);
-        const float added =
-            placed.by_distance[k - query(m, n, i) + tile - 1] +
+        const float added = placed.by_distance[k - query(m, n, i) + tile - 1] +
             placed.by_key[k];
-        scores[m][n][i] =
-            (scores[m][n][i] * scale + added) * log2_of_e;
+        scores[m][n][i] = (scores[m][n][i] * scale + added) * log2_of_e;
       }
     }
   }
@@ -478,8 +476,8 @@ class HeadScores {
   int ahead_; ///< of the first query before the first key
 };
 
-/// The random numbers of one head's weights. Not `dropping`: nothing is drawn, and
-/// all weights stay.
+/// The random numbers of one head's weights. Not `dropping`: nothing is drawn,
+/// and all weights stay.
 template <bool dropping>
 struct HeadDraws {
   const PhiloxRounds& rounds;
@@ -556,18 +554,15 @@ const char* launch_large(
   return launch(kernel, grid, stream, arguments...);
 }
 
-/// Calls `start` with the element type, the padded size and the form as constants
-/// of the compiler's.
+/// Calls `start` with the element type, the padded size and the form as
+/// constants of the compiler's.
 template <class Start>
 const char* with_form(const Attention& x, const Start& start) {
   using Half = std::integral_constant<Element, Element::fp16>;
   using Brain = std::integral_constant<Element, Element::bf16>;
   const auto with_masks = [&](auto element, auto size) {
     if (x.mask.kind != ScoreMask::Kind::none || x.query_documents != nullptr) {
-      return start(
-          element,
-          size,
-          std::integral_constant<Form, Form::masked>());
+      return start(element, size, std::integral_constant<Form, Form::masked>());
     }
     if (x.placed.by_distance != nullptr || x.placed.by_key != nullptr) {
       return x.dropout.threshold == 0

@@ -537,8 +537,8 @@ __global__ void __launch_bounds__(threads, blocks_at_once_of<size>)
   }
   __syncthreads();
 
-  const int first_tile = HeadScores<form>(x, batch, 0)
-                             .first_query(first_row < 0 ? 0 : first_row) /
+  const int first_tile =
+      HeadScores<form>(x, batch, 0).first_query(first_row < 0 ? 0 : first_row) /
       tile;
   const int tiles_of_head = (static_cast<int>(x.queries) + tile - 1) / tile;
   const int count =

@@ -29,8 +29,7 @@ __global__ void __launch_bounds__(across* rows_at_once) sums_kernel(
   const std::int64_t column =
       (static_cast<std::int64_t>(blockIdx.x) * across + threadIdx.x) * width;
   float own[width] = {};
-  const std::int64_t step =
-      static_cast<std::int64_t>(gridDim.y) * rows_at_once;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * rows_at_once;
   std::int64_t row =
       static_cast<std::int64_t>(blockIdx.y) * rows_at_once + threadIdx.y;
   const auto add_rows = [&](auto count) {

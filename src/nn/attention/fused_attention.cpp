@@ -299,13 +299,7 @@ AttentionGradients fused_backward(
     const PartialAttention& whole,
     const DroppedScores& how,
     at::Tensor* by_distance) {
-  return write_gradients_of_fused(
-      gradient,
-      input,
-      whole,
-      how,
-      {},
-      by_distance);
+  return write_gradients_of_fused(gradient, input, whole, how, {}, by_distance);
 }
 
 at::Tensor attend_fused(const AttentionInput& input, const DroppedScores& how) {

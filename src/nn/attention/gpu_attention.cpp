@@ -108,8 +108,8 @@ DroppedScores dropped_scores(const SelfScores& how) {
       .noise = how.noise};
 }
 
-/// Gradients of the joined tensor, and of the bias that was added to it (if it is
-/// defined and needs one).
+/// Gradients of the joined tensor, and of the bias that was added to it (if it
+/// is defined and needs one).
 variable_list joined_gradients(
     AutogradContext& context,
     const AttentionInput& gradients,

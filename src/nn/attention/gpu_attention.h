@@ -47,9 +47,9 @@ struct SelfScores {
 bool attends_joined_on_gpu(const at::Tensor& joined, const SelfScores& scores);
 
 /// Attention of queries, keys and values that lie together, by cuDNN, or by our
-/// own kernel where weights are dropped or scores placed; returns [batch, sequence, heads,
-/// size]. Their gradients are put together in one pass, as the product before
-/// it reads them; rotary positions are part of it.
+/// own kernel where weights are dropped or scores placed; returns [batch,
+/// sequence, heads, size]. Their gradients are put together in one pass, as the
+/// product before it reads them; rotary positions are part of it.
 at::Tensor attend_joined_on_gpu(
     const at::Tensor& joined,
     const SelfScores& scores);

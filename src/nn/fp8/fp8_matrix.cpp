@@ -67,8 +67,7 @@ cuda::Fp8Source source_of(const Fp8Values& values) {
       .shape = {x.size(0), x.size(1), *kernels::element_of(x.scalar_type())},
       .matrix = x.const_data_ptr(),
       .of = kind_of(values),
-      .gelu =
-          kernel_gelu(values.gelu.value_or(GeluKind::tanh)),
+      .gelu = kernel_gelu(values.gelu.value_or(GeluKind::tanh)),
       .sums = data_or_null(values.sums),
       .other = data_or_null(values.other)};
 }

@@ -36,8 +36,8 @@ struct ScoreMask {
   std::int64_t key_step = 0;
 };
 
-/// What is added to scores by the places of queries and keys alone. Not beside a
-/// ScoreMask or documents.
+/// What is added to scores by the places of queries and keys alone. Not beside
+/// a ScoreMask or documents.
 struct PlacedScores {
   /// [heads, queries + keys - 1]: the one of query q and key k is number
   /// k - q + queries - 1. Null: none.
