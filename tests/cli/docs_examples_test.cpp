@@ -74,13 +74,27 @@ class DocsExamples : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+/// Trains a small GPT with a tokenizer.
+const char* const small_gpt =
+    "cairn data sample-corpus --output s.jsonl --size 100KB --workers 1\n"
+    "cairn train-tokenizer s.jsonl bpe --vocab-size 300\n"
+    "cp bpe/tokenizer.json .\n"
+    "cairn preprocess --input s.jsonl --output-prefix s --tokenizer-model "
+    "tokenizer.json --append-eod\n"
+    "cairn pretrain gpt --num-layers 1 --hidden-size 16 "
+    "--num-attention-heads 2 --seq-length 32 --micro-batch-size 1 "
+    "--train-iters 1 --eval-iters 0 --split 1,0,0 --lr 1e-3 --data-path "
+    "s_text_document --tokenizer-model tokenizer.json --save checkpoints\n";
+
 TEST_F(DocsExamples, OfConvertingWork) {
   prepare("mkdir run; cp -rL tests/golden/checkpoints/deepspeed_z3_bf16_w2 "
           "run/checkpoints\n"
           "cairn convert --input tests/golden/models/gpt2 --output "
           "checkpoints/ds_gpt --to deepspeed\n"
           "cairn convert --input tests/golden/models/gpt2 --output "
-          "checkpoints/gpt_345m --to megatron --tensor-model-parallel-size 2");
+          "checkpoints/gpt_345m --to megatron --tensor-model-parallel-size 2\n"
+          "mkdir trained; cd trained\n" +
+          std::string(small_gpt) + "mv checkpoints ../run/gpt");
   const auto blocks = blocks_of("converting.md", "sh");
   ASSERT_GE(blocks.size(), 4U);
   for (const std::string& block : blocks) {
@@ -187,22 +201,10 @@ TEST_F(DocsExamples, OfProbeWork) {
       HasSubstr("\n[0] wrote run.safetensors, 60 tensors\n"));
 }
 
-/// Trains a small GPT with a tokenizer.
-const char* const small_gpt =
-    "cairn data sample-corpus --output s.jsonl --size 100KB --workers 1\n"
-    "cairn train-tokenizer s.jsonl bpe --vocab-size 300\n"
-    "cp bpe/tokenizer.json .\n"
-    "cairn preprocess --input s.jsonl --output-prefix s --tokenizer-model "
-    "tokenizer.json --append-eod\n"
-    "cairn pretrain gpt --num-layers 1 --hidden-size 16 "
-    "--num-attention-heads 2 --seq-length 32 --micro-batch-size 1 "
-    "--train-iters 1 --eval-iters 0 --split 1,0,0 --lr 1e-3 --data-path "
-    "s_text_document --tokenizer-model tokenizer.json --save checkpoints\n";
-
 TEST_F(DocsExamples, OfServingWork) {
   prepare(small_gpt);
   const auto blocks = blocks_of("serving.md", "sh");
-  ASSERT_EQ(blocks.size(), 2U);
+  ASSERT_EQ(blocks.size(), 3U);
   const std::string port = std::to_string(unused_port());
   const auto with_port = [&](std::string text) {
     for (auto at = text.find("5000"); at != text.npos; at = text.find("5000")) {
@@ -227,6 +229,22 @@ TEST_F(DocsExamples, OfServingWork) {
   const Result ended = serving.finish();
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("/api 200: 1 text, "));
+
+  // T5, in the block after Megatron's request.
+  prepare("cp -rL tests/golden/models/t5_relu t5-hf; cp tokenizer.json t5-hf");
+  const std::string& both = blocks.back();
+  const std::size_t request = both.find("curl");
+  const std::string other = std::to_string(unused_port());
+  Command of_t5(
+      {"bash",
+       "-ec",
+       in_folder("exec " + both.substr(0, request - 1) + " --port " + other)});
+  of_t5.wait_for(" until Ctrl-C");
+  std::string question = both.substr(request);
+  question.replace(question.find("5000"), 4, other);
+  const Result answer = shell(question);
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_THAT(answer.out, HasSubstr("\"text\":[\""));
 }
 
 TEST_F(DocsExamples, OfGeneratingWork) {
@@ -260,12 +278,14 @@ TEST_F(DocsExamples, OfEvaluatingShowWhatThePageShows) {
           "cp tests/golden/evaluation/wiki.test.tokens .\n"
           "cp tests/golden/evaluation/lambada.jsonl lambada_test.jsonl\n"
           "cp tests/golden/evaluation/hellaswag.jsonl hellaswag_val.jsonl\n"
-          "cp tests/golden/evaluation/stories.jsonl notes.jsonl");
+          "cp tests/golden/evaluation/stories.jsonl notes.jsonl\n"
+          "cp wiki.test.tokens held-out.txt\n"
+          "cp -r gpt2-hf checkpoints; cp gpt2-hf/tokenizer.json .");
   expect_shown("evaluating.md", 1, [&](const std::string& line) {
     return shell(line);
   });
   const auto blocks = blocks_of("evaluating.md", "sh");
-  ASSERT_EQ(blocks.size(), 4U);
+  ASSERT_EQ(blocks.size(), 5U);
   for (const std::string& block : blocks) {
     const Result result = shell(block);
     EXPECT_EQ(result.code, 0) << block << result.err;
