@@ -87,14 +87,15 @@ const char* const small_gpt =
     "s_text_document --tokenizer-model tokenizer.json --save checkpoints\n";
 
 TEST_F(DocsExamples, OfConvertingWork) {
-  prepare("mkdir run; cp -rL tests/golden/checkpoints/deepspeed_z3_bf16_w2 "
-          "run/checkpoints\n"
-          "cairn convert --input tests/golden/models/gpt2 --output "
-          "checkpoints/ds_gpt --to deepspeed\n"
-          "cairn convert --input tests/golden/models/gpt2 --output "
-          "checkpoints/gpt_345m --to megatron --tensor-model-parallel-size 2\n"
-          "mkdir trained; cd trained\n" +
-          std::string(small_gpt) + "mv checkpoints ../run/gpt");
+  prepare(
+      "mkdir run; cp -rL tests/golden/checkpoints/deepspeed_z3_bf16_w2 "
+      "run/checkpoints\n"
+      "cairn convert --input tests/golden/models/gpt2 --output "
+      "checkpoints/ds_gpt --to deepspeed\n"
+      "cairn convert --input tests/golden/models/gpt2 --output "
+      "checkpoints/gpt_345m --to megatron --tensor-model-parallel-size 2\n"
+      "mkdir trained; cd trained\n" +
+      std::string(small_gpt) + "mv checkpoints ../run/gpt");
   const auto blocks = blocks_of("converting.md", "sh");
   ASSERT_GE(blocks.size(), 4U);
   for (const std::string& block : blocks) {

@@ -123,12 +123,6 @@ TEST(GenerateT5, ReadsTheLinesOfAFile) {
               how + Words{"--recompute", "--sample-input-file", in}))
           .err,
       HasSubstr("--recompute: a T5 writes on the CPU"));
-  EXPECT_THAT(
-      run(cairn(
-              Words{"serve", "--load", CAIRN_GOLDEN_DIR "/models/t5_relu"} +
-              text))
-          .err,
-      HasSubstr("from left to right (t5)"));
 }
 
 TEST(ServeT5, AnswersWithTheTextsOfTransformers) {

@@ -199,26 +199,32 @@ class Followed {
   std::vector<Text> texts_;
 };
 
-TEST(GpuDecoder, ComputesEveryKindOfModel) {
+class GpuDecoderOf : public ::testing::TestWithParam<at::ScalarType> {};
+
+TEST_P(GpuDecoderOf, EveryKindOfModel) {
+  const at::ScalarType type = GetParam();
   std::mt19937 random(1);
   for (const models::ModelDescription& d : descriptions()) {
-    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-      SCOPED_TRACE(::testing::Message() << type << " " << d.head_size);
-      const Model model = make(d, type);
-      GpuDecoder decoder(*model, type, {.most_texts = 3, .page_tokens = 5});
-      Followed texts(model, decoder);
-      for (const std::size_t place : {2, 0, 1}) {
-        texts.add(place, random_text(random, 24));
-      }
-      texts.step({7, 1, 0}, 1);
-      texts.step({8, 5, 12}, 3); // a token beside two pieces
-      for (int i = 1; i <= 4; ++i) {
-        texts.step({8 + i, 5 + i, 12 + i}, 1);
-      }
-      texts.step({24, 24, 17}, 24);
+    SCOPED_TRACE(d.head_size);
+    const Model model = make(d, type);
+    GpuDecoder decoder(*model, type, {.most_texts = 3, .page_tokens = 5});
+    Followed texts(model, decoder);
+    for (const std::size_t place : {2, 0, 1}) {
+      texts.add(place, random_text(random, 24));
     }
+    texts.step({7, 1, 0}, 1);
+    texts.step({8, 5, 12}, 3); // a token beside two pieces
+    for (int i = 1; i <= 4; ++i) {
+      texts.step({8 + i, 5 + i, 12 + i}, 1);
+    }
+    texts.step({24, 24, 17}, 24);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Table,
+    GpuDecoderOf,
+    ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf));
 
 TEST(GpuDecoder, ComputesBatchesOfAllSizes) {
   std::mt19937 random(2);
