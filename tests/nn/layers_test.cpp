@@ -8,6 +8,7 @@
 #include <cairn/nn/tensor_parallel.h>
 #include <cairn/nn/vocabulary.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/utils.h>
 
 namespace cairn::nn::layers_test {
