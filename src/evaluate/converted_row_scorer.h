@@ -31,7 +31,7 @@ class ConvertedRowScorer {
       const distributed::World& world,
       const ConvertedRowScorerOptions& options);
 
-  /// As RowScorer has it.
+  /// Scores rows as RowScorer::score() does.
   std::vector<RowScore> score(
       std::span<const TextRow> rows,
       const RowScorer::Watch& watch);

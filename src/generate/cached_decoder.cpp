@@ -152,7 +152,8 @@ std::span<const float> CachedDecoder::joined_scores(std::int64_t rows) {
       static_cast<std::size_t>(rows * model_.vocabulary));
 }
 
-/// Where ranks share the layer, each has a part of the sum.
+/// `write` gives a part of the sum where ranks share the layer; the parts are
+/// added up before they join the stream.
 template <class Write>
 void CachedDecoder::add_to_stream(const Write& write) {
   if (!part_.is_shared()) {

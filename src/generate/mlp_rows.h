@@ -9,9 +9,9 @@
 
 namespace cairn::generate {
 
-/// What MLPs and mixtures of experts make of rows, on the CPU. An expert
-/// computes the rows that it got and no others; all of them find room. What a
-/// row becomes does not depend on the rows beside it.
+/// Computes MLPs and mixtures of experts for rows of numbers, on the CPU. An
+/// expert computes the rows that it got and no others; all of them find room.
+/// What a row becomes does not depend on the rows beside it.
 class MlpRows {
  public:
   /// The operations outlive this.

@@ -87,7 +87,7 @@ std::size_t together(
   return std::max<std::size_t>(count, 1);
 }
 
-/// As long as this lives, the experts have room for every token. A token's
+/// Gives the experts room for every token, until it is destroyed. A token's
 /// scores then depend on its own text alone, and on nothing behind it.
 class RoomAtExperts {
  public:

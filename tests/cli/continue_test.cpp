@@ -49,7 +49,8 @@ std::ostream& operator<<(std::ostream& out, const Case& one) {
 }
 
 /// The flags of the run that saved the checkpoint, for ten more iterations.
-Words flags_of(const Case& one) {
+/// Index files of the data come to `folder`, since golden data stays as it is.
+Words flags_of(const Case& one, const TemporaryFolder& folder) {
   Words flags{"pretrain", "gpt"};
   const auto add = [&](const std::string& text) {
     std::istringstream words(text);
@@ -79,6 +80,8 @@ Words flags_of(const Case& one) {
       Words{
           "--data-path",
           golden + "continued/data",
+          "--data-cache-path",
+          (folder.path() / "indices").string(),
           "--load",
           golden + one.checkpoint} +
       one.more;
@@ -128,7 +131,7 @@ TEST_P(Continued, HasTheLossesOfTheProgramItself) {
   const std::string log = (folder.path() / "log.jsonl").string();
   const Case& one = GetParam();
   const Result result =
-      run(on(one.ranks, flags_of(one) + Words{"--log-jsonl", log}));
+      run(on(one.ranks, flags_of(one, folder) + Words{"--log-jsonl", log}));
   ASSERT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_THAT(
       result.out + result.err,
@@ -171,8 +174,9 @@ INSTANTIATE_TEST_SUITE_P(
 // DeepSpeed leaves the padding of the vocabulary out of universal checkpoints,
 // so the losses are others.
 TEST(Continue, TakesUniversalCheckpoints) {
+  const TemporaryFolder folder;
   const Result result = run(cairn(
-      flags_of({"gpt_mds/universal", "gpt"}) +
+      flags_of({"gpt_mds/universal", "gpt"}, folder) +
       Words{"--fp16", "--exit-interval", "6"}));
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(
@@ -187,17 +191,19 @@ TEST(Continue, SavesAndGoesOnFromItsOwnCheckpoint) {
   const std::string log = (folder.path() / "log.jsonl").string();
   const Case one{"gpt/torch_pp2", "gpt"};
   const Words saving{"--save", save, "--log-jsonl", log};
-  succeed(cairn(flags_of(one) + saving + Words{"--exit-interval", "10"}));
-  Words resumed = flags_of(one) + saving;
+  succeed(
+      cairn(flags_of(one, folder) + saving + Words{"--exit-interval", "10"}));
+  Words resumed = flags_of(one, folder) + saving;
   *(std::find(resumed.begin(), resumed.end(), "--load") + 1) = save;
   succeed(cairn(resumed));
   expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
 }
 
 TEST(Continue, DoesWhatMegatronsFlagsSay) {
+  const TemporaryFolder folder;
   const Case one{"gpt/torch_pp2", "gpt"};
   const auto said = [&](const Words& more) {
-    const Result result = run(cairn(flags_of(one) + more));
+    const Result result = run(cairn(flags_of(one, folder) + more));
     EXPECT_EQ(result.code, 0) << result.err;
     return result.out + result.err;
   };
@@ -214,8 +220,9 @@ TEST(Continue, DoesWhatMegatronsFlagsSay) {
   EXPECT_THAT(
       said({"--finetune", "--exit-interval", "1"}),
       HasSubstr("fine-tuning from iteration 0"));
-  const Result result = run(
-      cairn(flags_of({"llama/torch_te_names_tp1", "llama"}) + Words{"--bf16"}));
+  const Result result = run(cairn(
+      flags_of({"llama/torch_te_names_tp1", "llama"}, folder) +
+      Words{"--bf16"}));
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(
       result.err,

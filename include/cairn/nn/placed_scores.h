@@ -4,9 +4,9 @@
 
 namespace cairn::nn {
 
-/// What is added to the scores of attention by the places of queries and keys
-/// alone: small tensors instead of one number for every pair. Undefined ones
-/// add nothing.
+/// Numbers that attention adds to its scores, where they depend on the places
+/// of queries and keys alone: small tensors instead of one number for every
+/// pair. An undefined tensor adds nothing.
 struct PlacedScores {
   /// For each head, by the distance of the key from the query: number
   /// k - q + queries - 1 of [heads, queries + keys - 1], float.
@@ -17,9 +17,8 @@ struct PlacedScores {
   bool defined() const { return by_distance.defined() || by_key.defined(); }
 };
 
-/// The same for every pair, [batch or 1, heads or 1, queries, keys], as
-/// attention takes a mask. Where it is `causal`, keys after the query are
-/// hidden.
+/// A mask for attention that adds the same numbers, [batch or 1, heads or 1,
+/// queries, keys]. If it is `causal`, it hides the keys after each query.
 at::Tensor placed_mask(
     const PlacedScores& placed,
     std::int64_t queries,

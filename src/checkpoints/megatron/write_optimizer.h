@@ -34,7 +34,8 @@ PythonValue common_optimizer(const MegatronOptimizer& optimizer);
 /// The member "content_metadata" of such a folder.
 PythonValue content_metadata(const MegatronOptimizer& optimizer);
 
-/// What such a folder calls the states of a kind: "optimizer.state.exp_avg.".
+/// The first part of the names that Adam's states of one kind have in a folder
+/// without ranks, such as "optimizer.state.exp_avg.".
 std::string state_prefix(
     const std::string& kind,
     const MegatronOptimizer& optimizer);

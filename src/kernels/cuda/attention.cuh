@@ -27,8 +27,9 @@ constexpr int tile = 64;   ///< keys or queries that come at once
 constexpr int matrix = 16; ///< rows of a warp's product
 constexpr float ln_of_2 = 0.693147181F;
 
-/// What changes scores beside `causal`. Only where scores are placed is there a
-/// kernel without dropout: elsewhere cuDNN's attention is what drops nothing.
+/// Variants of the kernels, by what changes the scores beside `causal`. Only
+/// the placed scores have a variant without dropout: in other cases without
+/// dropout, cuDNN's attention runs instead of these kernels.
 enum class Form {
   plain,
   placed,          ///< PlacedScores

@@ -168,7 +168,8 @@ __global__ void __launch_bounds__(block_size, least_blocks_at_once) fp8_kernel(
     }
   }
   if (own_most > largest_float) {
-    // What was infinite became the largest number: one element must show it.
+    // Rounding made the largest number of an infinite value; "not a number" in
+    // one element shows that there was one.
     if (target.rows != nullptr) {
       static_cast<std::uint8_t*>(
           target.rows)[(top + first_row) * columns + column] = fp8_no_number;

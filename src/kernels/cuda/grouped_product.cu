@@ -618,7 +618,8 @@ struct Last {
   Gelu kind = Gelu::tanh;
 };
 
-/// What a kernel is made for. Results of type float have no last operation.
+/// A variant of the kernel, as constants of the compiler's. Results of type
+/// float have no last operation.
 template <Factors factors_, class Result_, GroupFinish finish, Gelu kind>
 struct Form {
   using Result = Result_;
