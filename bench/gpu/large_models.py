@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""large_models.py --cairn PROGRAM [--row NAME]… [--steps N] [--nvme FOLDER] [--results FILE]
+"""large_models.py --cairn PROGRAM [--row NAME]… [--layers N]… [--steps N] [--nvme FOLDER] [--results FILE]
 
 Trains models that fill one H200, or are larger than it, and prints a table in Markdown:
 seconds for a step, tokens per second, TFLOP/s, their share of 756 TFLOP/s (a large product as
@@ -17,6 +17,7 @@ the system showed in use.
                           layers of 5120, as many as fit: numbers of layers are tried from above
                           until one trains
              tiny         tries the script itself, on a machine without a GPU too
+  --layers   what the rows largest-… try, in this order; more than one may be given
   --steps    of which the first two do not count (default 6)
   --nvme     folder on the disk of the rows that need one (default: the system's for temporary
              files)
@@ -201,7 +202,8 @@ def measured(options, name, layers=None):
 def measured_or_exit(options, name):
     """The row, with the most layers that train where that is asked."""
     failed = "nothing was tried"
-    for layers in LAYERS.get(name, [None]):
+    tried = options.layers or LAYERS[name] if name in LAYERS else [None]
+    for layers in tried:
         row = measured(options, name, layers)
         if isinstance(row, dict):
             return row
@@ -214,6 +216,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--cairn", type=shlex.split, required=True)
     parser.add_argument("--row", action="append", choices=ROWS)
+    parser.add_argument("--layers", action="append", type=int)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--nvme", default=tempfile.gettempdir())
     parser.add_argument("--results", type=pathlib.Path)

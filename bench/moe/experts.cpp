@@ -1,5 +1,6 @@
 #include "../best_seconds.h"
 #include "base/internal/freed_memory.h"
+#include "engine/internal/recording_stream.h"
 #include "kernel_table.h"
 
 #include <ATen/DeviceAccelerator.h>
@@ -15,13 +16,14 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 // moe_bench [--device cpu|cuda] [--type fp32|bf16] [--threads N] [--hidden N]
 //           [--ffn N] [--tokens N] [--seconds S] [--activation gelu|gelu_tanh]
-//           [--table alone|room|dropless|kernels]
+//           [--table alone|room|dropless|kernels] [--graphs yes]
 //
 // Many small experts beside one dense MLP of the same arithmetic, forward and
 // backward, in turns. Tables in Markdown: experts alone, which get their tokens
@@ -30,7 +32,9 @@
 // names the GPU's kernels in passes of the dense MLP and of such mixtures.
 //
 // A GPU gets ten passes before the host waits for it, as in training: the host
-// queues one while the GPU computes the one before.
+// queues one while the GPU computes the one before. With --graphs a pass is
+// recorded as a CUDA graph, as the engine's `cuda_graphs` does it. It must not
+// wait for the GPU then, so it goes with --table dropless.
 
 namespace {
 
@@ -46,6 +50,7 @@ struct Settings {
   double seconds = 3; ///< for each row, and as many for the dense MLP
   std::string activation = "gelu";
   std::string table; ///< the only one; empty: all
+  bool graphs = false;
 };
 
 constexpr double capacity_factor = 1.25;
@@ -106,15 +111,26 @@ struct Meter {
         parameter.mutable_grad().reset();
       }
     };
+    std::unique_ptr<RecordingStream> stream;
+    std::unique_ptr<RecordedWork> recorded;
+    const auto run = [&] {
+      recorded ? stream->run([&] { recorded->repeat(); }) : pass();
+    };
     const int passes = context.device.is_cuda() ? passes_queued : 1;
     const auto batch = [&] {
       for (int i = 0; i < passes; ++i) {
-        pass();
+        run();
       }
       finish();
     };
     batch();
     batch();
+    if (settings.graphs) {
+      stream = recording_stream(context.device);
+      stream->run([&] { pass(); }); // makes its memory known to the stream
+      stream->run([&] { recorded = stream->record(pass); });
+      batch();
+    }
     if (settings.table == "kernels") {
       bench::print_kernels(name, pass);
     }
@@ -240,9 +256,15 @@ bool read(int argc, char** argv, Settings& settings) {
         (value == "alone" || value == "room" || value == "dropless" ||
          value == "kernels")) {
       settings.table = value;
+    } else if (name == "--graphs" && value == "yes") {
+      settings.graphs = true;
     } else {
       return false;
     }
+  }
+  if (settings.graphs &&
+      (settings.device != "cuda" || settings.table != "dropless")) {
+    return false;
   }
   // The most experts divide the work, and eight for a token the columns.
   return argc % 2 == 1 && settings.ffn % 64 == 0 && settings.tokens % 128 == 0;
@@ -258,7 +280,8 @@ int main(int argc, char** argv) {
         "usage: moe_bench [--device cpu|cuda] [--type fp32|bf16] [--threads N] "
         "[--hidden N] [--ffn N (a multiple of 64)] [--tokens N (of 128)] "
         "[--seconds N] [--activation gelu|gelu_tanh] "
-        "[--table alone|room|dropless|kernels]\n");
+        "[--table alone|room|dropless|kernels] "
+        "[--graphs yes (with --device cuda --table dropless)]\n");
     return 2;
   }
   keep_freed_memory();

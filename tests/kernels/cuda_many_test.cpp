@@ -235,7 +235,7 @@ TEST(SumOfSquares, IsThatOfAllStretches) {
 /// More blocks of elements than there are partial sums.
 TEST(SumOfSquares, TakesLongStretches) {
   at::manual_seed(9);
-  const at::Tensor one = cuda_test::random({5'000'003}, types[2]);
+  const at::Tensor one = cuda_test::random({17'000'003}, types[2]);
   const double wanted = cuda_test::exact(one).square().sum().item<double>();
   EXPECT_NEAR(sum_of({one}, 0), wanted, 1e-7 * wanted);
 }

@@ -15,11 +15,11 @@ struct SquaredRow {
   Element type = Element::fp32;
   std::int64_t count = 0;
   std::int64_t first_block = 0; ///< number of its first block of elements
-  std::int32_t fours = 0;       ///< 1: four elements can be read at a time
+  std::int32_t vectors = 0;     ///< 1: 16 bytes can be read at a time
 };
 
-/// Fills in `first_block` and `fours` of all rows, which are not empty. Returns
-/// the number of blocks of elements. For the host.
+/// Fills in `first_block` and `vectors` of all rows, which are not empty.
+/// Returns the number of blocks of elements. For the host.
 std::int64_t number_blocks(SquaredRow* rows, std::int64_t count);
 
 struct SquaredRows {
