@@ -337,19 +337,36 @@ void heads(const Table& table, std::int64_t batch, std::int64_t groups) {
   const Tensor joined = made({batch, shape.tokens, groups, 3, shape.size});
   const Tensor parts =
       made({cuda::joined_parts(shape), groups * 3 * shape.size}, at::kFloat);
-  table.row(
-      "gradients of heads joined, column sums",
-      fmt::format("{} x 1024 x {} x 64", batch, groups),
-      2 * static_cast<double>(joined.nbytes()),
-      [&] {
-        started(cuda::join_heads(
-            shape,
-            {of(q), of(k), of(v)},
-            {},
-            joined.mutable_data_ptr(),
-            floats(parts),
-            stream()));
-      });
+  const Tensor table_of_angles = made({shape.tokens, shape.size / 2});
+  const cuda::Angles angles{
+      table_of_angles.const_data_ptr(),
+      table_of_angles.const_data_ptr(),
+      shape.tokens};
+  const std::string sizes = fmt::format("{} x 1024 x {} x 64", batch, groups);
+  const auto bytes = 2 * static_cast<double>(joined.nbytes());
+  const auto join = [&](const char* name, const cuda::Angles& by, float* sums) {
+    table.row(name, sizes, bytes, [&] {
+      started(cuda::join_heads(
+          shape,
+          {of(q), of(k), of(v)},
+          by,
+          joined.mutable_data_ptr(),
+          sums,
+          stream()));
+    });
+  };
+  join("gradients of heads joined, column sums", {}, floats(parts));
+  join("gradients of heads turned back and joined", angles, nullptr);
+  table.row("heads apart and turned", sizes, bytes, [&] {
+    started(cuda::split_heads(
+        shape,
+        joined.const_data_ptr(),
+        angles,
+        q.mutable_data_ptr(),
+        k.mutable_data_ptr(),
+        v.mutable_data_ptr(),
+        stream()));
+  });
 }
 
 /// Words as often as in a text: the number n about as often as 1 / n.

@@ -325,6 +325,7 @@ int main(int argc, char** argv) {
   }
   if (settings.table == "kernels") {
     rows.mixture(8, /*top_k=*/1, /*drop_tokens=*/false);
+    rows.mixture(128, /*top_k=*/1, /*drop_tokens=*/false);
     rows.mixture(128, /*top_k=*/8, /*drop_tokens=*/false);
   }
   return 0;

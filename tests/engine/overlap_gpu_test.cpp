@@ -171,7 +171,19 @@ TEST(OverlapGpu, StatesThatVisitGiveTheSameBits) {
         half["offload_optimizer"]["ratio"] = 0.5;
         json measured = visiting_states;
         measured["offload_optimizer"]["update_on"] = "measured";
-        for (const json& zero : {visiting_states, half, measured}) {
+        const auto with_buffers = [](int count) {
+          json zero = visiting_states;
+          zero["offload_optimizer"]["buffer_count"] = count;
+          return zero;
+        };
+        for (const json& zero :
+             {visiting_states,
+              half,
+              measured,
+              with_buffers(2),
+              with_buffers(layers - 1),
+              with_buffers(layers + 1)}) {
+          SCOPED_TRACE(zero.dump());
           const auto found = weights_after(zero);
           for (int i = 0; i < layers; ++i) {
             EXPECT_TRUE(at::equal(found[i], wanted[i])) << i;

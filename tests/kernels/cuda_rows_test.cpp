@@ -518,6 +518,16 @@ TEST(RowKernels, QueriesKeysAndValuesAreJoinedAndSplit) {
       expect_near(part(queries, 1), expected(key, -exact(sine)), type.step);
       EXPECT_TRUE(at::equal(part(queries + 1, 1), value));
       expect_near(parts.sum(0), exact(joined).view({-1, columns}).sum(0), 1e-4);
+
+      const Tensor alone = random(joined.sizes(), type);
+      started(cuda::join_heads(
+          shape,
+          from,
+          angles,
+          data(alone),
+          /*parts=*/nullptr,
+          stream()));
+      EXPECT_TRUE(at::equal(alone, joined));
     }
   }
 }

@@ -14,6 +14,10 @@ constexpr int most_threads = 512;
 template <bool turns>
 constexpr int rows_at_once = turns ? 4 : 8;
 
+/// Pieces of a row that a thread has: one, or the two that are turned together.
+template <bool turns>
+constexpr int pieces_of_thread = turns ? 2 : 1;
+
 /// A row of the joined tensor as a token of a sequence.
 struct Token {
   int batch;
@@ -26,20 +30,36 @@ struct Token {
   }
 };
 
-/// A block has consecutive rows; each thread takes pieces at the same place of
-/// all of them. Calls `start(place)` for each piece, `fetch(i, row, token)` for
-/// a few rows and then `write(i, row, token)` for these, and `end()`.
-template <int at_once, class Start, class Fetch, class Write, class End>
+/// The number within its row of the first piece that a thread has. Its partner
+/// is half a head further.
+template <bool turns>
+__device__ int first_piece(const JoinedPieces& shape, int number) {
+  if constexpr (turns) {
+    const int half = shape.size / 2;
+    return number / half * shape.size + number % half;
+  } else {
+    return number;
+  }
+}
+
+/// A block has consecutive rows; each thread takes pieces at the same places of
+/// all of them. Calls `start(piece)` for the first of these, `fetch(i, row,
+/// token)` for a few rows and then `write(i, row, token)` for these, and
+/// `end(piece)`.
+template <bool turns, class Start, class Fetch, class Write, class End>
 __device__ void over_pieces(
     const JoinedPieces& shape,
     const Start& start,
     const Fetch& fetch,
     const Write& write,
     const End& end) {
+  constexpr int at_once = rows_at_once<turns>;
   const int first = static_cast<int>(blockIdx.x) * shape.rows_of_block;
   const int last = min(first + shape.rows_of_block, shape.rows);
-  for (int piece = static_cast<int>(threadIdx.x); piece < shape.of_row;
-       piece += static_cast<int>(blockDim.x)) {
+  const int count = shape.of_row / pieces_of_thread<turns>;
+  for (int number = static_cast<int>(threadIdx.x); number < count;
+       number += static_cast<int>(blockDim.x)) {
+    const int piece = first_piece<turns>(shape, number);
     start(piece);
     Token fetched{first / shape.tokens, first % shape.tokens};
     Token written = fetched;
@@ -63,6 +83,50 @@ __device__ void over_pieces(
   }
 }
 
+/// Cosines and sines for two pieces that are turned together.
+struct AngleBits {
+  uint4 cosine;
+  uint4 sine;
+};
+
+__device__ inline AngleBits angle_of(
+    const AnglePieces& angles,
+    const JoinedPieces& shape,
+    const Place& place,
+    int row) {
+  const std::int64_t at =
+      static_cast<std::int64_t>(row % angles.positions) * (shape.size / 2) +
+      place.offset;
+  return {angles.cosine[at], angles.sine[at]};
+}
+
+/// Turns two pieces. `direction` is -1 to turn back.
+template <Element element>
+__device__ void turn_both(
+    const AngleBits& angle,
+    float direction,
+    Lane (&lanes)[2][piece_width]) {
+  Lane cosine[piece_width];
+  Lane sine[piece_width];
+  load(&angle.cosine, element, 0, cosine);
+  load(&angle.sine, element, 0, sine);
+#pragma unroll
+  for (int k = 0; k < piece_width; ++k) {
+    const float x = lanes[0][k].value;
+    const float y = lanes[1][k].value;
+    const float turned = direction * sine[k].value;
+    lanes[0][k].value = x * cosine[k].value - y * turned;
+    lanes[1][k].value = y * cosine[k].value + x * turned;
+  }
+}
+
+/// What a thread has fetched of a few rows.
+template <bool turns>
+struct Fetched {
+  uint4 pieces[rows_at_once<turns>][pieces_of_thread<turns>];
+  AngleBits angles[turns ? rows_at_once<turns> : 1];
+};
+
 template <Element element, bool turns>
 __global__ void __launch_bounds__(most_threads) join_kernel(
     JoinedPieces shape,
@@ -72,15 +136,14 @@ __global__ void __launch_bounds__(most_threads) join_kernel(
     AnglePieces angles,
     uint4* joined,
     float* parts) {
-  constexpr int at_once = rows_at_once<turns>;
+  constexpr int count = pieces_of_thread<turns>;
   Place place{};
   Pieces<const uint4> from{};
   const uint4* begin = nullptr;
-  Lane sums[piece_width];
-  uint4 own[at_once];
-  uint4 partner[at_once];
+  Lane sums[count][piece_width];
+  Fetched<turns> fetched;
   int column = 0;
-  over_pieces<at_once>(
+  over_pieces<turns>(
       shape,
       [&](int piece) {
         column = piece;
@@ -88,43 +151,68 @@ __global__ void __launch_bounds__(most_threads) join_kernel(
         from = chosen(place.kind, query, key, value);
         begin = from.data + place.head * from.head_step + place.offset;
 #pragma unroll
-        for (int k = 0; k < piece_width; ++k) {
-          sums[k].value = 0;
+        for (int p = 0; p < count; ++p) {
+#pragma unroll
+          for (int k = 0; k < piece_width; ++k) {
+            sums[p][k].value = 0;
+          }
         }
       },
-      [&](int i, int, const Token& token) {
+      [&](int i, int row, const Token& token) {
         const uint4* const at = begin + token.batch * from.batch_step +
             token.token * from.token_step;
-        own[i] = *at;
-        if (turns && place.kind != Place::value) {
-          partner[i] = at[place.partner];
+#pragma unroll
+        for (int p = 0; p < count; ++p) {
+          fetched.pieces[i][p] = at[p * place.partner];
+        }
+        if constexpr (turns) {
+          if (place.kind != Place::value) {
+            fetched.angles[i] = angle_of(angles, shape, place, row);
+          }
         }
       },
       [&](int i, int row, const Token&) {
-        Lane lanes[piece_width];
-        load(&own[i], element, 0, lanes);
-        if (turns && place.kind != Place::value) {
-          turn<element>(angles, shape, place, row, -1, partner[i], lanes);
-          round_to<element>(lanes);
-        }
+        Lane lanes[count][piece_width];
 #pragma unroll
-        for (int k = 0; k < piece_width; ++k) {
-          sums[k].value += lanes[k].value;
+        for (int p = 0; p < count; ++p) {
+          load(&fetched.pieces[i][p], element, 0, lanes[p]);
         }
-        store(
-            lanes,
-            joined,
-            element,
-            (static_cast<std::int64_t>(row) * shape.of_row + column) *
-                piece_width);
+        if constexpr (turns) {
+          if (place.kind != Place::value) {
+            turn_both<element>(fetched.angles[i], -1, lanes);
+            round_to<element>(lanes[0]);
+            round_to<element>(lanes[1]);
+          }
+        }
+        const std::int64_t to =
+            static_cast<std::int64_t>(row) * shape.of_row + column;
+#pragma unroll
+        for (int p = 0; p < count; ++p) {
+#pragma unroll
+          for (int k = 0; k < piece_width; ++k) {
+            sums[p][k].value += lanes[p][k].value;
+          }
+          store(
+              lanes[p],
+              joined,
+              element,
+              (to + p * place.partner) * piece_width);
+        }
       },
       [&](int piece) {
-        const std::int64_t part = blockIdx.x;
-        store(
-            sums,
-            parts,
-            Element::fp32,
-            (part * shape.of_row + piece) * piece_width);
+        if (parts == nullptr) {
+          return;
+        }
+        const std::int64_t to =
+            static_cast<std::int64_t>(blockIdx.x) * shape.of_row + piece;
+#pragma unroll
+        for (int p = 0; p < count; ++p) {
+          store(
+              sums[p],
+              parts,
+              Element::fp32,
+              (to + p * place.partner) * piece_width);
+        }
       });
 }
 
@@ -136,14 +224,13 @@ __global__ void __launch_bounds__(most_threads) split_kernel(
     Pieces<uint4> query,
     Pieces<uint4> key,
     Pieces<uint4> value) {
-  constexpr int at_once = rows_at_once<turns>;
+  constexpr int count = pieces_of_thread<turns>;
   Place place{};
   Pieces<uint4> to{};
   uint4* begin = nullptr;
   int column = 0;
-  uint4 own[at_once];
-  uint4 partner[at_once];
-  over_pieces<at_once>(
+  Fetched<turns> fetched;
+  over_pieces<turns>(
       shape,
       [&](int piece) {
         column = piece;
@@ -154,22 +241,33 @@ __global__ void __launch_bounds__(most_threads) split_kernel(
       [&](int i, int row, const Token&) {
         const uint4* const at =
             joined + static_cast<std::int64_t>(row) * shape.of_row + column;
-        own[i] = *at;
-        if (turns && place.kind != Place::value) {
-          partner[i] = at[place.partner];
+#pragma unroll
+        for (int p = 0; p < count; ++p) {
+          fetched.pieces[i][p] = at[p * place.partner];
+        }
+        if constexpr (turns) {
+          if (place.kind != Place::value) {
+            fetched.angles[i] = angle_of(angles, shape, place, row);
+          }
         }
       },
-      [&](int i, int row, const Token& token) {
-        Lane lanes[piece_width];
-        load(&own[i], element, 0, lanes);
-        if (turns && place.kind != Place::value) {
-          turn<element>(angles, shape, place, row, 1, partner[i], lanes);
+      [&](int i, int, const Token& token) {
+        Lane lanes[count][piece_width];
+#pragma unroll
+        for (int p = 0; p < count; ++p) {
+          load(&fetched.pieces[i][p], element, 0, lanes[p]);
         }
-        store(
-            lanes,
-            begin + token.batch * to.batch_step + token.token * to.token_step,
-            element,
-            0);
+        if constexpr (turns) {
+          if (place.kind != Place::value) {
+            turn_both<element>(fetched.angles[i], 1, lanes);
+          }
+        }
+        uint4* const at =
+            begin + token.batch * to.batch_step + token.token * to.token_step;
+#pragma unroll
+        for (int p = 0; p < count; ++p) {
+          store(lanes[p], at + p * place.partner, element, 0);
+        }
       },
       [](int) {});
 }
@@ -192,11 +290,12 @@ bool in_pieces(const Heads& heads) {
       heads.token_step % piece_width == 0 && heads.head_step % piece_width == 0;
 }
 
-Grid grid_of(const JoinedShape& shape) {
+Grid grid_of(const JoinedShape& shape, bool turns) {
   return {
       static_cast<unsigned>(joined_parts(shape)),
-      static_cast<unsigned>(
-          threads_for(pieces_of(shape).of_row, most_threads))};
+      static_cast<unsigned>(threads_for(
+          pieces_of(shape).of_row / (turns ? 2 : 1),
+          most_threads))};
 }
 
 } // namespace
@@ -229,7 +328,7 @@ const char* join_heads(
   return with_form(shape, angles, [&](auto element, auto turns) {
     return launch(
         join_kernel<element(), turns()>,
-        grid_of(shape),
+        grid_of(shape, turns()),
         stream,
         pieces_of(shape),
         pieces_of(from.query),
@@ -252,7 +351,7 @@ const char* split_heads(
   return with_form(shape, angles, [&](auto element, auto turns) {
     return launch(
         split_kernel<element(), turns()>,
-        grid_of(shape),
+        grid_of(shape, turns()),
         stream,
         pieces_of(shape),
         static_cast<const uint4*>(joined),

@@ -115,12 +115,13 @@ variable_list joined_gradients(
     const AttentionInput& gradients,
     const RotaryAngles& angles,
     const at::Tensor& bias) {
+  const bool of_bias = bias.defined() && context.needs_input_grad(1);
   const JoinedGradient gradient = join_gradients(
       context.saved_data["shape"].toIntVector(),
       gradients,
       angles,
-      kept_rounded_gradient(context));
-  const bool of_bias = bias.defined() && context.needs_input_grad(1);
+      kept_rounded_gradient(context),
+      of_bias ? TokenSums::wanted : TokenSums::none);
   return {
       gradient.whole,
       of_bias ? summed_parts(gradient.parts, bias) : at::Tensor()};

@@ -31,29 +31,36 @@ cuda::HeadsOfAll heads_of(const AttentionInput& input) {
   return {heads_of(input.query), heads_of(input.key), heads_of(input.value)};
 }
 
-at::Tensor sums_for(
+at::Tensor memory_for(
+    TokenSums sums,
     std::int64_t parts,
     std::int64_t columns,
     const at::Tensor& like) {
-  return at::empty({parts, columns}, like.options().dtype(at::kFloat));
+  return sums == TokenSums::none
+      ? at::Tensor()
+      : at::empty({parts, columns}, like.options().dtype(at::kFloat));
 }
 
 JoinedGradient join_in_16_bits(
     at::IntArrayRef sizes,
     const AttentionInput& gradients,
-    const RotaryAngles& angles) {
+    const RotaryAngles& angles,
+    TokenSums sums) {
   const at::Tensor& query = gradients.query;
   JoinedGradient result{at::empty(sizes, query.options()), {}};
   const cuda::JoinedShape shape = joined_shape(result.whole);
-  result.parts =
-      sums_for(cuda::joined_parts(shape), result.whole.stride(1), query);
+  result.parts = memory_for(
+      sums,
+      cuda::joined_parts(shape),
+      result.whole.stride(1),
+      query);
   run_kernel(query, "joined heads", [&](void* stream) {
     return cuda::join_heads(
         shape,
         heads_of(gradients),
         joined_angles(angles),
         result.whole.mutable_data_ptr(),
-        result.parts.mutable_data_ptr<float>(),
+        floats_or_null(result.parts),
         stream);
   });
   return result;
@@ -63,7 +70,8 @@ JoinedGradient join_in_fp8(
     at::IntArrayRef sizes,
     const AttentionInput& gradients,
     const RotaryAngles& angles,
-    RoundedGradient& way) {
+    RoundedGradient& way,
+    TokenSums sums) {
   const at::Tensor& query = gradients.query;
   JoinedGradient result{without_memory(sizes, query.options()), {}};
   const cuda::JoinedShape shape = joined_shape(result.whole);
@@ -74,7 +82,8 @@ JoinedGradient join_in_fp8(
       .rows = at::empty({rows, columns}, query.options().dtype(way.type())),
       .columns = at::empty({columns, rows}, query.options().dtype(way.type())),
       .unit = scale.unit};
-  result.parts = sums_for(
+  result.parts = memory_for(
+      sums,
       cuda::fp8_sum_parts({rows, columns, shape.element}),
       columns,
       query);
@@ -88,7 +97,7 @@ JoinedGradient join_in_fp8(
          .rows = made.rows.mutable_data_ptr(),
          .columns = made.columns.mutable_data_ptr(),
          .unit = made.unit.mutable_data_ptr<float>(),
-         .column_sums = result.parts.mutable_data_ptr<float>(),
+         .column_sums = floats_or_null(result.parts),
          .largest = scale.largest.defined()
              ? scale.largest.mutable_data_ptr<float>()
              : nullptr},
@@ -124,13 +133,14 @@ JoinedGradient join_gradients(
     at::IntArrayRef sizes,
     const AttentionInput& gradients,
     const RotaryAngles& angles,
-    RoundedGradient* way) {
+    RoundedGradient* way,
+    TokenSums sums) {
   const AttentionInput readable{
       dense(gradients.query),
       dense(gradients.key),
       dense(gradients.value)};
-  return way != nullptr ? join_in_fp8(sizes, readable, angles, *way)
-                        : join_in_16_bits(sizes, readable, angles);
+  return way != nullptr ? join_in_fp8(sizes, readable, angles, *way, sums)
+                        : join_in_16_bits(sizes, readable, angles, sums);
 }
 
 } // namespace cairn::nn

@@ -17,8 +17,10 @@ kernels::cuda::Angles joined_angles(const RotaryAngles& angles);
 /// The gradient of a joined tensor, and its sums over groups of tokens.
 struct JoinedGradient {
   at::Tensor whole; ///< without memory where the gradient went its own way
-  at::Tensor parts; ///< float, [parts, columns]
+  at::Tensor parts; ///< float, [parts, columns], if they are wanted
 };
+
+enum class TokenSums { none, wanted };
 
 /// Puts gradients [batch, heads, tokens, size] to their places in a tensor of
 /// this shape, or where there is a `way`, in fp8 there.
@@ -26,6 +28,7 @@ JoinedGradient join_gradients(
     at::IntArrayRef sizes,
     const AttentionInput& gradients,
     const RotaryAngles& angles,
-    RoundedGradient* way);
+    RoundedGradient* way,
+    TokenSums sums);
 
 } // namespace cairn::nn

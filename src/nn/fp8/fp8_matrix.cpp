@@ -30,10 +30,6 @@ namespace {
 
 namespace cuda = kernels::cuda;
 
-float* floats_or_null(const at::Tensor& x) {
-  return x.defined() ? x.mutable_data_ptr<float>() : nullptr;
-}
-
 void* bytes_or_null(const at::Tensor& x) {
   return x.defined() ? x.mutable_data_ptr() : nullptr;
 }

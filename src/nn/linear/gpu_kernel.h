@@ -37,4 +37,8 @@ inline const void* data_or_null(const at::Tensor& x) {
   return x.defined() ? x.const_data_ptr() : nullptr;
 }
 
+inline float* floats_or_null(const at::Tensor& x) {
+  return x.defined() ? x.mutable_data_ptr<float>() : nullptr;
+}
+
 } // namespace cairn::nn

@@ -82,9 +82,6 @@ NormalizedRows forward_on_gpu(
   } else {
     rows.normal = at::empty_like(x);
   }
-  const auto floats_of = [](const at::Tensor& tensor) {
-    return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
-  };
   run_kernel(x, "norm", [&](void* stream) {
     return cuda::norm_forward(
         shape,
@@ -95,8 +92,8 @@ NormalizedRows forward_on_gpu(
          .sum = branch.defined() ? rows.sum.mutable_data_ptr() : nullptr,
          .y = bytes_of(rows.normal),
          .rounded = bytes_of(rows.rounded),
-         .unit = floats_of(scale.unit),
-         .largest = floats_of(scale.largest),
+         .unit = floats_or_null(scale.unit),
+         .largest = floats_or_null(scale.largest),
          .statistics = statistics_of(rows)},
         stream);
   });
@@ -130,8 +127,7 @@ NormGradients backward_on_gpu(
          .statistics = statistics_of(rows),
          .of_x = of_x.mutable_data_ptr(),
          .gamma_parts = gamma_parts.mutable_data_ptr<float>(),
-         .beta_parts =
-             shape.centred ? beta_parts.mutable_data_ptr<float>() : nullptr},
+         .beta_parts = floats_or_null(beta_parts)},
         stream);
   });
   NormGradients gradients{.x = of_x};

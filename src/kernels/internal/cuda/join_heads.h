@@ -57,7 +57,7 @@ std::int64_t joined_parts(const JoinedShape& shape);
 /// Writes queries, keys and values to their places in one tensor, queries and
 /// keys turned back. `parts` become the sums of its columns over groups of
 /// tokens, [joined_parts(shape), groups * (queries + 2) * size]; sum_of_parts()
-/// adds them up.
+/// adds them up. It may be null.
 [[nodiscard]] const char* join_heads(
     const JoinedShape& shape,
     const HeadsOfAll& from,
