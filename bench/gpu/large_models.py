@@ -10,8 +10,9 @@ the system showed in use.
              tools/gpu_bundle.sh followed by cairn-cuda, in quotes
   --row      more than one may be given (default: 8B and 20B):
              8B           all on the GPU
-             10B          all of the optimizer's states in the CPU's memory, and on the GPU buffers
-                          through which they go for an update
+             10B          all of the optimizer's states in the CPU's memory
+             10B-part     35% of them, and activations of 30 of 50 layers computed again: the rest
+                          fits on the GPU
              20B          111 layers of 3808; 85% of the states in the CPU's memory
              774M-nvme    all of the states on a disk; 786,432 tokens a step
              largest-gpu, largest-cpu, largest-nvme
@@ -25,8 +26,8 @@ the system showed in use.
   --results  also writes every figure as JSON, with date and versions, and the log's lines
 
 TFLOP/s count the model alone: 6 operations for each parameter and token, nothing for attention's
-scores, and nothing for what is computed again. All rows but 774M-nvme compute activations again in
-backward. All sum gradients in bf16, and have an AdamW whose weights are exact and whose moments are
+scores, and nothing for what is computed again. All rows but 774M-nvme and 10B-part compute all
+activations again in backward. All sum gradients in bf16, and have an AdamW whose weights are exact and whose moments are
 bf16: 6 bytes for each parameter. The CPU's memory needs 110 GB for 20B.
 """
 
@@ -61,7 +62,11 @@ ROWS = {
     "8B": GPT2 + RECOMPUTED + " --num-layers 36 --hidden-size 4096 --num-attention-heads 32"
           " --micro-batch-size 16 --global-batch-size 16",
     "10B": GPT2 + RECOMPUTED + " --num-layers 50 --hidden-size 4096 --num-attention-heads 32"
-           " --micro-batch-size 16 --global-batch-size 16 --overlap-param-gather",
+           " --micro-batch-size 16 --global-batch-size 16" + IN_HOST_MEMORY + "1",
+    "10B-part": GPT2 + " --recompute-granularity full --recompute-method block"
+                " --recompute-num-layers 30 --num-layers 50 --hidden-size 4096"
+                " --num-attention-heads 32 --micro-batch-size 16 --global-batch-size 16"
+                + IN_HOST_MEMORY + "0.35",
     "20B": GPT2 + RECOMPUTED + " --num-layers 111 --hidden-size 3808 --num-attention-heads 32"
            " --micro-batch-size 32 --global-batch-size 32" + IN_HOST_MEMORY + "0.85",
     "774M-nvme": GPT2 + " --num-layers 36 --hidden-size 1280 --num-attention-heads 20"
@@ -76,9 +81,8 @@ ROWS = {
                  " --hidden-size 60 --num-attention-heads 4 --micro-batch-size 2"
                  " --global-batch-size 8",
 }
-LAYERS = {"largest-gpu": range(45, 39, -1), "largest-cpu": range(79, 69, -3),
+LAYERS = {"largest-gpu": range(45, 39, -1), "largest-cpu": [81, 79, 76, 73, 70],
           "largest-nvme": range(60, 44, -3)}
-BUFFERS = {"10B": 130}  # for six tenths of the states, in about 200 buckets
 PARAMETERS_OF_LAYER = 12 * 5120 * 5120
 
 
@@ -170,9 +174,6 @@ def measured(options, name, layers=None):
         flags += " --deepspeed_config " + config_file(
             {"device": "nvme", "nvme_path": options.nvme, "update_on": "gpu", "ratio": share,
              "fast_init": True})
-    if name in BUFFERS:
-        flags += " --deepspeed_config " + config_file(
-            {"device": "cpu", "update_on": "gpu", "buffer_count": BUFFERS[name]})
     command = [*options.cairn, "pretrain", "gpt", *shlex.split(flags),
                "--train-iters", str(options.steps)]
     times, output = [], []

@@ -281,11 +281,6 @@ void RuleOptimizer::update_all(
     }
     publish_when_there(b, publishing);
   }
-  // The first buckets of the next update arrive beside the passes before it.
-  const std::size_t ahead = std::min(order.size(), tier_->places_ahead());
-  for (std::size_t i = 0; i < ahead; ++i) {
-    tier_->prefetch(order[i]);
-  }
   for (const CopyMark& mark : leaving) {
     mark.wait_on_device();
   }

@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -31,8 +30,6 @@ class ShardTier {
   virtual void put(int bucket, ShardTensors tensors) = 0;
   /// Starts to bring a bucket near, if that takes time.
   virtual void prefetch(int bucket) = 0;
-  /// How many buckets prefetch() can bring near long before they are acquired.
-  virtual std::size_t places_ahead() const { return 0; }
   /// The tensors of a bucket, in memory until given back.
   virtual ShardTensors acquire(int bucket) = 0;
   /// acquire() for a caller who fills all of it: the values need not be there.

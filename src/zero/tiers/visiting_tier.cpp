@@ -49,8 +49,6 @@ class VisitingTier final : public ShardTier {
     slot.state = Slot::State::ready;
   }
 
-  std::size_t places_ahead() const override { return slots_.all().size(); }
-
   ShardTensors acquire(int bucket) override {
     const auto resident = resident_.find(bucket);
     if (resident != resident_.end()) {
