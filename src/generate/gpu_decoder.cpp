@@ -1,6 +1,7 @@
 #include "generate/gpu_decoder.h"
 
 #include "kernels/internal/cuda/kept_attention.h"
+#include "kernels/internal/cuda/token_choice.h"
 #include "kernels/internal/element_of.h"
 
 #include <ATen/core/grad_mode.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <exception>
 #include <tuple>
 
@@ -47,6 +49,11 @@ at::Tensor page_locked(
   return at::empty(
       sizes,
       at::TensorOptions(type).pinned_memory(device.is_cuda()));
+}
+
+/// True where choose_tokens() takes the choice.
+bool on_gpu(const std::optional<TokenChoice>& choice) {
+  return choice && choice->among <= kernels::cuda::most_choices;
 }
 
 GpuCacheShape gpu_cache_of(
@@ -147,8 +154,9 @@ std::span<const float> GpuDecoder::compute(std::span<const Piece> pieces) {
            .place = static_cast<std::int64_t>(piece.place),
            .position = piece.begin,
            .limit = piece.peak_of > 0 ? piece.peak_of : model_.vocabulary,
-           .reads_scores = piece.peak_of == 0,
-           .result = results});
+           .reads_scores = piece.peak_of == 0 && !on_gpu(piece.choice),
+           .result = results,
+           .choice = on_gpu(piece.choice) ? &*piece.choice : nullptr});
     } else {
       prompts.push_back(
           {&piece,
@@ -227,6 +235,71 @@ void GpuDecoder::find_peaks(
   }
 }
 
+/// Chooses the tokens of rows of scores: their peaks become those of the chosen
+/// tokens.
+void GpuDecoder::choose_tokens(
+    std::span<const RowChoice> choices,
+    const at::Tensor& scores,
+    const at::Tensor& peaks) const {
+  using kernels::cuda::TokenRule;
+  if (choices.empty()) {
+    return;
+  }
+  std::vector<TokenRule> rules;
+  std::vector<std::int32_t> penalized;
+  for (const auto& [choice, row] : choices) {
+    const Sampling& sampling = choice->sampling;
+    TokenRule rule{
+        .top_p = sampling.top_p,
+        .chance = choice->chance,
+        .sharpness = kernels::cuda::sharpness_of(sampling.temperature),
+        .penalty = static_cast<float>(sampling.repetition_penalty),
+        .row = static_cast<std::int32_t>(row),
+        .among = static_cast<std::int32_t>(choice->among),
+        .top_k = sampling.greedy ? 1
+                                 : static_cast<std::int32_t>(
+                                       std::min(sampling.top_k, choice->among)),
+        .first_penalized = static_cast<std::int32_t>(penalized.size())};
+    const std::int64_t never = choice->never.value_or(-1);
+    rule.never = never < choice->among
+        ? static_cast<std::int32_t>(std::max<std::int64_t>(never, -1))
+        : -1;
+    for (const std::int64_t token : choice->penalized) {
+      penalized.push_back(static_cast<std::int32_t>(token));
+    }
+    rule.penalized = static_cast<std::int32_t>(
+        penalized.size() - static_cast<std::size_t>(rule.first_penalized));
+    rules.push_back(rule);
+  }
+  const std::size_t rule_bytes = rules.size() * sizeof(TokenRule);
+  const std::size_t list_bytes = penalized.size() * sizeof(std::int32_t);
+  const auto bytes = static_cast<std::int64_t>(rule_bytes + list_bytes);
+  const at::Tensor host = page_locked({bytes}, at::kByte, scores.device());
+  auto* const to = static_cast<std::byte*>(host.mutable_data_ptr());
+  std::memcpy(to, rules.data(), rule_bytes);
+  if (list_bytes > 0) {
+    std::memcpy(to + rule_bytes, penalized.data(), list_bytes);
+  }
+  const at::Tensor sent = host.to(scores.device(), /*non_blocking=*/true);
+  const at::Tensor before =
+      at::empty({std::ssize(penalized)}, scores.options());
+  const auto* const first =
+      static_cast<const std::byte*>(sent.const_data_ptr());
+  const char* failure = kernels::cuda::choose_tokens(
+      {.count = std::ssize(rules),
+       .rules = reinterpret_cast<const TokenRule*>(first),
+       .step = scores.stride(0),
+       .scores = scores.mutable_data_ptr<float>(),
+       .penalized = reinterpret_cast<const std::int32_t*>(first + rule_bytes),
+       .before = before.mutable_data_ptr<float>()},
+      static_cast<ScorePeak*>(peaks.mutable_data_ptr()),
+      stream_->handle());
+  if (failure != nullptr) {
+    throw Error(
+        {.what = "the GPU refused to choose tokens", .values = failure});
+  }
+}
+
 void GpuDecoder::queue_step(const Kind& kind, const Step& step) {
   const at::NoGradGuard no_grad;
   const at::Tensor scores = scores_.narrow(0, 0, kind.rows);
@@ -281,6 +354,13 @@ void GpuDecoder::decode(std::span<const Row> rows) {
     }
     run_step({count, layers_->splits(count, longest)});
   }
+  std::vector<RowChoice> choices;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].choice != nullptr) {
+      choices.push_back({rows[i].choice, static_cast<std::int64_t>(i)});
+    }
+  }
+  choose_tokens(choices, scores_, row_peaks_);
   fetch_results(rows);
 }
 
@@ -370,6 +450,7 @@ void GpuDecoder::score_prompts(
     std::int32_t limit;
     std::int64_t result;
     bool reads_scores; ///< not the peak alone
+    const TokenChoice* choice;
   };
   std::vector<Scored> all;
   for (const Prompt& prompt : prompts) {
@@ -382,7 +463,10 @@ void GpuDecoder::score_prompts(
                prompt.piece->peak_of > 0 ? prompt.piece->peak_of
                                          : model_.vocabulary),
            prompt.result + i,
-           prompt.piece->peak_of == 0});
+           prompt.piece->peak_of == 0 && !on_gpu(prompt.piece->choice),
+           on_gpu(prompt.piece->choice) && i == scored - 1
+               ? &*prompt.piece->choice
+               : nullptr});
     }
   }
   const at::Device device = inputs_.device();
@@ -407,6 +491,13 @@ void GpuDecoder::score_prompts(
         at::TensorOptions(device).dtype(at::kInt));
     layers_->score(hidden, named.narrow(0, 0, rows), scores, stream_->handle());
     find_peaks(scores, named.const_data_ptr<std::int32_t>() + rows, peaks);
+    std::vector<RowChoice> choices;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (some[i].choice != nullptr) {
+        choices.push_back({some[i].choice, static_cast<std::int64_t>(i)});
+      }
+    }
+    choose_tokens(choices, scores, peaks);
     // Results of one text follow each other.
     for (std::size_t i = 0; i < some.size();) {
       std::size_t end = i + 1;

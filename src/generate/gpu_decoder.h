@@ -61,6 +61,12 @@ class GpuDecoder : public Decoder {
     std::int64_t limit;  ///< of the columns that count for its peak
     bool reads_scores;   ///< not the peak alone
     std::int64_t result; ///< row of the results
+    const TokenChoice* choice = nullptr;
+  };
+  /// A choice from a row of scores.
+  struct RowChoice {
+    const TokenChoice* choice;
+    std::int64_t row;
   };
   struct Prompt {
     const Piece* piece;
@@ -92,6 +98,10 @@ class GpuDecoder : public Decoder {
   void find_peaks(
       const at::Tensor& scores,
       const std::int32_t* limits,
+      const at::Tensor& peaks) const;
+  void choose_tokens(
+      std::span<const RowChoice> choices,
+      const at::Tensor& scores,
       const at::Tensor& peaks) const;
   /// Queues copies of results to the host.
   void fetch_scores(

@@ -1,6 +1,8 @@
 // The decoder for GPUs against whole texts that the model computes itself. It
 // also runs on the stand-in for a GPU (tests/kernels/cuda_on_cpu).
 #include "generate/gpu_decoder.h"
+#include "generate/choose_token.h"
+#include "generate/repetition_penalty.h"
 #include "generate/whole_text_decoder.h"
 
 #include <ATen/Functions.h>
@@ -10,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <random>
 #include <utility>
@@ -431,6 +434,84 @@ TEST(GpuDecoder, TellsPeaksOfTheFirstTokensAlone) {
         peak.log_sum,
         expected[end - 1].logsumexp(0).item<float>(),
         1e-3);
+  }
+}
+
+/// What a decoder chooses, against choose_token() for the rows that another one
+/// gives to be read.
+TEST(GpuDecoder, ChoosesTokens) {
+  std::mt19937 random(9);
+  const Model model = make(gpt(), at::kFloat);
+  GpuDecoder reads(*model, at::kFloat, {.most_texts = 5});
+  GpuDecoder chooses(*model, at::kFloat, {.most_texts = 5});
+  const std::vector<Sampling> ways{
+      {.top_p = 0.8},
+      {.greedy = true},
+      {.temperature = 0.8, .top_k = 5, .repetition_penalty = 1.5},
+      {.greedy = true, .repetition_penalty = 3},
+      {}};
+  std::vector<Tokens> texts;
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    texts.push_back(random_text(random, 12));
+  }
+  for (std::int64_t end = 6; end <= 12; ++end) { // a prompt, then tokens
+    std::vector<Piece> pieces;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      ASSERT_TRUE(reads.reserve(i, end) && chooses.reserve(i, end));
+      pieces.push_back(
+          {.place = i,
+           .text = std::span(texts[i]).first(static_cast<std::size_t>(end)),
+           .begin = end == 6 ? 0 : end - 1,
+           .scored = 1});
+    }
+    const auto scores = reads.compute(pieces);
+    const Rows rows(scores, 61);
+    std::vector<Tokens> distinct;
+    std::vector<std::int64_t> expected;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      const std::int64_t among = i == 0 ? 50 : 61;
+      distinct.emplace_back();
+      for (const std::int64_t token : pieces[i].text) {
+        if (std::ranges::find(distinct[i], token) == distinct[i].end()) {
+          distinct[i].push_back(token);
+        }
+      }
+      std::vector<float> row(
+          scores.begin() + static_cast<std::ptrdiff_t>(61 * i),
+          scores.begin() + static_cast<std::ptrdiff_t>(61 * i) + among);
+      penalize(row, distinct[i], ways[i].repetition_penalty);
+      row[3] = i == 4 ? -std::numeric_limits<float>::infinity() : row[3];
+      const double chance = static_cast<double>(random() % 1000) / 1000;
+      expected.push_back(choose_token(row, ways[i], chance));
+      pieces[i].choice = TokenChoice{
+          .sampling = ways[i],
+          .chance = chance,
+          .among = among,
+          .penalized = distinct[i]};
+      if (i == 4) {
+        pieces[i].choice->never = 3;
+      }
+    }
+    // Beside a text whose likeliest token is all that is read, and one whose
+    // scores are.
+    pieces[1].choice.reset();
+    pieces[1].peak_of = 61;
+    if (end % 2 == 0) {
+      pieces[4].choice.reset();
+    }
+    const Rows read(chooses.compute(pieces), 61);
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      SCOPED_TRACE(::testing::Message() << "token " << end << " text " << i);
+      const Peak& peak = chooses.peaks()[i];
+      const at::Tensor row = rows.row(static_cast<std::int64_t>(i));
+      if (i == 4 && end % 2 == 0) {
+        expect_close(read.row(4), row, 1e-6);
+        continue;
+      }
+      EXPECT_EQ(peak.token, expected[i]);
+      EXPECT_NEAR(peak.score, row[expected[i]].item<float>(), 1e-4);
+      EXPECT_NEAR(peak.log_sum, row.logsumexp(0).item<float>(), 1e-4);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/for_each.cuh"
+#include "kernels/cuda/highest.cuh"
 #include "kernels/cuda/kept_pages.cuh"
 #include "kernels/cuda/row_norm.cuh"
 
@@ -270,37 +271,7 @@ struct ReadPages {
   }
 };
 
-struct Highest {
-  float score;
-  int column;
-};
-
 constexpr int peak_threads = 1024;
-
-__device__ inline Highest higher(Highest a, Highest b) {
-  const bool second =
-      b.score > a.score || (b.score == a.score && b.column < a.column);
-  return second ? b : a;
-}
-
-__device__ inline Highest of_thread(Highest own, int mask) {
-  return {
-      __shfl_xor_sync(0xffffffffU, own.score, mask),
-      static_cast<int>(__shfl_xor_sync(
-          0xffffffffU,
-          static_cast<std::uint32_t>(own.column),
-          mask))};
-}
-
-struct TakeHigher {
-  template <class Value>
-  static __device__ Value none() {
-    return {-INFINITY, 0x7fffffff};
-  }
-  __device__ Highest operator()(Highest a, Highest b) const {
-    return higher(a, b);
-  }
-};
 
 /// A block has a row. Its threads keep a maximum and the sum of exponentials
 /// less that maximum; later both are brought together.
