@@ -264,9 +264,9 @@ TEST(GpuTokenChoice, IsThatOfTheCpuForAVocabulary) {
 TEST(GpuTokenChoice, TheEndsOfChanceAndTemperature) {
   std::mt19937 random(3);
   std::vector<Case> cases;
-  for (const double chance : {0.0, 0.5, std::nextafter(1.0, 0.0)}) {
+  for (const double chance : {0.0, 0.497, std::nextafter(1.0, 0.0)}) {
     for (const double temperature : {1e-300, 1e-3, 1e3, 1e12}) {
-      for (const double top_p : {0.0, 0.8}) {
+      for (const double top_p : {0.0, 0.8123}) {
         for (const std::int64_t top_k : {0, 3}) {
           cases.push_back(
               {.scores = scores_of(0, 300, random),
