@@ -106,8 +106,9 @@ GpuDecoder::GpuDecoder(
       std::move(weights),
       model_.positions,
       step);
-  if (step.whole) {
-    whole_step_ = WholeStep::make(model_, layers_->weights());
+  if (layers_->widest_bytes() >= step.whole_from) {
+    whole_step_ =
+        WholeStep::make(model_, layers_->weights(), step.shares_units);
   }
   cache_ = std::make_unique<GpuCache>(shape, type, device, *stream_);
   memory_ = layers_->memory(most_rows_);

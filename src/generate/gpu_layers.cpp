@@ -172,9 +172,12 @@ void GpuLayers::embed(
       "the embedding");
 }
 
+std::int64_t GpuLayers::widest_bytes() const {
+  return static_cast<std::int64_t>(weights_.blocks[0].up.weight.nbytes());
+}
+
 bool GpuLayers::takes_copies() const {
-  return static_cast<std::int64_t>(weights_.blocks[0].up.weight.nbytes()) >=
-      options_.copied_from;
+  return widest_bytes() >= options_.copied_from;
 }
 
 bool GpuLayers::multiply_few(const Product& p, void* stream) const {

@@ -10,20 +10,30 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace cairn::generate {
 
+/// More bytes than any weight has.
+inline constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+
+/// The default of GpuStepOptions::whole_from: not before the texts and the
+/// speed of whole steps within a decoder were measured on a GPU. With 0, all
+/// models that the kernel takes have whole steps.
+inline constexpr std::int64_t whole_steps_from = never;
+
 /// Ways to compute a step, all of which give the same but for rounding. Tests
 /// and benchmarks choose others than the default.
 struct GpuStepOptions {
   bool records = true; ///< steps are recorded, and repeated as CUDA graphs
   bool early = true;   ///< kernels begin while those before them end
-  /// The steps of one text are a single kernel where it takes the model. Off:
-  /// within a decoder its texts have not been compared on a GPU yet.
-  bool whole = false;
+  /// The steps of one text are a single kernel where it takes the model and the
+  /// widest weight of a block has at least so many bytes.
+  std::int64_t whole_from = whole_steps_from;
+  bool shares_units = true; ///< of whole steps: see TextStepShape
   /// Models whose widest weight of a block has at least so many bytes take
   /// weights by copies (see FewRowsProduct): below, a block's ring costs more
   /// than it brings.
@@ -67,6 +77,8 @@ class GpuLayers {
 
   const GpuWeights& weights() const { return weights_; }
   GpuMemory memory(std::int64_t rows) const;
+  /// Bytes of the widest weight of a block.
+  std::int64_t widest_bytes() const;
   /// Columns that a row of scores has in memory: a multiple of eight.
   std::int64_t score_columns() const { return weights_.head.weight.size(0); }
 

@@ -361,10 +361,15 @@ TEST(GpuDecoder, OneTextIsASingleKernel) {
   all[1].tied_head = false;
   all[2].activation = model::ActivationKind::relu;
   at::ScalarType type = at::kBFloat16;
-  for (const models::ModelDescription& d : all) {
+  for (std::size_t i = 0; i < 2 * all.size(); ++i) {
+    const models::ModelDescription& d = all[i % all.size()];
     SCOPED_TRACE(::testing::Message() << d.hidden << " " << d.heads);
     const Model model = make(d, type);
-    GpuDecoder decoder(*model, type, {.most_texts = 2}, {.whole = true});
+    GpuDecoder decoder(
+        *model,
+        type,
+        {.most_texts = 2},
+        {.whole_from = 0, .shares_units = i < all.size()});
     ASSERT_TRUE(decoder.has_whole_steps());
     Followed texts(model, decoder);
     texts.add(1, random_text(random, 20));
@@ -382,15 +387,19 @@ TEST(GpuDecoder, OneTextIsASingleKernel) {
 }
 
 TEST(GpuDecoder, OtherModelsAreNotASingleKernel) {
-  const GpuStepOptions parts;
+  const GpuStepOptions parts{.whole_from = never};
+  const GpuStepOptions from_larger{.whole_from = 128 * 320 * 2 + 1};
+  const GpuStepOptions from_this{.whole_from = 128 * 320 * 2};
   const TextBatchOptions one{.most_texts = 1};
   const auto is_whole = [&](const models::ModelDescription& d,
                             at::ScalarType type,
-                            const GpuStepOptions& step = {.whole = true}) {
+                            const GpuStepOptions& step = {.whole_from = 0}) {
     return GpuDecoder(*make(d, type), type, one, step).has_whole_steps();
   };
   EXPECT_TRUE(is_whole(plain(128, 2, 320), at::kBFloat16));
   EXPECT_FALSE(is_whole(plain(128, 2, 320), at::kBFloat16, parts));
+  EXPECT_FALSE(is_whole(plain(128, 2, 320), at::kBFloat16, from_larger));
+  EXPECT_TRUE(is_whole(plain(128, 2, 320), at::kBFloat16, from_this));
   EXPECT_FALSE(is_whole(plain(128, 2, 320), at::kFloat));
   EXPECT_FALSE(is_whole(plain(128, 2, 340), at::kBFloat16));
   EXPECT_FALSE(is_whole(plain(256, 1, 320), at::kBFloat16));
