@@ -1,5 +1,6 @@
 #include "generate/gpu_decoder.h"
 
+#include "generate/room_at_experts.h"
 #include "kernels/internal/cuda/kept_attention.h"
 #include "kernels/internal/cuda/token_choice.h"
 #include "kernels/internal/element_of.h"
@@ -84,8 +85,7 @@ GpuCacheShape gpu_cache_of(
 } // namespace
 
 bool GpuDecoder::takes(const models::ModelDescription& model) {
-  return !model::has_experts(model) && !model::longest_short_text(model) &&
-      model.head_size <= kernels::cuda::longest_kept_head;
+  return model.head_size <= kernels::cuda::longest_kept_head;
 }
 
 GpuDecoder::GpuDecoder(
@@ -110,11 +110,17 @@ GpuDecoder::GpuDecoder(
     whole_step_ =
         WholeStep::make(model_, layers_->weights(), step.shares_units);
   }
+  for (const GpuBlock& block : layers_->weights().blocks) {
+    if (block.mixture) {
+      mixtures_.push_back(block.mixture.get());
+    }
+  }
+  options_.records = options_.records && layers_->can_be_recorded();
   cache_ = std::make_unique<GpuCache>(shape, type, device, *stream_);
   memory_ = layers_->memory(most_rows_);
   const auto on_device = at::TensorOptions(device);
-  inputs_ = at::empty({4 * most_rows_}, on_device.dtype(at::kInt));
-  host_inputs_ = page_locked({4 * most_rows_}, at::kInt, device);
+  inputs_ = at::empty({5 * most_rows_}, on_device.dtype(at::kInt));
+  host_inputs_ = page_locked({5 * most_rows_}, at::kInt, device);
   scores_ = at::empty(
       {most_rows_, layers_->score_columns()},
       on_device.dtype(at::kFloat));
@@ -144,6 +150,7 @@ void GpuDecoder::make_room_for_results(std::int64_t rows) {
 
 std::span<const float> GpuDecoder::compute(std::span<const Piece> pieces) {
   const at::NoGradGuard no_grad;
+  const RoomAtExperts room(mixtures_);
   std::vector<Row> rows;
   std::vector<Prompt> prompts;
   std::int64_t results = 0;
@@ -157,7 +164,8 @@ std::span<const float> GpuDecoder::compute(std::span<const Piece> pieces) {
            .limit = piece.peak_of > 0 ? piece.peak_of : model_.vocabulary,
            .reads_scores = piece.peak_of == 0 && !on_gpu(piece.choice),
            .result = results,
-           .choice = on_gpu(piece.choice) ? &*piece.choice : nullptr});
+           .choice = on_gpu(piece.choice) ? &*piece.choice : nullptr,
+           .text_length = std::ssize(piece.all)});
     } else {
       prompts.push_back(
           {&piece,
@@ -194,12 +202,12 @@ kernels::cuda::TextRows GpuDecoder::rows_at(
     const at::Tensor& inputs,
     std::int64_t rows) const {
   const auto* first = inputs.const_data_ptr<std::int32_t>();
-  return {rows, first, first + rows, first + 2 * rows};
+  return {rows, first, first + rows, first + 2 * rows, first + 3 * rows};
 }
 
 /// Brings the tokens of `count` rows to the GPU, then their places, their
-/// positions and the limits of their peaks. Rows behind the texts are of
-/// nobody.
+/// positions, their angles and the limits of their peaks. Rows behind the texts
+/// are of nobody.
 void GpuDecoder::send_inputs(std::span<const Row> rows, std::int64_t count) {
   auto* const to = host_inputs_.mutable_data_ptr<std::int32_t>();
   for (std::int64_t i = 0; i < count; ++i) {
@@ -209,10 +217,12 @@ void GpuDecoder::send_inputs(std::span<const Row> rows, std::int64_t count) {
     to[i] = static_cast<std::int32_t>(row.token);
     to[count + i] = static_cast<std::int32_t>(row.place);
     to[2 * count + i] = static_cast<std::int32_t>(row.position);
-    to[3 * count + i] = static_cast<std::int32_t>(row.limit);
+    to[3 * count + i] = static_cast<std::int32_t>(
+        layers_->angle(row.position, row.text_length));
+    to[4 * count + i] = static_cast<std::int32_t>(row.limit);
   }
-  inputs_.narrow(0, 0, 4 * count)
-      .copy_(host_inputs_.narrow(0, 0, 4 * count), /*non_blocking=*/true);
+  inputs_.narrow(0, 0, 5 * count)
+      .copy_(host_inputs_.narrow(0, 0, 5 * count), /*non_blocking=*/true);
 }
 
 void GpuDecoder::find_peaks(
@@ -318,7 +328,7 @@ void GpuDecoder::queue_step(const Kind& kind, const Step& step) {
   }
   find_peaks(
       scores,
-      rows.positions + kind.rows,
+      rows.angles + kind.rows,
       row_peaks_.narrow(0, 0, kind.rows));
 }
 
@@ -416,11 +426,11 @@ void GpuDecoder::read(std::vector<Prompt> prompts) {
     pieces.push_back(prompt.rows);
   }
   const std::int64_t count = prompt_rows_for(used);
-  at::Tensor inputs = at::empty({3 * count}, at::TensorOptions(at::kInt));
+  at::Tensor inputs = at::empty({4 * count}, at::TensorOptions(at::kInt));
   auto* const to = inputs.mutable_data_ptr<std::int32_t>();
   std::fill_n(to, count, 0);
   std::fill_n(to + count, count, cache_->spare_place());
-  std::fill_n(to + 2 * count, count, 0);
+  std::fill_n(to + 2 * count, 2 * count, 0);
   for (const Prompt& prompt : prompts) {
     const PromptRows& rows = prompt.rows;
     for (std::int64_t i = 0; i < rows.count(); ++i) {
@@ -429,6 +439,8 @@ void GpuDecoder::read(std::vector<Prompt> prompts) {
           static_cast<std::int32_t>(prompt.piece->text[position]);
       to[count + rows.row + i] = static_cast<std::int32_t>(rows.place);
       to[2 * count + rows.row + i] = static_cast<std::int32_t>(position);
+      to[3 * count + rows.row + i] = static_cast<std::int32_t>(
+          layers_->angle(rows.begin + i, std::ssize(prompt.piece->all)));
     }
   }
   inputs = inputs.to(inputs_.device());

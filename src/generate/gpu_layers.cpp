@@ -7,6 +7,7 @@
 #include "kernels/internal/element_of.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace cairn::generate {
@@ -62,6 +64,21 @@ kernels::Element element_of(const at::Tensor& x) {
   return *kernels::element_of(x.scalar_type());
 }
 
+/// True where the host does not wait for the experts that rows get, whose
+/// products are one kernel: in bf16.
+bool is_routed_by_gpu(const nn::Mixture& mixture) {
+  constexpr std::int64_t most_experts = 1023;
+  return std::ranges::all_of(
+      mixture.parameters(),
+      [](const at::Tensor& parameter) {
+        return parameter.is_cuda() &&
+            parameter.scalar_type() == at::kBFloat16 &&
+            (parameter.dim() != 3 ||
+             (parameter.size(0) <= most_experts && parameter.size(1) % 8 == 0 &&
+              parameter.size(2) % 8 == 0));
+      });
+}
+
 /// The first rows of a pass's memory.
 at::Tensor rows_of(const at::Tensor& memory, std::int64_t rows) {
   return memory.narrow(0, 0, rows);
@@ -74,7 +91,11 @@ GpuLayers::GpuLayers(
     GpuWeights weights,
     std::int64_t positions,
     const GpuStepOptions& options)
-    : model_(model), weights_(std::move(weights)), options_(options) {
+    : model_(model),
+      weights_(std::move(weights)),
+      options_(options),
+      longest_short_(
+          model::longest_short_text(model).value_or(model.positions)) {
   const at::NoGradGuard no_grad;
   const at::Device device = weights_.words.device();
   workspace_ = at::empty(
@@ -85,10 +106,19 @@ GpuLayers::GpuLayers(
         {.head_size = model.head_size,
          .theta = model.rope_theta,
          .scaling = model.rope_scaling});
-    const auto [cosine, sine] =
-        rotary.angles({}, positions, at::kFloat, device);
-    cosine_ = cosine.contiguous();
-    sine_ = sine.contiguous();
+    const auto angles = [&](std::int64_t count) {
+      const auto [cosine, sine] = rotary.angles({}, count, at::kFloat, device);
+      return std::pair(
+          cosine.reshape({count, -1}).contiguous(),
+          sine.reshape({count, -1}).contiguous());
+    };
+    short_angles_ = std::min(positions, longest_short_);
+    std::tie(cosine_, sine_) = angles(short_angles_);
+    if (positions > longest_short_) {
+      const auto [cosine, sine] = angles(positions);
+      cosine_ = at::cat({cosine_, cosine});
+      sine_ = at::cat({sine_, sine});
+    }
   }
 }
 
@@ -173,7 +203,20 @@ void GpuLayers::embed(
 }
 
 std::int64_t GpuLayers::widest_bytes() const {
-  return static_cast<std::int64_t>(weights_.blocks[0].up.weight.nbytes());
+  std::size_t most = 0;
+  for (const GpuBlock& block : weights_.blocks) {
+    most = std::max(
+        most,
+        block.mixture ? block.query_key_value.weight.nbytes()
+                      : block.up.weight.nbytes());
+  }
+  return static_cast<std::int64_t>(most);
+}
+
+bool GpuLayers::can_be_recorded() const {
+  return std::ranges::all_of(weights_.blocks, [&](const GpuBlock& block) {
+    return !block.mixture || is_routed_by_gpu(*block.mixture);
+  });
 }
 
 bool GpuLayers::takes_copies() const {
@@ -265,23 +308,43 @@ void GpuLayers::multiply_many(
   }
 }
 
+void GpuLayers::normalize(
+    const at::Tensor& x,
+    const GpuNorm& norm,
+    const at::Tensor& y,
+    void* stream) const {
+  check_started(
+      cuda::normalize(
+          {.rows = x.size(0),
+           .columns = x.size(1),
+           .element = element_of(x),
+           .x = data(x),
+           .y = y.mutable_data_ptr()},
+          this->norm(norm),
+          start(),
+          stream),
+      "a norm");
+}
+
+/// Adds what a block's experts answer to the residual stream. The model's own
+/// mixture computes them.
+void GpuLayers::add_answers(
+    const GpuBlock& block,
+    const at::Tensor& hidden,
+    const at::Tensor& normal,
+    void* stream) const {
+  normalize(hidden, block.post_attention_norm, normal, stream);
+  at::Tensor sum = hidden;
+  sum.add_(block.mixture->forward(normal.unsqueeze(0)).hidden.squeeze(0));
+}
+
 void GpuLayers::multiply(const Product& p, void* stream) const {
   if (multiply_few(p, stream)) {
     return;
   }
   at::Tensor x = p.x;
   if (p.norm != nullptr) {
-    check_started(
-        cuda::normalize(
-            {.rows = x.size(0),
-             .columns = x.size(1),
-             .element = element_of(x),
-             .x = data(x),
-             .y = p.normal.mutable_data_ptr()},
-            norm(*p.norm),
-            start(),
-            stream),
-        "a norm");
+    normalize(x, *p.norm, p.normal, stream);
     x = p.normal;
   }
   const bool gated = p.gate != nullptr;
@@ -381,6 +444,10 @@ void GpuLayers::decode(
     multiply(
         {.x = attended, .linear = block.dense, .adds = true, .y = hidden},
         stream);
+    if (block.mixture) {
+      add_answers(block, hidden, normal, stream);
+      continue;
+    }
     multiply(
         {.x = compute_inner(block, memory, rows.count, stream),
          .linear = block.down,
@@ -431,6 +498,10 @@ at::Tensor GpuLayers::read(
         stream);
     attend_prompts(rows, prompts, cache, i, memory, stream);
     add_apart(memory.attended, block.dense, memory, stream);
+    if (block.mixture) {
+      add_answers(block, memory.hidden, memory.normal, stream);
+      continue;
+    }
     add_apart(
         compute_inner(block, memory, rows.count, stream),
         block.down,

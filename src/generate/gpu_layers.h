@@ -77,6 +77,13 @@ class GpuLayers {
 
   const GpuWeights& weights() const { return weights_; }
   GpuMemory memory(std::int64_t rows) const;
+  /// The row of the tables of angles for a position of a text that has so many
+  /// tokens.
+  std::int64_t angle(std::int64_t position, std::int64_t text_length) const {
+    return text_length > longest_short_ ? short_angles_ + position : position;
+  }
+  /// True where decode() never waits for the GPU, so that it can be recorded.
+  bool can_be_recorded() const;
   /// Bytes of the widest weight of a block.
   std::int64_t widest_bytes() const;
   /// Columns that a row of scores has in memory: a multiple of eight.
@@ -142,6 +149,16 @@ class GpuLayers {
       void* stream) const;
   bool multiply_few(const Product& product, void* stream) const;
   bool takes_copies() const;
+  void normalize(
+      const at::Tensor& x,
+      const GpuNorm& norm,
+      const at::Tensor& y,
+      void* stream) const;
+  void add_answers(
+      const GpuBlock& block,
+      const at::Tensor& hidden,
+      const at::Tensor& normal,
+      void* stream) const;
   at::Tensor compute_inner(
       const GpuBlock& block,
       const GpuMemory& memory,
@@ -173,8 +190,12 @@ class GpuLayers {
   GpuWeights weights_;
   GpuStepOptions options_;
   at::Tensor workspace_; ///< of products
-  at::Tensor cosine_{};  ///< [positions, head_size / 2], floats
+  /// [angles, head_size / 2], floats: of all positions, or with LongRoPE of
+  /// those of short texts, and behind them of those of long ones.
+  at::Tensor cosine_{};
   at::Tensor sine_{};
+  std::int64_t longest_short_; ///< see longest_short_text()
+  std::int64_t short_angles_ = 0;
 };
 
 } // namespace cairn::generate

@@ -132,9 +132,11 @@ void expect_close(
     const at::Tensor& found,
     const at::Tensor& expected,
     double bound) {
-  const double distance =
-      ((found - expected).norm() / expected.norm()).item<double>();
-  EXPECT_LT(distance, bound);
+  EXPECT_LT(distance(found, expected), bound);
+}
+
+double distance(const at::Tensor& found, const at::Tensor& expected) {
+  return ((found - expected).norm() / expected.norm()).item<double>();
 }
 
 /// Texts that are computed by a decoder in steps, and what each step's scores
@@ -148,6 +150,13 @@ class Followed {
 
   void add(std::size_t place, Tokens text) {
     texts_.push_back({place, text, whole(model_, text)});
+  }
+
+  /// Rounding may give a token to another expert, so not every row is near.
+  void allow_other_experts() { every_row_ = false; }
+  /// The part of all rows that are near.
+  double part_near() const {
+    return static_cast<double>(near_) / static_cast<double>(rows_);
   }
 
   /// Computes tokens up to `ends` of the texts; texts whose end is reached
@@ -180,7 +189,12 @@ class Followed {
         SCOPED_TRACE(
             ::testing::Message() << "text " << which[i] << " token " << token);
         const at::Tensor found = rows.row(row);
-        expect_close(found, texts_[which[i]].scores[token], bound_);
+        const at::Tensor& expected = texts_[which[i]].scores[token];
+        if (every_row_) {
+          expect_close(found, expected, bound_);
+        }
+        ++rows_;
+        near_ += distance(found, expected) < bound_ ? 1 : 0;
         const Peak& peak = peaks[static_cast<std::size_t>(row)];
         EXPECT_EQ(peak.token, found.argmax().item<std::int64_t>());
         EXPECT_EQ(peak.score, found.max().item<float>());
@@ -199,6 +213,9 @@ class Followed {
   Model model_;
   GpuDecoder& decoder_;
   double bound_;
+  bool every_row_ = true;
+  int rows_ = 0;
+  int near_ = 0;
   std::vector<Text> texts_;
 };
 
@@ -228,6 +245,87 @@ INSTANTIATE_TEST_SUITE_P(
     Table,
     GpuDecoderOf,
     ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf));
+
+TEST_P(GpuDecoderOf, ExpertsOfKeptTexts) {
+  const at::ScalarType type = GetParam();
+  std::mt19937 random(10);
+  std::vector<models::ModelDescription> all{gpt(), gpt(), gpt()};
+  all[0].experts = {.counts = {4}, .interval = 2};
+  all[1].experts = {.counts = {4}, .interval = 1, .top_k = 2};
+  all[2].experts = {.counts = {3}, .interval = 1, .top_k = 3, .residual = true};
+  for (const models::ModelDescription& d : all) {
+    SCOPED_TRACE(d.experts->top_k);
+    const Model model = make(d, type);
+    ASSERT_TRUE(GpuDecoder::takes(d));
+    GpuDecoder decoder(*model, type, {.most_texts = 3, .page_tokens = 5});
+    Followed texts(model, decoder);
+    if (type != at::kFloat) {
+      texts.allow_other_experts();
+    }
+    for (const std::size_t place : {2, 0, 1}) {
+      texts.add(place, random_text(random, 24));
+    }
+    texts.step({7, 1, 0}, 1);
+    texts.step({8, 5, 12}, 3);
+    for (int i = 1; i <= 6; ++i) {
+      texts.step({8 + i, 5 + i, 12 + i}, 1);
+    }
+    EXPECT_GE(texts.part_near(), 0.7);
+  }
+}
+
+/// A text has other angles once it is longer than the original context.
+TEST(GpuDecoder, LongRopeTurnsLongTextsOtherwise) {
+  std::mt19937 random(11);
+  models::ModelDescription d = llama(16);
+  d.rope_scaling = model::RopeScaling{
+      .kind = "longrope",
+      .factor = 3,
+      .original_positions = 16,
+      .longrope = model::LongScaling{
+          .short_factors = {1, 1, 1.1, 1.2, 1.2, 1.3, 1.4, 1.5},
+          .long_factors = {2, 2.5, 3, 3.5, 4, 5, 6, 7},
+          .attention_factor = 1.2}};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const Model model = make(d, type);
+    ASSERT_TRUE(GpuDecoder::takes(d));
+    GpuDecoder decoder(*model, type, {.most_texts = 2});
+    WholeTextDecoder whole_texts(model);
+    const Tokens grown = random_text(random, 40);
+    const Tokens steady = random_text(random, 12);
+    const auto expect_scores = [&](std::int64_t begin, std::int64_t end) {
+      SCOPED_TRACE(end);
+      // A text that grows, beside one that stays short.
+      const auto all = std::span(grown).first(static_cast<std::size_t>(end));
+      const auto short_end = std::min<std::int64_t>(end, 12);
+      std::vector<Piece> pieces{
+          {.place = 0, .text = all, .begin = begin, .scored = 1, .all = all},
+          {.place = 1,
+           .text = std::span(steady).first(static_cast<std::size_t>(short_end)),
+           .begin = begin == 0 ? 0 : short_end - 1,
+           .scored = 1,
+           .all = steady}};
+      ASSERT_TRUE(decoder.reserve(0, end) && decoder.reserve(1, short_end));
+      const Rows found(decoder.compute(pieces), 61);
+      for (Piece& piece : pieces) {
+        piece.begin = 0;
+      }
+      const Rows expected(whole_texts.compute(pieces), 61);
+      for (const std::int64_t i : {0, 1}) {
+        expect_close(found.row(i), expected.row(i), bound_of(type));
+      }
+    };
+    expect_scores(0, 9);
+    for (const std::int64_t end : {10, 11, 12, 15, 16}) {
+      expect_scores(end == 15 ? 12 : end - 1, end);
+    }
+    decoder.release(0); // beyond the original context: all keys turn anew
+    decoder.release(1);
+    expect_scores(0, 17);
+    expect_scores(17, 18);
+    expect_scores(18, 40);
+  }
+}
 
 TEST(GpuDecoder, ComputesBatchesOfAllSizes) {
   std::mt19937 random(2);

@@ -122,7 +122,7 @@ struct SplitAndKeep {
           first,
           at,
           heads,
-          is_value ? -1 : rows.positions[row]);
+          is_value ? -1 : angle_of(rows, row));
     }
     if (head >= heads.queries) {
       store(
@@ -199,7 +199,7 @@ struct SplitEights {
           first + (second ? pair : at + half),
           others);
       const std::int64_t angle =
-          static_cast<std::int64_t>(position) * half + pair;
+          static_cast<std::int64_t>(angle_of(rows, row)) * half + pair;
       load(heads.cosine, Element::fp32, angle, cosines);
       load(heads.sine, Element::fp32, angle, sines);
 #pragma unroll
