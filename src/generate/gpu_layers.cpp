@@ -255,8 +255,9 @@ bool GpuLayers::multiply_few(const Product& p, void* stream) const {
   return true;
 }
 
-/// y = x * weight + bias, or adds that to y.
-void GpuLayers::multiply_many(
+/// y = x * weight + bias, or adds that to y. Returns true where the activation,
+/// GELU, was the end of the product.
+bool GpuLayers::multiply_many(
     const Product& p,
     const at::Tensor& x,
     const GpuLinear& linear,
@@ -264,7 +265,9 @@ void GpuLayers::multiply_many(
     void* stream) const {
   const bool wide = y.scalar_type() != x.scalar_type();
   const bool fuses_bias = linear.bias.defined() && !wide;
-  const cuda::Product product{
+  const bool fuses_gelu = fuses_bias && p.gate == nullptr && !p.adds &&
+      !p.addend.defined() && p.activation == cuda::Activation::gelu_tanh;
+  cuda::Product product{
       .rows = x.size(0),
       .columns = y.size(1),
       .depth = x.size(1),
@@ -275,9 +278,14 @@ void GpuLayers::multiply_many(
       .result_element = element_of(y),
       .add = p.adds,
       .addend = data(p.addend),
-      .finish = fuses_bias ? cuda::Finish::add_bias : cuda::Finish::nothing,
+      .finish = fuses_gelu ? cuda::Finish::gelu_alone
+          : fuses_bias     ? cuda::Finish::add_bias
+                           : cuda::Finish::nothing,
       .bias = fuses_bias ? data(linear.bias) : nullptr};
   at::Tensor result = y;
+  if (fuses_gelu && !(y.is_contiguous() && cuda::takes(product))) {
+    product.finish = cuda::Finish::add_bias;
+  }
   if (y.is_contiguous() && cuda::takes(product)) {
     check_started(
         cuda::multiply(
@@ -290,7 +298,7 @@ void GpuLayers::multiply_many(
     if (linear.bias.defined() && wide) {
       result.add_(linear.bias);
     }
-    return;
+    return product.finish == cuda::Finish::gelu_alone;
   }
   const at::Tensor weight = linear.weight.t();
   if (p.addend.defined()) {
@@ -306,6 +314,7 @@ void GpuLayers::multiply_many(
   if (linear.bias.defined()) {
     result.add_(linear.bias);
   }
+  return false;
 }
 
 void GpuLayers::normalize(
@@ -348,11 +357,12 @@ void GpuLayers::multiply(const Product& p, void* stream) const {
     x = p.normal;
   }
   const bool gated = p.gate != nullptr;
-  multiply_many(p, x, p.linear, gated ? p.up : p.y, stream);
+  const bool is_activated =
+      multiply_many(p, x, p.linear, gated ? p.up : p.y, stream);
   if (gated) {
     multiply_many(p, x, *p.gate, p.y, stream);
   }
-  if (p.activation != cuda::Activation::none) {
+  if (p.activation != cuda::Activation::none && !is_activated) {
     check_started(
         cuda::activate(
             p.activation,
@@ -511,6 +521,41 @@ at::Tensor GpuLayers::read(
   return memory.hidden;
 }
 
+/// Queries, keys and values of the rows of a pass, [rows, heads, size]: copies,
+/// or a part of each head of the rows [rows, heads, 3, size] where these are
+/// used as they are.
+struct GpuLayers::SplitHeads {
+  at::Tensor query;
+  at::Tensor key;
+  at::Tensor value;
+  bool copied = true;
+};
+
+/// Nothing is copied where heads need not be turned, have keys of their own and
+/// are read by the attention in tiles alone, whose keys are those of the pass.
+GpuLayers::SplitHeads GpuLayers::split_heads(
+    std::span<const PromptRows> prompts,
+    const at::Tensor& projected) const {
+  const std::int64_t rows = projected.size(0);
+  const std::int64_t size = model_.head_size;
+  const bool as_they_are = !cosine_.defined() &&
+      model_.heads == model_.key_value_heads &&
+      std::ranges::all_of(prompts, [&](const PromptRows& prompt) {
+        return prompt.begin == 0 && !is_short(prompt);
+      });
+  if (as_they_are) {
+    const at::Tensor heads = projected.view({rows, model_.heads, 3, size});
+    return {heads.select(2, 0), heads.select(2, 1), heads.select(2, 2), false};
+  }
+  const auto memory = [&](std::int64_t heads) {
+    return at::empty({rows, heads, size}, projected.options());
+  };
+  return {
+      memory(model_.heads),
+      memory(model_.key_value_heads),
+      memory(model_.key_value_heads)};
+}
+
 /// Writes keys and values of all rows to their pages, then computes the
 /// attention of the prompts.
 void GpuLayers::attend_prompts(
@@ -520,23 +565,22 @@ void GpuLayers::attend_prompts(
     std::int64_t layer,
     const GpuMemory& memory,
     void* stream) const {
-  const auto options = memory.projected.options();
   const cuda::KeptPages pages = cache.of_layer(layer);
-  const std::int64_t key_columns = model_.key_value_heads * model_.head_size;
-  const at::Tensor query =
-      at::empty({rows.count, model_.heads * model_.head_size}, options);
-  const at::Tensor key = at::empty({rows.count, key_columns}, options);
-  const at::Tensor value = at::empty({rows.count, key_columns}, options);
+  const SplitHeads split =
+      split_heads(prompts, memory.projected.narrow(0, 0, rows.count));
+  const auto copy = [&](const at::Tensor& x) {
+    return split.copied ? x.mutable_data_ptr() : nullptr;
+  };
   check_started(
       cuda::split_and_keep(
           rows,
           heads(),
           pages,
-          {.element = element_of(query),
+          {.element = element_of(memory.projected),
            .projected = data(memory.projected),
-           .query = query.mutable_data_ptr(),
-           .key = key.mutable_data_ptr(),
-           .value = value.mutable_data_ptr()},
+           .query = copy(split.query),
+           .key = copy(split.key),
+           .value = copy(split.value)},
           stream),
       "keys and values");
   std::size_t first = 0;
@@ -553,7 +597,7 @@ void GpuLayers::attend_prompts(
           pages,
           {.heads = heads(),
            .fresh = false,
-           .query = data(query),
+           .query = data(split.query),
            .scale = static_cast<float>(
                1 / std::sqrt(static_cast<double>(model_.head_size))),
            .y = memory.attended.mutable_data_ptr()},
@@ -571,9 +615,7 @@ void GpuLayers::attend_prompts(
     attend_in_tiles(
         prompts.subspan(first, last - first),
         pages,
-        query,
-        key,
-        value,
+        split,
         memory.attended,
         stream);
     first = last;
@@ -583,20 +625,18 @@ void GpuLayers::attend_prompts(
 void GpuLayers::attend_in_tiles(
     std::span<const PromptRows> alike,
     const cuda::KeptPages& pages,
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
+    const SplitHeads& split,
     const at::Tensor& attended,
     void* stream) const {
   const PromptRows& prompt = alike[0];
   const std::int64_t groups = model_.key_value_heads;
   const std::int64_t size = model_.head_size;
   const std::int64_t count = prompt.count();
-  at::Tensor keys = key.narrow(0, prompt.row, count);
-  at::Tensor values = value.narrow(0, prompt.row, count);
+  at::Tensor keys = split.key.narrow(0, prompt.row, count);
+  at::Tensor values = split.value.narrow(0, prompt.row, count);
   if (prompt.begin > 0) {
-    keys = at::empty({prompt.end, groups * size}, key.options());
-    values = at::empty({prompt.end, groups * size}, key.options());
+    keys = at::empty({prompt.end, groups, size}, attended.options());
+    values = at::empty({prompt.end, groups, size}, attended.options());
     check_started(
         cuda::read_pages(
             pages,
@@ -612,15 +652,15 @@ void GpuLayers::attend_in_tiles(
   const std::int64_t row = model_.heads * size;
   const at::Tensor log_sums = at::empty(
       {batch * model_.heads * count},
-      query.options().dtype(at::kFloat));
-  const cuda::Heads of_key{
-      data(keys),
-      prompt.end * groups * size,
-      groups * size,
-      size};
-  cuda::Heads of_value = of_key;
-  of_value.data = data(values);
-  const at::Tensor own_query = query.narrow(0, prompt.row, count);
+      attended.options().dtype(at::kFloat));
+  const auto heads_of = [](const at::Tensor& x) {
+    return cuda::Heads{
+        data(x),
+        x.size(0) * x.stride(0),
+        x.stride(0),
+        x.stride(1)};
+  };
+  const at::Tensor own_query = split.query.narrow(0, prompt.row, count);
   const at::Tensor own_result = attended.narrow(0, prompt.row, count);
   check_started(
       cuda::attend(
@@ -630,14 +670,14 @@ void GpuLayers::attend_in_tiles(
            .heads = model_.heads,
            .groups = groups,
            .size = size,
-           .element = element_of(query),
+           .element = element_of(attended),
            .scale =
                static_cast<float>(1 / std::sqrt(static_cast<double>(size))),
            .first_query = prompt.begin,
            .causal = true},
-          {.query = {data(own_query), count * row, row, size},
-           .key = of_key,
-           .value = of_value},
+          {.query = heads_of(own_query),
+           .key = heads_of(keys),
+           .value = heads_of(values)},
           {own_result.mutable_data_ptr(), count * row, row, size},
           log_sums.mutable_data_ptr<float>(),
           stream),

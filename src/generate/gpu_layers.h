@@ -141,7 +141,7 @@ class GpuLayers {
       const GpuMemory& memory,
       void* stream) const;
   void multiply(const Product& product, void* stream) const;
-  void multiply_many(
+  bool multiply_many(
       const Product& product,
       const at::Tensor& x,
       const GpuLinear& linear,
@@ -176,12 +176,14 @@ class GpuLayers {
       std::int64_t layer,
       const GpuMemory& memory,
       void* stream) const;
+  struct SplitHeads;
+  SplitHeads split_heads(
+      std::span<const PromptRows> prompts,
+      const at::Tensor& projected) const;
   void attend_in_tiles(
       std::span<const PromptRows> alike,
       const kernels::cuda::KeptPages& pages,
-      const at::Tensor& query,
-      const at::Tensor& key,
-      const at::Tensor& value,
+      const SplitHeads& split,
       const at::Tensor& attended,
       void* stream) const;
   bool has_tiles() const;

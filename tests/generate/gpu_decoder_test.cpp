@@ -373,6 +373,31 @@ TEST(GpuDecoder, LongPromptsAreComputedInTiles) {
   }
 }
 
+/// Whole prompts whose heads are read where they are, and then pieces of them
+/// whose heads are copied.
+TEST(GpuDecoder, LongPromptsOfHeadsThatAreNotTurned) {
+  std::mt19937 random(12);
+  models::ModelDescription d = gpt(256);
+  d.layers = 2;
+  d.hidden = 48;
+  d.heads = 3;
+  d.key_value_heads = 3;
+  d.head_size = 16;
+  d.activation = model::ActivationKind::gelu_tanh;
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const Model model = make(d, type);
+    GpuDecoder decoder(*model, type, {.most_texts = 3});
+    Followed texts(model, decoder);
+    for (const std::size_t place : {0, 1, 2}) {
+      texts.add(place, random_text(random, 160));
+    }
+    texts.step({96, 96, 101}, 2);
+    texts.step({97, 97, 102}, 1);
+    texts.step({98, 160, 150}, 1);
+    texts.step({99, 160, 151}, 1);
+  }
+}
+
 TEST(GpuDecoder, CopiesOfATextGoTheirOwnWays) {
   std::mt19937 random(4);
   const Model model = make(gpt(), at::kFloat);

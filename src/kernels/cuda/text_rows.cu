@@ -107,6 +107,9 @@ struct SplitAndKeep {
     const int at = static_cast<int>(i % pages.row);
     i /= pages.row;
     const int head = static_cast<int>(i % (heads.queries + 2));
+    if (head < heads.queries && split.query == nullptr) {
+      return;
+    }
     i /= heads.queries + 2;
     const int group = static_cast<int>(i % heads.groups);
     const std::int64_t row = i / heads.groups;
@@ -137,7 +140,7 @@ struct SplitAndKeep {
               (is_value ? pages.values_at : pages.keys_at) +
               group * pages.head_step + at);
     }
-    if (at < heads.size) {
+    if (at < heads.size && split.query != nullptr) {
       const std::int64_t of_group = row * heads.groups + group;
       void* const to = head < heads.queries ? split.query
           : is_value                        ? split.value
@@ -177,6 +180,9 @@ struct SplitEights {
     const int at = static_cast<int>(i - head_number * pieces) * 8;
     const unsigned of_group = head_number / all; // row and group
     const int head = static_cast<int>(head_number - of_group * all);
+    if (head < heads.queries && split.query == nullptr) {
+      return;
+    }
     const auto groups = static_cast<unsigned>(heads.groups);
     const unsigned row = of_group / groups;
     const auto group = static_cast<int>(of_group - row * groups);
@@ -228,7 +234,9 @@ struct SplitEights {
               (is_value ? pages.values_at : pages.keys_at) +
               group * pages.head_step + at);
     }
-    store(values, to, element, target + at);
+    if (to != nullptr) {
+      store(values, to, element, target + at);
+    }
   }
 };
 

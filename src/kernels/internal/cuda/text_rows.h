@@ -104,7 +104,8 @@ struct NormalizedRows {
 
 /// Splits rows [count, groups, queries + 2, size] into queries [count, groups *
 /// queries, size] and keys and values [count, groups, size], queries and keys
-/// turned, and writes keys and values to their pages too.
+/// turned, and writes keys and values to their pages too. With null in place of
+/// all three, the pages alone are written.
 struct SplitRows {
   Element element = Element::bf16; ///< also that of the pages
   const void* projected = nullptr;
