@@ -128,15 +128,15 @@ class Rows {
   at::Tensor scores_;
 };
 
+double distance(const at::Tensor& found, const at::Tensor& expected) {
+  return ((found - expected).norm() / expected.norm()).item<double>();
+}
+
 void expect_close(
     const at::Tensor& found,
     const at::Tensor& expected,
     double bound) {
   EXPECT_LT(distance(found, expected), bound);
-}
-
-double distance(const at::Tensor& found, const at::Tensor& expected) {
-  return ((found - expected).norm() / expected.norm()).item<double>();
 }
 
 /// Texts that are computed by a decoder in steps, and what each step's scores
