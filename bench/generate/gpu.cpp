@@ -203,16 +203,22 @@ void print_steps(
     generate::GpuStepOptions options;
     std::int64_t prompt = 32;
   };
+  generate::GpuStepOptions parts = usual;
+  parts.whole_from = generate::never;
   generate::GpuStepOptions whole = usual;
-  whole.whole = true;
+  whole.whole_from = 0;
+  generate::GpuStepOptions whole_slices = whole;
+  whole_slices.shares_units = false;
   const auto with = [&](const auto& change) {
-    generate::GpuStepOptions options = usual;
+    generate::GpuStepOptions options = parts;
     change(options);
     return options;
   };
   const std::vector<Variant> variants{
       {"as it is", 1, usual},
+      {"a graph of kernels", 1, parts},
       {"a single kernel", 1, whole},
+      {"a single kernel whose warps share slices", 1, whole_slices},
       {"all weights to registers", 1, with([](auto& o) {
          o.copied_from = most;
        })},
@@ -224,7 +230,12 @@ void print_steps(
       {"no CUDA graph", 1, with([](auto& o) { o.records = false; })},
       {"cuBLASLt's products", 1, with([](auto& o) { o.few_rows = 0; })},
       {"as it is, after 900 tokens", 1, usual, 900},
+      {"a graph of kernels, after 900 tokens", 1, parts, 900},
       {"a single kernel, after 900 tokens", 1, whole, 900},
+      {"a single kernel whose warps share slices, after 900",
+       1,
+       whole_slices,
+       900},
       {"as it is", 2, usual},
       {"as it is", 4, usual},
       {"as it is", 8, usual},

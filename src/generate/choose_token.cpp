@@ -53,17 +53,20 @@ float least_of(std::span<const float> logits, std::size_t count) {
 
 struct Weighed {
   double weight;
+  float score;
   std::int64_t id;
 };
 
+/// By score: weights of two scores may round to the same number.
 bool heavier(const Weighed& a, const Weighed& b) {
-  return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
+  return a.score != b.score ? a.score > b.score : a.id < b.id;
 }
 
-/// A number whose order among unsigned ones is the opposite of the weight's.
-/// Weights are not below 0, so their bits have their order.
-std::uint64_t lightness(const Weighed& each) {
-  return ~std::bit_cast<std::uint64_t>(each.weight);
+/// A number whose order among unsigned ones is the opposite of the score's.
+std::uint32_t lightness(const Weighed& each) {
+  const auto bits =
+      std::bit_cast<std::uint32_t>(each.score == 0 ? 0.F : each.score);
+  return bits >> 31 != 0 ? bits : ~bits & 0x7fffffffU;
 }
 
 /// Sorts by weight, the heaviest first, and leaves equal ones in their order:
@@ -71,7 +74,7 @@ std::uint64_t lightness(const Weighed& each) {
 void sort_by_digits(std::vector<Weighed>& all) {
   constexpr std::size_t digits = 1 << 11;
   std::vector<Weighed> sorted(all.size());
-  for (int shift = 0; shift < 64; shift += 11) {
+  for (int shift = 0; shift < 32; shift += 11) {
     const auto digit = [&](const Weighed& each) {
       return static_cast<std::size_t>(lightness(each) >> shift) % digits;
     };
@@ -144,6 +147,7 @@ Candidates candidates(std::span<const float> logits, const Sampling& sampling) {
     if (logits[i] >= least) {
       kept.push_back(
           {std::exp((logits[i] - top) / sampling.temperature),
+           logits[i],
            static_cast<std::int64_t>(i)});
       sum += kept.back().weight;
     }

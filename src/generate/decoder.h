@@ -1,10 +1,24 @@
 #pragma once
 
+#include <cairn/generate/sampling.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace cairn::generate {
+
+/// How the token after a piece is chosen: see choose_token().
+struct TokenChoice {
+  Sampling sampling; ///< with the `top_p` of this token
+  double chance = 0; ///< in [0, 1), drawn for this token
+  /// The number of first tokens that may be chosen.
+  std::int64_t among = 0;
+  /// The tokens of the text, each once, where they are penalized.
+  std::span<const std::int64_t> penalized{};
+  std::optional<std::int64_t> never{}; ///< a token that may not be chosen
+};
 
 /// Tokens of one text that a step computes.
 struct Piece {
@@ -23,13 +37,19 @@ struct Piece {
   /// Above 0: the likeliest of so many first tokens is all that is read of the
   /// scores, where the decoder tells it (peaks()).
   std::int64_t peak_of = 0;
+  /// Set: the chosen token is all that is read of the scores, where the decoder
+  /// tells peaks. `peak_of` is 0.
+  std::optional<TokenChoice> choice{};
 };
 
 /// What is known of a row of scores without reading it.
 struct Peak {
-  std::int64_t token = 0; ///< the likeliest of the first Piece::peak_of
-  float score = 0;        ///< its score; NaN if a score is NaN or infinite
-  float log_sum = 0;      ///< logarithm of the sum of all exponentials
+  /// The likeliest of the first Piece::peak_of, or that of Piece::choice.
+  std::int64_t token = 0;
+  /// Its score; NaN if a score is NaN or infinite, and minus infinity if no
+  /// token has a chance.
+  float score = 0;
+  float log_sum = 0; ///< logarithm of the sum of all exponentials
 };
 
 /// Computes a model's scores of the next token, for texts that grow. Each text
@@ -65,7 +85,7 @@ class Decoder {
   /// Computes the pieces, for which there is room. Returns a row of scores for
   /// each token whose scores are wanted, in order, without padding of the
   /// vocabulary. The memory is valid until the next call. Rows of pieces with
-  /// `peak_of` may be left unset by a decoder that tells peaks.
+  /// `peak_of` or `choice` may be left unset by a decoder that tells peaks.
   virtual std::span<const float> compute(std::span<const Piece> pieces) = 0;
   /// The peaks of the rows that compute() returned last. Empty: this decoder
   /// tells none.

@@ -1,6 +1,8 @@
 #include "generate/gpu_decoder.h"
 
+#include "generate/room_at_experts.h"
 #include "kernels/internal/cuda/kept_attention.h"
+#include "kernels/internal/cuda/token_choice.h"
 #include "kernels/internal/element_of.h"
 
 #include <ATen/core/grad_mode.h>
@@ -10,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <exception>
 #include <tuple>
 
@@ -49,6 +52,11 @@ at::Tensor page_locked(
       at::TensorOptions(type).pinned_memory(device.is_cuda()));
 }
 
+/// True where choose_tokens() takes the choice.
+bool on_gpu(const std::optional<TokenChoice>& choice) {
+  return choice && choice->among <= kernels::cuda::most_choices;
+}
+
 GpuCacheShape gpu_cache_of(
     const models::ModelDescription& model,
     at::ScalarType type,
@@ -77,8 +85,7 @@ GpuCacheShape gpu_cache_of(
 } // namespace
 
 bool GpuDecoder::takes(const models::ModelDescription& model) {
-  return !model::has_experts(model) && !model::longest_short_text(model) &&
-      model.head_size <= kernels::cuda::longest_kept_head;
+  return model.head_size <= kernels::cuda::longest_kept_head;
 }
 
 GpuDecoder::GpuDecoder(
@@ -99,14 +106,21 @@ GpuDecoder::GpuDecoder(
       std::move(weights),
       model_.positions,
       step);
-  if (step.whole) {
-    whole_step_ = WholeStep::make(model_, layers_->weights());
+  if (layers_->widest_bytes() >= step.whole_from) {
+    whole_step_ =
+        WholeStep::make(model_, layers_->weights(), step.shares_units);
   }
+  for (const GpuBlock& block : layers_->weights().blocks) {
+    if (block.mixture) {
+      mixtures_.push_back(block.mixture.get());
+    }
+  }
+  options_.records = options_.records && layers_->can_be_recorded();
   cache_ = std::make_unique<GpuCache>(shape, type, device, *stream_);
   memory_ = layers_->memory(most_rows_);
   const auto on_device = at::TensorOptions(device);
-  inputs_ = at::empty({4 * most_rows_}, on_device.dtype(at::kInt));
-  host_inputs_ = page_locked({4 * most_rows_}, at::kInt, device);
+  inputs_ = at::empty({5 * most_rows_}, on_device.dtype(at::kInt));
+  host_inputs_ = page_locked({5 * most_rows_}, at::kInt, device);
   scores_ = at::empty(
       {most_rows_, layers_->score_columns()},
       on_device.dtype(at::kFloat));
@@ -136,6 +150,7 @@ void GpuDecoder::make_room_for_results(std::int64_t rows) {
 
 std::span<const float> GpuDecoder::compute(std::span<const Piece> pieces) {
   const at::NoGradGuard no_grad;
+  const RoomAtExperts room(mixtures_);
   std::vector<Row> rows;
   std::vector<Prompt> prompts;
   std::int64_t results = 0;
@@ -147,8 +162,10 @@ std::span<const float> GpuDecoder::compute(std::span<const Piece> pieces) {
            .place = static_cast<std::int64_t>(piece.place),
            .position = piece.begin,
            .limit = piece.peak_of > 0 ? piece.peak_of : model_.vocabulary,
-           .reads_scores = piece.peak_of == 0,
-           .result = results});
+           .reads_scores = piece.peak_of == 0 && !on_gpu(piece.choice),
+           .result = results,
+           .choice = on_gpu(piece.choice) ? &*piece.choice : nullptr,
+           .text_length = std::ssize(piece.all)});
     } else {
       prompts.push_back(
           {&piece,
@@ -185,12 +202,12 @@ kernels::cuda::TextRows GpuDecoder::rows_at(
     const at::Tensor& inputs,
     std::int64_t rows) const {
   const auto* first = inputs.const_data_ptr<std::int32_t>();
-  return {rows, first, first + rows, first + 2 * rows};
+  return {rows, first, first + rows, first + 2 * rows, first + 3 * rows};
 }
 
 /// Brings the tokens of `count` rows to the GPU, then their places, their
-/// positions and the limits of their peaks. Rows behind the texts are of
-/// nobody.
+/// positions, their angles and the limits of their peaks. Rows behind the texts
+/// are of nobody.
 void GpuDecoder::send_inputs(std::span<const Row> rows, std::int64_t count) {
   auto* const to = host_inputs_.mutable_data_ptr<std::int32_t>();
   for (std::int64_t i = 0; i < count; ++i) {
@@ -200,10 +217,12 @@ void GpuDecoder::send_inputs(std::span<const Row> rows, std::int64_t count) {
     to[i] = static_cast<std::int32_t>(row.token);
     to[count + i] = static_cast<std::int32_t>(row.place);
     to[2 * count + i] = static_cast<std::int32_t>(row.position);
-    to[3 * count + i] = static_cast<std::int32_t>(row.limit);
+    to[3 * count + i] = static_cast<std::int32_t>(
+        layers_->angle(row.position, row.text_length));
+    to[4 * count + i] = static_cast<std::int32_t>(row.limit);
   }
-  inputs_.narrow(0, 0, 4 * count)
-      .copy_(host_inputs_.narrow(0, 0, 4 * count), /*non_blocking=*/true);
+  inputs_.narrow(0, 0, 5 * count)
+      .copy_(host_inputs_.narrow(0, 0, 5 * count), /*non_blocking=*/true);
 }
 
 void GpuDecoder::find_peaks(
@@ -227,6 +246,71 @@ void GpuDecoder::find_peaks(
   }
 }
 
+/// Chooses the tokens of rows of scores: their peaks become those of the chosen
+/// tokens.
+void GpuDecoder::choose_tokens(
+    std::span<const RowChoice> choices,
+    const at::Tensor& scores,
+    const at::Tensor& peaks) const {
+  using kernels::cuda::TokenRule;
+  if (choices.empty()) {
+    return;
+  }
+  std::vector<TokenRule> rules;
+  std::vector<std::int32_t> penalized;
+  for (const auto& [choice, row] : choices) {
+    const Sampling& sampling = choice->sampling;
+    TokenRule rule{
+        .top_p = sampling.top_p,
+        .chance = choice->chance,
+        .sharpness = kernels::cuda::sharpness_of(sampling.temperature),
+        .penalty = static_cast<float>(sampling.repetition_penalty),
+        .row = static_cast<std::int32_t>(row),
+        .among = static_cast<std::int32_t>(choice->among),
+        .top_k = sampling.greedy ? 1
+                                 : static_cast<std::int32_t>(
+                                       std::min(sampling.top_k, choice->among)),
+        .first_penalized = static_cast<std::int32_t>(penalized.size())};
+    const std::int64_t never = choice->never.value_or(-1);
+    rule.never = never < choice->among
+        ? static_cast<std::int32_t>(std::max<std::int64_t>(never, -1))
+        : -1;
+    for (const std::int64_t token : choice->penalized) {
+      penalized.push_back(static_cast<std::int32_t>(token));
+    }
+    rule.penalized = static_cast<std::int32_t>(
+        penalized.size() - static_cast<std::size_t>(rule.first_penalized));
+    rules.push_back(rule);
+  }
+  const std::size_t rule_bytes = rules.size() * sizeof(TokenRule);
+  const std::size_t list_bytes = penalized.size() * sizeof(std::int32_t);
+  const auto bytes = static_cast<std::int64_t>(rule_bytes + list_bytes);
+  const at::Tensor host = page_locked({bytes}, at::kByte, scores.device());
+  auto* const to = static_cast<std::byte*>(host.mutable_data_ptr());
+  std::memcpy(to, rules.data(), rule_bytes);
+  if (list_bytes > 0) {
+    std::memcpy(to + rule_bytes, penalized.data(), list_bytes);
+  }
+  const at::Tensor sent = host.to(scores.device(), /*non_blocking=*/true);
+  const at::Tensor before =
+      at::empty({std::ssize(penalized)}, scores.options());
+  const auto* const first =
+      static_cast<const std::byte*>(sent.const_data_ptr());
+  const char* failure = kernels::cuda::choose_tokens(
+      {.count = std::ssize(rules),
+       .rules = reinterpret_cast<const TokenRule*>(first),
+       .step = scores.stride(0),
+       .scores = scores.mutable_data_ptr<float>(),
+       .penalized = reinterpret_cast<const std::int32_t*>(first + rule_bytes),
+       .before = before.mutable_data_ptr<float>()},
+      static_cast<ScorePeak*>(peaks.mutable_data_ptr()),
+      stream_->handle());
+  if (failure != nullptr) {
+    throw Error(
+        {.what = "the GPU refused to choose tokens", .values = failure});
+  }
+}
+
 void GpuDecoder::queue_step(const Kind& kind, const Step& step) {
   const at::NoGradGuard no_grad;
   const at::Tensor scores = scores_.narrow(0, 0, kind.rows);
@@ -244,7 +328,7 @@ void GpuDecoder::queue_step(const Kind& kind, const Step& step) {
   }
   find_peaks(
       scores,
-      rows.positions + kind.rows,
+      rows.angles + kind.rows,
       row_peaks_.narrow(0, 0, kind.rows));
 }
 
@@ -281,6 +365,13 @@ void GpuDecoder::decode(std::span<const Row> rows) {
     }
     run_step({count, layers_->splits(count, longest)});
   }
+  std::vector<RowChoice> choices;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].choice != nullptr) {
+      choices.push_back({rows[i].choice, static_cast<std::int64_t>(i)});
+    }
+  }
+  choose_tokens(choices, scores_, row_peaks_);
   fetch_results(rows);
 }
 
@@ -335,11 +426,11 @@ void GpuDecoder::read(std::vector<Prompt> prompts) {
     pieces.push_back(prompt.rows);
   }
   const std::int64_t count = prompt_rows_for(used);
-  at::Tensor inputs = at::empty({3 * count}, at::TensorOptions(at::kInt));
+  at::Tensor inputs = at::empty({4 * count}, at::TensorOptions(at::kInt));
   auto* const to = inputs.mutable_data_ptr<std::int32_t>();
   std::fill_n(to, count, 0);
   std::fill_n(to + count, count, cache_->spare_place());
-  std::fill_n(to + 2 * count, count, 0);
+  std::fill_n(to + 2 * count, 2 * count, 0);
   for (const Prompt& prompt : prompts) {
     const PromptRows& rows = prompt.rows;
     for (std::int64_t i = 0; i < rows.count(); ++i) {
@@ -348,6 +439,8 @@ void GpuDecoder::read(std::vector<Prompt> prompts) {
           static_cast<std::int32_t>(prompt.piece->text[position]);
       to[count + rows.row + i] = static_cast<std::int32_t>(rows.place);
       to[2 * count + rows.row + i] = static_cast<std::int32_t>(position);
+      to[3 * count + rows.row + i] = static_cast<std::int32_t>(
+          layers_->angle(rows.begin + i, std::ssize(prompt.piece->all)));
     }
   }
   inputs = inputs.to(inputs_.device());
@@ -370,6 +463,7 @@ void GpuDecoder::score_prompts(
     std::int32_t limit;
     std::int64_t result;
     bool reads_scores; ///< not the peak alone
+    const TokenChoice* choice;
   };
   std::vector<Scored> all;
   for (const Prompt& prompt : prompts) {
@@ -382,7 +476,10 @@ void GpuDecoder::score_prompts(
                prompt.piece->peak_of > 0 ? prompt.piece->peak_of
                                          : model_.vocabulary),
            prompt.result + i,
-           prompt.piece->peak_of == 0});
+           prompt.piece->peak_of == 0 && !on_gpu(prompt.piece->choice),
+           on_gpu(prompt.piece->choice) && i == scored - 1
+               ? &*prompt.piece->choice
+               : nullptr});
     }
   }
   const at::Device device = inputs_.device();
@@ -407,6 +504,13 @@ void GpuDecoder::score_prompts(
         at::TensorOptions(device).dtype(at::kInt));
     layers_->score(hidden, named.narrow(0, 0, rows), scores, stream_->handle());
     find_peaks(scores, named.const_data_ptr<std::int32_t>() + rows, peaks);
+    std::vector<RowChoice> choices;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (some[i].choice != nullptr) {
+        choices.push_back({some[i].choice, static_cast<std::int64_t>(i)});
+      }
+    }
+    choose_tokens(choices, scores, peaks);
     // Results of one text follow each other.
     for (std::size_t i = 0; i < some.size();) {
       std::size_t end = i + 1;

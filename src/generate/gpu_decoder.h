@@ -61,6 +61,13 @@ class GpuDecoder : public Decoder {
     std::int64_t limit;  ///< of the columns that count for its peak
     bool reads_scores;   ///< not the peak alone
     std::int64_t result; ///< row of the results
+    const TokenChoice* choice = nullptr;
+    std::int64_t text_length = 0;
+  };
+  /// A choice from a row of scores.
+  struct RowChoice {
+    const TokenChoice* choice;
+    std::int64_t row;
   };
   struct Prompt {
     const Piece* piece;
@@ -93,6 +100,10 @@ class GpuDecoder : public Decoder {
       const at::Tensor& scores,
       const std::int32_t* limits,
       const at::Tensor& peaks) const;
+  void choose_tokens(
+      std::span<const RowChoice> choices,
+      const at::Tensor& scores,
+      const at::Tensor& peaks) const;
   /// Queues copies of results to the host.
   void fetch_scores(
       const at::Tensor& scores,
@@ -104,13 +115,14 @@ class GpuDecoder : public Decoder {
   GpuStepOptions options_;
   std::unique_ptr<DeviceStream> stream_;
   std::unique_ptr<GpuLayers> layers_;
+  std::vector<nn::Mixture*> mixtures_;    ///< of the layers
   std::unique_ptr<WholeStep> whole_step_; ///< may be null
   std::unique_ptr<GpuCache> cache_;
 
   // Of steps with one token of each text. Recorded work uses this memory.
   std::int64_t most_rows_;
   GpuMemory memory_;
-  at::Tensor inputs_;      ///< [4 * rows], 32 bits; see send_inputs()
+  at::Tensor inputs_;      ///< [5 * rows], 32 bits; see send_inputs()
   at::Tensor host_inputs_; ///< the same in page-locked memory
   at::Tensor scores_;      ///< [rows, columns in memory], floats
   at::Tensor row_peaks_;   ///< [rows, 3], the words of ScorePeak

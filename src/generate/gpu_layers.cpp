@@ -7,6 +7,7 @@
 #include "kernels/internal/element_of.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace cairn::generate {
@@ -62,6 +64,21 @@ kernels::Element element_of(const at::Tensor& x) {
   return *kernels::element_of(x.scalar_type());
 }
 
+/// True where the host does not wait for the experts that rows get, whose
+/// products are one kernel: in bf16.
+bool is_routed_by_gpu(const nn::Mixture& mixture) {
+  constexpr std::int64_t most_experts = 1023;
+  return std::ranges::all_of(
+      mixture.parameters(),
+      [](const at::Tensor& parameter) {
+        return parameter.is_cuda() &&
+            parameter.scalar_type() == at::kBFloat16 &&
+            (parameter.dim() != 3 ||
+             (parameter.size(0) <= most_experts && parameter.size(1) % 8 == 0 &&
+              parameter.size(2) % 8 == 0));
+      });
+}
+
 /// The first rows of a pass's memory.
 at::Tensor rows_of(const at::Tensor& memory, std::int64_t rows) {
   return memory.narrow(0, 0, rows);
@@ -74,7 +91,11 @@ GpuLayers::GpuLayers(
     GpuWeights weights,
     std::int64_t positions,
     const GpuStepOptions& options)
-    : model_(model), weights_(std::move(weights)), options_(options) {
+    : model_(model),
+      weights_(std::move(weights)),
+      options_(options),
+      longest_short_(
+          model::longest_short_text(model).value_or(model.positions)) {
   const at::NoGradGuard no_grad;
   const at::Device device = weights_.words.device();
   workspace_ = at::empty(
@@ -85,10 +106,19 @@ GpuLayers::GpuLayers(
         {.head_size = model.head_size,
          .theta = model.rope_theta,
          .scaling = model.rope_scaling});
-    const auto [cosine, sine] =
-        rotary.angles({}, positions, at::kFloat, device);
-    cosine_ = cosine.contiguous();
-    sine_ = sine.contiguous();
+    const auto angles = [&](std::int64_t count) {
+      const auto [cosine, sine] = rotary.angles({}, count, at::kFloat, device);
+      return std::pair(
+          cosine.reshape({count, -1}).contiguous(),
+          sine.reshape({count, -1}).contiguous());
+    };
+    short_angles_ = std::min(positions, longest_short_);
+    std::tie(cosine_, sine_) = angles(short_angles_);
+    if (positions > longest_short_) {
+      const auto [cosine, sine] = angles(positions);
+      cosine_ = at::cat({cosine_, cosine});
+      sine_ = at::cat({sine_, sine});
+    }
   }
 }
 
@@ -172,9 +202,25 @@ void GpuLayers::embed(
       "the embedding");
 }
 
+std::int64_t GpuLayers::widest_bytes() const {
+  std::size_t most = 0;
+  for (const GpuBlock& block : weights_.blocks) {
+    most = std::max(
+        most,
+        block.mixture ? block.query_key_value.weight.nbytes()
+                      : block.up.weight.nbytes());
+  }
+  return static_cast<std::int64_t>(most);
+}
+
+bool GpuLayers::can_be_recorded() const {
+  return std::ranges::all_of(weights_.blocks, [&](const GpuBlock& block) {
+    return !block.mixture || is_routed_by_gpu(*block.mixture);
+  });
+}
+
 bool GpuLayers::takes_copies() const {
-  return static_cast<std::int64_t>(weights_.blocks[0].up.weight.nbytes()) >=
-      options_.copied_from;
+  return widest_bytes() >= options_.copied_from;
 }
 
 bool GpuLayers::multiply_few(const Product& p, void* stream) const {
@@ -209,8 +255,9 @@ bool GpuLayers::multiply_few(const Product& p, void* stream) const {
   return true;
 }
 
-/// y = x * weight + bias, or adds that to y.
-void GpuLayers::multiply_many(
+/// y = x * weight + bias, or adds that to y. Returns true where the activation,
+/// GELU, was the end of the product.
+bool GpuLayers::multiply_many(
     const Product& p,
     const at::Tensor& x,
     const GpuLinear& linear,
@@ -218,7 +265,9 @@ void GpuLayers::multiply_many(
     void* stream) const {
   const bool wide = y.scalar_type() != x.scalar_type();
   const bool fuses_bias = linear.bias.defined() && !wide;
-  const cuda::Product product{
+  const bool fuses_gelu = fuses_bias && p.gate == nullptr && !p.adds &&
+      !p.addend.defined() && p.activation == cuda::Activation::gelu_tanh;
+  cuda::Product product{
       .rows = x.size(0),
       .columns = y.size(1),
       .depth = x.size(1),
@@ -229,9 +278,14 @@ void GpuLayers::multiply_many(
       .result_element = element_of(y),
       .add = p.adds,
       .addend = data(p.addend),
-      .finish = fuses_bias ? cuda::Finish::add_bias : cuda::Finish::nothing,
+      .finish = fuses_gelu ? cuda::Finish::gelu_alone
+          : fuses_bias     ? cuda::Finish::add_bias
+                           : cuda::Finish::nothing,
       .bias = fuses_bias ? data(linear.bias) : nullptr};
   at::Tensor result = y;
+  if (fuses_gelu && !(y.is_contiguous() && cuda::takes(product))) {
+    product.finish = cuda::Finish::add_bias;
+  }
   if (y.is_contiguous() && cuda::takes(product)) {
     check_started(
         cuda::multiply(
@@ -244,7 +298,7 @@ void GpuLayers::multiply_many(
     if (linear.bias.defined() && wide) {
       result.add_(linear.bias);
     }
-    return;
+    return product.finish == cuda::Finish::gelu_alone;
   }
   const at::Tensor weight = linear.weight.t();
   if (p.addend.defined()) {
@@ -260,6 +314,37 @@ void GpuLayers::multiply_many(
   if (linear.bias.defined()) {
     result.add_(linear.bias);
   }
+  return false;
+}
+
+void GpuLayers::normalize(
+    const at::Tensor& x,
+    const GpuNorm& norm,
+    const at::Tensor& y,
+    void* stream) const {
+  check_started(
+      cuda::normalize(
+          {.rows = x.size(0),
+           .columns = x.size(1),
+           .element = element_of(x),
+           .x = data(x),
+           .y = y.mutable_data_ptr()},
+          this->norm(norm),
+          start(),
+          stream),
+      "a norm");
+}
+
+/// Adds what a block's experts answer to the residual stream. The model's own
+/// mixture computes them.
+void GpuLayers::add_answers(
+    const GpuBlock& block,
+    const at::Tensor& hidden,
+    const at::Tensor& normal,
+    void* stream) const {
+  normalize(hidden, block.post_attention_norm, normal, stream);
+  at::Tensor sum = hidden;
+  sum.add_(block.mixture->forward(normal.unsqueeze(0)).hidden.squeeze(0));
 }
 
 void GpuLayers::multiply(const Product& p, void* stream) const {
@@ -268,25 +353,16 @@ void GpuLayers::multiply(const Product& p, void* stream) const {
   }
   at::Tensor x = p.x;
   if (p.norm != nullptr) {
-    check_started(
-        cuda::normalize(
-            {.rows = x.size(0),
-             .columns = x.size(1),
-             .element = element_of(x),
-             .x = data(x),
-             .y = p.normal.mutable_data_ptr()},
-            norm(*p.norm),
-            start(),
-            stream),
-        "a norm");
+    normalize(x, *p.norm, p.normal, stream);
     x = p.normal;
   }
   const bool gated = p.gate != nullptr;
-  multiply_many(p, x, p.linear, gated ? p.up : p.y, stream);
+  const bool is_activated =
+      multiply_many(p, x, p.linear, gated ? p.up : p.y, stream);
   if (gated) {
     multiply_many(p, x, *p.gate, p.y, stream);
   }
-  if (p.activation != cuda::Activation::none) {
+  if (p.activation != cuda::Activation::none && !is_activated) {
     check_started(
         cuda::activate(
             p.activation,
@@ -378,6 +454,10 @@ void GpuLayers::decode(
     multiply(
         {.x = attended, .linear = block.dense, .adds = true, .y = hidden},
         stream);
+    if (block.mixture) {
+      add_answers(block, hidden, normal, stream);
+      continue;
+    }
     multiply(
         {.x = compute_inner(block, memory, rows.count, stream),
          .linear = block.down,
@@ -428,6 +508,10 @@ at::Tensor GpuLayers::read(
         stream);
     attend_prompts(rows, prompts, cache, i, memory, stream);
     add_apart(memory.attended, block.dense, memory, stream);
+    if (block.mixture) {
+      add_answers(block, memory.hidden, memory.normal, stream);
+      continue;
+    }
     add_apart(
         compute_inner(block, memory, rows.count, stream),
         block.down,
@@ -435,6 +519,41 @@ at::Tensor GpuLayers::read(
         stream);
   }
   return memory.hidden;
+}
+
+/// Queries, keys and values of the rows of a pass, [rows, heads, size]: copies,
+/// or a part of each head of the rows [rows, heads, 3, size] where these are
+/// used as they are.
+struct GpuLayers::SplitHeads {
+  at::Tensor query;
+  at::Tensor key;
+  at::Tensor value;
+  bool copied = true;
+};
+
+/// Nothing is copied where heads need not be turned, have keys of their own and
+/// are read by the attention in tiles alone, whose keys are those of the pass.
+GpuLayers::SplitHeads GpuLayers::split_heads(
+    std::span<const PromptRows> prompts,
+    const at::Tensor& projected) const {
+  const std::int64_t rows = projected.size(0);
+  const std::int64_t size = model_.head_size;
+  const bool as_they_are = !cosine_.defined() &&
+      model_.heads == model_.key_value_heads &&
+      std::ranges::all_of(prompts, [&](const PromptRows& prompt) {
+        return prompt.begin == 0 && !is_short(prompt);
+      });
+  if (as_they_are) {
+    const at::Tensor heads = projected.view({rows, model_.heads, 3, size});
+    return {heads.select(2, 0), heads.select(2, 1), heads.select(2, 2), false};
+  }
+  const auto memory = [&](std::int64_t heads) {
+    return at::empty({rows, heads, size}, projected.options());
+  };
+  return {
+      memory(model_.heads),
+      memory(model_.key_value_heads),
+      memory(model_.key_value_heads)};
 }
 
 /// Writes keys and values of all rows to their pages, then computes the
@@ -446,23 +565,22 @@ void GpuLayers::attend_prompts(
     std::int64_t layer,
     const GpuMemory& memory,
     void* stream) const {
-  const auto options = memory.projected.options();
   const cuda::KeptPages pages = cache.of_layer(layer);
-  const std::int64_t key_columns = model_.key_value_heads * model_.head_size;
-  const at::Tensor query =
-      at::empty({rows.count, model_.heads * model_.head_size}, options);
-  const at::Tensor key = at::empty({rows.count, key_columns}, options);
-  const at::Tensor value = at::empty({rows.count, key_columns}, options);
+  const SplitHeads split =
+      split_heads(prompts, memory.projected.narrow(0, 0, rows.count));
+  const auto copy = [&](const at::Tensor& x) {
+    return split.copied ? x.mutable_data_ptr() : nullptr;
+  };
   check_started(
       cuda::split_and_keep(
           rows,
           heads(),
           pages,
-          {.element = element_of(query),
+          {.element = element_of(memory.projected),
            .projected = data(memory.projected),
-           .query = query.mutable_data_ptr(),
-           .key = key.mutable_data_ptr(),
-           .value = value.mutable_data_ptr()},
+           .query = copy(split.query),
+           .key = copy(split.key),
+           .value = copy(split.value)},
           stream),
       "keys and values");
   std::size_t first = 0;
@@ -479,7 +597,7 @@ void GpuLayers::attend_prompts(
           pages,
           {.heads = heads(),
            .fresh = false,
-           .query = data(query),
+           .query = data(split.query),
            .scale = static_cast<float>(
                1 / std::sqrt(static_cast<double>(model_.head_size))),
            .y = memory.attended.mutable_data_ptr()},
@@ -497,9 +615,7 @@ void GpuLayers::attend_prompts(
     attend_in_tiles(
         prompts.subspan(first, last - first),
         pages,
-        query,
-        key,
-        value,
+        split,
         memory.attended,
         stream);
     first = last;
@@ -509,20 +625,18 @@ void GpuLayers::attend_prompts(
 void GpuLayers::attend_in_tiles(
     std::span<const PromptRows> alike,
     const cuda::KeptPages& pages,
-    const at::Tensor& query,
-    const at::Tensor& key,
-    const at::Tensor& value,
+    const SplitHeads& split,
     const at::Tensor& attended,
     void* stream) const {
   const PromptRows& prompt = alike[0];
   const std::int64_t groups = model_.key_value_heads;
   const std::int64_t size = model_.head_size;
   const std::int64_t count = prompt.count();
-  at::Tensor keys = key.narrow(0, prompt.row, count);
-  at::Tensor values = value.narrow(0, prompt.row, count);
+  at::Tensor keys = split.key.narrow(0, prompt.row, count);
+  at::Tensor values = split.value.narrow(0, prompt.row, count);
   if (prompt.begin > 0) {
-    keys = at::empty({prompt.end, groups * size}, key.options());
-    values = at::empty({prompt.end, groups * size}, key.options());
+    keys = at::empty({prompt.end, groups, size}, attended.options());
+    values = at::empty({prompt.end, groups, size}, attended.options());
     check_started(
         cuda::read_pages(
             pages,
@@ -538,15 +652,15 @@ void GpuLayers::attend_in_tiles(
   const std::int64_t row = model_.heads * size;
   const at::Tensor log_sums = at::empty(
       {batch * model_.heads * count},
-      query.options().dtype(at::kFloat));
-  const cuda::Heads of_key{
-      data(keys),
-      prompt.end * groups * size,
-      groups * size,
-      size};
-  cuda::Heads of_value = of_key;
-  of_value.data = data(values);
-  const at::Tensor own_query = query.narrow(0, prompt.row, count);
+      attended.options().dtype(at::kFloat));
+  const auto heads_of = [](const at::Tensor& x) {
+    return cuda::Heads{
+        data(x),
+        x.size(0) * x.stride(0),
+        x.stride(0),
+        x.stride(1)};
+  };
+  const at::Tensor own_query = split.query.narrow(0, prompt.row, count);
   const at::Tensor own_result = attended.narrow(0, prompt.row, count);
   check_started(
       cuda::attend(
@@ -556,14 +670,14 @@ void GpuLayers::attend_in_tiles(
            .heads = model_.heads,
            .groups = groups,
            .size = size,
-           .element = element_of(query),
+           .element = element_of(attended),
            .scale =
                static_cast<float>(1 / std::sqrt(static_cast<double>(size))),
            .first_query = prompt.begin,
            .causal = true},
-          {.query = {data(own_query), count * row, row, size},
-           .key = of_key,
-           .value = of_value},
+          {.query = heads_of(own_query),
+           .key = heads_of(keys),
+           .value = heads_of(values)},
           {own_result.mutable_data_ptr(), count * row, row, size},
           log_sums.mutable_data_ptr<float>(),
           stream),

@@ -10,20 +10,30 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace cairn::generate {
 
+/// More bytes than any weight has.
+inline constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+
+/// The default of GpuStepOptions::whole_from: not before the texts and the
+/// speed of whole steps within a decoder were measured on a GPU. With 0, all
+/// models that the kernel takes have whole steps.
+inline constexpr std::int64_t whole_steps_from = never;
+
 /// Ways to compute a step, all of which give the same but for rounding. Tests
 /// and benchmarks choose others than the default.
 struct GpuStepOptions {
   bool records = true; ///< steps are recorded, and repeated as CUDA graphs
   bool early = true;   ///< kernels begin while those before them end
-  /// The steps of one text are a single kernel where it takes the model. Off:
-  /// within a decoder its texts have not been compared on a GPU yet.
-  bool whole = false;
+  /// The steps of one text are a single kernel where it takes the model and the
+  /// widest weight of a block has at least so many bytes.
+  std::int64_t whole_from = whole_steps_from;
+  bool shares_units = true; ///< of whole steps: see TextStepShape
   /// Models whose widest weight of a block has at least so many bytes take
   /// weights by copies (see FewRowsProduct): below, a block's ring costs more
   /// than it brings.
@@ -67,6 +77,15 @@ class GpuLayers {
 
   const GpuWeights& weights() const { return weights_; }
   GpuMemory memory(std::int64_t rows) const;
+  /// The row of the tables of angles for a position of a text that has so many
+  /// tokens.
+  std::int64_t angle(std::int64_t position, std::int64_t text_length) const {
+    return text_length > longest_short_ ? short_angles_ + position : position;
+  }
+  /// True where decode() never waits for the GPU, so that it can be recorded.
+  bool can_be_recorded() const;
+  /// Bytes of the widest weight of a block.
+  std::int64_t widest_bytes() const;
   /// Columns that a row of scores has in memory: a multiple of eight.
   std::int64_t score_columns() const { return weights_.head.weight.size(0); }
 
@@ -122,7 +141,7 @@ class GpuLayers {
       const GpuMemory& memory,
       void* stream) const;
   void multiply(const Product& product, void* stream) const;
-  void multiply_many(
+  bool multiply_many(
       const Product& product,
       const at::Tensor& x,
       const GpuLinear& linear,
@@ -130,6 +149,16 @@ class GpuLayers {
       void* stream) const;
   bool multiply_few(const Product& product, void* stream) const;
   bool takes_copies() const;
+  void normalize(
+      const at::Tensor& x,
+      const GpuNorm& norm,
+      const at::Tensor& y,
+      void* stream) const;
+  void add_answers(
+      const GpuBlock& block,
+      const at::Tensor& hidden,
+      const at::Tensor& normal,
+      void* stream) const;
   at::Tensor compute_inner(
       const GpuBlock& block,
       const GpuMemory& memory,
@@ -147,12 +176,14 @@ class GpuLayers {
       std::int64_t layer,
       const GpuMemory& memory,
       void* stream) const;
+  struct SplitHeads;
+  SplitHeads split_heads(
+      std::span<const PromptRows> prompts,
+      const at::Tensor& projected) const;
   void attend_in_tiles(
       std::span<const PromptRows> alike,
       const kernels::cuda::KeptPages& pages,
-      const at::Tensor& query,
-      const at::Tensor& key,
-      const at::Tensor& value,
+      const SplitHeads& split,
       const at::Tensor& attended,
       void* stream) const;
   bool has_tiles() const;
@@ -161,8 +192,12 @@ class GpuLayers {
   GpuWeights weights_;
   GpuStepOptions options_;
   at::Tensor workspace_; ///< of products
-  at::Tensor cosine_{};  ///< [positions, head_size / 2], floats
+  /// [angles, head_size / 2], floats: of all positions, or with LongRoPE of
+  /// those of short texts, and behind them of those of long ones.
+  at::Tensor cosine_{};
   at::Tensor sine_{};
+  std::int64_t longest_short_; ///< see longest_short_text()
+  std::int64_t short_angles_ = 0;
 };
 
 } // namespace cairn::generate

@@ -47,6 +47,21 @@ at::Tensor with_rows(const at::Tensor& x, std::int64_t rows) {
   return longer;
 }
 
+std::shared_ptr<nn::Mixture> mixture_of(
+    const models::Transformer& model,
+    const std::string& name) {
+  for (const auto& each : model.named_modules()) {
+    if (each.key() == name) {
+      if (auto mixture = std::dynamic_pointer_cast<nn::Mixture>(each.value())) {
+        return mixture;
+      }
+    }
+  }
+  throw InternalError(
+      {.what = "a model without experts that its description names",
+       .values = name});
+}
+
 std::int64_t bytes_of(const GpuLinear& linear) {
   return static_cast<std::int64_t>(linear.weight.nbytes());
 }
@@ -73,9 +88,15 @@ GpuWeights GpuWeights::of(
         .dense = read.linear(layer + "attention.dense", d.attention_bias),
         .post_attention_norm = read.norm(layer + "post_attention_norm", d),
         .gate = std::nullopt,
-        .up = read.linear(layer + "mlp.up", d.mlp_bias),
-        .down = read.linear(layer + "mlp.down", d.mlp_bias)};
-    if (d.gated) {
+        .up = {},
+        .down = {}};
+    if (model::experts_in_layer(d, i) > 0) {
+      block.mixture = mixture_of(model, layer + "mlp");
+    } else {
+      block.up = read.linear(layer + "mlp.up", d.mlp_bias);
+      block.down = read.linear(layer + "mlp.down", d.mlp_bias);
+    }
+    if (d.gated && !block.mixture) {
       block.gate = read.linear(layer + "mlp.gate", d.mlp_bias);
     }
     weights.blocks.push_back(std::move(block));
@@ -91,9 +112,11 @@ GpuWeights GpuWeights::of(
 std::int64_t GpuWeights::bytes_per_token() const {
   std::int64_t bytes = bytes_of(head);
   for (const GpuBlock& block : blocks) {
-    bytes += bytes_of(block.query_key_value) + bytes_of(block.dense) +
-        bytes_of(block.up) + bytes_of(block.down) +
-        (block.gate ? bytes_of(*block.gate) : 0);
+    bytes += bytes_of(block.query_key_value) + bytes_of(block.dense);
+    if (!block.mixture) {
+      bytes += bytes_of(block.up) + bytes_of(block.down) +
+          (block.gate ? bytes_of(*block.gate) : 0);
+    }
   }
   return bytes;
 }

@@ -2,8 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 #include <cairn/models/transformer.h>
+#include <cairn/nn/mixture.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -27,10 +29,14 @@ struct GpuBlock {
   std::optional<GpuLinear> gate;
   GpuLinear up;
   GpuLinear down;
+  /// The model's own experts, in place of the three above; null: there are
+  /// none.
+  std::shared_ptr<nn::Mixture> mixture{};
 };
 
-/// The weights of a GPT or Llama for a GPU's kernels, all of one type. They are
-/// the model's own memory where it has that type.
+/// The weights of a GPT or Llama for a GPU's kernels, all of one type but for
+/// those of experts, which stay as they are. They are the model's own memory
+/// where it has that type.
 struct GpuWeights {
   at::Tensor words;       ///< [vocabulary, hidden]
   at::Tensor positions{}; ///< [positions, hidden]
@@ -41,7 +47,7 @@ struct GpuWeights {
 
   static GpuWeights of(const models::Transformer& model, at::ScalarType type);
 
-  /// Bytes that are read for every token: all but the embeddings.
+  /// Bytes that are read for every token: all but the embeddings and experts.
   std::int64_t bytes_per_token() const;
 };
 

@@ -35,13 +35,43 @@ std::int64_t GrowingText::peak_of(std::int64_t count, std::int64_t known)
     const {
   const Sampling& sampling = request.sampling;
   const bool takes_likeliest = sampling.greedy || sampling.top_k == 1;
-  const bool reads_more = sampling.repetition_penalty != 1 ||
-      (request.forbidden && request.forbidden->after == tokens.back()) ||
-      request.likeliest > 0 ||
-      (request.of_prompt && reported < prompt_length());
-  return takes_likeliest && !reads_more && computed + count == length()
+  const bool changes_scores = sampling.repetition_penalty != 1 ||
+      (request.forbidden && request.forbidden->after == tokens.back());
+  return takes_likeliest && !changes_scores && !reads_scores() &&
+          computed + count == length()
       ? std::min(known, request.vocabulary.value_or(known))
       : 0;
+}
+
+/// True if more of the scores is read than what the next token needs.
+bool GrowingText::reads_scores() const {
+  return request.likeliest > 0 ||
+      (request.of_prompt && reported < prompt_length());
+}
+
+std::optional<TokenChoice> GrowingText::choice_after(
+    std::int64_t count,
+    std::int64_t known) {
+  if (reads_scores() || computed + count != length()) {
+    return std::nullopt;
+  }
+  TokenChoice choice{
+      .sampling = request.sampling,
+      .chance = random_.uniform(tokens.size()),
+      .among = std::min(known, request.vocabulary.value_or(known))};
+  choice.sampling.top_p = top_p_;
+  if (request.sampling.repetition_penalty != 1) {
+    for (; noted_ < tokens.size(); ++noted_) {
+      if (known_.insert(tokens[noted_]).second) {
+        distinct_.push_back(tokens[noted_]);
+      }
+    }
+    choice.penalized = distinct_;
+  }
+  if (request.forbidden && request.forbidden->after == tokens.back()) {
+    choice.never = request.forbidden->token;
+  }
+  return choice;
 }
 
 void GrowingText::take_peak(
@@ -50,6 +80,7 @@ void GrowingText::take_peak(
     TextGrowth& growth) {
   tokens.push_back(likeliest_token(peak));
   growth.tokens.push_back({tokens.back(), peak.score - peak.log_sum});
+  note_choice();
   growth.ending = ending(longest);
 }
 
@@ -91,6 +122,14 @@ void GrowingText::take(
   }
 }
 
+/// The next token is chosen among fewer, where that is asked for.
+void GrowingText::note_choice() {
+  const Sampling& sampling = request.sampling;
+  if (sampling.top_p_decay > 0) {
+    top_p_ = std::max(top_p_ * sampling.top_p_decay, sampling.top_p_bound);
+  }
+}
+
 std::int64_t GrowingText::choose(std::span<const float> scores) {
   const auto known = static_cast<std::int64_t>(scores.size());
   scores = scores.first(static_cast<std::size_t>(
@@ -110,9 +149,7 @@ std::int64_t GrowingText::choose(std::span<const float> scores) {
     }
     scores = changed;
   }
-  if (sampling.top_p_decay > 0) {
-    top_p_ = std::max(top_p_ * sampling.top_p_decay, sampling.top_p_bound);
-  }
+  note_choice();
   return choose_token(scores, sampling, random_.uniform(tokens.size()));
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 namespace cairn::generate {
@@ -36,7 +37,13 @@ struct GrowingText {
   /// more. `known`: the size of the vocabulary.
   std::int64_t peak_of(std::int64_t count, std::int64_t known) const;
 
-  /// Takes the likeliest token after its tokens as the next one.
+  /// How the token after the next `count` tokens is chosen, where that token
+  /// is all that the text reads of their scores. Of no use once the text grows.
+  std::optional<TokenChoice> choice_after(
+      std::int64_t count,
+      std::int64_t known);
+
+  /// Takes the token that a decoder found after its tokens as the next one.
   void take_peak(const Peak& peak, std::int64_t longest, TextGrowth& growth);
 
   /// Takes the scores after the tokens that a step computed, `rows` of them:
@@ -60,11 +67,17 @@ struct GrowingText {
   bool cancelled = false;
 
  private:
+  bool reads_scores() const;
+  void note_choice();
   std::int64_t choose(std::span<const float> scores);
   std::optional<Ending> ending(std::int64_t longest) const;
 
   CounterRandom random_;
   double top_p_;
+  /// The text's tokens, each once, of the first `noted_` ones.
+  std::vector<std::int64_t> distinct_;
+  std::unordered_set<std::int64_t> known_;
+  std::size_t noted_ = 0;
 };
 
 } // namespace cairn::generate

@@ -96,18 +96,16 @@ std::unique_ptr<Decoder> make_decoder(
   if (options.recompute || !(on_cpu || GpuDecoder::takes(d))) {
     refuse_other_weights(
         options,
-        options.recompute           ? "whole texts are computed anew"
-            : model::has_experts(d) ? "it has experts and is on a GPU"
-            : model::longest_short_text(d)
-            ? "it has LongRoPE and is on a GPU"
-            : "its heads are longer than 256 on a GPU");
+        options.recompute ? "whole texts are computed anew"
+                          : "its heads are longer than 256 on a GPU");
     return std::make_unique<WholeTextDecoder>(std::move(model));
   }
   if (!on_cpu) {
-    return std::make_unique<GpuDecoder>(
-        *model,
-        gpu_type(options.weights, first.scalar_type()),
-        options);
+    const at::ScalarType type = gpu_type(options.weights, first.scalar_type());
+    if (model::has_experts(d) && type != first.scalar_type()) {
+      refuse_other_weights(options, "it has experts and is on a GPU");
+    }
+    return std::make_unique<GpuDecoder>(*model, type, options);
   }
   return std::make_unique<CachedDecoder>(
       d,

@@ -225,6 +225,9 @@ class TextBatch::Parts {
            .source = text->request.source,
            .all = text->tokens,
            .peak_of = text->peak_of(count, vocabulary)});
+      if (pieces.back().peak_of == 0) {
+        pieces.back().choice = text->choice_after(count, vocabulary);
+      }
     }
     if (pieces.empty()) {
       return;
@@ -274,7 +277,7 @@ class TextBatch::Parts {
     GrowingText& text = *planned.text;
     text.computed += planned.count;
     TextGrowth growth{.text = text.number};
-    if (piece.peak_of > 0 && !all.peaks.empty()) {
+    if ((piece.peak_of > 0 || piece.choice) && !all.peaks.empty()) {
       text.take_peak(all.peaks[first], longest(), growth);
     } else {
       text.take(

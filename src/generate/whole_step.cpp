@@ -104,11 +104,13 @@ at::Tensor bytes(std::size_t count, at::Device device) {
 
 std::unique_ptr<WholeStep> WholeStep::make(
     const model::ModelDescription& model,
-    const GpuWeights& weights) {
+    const GpuWeights& weights,
+    bool shares_units) {
   if (!has_plain_layers(model) || !can_be_copied(weights)) {
     return nullptr;
   }
-  const TextStepShape shape = shape_of(model, weights);
+  TextStepShape shape = shape_of(model, weights);
+  shape.shares_units = shares_units;
   if (!kernels::cuda::takes(shape)) {
     return nullptr;
   }

@@ -17,9 +17,11 @@ namespace cairn::generate {
 class WholeStep {
  public:
   /// Null if the kernel does not compute such a model. `weights` outlive this.
+  /// `shares_units`: see TextStepShape.
   static std::unique_ptr<WholeStep> make(
       const model::ModelDescription& model,
-      const GpuWeights& weights);
+      const GpuWeights& weights,
+      bool shares_units);
 
   /// Computes the token of the row, and the scores of the next one: [1, rows of
   /// the head], floats. All of it is queued on the stream.

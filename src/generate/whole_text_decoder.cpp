@@ -1,5 +1,7 @@
 #include "generate/whole_text_decoder.h"
 
+#include "generate/room_at_experts.h"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -86,30 +88,6 @@ std::size_t together(
   }
   return std::max<std::size_t>(count, 1);
 }
-
-/// Gives the experts room for every token, until it is destroyed. A token's
-/// scores then depend on its own text alone, and on nothing behind it.
-class RoomAtExperts {
- public:
-  explicit RoomAtExperts(std::span<nn::Mixture* const> mixtures)
-      : mixtures_(mixtures) {
-    for (nn::Mixture* mixture : mixtures_) {
-      before_.push_back(mixture->drops_none_in_evaluation());
-      mixture->drop_none_in_evaluation(true);
-    }
-  }
-  ~RoomAtExperts() {
-    for (std::size_t i = 0; i < mixtures_.size(); ++i) {
-      mixtures_[i]->drop_none_in_evaluation(before_[i]);
-    }
-  }
-  RoomAtExperts(const RoomAtExperts&) = delete;
-  RoomAtExperts& operator=(const RoomAtExperts&) = delete;
-
- private:
-  std::span<nn::Mixture* const> mixtures_;
-  std::vector<bool> before_;
-};
 
 } // namespace
 

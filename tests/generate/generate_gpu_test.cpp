@@ -127,28 +127,54 @@ TEST(GenerateGpu, WritesWhatTheCpuWrites) {
   }
 }
 
+/// Texts whose tokens the GPU chooses, each in another way, against those of
+/// the CPU. Texts of which more is reported read their scores.
 TEST(GenerateGpu, SampledTextsAreThoseOfTheCpu) {
+  std::vector<Sampling> ways{
+      {.top_k = 40},
+      {.top_p = 0.9},
+      {.temperature = 0.8, .top_k = 100, .top_p = 0.95},
+      {.top_p = 0.7, .repetition_penalty = 1.3},
+      {.top_p = 0.99, .top_p_decay = 0.9, .top_p_bound = 0.2},
+      {.greedy = true, .repetition_penalty = 1.5},
+      {}};
   std::vector<Report> reports;
   for (const Model& model : {golden_model("llama"), on_gpu("llama")}) {
     TextBatch batch(model, {});
-    for (std::uint64_t i = 0; i < 6; ++i) {
-      TextRequest request{
-          .prompt = {63, 218, 33},
-          .sampling = {.top_k = 40},
-          .most_tokens = 20};
-      request.number = i;
-      batch.add(request);
+    for (const bool of_prompt : {false, true}) {
+      for (std::uint64_t i = 0; i < ways.size(); ++i) {
+        TextRequest request{
+            .prompt = {63, 218, 33},
+            .sampling = ways[i],
+            .most_tokens = 20};
+        request.number = i;
+        request.vocabulary = 500;
+        request.forbidden = {{.after = 218, .token = 7}};
+        request.of_prompt = of_prompt;
+        batch.add(request);
+      }
     }
     for (auto& [text, report] : finish(batch)) {
       reports.push_back(std::move(report));
     }
   }
-  ASSERT_EQ(reports.size(), 12U);
-  int same = 0;
-  for (std::size_t i = 0; i < 6; ++i) {
-    same += reports[i].ids == reports[i + 6].ids ? 1 : 0;
+  ASSERT_EQ(reports.size(), 4 * ways.size());
+  std::size_t same = 0;
+  for (std::size_t i = 0; i < 2 * ways.size(); ++i) {
+    const Report& expected = reports[i];
+    const Report& found = reports[i + 2 * ways.size()];
+    if (expected.ids == found.ids) {
+      ++same;
+      for (std::size_t k = 0; k < expected.ids.size(); ++k) {
+        EXPECT_NEAR(
+            found.log_probabilities[k],
+            expected.log_probabilities[k],
+            1e-3);
+      }
+    }
   }
-  EXPECT_GE(same, 5) << "but for rounding all six are the same";
+  EXPECT_GE(same + 2, 2 * ways.size())
+      << "but for rounding all of them are the same";
 }
 
 TEST(GenerateGpu, BeamsAreThoseOfTheCpu) {

@@ -30,6 +30,7 @@ static_assert(
 static_assert(same(LtAttribute::fast_sums, CUBLASLT_MATMUL_DESC_FAST_ACCUM));
 static_assert(same(LtEpilogue::nothing, CUBLASLT_EPILOGUE_DEFAULT));
 static_assert(same(LtEpilogue::bias, CUBLASLT_EPILOGUE_BIAS));
+static_assert(same(LtEpilogue::gelu_bias, CUBLASLT_EPILOGUE_GELU_BIAS));
 static_assert(
     same(LtEpilogue::gelu_bias_kept, CUBLASLT_EPILOGUE_GELU_AUX_BIAS));
 static_assert(same(LtEpilogue::gelu_gradient, CUBLASLT_EPILOGUE_DGELU));

@@ -45,6 +45,7 @@ enum class LtAttribute { // of a product
 enum class LtEpilogue {
   nothing = 1,
   bias = 4,
+  gelu_bias = 32 | 4,
   gelu_bias_kept = 32 | 128 | 4,
   gelu_gradient = 64 | 128,
 };

@@ -106,6 +106,7 @@ __global__ void __launch_bounds__(attend_threads)
   let_next_begin();
   const Share share = share_of<queries>(blockIdx.x, x);
   const int position = rows.positions[share.row];
+  const int turn = angle_of(rows, share.row);
   const int length = position + 1;
   const int each = (length + x.splits - 1) / x.splits;
   const int begin = share.split * each;
@@ -151,7 +152,7 @@ __global__ void __launch_bounds__(attend_threads)
                             (first_head + query) * size,
                             at,
                             x.heads,
-                            x.fresh ? position : -1)
+                            x.fresh ? turn : -1)
                                                                     : 0;
   }
   if (x.fresh && begin <= position && position < end) {
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(attend_threads)
                 (first_head + x.heads.queries + (is_value ? 1 : 0)) * size,
                 at,
                 x.heads,
-                is_value ? -1 : position)
+                is_value ? -1 : turn)
           : 0;
       round_to<element>(own);
       (is_value ? own_value : own_key)[at] = own[0].value;

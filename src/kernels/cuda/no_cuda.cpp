@@ -22,6 +22,7 @@
 #include "kernels/internal/cuda/table_rows.h"
 #include "kernels/internal/cuda/text_rows.h"
 #include "kernels/internal/cuda/text_step.h"
+#include "kernels/internal/cuda/token_choice.h"
 #include "kernels/internal/cuda/update_many.h"
 
 namespace cairn::kernels::cuda {
@@ -469,6 +470,10 @@ const char* read_pages(
 }
 
 const char* find_peaks(const ScoredRows&, ScorePeak*, Start, void*) {
+  return missing;
+}
+
+const char* choose_tokens(const TokenChoices&, ScorePeak*, void*) {
   return missing;
 }
 

@@ -117,6 +117,8 @@ LtEpilogue epilogue_of(Finish finish) {
       return LtEpilogue::gelu_bias_kept;
     case Finish::gelu_gradient:
       return LtEpilogue::gelu_gradient;
+    case Finish::gelu_alone:
+      return LtEpilogue::gelu_bias;
   }
   return LtEpilogue::nothing;
 }

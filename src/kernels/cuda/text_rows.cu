@@ -3,6 +3,7 @@
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/for_each.cuh"
+#include "kernels/cuda/highest.cuh"
 #include "kernels/cuda/kept_pages.cuh"
 #include "kernels/cuda/row_norm.cuh"
 
@@ -106,6 +107,9 @@ struct SplitAndKeep {
     const int at = static_cast<int>(i % pages.row);
     i /= pages.row;
     const int head = static_cast<int>(i % (heads.queries + 2));
+    if (head < heads.queries && split.query == nullptr) {
+      return;
+    }
     i /= heads.queries + 2;
     const int group = static_cast<int>(i % heads.groups);
     const std::int64_t row = i / heads.groups;
@@ -121,7 +125,7 @@ struct SplitAndKeep {
           first,
           at,
           heads,
-          is_value ? -1 : rows.positions[row]);
+          is_value ? -1 : angle_of(rows, row));
     }
     if (head >= heads.queries) {
       store(
@@ -136,7 +140,7 @@ struct SplitAndKeep {
               (is_value ? pages.values_at : pages.keys_at) +
               group * pages.head_step + at);
     }
-    if (at < heads.size) {
+    if (at < heads.size && split.query != nullptr) {
       const std::int64_t of_group = row * heads.groups + group;
       void* const to = head < heads.queries ? split.query
           : is_value                        ? split.value
@@ -176,6 +180,9 @@ struct SplitEights {
     const int at = static_cast<int>(i - head_number * pieces) * 8;
     const unsigned of_group = head_number / all; // row and group
     const int head = static_cast<int>(head_number - of_group * all);
+    if (head < heads.queries && split.query == nullptr) {
+      return;
+    }
     const auto groups = static_cast<unsigned>(heads.groups);
     const unsigned row = of_group / groups;
     const auto group = static_cast<int>(of_group - row * groups);
@@ -198,7 +205,7 @@ struct SplitEights {
           first + (second ? pair : at + half),
           others);
       const std::int64_t angle =
-          static_cast<std::int64_t>(position) * half + pair;
+          static_cast<std::int64_t>(angle_of(rows, row)) * half + pair;
       load(heads.cosine, Element::fp32, angle, cosines);
       load(heads.sine, Element::fp32, angle, sines);
 #pragma unroll
@@ -227,7 +234,9 @@ struct SplitEights {
               (is_value ? pages.values_at : pages.keys_at) +
               group * pages.head_step + at);
     }
-    store(values, to, element, target + at);
+    if (to != nullptr) {
+      store(values, to, element, target + at);
+    }
   }
 };
 
@@ -270,37 +279,7 @@ struct ReadPages {
   }
 };
 
-struct Highest {
-  float score;
-  int column;
-};
-
 constexpr int peak_threads = 1024;
-
-__device__ inline Highest higher(Highest a, Highest b) {
-  const bool second =
-      b.score > a.score || (b.score == a.score && b.column < a.column);
-  return second ? b : a;
-}
-
-__device__ inline Highest of_thread(Highest own, int mask) {
-  return {
-      __shfl_xor_sync(0xffffffffU, own.score, mask),
-      static_cast<int>(__shfl_xor_sync(
-          0xffffffffU,
-          static_cast<std::uint32_t>(own.column),
-          mask))};
-}
-
-struct TakeHigher {
-  template <class Value>
-  static __device__ Value none() {
-    return {-INFINITY, 0x7fffffff};
-  }
-  __device__ Highest operator()(Highest a, Highest b) const {
-    return higher(a, b);
-  }
-};
 
 /// A block has a row. Its threads keep a maximum and the sum of exponentials
 /// less that maximum; later both are brought together.

@@ -8,7 +8,12 @@
 namespace cairn::kernels::cuda {
 namespace {
 
-Division divided(int rows, int blocks, int slices, int slots) {
+Division divided(
+    int rows,
+    int blocks,
+    int slices,
+    int slots,
+    bool shares_units) {
   Division division{};
   division.rows = static_cast<unsigned>(rows);
   division.each = static_cast<unsigned>(
@@ -25,15 +30,18 @@ Division divided(int rows, int blocks, int slices, int slots) {
       1,
       std::min(most_group, static_cast<int>(division.each)));
   division.group = static_cast<unsigned>(group);
+  division.warp_slices = shares_units ? slices : 1;
+  const int teams = slices / division.warp_slices; // of a unit
   division.sharers = std::clamp(
-      std::min(step_warps / (group * slices), most_parts / slices),
+      std::min(step_warps / (group * teams), most_parts / teams),
       1,
       most_sharers);
+  division.parts = teams * division.sharers;
   for (int warp = 0; warp < step_warps; ++warp) {
-    const int slice = warp / division.sharers;
+    const int team = warp / division.sharers;
     division.roles[warp] = {
-        static_cast<std::int8_t>(slice / slices),
-        static_cast<std::int8_t>(slice % slices),
+        static_cast<std::int8_t>(team / teams),
+        static_cast<std::int8_t>(team % teams * division.warp_slices),
         static_cast<std::int8_t>(warp % division.sharers)};
   }
   return division;
@@ -75,13 +83,15 @@ StepPlan plan_with(const TextStepShape& shape, int columns) {
       ((std::uint64_t{1} << 32U) + static_cast<unsigned>(plan.slots)) /
       static_cast<unsigned>(std::max(plan.slots, 1)));
 
+  const auto with_rows = [&](int rows, int of_row) {
+    return divided(rows, blocks, of_row, plan.slots, shape.shares_units);
+  };
   plan.products[query_key_value] =
-      divided(3 * shape.heads * shape.head_size, blocks, slices, plan.slots);
-  plan.products[dense] = divided(shape.hidden, blocks, slices, plan.slots);
-  plan.products[up] = divided(shape.inner, blocks, slices, plan.slots);
-  plan.products[down] =
-      divided(shape.hidden, blocks, shape.inner / columns, plan.slots);
-  plan.products[head] = divided(shape.outputs, blocks, slices, plan.slots);
+      with_rows(3 * shape.heads * shape.head_size, slices);
+  plan.products[dense] = with_rows(shape.hidden, slices);
+  plan.products[up] = with_rows(shape.inner, slices);
+  plan.products[down] = with_rows(shape.hidden, shape.inner / columns);
+  plan.products[head] = with_rows(shape.outputs, slices);
 
   plan.head_messages = (shape.head_size + part_values - 1) / part_values;
   int at = 0;

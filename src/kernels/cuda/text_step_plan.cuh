@@ -37,9 +37,9 @@ inline constexpr int at_a_time = 3;
 
 /// What a warp multiplies, of each group of units.
 struct Role {
-  std::int8_t unit; ///< of the group; behind the group: the warp has nothing
-  std::int8_t slice;
-  std::int8_t sharer; ///< number among the warps that share the slice
+  std::int8_t unit;   ///< of the group; behind the group: the warp has nothing
+  std::int8_t slice;  ///< the first one
+  std::int8_t sharer; ///< number among the warps that share these slices
 };
 
 /// How the rows of a weight are divided.
@@ -50,7 +50,9 @@ struct Division {
   int slices;      ///< of the columns
   int messages_at; ///< of the units' messages
   unsigned group;  ///< units that a block computes at a time
-  int sharers;     ///< warps that share a slice of a unit
+  int warp_slices; ///< of a unit that a warp multiplies: one, or all of them
+  int sharers;     ///< warps that share these
+  int parts;       ///< of a row's sum: one of each warp that has the unit
   /// Rows of a unit, times 2^32 and rounded up.
   std::uint64_t rows_of_unit;
   Role roles[step_warps];

@@ -29,6 +29,7 @@ enum class Finish {
   add_bias,      ///< adds a bias to each row
   gelu,          ///< adds a bias, keeps the sums, and takes their GELU
   gelu_gradient, ///< multiplies by GELU's slope at sums that were kept
+  gelu_alone,    ///< adds a bias, and takes the GELU of the sums
 };
 
 /// Factors in fp8. The left one is not transposed and the right one is, as a

@@ -40,6 +40,8 @@ struct TextRows {
   const std::int32_t* tokens = nullptr;
   const std::int32_t* places = nullptr;
   const std::int32_t* positions = nullptr;
+  /// The rows of the tables of angles; null: they are the positions.
+  const std::int32_t* angles = nullptr;
 };
 
 /// Heads of one row: `groups` groups of query heads, of which each shares a
@@ -48,7 +50,7 @@ struct TextHeads {
   int groups = 0;
   int queries = 0; ///< of each group
   int size = 0;
-  /// Tables [positions, size / 2] of rotary positions; null: nothing is turned.
+  /// Tables [angles, size / 2] of rotary positions; null: nothing is turned.
   const float* cosine = nullptr;
   const float* sine = nullptr;
 };
@@ -102,7 +104,8 @@ struct NormalizedRows {
 
 /// Splits rows [count, groups, queries + 2, size] into queries [count, groups *
 /// queries, size] and keys and values [count, groups, size], queries and keys
-/// turned, and writes keys and values to their pages too.
+/// turned, and writes keys and values to their pages too. With null in place of
+/// all three, the pages alone are written.
 struct SplitRows {
   Element element = Element::bf16; ///< also that of the pages
   const void* projected = nullptr;

@@ -41,6 +41,9 @@ struct TextStepShape {
   int head_size = 0;
   int outputs = 0; ///< scores
   Element element = Element::bf16;
+  /// Warps share all columns of a row; otherwise those that one copy brings,
+  /// which leaves half of the warps without work where a row is long.
+  bool shares_units = true;
 };
 
 struct TextStep {
