@@ -131,6 +131,22 @@ void read_client(const json& saved, Portable& portable) {
   portable.client = PythonValue::dict_of(std::move(members));
 }
 
+/// The flags of the run that Megatron compares with its own; None if there are
+/// none.
+PythonValue args_from(const json& config) {
+  const auto flags = config.find("flags");
+  if (flags == config.end() || !flags->is_object()) {
+    return {};
+  }
+  const auto type = flags->find("--tokenizer-type");
+  return type != flags->end() && type->is_string()
+      ? PythonValue::object(
+            "argparse",
+            "Namespace",
+            {{"tokenizer_type", PythonValue::text(*type)}})
+      : PythonValue();
+}
+
 void read_state(const Manifest& manifest, Portable& portable) {
   const json& state = manifest.state;
   portable.steps = state.at("global_steps").get<std::int64_t>();
@@ -156,6 +172,7 @@ void read_state(const Manifest& manifest, Portable& portable) {
     portable.config = python_of(
         deepspeed == manifest.config.end() ? manifest.config : *deepspeed);
   }
+  portable.megatron_args = args_from(manifest.config);
   read_client(state.at("client"), portable);
   const auto validated = state["client"].find("consumed_validation_samples");
   if (validated != state["client"].end() && validated->is_number_integer()) {
@@ -167,6 +184,7 @@ void read_state(const Manifest& manifest, Portable& portable) {
         : one_group(portable, manifest.config);
     const json& optimizer = state.at("optimizer");
     const auto name = optimizer.at("name").get<std::string>();
+    portable.optimizer = name;
     if (name == "adam" || name == "adamw" || name == "lamb") {
       add_steps(portable, optimizer.at("steps").get<std::int64_t>());
     }
@@ -195,11 +213,16 @@ Portable read_native(const fs::path& folder, const std::string& tag) {
       states.emplace_back(name, of);
     }
   }
+  bool random = false;
   for (const auto& [name, of] : states) {
     // Skips generators and client tensors.
     if (parameters.contains(of)) {
       portable.optimizer_states.emplace_back(name, lazy_tensor(source, name));
     }
+    random |= name.starts_with("rng/");
+  }
+  if (random) {
+    portable.left_out.push_back("random states, on which dropout depends");
   }
   portable.ties = manifest.ties;
   try {
