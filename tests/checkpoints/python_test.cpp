@@ -4,6 +4,7 @@
 #include "support/temporary_folder.h"
 
 #include <ATen/Functions.h>
+#include <cairn/checkpoints/convert.h>
 #include <cairn/checkpoints/deepspeed.h>
 #include <cairn/checkpoints/safetensors.h>
 #include <cairn/checkpoints/torch_file.h>
@@ -310,6 +311,34 @@ TEST(RealPython, DeepSpeedTrainsOn) {
         {"zero_allow_untested_optimizer", true},
         {"zero_optimization", {{"stage", stage}}},
         {"bf16", {{"enabled", stage > 0}}}};
+  }
+  testing::run_python_tool(
+      "check_checkpoints.py",
+      {"deepspeed-load", folder.path().string()});
+}
+
+/// One universal checkpoint is loaded at every stage, in 16 bits and in fp32.
+TEST(RealPython, DeepSpeedLoadsUniversalCheckpoints) {
+  const testing::TemporaryFolder folder;
+  const DeepSpeedState state = golden_state("deepspeed_z2_bf16_w2");
+  for (const int stage : {1, 2, 3}) {
+    const auto place = folder.path() / fmt::format("z{}", stage);
+    convert(
+        {.input = golden("deepspeed_z2_bf16_w2"),
+         .output = place,
+         .to = CheckpointFormat::deepspeed,
+         .universal = true});
+    auto expected = expected_of(state, {.stage = 2, .ranks = 1});
+    for (const auto& [name, tensor] : state.optimizer_states) {
+      expected[name] = tensor.load();
+    }
+    write_safetensors(place / "expected.safetensors", expected);
+    std::ofstream(place / "config.json") << json{
+        {"train_batch_size", 8},
+        {"zero_allow_untested_optimizer", true},
+        {"zero_optimization", {{"stage", stage}}},
+        {"checkpoint", {{"load_universal", true}}},
+        {"bf16", {{"enabled", stage > 1}}}};
   }
   testing::run_python_tool(
       "check_checkpoints.py",
