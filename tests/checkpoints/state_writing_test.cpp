@@ -52,10 +52,9 @@ NamedTensors tensors_in(const PythonValue& dict) {
     const at::Tensor tensor = value.tensor();
     tensors.emplace_back(
         name.text(),
-        LazyTensor(
-            tensor.scalar_type(),
-            tensor.sizes().vec(),
-            [tensor] { return tensor; }));
+        LazyTensor(tensor.scalar_type(), tensor.sizes().vec(), [tensor] {
+          return tensor;
+        }));
   }
   return tensors;
 }
@@ -124,17 +123,16 @@ TEST_P(UnderDeepSpeed, HasTheProgramsOwnFiles) {
       EXPECT_EQ(
           got.at("lr_scheduler").at("num_steps").integer(),
           wanted.at("lr_scheduler").at("num_steps").integer());
-    } else if (const auto slices = wanted.at("optimizer_state_dict")
-                                       .find("param_slice_mappings")) {
+    } else if (
+        const auto slices =
+            wanted.at("optimizer_state_dict").find("param_slice_mappings")) {
       EXPECT_EQ(
-          got.at("optimizer_state_dict")
-              .at("param_slice_mappings")
-              .describe(9),
+          got.at("optimizer_state_dict").at("param_slice_mappings").describe(9),
           slices->describe(9));
     }
   }
-  const int model_ranks = static_cast<int>(
-      one.split.tensor * one.split.pipeline);
+  const int model_ranks =
+      static_cast<int>(one.split.tensor * one.split.pipeline);
   for (int rank = 0; rank < model_ranks; ++rank) {
     SCOPED_TRACE(rank);
     const DeepSpeedCheckpoint got(
@@ -199,10 +197,12 @@ Tensors universal_tensors(const fs::path& zero) {
     }
     for (const auto& file : fs::directory_iterator(folder)) {
       const PythonValue content = read_torch_file(file.path());
-      result[folder.path().filename().string() + "/" +
-             file.path().stem().string()] =
-          (content.is(PythonValue::Kind::dict) ? content.at("param") : content)
-              .tensor();
+      result
+          [folder.path().filename().string() + "/" +
+           file.path().stem().string()] =
+              (content.is(PythonValue::Kind::dict) ? content.at("param")
+                                                   : content)
+                  .tensor();
     }
   }
   return result;
@@ -230,9 +230,7 @@ TEST(Universal, HasWhatDeepSpeedsConverterMakes) {
   EXPECT_TRUE(words.at("vocab_tensor").boolean());
   const PythonValue shared = read_torch_file(ours / "optimizer_state.pt");
   EXPECT_EQ(shared.at("loss_scaler").find("cur_scale")->real(), 256);
-  EXPECT_EQ(
-      shared.at("param_groups").items().at(1).at("wd_mult").real(),
-      0);
+  EXPECT_EQ(shared.at("param_groups").items().at(1).at("wd_mult").real(), 0);
 }
 
 Portable read_from(const fs::path& input, bool keep_padding = false) {
@@ -332,9 +330,7 @@ TEST(Universal, OfAnyModelIsReadAsItWas) {
     EXPECT_EQ(got.lr_scheduler.describe(), wanted.lr_scheduler.describe());
     expect_same(loaded(got.parameters), loaded(wanted.parameters));
     expect_same(loaded(got.buffers), loaded(wanted.buffers));
-    expect_same(
-        loaded(got.optimizer_states),
-        loaded(wanted.optimizer_states));
+    expect_same(loaded(got.optimizer_states), loaded(wanted.optimizer_states));
     ASSERT_EQ(got.groups.size(), wanted.groups.size());
     for (std::size_t i = 0; i < wanted.groups.size(); ++i) {
       EXPECT_EQ(got.groups[i].names, wanted.groups[i].names);
@@ -403,9 +399,7 @@ TEST(DcpFolder, OfAnyModelKeepsItsNames) {
   const testing::TemporaryFolder folder;
   const fs::path input = golden("deepspeed_z1_bf16_w2_groups");
   convert(
-      {.input = input,
-       .output = folder / "dcp",
-       .to = CheckpointFormat::dcp});
+      {.input = input, .output = folder / "dcp", .to = CheckpointFormat::dcp});
   const Portable wanted = read_from(input);
   const Portable got = read_from(folder / "dcp");
   expect_same(loaded(got.parameters), loaded(wanted.parameters));
@@ -449,8 +443,8 @@ TEST(DistributedOptimizer, HasMegatronsOwnBuffers) {
   options.megatron.keep_padding = true;
   convert(options);
   const auto buffers = [](const fs::path& run) {
-    const PythonValue file = read_torch_file(
-        run / "iter_0000005/mp_rank_00/distrib_optim.pt");
+    const PythonValue file =
+        read_torch_file(run / "iter_0000005/mp_rank_00/distrib_optim.pt");
     return file.entries().at(1).second.entries().front();
   };
   const auto [types, got] = buffers(folder / "out");

@@ -207,8 +207,8 @@ TEST_P(Converted, HasTheLossesOfTheProgramItself) {
           there,
           "--keep-padding"} +
       flags));
-  succeed(
-      cairn(with_load(flags_of(one, folder), there) + Words{"--log-jsonl", log}));
+  succeed(cairn(
+      with_load(flags_of(one, folder), there) + Words{"--log-jsonl", log}));
   expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
 }
 
@@ -249,9 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
              "2",
              "--make-vocab-size-divisible-by",
              "4"}},
-        Detour{
-            {"llama/torch_tp2", "llama"},
-            {"--to", "dcp"}},
+        Detour{{"llama/torch_tp2", "llama"}, {"--to", "dcp"}},
         Detour{
             {"gpt/torch_pp2", "gpt"},
             {"--to",
@@ -290,8 +288,8 @@ TEST(Continue, LosesNothingOnTheWayThroughDeepSpeed) {
     succeed(cairn(
         Words{"convert", "--input", from, "--output", place, "--to"} + to));
   }
-  succeed(
-      cairn(with_load(flags_of(one, folder), place) + Words{"--log-jsonl", log}));
+  succeed(cairn(
+      with_load(flags_of(one, folder), place) + Words{"--log-jsonl", log}));
   expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
 }
 

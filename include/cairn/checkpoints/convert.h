@@ -48,13 +48,13 @@ struct ConvertOptions {
   /// ZeRO stage of DeepSpeed output. Unset: 2 with an optimizer, else 0.
   std::optional<int> zero_stage{};
   int zero_ranks = 1;
-  /// True: DeepSpeed output is a universal checkpoint, which has neither a stage
-  /// nor ranks.
+  /// True: DeepSpeed output is a universal checkpoint, which has neither a
+  /// stage nor ranks.
   bool universal = false;
   /// Unset: DeepSpeed output has the names of the input.
   std::optional<MegatronDeepSpeed> megatron_deepspeed{};
-  /// True: queries, keys and values as Megatron-DeepSpeed had them until October
-  /// 2024, head by head.
+  /// True: queries, keys and values as Megatron-DeepSpeed had them until
+  /// October 2024, head by head.
   bool megatron_deepspeed_grouped = false;
   /// Name of the optimizer in a native checkpoint, where its states leave it
   /// open: "adam", "lamb", … instead of "adamw".

@@ -100,11 +100,7 @@ void read_titan_optimizer(
     portable.optimizer_states.emplace_back(
         "step/" + parameter.name,
         saved.tensor(fmt::format("optimizer.state.{}.step", theirs)));
-    add_to_group(
-        options_of(saved, theirs),
-        parameter.name,
-        groups,
-        portable);
+    add_to_group(options_of(saved, theirs), parameter.name, groups, portable);
   }
 }
 

@@ -224,9 +224,8 @@ void read_state(const Manifest& manifest, Portable& portable) {
         : one_group(portable, manifest.config);
     const json& optimizer = state.at("optimizer");
     if (!state.contains("groups")) {
-      portable.groups.front().options = with_next_values(
-          portable.groups.front().options,
-          optimizer);
+      portable.groups.front().options =
+          with_next_values(portable.groups.front().options, optimizer);
     }
     const auto name = optimizer.at("name").get<std::string>();
     portable.optimizer = name;

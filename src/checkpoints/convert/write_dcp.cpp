@@ -121,10 +121,7 @@ void add_optimizer(
         for (const auto& [key, value] : options.entries()) {
           if (key.is(PythonValue::Kind::text)) {
             objects.emplace_back(
-                fmt::format(
-                    "optimizer.param_groups.{}.{}",
-                    part,
-                    key.text()),
+                fmt::format("optimizer.param_groups.{}.{}", part, key.text()),
                 value);
           }
         }
@@ -168,9 +165,7 @@ void write_dcp(
   objects.emplace_back(
       "train_state.step",
       PythonValue::integer(portable.steps));
-  objects.emplace_back(
-      "train_state.ntokens_seen",
-      PythonValue::integer(0));
+  objects.emplace_back("train_state.ntokens_seen", PythonValue::integer(0));
   objects.emplace_back(
       "lr_scheduler.last_epoch",
       PythonValue::integer(portable.steps - portable.skipped_steps));

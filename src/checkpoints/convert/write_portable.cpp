@@ -318,7 +318,10 @@ void to_megatron_deepspeed(
       .pipeline = pipeline,
       .universal = options.universal,
       .grouped_heads = options.megatron_deepspeed_grouped,
-      .stage = options.zero_stage.value_or(!trained ? 0 : pipeline ? 1 : 2),
+      .stage = options.zero_stage.value_or(
+          !trained       ? 0
+              : pipeline ? 1
+                         : 2),
       .ranks = options.zero_ranks};
   DeepSpeedState counters{
       .global_steps = portable.steps,
@@ -409,9 +412,10 @@ void leave_out_states(Portable& portable, const ConvertOptions& options) {
        portable.description->family == model::ModelFamily::llama);
   if (megatron && !(known && has_adam(portable))) {
     portable.left_out.push_back(
-        known ? "optimizer states: only Adam's are written for Megatron"
-              : "optimizer states: Megatron's order of them is known of GPT and "
-                "Llama alone");
+        known
+            ? "optimizer states: only Adam's are written for Megatron"
+            : "optimizer states: Megatron's order of them is known of GPT and "
+              "Llama alone");
     portable.optimizer_states.clear();
     return;
   }

@@ -175,10 +175,8 @@ WritePlan plan_of(
   plan.groups = groups_of(state, plan.masters);
   plan.loss_scaler = loss_scaler_of(state, layout.type);
   if (layout.stage == 3) {
-    plan.flats = plan_by_parameter(
-        shapes_of(plan),
-        layout.ranks,
-        layout.sub_group_size);
+    plan.flats =
+        plan_by_parameter(shapes_of(plan), layout.ranks, layout.sub_group_size);
   } else if (layout.stage > 0) {
     plan.flats = plan_by_group(shapes_of(plan), layout.ranks);
   }

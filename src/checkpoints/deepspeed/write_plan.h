@@ -14,8 +14,8 @@ namespace cairn::checkpoints::deepspeed {
 
 using TensorsByName = std::map<std::string, LazyTensor>;
 
-/// The place of a model-parallel rank: all tensor ranks of the first stage, then
-/// the next stage's.
+/// The place of a model-parallel rank: all tensor ranks of the first stage,
+/// then the next stage's.
 struct ModelRank {
   int number = 0;
   int count = 1;

@@ -147,9 +147,8 @@ void write_universal(
   cut.stage = 3;
   const WritePlan plan_of_3 = plan_of(state, cut, rank);
   const auto states = states_by_parameter(plan.groups, state.optimizer_states);
-  const std::string tag = layout.tag.empty()
-      ? tag_of(state, layout) + "_universal"
-      : layout.tag;
+  const std::string tag =
+      layout.tag.empty() ? tag_of(state, layout) + "_universal" : layout.tag;
   const fs::path place = new_folder(folder, tag);
   const fs::path zero = place / "zero";
   for (const StoredGroup& group : plan.groups) {
@@ -159,9 +158,8 @@ void write_universal(
           parameter_folder(zero, name),
           plan.masters.at(name),
           states.at(name),
-          given == members.end()
-              ? Members{{"cat_dim", PythonValue::integer(0)}}
-              : given->second);
+          given == members.end() ? Members{{"cat_dim", PythonValue::integer(0)}}
+                                 : given->second);
     }
   }
   write_torch_file(zero / "optimizer_state.pt", shared_state(plan, states));

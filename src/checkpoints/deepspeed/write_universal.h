@@ -14,7 +14,8 @@ namespace cairn::checkpoints::deepspeed {
 
 /// Members of a parameter's files beside its tensor, by the parameter's name:
 /// how model-parallel ranks cut it, and whether it is padded.
-using UniversalMembers = std::map<std::string, std::vector<PythonValue::Member>>;
+using UniversalMembers =
+    std::map<std::string, std::vector<PythonValue::Member>>;
 
 /// Writes a universal checkpoint, which DeepSpeed loads at any number of ranks
 /// and any stage from 1 to 3 with `"load_universal": true` under

@@ -156,10 +156,8 @@ void RankModel::sort_as_modules() {
 }
 
 void RankModel::move_to_end(const std::string& path) {
-  const auto found = std::ranges::find(
-      order_,
-      path,
-      &decltype(order_)::value_type::first);
+  const auto found =
+      std::ranges::find(order_, path, &decltype(order_)::value_type::first);
   if (found != order_.end()) {
     std::rotate(found, found + 1, order_.end());
     number_places();

@@ -80,8 +80,8 @@ bool is_of_vocabulary(const std::string& name) {
       name == "language_model.output_layer.weight";
 }
 
-/// A tensor as a run has it that loads the files: DeepSpeed puts zeros where the
-/// padding was, in the weights and in the optimizer.
+/// A tensor as a run has it that loads the files: DeepSpeed puts zeros where
+/// the padding was, in the weights and in the optimizer.
 LazyTensor as_loaded(
     const std::string& whole_name,
     const fs::path& file,
@@ -103,10 +103,9 @@ LazyTensor as_loaded(
   return rows_then_zeros(std::move(tensor), rows);
 }
 
-/// True when the file says how queries, keys and values lie in it: then they are
-/// those of the whole model, not one block for each tensor rank.
-bool has_whole_heads(
-    const std::map<std::string, fs::path>& parameters) {
+/// True when the file says how queries, keys and values lie in it: then they
+/// are those of the whole model, not one block for each tensor rank.
+bool has_whole_heads(const std::map<std::string, fs::path>& parameters) {
   for (const auto& [name, place] : parameters) {
     if (name.find(".query_key_value.") != name.npos) {
       const fs::path file = place / "fp32.pt";

@@ -187,8 +187,7 @@ PythonValue flat_optimizer(
       if (begin > size) {
         pieces.push_back(zeros(begin - size));
       }
-      const std::int64_t count =
-          c10::multiply_integers(tensor->second.shape);
+      const std::int64_t count = c10::multiply_integers(tensor->second.shape);
       pieces.push_back(elements(tensor->second, 0, count));
       size = begin + count;
     }
@@ -216,7 +215,10 @@ PythonValue rank_optimizer(
     const std::map<std::string, RankModel>& states,
     const MegatronOptimizer& optimizer) {
   if (optimizer.distributed) { // its tensors are in a file of their own
-    return around(optimizer, PythonValue::dict_of(groups_member(optimizer)), {});
+    return around(
+        optimizer,
+        PythonValue::dict_of(groups_member(optimizer)),
+        {});
   }
   const OptimizerOrder order = order_of(model);
   std::map<std::string, std::map<std::string, LazyTensor>> by_kind;

@@ -81,11 +81,9 @@ std::string engine_name(
     return fmt::format("{}{}", 2 + stage * each + layer->layer, layer->rest);
   }
   const bool head = dotted == "language_model.output_layer.weight";
-  return head ? fmt::format("{}.lm_head.weight", 3 + w.d.layers)
-              : fmt::format(
-                    "{}{}",
-                    2 + w.d.layers,
-                    dotted.substr(dotted.rfind('.')));
+  return head
+      ? fmt::format("{}.lm_head.weight", 3 + w.d.layers)
+      : fmt::format("{}{}", 2 + w.d.layers, dotted.substr(dotted.rfind('.')));
 }
 
 /// Queries, keys and values of a rank in the order of the files.
@@ -102,8 +100,8 @@ LazyTensor in_their_order(
       w.d.key_value_heads / w.options.split.tensor);
 }
 
-/// The last stage has a copy of the whole embedding as its first module, not one
-/// of the words alone as its last.
+/// The last stage has a copy of the whole embedding as its first module, not
+/// one of the words alone as its last.
 void copy_embedding(
     const MegatronSplit& split,
     std::vector<NamedTensors>& ranks) {
@@ -129,12 +127,8 @@ std::vector<NamedTensors> tensors_of_ranks(
     const NamedTensors& tensors) {
   const MegatronSplit& split = w.options.split;
   std::vector<NamedTensors> ranks;
-  for (const RankModel& model : models_of_ranks(
-           w.d,
-           tensors,
-           split,
-           MegatronNames::legacy,
-           w.rows)) {
+  for (const RankModel& model :
+       models_of_ranks(w.d, tensors, split, MegatronNames::legacy, w.rows)) {
     NamedTensors& rank = ranks.emplace_back();
     for (auto& [path, tensor] : model.tensors()) {
       rank.emplace_back(path, in_their_order(w, path, std::move(tensor)));
@@ -272,8 +266,7 @@ PythonValue universal_info(const Writing& w) {
       whole.push_back(layer + "input_layernorm.bias");
       whole.push_back(layer + "post_attention_layernorm.bias");
       whole.emplace_back(
-          pipe ? R"(\d+.bias)"
-               : "language_model.encoder.final_layernorm.bias");
+          pipe ? R"(\d+.bias)" : "language_model.encoder.final_layernorm.bias");
     }
     if (w.d.mlp_bias) {
       whole.push_back(layer + "self_attention.dense.bias");
@@ -297,12 +290,32 @@ PythonValue universal_info(const Writing& w) {
   return PythonValue::dict_of(std::move(info));
 }
 
+/// True for a value that Megatron-DeepSpeed can load: args of another Megatron
+/// have classes that it lacks.
+bool is_plain(const PythonValue& value) {
+  using Kind = PythonValue::Kind;
+  switch (value.kind()) {
+    case Kind::none:
+    case Kind::boolean:
+    case Kind::integer:
+    case Kind::real:
+    case Kind::text:
+      return true;
+    case Kind::global:
+      return value.type_name().starts_with("torch.");
+    default:
+      return false;
+  }
+}
+
 /// What Megatron-DeepSpeed saves beside DeepSpeed's own.
 PythonValue client_state_of(const Writing& w) {
   const PythonValue args = args_of(w.d, w.options, w.vocabulary, w.type);
   std::vector<PythonValue::Member> kept;
   for (const auto& [key, value] : args.state().entries()) {
-    kept.emplace_back(key.text(), value);
+    if (is_plain(value)) {
+      kept.emplace_back(key.text(), value);
+    }
   }
   if (!w.form.grouped_heads) {
     // By this argument readers know the order of queries, keys and values.
@@ -310,11 +323,9 @@ PythonValue client_state_of(const Writing& w) {
   }
   return PythonValue::dict_of(
       {{"universal_checkpoint_info", universal_info(w)},
-       {"args",
-        PythonValue::object("argparse", "Namespace", std::move(kept))},
+       {"args", PythonValue::object("argparse", "Namespace", std::move(kept))},
        {"checkpoint_version", PythonValue::real(3)},
-       {"iteration",
-        PythonValue::integer(w.options.iteration.value_or(0))}});
+       {"iteration", PythonValue::integer(w.options.iteration.value_or(0))}});
 }
 
 /// The state of Megatron's schedule with the keys that Megatron-DeepSpeed asks
@@ -342,13 +353,11 @@ DeepSpeedState state_of_rank(
     const NamedTensors& weights,
     const Kinds& kinds,
     std::size_t rank) {
-  const auto stage =
-      static_cast<std::int64_t>(rank) / w.options.split.tensor;
+  const auto stage = static_cast<std::int64_t>(rank) / w.options.split.tensor;
   DeepSpeedState state = counters;
   state.parameters = under_engine_names(w, weights, stage, "");
   for (const auto& [kind, ranks] : kinds) {
-    for (auto& named :
-         under_engine_names(w, ranks[rank], stage, kind + "/")) {
+    for (auto& named : under_engine_names(w, ranks[rank], stage, kind + "/")) {
       state.optimizer_states.push_back(std::move(named));
     }
   }
@@ -493,8 +502,7 @@ void write_whole(
     const MegatronSplit& ranks,
     const DeepSpeedState& counters) {
   const NamedTensors weights = tensors_of_ranks(w, tensors).front();
-  const DeepSpeedState state =
-      state_of_rank(w, counters, weights, kinds, 0);
+  const DeepSpeedState state = state_of_rank(w, counters, weights, kinds, 0);
   const deepspeed::ModelRank rank{
       .count = static_cast<int>(ranks.tensor * ranks.pipeline),
       .tensor = static_cast<int>(ranks.tensor),
