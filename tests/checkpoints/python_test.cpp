@@ -368,13 +368,15 @@ TEST(RealPython, MegatronDeepSpeedGoesOn) {
   };
   const std::vector<Form> forms{
       {"pipeline",
-       {.split = {.tensor = 2},
+       {.output = {},
+        .split = {.tensor = 2},
         .zero_ranks = 2,
         .megatron_deepspeed = MegatronDeepSpeed::pipeline},
        4,
        {"--tensor-model-parallel-size", "2", "--zero-stage", "1"}},
       {"no_pipeline",
-       {.zero_stage = 2,
+       {.output = {},
+        .zero_stage = 2,
         .zero_ranks = 2,
         .megatron_deepspeed = MegatronDeepSpeed::no_pipeline},
        2,

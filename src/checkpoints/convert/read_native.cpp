@@ -169,10 +169,13 @@ PythonValue with_next_values(PythonValue options, const json& optimizer) {
   if (values == optimizer.end() || !values->is_array() || values->empty()) {
     return options;
   }
-  const auto decays = std::ranges::find_if(*values, [](const json& group) {
-    return group.value("weight_decay", 0.0) != 0;
-  });
-  const json& chosen = decays == values->end() ? values->front() : *decays;
+  const json* chosen = &values->front();
+  for (const json& group : *values) {
+    if (group.at("weight_decay").get<double>() != 0) {
+      chosen = &group;
+      break;
+    }
+  }
   std::vector<PythonValue::Entry> entries = options.entries();
   for (const char* key : {"lr", "weight_decay"}) {
     std::erase_if(entries, [&](const PythonValue::Entry& entry) {
@@ -181,7 +184,7 @@ PythonValue with_next_values(PythonValue options, const json& optimizer) {
     });
     entries.emplace_back(
         PythonValue::text(key),
-        PythonValue::real(chosen.at(key).get<double>()));
+        PythonValue::real(chosen->at(key).get<double>()));
   }
   return PythonValue::dict(std::move(entries));
 }
