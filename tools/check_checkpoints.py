@@ -5,7 +5,7 @@
     check_checkpoints.py safetensors FOLDER     safetensors' load_file of every X.safetensors
     check_checkpoints.py native FOLDER          every folder in it, read as docs/checkpoint-format.md describes
     check_checkpoints.py deepspeed FOLDER       DeepSpeed's zero_to_fp32 of every folder in it
-    check_checkpoints.py deepspeed-load FOLDER  DeepSpeed's load_checkpoint, and a step from there
+    check_checkpoints.py deepspeed-load FOLDER  DeepSpeed's load_checkpoint, also of universal ones, and a step from there
 
 What must come out lies beside it, written in another way: X.json beside a file,
 expected.safetensors in a folder. Ends with 77 where a package is missing.
@@ -204,6 +204,22 @@ def small_model():
     return Model()
 
 
+def flat_values(optimizer):
+    """What ZeRO 1 and 2 step on, on one rank. After a universal checkpoint the
+    fragments that safe_get_full_fp32_param reads are others."""
+    names = {id(parameter): name for parameter, name in optimizer.param_names.items()}
+    result = {}
+    for parameters, flat in zip(optimizer.bit16_groups, optimizer.single_partition_of_fp32_groups):
+        state = optimizer.optimizer.state[flat]
+        begin = 0
+        for parameter in parameters:
+            end = begin + parameter.numel()
+            for kind, values in {"": flat, "exp_avg": state["exp_avg"]}.items():
+                result[kind, names[id(parameter)]] = values.detach()[begin:end].view(parameter.shape)
+            begin = end
+    return result
+
+
 def check_deepspeed_load(folder):
     import torch
     import deepspeed
@@ -227,8 +243,12 @@ def check_deepspeed_load(folder):
             fail(case.name, f"at step {engine.global_steps}")
         if hasattr(optimizer, "_lazy_init_hp_params_optimizer_state"):
             optimizer._lazy_init_hp_params_optimizer_state()  # else they can be asked for after a step only
+        universal = config.get("checkpoint", {}).get("load_universal")
+        flat = flat_values(optimizer) if universal and config["zero_optimization"]["stage"] < 3 else {}
         for name, parameter in engine.module.named_parameters():
-            if config["zero_optimization"]["stage"] == 0:
+            if flat:
+                got = {kind: flat[kind, name] for kind in ("", "exp_avg")}
+            elif config["zero_optimization"]["stage"] == 0:
                 state = optimizer.state[parameter] if optimizer.state else {}
                 got = {"": parameter, "exp_avg": state.get("exp_avg")}
             else:

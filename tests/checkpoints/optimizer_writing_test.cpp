@@ -61,6 +61,12 @@ const std::vector<Form> forms{
     {.name = "torch_local",
      .names = MegatronNames::core_local,
      .split = {.pipeline = 2}},
+    {.name = "torch_legacy",
+     .names = MegatronNames::legacy,
+     .split = {.pipeline = 2}},
+    {.name = "torch_distributed",
+     .split = {.tensor = 2, .pipeline = 2},
+     .distributed = true},
     {.name = "dist", .format = MegatronFormat::torch_dist},
     {.name = "dist_distributed",
      .format = MegatronFormat::torch_dist,
@@ -153,21 +159,24 @@ TEST(OptimizerFiles, WhatCannotBeWrittenIsSaid) {
   const testing::TemporaryFolder folder;
   ConvertOptions options{
       .input = core_path("gpt/torch_pp2"),
-      .output = folder / "legacy",
+      .output = folder / "out",
       .to = CheckpointFormat::megatron,
-      .megatron_names = MegatronNames::legacy};
-  const ConvertReport report = convert(options);
-  EXPECT_FALSE(report.optimizer);
-  EXPECT_THAT(
-      report.left_out,
-      Contains(HasSubstr("only written under Megatron-Core's names")));
-  options.output = folder / "distributed";
-  options.megatron_names = MegatronNames::core;
-  options.megatron_distributed_optimizer = true;
+      .megatron_names = MegatronNames::legacy,
+      .megatron_distributed_optimizer = true};
   EXPECT_THAT(
       error_text<ConfigError>([&] { convert(options); }),
-      HasSubstr("the distributed optimizer is only written in the format "
-                "torch_dist"));
+      HasSubstr("the distributed optimizer is only written under "
+                "Megatron-Core's names"));
+  options.megatron_distributed_optimizer = false;
+  const ConvertReport report = convert(options);
+  EXPECT_TRUE(report.optimizer);
+  EXPECT_THAT(
+      report.left_out,
+      Contains(HasSubstr("7 rows of the vocabulary's padding, which the run "
+                         "trained with the others")));
+  options.output = folder / "kept";
+  options.megatron.keep_padding = true;
+  EXPECT_EQ(convert(options).left_out, std::vector<std::string>());
 }
 
 TEST(ForeignTraining, IsWhatAnEngineTakes) {

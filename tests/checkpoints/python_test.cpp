@@ -4,6 +4,7 @@
 #include "support/temporary_folder.h"
 
 #include <ATen/Functions.h>
+#include <cairn/checkpoints/convert.h>
 #include <cairn/checkpoints/deepspeed.h>
 #include <cairn/checkpoints/safetensors.h>
 #include <cairn/checkpoints/torch_file.h>
@@ -16,6 +17,8 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <string>
+#include <vector>
 
 // Files that Cairn wrote, opened by the programs that they are meant for.
 
@@ -314,6 +317,146 @@ TEST(RealPython, DeepSpeedTrainsOn) {
   testing::run_python_tool(
       "check_checkpoints.py",
       {"deepspeed-load", folder.path().string()});
+}
+
+/// One universal checkpoint is loaded at every stage, in 16 bits and in fp32.
+TEST(RealPython, DeepSpeedLoadsUniversalCheckpoints) {
+  const testing::TemporaryFolder folder;
+  const DeepSpeedState state = golden_state("deepspeed_z2_bf16_w2");
+  for (const int stage : {1, 2, 3}) {
+    const auto place = folder.path() / fmt::format("z{}", stage);
+    convert(
+        {.input = golden("deepspeed_z2_bf16_w2"),
+         .output = place,
+         .to = CheckpointFormat::deepspeed,
+         .universal = true});
+    auto expected = expected_of(state, {.stage = 2, .ranks = 1});
+    for (const auto& [name, tensor] : state.optimizer_states) {
+      expected[name] = tensor.load();
+    }
+    write_safetensors(place / "expected.safetensors", expected);
+    std::ofstream(place / "config.json") << json{
+        {"train_batch_size", 8},
+        {"zero_allow_untested_optimizer", true},
+        {"zero_optimization", {{"stage", stage}}},
+        {"checkpoint", {{"load_universal", true}}},
+        {"bf16", {{"enabled", stage > 1}}}};
+  }
+  testing::run_python_tool(
+      "check_checkpoints.py",
+      {"deepspeed-load", folder.path().string()});
+}
+
+/// Megatron-DeepSpeed goes on with what we make of one run of its own, for
+/// other ranks, and has the losses that it would have had.
+TEST(RealPython, MegatronDeepSpeedGoesOn) {
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path core =
+      std::filesystem::path(CAIRN_GOLDEN_DIR) / "checkpoints_core";
+  // It leaves indices beside its data.
+  for (const char* name : {"data.bin", "data.idx"}) {
+    std::filesystem::copy_file(core / "continued" / name, folder.path() / name);
+  }
+  std::ifstream file(core / "continued/losses.json");
+  const std::vector<double> losses =
+      json::parse(file).at("gpt_mds/zero1_pp2_dp2");
+  struct Form {
+    std::string name;
+    ConvertOptions options;
+    int ranks;
+    std::vector<std::string> args;
+  };
+  const std::vector<Form> forms{
+      {"pipeline",
+       {.output = {},
+        .split = {.tensor = 2},
+        .zero_ranks = 2,
+        .megatron_deepspeed = MegatronDeepSpeed::pipeline},
+       4,
+       {"--tensor-model-parallel-size", "2", "--zero-stage", "1"}},
+      {"no_pipeline",
+       {.output = {},
+        .zero_stage = 2,
+        .zero_ranks = 2,
+        .megatron_deepspeed = MegatronDeepSpeed::no_pipeline},
+       2,
+       {"--no-pipeline-parallel", "--zero-stage", "2"}},
+      {"universal",
+       {.universal = true, .megatron_deepspeed = MegatronDeepSpeed::pipeline},
+       4,
+       {"--universal-checkpoint",
+        "--tensor-model-parallel-size",
+        "2",
+        "--pipeline-model-parallel-size",
+        "2",
+        "--zero-stage",
+        "1"}}};
+  for (const Form& form : forms) {
+    ConvertOptions options = form.options;
+    options.input = core / "gpt_mds/zero1_pp2_dp2";
+    options.output = folder.path() / form.name;
+    options.to = CheckpointFormat::deepspeed;
+    options.vocabulary_multiple = 4;
+    options.megatron.keep_padding = true;
+    convert(options);
+    std::vector<std::string> args{
+        "--num-layers=2",
+        "--hidden-size=16",
+        "--num-attention-heads=4",
+        "--ffn-hidden-size=36",
+        "--seq-length=14",
+        "--max-position-embeddings=14",
+        "--vocab-size=48",
+        "--make-vocab-size-divisible-by=4",
+        "--lr=0.02",
+        "--tokenizer-type=NullTokenizer",
+        "--min-lr=0.001",
+        "--lr-warmup-iters=2",
+        "--lr-decay-iters=5",
+        "--lr-decay-style=cosine",
+        "--weight-decay=0.1",
+        "--adam-beta2=0.95",
+        "--clip-grad=1.0",
+        "--hidden-dropout=0",
+        "--attention-dropout=0",
+        "--micro-batch-size=2",
+        "--global-batch-size=8",
+        "--train-iters=15",
+        "--eval-iters=0",
+        "--eval-interval=1000",
+        "--log-interval=1",
+        "--save-interval=1000",
+        "--split=100,0,0",
+        "--distributed-backend=gloo",
+        "--data-impl=mmap",
+        "--use-cpu-initialization",
+        "--fp16",
+        "--no-masked-softmax-fusion",
+        "--no-bias-gelu-fusion",
+        "--no-bias-dropout-fusion",
+        "--no-load-rng",
+        "--no-gradient-accumulation-fusion",
+        "--seed=1234",
+        "--override-opt_param-scheduler",
+        "--data-path"};
+    args.push_back((folder.path() / "data").string());
+    args.insert(args.end(), form.args.begin(), form.args.end());
+    std::ofstream(options.output / "case.json") << json{
+        {"ranks", form.ranks},
+        {"args", args},
+        {"config",
+         {{"train_batch_size", 8},
+          {"train_micro_batch_size_per_gpu", 2},
+          {"gradient_clipping", 1.0},
+          {"zero_optimization", {{"stage", options.zero_stage.value_or(1)}}},
+          {"checkpoint", {{"load_universal", options.universal}}},
+          {"fp16", {{"enabled", true}, {"initial_scale_power", 8}}}}},
+        {"losses", losses},
+        {"tolerance", 5e-4}};
+  }
+  testing::run_python_tool(
+      "check_megatron_deepspeed.py",
+      {folder.path().string()});
 }
 
 } // namespace

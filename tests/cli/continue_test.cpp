@@ -166,23 +166,131 @@ INSTANTIATE_TEST_SUITE_P(
             half},
         Case{"gpt_bf16_distopt/dist_dp2_full", "gpt", 1, {"--bf16"}, half},
         Case{"gpt_mds/zero1_pp2_dp2", "gpt", 1, {"--fp16"}, half, 5},
+        Case{"gpt_mds/universal", "gpt", 2, {"--fp16"}, half, 5},
         Case{"gpt_mds_zero/zero1", "gpt"},
         Case{"gpt_mds_zero/zero2", "gpt", 2, {"--zero-stage", "2"}},
         Case{"gpt_mds_zero/zero3", "gpt", 2, {"--zero-stage", "3"}, stage_3},
         Case{"gpt_mds_zero/zero3_bf16", "gpt", 1, {"--bf16"}, half}));
 
-// DeepSpeed leaves the padding of the vocabulary out of universal checkpoints,
-// so the losses are others.
-TEST(Continue, TakesUniversalCheckpoints) {
+/// A checkpoint that goes through files of another program before it is loaded.
+struct Detour {
+  Case from;
+  Words flags; ///< of `cairn convert`
+};
+
+std::ostream& operator<<(std::ostream& out, const Detour& one) {
+  out << one.from.checkpoint;
+  for (const std::string& word : one.flags) {
+    out << ' ' << word;
+  }
+  return out;
+}
+
+Words with_load(Words flags, const std::string& folder) {
+  *(std::find(flags.begin(), flags.end(), "--load") + 1) = folder;
+  return flags;
+}
+
+class Converted : public ::testing::TestWithParam<Detour> {};
+
+TEST_P(Converted, HasTheLossesOfTheProgramItself) {
   const TemporaryFolder folder;
-  const Result result = run(cairn(
-      flags_of({"gpt_mds/universal", "gpt"}, folder) +
-      Words{"--fp16", "--exit-interval", "6"}));
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(
-      result.out + result.err,
-      HasSubstr("going on after iteration 5, 40 samples consumed, with the "
-                "weights, the optimizer's states"));
+  const auto [one, flags] = GetParam();
+  const std::string log = (folder.path() / "log.jsonl").string();
+  const std::string there = (folder.path() / "there").string();
+  succeed(cairn(
+      Words{
+          "convert",
+          "--input",
+          golden + one.checkpoint,
+          "--output",
+          there,
+          "--keep-padding"} +
+      flags));
+  succeed(cairn(
+      with_load(flags_of(one, folder), there) + Words{"--log-jsonl", log}));
+  expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Golden,
+    Converted,
+    ::testing::Values(
+        Detour{
+            {"gpt/torch_tp2", "gpt"},
+            {"--to",
+             "deepspeed",
+             "--universal",
+             "--megatron-deepspeed",
+             "pipeline",
+             "--make-vocab-size-divisible-by",
+             "8"}},
+        Detour{
+            {"gpt_mds_zero/zero3", "gpt", 1, {}, 5e-3},
+            {"--to",
+             "deepspeed",
+             "--megatron-deepspeed",
+             "pipeline",
+             "--pipeline-model-parallel-size",
+             "2",
+             "--zero-ranks",
+             "2",
+             "--make-vocab-size-divisible-by",
+             "8"}},
+        Detour{
+            {"gpt_mds_zero/zero1", "gpt"},
+            {"--to",
+             "deepspeed",
+             "--megatron-deepspeed",
+             "no-pipeline",
+             "--tensor-model-parallel-size",
+             "2",
+             "--zero-stage",
+             "2",
+             "--make-vocab-size-divisible-by",
+             "4"}},
+        Detour{{"llama/torch_tp2", "llama"}, {"--to", "dcp"}},
+        Detour{
+            {"gpt/torch_pp2", "gpt"},
+            {"--to",
+             "megatron",
+             "--megatron-names",
+             "legacy",
+             "--tensor-model-parallel-size",
+             "2",
+             "--make-vocab-size-divisible-by",
+             "4"}},
+        Detour{
+            {"llama/dist_tp2_pp2", "llama"},
+            {"--to",
+             "megatron",
+             "--use-distributed-optimizer",
+             "--pipeline-model-parallel-size",
+             "2",
+             "--make-vocab-size-divisible-by",
+             "8"}}));
+
+TEST(Continue, LosesNothingOnTheWayThroughDeepSpeed) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run").string();
+  const std::string log = (folder.path() / "log.jsonl").string();
+  const Case one{"gpt/torch_pp2", "gpt"};
+  succeed(cairn(
+      flags_of(one, folder) +
+      Words{"--save", run, "--log-jsonl", log, "--exit-interval", "10"}));
+  std::string place = run;
+  for (const Words& to :
+       {Words{"deepspeed", "--zero-stage", "2", "--zero-ranks", "3"},
+        Words{"deepspeed", "--universal"},
+        Words{"native"}}) {
+    const std::string from = place;
+    place += "_";
+    succeed(cairn(
+        Words{"convert", "--input", from, "--output", place, "--to"} + to));
+  }
+  succeed(cairn(
+      with_load(flags_of(one, folder), place) + Words{"--log-jsonl", log}));
+  expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
 }
 
 TEST(Continue, SavesAndGoesOnFromItsOwnCheckpoint) {
@@ -193,9 +301,7 @@ TEST(Continue, SavesAndGoesOnFromItsOwnCheckpoint) {
   const Words saving{"--save", save, "--log-jsonl", log};
   succeed(
       cairn(flags_of(one, folder) + saving + Words{"--exit-interval", "10"}));
-  Words resumed = flags_of(one, folder) + saving;
-  *(std::find(resumed.begin(), resumed.end(), "--load") + 1) = save;
-  succeed(cairn(resumed));
+  succeed(cairn(with_load(flags_of(one, folder), save) + saving));
   expect_losses(losses_in(log), wanted_losses(one.checkpoint), one.tolerance);
 }
 

@@ -16,6 +16,10 @@
 
 namespace cairn::checkpoints {
 
+/// Whose DeepSpeed output is: of Megatron-DeepSpeed's GPTModelPipe, or of its
+/// GPTModel, which runs with --no-pipeline-parallel.
+enum class MegatronDeepSpeed { pipeline, no_pipeline };
+
 struct ConvertOptions {
   std::filesystem::path input;
   std::optional<CheckpointFormat> from{}; ///< unset: detected
@@ -34,7 +38,7 @@ struct ConvertOptions {
   /// Type of the written weights. Unset: they stay as they are; of DeepSpeed's
   /// checkpoints the fp32 copies are taken.
   std::optional<at::ScalarType> type{};
-  MegatronSplit split{}; ///< for Megatron output
+  MegatronSplit split{}; ///< for output of Megatron and Megatron-DeepSpeed
   /// Names in Megatron output. Unset: those of Megatron input, else today's.
   std::optional<MegatronNames> megatron_names{};
   MegatronFormat megatron_format = MegatronFormat::torch;
@@ -44,6 +48,14 @@ struct ConvertOptions {
   /// ZeRO stage of DeepSpeed output. Unset: 2 with an optimizer, else 0.
   std::optional<int> zero_stage{};
   int zero_ranks = 1;
+  /// True: DeepSpeed output is a universal checkpoint, which has neither a
+  /// stage nor ranks.
+  bool universal = false;
+  /// Unset: DeepSpeed output has the names of the input.
+  std::optional<MegatronDeepSpeed> megatron_deepspeed{};
+  /// True: queries, keys and values as Megatron-DeepSpeed had them until
+  /// October 2024, head by head.
+  bool megatron_deepspeed_grouped = false;
   /// Name of the optimizer in a native checkpoint, where its states leave it
   /// open: "adam", "lamb", … instead of "adamw".
   std::string optimizer{};

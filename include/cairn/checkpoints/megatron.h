@@ -130,8 +130,9 @@ struct MegatronOptimizer {
   /// The state of Megatron's OptimizerParamScheduler, a dict.
   PythonValue schedule = PythonValue::dict({});
   PythonValue loss_scaler; ///< under DeepSpeed's names; or None
-  /// True: as --use-distributed-optimizer keeps it, for `torch_dist` only, in
-  /// the kind "fully_reshardable".
+  /// True: as --use-distributed-optimizer keeps it: in `torch_dist` of the kind
+  /// "fully_reshardable", else in distrib_optim.pt. Only under Megatron-Core's
+  /// names.
   bool distributed = false;
 };
 
@@ -149,7 +150,7 @@ struct MegatronWriteOptions {
   std::vector<PythonValue::Member> others; ///< written to every rank's file
   std::int64_t samples = 0;                ///< consumed in training
   std::int64_t validation_samples = 0;     ///< consumed in validation
-  /// Unset: weights alone. Only under Megatron-Core's names.
+  /// Unset: weights alone. Only of GPT and Llama.
   std::optional<MegatronOptimizer> optimizer;
 };
 

@@ -36,6 +36,9 @@ std::string optimizer_of(const Portable& portable, const std::string& named) {
   if (!named.empty()) {
     return named;
   }
+  if (!portable.optimizer.empty()) {
+    return portable.optimizer;
+  }
   using Kinds = std::vector<std::string>;
   if (kinds == Kinds{"exp_avg", "exp_avg_sq"}) {
     return decays_apart(portable) ? "adamw" : "adam";

@@ -64,6 +64,21 @@ PythonValue options_of(const dcp::Folder& saved, const std::string& name) {
   return PythonValue::dict_of(std::move(options));
 }
 
+/// Adds a parameter to the group with its options, which are numbered in
+/// `groups`.
+void add_to_group(
+    const PythonValue& options,
+    const std::string& name,
+    std::map<std::string, std::size_t>& groups,
+    Portable& portable) {
+  const auto [group, is_new] =
+      groups.emplace(options.describe(), portable.groups.size());
+  if (is_new) {
+    portable.groups.push_back({.options = options});
+  }
+  portable.groups[group->second].names.push_back(name);
+}
+
 /// Adam's states. Parameters with the same options are one group.
 void read_titan_optimizer(
     const dcp::Folder& saved,
@@ -85,13 +100,31 @@ void read_titan_optimizer(
     portable.optimizer_states.emplace_back(
         "step/" + parameter.name,
         saved.tensor(fmt::format("optimizer.state.{}.step", theirs)));
-    const PythonValue options = options_of(saved, theirs);
-    const auto [group, is_new] =
-        groups.emplace(options.describe(), portable.groups.size());
-    if (is_new) {
-      portable.groups.push_back({.options = options});
+    add_to_group(options_of(saved, theirs), parameter.name, groups, portable);
+  }
+}
+
+/// The states of any model: of each parameter all that have its name.
+void read_named_optimizer(const dcp::Folder& saved, Portable& portable) {
+  const auto& tensors = saved.metadata().tensors;
+  std::map<std::string, std::size_t> groups;
+  for (const auto& [name, parameter] : portable.parameters) {
+    const std::string prefix = fmt::format("optimizer.state.{}.", name);
+    bool any = false;
+    for (auto found = tensors.lower_bound(prefix);
+         found != tensors.end() && found->first.starts_with(prefix);
+         ++found) {
+      const std::string kind = found->first.substr(prefix.size());
+      if (kind.find('.') == kind.npos && kind.find('/') == kind.npos) {
+        portable.optimizer_states.emplace_back(
+            fmt::format("{}/{}", kind, name),
+            saved.tensor(found->first));
+        any = true;
+      }
     }
-    portable.groups[group->second].names.push_back(parameter.name);
+    if (any) {
+      add_to_group(options_of(saved, name), name, groups, portable);
+    }
   }
 }
 
@@ -135,10 +168,13 @@ Portable read_dcp(const ConvertOptions& options) {
             "optimizer.state.tok_embeddings.weight.exp_avg");
     if (adam && !options.weights_only) {
       read_titan_optimizer(saved, *d, portable);
-    } else if (has_states) {
+    } else if (!d && has_states && !options.weights_only) {
+      read_named_optimizer(saved, portable);
+    }
+    if (has_states && portable.optimizer_states.empty()) {
       portable.left_out.push_back(
           d ? "optimizer states of another optimizer than Adam"
-            : "optimizer states: only a known model's are read");
+            : "optimizer states: they are not under the parameters' names");
     }
     return portable;
   });

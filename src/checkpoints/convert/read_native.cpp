@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -131,6 +132,63 @@ void read_client(const json& saved, Portable& portable) {
   portable.client = PythonValue::dict_of(std::move(members));
 }
 
+/// The flags of the run that Megatron compares with its own; None if there are
+/// none.
+PythonValue args_from(const json& config) {
+  const auto flags = config.find("flags");
+  if (flags == config.end() || !flags->is_object()) {
+    return {};
+  }
+  const auto type = flags->find("--tokenizer-type");
+  return type != flags->end() && type->is_string()
+      ? PythonValue::object(
+            "argparse",
+            "Namespace",
+            {{"tokenizer_type", PythonValue::text(*type)}})
+      : PythonValue();
+}
+
+/// The type that the run trained in; unset for fp32.
+std::optional<at::ScalarType> trained_in(const json& config) {
+  for (const auto& [name, type] :
+       {std::pair{"fp16", at::kHalf}, {"bf16", at::kBFloat16}}) {
+    const json::json_pointer enabled(
+        fmt::format("/deepspeed/{}/enabled", name));
+    if (config.contains(enabled) && config[enabled].is_boolean() &&
+        config[enabled].get<bool>()) {
+      return type;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Puts the values of the next update into the options of a group: after
+/// DeepSpeed has loaded them, its first update takes them, not its schedule's.
+PythonValue with_next_values(PythonValue options, const json& optimizer) {
+  const auto values = optimizer.find("next_values");
+  if (values == optimizer.end() || !values->is_array() || values->empty()) {
+    return options;
+  }
+  const json* chosen = &values->front();
+  for (const json& group : *values) {
+    if (group.at("weight_decay").get<double>() != 0) {
+      chosen = &group;
+      break;
+    }
+  }
+  std::vector<PythonValue::Entry> entries = options.entries();
+  for (const char* key : {"lr", "weight_decay"}) {
+    std::erase_if(entries, [&](const PythonValue::Entry& entry) {
+      return entry.first.is(PythonValue::Kind::text) &&
+          entry.first.text() == key;
+    });
+    entries.emplace_back(
+        PythonValue::text(key),
+        PythonValue::real(chosen->at(key).get<double>()));
+  }
+  return PythonValue::dict(std::move(entries));
+}
+
 void read_state(const Manifest& manifest, Portable& portable) {
   const json& state = manifest.state;
   portable.steps = state.at("global_steps").get<std::int64_t>();
@@ -156,6 +214,8 @@ void read_state(const Manifest& manifest, Portable& portable) {
     portable.config = python_of(
         deepspeed == manifest.config.end() ? manifest.config : *deepspeed);
   }
+  portable.megatron_args = args_from(manifest.config);
+  portable.trained_in = trained_in(manifest.config);
   read_client(state.at("client"), portable);
   const auto validated = state["client"].find("consumed_validation_samples");
   if (validated != state["client"].end() && validated->is_number_integer()) {
@@ -166,7 +226,12 @@ void read_state(const Manifest& manifest, Portable& portable) {
         ? groups_from(state["groups"])
         : one_group(portable, manifest.config);
     const json& optimizer = state.at("optimizer");
+    if (!state.contains("groups")) {
+      portable.groups.front().options =
+          with_next_values(portable.groups.front().options, optimizer);
+    }
     const auto name = optimizer.at("name").get<std::string>();
+    portable.optimizer = name;
     if (name == "adam" || name == "adamw" || name == "lamb") {
       add_steps(portable, optimizer.at("steps").get<std::int64_t>());
     }
@@ -195,11 +260,13 @@ Portable read_native(const fs::path& folder, const std::string& tag) {
       states.emplace_back(name, of);
     }
   }
+  bool random = false;
   for (const auto& [name, of] : states) {
     // Skips generators and client tensors.
     if (parameters.contains(of)) {
       portable.optimizer_states.emplace_back(name, lazy_tensor(source, name));
     }
+    random |= name.starts_with("rng/");
   }
   portable.ties = manifest.ties;
   try {
@@ -209,6 +276,12 @@ Portable read_native(const fs::path& folder, const std::string& tag) {
         {.what = "the manifest's state is damaged",
          .where = place.string(),
          .values = error.what()});
+  }
+  // Models of Cairn's draw nothing from them: their dropout follows from the
+  // seed.
+  if (random && !portable.description) {
+    portable.left_out.push_back(
+        "random states, from which the program's own random numbers go on");
   }
   return portable;
 }

@@ -1,6 +1,7 @@
 #include "checkpoints/convert/dcp.h"
 #include "checkpoints/convert/native.h"
 #include "checkpoints/convert/torch_place.h"
+#include "checkpoints/convert/universal.h"
 #include "checkpoints/deepspeed/tag_files.h"
 #include "checkpoints/deepspeed/universal_files.h"
 #include "checkpoints/internal/portable_checkpoint.h"
@@ -57,6 +58,8 @@ PythonValue without_own(const PythonValue& dict, Portable& portable) {
           description_key);
     } else if (key == schedule_key) {
       portable.schedule_samples = entry.second.integer();
+    } else if (key == optimizer_key) {
+      portable.optimizer = entry.second.text();
     } else {
       kept.push_back(entry);
     }
@@ -90,6 +93,11 @@ Portable from_megatron(
   portable.optimizer_states = std::move(saved.optimizer_states);
   portable.groups = std::move(saved.groups);
   portable.loss_scaler = std::move(saved.loss_scaler);
+  const model::ModelDescription& d = *portable.description;
+  if (!portable.optimizer_states.empty() &&
+      d.padded_vocabulary > d.vocabulary) {
+    portable.padding = d.padded_vocabulary - d.vocabulary;
+  }
   if (!saved.optimizer_unread.empty()) {
     portable.left_out.push_back(
         fmt::format("optimizer states: {}", saved.optimizer_unread));
@@ -128,28 +136,6 @@ bool holds_megatron(const deepspeed::TagFiles& files) {
         : std::nullopt;
     return model && model->is(Kind::dict);
   });
-}
-
-/// A universal checkpoint of any model. Its parameters are one group: the files
-/// do not say which groups they were in.
-Portable from_universal(const fs::path& folder) {
-  Portable portable;
-  StoredGroup group;
-  for (const auto& [name, place] : deepspeed::universal_parameters(folder)) {
-    for (const auto& [kind, file] : deepspeed::universal_states(place)) {
-      LazyTensor tensor = deepspeed::universal_tensor(file);
-      if (kind == "fp32") {
-        portable.parameters.emplace_back(name, std::move(tensor));
-      } else {
-        portable.optimizer_states.emplace_back(
-            fmt::format("{}/{}", kind, name),
-            std::move(tensor));
-      }
-    }
-    group.names.push_back(name);
-  }
-  portable.groups.push_back(std::move(group));
-  return portable;
 }
 
 Portable from_layers(const DeepSpeedSource& source) {
@@ -195,7 +181,9 @@ Portable from_deepspeed(const ConvertOptions& options) {
     return portable;
   }
   if (deepspeed::is_universal(files.folder)) {
-    return from_universal(files.folder);
+    Portable portable = read_universal_checkpoint(files.folder);
+    portable.client = without_own(portable.client, portable);
+    return portable;
   }
   const bool parallel = files.layers.empty()
       ? files.models.size() > 1

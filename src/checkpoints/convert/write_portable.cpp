@@ -1,6 +1,9 @@
+#include "checkpoints/convert/dcp.h"
 #include "checkpoints/convert/native.h"
 #include "checkpoints/convert/torch_place.h"
+#include "checkpoints/deepspeed/write_universal.h"
 #include "checkpoints/internal/portable_checkpoint.h"
+#include "checkpoints/megatron/write_under_deepspeed.h"
 #include "checkpoints/tensors/make_folder.h"
 #include "checkpoints/tensors/named_tensors.h"
 
@@ -79,6 +82,11 @@ PythonValue with_description(const Portable& portable) {
         PythonValue::text(schedule_key),
         PythonValue::integer(*portable.schedule_samples));
   }
+  if (!portable.optimizer.empty() && !portable.optimizer_states.empty()) {
+    entries.emplace_back(
+        PythonValue::text(optimizer_key),
+        PythonValue::text(portable.optimizer));
+  }
   return PythonValue::dict(std::move(entries));
 }
 
@@ -152,12 +160,15 @@ void to_deepspeed(
     state.config = portable.config;
   }
   state.client_state = with_description(portable);
-  write_deepspeed(
-      folder,
-      state,
-      {.stage = stage_of(portable, options),
-       .ranks = options.zero_ranks,
-       .type = type});
+  const DeepSpeedLayout layout{
+      .stage = stage_of(portable, options),
+      .ranks = options.zero_ranks,
+      .type = type};
+  if (options.universal) {
+    deepspeed::write_universal(folder, state, layout);
+  } else {
+    write_deepspeed(folder, state, layout);
+  }
 }
 
 /// The spelling of Megatron's input; unset for input of other programs.
@@ -232,16 +243,6 @@ std::int64_t adam_steps(const Portable& portable) {
   return portable.steps - portable.skipped_steps;
 }
 
-/// True when the output has Megatron-Core's names.
-bool has_core_names(const Portable& portable, const ConvertOptions& options) {
-  const auto names = options.megatron_names ? options.megatron_names
-                                            : names_of_input(portable, options);
-  const bool known = portable.description &&
-      (portable.description->family == model::ModelFamily::gpt2 ||
-       portable.description->family == model::ModelFamily::llama);
-  return known && names.value_or(MegatronNames::core) != MegatronNames::legacy;
-}
-
 /// The optimizer to write for Megatron; unset if there is none.
 std::optional<MegatronOptimizer> megatron_optimizer(
     const Portable& portable,
@@ -264,13 +265,11 @@ std::optional<MegatronOptimizer> megatron_optimizer(
   return optimizer;
 }
 
-void to_megatron(
-    Portable& portable,
-    const fs::path& folder,
+/// What Megatron's files have beside the tensors. A run in 16 bits goes on in
+/// them.
+MegatronWriteOptions megatron_writing(
+    const Portable& portable,
     const ConvertOptions& options) {
-  const model::ModelDescription& description =
-      description_of(portable, CheckpointFormat::megatron);
-  // A run in 16 bits goes on in them.
   const auto type = options.type || portable.optimizer_states.empty()
       ? options.type
       : portable.trained_in;
@@ -289,8 +288,59 @@ void to_megatron(
       .samples = portable.samples,
       .validation_samples = portable.validation_samples.value_or(0)};
   writing.optimizer = megatron_optimizer(portable, options, type);
+  return writing;
+}
+
+void to_megatron(
+    Portable& portable,
+    const fs::path& folder,
+    const ConvertOptions& options) {
+  const model::ModelDescription& description =
+      description_of(portable, CheckpointFormat::megatron);
   note_state(portable);
-  write_megatron(folder, description, portable.parameters, writing);
+  write_megatron(
+      folder,
+      description,
+      portable.parameters,
+      megatron_writing(portable, options));
+}
+
+void to_megatron_deepspeed(
+    Portable& portable,
+    const fs::path& folder,
+    const ConvertOptions& options) {
+  const model::ModelDescription& description =
+      description_of(portable, CheckpointFormat::megatron);
+  const bool pipeline =
+      *options.megatron_deepspeed == MegatronDeepSpeed::pipeline;
+  const bool trained = !portable.optimizer_states.empty();
+  const megatron::DeepSpeedForm form{
+      .pipeline = pipeline,
+      .universal = options.universal,
+      .grouped_heads = options.megatron_deepspeed_grouped,
+      .stage = options.zero_stage.value_or(
+          !trained       ? 0
+              : pipeline ? 1
+                         : 2),
+      .ranks = options.zero_ranks};
+  DeepSpeedState counters{
+      .global_steps = portable.steps,
+      .skipped_steps = portable.skipped_steps,
+      .global_samples = portable.samples,
+      .loss_scaler = portable.loss_scaler};
+  if (portable.config.is(Kind::dict)) {
+    counters.config = portable.config;
+  }
+  MegatronWriteOptions writing = megatron_writing(portable, options);
+  writing.type = trained_type(portable, options);
+  note_state(portable);
+  megatron::write_under_deepspeed(
+      folder,
+      description,
+      portable.parameters,
+      writing,
+      form,
+      counters);
 }
 
 void to_huggingface(
@@ -347,23 +397,35 @@ void to_torch(
 bool holds_states(CheckpointFormat format) {
   return format == CheckpointFormat::native ||
       format == CheckpointFormat::deepspeed ||
-      format == CheckpointFormat::megatron || format == CheckpointFormat::torch;
+      format == CheckpointFormat::megatron ||
+      format == CheckpointFormat::torch || format == CheckpointFormat::dcp;
 }
 
 void leave_out_states(Portable& portable, const ConvertOptions& options) {
-  if (options.to != CheckpointFormat::megatron ||
-      portable.optimizer_states.empty()) {
+  if (portable.optimizer_states.empty() || !holds_states(options.to)) {
     return;
   }
-  const bool core = has_core_names(portable, options);
-  if (core && has_adam(portable)) {
+  const bool megatron = options.to == CheckpointFormat::megatron ||
+      options.megatron_deepspeed.has_value();
+  const bool known = portable.description &&
+      (portable.description->family == model::ModelFamily::gpt2 ||
+       portable.description->family == model::ModelFamily::llama);
+  if (megatron && !(known && has_adam(portable))) {
+    portable.left_out.push_back(
+        known
+            ? "optimizer states: only Adam's are written for Megatron"
+            : "optimizer states: Megatron's order of them is known of GPT and "
+              "Llama alone");
+    portable.optimizer_states.clear();
     return;
   }
-  portable.left_out.push_back(
-      core ? "optimizer states: only Adam's are written for Megatron"
-           : "optimizer states: they are only written under Megatron-Core's "
-             "names");
-  portable.optimizer_states.clear();
+  if (portable.padding > 0) {
+    portable.left_out.push_back(fmt::format(
+        "{} rows of the vocabulary's padding, which the run trained with the "
+        "others; without them its losses change a little (--keep-padding keeps "
+        "them)",
+        portable.padding));
+  }
 }
 
 std::uint64_t bytes_to_read(
@@ -399,7 +461,11 @@ void write_portable(
       write_native(place, portable, options.optimizer);
       return;
     case CheckpointFormat::deepspeed:
-      to_deepspeed(portable, place, options);
+      if (options.megatron_deepspeed) {
+        to_megatron_deepspeed(portable, place, options);
+      } else {
+        to_deepspeed(portable, place, options);
+      }
       return;
     case CheckpointFormat::megatron:
       to_megatron(portable, place, options);
@@ -411,6 +477,9 @@ void write_portable(
       to_torch(portable, place, options);
       return;
     case CheckpointFormat::dcp:
+      note_state(portable);
+      write_dcp(place, portable, options);
+      return;
     case CheckpointFormat::safetensors:
       break;
   }

@@ -187,4 +187,51 @@ LazyTensor titan_tensor(
       d.key_value_heads);
 }
 
+void check_titan(const model::ModelDescription& d) {
+  const auto refuse = [](const char* what) {
+    throw ConfigError(
+        {.what = fmt::format("torchtitan's Llama has no {}", what),
+         .remedy = "write another format"});
+  };
+  if (d.family != model::ModelFamily::llama ||
+      d.position != model::PositionKind::rotary ||
+      d.norm != model::NormKind::rms_norm || !d.gated) {
+    refuse("such positions, norms or MLP");
+  }
+  if (d.attention_bias || d.mlp_bias) {
+    refuse("biases");
+  }
+}
+
+NamedTensors titan_parts(
+    const model::ModelDescription& d,
+    const std::string& parameter,
+    const LazyTensor& tensor) {
+  for (const NameRule& rule : rules) {
+    const auto match = match_pattern(rule.ours, parameter);
+    if (!match) {
+      continue;
+    }
+    const auto& theirs = rule.theirs.front();
+    if (theirs[1].empty()) {
+      return {{fill_pattern(theirs[0], *match), tensor}};
+    }
+    const std::vector<std::int64_t> rows = query_key_value_rows(d);
+    NamedTensors parts;
+    for (std::size_t i = 0; i < theirs.size(); ++i) {
+      LazyTensor part = deinterleaved(tensor, d.key_value_heads, rows, i);
+      const bool rotated = i < 2;
+      // The reverse of in_halves().
+      parts.emplace_back(
+          fill_pattern(theirs[i], *match),
+          rotated ? heads_from_turns(std::move(part), d.head_size / 2, 2)
+                  : part);
+    }
+    return parts;
+  }
+  throw ConfigError(
+      {.what = "torchtitan's Llama has no such parameter",
+       .values = parameter});
+}
+
 } // namespace cairn::checkpoints::dcp

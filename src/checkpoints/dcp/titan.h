@@ -2,6 +2,7 @@
 
 #include "checkpoints/dcp/folder.h"
 
+#include <cairn/checkpoints/lazy_tensor.h>
 #include <cairn/checkpoints/python_value.h>
 #include <cairn/model/description.h>
 
@@ -38,5 +39,15 @@ LazyTensor titan_tensor(
 std::vector<std::string> titan_names(
     const Folder& saved,
     const std::string& parameter);
+
+/// Throws ConfigError for a model that torchtitan's Llama is not.
+void check_titan(const model::ModelDescription& description);
+
+/// The tensors that torchtitan has of one of Cairn's parameters, or of a state
+/// of its shape, under its newest names: one, or the queries, keys and values.
+NamedTensors titan_parts(
+    const model::ModelDescription& description,
+    const std::string& parameter,
+    const LazyTensor& tensor);
 
 } // namespace cairn::checkpoints::dcp

@@ -1,5 +1,6 @@
 #include <cairn/checkpoints/deepspeed.h>
 
+#include "checkpoints/deepspeed/client_state.h"
 #include "checkpoints/deepspeed/frozen_parameters.h"
 #include "checkpoints/deepspeed/rank_files.h"
 #include "checkpoints/deepspeed/stage_zero.h"
@@ -10,10 +11,8 @@
 #include <cairn/base/error.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
-#include <string_view>
 #include <utility>
 
 namespace cairn::checkpoints {
@@ -23,33 +22,6 @@ namespace {
 using deepspeed::member;
 using deepspeed::RankFiles;
 using ByName = std::map<std::string, LazyTensor>;
-
-/// Keys that DeepSpeed itself puts beside the user's own state.
-constexpr std::array<std::string_view, 24> own_keys{
-    "module",
-    "buffer_names",
-    "optimizer",
-    "param_shapes",
-    "frozen_param_shapes",
-    "shared_params",
-    "frozen_param_fragments",
-    "lr_scheduler",
-    "data_sampler",
-    "random_ltd",
-    "sparse_tensor_module_names",
-    "csr_tensor_module_names",
-    "skipped_steps",
-    "global_steps",
-    "global_samples",
-    "dp_world_size",
-    "mp_world_size",
-    "checkpoint_parallel_dimensions",
-    "ds_config",
-    "ds_version",
-    "num_experts",
-    "universal_checkpoint_info",
-    "ds_autoep_layers",
-    "autoep_layers"};
 
 LazyTensor as_fp32(const LazyTensor& tensor) {
   return c10::isFloatingType(tensor.type) ? as_type(tensor, at::kFloat)
@@ -305,14 +277,7 @@ PythonValue DeepSpeedCheckpoint::config() const {
 
 PythonValue DeepSpeedCheckpoint::client_state() const {
   return in_file(files_->model_files[0], [&] {
-    std::vector<PythonValue::Entry> kept;
-    for (const auto& entry : files_->model().entries()) {
-      if (!entry.first.is(PythonValue::Kind::text) ||
-          std::ranges::find(own_keys, entry.first.text()) == own_keys.end()) {
-        kept.push_back(entry);
-      }
-    }
-    return PythonValue::dict(std::move(kept));
+    return deepspeed::client_state_in(files_->model());
   });
 }
 

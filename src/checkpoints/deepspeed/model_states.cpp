@@ -151,7 +151,7 @@ PythonValue model_states(const WritePlan& plan, int rank) {
   }
   const PythonValue none;
   Members members{
-      {"module", module_of(plan)},
+      {"module", plan.rank.module ? *plan.rank.module : module_of(plan)},
       {"buffer_names", PythonValue::list(std::move(buffer_names))},
       {"optimizer", zero ? none : whole_optimizer(plan)},
       {"param_shapes", zero ? param_shapes(plan) : none},
@@ -166,11 +166,12 @@ PythonValue model_states(const WritePlan& plan, int rank) {
       {"global_steps", PythonValue::integer(state.global_steps)},
       {"global_samples", PythonValue::integer(state.global_samples)},
       {"dp_world_size", PythonValue::integer(plan.layout.ranks)},
-      {"mp_world_size", PythonValue::integer(1)},
+      {"mp_world_size", PythonValue::integer(plan.rank.count)},
       {"checkpoint_parallel_dimensions",
        PythonValue::dict_of(
-           {{"pp_degree", PythonValue::integer(1)},
-            {"tp_degree", PythonValue::integer(1)}})},
+           {{"pp_degree",
+             PythonValue::integer(plan.rank.count / plan.rank.tensor)},
+            {"tp_degree", PythonValue::integer(plan.rank.tensor)}})},
       {"ds_config", state.config},
       {"ds_version", PythonValue::text(layout_version)}};
   std::set<std::string> taken;

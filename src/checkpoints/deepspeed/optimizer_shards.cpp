@@ -157,11 +157,6 @@ PythonValue slice_mappings(const WritePlan& plan, std::size_t rank) {
   return PythonValue::list(std::move(result));
 }
 
-double clip_of(const WritePlan& plan) {
-  const auto clip = plan.state.config.find("gradient_clipping");
-  return clip ? clip->real() : 0.0;
-}
-
 } // namespace
 
 PythonValue flat_tensor(
@@ -181,6 +176,14 @@ PythonValue flat_tensor(
     }
   }
   return PythonValue::flat_tensor(type, std::move(pieces));
+}
+
+double clip_of(const WritePlan& plan) {
+  const auto clip = plan.state.config.find("gradient_clipping");
+  const bool number = clip &&
+      (clip->is(PythonValue::Kind::real) ||
+       clip->is(PythonValue::Kind::integer));
+  return number ? clip->real() : 0.0;
 }
 
 PythonValue optimizer_shard(const WritePlan& plan, int rank_number) {

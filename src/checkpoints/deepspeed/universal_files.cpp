@@ -63,14 +63,18 @@ std::map<std::string, fs::path> universal_states(const fs::path& parameter) {
 }
 
 fs::path universal_model_file(const fs::path& folder) {
-  // With experts or ZeRO 3 the files of the ranks have other names.
+  // Of stages 1 and 2, and of stage 3.
   const fs::path file = folder / "mp_rank_00_model_states.pt";
-  if (!fs::exists(file)) {
-    throw CheckpointError(
-        {.what = "the file of the first model-parallel rank is missing",
-         .where = file.string()});
+  const fs::path cut = folder / "zero_pp_rank_0_mp_rank_00_model_states.pt";
+  if (fs::exists(file)) {
+    return file;
   }
-  return file;
+  if (fs::exists(cut)) {
+    return cut;
+  }
+  throw CheckpointError(
+      {.what = "the file of the first model-parallel rank is missing",
+       .where = file.string()});
 }
 
 LazyTensor universal_tensor(const fs::path& file) {

@@ -138,8 +138,15 @@ ShapeGroups shapes_of(const WritePlan& plan) {
   return result;
 }
 
-/// Makes a new, empty folder: files of another save would be taken for parts of
-/// this one.
+} // namespace
+
+namespace deepspeed {
+
+std::string tag_of(const DeepSpeedState& state, const DeepSpeedLayout& layout) {
+  return layout.tag.empty() ? fmt::format("global_step{}", state.global_steps)
+                            : layout.tag;
+}
+
 fs::path new_folder(const fs::path& folder, const std::string& tag) {
   if (tag.empty() || tag == "." || tag == ".." ||
       tag.find('/') != std::string::npos) {
@@ -158,51 +165,63 @@ fs::path new_folder(const fs::path& folder, const std::string& tag) {
   return place;
 }
 
-} // namespace
+WritePlan plan_of(
+    const DeepSpeedState& state,
+    const DeepSpeedLayout& layout,
+    const ModelRank& rank) {
+  check(layout);
+  WritePlan plan{.state = state, .layout = layout, .rank = rank};
+  plan.masters = masters_of(state);
+  plan.groups = groups_of(state, plan.masters);
+  plan.loss_scaler = loss_scaler_of(state, layout.type);
+  if (layout.stage == 3) {
+    plan.flats =
+        plan_by_parameter(shapes_of(plan), layout.ranks, layout.sub_group_size);
+  } else if (layout.stage > 0) {
+    plan.flats = plan_by_group(shapes_of(plan), layout.ranks);
+  }
+  return plan;
+}
+
+void write_model_rank(
+    const fs::path& place,
+    const DeepSpeedState& state,
+    const DeepSpeedLayout& layout,
+    const ModelRank& model_rank) {
+  const WritePlan plan = plan_of(state, layout, model_rank);
+  const char* precision = layout.type == at::kBFloat16 ? "bf16_" : "";
+  const std::string number = fmt::format("mp_rank_{:02}", model_rank.number);
+  for (int rank = 0; rank < layout.ranks; ++rank) {
+    const std::string both = fmt::format("zero_pp_rank_{}_{}", rank, number);
+    if (layout.stage == 3 || rank == 0) {
+      write_torch_file(
+          place /
+              fmt::format(
+                  "{}_model_states.pt",
+                  layout.stage == 3 ? both : number),
+          model_states(plan, rank));
+    }
+    if (layout.stage > 0) {
+      write_torch_file(
+          place / fmt::format("{}{}_optim_states.pt", precision, both),
+          optimizer_shard(plan, rank));
+    }
+  }
+}
+
+} // namespace deepspeed
 
 void write_deepspeed(
     const fs::path& folder,
     const DeepSpeedState& state,
     const DeepSpeedLayout& layout) {
   check(layout);
-  WritePlan plan{.state = state, .layout = layout};
-  plan.masters = masters_of(state);
-  plan.groups = groups_of(state, plan.masters);
-  plan.loss_scaler = loss_scaler_of(state, layout.type);
-  if (layout.stage == 3) {
-    plan.flats = deepspeed::plan_by_parameter(
-        shapes_of(plan),
-        layout.ranks,
-        layout.sub_group_size);
-  } else if (layout.stage > 0) {
-    plan.flats = deepspeed::plan_by_group(shapes_of(plan), layout.ranks);
-  }
-  const std::string tag = layout.tag.empty()
-      ? fmt::format("global_step{}", state.global_steps)
-      : layout.tag;
-  const fs::path place = new_folder(folder, tag);
-  const char* precision = layout.type == at::kBFloat16 ? "bf16_" : "";
-  for (int rank = 0; rank < layout.ranks; ++rank) {
-    if (layout.stage == 3 || rank == 0) {
-      write_torch_file(
-          place /
-              (layout.stage == 3
-                   ? fmt::format(
-                         "zero_pp_rank_{}_mp_rank_00_model_states.pt",
-                         rank)
-                   : "mp_rank_00_model_states.pt"),
-          deepspeed::model_states(plan, rank));
-    }
-    if (layout.stage > 0) {
-      write_torch_file(
-          place /
-              fmt::format(
-                  "{}zero_pp_rank_{}_mp_rank_00_optim_states.pt",
-                  precision,
-                  rank),
-          deepspeed::optimizer_shard(plan, rank));
-    }
-  }
+  const std::string tag = deepspeed::tag_of(state, layout);
+  deepspeed::write_model_rank(
+      deepspeed::new_folder(folder, tag),
+      state,
+      layout,
+      {});
   write_file_atomically(folder / "latest", tag);
 }
 

@@ -31,6 +31,8 @@ struct Portable {
   std::optional<at::ScalarType> trained_in;
 
   NamedTensors optimizer_states; ///< "exp_avg/NAME", "step/NAME", …
+  /// Name of the engine's optimizer; empty: to be told from the states.
+  std::string optimizer;
   /// Parameter groups. If there are any, parameters in none of them are frozen.
   std::vector<StoredGroup> groups;
 
@@ -41,6 +43,9 @@ struct Portable {
   /// Samples that the learning-rate schedule has counted, if it counts samples
   /// and not updates.
   std::optional<std::int64_t> schedule_samples;
+  /// Rows of the vocabulary's padding that were not read, though the run trains
+  /// them.
+  std::int64_t padding = 0;
   /// State under DeepSpeed's names: cur_scale, cur_hysteresis, cur_iter, …; or
   /// None.
   PythonValue loss_scaler;
@@ -61,6 +66,8 @@ struct Portable {
 inline constexpr const char* description_key = "cairn_model";
 /// Key of Portable::schedule_samples in dicts.
 inline constexpr const char* schedule_key = "cairn_schedule_samples";
+/// Key of Portable::optimizer in dicts.
+inline constexpr const char* optimizer_key = "cairn_optimizer";
 
 /// Reads the part of the input that the options choose, as far as names, types
 /// and shapes.
@@ -76,7 +83,8 @@ void write_portable(
 /// True for a format that holds optimizer states.
 bool holds_states(CheckpointFormat format);
 
-/// Takes away optimizer states that the output cannot hold, and notes it.
+/// Takes away optimizer states that the output cannot hold, and notes it. Notes
+/// as well what the states lack for a training to go on as before.
 void leave_out_states(Portable& portable, const ConvertOptions& options);
 
 /// Estimate of the bytes that writing reads.

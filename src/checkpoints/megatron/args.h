@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <cairn/checkpoints/megatron.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -33,5 +34,11 @@ PythonValue args_of(
     const MegatronWriteOptions& options,
     std::int64_t padded_vocabulary,
     at::ScalarType type);
+
+/// The vocabulary with the padding that the options ask for. Throws ConfigError
+/// for a multiple that is not possible.
+std::int64_t padded_rows(
+    std::int64_t vocabulary,
+    const MegatronWriteOptions& options);
 
 } // namespace cairn::checkpoints::megatron

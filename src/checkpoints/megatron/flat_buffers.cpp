@@ -17,11 +17,11 @@ constexpr std::int64_t alignment = 64;
 /// Larger parameters are not compared with their copies.
 constexpr std::int64_t most_compared = 1 << 16;
 
-std::int64_t aligned(std::int64_t at) {
-  return (at + alignment - 1) / alignment * alignment;
-}
-
 } // namespace
+
+std::int64_t flat_beginning(std::int64_t end) {
+  return (end + alignment - 1) / alignment * alignment;
+}
 
 bool add_flat(
     const std::vector<OrderedParameter>& order,
@@ -36,11 +36,11 @@ bool add_flat(
     const std::int64_t count = c10::multiply_integers(parameter->shape);
     // A bucket ends with a parameter, or where the next one would begin.
     if (bucket < sizes.size() &&
-        (at == sizes[bucket] || aligned(at) == sizes[bucket])) {
+        (at == sizes[bucket] || flat_beginning(at) == sizes[bucket])) {
       ++bucket;
       at = 0;
     }
-    at = aligned(at);
+    at = flat_beginning(at);
     if (bucket == sizes.size() || bucket >= buffers.size() ||
         at + count > sizes[bucket] || buffers[bucket].shape.size() != 1 ||
         sizes[bucket] > buffers[bucket].shape[0]) {
@@ -54,7 +54,7 @@ bool add_flat(
     at += count;
   }
   return bucket + 1 == sizes.size() &&
-      (at == sizes[bucket] || aligned(at) == sizes[bucket]);
+      (at == sizes[bucket] || flat_beginning(at) == sizes[bucket]);
 }
 
 bool rounds_to(const RankTensors& masters, const RankTensors& parameters) {

@@ -46,7 +46,13 @@ OptimizerContents read_layer_optimizer(
     const Contents& contents);
 
 /// The states in a universal checkpoint.
-OptimizerContents read_universal_optimizer(const std::filesystem::path& folder);
+OptimizerContents read_universal_optimizer(
+    const std::filesystem::path& folder,
+    const Contents& contents);
+
+/// The place where the next parameter begins in a flat buffer whose last one
+/// ends there.
+std::int64_t flat_beginning(std::int64_t end);
 
 /// Gives tensors of flat buffers their names: the parameters lie from the last
 /// to the first, each at a multiple of 64 elements. `buffers` are the buckets

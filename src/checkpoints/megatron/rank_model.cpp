@@ -152,6 +152,19 @@ void RankModel::sort_as_modules() {
   std::ranges::stable_sort(order_, {}, [](const auto& entry) {
     return module_place(entry.first);
   });
+  number_places();
+}
+
+void RankModel::move_to_end(const std::string& path) {
+  const auto found =
+      std::ranges::find(order_, path, &decltype(order_)::value_type::first);
+  if (found != order_.end()) {
+    std::rotate(found, found + 1, order_.end());
+    number_places();
+  }
+}
+
+void RankModel::number_places() {
   places_.clear();
   for (std::size_t i = 0; i < order_.size(); ++i) {
     places_.emplace(order_[i].first, i);
@@ -230,9 +243,12 @@ std::vector<RankModel> models_of_ranks(
       model.add("output_layer._extra_state", PythonValue());
     }
   }
-  if (core) {
-    for (RankModel& model : models) {
+  for (RankModel& model : models) {
+    if (core) {
       model.sort_as_modules();
+    } else {
+      // That module is made when the others are there.
+      model.move_to_end(std::string(tied_head_path(names)));
     }
   }
   return models;

@@ -26,12 +26,17 @@ class RankModel {
   /// optimizer numbers them by.
   void sort_as_modules();
 
+  /// Puts a tensor behind the others, if it is there.
+  void move_to_end(const std::string& path);
+
   /// The tensors, joined.
   NamedTensors tensors() const;
   /// Dicts in dicts: "/" in a path separates a dict from its key.
   PythonValue dict() const;
 
  private:
+  void number_places();
+
   std::vector<std::pair<std::string, std::vector<LazyTensor>>> order_;
   std::map<std::string, std::size_t> places_;
   std::vector<std::pair<std::string, PythonValue>> others_;

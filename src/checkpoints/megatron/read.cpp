@@ -266,7 +266,7 @@ megatron::OptimizerContents read_optimizer_contents(
       : megatron::has_layer_files(place.folder)
       ? megatron::read_layer_optimizer(place.folder, contents)
       : megatron::is_universal(place.folder)
-      ? megatron::read_universal_optimizer(place.folder)
+      ? megatron::read_universal_optimizer(place.folder, contents)
       : megatron::has_zero_optimizer(place.folder)
       ? megatron::read_layer_optimizer(place.folder, contents)
       : megatron::read_rank_optimizer(

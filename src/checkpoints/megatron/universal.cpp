@@ -6,14 +6,19 @@
 #include "checkpoints/megatron/optimizer_contents.h"
 #include "checkpoints/megatron/pipeline_names.h"
 #include "checkpoints/tensors/in_file.h"
+#include "checkpoints/tensors/lazy_operations.h"
 
 #include <cairn/base/error.h>
 #include <cairn/checkpoints/torch_file.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace cairn::checkpoints::megatron {
 
@@ -56,6 +61,62 @@ void expect_joined_gates(const PythonValue& first, std::int64_t ranks) {
   }
 }
 
+/// The most rows of padding that a run may have: Megatron's multiples times the
+/// tensor ranks stay far below.
+constexpr std::int64_t most_padding = 1 << 20;
+
+/// Number of rows of the embedding in the run: DeepSpeed's own converter cuts
+/// its padding off.
+std::int64_t padded_rows_in(const PythonValue& first) {
+  const auto args = first.find("args");
+  const auto said = args && args->is(Kind::object)
+      ? args->find("padded_vocab_size")
+      : std::nullopt;
+  return said && said->is(Kind::integer) ? said->integer() : 0;
+}
+
+bool is_of_vocabulary(const std::string& name) {
+  return name == "language_model.embedding.word_embeddings.weight" ||
+      name == "language_model.output_layer.weight";
+}
+
+/// A tensor as a run has it that loads the files: DeepSpeed puts zeros where
+/// the padding was, in the weights and in the optimizer.
+LazyTensor as_loaded(
+    const std::string& whole_name,
+    const fs::path& file,
+    std::int64_t rows) {
+  LazyTensor tensor = deepspeed::universal_tensor(file);
+  if (!is_of_vocabulary(whole_name) || tensor.shape.empty() ||
+      rows <= tensor.shape[0]) {
+    return tensor;
+  }
+  if (rows - tensor.shape[0] > most_padding) {
+    throw CheckpointError(
+        {.what = "more padding of the vocabulary than any run has",
+         .where = file.string(),
+         .values = fmt::format(
+             "{} rows, and padded_vocab_size {}",
+             tensor.shape[0],
+             rows)});
+  }
+  return rows_then_zeros(std::move(tensor), rows);
+}
+
+/// True when the file says how queries, keys and values lie in it: then they
+/// are those of the whole model, not one block for each tensor rank.
+bool has_whole_heads(const std::map<std::string, fs::path>& parameters) {
+  for (const auto& [name, place] : parameters) {
+    if (name.find(".query_key_value.") != name.npos) {
+      const fs::path file = place / "fp32.pt";
+      const PythonValue content = read_torch_file(file);
+      return content.is(Kind::dict) &&
+          content.find("sub_param_shape").has_value();
+    }
+  }
+  return false;
+}
+
 } // namespace
 
 bool is_universal(const fs::path& folder) {
@@ -66,12 +127,13 @@ Contents read_universal(const fs::path& folder) {
   Contents contents{.split_is_of_files = false};
   const fs::path first = deepspeed::universal_model_file(folder);
   read_model_states(first, contents);
+  const auto parameters = deepspeed::universal_parameters(folder);
   contents.head_blocks = in_file(first, [&] {
     const std::int64_t ranks = tensor_ranks(contents.first);
     expect_joined_gates(contents.first, ranks);
-    return ranks;
+    return has_whole_heads(parameters) ? 1 : ranks;
   });
-  const auto parameters = deepspeed::universal_parameters(folder);
+  const std::int64_t rows = padded_rows_in(contents.first);
   std::set<std::string> given;
   for (const auto& [name, place] : parameters) {
     given.insert(name);
@@ -80,18 +142,18 @@ Contents read_universal(const fs::path& folder) {
   RankTensors& rank = contents.ranks.emplace_back();
   for (const auto& [name, whole] : names) {
     const fs::path file = parameters.at(name) / "fp32.pt";
-    add_tensor(
-        rank,
-        modern_name(whole),
-        deepspeed::universal_tensor(file),
-        file);
+    const std::string ours = modern_name(whole);
+    add_tensor(rank, ours, as_loaded(ours, file, rows), file);
   }
   contents.has_optimizer = true;
   return contents;
 }
 
-OptimizerContents read_universal_optimizer(const fs::path& folder) {
+OptimizerContents read_universal_optimizer(
+    const fs::path& folder,
+    const Contents& contents) {
   OptimizerContents result;
+  const std::int64_t rows = padded_rows_in(contents.first);
   const auto parameters = deepspeed::universal_parameters(folder);
   std::set<std::string> given;
   for (const auto& [name, place] : parameters) {
@@ -105,11 +167,8 @@ OptimizerContents read_universal_optimizer(const fs::path& folder) {
       } else if (kind != "fp32") {
         auto& ranks = result.states[kind];
         ranks.resize(1);
-        add_tensor(
-            ranks.front(),
-            modern_name(whole),
-            deepspeed::universal_tensor(file),
-            file);
+        const std::string ours = modern_name(whole);
+        add_tensor(ranks.front(), ours, as_loaded(ours, file, rows), file);
       }
     }
   }

@@ -109,6 +109,11 @@ void write_ranks(
       for (const auto& [kind, ranks] : states) {
         own.emplace(kind, ranks[number]);
       }
+      if (options.optimizer && options.optimizer->distributed) {
+        write_torch_file(
+            file / megatron::flat_optimizer_file,
+            megatron::flat_optimizer(models[number], own));
+      }
       write_torch_file(
           file / "model_optim_rng.pt",
           rank_file(models[number++], own, args, options));
@@ -164,36 +169,24 @@ MegatronNames names_of(
   return names;
 }
 
-/// Refuses forms in which Megatron would not find its optimizer.
-void check_optimizer(const MegatronWriteOptions& options) {
-  if (options.names == MegatronNames::legacy) {
+/// Refuses models whose states have an order that we do not know.
+void check_optimizer(
+    const model::ModelDescription& d,
+    const MegatronWriteOptions& options) {
+  if (d.family != model::ModelFamily::gpt2 &&
+      d.family != model::ModelFamily::llama) {
     throw ConfigError(
-        {.what =
-             "optimizer states are only written under Megatron-Core's names",
-         .values = "legacy names",
-         .remedy = "--megatron-names core, or --weights-only"});
+        {.what = "optimizer states are only written of GPT and Llama",
+         .values = std::string(model::name_of(d.family)),
+         .remedy = "--weights-only"});
   }
   if (options.optimizer->distributed &&
-      options.format != MegatronFormat::torch_dist) {
+      options.names == MegatronNames::legacy) {
     throw ConfigError(
-        {.what = "the distributed optimizer is only written in the format "
-                 "torch_dist",
-         .remedy = "--ckpt-format torch_dist"});
+        {.what = "the distributed optimizer is only written under "
+                 "Megatron-Core's names",
+         .remedy = "--megatron-names core"});
   }
-}
-
-std::int64_t padded(
-    std::int64_t vocabulary,
-    const MegatronWriteOptions& options) {
-  if (options.vocabulary_multiple < 1 ||
-      options.vocabulary_multiple > std::int64_t{1} << 30) {
-    throw ConfigError(
-        {.what = "the vocabulary cannot be padded to a multiple of that",
-         .values = fmt::format("{}", options.vocabulary_multiple)});
-  }
-  const std::int64_t multiple =
-      options.vocabulary_multiple * options.split.tensor;
-  return model::padded_vocabulary(vocabulary, multiple);
 }
 
 } // namespace
@@ -207,7 +200,7 @@ void write_megatron(
   MegatronWriteOptions options = given;
   options.split = megatron::checked(d, given.split);
   options.names = names_of(d, options);
-  const std::int64_t vocabulary = padded(d.vocabulary, options);
+  const std::int64_t vocabulary = megatron::padded_rows(d.vocabulary, options);
   NamedTensors ours = parameter_tensors(d, tensors);
   if (options.type) {
     for (auto& [name, tensor] : ours) {
@@ -215,7 +208,7 @@ void write_megatron(
     }
   }
   if (options.optimizer) {
-    check_optimizer(options);
+    check_optimizer(d, options);
   }
   const PythonValue args =
       megatron::args_of(d, options, vocabulary, ours.front().second.type);

@@ -185,4 +185,18 @@ PythonValue args_of(
   return args.take();
 }
 
+std::int64_t padded_rows(
+    std::int64_t vocabulary,
+    const MegatronWriteOptions& options) {
+  if (options.vocabulary_multiple < 1 ||
+      options.vocabulary_multiple > std::int64_t{1} << 30) {
+    throw ConfigError(
+        {.what = "the vocabulary cannot be padded to a multiple of that",
+         .values = fmt::format("{}", options.vocabulary_multiple)});
+  }
+  return model::padded_vocabulary(
+      vocabulary,
+      options.vocabulary_multiple * options.split.tensor);
+}
+
 } // namespace cairn::checkpoints::megatron

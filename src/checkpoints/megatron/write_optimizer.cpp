@@ -1,10 +1,13 @@
 #include "checkpoints/megatron/write_optimizer.h"
 
 #include "checkpoints/megatron/optimizer_contents.h"
+#include "checkpoints/tensors/lazy_operations.h"
 #include "checkpoints/tensors/named_tensors.h"
 #include "checkpoints/tensors/parameter_tensors.h"
+#include "checkpoints/torch/torch_types.h"
 
 #include <ATen/Functions.h>
+#include <c10/util/accumulate.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
@@ -124,6 +127,19 @@ PythonValue around(
   return PythonValue::dict_of(std::move(members));
 }
 
+/// The groups without their parameters' numbers.
+Members groups_member(const MegatronOptimizer& optimizer) {
+  std::vector<PythonValue> groups;
+  for (const bool decays : {true, false}) {
+    groups.push_back(PythonValue::dict_of(group_of(optimizer, decays)));
+  }
+  return {{"param_groups", PythonValue::list(std::move(groups))}};
+}
+
+LazyTensor zeros(std::int64_t count) {
+  return {at::kFloat, {count}, [count] { return at::zeros({count}); }};
+}
+
 } // namespace
 
 std::map<std::string, NamedTensors> states_by_kind(
@@ -154,10 +170,56 @@ std::map<std::string, NamedTensors> states_by_kind(
   return kinds;
 }
 
+PythonValue flat_optimizer(
+    const RankModel& model,
+    const std::map<std::string, RankModel>& states) {
+  const NamedTensors parameters = model.tensors();
+  const at::ScalarType type = parameters.front().second.type;
+  Members buffers;
+  std::int64_t size = 0;
+  for (const auto& [kind, rank] : states) {
+    size = 0;
+    const NamedTensors tensors = rank.tensors();
+    std::vector<LazyTensor> pieces;
+    // From the last parameter to the first.
+    for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
+      const std::int64_t begin = flat_beginning(size);
+      if (begin > size) {
+        pieces.push_back(zeros(begin - size));
+      }
+      const std::int64_t count = c10::multiply_integers(tensor->second.shape);
+      pieces.push_back(elements(tensor->second, 0, count));
+      size = begin + count;
+    }
+    buffers.emplace_back(
+        kind == master_kind ? "param" : kind,
+        PythonValue::flat_tensor(at::kFloat, std::move(pieces)));
+  }
+  buffers.emplace_back("numel_unpadded", PythonValue::integer(size));
+  const auto name_of_type = [](at::ScalarType one) {
+    return PythonValue::global("torch", std::string(dtype_of(one)));
+  };
+  // Gradients are added up in fp32, but those of fp16 in fp16.
+  const PythonValue types = PythonValue::tuple(
+      {name_of_type(type),
+       name_of_type(type == at::kHalf ? at::kHalf : at::kFloat)});
+  return PythonValue::dict(
+      {{PythonValue::text("buckets_coalesced"), PythonValue::boolean(true)},
+       {PythonValue::integer(0),
+        PythonValue::dict(
+            {{types, PythonValue::dict_of(std::move(buffers))}})}});
+}
+
 PythonValue rank_optimizer(
     const RankModel& model,
     const std::map<std::string, RankModel>& states,
     const MegatronOptimizer& optimizer) {
+  if (optimizer.distributed) { // its tensors are in a file of their own
+    return around(
+        optimizer,
+        PythonValue::dict_of(groups_member(optimizer)),
+        {});
+  }
   const OptimizerOrder order = order_of(model);
   std::map<std::string, std::map<std::string, LazyTensor>> by_kind;
   for (const auto& [kind, rank] : states) {
@@ -202,11 +264,6 @@ PythonValue rank_optimizer(
 }
 
 PythonValue common_optimizer(const MegatronOptimizer& optimizer) {
-  std::vector<PythonValue> groups;
-  for (const bool decays : {true, false}) {
-    groups.push_back(PythonValue::dict_of(group_of(optimizer, decays)));
-  }
-  Members members{{"param_groups", PythonValue::list(std::move(groups))}};
   Members more;
   if (optimizer.distributed) {
     more.emplace_back(
@@ -215,7 +272,7 @@ PythonValue common_optimizer(const MegatronOptimizer& optimizer) {
   }
   return around(
       optimizer,
-      PythonValue::dict_of(std::move(members)),
+      PythonValue::dict_of(groups_member(optimizer)),
       std::move(more));
 }
 

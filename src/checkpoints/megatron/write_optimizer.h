@@ -28,6 +28,15 @@ PythonValue rank_optimizer(
     const std::map<std::string, RankModel>& states,
     const MegatronOptimizer& optimizer);
 
+/// Name of the file of a rank's distributed optimizer.
+inline constexpr const char* flat_optimizer_file = "distrib_optim.pt";
+
+/// The content of that file: flat buffers of one bucket, as runs without
+/// --overlap-grad-reduce have them.
+PythonValue flat_optimizer(
+    const RankModel& model,
+    const std::map<std::string, RankModel>& states);
+
 /// The member "optimizer" of a folder without ranks: all of it but tensors.
 PythonValue common_optimizer(const MegatronOptimizer& optimizer);
 

@@ -209,6 +209,24 @@ LazyTensor rows_repeating_last(
   return gathered({std::move(tensor)}, std::move(runs));
 }
 
+LazyTensor rows_then_zeros(LazyTensor tensor, std::int64_t rows) {
+  if (rows <= tensor.shape[0]) {
+    return tensor;
+  }
+  LazyTensor zeros;
+  zeros.type = tensor.type;
+  zeros.shape = tensor.shape;
+  zeros.shape[0] = rows - tensor.shape[0];
+  zeros.open = [type = zeros.type, shape = zeros.shape]() -> LazyTensor::Rows {
+    return [type, shape](std::int64_t begin, std::int64_t end) {
+      std::vector<std::int64_t> sizes = shape;
+      sizes[0] = end - begin;
+      return at::zeros(sizes, type);
+    };
+  };
+  return joined({std::move(tensor), std::move(zeros)}, 0);
+}
+
 LazyTensor joined(std::vector<LazyTensor> parts, std::int64_t dim) {
   if (parts.size() == 1) {
     return std::move(parts.front());

@@ -55,6 +55,9 @@ LazyTensor rows_repeating_last(
     std::int64_t begin,
     std::int64_t end);
 
+/// The tensor with rows of zeros behind its own, up to that number of rows.
+LazyTensor rows_then_zeros(LazyTensor tensor, std::int64_t rows);
+
 /// The parts one after the other along a dimension.
 LazyTensor joined(std::vector<LazyTensor> parts, std::int64_t dim);
 

@@ -38,7 +38,13 @@ struct ConvertFlags {
   std::string heads = "auto";
   std::string names;
   std::string format = "torch";
+  std::string deepspeed;
+  std::string output_heads = "apart";
 };
+
+const std::map<std::string, checkpoints::MegatronDeepSpeed> deepspeed_of_flag{
+    {"pipeline", checkpoints::MegatronDeepSpeed::pipeline},
+    {"no-pipeline", checkpoints::MegatronDeepSpeed::no_pipeline}};
 
 void add_file_flags(CLI::App& app, ConvertFlags& flags) {
   app.add_option("--input", flags.input, "a checkpoint, or a folder of several")
@@ -50,7 +56,7 @@ void add_file_flags(CLI::App& app, ConvertFlags& flags) {
   app.add_option("--to", flags.to, "what to write")
       ->type_name("FORMAT")
       ->check(CLI::IsMember(
-          {"native", "deepspeed", "megatron", "huggingface", "torch"}))
+          {"native", "deepspeed", "megatron", "huggingface", "torch", "dcp"}))
       ->required();
   app.add_option("--from", flags.from, "what the input is")
       ->type_name("FORMAT")
@@ -90,7 +96,7 @@ void add_weight_flags(CLI::App& app, ConvertFlags& flags) {
 }
 
 void add_megatron_flags(CLI::App& app, ConvertFlags& flags) {
-  const std::string group = "To megatron";
+  const std::string group = "To megatron, megatron-deepspeed";
   app.add_option(
          "--megatron-names",
          flags.names,
@@ -111,7 +117,7 @@ void add_megatron_flags(CLI::App& app, ConvertFlags& flags) {
   app.add_flag(
          "--use-distributed-optimizer",
          flags.options.megatron_distributed_optimizer,
-         "optimizer states for runs that give this flag; with torch_dist")
+         "optimizer states for runs that give this flag")
       ->group(group);
   app.add_option(
          "--tensor-model-parallel-size",
@@ -154,6 +160,27 @@ void add_flags_of_other_formats(CLI::App& app, ConvertFlags& flags) {
          "data-parallel ranks")
       ->check(at_least(1))
       ->group("To deepspeed");
+  app.add_flag(
+         "--universal",
+         flags.options.universal,
+         "a universal checkpoint: for any number of ranks and any stage")
+      ->group("To deepspeed");
+  app.add_option(
+         "--megatron-deepspeed",
+         flags.deepspeed,
+         "as Megatron-DeepSpeed saves: pipeline (its default), or no-pipeline "
+         "for its --no-pipeline-parallel; else with the names of the input")
+      ->type_name("KIND")
+      ->check(CLI::IsMember(deepspeed_of_flag))
+      ->group("To deepspeed");
+  app.add_option(
+         "--output-qkv-order",
+         flags.output_heads,
+         "with --megatron-deepspeed: grouped for its versions up to October "
+         "2024, apart for those since then")
+      ->type_name("ORDER")
+      ->check(CLI::IsMember({"apart", "grouped"}))
+      ->group("To deepspeed");
   app.add_option(
          "--optimizer",
          flags.options.optimizer,
@@ -176,6 +203,11 @@ void add_model_flags(CLI::App& app, ConvertFlags& flags) {
          "all keys, all values; grouped is head after head")
       ->type_name("ORDER")
       ->check(CLI::IsMember({"auto", "apart", "grouped"}));
+  app.add_flag(
+      "--keep-padding",
+      flags.options.megatron.keep_padding,
+      "count the padding of Megatron's vocabulary as words: a run that goes on "
+      "needs its rows");
   flags.model.add_to(app);
 }
 
@@ -196,24 +228,46 @@ void require_format(
   }
 }
 
+/// Refuses a flag that does nothing without another one.
+void refuse_alone(const CLI::App& app, const char* flag, const char* other) {
+  if (app.count(flag) > 0) {
+    throw ConfigError({.what = fmt::format("{} goes with {}", flag, other)});
+  }
+}
+
 /// Refuses all flags that are for another format than `to`.
 void require_formats(const CLI::App& app, CheckpointFormat to) {
   require_format(
       app,
-      {"--megatron-names",
-       "--ckpt-format",
-       "--use-distributed-optimizer",
-       "--tensor-model-parallel-size",
-       "--pipeline-model-parallel-size",
-       "--pipeline-model-parallel-split-rank",
-       "--make-vocab-size-divisible-by"},
+      {"--megatron-names", "--ckpt-format", "--use-distributed-optimizer"},
       CheckpointFormat::megatron,
       to);
   require_format(
       app,
-      {"--zero-stage", "--zero-ranks"},
+      {"--zero-stage", "--zero-ranks", "--universal", "--megatron-deepspeed"},
       CheckpointFormat::deepspeed,
       to);
+  if (app.count("--megatron-deepspeed") == 0) {
+    require_format(
+        app,
+        {"--tensor-model-parallel-size",
+         "--pipeline-model-parallel-size",
+         "--pipeline-model-parallel-split-rank",
+         "--make-vocab-size-divisible-by"},
+        CheckpointFormat::megatron,
+        to);
+    refuse_alone(app, "--output-qkv-order", "--megatron-deepspeed");
+  }
+  if (app.count("--universal") > 0) {
+    for (const char* flag : {"--zero-stage", "--zero-ranks"}) {
+      if (app.count(flag) > 0) {
+        throw ConfigError(
+            {.what = fmt::format(
+                 "{} chooses nothing in a universal checkpoint",
+                 flag)});
+      }
+    }
+  }
   require_format(app, {"--optimizer"}, CheckpointFormat::native, to);
   require_format(app, {"--tokenizer"}, CheckpointFormat::huggingface, to);
 }
@@ -234,7 +288,13 @@ checkpoints::ConvertOptions options_of(const ConvertFlags& flags) {
   if (flags.format == "torch_dist") {
     options.megatron_format = checkpoints::MegatronFormat::torch_dist;
   }
+  if (!flags.deepspeed.empty()) {
+    options.megatron_deepspeed = deepspeed_of_flag.at(flags.deepspeed);
+  }
+  options.megatron_deepspeed_grouped = flags.output_heads == "grouped";
+  const bool keep_padding = options.megatron.keep_padding;
   options.megatron = flags.model.reading();
+  options.megatron.keep_padding = keep_padding;
   if (flags.heads == "apart") {
     options.megatron.heads = checkpoints::MegatronHeads::queries_keys_values;
   } else if (flags.heads == "grouped") {
@@ -256,7 +316,7 @@ int run_convert(const Arguments& arguments) {
       "Converts checkpoints between Cairn's own format, DeepSpeed's,\n"
       "Megatron's, Hugging Face's and files of torch.save, one tensor at a "
       "time.\n"
-      "Folders of torch.distributed.checkpoint (FSDP2, torchtitan) are read.\n"
+      "Also folders of torch.distributed.checkpoint (FSDP2, torchtitan).\n"
       "What the input is, it finds out.");
   add_file_flags(app, flags);
   add_weight_flags(app, flags);

@@ -5,6 +5,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
+#include <cairn/optim/parameter_groups.h>
 #include <nlohmann/json.hpp>
 
 #include <set>
@@ -133,6 +134,16 @@ json TrainingState::mesh_degrees() const {
   return degrees;
 }
 
+/// The values of the next update, one for each group. Other programs keep them;
+/// here they follow from the schedule.
+json TrainingState::next_values() const {
+  json values = json::array();
+  for (const optim::GroupValues& group : trained_.optimizer->groups()) {
+    values.push_back({{"lr", group.lr}, {"weight_decay", group.weight_decay}});
+  }
+  return values;
+}
+
 json TrainingState::numbers(const SaveOptions& options) const {
   json state{
       {"ranks", job_.world.size()},
@@ -150,7 +161,8 @@ json TrainingState::numbers(const SaveOptions& options) const {
   if (options.optimizer) {
     state["optimizer"] = {
         {"name", trained_.optimizer->name()},
-        {"steps", trained_.optimizer->steps()}};
+        {"steps", trained_.optimizer->steps()},
+        {"next_values", next_values()}};
     state["loss_scaler"] = to_json(progress_.scaler);
   }
   return state;

@@ -41,6 +41,7 @@ class TrainingState {
       const LoadOptions& options);
 
  private:
+  nlohmann::json next_values() const;
   nlohmann::json mesh_degrees() const;
   void put_numbers(checkpoints::Sink& sink) const;
   void put_generators(checkpoints::Sink& sink) const;
