@@ -2,6 +2,7 @@
 
 #include <cairn/models/model_layers.h>
 #include <cairn/nn/block.h>
+#include <cairn/nn/module_scope.h>
 
 #include <functional>
 #include <optional>
@@ -62,12 +63,14 @@ class LayerList {
     layer.takes = carried_;
     apply(change);
     layer.gives = carried_;
-    layer.forward = [forward, drops = change.drops, adds = change.adds](
-                        torch::nn::Module& module,
-                        Stream& stream) {
-      forward(dynamic_cast<Module&>(module), stream);
-      drop(stream, drops, adds);
-    };
+    layer.forward =
+        [forward, name = layer.name, drops = change.drops, adds = change.adds](
+            torch::nn::Module& module,
+            Stream& stream) {
+          const nn::ModuleScope scope(name);
+          forward(dynamic_cast<Module&>(module), stream);
+          drop(stream, drops, adds);
+        };
     layers_.push_back(std::move(layer));
   }
 

@@ -3,13 +3,25 @@
 #include "nn/recompute/filled_again.h"
 
 #include <cairn/base/error.h>
+#include <cairn/nn/module_scope.h>
 
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 namespace cairn::nn {
+namespace {
+
+/// call(), which traces show as the work of that part of the block.
+template <typename Call>
+auto as_part(std::string_view name, Call call) {
+  const ModuleScope scope(name);
+  return call();
+}
+
+} // namespace
 
 Block::Block(const LayerContext& context, const BlockOptions& options)
     : options_(options),
@@ -74,20 +86,26 @@ Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
     const {
   const auto [stream, first] =
       input_norm_->pass_to(attention_->first_layer(), x);
-  const at::Tensor attended = attention_->forward(first, input);
+  const at::Tensor attended = as_part("attention", [&, &read = first] {
+    return attention_->forward(read, input);
+  });
   forget(first, input_norm_, stream, {attended});
   const at::Tensor branch = dropped(attention_dropout_, attended, input);
   const bool drops = is_training() && mlp_dropout_.is_on();
   if (mlp_ && !cross_attention_ && !drops && !options_.recompute_mlp) {
     const auto [middle, read] =
         attention_norm_->pass_to(mlp_->first_layer(), stream, branch);
-    const Output all{mlp_->forward_added_to(middle, read)};
+    const Output all{as_part("mlp", [&, &sum = middle, &normal = read] {
+      return mlp_->forward_added_to(sum, normal);
+    })};
     forget(read, attention_norm_, middle, all);
     return all;
   }
   auto [sum, normal] = attention_norm_->pass(stream, branch);
   if (cross_attention_) {
-    const at::Tensor crossed = cross_attention_->forward(normal, input);
+    const at::Tensor crossed = as_part("cross_attention", [&, &read = normal] {
+      return cross_attention_->forward(read, input);
+    });
     forget(normal, attention_norm_, sum, {crossed});
     std::tie(sum, normal) = cross_attention_norm_->pass(
         sum,
@@ -96,7 +114,9 @@ Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
   const std::shared_ptr<Norm>& last =
       cross_attention_ ? cross_attention_norm_ : attention_norm_;
   if (mlp_ && !drops && !options_.recompute_mlp) {
-    const Output all{mlp_->forward_added_to(sum, normal)};
+    const Output all{as_part("mlp", [&, &residual = sum, &read = normal] {
+      return mlp_->forward_added_to(residual, read);
+    })};
     forget(normal, last, sum, all);
     return all;
   }
@@ -107,9 +127,10 @@ Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)
 
 Block::Output Block::norms_after(const at::Tensor& x, const BlockInput& input)
     const {
-  const auto [sum, middle] = attention_norm_->pass(
-      x,
-      dropped(attention_dropout_, attention_->forward(x, input), input));
+  const at::Tensor attended =
+      as_part("attention", [&] { return attention_->forward(x, input); });
+  const auto [sum, middle] =
+      attention_norm_->pass(x, dropped(attention_dropout_, attended, input));
   const Output added = mlp(middle);
   at::Tensor result =
       output_norm_->pass(middle, dropped(mlp_dropout_, added.hidden, input))
@@ -151,6 +172,7 @@ Block::Output Block::mlp(const at::Tensor& x) const {
 }
 
 Block::Output Block::run_mlp(const at::Tensor& x) const {
+  const ModuleScope scope("mlp");
   if (!mixture_) {
     return {mlp_->forward(x)};
   }

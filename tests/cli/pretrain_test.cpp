@@ -11,9 +11,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -457,6 +459,39 @@ TEST_F(Pretrain, LogsWhatIsAskedFor) {
                         "     rank  1: [0-9.]+\n"),
           Not(HasSubstr("time (ms) |")),
           Not(HasSubstr("grad norm:\n"))));
+}
+
+TEST_F(Pretrain, TracesTellThePartsOfTheModel) {
+  succeed(cairn(
+      gpt(3) +
+      Words{
+          "--tensorboard-dir",
+          path("traced/tensorboard"),
+          "--profile",
+          "--profile-steps",
+          "2-3",
+          "--recompute-granularity",
+          "full",
+          "--recompute-method",
+          "uniform",
+          "--recompute-num-layers",
+          "1"}));
+  const std::filesystem::directory_iterator files(path("traced/profiling"));
+  const std::string file = files->path().string();
+  const auto trace = nlohmann::json::parse(read_file(file, 1 << 28));
+  std::map<std::string, std::int64_t> flops;
+  for (const auto& event : trace["traceEvents"]) {
+    const auto& about = event.value("args", nlohmann::json::object());
+    if (about.contains("FLOPs")) {
+      flops[about.value("Module", "")] += about["FLOPs"].get<std::int64_t>();
+    }
+  }
+  // Of each MLP, in two steps of 8 samples of 32 tokens: forward, forward
+  // again, and backward, which has two products for each one of forward.
+  for (const std::string layer : {"layers.0", "layers.1"}) {
+    EXPECT_EQ(flops[layer + ".mlp"], 2 * 8 * 32 * (2 * 32 * 128 * 2) * 4);
+    EXPECT_GT(flops[layer + ".attention"], 2 * 8 * 32 * (2 * 32 * 128) * 4);
+  }
 }
 
 TEST_F(Pretrain, HelpListsWhatItTakesInGroups) {

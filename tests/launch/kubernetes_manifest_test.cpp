@@ -153,6 +153,7 @@ TEST(KubernetesManifest, IsADeepSpeedJob) {
       spec["config"]["otherArgs"].as<Words>(),
       ElementsAre("--max-restarts=2"));
   EXPECT_EQ(spec["worker"]["replicas"].as<int>(), 2);
+  EXPECT_EQ(spec["worker"]["restartPolicy"].as<std::string>(), "OnFailure");
   const auto container = spec["worker"]["template"]["spec"]["containers"][0];
   EXPECT_EQ(container["name"].as<std::string>(), "worker");
   EXPECT_EQ(container["resources"]["limits"]["nvidia.com/gpu"].as<int>(), 8);
@@ -245,8 +246,32 @@ TEST(KubernetesManifest, RefusesWhatKubernetesWould) {
   options.volumes = {{"one", "/data"}, {"two", "/data/two"}};
   EXPECT_EQ(message(gpt(), options), "nothing was thrown");
   options.kind = KubernetesKind::deepspeed_job;
-  options.priority = "high";
-  EXPECT_THAT(message(gpt(), options), HasSubstr("--priority"));
+  for (const char* priority : {"high", "-1", "101", "5x", "50 "}) {
+    options.priority = priority;
+    EXPECT_THAT(message(gpt(), options), HasSubstr("--priority")) << priority;
+  }
+}
+
+TEST(KubernetesManifest, LeavesRoomForTheNamesOfPods) {
+  const auto refused = [](const std::string& name, int nodes) {
+    auto job = gpt();
+    job.name = name;
+    job.nodes = nodes;
+    try {
+      kubernetes_manifest(job, {});
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("--job-name"));
+      return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refused("1a", 2)); // Kubeflow: a letter comes first
+  EXPECT_FALSE(refused("a1", 2));
+  // "-worker-1" and "-worker-127" go behind it, 63 characters in all
+  EXPECT_FALSE(refused(std::string(54, 'a'), 2));
+  EXPECT_TRUE(refused(std::string(55, 'a'), 2));
+  EXPECT_FALSE(refused(std::string(52, 'a'), 128));
+  EXPECT_TRUE(refused(std::string(53, 'a'), 128));
 }
 
 TEST(KubernetesManifest, IsPrintedByTheProgram) {

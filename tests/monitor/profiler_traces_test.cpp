@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
+#include <cairn/nn/module_scope.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,6 +71,39 @@ TEST(ProfilerTraces, OneFilePerRangeOfSteps) {
   EXPECT_THAT(first, Not(Contains("mm of [[3,11],[11,2]]")));
   EXPECT_THAT(first, Contains(HasSubstr("MmBackward")));
   EXPECT_THAT(contents(files[1]), Contains("ProfilerStep#5"));
+}
+
+TEST(ProfilerTraces, TellsModulesAndOperations) {
+  const testing::TemporaryFolder folder;
+  ProfilerTraces traces({.steps = {{1, 1}}, .folder = folder.path()});
+  traces.begin(1);
+  const at::Tensor x = at::ones({3, 4}).requires_grad_(true);
+  const at::Tensor w = at::ones({4, 5}).requires_grad_(true);
+  at::Tensor y;
+  {
+    const nn::ModuleScope block("blocks.0");
+    const nn::ModuleScope part("mlp");
+    y = at::mm(x, w);
+  }
+  y.sum().backward();
+  const nlohmann::json trace = trace_in(traces.end(1).value());
+  std::multiset<std::string> found;
+  std::multiset<std::string> products;
+  for (const auto& event : trace.at("traceEvents")) {
+    const std::string name = event.value("name", "");
+    const std::string category = event.value("cat", "");
+    found.insert(category + " " + name);
+    if (name == "aten::mm") {
+      const auto& about = event.at("args");
+      products.insert(
+          about.value("Module", "") + " " + about.at("FLOPs").dump());
+    }
+  }
+  // The product itself, and the gradients of both factors.
+  const std::string product = "blocks.0.mlp 120";
+  EXPECT_EQ(products, (std::multiset<std::string>{product, product, product}));
+  EXPECT_EQ(found.count("python_function nn.Module: blocks.0"), 1U);
+  EXPECT_EQ(found.count("python_function nn.Module: blocks.0.mlp"), 1U);
 }
 
 TEST(ProfilerTraces, StepsThatNeverEndAreGivenUp) {

@@ -37,6 +37,24 @@ void check_name(std::string_view name, const char* flag) {
   }
 }
 
+/// Throws unless the pods of the job, and their services, can be named after it
+/// (RFC 1035 labels).
+void check_job_name(const ClusterJob& job) {
+  check_name(job.name, "--job-name");
+  const std::size_t room = 63 - fmt::format("-worker-{}", job.nodes - 1).size();
+  if ((job.name.front() >= '0' && job.name.front() <= '9') ||
+      job.name.size() > room) {
+    throw ConfigError(
+        {.what = fmt::format(
+             "{} is no name for a job whose pods have services",
+             escaped(job.name)),
+         .where = "--job-name",
+         .remedy = fmt::format(
+             "begin with a letter, and use at most {} characters",
+             room)});
+  }
+}
+
 /// Escapes `text`: Kubernetes replaces $(NAME) in commands and variables, and
 /// $$ stands for $.
 std::string literal(std::string_view text) {
@@ -147,13 +165,17 @@ Yaml::List launch_command(const ClusterJob& job) {
   return command;
 }
 
+const char* restart_policy(const ClusterJob& job) {
+  return job.max_restarts > 0 ? "OnFailure" : "Never";
+}
+
 Yaml::Map pytorch_job(const ClusterJob& job, const KubernetesOptions& options) {
   auto command =
       options.debug ? Yaml::List{"sleep", "inf"} : launch_command(job);
   const auto replicas = [&](int count) {
     return Yaml::Map{
         {"replicas", count},
-        {"restartPolicy", job.max_restarts > 0 ? "OnFailure" : "Never"},
+        {"restartPolicy", restart_policy(job)},
         {"template",
          Yaml::Map{{"spec", pod(job, options, "pytorch", command)}}}};
   };
@@ -188,11 +210,12 @@ int priority_number(const std::string& text) {
   int priority = 0;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), priority);
-  if (error != std::errc{} || end != text.data() + text.size()) {
+  if (error != std::errc{} || end != text.data() + text.size() ||
+      priority < 0 || priority > 100) {
     throw ConfigError(
         {.what = fmt::format("{} is no priority", escaped(text)),
          .where = "--priority",
-         .remedy = "a DeepSpeedJob has a number there, such as 50"});
+         .remedy = "a DeepSpeedJob has a number from 0 to 100 there"});
   }
   return priority;
 }
@@ -243,6 +266,8 @@ Yaml::Map deepspeed_job(
       "worker",
       Yaml::Map{
           {"replicas", job.nodes},
+          // The operator's default has changed between versions.
+          {"restartPolicy", restart_policy(job)},
           {"template", Yaml::Map{{"spec", pod(job, options, "worker", {})}}}});
   return {
       {"apiVersion", "batch.tensorstack.dev/v1beta1"},
@@ -256,7 +281,7 @@ Yaml::Map deepspeed_job(
 std::string kubernetes_manifest(
     const ClusterJob& job,
     const KubernetesOptions& options) {
-  check_name(job.name, "--job-name");
+  check_job_name(job);
   if (!options.name_space.empty()) {
     check_name(options.name_space, "--namespace");
   }

@@ -2,6 +2,9 @@
 
 #include "base/internal/file_error.h"
 #include "monitor/files/host_name.h"
+#include "monitor/files/noted_trace.h"
+#include "monitor/measures/operator_flops.h"
+#include "monitor/measures/traced_modules.h"
 
 #include <ATen/record_function.h>
 #include <fmt/format.h>
@@ -38,6 +41,34 @@ std::set<ActivityType> profiled_activities(ProfilerTraces::Devices devices) {
     activities.insert(ActivityType::CUDA);
   }
   return activities;
+}
+
+/// What the profiler has seen, as far as trace_notes() needs it.
+std::vector<TracedEvent> traced_events(
+    const std::vector<profiler::KinetoEvent>& events) {
+  std::vector<TracedEvent> result;
+  result.reserve(events.size());
+  for (const profiler::KinetoEvent& event : events) {
+    if (event.deviceType() != c10::DeviceType::CPU ||
+        event.correlationId() == 0) {
+      continue;
+    }
+    std::string name = event.name();
+    std::uint64_t flops = event.flops();
+    if (flops == 0 && event.hasShapes()) {
+      flops = operator_flops(name, event.shapes().vec());
+    }
+    result.push_back(
+        {.id = event.correlationId(),
+         .name = std::move(name),
+         .thread = event.startThreadId(),
+         .begin = event.startNs(),
+         .end = event.endNs(),
+         .sequence = event.sequenceNr(),
+         .forward_thread = event.fwdThreadId(),
+         .flops = flops});
+  }
+  return result;
 }
 
 } // namespace
@@ -134,6 +165,7 @@ std::optional<std::filesystem::path> ProfilerTraces::end(
   if (!std::filesystem::is_regular_file(file, error)) {
     throw file_error("write the trace", file, error ? error.value() : EIO);
   }
+  add_notes(file, trace_notes(traced_events(result->events())));
   return file;
 }
 

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace cairn::monitor {
+
+/// An operator or a scope, as a profiler has seen it.
+struct TracedEvent {
+  std::uint64_t id = 0; ///< "External id" in a trace file
+  std::string name{};
+  std::uint64_t thread = 0;
+  std::uint64_t begin = 0; ///< in ns, like `end`
+  std::uint64_t end = 0;
+  /// The next node of autograd when it began; of a backward pass, the node. -1
+  /// if autograd had no part in it.
+  std::int64_t sequence = -1;
+  std::uint64_t forward_thread = 0; ///< of a backward pass; else 0
+  std::uint64_t flops = 0;
+};
+
+/// What is known of an event beyond what the profiler itself writes.
+struct TraceNote {
+  std::string module{}; ///< such as "decoder.blocks.0.attention"; may be empty
+  std::uint64_t flops = 0;
+  /// Of the scope of a module itself; `parent` is 0 for the outermost.
+  struct Scope {
+    std::uint64_t parent = 0;
+    bool operator==(const Scope&) const = default;
+  };
+  std::optional<Scope> scope{};
+
+  bool operator==(const TraceNote&) const = default;
+};
+
+/// By an event's `id`; events of which nothing is known are left out.
+using TraceNotes = std::unordered_map<std::uint64_t, TraceNote>;
+
+/// Finds the module that every event works for: of a forward pass, by the
+/// scopes around it (events named "nn.Module: NAME"); of a backward pass, by
+/// the scope in which autograd made the node.
+TraceNotes trace_notes(std::vector<TracedEvent> events);
+
+} // namespace cairn::monitor
