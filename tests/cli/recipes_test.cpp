@@ -30,7 +30,7 @@ const fs::path source = fs::path(CAIRN_SOURCE_DIR) / "recipes";
 Words recipe_names() {
   Words names;
   for (const auto& entry : fs::directory_iterator(source)) {
-    if (entry.is_directory()) {
+    if (fs::exists(entry.path() / "flags")) {
       names.push_back(entry.path().filename());
     }
   }

@@ -150,7 +150,7 @@ TEST(RecipesFolder, HasNoOthers) {
   Words folders;
   for (const auto& entry :
        fs::directory_iterator(fs::path(CAIRN_SOURCE_DIR) / "recipes")) {
-    if (entry.is_directory()) {
+    if (fs::exists(entry.path() / "flags")) {
       folders.push_back(entry.path().filename());
     }
   }

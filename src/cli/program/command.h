@@ -32,6 +32,8 @@ int run_launch(const Arguments& arguments);     // launch_command.cpp
 int run_data(const Arguments& arguments);       // data_command.cpp
 int run_preprocess(const Arguments& arguments); // preprocess_command.cpp
 int run_chat(const Arguments& arguments);       // chat_command.cpp
+int run_memory(const Arguments& arguments);     // plan_command.cpp
+int run_plan(const Arguments& arguments);       // plan_command.cpp
 int run_report(const Arguments& arguments);     // report_command.cpp
 int run_schedule(const Arguments& arguments);   // schedule_command.cpp
 int run_train_tokenizer(

@@ -15,6 +15,8 @@ constexpr Command commands[] = {
     {"tokenize", "turn text into token ids and back", run_tokenize},
     {"preprocess", "turn texts into token files", run_preprocess},
     {"schedule", "what the stages of a pipeline do when", run_schedule},
+    {"plan", "what a run will need, and the best layout", run_plan},
+    {"memory", "how much memory each rank of a run needs", run_memory},
     {"quickstart", "from nothing to a trained model", nullptr},
     {"pretrain", "train GPT, BERT or T5", nullptr},
     {"evaluate", "measure how well a trained model does a task", nullptr},

@@ -1,0 +1,220 @@
+#include "plan/published.h"
+
+#include <cairn/base/error.h>
+#include <cairn/base/file.h>
+#include <cairn/model/presets.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace cairn::plan {
+namespace {
+
+using Json = nlohmann::json;
+
+model::ModelDescription model_from(
+    const Json& json,
+    std::int64_t sequence,
+    std::int64_t tensor) {
+  const auto number = [&](const char* key, std::int64_t other) {
+    return json.value(key, other);
+  };
+  const std::int64_t vocabulary = json.at("vocabulary");
+  const model::ModelSizes sizes{
+      .layers = json.at("layers"),
+      .hidden = json.at("hidden"),
+      .heads = json.at("heads"),
+      .sequence = sequence,
+      .vocabulary = vocabulary,
+      .padded_vocabulary = model::padded_vocabulary(vocabulary, 128 * tensor),
+      .dropout = json.value("dropout", 0.0)};
+  if (json.value("llama", false)) {
+    return model::with_padding(model::llama_description(
+        sizes,
+        number("key_value_heads", sizes.heads),
+        json.at("ffn")));
+  }
+  model::ModelDescription gpt = model::gpt_description(sizes);
+  gpt.attention_dropout = sizes.dropout;
+  return model::with_padding(gpt);
+}
+
+Program program_from(const Json& json, StateBytes& states) {
+  const std::string kind = json.at("elementwise");
+  const std::string attention = json.at("attention");
+  states.gradient = json.at("gradient_bytes");
+  return {
+      .elementwise = kind == "pieces" ? Program::Elementwise::pieces
+          : kind == "eager"           ? Program::Elementwise::eager
+          : kind == "fused"           ? Program::Elementwise::fused
+                                      : Program::Elementwise::compiled,
+      .attention = attention == "scores" ? Program::Attention::scores
+          : attention == "flash"         ? Program::Attention::flash
+                                         : Program::Attention::fast,
+      .overlaps_gradients = json.at("overlaps_gradients"),
+      .overlaps_gathers = json.at("overlaps_gathers"),
+      .gathers_ahead = json.value("gathers_ahead", false),
+      .overlaps_tensor = json.value("overlaps_tensor", false),
+      .logit_bytes = json.at("logit_bytes"),
+      .kept_share = json.value("kept_share", 1.0),
+      .bucket_elements = json.value("bucket_elements", 0.0),
+      .bucket_copies = json.value("bucket_copies", 2.0),
+      .second_copy_bytes = json.value("second_copy_bytes", 0.0),
+      .live_elements = json.value("live_elements", 0.0),
+      .fragmentation = json.value("fragmentation", 0.0)};
+}
+
+RunLayout layout_from(const Json& row) {
+  const auto number = [&](const char* key, std::int64_t other = 1) {
+    return row.value(key, other);
+  };
+  const std::string again = row.at("recompute");
+  RunLayout run{
+      .gpus = number("gpus"),
+      .tensor = number("tensor"),
+      .pipeline = number("pipeline"),
+      .context = number("context"),
+      .schedule = number("chunks") > 1 ? "interleaved" : "1f1b",
+      .chunks = number("chunks"),
+      .zero_stage = row.value("zero", 0),
+      .micro_batch = number("micro"),
+      .global_batch = number("global"),
+      .sequence_parallel = row.value("sequence_parallel", false),
+      .recompute = again == "blocks" ? Recompute::blocks
+          : again == "scores"        ? Recompute::scores
+                                     : Recompute::nothing,
+      .weight_bits = row.value("weight_bits", 16),
+      .gradient_bits = row.value("gradient_bits", 16),
+      .second_copy_ranks = number("second_copy", 0)};
+  if (row.contains("offload")) {
+    run.optimizer = Place::cpu;
+  }
+  return run;
+}
+
+/// Tables give samples or tokens a second, seconds, or TFLOP/s with blocks
+/// computed twice.
+std::optional<double> seconds_of(const Json& row, const PublishedRow& read) {
+  const auto samples = static_cast<double>(read.layout.global_batch);
+  const auto gpus = static_cast<double>(read.layout.gpus);
+  const auto sequence = static_cast<double>(read.training.sequence);
+  if (row.contains("iteration_seconds")) {
+    return row.at("iteration_seconds").get<double>();
+  }
+  if (row.contains("samples_per_second")) {
+    return samples / row.at("samples_per_second").get<double>();
+  }
+  if (row.contains("tokens_per_second_per_gpu")) {
+    return samples * sequence / gpus /
+        row.at("tokens_per_second_per_gpu").get<double>();
+  }
+  if (row.contains("hardware_tflops")) {
+    const model::ModelDescription& d = read.training.model;
+    const auto l = static_cast<double>(d.layers);
+    const auto h = static_cast<double>(d.hidden);
+    const auto v = static_cast<double>(d.padded_vocabulary);
+    const double operations = 96 * samples * sequence * l * h * h *
+        (1 + sequence / (6 * h) + v / (16 * l * h));
+    return operations / gpus / 1e12 / row.at("hardware_tflops").get<double>();
+  }
+  return std::nullopt;
+}
+
+PublishedRow row_from(const Json& row, const Json& programs) {
+  PublishedRow read{
+      .table = row.at("table"),
+      .name = row.at("name"),
+      .cluster = find_cluster(row.at("cluster")),
+      .program = row.at("program"),
+      .layout = layout_from(row),
+      .allocator = row.value("allocator", false),
+      .largest = row.value("largest", false),
+      .not_judged = row.value("not_judged", std::string()),
+      .memory_judged = row.value("memory_judged", true),
+      .fit = row.at("fit")};
+  read.training.sequence = row.at("sequence");
+  read.training.model =
+      model_from(row.at("model"), read.training.sequence, read.layout.tensor);
+  read.training.eight_bit = row.value("eight_bit", false);
+  read.training.program =
+      program_from(programs.at(read.program), read.training.states);
+  read.iteration_seconds = seconds_of(row, read);
+  if (row.contains("memory_gb")) {
+    read.memory_bytes = 1e9 * row.at("memory_gb").get<double>();
+  }
+  return read;
+}
+
+Estimate estimate_at(const PublishedRow& row, const RunLayout& layout) {
+  return estimate(row.training, layout, row.cluster);
+}
+
+} // namespace
+
+std::vector<PublishedRow> read_published(const std::filesystem::path& file) {
+  try {
+    const Json json = Json::parse(read_file(file, 1 << 22));
+    std::vector<PublishedRow> rows;
+    for (const Json& row : json.at("rows")) {
+      rows.push_back(row_from(row, json.at("programs")));
+    }
+    return rows;
+  } catch (const Json::exception& error) {
+    throw DataError(
+        {.what = "is not as plan_calibration expects it",
+         .where = file.string(),
+         .values = error.what()});
+  }
+}
+
+Prediction predict(
+    const PublishedRow& row,
+    const Constants& constants,
+    const MatmulShares& shares) {
+  Cluster cluster = row.cluster;
+  if (const auto share = shares.find(cluster.gpu.name); share != shares.end()) {
+    cluster.gpu.matmul_share = share->second;
+  }
+  Prediction result{
+      .row = &row,
+      .estimate = estimate_with(constants, row.training, row.layout, cluster)};
+  if (row.iteration_seconds) {
+    result.speed_error =
+        *row.iteration_seconds / result.estimate.iteration_seconds - 1;
+  }
+  if (row.memory_bytes) {
+    const MemoryParts& memory = result.estimate.memory;
+    const double own = row.allocator ? memory.context : 0;
+    result.memory_error = (memory.total() - own) / *row.memory_bytes - 1;
+  }
+  return result;
+}
+
+std::int64_t smallest_tensor_that_fits(const PublishedRow& row) {
+  for (std::int64_t tensor = 1; tensor <= row.layout.gpus; tensor *= 2) {
+    RunLayout layout = row.layout;
+    layout.tensor = tensor;
+    layout.micro_batch = 1;
+    layout.global_batch = layout.data();
+    if (row.training.model.heads % tensor == 0 &&
+        estimate_at(row, layout).fits) {
+      return tensor;
+    }
+  }
+  return 0;
+}
+
+std::int64_t largest_batch_that_fits(const PublishedRow& row) {
+  std::int64_t largest = 0;
+  RunLayout layout = row.layout;
+  for (layout.micro_batch = 1; layout.micro_batch <= 1024;
+       layout.micro_batch *= 2) {
+    layout.global_batch = layout.micro_batch * layout.data();
+    if (!estimate_at(row, layout).fits) {
+      break;
+    }
+    largest = layout.global_batch;
+  }
+  return largest;
+}
+
+} // namespace cairn::plan

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "plan/internal/constants.h"
+
+#include <cairn/plan/estimate.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn::plan {
+
+/// A published figure and the run that it comes from.
+struct PublishedRow {
+  std::string table;
+  std::string name;
+  Cluster cluster;
+  std::string program;
+  Training training;
+  RunLayout layout;
+  std::optional<double> iteration_seconds; ///< whatever the table gives
+  std::optional<double> memory_bytes;
+  /// The memory is the allocator's, without CUDA's own.
+  bool allocator = false;
+  /// The table says that fewer model parallel ranks or twice the batch do not
+  /// fit.
+  bool largest = false;
+  /// Why its speed is shown and not judged; empty: it is judged.
+  std::string not_judged;
+  /// False for a reading of what an allocator has kept, not of what it needs.
+  bool memory_judged = true;
+  bool fit = false; ///< the constants are fitted on it
+};
+
+/// Reads bench/plan/published.json. Throws DataError.
+std::vector<PublishedRow> read_published(const std::filesystem::path& file);
+
+/// A row with what is predicted for it.
+struct Prediction {
+  const PublishedRow* row = nullptr;
+  Estimate estimate;
+  /// Predicted throughput over the published one, less 1.
+  std::optional<double> speed_error;
+  std::optional<double> memory_error;
+};
+
+/// Speeds of large products, by the name of the GPU: they belong to the
+/// clusters' descriptions, and are fitted with the constants.
+using MatmulShares = std::map<std::string, double>;
+
+Prediction predict(
+    const PublishedRow& row,
+    const Constants& constants = {},
+    const MatmulShares& shares = {});
+
+/// The smallest degree of tensor parallelism with which a row's model fits, at
+/// one sample a rank; 0 if none does.
+std::int64_t smallest_tensor_that_fits(const PublishedRow& row);
+/// The largest batch, as a power of two, that fits with the row's degrees.
+std::int64_t largest_batch_that_fits(const PublishedRow& row);
+
+} // namespace cairn::plan

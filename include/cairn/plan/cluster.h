@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The machines that a plan is made for, as their descriptions in
+// recipes/clusters say.
+
+namespace cairn::plan {
+
+struct Gpu {
+  std::string name;
+  double memory_bytes = 0;
+  double flops = 0;          ///< a second, dense, in 16 bits, as published
+  double flops_8bit = 0;     ///< 0: it has no 8-bit arithmetic
+  double bandwidth = 0;      ///< of its memory, bytes a second, as published
+  double matmul_share = 0.7; ///< of `flops`, in large products of a long run
+  /// Speed of products with a side that is no multiple of 8, of that of others:
+  /// cuBLAS before 11 has no tensor cores for them.
+  double unaligned_share = 1;
+};
+
+/// A level of the network: what connects so many ranks.
+struct Level {
+  std::string name;
+  std::int64_t ranks = 1; ///< that it connects, those of lower levels included
+  double bandwidth = 0;   ///< of each rank and direction, bytes a second
+  double latency = 0;     ///< of a message, in seconds
+};
+
+struct Host {
+  double memory_bytes = 0;   ///< of a node
+  double copy_bandwidth = 0; ///< to and from each GPU, bytes a second
+  double adam_elements = 0;  ///< that a node's CPUs update in a second
+  double nvme_bytes = 0;     ///< of a node; 0: there is none
+  double nvme_read = 0;      ///< of a node, bytes a second
+  double nvme_write = 0;
+};
+
+struct Cluster {
+  std::string name;
+  std::string about;
+  Gpu gpu;
+  Host host;
+  std::int64_t gpus_per_node = 1;
+  std::int64_t nodes = 1;    ///< 0: any number
+  std::vector<Level> levels; ///< the innermost first
+};
+
+/// Reads a description. Throws ConfigError, which begins with `where`.
+Cluster cluster_from_json(std::string_view text, const std::string& where);
+
+/// Names of the clusters that come with Cairn.
+std::vector<std::string> cluster_names();
+
+/// A cluster by its name, or from a file. Throws ConfigError.
+Cluster find_cluster(const std::string& name_or_file);
+
+} // namespace cairn::plan

@@ -1,0 +1,186 @@
+#pragma once
+
+#include <cairn/model/description.h>
+#include <cairn/plan/cluster.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::plan {
+
+/// What backward computes again instead of keeping it.
+enum class Recompute { nothing, scores, blocks };
+/// Where something is kept.
+enum class Place { device, cpu, nvme };
+
+/// How a program executes a model, as far as time and memory depend on it.
+/// Cairn's own values are the defaults; the published tables come from others.
+struct Program {
+  /// How element-wise operations are compiled: GELU and softmax as several
+  /// operations each, as of old; one kernel for each, as in PyTorch; the usual
+  /// ones fused, as in Megatron; or all that can be.
+  enum class Elementwise { pieces, eager, fused, compiled };
+  Elementwise elementwise = Elementwise::compiled;
+  /// Scores are written to memory, or attention is one kernel that leaves
+  /// masked ones out: PyTorch's, or the faster one of cuDNN's kind.
+  enum class Attention { scores, flash, fast };
+  Attention attention = Attention::fast;
+  bool flash() const { return attention != Attention::scores; }
+  /// Reductions of gradients run beside backward.
+  bool overlaps_gradients = true;
+  /// Bytes of a gradient on the wire.
+  double reduced_bytes = 2;
+  /// Stage 3's gathers run beside products.
+  bool overlaps_gathers = true;
+  /// Stages 1 and 2 gather what a step has changed beside the next forward
+  /// pass.
+  bool gathers_ahead = false;
+  /// Messages of tensor parallelism run beside products.
+  bool overlaps_tensor = false;
+  /// Bytes that the head takes for each logit at its peak.
+  double logit_bytes = 0.3;
+  /// Kept for backward, of what the layers' formula says: Cairn computes the
+  /// output of one norm again.
+  double kept_share = 30.0 / 32.0;
+  /// Elements of a bucket of gradients; 0: as many as Cairn takes.
+  double bucket_elements = 0;
+  /// Buffers of that size that ranks need to talk.
+  double bucket_copies = 2;
+  /// Bytes of a parameter in ZeRO++'s second copy; 0: as on the wire.
+  double second_copy_bytes = 0;
+  /// Most elements of gathered parameters; 0: those of two blocks.
+  double live_elements = 0;
+  /// What fragmentation adds to live memory.
+  double fragmentation = 0;
+};
+
+/// Bytes of the training state of each parameter.
+struct StateBytes {
+  double parameter = 2;
+  double gradient = 4;
+  double master = 4;
+  double moments = 8;
+};
+
+/// What is trained, whatever the layout.
+struct Training {
+  model::ModelDescription model; ///< its sizes with the vocabulary's padding
+  std::int64_t sequence = 0;
+  StateBytes states;
+  bool eight_bit = false; ///< products of the blocks in 8 bits
+  Program program;
+};
+
+/// How a run is laid out on ranks.
+struct RunLayout {
+  std::int64_t gpus = 1;
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t context = 1;
+  std::int64_t expert = 1;
+  std::string schedule = "1f1b";
+  std::int64_t chunks = 1;
+  int zero_stage = 0;
+  std::int64_t micro_batch = 1;
+  std::int64_t global_batch = 1;
+  bool sequence_parallel = false;
+  Recompute recompute = Recompute::scores;
+  Place optimizer = Place::device;
+  Place parameters = Place::device;
+  double offloaded = 1;         ///< part of the optimizer that is offloaded
+  bool update_on_gpu = false;   ///< offloaded states visit the GPU
+  std::int64_t shard_ranks = 0; ///< that share the states; 0: all
+  int weight_bits = 16;         ///< on the wire, of gathers
+  int gradient_bits = 16;       ///< on the wire, of reductions
+  std::int64_t second_copy_ranks = 0; ///< ZeRO++'s second copy of parameters
+
+  std::int64_t data() const { return gpus / (tensor * pipeline * context); }
+  std::int64_t micro_batches() const {
+    return global_batch / (micro_batch * data());
+  }
+  bool operator==(const RunLayout&) const = default;
+};
+
+/// Bytes of the rank that needs the most, by component.
+struct MemoryParts {
+  double parameters = 0;
+  double gradients = 0;
+  double master_weights = 0;
+  double optimizer = 0;
+  double buckets = 0;
+  double gathered_parameters = 0;
+  double activations = 0; ///< kept for backward, of all live micro batches
+  double working = 0;     ///< of the block that is computed
+  double logits = 0;
+  double context = 0; ///< CUDA's and NCCL's own
+  double fragmentation = 0;
+  double total() const;
+};
+
+/// Seconds of an iteration on the stage that takes longest.
+struct TimeParts {
+  double products = 0;
+  double attention = 0;
+  double elementwise = 0;
+  double recompute = 0; ///< products, attention and element-wise, once more
+  double host = 0;      ///< the GPU waits for kernels to be launched
+  double tensor = 0;    ///< messages of tensor and context parallelism
+  double experts = 0;   ///< messages of expert parallelism
+  double bubble = 0;    ///< the stage waits for others
+  double gathers = 0;   ///< parameters, as far as nothing hides them
+  double gradients = 0; ///< likewise
+  double optimizer = 0;
+  double offload = 0;
+  double total() const;
+};
+
+struct TimedPass {
+  char kind = 'F'; ///< F, B or W
+  int micro_batch = 0;
+  int chunk = 0;
+  double begin = 0;
+  double end = 0;
+};
+
+struct Estimate {
+  RunLayout layout;
+  MemoryParts memory;
+  double host_bytes = 0; ///< of a node
+  double nvme_bytes = 0; ///< of a node
+  bool fits = false;
+  std::string lacks; ///< what does not fit and by how much
+  TimeParts time;
+  double iteration_seconds = 0;
+  double tokens_per_second_per_gpu = 0;
+  /// Of the model alone, attention without a mask counted: Megatron's formula
+  /// of 72 B s l h^2 (…).
+  double model_tflops_per_gpu = 0;
+  /// … and of what is computed again: 96 B s l h^2 (…) if that is all.
+  double hardware_tflops_per_gpu = 0;
+  double mfu = 0; ///< model_tflops_per_gpu of what the GPU is said to reach
+  std::string limited_by;
+  double parameters = 0; ///< of the model
+  int heaviest_stage = 0;
+  /// Passes of every stage, if they were asked for.
+  std::vector<std::vector<TimedPass>> timeline;
+};
+
+struct EstimateOptions {
+  bool timeline = false; ///< keep the passes, and simulate all micro batches
+};
+
+/// Memory and time of a run, without running it. Throws ConfigError for a
+/// layout that cannot be: degrees that do not divide, more stages than layers.
+Estimate estimate(
+    const Training& training,
+    const RunLayout& layout,
+    const Cluster& cluster,
+    const EstimateOptions& options = {});
+
+/// The name of a component and its bytes, in the order of MemoryParts.
+std::vector<std::pair<std::string, double>> parts_of(const MemoryParts& memory);
+std::vector<std::pair<std::string, double>> parts_of(const TimeParts& time);
+
+} // namespace cairn::plan

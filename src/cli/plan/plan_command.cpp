@@ -1,0 +1,250 @@
+// `cairn plan` and `cairn memory`: what a run will need, before it runs.
+
+#include "cli/plan/plan_output.h"
+#include "cli/plan/plan_request.h"
+#include "cli/program/text_table.h"
+
+#include <cairn/base/file.h>
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace cairn::cli {
+namespace {
+
+using plan::Estimate;
+
+std::string table_of(
+    const std::vector<Estimate>& layouts,
+    const PlanRequest& request) {
+  using Align = TextTable::Align;
+  std::vector<TextTable::Column> columns{
+      {"layout", Align::left},
+      {"iteration", Align::right},
+      {"tokens/s/GPU", Align::right},
+      {"MFU", Align::right},
+      {"memory", Align::right},
+      {"limited by", Align::left}};
+  if (request.tokens) {
+    columns.push_back({"days", Align::right});
+    columns.push_back({"GPU hours", Align::right});
+  }
+  TextTable table(columns);
+  for (const Estimate& each : layouts) {
+    std::vector<std::string> cells{
+        shown_layout(each.layout),
+        shown_seconds(each.iteration_seconds),
+        fmt::format("{:.0f}", each.tokens_per_second_per_gpu),
+        fmt::format("{:.1f}%", 100 * each.mfu),
+        shown_gigabytes(each.memory.total()),
+        each.limited_by};
+    if (request.tokens) {
+      const double seconds = *request.tokens /
+          (each.tokens_per_second_per_gpu *
+           static_cast<double>(each.layout.gpus));
+      cells.push_back(fmt::format("{:.3g}", seconds / 86400));
+      cells.push_back(fmt::format(
+          "{:.4g}",
+          seconds / 3600 * static_cast<double>(each.layout.gpus)));
+    }
+    table.add(cells);
+  }
+  return table.text(output_width());
+}
+
+void print_parts(
+    const char* title,
+    const std::vector<std::pair<std::string, double>>& parts,
+    double total,
+    std::string (*shown)(double)) {
+  fmt::print("\n{}\n", title);
+  for (const auto& [name, value] : parts) {
+    if (value > 0) {
+      std::string words = name;
+      std::ranges::replace(words, '_', ' ');
+      fmt::print(
+          "  {:<20} {:>10}  {:>5.1f}%\n",
+          words,
+          shown(value),
+          100 * value / total);
+    }
+  }
+  fmt::print("  {:<20} {:>10}\n", "total", shown(total));
+}
+
+void print_memory(const Estimate& each, const PlanRequest& request) {
+  print_parts(
+      each.layout.pipeline > 1
+          ? fmt::format(
+                "memory of a GPU, on stage {}, which has the most",
+                each.heaviest_stage)
+                .c_str()
+          : "memory of a GPU",
+      plan::parts_of(each.memory),
+      each.memory.total(),
+      shown_gigabytes);
+  if (each.host_bytes > 0) {
+    fmt::print(
+        "  of a host            {:>10}\n",
+        shown_gigabytes(each.host_bytes));
+  }
+  if (each.nvme_bytes > 0) {
+    fmt::print(
+        "  on NVMe of a node    {:>10}\n",
+        shown_gigabytes(each.nvme_bytes));
+  }
+  if (each.fits) {
+    fmt::print(
+        "It fits: a {} has {}.\n",
+        request.cluster.gpu.name,
+        shown_gigabytes(request.cluster.gpu.memory_bytes));
+    return;
+  }
+  fmt::print("It does not fit: {}.\n", each.lacks);
+  const auto remedy =
+      cheapest_remedy(request.training, each.layout, request.cluster);
+  if (remedy) {
+    fmt::print(
+        "The cheapest change that makes it fit: {} ({} an iteration, {}).\n",
+        remedy->change,
+        shown_seconds(remedy->estimate.iteration_seconds),
+        shown_gigabytes(remedy->estimate.memory.total()));
+  } else {
+    fmt::print("No single change makes it fit: `cairn plan` without "
+               "--micro-batch-size searches for a layout.\n");
+  }
+}
+
+void print_one(const Estimate& each, const PlanRequest& request) {
+  fmt::print(
+      "{:.4g} billion parameters on {} GPUs of {}: {}\n\n",
+      each.parameters / 1e9,
+      request.gpus,
+      request.cluster.name,
+      shown_layout(each.layout));
+  fmt::print("{}", table_of({each}, request));
+  fmt::print(
+      "{:.1f} TFLOP/s of the model, {:.1f} TFLOP/s with what is computed "
+      "again (attention counted without a mask)\n",
+      each.model_tflops_per_gpu,
+      each.hardware_tflops_per_gpu);
+  print_parts(
+      "time of an iteration, on the stage that works longest",
+      plan::parts_of(each.time),
+      each.time.total(),
+      shown_seconds);
+  print_memory(each, request);
+}
+
+void print_search(const plan::SearchResult& found, const PlanRequest& request) {
+  fmt::print(
+      "{} layouts of {} GPUs of {} tried; {} do not fit\n\n",
+      found.tried,
+      request.gpus,
+      request.cluster.name,
+      found.too_large);
+  if (found.layouts.empty()) {
+    fmt::print("No layout fits");
+    if (found.nearest) {
+      fmt::print(
+          ". The nearest is {}: {}",
+          shown_layout(found.nearest->layout),
+          found.nearest->lacks);
+    }
+    fmt::print(".\n");
+    return;
+  }
+  fmt::print("{}", table_of(found.layouts, request));
+  print_memory(found.layouts.front(), request);
+  fmt::print(
+      "flags of the best: {}\n",
+      fmt::join(flags_of(found.layouts.front().layout), " "));
+}
+
+/// The best layout again, with its passes.
+Estimate with_timeline(const Estimate& best, const PlanRequest& request) {
+  return plan::estimate(
+      request.training,
+      best.layout,
+      request.cluster,
+      {.timeline = true});
+}
+
+void write_files(std::vector<Estimate> layouts, const PlanRequest& request) {
+  if (layouts.empty()) {
+    return;
+  }
+  if (request.page || request.trace) {
+    layouts.front() = with_timeline(layouts.front(), request);
+  }
+  if (request.page) {
+    write_file_atomically(*request.page, plan_page(layouts, request));
+    fmt::print(stderr, "{}: the page\n", *request.page);
+  }
+  if (request.trace) {
+    write_file_atomically(*request.trace, plan_trace(layouts.front()));
+    fmt::print(stderr, "{}: open it in ui.perfetto.dev\n", *request.trace);
+  }
+  if (request.folder) {
+    write_plan(*request.folder, layouts.front(), request);
+    fmt::print(stderr, "{}: ds.json, flags, launch.sh\n", *request.folder);
+  }
+}
+
+} // namespace
+
+int run_plan(const Arguments& arguments) {
+  const auto request = plan_request("plan", arguments);
+  if (!request) {
+    return exit_ok;
+  }
+  std::vector<Estimate> layouts;
+  if (request->layout) {
+    layouts.push_back(
+        plan::estimate(request->training, *request->layout, request->cluster));
+    if (!request->json) {
+      print_one(layouts.front(), *request);
+    }
+  } else {
+    plan::SearchResult found =
+        plan::search(request->training, request->cluster, request->search);
+    layouts = found.layouts;
+    if (!request->json) {
+      print_search(found, *request);
+    } else if (layouts.empty() && found.nearest) {
+      layouts.push_back(*found.nearest);
+    }
+  }
+  if (request->json) {
+    fmt::print("{}", plan_json(layouts, *request));
+  }
+  write_files(layouts, *request);
+  const bool fits = !layouts.empty() && layouts.front().fits;
+  return fits ? exit_ok : exit_failure;
+}
+
+int run_memory(const Arguments& arguments) {
+  const auto request = plan_request("memory", arguments);
+  if (!request) {
+    return exit_ok;
+  }
+  const Estimate each =
+      plan::estimate(request->training, *request->layout, request->cluster);
+  if (request->json) {
+    fmt::print("{}", plan_json({each}, *request));
+  } else {
+    fmt::print(
+        "{:.4g} billion parameters on {} GPUs: {}\n",
+        each.parameters / 1e9,
+        request->gpus,
+        shown_layout(each.layout));
+    print_memory(each, *request);
+  }
+  return exit_ok;
+}
+
+} // namespace cairn::cli

@@ -1,0 +1,394 @@
+#include "cli/plan/plan_output.h"
+
+#include "base/internal/markup_escaped.h"
+
+#include <cairn/base/file.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace cairn::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using plan::Estimate;
+using plan::RunLayout;
+
+std::string_view name_of(plan::Place place) {
+  switch (place) {
+    case plan::Place::cpu:
+      return "cpu";
+    case plan::Place::nvme:
+      return "nvme";
+    case plan::Place::device:
+      break;
+  }
+  return "none";
+}
+
+Json json_of(const Estimate& each, const PlanRequest& request) {
+  Json json;
+  const RunLayout& run = each.layout;
+  json["flags"] = fmt::format("{}", fmt::join(flags_of(run), " "));
+  json["gpus"] = run.gpus;
+  json["tensor"] = run.tensor;
+  json["pipeline"] = run.pipeline;
+  json["schedule"] = run.schedule;
+  json["virtual_stages"] = run.chunks;
+  json["data"] = run.data();
+  json["context"] = run.context;
+  json["expert"] = run.expert;
+  json["zero_stage"] = run.zero_stage;
+  json["micro_batch"] = run.micro_batch;
+  json["global_batch"] = run.global_batch;
+  json["recompute"] = run.recompute == plan::Recompute::blocks ? "full"
+      : run.recompute == plan::Recompute::scores               ? "selective"
+                                                               : "none";
+  json["offload_optimizer"] = name_of(run.optimizer);
+  json["offload_param"] = name_of(run.parameters);
+  json["parameters"] = each.parameters;
+  json["iteration_seconds"] = each.iteration_seconds;
+  json["tokens_per_second_per_gpu"] = each.tokens_per_second_per_gpu;
+  json["model_tflops_per_gpu"] = each.model_tflops_per_gpu;
+  json["hardware_tflops_per_gpu"] = each.hardware_tflops_per_gpu;
+  json["mfu"] = each.mfu;
+  Json memory;
+  for (const auto& [name, bytes] : plan::parts_of(each.memory)) {
+    memory[name] = bytes;
+  }
+  memory["total"] = each.memory.total();
+  json["memory_bytes_per_rank"] = memory;
+  json["host_bytes_per_node"] = each.host_bytes;
+  json["nvme_bytes_per_node"] = each.nvme_bytes;
+  json["fits"] = each.fits;
+  json["lacks"] = each.lacks;
+  Json time;
+  for (const auto& [name, seconds] : plan::parts_of(each.time)) {
+    time[name] = seconds;
+  }
+  json["seconds"] = time;
+  json["limited_by"] = each.limited_by;
+  if (request.tokens) {
+    const double seconds = *request.tokens /
+        (each.tokens_per_second_per_gpu * static_cast<double>(run.gpus));
+    json["run_tokens"] = *request.tokens;
+    json["run_days"] = seconds / 86400;
+    json["run_gpu_hours"] = seconds / 3600 * static_cast<double>(run.gpus);
+  }
+  return json;
+}
+
+constexpr std::array<std::string_view, 12> colours{
+    "#4e79a7",
+    "#f28e2b",
+    "#e15759",
+    "#76b7b2",
+    "#59a14f",
+    "#edc948",
+    "#b07aa1",
+    "#ff9da7",
+    "#9c755f",
+    "#bab0ac",
+    "#2f4b7c",
+    "#a05195"};
+
+/// A horizontal bar of parts, as wide as `whole` is of `scale`.
+std::string bar(
+    const std::vector<std::pair<std::string, double>>& parts,
+    double scale,
+    std::string (*shown)(double)) {
+  constexpr double width = 720;
+  std::string svg =
+      fmt::format("<svg width=\"{}\" height=\"26\" role=\"img\">", width);
+  double x = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double size = parts[i].second / scale * width;
+    if (size < 0.3) {
+      continue;
+    }
+    svg += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"3\" width=\"{:.1f}\" height=\"20\" "
+        "fill=\"{}\"><title>{}: {}</title></rect>",
+        x,
+        size,
+        colours[i % colours.size()],
+        parts[i].first,
+        shown(parts[i].second));
+    x += size;
+  }
+  return svg + "</svg>";
+}
+
+std::string legend(const std::vector<std::pair<std::string, double>>& parts) {
+  std::string html = "<p class=legend>";
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::string name = parts[i].first;
+    std::ranges::replace(name, '_', ' ');
+    html += fmt::format(
+        "<span><i style=\"background:{}\"></i>{}</span> ",
+        colours[i % colours.size()],
+        name);
+  }
+  return html + "</p>";
+}
+
+std::string timeline_svg(const Estimate& each) {
+  constexpr double left = 64;
+  constexpr double width = 1100;
+  constexpr double row = 18;
+  // A page stays small: of long iterations the first passes are drawn.
+  constexpr std::size_t most_passes = 6000;
+  std::size_t passes = 0;
+  double length = 0;
+  for (const auto& stage : each.timeline) {
+    passes += stage.size();
+    for (const plan::TimedPass& pass : stage) {
+      length = std::max(length, pass.end);
+    }
+  }
+  if (passes == 0 || length <= 0) {
+    return "";
+  }
+  const double shown = passes > most_passes
+      ? length * static_cast<double>(most_passes) / static_cast<double>(passes)
+      : length;
+  std::string svg = fmt::format(
+      "<h2>Timeline of one iteration</h2><p>{} of {}; blue is forward, green "
+      "backward, orange the gradients of weights.</p>"
+      "<svg width=\"{}\" height=\"{}\" font-size=\"10\">",
+      shown_seconds(shown),
+      shown_seconds(length),
+      left + width,
+      row * static_cast<double>(each.timeline.size()) + 4);
+  for (std::size_t stage = 0; stage < each.timeline.size(); ++stage) {
+    const double y = row * static_cast<double>(stage);
+    svg += fmt::format(
+        "<text x=\"0\" y=\"{:.0f}\">stage {}</text>",
+        y + 12,
+        stage);
+    for (const plan::TimedPass& pass : each.timeline[stage]) {
+      if (pass.begin > shown) {
+        break;
+      }
+      svg += fmt::format(
+          "<rect x=\"{:.2f}\" y=\"{:.0f}\" width=\"{:.2f}\" height=\"15\" "
+          "fill=\"{}\"><title>{}{}</title></rect>",
+          left + pass.begin / shown * width,
+          y,
+          std::max(
+              0.2,
+              (std::min(pass.end, shown) - pass.begin) / shown * width - 0.4),
+          pass.kind == 'F'       ? "#7db3e8"
+              : pass.kind == 'B' ? "#7fc495"
+                                 : "#f2b872",
+          pass.kind,
+          pass.micro_batch);
+    }
+  }
+  return svg + "</svg>";
+}
+
+} // namespace
+
+std::string shown_seconds(double seconds) {
+  return seconds >= 1   ? fmt::format("{:.3g} s", seconds)
+      : seconds >= 1e-3 ? fmt::format("{:.3g} ms", seconds * 1e3)
+                        : fmt::format("{:.3g} us", seconds * 1e6);
+}
+
+std::string shown_gigabytes(double bytes) {
+  return fmt::format("{:.1f} GB", bytes / 1e9);
+}
+
+std::string shown_layout(const RunLayout& run) {
+  std::string text =
+      fmt::format("TP {} PP {} DP {}", run.tensor, run.pipeline, run.data());
+  if (run.context > 1) {
+    text += fmt::format(" CP {}", run.context);
+  }
+  if (run.expert > 1) {
+    text += fmt::format(" EP {}", run.expert);
+  }
+  if (run.pipeline > 1) {
+    text += " " + run.schedule +
+        (run.chunks > 1 ? fmt::format(" x{}", run.chunks) : "");
+  }
+  text +=
+      fmt::format(", ZeRO {}, micro batch {}", run.zero_stage, run.micro_batch);
+  if (run.recompute == plan::Recompute::blocks) {
+    text += ", recompute";
+  }
+  if (run.optimizer != plan::Place::device) {
+    text += fmt::format(", optimizer on {}", name_of(run.optimizer));
+  }
+  if (run.parameters != plan::Place::device) {
+    text += fmt::format(", parameters on {}", name_of(run.parameters));
+  }
+  return text;
+}
+
+std::string plan_json(
+    const std::vector<Estimate>& layouts,
+    const PlanRequest& request) {
+  Json all = Json::array();
+  for (const Estimate& each : layouts) {
+    all.push_back(json_of(each, request));
+  }
+  return all.dump(2) + "\n";
+}
+
+std::string plan_page(
+    const std::vector<Estimate>& layouts,
+    const PlanRequest& request) {
+  double slowest = 0;
+  double largest = request.cluster.gpu.memory_bytes;
+  for (const Estimate& each : layouts) {
+    slowest = std::max(slowest, each.time.total());
+    largest = std::max(largest, each.memory.total());
+  }
+  std::string html = fmt::format(
+      "<!doctype html><html lang=en><meta charset=utf-8><title>cairn "
+      "plan</title>"
+      "<style>body{{font:14px sans-serif;margin:2em;color:#222}}"
+      "td,th{{padding:2px 12px 2px 0;text-align:left;vertical-align:middle}}"
+      ".legend span{{margin-right:1em}}.legend i{{display:inline-block;"
+      "width:12px;height:12px;margin-right:4px}}</style>"
+      "<h1>cairn plan</h1><p>{:.4g} billion parameters, samples of {} tokens, "
+      "batch {}, on {} GPUs of {}.</p>",
+      layouts.empty() ? 0 : layouts.front().parameters / 1e9,
+      request.training.sequence,
+      layouts.empty() ? 0 : layouts.front().layout.global_batch,
+      request.gpus,
+      markup_escaped(request.cluster.name));
+  if (layouts.empty()) {
+    return html + "<p>No layout fits.</p></html>\n";
+  }
+  html += "<h2>Seconds of an iteration</h2>" +
+      legend(plan::parts_of(layouts.front().time)) + "<table>";
+  for (const Estimate& each : layouts) {
+    html += fmt::format(
+        "<tr><td>{}<td>{}<td>{:.1f}% MFU<td>{}</tr>",
+        markup_escaped(shown_layout(each.layout)),
+        shown_seconds(each.iteration_seconds),
+        100 * each.mfu,
+        bar(plan::parts_of(each.time), slowest, shown_seconds));
+  }
+  html += "</table><h2>Memory of a GPU</h2>" +
+      legend(plan::parts_of(layouts.front().memory)) + "<table>";
+  for (const Estimate& each : layouts) {
+    html += fmt::format(
+        "<tr><td>{}<td>{}<td>{}<td>{}</tr>",
+        markup_escaped(shown_layout(each.layout)),
+        shown_gigabytes(each.memory.total()),
+        each.fits ? "fits" : markup_escaped(each.lacks),
+        bar(plan::parts_of(each.memory), largest, shown_gigabytes));
+  }
+  return html + "</table>" + timeline_svg(layouts.front()) + "</html>\n";
+}
+
+std::string plan_trace(const Estimate& estimate) {
+  constexpr double microseconds = 1e6;
+  Json events = Json::array();
+  for (std::size_t stage = 0; stage < estimate.timeline.size(); ++stage) {
+    events.push_back(
+        {{"name", "thread_name"},
+         {"ph", "M"},
+         {"pid", 0},
+         {"tid", stage},
+         {"args", {{"name", fmt::format("stage {}", stage)}}}});
+    for (const plan::TimedPass& pass : estimate.timeline[stage]) {
+      const char* what = pass.kind == 'F' ? "forward"
+          : pass.kind == 'B'              ? "backward"
+                                          : "weight gradients";
+      events.push_back(
+          {{"name", fmt::format("{} {}", what, pass.micro_batch)},
+           {"cat", what},
+           {"ph", "X"},
+           {"pid", 0},
+           {"tid", stage},
+           {"ts", pass.begin * microseconds},
+           {"dur", (pass.end - pass.begin) * microseconds},
+           {"args", {{"chunk", pass.chunk}}}});
+    }
+    // What follows the last pass: gradients, update, parameters.
+    double end = 0;
+    for (const auto& passes : estimate.timeline) {
+      end = passes.empty() ? end : std::max(end, passes.back().end);
+    }
+    events.push_back(
+        {{"name", "reduce, update, gather"},
+         {"cat", "step"},
+         {"ph", "X"},
+         {"pid", 0},
+         {"tid", stage},
+         {"ts", end * microseconds},
+         {"dur", (estimate.iteration_seconds - end) * microseconds}});
+  }
+  return Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() + "\n";
+}
+
+void write_plan(
+    const std::filesystem::path& folder,
+    const Estimate& estimate,
+    const PlanRequest& request) {
+  const RunLayout& run = estimate.layout;
+  std::filesystem::create_directories(folder);
+  Json json;
+  json["train_batch_size"] = run.global_batch;
+  json["train_micro_batch_size_per_gpu"] = run.micro_batch;
+  json["zero_optimization"]["stage"] = run.zero_stage;
+  if (run.optimizer != plan::Place::device) {
+    json["zero_optimization"]["offload_optimizer"]["device"] =
+        name_of(run.optimizer);
+  }
+  if (run.parameters != plan::Place::device) {
+    json["zero_optimization"]["offload_param"]["device"] =
+        name_of(run.parameters);
+  }
+  if (run.optimizer == plan::Place::nvme) {
+    json["zero_optimization"]["offload_optimizer"]["nvme_path"] = "/local_nvme";
+  }
+  write_file_atomically(folder / "ds.json", json.dump(2) + "\n");
+  std::string flags = fmt::format("# {}\n", shown_layout(run));
+  std::string line;
+  std::vector<std::string> words = request.model_flags;
+  for (const std::string& each : flags_of(run)) {
+    words.push_back(each);
+  }
+  words.emplace_back("--deepspeed_config");
+  words.push_back((folder / "ds.json").string());
+  for (const std::string& word : words) {
+    if (word.starts_with("--") && !line.empty()) {
+      flags += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  write_file_atomically(folder / "flags", flags + line + "\n");
+  const std::int64_t node = std::min(run.gpus, request.cluster.gpus_per_node);
+  const std::int64_t nodes = run.gpus / node;
+  write_file_atomically(
+      folder / "launch.sh",
+      fmt::format(
+          "#!/usr/bin/env bash\n# {}\n{}exec cairn launch {}--num_gpus {} "
+          "pretrain {} @{} \"$@\"\n",
+          shown_layout(run),
+          nodes > 1 ? "# HOSTFILE has a line `HOST slots=N` for each node.\n"
+                    : "",
+          nodes > 1 ? fmt::format(
+                          "--hostfile \"${{HOSTFILE:-hosts}}\" --num_nodes {} ",
+                          nodes)
+                    : "",
+          node,
+          model::name_of(request.kind),
+          (folder / "flags").string()));
+  std::filesystem::permissions(
+      folder / "launch.sh",
+      std::filesystem::perms::owner_exec,
+      std::filesystem::perm_options::add);
+}
+
+} // namespace cairn::cli

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "cli/plan/plan_request.h"
+
+#include <cairn/plan/estimate.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace cairn::cli {
+
+/// "8 tensor x 16 pipeline x 8 data, …"
+std::string shown_layout(const plan::RunLayout& layout);
+/// "12.3 s", "340 ms"
+std::string shown_seconds(double seconds);
+std::string shown_gigabytes(double bytes);
+
+/// A JSON array of layouts, the best first.
+std::string plan_json(
+    const std::vector<plan::Estimate>& layouts,
+    const PlanRequest& request);
+
+/// One HTML page that needs no other file. The first layout's timeline is
+/// drawn if it has one.
+std::string plan_page(
+    const std::vector<plan::Estimate>& layouts,
+    const PlanRequest& request);
+
+/// The passes of an iteration in Chrome's trace format.
+std::string plan_trace(const plan::Estimate& estimate);
+
+/// Writes ds.json, flags and launch.sh for a layout into a folder, which is
+/// made.
+void write_plan(
+    const std::filesystem::path& folder,
+    const plan::Estimate& estimate,
+    const PlanRequest& request);
+
+} // namespace cairn::cli

@@ -1,0 +1,359 @@
+#include "cli/plan/plan_request.h"
+
+#include "base/internal/edit_distance.h"
+#include "plan/internal/from_config.h"
+
+#include <cairn/base/error.h>
+#include <cairn/base/file.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <string_view>
+
+namespace cairn::cli {
+namespace {
+
+constexpr const char* plan_usage =
+    R"(usage: cairn plan [gpt|bert] --cluster NAME|FILE [FLAGS…]
+
+Says what a run will need and how long it will take, before it runs. With
+--micro-batch-size the flags of `cairn pretrain` give one layout, which is
+estimated. Without, the layouts of so many GPUs are searched, and the best are
+shown; degrees that are given stay as they are.
+
+  --cluster NAME|FILE   what it runs on; `cairn plan --clusters` lists them
+  --num-gpus N          (all of the cluster's, or one node)
+  --model FILE          model flags in a file, such as recipes/gpt-13b/flags;
+                        the same as @FILE
+  --tokens N            of the whole run (--train-tokens, or 20 a parameter)
+  --search              search although a file of flags gives a layout
+  --top N               layouts to show (10)
+  --json                the layouts as a JSON array, the best first
+  --html FILE           one page with bars and the timeline of the best
+  --simulate FILE       one iteration of the best as a Chrome trace
+  --write FOLDER        DeepSpeed JSON, flags and launch line of the best
+
+example:
+  cairn plan gpt @recipes/gpt3-175b/flags --cluster selene-a100 --num-gpus 1024
+  cairn plan --num-layers 40 --hidden-size 5120 --num-attention-heads 40 --seq-length 2048 \
+    --vocab-size 50257 --global-batch-size 1024 --cluster dgx-h100 --num-gpus 64
+)";
+
+constexpr const char* memory_usage =
+    R"(usage: cairn memory [gpt|bert] [--cluster NAME|FILE] [FLAGS…]
+
+Says how much memory each rank of a run needs, component by component, for the
+layout that the flags of `cairn pretrain` give. With --model FILE the flags are
+read from a file, such as recipes/gpt-13b/flags; --num-gpus N says how many
+ranks there are, --json prints JSON. Without --cluster a GPU is an H200.
+
+example:
+  cairn memory --model recipes/gpt-13b/flags --num-gpus 16
+)";
+
+/// Our own flags that take a value, and those that do not.
+constexpr std::array<std::string_view, 8> with_value{
+    "--cluster",
+    "--num-gpus",
+    "--model",
+    "--tokens",
+    "--top",
+    "--html",
+    "--simulate",
+    "--write"};
+constexpr std::array<std::string_view, 3> without_value{
+    "--search",
+    "--json",
+    "--clusters"};
+
+struct Words {
+  std::map<std::string, std::string> own;
+  std::vector<std::string> others;
+};
+
+Words sorted_words(const Arguments& arguments) {
+  Words words;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string name = arguments[i];
+    std::optional<std::string> value;
+    if (const auto equals = name.find('='); equals != std::string::npos) {
+      value = name.substr(equals + 1);
+      name.resize(equals);
+    }
+    if (std::ranges::find(without_value, name) != without_value.end()) {
+      words.own[name] = "";
+    } else if (std::ranges::find(with_value, name) != with_value.end()) {
+      if (!value && i + 1 < arguments.size() &&
+          !arguments[i + 1].starts_with("--")) {
+        value = arguments[++i];
+      }
+      if (!value) {
+        throw ConfigError({.what = "takes a value, got none", .where = name});
+      }
+      words.own[name] = *value;
+    } else {
+      words.others.push_back(arguments[i]);
+    }
+  }
+  return words;
+}
+
+double number_from(const std::string& name, const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || !(value >= 1 && value <= 1e18)) {
+    throw ConfigError(
+        {.what = fmt::format("\"{}\" is no number from 1 on", text),
+         .where = name});
+  }
+  return value;
+}
+
+std::int64_t count_from(const std::string& name, const std::string& text) {
+  constexpr double most = 1 << 20;
+  const double value = number_from(name, text);
+  if (value > most ||
+      value != static_cast<double>(static_cast<std::int64_t>(value))) {
+    throw ConfigError(
+        {.what = fmt::format("\"{}\" is no whole number up to {}", text, most),
+         .where = name});
+  }
+  return static_cast<std::int64_t>(value);
+}
+
+bool given(const config::Config& config, const char* flag) {
+  return config.given.contains(flag);
+}
+
+void drop(std::vector<std::string>& flags, std::string_view name, int values) {
+  for (std::size_t i = 0; i < flags.size();) {
+    if (flags[i] == name) {
+      flags.erase(
+          flags.begin() + static_cast<std::ptrdiff_t>(i),
+          flags.begin() +
+              static_cast<std::ptrdiff_t>(std::min(
+                  flags.size(),
+                  i + 1 + static_cast<std::size_t>(values))));
+    } else {
+      ++i;
+    }
+  }
+}
+
+/// Flags of a file, one or several on a line.
+void unfold(std::vector<std::string>& flags) {
+  std::vector<std::string> all;
+  for (const std::string& each : flags) {
+    if (!each.starts_with("@")) {
+      all.push_back(each);
+      continue;
+    }
+    constexpr std::uint64_t most = 1 << 20;
+    std::string word;
+    bool comment = false;
+    for (const char c : read_file(each.substr(1), most) + "\n") {
+      comment = c != '\n' && (comment || (c == '#' && word.empty()));
+      if (comment) {
+        continue;
+      }
+      if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
+        if (!word.empty()) {
+          all.push_back(word);
+        }
+        word.clear();
+      } else {
+        word += c;
+      }
+    }
+  }
+  flags = all;
+}
+
+} // namespace
+
+std::vector<std::string> flags_of(const plan::RunLayout& run) {
+  std::vector<std::string> flags;
+  const auto add = [&](const char* name, std::int64_t value) {
+    flags.emplace_back(name);
+    flags.push_back(std::to_string(value));
+  };
+  add("--tensor-model-parallel-size", run.tensor);
+  add("--pipeline-model-parallel-size", run.pipeline);
+  if (run.context > 1) {
+    add("--context-parallel-size", run.context);
+  }
+  if (run.expert > 1) {
+    add("--expert-model-parallel-size", run.expert);
+  }
+  if (run.sequence_parallel) {
+    flags.emplace_back("--sequence-parallel");
+  }
+  if (run.chunks > 1) {
+    add("--num-virtual-stages-per-pipeline-rank", run.chunks);
+  }
+  if (run.schedule == "zb-h1" || run.schedule == "gpipe") {
+    flags.emplace_back("--pipeline-schedule");
+    flags.push_back(run.schedule);
+  }
+  add("--zero-stage", run.zero_stage);
+  add("--micro-batch-size", run.micro_batch);
+  add("--global-batch-size", run.global_batch);
+  if (run.recompute == plan::Recompute::blocks) {
+    flags.emplace_back("--checkpoint-activations");
+  }
+  return flags;
+}
+
+std::optional<PlanRequest> plan_request(
+    const std::string& command,
+    const Arguments& arguments) {
+  const bool memory = command == "memory";
+  Words words = sorted_words(arguments);
+  if (arguments.empty() ||
+      std::ranges::any_of(words.others, [](const std::string& each) {
+        return each == "--help" || each == "-h" || each == "help";
+      })) {
+    fmt::print("{}", memory ? memory_usage : plan_usage);
+    return std::nullopt;
+  }
+  if (words.own.contains("--clusters")) {
+    for (const std::string& name : plan::cluster_names()) {
+      fmt::print("{:<16} {}\n", name, plan::find_cluster(name).about);
+    }
+    return std::nullopt;
+  }
+  const auto own = [&](const char* name) -> std::optional<std::string> {
+    const auto found = words.own.find(name);
+    return found == words.own.end() ? std::nullopt
+                                    : std::optional(found->second);
+  };
+  PlanRequest request;
+  if (!words.others.empty()) {
+    if (const auto kind = model::model_kind_named(words.others.front())) {
+      request.kind = *kind;
+      words.others.erase(words.others.begin());
+    }
+  }
+  if (!own("--cluster") && !memory) {
+    throw ConfigError(
+        {.what = "which machine?",
+         .where = "--cluster",
+         .remedy = fmt::format(
+             "name one of {}, or a file like those in recipes/clusters",
+             fmt::join(plan::cluster_names(), ", "))});
+  }
+  request.cluster = plan::find_cluster(own("--cluster").value_or("h200"));
+  request.gpus = own("--num-gpus")
+      ? count_from("--num-gpus", *own("--num-gpus"))
+      : memory ? 1
+               : request.cluster.gpus_per_node *
+          std::max<std::int64_t>(1, request.cluster.nodes);
+  const std::int64_t most =
+      request.cluster.nodes * request.cluster.gpus_per_node;
+  if (!memory && most > 0 && request.gpus > most) {
+    throw ConfigError(
+        {.what = fmt::format("the cluster has {} GPUs", most),
+         .where = "--num-gpus",
+         .values = fmt::format("{}", request.gpus)});
+  }
+  request.json = own("--json").has_value();
+  request.page = own("--html");
+  request.trace = own("--simulate");
+  request.folder = own("--write");
+
+  std::vector<std::string> flags = words.others;
+  if (own("--model")) {
+    flags.insert(flags.begin(), "@" + *own("--model"));
+  }
+  unfold(flags);
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(flags, name) != flags.end();
+  };
+  if (!has("--bf16") && !has("--fp16") && !has("--deepspeed_config")) {
+    flags.emplace_back("--bf16");
+  }
+  const bool one = (memory || has("--micro-batch-size")) && !own("--search");
+  if (one && !has("--micro-batch-size") && !has("--deepspeed_config")) {
+    flags.insert(flags.end(), {"--micro-batch-size", "1"});
+  }
+  if (!one) {
+    drop(flags, "--micro-batch-size", 1);
+    drop(flags, "--batch-size", 1);
+  }
+  if (own("--search")) {
+    for (const char* name :
+         {"--tensor-model-parallel-size",
+          "--pipeline-model-parallel-size",
+          "--context-parallel-size",
+          "--zero-stage",
+          "--num-layers-per-virtual-pipeline-stage",
+          "--num-virtual-stages-per-pipeline-rank",
+          "--pipeline-schedule"}) {
+      drop(flags, name, 1);
+    }
+    drop(flags, "--checkpoint-activations", 0);
+    drop(flags, "--sequence-parallel", 0);
+  }
+  const auto config = config::Config::resolve(
+      {.flags = flags,
+       .world_size = one ? request.gpus : 1,
+       .fewest_ranks = !one});
+  request.training = plan::training_of(request.kind, config);
+  if (own("--tokens")) {
+    request.tokens = number_from("--tokens", *own("--tokens"));
+  } else if (config.flags.training.train_tokens) {
+    request.tokens = static_cast<double>(*config.flags.training.train_tokens);
+  } else if (config.flags.training.train_samples) {
+    request.tokens = static_cast<double>(*config.flags.training.train_samples) *
+        static_cast<double>(request.training.sequence);
+  }
+  if (one) {
+    request.layout = plan::layout_of(config);
+    return request;
+  }
+  plan::SearchOptions& search = request.search;
+  search.gpus = request.gpus;
+  const config::DistributedFlags& degrees = config.flags.distributed;
+  if (!config.flags.training.global_batch_size) {
+    throw ConfigError(
+        {.what = "the batch size is missing",
+         .where = "--global-batch-size",
+         .remedy = "give it: the search divides it among the ranks"});
+  }
+  search.global_batch = *config.flags.training.global_batch_size;
+  if (given(config, "--tensor-model-parallel-size")) {
+    search.tensor = degrees.tensor_parallel;
+  }
+  if (given(config, "--pipeline-model-parallel-size")) {
+    search.pipeline = degrees.pipeline_parallel;
+  }
+  if (given(config, "--context-parallel-size")) {
+    search.context = degrees.context_parallel;
+  }
+  if (given(config, "--zero-stage")) {
+    search.zero_stage = static_cast<int>(config.deepspeed.zero.stage);
+  }
+  if (own("--top")) {
+    search.best = static_cast<std::size_t>(count_from("--top", *own("--top")));
+  }
+  // What the chosen layout does not replace.
+  for (const char* name :
+       {"--tensor-model-parallel-size",
+        "--pipeline-model-parallel-size",
+        "--context-parallel-size",
+        "--zero-stage",
+        "--global-batch-size"}) {
+    drop(flags, name, 1);
+  }
+  drop(flags, "--sequence-parallel", 0);
+  drop(flags, "--checkpoint-activations", 0);
+  request.model_flags = flags;
+  return request;
+}
+
+} // namespace cairn::cli

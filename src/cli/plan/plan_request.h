@@ -1,0 +1,42 @@
+#pragma once
+
+#include "cli/program/command.h"
+#include "plan/internal/search.h"
+
+#include <cairn/config/config.h>
+#include <cairn/plan/estimate.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn::cli {
+
+/// What `cairn plan` and `cairn memory` are asked: their own flags, and those
+/// of `cairn pretrain`.
+struct PlanRequest {
+  model::ModelKind kind = model::ModelKind::gpt;
+  plan::Cluster cluster;
+  std::int64_t gpus = 1;
+  plan::Training training;
+  /// The one layout that the flags give; unset: search for one.
+  std::optional<plan::RunLayout> layout;
+  plan::SearchOptions search;
+  std::optional<double> tokens; ///< of the whole run
+  bool json = false;
+  std::optional<std::string> page;      ///< --html
+  std::optional<std::string> trace;     ///< --simulate
+  std::optional<std::string> folder;    ///< --write
+  std::vector<std::string> model_flags; ///< what else `cairn pretrain` gets
+};
+
+/// Reads the arguments. Unset when help was asked for and printed. Throws
+/// ConfigError.
+std::optional<PlanRequest> plan_request(
+    const std::string& command,
+    const Arguments& arguments);
+
+/// The flags of `cairn pretrain` for a layout.
+std::vector<std::string> flags_of(const plan::RunLayout& layout);
+
+} // namespace cairn::cli

@@ -1,0 +1,201 @@
+#include "plan/block_time.h"
+
+#include "plan/stage_shares.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cairn::plan {
+namespace {
+
+using model::ModelDescription;
+
+double passes_of(Program::Elementwise kind, const Constants& constants) {
+  switch (kind) {
+    case Program::Elementwise::pieces:
+      return constants.pieces;
+    case Program::Elementwise::eager:
+      return constants.eager;
+    case Program::Elementwise::fused:
+      return constants.fused;
+    case Program::Elementwise::compiled:
+      break;
+  }
+  return constants.compiled;
+}
+
+/// Kernels in the forward pass of a block.
+double kernels_of(Program::Elementwise kind) {
+  switch (kind) {
+    case Program::Elementwise::pieces:
+      return 70;
+    case Program::Elementwise::eager:
+      return 45;
+    case Program::Elementwise::fused:
+      return 25;
+    case Program::Elementwise::compiled:
+      break;
+  }
+  return 14;
+}
+
+} // namespace
+
+ComputeTime& ComputeTime::operator+=(const ComputeTime& other) {
+  products += other.products;
+  attention += other.attention;
+  elementwise += other.elementwise;
+  host += other.host;
+  return *this;
+}
+
+ComputeTime ComputeTime::times(double factor) const {
+  return {
+      .products = products * factor,
+      .attention = attention * factor,
+      .elementwise = elementwise * factor,
+      .host = host * factor};
+}
+
+BlockTime::BlockTime(
+    const Constants& constants,
+    const Training& training,
+    const RunLayout& layout,
+    const Gpu& gpu)
+    : constants_(constants),
+      training_(training),
+      layout_(layout),
+      gpu_(gpu),
+      tokens_(
+          static_cast<double>(layout.micro_batch * training.sequence) /
+          static_cast<double>(layout.context)),
+      ranks_(static_cast<double>(layout.tensor)),
+      passes_(passes_of(training.program.elementwise, constants)),
+      kernels_(kernels_of(training.program.elementwise)) {}
+
+double BlockTime::traffic(double amount) const {
+  return amount / (gpu_.bandwidth * constants_.memory_share);
+}
+
+double BlockTime::alignment(double m, double n, double k) const {
+  constexpr double multiple = 8; // of 16-bit numbers
+  const auto fits = [](double side) { return std::fmod(side, multiple) == 0; };
+  return fits(m) && fits(n) && fits(k) ? 1 : gpu_.unaligned_share;
+}
+
+double BlockTime::product(double m, double n, double k, bool eight_bit) const {
+  const bool small = eight_bit && gpu_.flops_8bit > 0;
+  const double rate = (small ? gpu_.flops_8bit * constants_.eight_bit_share
+                             : gpu_.flops * alignment(m, n, k)) *
+      gpu_.matmul_share;
+  const double operand = small ? 1 : value_bytes;
+  return 2 * m * n * k / rate +
+      traffic(operand * (m * k + n * k) + value_bytes * m * n);
+}
+
+double BlockTime::mlp_products(std::int64_t layer) const {
+  const ModelDescription& d = training_.model;
+  const auto hidden = static_cast<double>(d.hidden);
+  const double width = static_cast<double>(d.ffn) / ranks_;
+  const double up = d.gated ? 2 * width : width;
+  const bool small = training_.eight_bit;
+  const auto mlp = [&](double rows) {
+    return product(rows, up, hidden, small) +
+        product(rows, hidden, width, small);
+  };
+  const std::int64_t experts = model::experts_in_layer(d, layer);
+  if (experts == 0) {
+    return mlp(tokens_);
+  }
+  const double here = std::max(
+      1.0,
+      static_cast<double>(experts) / static_cast<double>(layout_.expert));
+  const double rows = tokens_ * static_cast<double>(d.experts->top_k) *
+      std::max(1.0, d.experts->train_capacity_factor);
+  const double time = here * mlp(std::max(1.0, rows / here));
+  return d.experts->residual ? time + mlp(tokens_) : time;
+}
+
+void BlockTime::add_attention(PieceTime& time) const {
+  const ModelDescription& d = training_.model;
+  const auto sequence = static_cast<double>(training_.sequence);
+  const double width = static_cast<double>(d.heads * d.head_size) / ranks_;
+  const double operations = 4 * tokens_ * sequence * width;
+  const double rate = gpu_.flops * gpu_.matmul_share;
+  const bool causal = model::kind_of(d.family) == model::ModelKind::gpt;
+  if (training_.program.flash()) {
+    const double forward = operations * (causal ? 0.5 : 1) /
+        (rate *
+         (training_.program.attention == Program::Attention::fast
+              ? constants_.fast_share
+              : constants_.flash_share));
+    time.forward.attention += forward;
+    time.backward.attention += 2.5 * forward; // it computes scores again
+    return;
+  }
+  // Two products with the scores between them: written, masked, normalised,
+  // dropped and read again.
+  const double heads = static_cast<double>(d.heads) / ranks_;
+  constexpr double least_passes = 4;
+  const double aligned = alignment(8, 8, static_cast<double>(d.head_size));
+  const double forward = operations / (rate * aligned) +
+      traffic(passes_ * least_passes * value_bytes * tokens_ * sequence *
+              heads);
+  time.forward.attention += forward;
+  time.backward.attention += 2 * forward;
+}
+
+PieceTime BlockTime::block(std::int64_t layer) const {
+  const ModelDescription& d = training_.model;
+  const auto hidden = static_cast<double>(d.hidden);
+  const double query = static_cast<double>(d.heads * d.head_size) / ranks_;
+  const double key_value =
+      2 * static_cast<double>(d.key_value_heads * d.head_size) / ranks_;
+  const bool small = training_.eight_bit;
+  PieceTime time;
+  time.forward.products = product(tokens_, query + key_value, hidden, small) +
+      product(tokens_, hidden, query, small) + mlp_products(layer);
+  // Norms read and write, residuals read two and write one: twice each. Heads
+  // are turned round, activations read and written.
+  const double whole = 10 * hidden / (layout_.sequence_parallel ? ranks_ : 1);
+  const double cut = 2 * (query + key_value) +
+      (d.gated ? 3 : 2) * static_cast<double>(d.ffn) / ranks_;
+  // Before a product in 8 bits its input is read for the range and cast.
+  const double casts =
+      small ? 2 * hidden + query + static_cast<double>(d.ffn) / ranks_ : 0;
+  time.forward.elementwise =
+      traffic(value_bytes * tokens_ * (passes_ * (whole + cut) + casts));
+  time.backward.products = 2 * time.forward.products;
+  time.backward.elementwise = 2 * time.forward.elementwise;
+  add_attention(time);
+  const double launches = kernels_ * constants_.launch_seconds;
+  time.forward.host = std::max(0.0, launches - time.forward.total());
+  time.backward.host = std::max(0.0, 2 * launches - time.backward.total());
+  return time;
+}
+
+PieceTime BlockTime::embedding() const {
+  const double rows = traffic(
+      value_bytes * tokens_ * 4 * static_cast<double>(training_.model.hidden));
+  PieceTime time;
+  time.forward.elementwise = rows;
+  time.backward.elementwise = 2 * rows;
+  return time;
+}
+
+PieceTime BlockTime::head() const {
+  const ModelDescription& d = training_.model;
+  const double words = static_cast<double>(d.padded_vocabulary) / ranks_;
+  PieceTime time;
+  time.forward.products =
+      product(tokens_, words, static_cast<double>(d.hidden), false);
+  time.backward.products = 2 * time.forward.products;
+  // The loss reads the logits, and backward writes their gradients.
+  constexpr double least_passes = 2;
+  time.forward.elementwise =
+      traffic(value_bytes * tokens_ * words * least_passes * passes_);
+  time.backward.elementwise = time.forward.elementwise;
+  return time;
+}
+
+} // namespace cairn::plan

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "plan/internal/constants.h"
+
+#include <cairn/plan/estimate.h>
+
+namespace cairn::plan {
+
+/// Seconds that one rank computes.
+struct ComputeTime {
+  double products = 0;
+  double attention = 0;
+  double elementwise = 0;
+  double host = 0; ///< in which the GPU waits for the host
+
+  double total() const { return products + attention + elementwise + host; }
+  ComputeTime& operator+=(const ComputeTime& other);
+  ComputeTime times(double factor) const;
+};
+
+/// Both passes of a piece of a model over one micro batch.
+struct PieceTime {
+  ComputeTime forward;
+  ComputeTime backward;
+};
+
+/// Time of the pieces of a model on a GPU.
+///
+/// A product takes the time of its operations at the speed of large products,
+/// and the time of its three matrices in memory: a roofline without a corner,
+/// which gives small and narrow products their lower speed.
+class BlockTime {
+ public:
+  BlockTime(
+      const Constants& constants,
+      const Training& training,
+      const RunLayout& layout,
+      const Gpu& gpu);
+
+  PieceTime block(std::int64_t layer) const;
+  PieceTime embedding() const;
+  PieceTime head() const;
+  /// Seconds to read or write so many bytes.
+  double traffic(double bytes) const;
+
+ private:
+  double alignment(double m, double n, double k) const;
+  double product(double m, double n, double k, bool eight_bit) const;
+  double mlp_products(std::int64_t layer) const;
+  void add_attention(PieceTime& time) const;
+
+  const Constants& constants_;
+  const Training& training_;
+  const RunLayout& layout_;
+  const Gpu& gpu_;
+  double tokens_;
+  double ranks_;
+  double passes_;  ///< over memory, by the program
+  double kernels_; ///< of a block's forward pass
+};
+
+} // namespace cairn::plan

@@ -1,0 +1,152 @@
+#include "plan/internal/from_config.h"
+
+#include "config/internal/describe_model.h"
+#include "zero/internal/policy.h"
+
+#include <cairn/base/error.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+namespace cairn::plan {
+namespace {
+
+using config::Config;
+using config::DataType;
+
+double bytes_of(DataType type) {
+  return type == DataType::fp32 ? 4 : 2;
+}
+
+StateBytes states_of(const Config& config) {
+  const config::DeepSpeedConfig& settings = config.deepspeed;
+  std::string type = settings.optimizer.type.value_or("adam");
+  std::ranges::transform(type, type.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  const bool two = type == "adam" || type == "adamw" || type == "lamb";
+  const bool one = type == "lion" || type == "adagrad";
+  if (!two && !one) {
+    throw ConfigError(
+        {.what = "the states of this optimizer are not counted",
+         .where = "optimizer.type",
+         .values = type,
+         .remedy = "plan with Adam, LAMB, Lion or Adagrad"});
+  }
+  const config::DataTypesConfig& types = settings.data_types;
+  StateBytes bytes{
+      .parameter = 4,
+      .gradient = 4,
+      .master = 0,
+      .moments = bytes_of(types.exp_avg_dtype) +
+          (two ? bytes_of(types.exp_avg_sq_dtype) : 0)};
+  if (settings.fp16.enabled || settings.bf16.enabled) {
+    bytes.parameter = 2;
+    bytes.gradient = settings.bf16.enabled ? 4 : 2; // bf16 adds up in fp32
+    // fp32 weights, or what bf16 drops of them.
+    bytes.master = types.precision_aware_optimizer ? 2 : 4;
+  }
+  if (types.grad_accum_dtype) {
+    bytes.gradient = bytes_of(*types.grad_accum_dtype);
+  }
+  return bytes;
+}
+
+Place place_of(zero::Tier tier) {
+  switch (tier) {
+    case zero::Tier::cpu:
+      return Place::cpu;
+    case zero::Tier::nvme:
+      return Place::nvme;
+    case zero::Tier::device:
+      break;
+  }
+  return Place::device;
+}
+
+int bits_of(zero::Wire wire) {
+  return wire == zero::Wire::exact ? 16 : wire == zero::Wire::int8 ? 8 : 4;
+}
+
+} // namespace
+
+Training training_of(model::ModelKind kind, const Config& config) {
+  const config::DeepSpeedConfig& settings = config.deepspeed;
+  if (!settings.fp16.enabled && !settings.bf16.enabled) {
+    throw ConfigError(
+        {.what = "only training in 16 bits is estimated",
+         .where = "--bf16",
+         .remedy = "give --bf16 or --fp16"});
+  }
+  return {
+      .model = model::with_padding(config::describe_model(
+          kind,
+          config.flags,
+          config::expected_vocabulary(kind, config.flags.tokenizer))),
+      .sequence = config::sequence_length(config.flags.data),
+      .states = states_of(config),
+      .eight_bit = config.flags.precision.fp8_format.has_value(),
+      .program = {
+          .gathers_ahead = config.flags.distributed.overlap_param_gather,
+          .overlaps_tensor = config.flags.distributed.tp_comm_overlap}};
+}
+
+RunLayout layout_of(const Config& config) {
+  if (!config.deepspeed.batch) {
+    throw ConfigError(
+        {.what = "the batch size is missing",
+         .where = "--micro-batch-size",
+         .remedy = "give --micro-batch-size and --global-batch-size"});
+  }
+  const config::DistributedFlags& flags = config.flags.distributed;
+  const zero::Policy policy = zero::policy_of(config.deepspeed.zero);
+  RunLayout run{
+      .gpus = config.world_size,
+      .tensor = flags.tensor_parallel,
+      .pipeline = flags.pipeline_parallel,
+      .context = flags.context_parallel,
+      .expert = flags.expert_parallel,
+      .zero_stage = static_cast<int>(config.deepspeed.zero.stage),
+      .micro_batch = config.deepspeed.batch->micro,
+      .global_batch = config.deepspeed.batch->train,
+      .sequence_parallel = flags.sequence_parallel && flags.tensor_parallel > 1,
+      .recompute = config.flags.training.recomputes_layers()
+          ? Recompute::blocks
+          : Recompute::scores,
+      .optimizer = place_of(policy.optimizer_tier),
+      .parameters = place_of(policy.parameter_tier),
+      .offloaded = policy.offloaded,
+      .update_on_gpu = policy.states_visit_device,
+      .shard_ranks = policy.shard_ranks,
+      .weight_bits = bits_of(policy.weight_wire),
+      .gradient_bits = bits_of(policy.gradient_wire),
+      .second_copy_ranks = policy.second_copy_ranks};
+  const std::int64_t layers = config.flags.model.num_layers.value_or(
+      config.flags.model.encoder_num_layers.value_or(0));
+  if (run.pipeline > 1) {
+    if (flags.virtual_stages) {
+      run.chunks = *flags.virtual_stages;
+    } else if (flags.layers_per_virtual_stage) {
+      run.chunks = std::max<std::int64_t>(
+          1,
+          layers / run.pipeline / *flags.layers_per_virtual_stage);
+    }
+    switch (flags.pipeline_schedule) {
+      case config::PipelineSchedule::gpipe:
+        run.schedule = "gpipe";
+        break;
+      case config::PipelineSchedule::zero_bubble:
+        run.schedule = "zb-h1";
+        break;
+      case config::PipelineSchedule::one_f_one_b:
+      case config::PipelineSchedule::interleaved:
+        run.schedule = run.chunks > 1 ? "interleaved" : "1f1b";
+        break;
+    }
+  }
+  return run;
+}
+
+} // namespace cairn::plan

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cairn/config/config.h>
+#include <cairn/plan/estimate.h>
+
+namespace cairn::plan {
+
+/// What a configuration trains. Throws ConfigError where flags do not say it.
+Training training_of(model::ModelKind kind, const config::Config& config);
+
+/// The layout that a configuration asks for, of as many ranks as it is
+/// resolved for. Throws ConfigError if the batch is missing.
+RunLayout layout_of(const config::Config& config);
+
+} // namespace cairn::plan

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cairn/plan/estimate.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn::plan {
+
+/// What a search looks for. Degrees that are set stay as they are.
+struct SearchOptions {
+  std::int64_t gpus = 1;
+  std::int64_t global_batch = 1;
+  std::optional<std::int64_t> tensor;
+  std::optional<std::int64_t> pipeline;
+  std::optional<std::int64_t> context;
+  std::optional<std::int64_t> expert;
+  std::optional<int> zero_stage;
+  std::optional<std::int64_t> micro_batch;
+  std::size_t best = 10; ///< so many layouts at most
+};
+
+struct SearchResult {
+  std::vector<Estimate> layouts; ///< that fit, the fastest first
+  /// One that does not fit but is the nearest to it, if none fits.
+  std::optional<Estimate> nearest;
+  std::int64_t tried = 0;
+  std::int64_t too_large = 0; ///< of them did not fit
+};
+
+/// Tries every layout of the ranks that the model allows: tensor, pipeline and
+/// its schedule, data, context and expert parallelism, ZeRO stage, micro batch,
+/// what is computed again, and offloading where nothing else fits.
+SearchResult search(
+    const Training& training,
+    const Cluster& cluster,
+    const SearchOptions& options);
+
+/// The change of a layout that makes it fit at the least cost in speed; none
+/// if no single change does.
+struct Remedy {
+  std::string change; ///< "--zero-stage 1"
+  Estimate estimate;
+};
+std::optional<Remedy> cheapest_remedy(
+    const Training& training,
+    const RunLayout& layout,
+    const Cluster& cluster);
+
+} // namespace cairn::plan

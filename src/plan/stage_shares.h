@@ -1,0 +1,41 @@
+#pragma once
+
+#include "zero/internal/layout.h"
+
+#include <cairn/plan/estimate.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace cairn::plan {
+
+/// Bytes of an activation, and of a parameter in a product.
+inline constexpr double value_bytes = 2;
+
+/// A part of the model as one rank has it: a pipeline stage's chunk.
+struct PartShare {
+  std::vector<std::int64_t> blocks; ///< counted from 0
+  bool embedding = false;
+  bool head = false;
+  double parameters = 0; ///< that a rank holds, before ZeRO cuts them
+  double experts = 0;    ///< of them in experts
+  std::vector<zero::ParameterSpec> specs;
+};
+
+/// The parts of a model by a layout: part c S + s is chunk c of stage s of S.
+/// `training`'s model has its vocabulary's padding. Throws ConfigError for
+/// more parts than layers.
+std::vector<PartShare> part_shares(
+    const Training& training,
+    const RunLayout& layout);
+
+/// Elements of which a rank keeps the states when they are cut, with the
+/// padding that zero::Layout gives them.
+double owned_elements(
+    const std::vector<const PartShare*>& parts,
+    const RunLayout& layout);
+
+/// Ranks that share the states of a parameter that is no expert's.
+std::int64_t shard_ranks(const RunLayout& layout);
+
+} // namespace cairn::plan

@@ -1,0 +1,192 @@
+// The estimate of one layout: memory, time, and what it refuses.
+
+#include <cairn/base/error.h>
+#include <cairn/model/presets.h>
+#include <cairn/plan/estimate.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cairn::plan {
+namespace {
+
+using ::testing::HasSubstr;
+
+Training gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  return {
+      .model = model::with_padding(model::gpt_description(
+          {.layers = layers,
+           .hidden = hidden,
+           .heads = heads,
+           .sequence = 2048,
+           .padded_vocabulary = 51200})),
+      .sequence = 2048};
+}
+
+Training billion_7() {
+  return gpt(36, 4096, 32);
+}
+
+const Cluster& selene() {
+  static const Cluster cluster = find_cluster("selene-a100");
+  return cluster;
+}
+
+RunLayout data_parallel(std::int64_t gpus) {
+  return {.gpus = gpus, .micro_batch = 1, .global_batch = 4 * gpus};
+}
+
+TEST(PlanEstimate, StagesShareStatesAsZerosPaperSays) {
+  // 7.5B, 64 ranks: 120, 31.4, 16.6 and 1.9 GB with 2 + 2 + 12 bytes.
+  Training training = billion_7();
+  training.states = {.parameter = 2, .gradient = 2, .master = 4, .moments = 8};
+  RunLayout layout = data_parallel(64);
+  const double psi = estimate(training, layout, selene()).parameters;
+  EXPECT_NEAR(psi, 7.5e9, 0.1e9);
+  const double expected[] = {
+      16 * psi,
+      4 * psi + 12 * psi / 64,
+      2 * psi + 14 * psi / 64,
+      16 * psi / 64};
+  for (int stage = 0; stage <= 3; ++stage) {
+    layout.zero_stage = stage;
+    const MemoryParts memory = estimate(training, layout, selene()).memory;
+    const double states = memory.parameters + memory.gradients +
+        memory.master_weights + memory.optimizer;
+    EXPECT_NEAR(states / expected[stage], 1, 0.01) << "stage " << stage;
+  }
+}
+
+TEST(PlanEstimate, PartsAddUp) {
+  const Training training = gpt(96, 12288, 96);
+  const RunLayout layout{
+      .gpus = 1024,
+      .tensor = 8,
+      .pipeline = 16,
+      .zero_stage = 1,
+      .micro_batch = 1,
+      .global_batch = 1536,
+      .recompute = Recompute::blocks};
+  const Estimate each = estimate(training, layout, selene());
+  // The tied head counts on its own stage as well.
+  EXPECT_NEAR(each.parameters, 174.6e9, 1e9);
+  EXPECT_NEAR(each.time.total() / each.iteration_seconds, 1, 0.02);
+  EXPECT_NEAR(
+      each.hardware_tflops_per_gpu / each.model_tflops_per_gpu,
+      4.0 / 3,
+      0.01);
+  EXPECT_GT(each.time.bubble, 0);
+  EXPECT_TRUE(each.fits);
+}
+
+TEST(PlanEstimate, CountsOperationsAsMegatronsPaperDoes) {
+  // 96 B s l h^2 (1 + s / 6h + V / 16 l h)
+  const Training training = billion_7();
+  RunLayout layout = data_parallel(8);
+  layout.recompute = Recompute::blocks;
+  const Estimate each = estimate(training, layout, selene());
+  const double h = 4096;
+  const double l = 36;
+  const double s = 2048;
+  const double operations =
+      96 * 32 * s * l * h * h * (1 + s / (6 * h) + 51200 / (16 * l * h));
+  EXPECT_NEAR(
+      each.hardware_tflops_per_gpu * 1e12 * each.iteration_seconds * 8 /
+          operations,
+      1,
+      0.02);
+}
+
+TEST(PlanEstimate, MoreOfAnythingTakesMoreOfIt) {
+  const Training training = billion_7();
+  RunLayout layout = data_parallel(8);
+  layout.zero_stage = 3;
+  const Estimate base = estimate(training, layout, selene());
+  RunLayout larger = layout;
+  larger.micro_batch = 4;
+  const Estimate wide = estimate(training, larger, selene());
+  EXPECT_GT(wide.memory.activations, 3.9 * base.memory.activations);
+  EXPECT_LT(wide.time.gathers, base.time.gathers); // fewer micro batches
+  RunLayout again = layout;
+  again.recompute = Recompute::blocks;
+  const Estimate slower = estimate(training, again, selene());
+  EXPECT_LT(slower.memory.activations, base.memory.activations / 5);
+  EXPECT_GT(slower.iteration_seconds, 1.15 * base.iteration_seconds);
+  Cluster slow = selene();
+  slow.levels[0].bandwidth /= 100;
+  EXPECT_GT(
+      estimate(training, layout, slow).iteration_seconds,
+      1.5 * base.iteration_seconds);
+}
+
+TEST(PlanEstimate, OffloadingMovesStatesToTheHost) {
+  const Training training = billion_7();
+  const Cluster machine = find_cluster("h200");
+  RunLayout layout = data_parallel(1);
+  layout.zero_stage = 2;
+  const Estimate on_gpu = estimate(training, layout, machine);
+  layout.optimizer = Place::cpu;
+  const Estimate on_host = estimate(training, layout, machine);
+  EXPECT_EQ(on_host.memory.optimizer, 0);
+  EXPECT_EQ(on_host.memory.master_weights, 0);
+  EXPECT_GE(
+      on_host.host_bytes,
+      on_gpu.memory.optimizer + on_gpu.memory.master_weights);
+  EXPECT_GT(on_host.time.offload, 0);
+  EXPECT_GT(on_host.iteration_seconds, on_gpu.iteration_seconds);
+}
+
+TEST(PlanEstimate, SaysWhatIsLacking) {
+  const Estimate each =
+      estimate(gpt(96, 12288, 96), data_parallel(8), selene());
+  EXPECT_FALSE(each.fits);
+  EXPECT_THAT(each.lacks, HasSubstr("a GPU needs"));
+  EXPECT_EQ(each.limited_by, "memory");
+}
+
+TEST(PlanEstimate, RefusesImpossibleLayouts) {
+  const auto refused = [](RunLayout layout) {
+    try {
+      estimate(billion_7(), layout, selene());
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  RunLayout layout = data_parallel(8);
+  layout.tensor = 3;
+  EXPECT_THAT(refused(layout), HasSubstr("8 ranks, 3 tensor"));
+  layout = data_parallel(8);
+  layout.global_batch = 12;
+  EXPECT_THAT(refused(layout), HasSubstr("global batch 12"));
+  layout = {.gpus = 64, .pipeline = 64, .global_batch = 64};
+  EXPECT_NE(refused(layout), "");
+  layout = data_parallel(8);
+  layout.zero_stage = 4;
+  EXPECT_NE(refused(layout), "");
+  layout = data_parallel(8);
+  layout.micro_batch = 0;
+  EXPECT_NE(refused(layout), "");
+}
+
+TEST(PlanEstimate, TheTimelineHasEveryPass) {
+  const RunLayout layout{
+      .gpus = 4,
+      .pipeline = 4,
+      .schedule = "interleaved",
+      .chunks = 3,
+      .micro_batch = 1,
+      .global_batch = 8};
+  const Estimate each =
+      estimate(billion_7(), layout, selene(), {.timeline = true});
+  ASSERT_EQ(each.timeline.size(), 4U);
+  for (const auto& stage : each.timeline) {
+    EXPECT_EQ(stage.size(), 2U * 8 * 3);
+    for (std::size_t i = 1; i < stage.size(); ++i) {
+      EXPECT_GE(stage[i].begin, stage[i - 1].end);
+    }
+  }
+}
+
+} // namespace
+} // namespace cairn::plan

@@ -1,0 +1,211 @@
+// `cairn plan` and `cairn memory`, run as a user would.
+
+#include "support/command.h"
+#include "support/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace cairn::plan::command_test {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Result;
+using testing::TemporaryFolder;
+using testing::Words;
+using Json = nlohmann::json;
+
+Words cairn(const std::string& command, const Words& more) {
+  Words words{CAIRN_BINARY_DIR "/bin/cairn", command};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Words gpt3() {
+  return {
+      "gpt",
+      "--num-layers",
+      "96",
+      "--hidden-size",
+      "12288",
+      "--num-attention-heads",
+      "96",
+      "--seq-length",
+      "2048",
+      "--vocab-size",
+      "51200",
+      "--fp16",
+      "--cluster",
+      "selene-a100",
+      "--num-gpus",
+      "1024",
+      "--global-batch-size",
+      "1536"};
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(PlanCommand, EstimatesTheLayoutThatFlagsGive) {
+  const Result result = testing::run(cairn(
+      "plan",
+      with(
+          gpt3(),
+          {"--tensor-model-parallel-size",
+           "8",
+           "--pipeline-model-parallel-size",
+           "16",
+           "--micro-batch-size",
+           "1",
+           "--zero-stage",
+           "1",
+           "--checkpoint-activations",
+           "--json"})));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Json json = Json::parse(result.out);
+  ASSERT_EQ(json.size(), 1U);
+  const Json& layout = json[0];
+  EXPECT_TRUE(layout.at("fits").get<bool>());
+  for (const char* key :
+       {"iteration_seconds",
+        "tokens_per_second_per_gpu",
+        "model_tflops_per_gpu",
+        "hardware_tflops_per_gpu"}) {
+    EXPECT_GT(layout.at(key).get<double>(), 0) << key;
+  }
+  double sum = 0;
+  for (const auto& [name, bytes] : layout.at("memory_bytes_per_rank").items()) {
+    sum += name == "total" ? 0 : bytes.get<double>();
+  }
+  EXPECT_NEAR(
+      sum,
+      layout.at("memory_bytes_per_rank").at("total").get<double>(),
+      1e3);
+}
+
+TEST(PlanCommand, SearchesAndWritesTheBest) {
+  const TemporaryFolder folder;
+  const Words model{
+      "--num-layers",
+      "24",
+      "--hidden-size",
+      "2048",
+      "--num-attention-heads",
+      "16",
+      "--seq-length",
+      "2048",
+      "--vocab-size",
+      "50257",
+      "--global-batch-size",
+      "256",
+      "--cluster",
+      "dgx-h100",
+      "--num-gpus",
+      "8"};
+  const std::string best = (folder / "best").string();
+  const Result result = testing::run(cairn(
+      "plan",
+      with(
+          model,
+          {"--write",
+           best,
+           "--html",
+           (folder / "page.html").string(),
+           "--simulate",
+           (folder / "trace.json").string(),
+           "--tokens",
+           "26e9"})));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("MFU"));
+  EXPECT_THAT(result.out, HasSubstr("GPU hours"));
+  EXPECT_THAT(testing::read_text(folder / "page.html"), HasSubstr("Timeline"));
+  const Json trace = Json::parse(testing::read_text(folder / "trace.json"));
+  EXPECT_GT(trace.at("traceEvents").size(), 2U);
+  // What was written is a plan of its own, and the same one.
+  const Result again = testing::run(cairn(
+      "plan",
+      {"@" + best + "/flags",
+       "--cluster",
+       "dgx-h100",
+       "--num-gpus",
+       "8",
+       "--json"}));
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(Json::parse(again.out).size(), 1U);
+  const Result searched =
+      testing::run(cairn("plan", with(model, {"--json", "--top", "3"})));
+  ASSERT_EQ(searched.code, 0) << searched.err;
+  const Json all = Json::parse(searched.out);
+  EXPECT_EQ(all.size(), 3U);
+  EXPECT_NEAR(
+      all[0].at("iteration_seconds").get<double>(),
+      Json::parse(again.out)[0].at("iteration_seconds").get<double>(),
+      1e-9);
+  EXPECT_EQ(testing::run({"/bin/bash", "-n", best + "/launch.sh"}).code, 0);
+}
+
+TEST(PlanCommand, SaysWhatDoesNotFitAndTheRemedy) {
+  const Result result = testing::run(cairn(
+      "plan",
+      {"--num-layers",
+       "40",
+       "--hidden-size",
+       "5120",
+       "--num-attention-heads",
+       "40",
+       "--seq-length",
+       "2048",
+       "--vocab-size",
+       "50257",
+       "--micro-batch-size",
+       "1",
+       "--global-batch-size",
+       "64",
+       "--cluster",
+       "dgx-h100",
+       "--num-gpus",
+       "16"}));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("It does not fit: a GPU needs"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("The cheapest change that makes it fit: --zero"));
+}
+
+TEST(PlanCommand, RefusesWhatMakesNoSense) {
+  EXPECT_THAT(
+      testing::run(cairn("plan", {"--num-layers", "2"})).err,
+      HasSubstr("which machine?"));
+  EXPECT_EQ(testing::run(cairn("plan", {"--cluster", "moon"})).code, 2);
+  EXPECT_EQ(
+      testing::run(cairn("plan", with(gpt3(), {"--num-gpus", "0"}))).code,
+      2);
+  EXPECT_EQ(
+      testing::run(cairn("plan", with(gpt3(), {"--num-gpsu", "8"}))).code,
+      2);
+  EXPECT_EQ(testing::run(cairn("plan", {"--help"})).code, 0);
+  EXPECT_THAT(
+      testing::run(cairn("plan", {"--clusters"})).out,
+      HasSubstr("h200"));
+}
+
+TEST(MemoryCommand, ShowsTheComponents) {
+  const Result result = testing::run(cairn(
+      "memory",
+      {"--model",
+       CAIRN_SOURCE_DIR "/recipes/gpt3-175b/flags",
+       "--num-gpus",
+       "1024"}));
+  EXPECT_EQ(result.code, 0) << result.err;
+  for (const char* part : {"parameters", "optimizer", "activations", "total"}) {
+    EXPECT_THAT(result.out, HasSubstr(part));
+  }
+}
+
+} // namespace
+} // namespace cairn::plan::command_test
