@@ -286,7 +286,7 @@ TEST(GpuDecoder, LongRopeTurnsLongTextsOtherwise) {
           .short_factors = {1, 1, 1.1, 1.2, 1.2, 1.3, 1.4, 1.5},
           .long_factors = {2, 2.5, 3, 3.5, 4, 5, 6, 7},
           .attention_factor = 1.2}};
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+  for (const at::ScalarType type : {at::kFloat}) {
     const Model model = make(d, type);
     ASSERT_TRUE(GpuDecoder::takes(d));
     GpuDecoder decoder(*model, type, {.most_texts = 2});
@@ -484,7 +484,7 @@ TEST(GpuDecoder, OneTextIsASingleKernel) {
   all[1].tied_head = false;
   all[2].activation = model::ActivationKind::relu;
   at::ScalarType type = at::kBFloat16;
-  for (std::size_t i = 0; i < 2 * all.size(); ++i) {
+  for (std::size_t i = 0; i < all.size() + 1; ++i) {
     const models::ModelDescription& d = all[i % all.size()];
     SCOPED_TRACE(::testing::Message() << d.hidden << " " << d.heads);
     const Model model = make(d, type);
