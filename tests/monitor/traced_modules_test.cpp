@@ -111,6 +111,54 @@ TEST(TracedModules, ABackwardPassIsOfTheModuleThatMadeItsNode) {
           {101, "b"}}));
 }
 
+TEST(TracedModules, ANodeMadeAfterAScopeIsNotTheScopes) {
+  std::vector<TracedEvent> events{
+      {.id = 1,
+       .name = "nn.Module: a",
+       .thread = 1,
+       .begin = 0,
+       .end = 20,
+       .sequence = 7},
+      {.id = 2,
+       .name = "nn.Module: b",
+       .thread = 1,
+       .begin = 5,
+       .end = 20,
+       .sequence = 8},
+      // Node 9 is made between the scopes: the checkpoint of "c".
+      {.id = 3,
+       .name = "nn.Module: c",
+       .thread = 1,
+       .begin = 25,
+       .end = 30,
+       .sequence = 10},
+      {.id = 4,
+       .name = "Backward",
+       .thread = 2,
+       .begin = 40,
+       .end = 60,
+       .sequence = 9,
+       .forward_thread = 1},
+      {.id = 5, .name = "nn.Module: c", .thread = 2, .begin = 45, .end = 50}};
+  std::vector<TracedEvent> others = events;
+  set_scope_ends(
+      events,
+      {{.thread = 1, .name = "nn.Module: b", .sequence = 9},
+       {.thread = 1, .name = "nn.Module: a", .sequence = 9},
+       {.thread = 2, .name = "nn.Module: c", .sequence = 11},
+       {.thread = 1, .name = "nn.Module: c", .sequence = 10}});
+  EXPECT_EQ(
+      modules(events),
+      (std::map<std::uint64_t, std::string>{
+          {1, "a"},
+          {2, "a.b"},
+          {3, "c"},
+          {5, "c"}}));
+  // Ends that do not match are not believed.
+  set_scope_ends(others, {{.thread = 1, .name = "nn.Module: b"}});
+  EXPECT_EQ(modules(others)[5], "a.b.c");
+}
+
 TEST(OperatorFlops, AreThoseOfTheProducts) {
   EXPECT_EQ(operator_flops("cairn::product", {{4, 3, 5}, {5, 7}, {}}), 840U);
   EXPECT_EQ(

@@ -6,6 +6,7 @@
 #include "monitor/measures/operator_flops.h"
 #include "monitor/measures/traced_modules.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
@@ -13,9 +14,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <set>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace cairn::monitor {
 namespace {
@@ -42,6 +49,53 @@ std::set<ActivityType> profiled_activities(ProfilerTraces::Devices devices) {
   }
   return activities;
 }
+
+/// The ends of modules' scopes while steps are traced. libtorch takes plain
+/// functions as callbacks.
+struct ScopeEnds {
+  std::mutex mutex{};
+  std::vector<ScopeEnd> seen{};
+};
+ScopeEnds scope_ends;
+
+std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction&) {
+  return nullptr;
+}
+
+void on_end(const at::RecordFunction& scope, at::ObserverContext*) {
+  const std::lock_guard lock(scope_ends.mutex);
+  scope_ends.seen.push_back(
+      {.thread = scope.threadId(),
+       .name = scope.name(),
+       .sequence = static_cast<std::int64_t>(at::sequence_number::peek())});
+}
+
+/// Sees the ends of scopes while it lives.
+class ScopeWatch {
+ public:
+  ScopeWatch()
+      : callback_(
+            at::addGlobalCallback(at::RecordFunctionCallback(on_begin, on_end)
+                                      .scopes({at::RecordScope::USER_SCOPE}))) {
+    take();
+  }
+  ~ScopeWatch() { at::removeCallback(callback_); }
+  ScopeWatch(const ScopeWatch&) = delete;
+  ScopeWatch& operator=(const ScopeWatch&) = delete;
+
+  static std::vector<ScopeEnd> take() {
+    const std::lock_guard lock(scope_ends.mutex);
+    std::vector<ScopeEnd> ends = std::exchange(scope_ends.seen, {});
+    // Those of steps are of no module.
+    std::erase_if(ends, [](const ScopeEnd& end) {
+      return !end.name.starts_with("nn.Module: ");
+    });
+    return ends;
+  }
+
+ private:
+  at::CallbackHandle callback_;
+};
 
 /// What the profiler has seen, as far as trace_notes() needs it.
 std::vector<TracedEvent> traced_events(
@@ -79,6 +133,7 @@ struct ProfilerTraces::State {
   Options options;
   const StepRange* range = nullptr; ///< the range being traced
   std::optional<at::RecordFunction> step{};
+  std::optional<ScopeWatch> scopes{};
 
   const StepRange* range_of(std::int64_t iteration) const {
     const auto found = std::find_if(
@@ -140,6 +195,7 @@ void ProfilerTraces::begin(std::int64_t iteration) {
         {at::RecordScope::FUNCTION,
          at::RecordScope::BACKWARD_FUNCTION,
          at::RecordScope::USER_SCOPE});
+    state_->scopes.emplace();
     state_->range = range;
   }
   // TensorBoard's plugin recognises steps by this name.
@@ -158,6 +214,7 @@ std::optional<std::filesystem::path> ProfilerTraces::end(
   }
   state_->range = nullptr;
   const auto result = profiler::disableProfiler();
+  state_->scopes.reset();
   const std::filesystem::path file = state_->new_file();
   result->save(file.string());
   // libtorch only logs errors of save().
@@ -165,7 +222,9 @@ std::optional<std::filesystem::path> ProfilerTraces::end(
   if (!std::filesystem::is_regular_file(file, error)) {
     throw file_error("write the trace", file, error ? error.value() : EIO);
   }
-  add_notes(file, trace_notes(traced_events(result->events())));
+  std::vector<TracedEvent> events = traced_events(result->events());
+  set_scope_ends(events, ScopeWatch::take());
+  add_notes(file, trace_notes(std::move(events)));
   return file;
 }
 

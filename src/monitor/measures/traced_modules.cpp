@@ -1,6 +1,7 @@
 #include "monitor/measures/traced_modules.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -24,12 +25,15 @@ class NodeMakers {
  public:
   /// From this number on, nodes of the thread are the module's. Called in the
   /// order of time.
-  void add(const TracedEvent& event, const std::string& module) {
-    auto& starts = by_thread_[event.thread];
-    if (!starts.empty() && starts.back().first >= event.sequence) {
-      starts.back() = {starts.back().first, module};
+  void add(
+      std::uint64_t thread,
+      std::int64_t sequence,
+      const std::string& module) {
+    auto& starts = by_thread_[thread];
+    if (!starts.empty() && starts.back().first >= sequence) {
+      starts.back().second = module;
     } else {
-      starts.emplace_back(event.sequence, module);
+      starts.emplace_back(sequence, module);
     }
   }
 
@@ -59,31 +63,40 @@ bool is_backward(const TracedEvent& event) {
 }
 
 /// Calls `found(event, module, scope)` for every event, with the module that it
-/// works for and the innermost scope around it (0: none). `events` are sorted
-/// by thread and time.
-template <typename Found>
+/// works for and the innermost scope around it (0: none), and `ended(event,
+/// module)` at the end of every scope, with the module around it. `events` are
+/// sorted by thread and time.
+template <typename Found, typename Ended>
 void walk(
     const std::vector<TracedEvent>& events,
     const NodeMakers* makers,
-    Found found) {
+    Found found,
+    Ended ended) {
   struct Open {
-    std::uint64_t end;
+    const TracedEvent* event;
     std::string module;
     std::uint64_t scope;
   };
   std::vector<Open> open;
-  std::uint64_t thread = 0;
+  const auto around = [&] {
+    return open.empty() ? std::string() : open.back().module;
+  };
+  const auto close = [&] {
+    const TracedEvent& event = *open.back().event;
+    open.pop_back();
+    if (is_scope(event)) {
+      ended(event, around());
+    }
+  };
   for (const TracedEvent& event : events) {
-    if (event.thread != thread) {
-      open.clear();
-      thread = event.thread;
+    while (!open.empty() &&
+           (open.back().event->thread != event.thread ||
+            open.back().event->end <= event.begin)) {
+      close();
     }
-    while (!open.empty() && open.back().end <= event.begin) {
-      open.pop_back();
-    }
-    const std::uint64_t around = open.empty() ? 0 : open.back().scope;
-    std::string module = open.empty() ? std::string() : open.back().module;
-    std::uint64_t scope = around;
+    const std::uint64_t outer = open.empty() ? 0 : open.back().scope;
+    std::string module = around();
+    std::uint64_t scope = outer;
     if (is_scope(event)) {
       module = joined(
           module,
@@ -92,12 +105,50 @@ void walk(
     } else if (makers != nullptr && is_backward(event)) {
       module = makers->of(event.forward_thread, event.sequence);
     }
-    found(event, module, around);
-    open.push_back({event.end, std::move(module), scope});
+    found(event, module, outer);
+    open.push_back({&event, std::move(module), scope});
+  }
+  while (!open.empty()) {
+    close();
   }
 }
 
 } // namespace
+
+void set_scope_ends(
+    std::vector<TracedEvent>& events,
+    const std::vector<ScopeEnd>& ends) {
+  std::map<std::uint64_t, std::vector<TracedEvent*>> scopes;
+  for (TracedEvent& event : events) {
+    if (is_scope(event)) {
+      scopes[event.thread].push_back(&event);
+    }
+  }
+  std::map<std::uint64_t, std::vector<const ScopeEnd*>> ends_of;
+  for (const ScopeEnd& end : ends) {
+    ends_of[end.thread].push_back(&end);
+  }
+  for (auto& [thread, ended] : scopes) {
+    // Of two that end at once, the inner one has begun later.
+    std::sort(ended.begin(), ended.end(), [](const auto* a, const auto* b) {
+      return std::tie(a->end, b->begin) < std::tie(b->end, a->begin);
+    });
+    const auto& known = ends_of[thread];
+    if (!std::equal(
+            ended.begin(),
+            ended.end(),
+            known.begin(),
+            known.end(),
+            [](const TracedEvent* scope, const ScopeEnd* end) {
+              return scope->name == end->name;
+            })) {
+      continue;
+    }
+    for (std::size_t i = 0; i < ended.size(); ++i) {
+      ended[i]->end_sequence = known[i]->sequence;
+    }
+  }
+}
 
 TraceNotes trace_notes(std::vector<TracedEvent> events) {
   std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) {
@@ -110,7 +161,12 @@ TraceNotes trace_notes(std::vector<TracedEvent> events) {
       nullptr,
       [&](const TracedEvent& event, const std::string& module, std::uint64_t) {
         if (!is_backward(event) && event.sequence >= 0) {
-          makers.add(event, module);
+          makers.add(event.thread, event.sequence, module);
+        }
+      },
+      [&](const TracedEvent& scope, const std::string& around) {
+        if (scope.end_sequence >= 0) {
+          makers.add(scope.thread, scope.end_sequence, around);
         }
       });
   TraceNotes notes;
@@ -127,7 +183,8 @@ TraceNotes trace_notes(std::vector<TracedEvent> events) {
         if (note != TraceNote{}) {
           notes.emplace(event.id, std::move(note));
         }
-      });
+      },
+      [](const TracedEvent&, const std::string&) {});
   return notes;
 }
 

@@ -18,6 +18,8 @@ struct TracedEvent {
   /// The next node of autograd when it began; of a backward pass, the node. -1
   /// if autograd had no part in it.
   std::int64_t sequence = -1;
+  /// The next node of autograd when the scope of a module ended; -1: not known.
+  std::int64_t end_sequence = -1;
   std::uint64_t forward_thread = 0; ///< of a backward pass; else 0
   std::uint64_t flops = 0;
 };
@@ -38,6 +40,20 @@ struct TraceNote {
 
 /// By an event's `id`; events of which nothing is known are left out.
 using TraceNotes = std::unordered_map<std::uint64_t, TraceNote>;
+
+/// The end of a module's scope, as the program has seen it. A profiler does not
+/// tell the node of autograd that was the next one then.
+struct ScopeEnd {
+  std::uint64_t thread = 0;
+  std::string name{};
+  std::int64_t sequence = -1;
+};
+
+/// Gives the scopes among the events their `end_sequence`. `ends` are in the
+/// order of time. A thread where they do not match the scopes gets none.
+void set_scope_ends(
+    std::vector<TracedEvent>& events,
+    const std::vector<ScopeEnd>& ends);
 
 /// Finds the module that every event works for: of a forward pass, by the
 /// scopes around it (events named "nn.Module: NAME"); of a backward pass, by
