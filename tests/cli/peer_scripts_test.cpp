@@ -202,9 +202,9 @@ TEST_F(PeerScripts, ACorpusByItsName) {
       "--batch-size 2 --train-iters 2 --lr 1e-4 --warmup .01 --train-data "
       "webtext --lazy-loader --resume-dataloader --cache-dir cache "
       "--tokenizer-type GPT2BPETokenizer --vocab-file vocab.json --merge-file "
-      "merges.txt --split 949,50,1 --eval-iters 1 --log-interval 1";
+      "merges.txt --split 90,5,5 --eval-iters 1 --log-interval 1";
   const Result missing = shell(train);
-  EXPECT_EQ(missing.code, 1);
+  EXPECT_EQ(missing.code, 2);
   EXPECT_THAT(
       missing.err,
       AllOf(
