@@ -3,6 +3,8 @@
 #include "config/checks/merge.h"
 #include "config/flags/flag_file.h"
 #include "config/flags/flag_parser.h"
+#include "config/flags/megatron_habits.h"
+#include "config/internal/batch_steps.h"
 #include "config/internal/elastic_batch.h"
 #include "config/internal/hjson.h"
 #include "config/keys/deepspeed_reader.h"
@@ -185,6 +187,8 @@ void resolve_batch_of(
 
 Config Config::resolve(const ConfigSource& source) {
   ParsedFlags parsed = parse_flags(with_flag_files(source.flags));
+  follow_megatron(parsed);
+  take_last_batch(parsed);
   DeepSpeedRead read = read_source(source, parsed.flags);
   merge(parsed, read);
 

@@ -2,7 +2,10 @@
 #include <cairn/optim/rampup_batch_size.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 namespace cairn::optim {
 namespace {
@@ -58,7 +61,27 @@ RampupBatchSize::RampupBatchSize(
       values);
 }
 
+RampupBatchSize::RampupBatchSize(BatchSteps steps, BatchShare share)
+    : steps_(std::move(steps)),
+      global_batch_size_(steps_.empty() ? 0 : steps_.back().second),
+      share_(share),
+      decrease_if_needed_(false) {
+  if (steps_.empty() || steps_.front().first != 0) {
+    throw ConfigError(
+        {.what = "there is no batch for the first sample",
+         .where = "--step-batch-size-schedule"});
+  }
+}
+
 std::int64_t RampupBatchSize::global_at(std::int64_t consumed_samples) const {
+  if (!steps_.empty()) {
+    auto next = std::ranges::upper_bound(
+        steps_,
+        consumed_samples,
+        {},
+        &BatchSteps::value_type::first);
+    return next == steps_.begin() ? next->second : std::prev(next)->second;
+  }
   if (!rampup_ || consumed_samples > rampup_->samples) {
     return global_batch_size_;
   }

@@ -666,8 +666,8 @@ TEST_F(Pretrain, RefusesWhatItCannotDo) {
     return result.err;
   };
   EXPECT_THAT(
-      refusal(gpt(2) + Words{"--squared-relu"}),
-      HasSubstr("pretrain does not act on these flags (--squared-relu)"));
+      refusal(gpt(2) + Words{"--greedy"}),
+      HasSubstr("pretrain does not act on these flags (--greedy)"));
   EXPECT_THAT(
       refusal(gpt(2) + Words{"--mock-data"}),
       HasSubstr("there are files to train on as well as made-up data"));

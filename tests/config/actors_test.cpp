@@ -109,6 +109,9 @@ TEST(Actors, SomebodyActsOnSettingsThatReasonsName) {
   for (const RefusedFlags& row : refused_flags()) {
     reasons.push_back(row.reason);
   }
+  for (const TakenFlags& row : taken_flags()) {
+    reasons.push_back(row.reason);
+  }
   for (const Flag& flag : flag_table()) {
     reasons.push_back(flag.support.reason);
   }

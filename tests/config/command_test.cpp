@@ -187,6 +187,8 @@ TEST_F(ConfigCommand, CheckOfAModelShowsItOnItsRanks) {
       "data-parallel\n"
       "ramp-up      from 16 by 16 in 95 steps over 5859375 samples\n"
       "length       146484375 samples, 300.00 B tokens\n"
+      "budget       1.72 tokens for each parameter; 20 (Chinchilla) are 3.49 "
+      "T, 1 % of them 34.92 B\n"
       "partition    ZeRO stage 1: optimizer partitioned\n"
       "of a rank    1.46 B parameters at most (stage 0); model states 8.05 "
       "GB\n");
@@ -257,6 +259,8 @@ TEST_F(ConfigCommand, CheckShowsElasticBatchesAndCurricula) {
           "\nelastic      90 at 1, 2, 3, 5, 6, 9, 10, 15, 18, 30 "
           "data-parallel ranks\n"
           "length       10 iterations, less than 28800 tokens\n"
+          "budget       0.17 tokens for each parameter; 20 (Chinchilla) are "
+          "3.35 M, 1 % of them 33536\n"
           "curriculum   8 to 32 tokens over 10 steps (fixed_linear)\n"),
       std::string::npos)
       << model.out;

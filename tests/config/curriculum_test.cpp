@@ -193,6 +193,8 @@ TEST(RandomLtd, RefusesWhatCannotBe) {
     std::vector<std::string> flags{flag};
     if (*value != '\0') {
       flags.emplace_back(value);
+    } else { // more than one rank for a sequence to be parallel on
+      flags.insert(flags.end(), {"--tensor-model-parallel-size", "2"});
     }
     EXPECT_THAT(
         error_of("", "", flags),

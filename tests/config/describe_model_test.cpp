@@ -131,7 +131,7 @@ TEST(DescribeModel, HasExperts) {
   const ModelDescription model = gpt(
       {"--num-experts",
        "4",
-       "--moe-router-topk",
+       "--topk",
        "2",
        "--mlp-type",
        "residual",

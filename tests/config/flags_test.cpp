@@ -45,6 +45,47 @@ TEST(Flags, TheTableIsSound) {
   }
 }
 
+TEST(Flags, TheTableOfTakenFlagsIsSound) {
+  std::set<std::string_view> seen;
+  for (const TakenFlags& row : taken_flags()) {
+    EXPECT_FALSE(row.reason.ends_with(".")) << row.reason;
+    for (const std::string_view name : words_in(row.names)) {
+      EXPECT_TRUE(seen.insert(name).second) << name;
+      const std::string flag = "--" + std::string(name);
+      EXPECT_EQ(find_flag(flag), nullptr) << name;
+      EXPECT_EQ(find_refused_flag(flag), nullptr) << name;
+      EXPECT_EQ(find_taken_flag(flag), &row) << name;
+    }
+  }
+}
+
+TEST(Flags, TakesWhatChangesNothing) {
+  EXPECT_EQ(
+      parse_flags({"--manual-gc", "--attention_backend=flash", "--seed", "1"})
+          .warnings,
+      (std::vector<std::string>{
+          "--manual-gc has no effect: there is no Python garbage collector in "
+          "the process",
+          "--attention_backend flash has no effect: attention runs on the "
+          "fastest kernel for the device and the sizes"}));
+  EXPECT_TRUE(parse_flags({"--manual-gc"}).given.empty());
+  EXPECT_EQ(
+      error_of({"--attention-backend", "fast"}),
+      "--attention-backend: \"fast\" is no value of it; leave it out, or "
+      "choose auto, flash, fused, unfused, local");
+  EXPECT_EQ(
+      error_of({"--attention-backend", "--seed", "1"}),
+      "--attention-backend: takes a value, got none; write "
+      "--attention-backend TEXT");
+  EXPECT_EQ(
+      error_of({"--moe-router-dtype", "fp64"}),
+      "--moe-router-dtype: \"fp64\" is not supported by Cairn: the router's "
+      "scores are in fp32; leave it out, or choose fp32");
+  EXPECT_EQ(
+      error_of({"--manual-gc=1"}),
+      "--manual-gc: takes no value, got \"1\"; write --manual-gc");
+}
+
 TEST(Flags, ReadsAnExampleScript) {
   const Flags flags = flags_of(
       {"--num-layers",

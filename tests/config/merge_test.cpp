@@ -57,12 +57,17 @@ TEST(Merge, DisagreeingNamesBothPlaces) {
           {"--micro-batch-size", "8"}),
       "--micro-batch-size: 8 on the command line, but 4 in config:2:3 "
       "(train_micro_batch_size_per_gpu); make them equal, or give only one");
+  const Config staged = Config::load(
+      {.json = "{train_batch_size: 4, zero_optimization: {stage: 1}}",
+       .flags = {"--zero-stage", "2"}});
+  EXPECT_EQ(staged.deepspeed.zero.stage, ZeroStage::optimizer_states);
+  EXPECT_EQ(staged.flags.deepspeed.zero_stage, 1);
   EXPECT_EQ(
-      error_of(
-          "{train_batch_size: 4, zero_optimization: {stage: 1}}",
-          {"--zero-stage", "2"}),
-      "--zero-stage: 2 on the command line, but 1 in config:1:43 "
-      "(zero_optimization.stage); make them equal, or give only one");
+      staged.warnings,
+      (std::vector<std::string>{
+          "--zero-stage 2 is overridden by 1 in config:1:43 "
+          "(zero_optimization.stage): as in Megatron-DeepSpeed, the file "
+          "decides"}));
   EXPECT_EQ(
       error_of("{train_batch_size: 4, fp16: {enabled: false}}", {"--fp16"}),
       "--fp16: true on the command line, but false in config:1:30 "

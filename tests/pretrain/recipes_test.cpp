@@ -70,20 +70,17 @@ struct Recipe {
 };
 
 const std::vector<Recipe> recipes{
-    {"gpt-125m", 125e6, 52000},
-    {"gpt-1.3b", 1.3e9, 52000},
-    {"gpt-13b", 13e9, 52000},
-    {"gpt-175b", 175e9, 52000},
-    {"gpt-345m", 345e6},
-    {"bert-345m", 345e6},
-    {"t5-220m", 220e6},
-    {"gpt3-175b", 175e9},
-    {"gpt2-1.5b", 1.5e9},
-    {"gpt2-4b", 4e9},
-    {"gpt2-8b", 8e9},
-    {"gpt2-20b", 20e9},
-    {"gpt-530b", 530e9},
-    {"gpt-1t", 1e12}};
+    {"gpt-125m", 125e6, 52000}, {"gpt-1.3b", 1.3e9, 52000},
+    {"gpt-13b", 13e9, 52000},   {"gpt-175b", 175e9, 52000},
+    {"gpt-345m", 345e6},        {"bert-345m", 345e6},
+    {"t5-220m", 220e6},         {"gpt3-175b", 175e9},
+    {"gpt2-1.5b", 1.5e9},       {"gpt2-4b", 4e9},
+    {"gpt2-8b", 8e9},           {"gpt2-20b", 20e9},
+    {"gpt-1.7b", 1.7e9},        {"gpt-3.6b", 3.6e9},
+    {"gpt-7.5b", 7.5e9},        {"gpt-18b", 18.4e9},
+    {"gpt-39b", 39.1e9},        {"gpt-76b", 76.1e9},
+    {"gpt-145b", 145.6e9},      {"gpt-310b", 310.1e9},
+    {"gpt-530b", 530e9},        {"gpt-1t", 1e12}};
 
 /// Recipes name files from the folder that holds recipes/.
 class InSourceFolder : public ::testing::Test {

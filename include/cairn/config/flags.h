@@ -31,15 +31,14 @@ struct ModelFlags {
   std::optional<std::int64_t> max_position_embeddings;
   PositionEmbedding position_embedding = PositionEmbedding::learned_absolute;
   bool use_rotary_position_embeddings = false;
+  bool no_position_embedding = false;
   double rotary_base = 10000;
   double rotary_percent = 1.0;
   std::int64_t relative_attention_num_buckets = 32;
   std::int64_t relative_attention_max_distance = 128;
   model::NormKind normalization = model::NormKind::layer_norm;
   double norm_epsilon = 1e-5;
-  bool post_layer_norm = false;
   bool swiglu = false;
-  bool squared_relu = false;
   bool openai_gelu = false;
   bool disable_bias_linear = false;
   bool add_qkv_bias = false;
@@ -48,7 +47,6 @@ struct ModelFlags {
   bool bert_binary_head = true;
   bool use_flash_attn = false;
   double init_method_std = 0.02;
-  bool init_method_xavier_uniform = false;
 };
 
 struct MoeFlags {
@@ -60,6 +58,7 @@ struct MoeFlags {
   double eval_capacity_factor = 1.0;
   std::int64_t min_capacity = 4;
   std::int64_t expert_interval = 2;
+  std::optional<std::int64_t> layer_frequency;
   bool token_dropping = true;
   bool random_token_selection = true;
   bool second_expert_sampling = true;
@@ -76,6 +75,7 @@ struct TrainingFlags {
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
   std::vector<std::int64_t> rampup_batch_size; ///< start, increment, samples
+  std::vector<std::string> batch_size_steps;   ///< "0:16", "2.4B:320", …
   std::optional<std::int64_t> train_iters;
   std::optional<std::int64_t> train_samples;
   std::optional<std::int64_t> train_tokens;
@@ -95,6 +95,7 @@ struct TrainingFlags {
   bool checkpoint_in_cpu = false;
   std::optional<OptimizerKind> optimizer;
   bool check_for_nan = true;
+  bool per_token_loss = false;
   CudaGraphs cuda_graphs = CudaGraphs::none;
   bool enable_cuda_graph = false;
   std::int64_t cuda_graph_warmup_steps = 3;
@@ -190,6 +191,7 @@ struct PrecisionFlags {
   std::optional<std::int64_t> loss_scale_window;
   std::optional<std::int64_t> hysteresis;
   bool accumulate_grads_in_fp32 = false;
+  bool reduce_grads_in_bf16 = false;
   std::optional<DataType> main_grads_dtype;
   bool precision_aware_optimizer = false;
   DataType exp_avg_dtype = DataType::fp32;
@@ -298,6 +300,7 @@ struct TokenizerFlags {
 
 struct LoggingFlags {
   std::int64_t log_interval = 100;
+  std::string log_rank = "first"; ///< or "last"
   std::optional<std::string> jsonl;
   std::optional<double> peak_tflops; ///< of one device
   std::optional<std::string> tensorboard_dir;

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace cairn::optim {
 
@@ -37,6 +39,9 @@ struct Rampup {
   std::int64_t samples = 0;
 };
 
+/// The global batches of a run from numbers of samples on, the first being 0.
+using BatchSteps = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
 class RampupBatchSize {
  public:
   /// Without a ramp-up the batch is always `global_batch_size`. Where a batch
@@ -48,12 +53,17 @@ class RampupBatchSize {
       BatchShare share,
       bool decrease_if_needed = false);
 
+  /// Megatron's `--step-batch-size-schedule`: each batch of `steps` holds until
+  /// the next one begins. There is at least one.
+  RampupBatchSize(BatchSteps steps, BatchShare share);
+
   BatchSize at(std::int64_t consumed_samples) const;
 
  private:
   std::int64_t global_at(std::int64_t consumed_samples) const;
 
   std::optional<Rampup> rampup_;
+  BatchSteps steps_;
   std::int64_t global_batch_size_;
   BatchShare share_;
   bool decrease_if_needed_;

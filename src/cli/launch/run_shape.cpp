@@ -1,6 +1,7 @@
 #include "cli/launch/run_shape.h"
 
 #include "cli/program/byte_size.h"
+#include "config/internal/batch_steps.h"
 #include "config/internal/curriculum_length.h"
 #include "config/internal/describe_model.h"
 #include "config/internal/elastic_batch.h"
@@ -217,6 +218,16 @@ std::string shown_rampup(const Config& config) {
       rampup[2]);
 }
 
+std::string shown_steps(const std::vector<config::BatchStep>& steps) {
+  std::string text;
+  for (const config::BatchStep& step : steps) {
+    text += text.empty()
+        ? fmt::format("{}", step.batch)
+        : fmt::format(", {} after {} samples", step.batch, step.samples);
+  }
+  return text;
+}
+
 std::string shown_length(const RunShape& shape, const Config& config) {
   const config::TrainingFlags& flags = config.flags.training;
   const auto length = static_cast<double>(shape.sequence);
@@ -242,6 +253,33 @@ std::string shown_length(const RunShape& shape, const Config& config) {
           ? "less than "
           : "",
       shown_count(samples * length));
+}
+
+/// Tokens of the whole run; 0 if its length is not said.
+double tokens_of(const RunShape& shape, const Config& config) {
+  const config::TrainingFlags& flags = config.flags.training;
+  if (flags.train_tokens) {
+    return static_cast<double>(*flags.train_tokens);
+  }
+  double samples = static_cast<double>(flags.train_samples.value_or(0));
+  if (flags.train_iters && config.deepspeed.batch) {
+    samples = static_cast<double>(*flags.train_iters) *
+        static_cast<double>(config.deepspeed.batch->train);
+  }
+  return samples * static_cast<double>(shape.sequence);
+}
+
+/// The run's tokens beside those that its parameters deserve: 20 for each
+/// (Hoffmann and others, 2022, "Chinchilla"), 1 % of them for the warm-up.
+std::string shown_budget(const RunShape& shape, double tokens) {
+  const auto parameters = static_cast<double>(shape.parameters.all);
+  const double wanted = 20 * parameters;
+  return fmt::format(
+      "{:.2f} tokens for each parameter; 20 (Chinchilla) are {}, 1 % of them "
+      "{}",
+      tokens / parameters,
+      shown_count(wanted),
+      shown_count(wanted / 100));
 }
 
 std::string shown_states(const RunShape& shape) {
@@ -334,10 +372,16 @@ std::string describe(const RunShape& shape, const Config& config) {
   if (!config.flags.training.rampup_batch_size.empty()) {
     line("ramp-up", shown_rampup(config));
   }
+  if (const auto steps = config::batch_steps(config.flags); !steps.empty()) {
+    line("batches", shown_steps(steps));
+  }
   if (config.deepspeed.elasticity.enabled) {
     line("elastic", shown_elasticity(config));
   }
   line("length", shown_length(shape, config));
+  if (const double tokens = tokens_of(shape, config); tokens > 0) {
+    line("budget", shown_budget(shape, tokens));
+  }
   if (config.deepspeed.curriculum.enabled) {
     line("curriculum", config::describe(config.deepspeed.curriculum));
   }

@@ -191,20 +191,22 @@ int run_pretrain(const Arguments& arguments) {
   }
   const distributed::World world = join_job(config.flags.distributed);
   const Logger logger({.rank = world.rank(), .world_size = world.size()});
+  const bool logs =
+      world.rank() == pretrain::log_rank(config.flags.logging, world.size());
   const pretrain::Outcome outcome = pretrain::run(
       kind,
       config,
       world,
       logger,
-      world.rank() == 0 ? versions_of(world) : Versions{});
+      logs ? versions_of(world) : Versions{});
   if (world.rank() == 0) {
     logger.info(
         "{}, after iteration {}",
         pretrain::words_for(outcome.ended),
         outcome.iteration);
-    if (const auto& log = config.flags.logging.jsonl) {
-      write_page(*log, logger);
-    }
+  }
+  if (const auto& log = config.flags.logging.jsonl; log && logs) {
+    write_page(*log, logger);
   }
   return exit_ok;
 }

@@ -178,9 +178,7 @@ void check_recompute(const Config& config) {
 }
 
 void check_model_choices(const Config& config) {
-  exclude(config, "--swiglu", "--squared-relu");
   exclude(config, "--swiglu", "--openai-gelu");
-  exclude(config, "--squared-relu", "--openai-gelu");
   need(config, "--group-query-attention", "--num-key-value-heads");
   if (config.flags.model.use_rotary_position_embeddings &&
       config.given.contains("--position-embedding-type") &&
@@ -192,14 +190,6 @@ void check_model_choices(const Config& config) {
   }
   if (config.flags.distributed.ddp_impl == DdpImpl::local) {
     exclude(config, "--DDP-impl", "--overlap-grad-reduce");
-  }
-  if (config.flags.distributed.sequence_parallel &&
-      config.flags.distributed.tensor_parallel == 1) {
-    refuse(
-        config,
-        "--sequence-parallel",
-        "splits over the tensor-parallel ranks, and there is one",
-        "set --tensor-model-parallel-size, or drop it");
   }
   if (config.flags.distributed.tp_comm_overlap) {
     need(config, "--tp-comm-overlap", "--sequence-parallel");

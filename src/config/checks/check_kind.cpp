@@ -110,6 +110,15 @@ void check_context(model::ModelKind kind, const Config& config) {
 } // namespace
 
 void check_kind(model::ModelKind kind, const Config& config) {
+  if (config.flags.training.per_token_loss &&
+      (kind != model::ModelKind::gpt || config.flags.data.eod_mask_loss)) {
+    refuse(
+        config,
+        "--calculate-per-token-loss",
+        "the loss is the mean over a micro batch, then over micro batches, and "
+        "here micro batches differ in the tokens that count",
+        "leave it out");
+  }
   check_gpt_only(kind, config);
   check_context(kind, config);
   const MoeFlags& experts = config.flags.moe;

@@ -1,4 +1,5 @@
 #include "config/checks/check.h"
+#include "config/internal/batch_steps.h"
 #include "config/internal/expert_layers.h"
 
 #include <fmt/format.h>
@@ -286,6 +287,35 @@ void check_rampup(const Config& config) {
   }
 }
 
+void check_batch_steps(const Config& config) {
+  const std::string flag = "--step-batch-size-schedule";
+  const std::vector<BatchStep> steps = batch_steps(config.flags);
+  if (steps.empty()) {
+    return;
+  }
+  if (!config.flags.training.rampup_batch_size.empty()) {
+    refuse(
+        config,
+        flag,
+        flag + " and --rampup-batch-size exclude each other",
+        "give one of them");
+  }
+  const BatchConfig& batch = *config.deepspeed.batch;
+  const std::int64_t least = batch.micro * batch.data_parallel;
+  for (const BatchStep& step : steps) {
+    if (step.batch % least != 0) {
+      refuse(
+          config,
+          flag,
+          fmt::format(
+              "{} is not a multiple of micro batch {} x data-parallel size {}",
+              step.batch,
+              batch.micro,
+              batch.data_parallel));
+    }
+  }
+}
+
 } // namespace
 
 void check_shapes(const Config& config) {
@@ -294,6 +324,7 @@ void check_shapes(const Config& config) {
   check_pipeline(config);
   check_experts(config);
   check_rampup(config);
+  check_batch_steps(config);
 }
 
 } // namespace cairn::config

@@ -79,17 +79,23 @@ void check_support(const Config& config) {
       refuse_unsupported(config, path, find_key(path)->support.reason);
     }
   }
+  const auto& optimizer = config.deepspeed.optimizer.type;
+  for (const char* name : {"OneBitAdam", "OneBitLamb", "ZeroOneAdam"}) {
+    if (optimizer && same_word(*optimizer, name)) {
+      refuse_unsupported(
+          config,
+          "optimizer.type",
+          "1-bit optimizers are not built; zero_quantized_gradients sends "
+          "about "
+          "as few bytes, at any ZeRO stage from 1 on, with Adam or Lamb");
+    }
+  }
   check_choice(
       config,
       "optimizer.type",
       config.deepspeed.optimizer.type,
       {"Adam", "AdamW", "SGD", "Adagrad", "Lamb", "Lion", "Muon"},
-      {"OneBitAdam",
-       "OneBitLamb",
-       "ZeroOneAdam",
-       "MuAdam",
-       "MuAdamW",
-       "MuSGD"});
+      {"MuAdam", "MuAdamW", "MuSGD"});
   check_choice(
       config,
       "scheduler.type",

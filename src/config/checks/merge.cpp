@@ -91,6 +91,10 @@ class Merger {
         now_given(std::string(key.name), *flag_place);
       } else if (const Json other = key.binding.get(read_.config);
                  said != other) {
+        if (flag.name == "--zero-stage") {
+          follow_file(flag, *flag_place, said, *key_place, other);
+          return;
+        }
         fail_disagree(*flag_place, said.dump(), *key_place, other.dump());
       }
     } else if (key_place != nullptr) {
@@ -100,6 +104,24 @@ class Merger {
           *key_place,
           {}); // the key's own rules have been checked
     }
+  }
+
+  /// Megatron-DeepSpeed's stage is the file's; its flag says there only how
+  /// weights are made at the start.
+  void follow_file(
+      const Flag& flag,
+      const Place& flag_place,
+      const Json& said,
+      const Place& key_place,
+      const Json& other) {
+    flag.binding.set(parsed_.flags, node_of(other), key_place, {});
+    parsed_.warnings.push_back(fmt::format(
+        "{} {} is overridden by {} in {}: as in Megatron-DeepSpeed, the file "
+        "decides",
+        flag_place.text(),
+        said.dump(),
+        other.dump(),
+        key_place.text()));
   }
 
   void merge_betas() {
@@ -220,6 +242,7 @@ class Merger {
     DeepSpeedConfig& config = read_.config;
     const std::string reduction = "communication_data_type";
     std::optional<DataType>& reduced = config.gradients.communication_data_type;
+    require_type("--grad-reduce-in-bf16", DataType::bf16, reduction, reduced);
     require_fp32("--fp32-allreduce", reduction, reduced);
     const char* const both = "--accumulate-allreduce-grads-in-fp32";
     require_fp32(both, reduction, reduced);
@@ -233,21 +256,29 @@ class Merger {
       const char* flag,
       const std::string& path,
       std::optional<DataType>& type) {
+    require_type(flag, DataType::fp32, path, type);
+  }
+
+  void require_type(
+      const char* flag,
+      DataType wanted,
+      const std::string& path,
+      std::optional<DataType>& type) {
     const Place* flag_place = given(flag);
     if (flag_place == nullptr) {
       return;
     }
     if (const Place* key_place = key_given(path)) {
-      if (type != DataType::fp32) {
+      if (type != wanted) {
         fail_disagree(
             *flag_place,
-            "fp32",
+            std::string(spelling(wanted)),
             *key_place,
             Json(spelling(*type)).dump());
       }
       return;
     }
-    type = DataType::fp32;
+    type = wanted;
     now_given(path, *flag_place);
   }
 

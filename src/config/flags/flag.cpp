@@ -21,6 +21,7 @@ struct Table {
   std::vector<Flag> rows;
   std::map<std::string, std::size_t> by_name;
   std::map<std::string, const RefusedFlags*> refused;
+  std::map<std::string, const TakenFlags*> taken;
 };
 
 Table make_table() {
@@ -40,6 +41,11 @@ Table make_table() {
   for (const RefusedFlags& row : refused_flags()) {
     for (const std::string_view name : words_in(row.names)) {
       table.refused.emplace("--" + normal(name), &row);
+    }
+  }
+  for (const TakenFlags& row : taken_flags()) {
+    for (const std::string_view name : words_in(row.names)) {
+      table.taken.emplace("--" + normal(name), &row);
     }
   }
   return table;
@@ -81,6 +87,11 @@ std::vector<std::string_view> flag_names() {
 const RefusedFlags* find_refused_flag(std::string_view name) {
   const auto found = the_table().refused.find(normal(name));
   return found == the_table().refused.end() ? nullptr : found->second;
+}
+
+const TakenFlags* find_taken_flag(std::string_view name) {
+  const auto found = the_table().taken.find(normal(name));
+  return found == the_table().taken.end() ? nullptr : found->second;
 }
 
 std::string default_text(const Flag& flag) {

@@ -8,6 +8,9 @@
 #include <cairn/base/error.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 namespace cairn::config {
 namespace {
@@ -43,6 +46,8 @@ class Parser {
         read(*row, name, token, equals);
       } else if (unknown_ == Unknown::keep) {
         result_.rest.push_back(token);
+      } else if (const TakenFlags* taken = find_taken_flag(name)) {
+        take(*taken, name, token, equals);
       } else {
         fail_unknown(token, name);
       }
@@ -51,23 +56,74 @@ class Parser {
   }
 
  private:
-  void read(
-      const Flag& row,
-      const std::string& name,
+  /// The values of a flag: behind its '=', or the words up to the next flag.
+  std::vector<std::string> values_of(
+      const Arity& arity,
       const std::string& token,
       std::size_t equals) {
     std::vector<std::string> values;
     if (equals != std::string::npos) {
       values.push_back(token.substr(equals + 1));
     } else {
-      while (values.size() < row.arity.most && next_ < arguments_.size() &&
+      while (values.size() < arity.most && next_ < arguments_.size() &&
              !looks_like_flag(arguments_[next_])) {
         values.push_back(arguments_[next_++]);
       }
     }
+    return values;
+  }
+
+  void take(
+      const TakenFlags& row,
+      const std::string& name,
+      const std::string& token,
+      std::size_t equals) {
+    const std::vector<std::string> values = values_of(row.arity, token, equals);
+    if (values.size() < row.arity.least || values.size() > row.arity.most) {
+      fail_count(
+          row.arity,
+          {.file = "", .position = {}, .name = name},
+          values,
+          row.arity.most == 0 ? name : name + " TEXT");
+    }
+    const auto choices = words_in(row.choices);
+    for (const std::string& value : values) {
+      if (!choices.empty() &&
+          std::ranges::find(choices, value) == choices.end()) {
+        throw ConfigError(
+            {.what = row.otherwise.empty()
+                 ? fmt::format("\"{}\" is no value of it", printable(value))
+                 : fmt::format(
+                       "\"{}\" is not supported by Cairn: {}",
+                       printable(value),
+                       row.otherwise),
+             .where = name,
+             .remedy = fmt::format(
+                 "leave it out, or choose {}",
+                 fmt::join(choices, ", "))});
+      }
+    }
+    std::string said = name;
+    for (const std::string& value : values) {
+      said += " " + std::string(printable(value));
+    }
+    result_.warnings.push_back(
+        fmt::format("{} has no effect: {}", said, row.reason));
+  }
+
+  void read(
+      const Flag& row,
+      const std::string& name,
+      const std::string& token,
+      std::size_t equals) {
+    const std::vector<std::string> values = values_of(row.arity, token, equals);
     const Place place{.file = "", .position = {}, .name = name};
     if (values.size() < row.arity.least || values.size() > row.arity.most) {
-      fail_count(row, place, values);
+      std::string usage(row.name);
+      if (const std::string value = value_text(row); !value.empty()) {
+        usage += " " + value;
+      }
+      fail_count(row.arity, place, values, usage);
     }
     const Json before = row.binding.get(result_.flags);
     row.binding.set(result_.flags, node_of(row, values), place, row.rules);
@@ -119,25 +175,22 @@ class Parser {
   }
 
   [[noreturn]] static void fail_count(
-      const Flag& row,
+      const Arity& arity,
       const Place& place,
-      const std::vector<std::string>& values) {
+      const std::vector<std::string>& values,
+      const std::string& usage) {
     std::string wanted = "no value";
-    if (row.arity.most == 1) {
+    if (arity.most == 1) {
       wanted = "a value";
-    } else if (row.arity.most == row.arity.least && row.arity.most > 1) {
-      wanted = fmt::format("{} values", row.arity.most);
-    } else if (row.arity.most > 1) {
+    } else if (arity.most == arity.least && arity.most > 1) {
+      wanted = fmt::format("{} values", arity.most);
+    } else if (arity.most > 1) {
       wanted = "at least one value";
-    }
-    std::string usage(row.name);
-    if (const std::string value = value_text(row); !value.empty()) {
-      usage += " " + value;
     }
     std::string got = fmt::format("{}", values.size());
     if (values.empty()) {
       got = "none";
-    } else if (row.arity.most == 0) {
+    } else if (arity.most == 0) {
       got = fmt::format("\"{}\"", printable(values.front()));
     }
     throw ConfigError(

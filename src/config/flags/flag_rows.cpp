@@ -33,15 +33,14 @@ constexpr Flag model[] = {
     {"--max-position-embeddings", to<&F::model, &ModelFlags::max_position_embeddings>, pretrain | generate | merging | evaluate, "Positions the model knows; at least the sequence length.", at_least(1)},
     {"--position-embedding-type", to<&F::model, &ModelFlags::position_embedding>, pretrain | generate | evaluate, "How the model knows positions."},
     {"--use-rotary-position-embeddings", to<&F::model, &ModelFlags::use_rotary_position_embeddings>, pretrain | generate | evaluate, "The same as --position-embedding-type rope."},
+    {"--no-position-embedding", to<&F::model, &ModelFlags::no_position_embedding>, pretrain | generate | evaluate, "No learned positions; beside --position-embedding-type rope.", no_effect("rotary positions take the place of learned ones")},
     {"--rotary-base", to<&F::model, &ModelFlags::rotary_base>, pretrain | generate | evaluate | merging, "Base of the rotary frequencies.", above(0), also("--rope-theta")},
     {"--rotary-percent", to<&F::model, &ModelFlags::rotary_percent>, pretrain | generate | evaluate, "Part of a head that is rotated.", between(0, 1)},
     {"--relative-attention-num-buckets", to<&F::model, &ModelFlags::relative_attention_num_buckets>, pretrain, "Buckets of the relative position bias (T5).", at_least(1)},
     {"--relative-attention-max-distance", to<&F::model, &ModelFlags::relative_attention_max_distance>, pretrain, "Farthest distance it tells apart (T5).", at_least(1)},
     {"--normalization", to<&F::model, &ModelFlags::normalization>, pretrain | generate | evaluate, "Kind of normalisation."},
     {"--norm-epsilon", to<&F::model, &ModelFlags::norm_epsilon>, pretrain | generate | evaluate | merging, "Added to the variance when normalising.", above(0), also("--layernorm-epsilon")},
-    {"--apply-residual-connection-post-layernorm", to<&F::model, &ModelFlags::post_layer_norm>, nobody, "Add the residual after the normalisation, as the first BERT."},
     {"--swiglu", to<&F::model, &ModelFlags::swiglu>, pretrain | generate | evaluate, "Gated SiLU in the feed-forward part instead of GELU."},
-    {"--squared-relu", to<&F::model, &ModelFlags::squared_relu>, nobody, "Squared ReLU instead of GELU."},
     {"--openai-gelu", to<&F::model, &ModelFlags::openai_gelu>, pretrain | generate | evaluate, "The tanh form of GELU."},
     {"--disable-bias-linear", to<&F::model, &ModelFlags::disable_bias_linear>, pretrain | generate | evaluate, "No biases in linear layers."},
     {"--add-qkv-bias", to<&F::model, &ModelFlags::add_qkv_bias>, pretrain | generate | evaluate, "Biases for query, key and value all the same."},
@@ -50,7 +49,6 @@ constexpr Flag model[] = {
     {"--bert-no-binary-head", to<&F::model, &ModelFlags::bert_binary_head>, pretrain, "BERT without next-sentence prediction.", turns_off()},
     {"--use-flash-attn", to<&F::model, &ModelFlags::use_flash_attn>, pretrain | finetune, "Fused attention.", also("--use-flash-attn-v1 --use-flash-attn-v2"), no_effect("fused attention is used wherever it can be")},
     {"--init-method-std", to<&F::model, &ModelFlags::init_method_std>, pretrain | finetune, "Standard deviation of initial weights.", above(0)},
-    {"--init-method-xavier-uniform", to<&F::model, &ModelFlags::init_method_xavier_uniform>, nobody, "Xavier's uniform distribution for initial weights."},
 };
 
 constexpr Flag mixture_of_experts[] = {
@@ -62,6 +60,7 @@ constexpr Flag mixture_of_experts[] = {
     {"--moe-eval-capacity-factor", to<&F::moe, &MoeFlags::eval_capacity_factor>, pretrain, "The same in evaluation.", above(0)},
     {"--moe-min-capacity", to<&F::moe, &MoeFlags::min_capacity>, pretrain, "Tokens every expert has room for.", at_least(1)},
     {"--expert-interval", to<&F::moe, &MoeFlags::expert_interval>, pretrain | generate | evaluate, "Every so many layers have experts.", at_least(1)},
+    {"--moe-layer-freq", to<&F::moe, &MoeFlags::layer_frequency>, pretrain | generate | evaluate, "Megatron-LM's spelling of --expert-interval 1: experts in every layer.", between(1, 1)},
     {"--disable-moe-token-dropping", to<&F::moe, &MoeFlags::token_dropping>, pretrain, "Make room for every token instead of dropping the overflow.", turns_off()},
     {"--disable-moe-random-token-selection", to<&F::moe, &MoeFlags::random_token_selection>, pretrain, "With top 1, drop the last tokens of an expert, not some that are drawn.", turns_off()},
     {"--disable-moe-top2-2nd-expert-sampling", to<&F::moe, &MoeFlags::second_expert_sampling>, pretrain, "With top 2, take the second best expert, not one that is drawn.", turns_off()},
@@ -72,6 +71,7 @@ constexpr Flag training[] = {
     {"--micro-batch-size", to<&F::training, &TrainingFlags::micro_batch_size>, pretrain | generate | probe | evaluate, "Samples one rank takes at a time.", at_least(1), also("--batch-size", "is the old name of --micro-batch-size"), same_as("train_micro_batch_size_per_gpu")},
     {"--global-batch-size", to<&F::training, &TrainingFlags::global_batch_size>, pretrain | probe | finetune, "Samples per optimizer step, all ranks.", at_least(1), same_as("train_batch_size")},
     {"--rampup-batch-size", to<&F::training, &TrainingFlags::rampup_batch_size>, pretrain, "Start, increment and samples over which the global batch grows.", at_least(0), values(3)},
+    {"--step-batch-size-schedule", to<&F::training, &TrainingFlags::batch_size_steps>, pretrain, "Global batches from so many tokens on: \"0:16 2.4B:320 12B:1536\"."},
     {"--train-iters", to<&F::training, &TrainingFlags::train_iters>, pretrain, "Optimizer steps to train for.", at_least(0), also("--num_iterations")},
     {"--train-samples", to<&F::training, &TrainingFlags::train_samples>, pretrain, "Samples to train for.", at_least(0)},
     {"--train-tokens", to<&F::training, &TrainingFlags::train_tokens>, pretrain, "Tokens to train for; may stand beside --train-samples as an earlier end.", at_least(0)},
@@ -94,6 +94,7 @@ constexpr Flag training[] = {
     {"--recompute-modules", to<&F::training, &TrainingFlags::recompute_modules>, pretrain, "Parts that are recomputed: core_attn, layernorm, mlp, moe, moe_act."},
     {"--optimizer", to<&F::training, &TrainingFlags::optimizer>, pretrain | trained_probe | finetune, "The optimizer.", by_default("adam")},
     {"--no-check-for-nan-in-loss-and-grad", to<&F::training, &TrainingFlags::check_for_nan>, pretrain | finetune, "Do not stop at a loss that is no number.", turns_off()},
+    {"--calculate-per-token-loss", to<&F::training, &TrainingFlags::per_token_loss>, pretrain, "The mean loss of all tokens of a batch; GPT without --eod-mask-loss.", no_effect("every micro batch has as many tokens")},
 };
 
 constexpr Flag regularization[] = {
@@ -117,7 +118,7 @@ constexpr Flag learning_rate[] = {
     {"--lr-decay-iters", to<&F::learning_rate, &LearningRateFlags::decay_iters>, pretrain | trained_probe | finetune, "Steps until it is lowest.", at_least(1), by_default("--train-iters")},
     {"--lr-decay-samples", to<&F::learning_rate, &LearningRateFlags::decay_samples>, pretrain, "Samples until it is lowest.", at_least(1), by_default("--train-samples")},
     {"--lr-decay-tokens", to<&F::learning_rate, &LearningRateFlags::decay_tokens>, pretrain, "Tokens until it is lowest.", at_least(1), by_default("none")},
-    {"--lr-warmup-fraction", to<&F::learning_rate, &LearningRateFlags::warmup_fraction>, pretrain | trained_probe | finetune, "Part of the decay spent on warm-up.", between(0, 1)},
+    {"--lr-warmup-fraction", to<&F::learning_rate, &LearningRateFlags::warmup_fraction>, pretrain | trained_probe | finetune, "Part of the decay spent on warm-up.", between(0, 1), also("--warmup", "is the old name of --lr-warmup-fraction")},
     {"--lr-warmup-iters", to<&F::learning_rate, &LearningRateFlags::warmup_iters>, pretrain | trained_probe | finetune, "Steps of warm-up.", at_least(0)},
     {"--lr-warmup-samples", to<&F::learning_rate, &LearningRateFlags::warmup_samples>, pretrain, "Samples of warm-up.", at_least(0)},
     {"--lr-warmup-tokens", to<&F::learning_rate, &LearningRateFlags::warmup_tokens>, pretrain, "Tokens of warm-up.", at_least(0)},
@@ -125,8 +126,8 @@ constexpr Flag learning_rate[] = {
     {"--lr-wsd-decay-style", to<&F::learning_rate, &LearningRateFlags::wsd_decay_style>, pretrain | trained_probe | finetune, "How the last part of WSD falls."},
     {"--lr-wsd-decay-iters", to<&F::learning_rate, &LearningRateFlags::wsd_decay_iters>, pretrain | trained_probe | finetune, "Steps of the last part of WSD.", at_least(1)},
     {"--lr-wsd-decay-samples", to<&F::learning_rate, &LearningRateFlags::wsd_decay_samples>, pretrain, "Samples of the last part of WSD.", at_least(1)},
-    {"--override-opt_param-scheduler", to<&F::learning_rate, &LearningRateFlags::override_scheduler>, nobody, "Take the schedule from the flags, not from the checkpoint.", also("--override-lr-scheduler")},
-    {"--use-checkpoint-opt_param-scheduler", to<&F::learning_rate, &LearningRateFlags::use_checkpoint_scheduler>, nobody, "Take the schedule from the checkpoint, not from the flags.", also("--use-checkpoint-lr-scheduler")},
+    {"--override-opt_param-scheduler", to<&F::learning_rate, &LearningRateFlags::override_scheduler>, pretrain, "Going on from a checkpoint, take the schedule's learning rates and lengths from the flags, as is done without it too.", also("--override-lr-scheduler")},
+    {"--use-checkpoint-opt_param-scheduler", to<&F::learning_rate, &LearningRateFlags::use_checkpoint_scheduler>, pretrain, "Take the schedule's learning rates and lengths from the checkpoint that --load names, not from the flags.", also("--use-checkpoint-lr-scheduler")},
 };
 
 constexpr Flag checkpointing[] = {
@@ -166,6 +167,7 @@ constexpr Flag mixed_precision[] = {
     {"--loss-scale-window", to<&F::precision, &PrecisionFlags::loss_scale_window>, pretrain | probe | finetune, "Steps before the scale is doubled.", at_least(1), by_default("1000"), same_as("fp16.loss_scale_window")},
     {"--hysteresis", to<&F::precision, &PrecisionFlags::hysteresis>, pretrain | probe | finetune, "Overflows before the scale is halved.", at_least(1), by_default("2"), same_as("fp16.hysteresis")},
     {"--accumulate-allreduce-grads-in-fp32", to<&F::precision, &PrecisionFlags::accumulate_grads_in_fp32>, pretrain | finetune, "Sum up and reduce gradients in fp32: data_types.grad_accum_dtype and communication_data_type in JSON."},
+    {"--grad-reduce-in-bf16", to<&F::precision, &PrecisionFlags::reduce_grads_in_bf16>, pretrain | finetune, "Reduce gradients in bf16: communication_data_type in JSON."},
     {"--main-grads-dtype", to<&F::precision, &PrecisionFlags::main_grads_dtype>, pretrain | finetune, "Type in which gradients are summed up. bf16 saves two bytes for each parameter.", by_default("fp32 with bf16, else that of training"), same_as("data_types.grad_accum_dtype")},
     {"--use-precision-aware-optimizer", to<&F::precision, &PrecisionFlags::precision_aware_optimizer>, pretrain | finetune, "The optimizer keeps only the 16 bits of a weight that bf16 drops: two bytes less for each parameter, and nothing is lost.", same_as("data_types.precision_aware_optimizer")},
     {"--exp-avg-dtype", to<&F::precision, &PrecisionFlags::exp_avg_dtype>, pretrain | finetune, "Type of the optimizer's first state, with --use-precision-aware-optimizer: fp32, or bf16 that is rounded by chance.", same_as("data_types.exp_avg_dtype")},
@@ -206,7 +208,7 @@ constexpr Flag validation[] = {
     {"--eval-interval", to<&F::validation, &ValidationFlags::eval_interval>, pretrain | finetune, "Steps between evaluations.", at_least(1)},
     {"--skip-train", to<&F::validation, &ValidationFlags::skip_train>, pretrain, "Evaluate only."},
     {"--task", to<&F::validation, &ValidationFlags::task>, evaluate, "What to evaluate or fine-tune on.", one_of("WIKITEXT103 LAMBADA HELLASWAG PPL RACE MNLI QQP QNLI SST-2 CoLA STS-B MRPC RTE")},
-    {"--train-data", to<&F::validation, &ValidationFlags::train_data>, finetune, "Training files of a task, or names of corpora."},
+    {"--train-data", to<&F::validation, &ValidationFlags::train_data>, finetune | pretrain, "Training files of a task. In pretraining names of corpora, as `webtext`: webtext_text_document, here or in data/."},
     {"--valid-data", to<&F::validation, &ValidationFlags::valid_data>, evaluate, "Validation files of a task."},
     {"--epochs", to<&F::validation, &ValidationFlags::epochs>, finetune, "Passes over the training files of a task.", at_least(0)},
     {"--overlapping-eval", to<&F::validation, &ValidationFlags::overlapping_eval>, evaluate, "Tokens by which the window moves that is scored at a time (WIKITEXT103, PPL).", at_least(1), by_default("32; with PPL --seq-length")},
@@ -221,7 +223,7 @@ constexpr Flag data[] = {
     {"--valid-data-path", to<&F::data, &DataFlags::valid_data_path>, pretrain, "The same for validation only."},
     {"--test-data-path", to<&F::data, &DataFlags::test_data_path>, pretrain, "The same for testing only."},
     {"--split", to<&F::data, &DataFlags::split>, pretrain, "Shares of training, validation and test."},
-    {"--data-impl", to<&F::data, &DataFlags::impl>, preprocess, "Format of the data files.", also("--dataset-impl")},
+    {"--data-impl", to<&F::data, &DataFlags::impl>, preprocess | pretrain, "Format of the data files; in training they say it themselves.", also("--dataset-impl")},
     {"--data-cache-path", to<&F::data, &DataFlags::cache_path>, pretrain, "Folder for index files.", by_default("beside the data")},
     {"--num-workers", to<&F::data, &DataFlags::num_workers>, pretrain, "Threads that read ahead.", at_least(0)},
     {"--dataloader-type", to<&F::data, &DataFlags::loader>, pretrain, "One pass in order, or shuffled passes."},
@@ -261,6 +263,7 @@ constexpr Flag tokenizer[] = {
 
 constexpr Flag logging[] = {
     {"--log-interval", to<&F::logging, &LoggingFlags::log_interval>, pretrain | preprocess | evaluate, "Steps (or documents) between log lines.", at_least(1), also("--log_every")},
+    {"--log-rank", to<&F::logging, &LoggingFlags::log_rank>, pretrain, "Rank that shows the losses and writes their files: the first, or the last as in Megatron-LM.", one_of("first last")},
     {"--log-jsonl", to<&F::logging, &LoggingFlags::jsonl>, pretrain | finetune, "File that gets one JSON object per logged step, for `cairn report`; \"\" for none.", by_default("log.jsonl in the folder of --save")},
     {"--peak-tflops", to<&F::logging, &LoggingFlags::peak_tflops>, pretrain, "What one device can do at most, for the utilisation (MFU).", above(0), by_default("known for common GPUs")},
     {"--tensorboard-dir", to<&F::logging, &LoggingFlags::tensorboard_dir>, pretrain | finetune, "Folder for TensorBoard event files."},
@@ -269,7 +272,7 @@ constexpr Flag logging[] = {
     {"--log-timers-to-tensorboard", to<&F::logging, &LoggingFlags::timers_to_tensorboard>, pretrain, "Write timers."},
     {"--log-batch-size-to-tensorboard", to<&F::logging, &LoggingFlags::batch_size_to_tensorboard>, pretrain | finetune, "Write the batch size."},
     {"--no-log-learning-rate-to-tensorboard", to<&F::logging, &LoggingFlags::learning_rate_to_tensorboard>, pretrain | finetune, "Do not write the learning rate.", turns_off(), also("--no-log-learnig-rate-to-tensorboard")},
-    {"--no-log-loss-scale-to-tensorboard", to<&F::logging, &LoggingFlags::loss_scale_to_tensorboard>, pretrain | finetune, "Do not write the loss scale.", turns_off()},
+    {"--no-log-loss-scale-to-tensorboard", to<&F::logging, &LoggingFlags::loss_scale_to_tensorboard>, pretrain | finetune, "Do not write the loss scale.", turns_off(), also("--disable-log-loss-scale-to-tensorboard")},
     {"--log-validation-ppl-to-tensorboard", to<&F::logging, &LoggingFlags::validation_ppl_to_tensorboard>, pretrain | finetune, "Write validation perplexity."},
     {"--log-optimizer-states-to-tensorboard", to<&F::logging, &LoggingFlags::optimizer_states_to_tensorboard>, pretrain, "Write norms of the optimizer's moments."},
     {"--log-memory-to-tensorboard", to<&F::logging, &LoggingFlags::memory_to_tensorboard>, pretrain, "Write memory in use."},

@@ -81,6 +81,18 @@ struct RefusedFlags {
   std::string text() const;
 };
 
+/// Flags of Megatron's that have no effect, for one reason: they change no
+/// result, or ask for what is done anyway.
+struct TakenFlags {
+  std::string_view reason;
+  Arity arity;
+  std::string_view names; ///< words, without "--"
+  /// The values that are taken; empty: any.
+  std::string_view choices{};
+  /// Why other values are refused; empty: they are not Megatron's.
+  std::string_view otherwise{};
+};
+
 /// All groups, in the order of `--help`.
 std::span<const FlagGroup> flag_groups();
 /// All rows, group by group.
@@ -94,6 +106,10 @@ std::vector<std::string_view> flag_names();
 /// unknown.
 const RefusedFlags* find_refused_flag(std::string_view name);
 std::span<const RefusedFlags> refused_flags();
+/// The flag of Megatron's that is taken without effect; nullptr when there is
+/// none.
+const TakenFlags* find_taken_flag(std::string_view name);
+std::span<const TakenFlags> taken_flags();
 
 std::string default_text(const Flag& flag);
 /// The word that stands for the flag's value in help: "N", "NUMBER…",

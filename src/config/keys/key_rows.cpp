@@ -95,7 +95,7 @@ constexpr Key rows[] = {
 
     {"fp16", section, "Half precision with loss scaling and fp32 weights.", validated()},
     {"fp16.enabled", to<&D::fp16, &Fp16Config::enabled>, engine, "Train in fp16."},
-    {"fp16.auto_cast", to<&D::fp16, &Fp16Config::auto_cast>, nobody, "Cast floating-point inputs of the model to fp16."},
+    {"fp16.auto_cast", to<&D::fp16, &Fp16Config::auto_cast>, nobody, "Cast floating-point inputs of the model to fp16.", no_effect("floating-point inputs always come in the type that the model computes in")},
     {"fp16.loss_scale", to<&D::fp16, &Fp16Config::loss_scale>, engine, "Fixed loss scale; 0 adapts it as training goes.", at_least(0), strict()},
     {"fp16.initial_scale_power", to<&D::fp16, &Fp16Config::initial_scale_power>, engine, "The adapting scale starts at 2 to this power.", between(-1022, 1023)},
     {"fp16.loss_scale_window", to<&D::fp16, &Fp16Config::loss_scale_window>, engine, "Steps without overflow before the scale is doubled.", strict()},

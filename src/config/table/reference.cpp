@@ -341,6 +341,15 @@ std::string explain(std::string_view name) {
     if (const Flag* flag = find_flag(name)) {
       return explain_flag(*flag);
     }
+    if (const TakenFlags* taken = find_taken_flag(name)) {
+      return fmt::format(
+          "{}\n{}{}",
+          name,
+          line("values", listed(taken->choices)),
+          line(
+              "supported",
+              fmt::format("accepted, has no effect: {}", taken->reason)));
+    }
     if (const RefusedFlags* refused = find_refused_flag(name)) {
       return fmt::format(
           "{}\n{}",

@@ -80,6 +80,19 @@ struct Sorted {
   }
 };
 
+/// A row with the number of the names, the first of them, and the reason.
+std::string few_of(std::string_view words, std::string_view reason) {
+  const auto names = words_in(words);
+  constexpr std::size_t few = 4;
+  const std::size_t shown = std::min(names.size(), few);
+  return fmt::format(
+      "| {} | `--{}`{} | {} |\n",
+      names.size(),
+      fmt::join(names.begin(), names.begin() + shown, "`, `--"),
+      names.size() > few ? ", …" : "",
+      reason);
+}
+
 } // namespace
 
 std::string deepspeed_support() {
@@ -105,20 +118,16 @@ std::string megatron_support() {
   std::string text = sorted.working.under("group", "flags") + "\n" +
       sorted.idle.under("group", "flags that no command acts on yet") + "\n" +
       sorted.without_effect.because("accepted without effect") + "\n";
-  text += "| refused | such as | because |\n|---|---|---|\n";
+  text += "| accepted without effect | such as | because |\n|---|---|---|\n";
+  for (const TakenFlags& row : taken_flags()) {
+    text += few_of(row.names, row.reason);
+  }
+  text += "\n| refused | such as | because |\n|---|---|---|\n";
   for (const RefusedFlags& row : refused_flags()) {
     if (row.launcher) {
       continue;
     }
-    const auto names = words_in(row.names);
-    constexpr std::size_t few = 4;
-    const std::size_t shown = std::min(names.size(), few);
-    text += fmt::format(
-        "| {} | `--{}`{} | {} |\n",
-        names.size(),
-        fmt::join(names.begin(), names.begin() + shown, "`, `--"),
-        names.size() > few ? ", …" : "",
-        row.reason);
+    text += few_of(row.names, row.reason);
   }
   return text;
 }

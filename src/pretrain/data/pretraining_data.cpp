@@ -9,6 +9,7 @@
 #include <cairn/data/token_masker.h>
 #include <cairn/text/tokenizer.h>
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,11 +25,63 @@ std::optional<data::Blend> blend_of(const std::vector<std::string>& words) {
   return data::Blend::parse(words);
 }
 
+bool has_files(const std::filesystem::path& prefix) {
+  return std::filesystem::exists(prefix.string() + ".bin") &&
+      std::filesystem::exists(prefix.string() + ".idx");
+}
+
+/// The prefix of a corpus that is known by its name, as `webtext`.
+std::string named_corpus(Kind kind, const std::string& name) {
+  const std::string file =
+      name + (kind == Kind::gpt ? "_text_document" : "_text_sentence");
+  const std::filesystem::path data = "data";
+  std::string looked;
+  for (const auto& prefix :
+       {std::filesystem::path(name),
+        std::filesystem::path(file),
+        data / file,
+        data / name / file}) {
+    if (has_files(prefix)) {
+      return prefix.string();
+    }
+    looked += (looked.empty() ? "" : ", ") + prefix.string();
+  }
+  throw ConfigError(
+      {.what = "there is no corpus of that name: none of these has .bin and "
+               ".idx",
+       .where = "--train-data " + name,
+       .values = looked,
+       .remedy = "make it: cairn preprocess --input " + name +
+           ".jsonl --output-prefix " + name +
+           (kind == Kind::gpt ? " --append-eod" : " --split-sentences")});
+}
+
+/// What to train on, from --data-path or from --train-data.
+std::vector<std::string> words_of_data(Kind kind, const config::Flags& flags) {
+  const std::vector<std::string>& names = flags.validation.train_data;
+  if (names.empty()) {
+    return flags.data.data_path;
+  }
+  if (!flags.data.data_path.empty()) {
+    throw ConfigError(
+        {.what = "--data-path and --train-data both say what to train on",
+         .where = "--train-data",
+         .remedy = "leave out one of them"});
+  }
+  std::vector<std::string> prefixes;
+  for (const std::string& name : names) {
+    prefixes.push_back(named_corpus(kind, name));
+  }
+  return prefixes;
+}
+
 data::DataSelection selection_of(
-    const config::DataFlags& flags,
+    Kind kind,
+    const config::Flags& all,
     const data::SampleCounts& samples) {
+  const config::DataFlags& flags = all.data;
   data::DataSelection selection{
-      .blend = blend_of(flags.data_path),
+      .blend = blend_of(words_of_data(kind, all)),
       .split = flags.split,
       .blend_per_split =
           {blend_of(flags.train_data_path),
@@ -134,7 +187,8 @@ PretrainingData open_made_up(
        {&given.data_path,
         &given.train_data_path,
         &given.valid_data_path,
-        &given.test_data_path}) {
+        &given.test_data_path,
+        &flags.validation.train_data}) {
     if (!path->empty()) {
       throw ConfigError(
           {.what = "there are files to train on as well as made-up data",
@@ -190,7 +244,7 @@ PretrainingData open_data(
   if (flags.data.mock_data) {
     return open_made_up(kind, flags, tokenizer, samples);
   }
-  const data::DataSelection selection = selection_of(flags.data, samples);
+  const data::DataSelection selection = selection_of(kind, flags, samples);
   if (kind == Kind::gpt) {
     return erased(data::build_gpt_datasets(
         {.data = selection,

@@ -42,6 +42,9 @@ Outcome run(
     const Logger& logger,
     const std::vector<std::pair<std::string, std::string>>& versions = {});
 
+/// The rank that shows the losses and writes their files: --log-rank.
+int log_rank(const config::LoggingFlags& flags, int ranks);
+
 /// The reason for the end in words: "the training is done".
 std::string_view words_for(Ended ended);
 

@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace cairn::pretrain {
 
@@ -59,6 +60,16 @@ void check_flags(Kind kind, const config::Config& config) {
   config::check_kind(kind, config);
 }
 
+/// Lines about flags that change nothing in training.
+std::vector<std::string> notes_of(const config::Config& config) {
+  std::vector<std::string> notes;
+  if (config.given.contains("--data-impl")) {
+    notes.emplace_back(
+        "--data-impl has no effect in training: the files say their format");
+  }
+  return notes;
+}
+
 } // namespace
 
 CheckedRun check_run(Kind kind, const config::Config& config) {
@@ -68,8 +79,13 @@ CheckedRun check_run(Kind kind, const config::Config& config) {
       .schedule = {},
       .tokenizer = open_tokenizer(kind, config.flags),
       .description = {},
-      .foreign = {}};
+      .foreign = {},
+      .notes = {}};
   check_curriculum(config, run.plan);
+  run.notes = notes_of(config);
+  if (std::string note = settle_schedule(config, run.plan); !note.empty()) {
+    run.notes.push_back(std::move(note));
+  }
   run.schedule = flags_schedule(config, run.plan);
   run.description = config::describe_model(
       kind,

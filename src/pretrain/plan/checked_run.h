@@ -11,6 +11,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace cairn::pretrain {
 
@@ -22,6 +24,8 @@ struct CheckedRun {
   model::ModelDescription description;
   /// The checkpoint of another program to start from.
   std::optional<ForeignCheckpoint> foreign;
+  /// Lines for the log, beside the configuration's warnings.
+  std::vector<std::string> notes;
 };
 
 /// Throws ConfigError for a run that cannot be trained.

@@ -76,6 +76,11 @@ std::string dry_run(Kind kind, const config::Config& config) {
     text +=
         fmt::format("random-LTD: {}\n", config::describe(*run.plan.random_ltd));
   }
+  for (const auto* lines : {&config.warnings, &run.notes}) {
+    for (const std::string& line : *lines) {
+      text += fmt::format("note:       {}\n", line);
+    }
+  }
   return text;
 }
 

@@ -1,23 +1,43 @@
 #include "pretrain/plan/flags_schedule.h"
 
+#include "pretrain/plan/stored_schedule.h"
 #include "pretrain/run/token_schedule.h"
 
 #include <cairn/base/error.h>
 #include <cairn/optim/megatron_schedule.h>
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace cairn::pretrain {
 
 namespace {
 
 std::shared_ptr<const optim::Schedule> schedule_of(
-    const config::Flags& flags,
-    std::int64_t batch) {
+    const optim::MegatronScheduleOptions& options) {
   return optim::megatron_schedule(
-      optim::megatron_schedule_options(flags, batch),
+      options,
       {{}, {.weight_decay_multiplier = 0}});
+}
+
+bool follows_tokens(const config::Config& config, const RunPlan& plan) {
+  return counts_tokens(config.flags) && (plan.curriculum || plan.random_ltd);
+}
+
+optim::MegatronScheduleOptions options_of(const config::Config& config) {
+  return optim::megatron_schedule_options(
+      config.flags,
+      config.deepspeed.batch->train);
+}
+
+/// Refuses a schedule that --use-checkpoint-opt_param-scheduler cannot find.
+[[noreturn]] void fail_to_take(std::string what, std::string remedy) {
+  throw ConfigError(
+      {.what = std::move(what),
+       .where = "--use-checkpoint-opt_param-scheduler",
+       .remedy = std::move(remedy)});
 }
 
 std::string name_of(config::LrDecayStyle style) {
@@ -52,14 +72,14 @@ std::string name_of(config::WeightDecayStyle style) {
 
 } // namespace
 
-ClientState schedule_description(const config::Config& config) {
+ClientState schedule_description(
+    const config::Config& config,
+    const RunPlan& plan) {
   if (config.deepspeed.scheduler.type) {
     return {};
   }
   const optim::MegatronScheduleOptions options =
-      optim::megatron_schedule_options(
-          config.flags,
-          config.deepspeed.batch->train);
+      plan.stored_schedule.value_or(options_of(config));
   return {
       {"max_lr", options.max_lr},
       {"min_lr", options.min_lr},
@@ -72,23 +92,72 @@ ClientState schedule_description(const config::Config& config) {
       {"wd_incr_style", name_of(options.weight_decay_style)}};
 }
 
+std::string settle_schedule(const config::Config& config, RunPlan& plan) {
+  const config::LearningRateFlags& flags = config.flags.learning_rate;
+  const bool from_checkpoint = flags.use_checkpoint_scheduler;
+  if (config.deepspeed.scheduler.type) {
+    if (from_checkpoint) {
+      fail_to_take(
+          "the JSON file has a schedule of its own",
+          "leave out the flag, or \"scheduler\" in the file");
+    }
+    return {};
+  }
+  if (follows_tokens(config, plan)) {
+    if (from_checkpoint) {
+      fail_to_take(
+          "lengths in tokens, with a curriculum or random-LTD, are of the "
+          "flags alone",
+          "leave it out");
+    }
+    return {};
+  }
+  const auto stored = stored_schedule(config, options_of(config));
+  if (!stored) {
+    if (from_checkpoint && config.flags.checkpointing.load) {
+      return "--use-checkpoint-opt_param-scheduler finds no schedule in a "
+             "checkpoint: that of the flags is taken";
+    }
+    return {};
+  }
+  if (stored->differences.empty()) {
+    return {};
+  }
+  if (from_checkpoint) {
+    plan.stored_schedule = stored->options;
+    return fmt::format(
+        "the checkpoint's schedule is taken, not that of the flags: {}",
+        stored->differences);
+  }
+  return fmt::format(
+      "the schedule of the flags is taken, not the checkpoint's: {}{}",
+      stored->differences,
+      flags.override_scheduler
+          ? ""
+          : " (--use-checkpoint-opt_param-scheduler takes the checkpoint's)");
+}
+
 std::shared_ptr<const optim::Schedule> flags_schedule(
     const config::Config& config) {
   if (config.deepspeed.scheduler.type) {
     return nullptr;
   }
-  return schedule_of(config.flags, config.deepspeed.batch->train);
+  return schedule_of(options_of(config));
 }
 
 std::shared_ptr<const optim::Schedule> flags_schedule(
     const config::Config& config,
     const RunPlan& plan) {
-  if (config.deepspeed.scheduler.type || !counts_tokens(config.flags) ||
-      (!plan.curriculum && !plan.random_ltd)) {
+  if (plan.stored_schedule) {
+    return schedule_of(*plan.stored_schedule);
+  }
+  if (config.deepspeed.scheduler.type || !follows_tokens(config, plan)) {
     return flags_schedule(config);
   }
   return asked_for_samples(
-      schedule_of(in_tokens(config.flags, plan), plan.eval_batch),
+      schedule_of(optim::megatron_schedule_options(
+          in_tokens(config.flags, plan),
+          plan.eval_batch)),
       plan.tokens);
 }
 

@@ -7,6 +7,7 @@
 #include <cairn/optim/schedule.h>
 
 #include <memory>
+#include <string>
 
 namespace cairn::pretrain {
 
@@ -21,8 +22,16 @@ std::shared_ptr<const optim::Schedule> flags_schedule(
     const config::Config& config,
     const RunPlan& plan);
 
-/// The flags' schedule as Megatron's checkpoints describe it: max_lr,
+/// The run's schedule as Megatron's checkpoints describe it: max_lr,
 /// lr_warmup_steps, …, in samples. Empty if the JSON has a schedule.
-ClientState schedule_description(const config::Config& config);
+ClientState schedule_description(
+    const config::Config& config,
+    const RunPlan& plan);
+
+/// Decides between the schedule of the flags and that of the checkpoint that
+/// --load names, and returns a line about their differences; empty if there is
+/// nothing to say. Throws ConfigError if the checkpoint's is asked for where
+/// the flags' one is not Megatron's.
+std::string settle_schedule(const config::Config& config, RunPlan& plan);
 
 } // namespace cairn::pretrain

@@ -1,5 +1,6 @@
 #include "pretrain/plan/run_plan.h"
 
+#include "config/internal/batch_steps.h"
 #include "config/internal/curriculum_length.h"
 
 #include <cairn/base/error.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 namespace cairn::pretrain {
 
@@ -21,6 +23,21 @@ std::optional<optim::Rampup> rampup_of(const config::TrainingFlags& flags) {
       .start = numbers.at(0),
       .increment = numbers.at(1),
       .samples = numbers.at(2)};
+}
+
+optim::RampupBatchSize batches_of(const config::Config& config) {
+  const config::BatchConfig& batch = *config.deepspeed.batch;
+  const optim::BatchShare share{
+      .micro_batch_size = batch.micro,
+      .data_parallel_size = batch.data_parallel};
+  optim::BatchSteps steps;
+  for (const auto& [samples, size] : config::batch_steps(config.flags)) {
+    steps.emplace_back(samples, size);
+  }
+  if (!steps.empty()) {
+    return {std::move(steps), share};
+  }
+  return {rampup_of(config.flags.training), batch.train, share};
 }
 
 } // namespace
@@ -78,11 +95,7 @@ RunPlan plan_run(const config::Config& config) {
   }
   RunPlan plan{
       .sequence_length = sequence_length,
-      .batch_size = optim::RampupBatchSize(
-          rampup_of(flags.training),
-          batch.train,
-          {.micro_batch_size = batch.micro,
-           .data_parallel_size = batch.data_parallel}),
+      .batch_size = batches_of(config),
       .tokens = TokenCount(sequence_length),
       .eval_iterations = flags.validation.eval_iters,
       .eval_interval = flags.validation.eval_interval,

@@ -4,6 +4,7 @@
 
 #include <cairn/config/config.h>
 #include <cairn/data/data_selection.h>
+#include <cairn/optim/megatron_schedule.h>
 #include <cairn/optim/rampup_batch_size.h>
 
 #include <cstdint>
@@ -23,6 +24,9 @@ struct RunPlan {
   /// curriculum.
   std::optional<config::RandomLtdConfig> random_ltd{};
   TokenCount tokens; ///< tokens that are trained on
+  /// The checkpoint's schedule, if --use-checkpoint-opt_param-scheduler takes
+  /// it.
+  std::optional<optim::MegatronScheduleOptions> stored_schedule{};
 
   std::int64_t eval_iterations = 0;
   std::int64_t eval_interval = 0;

@@ -90,8 +90,12 @@ Outcome run(
     if (config.flags.deepspeed.deepspeed) {
       logger.info("DeepSpeed is enabled.");
     }
+    for (const std::string& note : checked.notes) {
+      logger.info("{}", note);
+    }
   }
-  const auto& [plan, schedule, tokenizer, description, foreign] = checked;
+  const auto& [plan, schedule, tokenizer, description, foreign, notes] =
+      checked;
   distributed::ProcessMesh mesh =
       mesh_of(config.flags.distributed, world.group());
 

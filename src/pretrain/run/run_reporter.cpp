@@ -35,6 +35,10 @@ bool are_finite(const std::vector<monitor::NamedValue>& losses) {
 
 } // namespace
 
+int log_rank(const config::LoggingFlags& flags, int ranks) {
+  return flags.log_rank == "last" ? ranks - 1 : 0;
+}
+
 RunReporter::RunReporter(RunParts& parts)
     : parts_(parts),
       times_(parts.config.flags.logging, parts.world.group(), parts.timers),
@@ -43,7 +47,7 @@ RunReporter::RunReporter(RunParts& parts)
       times_reported_(parts.iteration()),
       skipped_before_(parts.engine.progress().skipped_steps) {
   const config::LoggingFlags& flags = parts_.config.flags.logging;
-  if (parts_.world.rank() == 0) {
+  if (parts_.world.rank() == log_rank(flags, parts_.world.size())) {
     open(flags);
   }
   // The ranks reduce their losses together, so they agree on when.

@@ -174,7 +174,7 @@ void Trainer::save() {
       *flags.save,
       std::nullopt,
       {{"consumed_train_tokens", parts_.tokens()},
-       {"schedule", schedule_description(parts_.config)},
+       {"schedule", schedule_description(parts_.config, parts_.plan)},
        {"consumed_validation_samples", batches_->consumed_validation()}},
       {.optimizer = !flags.no_save_optim, .rng = !flags.no_save_rng});
   saved_at_ = iteration();

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# GPT of 39.1 billion parameters, on 64 nodes of 8 A100-80GB there.
+# HOSTFILE has a line `HOST slots=8` for each node.
+# What follows the name of this file overrides the recipe's flags.
+exec cairn launch --hostfile "${HOSTFILE:-hosts}" --num_nodes "${NNODES:-64}" --num_gpus "${GPUS_PER_NODE:-8}" \
+  pretrain gpt @recipes/gpt-39b/flags "$@"
