@@ -78,6 +78,8 @@ GpuCacheShape gpu_cache_of(
 
 bool GpuDecoder::takes(const models::ModelDescription& model) {
   return !model::has_experts(model) && !model::longest_short_text(model) &&
+      !model.query_key_norm && !model.parallel_residual &&
+      model::rotary_elements(model) == model.head_size &&
       model.head_size <= kernels::cuda::longest_kept_head;
 }
 

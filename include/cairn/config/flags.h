@@ -33,6 +33,8 @@ struct ModelFlags {
   bool use_rotary_position_embeddings = false;
   double rotary_base = 10000;
   double rotary_percent = 1.0;
+  bool use_rope_scaling = false; ///< as Llama 3.1 has it
+  double rope_scaling_factor = 8;
   std::int64_t relative_attention_num_buckets = 32;
   std::int64_t relative_attention_max_distance = 128;
   model::NormKind normalization = model::NormKind::layer_norm;
@@ -43,6 +45,8 @@ struct ModelFlags {
   bool openai_gelu = false;
   bool disable_bias_linear = false;
   bool add_qkv_bias = false;
+  bool qk_layernorm = false;
+  bool parallel_residual = false;
   bool untie_embeddings = false;
   std::int64_t make_vocab_size_divisible_by = 128;
   bool bert_binary_head = true;

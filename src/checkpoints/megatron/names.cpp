@@ -25,6 +25,8 @@ struct NameRule {
 constexpr NameRule stack_rules[] = {
   {"layers.#.input_norm.*", "layers.#.input_layernorm.*"},
   {"layers.#.attention.query_key_value.*", "layers.#.self_attention.query_key_value.*"},
+  {"layers.#.attention.query_norm.*", "layers.#.self_attention.q_layernorm.*"},
+  {"layers.#.attention.key_norm.*", "layers.#.self_attention.k_layernorm.*"},
   {"layers.#.attention.dense.*", "layers.#.self_attention.dense.*"},
   {"layers.#.post_attention_norm.*", "layers.#.post_attention_layernorm.*"},
   {"layers.#.cross_attention.query.*", "layers.#.inter_attention.query.*"},
@@ -57,6 +59,8 @@ constexpr NameRule core_rules[] = {
   {"embedding.word.weight", "embedding.word_embeddings.weight"},
   {"embedding.position.weight", "embedding.position_embeddings.weight"},
   {"layers.#.attention.query_key_value.*", "decoder.layers.#.self_attention.linear_qkv.*"},
+  {"layers.#.attention.query_norm.*", "decoder.layers.#.self_attention.q_layernorm.*"},
+  {"layers.#.attention.key_norm.*", "decoder.layers.#.self_attention.k_layernorm.*"},
   {"layers.#.attention.dense.*", "decoder.layers.#.self_attention.linear_proj.*"},
   {"layers.#.mlp.gate.*", "decoder.layers.#.mlp.linear_fc1.*", Half::first},
   {"layers.#.mlp.up.*", "decoder.layers.#.mlp.linear_fc1.*", Half::second},

@@ -98,15 +98,25 @@ void refuse_unsupported(const ArgsReader& args) {
   args.require("apply_residual_connection_post_layernorm", false);
   args.require("squared_relu", false);
   args.require("multi_latent_attention", false);
-  args.require("qk_layernorm", false);
   args.require("rotary_interleaved", false);
-  if (args.real({"rotary_percent"}, 1) != 1) {
-    args.refuse(
-        "a kind of model that is not supported",
-        "rotary_percent is not 1");
-  }
   if (args.real({"num_experts"}, 1) > 1) {
     args.refuse("a kind of model that is not supported", "num_experts");
+  }
+}
+
+void read_turned_part(const ArgsReader& args, model::ModelDescription& d) {
+  const double part = args.real({"rotary_percent"}, 1);
+  if (!(part > 0 && part <= 1)) {
+    args.refuse("not a part of a head", fmt::format("rotary_percent {}", part));
+  }
+  if (part < 1) {
+    d.rotary_size =
+        static_cast<std::int64_t>(static_cast<double>(d.head_size) * part);
+    if (d.rotary_size < 2 || d.rotary_size % 2 != 0) {
+      args.refuse(
+          "rotary positions turn an even number of elements of a head",
+          fmt::format("{} of {}", d.rotary_size, d.head_size));
+    }
   }
 }
 
@@ -117,6 +127,7 @@ void read_positions(const ArgsReader& args, model::ModelDescription& d) {
       args.boolean("use_rotary_position_embeddings", false)) {
     d.position = model::PositionKind::rotary;
     d.rope_theta = args.real({"rotary_base", "rope_theta"}, d.rope_theta);
+    read_turned_part(args, d);
     if (args.boolean("use_rope_scaling", false)) {
       // Megatron has fixed values for the rest.
       d.rope_scaling = model::RopeScaling{
@@ -191,16 +202,18 @@ model::ModelDescription description_from_args(
   d.norm_epsilon = args.real({"layernorm_epsilon", "norm_epsilon"}, 1e-5);
   d.attention_bias = args.boolean("add_bias_linear", true);
   d.mlp_bias = d.attention_bias;
-  if (!d.attention_bias) {
-    args.require("add_qkv_bias", false);
-  }
+  d.query_key_value_bias =
+      !d.attention_bias && args.boolean("add_qkv_bias", false);
+  d.query_key_norm = args.boolean("qk_layernorm", false);
   d.tied_head = !args.boolean("untie_embeddings_and_output_weights", false);
   d.dropout = args.real({"hidden_dropout"}, 0.1);
   d.attention_dropout = args.real({"attention_dropout"}, 0.1);
-  d.family = facts.t5                             ? model::ModelFamily::t5
-      : facts.bert                                ? model::ModelFamily::bert
-      : d.position == model::PositionKind::rotary ? model::ModelFamily::llama
-                                                  : model::ModelFamily::gpt2;
+  const bool llama = d.position == model::PositionKind::rotary &&
+      d.norm == model::NormKind::rms_norm;
+  d.family = facts.t5 ? model::ModelFamily::t5
+      : facts.bert    ? model::ModelFamily::bert
+      : llama         ? model::ModelFamily::llama
+                      : model::ModelFamily::gpt2;
   d.head_bias = facts.t5;
   d.pooler = facts.pooler;
   d.masked_head = facts.masked_head;

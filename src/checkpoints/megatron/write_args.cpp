@@ -33,6 +33,9 @@ void check_writable(const model::ModelDescription& d) {
   if (d.attention_bias != d.mlp_bias) {
     cannot_write("biases in attention or MLP alone");
   }
+  if (d.parallel_residual) {
+    cannot_write("attention and MLP side by side, as GPT-NeoX has");
+  }
   if (d.gated ? d.activation != model::ActivationKind::silu
               : d.activation != model::ActivationKind::gelu &&
               d.activation != model::ActivationKind::gelu_tanh) {
@@ -142,7 +145,10 @@ PythonValue args_of(
   }
   args.set("rotary_base", d.rope_theta);
   args.set("rope_theta", d.rope_theta);
-  args.set("rotary_percent", 1.0);
+  args.set(
+      "rotary_percent",
+      static_cast<double>(rotary_elements(d)) /
+          static_cast<double>(d.head_size));
   args.set("use_rope_scaling", d.rope_scaling.has_value());
   args.set(
       "rope_scaling_factor",
@@ -156,6 +162,8 @@ PythonValue args_of(
   args.set("openai_gelu", d.activation == model::ActivationKind::gelu_tanh);
   args.set("bias_gelu_fusion", false);
   args.set("add_bias_linear", d.mlp_bias);
+  args.set("add_qkv_bias", has_query_key_value_bias(d));
+  args.set("qk_layernorm", d.query_key_norm);
   args.set("untie_embeddings_and_output_weights", !d.tied_head);
   args.set("bert_binary_head", d.next_sentence_head);
   args.set("hidden_dropout", d.dropout);
