@@ -172,7 +172,16 @@ INSTANTIATE_TEST_SUITE_P(
     Models,
     Golden,
     ::testing::Combine(
-        ::testing::Values("gpt2", "llama", "bert", "t5_relu", "t5_gated_gelu"),
+        ::testing::Values(
+            "gpt2",
+            "llama",
+            "bert",
+            "t5_relu",
+            "t5_gated_gelu",
+            "qwen2",
+            "qwen3",
+            "gpt_neox",
+            "mixtral"),
         ::testing::ValuesIn(sharings)),
     [](const auto& info) {
       return std::string(std::get<0>(info.param)) + "_" +

@@ -298,6 +298,9 @@ struct TokenizerFlags {
   std::optional<std::string> model;
   std::optional<std::int64_t> vocab_size;
   std::int64_t vocab_extra_ids = 0;
+  std::string tiktoken_pattern = "v2";
+  std::int64_t tiktoken_num_special_tokens = 1000;
+  std::vector<std::string> tiktoken_special_tokens;
 };
 
 struct LoggingFlags {

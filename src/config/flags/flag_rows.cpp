@@ -255,12 +255,15 @@ constexpr Flag preprocessing[] = {
 };
 
 constexpr Flag tokenizer[] = {
-    {"--tokenizer-type", to<&F::tokenizer, &TokenizerFlags::type>, pretrain | generate | preprocess | evaluate, "Kind of tokenizer.", one_of("GPT2BPETokenizer BertWordPieceLowerCase BertWordPieceCase RobertaTokenizer SentencePieceTokenizer GPTSentencePieceTokenizer Llama2Tokenizer HuggingFaceTokenizer HFTokenizer CharTokenizer NullTokenizer")},
+    {"--tokenizer-type", to<&F::tokenizer, &TokenizerFlags::type>, pretrain | generate | preprocess | evaluate, "Kind of tokenizer.", one_of("GPT2BPETokenizer BertWordPieceLowerCase BertWordPieceCase RobertaTokenizer SentencePieceTokenizer GPTSentencePieceTokenizer Llama2Tokenizer HuggingFaceTokenizer HFTokenizer TikTokenizer CharTokenizer NullTokenizer")},
     {"--vocab-file", to<&F::tokenizer, &TokenizerFlags::vocab_file>, pretrain | generate | preprocess | evaluate, "Its vocabulary.", also("--vocab")},
     {"--merge-file", to<&F::tokenizer, &TokenizerFlags::merge_file>, pretrain | generate | preprocess | evaluate, "Its merges."},
     {"--tokenizer-model", to<&F::tokenizer, &TokenizerFlags::model>, pretrain | generate | preprocess | evaluate, "Its model file or folder."},
     {"--vocab-size", to<&F::tokenizer, &TokenizerFlags::vocab_size>, pretrain | generate | preprocess | merging | evaluate, "Size of the vocabulary before padding.", at_least(1), by_default("the tokenizer's")},
     {"--vocab-extra-ids", to<&F::tokenizer, &TokenizerFlags::vocab_extra_ids>, pretrain | generate | preprocess | evaluate, "Sentinel tokens to add (T5).", at_least(0)},
+    {"--tiktoken-pattern", to<&F::tokenizer, &TokenizerFlags::tiktoken_pattern>, pretrain | generate | preprocess | evaluate, "TikTokenizer: where words end.", one_of("v1 v2")},
+    {"--tiktoken-num-special-tokens", to<&F::tokenizer, &TokenizerFlags::tiktoken_num_special_tokens>, pretrain | generate | preprocess | evaluate, "TikTokenizer: the first ids, which are special tokens.", at_least(7)},
+    {"--tiktoken-special-tokens", to<&F::tokenizer, &TokenizerFlags::tiktoken_special_tokens>, pretrain | generate | preprocess | evaluate, "TikTokenizer: names of the first special tokens.", by_default("<unk> <s> </s> <mask> <pad> <cls> <sep>")},
 };
 
 constexpr Flag logging[] = {
