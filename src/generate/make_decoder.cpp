@@ -96,12 +96,13 @@ std::unique_ptr<Decoder> make_decoder(
   if (options.recompute || !(on_cpu || GpuDecoder::takes(d))) {
     refuse_other_weights(
         options,
-        options.recompute           ? "whole texts are computed anew"
-            : model::has_experts(d) ? "it has experts and is on a GPU"
-            : model::longest_short_text(d)
-            ? "it has LongRoPE and is on a GPU"
-            : d.query_key_norm ? "it has norms of queries and keys and is on a GPU"
-            : d.parallel_residual ? "its attention and MLP stand side by side and it is on a GPU"
+        options.recompute                  ? "whole texts are computed anew"
+            : model::has_experts(d)        ? "it has experts and is on a GPU"
+            : model::longest_short_text(d) ? "it has LongRoPE and is on a GPU"
+            : d.query_key_norm
+            ? "it has norms of queries and keys and is on a GPU"
+            : d.parallel_residual
+            ? "its attention and MLP stand side by side and it is on a GPU"
             : model::rotary_elements(d) != d.head_size
             ? "it turns a part of each head and is on a GPU"
             : "its heads are longer than 256 on a GPU");

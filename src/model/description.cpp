@@ -132,9 +132,7 @@ void check_attention(const ModelDescription& d, const std::string& where) {
        {std::pair{d.query_key_norm, "norms of queries and keys"},
         std::pair{d.parallel_residual, "attention and MLP side by side"}}) {
     if (has && (!left_to_right || d.norm_place != NormPlace::before)) {
-      impossible(
-          where,
-          fmt::format("a {} with {}", name_of(d.family), what));
+      impossible(where, fmt::format("a {} with {}", name_of(d.family), what));
     }
   }
 }

@@ -23,7 +23,7 @@ enum class Size {
   query,           ///< all query heads
   key_value,       ///< a key and a value for each key/value head
   query_key_value, ///< queries, keys and values
-  head, ///< one of them
+  head,            ///< one of them
   ffn,
   heads,
   relative_buckets,

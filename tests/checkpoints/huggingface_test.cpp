@@ -428,7 +428,9 @@ TEST(HuggingFaceConfig, TextsAreNoLongerThanTheWindow) {
   EXPECT_EQ(
       positions(R"({"model_type": "mistral", "sliding_window": 4096})"),
       4096);
-  EXPECT_EQ(positions(R"({"model_type": "qwen2", "sliding_window": 9})"), 32768);
+  EXPECT_EQ(
+      positions(R"({"model_type": "qwen2", "sliding_window": 9})"),
+      32768);
   EXPECT_EQ(
       positions(R"({"model_type": "qwen2", "sliding_window": 9,
                     "use_sliding_window": true})"),

@@ -495,9 +495,7 @@ TEST(TextBatch, WritesTheTextsOfTransformersInEveryFamily) {
       }
       ASSERT_EQ(reports.size(), 3U);
       for (const auto& [text, report] : reports) {
-        EXPECT_EQ(
-            report.ids(),
-            golden.at(name)[text].at("ids").get<Tokens>())
+        EXPECT_EQ(report.ids(), golden.at(name)[text].at("ids").get<Tokens>())
             << name << " " << text;
       }
     }

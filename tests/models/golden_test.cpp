@@ -9,6 +9,7 @@
 
 #include <cairn/base/file.h>
 #include <cairn/checkpoints/huggingface.h>
+#include <cairn/checkpoints/megatron.h>
 #include <cairn/models/transformer.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -187,6 +188,24 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(info.param)) + "_" +
           std::get<1>(info.param).name;
     });
+
+TEST(CoreFamilies, HaveTheLogitsOfMegatronCore) {
+  for (const std::string name : {"experts", "qwen"}) {
+    const fs::path folder =
+        fs::path(CAIRN_GOLDEN_DIR) / "checkpoints_core/families" / name;
+    const Tensors io = testing::golden_tensors(folder / "io.safetensors");
+    for (const char* format : {"torch", "torch_dist"}) {
+      const auto read = checkpoints::read_megatron(folder / format);
+      const auto model = make_model(read.description);
+      load_weights(*model, read.description, read.tensors);
+      model->eval();
+      expect_close(
+          model->forward({.tokens = io.at("input_ids")}).logits,
+          io.at("logits"),
+          name + " " + format);
+    }
+  }
+}
 
 } // namespace
 } // namespace cairn::models::golden_test

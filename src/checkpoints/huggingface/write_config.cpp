@@ -110,7 +110,7 @@ struct LlamaName {
 };
 
 LlamaName llama_name(const model::ModelDescription& d) {
-  if (d.experts) {
+  if (has_experts(d)) {
     return {.type = "mixtral", .class_stem = "Mixtral", .any_head_size = false};
   }
   if (d.query_key_norm) {
@@ -129,7 +129,7 @@ void check_llama(const model::ModelDescription& d, const LlamaName& name) {
   if (d.query_key_norm && d.query_key_value_bias) {
     cannot_write(d, "norms of queries and keys beside biases of them alone");
   }
-  if (d.experts && (d.query_key_norm || d.query_key_value_bias)) {
+  if (has_experts(d) && (d.query_key_norm || d.query_key_value_bias)) {
     cannot_write(d, "experts beside Qwen's attention");
   }
   if (d.attention_bias && !name.attention_bias) {
@@ -138,7 +138,7 @@ void check_llama(const model::ModelDescription& d, const LlamaName& name) {
   if (d.mlp_bias && !name.mlp_bias) {
     cannot_write(d, "biases in the MLP beside experts or Qwen's attention");
   }
-  if (d.experts &&
+  if (has_experts(d) &&
       (d.experts->interval != 1 || d.experts->counts.size() != 1 ||
        d.experts->counts[0] < 2 || d.experts->residual ||
        d.experts->top_k < 2)) {
@@ -176,7 +176,7 @@ void write_llama(const model::ModelDescription& d, Json& config) {
     config["mlp_bias"] = d.mlp_bias;
   }
   config["attention_dropout"] = d.attention_dropout;
-  if (d.experts) {
+  if (has_experts(d)) {
     write_experts(*d.experts, config);
     config["sliding_window"] = nullptr; // which a Mixtral may have
   }
@@ -294,7 +294,8 @@ FixedParts fixed_parts(const model::ModelDescription& d) {
     case model::ModelFamily::gpt2:
       if (is_neox(d)) {
         return {
-            .position = model::PositionKind::rotary, .biases = std::nullopt};
+            .position = model::PositionKind::rotary,
+            .biases = std::nullopt};
       }
       return {};
     case model::ModelFamily::llama:

@@ -13,8 +13,8 @@ namespace cairn::checkpoints::huggingface {
 /// Difference between our tensor and theirs.
 enum class Change {
   none,
-  transpose,      ///< GPT-2's Conv1D: weights are [in, out]
-  join_heads,     ///< they keep query, key and value as separate tensors
+  transpose,       ///< GPT-2's Conv1D: weights are [in, out]
+  join_heads,      ///< they keep query, key and value as separate tensors
   reorder_columns, ///< a Conv1D of all queries, all keys, all values
   stack_experts    ///< they keep each expert's weight as a tensor of its own
 };

@@ -67,6 +67,22 @@ class ArgsReader {
     }
   }
 
+  /// True where a number of layers, or a list of ones and zeros for them, names
+  /// every layer. Absent means every layer.
+  bool is_everywhere(const char* name) const {
+    const auto value = args_.find(name);
+    if (!value || value->is_none()) {
+      return true;
+    }
+    if (value->is(Kind::integer)) {
+      return value->integer() == 1;
+    }
+    return value->is(Kind::list) &&
+        std::ranges::all_of(value->items(), [](const PythonValue& each) {
+             return each.is(Kind::integer) && each.integer() == 1;
+           });
+  }
+
   [[noreturn]] void refuse(std::string what, std::string values) const {
     throw CheckpointError(
         {.what = std::move(what),
@@ -99,9 +115,55 @@ void refuse_unsupported(const ArgsReader& args) {
   args.require("squared_relu", false);
   args.require("multi_latent_attention", false);
   args.require("rotary_interleaved", false);
-  if (args.real({"num_experts"}, 1) > 1) {
-    args.refuse("a kind of model that is not supported", "num_experts");
+}
+
+/// Refuses ways to choose experts that ours cannot.
+void refuse_other_routing(const ArgsReader& args, std::int64_t top_k) {
+  args.require("moe_router_enable_expert_bias", false);
+  if (const std::string scores =
+          args.text("moe_router_score_function", "softmax");
+      scores != "softmax") {
+    args.refuse("scores of experts that are not supported", scores);
   }
+  for (const char* name :
+       {"moe_shared_expert_intermediate_size",
+        "moe_router_topk_scaling_factor",
+        "moe_router_num_groups",
+        "moe_latent_size"}) {
+    if (args.real({name}, 0) != 0) {
+      args.refuse("a kind of experts that is not supported", name);
+    }
+  }
+  // The weights of a token's experts add up to 1, or it has one expert.
+  if (top_k > 1) {
+    args.require("moe_router_pre_softmax", false);
+  }
+  if (!args.is_everywhere("moe_layer_freq")) {
+    args.refuse(
+        "experts in some of the layers are not supported",
+        "moe_layer_freq");
+  }
+}
+
+void read_experts(const ArgsReader& args, model::ModelDescription& d) {
+  const std::int64_t experts = args.find_integer({"num_experts"}).value_or(1);
+  if (experts <= 1) {
+    return;
+  }
+  const std::int64_t top_k = args.find_integer({"moe_router_topk"}).value_or(2);
+  refuse_other_routing(args, top_k);
+  d.ffn = args.find_integer({"moe_ffn_hidden_size"}).value_or(d.ffn);
+  const double capacity = args.real({"moe_expert_capacity_factor"}, 0);
+  d.experts = model::ExpertsDescription{
+      .counts = {experts},
+      .interval = 1,
+      .top_k = top_k,
+      .train_capacity_factor = capacity > 0 ? capacity : 1,
+      .eval_capacity_factor = capacity > 0 ? capacity : 1,
+      .drop_tokens = capacity > 0,
+      .random_selection = false,
+      .sample_second = false,
+      .loss_coefficient = args.real({"moe_aux_loss_coeff"}, 0)};
 }
 
 void read_turned_part(const ArgsReader& args, model::ModelDescription& d) {
@@ -183,6 +245,7 @@ model::ModelDescription description_from_args(
   d.head_size = args.find_integer({"kv_channels"})
                     .value_or(d.heads > 0 ? d.hidden / d.heads : 0);
   d.ffn = args.find_integer({"ffn_hidden_size"}).value_or(hidden_times_four(d));
+  read_experts(args, d);
   d.padded_vocabulary = facts.padded_vocabulary;
   d.vocabulary = args.find_integer({"orig_vocab_size", "vocab_size"})
                      .value_or(facts.padded_vocabulary);

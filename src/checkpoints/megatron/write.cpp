@@ -165,7 +165,15 @@ MegatronNames names_of(
 }
 
 /// Refuses forms in which Megatron would not find its optimizer.
-void check_optimizer(const MegatronWriteOptions& options) {
+void check_optimizer(
+    const model::ModelDescription& d,
+    const MegatronWriteOptions& options) {
+  if (has_experts(d)) {
+    throw ConfigError(
+        {.what = "optimizer states of a model with experts are not written "
+                 "for Megatron",
+         .remedy = "--weights-only"});
+  }
   if (options.names == MegatronNames::legacy) {
     throw ConfigError(
         {.what =
@@ -215,7 +223,7 @@ void write_megatron(
     }
   }
   if (options.optimizer) {
-    check_optimizer(options);
+    check_optimizer(d, options);
   }
   const PythonValue args =
       megatron::args_of(d, options, vocabulary, ours.front().second.type);

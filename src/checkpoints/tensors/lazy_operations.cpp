@@ -156,11 +156,10 @@ LazyTensor row_of(LazyTensor tensor, std::int64_t index) {
   row.type = tensor.type;
   row.shape.assign(tensor.shape.begin() + 1, tensor.shape.end());
   row.open = [tensor = std::move(tensor), index]() -> LazyTensor::Rows {
-    return [whole = tensor.open()(index, index + 1)[0]](
-               std::int64_t begin,
-               std::int64_t end) {
-      return whole.narrow(0, begin, end - begin);
-    };
+    return
+        [whole = tensor.open()(index, index + 1)[0]](
+            std::int64_t begin,
+            std::int64_t end) { return whole.narrow(0, begin, end - begin); };
   };
   return row;
 }

@@ -272,8 +272,7 @@ at::Tensor SelfAttention::forward(
         dropout,
         with_samples(noise_, input.samples)};
   };
-  if (joins_heads_ && !sequence_.is_on() && group_.size() == 1 &&
-      x.is_cuda()) {
+  if (joins_heads_ && !sequence_.is_on() && group_.size() == 1 && x.is_cuda()) {
     if (const auto attended = project_and_attend_on_gpu(
             given,
             {query_key_value_->weight(),

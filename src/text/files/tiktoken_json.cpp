@@ -26,14 +26,8 @@ constexpr std::size_t bytes = 256;
 /// A limit above the length of any token, and on what a file can cost us.
 constexpr std::size_t longest_token = 1 << 12;
 
-constexpr std::array<std::string_view, 7> needed_tokens{
-    "<unk>",
-    "<s>",
-    "</s>",
-    "<mask>",
-    "<pad>",
-    "<cls>",
-    "<sep>"};
+constexpr std::array<std::string_view, 7>
+    needed_tokens{"<unk>", "<s>", "</s>", "<mask>", "<pad>", "<cls>", "<sep>"};
 
 // Where words end, as Megatron has it under these names.
 constexpr std::string_view pattern_v1 =
@@ -99,8 +93,9 @@ std::string from_base64(std::string_view text) {
   if (text.empty() || text.size() % 4 != 0) {
     return {};
   }
-  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=');
-  text.remove_suffix(padding);
+  while (text.ends_with('=') && text.size() % 4 != 2) {
+    text.remove_suffix(1);
+  }
   std::string result;
   std::uint32_t bits = 0;
   int held = 0;
