@@ -181,6 +181,10 @@ TEST(DescribeModel, TakesMegatronsWordsForOtherFamilies) {
   EXPECT_EQ(neox.family, model::ModelFamily::gpt2);
   EXPECT_EQ(neox.rotary_size, neox.head_size / 2);
   EXPECT_TRUE(neox.parallel_residual);
+  EXPECT_EQ(neox.activation, model::ActivationKind::gelu_tanh);
+  EXPECT_EQ(
+      gpt({"--no-bias-gelu-fusion"}).activation,
+      model::ActivationKind::gelu);
 
   const ModelDescription stretched =
       with({"--use-rope-scaling", "--rope-scaling-factor", "32"});
@@ -205,6 +209,9 @@ TEST(DescribeModel, RefusesPartsThatTheModelDoesNotHave) {
           ModelKind::gpt,
           {"--position-embedding-type", "rope", "--rotary-percent", "0.1"}),
       HasSubstr("an even number of elements"));
+  EXPECT_THAT(
+      refusal(ModelKind::gpt, {"--openai-gelu", "--no-bias-gelu-fusion"}),
+      HasSubstr("two forms of GELU"));
   EXPECT_THAT(
       refusal(ModelKind::bert, {"--qk-layernorm"}),
       HasSubstr("--qk-layernorm: a bert does not have this"));

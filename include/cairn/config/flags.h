@@ -43,6 +43,7 @@ struct ModelFlags {
   bool swiglu = false;
   bool squared_relu = false;
   bool openai_gelu = false;
+  bool exact_gelu = false; ///< Megatron's GELU where it is not fused
   bool disable_bias_linear = false;
   bool add_qkv_bias = false;
   bool qk_layernorm = false;

@@ -193,6 +193,15 @@ void apply_positions(
 }
 
 void apply_mlp(const ModelFlags& flags, ModelDescription& model) {
+  if (flags.exact_gelu) {
+    if (flags.openai_gelu) {
+      throw ConfigError(
+          {.what = "two forms of GELU",
+           .where = "--no-bias-gelu-fusion, --openai-gelu",
+           .remedy = "leave one of them out"});
+    }
+    model.activation = model::ActivationKind::gelu;
+  }
   if (flags.openai_gelu) {
     model.activation = model::ActivationKind::gelu_tanh;
   }

@@ -45,6 +45,7 @@ constexpr Flag model[] = {
     {"--swiglu", to<&F::model, &ModelFlags::swiglu>, pretrain | generate | evaluate, "Gated SiLU in the feed-forward part instead of GELU."},
     {"--squared-relu", to<&F::model, &ModelFlags::squared_relu>, nobody, "Squared ReLU instead of GELU."},
     {"--openai-gelu", to<&F::model, &ModelFlags::openai_gelu>, pretrain | generate | evaluate, "The tanh form of GELU."},
+    {"--no-bias-gelu-fusion", to<&F::model, &ModelFlags::exact_gelu>, pretrain | generate | evaluate, "The exact GELU, which Megatron computes without fusion; fused it is the tanh form."},
     {"--disable-bias-linear", to<&F::model, &ModelFlags::disable_bias_linear>, pretrain | generate | evaluate, "No biases in linear layers."},
     {"--add-qkv-bias", to<&F::model, &ModelFlags::add_qkv_bias>, pretrain | generate | evaluate, "Biases for query, key and value all the same."},
     {"--qk-layernorm", to<&F::model, &ModelFlags::qk_layernorm>, pretrain | generate | evaluate, "Norms over each head's query and key (Qwen3)."},

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 8> chosen_freely{
     "pad_token",
     "decoder_start_token"};
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 29>
+constexpr std::array<std::pair<std::string_view, std::string_view>, 30>
     flags_of{
         {{"layers", "--num-layers"},
          {"decoder_layers", "--decoder-num-layers"},
@@ -46,6 +46,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 29>
          {"norm", "--normalization"},
          {"norm_epsilon", "--norm-epsilon"},
          {"activation", "--openai-gelu"},
+         {"activation", "--no-bias-gelu-fusion"},
          {"activation", "--swiglu"},
          {"gated", "--swiglu"},
          {"attention_bias", "--disable-bias-linear"},
