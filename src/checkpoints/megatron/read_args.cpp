@@ -67,6 +67,23 @@ class ArgsReader {
     }
   }
 
+  /// The number of experts in a layer; 1 where there are none. Those of
+  /// Megatron-DeepSpeed, which has a list of them, are refused.
+  std::int64_t experts() const {
+    const auto value = args_.find("num_experts");
+    if (value && value->is(Kind::integer)) {
+      return value->integer();
+    }
+    if (value && value->is(Kind::list)) {
+      for (const PythonValue& each : value->items()) {
+        if (!each.is(Kind::integer) || each.integer() > 1) {
+          refuse("a kind of model that is not supported", "num_experts");
+        }
+      }
+    }
+    return 1;
+  }
+
   /// True where a number of layers, or a list of ones and zeros for them, names
   /// every layer. Absent means every layer.
   bool is_everywhere(const char* name) const {
@@ -146,7 +163,7 @@ void refuse_other_routing(const ArgsReader& args, std::int64_t top_k) {
 }
 
 void read_experts(const ArgsReader& args, model::ModelDescription& d) {
-  const std::int64_t experts = args.find_integer({"num_experts"}).value_or(1);
+  const std::int64_t experts = args.experts();
   if (experts <= 1) {
     return;
   }
