@@ -22,9 +22,9 @@ namespace cairn::text {
 namespace {
 
 constexpr std::size_t most_ids = std::size_t{1} << 17;
-constexpr std::size_t bytes = 256;
+constexpr std::size_t byte_tokens = 256;
 /// A limit above the length of any token, and on what a file can cost us.
-constexpr std::size_t longest_token = 1 << 12;
+constexpr std::size_t most_token_bytes = 1 << 12;
 
 constexpr std::array<std::string_view, 7>
     needed_tokens{"<unk>", "<s>", "</s>", "<mask>", "<pad>", "<cls>", "<sep>"};
@@ -123,7 +123,7 @@ std::vector<std::string> read_tokens(
   const std::size_t ids = options.vocab_size > 0
       ? options.vocab_size
       : std::min(most_ids, special + entries.size());
-  if (ids < special + bytes || ids > special + entries.size()) {
+  if (ids < special + byte_tokens || ids > special + entries.size()) {
     throw ConfigError(
         {.what = "the file does not give so many ids",
          .where = "--vocab-size",
@@ -135,7 +135,7 @@ std::vector<std::string> read_tokens(
              options.model_file.string()),
          .remedy = fmt::format(
              "give {} to {}",
-             special + bytes,
+             special + byte_tokens,
              special + entries.size())});
   }
   std::vector<std::string> tokens;
@@ -149,10 +149,10 @@ std::vector<std::string> read_tokens(
     tokens.push_back(
         from_base64(entry.at("token_bytes").string("\"token_bytes\"")));
     const std::string& token = tokens.back();
-    if (token.empty() || token.size() > longest_token) {
+    if (token.empty() || token.size() > most_token_bytes) {
       entry.refuse(fmt::format("the token of rank {} is not in base64", rank));
     }
-    if (rank < bytes &&
+    if (rank < byte_tokens &&
         (token.size() != 1 || static_cast<unsigned char>(token[0]) != rank)) {
       entry.refuse(fmt::format("the token of rank {} is not that byte", rank));
     }
