@@ -56,7 +56,15 @@ def model_of(args):
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
     from megatron.core.transformer import TransformerConfig
+    experts = getattr(args, "num_experts", None)
+    attention = dict(add_qkv_bias=getattr(args, "add_qkv_bias", False), qk_layernorm=getattr(args, "qk_layernorm", False))
+    if experts:
+        attention |= dict(
+            num_moe_experts=experts, moe_router_topk=args.moe_router_topk, moe_ffn_hidden_size=args.moe_ffn_hidden_size,
+            moe_router_pre_softmax=args.moe_router_pre_softmax, moe_layer_freq=args.moe_layer_freq,
+            moe_token_dispatcher_type="allgather", moe_router_load_balancing_type="none")
     config = TransformerConfig(
+        **attention,
         num_layers=args.num_layers, hidden_size=args.hidden_size, num_attention_heads=args.num_attention_heads,
         num_query_groups=args.num_query_groups, ffn_hidden_size=args.ffn_hidden_size, kv_channels=args.kv_channels,
         normalization=args.normalization, layernorm_epsilon=args.layernorm_epsilon, add_bias_linear=args.add_bias_linear,
@@ -64,7 +72,9 @@ def model_of(args):
         attention_dropout=0, hidden_dropout=0, use_cpu_initialization=True, bias_activation_fusion=False,
         masked_softmax_fusion=False, apply_rope_fusion=False, persist_layer_norm=False)
     return GPTModel(
-        config, get_gpt_layer_local_spec(normalization=args.normalization), vocab_size=args.padded_vocab_size,
+        config, get_gpt_layer_local_spec(
+            normalization=args.normalization, num_experts=experts, moe_grouped_gemm=False,
+            qk_layernorm=attention["qk_layernorm"]), vocab_size=args.padded_vocab_size,
         max_sequence_length=args.max_position_embeddings, position_embedding_type=args.position_embedding_type,
         rotary_base=args.rotary_base,
         share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights).eval()

@@ -34,7 +34,7 @@ TokenIds ModelText::encode(std::string_view text) {
     ids.pop_back();
   }
   const auto begin = begin_token();
-  if (model_.family == model::ModelFamily::llama && begin &&
+  if (model::begins_texts(model_) && begin &&
       (ids.empty() || ids.front() != *begin)) {
     ids.insert(ids.begin(), *begin);
   }

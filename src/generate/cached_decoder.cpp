@@ -181,7 +181,12 @@ void CachedDecoder::compute_block(
       projected_.data(),
       false);
   const CacheLayer cache{texts_.shape(), layer};
-  operations_.keep(rows_, heads(), projected_.data(), cache, &rotary_);
+  operations_.keep(
+      rows_,
+      heads(),
+      projected_.data(),
+      cache,
+      {&rotary_, &block.query_norm, &block.key_norm});
   operations_.attend(
       {.rows = rows_,
        .heads = heads(),
@@ -190,10 +195,15 @@ void CachedDecoder::compute_block(
        .group_step = heads().columns() / heads().groups,
        .cache = cache,
        .result = attended_.data()});
+  if (model_.parallel_residual) { // before attention is added
+    normalize(block.post_attention_norm);
+  }
   add_to_stream([&](float* y, bool adds) {
     operations_.multiply(block.dense, attended_.data(), rows, y, adds);
   });
-  normalize(block.post_attention_norm);
+  if (!model_.parallel_residual) {
+    normalize(block.post_attention_norm);
+  }
   add_to_stream([&](float* y, bool adds) {
     mlps_.compute(block.mlp, normal_.data(), rows, y, adds);
   });

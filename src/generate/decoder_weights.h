@@ -61,6 +61,8 @@ using BlockMlp = std::variant<MlpWeights, MixtureWeights>;
 struct BlockWeights {
   NormWeights input_norm;
   LinearWeights query_key_value; ///< of each group: its queries, key and value
+  NormWeights query_norm;        ///< undefined if there is none
+  NormWeights key_norm;
   LinearWeights dense;
   NormWeights post_attention_norm;
   BlockMlp mlp;

@@ -85,7 +85,9 @@ GpuCacheShape gpu_cache_of(
 } // namespace
 
 bool GpuDecoder::takes(const models::ModelDescription& model) {
-  return model.head_size <= kernels::cuda::longest_kept_head;
+  return !model.query_key_norm && !model.parallel_residual &&
+      model::rotary_elements(model) == model.head_size &&
+      model.head_size <= kernels::cuda::longest_kept_head;
 }
 
 GpuDecoder::GpuDecoder(

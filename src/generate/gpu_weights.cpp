@@ -83,8 +83,9 @@ GpuWeights GpuWeights::of(
     const std::string layer = fmt::format("layers.{}.", i);
     GpuBlock block{
         .input_norm = read.norm(layer + "input_norm", d),
-        .query_key_value =
-            read.linear(layer + "attention.query_key_value", d.attention_bias),
+        .query_key_value = read.linear(
+            layer + "attention.query_key_value",
+            model::has_query_key_value_bias(d)),
         .dense = read.linear(layer + "attention.dense", d.attention_bias),
         .post_attention_norm = read.norm(layer + "post_attention_norm", d),
         .gate = std::nullopt,

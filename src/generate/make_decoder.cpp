@@ -97,7 +97,13 @@ std::unique_ptr<Decoder> make_decoder(
     refuse_other_weights(
         options,
         options.recompute ? "whole texts are computed anew"
-                          : "its heads are longer than 256 on a GPU");
+            : d.query_key_norm
+            ? "it has norms of queries and keys and is on a GPU"
+            : d.parallel_residual
+            ? "its attention and MLP stand side by side and it is on a GPU"
+            : model::rotary_elements(d) != d.head_size
+            ? "it turns a part of each head and is on a GPU"
+            : "its heads are longer than 256 on a GPU");
     return std::make_unique<WholeTextDecoder>(std::move(model));
   }
   if (!on_cpu) {

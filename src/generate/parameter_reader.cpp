@@ -75,6 +75,10 @@ NormWeights ParameterReader::norm(const std::string& name) const {
       wide(name + ".bias", model_.norm == model::NormKind::layer_norm)};
 }
 
+NormWeights ParameterReader::head_norm(const std::string& name) const {
+  return model_.query_key_norm ? norm(name) : NormWeights{};
+}
+
 BlockWeights ParameterReader::block(
     const std::string& prefix,
     std::int64_t layer) const {
@@ -85,7 +89,9 @@ BlockWeights ParameterReader::block(
       .query_key_value = rows(
           prefix + "attention.query_key_value",
           part_.query_key_value_rows(model_),
-          model_.attention_bias),
+          model::has_query_key_value_bias(model_)),
+      .query_norm = head_norm(prefix + "attention.query_norm"),
+      .key_norm = head_norm(prefix + "attention.key_norm"),
       .dense = columns(
           prefix + "attention.dense",
           part_.queries.times(model_.head_size),

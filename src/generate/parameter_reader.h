@@ -49,6 +49,8 @@ class ParameterReader {
   at::Tensor wide(const std::string& name, bool exists) const;
 
  private:
+  /// A norm of queries or keys; undefined if the model has none.
+  NormWeights head_norm(const std::string& name) const;
   /// The MLP with the name "layers.3.mlp", for one.
   MlpWeights mlp(const std::string& name) const;
   MixtureWeights mixture(const std::string& name, std::int64_t experts) const;

@@ -5,11 +5,11 @@
 namespace cairn::generate {
 
 RotaryTable::RotaryTable(const model::ModelDescription& model)
-    : half_(model.head_size / 2),
+    : half_(model::rotary_elements(model) / 2),
       longest_short_(model::longest_short_text(model)) {
   if (model.position == model::PositionKind::rotary) {
     rotary_.emplace(nn::RotaryOptions{
-        .head_size = model.head_size,
+        .head_size = model::rotary_elements(model),
         .theta = model.rope_theta,
         .scaling = model.rope_scaling});
   }

@@ -16,8 +16,8 @@ class RotaryTable {
   explicit RotaryTable(const model::ModelDescription& model);
 
   void grow(std::int64_t positions);
-  /// Turns a head in place by the angles of a position, which the table has, in
-  /// a text of that length.
+  /// Turns a head in place, or the part of it that the model turns, by the
+  /// angles of a position, which the table has, in a text of that length.
   void turn(float* head, std::int64_t position, std::int64_t text_length) const;
 
  private:

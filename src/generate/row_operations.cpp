@@ -105,17 +105,28 @@ void RowOperations::normalize(
     float* y) const {
   const std::int64_t hidden = model_.hidden;
   for_rows(std::ssize(rows), 8 * hidden, [&](std::int64_t i) {
-    kernels_.normalize(
-        {.kind = model_.norm == model::NormKind::layer_norm
-             ? RowNorm::layer_norm
-             : RowNorm::rms_norm,
-         .x = x + rows[static_cast<std::size_t>(i)] * hidden,
-         .size = hidden,
-         .weight = norm.weight.const_data_ptr<float>(),
-         .bias = norm.bias_data(),
-         .epsilon = static_cast<float>(model_.norm_epsilon),
-         .y = y + i * hidden});
+    normalize_one(
+        norm,
+        x + rows[static_cast<std::size_t>(i)] * hidden,
+        hidden,
+        y + i * hidden);
   });
+}
+
+void RowOperations::normalize_one(
+    const NormWeights& norm,
+    const float* x,
+    std::int64_t size,
+    float* y) const {
+  kernels_.normalize(
+      {.kind = model_.norm == model::NormKind::layer_norm ? RowNorm::layer_norm
+                                                          : RowNorm::rms_norm,
+       .x = x,
+       .size = size,
+       .weight = norm.weight.const_data_ptr<float>(),
+       .bias = norm.bias_data(),
+       .epsilon = static_cast<float>(model_.norm_epsilon),
+       .y = y});
 }
 
 void RowOperations::multiply(
@@ -139,7 +150,7 @@ void RowOperations::keep(
     const RowHeads& heads,
     float* columns,
     const CacheLayer& cache,
-    const RotaryTable* rotary) const {
+    const HeadChanges& changes) const {
   const CacheShape& shape = cache.shape;
   const std::int64_t size = heads.head_size;
   for_rows(std::ssize(rows), 8 * heads.columns(), [&](std::int64_t row) {
@@ -148,16 +159,19 @@ void RowOperations::keep(
     float* page = place.pages[static_cast<std::size_t>(
         place.position / shape.page_tokens)];
     float* head = columns + row * heads.columns();
-    const auto turn = [&] {
-      if (rotary != nullptr) {
-        rotary->turn(head, place.position, place.text_length);
+    const auto change = [&](const NormWeights* norm) {
+      if (norm != nullptr && norm->weight.defined()) {
+        normalize_one(*norm, head, size, head);
+      }
+      if (changes.rotary != nullptr) {
+        changes.rotary->turn(head, place.position, place.text_length);
       }
     };
     for (std::int64_t group = 0; group < heads.groups; ++group) {
       for (std::int64_t i = 0; i < heads.queries; ++i, head += size) {
-        turn();
+        change(changes.query_norm);
       }
-      turn();
+      change(changes.key_norm);
       float* key = page + shape.keys_at(cache.layer, group) + at;
       for (std::int64_t i = 0; i < size; ++i) {
         key[i * shape.page_tokens] = head[i];

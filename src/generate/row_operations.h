@@ -57,14 +57,20 @@ class RowOperations {
       std::int64_t rows,
       float* y,
       bool adds) const;
-  /// Turns queries and keys by their positions, and writes keys and values into
-  /// the pages. `rotary` may be null.
+  /// What happens to each head before it is kept; all may be null or undefined.
+  struct HeadChanges {
+    const RotaryTable* rotary = nullptr;
+    const NormWeights* query_norm = nullptr;
+    const NormWeights* key_norm = nullptr;
+  };
+  /// Applies norms to queries and keys, turns them by their positions, and
+  /// writes keys and values into the pages.
   void keep(
       std::span<const RowPlace> rows,
       const RowHeads& heads,
       float* columns,
       const CacheLayer& cache,
-      const RotaryTable* rotary) const;
+      const HeadChanges& changes) const;
   /// Attention of the queries to the pages. A group's queries begin
   /// `group_step` after those of the group before.
   struct Attention {
@@ -88,6 +94,13 @@ class RowOperations {
       float* gate) const;
 
  private:
+  /// Writes the norm of `size` numbers.
+  void normalize_one(
+      const NormWeights& norm,
+      const float* x,
+      std::int64_t size,
+      float* y) const;
+
   model::ModelDescription model_;
   float scale_; ///< of scores
   const kernels::cpu::DecoderTable& kernels_;

@@ -173,7 +173,7 @@ void T5Decoder::read_source(
         none,
         encoder_.projected.data(),
         {sources_.shape(), static_cast<std::int64_t>(i)},
-        nullptr);
+        {});
   }
   source_lengths_[place] = length;
 }
@@ -190,7 +190,7 @@ void T5Decoder::attend_to_own_stack(
       rows.count(),
       rows.projected.data(),
       false);
-  operations_.keep(rows.places, heads(), rows.projected.data(), cache, nullptr);
+  operations_.keep(rows.places, heads(), rows.projected.data(), cache, {});
   operations_.attend(
       {.rows = rows.places,
        .heads = heads(),

@@ -83,9 +83,9 @@ TextGenerator::Tokens TextGenerator::prompt(std::string_view text) {
     check_source(tokens, model_.description());
     return tokens;
   }
-  const bool llama = model_.description().family == model::ModelFamily::llama;
+  const bool begins = model::begins_texts(model_.description());
   if (const auto begin = begin_token();
-      llama && begin && !tokens.empty() && tokens.front() != *begin) {
+      begins && begin && !tokens.empty() && tokens.front() != *begin) {
     tokens.insert(tokens.begin(), *begin);
   }
   require_room(tokens, longest());

@@ -122,6 +122,21 @@ void check_scaling(
   }
 }
 
+/// Checks parts of attention and block that not every model has.
+void check_attention(const ModelDescription& d, const std::string& where) {
+  if (d.attention_bias && d.query_key_value_bias) {
+    impossible(where, "biases of all of attention, and of a part of it alone");
+  }
+  const bool left_to_right = kind_of(d.family) == ModelKind::gpt;
+  for (const auto& [has, what] :
+       {std::pair{d.query_key_norm, "norms of queries and keys"},
+        std::pair{d.parallel_residual, "attention and MLP side by side"}}) {
+    if (has && (!left_to_right || d.norm_place != NormPlace::before)) {
+      impossible(where, fmt::format("a {} with {}", name_of(d.family), what));
+    }
+  }
+}
+
 } // namespace
 
 void check(const ModelDescription& d, const std::string& where) {
@@ -169,8 +184,13 @@ void check(const ModelDescription& d, const std::string& where) {
       impossible(where, fmt::format("{}", number));
     }
   }
+  within("the turned part of a head", d.rotary_size, 0, d.head_size);
+  if (d.position == PositionKind::rotary && rotary_elements(d) % 2 != 0) {
+    refuse("the turned part of a head", rotary_elements(d));
+  }
+  check_attention(d, where);
   if (d.rope_scaling) {
-    check_scaling(*d.rope_scaling, d.head_size, where);
+    check_scaling(*d.rope_scaling, rotary_elements(d), where);
   }
   if (d.experts) {
     check_expert_layers(d, where);
@@ -202,6 +222,19 @@ bool has_experts(const ModelDescription& d) {
     }
   }
   return false;
+}
+
+bool has_query_key_value_bias(const ModelDescription& d) {
+  return d.attention_bias || d.query_key_value_bias;
+}
+
+std::int64_t rotary_elements(const ModelDescription& d) {
+  return d.rotary_size > 0 ? d.rotary_size : d.head_size;
+}
+
+bool begins_texts(const ModelDescription& d) {
+  return d.family == ModelFamily::llama && !d.query_key_norm &&
+      !d.query_key_value_bias;
 }
 
 bool has_word_head(const ModelDescription& d) {

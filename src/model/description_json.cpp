@@ -56,6 +56,15 @@ void visit_fields(Description& d, Visitor&& visit) {
   visit("decoder_start_token", d.decoder_start_token);
 }
 
+/// Members that were added later: older descriptions do not have them.
+template <typename Description, typename Visitor>
+void visit_later_fields(Description& d, Visitor&& visit) {
+  visit("rotary_size", d.rotary_size);
+  visit("query_key_value_bias", d.query_key_value_bias);
+  visit("query_key_norm", d.query_key_norm);
+  visit("parallel_residual", d.parallel_residual);
+}
+
 template <typename Scaling, typename Visitor>
 void visit_scaling(Scaling& s, Visitor&& visit) {
   visit("kind", s.kind);
@@ -249,9 +258,11 @@ class Members {
 
 std::string to_json(const ModelDescription& description) {
   Json object = Json::object();
-  visit_fields(description, [&](const char* name, const auto& value) {
+  const auto add = [&](const char* name, const auto& value) {
     object[name] = to_value(value);
-  });
+  };
+  visit_fields(description, add);
+  visit_later_fields(description, add);
   if (description.experts) {
     object["experts"] = to_value(*description.experts);
   }
@@ -265,6 +276,9 @@ ModelDescription model_description_from_json(
   try {
     Members members(Json::parse(text), where);
     visit_fields(description, members);
+    visit_later_fields(description, [&](const char* name, auto& value) {
+      members.take_if_present(name, value);
+    });
     members.take_if_present("experts", description.experts);
     members.finish();
   } catch (const Json::exception& error) {

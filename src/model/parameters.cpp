@@ -23,6 +23,7 @@ enum class Size {
   query,           ///< all query heads
   key_value,       ///< a key and a value for each key/value head
   query_key_value, ///< queries, keys and values
+  head,            ///< one of them
   ffn,
   heads,
   relative_buckets,
@@ -58,6 +59,12 @@ bool norm_bias(const D& d, const Stack&) {
 }
 bool attention_bias(const D& d, const Stack&) {
   return d.attention_bias;
+}
+bool query_key_value_bias(const D& d, const Stack&) {
+  return has_query_key_value_bias(d);
+}
+bool query_key_norm(const D& d, const Stack&) {
+  return d.query_key_norm;
 }
 bool mlp_bias(const D& d, const Stack&) {
   return d.mlp_bias;
@@ -109,7 +116,9 @@ constexpr Rule stack_rules[] = {
 
 constexpr Rule layer_rules[] = {
   {"input_norm.*", Size::hidden, {}, whole, one, norms_before, norm_bias},
-  {"attention.query_key_value.*", Size::query_key_value, Size::hidden, rows, normal, always, attention_bias},
+  {"attention.query_key_value.*", Size::query_key_value, Size::hidden, rows, normal, always, query_key_value_bias},
+  {"attention.query_norm.*", Size::head, {}, whole, one, query_key_norm, norm_bias},
+  {"attention.key_norm.*", Size::head, {}, whole, one, query_key_norm, norm_bias},
   {"attention.dense.*", Size::hidden, Size::query, columns, output_normal, always, attention_bias},
   {"attention_norm.*", Size::hidden, {}, whole, one, norms_after, norm_bias},
   {"post_attention_norm.*", Size::hidden, {}, whole, one, norms_before, norm_bias},
@@ -175,6 +184,8 @@ std::int64_t value_of(Size size, const D& d, const Stack& stack) {
       return 2 * d.key_value_heads * d.head_size;
     case Size::query_key_value:
       return (d.heads + 2 * d.key_value_heads) * d.head_size;
+    case Size::head:
+      return d.head_size;
     case Size::ffn:
       return d.ffn;
     case Size::heads:

@@ -8,7 +8,7 @@ std::shared_ptr<const nn::Rotary> rotary_of(const ModelDescription& d) {
     return nullptr;
   }
   return std::make_shared<const nn::Rotary>(nn::RotaryOptions{
-      .head_size = d.head_size,
+      .head_size = model::rotary_elements(d),
       .theta = d.rope_theta,
       .scaling = d.rope_scaling});
 }
@@ -51,6 +51,9 @@ nn::BlockOptions block_options(const ModelDescription& d, Role role) {
       .key_value_heads = d.key_value_heads,
       .head_size = d.head_size,
       .bias = d.attention_bias,
+      .query_key_value_bias = d.query_key_value_bias,
+      .query_key_norm =
+          d.query_key_norm ? std::optional(norm_options(d)) : std::nullopt,
       .causal = role != Role::encoder,
       .dropout = d.attention_dropout,
       .rotary = rotary_of(d)};
@@ -65,6 +68,7 @@ nn::BlockOptions block_options(const ModelDescription& d, Role role) {
       .bias = d.mlp_bias};
   options.norm = norm_options(d);
   options.norm_place = d.norm_place;
+  options.parallel_residual = d.parallel_residual;
   options.cross_attention = role == Role::crossing_decoder;
   options.dropout = d.dropout;
   return options;

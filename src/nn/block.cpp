@@ -36,6 +36,11 @@ Block::Block(const LayerContext& context, const BlockOptions& options)
     throw UsageError(
         {.what = "cross attention goes with norms before it, not after"});
   }
+  if (options.parallel_residual && (!before || options.cross_attention)) {
+    throw UsageError(
+        {.what = "attention and MLP side by side go with norms before them, "
+                 "and without cross attention"});
+  }
   const auto norm = [&](const std::string& name) {
     return register_module(
         name,
@@ -77,9 +82,27 @@ Block::Block(const LayerContext& context, const BlockOptions& options)
 
 Block::Output Block::forward(const at::Tensor& x, const BlockInput& input)
     const {
+  if (options_.parallel_residual) {
+    return side_by_side(x, input);
+  }
   return options_.norm_place == model::NormPlace::before
       ? norms_before(x, input)
       : norms_after(x, input);
+}
+
+Block::Output Block::side_by_side(const at::Tensor& x, const BlockInput& input)
+    const {
+  const auto [beside, first] =
+      input_norm_->pass_to(attention_->first_layer(), x);
+  const at::Tensor attended = attention_->forward(first, input);
+  forget(first, input_norm_, beside, {attended});
+  const auto [stream, second] = attention_norm_->pass(beside);
+  const Output added = mlp(second);
+  forget(second, attention_norm_, stream, added);
+  return {
+      stream + dropped(attention_dropout_, attended, input) +
+          dropped(mlp_dropout_, added.hidden, input),
+      added.balance_loss};
 }
 
 Block::Output Block::norms_before(const at::Tensor& x, const BlockInput& input)

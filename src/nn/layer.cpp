@@ -45,6 +45,12 @@ at::Tensor values_of(
   return values;
 }
 
+/// True when this rank computes a part of a whole parameter's gradient.
+bool is_partial(Gradient gradient, const LayerContext& context) {
+  return (gradient == Gradient::of_own_tokens && context.splits_tokens()) ||
+      (gradient == Gradient::of_own_heads && context.group.size() > 1);
+}
+
 } // namespace
 
 at::Tensor Layer::add_parameter(
@@ -56,7 +62,7 @@ at::Tensor Layer::add_parameter(
   at::Tensor values = values_of(context, context.in(name).path, shape, law);
   if (!shape.is_whole()) {
     slices_.push_back({name, shape.whole, shape.offset});
-  } else if (gradient == Gradient::of_own_tokens && context.splits_tokens()) {
+  } else if (is_partial(gradient, context)) {
     partial_.push_back(name);
   }
   if (gradient == Gradient::of_experts && context.expert_group.size() > 1) {

@@ -34,9 +34,9 @@ std::vector<std::int64_t> Service::encode(
     check(tokens);
     return tokens;
   }
-  const bool is_llama = model.family == model::ModelFamily::llama;
+  const bool begins = model::begins_texts(model);
   const auto first = begin_token ? begin_token : end_token;
-  if (first && (add_begin || (is_llama && begin_token)) &&
+  if (first && (add_begin || (begins && begin_token)) &&
       (tokens.empty() || tokens.front() != *first)) {
     tokens.insert(tokens.begin(), *first);
   }

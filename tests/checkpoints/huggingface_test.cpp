@@ -102,7 +102,16 @@ TEST_P(HuggingFace, WritesTheSameConfig) {
 INSTANTIATE_TEST_SUITE_P(
     Golden,
     HuggingFace,
-    ::testing::Values("gpt2", "bert", "llama", "t5_relu", "t5_gated_gelu"));
+    ::testing::Values(
+        "gpt2",
+        "bert",
+        "llama",
+        "t5_relu",
+        "t5_gated_gelu",
+        "qwen2",
+        "qwen3",
+        "gpt_neox",
+        "mixtral"));
 
 TEST(HuggingFaceNames, QueriesOfAGroupStandWithTheirKeyAndValue) {
   const Tensors theirs = weights_of(golden("llama"));
@@ -394,6 +403,59 @@ TEST(HuggingFaceConfig, ScalingOfRotaryPositionsIsPossible) {
         HasSubstr("scales rotary positions"))
         << scaling;
   }
+}
+
+TEST(HuggingFaceConfig, RefusesFamiliesThatDoNotFit) {
+  const auto error = [](const std::string& text) {
+    return error_text<CheckpointError>(
+        [&] { model_description_from_huggingface(text, "config.json"); });
+  };
+  EXPECT_THAT(
+      error(R"({"model_type": "mixtral", "num_experts_per_tok": 1})"),
+      HasSubstr("at least two of several experts (1 of 8 experts)"));
+  EXPECT_THAT(
+      error(R"({"model_type": "mixtral", "router_jitter_noise": 0.1})"),
+      HasSubstr("(router_jitter_noise)"));
+  EXPECT_THAT(
+      error(R"({"model_type": "gpt_neox", "rotary_pct": 0.27})"),
+      HasSubstr("an even number of elements of a head (25 of 96)"));
+}
+
+TEST(HuggingFaceConfig, TextsAreNoLongerThanTheWindow) {
+  const auto positions = [](const std::string& text) {
+    return model_description_from_huggingface(text, "config.json").positions;
+  };
+  EXPECT_EQ(
+      positions(R"({"model_type": "mistral", "sliding_window": 4096})"),
+      4096);
+  EXPECT_EQ(
+      positions(R"({"model_type": "qwen2", "sliding_window": 9})"),
+      32768);
+  EXPECT_EQ(
+      positions(R"({"model_type": "qwen2", "sliding_window": 9,
+                    "use_sliding_window": true})"),
+      9);
+}
+
+TEST(HuggingFaceConfig, RefusesToWriteWhatTransformersHasNot) {
+  const auto error = [](const std::string& name, const auto& change) {
+    model::ModelDescription d = read_huggingface(golden(name)).description;
+    change(d);
+    return error_text([&] { huggingface_config(d, at::kFloat); });
+  };
+  using D = model::ModelDescription;
+  EXPECT_THAT(
+      error("qwen3", [](D& d) { d.query_key_value_bias = true; }),
+      HasSubstr("norms of queries and keys beside biases of them alone"));
+  EXPECT_THAT(
+      error("qwen2", [](D& d) { d.parallel_residual = true; }),
+      HasSubstr("attention and MLP side by side"));
+  EXPECT_THAT(
+      error("qwen2", [](D& d) { d.rotary_size = 4; }),
+      HasSubstr("rotary positions in a part of every head"));
+  EXPECT_THAT(
+      error("mixtral", [](D& d) { d.experts->interval = 2; }),
+      HasSubstr("experts unless every layer has as many"));
 }
 
 TEST(HuggingFaceConfig, Fuzz) {

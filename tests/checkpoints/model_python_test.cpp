@@ -37,7 +37,15 @@ NamedTensors random_weights(const model::ModelDescription& description) {
 TEST(RealPython, TransformersLoadsOurFolders) {
   const testing::TemporaryFolder folder;
   for (const char* model :
-       {"gpt2", "bert", "llama", "t5_relu", "t5_gated_gelu"}) {
+       {"gpt2",
+        "bert",
+        "llama",
+        "t5_relu",
+        "t5_gated_gelu",
+        "qwen2",
+        "qwen3",
+        "gpt_neox",
+        "mixtral"}) {
     const HuggingFaceModel read = read_huggingface(golden(model));
     write_huggingface(folder / model, read.description, read.tensors);
     fs::copy_file(
@@ -128,6 +136,24 @@ TEST(RealPython, MegatronCoreLoadsOurFiles) {
     write(
         name + "_dist",
         {.format = MegatronFormat::torch_dist, .iteration = 10});
+  }
+  for (const std::string name : {"experts", "qwen"}) {
+    const fs::path truth =
+        fs::path(CAIRN_GOLDEN_DIR) / "checkpoints_core/families" / name;
+    const MegatronCheckpoint model = read_megatron(truth / "torch");
+    for (const auto format :
+         {MegatronFormat::torch, MegatronFormat::torch_dist}) {
+      const fs::path place =
+          folder / (name + std::to_string(static_cast<int>(format)));
+      write_megatron(
+          place,
+          model.description,
+          model.tensors,
+          {.format = format,
+           .names = MegatronNames::core_local,
+           .vocabulary_multiple = 8});
+      fs::copy_file(truth / "io.safetensors", place / "io.safetensors");
+    }
   }
   testing::run_python_tool(
       "check_megatron_core.py",

@@ -149,6 +149,77 @@ TEST(DescribeModel, HasExperts) {
           .noise = model::RouterNoise::jitter}));
 }
 
+TEST(DescribeModel, TakesMegatronsWordsForOtherFamilies) {
+  const Words qwen{
+      "--normalization",
+      "RMSNorm",
+      "--position-embedding-type",
+      "rope",
+      "--swiglu",
+      "--disable-bias-linear"};
+  const auto with = [&](const Words& more) {
+    Words words = qwen;
+    words.insert(words.end(), more.begin(), more.end());
+    return gpt(words);
+  };
+  const ModelDescription second = with({"--add-qkv-bias"});
+  EXPECT_EQ(second.family, model::ModelFamily::llama);
+  EXPECT_TRUE(second.query_key_value_bias);
+  EXPECT_FALSE(second.attention_bias);
+  EXPECT_FALSE(second.mlp_bias);
+  const ModelDescription third = with({"--qk-layernorm"});
+  EXPECT_TRUE(third.query_key_norm);
+  EXPECT_FALSE(third.query_key_value_bias);
+  EXPECT_FALSE(gpt({"--add-qkv-bias"}).query_key_value_bias); // all are there
+  EXPECT_TRUE(gpt({"--add-qkv-bias"}).attention_bias);
+
+  const ModelDescription neox = gpt(
+      {"--use-rotary-position-embeddings",
+       "--rotary-percent",
+       "0.5",
+       "--use-parallel-residual"});
+  EXPECT_EQ(neox.family, model::ModelFamily::gpt2);
+  EXPECT_EQ(neox.rotary_size, neox.head_size / 2);
+  EXPECT_TRUE(neox.parallel_residual);
+  EXPECT_EQ(neox.activation, model::ActivationKind::gelu_tanh);
+  EXPECT_EQ(
+      gpt({"--no-bias-gelu-fusion"}).activation,
+      model::ActivationKind::gelu);
+
+  const ModelDescription stretched =
+      with({"--use-rope-scaling", "--rope-scaling-factor", "32"});
+  ASSERT_TRUE(stretched.rope_scaling);
+  EXPECT_EQ(
+      *stretched.rope_scaling,
+      (model::RopeScaling{"llama3", 32, 1, 4, 8192}));
+}
+
+TEST(DescribeModel, RefusesPartsThatTheModelDoesNotHave) {
+  const auto refusal = [](ModelKind kind, const Words& words) {
+    return error_text([&] { described(kind, flags_of(words)); });
+  };
+  EXPECT_THAT(
+      refusal(ModelKind::gpt, {"--rotary-percent", "0.5"}),
+      HasSubstr("--rotary-percent: the model has no rotary positions"));
+  EXPECT_THAT(
+      refusal(ModelKind::gpt, {"--use-rope-scaling"}),
+      HasSubstr("--use-rope-scaling: the model has no rotary positions"));
+  EXPECT_THAT(
+      refusal(
+          ModelKind::gpt,
+          {"--position-embedding-type", "rope", "--rotary-percent", "0.1"}),
+      HasSubstr("an even number of elements"));
+  EXPECT_THAT(
+      refusal(ModelKind::gpt, {"--openai-gelu", "--no-bias-gelu-fusion"}),
+      HasSubstr("two forms of GELU"));
+  EXPECT_THAT(
+      refusal(ModelKind::bert, {"--qk-layernorm"}),
+      HasSubstr("--qk-layernorm: a bert does not have this"));
+  EXPECT_THAT(
+      refusal(ModelKind::t5, {"--use-parallel-residual"}),
+      HasSubstr("--use-parallel-residual: a t5 does not have this"));
+}
+
 TEST(DescribeModel, HasBertsHeads) {
   const auto with = described(ModelKind::bert, flags_of({}));
   EXPECT_TRUE(with.masked_head);

@@ -193,13 +193,14 @@ TEST(SharedModel, ExpertsAreDivided) {
 }
 
 TEST(SharedModel, StagesGiveTheBitsOfOneProcess) {
-  for (const char* name : {"gpt2", "llama"}) {
+  for (const char* name : {"gpt2", "llama", "gpt_neox"}) {
     expect_as_one_process(name, {.stages = 2});
   }
 }
 
 TEST(SharedModel, SharedLayersGiveTheTextsOfOneProcess) {
-  for (const char* name : {"gpt2", "llama"}) {
+  for (const char* name :
+       {"gpt2", "llama", "qwen2", "qwen3", "gpt_neox", "mixtral"}) {
     expect_as_one_process(name, {.tensor = 2});
   }
 }

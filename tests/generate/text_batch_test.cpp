@@ -145,7 +145,7 @@ void expect_independent(const Model& model, const TextBatchOptions& options) {
 }
 
 TEST(TextBatch, TextsDoNotDependOnWhoIsBesideThem) {
-  for (const char* name : {"gpt2", "llama"}) {
+  for (const char* name : {"gpt2", "llama", "qwen3", "gpt_neox"}) {
     const Model model = golden_model(name);
     expect_independent(model, {});
     expect_independent(
@@ -205,7 +205,7 @@ float difference(const Report& a, const Report& b) {
 }
 
 TEST(TextBatch, KeptKeysAndValuesGiveWhatWholeTextsGive) {
-  for (const char* name : {"gpt2", "llama"}) {
+  for (const char* name : {"gpt2", "llama", "qwen3", "gpt_neox"}) {
     const Model model = golden_model(name);
     for (const bool greedy : {true, false}) {
       TextRequest request{
@@ -469,6 +469,34 @@ TEST(TextBatch, HasTheProbabilitiesOfLongRope) {
         for (std::size_t i = 0; i < expected.size(); ++i) {
           EXPECT_NEAR(report.prompt[i].log_probability, expected[i], 2e-5);
         }
+      }
+    }
+  }
+}
+
+TEST(TextBatch, WritesTheTextsOfTransformersInEveryFamily) {
+  const json golden = golden_generation("families.json");
+  for (const char* name : {"qwen2", "qwen3", "gpt_neox", "mixtral"}) {
+    const Model model = golden_model(name);
+    for (const TextBatchOptions& options : std::vector<TextBatchOptions>{
+             {},
+             {.most_texts = 2, .page_tokens = 5, .step_tokens = 7},
+             {.recompute = true}}) {
+      TextBatch batch(model, options);
+      Reports reports;
+      for (const auto& row : golden.at(name)) {
+        batch.add(
+            {.prompt = row.at("prompt"),
+             .sampling = {.greedy = true},
+             .most_tokens = 24});
+      }
+      while (!batch.empty()) {
+        take(reports, batch.step());
+      }
+      ASSERT_EQ(reports.size(), 3U);
+      for (const auto& [text, report] : reports) {
+        EXPECT_EQ(report.ids(), golden.at(name)[text].at("ids").get<Tokens>())
+            << name << " " << text;
       }
     }
   }

@@ -23,6 +23,56 @@ TEST(ModelDescription, GoesThroughJson) {
   EXPECT_THAT(to_json(description), HasSubstr("\"family\": \"llama\""));
 }
 
+TEST(ModelDescription, LaterMembersGoThroughJsonAndMayBeMissing) {
+  ModelDescription description = small_llama();
+  description.query_key_norm = true;
+  description.query_key_value_bias = true;
+  description.parallel_residual = true;
+  description.rotary_size = 2;
+  const std::string text = to_json(description);
+  EXPECT_EQ(parsed(text), description);
+  std::string older;
+  for (std::size_t begin = 0; begin < text.size();) { // without their lines
+    const std::size_t end = text.find('\n', begin);
+    const std::string line = text.substr(begin, end - begin);
+    begin = end == std::string::npos ? text.size() : end + 1;
+    if (line.find("query_key") == std::string::npos &&
+        line.find("parallel_residual") == std::string::npos &&
+        line.find("rotary_size") == std::string::npos) {
+      older += line;
+    }
+  }
+  // The last line but one may now end with a comma.
+  if (const auto comma = older.rfind(",}"); comma != std::string::npos) {
+    older.erase(comma, 1);
+  }
+  EXPECT_EQ(parsed(older), small_llama());
+}
+
+TEST(ModelDescription, RefusesAttentionThatCannotBe) {
+  const auto error = [](const auto& change) {
+    ModelDescription description = small_llama();
+    change(description);
+    return error_text<CheckpointError>([&] { check(description, "x"); });
+  };
+  using D = ModelDescription;
+  EXPECT_THAT(
+      error([](D& d) { d.attention_bias = d.query_key_value_bias = true; }),
+      HasSubstr("biases of all of attention, and of a part of it alone"));
+  EXPECT_THAT(
+      error([](D& d) { d.rotary_size = d.head_size + 1; }),
+      HasSubstr("the turned part of a head is"));
+  EXPECT_THAT(
+      error([](D& d) { d.rotary_size = 1; }),
+      HasSubstr("the turned part of a head is 1"));
+  EXPECT_THAT(
+      error([](D& d) {
+        d.norm_place = NormPlace::after;
+        d.query_key_norm = true;
+      }),
+      HasSubstr("a llama with norms of queries and keys"));
+}
+
 TEST(ModelDescription, ExpertsGoThroughJson) {
   const ModelDescription description = llama_with_experts();
   EXPECT_EQ(parsed(to_json(description)), description);

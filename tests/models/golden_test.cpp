@@ -9,6 +9,7 @@
 
 #include <cairn/base/file.h>
 #include <cairn/checkpoints/huggingface.h>
+#include <cairn/checkpoints/megatron.h>
 #include <cairn/models/transformer.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -172,12 +173,39 @@ INSTANTIATE_TEST_SUITE_P(
     Models,
     Golden,
     ::testing::Combine(
-        ::testing::Values("gpt2", "llama", "bert", "t5_relu", "t5_gated_gelu"),
+        ::testing::Values(
+            "gpt2",
+            "llama",
+            "bert",
+            "t5_relu",
+            "t5_gated_gelu",
+            "qwen2",
+            "qwen3",
+            "gpt_neox",
+            "mixtral"),
         ::testing::ValuesIn(sharings)),
     [](const auto& info) {
       return std::string(std::get<0>(info.param)) + "_" +
           std::get<1>(info.param).name;
     });
+
+TEST(CoreFamilies, HaveTheLogitsOfMegatronCore) {
+  for (const std::string name : {"experts", "qwen"}) {
+    const fs::path folder =
+        fs::path(CAIRN_GOLDEN_DIR) / "checkpoints_core/families" / name;
+    const Tensors io = testing::golden_tensors(folder / "io.safetensors");
+    for (const char* format : {"torch", "torch_dist"}) {
+      const auto read = checkpoints::read_megatron(folder / format);
+      const auto model = make_model(read.description);
+      load_weights(*model, read.description, read.tensors);
+      model->eval();
+      expect_close(
+          model->forward({.tokens = io.at("input_ids")}).logits,
+          io.at("logits"),
+          name + " " + format);
+    }
+  }
+}
 
 } // namespace
 } // namespace cairn::models::golden_test

@@ -244,6 +244,27 @@ void add_few_keys_rows(std::vector<Row>& result) {
        .sequence_parallel = true});
 }
 
+/// Adds rows of models whose blocks differ from GPT's and Llama's.
+void add_family_rows(std::vector<Row>& result) {
+  for (const char* model : {"gpt_qwen", "gpt_neox"}) {
+    for (Row row :
+         {Row{.name = "tensor2", .tensor = 2},
+          Row{.name = "tensor2_sequence_recompute_zero2",
+          .tensor = 2,
+          .data = 2,
+          .stage = 2,
+          .sequence_parallel = true,
+          .recompute = true},
+          Row{.name = "tensor4_pipeline2", .tensor = 4, .pipeline = 2},
+          Row{.name = "data2_zero3", .data = 2, .stage = 3},
+          Row{.name = "ring2_zero1", .context = 2, .stage = 1}}) {
+      row.model = model;
+      row.name = fmt::format("{}_{}", model, row.name);
+      result.push_back(std::move(row));
+    }
+  }
+}
+
 /// Adds rows of groups of ranks that each hold a copy.
 void add_group_rows(std::vector<Row>& result) {
   const nlohmann::json second_copy{{"zero_hpz_partition_size", 2}};
@@ -662,6 +683,7 @@ std::vector<Row> rows() {
   add_arriving_rows(result);
   add_cut_rows(result);
   add_recompute_rows(result);
+  add_family_rows(result);
   add_group_rows(result);
   add_context_rows(result);
   for (int stage = 0; stage <= 3; ++stage) {

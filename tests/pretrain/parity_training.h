@@ -136,6 +136,19 @@ inline model::ModelDescription describe(const std::string& model) {
     d.key_value_heads = 2;
     return d;
   }
+  if (model == "gpt_qwen" || model == "gpt_neox") {
+    auto d = describe("gpt_rotary");
+    if (model == "gpt_neox") {
+      d.parallel_residual = true;
+      d.rotary_size = d.head_size / 2;
+      return d;
+    }
+    d.norm = model::NormKind::rms_norm;
+    d.query_key_norm = true;
+    d.query_key_value_bias = true;
+    d.attention_bias = d.mlp_bias = false;
+    return d;
+  }
   if (has_experts(model) && !model.starts_with("gpt")) {
     auto d = describe(model.substr(0, model.find("_experts")));
     d.experts = experts_of(model);

@@ -78,7 +78,7 @@ TEST(BpeModel, MergesShortAndLongWordsAlike) {
 std::vector<TokenId> merge_by_ranks(
     std::vector<TokenId> symbols,
     const std::vector<MergeTable::Rule>& rules) {
-  for (const auto& [left, right, merged] : rules) {
+  for (const auto& [left, right, merged, rank] : rules) {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < symbols.size(); ++i) {
       const bool both = symbols[i] == left && i + 1 < symbols.size() &&

@@ -34,14 +34,19 @@ struct ModelFlags {
   bool no_position_embedding = false;
   double rotary_base = 10000;
   double rotary_percent = 1.0;
+  bool use_rope_scaling = false; ///< as Llama 3.1 has it
+  double rope_scaling_factor = 8;
   std::int64_t relative_attention_num_buckets = 32;
   std::int64_t relative_attention_max_distance = 128;
   model::NormKind normalization = model::NormKind::layer_norm;
   double norm_epsilon = 1e-5;
   bool swiglu = false;
   bool openai_gelu = false;
+  bool exact_gelu = false; ///< Megatron's GELU where it is not fused
   bool disable_bias_linear = false;
   bool add_qkv_bias = false;
+  bool qk_layernorm = false;
+  bool parallel_residual = false;
   bool untie_embeddings = false;
   std::int64_t make_vocab_size_divisible_by = 128;
   bool bert_binary_head = true;
@@ -296,6 +301,9 @@ struct TokenizerFlags {
   std::optional<std::string> model;
   std::optional<std::int64_t> vocab_size;
   std::int64_t vocab_extra_ids = 0;
+  std::string tiktoken_pattern = "v2";
+  std::int64_t tiktoken_num_special_tokens = 1000;
+  std::vector<std::string> tiktoken_special_tokens;
 };
 
 struct LoggingFlags {

@@ -120,6 +120,8 @@ struct ModelDescription {
 
   PositionKind position = PositionKind::learned;
   double rope_theta = 10000;
+  /// The first elements of every head that rotary positions turn; 0: all.
+  std::int64_t rotary_size = 0;
   std::optional<RopeScaling> rope_scaling;
   std::int64_t relative_buckets = 0;
   std::int64_t relative_distance = 0;
@@ -130,7 +132,12 @@ struct ModelDescription {
   ActivationKind activation = ActivationKind::gelu;
   bool gated = false; ///< activation(gate x) * (up x), as in SwiGLU
   bool attention_bias = true;
+  /// Biases of queries, keys and values alone; not with `attention_bias`.
+  bool query_key_value_bias = false;
+  bool query_key_norm = false; ///< a norm over each head's query and key
   bool mlp_bias = true;
+  /// The MLP reads what attention reads, and both are added together.
+  bool parallel_residual = false;
 
   std::optional<ExpertsDescription> experts; ///< unset: MLPs alone
 
@@ -166,6 +173,16 @@ bool has_experts(const ModelDescription& description);
 /// factors. Unset where the length of a text changes no frequency.
 std::optional<std::int64_t> longest_short_text(
     const ModelDescription& description);
+
+/// True if queries, keys and values have biases.
+bool has_query_key_value_bias(const ModelDescription& description);
+
+/// The elements of a head that rotary positions turn.
+std::int64_t rotary_elements(const ModelDescription& description);
+
+/// True for models that were trained on texts that all begin with the begin
+/// token: Llama and Mixtral, not Qwen.
+bool begins_texts(const ModelDescription& description);
 
 /// True if the model scores words, with weights of its own or the embedding's.
 bool has_word_head(const ModelDescription& description);

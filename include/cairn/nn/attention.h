@@ -4,6 +4,7 @@
 #include <cairn/model/description.h>
 #include <cairn/nn/attention_noise.h>
 #include <cairn/nn/linear.h>
+#include <cairn/nn/norm.h>
 #include <cairn/nn/placed_scores.h>
 #include <cairn/nn/shared_head.h>
 
@@ -17,13 +18,14 @@
 namespace cairn::nn {
 
 struct RotaryOptions {
-  std::int64_t head_size = 0;
+  std::int64_t head_size = 0; ///< elements of a head that are turned
   double theta = 10000;
   std::optional<model::RopeScaling> scaling{};
 };
 
 /// Rotary positions: turns each head's first half against its second by an
-/// angle that grows with the position. YaRN and LongRoPE also make the heads
+/// angle that grows with the position. Elements of a head behind `head_size`
+/// stay as they are. YaRN and LongRoPE also make the heads
 /// longer. All layers of a model share one object; any number of threads may
 /// use it.
 class Rotary {
@@ -39,6 +41,11 @@ class Rotary {
       std::int64_t sequence,
       at::ScalarType dtype,
       at::Device device) const;
+
+  /// The elements of a head that are turned.
+  std::int64_t head_size() const {
+    return 2 * static_cast<std::int64_t>(table_.frequencies.size());
+  }
 
  private:
   /// Tables for the type and device that were asked for last, as long as needed
@@ -61,7 +68,8 @@ class Rotary {
   std::optional<std::int64_t> longest_short_;
 };
 
-/// Rotates x [batch, sequence, heads, head_size]; the result is contiguous.
+/// Rotates x [batch, sequence, heads, head_size], or the first elements of each
+/// head where there are fewer angles; the result is contiguous.
 at::Tensor rotate(
     const at::Tensor& x,
     const at::Tensor& cosine,
@@ -73,6 +81,9 @@ struct AttentionOptions {
   std::int64_t key_value_heads = 0; ///< fewer than `heads`: grouped queries
   std::int64_t head_size = 0;
   bool bias = true;
+  bool query_key_value_bias = false; ///< these alone, without `bias`
+  /// Set: each head's query and key have a norm, before they are turned.
+  std::optional<NormOptions> query_key_norm{};
   bool causal = true; ///< used where there is no mask
   /// Scale of the scores; unset: 1 / sqrt(head_size).
   std::optional<double> scale{};
@@ -128,9 +139,10 @@ at::Tensor attend(
     const at::Tensor& value,
     const AttendOptions& options);
 
-/// Self attention with the parameters query_key_value and dense. The rows of
-/// query_key_value are, for each key/value head, its query heads, the key and
-/// the value.
+/// Self attention with the parameters query_key_value and dense, and where the
+/// options ask for norms query_norm and key_norm, which all heads share. The
+/// rows of query_key_value are, for each key/value head, its query heads, the
+/// key and the value.
 class SelfAttention : public Layer {
  public:
   SelfAttention(const LayerContext& context, const AttentionOptions& options);
@@ -144,7 +156,12 @@ class SelfAttention : public Layer {
   SharedHead shared_head_;
   ContextParallel sequence_;
   AttentionNoise noise_; ///< without samples
+  /// True when kernels that read queries, keys and values as they lie together
+  /// may compute attention: no norm comes between, and heads turn whole.
+  bool joins_heads_ = true;
   std::shared_ptr<ColumnLinear> query_key_value_;
+  std::shared_ptr<Norm> query_norm_; ///< null if there is none
+  std::shared_ptr<Norm> key_norm_;
   std::shared_ptr<RowLinear> dense_;
 };
 

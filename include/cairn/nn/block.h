@@ -19,6 +19,9 @@ struct BlockOptions {
   NormOptions norm{};
   model::NormPlace norm_place = model::NormPlace::before;
   bool cross_attention = false; ///< only with norms before
+  /// True: the MLP reads the block's input, as attention does, and what both
+  /// give is added. Only with norms before, and without cross attention.
+  bool parallel_residual = false;
   double dropout = 0; ///< of values that are added to the residual stream
   /// Set: the MLP, or the mixture, is computed again in backward.
   std::optional<CheckpointOptions> recompute_mlp{};
@@ -43,6 +46,7 @@ class Block : public Layer {
 
  private:
   Output norms_before(const at::Tensor& x, const BlockInput& input) const;
+  Output side_by_side(const at::Tensor& x, const BlockInput& input) const;
   Output norms_after(const at::Tensor& x, const BlockInput& input) const;
   Output mlp(const at::Tensor& x) const;
   Output run_mlp(const at::Tensor& x) const;

@@ -109,6 +109,7 @@ enum class Gradient {
   /// The whole gradient.
   complete,
   of_own_tokens, ///< the part from its own tokens, where the sequence is split
+  of_own_heads,  ///< the part from its own heads, where ranks share the layer
   /// The contributions of all ranks of the expert group.
   of_experts
 };

@@ -104,7 +104,16 @@ struct TokenizerOptions {
   std::filesystem::path merge_file; ///< merges.txt
   /// tokenizer.json, a folder that holds one, or a SentencePiece model.
   std::filesystem::path model_file;
-  std::size_t vocab_size = 0; ///< for NullTokenizer
+  /// For NullTokenizer, and for TikTokenizer: ids with the special ones. 0: as
+  /// many as the file has, and at most 131072.
+  std::size_t vocab_size = 0;
+  /// TikTokenizer: where words end, "v1" or "v2" as Megatron calls it.
+  std::string tiktoken_pattern = "v2";
+  /// TikTokenizer: the first ids, which are special tokens.
+  std::size_t tiktoken_special_count = 1000;
+  /// TikTokenizer: their names, of the first of them. Empty: <unk>, <s>, </s>,
+  /// <mask>, <pad>, <cls> and <sep>.
+  std::vector<std::string> tiktoken_special_tokens{};
   /// Turns special tokens written in a text into their ids, as in Megatron-LM.
   /// When false they are ordinary text, as in Megatron-DeepSpeed.
   bool special_tokens_in_text = true;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace cairn::checkpoints::huggingface {
 
@@ -37,8 +38,14 @@ constexpr NameRule llama_rules[] = {
   {"layers.#.input_norm.*", Change::none, {"layers.#.input_layernorm.*"}},
   {"layers.#.attention.query_key_value.*", Change::join_heads,
    {"layers.#.self_attn.q_proj.*", "layers.#.self_attn.k_proj.*", "layers.#.self_attn.v_proj.*"}},
+  {"layers.#.attention.query_norm.*", Change::none, {"layers.#.self_attn.q_norm.*"}}, // Qwen3
+  {"layers.#.attention.key_norm.*", Change::none, {"layers.#.self_attn.k_norm.*"}},
   {"layers.#.attention.dense.*", Change::none, {"layers.#.self_attn.o_proj.*"}},
   {"layers.#.post_attention_norm.*", Change::none, {"layers.#.post_attention_layernorm.*"}},
+  {"layers.#.mlp.router.weight", Change::none, {"layers.#.block_sparse_moe.gate.weight"}}, // Mixtral
+  {"layers.#.mlp.experts.gate.weight", Change::stack_experts, {"layers.#.block_sparse_moe.experts.@.w1.weight"}},
+  {"layers.#.mlp.experts.up.weight", Change::stack_experts, {"layers.#.block_sparse_moe.experts.@.w3.weight"}},
+  {"layers.#.mlp.experts.down.weight", Change::stack_experts, {"layers.#.block_sparse_moe.experts.@.w2.weight"}},
   {"layers.#.mlp.gate.*", Change::none, {"layers.#.mlp.gate_proj.*"}},
   {"layers.#.mlp.up.*", Change::none, {"layers.#.mlp.up_proj.*"}, Only::gated},
   {"layers.#.mlp.down.*", Change::none, {"layers.#.mlp.down_proj.*"}, Only::gated},
@@ -47,6 +54,25 @@ constexpr NameRule llama_rules[] = {
 constexpr NamePart llama_parts[] = {{"", "model.", llama_rules}, {"", "", head_rules}};
 constexpr std::string_view llama_ignored[] = {"model.layers.#.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq", "lm_head.weight"};
 constexpr FamilyNames llama{"model.", llama_parts, llama_ignored};
+
+// GPT-NeoX: its rows of query_key_value stand as ours do.
+constexpr NameRule neox_rules[] = {
+  {"embedding.word.weight", Change::none, {"embed_in.weight"}},
+  {"layers.#.input_norm.*", Change::none, {"layers.#.input_layernorm.*"}},
+  {"layers.#.attention.query_key_value.*", Change::none, {"layers.#.attention.query_key_value.*"}},
+  {"layers.#.attention.dense.*", Change::none, {"layers.#.attention.dense.*"}},
+  {"layers.#.post_attention_norm.*", Change::none, {"layers.#.post_attention_layernorm.*"}},
+  {"layers.#.mlp.up.*", Change::none, {"layers.#.mlp.dense_h_to_4h.*"}, Only::ungated},
+  {"layers.#.mlp.down.*", Change::none, {"layers.#.mlp.dense_4h_to_h.*"}, Only::ungated},
+  {"final_norm.*", Change::none, {"final_layer_norm.*"}},
+};
+constexpr NameRule neox_head[] = {
+  {"head.weight", Change::none, {"embed_out.weight"}},
+};
+constexpr NamePart neox_parts[] = {{"", "gpt_neox.", neox_rules}, {"", "", neox_head}};
+constexpr std::string_view neox_ignored[] = {"gpt_neox.layers.#.attention.bias", "gpt_neox.layers.#.attention.masked_bias",
+              "gpt_neox.layers.#.attention.rotary_emb.inv_freq", "gpt_neox.rotary_emb.inv_freq", "embed_out.weight"};
+constexpr FamilyNames neox{"gpt_neox.", neox_parts, neox_ignored};
 
 // Rules that BERT, Megatron's BERT and RoBERTa have in common.
 constexpr NameRule bert_rules[] = {
@@ -146,6 +172,39 @@ bool applies(Only only, const model::ModelDescription& d) {
   return only == Only::always || (only == Only::gated) == d.gated;
 }
 
+/// A name with "@" for the number of an expert.
+std::string with_expert_mark(std::string_view name) {
+  constexpr std::string_view before = ".experts.";
+  std::string marked(name);
+  if (const auto at = marked.find(before); at != std::string::npos) {
+    const auto first = at + before.size();
+    const auto end = marked.find_first_not_of("0123456789", first);
+    if (end != std::string::npos && end > first) {
+      marked.replace(first, end - first, "@");
+    }
+  }
+  return marked;
+}
+
+/// The names of all experts' tensors in the layer that the match names.
+std::vector<std::string> names_of_experts(
+    const model::ModelDescription& d,
+    const std::string& name,
+    const PatternMatch& match) {
+  std::int64_t layer = 0;
+  std::from_chars(
+      match.number.data(),
+      match.number.data() + match.number.size(),
+      layer);
+  const auto at = name.find('@');
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < experts_in_layer(d, layer); ++i) {
+    names.push_back(name);
+    names.back().replace(at, 1, std::to_string(i));
+  }
+  return names;
+}
+
 bool is_theirs(
     const FamilyNames& names,
     const model::ModelDescription& d,
@@ -156,7 +215,11 @@ bool is_theirs(
         (rule.ours != "head.weight" || !d.tied_head) &&
         std::ranges::any_of(rule.theirs, [&](std::string_view theirs) {
              return !theirs.empty() &&
-                 match_pattern(whole_pattern(part.theirs, theirs), name)
+                 match_pattern(
+                     whole_pattern(part.theirs, theirs),
+                     rule.change == Change::stack_experts
+                         ? with_expert_mark(name)
+                         : std::string(name))
                      .has_value();
            });
   };
@@ -188,7 +251,7 @@ std::string modern(std::string name) {
 const FamilyNames& family_names(const model::ModelDescription& d) {
   switch (d.family) {
     case model::ModelFamily::gpt2:
-      return gpt2;
+      return d.position == model::PositionKind::rotary ? neox : gpt2;
     case model::ModelFamily::llama:
       return llama;
     case model::ModelFamily::bert:
@@ -212,6 +275,13 @@ NamePair name_pair(
         continue;
       }
       NamePair pair{parameter, rule.change, {}};
+      if (rule.change == Change::stack_experts) {
+        pair.theirs = names_of_experts(
+            d,
+            fill_pattern(whole_pattern(part.theirs, rule.theirs[0]), *match),
+            *match);
+        return pair;
+      }
       for (const std::string_view theirs : rule.theirs) {
         if (!theirs.empty()) {
           pair.theirs.push_back(

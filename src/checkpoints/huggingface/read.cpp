@@ -117,6 +117,18 @@ LazyTensor ours(
       }
       return interleaved(std::move(theirs), d.key_value_heads);
     }
+    case Change::stack_experts: {
+      const std::vector<std::int64_t> one(
+          parameter.shape.begin() + 1,
+          parameter.shape.end());
+      for (std::size_t i = 0; i < theirs.size(); ++i) {
+        expect_shape(pair.theirs[i], theirs[i], one, where);
+        if (theirs[i].type != theirs[0].type) {
+          refuse_names("experts of different types", where, pair.theirs);
+        }
+      }
+      return stacked(std::move(theirs));
+    }
   }
   throw InternalError({.what = "an unknown change of names"});
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace cairn::checkpoints {
 
@@ -135,6 +136,21 @@ std::optional<model::RopeScaling> read_scaling(
   return scaling;
 }
 
+/// Rotary positions; `theta` holds unless newer keys say otherwise.
+void read_rotary(
+    const ConfigReader& config,
+    double theta,
+    model::ModelDescription& d) {
+  d.position = model::PositionKind::rotary;
+  d.rope_theta = theta;
+  if (const auto rope = config.find_object("rope_parameters")) {
+    d.rope_theta = rope->real("rope_theta", d.rope_theta);
+    d.rope_scaling = read_scaling(*rope, config, d.positions);
+  } else if (const auto scaling = config.find_object("rope_scaling")) {
+    d.rope_scaling = read_scaling(*scaling, config, d.positions);
+  }
+}
+
 /// Sizes for keys that a configuration leaves out.
 struct LlamaDefaults {
   std::int64_t hidden = 4096;
@@ -142,6 +158,9 @@ struct LlamaDefaults {
   std::int64_t vocabulary = 32000;
   std::int64_t positions = 2048;
   double norm_epsilon = 1e-6;
+  std::int64_t key_value_heads = 0; ///< 0: as many as heads
+  std::int64_t head_size = 0;       ///< 0: hidden / heads
+  double rope_theta = 10000;
 };
 
 void read_llama(
@@ -151,19 +170,17 @@ void read_llama(
   d.layers = config.integer("num_hidden_layers", 32);
   d.hidden = config.integer("hidden_size", defaults.hidden);
   d.heads = config.integer("num_attention_heads", 32);
-  d.key_value_heads = config.integer("num_key_value_heads", d.heads);
-  d.head_size = config.integer("head_dim", d.hidden / std::max(d.heads, {1}));
+  d.key_value_heads = config.integer(
+      "num_key_value_heads",
+      defaults.key_value_heads > 0 ? defaults.key_value_heads : d.heads);
+  d.head_size = config.integer(
+      "head_dim",
+      defaults.head_size > 0 ? defaults.head_size
+                             : d.hidden / std::max<std::int64_t>(d.heads, 1));
   d.ffn = config.integer("intermediate_size", defaults.ffn);
   d.vocabulary = config.integer("vocab_size", defaults.vocabulary);
   d.positions = config.integer("max_position_embeddings", defaults.positions);
-  d.position = model::PositionKind::rotary;
-  d.rope_theta = config.real("rope_theta", 10000);
-  if (const auto rope = config.find_object("rope_parameters")) {
-    d.rope_theta = rope->real("rope_theta", d.rope_theta);
-    d.rope_scaling = read_scaling(*rope, config, d.positions);
-  } else if (const auto scaling = config.find_object("rope_scaling")) {
-    d.rope_scaling = read_scaling(*scaling, config, d.positions);
-  }
+  read_rotary(config, config.real("rope_theta", defaults.rope_theta), d);
   d.norm = model::NormKind::rms_norm;
   d.norm_epsilon = config.real("rms_norm_eps", defaults.norm_epsilon);
   d.activation = activation_of(config.text("hidden_act", "silu"), config);
@@ -172,6 +189,19 @@ void read_llama(
   d.mlp_bias = config.boolean("mlp_bias", false);
   d.tied_head = config.boolean("tie_word_embeddings", false);
   d.attention_dropout = config.real("attention_dropout", 0);
+}
+
+constexpr LlamaDefaults qwen_defaults{
+    .ffn = 22016,
+    .vocabulary = 151936,
+    .positions = 32768};
+
+/// A sliding window is that of a model whose texts are no longer than the
+/// window.
+void limit_to_window(const ConfigReader& config, model::ModelDescription& d) {
+  if (const auto window = config.find_integer("sliding_window")) {
+    d.positions = std::min(d.positions, *window);
+  }
 }
 
 /// Phi-3: a Llama with other defaults. Its sliding window is that of a Llama
@@ -195,9 +225,113 @@ void read_phi3(const ConfigReader& config, model::ModelDescription& d) {
        .positions = 4096,
        .norm_epsilon = 1e-5},
       d);
-  if (const auto window = config.find_integer("sliding_window")) {
-    d.positions = std::min(d.positions, *window);
+  limit_to_window(config, d);
+}
+
+void read_qwen2(const ConfigReader& config, model::ModelDescription& d) {
+  read_llama(config, qwen_defaults, d);
+  if (config.boolean("use_sliding_window", false)) {
+    limit_to_window(config, d);
   }
+  d.attention_bias = false;
+  d.query_key_value_bias = true;
+  d.mlp_bias = false;
+}
+
+void read_qwen3(const ConfigReader& config, model::ModelDescription& d) {
+  LlamaDefaults defaults = qwen_defaults;
+  defaults.head_size = 128;
+  read_llama(config, defaults, d);
+  if (config.boolean("use_sliding_window", false)) {
+    limit_to_window(config, d);
+  }
+  d.query_key_norm = true;
+  d.mlp_bias = false;
+}
+
+void read_mistral(const ConfigReader& config, model::ModelDescription& d) {
+  read_llama(
+      config,
+      {.ffn = 14336, .positions = 4096 * 32, .key_value_heads = 8},
+      d);
+  limit_to_window(config, d);
+  d.attention_bias = false;
+  d.mlp_bias = false;
+}
+
+/// Mixtral: experts in every layer, none of which drops a token.
+void read_mixtral(const ConfigReader& config, model::ModelDescription& d) {
+  read_llama(
+      config,
+      {.ffn = 14336,
+       .positions = 4096 * 32,
+       .norm_epsilon = 1e-5,
+       .key_value_heads = 8,
+       .rope_theta = 1e6},
+      d);
+  limit_to_window(config, d);
+  d.attention_bias = false;
+  d.mlp_bias = false;
+  const std::int64_t experts = config.integer("num_local_experts", 8);
+  const std::int64_t top_k = config.integer("num_experts_per_tok", 2);
+  if (experts < 2 || top_k < 2) {
+    config.refuse(
+        "a token goes to at least two of several experts",
+        fmt::format("{} of {} experts", top_k, experts));
+  }
+  if (config.real("router_jitter_noise", 0) != 0) {
+    config.refuse(
+        "noise on the tokens of experts is not supported",
+        "router_jitter_noise");
+  }
+  d.experts = model::ExpertsDescription{
+      .counts = {experts},
+      .interval = 1,
+      .top_k = top_k,
+      .drop_tokens = false,
+      .random_selection = false,
+      .sample_second = false,
+      .loss_coefficient = config.boolean("output_router_logits", false)
+          ? config.real("router_aux_loss_coef", 0.001)
+          : 0};
+}
+
+/// GPT-NeoX, whose rotary positions turn a part of every head.
+void read_neox(const ConfigReader& config, model::ModelDescription& d) {
+  d.layers = config.integer("num_hidden_layers", 44);
+  d.hidden = config.integer("hidden_size", 6144);
+  d.heads = config.integer("num_attention_heads", 64);
+  d.ffn = config.integer("intermediate_size", 24576);
+  d.vocabulary = config.integer("vocab_size", 50432);
+  d.positions = config.integer("max_position_embeddings", 2048);
+  read_rotary(
+      config,
+      config.real("rotary_emb_base", config.real("rope_theta", 10000)),
+      d);
+  double part = config.real("rotary_pct", 0.25);
+  if (const auto rope = config.find_object("rope_parameters")) {
+    part = rope->real("partial_rotary_factor", part);
+  }
+  if (!(part > 0 && part <= 1)) {
+    config.refuse("not a part of a head", fmt::format("rotary_pct {}", part));
+  }
+  d.head_size = d.heads > 0 ? d.hidden / d.heads : 0;
+  if (part < 1) {
+    d.rotary_size =
+        static_cast<std::int64_t>(static_cast<double>(d.head_size) * part);
+    if (d.rotary_size < 2 || d.rotary_size % 2 != 0) {
+      config.refuse(
+          "rotary positions turn an even number of elements of a head",
+          fmt::format("{} of {}", d.rotary_size, d.head_size));
+    }
+  }
+  d.parallel_residual = config.boolean("use_parallel_residual", true);
+  d.norm_epsilon = config.real("layer_norm_eps", 1e-5);
+  d.activation = activation_of(config.text("hidden_act", "gelu"), config);
+  d.attention_bias = config.boolean("attention_bias", true);
+  d.tied_head = config.boolean("tie_word_embeddings", false);
+  d.dropout = config.real("hidden_dropout", 0);
+  d.attention_dropout = config.real("attention_dropout", 0);
 }
 
 void read_bert(const ConfigReader& config, model::ModelDescription& d) {
@@ -250,6 +384,24 @@ void read_t5(const ConfigReader& config, model::ModelDescription& d) {
   d.attention_dropout = d.dropout;
 }
 
+/// Models that are Llamas with some differences.
+struct LlamaLike {
+  std::string_view type;
+  void (*read)(const ConfigReader&, model::ModelDescription&);
+};
+constexpr LlamaLike like_llama[] = {
+    {"phi3", read_phi3},
+    {"mistral", read_mistral},
+    {"mixtral", read_mixtral},
+    {"qwen2", read_qwen2},
+    {"qwen3", read_qwen3}};
+
+const LlamaLike* find_llama(std::string_view type) {
+  const auto* const found =
+      std::ranges::find(like_llama, type, &LlamaLike::type);
+  return found == std::end(like_llama) ? nullptr : found;
+}
+
 } // namespace
 
 model::ModelDescription model_description_from_huggingface(
@@ -264,9 +416,11 @@ model::ModelDescription model_description_from_huggingface(
   } else if (type == "llama") {
     d.family = model::ModelFamily::llama;
     read_llama(config, {}, d);
-  } else if (type == "phi3") {
+  } else if (const auto* llama = find_llama(type)) {
     d.family = model::ModelFamily::llama;
-    read_phi3(config, d);
+    llama->read(config, d);
+  } else if (type == "gpt_neox") {
+    read_neox(config, d);
   } else if (type == "bert" || type == "megatron-bert") {
     d.family = model::ModelFamily::bert;
     read_bert(config, d);
@@ -282,8 +436,9 @@ model::ModelDescription model_description_from_huggingface(
     read_t5(config, d);
   } else {
     config.refuse(
-        "a model that is not supported (gpt2, llama, phi3, bert, "
-        "megatron-bert, roberta and t5 are)",
+        "a model that is not supported (gpt2, gpt_neox, llama, "
+        "mistral, mixtral, qwen2, qwen3, phi3, bert, megatron-bert, roberta "
+        "and t5 are)",
         fmt::format("model_type \"{}\"", type));
   }
   if (d.key_value_heads == 0) {

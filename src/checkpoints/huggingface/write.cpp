@@ -73,6 +73,13 @@ void add_theirs(
       }
       break;
     }
+    case Change::stack_experts:
+      for (std::size_t i = 0; i < pair.theirs.size(); ++i) {
+        theirs.emplace_back(
+            pair.theirs[i],
+            row_of(tensor, static_cast<std::int64_t>(i)));
+      }
+      break;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <optional>
 
 namespace cairn::checkpoints {
@@ -62,19 +63,7 @@ void write_sizes(const model::ModelDescription& d, Json& config) {
   config["hidden_act"] = name_of(d.activation);
 }
 
-void write_llama(const model::ModelDescription& d, Json& config) {
-  if (d.dropout != 0) {
-    cannot_write(d, "dropout outside attention");
-  }
-  config["model_type"] = "llama";
-  config["architectures"] = {"LlamaForCausalLM"};
-  write_sizes(d, config);
-  config["num_key_value_heads"] = d.key_value_heads;
-  config["head_dim"] = d.head_size;
-  config["rms_norm_eps"] = d.norm_epsilon;
-  config["attention_bias"] = d.attention_bias;
-  config["mlp_bias"] = d.mlp_bias;
-  config["attention_dropout"] = d.attention_dropout;
+void write_rotary(const model::ModelDescription& d, Json& config) {
   config["rope_theta"] = d.rope_theta;
   if (!d.rope_scaling) {
     config["rope_scaling"] = nullptr;
@@ -108,6 +97,117 @@ void write_llama(const model::ModelDescription& d, Json& config) {
     config["original_max_position_embeddings"] =
         d.rope_scaling->original_positions;
   }
+}
+
+/// A name that transformers has for a Llama with some differences, and the
+/// biases that such a model may have.
+struct LlamaName {
+  std::string_view type;
+  std::string_view class_stem;
+  bool attention_bias = false;
+  bool mlp_bias = false;
+  bool any_head_size = true; ///< config.json always says how wide heads are
+};
+
+LlamaName llama_name(const model::ModelDescription& d) {
+  if (has_experts(d)) {
+    return {.type = "mixtral", .class_stem = "Mixtral", .any_head_size = false};
+  }
+  if (d.query_key_norm) {
+    return {.type = "qwen3", .class_stem = "Qwen3", .attention_bias = true};
+  }
+  if (d.query_key_value_bias) {
+    return {.type = "qwen2", .class_stem = "Qwen2", .any_head_size = false};
+  }
+  return {"llama", "Llama", true, true};
+}
+
+void check_llama(const model::ModelDescription& d, const LlamaName& name) {
+  if (d.dropout != 0) {
+    cannot_write(d, "dropout outside attention");
+  }
+  if (d.query_key_norm && d.query_key_value_bias) {
+    cannot_write(d, "norms of queries and keys beside biases of them alone");
+  }
+  if (has_experts(d) && (d.query_key_norm || d.query_key_value_bias)) {
+    cannot_write(d, "experts beside Qwen's attention");
+  }
+  if (d.attention_bias && !name.attention_bias) {
+    cannot_write(d, "experts beside biases in attention");
+  }
+  if (d.mlp_bias && !name.mlp_bias) {
+    cannot_write(d, "biases in the MLP beside experts or Qwen's attention");
+  }
+  if (has_experts(d) &&
+      (d.experts->interval != 1 || d.experts->counts.size() != 1 ||
+       d.experts->counts[0] < 2 || d.experts->residual ||
+       d.experts->top_k < 2)) {
+    cannot_write(
+        d,
+        "experts unless every layer has as many, a token gets two or more, "
+        "and no MLP stands beside them");
+  }
+}
+
+void write_experts(const model::ExpertsDescription& e, Json& config) {
+  config["num_local_experts"] = e.counts[0];
+  config["num_experts_per_tok"] = e.top_k;
+  config["output_router_logits"] = e.loss_coefficient > 0;
+  if (e.loss_coefficient > 0) {
+    config["router_aux_loss_coef"] = e.loss_coefficient;
+  }
+}
+
+void write_llama(const model::ModelDescription& d, Json& config) {
+  const LlamaName name = llama_name(d);
+  check_llama(d, name);
+  config["model_type"] = name.type;
+  config["architectures"] = {fmt::format("{}ForCausalLM", name.class_stem)};
+  write_sizes(d, config);
+  config["num_key_value_heads"] = d.key_value_heads;
+  if (name.any_head_size || d.head_size * d.heads != d.hidden) {
+    config["head_dim"] = d.head_size;
+  }
+  config["rms_norm_eps"] = d.norm_epsilon;
+  if (name.attention_bias) {
+    config["attention_bias"] = d.attention_bias;
+  }
+  if (name.mlp_bias) {
+    config["mlp_bias"] = d.mlp_bias;
+  }
+  config["attention_dropout"] = d.attention_dropout;
+  if (has_experts(d)) {
+    write_experts(*d.experts, config);
+    config["sliding_window"] = nullptr; // which a Mixtral may have
+  }
+  write_rotary(d, config);
+}
+
+/// The part of a head that turns, so that transformers rounds it down to the
+/// same number of elements.
+double turned_part(const model::ModelDescription& d) {
+  const auto size = static_cast<double>(d.head_size);
+  const auto turned = static_cast<double>(rotary_elements(d));
+  const double part = turned / size;
+  return std::floor(part * size) < turned ? std::nextafter(part, 2.0) : part;
+}
+
+/// GPT-NeoX: a GPT with rotary positions.
+void write_neox(const model::ModelDescription& d, Json& config) {
+  if (!d.mlp_bias || d.query_key_value_bias) {
+    cannot_write(d, "such biases");
+  }
+  config["model_type"] = "gpt_neox";
+  config["architectures"] = {"GPTNeoXForCausalLM"};
+  write_sizes(d, config);
+  config["layer_norm_eps"] = d.norm_epsilon;
+  config["attention_bias"] = d.attention_bias;
+  config["use_parallel_residual"] = d.parallel_residual;
+  config["hidden_dropout"] = d.dropout;
+  config["attention_dropout"] = d.attention_dropout;
+  config["rotary_pct"] = turned_part(d);
+  config["rotary_emb_base"] = d.rope_theta;
+  write_rotary(d, config);
 }
 
 struct BertName {
@@ -173,6 +273,11 @@ void write_t5(const model::ModelDescription& d, Json& config) {
   config["scale_decoder_outputs"] = d.scaled_output;
 }
 
+bool is_neox(const model::ModelDescription& d) {
+  return d.family == model::ModelFamily::gpt2 &&
+      d.position == model::PositionKind::rotary;
+}
+
 /// The parts of a model that transformers chooses by its family; unset where
 /// config.json has a key for them.
 struct FixedParts {
@@ -184,8 +289,15 @@ struct FixedParts {
   bool heads_fill_hidden = true;
 };
 
-FixedParts fixed_parts(model::ModelFamily family) {
-  switch (family) {
+FixedParts fixed_parts(const model::ModelDescription& d) {
+  switch (d.family) {
+    case model::ModelFamily::gpt2:
+      if (is_neox(d)) {
+        return {
+            .position = model::PositionKind::rotary,
+            .biases = std::nullopt};
+      }
+      return {};
     case model::ModelFamily::llama:
       return {
           .norm = model::NormKind::rms_norm,
@@ -209,7 +321,7 @@ FixedParts fixed_parts(model::ModelFamily family) {
 /// Refuses a model that transformers builds differently where config.json has
 /// no key for the difference.
 void check_writable(const model::ModelDescription& d) {
-  const FixedParts fixed = fixed_parts(d.family);
+  const FixedParts fixed = fixed_parts(d);
   if (d.norm != fixed.norm) {
     const bool rms = d.norm == model::NormKind::rms_norm;
     cannot_write(d, rms ? "RMSNorm" : "LayerNorm");
@@ -230,6 +342,12 @@ void check_writable(const model::ModelDescription& d) {
   if (d.position != fixed.position) {
     cannot_write(d, "such positions");
   }
+  if (d.parallel_residual && !is_neox(d)) {
+    cannot_write(d, "attention and MLP side by side");
+  }
+  if (rotary_elements(d) != d.head_size && !is_neox(d)) {
+    cannot_write(d, "rotary positions in a part of every head");
+  }
 }
 
 std::string_view dtype_name(at::ScalarType type) {
@@ -248,7 +366,7 @@ std::string huggingface_config(
   Json config = Json::object();
   switch (d.family) {
     case model::ModelFamily::gpt2:
-      write_gpt2(d, config);
+      is_neox(d) ? write_neox(d, config) : write_gpt2(d, config);
       break;
     case model::ModelFamily::llama:
       write_llama(d, config);

@@ -13,9 +13,10 @@ namespace cairn::checkpoints::huggingface {
 /// Difference between our tensor and theirs.
 enum class Change {
   none,
-  transpose,      ///< GPT-2's Conv1D: weights are [in, out]
-  join_heads,     ///< they keep query, key and value as separate tensors
-  reorder_columns ///< a Conv1D of all queries, all keys, all values
+  transpose,       ///< GPT-2's Conv1D: weights are [in, out]
+  join_heads,      ///< they keep query, key and value as separate tensors
+  reorder_columns, ///< a Conv1D of all queries, all keys, all values
+  stack_experts    ///< they keep each expert's weight as a tensor of its own
 };
 
 enum class Only { always, gated, ungated };
@@ -23,7 +24,8 @@ enum class Only { always, gated, ungated };
 struct NameRule {
   std::string_view ours;
   Change change = Change::none;
-  /// Names of the tensors: one, or three for join_heads.
+  /// Names of the tensors: one, or three for join_heads. For stack_experts "@"
+  /// stands for the expert's number.
   std::array<std::string_view, 3> theirs{};
   Only only = Only::always;
 };

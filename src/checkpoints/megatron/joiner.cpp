@@ -142,8 +142,9 @@ LazyTensor Joiner::piece(
   used_.insert(name);
   const auto& [tensor, file] = found->second;
   std::vector<std::int64_t> shape = shape_of_piece(parameter);
+  const std::size_t dim = is_expert(parameter) ? 1 : 0; // of both halves
   if (half != Half::none) {
-    shape[0] *= 2;
+    shape[dim] *= 2;
   }
   if (tensor.shape != shape || tensor.type != first(name).type) {
     throw CheckpointError(
@@ -157,9 +158,9 @@ LazyTensor Joiner::piece(
              text_of(shape))});
   }
   if (half != Half::none) {
-    const std::int64_t rows = shape[0] / 2;
+    const std::int64_t rows = shape[dim] / 2;
     const std::int64_t begin = half == Half::first ? 0 : rows;
-    return sliced(tensor, 0, begin, begin + rows);
+    return sliced(tensor, static_cast<std::int64_t>(dim), begin, begin + rows);
   }
   return in_our_order(parameter, tensor);
 }

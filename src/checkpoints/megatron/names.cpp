@@ -25,6 +25,8 @@ struct NameRule {
 constexpr NameRule stack_rules[] = {
   {"layers.#.input_norm.*", "layers.#.input_layernorm.*"},
   {"layers.#.attention.query_key_value.*", "layers.#.self_attention.query_key_value.*"},
+  {"layers.#.attention.query_norm.*", "layers.#.self_attention.q_layernorm.*"},
+  {"layers.#.attention.key_norm.*", "layers.#.self_attention.k_layernorm.*"},
   {"layers.#.attention.dense.*", "layers.#.self_attention.dense.*"},
   {"layers.#.post_attention_norm.*", "layers.#.post_attention_layernorm.*"},
   {"layers.#.cross_attention.query.*", "layers.#.inter_attention.query.*"},
@@ -57,7 +59,13 @@ constexpr NameRule core_rules[] = {
   {"embedding.word.weight", "embedding.word_embeddings.weight"},
   {"embedding.position.weight", "embedding.position_embeddings.weight"},
   {"layers.#.attention.query_key_value.*", "decoder.layers.#.self_attention.linear_qkv.*"},
+  {"layers.#.attention.query_norm.*", "decoder.layers.#.self_attention.q_layernorm.*"},
+  {"layers.#.attention.key_norm.*", "decoder.layers.#.self_attention.k_layernorm.*"},
   {"layers.#.attention.dense.*", "decoder.layers.#.self_attention.linear_proj.*"},
+  {"layers.#.mlp.router.weight", "decoder.layers.#.mlp.router.weight"},
+  {"layers.#.mlp.experts.gate.*", "decoder.layers.#.mlp.experts.experts.linear_fc1.*", Half::first},
+  {"layers.#.mlp.experts.up.*", "decoder.layers.#.mlp.experts.experts.linear_fc1.*", Half::second},
+  {"layers.#.mlp.experts.down.*", "decoder.layers.#.mlp.experts.experts.linear_fc2.*"},
   {"layers.#.mlp.gate.*", "decoder.layers.#.mlp.linear_fc1.*", Half::first},
   {"layers.#.mlp.up.*", "decoder.layers.#.mlp.linear_fc1.*", Half::second},
   {"layers.#.mlp.down.*", "decoder.layers.#.mlp.linear_fc2.*"},
@@ -102,7 +110,10 @@ std::optional<Name> core_name(
   if (auto found = lookup(core_rules, parameter, "", d.gated)) {
     return found;
   }
-  return names == MegatronNames::core
+  // The norm before a router is a layer of its own.
+  const bool before_router = has_experts(d) &&
+      parameter.find(".post_attention_norm.") != parameter.npos;
+  return names == MegatronNames::core && !before_router
       ? lookup(fused_norm_rules, parameter, "", d.gated)
       : lookup(local_norm_rules, parameter, "", d.gated);
 }

@@ -25,6 +25,7 @@ constexpr std::array<const char*, 2> file_names{
 constexpr std::string_view deepspeed_ending = "_model_states.pt";
 
 struct Rank {
+  std::int64_t expert = 0;
   std::int64_t stage = 0;
   std::int64_t tensor = 0;
   auto operator<=>(const Rank&) const = default;
@@ -38,8 +39,8 @@ std::optional<std::int64_t> number(std::string_view text) {
   return whole && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-/// The rank of "mp_rank_01" or "mp_rank_01_002"; `staged` says which of the
-/// two.
+/// The rank of "mp_rank_01", "mp_rank_01_002" or, where ranks divide experts as
+/// well, "mp_rank_01_002_003"; `staged` says if it is the first.
 std::optional<Rank> rank_of(std::string_view name, bool& staged) {
   constexpr std::string_view begin = "mp_rank_";
   if (!name.starts_with(begin)) {
@@ -49,12 +50,16 @@ std::optional<Rank> rank_of(std::string_view name, bool& staged) {
   const auto bar = name.find('_');
   staged = bar != std::string_view::npos;
   const auto tensor = number(name.substr(0, bar));
-  const auto stage = staged ? number(name.substr(bar + 1)) : 0;
+  const std::string_view rest = staged ? name.substr(bar + 1) : "0";
+  const auto second = rest.find('_');
+  const auto stage = number(rest.substr(0, second));
+  const auto expert = second == rest.npos ? 0 : number(rest.substr(second + 1));
   // Numbers beyond any cluster are not ranks.
-  if (!tensor || !stage || *tensor > 9999 || *stage > 9999) {
+  if (!tensor || !stage || !expert || *tensor > 9999 || *stage > 9999 ||
+      *expert > 9999) {
     return std::nullopt;
   }
-  return Rank{*stage, *tensor};
+  return Rank{*expert, *stage, *tensor};
 }
 
 struct Found {
@@ -185,18 +190,26 @@ RankFiles find_rank_files(const CheckpointPlace& place) {
   for (const auto& [rank, path] : found.files) {
     result.tensor = std::max(result.tensor, rank.tensor + 1);
     result.pipeline = std::max(result.pipeline, rank.stage + 1);
+    result.expert = std::max(result.expert, rank.expert + 1);
   }
-  for (std::int64_t stage = 0; stage < result.pipeline; ++stage) {
-    for (std::int64_t tensor = 0; tensor < result.tensor; ++tensor) {
-      const auto file = found.files.find({stage, tensor});
-      if (file == found.files.end()) {
-        throw CheckpointError(
-            {.what = "a rank of the checkpoint is missing",
-             .where = place.folder.string(),
-             .values = rank_folder(tensor, stage, found.staged ? 2 : 1)});
-      }
-      result.paths.push_back(file->second);
+  const auto count = result.tensor * result.pipeline * result.expert;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Rank rank{
+        i / (result.tensor * result.pipeline),
+        i / result.tensor % result.pipeline,
+        i % result.tensor};
+    const auto file = found.files.find(rank);
+    if (file == found.files.end()) {
+      const std::string folder =
+          rank_folder(rank.tensor, rank.stage, found.staged ? 2 : 1);
+      throw CheckpointError(
+          {.what = "a rank of the checkpoint is missing",
+           .where = place.folder.string(),
+           .values = result.expert > 1
+               ? fmt::format("{}_{:03}", folder, rank.expert)
+               : folder});
     }
+    result.paths.push_back(file->second);
   }
   return result;
 }

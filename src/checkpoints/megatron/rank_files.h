@@ -25,12 +25,20 @@ CheckpointPlace find_place(
 struct RankFiles {
   std::int64_t tensor = 0;
   std::int64_t pipeline = 0;
-  /// All tensor ranks of a stage, then the next stage's.
+  /// Ranks that divide the experts, where the names of the files tell them from
+  /// stages: those of a model with stages.
+  std::int64_t expert = 1;
+  /// All tensor ranks of a stage, then the next stage's, then those of the next
+  /// expert parallel rank.
   std::vector<std::filesystem::path> paths;
   std::optional<std::int64_t> iteration; ///< unset: a release
 
-  const std::filesystem::path& at(std::int64_t stage, std::int64_t rank) const {
-    return paths[static_cast<std::size_t>(stage * tensor + rank)];
+  const std::filesystem::path& at(
+      std::int64_t stage,
+      std::int64_t rank,
+      std::int64_t expert_rank = 0) const {
+    return paths[static_cast<std::size_t>(
+        (expert_rank * pipeline + stage) * tensor + rank)];
   }
 };
 

@@ -1,5 +1,6 @@
 #include "checkpoints/megatron/rank_model.h"
 
+#include "checkpoints/megatron/experts.h"
 #include "checkpoints/megatron/names.h"
 #include "checkpoints/megatron/pipeline.h"
 #include "checkpoints/tensors/lazy_operations.h"
@@ -92,13 +93,40 @@ void add_extra_states(const std::string& path, bool once, RankModel& model) {
   }
 }
 
+/// Adds the tensor of each expert, and the entry for states of FP8: one for all
+/// of Transformer Engine's, or one for each.
+void add_experts(
+    const std::string& path,
+    const LazyTensor& all,
+    MegatronNames names,
+    bool once,
+    RankModel& model) {
+  for (std::int64_t expert = 0; expert < all.rows(); ++expert) {
+    const std::string own = path_of_expert(path, expert, names);
+    model.add(own, row_of(all, expert));
+    if (names == MegatronNames::core_local) {
+      add_extra_states(own, once, model);
+    }
+  }
+  if (names == MegatronNames::core && once && path.ends_with(".weight")) {
+    const std::string first = path_of_expert(path, 0, names); // "….weight0"
+    model.add(
+        first.substr(0, first.rfind(".weight")) + "._extra_state",
+        PythonValue());
+  }
+}
+
 /// Parts of a layer in the order in which Megatron-Core's modules have them.
-constexpr std::array<std::string_view, 9> layer_parts{
+constexpr std::array<std::string_view, 13> layer_parts{
     ".input_layernorm.",
     ".self_attention.linear_proj.",
     ".self_attention.linear_qkv.layer_norm_",
     ".self_attention.linear_qkv.",
+    ".self_attention.q_layernorm.",
+    ".self_attention.k_layernorm.",
     ".pre_mlp_layernorm.",
+    ".mlp.router.",
+    ".mlp.experts.",
     ".mlp.linear_fc1.layer_norm_",
     ".mlp.linear_fc1.",
     ".mlp.linear_fc2.",
@@ -223,14 +251,17 @@ std::vector<RankModel> models_of_ranks(
       for (std::int64_t rank = 0; rank < split.tensor; ++rank) {
         RankModel& model =
             models[static_cast<std::size_t>(stage * split.tensor + rank)];
-        model.add(
-            path,
-            part_of(
-                tensor,
-                parameter.cut,
-                rank,
-                split.tensor,
-                padded_vocabulary));
+        LazyTensor part = part_of(
+            tensor,
+            parameter.cut,
+            rank,
+            split.tensor,
+            padded_vocabulary);
+        if (is_expert(parameter)) {
+          add_experts(path, part, names, name->half != Half::second, model);
+          continue;
+        }
+        model.add(path, std::move(part));
         if (core) {
           add_extra_states(path, name->half != Half::second, model);
         }

@@ -1,5 +1,6 @@
 #include "checkpoints/megatron/rank_tensors.h"
 
+#include "checkpoints/megatron/experts.h"
 #include "checkpoints/megatron/names.h"
 #include "checkpoints/tensors/in_file.h"
 #include "checkpoints/tensors/named_tensors.h"
@@ -128,10 +129,9 @@ void expect_model(const Contents& contents) {
     return;
   }
   for (const auto& [name, entry] : tensors) {
-    const char* kind = name.find(".experts.") != name.npos ? "experts"
-        : name.starts_with("encoder.")          ? "an encoder (BERT, T5)"
-        : name.find(".linear_kv_") != name.npos ? "latent attention"
-                                                : nullptr;
+    const char* kind = name.starts_with("encoder.") ? "an encoder (BERT, T5)"
+        : name.find(".linear_kv_") != name.npos     ? "latent attention"
+                                                    : nullptr;
     if (kind != nullptr) {
       throw CheckpointError(
           {.what = fmt::format("a model of Megatron-Core with {}", kind),
@@ -142,23 +142,54 @@ void expect_model(const Contents& contents) {
   }
 }
 
-Contents read_rank_files(const RankFiles& files) {
+namespace {
+
+/// A positive number in the args of a file; 1 if it is not there.
+std::int64_t number_in_args(const PythonValue& content, const char* name) {
+  const auto args = content.find("args");
+  const auto value = args && !args->is_none() ? args->find(name) : std::nullopt;
+  return value && value->is(PythonValue::Kind::integer)
+      ? std::max<std::int64_t>(1, value->integer())
+      : 1;
+}
+
+/// The files, with the second number of their names taken for the rank that has
+/// some of the experts, as Megatron writes it where there are no stages.
+RankFiles with_expert_ranks(RankFiles files, const PythonValue& first) {
+  if (files.expert == 1 && files.pipeline > 1 &&
+      number_in_args(first, "expert_model_parallel_size") == files.pipeline &&
+      number_in_args(first, "pipeline_model_parallel_size") == 1) {
+    std::swap(files.expert, files.pipeline);
+  }
+  return files;
+}
+
+} // namespace
+
+Contents read_rank_files(const RankFiles& given) {
   Contents contents;
+  contents.where = given.paths.front();
+  contents.first = read_torch_file(given.paths.front());
+  const RankFiles files = with_expert_ranks(given, contents.first);
   contents.split = {files.tensor, files.pipeline};
-  contents.where = files.paths.front();
   for (std::int64_t tensor = 0; tensor < files.tensor; ++tensor) {
-    std::vector<std::vector<PythonValue>> stages;
-    std::vector<fs::path> paths;
-    for (std::int64_t stage = 0; stage < files.pipeline; ++stage) {
-      const fs::path& path = files.at(stage, tensor);
-      const PythonValue content = read_torch_file(path);
-      stages.push_back(in_file(path, [&] { return chunks_of(content, path); }));
-      paths.push_back(path);
-      if (tensor == 0 && stage == 0) {
-        contents.first = content;
+    std::vector<RankTensors> parts;
+    for (std::int64_t expert = 0; expert < files.expert; ++expert) {
+      std::vector<std::vector<PythonValue>> stages;
+      std::vector<fs::path> paths;
+      for (std::int64_t stage = 0; stage < files.pipeline; ++stage) {
+        const fs::path& path = files.at(stage, tensor, expert);
+        const PythonValue content =
+            path == contents.where ? contents.first : read_torch_file(path);
+        stages.push_back(
+            in_file(path, [&] { return chunks_of(content, path); }));
+        paths.push_back(path);
       }
+      parts.push_back(tensors_of_rank(stages, paths));
     }
-    contents.ranks.push_back(tensors_of_rank(stages, paths));
+    contents.ranks.push_back(with_stacked_experts(
+        std::move(parts),
+        number_in_args(contents.first, "num_experts")));
   }
   if (contents.ranks.front().tensors.contains(
           word_embedding_name(MegatronNames::core_local))) {

@@ -386,7 +386,9 @@ MegatronCheckpoint read_megatron(
       options,
       contents.where.string());
   const MegatronHeads heads = heads_of(checkpoint.args, options.heads);
-  if (options.optimizer && contents.has_optimizer) {
+  if (options.optimizer && contents.has_optimizer && has_experts(d)) {
+    checkpoint.optimizer_unread = "those of a model with experts are not read";
+  } else if (options.optimizer && contents.has_optimizer) {
     join_optimizer(
         read_optimizer_contents(place, contents),
         contents,

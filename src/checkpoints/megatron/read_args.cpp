@@ -67,6 +67,39 @@ class ArgsReader {
     }
   }
 
+  /// The number of experts in a layer; 1 where there are none. Those of
+  /// Megatron-DeepSpeed, which has a list of them, are refused.
+  std::int64_t experts() const {
+    const auto value = args_.find("num_experts");
+    if (value && value->is(Kind::integer)) {
+      return value->integer();
+    }
+    if (value && value->is(Kind::list)) {
+      for (const PythonValue& each : value->items()) {
+        if (!each.is(Kind::integer) || each.integer() > 1) {
+          refuse("a kind of model that is not supported", "num_experts");
+        }
+      }
+    }
+    return 1;
+  }
+
+  /// True where a number of layers, or a list of ones and zeros for them, names
+  /// every layer. Absent means every layer.
+  bool is_everywhere(const char* name) const {
+    const auto value = args_.find(name);
+    if (!value || value->is_none()) {
+      return true;
+    }
+    if (value->is(Kind::integer)) {
+      return value->integer() == 1;
+    }
+    return value->is(Kind::list) &&
+        std::ranges::all_of(value->items(), [](const PythonValue& each) {
+             return each.is(Kind::integer) && each.integer() == 1;
+           });
+  }
+
   [[noreturn]] void refuse(std::string what, std::string values) const {
     throw CheckpointError(
         {.what = std::move(what),
@@ -98,15 +131,71 @@ void refuse_unsupported(const ArgsReader& args) {
   args.require("apply_residual_connection_post_layernorm", false);
   args.require("squared_relu", false);
   args.require("multi_latent_attention", false);
-  args.require("qk_layernorm", false);
   args.require("rotary_interleaved", false);
-  if (args.real({"rotary_percent"}, 1) != 1) {
-    args.refuse(
-        "a kind of model that is not supported",
-        "rotary_percent is not 1");
+}
+
+/// Refuses ways to choose experts that ours cannot.
+void refuse_other_routing(const ArgsReader& args, std::int64_t top_k) {
+  args.require("moe_router_enable_expert_bias", false);
+  if (const std::string scores =
+          args.text("moe_router_score_function", "softmax");
+      scores != "softmax") {
+    args.refuse("scores of experts that are not supported", scores);
   }
-  if (args.real({"num_experts"}, 1) > 1) {
-    args.refuse("a kind of model that is not supported", "num_experts");
+  for (const char* name :
+       {"moe_shared_expert_intermediate_size",
+        "moe_router_topk_scaling_factor",
+        "moe_router_num_groups",
+        "moe_latent_size"}) {
+    if (args.real({name}, 0) != 0) {
+      args.refuse("a kind of experts that is not supported", name);
+    }
+  }
+  // The weights of a token's experts add up to 1, or it has one expert.
+  if (top_k > 1) {
+    args.require("moe_router_pre_softmax", false);
+  }
+  if (!args.is_everywhere("moe_layer_freq")) {
+    args.refuse(
+        "experts in some of the layers are not supported",
+        "moe_layer_freq");
+  }
+}
+
+void read_experts(const ArgsReader& args, model::ModelDescription& d) {
+  const std::int64_t experts = args.experts();
+  if (experts <= 1) {
+    return;
+  }
+  const std::int64_t top_k = args.find_integer({"moe_router_topk"}).value_or(2);
+  refuse_other_routing(args, top_k);
+  d.ffn = args.find_integer({"moe_ffn_hidden_size"}).value_or(d.ffn);
+  const double capacity = args.real({"moe_expert_capacity_factor"}, 0);
+  d.experts = model::ExpertsDescription{
+      .counts = {experts},
+      .interval = 1,
+      .top_k = top_k,
+      .train_capacity_factor = capacity > 0 ? capacity : 1,
+      .eval_capacity_factor = capacity > 0 ? capacity : 1,
+      .drop_tokens = capacity > 0,
+      .random_selection = false,
+      .sample_second = false,
+      .loss_coefficient = args.real({"moe_aux_loss_coeff"}, 0)};
+}
+
+void read_turned_part(const ArgsReader& args, model::ModelDescription& d) {
+  const double part = args.real({"rotary_percent"}, 1);
+  if (!(part > 0 && part <= 1)) {
+    args.refuse("not a part of a head", fmt::format("rotary_percent {}", part));
+  }
+  if (part < 1) {
+    d.rotary_size =
+        static_cast<std::int64_t>(static_cast<double>(d.head_size) * part);
+    if (d.rotary_size < 2 || d.rotary_size % 2 != 0) {
+      args.refuse(
+          "rotary positions turn an even number of elements of a head",
+          fmt::format("{} of {}", d.rotary_size, d.head_size));
+    }
   }
 }
 
@@ -117,6 +206,7 @@ void read_positions(const ArgsReader& args, model::ModelDescription& d) {
       args.boolean("use_rotary_position_embeddings", false)) {
     d.position = model::PositionKind::rotary;
     d.rope_theta = args.real({"rotary_base", "rope_theta"}, d.rope_theta);
+    read_turned_part(args, d);
     if (args.boolean("use_rope_scaling", false)) {
       // Megatron has fixed values for the rest.
       d.rope_scaling = model::RopeScaling{
@@ -172,6 +262,7 @@ model::ModelDescription description_from_args(
   d.head_size = args.find_integer({"kv_channels"})
                     .value_or(d.heads > 0 ? d.hidden / d.heads : 0);
   d.ffn = args.find_integer({"ffn_hidden_size"}).value_or(hidden_times_four(d));
+  read_experts(args, d);
   d.padded_vocabulary = facts.padded_vocabulary;
   d.vocabulary = args.find_integer({"orig_vocab_size", "vocab_size"})
                      .value_or(facts.padded_vocabulary);
@@ -191,16 +282,18 @@ model::ModelDescription description_from_args(
   d.norm_epsilon = args.real({"layernorm_epsilon", "norm_epsilon"}, 1e-5);
   d.attention_bias = args.boolean("add_bias_linear", true);
   d.mlp_bias = d.attention_bias;
-  if (!d.attention_bias) {
-    args.require("add_qkv_bias", false);
-  }
+  d.query_key_value_bias =
+      !d.attention_bias && args.boolean("add_qkv_bias", false);
+  d.query_key_norm = args.boolean("qk_layernorm", false);
   d.tied_head = !args.boolean("untie_embeddings_and_output_weights", false);
   d.dropout = args.real({"hidden_dropout"}, 0.1);
   d.attention_dropout = args.real({"attention_dropout"}, 0.1);
-  d.family = facts.t5                             ? model::ModelFamily::t5
-      : facts.bert                                ? model::ModelFamily::bert
-      : d.position == model::PositionKind::rotary ? model::ModelFamily::llama
-                                                  : model::ModelFamily::gpt2;
+  const bool llama = d.position == model::PositionKind::rotary &&
+      d.norm == model::NormKind::rms_norm;
+  d.family = facts.t5 ? model::ModelFamily::t5
+      : facts.bert    ? model::ModelFamily::bert
+      : llama         ? model::ModelFamily::llama
+                      : model::ModelFamily::gpt2;
   d.head_bias = facts.t5;
   d.pooler = facts.pooler;
   d.masked_head = facts.masked_head;

@@ -84,6 +84,17 @@ void add_stacked(
   }
 }
 
+/// True for the second name of the norm before a router. Megatron-Core's local
+/// layers and Transformer Engine's have one each, and our folders both.
+bool is_second_name(const dcp::Folder& saved, std::string_view name) {
+  constexpr std::string_view fused =
+      "decoder.layers.mlp.linear_fc1.layer_norm_";
+  return name.starts_with(fused) &&
+      saved.metadata().tensors.contains(fmt::format(
+          "decoder.layers.pre_mlp_layernorm.{}",
+          name.substr(fused.size())));
+}
+
 Contents read_torch_dist(const fs::path& folder) {
   const dcp::Folder saved(folder);
   Contents contents{
@@ -95,7 +106,9 @@ Contents read_torch_dist(const fs::path& folder) {
   for (const auto& [name, info] : saved.metadata().tensors) {
     if (name.starts_with("optimizer.")) {
       contents.has_optimizer = true;
-    } else if (is_of_model(name) && !is_ignored(name)) {
+    } else if (
+        is_of_model(name) && !is_ignored(name) &&
+        !is_second_name(saved, name)) {
       add_stacked(saved, name, 0, contents.where, rank);
     }
   }

@@ -33,6 +33,15 @@ void check_writable(const model::ModelDescription& d) {
   if (d.attention_bias != d.mlp_bias) {
     cannot_write("biases in attention or MLP alone");
   }
+  if (has_experts(d) &&
+      (d.experts->interval != 1 || d.experts->counts.size() != 1 ||
+       d.experts->residual)) {
+    cannot_write(
+        "experts in some layers only, in different numbers, or beside an MLP");
+  }
+  if (d.parallel_residual) {
+    cannot_write("attention and MLP side by side, as GPT-NeoX has");
+  }
   if (d.gated ? d.activation != model::ActivationKind::silu
               : d.activation != model::ActivationKind::gelu &&
               d.activation != model::ActivationKind::gelu_tanh) {
@@ -142,7 +151,10 @@ PythonValue args_of(
   }
   args.set("rotary_base", d.rope_theta);
   args.set("rope_theta", d.rope_theta);
-  args.set("rotary_percent", 1.0);
+  args.set(
+      "rotary_percent",
+      static_cast<double>(rotary_elements(d)) /
+          static_cast<double>(d.head_size));
   args.set("use_rope_scaling", d.rope_scaling.has_value());
   args.set(
       "rope_scaling_factor",
@@ -156,6 +168,21 @@ PythonValue args_of(
   args.set("openai_gelu", d.activation == model::ActivationKind::gelu_tanh);
   args.set("bias_gelu_fusion", false);
   args.set("add_bias_linear", d.mlp_bias);
+  args.set("add_qkv_bias", has_query_key_value_bias(d));
+  args.set("qk_layernorm", d.query_key_norm);
+  if (has_experts(d)) {
+    const model::ExpertsDescription& e = *d.experts;
+    args.set("num_experts", e.counts[0]);
+    args.set("moe_layer_freq", std::int64_t{1});
+    args.set("moe_ffn_hidden_size", d.ffn);
+    args.set("moe_router_topk", e.top_k);
+    args.set("moe_router_pre_softmax", e.top_k == 1);
+    args.set("moe_router_score_function", "softmax");
+    args.set("moe_aux_loss_coeff", e.loss_coefficient);
+    args.set("moe_grouped_gemm", options.names == MegatronNames::core);
+    args.set("expert_model_parallel_size", std::int64_t{1});
+    args.set("expert_tensor_parallel_size", options.split.tensor);
+  }
   args.set("untie_embeddings_and_output_weights", !d.tied_head);
   args.set("bert_binary_head", d.next_sentence_head);
   args.set("hidden_dropout", d.dropout);

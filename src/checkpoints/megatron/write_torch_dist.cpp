@@ -42,7 +42,7 @@ class StackedModel {
     if (added) {
       dcp::NewTensor made{.name = key, .shape = tensor.shape};
       if (name.half != Half::none) {
-        made.shape[0] *= 2;
+        made.shape[dim_of_halves(name)] *= 2;
       }
       if (layer) {
         made.shape.insert(made.shape.begin(), layers_);
@@ -51,7 +51,7 @@ class StackedModel {
     }
     std::vector<std::int64_t> begin(tensor.shape.size());
     if (name.half == Half::second) {
-      begin[0] = tensor.shape[0];
+      begin[dim_of_halves(name)] = tensor.shape[dim_of_halves(name)];
     }
     if (layer) {
       begin.insert(begin.begin(), layer->layer);
@@ -62,27 +62,40 @@ class StackedModel {
   const std::vector<dcp::NewTensor>& tensors() const { return tensors_; }
 
  private:
+  /// The dimension along which gate and up follow each other: of experts the
+  /// second.
+  static std::size_t dim_of_halves(const Name& name) {
+    return name.path.find(".experts.") == name.path.npos ? 0 : 1;
+  }
+
   std::int64_t layers_;
   std::vector<dcp::NewTensor> tensors_;
   std::map<std::string, std::size_t> places_;
 };
 
 /// States for FP8 of the linear layers, which Megatron wants to find.
-std::vector<PythonValue::Member> extra_states(std::int64_t layers) {
+std::vector<PythonValue::Member> extra_states(
+    const model::ModelDescription& d) {
   std::vector<PythonValue::Member> objects;
-  for (const char* linear :
-       {"self_attention.linear_qkv",
-        "self_attention.linear_proj",
-        "mlp.linear_fc1",
-        "mlp.linear_fc2"}) {
-    for (std::int64_t layer = 0; layer < layers; ++layer) {
-      objects.emplace_back(
-          fmt::format(
-              "decoder.layers.{}._extra_state/shard_{}_{}",
-              linear,
-              layer,
-              layers),
-          PythonValue::list({PythonValue()}));
+  const auto add = [&](std::string_view linear, const std::string& shard) {
+    objects.emplace_back(
+        fmt::format("decoder.layers.{}._extra_state/shard_{}", linear, shard),
+        PythonValue::list({PythonValue()}));
+  };
+  for (std::int64_t layer = 0; layer < d.layers; ++layer) {
+    const std::string of_layers = fmt::format("{}_{}", layer, d.layers);
+    add("self_attention.linear_qkv", of_layers);
+    add("self_attention.linear_proj", of_layers);
+    const std::int64_t experts = experts_in_layer(d, layer);
+    if (experts == 0) {
+      add("mlp.linear_fc1", of_layers);
+      add("mlp.linear_fc2", of_layers);
+    }
+    for (std::int64_t expert = 0; expert < experts; ++expert) {
+      const std::string of_experts =
+          fmt::format("{}.{}_{}.{}", layer, expert, d.layers, experts);
+      add("mlp.experts.experts.linear_fc1", of_experts);
+      add("mlp.experts.experts.linear_fc2", of_experts);
     }
   }
   return objects;
@@ -104,6 +117,17 @@ void add_all(
            .values = parameter.name});
     }
     const LazyTensor& values = (tensor++)->second;
+    // Megatron-Core's local layers have another name for the norm before a
+    // router than Transformer Engine's, and look for it alone.
+    constexpr std::string_view before_router = ".pre_mlp_layernorm.";
+    if (const auto at = name->path.find(before_router); at != name->path.npos) {
+      Name other = *name;
+      other.path.replace(
+          at,
+          before_router.size(),
+          ".mlp.linear_fc1.layer_norm_");
+      into.add(prefix, other, values);
+    }
     into.add(
         prefix,
         *name,
@@ -136,7 +160,7 @@ void write_torch_dist(
     common.emplace_back("optimizer", common_optimizer(*optimizer));
     common.emplace_back("content_metadata", content_metadata(*optimizer));
   }
-  dcp::write_dcp(folder, model.tensors(), extra_states(d.layers));
+  dcp::write_dcp(folder, model.tensors(), extra_states(d));
   write_torch_file(
       folder / common_file,
       PythonValue::dict_of(std::move(common)));

@@ -133,6 +133,37 @@ LazyTensor transposed(LazyTensor tensor) {
   return result;
 }
 
+LazyTensor stacked(std::vector<LazyTensor> parts) {
+  std::vector<RowRun> runs;
+  for (LazyTensor& part : parts) {
+    runs.push_back({runs.size(), 0, 1});
+    LazyTensor row;
+    row.type = part.type;
+    row.shape = part.shape;
+    row.shape.insert(row.shape.begin(), 1);
+    row.open = [part]() -> LazyTensor::Rows {
+      return [part](std::int64_t begin, std::int64_t end) {
+        return part.load().unsqueeze(0).narrow(0, begin, end - begin);
+      };
+    };
+    part = std::move(row);
+  }
+  return gathered(std::move(parts), std::move(runs));
+}
+
+LazyTensor row_of(LazyTensor tensor, std::int64_t index) {
+  LazyTensor row;
+  row.type = tensor.type;
+  row.shape.assign(tensor.shape.begin() + 1, tensor.shape.end());
+  row.open = [tensor = std::move(tensor), index]() -> LazyTensor::Rows {
+    return
+        [whole = tensor.open()(index, index + 1)[0]](
+            std::int64_t begin,
+            std::int64_t end) { return whole.narrow(0, begin, end - begin); };
+  };
+  return row;
+}
+
 LazyTensor sliced(
     LazyTensor tensor,
     std::int64_t dim,

@@ -61,6 +61,12 @@ LazyTensor rows_then_zeros(LazyTensor tensor, std::int64_t rows);
 /// The parts one after the other along a dimension.
 LazyTensor joined(std::vector<LazyTensor> parts, std::int64_t dim);
 
+/// The parts as rows of a tensor with one more dimension.
+LazyTensor stacked(std::vector<LazyTensor> parts);
+
+/// Row `index`, without the first dimension.
+LazyTensor row_of(LazyTensor tensor, std::int64_t index);
+
 /// Rows of several tensors, group by group: the first group's rows of each
 /// part, the second group's of each, … . Every part has `groups` equal groups.
 LazyTensor interleaved(std::vector<LazyTensor> parts, std::int64_t groups);

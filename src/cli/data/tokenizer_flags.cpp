@@ -43,7 +43,24 @@ void add_tokenizer_flags(CLI::App& app, text::TokenizerOptions& options) {
   app.add_option(
          "--vocab-size",
          options.vocab_size,
-         "NullTokenizer: number of ids")
+         "NullTokenizer, TikTokenizer: number of ids")
+      ->group(group);
+  app.add_option(
+         "--tiktoken-pattern",
+         options.tiktoken_pattern,
+         "TikTokenizer: where words end, v1 or v2 (the default)")
+      ->check(CLI::IsMember({"v1", "v2"}))
+      ->group(group);
+  app.add_option(
+         "--tiktoken-num-special-tokens",
+         options.tiktoken_special_count,
+         "TikTokenizer: the first ids, which are special tokens (1000)")
+      ->check(at_least(7))
+      ->group(group);
+  app.add_option(
+         "--tiktoken-special-tokens",
+         options.tiktoken_special_tokens,
+         "TikTokenizer: names of the first special tokens")
       ->group(group);
   app.add_option(
          "--null-tokenizer-eod-id",

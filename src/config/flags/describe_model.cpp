@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace cairn::config {
 
@@ -114,6 +115,47 @@ std::optional<std::int64_t> longest_text(ModelKind kind, const Flags& flags) {
                                                 : text;
 }
 
+/// Applies which elements of a head turn, and how slowly.
+void apply_rotary(const ModelFlags& given, ModelDescription& model) {
+  if (given.rotary_percent < 1) {
+    model.rotary_size = static_cast<std::int64_t>(
+        static_cast<double>(model.head_size) * given.rotary_percent);
+    if (model.rotary_size < 2 || model.rotary_size % 2 != 0) {
+      throw ConfigError(
+          {.what = "rotary positions turn an even number of elements of a head",
+           .where = "--rotary-percent",
+           .values = fmt::format(
+               "{} of {} elements: {}",
+               given.rotary_percent,
+               model.head_size,
+               model.rotary_size),
+           .remedy = "choose another part of each head, such as 0.5"});
+    }
+  }
+  if (given.use_rope_scaling) { // the rest is fixed, in Megatron as well
+    model.rope_scaling = model::RopeScaling{
+        .kind = "llama3",
+        .factor = given.rope_scaling_factor,
+        .low_frequency_factor = 1,
+        .high_frequency_factor = 4,
+        .original_positions = 8192};
+  }
+}
+
+/// Refuses flags of rotary positions in a model without them.
+void require_rotary(const ModelFlags& given) {
+  for (const auto& [is_given, flag] :
+       {std::pair{given.rotary_percent != 1, "--rotary-percent"},
+        std::pair{given.use_rope_scaling, "--use-rope-scaling"}}) {
+    if (is_given) {
+      throw ConfigError(
+          {.what = "the model has no rotary positions",
+           .where = flag,
+           .remedy = "add --position-embedding-type rope, or leave it out"});
+    }
+  }
+}
+
 void apply_positions(
     ModelKind kind,
     const Flags& flags,
@@ -122,14 +164,9 @@ void apply_positions(
   const bool rotary = given.use_rotary_position_embeddings ||
       given.position_embedding == PositionEmbedding::rope;
   if (rotary) {
-    if (given.rotary_percent != 1) {
-      throw ConfigError(
-          {.what = "rotary positions for a part of each head",
-           .where = "--rotary-percent",
-           .remedy = "leave it at 1"});
-    }
     model.position = model::PositionKind::rotary;
     model.rope_theta = given.rotary_base;
+    apply_rotary(given, model);
   } else if (given.position_embedding == PositionEmbedding::relative) {
     model.position = model::PositionKind::relative;
     model.relative_buckets = said(
@@ -142,6 +179,9 @@ void apply_positions(
          .where = "--position-embedding-type none",
          .remedy = "choose learned_absolute or rope"});
   }
+  if (!rotary) {
+    require_rotary(given);
+  }
   const auto longest = longest_text(kind, flags);
   model.positions = model.position == model::PositionKind::learned
       ? said(
@@ -153,6 +193,15 @@ void apply_positions(
 }
 
 void apply_mlp(const ModelFlags& flags, ModelDescription& model) {
+  if (flags.exact_gelu) {
+    if (flags.openai_gelu) {
+      throw ConfigError(
+          {.what = "two forms of GELU",
+           .where = "--no-bias-gelu-fusion, --openai-gelu",
+           .remedy = "leave one of them out"});
+    }
+    model.activation = model::ActivationKind::gelu;
+  }
   if (flags.openai_gelu) {
     model.activation = model::ActivationKind::gelu_tanh;
   }
@@ -165,6 +214,25 @@ void apply_mlp(const ModelFlags& flags, ModelDescription& model) {
           flags.swiglu ? model::gated_ffn(model.hidden) : 4 * model.hidden),
       "--ffn-hidden-size",
       4 * largest_width);
+}
+
+/// Applies what only models that go from left to right have.
+void apply_left_to_right(
+    ModelKind kind,
+    const ModelFlags& flags,
+    ModelDescription& model) {
+  for (const auto& [is_given, flag] :
+       {std::pair{flags.qk_layernorm, "--qk-layernorm"},
+        std::pair{flags.parallel_residual, "--use-parallel-residual"}}) {
+    if (is_given && kind != ModelKind::gpt) {
+      throw ConfigError(
+          {.what = fmt::format("a {} does not have this", name_of(kind)),
+           .where = flag,
+           .remedy = "leave it out"});
+    }
+  }
+  model.query_key_norm = flags.qk_layernorm;
+  model.parallel_residual = flags.parallel_residual;
 }
 
 void apply_experts(
@@ -245,9 +313,11 @@ ModelDescription describe_model(
   model.norm = given.normalization;
   model.norm_epsilon = given.norm_epsilon;
   if (given.disable_bias_linear) {
-    model.attention_bias = given.add_qkv_bias;
+    model.attention_bias = false;
+    model.query_key_value_bias = given.add_qkv_bias;
     model.mlp_bias = false;
   }
+  apply_left_to_right(kind, given, model);
   if (given.untie_embeddings) {
     model.tied_head = false;
   }

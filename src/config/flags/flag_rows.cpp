@@ -36,14 +36,19 @@ constexpr Flag model[] = {
     {"--no-position-embedding", to<&F::model, &ModelFlags::no_position_embedding>, pretrain | generate | evaluate, "No learned positions; beside --position-embedding-type rope.", no_effect("rotary positions take the place of learned ones")},
     {"--rotary-base", to<&F::model, &ModelFlags::rotary_base>, pretrain | generate | evaluate | merging, "Base of the rotary frequencies.", above(0), also("--rope-theta")},
     {"--rotary-percent", to<&F::model, &ModelFlags::rotary_percent>, pretrain | generate | evaluate, "Part of a head that is rotated.", between(0, 1)},
+    {"--use-rope-scaling", to<&F::model, &ModelFlags::use_rope_scaling>, pretrain | generate | evaluate, "Stretch rotary positions as Llama 3.1 does, from 8192."},
+    {"--rope-scaling-factor", to<&F::model, &ModelFlags::rope_scaling_factor>, pretrain | generate | evaluate, "Factor of --use-rope-scaling.", above(0)},
     {"--relative-attention-num-buckets", to<&F::model, &ModelFlags::relative_attention_num_buckets>, pretrain, "Buckets of the relative position bias (T5).", at_least(1)},
     {"--relative-attention-max-distance", to<&F::model, &ModelFlags::relative_attention_max_distance>, pretrain, "Farthest distance it tells apart (T5).", at_least(1)},
     {"--normalization", to<&F::model, &ModelFlags::normalization>, pretrain | generate | evaluate, "Kind of normalisation."},
     {"--norm-epsilon", to<&F::model, &ModelFlags::norm_epsilon>, pretrain | generate | evaluate | merging, "Added to the variance when normalising.", above(0), also("--layernorm-epsilon")},
     {"--swiglu", to<&F::model, &ModelFlags::swiglu>, pretrain | generate | evaluate, "Gated SiLU in the feed-forward part instead of GELU."},
     {"--openai-gelu", to<&F::model, &ModelFlags::openai_gelu>, pretrain | generate | evaluate, "The tanh form of GELU."},
+    {"--no-bias-gelu-fusion", to<&F::model, &ModelFlags::exact_gelu>, pretrain | generate | evaluate, "The exact GELU, which Megatron computes without fusion; fused it is the tanh form."},
     {"--disable-bias-linear", to<&F::model, &ModelFlags::disable_bias_linear>, pretrain | generate | evaluate, "No biases in linear layers."},
     {"--add-qkv-bias", to<&F::model, &ModelFlags::add_qkv_bias>, pretrain | generate | evaluate, "Biases for query, key and value all the same."},
+    {"--qk-layernorm", to<&F::model, &ModelFlags::qk_layernorm>, pretrain | generate | evaluate, "Norms over each head's query and key (Qwen3)."},
+    {"--use-parallel-residual", to<&F::model, &ModelFlags::parallel_residual>, pretrain | generate | evaluate, "Attention and MLP side by side (GPT-NeoX)."},
     {"--untie-embeddings-and-output-weights", to<&F::model, &ModelFlags::untie_embeddings>, pretrain | generate | evaluate, "An output layer of its own instead of the embedding's weights."},
     {"--make-vocab-size-divisible-by", to<&F::model, &ModelFlags::make_vocab_size_divisible_by>, pretrain | merging | evaluate, "Pad the vocabulary to a multiple of this x tensor-parallel size.", at_least(1)},
     {"--bert-no-binary-head", to<&F::model, &ModelFlags::bert_binary_head>, pretrain, "BERT without next-sentence prediction.", turns_off()},
@@ -253,12 +258,15 @@ constexpr Flag preprocessing[] = {
 };
 
 constexpr Flag tokenizer[] = {
-    {"--tokenizer-type", to<&F::tokenizer, &TokenizerFlags::type>, pretrain | generate | preprocess | evaluate, "Kind of tokenizer.", one_of("GPT2BPETokenizer BertWordPieceLowerCase BertWordPieceCase RobertaTokenizer SentencePieceTokenizer GPTSentencePieceTokenizer Llama2Tokenizer HuggingFaceTokenizer HFTokenizer CharTokenizer NullTokenizer")},
+    {"--tokenizer-type", to<&F::tokenizer, &TokenizerFlags::type>, pretrain | generate | preprocess | evaluate, "Kind of tokenizer.", one_of("GPT2BPETokenizer BertWordPieceLowerCase BertWordPieceCase RobertaTokenizer SentencePieceTokenizer GPTSentencePieceTokenizer Llama2Tokenizer HuggingFaceTokenizer HFTokenizer TikTokenizer CharTokenizer NullTokenizer")},
     {"--vocab-file", to<&F::tokenizer, &TokenizerFlags::vocab_file>, pretrain | generate | preprocess | evaluate, "Its vocabulary.", also("--vocab")},
     {"--merge-file", to<&F::tokenizer, &TokenizerFlags::merge_file>, pretrain | generate | preprocess | evaluate, "Its merges."},
     {"--tokenizer-model", to<&F::tokenizer, &TokenizerFlags::model>, pretrain | generate | preprocess | evaluate, "Its model file or folder."},
     {"--vocab-size", to<&F::tokenizer, &TokenizerFlags::vocab_size>, pretrain | generate | preprocess | merging | evaluate, "Size of the vocabulary before padding.", at_least(1), by_default("the tokenizer's")},
     {"--vocab-extra-ids", to<&F::tokenizer, &TokenizerFlags::vocab_extra_ids>, pretrain | generate | preprocess | evaluate, "Sentinel tokens to add (T5).", at_least(0)},
+    {"--tiktoken-pattern", to<&F::tokenizer, &TokenizerFlags::tiktoken_pattern>, pretrain | generate | preprocess | evaluate, "TikTokenizer: where words end.", one_of("v1 v2")},
+    {"--tiktoken-num-special-tokens", to<&F::tokenizer, &TokenizerFlags::tiktoken_num_special_tokens>, pretrain | generate | preprocess | evaluate, "TikTokenizer: the first ids, which are special tokens.", at_least(7)},
+    {"--tiktoken-special-tokens", to<&F::tokenizer, &TokenizerFlags::tiktoken_special_tokens>, pretrain | generate | preprocess | evaluate, "TikTokenizer: names of the first special tokens.", by_default("<unk> <s> </s> <mask> <pad> <cls> <sep>")},
 };
 
 constexpr Flag logging[] = {

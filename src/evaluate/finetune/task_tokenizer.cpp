@@ -34,6 +34,11 @@ text::TokenizerOptions options_of(
       .vocab_file = flags.vocab_file.value_or(""),
       .merge_file = flags.merge_file.value_or(""),
       .model_file = flags.model.value_or(""),
+      .vocab_size = static_cast<std::size_t>(flags.vocab_size.value_or(0)),
+      .tiktoken_pattern = flags.tiktoken_pattern,
+      .tiktoken_special_count =
+          static_cast<std::size_t>(flags.tiktoken_num_special_tokens),
+      .tiktoken_special_tokens = flags.tiktoken_special_tokens,
       .add_special_tokens = false};
   if (flags.vocab_extra_ids > 0) {
     options.extra_ids = static_cast<int>(flags.vocab_extra_ids);

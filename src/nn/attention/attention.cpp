@@ -75,7 +75,11 @@ std::shared_ptr<ColumnLinear> column(
     std::int64_t out) {
   return std::make_shared<ColumnLinear>(
       context,
-      LinearOptions{options.hidden, out, options.bias, options.overlap_tokens});
+      LinearOptions{
+          options.hidden,
+          out,
+          options.bias || options.query_key_value_bias,
+          options.overlap_tokens});
 }
 
 std::shared_ptr<RowLinear> dense_of(
@@ -216,6 +220,21 @@ SelfAttention::SelfAttention(
           with_scaled_queries(context.in("query_key_value"), options, 2),
           options,
           (options.heads + 2 * options.key_value_heads) * options.head_size));
+  if (options.query_key_norm) {
+    const auto norm = [&](const std::string& name) {
+      return register_module(
+          name,
+          std::make_shared<Norm>(
+              context.in(name),
+              options.head_size,
+              *options.query_key_norm,
+              Gradient::of_own_heads));
+    };
+    query_norm_ = norm("query_norm");
+    key_norm_ = norm("key_norm");
+  }
+  joins_heads_ = !options.query_key_norm &&
+      (!options.rotary || options.rotary->head_size() == options.head_size);
   dense_ = register_module("dense", dense_of(context, options));
 }
 
@@ -253,7 +272,7 @@ at::Tensor SelfAttention::forward(
         dropout,
         with_samples(noise_, input.samples)};
   };
-  if (!sequence_.is_on() && group_.size() == 1 && x.is_cuda()) {
+  if (joins_heads_ && !sequence_.is_on() && group_.size() == 1 && x.is_cuda()) {
     if (const auto attended = project_and_attend_on_gpu(
             given,
             {query_key_value_->weight(),
@@ -272,11 +291,12 @@ at::Tensor SelfAttention::forward(
   const at::Tensor joined =
       all.view({all.size(0), all.size(1), groups, -1, options_.head_size});
   const bool placed = input.placed.defined();
-  if (plain && !options_.rotary && !input.mask.defined() && !placed &&
-      attends_joined(joined, scores)) {
+  if (joins_heads_ && plain && !options_.rotary && !input.mask.defined() &&
+      !placed && attends_joined(joined, scores)) {
     return dense_->forward(attend_joined(joined, scores));
   }
-  if (!sequence_.is_on() && (dropout > 0 || placed) && joined.is_cuda()) {
+  if (joins_heads_ && !sequence_.is_on() && (dropout > 0 || placed) &&
+      joined.is_cuda()) {
     const SelfScores how = self_scores(all.size(1), all.scalar_type());
     if (attends_joined_on_gpu(joined, how)) {
       return dense_->forward(attend_joined_on_gpu(joined, how).flatten(2, 3));
@@ -285,6 +305,10 @@ at::Tensor SelfAttention::forward(
   const auto parts = joined.split_with_sizes({queries, 1, 1}, 3);
   at::Tensor query = joined_heads(parts[0]);
   at::Tensor key = joined_heads(parts[1]);
+  if (query_norm_) {
+    query = query_norm_->forward(query.contiguous());
+    key = key_norm_->forward(key.contiguous());
+  }
   if (options_.rotary) {
     const auto [cosine, sine] = angles_of(all.size(1), all.scalar_type());
     query = rotate(query, cosine, sine);

@@ -127,7 +127,8 @@ at::Tensor turned(
   if (has_kernel(x, cosine, sine)) {
     return turned_on_gpu(x, cosine, sine, direction);
   }
-  const std::int64_t half = x.size(-1) / 2;
+  const std::int64_t half = cosine.size(-1);
+  const std::int64_t rest = x.size(-1) - 2 * half;
   const at::Tensor first = x.narrow(-1, 0, half);
   const at::Tensor second = x.narrow(-1, half, half);
   at::Tensor result = at::empty(x.sizes(), x.options());
@@ -137,6 +138,9 @@ at::Tensor turned(
   first_result.addcmul_(second, sine, -direction);
   at::mul_out(second_result, second, cosine);
   second_result.addcmul_(first, sine, direction);
+  if (rest > 0) {
+    result.narrow(-1, 2 * half, rest).copy_(x.narrow(-1, 2 * half, rest));
+  }
   return result;
 }
 

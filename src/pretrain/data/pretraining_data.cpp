@@ -226,7 +226,11 @@ std::shared_ptr<const text::Tokenizer> open_tokenizer(
       .vocab_file = given.vocab_file.value_or(""),
       .merge_file = given.merge_file.value_or(""),
       .model_file = given.model.value_or(""),
-      .vocab_size = static_cast<std::size_t>(given.vocab_size.value_or(0))};
+      .vocab_size = static_cast<std::size_t>(given.vocab_size.value_or(0)),
+      .tiktoken_pattern = given.tiktoken_pattern,
+      .tiktoken_special_count =
+          static_cast<std::size_t>(given.tiktoken_num_special_tokens),
+      .tiktoken_special_tokens = given.tiktoken_special_tokens};
   if (given.vocab_extra_ids > 0) {
     options.extra_ids = static_cast<int>(given.vocab_extra_ids);
   } else if (kind == Kind::t5) {

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 8> chosen_freely{
     "pad_token",
     "decoder_start_token"};
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 24>
+constexpr std::array<std::pair<std::string_view, std::string_view>, 30>
     flags_of{
         {{"layers", "--num-layers"},
          {"decoder_layers", "--decoder-num-layers"},
@@ -41,13 +41,19 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 24>
          {"position", "--position-embedding-type"},
          {"position", "--use-rotary-position-embeddings"},
          {"rope_theta", "--rotary-base"},
+         {"rotary_size", "--rotary-percent"},
+         {"rope_scaling", "--use-rope-scaling"},
          {"norm", "--normalization"},
          {"norm_epsilon", "--norm-epsilon"},
          {"activation", "--openai-gelu"},
+         {"activation", "--no-bias-gelu-fusion"},
          {"activation", "--swiglu"},
          {"gated", "--swiglu"},
          {"attention_bias", "--disable-bias-linear"},
-         {"attention_bias", "--add-qkv-bias"},
+         {"query_key_value_bias", "--add-qkv-bias"},
+         {"query_key_value_bias", "--disable-bias-linear"},
+         {"query_key_norm", "--qk-layernorm"},
+         {"parallel_residual", "--use-parallel-residual"},
          {"mlp_bias", "--disable-bias-linear"},
          {"tied_head", "--untie-embeddings-and-output-weights"},
          {"next_sentence_head", "--bert-no-binary-head"},

@@ -51,6 +51,9 @@ NamedNorms::NamedNorms(const model::ModelDescription& description) {
           ? checkpoints::query_key_value_rows(description)
           : checkpoints::key_value_rows(description);
       names_.insert(names_.end(), pair.theirs.begin(), pair.theirs.end());
+    } else if (pair.change == huggingface::Change::stack_experts) {
+      parts.rows.assign(pair.theirs.size(), 1); // a row of ours is an expert
+      names_.insert(names_.end(), pair.theirs.begin(), pair.theirs.end());
     } else {
       names_.push_back(pair.theirs.front());
     }

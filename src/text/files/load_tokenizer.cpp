@@ -2,6 +2,7 @@
 
 #include "base/internal/edit_distance.h"
 #include "text/files/json_document.h"
+#include "text/files/tiktoken_json.h"
 #include "text/files/tokenizer_json.h"
 #include "text/schemes/bpe/gpt2_tokenizer.h"
 #include "text/schemes/char_tokenizer.h"
@@ -60,6 +61,7 @@ constexpr std::array types{
         Needs::model,
         load_sentencepiece_tokenizer},
     Type{"Llama2Tokenizer", Needs::model, load_sentencepiece_tokenizer},
+    Type{"TikTokenizer", Needs::model, load_tiktoken},
     Type{"CharTokenizer", Needs::vocab, load_char_tokenizer},
     Type{"NullTokenizer", Needs::nothing, load_null_tokenizer}};
 
@@ -90,8 +92,12 @@ std::string_view detect(const TokenizerOptions& options) {
                    "or --tokenizer-model"});
   };
   if (!options.model_file.empty()) {
-    return options.model_file.extension() == ".json" ? "HuggingFaceTokenizer"
-                                                     : "SentencePieceTokenizer";
+    if (options.model_file.extension() != ".json") {
+      return "SentencePieceTokenizer";
+    }
+    return JsonDocument(options.model_file).root().is_array()
+        ? "TikTokenizer"
+        : "HuggingFaceTokenizer";
   }
   if (!options.merge_file.empty()) {
     return "GPT2BPETokenizer";

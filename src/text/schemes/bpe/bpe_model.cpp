@@ -58,7 +58,7 @@ std::optional<std::size_t> BpeModel::reach(
     }
   }
   std::size_t sum = 0;
-  for (const auto& [left, right, merged] : rules) {
+  for (const auto& [left, right, merged, rank] : rules) {
     const std::uint64_t both = std::uint64_t{length(left)} + length(right);
     if (length(left) == 0 || length(right) == 0 || both > longest_token ||
         needed[static_cast<std::size_t>(merged)] ||

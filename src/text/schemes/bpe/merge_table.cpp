@@ -25,7 +25,8 @@ MergeTable::MergeTable(std::span<const Rule> rules) {
     if (slots_[at].key == free) {
       slots_[at] = {
           wanted,
-          rank << 32 | static_cast<std::uint32_t>(rule.merged)};
+          (rule.rank < 0 ? rank : static_cast<std::uint64_t>(rule.rank)) << 32 |
+              static_cast<std::uint32_t>(rule.merged)};
     }
     ++rank;
   }

@@ -34,10 +34,11 @@ class MergeTable {
     TokenId left = 0;
     TokenId right = 0;
     TokenId merged = 0;
+    std::int64_t rank = -1; ///< -1: its place among the rules
   };
 
-  /// Takes the rules in order of rank. Of rules for the same pair the first
-  /// wins.
+  /// Takes the rules in order of rank; several may share one. Of rules for the
+  /// same pair the first wins.
   explicit MergeTable(std::span<const Rule> rules);
 
   Merge find(TokenId left, TokenId right) const {

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "checkpoints/megatron/rank_tensors.h"
+
+#include <cairn/checkpoints/megatron.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// Megatron-Core has three spellings of experts: sequential ones, each with a
+// module of its own ("local_experts.3.linear_fc1.weight"), Transformer Engine's
+// grouped ones ("linear_fc1.weight3"), and older grouped ones, whose weights
+// are one matrix ("weight1"). Its format torch_dist has one tensor for all
+// experts ("experts.linear_fc1.weight"), which is the spelling used here.
+
+namespace cairn::checkpoints::megatron {
+
+/// Puts the experts' tensors of a tensor rank together: [experts, …] under the
+/// names of torch_dist. `parts` are the expert parallel ranks that have some
+/// each, with the other tensors taken from the first. `experts`: number of
+/// experts in a layer, which older grouped weights do not tell.
+RankTensors with_stacked_experts(
+    std::vector<RankTensors> parts,
+    std::int64_t experts);
+
+/// The path of one expert's tensor in a rank's file: sequential under the names
+/// of the local layers, else Transformer Engine's. `path` is that of all.
+std::string path_of_expert(
+    const std::string& path,
+    std::int64_t expert,
+    MegatronNames names);
+
+} // namespace cairn::checkpoints::megatron
