@@ -9,6 +9,7 @@
 #include "plan/stage_shares.h"
 
 #include <cairn/base/error.h>
+#include <cairn/model/parameters.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -513,11 +514,7 @@ class Estimator {
     result.model_tflops_per_gpu = model * tokens / seconds / 1e12;
     result.hardware_tflops_per_gpu = (model + again) * tokens / seconds / 1e12;
     result.mfu = result.model_tflops_per_gpu * 1e12 / cluster_.gpu.flops;
-    for (const PartShare& share : shares_) {
-      result.parameters += (share.parameters - share.experts) *
-              static_cast<double>(run_.tensor) +
-          share.experts * static_cast<double>(run_.expert * run_.tensor);
-    }
+    result.parameters = static_cast<double>(model::count_parameters(d).all);
     result.limited_by = limit_of(result);
   }
 

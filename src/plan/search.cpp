@@ -205,16 +205,21 @@ class Searcher {
   void try_offloading() {
     for (RunLayout run : smallest_) {
       if (run.pipeline > 1 || run.zero_stage == 1) {
+        continue; // from stage 2 on gradients leave the GPU, too
+      }
+      run.optimizer = Place::cpu;
+      run.zero_stage = std::max(run.zero_stage, 2);
+      if (run.zero_stage == 2 && consider(run)) {
         continue;
       }
-      run.zero_stage = std::max(run.zero_stage, 1);
-      run.optimizer = Place::cpu;
-      if (!consider(run) && run.zero_stage == 3) {
-        run.parameters = Place::cpu;
-        if (!consider(run) && cluster_.host.nvme_bytes > 0) {
-          run.optimizer = Place::nvme;
-          consider(run);
-        }
+      run.zero_stage = 3;
+      if (consider(run)) {
+        continue;
+      }
+      run.parameters = Place::cpu;
+      if (!consider(run) && cluster_.host.nvme_bytes > 0) {
+        run.optimizer = Place::nvme;
+        consider(run);
       }
     }
   }

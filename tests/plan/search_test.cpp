@@ -72,6 +72,15 @@ TEST(PlanSearch, AThousandGpusTakeLessThanTwoSeconds) {
   EXPECT_LT(took.count(), 6) << found.tried;
 }
 
+TEST(PlanSearch, OffloadsWhereNothingElseFits) {
+  const SearchResult found = search(
+      gpt_of(50, 4096, 32), // 10B on one V100
+      find_cluster("dgx2-v100"),
+      {.gpus = 1, .global_batch = 8});
+  ASSERT_FALSE(found.layouts.empty());
+  EXPECT_NE(found.layouts.front().layout.optimizer, Place::device);
+}
+
 TEST(PlanSearch, SaysWhatComesNearestWhereNothingFits) {
   const SearchResult found = search(
       gpt_of(96, 12288, 96),
