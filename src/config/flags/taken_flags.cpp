@@ -20,7 +20,7 @@ std::span<const TakenFlags> taken_flags() {
     {"every layer has one implementation, Cairn's", one, "transformer-impl", "local transformer_engine inference_optimized"},
     {"every layer has one implementation, Cairn's", none, "te-rng-tracker use-te-activation-func use-transformer-engine-op-fuser use-mcore-models enable-experimental ds-fused-adam disable-mem-efficient-ln"},
     {"fused kernels compute the same; Cairn uses those that it has", one, "cross-entropy-fusion-impl"},
-    {"fused kernels compute the same; Cairn uses those that it has", none, "cross-entropy-loss-fusion disable-jit-fuser fused-residual-rmsnorm mla-down-proj-fusion moe-permute-fusion moe-permute-fusion-into-hybridep moe-router-fusion no-bias-dropout-fusion no-bias-gelu-fusion no-bias-swiglu-fusion no-gradient-accumulation-fusion no-gradient-reduce-div-fusion no-masked-softmax-fusion no-persist-layer-norm no-rope-fusion use-fused-weighted-squared-relu"},
+    {"fused kernels compute the same; Cairn uses those that it has", none, "cross-entropy-loss-fusion disable-jit-fuser fused-residual-rmsnorm mla-down-proj-fusion moe-permute-fusion moe-permute-fusion-into-hybridep moe-router-fusion no-bias-dropout-fusion no-bias-swiglu-fusion no-gradient-accumulation-fusion no-gradient-reduce-div-fusion no-masked-softmax-fusion no-persist-layer-norm no-rope-fusion use-fused-weighted-squared-relu"},
     {"there is no Python garbage collector in the process", none, "manual-gc no-manual-gc-eval disable-manual-gc-eval"},
     {"there is no Python garbage collector in the process", one, "manual-gc-interval"},
     {"indices of samples are built in one pass and mapped", one, "num-dataset-builder-threads"},
@@ -93,7 +93,6 @@ std::span<const TakenFlags> taken_flags() {
     {"steps are not computed again to check them", one, "rerun-mode", "disabled report_stats", "steps are not computed again to check them"},
     {"ranks are in step after every update", one, "train-sync-interval"},
     {"no code of a tokenizer's files is run", none, "trust-remote-code tokenizer-hf-no-use-fast use-gigatoken"},
-    {"none of Cairn's tokenizers is tiktoken's", one, "tiktoken-pattern tiktoken-num-special-tokens"},
   };
   // clang-format on
   return rows;
