@@ -10,6 +10,7 @@
 #include <cmath>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <vector>
 
 namespace cairn::generate::whole_step_gpu_test {
@@ -110,51 +111,54 @@ constexpr Size sizes[] = {
 
 class WholeStepGpu : public ::testing::TestWithParam<bool> {};
 
+/// Whether warps share units, and the model's size.
+class WholeStepGpuOfSize
+    : public ::testing::TestWithParam<std::tuple<bool, Size>> {};
+
 /// The same tokens go through both decoders: the likeliest ones of the graph.
 /// Every fifth step's scores are compared as a whole, and the log-probability
 /// of the likeliest token in every step.
-TEST_P(WholeStepGpu, ScoresAreThoseOfTheGraph) {
-  for (const Size& size : sizes) {
-    for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
-      SCOPED_TRACE(::testing::Message() << size.hidden << " " << type);
-      const Model model = make(gpt(size.layers, size.hidden, size.heads), type);
-      TextBatchOptions one;
-      one.most_texts = 1;
-      GpuDecoder parts(*model, type, one, graphs());
-      GpuDecoder whole(*model, type, one, whole_steps(GetParam()));
-      ASSERT_FALSE(parts.has_whole_steps());
-      if (!whole.has_whole_steps()) {
-        GTEST_SKIP() << "this GPU has no single kernel for such a model";
-      }
-      Tokens text;
-      for (std::int64_t i = 0; i < 30; ++i) {
-        text.push_back((7919 * i + 13) % vocabulary);
-      }
-      const double bound = type == at::kHalf ? 4e-3 : 3e-2;
-      int same = 0;
-      int steps = 0;
-      std::int64_t begin = 0;
-      while (text.size() < 260) {
-        const bool reads = text.size() % 5 == 0;
-        const Step expected = compute(parts, text, begin, reads);
-        const Step found = compute(whole, text, begin, reads);
-        SCOPED_TRACE(::testing::Message() << "token " << text.size());
-        if (reads) {
-          ASSERT_LT(relative_distance(found.scores, expected.scores), bound);
-        }
-        EXPECT_NEAR(found.peak.score, expected.peak.score, 0.1);
-        EXPECT_NEAR(
-            found.peak.score - found.peak.log_sum,
-            expected.peak.score - expected.peak.log_sum,
-            0.1);
-        same += found.peak.token == expected.peak.token ? 1 : 0;
-        ++steps;
-        begin = std::ssize(text);
-        text.push_back(expected.peak.token);
-      }
-      // Rounding may change which of two near ones is the likeliest.
-      EXPECT_GE(same, steps - steps / 20);
+TEST_P(WholeStepGpuOfSize, ScoresAreThoseOfTheGraph) {
+  const auto& [shares_units, size] = GetParam();
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(::testing::Message() << size.hidden << " " << type);
+    const Model model = make(gpt(size.layers, size.hidden, size.heads), type);
+    TextBatchOptions one;
+    one.most_texts = 1;
+    GpuDecoder parts(*model, type, one, graphs());
+    GpuDecoder whole(*model, type, one, whole_steps(shares_units));
+    ASSERT_FALSE(parts.has_whole_steps());
+    if (!whole.has_whole_steps()) {
+      GTEST_SKIP() << "this GPU has no single kernel for such a model";
     }
+    Tokens text;
+    for (std::int64_t i = 0; i < 30; ++i) {
+      text.push_back((7919 * i + 13) % vocabulary);
+    }
+    const double bound = type == at::kHalf ? 4e-3 : 3e-2;
+    int same = 0;
+    int steps = 0;
+    std::int64_t begin = 0;
+    while (text.size() < 260) {
+      const bool reads = text.size() % 5 == 0;
+      const Step expected = compute(parts, text, begin, reads);
+      const Step found = compute(whole, text, begin, reads);
+      SCOPED_TRACE(::testing::Message() << "token " << text.size());
+      if (reads) {
+        ASSERT_LT(relative_distance(found.scores, expected.scores), bound);
+      }
+      EXPECT_NEAR(found.peak.score, expected.peak.score, 0.1);
+      EXPECT_NEAR(
+          found.peak.score - found.peak.log_sum,
+          expected.peak.score - expected.peak.log_sum,
+          0.1);
+      same += found.peak.token == expected.peak.token ? 1 : 0;
+      ++steps;
+      begin = std::ssize(text);
+      text.push_back(expected.peak.token);
+    }
+    // Rounding may change which of two near ones is the likeliest.
+    EXPECT_GE(same, steps - steps / 20);
   }
 }
 
@@ -212,6 +216,10 @@ TEST_P(WholeStepGpu, EveryStepGivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sharing, WholeStepGpu, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(
+    Sharing,
+    WholeStepGpuOfSize,
+    ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(sizes)));
 
 /// Models that the kernel does not compute take the graph, whatever is asked
 /// for.
