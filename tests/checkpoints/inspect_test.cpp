@@ -184,7 +184,7 @@ TEST(ListCheckpoints, KnowsOthersFolders) {
       list_checkpoints(golden / "megatron_release_fp16");
   EXPECT_EQ(release.loaded, "release");
 
-  EXPECT_THAT(list_checkpoints(models).checkpoints, SizeIs(5));
+  EXPECT_THAT(list_checkpoints(models).checkpoints, SizeIs(9));
 }
 
 TEST(ListCheckpoints, NamesWhatDeepSpeedLost) {

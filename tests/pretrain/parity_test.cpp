@@ -36,6 +36,12 @@ int chance_zeros_of(const Row& row) {
   return row.context > 1 ? 24 : chance_zeros;
 }
 
+/// Norms of queries and keys make the curve steep: rounding grows from step to
+/// step, more than without them.
+double norm_tolerance_of(const Row& row) {
+  return row.model == "gpt_qwen" ? 1e-3 : 2e-4;
+}
+
 void expect_near(const Point& got, const Row& row, int step) {
   const Point& there = wanted(row.model)[static_cast<std::size_t>(step)];
   ASSERT_EQ(got.losses.size(), there.losses.size());
@@ -43,7 +49,7 @@ void expect_near(const Point& got, const Row& row, int step) {
     EXPECT_NEAR(got.losses[i], there.losses[i], 2e-5)
         << "step " << step << ", loss " << i;
   }
-  EXPECT_NEAR(got.norm, there.norm, 2e-4) << "step " << step;
+  EXPECT_NEAR(got.norm, there.norm, norm_tolerance_of(row)) << "step " << step;
   EXPECT_NEAR(got.zeros, there.zeros, chance_zeros_of(row)) << "step " << step;
   EXPECT_NEAR(got.weights, there.weights, 2e-3) << "step " << step;
   const auto expect_close = [&](double ElementSums::*sum) {

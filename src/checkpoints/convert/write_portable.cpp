@@ -58,14 +58,6 @@ const model::ModelDescription& description_of(
              ? "write native, deepspeed or torch files, which take any names"
              : portable.unknown_model});
   }
-  if (portable.description->experts) {
-    throw ConfigError(
-        {.what = fmt::format(
-             "a model with experts has no place in \"{}\" files",
-             name_of(format)),
-         .remedy = "write native, deepspeed or torch files, which take any "
-                   "names"});
-  }
   return *portable.description;
 }
 

@@ -16,6 +16,7 @@
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>
 #include <cairn/checkpoints/torch_file.h>
+#include <cairn/model/description.h>
 #include <cairn/model/parameters.h>
 #include <fmt/format.h>
 
@@ -470,6 +471,12 @@ void check_form(const Writing& w) {
     throw ConfigError(
         {.what = "only GPT and Llama are written for Megatron-DeepSpeed",
          .values = std::string(model::name_of(w.d.family))});
+  }
+  if (model::has_experts(w.d) || w.d.query_key_norm || w.d.parallel_residual) {
+    throw ConfigError(
+        {.what = "models with experts, with norms of queries and keys or with "
+                 "attention and MLP side by side are not written for "
+                 "Megatron-DeepSpeed"});
   }
   const MegatronSplit& split = w.options.split;
   if (w.d.key_value_heads % split.tensor != 0) {

@@ -133,7 +133,7 @@ struct ProfilerTraces::State {
   Options options;
   const StepRange* range = nullptr; ///< the range being traced
   std::optional<at::RecordFunction> step{};
-  std::optional<ScopeWatch> scopes{};
+  std::shared_ptr<void> scopes{}; ///< a ScopeWatch
 
   const StepRange* range_of(std::int64_t iteration) const {
     const auto found = std::find_if(
@@ -195,7 +195,7 @@ void ProfilerTraces::begin(std::int64_t iteration) {
         {at::RecordScope::FUNCTION,
          at::RecordScope::BACKWARD_FUNCTION,
          at::RecordScope::USER_SCOPE});
-    state_->scopes.emplace();
+    state_->scopes = std::make_shared<ScopeWatch>();
     state_->range = range;
   }
   // TensorBoard's plugin recognises steps by this name.
