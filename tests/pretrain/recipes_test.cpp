@@ -4,6 +4,7 @@
 
 #include "config/internal/actors.h"
 #include "config/internal/describe_model.h"
+#include "pretrain/internal/pretrain.h"
 #include "pretrain/internal/stages.h"
 #include "pretrain/plan/run_plan.h"
 
