@@ -50,9 +50,11 @@ void expect_same(
           input.defined() ? input.detach().clone().requires_grad_() : input);
     }
     const Tensor result = function(own);
-    // Numbers that 16 bits hold exactly.
+    // Numbers that 16 bits hold exactly, and that are the same every time: a
+    // sine's last bit may depend on where its argument lies in memory.
     const Tensor weights =
-        (at::sin(at::arange(result.numel(), at::kFloat)) * 64).round() / 64;
+        ((at::arange(result.numel(), at::kFloat) * 37).remainder(129) - 64) /
+        64;
     (result * weights.view(result.sizes())).sum().backward();
     results.push_back(result.detach());
     gradients.emplace_back();
