@@ -42,7 +42,7 @@ double mean_error(
   return number > 0 ? sum / number : 0;
 }
 
-/// What the fit makes small: large errors count more than small ones.
+/// The loss that the fit makes small: large errors count more than small ones.
 double badness(const std::vector<PublishedRow>& rows, const Setting& setting) {
   double sum = 0;
   for (const PublishedRow& row : rows) {

@@ -16,8 +16,8 @@
 
 namespace cairn::checkpoints {
 
-/// Whose DeepSpeed output is: of Megatron-DeepSpeed's GPTModelPipe, or of its
-/// GPTModel, which runs with --no-pipeline-parallel.
+/// The class of Megatron-DeepSpeed for which DeepSpeed's files are written:
+/// GPTModelPipe, or GPTModel, which runs with --no-pipeline-parallel.
 enum class MegatronDeepSpeed { pipeline, no_pipeline };
 
 struct ConvertOptions {

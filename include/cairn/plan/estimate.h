@@ -10,9 +10,9 @@
 
 namespace cairn::plan {
 
-/// What backward computes again instead of keeping it.
+/// Activations that backward computes again instead of keeping them.
 enum class Recompute { nothing, scores, blocks };
-/// Where something is kept.
+/// The memory in which something is kept.
 enum class Place { device, cpu, nvme };
 
 /// How a program executes a model, as far as time and memory depend on it.
@@ -52,7 +52,7 @@ struct Program {
   double second_copy_bytes = 0;
   /// Most elements of gathered parameters; 0: those of two blocks.
   double live_elements = 0;
-  /// What fragmentation adds to live memory.
+  /// Memory that is lost between live tensors.
   double fragmentation = 0;
 };
 
@@ -64,7 +64,7 @@ struct StateBytes {
   double moments = 8;
 };
 
-/// What is trained, whatever the layout.
+/// The model and its data, whatever the layout.
 struct Training {
   model::ModelDescription model; ///< its sizes with the vocabulary's padding
   std::int64_t sequence = 0;
@@ -154,10 +154,10 @@ struct Estimate {
   TimeParts time;
   double iteration_seconds = 0;
   double tokens_per_second_per_gpu = 0;
-  /// Of the model alone, attention without a mask counted: Megatron's formula
-  /// of 72 B s l h^2 (…).
+  /// Operations of the model alone, with attention counted as if it had no
+  /// mask: Megatron's formula of 72 B s l h^2 (…).
   double model_tflops_per_gpu = 0;
-  /// … and of what is computed again: 96 B s l h^2 (…) if that is all.
+  /// The same with what is computed again: 96 B s l h^2 (…) if that is all.
   double hardware_tflops_per_gpu = 0;
   double mfu = 0; ///< model_tflops_per_gpu of what the GPU is said to reach
   std::string limited_by;

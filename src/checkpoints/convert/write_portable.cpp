@@ -257,8 +257,7 @@ std::optional<MegatronOptimizer> megatron_optimizer(
   return optimizer;
 }
 
-/// What Megatron's files have beside the tensors. A run in 16 bits goes on in
-/// them.
+/// The options of Megatron's files. A run in 16 bits goes on in 16 bits.
 MegatronWriteOptions megatron_writing(
     const Portable& portable,
     const ConvertOptions& options) {

@@ -63,7 +63,7 @@ std::map<std::string, fs::path> universal_states(const fs::path& parameter) {
 }
 
 fs::path universal_model_file(const fs::path& folder) {
-  // Of stages 1 and 2, and of stage 3.
+  // Stages 1 and 2 write the first file, stage 3 the second.
   const fs::path file = folder / "mp_rank_00_model_states.pt";
   const fs::path cut = folder / "zero_pp_rank_0_mp_rank_00_model_states.pt";
   if (fs::exists(file)) {

@@ -278,7 +278,7 @@ std::vector<RankModel> models_of_ranks(
     if (core) {
       model.sort_as_modules();
     } else {
-      // That module is made when the others are there.
+      // Megatron makes the head after all other modules.
       model.move_to_end(std::string(tied_head_path(names)));
     }
   }
