@@ -57,7 +57,7 @@ class RowOperations {
       std::int64_t rows,
       float* y,
       bool adds) const;
-  /// What happens to each head before it is kept; all may be null or undefined.
+  /// Changes to each head before it is kept. All may be null or undefined.
   struct HeadChanges {
     const RotaryTable* rotary = nullptr;
     const NormWeights* query_norm = nullptr;

@@ -309,7 +309,7 @@ bool is_plain(const PythonValue& value) {
   }
 }
 
-/// What Megatron-DeepSpeed saves beside DeepSpeed's own.
+/// The values that Megatron-DeepSpeed saves beside DeepSpeed's own.
 PythonValue client_state_of(const Writing& w) {
   const PythonValue args = args_of(w.d, w.options, w.vocabulary, w.type);
   std::vector<PythonValue::Member> kept;

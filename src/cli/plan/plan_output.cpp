@@ -313,7 +313,8 @@ std::string plan_trace(const Estimate& estimate) {
            {"dur", (pass.end - pass.begin) * microseconds},
            {"args", {{"chunk", pass.chunk}}}});
     }
-    // What follows the last pass: gradients, update, parameters.
+    // One block stands for all that follows the last pass: gradients, update,
+    // parameters.
     double end = 0;
     for (const auto& passes : estimate.timeline) {
       end = passes.empty() ? end : std::max(end, passes.back().end);

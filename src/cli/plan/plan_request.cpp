@@ -341,7 +341,7 @@ std::optional<PlanRequest> plan_request(
   if (own("--top")) {
     search.best = static_cast<std::size_t>(count_from("--top", *own("--top")));
   }
-  // What the chosen layout does not replace.
+  // The chosen layout replaces these flags; the others are kept.
   for (const char* name :
        {"--tensor-model-parallel-size",
         "--pipeline-model-parallel-size",

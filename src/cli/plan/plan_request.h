@@ -12,7 +12,7 @@
 
 namespace cairn::cli {
 
-/// What `cairn plan` and `cairn memory` are asked: their own flags, and those
+/// The command line of `cairn plan` or `cairn memory`: its own flags, and those
 /// of `cairn pretrain`.
 struct PlanRequest {
   model::ModelKind kind = model::ModelKind::gpt;

@@ -120,7 +120,7 @@ __device__ void turn_both(
   }
 }
 
-/// What a thread has fetched of a few rows.
+/// The pieces and angles of a few rows that a thread has fetched.
 template <bool turns>
 struct Fetched {
   uint4 pieces[rows_at_once<turns>][pieces_of_thread<turns>];

@@ -8,8 +8,8 @@
 
 namespace cairn::kernels::cuda {
 
-/// What a thread of text_step.cu knows that computes, and what all its parts
-/// use.
+/// A thread of text_step.cu that computes: its place, and functions that all
+/// parts of the step use.
 class StepThread {
  public:
   __device__ StepThread(

@@ -58,7 +58,8 @@ __device__ void over_columns(
   }
 }
 
-/// What a score adds to sums: its exponential, if it is no lower than `least`.
+/// The share of a score in sums: its exponential, if it is no lower than
+/// `least`.
 struct Weight {
   float highest;
   float sharpness;
