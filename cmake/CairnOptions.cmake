@@ -1,6 +1,7 @@
 # What can be chosen when configuring, and the compiler settings that follow from it.
 option(CAIRN_TESTS "Build the tests" ON)
 option(CAIRN_CUDA "Also build the GPU parts: cairn-cuda, cairn::gpu, gpu_test" OFF)
+option(CAIRN_PYTHON "Build the Python package: build/<preset>/python/cairn" OFF)
 option(CAIRN_WERROR "Treat warnings in our own code as errors (on under CI)" $ENV{CI})
 option(CAIRN_PRECOMPILE "Parse the most used headers once, for faster builds" OFF)
 set(CAIRN_SANITIZE "" CACHE STRING "Sanitizers for our own code, e.g. address,undefined")

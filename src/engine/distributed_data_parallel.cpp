@@ -136,6 +136,12 @@ DistributedDataParallel::DistributedDataParallel(
 DistributedDataParallel& DistributedDataParallel::operator=(
     DistributedDataParallel&&) noexcept = default;
 
+/// Sees to the gradients of the backward pass to come, whatever hooks the
+/// program has set since the last one.
+void DistributedDataParallel::watch_gradients() {
+  core_->reducer.keep_hooks();
+}
+
 DistributedDataParallel::NoSync DistributedDataParallel::no_sync() {
   return NoSync(core_->averages);
 }

@@ -124,13 +124,24 @@ TEST(Environment, ReadsOpenMpi) {
   EXPECT_EQ(read_environment(in(variables)).master_address, "head");
 }
 
+TEST(Environment, ALocalRankAlonePicksTheGpuOfASingleProcess) {
+  EXPECT_EQ(
+      read_environment(in({{"LOCAL_RANK", "1"}})),
+      Environment{.local_rank = 1});
+  EXPECT_EQ(
+      read_environment(in({{"LOCAL_RANK", "0"},
+                           {"SLURM_PROCID", "3"},
+                           {"SLURM_NTASKS", "4"},
+                           {"SLURM_LOCALID", "0"},
+                           {"SLURM_NODELIST", "node"}}))
+          .rank,
+      3);
+}
+
 TEST(Environment, HalfASetNamesWhatIsThereAndWhatIsNot) {
   EXPECT_THAT(
       refusal({{"RANK", "1"}}),
       AllOf(HasSubstr("WORLD_SIZE missing"), HasSubstr("set: RANK=1")));
-  EXPECT_THAT(
-      refusal({{"LOCAL_RANK", "0"}}),
-      AllOf(HasSubstr("RANK, WORLD_SIZE missing"), HasSubstr("set: none")));
   EXPECT_THAT(
       refusal({{"RANK", "1"}, {"WORLD_SIZE", "2"}}),
       AllOf(

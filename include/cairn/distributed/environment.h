@@ -40,7 +40,8 @@ std::optional<std::string> process_variable(const char* name);
 /// Reads the first of these that is set: RANK, WORLD_SIZE, LOCAL_RANK,
 /// MASTER_ADDR and MASTER_PORT (torchrun and every launcher that speaks like
 /// it, `cairn launch` too), SLURM_PROCID and its companions (srun),
-/// OMPI_COMM_WORLD_* (mpirun). With none of them the job is a world of one.
+/// OMPI_COMM_WORLD_* (mpirun). With none of them, or with LOCAL_RANK alone, the
+/// job is a world of one.
 /// Throws ConfigError naming variable and value, or, when only a part of a
 /// launcher's variables is set, which are set and which are missing.
 Environment read_environment(const Lookup& lookup = process_variable);

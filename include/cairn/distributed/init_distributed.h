@@ -67,6 +67,10 @@ class World {
   std::vector<CollectiveRecord> records() const;
   /// Traffic of the collectives of this rank so far.
   std::vector<Traffic> traffic() const;
+  /// Place of the table that the ranks met in, "host:port", for libraries that
+  /// bring their ranks together in the same way. Empty in a world of one rank
+  /// that has none.
+  std::string store_address() const;
 
  private:
   std::shared_ptr<Job> job_;

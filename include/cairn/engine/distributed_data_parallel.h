@@ -44,7 +44,9 @@ class DistributedDataParallel {
 
   template <typename Result = at::Tensor, typename... Inputs>
   Result operator()(Inputs&&... inputs) {
-    return model_.forward<Result>(std::forward<Inputs>(inputs)...);
+    Result result = model_.forward<Result>(std::forward<Inputs>(inputs)...);
+    watch_gradients();
+    return result;
   }
   torch::nn::Module& module() { return model_.module(); }
 
@@ -64,6 +66,7 @@ class DistributedDataParallel {
 
  private:
   struct Core;
+  void watch_gradients();
   Model model_;
   std::unique_ptr<Core> core_;
 };

@@ -198,8 +198,7 @@ std::optional<std::string> process_variable(const char* name) {
 Environment read_environment(const Lookup& lookup) {
   const Reader reader(lookup, "any");
   // MASTER_ADDR alone says nothing: batch scripts export it for srun.
-  if (reader.has("RANK") || reader.has("WORLD_SIZE") ||
-      reader.has("LOCAL_RANK")) {
+  if (reader.has("RANK") || reader.has("WORLD_SIZE")) {
     return from_torchrun(lookup);
   }
   // An interactive allocation has SLURM_NTASKS, but no SLURM_PROCID: a program
@@ -211,7 +210,11 @@ Environment read_environment(const Lookup& lookup) {
       reader.has("OMPI_COMM_WORLD_SIZE")) {
     return from_open_mpi(lookup);
   }
-  return {};
+  // LOCAL_RANK alone is no launcher's: notebooks and programs set it to pick a
+  // GPU for a single process.
+  Environment alone;
+  alone.local_rank = reader.number("LOCAL_RANK", 0, any_int).value_or(0);
+  return alone;
 }
 
 namespace {

@@ -191,6 +191,10 @@ std::vector<Traffic> World::traffic() const {
                         : std::vector<Traffic>{};
 }
 
+std::string World::store_address() const {
+  return job_->store ? job_->store->address() : "";
+}
+
 std::string device_name(int local_rank) {
   const int gpus = visible_gpus();
   if (gpus == 0) {

@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <mutex>
 #include <shared_mutex>
@@ -67,6 +69,25 @@ void add_uses(const Table& table, const c10::IValue& value, Uses& uses) {
   }
 }
 
+/// What a listener does is real work on real tensors, also while the program
+/// only pretends to compute: a compiler in Python traces a model with operators
+/// that make no memory, and would take the listener's for the model's.
+struct ListenerScope {
+  // Operators that the listener itself runs are not the model's.
+  at::RecordFunctionGuard unobserved{false};
+  c10::impl::ExcludeDispatchKeyGuard no_tracing{c10::DispatchKeySet(
+      {c10::DispatchKey::Python,
+       c10::DispatchKey::PythonTLSSnapshot,
+       c10::DispatchKey::PythonDispatcher,
+       c10::DispatchKey::PreDispatch,
+       c10::DispatchKey::Functionalize,
+       c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+       c10::DispatchKey::FuncTorchDynamicLayerBackMode,
+       c10::DispatchKey::FuncTorchGradWrapper,
+       c10::DispatchKey::FuncTorchBatched,
+       c10::DispatchKey::FuncTorchVmapMode})};
+};
+
 std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& call) {
   Uses uses;
   {
@@ -79,8 +100,7 @@ std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& call) {
   if (uses.watches.empty()) {
     return nullptr;
   }
-  // Operators that the listener itself runs are not the model's.
-  const at::RecordFunctionGuard unobserved(false);
+  const ListenerScope scope;
   for (const Watch& watch : uses.watches) {
     watch.listener->before_use(watch.key);
   }
@@ -91,7 +111,7 @@ void after(const at::RecordFunction&, at::ObserverContext* context) {
   if (context == nullptr) {
     return;
   }
-  const at::RecordFunctionGuard unobserved(false);
+  const ListenerScope scope;
   for (const Watch& watch : static_cast<Uses*>(context)->watches) {
     watch.listener->after_use(watch.key);
   }

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <cairn/distributed/process_group.h>
+#include <torch/csrc/autograd/function_hook.h>
 
 #include <atomic>
 #include <cstdint>
@@ -30,6 +31,10 @@ namespace cairn::zero {
 /// unused) is learnt from the pass before, and taken as once in the first pass.
 /// A gradient that comes after its bucket has left is summed in a second round,
 /// if any rank has such a latecomer.
+///
+/// libtorch keeps one hook per parameter for gradients that have accumulated.
+/// A program may set its own there: it is called from within this one, with the
+/// gradient in `grad()`, and nothing else changes.
 ///
 /// Where several groups of ranks have a copy of the shards each, gradients are
 /// summed within the group in every pass, and between the owners of the same
@@ -74,6 +79,10 @@ class GradientReducer {
   /// Begins a pass. `last`: the gradients are wanted after this pass.
   void begin(bool last);
   void end();
+  /// Puts this object's hooks back where the program has set hooks of its own,
+  /// which are called from within them from then on. begin() does it; a caller
+  /// whose passes begin with their first gradient does it before backward.
+  void keep_hooks();
   /// Keeps the memory of the sums from update to update, so that a recorded
   /// pass finds it where it was.
   void keep_sums() { keeps_sums_ = true; }
@@ -162,14 +171,17 @@ class GradientReducer {
     int expected = 1;
     int seen = 0; ///< times in this pass
     bool written = false;
-    bool lent = false;      ///< its place in the bucket is being written
-    std::vector<Rows> rows; ///< to add once the place is written
+    bool lent = false;       ///< its place in the bucket is being written
+    std::vector<Rows> rows;  ///< to add once the place is written
+    bool of_program = false; ///< its hook has the program's hook within it
   };
 
   bool has_copies() const {
     return options_.shards && groups_.replicas.size() > 1;
   }
 
+  bool keep_hook(int parameter);
+  void take_missed();
   bool begins_pass(int parameter);
   void take(int parameter);
   kernels::GradientPlace::Sum lend(int parameter, bool to_add_to);

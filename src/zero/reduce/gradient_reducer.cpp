@@ -29,9 +29,16 @@ at::ScalarType gradient_type(const GradientReducer::Options& options) {
 } // namespace
 
 struct GradientReducer::Hook : kernels::GradientPlace {
-  Hook(GradientReducer& owner, int number)
-      : reducer(owner), parameter(number) {}
-  void operator()(const at::Tensor&) override { reducer.take(parameter); }
+  using OfProgram = std::unique_ptr<torch::autograd::PostAccumulateGradHook>;
+
+  Hook(GradientReducer& owner, int number, OfProgram within = nullptr)
+      : reducer(owner), parameter(number), of_program(std::move(within)) {}
+  void operator()(const at::Tensor& tensor) override {
+    if (of_program) {
+      (*of_program)(tensor);
+    }
+    reducer.take(parameter);
+  }
   at::Tensor take() override { return reducer.lend(parameter, false).memory; }
   Sum take_sum() override { return reducer.lend(parameter, true); }
   void arrived() override { reducer.arrived(parameter); }
@@ -41,6 +48,7 @@ struct GradientReducer::Hook : kernels::GradientPlace {
 
   GradientReducer& reducer;
   int parameter;
+  OfProgram of_program; ///< null: none
 };
 
 GradientReducer::GradientReducer(
@@ -71,12 +79,10 @@ GradientReducer::GradientReducer(
     at::Tensor& tensor = parameters[i];
     if (layout.parameters()[i].trainable) {
       tensor.mutable_grad().reset();
-      torch::autograd::impl::set_post_acc_grad_hooks(
-          tensor,
-          std::make_unique<Hook>(*this, i));
     }
     parameters_.push_back({.tensor = std::move(tensor)});
   }
+  keep_hooks();
 }
 
 void GradientReducer::InFlight::wait() {
@@ -91,15 +97,55 @@ void GradientReducer::InFlight::wait() {
 
 GradientReducer::~GradientReducer() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (layout_->parameters()[i].trainable) {
+    if (!layout_->parameters()[i].trainable) {
+      continue;
+    }
+    const at::Tensor& tensor = parameters_[i].tensor;
+    auto* ours = dynamic_cast<Hook*>(
+        torch::autograd::impl::post_acc_grad_hooks(tensor).get());
+    if (ours != nullptr && &ours->reducer == this) {
       torch::autograd::impl::set_post_acc_grad_hooks(
-          parameters_[i].tensor,
-          nullptr);
+          tensor,
+          std::move(ours->of_program));
+    }
+  }
+}
+
+/// Returns true when the parameter's hook was another's.
+bool GradientReducer::keep_hook(int parameter) {
+  Parameter& entry = parameters_[parameter];
+  auto& there = torch::autograd::impl::post_acc_grad_hooks(entry.tensor);
+  auto* const ours = dynamic_cast<Hook*>(there.get());
+  if (ours != nullptr && &ours->reducer == this) {
+    return false;
+  }
+  entry.of_program = there != nullptr;
+  torch::autograd::impl::set_post_acc_grad_hooks(
+      entry.tensor,
+      std::make_unique<Hook>(*this, parameter, std::move(there)));
+  return true;
+}
+
+void GradientReducer::keep_hooks() {
+  for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
+    if (layout_->parameters()[i].trainable) {
+      keep_hook(i);
+    }
+  }
+}
+
+/// Takes gradients whose hooks the program has replaced while the pass ran.
+void GradientReducer::take_missed() {
+  for (int i = 0; i < static_cast<int>(parameters_.size()); ++i) {
+    if (layout_->parameters()[i].trainable && keep_hook(i) &&
+        parameters_[i].tensor.grad().defined()) {
+      take(i);
     }
   }
 }
 
 void GradientReducer::begin(bool last) {
+  keep_hooks();
   const std::lock_guard lock(mutex_);
   reset_pass();
   in_pass_ = true;
@@ -145,7 +191,7 @@ kernels::GradientPlace::Sum GradientReducer::lend(
   State& state = states_[layout_->bucket_of(parameter)];
   const bool fits = to_add_to ||
       (!entry.written && gradient_type(options_) == entry.tensor.scalar_type());
-  if (!in_pass_ || entry.lent || !fits || state.launched ||
+  if (!in_pass_ || entry.of_program || entry.lent || !fits || state.launched ||
       entry.seen >= entry.expected || entry.tensor.grad().defined()) {
     return {};
   }
@@ -535,6 +581,7 @@ void GradientReducer::harvest_down_to(int still_in_flight) {
 
 void GradientReducer::end() {
   const torch::autograd::AutoGradMode no_grad(false);
+  take_missed();
   const std::lock_guard lock(mutex_);
   in_pass_ = false;
   if (reducing_) {

@@ -1,0 +1,14 @@
+#include "distributed.h"
+#include "engine.h"
+#include "errors.h"
+#include "files.h"
+
+#include <pybind11/pybind11.h>
+
+// The compiled half of the Python package; python/cairn/ has what people use.
+PYBIND11_MODULE(_core, module) {
+  cairn::python::add_errors(module);
+  cairn::python::add_distributed(module);
+  cairn::python::add_engine(module);
+  cairn::python::add_files(module);
+}

@@ -1,0 +1,16 @@
+"""Loads the compiled half of the package, after torch, whose libraries it needs."""
+
+import torch
+
+_BUILT_FOR = "2.11.0"
+
+_found = torch.__version__.split("+")[0]
+if _found != _BUILT_FOR:
+    raise ImportError(
+        f"cairn is built for torch {_BUILT_FOR}, and this is torch {_found} "
+        f"({torch.__file__}). Install the right one: pip install torch=={_BUILT_FOR}"
+    )
+
+from . import _core  # noqa: E402  (it cannot be loaded before torch)
+
+__all__ = ["_core"]

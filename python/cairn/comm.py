@@ -1,0 +1,133 @@
+"""The job's ranks: starts them, and has the collectives of torch.distributed.
+
+One store serves both: torch.distributed meets at the place where the ranks of the
+job met."""
+
+import os
+
+import torch
+import torch.distributed as _torch_distributed
+
+from ._library import _core
+
+_world = None
+
+
+def world():
+    """This process's place in the job, joined on the first call."""
+    global _world
+    if _world is None:
+        _world = _core.init_distributed()
+    return _world
+
+
+def init_distributed(
+    dist_backend=None,
+    auto_mpi_discovery=True,
+    distributed_port=None,
+    verbose=True,
+    timeout=None,
+    init_method=None,
+    dist_init_required=None,
+    config=None,
+    rank=-1,
+    world_size=-1,
+):
+    """Joins the job that the launcher's environment describes, and
+    torch.distributed with it. Without a launcher the job is this process alone.
+    Further calls do nothing.
+
+    The other arguments are DeepSpeed's: the environment says the same, and one
+    that contradicts it is refused."""
+    global _world
+    if init_method not in (None, "env://"):
+        raise _core.UsageError(
+            f"init_distributed: init_method {init_method!r} is not used; start the ranks with "
+            "`cairn launch`, torchrun, srun or mpirun, whose environment is read"
+        )
+    if distributed_port is not None:
+        os.environ.setdefault("MASTER_PORT", str(distributed_port))
+    if _world is None:
+        _world = _core.init_distributed(dist_backend or "")
+    for name, asked, found in (("rank", rank, _world.rank), ("world_size", world_size, _world.size)):
+        if asked not in (-1, None, found):
+            raise _core.UsageError(
+                f"init_distributed: {name}={asked} contradicts the launcher's environment, which says {found}"
+            )
+    # Scripts look these up, also where no launcher has set them.
+    for name, value in (("RANK", _world.rank), ("WORLD_SIZE", _world.size), ("LOCAL_RANK", _world.local_rank)):
+        os.environ.setdefault(name, str(value))
+    if dist_init_required is not False:
+        _join_torch_distributed(dist_backend, timeout)
+
+
+def _join_torch_distributed(backend, timeout):
+    if not _torch_distributed.is_available() or _torch_distributed.is_initialized():
+        return
+    place = _world.store_address
+    if place:
+        host, port = place.rsplit(":", 1)
+        store = _torch_distributed.TCPStore(host, int(port), is_master=False, wait_for_workers=False)
+        store = _torch_distributed.PrefixStore("torch.distributed", store)
+    else:
+        store = _torch_distributed.HashStore()
+    on_gpu = _world.device_name.startswith("cuda")
+    options = {} if timeout is None else {"timeout": timeout}
+    _torch_distributed.init_process_group(
+        backend=backend or ("nccl" if on_gpu else "gloo"),
+        store=store,
+        rank=_world.rank,
+        world_size=_world.size,
+        **options,
+    )
+    if on_gpu:
+        torch.cuda.set_device(torch.device(_world.device_name))
+
+
+def is_initialized():
+    """True once the job has been joined."""
+    return _world is not None
+
+
+def is_available():
+    """True: torch with collectives is what this package is built for."""
+    return True
+
+
+def get_rank(group=None):
+    """This process's number among the ranks of the job, or of a group."""
+    return world().rank if group is None else _torch_distributed.get_rank(group)
+
+
+def get_world_size(group=None):
+    """The number of ranks of the job, or of a group."""
+    return world().size if group is None else _torch_distributed.get_world_size(group)
+
+
+def get_local_rank():
+    """This process's number among the ranks of its machine."""
+    return world().local_rank
+
+
+def barrier(group=None, **options):
+    """Returns when every rank has come."""
+    if group is None:
+        world().barrier()
+    else:
+        _torch_distributed.barrier(group, **options)
+
+
+def of_rank_0(value):
+    """What rank 0 has: a value that every rank brings, and that should be the same."""
+    if get_world_size() == 1:
+        return value
+    box = [value]
+    _torch_distributed.broadcast_object_list(box, 0)
+    return box[0]
+
+
+def __getattr__(name):
+    # Everything else is torch's: all_reduce, broadcast, ReduceOp, new_group, …
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(_torch_distributed, name)

@@ -1,0 +1,20 @@
+"""Parameter groups of experts."""
+
+from .._library import _core
+
+
+def split_params_into_different_moe_groups_for_optimizer(param_groups, max_group_size=None):
+    """Refused: there are no experts in Python modules."""
+    raise _core.UsageError(
+        "split_params_into_different_moe_groups_for_optimizer: experts in Python modules are not built"
+    )
+
+
+def is_moe_param(param):
+    """False: there are no experts in Python modules."""
+    return False
+
+
+def has_moe_layers(module):
+    """(False, 0): there are no experts in Python modules."""
+    return False, 0

@@ -1,0 +1,115 @@
+"""ZeRO stage 3 from Python: parameters that are born sliced, and parameters made
+whole for a while."""
+
+import json
+import os
+import weakref
+
+import torch
+
+from . import comm
+from ._library import _core
+
+_engines = weakref.WeakSet()
+
+
+def _read_config(config):
+    """A configuration as a dict, from a path or from a dict."""
+    if config is None:
+        return {}
+    if isinstance(config, dict):
+        return config
+    with open(os.fspath(config), encoding="utf-8") as file:
+        return json.load(file)
+
+
+class Init:
+    """A scope in which parameters are born sliced: a rank keeps its part of each as
+    soon as a module has filled it, so a model larger than its memory can be built.
+
+        with cairn.zero.Init():
+            net = Net()
+
+    Only where stage 3 is configured, if a configuration is given."""
+
+    def __init__(
+        self,
+        module=None,
+        data_parallel_group=None,
+        mem_efficient_linear=True,
+        remote_device=None,
+        pin_memory=False,
+        config_dict_or_path=None,
+        config=None,
+        enabled=True,
+        dtype=None,
+        mpu=None,
+        **others,
+    ):
+        for name, value in (
+            ("module", module),
+            ("data_parallel_group", data_parallel_group),
+            ("mpu", mpu),
+            *others.items(),
+        ):
+            if value is not None:
+                raise _core.UsageError(f"zero.Init: {name} is not built; leave it out")
+        settings = _read_config(config_dict_or_path if config_dict_or_path is not None else config)
+        if settings and settings.get("zero_optimization", {}).get("stage", 0) != 3:
+            enabled = False
+        if dtype is None and settings:
+            for section, kind in (("bf16", torch.bfloat16), ("fp16", torch.half)):
+                if settings.get(section, {}).get("enabled"):
+                    dtype = kind
+        self._scope = _core.Init(dtype, enabled, comm.world() if enabled else None)
+
+    def __enter__(self):
+        self._scope.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._scope.__exit__(*error)
+        return False
+
+
+def _engine_of(parameter):
+    for engine in _engines:
+        if id(parameter) in engine._parameter_ids:
+            return engine
+    return None
+
+
+def is_sliced(parameter):
+    """True while a rank has no more than its part of the parameter."""
+    return parameter.numel() > 0 and parameter.untyped_storage().nbytes() == 0
+
+
+class GatheredParameters:
+    """A scope in which parameters are whole on every rank, to read, or to change on
+    `modifier_rank`. Every rank opens it with the same parameters.
+
+        with cairn.zero.GatheredParameters(net.head.weight, modifier_rank=0):
+            if cairn.comm.get_rank() == 0:
+                net.head.weight.data.zero_()
+    """
+
+    def __init__(self, params, modifier_rank=None, fwd_module=None, enabled=True):
+        self._scope = None
+        if not enabled:
+            return
+        params = [params] if isinstance(params, torch.Tensor) else list(params)
+        engines = {_engine_of(parameter) for parameter in params}
+        if engines == {None} or not engines:
+            return  # no engine has sliced them: an operator makes them whole by itself
+        if len(engines) > 1:
+            raise _core.UsageError("zero.GatheredParameters: the parameters belong to several engines; open a scope each")
+        self._scope = _core.GatheredParameters(engines.pop()._core, params, modifier_rank)
+
+    def __enter__(self):
+        if self._scope is not None:
+            self._scope.__enter__()
+
+    def __exit__(self, *error):
+        if self._scope is not None:
+            self._scope.__exit__(*error)
+        return False

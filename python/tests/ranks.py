@@ -1,0 +1,65 @@
+"""Runs a function of a test module in real processes, each a rank of one job."""
+
+import importlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+
+
+def _free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def run(function, ranks, *arguments, timeout=180):
+    """Calls function(*arguments) on every rank and returns what each returned, which
+    must be JSON. The output of a rank that fails is in the error."""
+    with tempfile.TemporaryDirectory() as folder:
+        port = str(_free_port())
+        processes = []
+        for rank in range(ranks):
+            environment = dict(os.environ, OMP_NUM_THREADS="1")
+            if ranks > 1:
+                environment.update(
+                    RANK=str(rank),
+                    WORLD_SIZE=str(ranks),
+                    LOCAL_RANK=str(rank),
+                    LOCAL_WORLD_SIZE=str(ranks),
+                    MASTER_ADDR="127.0.0.1",
+                    MASTER_PORT=port,
+                )
+            output = os.path.join(folder, f"{rank}.json")
+            log = open(os.path.join(folder, f"{rank}.log"), "w+", encoding="utf-8")
+            command = [sys.executable, __file__, function.__module__, function.__name__, output, json.dumps(arguments)]
+            processes.append((subprocess.Popen(command, env=environment, stdout=log, stderr=log), output, log))
+        results = []
+        try:
+            for process, output, log in processes:
+                status = process.wait(timeout)
+                log.seek(0)
+                if status != 0:
+                    raise AssertionError(f"a rank ended with {status}:\n{log.read()}")
+                with open(output, encoding="utf-8") as file:
+                    results.append(json.load(file))
+        finally:
+            for process, _, log in processes:
+                process.kill()
+                process.wait()
+                log.close()
+        return results
+
+
+def _main():
+    module, function, output, arguments = sys.argv[1:]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    result = getattr(importlib.import_module(module), function)(*json.loads(arguments))
+    with open(output, "w", encoding="utf-8") as file:
+        json.dump(result, file)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,321 @@
+"""The engine from Python: the same training as torch alone, in real processes."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+import torch
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import nets  # noqa: E402
+import ranks  # noqa: E402
+
+import cairn  # noqa: E402
+
+
+def trained_losses(engine, steps=6, first=0):
+    """Trains an engine, and averages the losses over the ranks."""
+    losses = []
+    accumulation = engine.gradient_accumulation_steps()
+    for step in range(first, first + steps):
+        total = 0.0
+        for number in range(accumulation):
+            loss = engine(*nets.batch(step, cairn.comm.get_rank() * accumulation + number))
+            engine.backward(loss)
+            engine.step()
+            total += loss.item() / accumulation
+        mean = torch.tensor([total / cairn.comm.get_world_size()])
+        cairn.comm.all_reduce(mean)
+        losses.append(mean.item())
+    return losses
+
+
+# What the ranks do. Each is called in processes of its own.
+
+
+def train(accumulation, all_changes):
+    losses = []
+    for changes in all_changes:
+        engine, *_ = cairn.initialize(nets.fresh(), nets.config(accumulation=accumulation, **changes))
+        losses.append(trained_losses(engine))
+    return losses
+
+
+def train_checkpointed():
+    import torch.utils.checkpoint
+
+    def theirs(function, x):
+        return torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)
+
+    losses = []
+    for function in (theirs, cairn.checkpointing.checkpoint):
+        engine, *_ = cairn.initialize(nets.fresh(function), nets.config(3))
+        losses.append(trained_losses(engine))
+    return losses
+
+
+def train_born_sliced():
+    torch.manual_seed(17)
+    with cairn.zero.Init(config_dict_or_path=nets.config(3)):
+        net = nets.Gpt()
+    engine, *_ = cairn.initialize(net, nets.config(3))
+    return trained_losses(engine)
+
+
+def train_with_optimizers():
+    losses = {}
+    for kind, make in OPTIMIZERS.items():
+        net = nets.fresh()
+        engine, returned, _, _ = cairn.initialize(
+            net, nets.config(2, optimizer=None), optimizer=make(net.parameters())
+        )
+        assert engine.optimizer is returned
+        losses[kind] = trained_losses(engine)
+    return losses
+
+
+def train_with_schedule(stage):
+    net = nets.fresh()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+    engine, _, _, returned = cairn.initialize(
+        net, nets.config(stage, optimizer=None), optimizer=optimizer, lr_scheduler=schedule
+    )
+    assert returned is schedule
+    losses = trained_losses(engine)
+    assert abs(engine.get_lr()[0] - 1e-2 / 8) < 1e-12, engine.get_lr()
+    return losses
+
+
+def train_with_hooks():
+    losses = []
+    for stage in (0, 3):
+        net = nets.fresh()
+        engine, *_ = cairn.initialize(net, nets.config(stage))
+        calls = []
+        for parameter in net.parameters():
+            parameter.register_post_accumulate_grad_hook(lambda p: calls.append(p.grad is not None))
+        losses.append(trained_losses(engine))
+        assert len(calls) == 6 * len(list(net.parameters())) and all(calls), len(calls)
+    return losses
+
+
+def train_compiled(stage):
+    net = nets.fresh()
+    engine, *_ = cairn.initialize(net, nets.config(stage))
+    engine.compile(backend="aot_eager")
+    return trained_losses(engine)
+
+
+def save_half(folder, stage):
+    engine, *_ = cairn.initialize(nets.fresh(), nets.config(stage, 2 // cairn.comm.get_world_size()))
+    losses = trained_losses(engine, 3)
+    state = {
+        "iteration": 3,
+        "name": "half",
+        "nested": {"list": [1, 2.5, None, True], "tuple": (1, "a"), 7: b"\x00\xff"},
+        "tensor": torch.arange(3),
+    }
+    engine.save_checkpoint(folder, client_state=state)
+    return losses
+
+
+def resume_half(folder, stage):
+    engine, *_ = cairn.initialize(nets.fresh(), nets.config(stage, 2 // cairn.comm.get_world_size()))
+    path, state = engine.load_checkpoint(folder)
+    assert path is not None and path.endswith("global_step3"), path
+    assert state["iteration"] == 3 and state["name"] == "half"
+    assert state["nested"] == {"list": [1, 2.5, None, True], "tuple": (1, "a"), 7: b"\x00\xff"}, state
+    assert torch.equal(state["tensor"], torch.arange(3))
+    return trained_losses(engine, 3, first=3)
+
+
+def weights_of_stage3(folder):
+    net = nets.fresh()
+    engine, *_ = cairn.initialize(net, nets.config(3))
+    trained_losses(engine, 2)
+    try:
+        net.state_dict()
+        refused = ""
+    except cairn.UsageError as error:
+        refused = str(error)
+    engine.save_16bit_model(folder)
+    with cairn.zero.GatheredParameters(list(net.parameters())):
+        whole = {name: value.clone() for name, value in net.state_dict().items()}
+    with cairn.zero.GatheredParameters(net.norm.bias, modifier_rank=0):
+        if cairn.comm.get_rank() == 0:
+            net.norm.bias.data.fill_(3)
+    filled = engine.full_parameter("norm.bias").tolist()
+    engine.save_checkpoint(folder + "/run")
+    if cairn.comm.get_rank() == 0:
+        saved = torch.load(folder + "/pytorch_model.bin", weights_only=True)
+        assert saved.keys() == whole.keys(), (saved.keys(), whole.keys())
+        for name, value in whole.items():
+            assert torch.equal(saved[name], value), name
+        nets.fresh().load_state_dict(saved)
+    return [refused, filled]
+
+
+def collectives():
+    cairn.init_distributed()
+    x = torch.full((2,), float(cairn.comm.get_rank() + 1))
+    cairn.comm.all_reduce(x)
+    import torch.distributed as dist
+
+    assert dist.is_initialized() and dist.get_world_size() == cairn.comm.get_world_size()
+    return x.tolist()
+
+
+def loaded_batches():
+    data = torch.utils.data.TensorDataset(torch.arange(12.0).view(12, 1), torch.arange(12))
+    net = torch.nn.Linear(1, 12)
+    engine, _, loader, _ = cairn.initialize(net, nets.config(1), training_data=data)
+    seen = []
+    for x, y in loader:
+        engine.backward(torch.nn.functional.cross_entropy(engine(x), y))
+        engine.step()
+        seen += y.tolist()
+    return seen
+
+
+OPTIMIZERS = {
+    "adamw": lambda p: torch.optim.AdamW(p, lr=3e-3, weight_decay=0.2),
+    "adam": lambda p: torch.optim.Adam(p, lr=3e-3, betas=(0.8, 0.95), weight_decay=0.01),
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.02),
+    "cpu_adam": lambda p: cairn.ops.adam.DeepSpeedCPUAdam(p, lr=3e-3),
+}
+
+
+class Training(unittest.TestCase):
+    def assert_close(self, got, wanted, places=4):
+        self.assertEqual(len(got), len(wanted))
+        for one, other in zip(got, wanted):
+            self.assertAlmostEqual(one, other, places)
+
+    def test_every_stage_trains_as_torch_does(self):
+        wanted = nets.plain_losses(2)
+        stages = [{"stage": stage} for stage in range(4)]
+        for count, accumulation in ((1, 2), (2, 1)):
+            for stage, losses in enumerate(ranks.run(train, count, accumulation, stages)[0]):
+                with self.subTest(ranks=count, stage=stage):
+                    self.assert_close(losses, wanted)
+
+    def test_offload_and_bf16(self):
+        wanted = nets.plain_losses(2)
+        offload = {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+        offloaded, in_bf16 = ranks.run(train, 2, 1, [offload, {"stage": 3, "bf16": {"enabled": True}}])[0]
+        self.assert_close(offloaded, wanted)
+        self.assert_close(in_bf16, wanted, 1)
+
+    def test_activation_checkpointing(self):
+        wanted = nets.plain_losses(2)
+        for losses in ranks.run(train_checkpointed, 2)[0]:
+            self.assert_close(losses, wanted)
+
+    def test_parameters_born_sliced(self):
+        self.assert_close(ranks.run(train_born_sliced, 2)[0], nets.plain_losses(2))
+
+    def test_optimizers_of_the_program(self):
+        for kind, losses in ranks.run(train_with_optimizers, 2)[0].items():
+            with self.subTest(kind):
+                self.assert_close(losses, nets.plain_losses(2, make_optimizer=OPTIMIZERS[kind]))
+
+    def test_a_schedule_of_the_program(self):
+        wanted = nets.plain_losses(2, make_schedule=lambda o: torch.optim.lr_scheduler.StepLR(o, 2, 0.5))
+        self.assert_close(ranks.run(train_with_schedule, 2, 1)[0], wanted)
+
+    def test_hooks_of_the_program(self):
+        for losses in ranks.run(train_with_hooks, 2)[0]:
+            self.assert_close(losses, nets.plain_losses(2))
+
+    def test_compiled_modules(self):
+        self.assert_close(ranks.run(train_compiled, 2, 2)[0], nets.plain_losses(2))
+
+    def test_goes_on_with_another_number_of_ranks(self):
+        wanted = nets.plain_losses(2)
+        for before, after in ((2, 1), (1, 2)):
+            with tempfile.TemporaryDirectory() as folder:
+                self.assert_close(ranks.run(save_half, before, folder, 3)[0], wanted[:3])
+                self.assert_close(ranks.run(resume_half, after, folder, 2)[0], wanted[3:])
+
+    def test_weights_of_stage_3_are_whole_or_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for refused, filled in ranks.run(weights_of_stage3, 2, folder):
+                self.assertIn("spread over the ranks at ZeRO stage 3", refused)
+                self.assertEqual(filled, [3.0] * nets.WIDTH)
+            weights = cairn.load(folder + "/run")
+            self.assertEqual(weights["norm.bias"].tolist(), [3.0] * nets.WIDTH)
+            self.assertEqual(weights["embedding.weight"].shape, (nets.WORDS, nets.WIDTH))
+
+    def test_torch_distributed_beside_the_engine(self):
+        for count in (1, 2):
+            for got in ranks.run(collectives, count):
+                self.assertEqual(got, [float(sum(range(1, count + 1)))] * 2)
+
+    def test_each_rank_loads_samples_of_its_own(self):
+        seen = ranks.run(loaded_batches, 2)
+        self.assertEqual(sorted(seen[0] + seen[1]), list(range(12)))
+
+
+class Errors(unittest.TestCase):
+    def test_have_types_that_callers_catch(self):
+        with self.assertRaises(ValueError) as caught:
+            cairn.initialize(torch.nn.Linear(2, 2), {"train_batch_size": 2, "zero_optimization": {"stge": 1}})
+        self.assertIsInstance(caught.exception, cairn.ConfigError)
+        self.assertIn('"stage"', caught.exception.remedy)
+        with self.assertRaises(cairn.UsageError):
+            cairn.initialize(3, {})
+        with self.assertRaises(cairn.ConfigError):
+            cairn.initialize(torch.nn.Linear(2, 2))
+
+    def test_of_the_module_come_through(self):
+        class Failing(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(2, 2)
+
+            def forward(self, x):
+                raise KeyError("mine")
+
+        engine, *_ = cairn.initialize(Failing(), nets.config())
+        with self.assertRaises(KeyError):
+            engine(torch.ones(1, 2))
+
+    def test_calls_out_of_order(self):
+        engine, *_ = cairn.initialize(torch.nn.Linear(2, 2), nets.config())
+        with self.assertRaises(cairn.UsageError):
+            engine.step()
+
+    def test_an_optimizer_that_is_not_there(self):
+        net = torch.nn.Linear(2, 2)
+        with self.assertRaisesRegex(cairn.UsageError, "RMSprop"):
+            cairn.initialize(net, nets.config(optimizer=None), optimizer=torch.optim.RMSprop(net.parameters()))
+
+    def test_a_name_that_is_not_there(self):
+        with self.assertRaisesRegex(AttributeError, "cairn serve"):
+            cairn.init_inference
+
+
+class Schedules(unittest.TestCase):
+    def test_as_an_object_and_as_configured(self):
+        params = {"warmup_min_lr": 0.0, "warmup_max_lr": 0.01, "warmup_num_steps": 4, "warmup_type": "linear"}
+        configured, *_ = cairn.initialize(
+            torch.nn.Linear(2, 2), nets.config(scheduler={"type": "WarmupLR", "params": params})
+        )
+        made, *_ = cairn.initialize(
+            torch.nn.Linear(2, 2),
+            nets.config(),
+            lr_scheduler=lambda optimizer: cairn.runtime.lr_schedules.WarmupLR(optimizer, **params),
+        )
+        for _ in range(6):
+            self.assertEqual(made.get_lr(), configured.get_lr())
+            for engine in (configured, made):
+                engine.backward(engine(torch.ones(2, 2)).sum())
+                engine.step()
+
+
+if __name__ == "__main__":
+    unittest.main()

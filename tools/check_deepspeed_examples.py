@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Runs the scripts of DeepSpeedExamples as they are, with Cairn in DeepSpeed's place.
+
+    tools/check_deepspeed_examples.py DeepSpeedExamples build/release/python [--peer PYTHON]
+
+The first folder is a checkout of that repository, the second the Python package. The
+scripts download data; here they get data of the same shapes that is made on the spot,
+by way of the libraries that they ask. Each runs by plain python, `torchrun` and `cairn
+launch`, at several stages. With --peer, a Python that has the real DeepSpeed, its losses
+stand beside. Needs torchvision, transformers, datasets, fire, loguru, pytz, gitpython, sh and
+tensorboard.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# Runs a script as __main__, after it has put local data in the place of downloads.
+STAND_IN = r'''
+import os, runpy, sys
+import numpy as np
+import torch
+
+class Pictures(torch.utils.data.Dataset):
+    """Ten kinds of pictures, each brighter at another place."""
+    def __init__(self, root, train=True, download=False, transform=None):
+        self.count, self.transform = (320 if train else 80), transform
+    def __len__(self):
+        return self.count
+    def __getitem__(self, index):
+        random = np.random.default_rng(index)
+        kind = index % 10
+        picture = random.integers(0, 128, (32, 32, 3), dtype=np.uint8)
+        picture[3 * kind:3 * kind + 4] += 100
+        return self.transform(picture), kind
+
+def words(index):
+    random = np.random.default_rng(index)
+    return " ".join(f"w{(index * 7 + i * int(random.integers(1, 4))) % 50}" for i in range(24))
+
+try:
+    import torchvision
+    torchvision.datasets.CIFAR10 = Pictures
+except ImportError:
+    pass
+try:
+    import datasets, transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    vocabulary = {name: i for i, name in enumerate(["<s>", "<pad>", "</s>", "<unk>", "<mask>"] + [f"w{i}" for i in range(50)])}
+    raw = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.Whitespace()
+    def tokenizer(*_, **__):
+        return transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>", cls_token="<s>",
+            sep_token="</s>", pad_token="<pad>", unk_token="<unk>", mask_token="<mask>")
+    datasets.load_dataset = lambda *_, **__: datasets.Dataset.from_dict({"text": [words(i) for i in range(64)]})
+    transformers.AutoTokenizer.from_pretrained = tokenizer
+except ImportError:
+    pass
+torch.manual_seed(5)
+script, sys.argv = sys.argv[1], sys.argv[1:]
+sys.path.insert(0, os.path.dirname(script))
+runpy.run_path(script, run_name="__main__")
+'''
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Runner:
+    def __init__(self, examples, package, peer):
+        self.examples = examples
+        self.package = package
+        self.peer = peer
+        self.folder = tempfile.mkdtemp(prefix="cairn-examples-")
+        self.stand_in = os.path.join(self.folder, "stand_in.py")
+        with open(self.stand_in, "w", encoding="utf-8") as file:
+            file.write(STAND_IN)
+
+    def command(self, launcher, ranks):
+        python = self.peer if launcher == "deepspeed" else sys.executable
+        if launcher == "python":
+            return [python]
+        if launcher == "torchrun" or launcher == "deepspeed":
+            return [python, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), "--master-port", str(free_port())]
+        return [os.path.join(HERE, "..", "cairn"), "launch", "--num_gpus", str(ranks), "--master_port", str(free_port()), "--"]
+
+    def run(self, name, launcher, ranks, arguments):
+        """The numbers that a script logs as its loss, in order."""
+        environment = dict(os.environ, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+        environment.pop("PYTHONPATH", None)
+        if launcher != "deepspeed":
+            environment["PYTHONPATH"] = os.path.abspath(self.package)
+        else:
+            environment.update(DS_ACCELERATOR="cpu")
+        script = os.path.abspath(os.path.join(self.examples, name))
+        command = [*self.command(launcher, ranks), self.stand_in, script, *arguments]
+        if launcher == "cairn launch":
+            command[command.index("--") + 1 : command.index("--") + 1] = [sys.executable]
+        done = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=900)
+        text = done.stdout + done.stderr
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{text[-4000:]}")
+        return [float(number) for number in re.findall(r"[Ll]oss: +([0-9.]+)", text)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("examples")
+    parser.add_argument("package")
+    parser.add_argument("--peer", help="a Python that has the real DeepSpeed")
+    options = parser.parse_args()
+    runner = Runner(options.examples, options.package, options.peer)
+    cifar = "training/cifar/cifar10_deepspeed.py"
+    hello = "training/HelloDeepSpeed/train_bert_ds.py"
+    plain = "training/HelloDeepSpeed/train_bert.py"
+    launchers = [("python", 1), ("torchrun", 2), ("cairn launch", 2)] + ([("deepspeed", 2)] if options.peer else [])
+    small = ["--num_layers", "2", "--num_heads", "2", "--ff_dim", "64", "--h_dim", "32", "--max_seq_length", "32",
+             "--num_iterations", "12", "--log_every", "4", "--checkpoint_every", "6", "--dropout", "0.0"]
+    try:
+        print(f"{'script':24}{'by':>14}{'ranks':>7}{'stage':>7}  losses")
+        for stage in range(4):
+            for launcher, ranks in launchers:
+                losses = runner.run(cifar, launcher, ranks,
+                                    ["--deepspeed", "--epochs", "1", "--log-interval", "5", "--dtype", "fp32", "--stage", str(stage)])
+                print(f"{'cifar10_deepspeed.py':24}{launcher:>14}{ranks:>7}{stage:>7}  {losses}", flush=True)
+        for script, some in ((plain, launchers[:1]), (hello, launchers)):
+            for launcher, ranks in some:
+                folder = os.path.join(runner.folder, f"{os.path.basename(script)}-{launcher.replace(' ', '-')}")
+                losses = runner.run(script, launcher, ranks, ["--checkpoint_dir", folder, *small])
+                print(f"{os.path.basename(script):24}{launcher:>14}{ranks:>7}{'':>7}  {losses}", flush=True)
+    finally:
+        shutil.rmtree(runner.folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
