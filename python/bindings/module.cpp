@@ -2,6 +2,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "files.h"
+#include "text_data.h"
 
 #include <pybind11/pybind11.h>
 
@@ -11,4 +12,5 @@ PYBIND11_MODULE(_core, module) {
   cairn::python::add_distributed(module);
   cairn::python::add_engine(module);
   cairn::python::add_files(module);
+  cairn::python::add_text_data(module);
 }

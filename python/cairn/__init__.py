@@ -10,11 +10,12 @@ The names are DeepSpeed's; docs/python.md lists them.
 """
 
 from ._library import _core
-from . import accelerator, checkpointing, comm, moe, ops, runtime, utils, zero
+from . import accelerator, checkpointing, comm, data, moe, ops, runtime, utils, zero
 from .arguments import add_config_arguments
 from .checkpoint_files import load
 from .comm import init_distributed
 from .engine import Engine, initialize
+from .tokenizer import Tokenizer
 from .refused import refused_name as _refused_name
 
 ConfigError = _core.ConfigError
@@ -35,11 +36,13 @@ __all__ = [
     "Engine",
     "Error",
     "InternalError",
+    "Tokenizer",
     "UsageError",
     "accelerator",
     "add_config_arguments",
     "checkpointing",
     "comm",
+    "data",
     "init_distributed",
     "initialize",
     "load",

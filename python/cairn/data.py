@@ -1,10 +1,84 @@
-"""Loaders of a rank's own samples."""
+"""Datasets of .bin/.idx files, and loaders of a rank's own samples."""
+
+import os
 
 import torch
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
 from . import comm
+from ._library import _core
+
+
+class IndexedDataset(torch.utils.data.Dataset):
+    """The sequences in PREFIX.bin and PREFIX.idx, as `cairn preprocess` and Megatron
+    write them: item i is a tensor of token ids."""
+
+    def __init__(self, prefix):
+        self._prefix = os.fspath(prefix)
+        self._files = _core.IndexedDataset(self._prefix)
+
+    def __len__(self):
+        return len(self._files)
+
+    def __getitem__(self, index):
+        return self._files[index]
+
+    @property
+    def tokens(self):
+        """The number of tokens in all sequences."""
+        return self._files.tokens
+
+    def __reduce__(self):  # to the processes of a DataLoader
+        return IndexedDataset, (self._prefix,)
+
+
+class GPTDataset(torch.utils.data.Dataset):
+    """Samples of one length, cut from shuffled documents: sample for sample those of
+    Megatron's GPTDataset. An item is a dict of tensors: tokens, labels, loss_mask
+    and position_ids.
+
+        train, valid, test = cairn.data.GPTDataset.splits("my_text_document", 1024, split="949,50,1")
+    """
+
+    def __init__(self, samples):
+        self._samples = samples
+
+    @classmethod
+    def splits(
+        cls,
+        data_path,
+        sequence_length,
+        split="969, 30, 1",
+        samples=(None, None, None),
+        seed=1234,
+        eod=0,
+        cache_path=None,
+        reset_position_ids=False,
+        eod_mask_loss=False,
+    ):
+        """Training, validation and test samples; None for a part without documents.
+        `data_path` is a prefix, or the words of Megatron's --data-path. `samples` says
+        how many of each are wanted; None: one epoch."""
+        words = [data_path] if isinstance(data_path, (str, os.PathLike)) else list(data_path)
+        built = _core.build_gpt_datasets(
+            [os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in words],
+            sequence_length,
+            split,
+            tuple(samples),
+            seed,
+            eod,
+            cache_path,
+            reset_position_ids,
+            eod_mask_loss,
+        )
+        return tuple(cls(part) if part is not None else None for part in built)
+
+    def __len__(self):
+        return len(self._samples)
+
+    def __getitem__(self, index):
+        return self._samples[index]
 
 
 class EngineLoader:

@@ -80,6 +80,21 @@ TEST(LaunchFlags, ShowCommandsAsAShellReadsThem) {
   EXPECT_THAT(result.out, HasSubstr("  X='y z'\n"));
 }
 
+TEST(LaunchFlags, RunScriptsOfPythonByPython) {
+  const Words shown{"--dry-run", "--no_local_rank"};
+  const auto plan_of = [&](const Words& program) {
+    Words words = shown;
+    words.insert(words.end(), program.begin(), program.end());
+    return launch(words).out;
+  };
+  EXPECT_THAT(
+      plan_of({"train.py", "--lr", "1"}),
+      HasSubstr("rank 0: python3 -u train.py --lr 1\n"));
+  EXPECT_THAT(
+      plan_of({"--no_python", "train.py"}),
+      HasSubstr("rank 0: train.py\n"));
+}
+
 void expect_refusal(const Words& words, const char* message) {
   const auto result = launch(words);
   EXPECT_EQ(result.code, 2) << result.out;

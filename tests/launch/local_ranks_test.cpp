@@ -497,7 +497,7 @@ TEST(LocalRanks, ThatCannotBeStartedAreAnError) {
   EXPECT_THAT(
       launch({"no-such-program"}).err,
       Not(HasSubstr("starting 1 of 1")));
-  check(folder.write("train.py", "print()"), "`python3 train.py`");
+  check(folder.write("train.sh", "true"), "name its interpreter before it");
   check(
       folder.write_script(
           "bare",

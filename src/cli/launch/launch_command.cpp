@@ -55,6 +55,9 @@ Program choose_program(const LaunchFlags& flags) {
                  own_executable(),
                  other)) {
     program.takes_local_rank = false;
+  } else if (!flags.no_python && flags.program.front().ends_with(".py")) {
+    // As DeepSpeed's launcher does; -u: lines come as they are printed.
+    program.command.insert(program.command.begin(), {"python3", "-u"});
   }
   return program;
 }

@@ -189,7 +189,8 @@ void add_how_flags(CLI::App& app, LaunchFlags& flags) {
   app.add_flag(
          both_spellings({"--no_python"}),
          flags.no_python,
-         "as DeepSpeed has it; programs are always run as they are")
+         "run PROGRAM as it is, also if its name ends in .py; without this, "
+         "python3 runs such a program")
       ->group(group);
   app.add_flag(
          both_spellings({"--bind_cores_to_rank"}),

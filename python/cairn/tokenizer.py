@@ -1,0 +1,58 @@
+"""Tokenizers."""
+
+import os
+
+from ._library import _core
+
+
+class Tokenizer:
+    """A tokenizer of any kind that `cairn tokenize` takes: a folder or file of
+    tokenizer.json, a SentencePiece model, or the files of BPE and WordPiece.
+
+        tokenizer = cairn.Tokenizer("gpt2/")
+        ids = tokenizer.encode("Hello")
+        tokenizer.decode(ids)
+    """
+
+    def __init__(self, path="", *, type="", vocab_file="", merge_file="", add_special_tokens=True):
+        self._arguments = (os.fspath(path), type, os.fspath(vocab_file), os.fspath(merge_file), add_special_tokens)
+        self._core = _core.Tokenizer(*self._arguments)
+
+    def encode(self, text):
+        """The ids of a text."""
+        return self._core.encode(text)
+
+    def decode(self, ids):
+        """The text of ids. Bytes that are no UTF-8 are replaced; decode_bytes() has them."""
+        return self.decode_bytes(ids).decode("utf-8", "replace")
+
+    def decode_bytes(self, ids):
+        """The bytes of ids."""
+        return self._core.decode([int(each) for each in ids])
+
+    def token(self, token_id):
+        """A token as the vocabulary spells it."""
+        return self._core.token(token_id).decode("utf-8", "replace")
+
+    def find(self, token):
+        """The id of a token, or None."""
+        return self._core.find(token)
+
+    @property
+    def special(self):
+        """Ids by role, of those that there are: "end_of_document", "pad", "mask", …"""
+        return self._core.special
+
+    def __len__(self):
+        return self._core.vocab_size
+
+    def __call__(self, text):
+        return self.encode(text)
+
+    def __reduce__(self):
+        path, kind, vocab_file, merge_file, add = self._arguments
+        return _restored, (path, kind, vocab_file, merge_file, add)
+
+
+def _restored(path, kind, vocab_file, merge_file, add):
+    return Tokenizer(path, type=kind, vocab_file=vocab_file, merge_file=merge_file, add_special_tokens=add)
