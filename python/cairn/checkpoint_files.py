@@ -1,5 +1,7 @@
 """Files of weights."""
 
+from __future__ import annotations
+
 import os
 import tempfile
 
@@ -8,7 +10,7 @@ import torch
 from ._library import _core
 
 
-def save_weights(state, path):
+def save_weights(state: dict[str, torch.Tensor], path: str) -> None:
     """Writes a state_dict, as .safetensors or as torch.save does. The file has its
     name when all of it is there."""
     folder, name = os.path.split(path)
@@ -26,7 +28,7 @@ def save_weights(state, path):
             os.remove(partial)
 
 
-def load(path, tag=None, fp32=False):
+def load(path: str | os.PathLike, tag: str | None = None, fp32: bool = False) -> dict[str, torch.Tensor]:
     """The weights of a checkpoint, as a dict of tensors: Cairn's own, DeepSpeed's,
     Megatron's, Hugging Face's, torch.save's or safetensors, on any number of ranks.
     Nothing in the file is executed."""

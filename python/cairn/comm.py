@@ -3,7 +3,10 @@
 One store serves both: torch.distributed meets at the place where the ranks of the
 job met."""
 
+from __future__ import annotations
+
 import os
+from typing import Optional
 
 import torch
 import torch.distributed as _torch_distributed
@@ -22,7 +25,7 @@ def world():
 
 
 def init_distributed(
-    dist_backend=None,
+    dist_backend: Optional[str] = None,
     auto_mpi_discovery=True,
     distributed_port=None,
     verbose=True,
@@ -84,7 +87,7 @@ def _join_torch_distributed(backend, timeout):
         torch.cuda.set_device(torch.device(_world.device_name))
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """True once the job has been joined."""
     return _world is not None
 
@@ -94,17 +97,17 @@ def is_available():
     return True
 
 
-def get_rank(group=None):
+def get_rank(group=None) -> int:
     """This process's number among the ranks of the job, or of a group."""
     return world().rank if group is None else _torch_distributed.get_rank(group)
 
 
-def get_world_size(group=None):
+def get_world_size(group=None) -> int:
     """The number of ranks of the job, or of a group."""
     return world().size if group is None else _torch_distributed.get_world_size(group)
 
 
-def get_local_rank():
+def get_local_rank() -> int:
     """This process's number among the ranks of its machine."""
     return world().local_rank
 

@@ -1,6 +1,9 @@
 """Datasets of .bin/.idx files, and loaders of a rank's own samples."""
 
+from __future__ import annotations
+
 import os
+from typing import Optional, Sequence
 
 import torch
 from torch.utils.data import DataLoader
@@ -47,16 +50,16 @@ class GPTDataset(torch.utils.data.Dataset):
     @classmethod
     def splits(
         cls,
-        data_path,
-        sequence_length,
-        split="969, 30, 1",
-        samples=(None, None, None),
-        seed=1234,
-        eod=0,
-        cache_path=None,
-        reset_position_ids=False,
-        eod_mask_loss=False,
-    ):
+        data_path: str | os.PathLike | Sequence[str],
+        sequence_length: int,
+        split: str = "969, 30, 1",
+        samples: Sequence[Optional[int]] = (None, None, None),
+        seed: int = 1234,
+        eod: int = 0,
+        cache_path: str | os.PathLike | None = None,
+        reset_position_ids: bool = False,
+        eod_mask_loss: bool = False,
+    ) -> tuple[Optional[GPTDataset], ...]:
         """Training, validation and test samples; None for a part without documents.
         `data_path` is a prefix, or the words of Megatron's --data-path. `samples` says
         how many of each are wanted; None: one epoch."""

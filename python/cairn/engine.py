@@ -1,9 +1,12 @@
 """The engine, and initialize() which makes it."""
 
+from __future__ import annotations
+
 import json
 import os
 import warnings
 import weakref
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Union
 
 import torch
 
@@ -15,21 +18,21 @@ from .optimizer import EngineOptimizer, section_of
 
 
 def initialize(
-    model=None,
-    config=None,
+    model: torch.nn.Module = None,
+    config: Union[str, os.PathLike, Mapping[str, Any], None] = None,
     *,
-    args=None,
-    optimizer=None,
-    model_parameters=None,
-    training_data=None,
-    lr_scheduler=None,
-    distributed_port=None,
-    mpu=None,
-    dist_init_required=None,
-    collate_fn=None,
-    config_params=None,
-    mesh_param=None,
-):
+    args: Any = None,
+    optimizer: Union[torch.optim.Optimizer, Callable[..., torch.optim.Optimizer], None] = None,
+    model_parameters: Optional[Iterable] = None,
+    training_data: Optional[torch.utils.data.Dataset] = None,
+    lr_scheduler: Any = None,
+    distributed_port: Optional[int] = None,
+    mpu: None = None,
+    dist_init_required: Optional[bool] = None,
+    collate_fn: Optional[Callable] = None,
+    config_params: Union[str, os.PathLike, Mapping[str, Any], None] = None,
+    mesh_param: None = None,
+) -> tuple[Engine, EngineOptimizer, Optional[EngineLoader], Any]:
     """Makes a module trainable as the configuration says. Returns the engine, its
     optimizer, a loader if `training_data` is given, and the learning-rate schedule.
 
@@ -163,14 +166,16 @@ class Engine(torch.nn.Module):
             return {name: self._prepared(each) for name, each in value.items()}
         return value
 
-    def backward(self, loss, retain_graph=False, scale_wrt_gas=True, **refused):
+    def backward(
+        self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True, **refused
+    ) -> torch.Tensor:
         """Scales the loss, divides it by the accumulation steps, and runs autograd."""
         if retain_graph or not scale_wrt_gas or refused:
             raise _core.UsageError("backward(loss) takes the loss alone: the engine keeps no graph, and it divides the loss")
         self._core.backward(loss)
         return loss
 
-    def step(self, lr_kwargs=None):
+    def step(self, lr_kwargs: None = None) -> None:
         """Counts a micro batch; at the end of an accumulation clips, updates, forgets
         the gradients, and moves the schedule on."""
         if lr_kwargs is not None:
@@ -188,7 +193,7 @@ class Engine(torch.nn.Module):
         else:
             self.optimizer.pull()
 
-    def train_batch(self, data_iter):
+    def train_batch(self, data_iter: Iterator) -> torch.Tensor:
         """Runs all micro batches of an update, and the update. An item of the
         iterator is what forward() takes; forward returns the loss. Returns the mean."""
         losses = []
@@ -200,7 +205,7 @@ class Engine(torch.nn.Module):
         return torch.stack(losses).float().mean()
 
     @torch.no_grad()
-    def eval_batch(self, data_iter, num_micro_batches=None):
+    def eval_batch(self, data_iter: Iterator, num_micro_batches: Optional[int] = None) -> torch.Tensor:
         """The mean loss of micro batches, without gradients, in evaluation mode."""
         was = self.module.training
         self.eval()
@@ -215,7 +220,7 @@ class Engine(torch.nn.Module):
             return self(**batch)
         return self(*batch) if isinstance(batch, (list, tuple)) else self(batch)
 
-    def is_gradient_accumulation_boundary(self):
+    def is_gradient_accumulation_boundary(self) -> bool:
         """True when the next step() updates the weights."""
         return self._core.is_gradient_accumulation_boundary()
 
@@ -247,64 +252,64 @@ class Engine(torch.nn.Module):
     # --- facts ---
 
     @property
-    def device(self):
+    def device(self) -> torch.device:
         return torch.device(self._core.device)
 
     @property
-    def global_rank(self):
+    def global_rank(self) -> int:
         return self._core.rank
 
     @property
-    def local_rank(self):
+    def local_rank(self) -> int:
         return comm.get_local_rank()
 
     @property
-    def world_size(self):
+    def world_size(self) -> int:
         return comm.get_world_size()
 
     @property
-    def global_steps(self):
+    def global_steps(self) -> int:
         return self._core.progress()["global_steps"]
 
     @property
-    def global_samples(self):
+    def global_samples(self) -> int:
         return self._core.progress()["global_samples"]
 
     @property
-    def micro_steps(self):
+    def micro_steps(self) -> int:
         return self._core.progress()["micro_steps"]
 
     @property
-    def skipped_steps(self):
+    def skipped_steps(self) -> int:
         return self._core.progress()["skipped_steps"]
 
     @property
-    def config(self):
+    def config(self) -> dict:
         return self._config
 
-    def train_batch_size(self):
+    def train_batch_size(self) -> int:
         return self._core.settings()["train_batch_size"]
 
-    def train_micro_batch_size_per_gpu(self):
+    def train_micro_batch_size_per_gpu(self) -> int:
         return self._settings["train_micro_batch_size_per_gpu"]
 
-    def gradient_accumulation_steps(self):
+    def gradient_accumulation_steps(self) -> int:
         return self._core.settings()["gradient_accumulation_steps"]
 
-    def set_train_batch_size(self, train_batch_size):
+    def set_train_batch_size(self, train_batch_size: int) -> None:
         """Makes the next updates take so many samples over all ranks."""
         self._core.set_train_batch_size(train_batch_size)
 
-    def zero_optimization(self):
+    def zero_optimization(self) -> bool:
         return self.zero_optimization_stage() > 0
 
-    def zero_optimization_stage(self):
+    def zero_optimization_stage(self) -> int:
         return self._settings["zero_optimization_stage"]
 
-    def fp16_enabled(self):
+    def fp16_enabled(self) -> bool:
         return self._settings["fp16_enabled"]
 
-    def bfloat16_enabled(self):
+    def bfloat16_enabled(self) -> bool:
         return self._settings["bfloat16_enabled"]
 
     def gradient_clipping(self):
@@ -314,30 +319,36 @@ class Engine(torch.nn.Module):
         return self.fp16_enabled() and self._config.get("fp16", {}).get("loss_scale", 0) == 0
 
     @property
-    def loss_scale(self):
+    def loss_scale(self) -> float:
         return self._core.loss_scale
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """Learning rates of the next update, of each group."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
-    def get_global_grad_norm(self):
+    def get_global_grad_norm(self) -> Optional[float]:
         """Norm of the last update's gradient before clipping; None before the first."""
         return self._core.gradient_norm()
 
-    def memory_report(self):
+    def memory_report(self) -> dict:
         """Bytes that this rank holds for training, by kind."""
         return self._core.memory_report()
 
-    def describe_memory(self):
+    def describe_memory(self) -> str:
         """memory_report() as a table for people."""
         return self._core.describe_memory()
 
     # --- checkpoints and weights ---
 
     def save_checkpoint(
-        self, save_dir, tag=None, client_state=None, save_latest=True, exclude_frozen_parameters=False, wait=True
-    ):
+        self,
+        save_dir: Union[str, os.PathLike],
+        tag: Optional[str] = None,
+        client_state: Optional[Mapping[str, Any]] = None,
+        save_latest: bool = True,
+        exclude_frozen_parameters: bool = False,
+        wait: bool = True,
+    ) -> bool:
         """Saves everything that training goes on from, under save_dir/tag; without a
         tag under global_stepN. All ranks call it. `wait=False` returns when the values
         are copied, and writes them while training goes on."""
@@ -360,14 +371,14 @@ class Engine(torch.nn.Module):
 
     def load_checkpoint(
         self,
-        load_dir,
-        tag=None,
-        load_module_strict=True,
-        load_optimizer_states=True,
-        load_lr_scheduler_states=True,
-        load_module_only=False,
-        custom_load_fn=None,
-    ):
+        load_dir: Union[str, os.PathLike],
+        tag: Optional[str] = None,
+        load_module_strict: bool = True,
+        load_optimizer_states: bool = True,
+        load_lr_scheduler_states: bool = True,
+        load_module_only: bool = False,
+        custom_load_fn: None = None,
+    ) -> tuple[Optional[str], dict]:
         """Goes on from there, whatever the number of ranks, the stage and the precision
         it was saved at. Returns where that was, None if there is nothing, and the
         client state."""
@@ -386,11 +397,11 @@ class Engine(torch.nn.Module):
         self.optimizer.pull()
         return path, state
 
-    def full_parameter(self, name):
+    def full_parameter(self, name: str) -> torch.Tensor:
         """A parameter's values, whole, on every rank; all ranks call it."""
         return self._core.full_parameter(name)
 
-    def module_state_dict(self, exclude_frozen_parameters=False):
+    def module_state_dict(self, exclude_frozen_parameters: bool = False) -> Optional[dict[str, torch.Tensor]]:
         """The module's state_dict with whole values, on rank 0; None on the others.
         All ranks call it."""
         if exclude_frozen_parameters:
@@ -412,7 +423,12 @@ class Engine(torch.nn.Module):
     def _zero3_consolidated_16bit_state_dict(self, exclude_frozen_parameters=False):
         return self.module_state_dict(exclude_frozen_parameters)
 
-    def save_16bit_model(self, save_dir, save_filename="pytorch_model.bin", exclude_frozen_parameters=False):
+    def save_16bit_model(
+        self,
+        save_dir: Union[str, os.PathLike],
+        save_filename: str = "pytorch_model.bin",
+        exclude_frozen_parameters: bool = False,
+    ) -> bool:
         """Writes the whole model's weights into one file, .bin of torch.save or
         .safetensors. All ranks call it."""
         state = self.module_state_dict(exclude_frozen_parameters)

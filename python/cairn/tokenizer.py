@@ -1,5 +1,7 @@
 """Tokenizers."""
 
+from __future__ import annotations
+
 import os
 
 from ._library import _core
@@ -18,32 +20,32 @@ class Tokenizer:
         self._arguments = (os.fspath(path), type, os.fspath(vocab_file), os.fspath(merge_file), add_special_tokens)
         self._core = _core.Tokenizer(*self._arguments)
 
-    def encode(self, text):
+    def encode(self, text: str) -> list[int]:
         """The ids of a text."""
         return self._core.encode(text)
 
-    def decode(self, ids):
+    def decode(self, ids) -> str:
         """The text of ids. Bytes that are no UTF-8 are replaced; decode_bytes() has them."""
         return self.decode_bytes(ids).decode("utf-8", "replace")
 
-    def decode_bytes(self, ids):
+    def decode_bytes(self, ids) -> bytes:
         """The bytes of ids."""
         return self._core.decode([int(each) for each in ids])
 
-    def token(self, token_id):
+    def token(self, token_id: int) -> str:
         """A token as the vocabulary spells it."""
         return self._core.token(token_id).decode("utf-8", "replace")
 
-    def find(self, token):
+    def find(self, token: str) -> int | None:
         """The id of a token, or None."""
         return self._core.find(token)
 
     @property
-    def special(self):
+    def special(self) -> dict[str, int]:
         """Ids by role, of those that there are: "end_of_document", "pad", "mask", …"""
         return self._core.special
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._core.vocab_size
 
     def __call__(self, text):

@@ -21,15 +21,19 @@ class Datasets(unittest.TestCase):
         compared = 0
         with tempfile.TemporaryDirectory() as cache:
             for case in cases:
+                names = ("train", "valid", "test")
+                wanted_sizes = [
+                    size if case["splits"].get(name) else 0 for name, size in zip(names, case["sizes"])
+                ]
                 parts = cairn.data.GPTDataset.splits(
                     os.path.join(GOLDEN, "gpt_dataset", case["dataset"]),
                     case["sequence_length"],
                     split=case["split"],
-                    samples=case["sizes"],
+                    samples=wanted_sizes,
                     seed=case["random_seed"],
                     cache_path=cache,
                 )
-                for name, part in zip(("train", "valid", "test"), parts):
+                for name, part in zip(names, parts):
                     wanted = case["splits"].get(name)
                     if wanted is None:
                         self.assertIsNone(part, (case["name"], name))
