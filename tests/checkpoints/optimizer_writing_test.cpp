@@ -83,6 +83,11 @@ TEST_P(WrittenOptimizer, IsReadAsItWas) {
   expect_same_training(read_from(folder / "native"), wanted);
   for (const Form& form : forms) {
     SCOPED_TRACE(form.name);
+    // Megatron had no experts under its old names.
+    if (has_experts(*wanted.description) &&
+        form.names == MegatronNames::legacy) {
+      continue;
+    }
     for (const fs::path& from : {input, folder / "native"}) {
       const fs::path output =
           folder / (form.name + "_of_" + from.filename().string());
@@ -111,7 +116,9 @@ INSTANTIATE_TEST_SUITE_P(
         "llama_bf16/torch_tp1",
         "gpt_bf16_distopt/dist_dp2_full",
         "gpt_mds/zero1_pp2_dp2",
-        "gpt_mds_zero/zero3"),
+        "gpt_mds_zero/zero3",
+        "moe/torch_ep2",
+        "moe_bf16_distopt/dist_ep2"),
     [](const auto& info) {
       std::string name = info.param;
       std::ranges::replace(name, '/', '_');

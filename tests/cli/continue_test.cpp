@@ -37,7 +37,7 @@ const std::string golden = CAIRN_GOLDEN_DIR "/checkpoints_core/";
 
 struct Case {
   std::string checkpoint; ///< a folder of golden data
-  std::string model;      ///< "gpt" or "llama"
+  std::string model;      ///< "gpt", "llama", or "moe": a Llama with experts
   int ranks = 1;
   Words more{};
   double tolerance = 2e-5;
@@ -66,7 +66,10 @@ Words flags_of(const Case& one, const TemporaryFolder& folder) {
       "--adam-beta2 0.95 --clip-grad 1.0 --seed 1234 --hidden-dropout 0 "
       "--attention-dropout 0 --micro-batch-size 2 --train-iters 15 "
       "--eval-iters 0 --log-interval 1 --split 100,0,0");
-  if (one.model == "llama") {
+  if (one.model == "moe") {
+    add("--num-experts 4 --moe-router-topk 2 --moe-aux-loss-coeff 0");
+  }
+  if (one.model != "gpt") {
     add("--normalization RMSNorm --swiglu --disable-bias-linear "
         "--position-embedding-type rope --ffn-hidden-size 20 "
         "--untie-embeddings-and-output-weights --num-key-value-heads 2");
@@ -170,7 +173,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"gpt_mds_zero/zero1", "gpt"},
         Case{"gpt_mds_zero/zero2", "gpt", 2, {"--zero-stage", "2"}},
         Case{"gpt_mds_zero/zero3", "gpt", 2, {"--zero-stage", "3"}, stage_3},
-        Case{"gpt_mds_zero/zero3_bf16", "gpt", 1, {"--bf16"}, half}));
+        Case{"gpt_mds_zero/zero3_bf16", "gpt", 1, {"--bf16"}, half},
+        Case{"llama_dcp/fsdp2", "llama", 1, {"--num-layers", "1"}},
+        Case{"moe/torch_ep2", "moe"},
+        Case{"moe/dist_ep2", "moe", 2, {"--expert-model-parallel-size", "2"}},
+        Case{"moe_bf16_distopt/torch_ep2", "moe", 1, {"--bf16"}, half},
+        Case{"moe_bf16_distopt/dist_ep2", "moe", 1, {"--bf16"}, half},
+        Case{"moe_bf16_distopt/torch_dp2", "moe", 1, {"--bf16"}, half}));
 
 /// A checkpoint that goes through files of another program before it is loaded.
 struct Detour {
@@ -267,6 +276,31 @@ INSTANTIATE_TEST_SUITE_P(
              "--use-distributed-optimizer",
              "--pipeline-model-parallel-size",
              "2",
+             "--make-vocab-size-divisible-by",
+             "8"}},
+        Detour{
+            {"moe/torch_ep2", "moe"},
+            {"--to",
+             "megatron",
+             "--megatron-names",
+             "core-local",
+             "--make-vocab-size-divisible-by",
+             "8"}},
+        Detour{
+            {"moe/dist_ep2", "moe"},
+            {"--to",
+             "megatron",
+             "--use-distributed-optimizer",
+             "--tensor-model-parallel-size",
+             "2",
+             "--make-vocab-size-divisible-by",
+             "4"}},
+        Detour{
+            {"moe/dist_ep2", "moe"},
+            {"--to",
+             "megatron",
+             "--ckpt-format",
+             "torch_dist",
              "--make-vocab-size-divisible-by",
              "8"}}));
 

@@ -195,6 +195,27 @@ RankTensors with_stacked_experts(
   return all;
 }
 
+bool is_of_experts(std::string_view name) {
+  return !behind_experts(name).empty();
+}
+
+std::vector<OrderedParameter> only_experts(
+    std::vector<OrderedParameter> parameters,
+    bool experts) {
+  std::erase_if(parameters, [&](const OrderedParameter& one) {
+    return is_of_experts(one.name) != experts;
+  });
+  return parameters;
+}
+
+std::int64_t place_among_experts(std::string_view name) {
+  const std::string_view own = behind_experts(name);
+  const std::int64_t second = own.find("linear_fc2") == own.npos ? 0 : 1;
+  const auto expert =
+      own.starts_with(sequential) ? expert_name(name) : std::nullopt;
+  return expert ? expert->number * 2 + second : second;
+}
+
 std::string path_of_expert(
     const std::string& path,
     std::int64_t expert,

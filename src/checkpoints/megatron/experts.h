@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // Megatron-Core has three spellings of experts: sequential ones, each with a
@@ -23,6 +24,19 @@ namespace cairn::checkpoints::megatron {
 RankTensors with_stacked_experts(
     std::vector<RankTensors> parts,
     std::int64_t experts);
+
+/// True for the name of a tensor of experts, of one or of all.
+bool is_of_experts(std::string_view name);
+
+/// The parameters of experts, or the others.
+std::vector<OrderedParameter> only_experts(
+    std::vector<OrderedParameter> parameters,
+    bool experts);
+
+/// The place of an expert's tensor among those of its layer, in the order of
+/// their modules: sequential experts follow each other, of grouped ones the
+/// first products come before the second ones.
+std::int64_t place_among_experts(std::string_view name);
 
 /// The path of one expert's tensor in a rank's file: sequential under the names
 /// of the local layers, else Transformer Engine's. `path` is that of all.

@@ -31,9 +31,7 @@ struct OptimizerContents {
 
 /// The states of the files of all ranks: of Megatron's optimizers in fp32 and
 /// 16 bits, and of its distributed optimizer.
-OptimizerContents read_rank_optimizer(
-    const RankFiles& files,
-    const Contents& contents);
+OptimizerContents read_rank_optimizer(const Contents& contents);
 
 /// The states of a folder of the format "torch_dist".
 OptimizerContents read_torch_dist_optimizer(

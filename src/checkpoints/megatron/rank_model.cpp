@@ -151,15 +151,16 @@ std::size_t place_among(
 }
 
 /// The place of a parameter of Megatron-Core among a rank's: part of the model,
-/// layer, part of the layer, and the weight before the bias.
-std::tuple<std::size_t, std::int64_t, std::size_t, bool> module_place(
-    const std::string& path) {
+/// layer, part of the layer, expert, and the weight before the bias.
+std::tuple<std::size_t, std::int64_t, std::size_t, std::int64_t, bool>
+module_place(const std::string& path) {
   const auto layer = layer_name(path);
   return {
       place_among(model_parts, path),
       layer ? layer->layer : 0,
       layer ? place_among(layer_parts, layer->rest) : 0,
-      path.ends_with("bias")};
+      place_among_experts(path),
+      path.ends_with("bias") || path.find(".bias") != path.npos};
 }
 
 } // namespace

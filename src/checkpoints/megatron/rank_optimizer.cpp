@@ -1,3 +1,4 @@
+#include "checkpoints/megatron/experts.h"
 #include "checkpoints/megatron/optimizer_contents.h"
 #include "checkpoints/tensors/in_file.h"
 #include "checkpoints/tensors/named_tensors.h"
@@ -9,6 +10,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <map>
 #include <utility>
 
 namespace cairn::checkpoints::megatron {
@@ -57,15 +60,14 @@ bool are_usual_groups(
   return groups.size() <= 2 && next == static_cast<std::int64_t>(order.size());
 }
 
-/// One rank's part of the states: of all stages of a tensor rank.
+/// The parameters of one of a file's optimizers, and the states of its rank.
 struct RankPlace {
-  std::size_t rank = 0;
   fs::path file;
-  const std::vector<OrderedParameter>* order = nullptr;
+  std::vector<OrderedParameter> order;
+  std::map<std::string, RankTensors>* states = nullptr; ///< by kind
 };
 
 void add_state(
-    OptimizerContents& into,
     const char* kind,
     const RankPlace& place,
     const OrderedParameter& parameter,
@@ -78,7 +80,7 @@ void add_state(
          .values = parameter.name});
   }
   add_tensor(
-      into.states[kind][place.rank],
+      (*place.states)[kind],
       parameter.name,
       std::move(value),
       place.file);
@@ -90,8 +92,8 @@ void read_numbered(
     const PythonValue& adam,
     const RankPlace& place,
     OptimizerContents& into) {
-  const std::vector<OrderedParameter> order = matrices_first(*place.order);
-  if (!are_usual_groups(into.groups, order)) {
+  const std::vector<OrderedParameter> order = matrices_first(place.order);
+  if (!are_usual_groups(adam.at("param_groups").items(), order)) {
     into.unread = "its parameter groups are not those of matrices and vectors";
     return;
   }
@@ -103,7 +105,7 @@ void read_numbered(
       return;
     }
     for (const char* kind : kinds) {
-      add_state(into, kind, place, order[i], state->second.at(kind));
+      add_state(kind, place, order[i], state->second.at(kind));
     }
     into.steps = std::max(into.steps, step_in(state->second.find("step")));
   }
@@ -119,16 +121,18 @@ void read_numbered(
             {.what = "more fp32 copies than parameters",
              .where = place.file.string()});
       }
-      add_state(into, master_kind, place, order[next++], copy);
+      add_state(master_kind, place, order[next++], copy);
     }
   }
 }
 
-/// Reads the flat buffers of the distributed optimizer.
-void read_flat(const RankPlace& place, OptimizerContents& into) {
-  const PythonValue file = read_torch_file(place.file);
+/// Reads the flat buffers of a distributed optimizer.
+void read_flat(
+    const PythonValue& optimizer,
+    const RankPlace& place,
+    OptimizerContents& into) {
   std::optional<PythonValue> buffer;
-  for (const auto& [key, value] : file.entries()) {
+  for (const auto& [key, value] : optimizer.entries()) {
     if (key.is(Kind::integer) && value.is(Kind::dict)) {
       if (buffer || value.size() != 1) {
         into.unread = "several flat buffers of one rank";
@@ -149,11 +153,11 @@ void read_flat(const RankPlace& place, OptimizerContents& into) {
     const LazyTensor flat = lazy_tensor(buffer->at(key));
     const std::int64_t size = said ? said->integer() : flat.rows();
     if (!add_flat(
-            *place.order,
+            place.order,
             {flat},
             {size},
             place.file,
-            into.states[kind][place.rank])) {
+            (*place.states)[kind])) {
       into.unread = "the parameters do not fill the distributed optimizer's "
                     "flat buffer, which may consist of several buckets";
       return;
@@ -161,59 +165,112 @@ void read_flat(const RankPlace& place, OptimizerContents& into) {
   }
 }
 
-void read_file(const fs::path& path, RankPlace place, OptimizerContents& into) {
-  const PythonValue file = read_torch_file(path);
-  const auto optimizer = inner(file, "optimizer");
-  if (!optimizer) {
-    into.unread = "they belong to several optimizers, as those of experts do";
-    return;
-  }
-  const PythonValue adam = inner(*optimizer, "optimizer").value_or(*optimizer);
+/// The optimizers of a file: one, or several in a list.
+std::vector<PythonValue> optimizers_in(const PythonValue& value) {
+  return value.is(Kind::list) ? value.items() : std::vector{value};
+}
+
+/// The groups of an optimizer, the number of its updates, and its Adam.
+PythonValue noted_adam(
+    const PythonValue& optimizer,
+    bool first,
+    OptimizerContents& into) {
+  PythonValue adam = inner(optimizer, "optimizer").value_or(optimizer);
   const auto groups = adam.find("param_groups");
   if (!groups || !groups->is(Kind::list)) {
     throw CheckpointError({.what = "an optimizer without param_groups"});
   }
-  into.groups = groups->items();
-  into.loss_scaler = loss_scaler_of(*optimizer);
-  for (const PythonValue& group : into.groups) {
+  if (first) { // experts have the options of the others
+    into.groups = groups->items();
+    into.loss_scaler = loss_scaler_of(optimizer);
+  }
+  for (const PythonValue& group : groups->items()) {
     into.steps = std::max(into.steps, step_in(group.find("step")));
   }
-  const fs::path flat = path.parent_path() / "distrib_optim.pt";
-  if (const auto state = inner(adam, "state"); state && state->size() > 0) {
-    place.file = path;
-    read_numbered(*optimizer, adam, place, into);
-  } else if (fs::exists(flat)) {
-    place.file = flat;
-    in_file(flat, [&] { read_flat(place, into); });
-  } else {
-    into.unread = "neither in the ranks' files nor in distrib_optim.pt";
+  return adam;
+}
+
+/// Reads a file's optimizers.
+void read_file(
+    const FileOrder& file,
+    std::map<std::string, RankTensors>& states,
+    OptimizerContents& into) {
+  const PythonValue content = read_torch_file(file.file);
+  const std::vector<PythonValue> optimizers =
+      optimizers_in(content.at("optimizer"));
+  const fs::path flat_file = file.file.parent_path() / "distrib_optim.pt";
+  std::vector<PythonValue> flats;
+  if (optimizers.empty() || optimizers.size() > 2) {
+    into.unread =
+        fmt::format("they belong to {} optimizers", optimizers.size());
+    return;
+  }
+  for (std::size_t i = 0; i < optimizers.size() && into.unread.empty(); ++i) {
+    if (!optimizers[i].is(Kind::dict)) {
+      into.unread = "an optimizer of a kind that is not known";
+      return;
+    }
+    const PythonValue adam = noted_adam(optimizers[i], i == 0, into);
+    RankPlace place{
+        .file = file.file,
+        // Where ranks divide the experts, the second optimizer has these.
+        .order = optimizers.size() == 1 ? file.parameters
+                                        : only_experts(file.parameters, i == 1),
+        .states = &states};
+    if (const auto state = inner(adam, "state"); state && state->size() > 0) {
+      read_numbered(optimizers[i], adam, place, into);
+      continue;
+    }
+    if (!fs::exists(flat_file)) {
+      into.unread = "neither in the ranks' files nor in distrib_optim.pt";
+      return;
+    }
+    in_file(flat_file, [&] {
+      if (flats.empty()) {
+        flats = optimizers_in(read_torch_file(flat_file));
+      }
+      if (flats.size() != optimizers.size()) {
+        throw CheckpointError({.what = "another number of optimizers"});
+      }
+      // What data-parallel ranks share is in the first one's file alone.
+      if (!flats[i].is_none()) {
+        place.file = flat_file;
+        read_flat(flats[i], place, into);
+      }
+    });
   }
 }
 
 } // namespace
 
-OptimizerContents read_rank_optimizer(
-    const RankFiles& files,
-    const Contents& contents) {
+OptimizerContents read_rank_optimizer(const Contents& contents) {
   OptimizerContents result;
-  const std::size_t ranks = contents.ranks.size();
-  for (const char* kind : {"exp_avg", "exp_avg_sq", master_kind}) {
-    result.states[kind].resize(ranks);
-  }
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const auto& stages = contents.ranks[rank].stages;
-    for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-      if (result.unread.empty()) {
-        const fs::path& path = files.at(
-            static_cast<std::int64_t>(stage),
-            static_cast<std::int64_t>(rank));
-        in_file(path, [&] {
-          read_file(path, {.rank = rank, .order = &stages[stage]}, result);
-        });
-      }
+  // Of each tensor rank, the kinds of each expert parallel rank.
+  std::vector<std::vector<std::map<std::string, RankTensors>>> read(
+      contents.ranks.size());
+  for (const FileOrder& file : contents.files) {
+    auto& of_experts = read[file.tensor];
+    of_experts.resize(std::max(of_experts.size(), file.expert + 1));
+    if (result.unread.empty()) {
+      in_file(file.file, [&] {
+        read_file(file, of_experts[file.expert], result);
+      });
     }
-    if (result.unread.empty() &&
-        !rounds_to(result.states[master_kind][rank], contents.ranks[rank])) {
+  }
+  if (!result.unread.empty()) {
+    return result;
+  }
+  for (std::size_t rank = 0; rank < read.size(); ++rank) {
+    for (const char* kind : {"exp_avg", "exp_avg_sq", master_kind}) {
+      std::vector<RankTensors> parts;
+      for (auto& states : read[rank]) {
+        parts.push_back(std::move(states[kind]));
+      }
+      result.states[kind].push_back(with_stacked_experts(
+          std::move(parts),
+          experts_in_args(contents.first)));
+    }
+    if (!rounds_to(result.states[master_kind][rank], contents.ranks[rank])) {
       result.unread = "the fp32 copies are not the parameters, more exact";
     }
   }

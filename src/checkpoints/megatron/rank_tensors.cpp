@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace cairn::checkpoints::megatron {
@@ -49,7 +50,7 @@ void add_chunk(
     const PythonValue& chunk,
     const fs::path& file,
     std::map<std::string, std::int64_t, std::less<>>& counts,
-    std::size_t stage,
+    std::vector<OrderedParameter>& order,
     RankTensors& rank) {
   const auto begins = counts;
   for (auto& [given, tensor] : named_tensors(chunk)) {
@@ -67,7 +68,7 @@ void add_chunk(
       count = std::max(count, number + 1);
       name = fmt::format("{}{}{}", layer->stack, number, layer->rest);
     }
-    rank.stages[stage].push_back({name, tensor.shape});
+    order.push_back({name, tensor.shape});
     // T5's first decoder stage has a copy of the embeddings.
     const bool copied = name.starts_with("language_model.embedding.") &&
         rank.tensors.contains(name);
@@ -77,21 +78,27 @@ void add_chunk(
   }
 }
 
+/// The tensors in the files of all stages of a rank. Notes the parameters of
+/// each file.
 RankTensors tensors_of_rank(
     const std::vector<std::vector<PythonValue>>& stages,
-    const std::vector<fs::path>& files) {
+    std::span<FileOrder> files) {
   RankTensors rank;
-  rank.stages.resize(stages.size());
   std::map<std::string, std::int64_t, std::less<>> counts;
   for (std::size_t chunk = 0; chunk < stages.front().size(); ++chunk) {
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
       if (stages[stage].size() != stages.front().size()) {
         throw CheckpointError(
             {.what = "stages of different numbers of models",
-             .where = files[stage].string()});
+             .where = files[stage].file.string()});
       }
-      in_file(files[stage], [&] {
-        add_chunk(stages[stage][chunk], files[stage], counts, stage, rank);
+      in_file(files[stage].file, [&] {
+        add_chunk(
+            stages[stage][chunk],
+            files[stage].file,
+            counts,
+            files[stage].parameters,
+            rank);
       });
     }
   }
@@ -166,6 +173,10 @@ RankFiles with_expert_ranks(RankFiles files, const PythonValue& first) {
 
 } // namespace
 
+std::int64_t experts_in_args(const PythonValue& content) {
+  return number_in_args(content, "num_experts");
+}
+
 Contents read_rank_files(const RankFiles& given) {
   Contents contents;
   contents.where = given.paths.front();
@@ -176,20 +187,25 @@ Contents read_rank_files(const RankFiles& given) {
     std::vector<RankTensors> parts;
     for (std::int64_t expert = 0; expert < files.expert; ++expert) {
       std::vector<std::vector<PythonValue>> stages;
-      std::vector<fs::path> paths;
+      const std::size_t first_file = contents.files.size();
       for (std::int64_t stage = 0; stage < files.pipeline; ++stage) {
         const fs::path& path = files.at(stage, tensor, expert);
         const PythonValue content =
             path == contents.where ? contents.first : read_torch_file(path);
         stages.push_back(
             in_file(path, [&] { return chunks_of(content, path); }));
-        paths.push_back(path);
+        contents.files.push_back(
+            {.tensor = static_cast<std::size_t>(tensor),
+             .expert = static_cast<std::size_t>(expert),
+             .file = path});
       }
-      parts.push_back(tensors_of_rank(stages, paths));
+      parts.push_back(tensors_of_rank(
+          stages,
+          std::span(contents.files).subspan(first_file)));
     }
     contents.ranks.push_back(with_stacked_experts(
         std::move(parts),
-        number_in_args(contents.first, "num_experts")));
+        experts_in_args(contents.first)));
   }
   if (contents.ranks.front().tensors.contains(
           word_embedding_name(MegatronNames::core_local))) {

@@ -7,6 +7,7 @@
 #include <cairn/checkpoints/megatron.h>
 #include <cairn/checkpoints/python_value.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -32,15 +33,23 @@ struct RankTensors {
     std::filesystem::path file;
   };
   std::map<std::string, Entry, std::less<>> tensors;
-  /// The parameters that each stage's file has, in its order.
-  std::vector<std::vector<OrderedParameter>> stages;
   bool fused_norms = false; ///< the file has Transformer Engine's names
+};
+
+/// The parameters that a rank's file has, in its order.
+struct FileOrder {
+  std::size_t tensor = 0; ///< the tensor rank
+  std::size_t expert = 0; ///< the expert parallel rank
+  std::filesystem::path file;
+  std::vector<OrderedParameter> parameters;
 };
 
 /// The tensors in the files of a checkpoint, under Megatron's names.
 struct Contents {
   /// One for each tensor rank. Files without ranks have one.
   std::vector<RankTensors> ranks;
+  /// All files of ranks that hold parameters; empty where there are none.
+  std::vector<FileOrder> files;
   MegatronNames names = MegatronNames::legacy; ///< `core_local` for any core's
   /// The content of the first rank's file, or what there is in its place: args,
   /// checkpoint_version, iteration, …
@@ -59,6 +68,9 @@ struct Contents {
 /// Reads the files of all ranks. Throws CheckpointError for files without a
 /// model of Megatron's.
 Contents read_rank_files(const RankFiles& files);
+
+/// The number of experts in a layer that the args of a file say; 1 without.
+std::int64_t experts_in_args(const PythonValue& content);
 
 /// Adds a tensor. Throws CheckpointError if there is one of the name already.
 void add_tensor(

@@ -269,9 +269,7 @@ megatron::OptimizerContents read_optimizer_contents(
       ? megatron::read_universal_optimizer(place.folder, contents)
       : megatron::has_zero_optimizer(place.folder)
       ? megatron::read_layer_optimizer(place.folder, contents)
-      : megatron::read_rank_optimizer(
-            megatron::find_rank_files(place),
-            contents);
+      : megatron::read_rank_optimizer(contents);
 }
 
 /// Puts the states together as the parameters are.
@@ -386,9 +384,7 @@ MegatronCheckpoint read_megatron(
       options,
       contents.where.string());
   const MegatronHeads heads = heads_of(checkpoint.args, options.heads);
-  if (options.optimizer && contents.has_optimizer && has_experts(d)) {
-    checkpoint.optimizer_unread = "those of a model with experts are not read";
-  } else if (options.optimizer && contents.has_optimizer) {
+  if (options.optimizer && contents.has_optimizer) {
     join_optimizer(
         read_optimizer_contents(place, contents),
         contents,

@@ -84,14 +84,17 @@ void add_stacked(
   }
 }
 
-/// True for the second name of the norm before a router. Megatron-Core's local
-/// layers and Transformer Engine's have one each, and our folders both.
-bool is_second_name(const dcp::Folder& saved, std::string_view name) {
+bool is_second_name(
+    const dcp::Folder& saved,
+    std::string_view prefix,
+    std::string_view name) {
   constexpr std::string_view fused =
       "decoder.layers.mlp.linear_fc1.layer_norm_";
+  name.remove_prefix(prefix.size());
   return name.starts_with(fused) &&
       saved.metadata().tensors.contains(fmt::format(
-          "decoder.layers.pre_mlp_layernorm.{}",
+          "{}decoder.layers.pre_mlp_layernorm.{}",
+          prefix,
           name.substr(fused.size())));
 }
 
@@ -104,11 +107,11 @@ Contents read_torch_dist(const fs::path& folder) {
   contents.first = in_file(folder, [&] { return common_of(saved, folder); });
   RankTensors& rank = contents.ranks.emplace_back();
   for (const auto& [name, info] : saved.metadata().tensors) {
-    if (name.starts_with("optimizer.")) {
+    if (name.starts_with("optimizer.") || name.starts_with("chained_")) {
       contents.has_optimizer = true;
     } else if (
         is_of_model(name) && !is_ignored(name) &&
-        !is_second_name(saved, name)) {
+        !is_second_name(saved, "", name)) {
       add_stacked(saved, name, 0, contents.where, rank);
     }
   }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace cairn::checkpoints::megatron {
 
@@ -22,6 +23,14 @@ bool is_torch_dist(const std::filesystem::path& folder);
 /// parameter are one tensor, and no tensor is cut for ranks. Throws
 /// CheckpointError for a folder without a model of Megatron's.
 Contents read_torch_dist(const std::filesystem::path& folder);
+
+/// True for the second name of the norm before a router, behind a prefix such
+/// as "optimizer.state.exp_avg.". Megatron-Core's local layers and Transformer
+/// Engine's have one name each, and our folders both.
+bool is_second_name(
+    const dcp::Folder& saved,
+    std::string_view prefix,
+    std::string_view name);
 
 /// Adds a tensor, or the layers that it consists of, under the names of one
 /// layer each. The first characters of its name, a prefix, are left out.

@@ -1,4 +1,5 @@
 #include "checkpoints/dcp/folder.h"
+#include "checkpoints/megatron/experts.h"
 #include "checkpoints/megatron/names.h"
 #include "checkpoints/megatron/optimizer_contents.h"
 #include "checkpoints/megatron/torch_dist.h"
@@ -11,6 +12,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <map>
 #include <utility>
 
 namespace cairn::checkpoints::megatron {
@@ -22,6 +25,9 @@ using Kind = PythonValue::Kind;
 
 constexpr std::string_view by_name = "optimizer.state.";
 constexpr std::string_view by_buffer = "optimizer.distributed.dp_group_idx_";
+// Before the names of two optimizers, where ranks divide the experts, which the
+// second one has.
+constexpr std::array<std::string_view, 2> chained{"chained_0.", "chained_1."};
 constexpr std::int64_t most_buckets = 100'000;
 constexpr std::int64_t most_ranks = 100'000;
 
@@ -49,6 +55,16 @@ void read_groups(const PythonValue& optimizer, OptimizerContents& into) {
   for (const PythonValue& group : into.groups) {
     into.steps = std::max(into.steps, step_in(group.find("step")));
   }
+}
+
+/// The first of the optimizers, which are numbered where there are two.
+PythonValue first_optimizer(const PythonValue& optimizers) {
+  for (const auto& [key, value] : optimizers.entries()) {
+    if (key.is(Kind::integer) && key.integer() == 0 && value.is(Kind::dict)) {
+      return value;
+    }
+  }
+  return optimizers;
 }
 
 /// A parameter's part of a state that the distributed optimizer of
@@ -93,7 +109,7 @@ void read_named(
     const std::string prefix = fmt::format("{}{}.", by_name, theirs);
     RankTensors found;
     for (const auto& [name, info] : saved.metadata().tensors) {
-      if (name.starts_with(prefix)) {
+      if (name.starts_with(prefix) && !is_second_name(saved, prefix, name)) {
         add_stacked(saved, name, prefix.size(), contents.where, found);
       }
     }
@@ -128,20 +144,28 @@ bool flag_in(const PythonValue& args, const char* name) {
   return value && value->is(Kind::boolean) && value->boolean();
 }
 
+/// How a run divides a model over ranks.
+struct Division {
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t expert = 1;
+};
+
 /// Names of a rank's parameters in the order in which its modules have them.
 class LocalOrder {
  public:
   LocalOrder(
       const RankTensors& parameters,
       const PythonValue& args,
-      std::int64_t tensor,
-      std::int64_t pipeline)
-      : parameters_(parameters), tensor_(tensor), pipeline_(pipeline) {
+      const Division& division)
+      : parameters_(parameters), division_(division) {
     const auto impl =
         args.is(Kind::object) ? args.find("transformer_impl") : std::nullopt;
     local_ = impl && impl->is(Kind::text) && impl->text() == "local";
-    while (parameters_.tensors.contains(
-        fmt::format("decoder.layers.{}.mlp.linear_fc1.weight", layers_))) {
+    grouped_ = !local_ && flag_in(args, "moe_grouped_gemm");
+    while (parameters_.tensors.contains(fmt::format(
+        "decoder.layers.{}.self_attention.linear_qkv.weight",
+        layers_))) {
       ++layers_;
     }
   }
@@ -152,16 +176,16 @@ class LocalOrder {
       add("embedding.word_embeddings.weight");
       add("embedding.position_embeddings.weight");
     }
-    const std::int64_t each = layers_ / pipeline_;
+    const std::int64_t each = layers_ / division_.pipeline;
     for (std::int64_t layer = stage * each; layer < (stage + 1) * each;
          ++layer) {
       add_layer(fmt::format("decoder.layers.{}.", layer));
     }
-    if (stage + 1 == pipeline_) {
+    if (stage + 1 == division_.pipeline) {
       add_both("decoder.final_layernorm.");
       add("output_layer.weight");
       const bool tied = !parameters_.tensors.contains("output_layer.weight");
-      if (tied && pipeline_ > 1) {
+      if (tied && division_.pipeline > 1) {
         add_as("embedding.word_embeddings.weight", "output_layer.weight");
       }
     }
@@ -181,9 +205,47 @@ class LocalOrder {
       add_both(layer + "input_layernorm.");
     }
     add_both(layer + "self_attention.linear_qkv.");
+    add_both(layer + "self_attention.q_layernorm.");
+    add_both(layer + "self_attention.k_layernorm.");
     add_both(layer + "pre_mlp_layernorm.");
+    add(layer + "mlp.router.weight");
+    add_experts(layer + "mlp.experts.");
     add_both(layer + "mlp.linear_fc1.");
     add_both(layer + "mlp.linear_fc2.");
+  }
+  /// Sequential experts follow each other, grouped ones lie together.
+  void add_experts(const std::string& path) {
+    constexpr std::array<const char*, 2> linears{"linear_fc1.", "linear_fc2."};
+    constexpr std::array<const char*, 2> parts{"weight", "bias"};
+    const std::string first = path + "experts.linear_fc1.weight";
+    const auto found = parameters_.tensors.find(first);
+    if (found == parameters_.tensors.end() ||
+        found->second.tensor.shape.empty()) {
+      return;
+    }
+    const std::int64_t experts =
+        found->second.tensor.shape[0] / division_.expert;
+    if (grouped_) {
+      for (const char* linear : linears) {
+        for (const char* part : parts) {
+          for (std::int64_t i = 0; i < experts; ++i) {
+            add_as(
+                fmt::format("{}experts.{}{}", path, linear, part),
+                fmt::format("{}{}{}{}", path, linear, part, i));
+          }
+        }
+      }
+      return;
+    }
+    for (std::int64_t i = 0; i < experts; ++i) {
+      for (const char* linear : linears) {
+        for (const char* part : parts) {
+          add_as(
+              fmt::format("{}experts.{}{}", path, linear, part),
+              fmt::format("{}local_experts.{}.{}{}", path, i, linear, part));
+        }
+      }
+    }
   }
   void add_both(const std::string& name) {
     add(name + "weight");
@@ -196,22 +258,31 @@ class LocalOrder {
       return;
     }
     OrderedParameter parameter{as, found->second.tensor.shape};
+    if (is_of_experts(name) && !parameter.shape.empty()) {
+      // The name is that of all experts.
+      parameter.shape.erase(parameter.shape.begin());
+    }
+    const std::size_t dims = name.ends_with("weight") ? 2 : 1;
+    const bool is_norm = name.find("layernorm.") != name.npos;
+    if (parameter.shape.size() != (is_norm ? 1 : dims)) {
+      return; // then the buffer is not filled
+    }
     const auto has = [&](std::string_view part) {
       return name.find(part) != name.npos;
     };
     if (has("linear_qkv.") || has("linear_fc1.") || has("word_embeddings.") ||
         has("output_layer.")) {
-      parameter.shape[0] /= tensor_;
+      parameter.shape[0] /= division_.tensor;
     } else if (has("linear_proj.weight") || has("linear_fc2.weight")) {
-      parameter.shape[1] /= tensor_;
+      parameter.shape[1] /= division_.tensor;
     }
     order_.push_back(std::move(parameter));
   }
 
   const RankTensors& parameters_;
-  std::int64_t tensor_;
-  std::int64_t pipeline_;
+  Division division_;
   bool local_ = false;
+  bool grouped_ = false;
   std::int64_t layers_ = 0;
   std::vector<OrderedParameter> order_;
 };
@@ -268,53 +339,144 @@ std::vector<LazyTensor> buckets_of(
   return buckets;
 }
 
+/// The kinds of states that an expert parallel rank has.
+using StatesByKind = std::map<std::string, RankTensors>;
+
+/// Reads the flat buffers of a group of ranks that share them. Returns false if
+/// the parameters do not fill the buffers.
+bool read_group(
+    const dcp::Folder& saved,
+    const std::string& group,
+    const std::vector<OrderedParameter>& ordered,
+    const fs::path& where,
+    StatesByKind& into) {
+  const auto sizes = bucket_sizes(saved, group);
+  for (const auto& [kind, theirs] : spellings) {
+    if (std::string_view(theirs) == "fp32_param") {
+      continue;
+    }
+    const auto buckets = buckets_of(saved, group, theirs);
+    if (buckets.size() != sizes.size() ||
+        !add_flat(ordered, buckets, sizes, where, into[kind])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The states of an expert parallel rank. Makes a place for them.
+StatesByKind& at_place(std::vector<StatesByKind>& all, std::int64_t rank) {
+  const auto place = static_cast<std::size_t>(rank);
+  all.resize(std::max(all.size(), place + 1));
+  return all[place];
+}
+
+struct ModelRank {
+  std::int64_t stage = 0;
+  std::int64_t tensor = 0;
+};
+
+/// Reads the flat buffers of a rank that divides the experts with others, which
+/// have an optimizer of their own.
+bool read_two_optimizers(
+    const dcp::Folder& saved,
+    const fs::path& where,
+    const Division& division,
+    const ModelRank& rank,
+    const std::vector<OrderedParameter>& ordered,
+    std::vector<StatesByKind>& into) {
+  const auto read = [&](std::string_view before,
+                        std::int64_t number,
+                        bool experts,
+                        StatesByKind& states) {
+    return read_group(
+        saved,
+        fmt::format("{}{}{}.", before, by_buffer, number),
+        only_experts(ordered, experts),
+        where,
+        states);
+  };
+  bool fits = read(
+      chained[0],
+      rank.stage * division.tensor + rank.tensor,
+      false,
+      at_place(into, 0));
+  for (std::int64_t expert = 0; expert < division.expert && fits; ++expert) {
+    const std::int64_t block = rank.stage * division.expert + expert;
+    fits = read(
+        chained[1],
+        block * division.tensor + rank.tensor,
+        true,
+        at_place(into, expert));
+  }
+  return fits;
+}
+
 /// Reads the flat buffers of the distributed optimizer: each model-parallel
-/// rank has its own.
+/// rank has its own, and each rank that divides the experts one for these.
 void read_buffers(
     const dcp::Folder& saved,
     const Contents& contents,
+    bool two_optimizers,
     OptimizerContents& into) {
   const PythonValue args = contents.first.find("args").value_or(PythonValue());
-  const std::int64_t tensor = size_in(args, "tensor_model_parallel_size");
-  const std::int64_t pipeline = size_in(args, "pipeline_model_parallel_size");
+  const Division division{
+      .tensor = size_in(args, "tensor_model_parallel_size"),
+      .pipeline = size_in(args, "pipeline_model_parallel_size"),
+      .expert = size_in(args, "expert_model_parallel_size")};
   const auto virtual_stages = args.is(Kind::object)
       ? args.find("virtual_pipeline_model_parallel_size")
       : std::nullopt;
   const RankTensors& parameters = contents.ranks.front();
-  LocalOrder order(parameters, args, tensor, pipeline);
-  if (order.layers() % pipeline != 0 ||
+  LocalOrder order(parameters, args, division);
+  if (order.layers() % division.pipeline != 0 ||
       (virtual_stages && !virtual_stages->is_none())) {
     into.unread = "stages of different layers, in flat buffers without names";
     return;
   }
-  for (const auto& [kind, theirs] : spellings) {
-    if (std::string_view(theirs) != "fp32_param") {
-      into.states[kind].resize(static_cast<std::size_t>(tensor));
+  if (two_optimizers &&
+      size_in(args, "expert_tensor_parallel_size") != division.tensor) {
+    into.unread = "experts on other tensor parallel ranks than the rest, in "
+                  "flat buffers without names";
+    return;
+  }
+  // Of each tensor rank, those of each expert parallel rank.
+  std::vector<std::vector<StatesByKind>> read(
+      static_cast<std::size_t>(division.tensor));
+  for (std::int64_t stage = 0; stage < division.pipeline; ++stage) {
+    const auto ordered = order.of_stage(stage);
+    for (std::int64_t rank = 0; rank < division.tensor; ++rank) {
+      auto& of_experts = read[static_cast<std::size_t>(rank)];
+      const bool fits = two_optimizers
+          ? read_two_optimizers(
+                saved,
+                contents.where,
+                division,
+                {stage, rank},
+                ordered,
+                of_experts)
+          : read_group(
+                saved,
+                fmt::format("{}{}.", by_buffer, stage * division.tensor + rank),
+                ordered,
+                contents.where,
+                at_place(of_experts, 0));
+      if (!fits) {
+        into.unread = "the parameters do not fill the distributed optimizer's "
+                      "flat buffers";
+        return;
+      }
     }
   }
-  for (std::int64_t stage = 0; stage < pipeline; ++stage) {
-    const auto ordered = order.of_stage(stage);
-    for (std::int64_t rank = 0; rank < tensor; ++rank) {
-      const std::string group =
-          fmt::format("{}{}.", by_buffer, stage * tensor + rank);
-      const auto sizes = bucket_sizes(saved, group);
-      for (const auto& [kind, theirs] : spellings) {
-        if (std::string_view(theirs) == "fp32_param") {
-          continue;
-        }
-        const auto buckets = buckets_of(saved, group, theirs);
-        if (buckets.size() != sizes.size() ||
-            !add_flat(
-                ordered,
-                buckets,
-                sizes,
-                contents.where,
-                into.states[kind][static_cast<std::size_t>(rank)])) {
-          into.unread = "the parameters do not fill the distributed "
-                        "optimizer's flat buffers";
-          return;
-        }
+  for (auto& of_experts : read) {
+    for (const char* kind : {"exp_avg", "exp_avg_sq", master_kind}) {
+      std::vector<RankTensors> parts;
+      for (StatesByKind& states : of_experts) {
+        parts.push_back(std::move(states[kind]));
       }
+      into.states[kind].push_back(with_stacked_experts(
+          std::move(parts),
+          experts_in_args(contents.first)));
     }
   }
   // With several tensor ranks the parameters are not there in parts, but the
@@ -343,7 +505,7 @@ OptimizerContents read_torch_dist_optimizer(
     OptimizerContents result;
     const auto optimizer = contents.first.find("optimizer");
     if (optimizer && optimizer->is(Kind::dict)) {
-      read_groups(*optimizer, result);
+      read_groups(first_optimizer(*optimizer), result);
     }
     const std::string first = fmt::format("{}exp_avg.", by_name);
     const auto named = saved.metadata().tensors.lower_bound(first);
@@ -358,8 +520,10 @@ OptimizerContents read_torch_dist_optimizer(
       }
       return result;
     }
-    const std::string group = fmt::format("{}0.", by_buffer);
-    const std::string object = group + "optimizer/shard_0_1";
+    const std::string one = fmt::format("{}0.optimizer/shard_0_1", by_buffer);
+    const bool two_optimizers = !saved.metadata().objects.contains(one);
+    const std::string object =
+        two_optimizers ? fmt::format("{}{}", chained[0], one) : one;
     if (!saved.metadata().objects.contains(object)) {
       result.unread = "an optimizer of a kind that is not known";
       return result;
@@ -371,7 +535,7 @@ OptimizerContents read_torch_dist_optimizer(
     if (groups.is(Kind::dict)) {
       read_groups(groups, result);
     }
-    read_buffers(saved, contents, result);
+    read_buffers(saved, contents, two_optimizers, result);
     return result;
   });
 }

@@ -173,12 +173,6 @@ MegatronNames names_of(
 void check_optimizer(
     const model::ModelDescription& d,
     const MegatronWriteOptions& options) {
-  if (has_experts(d)) {
-    throw ConfigError(
-        {.what = "optimizer states of a model with experts are not written "
-                 "for Megatron",
-         .remedy = "--weights-only"});
-  }
   if (d.family != model::ModelFamily::gpt2 &&
       d.family != model::ModelFamily::llama) {
     throw ConfigError(
