@@ -1,10 +1,10 @@
 #include <cairn/base/error.h>
-#include <cairn/base/file.h>
 #include <cairn/text/tokenizer.h>
 
 #include "base/internal/cpu.h"
 #include "base/internal/progress.h"
 #include "cli/data/data_command.h"
+#include "cli/data/domain_list.h"
 #include "cli/data/size_on_disk.h"
 #include "cli/data/tokenizer_flags.h"
 #include "cli/program/byte_size.h"
@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -135,21 +134,6 @@ void add_run_flags(CLI::App& app, CleanFlags& flags) {
       ->check(CLI::IsMember({"fail", "skip"}));
   app.add_option("--workers", flags.clean.workers, "threads (every core)")
       ->check(CLI::Range(1, 1024));
-}
-
-/// Reads one domain per line; "#" begins a remark.
-std::vector<std::string> domains_in(const std::string& file) {
-  constexpr std::uint64_t largest = std::uint64_t{1} << 30;
-  std::vector<std::string> domains;
-  std::istringstream lines(read_file(file, largest));
-  for (std::string line; std::getline(lines, line);) {
-    line.resize(std::min(line.find('#'), line.size()));
-    std::istringstream words(line);
-    for (std::string word; words >> word;) {
-      domains.push_back(word);
-    }
-  }
-  return domains;
 }
 
 std::string checked_language(const std::string& language) {

@@ -23,6 +23,7 @@ int run_data(const Arguments& arguments) {
       {"sample-corpus",
        "write stories of known entropy, any amount",
        run_data_sample_corpus},
+      {"urls", "filter lists of web addresses", run_data_urls},
       {"verify",
        "structure, ids and checksums of token files",
        run_data_verify},

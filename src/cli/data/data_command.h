@@ -11,6 +11,7 @@ int run_data_index(const Arguments& arguments);
 int run_data_inspect(const Arguments& arguments);
 int run_data_merge(const Arguments& arguments);
 int run_data_sample_corpus(const Arguments& arguments);
+int run_data_urls(const Arguments& arguments);
 int run_data_verify(const Arguments& arguments);
 int run_data_wiki(const Arguments& arguments);
 

@@ -1,0 +1,118 @@
+#include <cairn/base/error.h>
+
+#include "base/internal/progress.h"
+#include "cli/data/data_command.h"
+#include "cli/data/domain_list.h"
+#include "cli/data/size_on_disk.h"
+#include "cli/program/command_line.h"
+#include "corpus/internal/check_output.h"
+#include "corpus/internal/url_lists.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Puts the .txt files of folders in the place of the folders, by name.
+std::vector<fs::path> without_folders(const std::vector<fs::path>& inputs) {
+  std::vector<fs::path> files;
+  for (const fs::path& input : inputs) {
+    if (!fs::is_directory(input)) {
+      files.push_back(input);
+      continue;
+    }
+    std::vector<fs::path> inside;
+    for (const auto& entry : fs::directory_iterator(input)) {
+      if (entry.path().extension() == ".txt") {
+        inside.push_back(entry.path());
+      }
+    }
+    if (inside.empty()) {
+      throw DataError(
+          {.what = "there is no .txt file in the folder",
+           .where = input.string(),
+           .remedy = "name the lists themselves"});
+    }
+    std::ranges::sort(inside);
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+void print_report(std::FILE* to, const corpus::UrlListReport& report) {
+  const auto row = [&](std::string_view name, std::uint64_t count) {
+    const double share = report.read == 0
+        ? 0
+        : 100.0 * static_cast<double>(count) / static_cast<double>(report.read);
+    fmt::print(to, "{:<30} {:>12} {:>7.2f}%\n", name, count, share);
+  };
+  fmt::print(to, "{:<30} {:>12} {:>8}\n", "", "addresses", "share");
+  row("read", report.read);
+  for (std::size_t i = 0; i < report.dropped.size(); ++i) {
+    if (report.dropped[i] > 0) {
+      row(fmt::format("- {}", name_of(static_cast<corpus::UrlReason>(i))),
+          report.dropped[i]);
+    }
+  }
+  row("kept", report.kept);
+}
+
+} // namespace
+
+int run_data_urls(const Arguments& arguments) {
+  CommandLine line(
+      "cairn data urls INPUT… --output FILE [FLAGS…]",
+      "cairn data urls openwebtext-urls --output clean_urls.txt");
+  corpus::UrlListOptions options;
+  std::string output;
+  std::string blacklist;
+  bool overwrite = false;
+  CLI::App& app = line.app();
+  app.description(
+      "Filters lists of web addresses by the OpenWebText recipe, before pages "
+      "are\nfetched: drops unwanted domains and file endings, what is no web "
+      "address, and\nwhat was there before. Reads and writes one address per "
+      "line.");
+  app.add_option(
+         "INPUT,--input",
+         options.inputs,
+         "lists, compressed or not, or folders with .txt files; - for stdin")
+      ->required()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("-o,--output", output, "file, or - for standard output")
+      ->required();
+  app.add_flag("--overwrite", overwrite, "replace an output that is there");
+  app.add_option(
+      "--domain-blacklist",
+      blacklist,
+      "file of further domains to leave out, one a line");
+  if (!line.parse(arguments)) {
+    return exit_ok;
+  }
+  options.inputs = without_folders(options.inputs);
+  options.output = output;
+  corpus::check_output(options.inputs, options.output, overwrite);
+  if (!blacklist.empty()) {
+    options.more_blocked_domains = domains_in(blacklist);
+  }
+  Progress bar(
+      {.label = "filtering",
+       .total = size_on_disk(options.inputs),
+       .unit = "B"});
+  options.on_progress = [&bar](std::uint64_t count) { bar.advance(count); };
+  const auto report = corpus::filter_url_lists(options);
+  bar.done();
+  print_report(output == "-" ? stderr : stdout, report);
+  return exit_ok;
+}
+
+} // namespace cairn::cli
