@@ -27,8 +27,10 @@ namespace {
 
 using ::testing::AllOf;
 using testing::Command;
+using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::DoubleNear;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pointwise;
@@ -494,6 +496,18 @@ TEST_F(Pretrain, TracesTellThePartsOfTheModel) {
     EXPECT_EQ(flops[layer + ".mlp"], 2 * 8 * 32 * (2 * 32 * 128 * 2) * 4);
     EXPECT_GT(flops[layer + ".attention"], 2 * 8 * 32 * (2 * 32 * 128) * 4);
   }
+  // An operator's calls lead from main() to the model.
+  std::set<std::string> stacks;
+  for (const auto& event : trace["traceEvents"]) {
+    const auto& about = event.value("args", nlohmann::json::object());
+    stacks.insert(about.value("Call stack", ""));
+  }
+  EXPECT_THAT(
+      stacks,
+      Contains(AllOf(
+          HasSubstr("cairn::nn::"),
+          HasSubstr(";cairn::pretrain::"),
+          EndsWith(";main"))));
 }
 
 TEST_F(Pretrain, HelpListsWhatItTakesInGroups) {

@@ -1,4 +1,5 @@
 #include "monitor/internal/profiler_traces.h"
+#include "monitor/measures/function_names.h"
 #include "support/error_text.h"
 #include "support/temporary_folder.h"
 
@@ -104,6 +105,51 @@ TEST(ProfilerTraces, TellsModulesAndOperations) {
   EXPECT_EQ(products, (std::multiset<std::string>{product, product, product}));
   EXPECT_EQ(found.count("python_function nn.Module: blocks.0"), 1U);
   EXPECT_EQ(found.count("python_function nn.Module: blocks.0.mlp"), 1U);
+}
+
+__attribute__((noinline)) at::Tensor product_of(const at::Tensor& x) {
+  at::Tensor y = at::mm(x, at::ones({4, 5}));
+  return y.sum();
+}
+
+TEST(ProfilerTraces, TellsWhoCallsOperators) {
+  const testing::TemporaryFolder folder;
+  ProfilerTraces traces({.steps = {{1, 1}}, .folder = folder.path()});
+  traces.begin(1);
+  product_of(at::ones({3, 4}).requires_grad_(true)).backward();
+  const nlohmann::json trace = trace_in(traces.end(1).value());
+  int products = 0;
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.value("name", "") == "aten::mm") {
+      ++products; // forward, and the gradient of x
+      EXPECT_THAT(
+          event.at("args").value("Call stack", ""),
+          ::testing::MatchesRegex(
+              "cairn::monitor::product_of;cairn::monitor::ProfilerTraces_.*"
+              ";main"));
+    }
+  }
+  EXPECT_EQ(products, 2);
+}
+
+TEST(FunctionNames, AreShort) {
+  EXPECT_EQ(
+      FunctionNames::shortened(
+          "cairn::nn::(anonymous namespace)::f(at::Tensor const&, int)"),
+      "cairn::nn::f");
+  EXPECT_EQ(
+      FunctionNames::shortened("void a::g<std::vector<int>>(int) const"),
+      "a::g");
+  EXPECT_EQ(
+      FunctionNames::shortened("a::B<int>::operator()(int) const"),
+      "a::B::operator()");
+  EXPECT_EQ(
+      FunctionNames::shortened("void a::B::operator()<bool>(bool) const"),
+      "a::B::operator()");
+  EXPECT_EQ(
+      FunctionNames::shortened("unsigned long a::h[abi:cxx11](int)"),
+      "a::h");
+  EXPECT_EQ(FunctionNames::shortened("main"), "main");
 }
 
 TEST(ProfilerTraces, StepsThatNeverEndAreGivenUp) {

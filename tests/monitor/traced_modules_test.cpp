@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,79 @@ TEST(TracedModules, ABackwardPassIsOfTheModuleThatMadeItsNode) {
           {91, "b"},
           {100, "b"},
           {101, "b"}}));
+}
+
+std::shared_ptr<const std::string> stack(const char* text) {
+  return std::make_shared<const std::string>(text);
+}
+
+/// The call stacks of events, by id.
+std::map<std::uint64_t, std::string> stacks(std::vector<TracedEvent> events) {
+  std::map<std::uint64_t, std::string> found;
+  for (const auto& [id, note] : trace_notes(std::move(events))) {
+    if (note.stack) {
+      found[id] = *note.stack;
+    }
+  }
+  return found;
+}
+
+TEST(TracedModules, CallStacksAreThoseOfTheOperatorAround) {
+  std::vector<TracedEvent> events{
+      {.id = 1,
+       .name = "aten::linear",
+       .thread = 1,
+       .begin = 10,
+       .end = 50,
+       .sequence = 3,
+       .is_operator = true},
+      {.id = 2,
+       .name = "aten::mm",
+       .thread = 1,
+       .begin = 20,
+       .end = 45,
+       .is_operator = true},
+      {.id = 3,
+       .name = "aten::relu",
+       .thread = 1,
+       .begin = 50,
+       .end = 60,
+       .is_operator = true},
+      {.id = 4, .name = "nn.Module: a", .thread = 1, .begin = 70, .end = 90},
+      {.id = 5,
+       .name = "aten::add",
+       .thread = 1,
+       .begin = 75,
+       .end = 80,
+       .is_operator = true},
+      {.id = 6,
+       .name = "LinearBackward0",
+       .thread = 2,
+       .begin = 100,
+       .end = 120,
+       .sequence = 3,
+       .forward_thread = 1,
+       .is_operator = true},
+      {.id = 7,
+       .name = "aten::mm",
+       .thread = 2,
+       .begin = 105,
+       .end = 110,
+       .is_operator = true}};
+  set_call_stacks(
+      events,
+      {{1, "aten::linear", stack("f;main")},
+       {2, "LinearBackward0", nullptr},
+       {1, "aten::relu", stack("g;main")},
+       {1, "aten::sub", stack("h;main")}}); // not what the trace has
+  EXPECT_EQ(
+      stacks(std::move(events)),
+      (std::map<std::uint64_t, std::string>{
+          {1, "f;main"},
+          {2, "f;main"},
+          {3, "g;main"},
+          {6, "f;main"},
+          {7, "f;main"}}));
 }
 
 TEST(TracedModules, ANodeMadeAfterAScopeIsNotTheScopes) {
@@ -231,7 +305,7 @@ TEST(NotedTrace, HasModulesAndOperations) {
   add_notes(
       file,
       {{1, {.module = name, .scope = TraceNote::Scope{9}}},
-       {12, {.module = name, .flops = 77}}});
+       {12, {.module = name, .flops = 77, .stack = stack("f;\"g\"")}}});
   const auto before = nlohmann::json::parse(trace)["traceEvents"];
   const auto after = nlohmann::json::parse(std::ifstream(file));
   EXPECT_EQ(after["traceName"], "x");
@@ -246,10 +320,12 @@ TEST(NotedTrace, HasModulesAndOperations) {
   EXPECT_EQ(events[1]["cat"], "cpu_op");
   EXPECT_EQ(events[1]["args"]["Module"], name);
   EXPECT_EQ(events[1]["args"]["FLOPs"], 77);
+  EXPECT_EQ(events[1]["args"]["Call stack"], "f;\"g\"");
   EXPECT_EQ(events[1]["args"]["Ev Idx"], 1);
   // The operator has counted already what the kernel does.
   EXPECT_EQ(events[2]["args"]["Module"], name);
   EXPECT_FALSE(events[2]["args"].contains("FLOPs"));
+  EXPECT_FALSE(events[2]["args"].contains("Call stack"));
   EXPECT_EQ(events[3], before[3]);
   EXPECT_EQ(events[4], before[4]);
 }

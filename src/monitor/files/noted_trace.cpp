@@ -106,6 +106,9 @@ void add_note(
   if (note.flops != 0 && is("cpu_op")) {
     added += fmt::format(", \"FLOPs\": {}", note.flops);
   }
+  if (note.stack && is("cpu_op")) {
+    added += fmt::format(", \"Call stack\": {}", quoted(*note.stack));
+  }
   lines[line.number].insert(line.at, added);
 }
 

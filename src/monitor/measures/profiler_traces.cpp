@@ -3,12 +3,14 @@
 #include "base/internal/file_error.h"
 #include "monitor/files/host_name.h"
 #include "monitor/files/noted_trace.h"
+#include "monitor/measures/call_watch.h"
 #include "monitor/measures/operator_flops.h"
 #include "monitor/measures/traced_modules.h"
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
 #include <fmt/format.h>
+#include <kineto/ActivityType.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
@@ -120,7 +122,9 @@ std::vector<TracedEvent> traced_events(
          .end = event.endNs(),
          .sequence = event.sequenceNr(),
          .forward_thread = event.fwdThreadId(),
-         .flops = flops});
+         .flops = flops,
+         .is_operator = event.activityType() ==
+             static_cast<std::uint8_t>(libkineto::ActivityType::CPU_OP)});
   }
   return result;
 }
@@ -134,6 +138,7 @@ struct ProfilerTraces::State {
   const StepRange* range = nullptr; ///< the range being traced
   std::optional<at::RecordFunction> step{};
   std::shared_ptr<void> scopes{}; ///< a ScopeWatch
+  std::unique_ptr<CallWatch> calls{};
 
   const StepRange* range_of(std::int64_t iteration) const {
     const auto found = std::find_if(
@@ -196,6 +201,7 @@ void ProfilerTraces::begin(std::int64_t iteration) {
          at::RecordScope::BACKWARD_FUNCTION,
          at::RecordScope::USER_SCOPE});
     state_->scopes = std::make_shared<ScopeWatch>();
+    state_->calls = std::make_unique<CallWatch>();
     state_->range = range;
   }
   // TensorBoard's plugin recognises steps by this name.
@@ -215,6 +221,8 @@ std::optional<std::filesystem::path> ProfilerTraces::end(
   state_->range = nullptr;
   const auto result = profiler::disableProfiler();
   state_->scopes.reset();
+  const std::vector<CalledOperator> calls = state_->calls->take();
+  state_->calls.reset();
   const std::filesystem::path file = state_->new_file();
   result->save(file.string());
   // libtorch only logs errors of save().
@@ -224,6 +232,7 @@ std::optional<std::filesystem::path> ProfilerTraces::end(
   }
   std::vector<TracedEvent> events = traced_events(result->events());
   set_scope_ends(events, ScopeWatch::take());
+  set_call_stacks(events, calls);
   add_notes(file, trace_notes(std::move(events)));
   return file;
 }

@@ -37,6 +37,23 @@ class NodeMakers {
     }
   }
 
+  /// The calls that made a node. Called in the order of time.
+  void add_stack(
+      std::uint64_t thread,
+      std::int64_t node,
+      const std::shared_ptr<const std::string>& stack) {
+    if (stack) {
+      stacks_.insert_or_assign({thread, node}, stack);
+    }
+  }
+
+  std::shared_ptr<const std::string> stack_of(
+      std::uint64_t thread,
+      std::int64_t node) const {
+    const auto found = stacks_.find({thread, node});
+    return found == stacks_.end() ? nullptr : found->second;
+  }
+
   std::string of(std::uint64_t thread, std::int64_t node) const {
     const auto found = by_thread_.find(thread);
     if (found == by_thread_.end()) {
@@ -56,16 +73,26 @@ class NodeMakers {
  private:
   std::map<std::uint64_t, std::vector<std::pair<std::int64_t, std::string>>>
       by_thread_;
+  std::map<
+      std::pair<std::uint64_t, std::int64_t>,
+      std::shared_ptr<const std::string>>
+      stacks_;
+};
+
+/// What an event works for, and who called it.
+struct Work {
+  std::string module;
+  std::shared_ptr<const std::string> stack;
 };
 
 bool is_backward(const TracedEvent& event) {
   return event.forward_thread != 0 && event.sequence >= 0;
 }
 
-/// Calls `found(event, module, scope)` for every event, with the module that it
-/// works for and the innermost scope around it (0: none), and `ended(event,
-/// module)` at the end of every scope, with the module around it. `events` are
-/// sorted by thread and time.
+/// Calls `found(event, work, scope)` for every event, with what it works for
+/// and the innermost scope around it (0: none), and `ended(event, module)` at
+/// the end of every scope, with the module around it. `events` are sorted by
+/// thread and time.
 template <typename Found, typename Ended>
 void walk(
     const std::vector<TracedEvent>& events,
@@ -74,18 +101,16 @@ void walk(
     Ended ended) {
   struct Open {
     const TracedEvent* event;
-    std::string module;
+    Work work;
     std::uint64_t scope;
   };
   std::vector<Open> open;
-  const auto around = [&] {
-    return open.empty() ? std::string() : open.back().module;
-  };
+  const auto around = [&] { return open.empty() ? Work() : open.back().work; };
   const auto close = [&] {
     const TracedEvent& event = *open.back().event;
     open.pop_back();
     if (is_scope(event)) {
-      ended(event, around());
+      ended(event, around().module);
     }
   };
   for (const TracedEvent& event : events) {
@@ -95,18 +120,23 @@ void walk(
       close();
     }
     const std::uint64_t outer = open.empty() ? 0 : open.back().scope;
-    std::string module = around();
+    Work work = around();
     std::uint64_t scope = outer;
     if (is_scope(event)) {
-      module = joined(
-          module,
+      work.module = joined(
+          work.module,
           std::string_view(event.name).substr(scope_prefix.size()));
       scope = event.id;
     } else if (makers != nullptr && is_backward(event)) {
-      module = makers->of(event.forward_thread, event.sequence);
+      work = {
+          makers->of(event.forward_thread, event.sequence),
+          makers->stack_of(event.forward_thread, event.sequence)};
     }
-    found(event, module, outer);
-    open.push_back({&event, std::move(module), scope});
+    if (event.stack) {
+      work.stack = event.stack;
+    }
+    found(event, work, outer);
+    open.push_back({&event, std::move(work), scope});
   }
   while (!open.empty()) {
     close();
@@ -150,6 +180,40 @@ void set_scope_ends(
   }
 }
 
+void set_call_stacks(
+    std::vector<TracedEvent>& events,
+    const std::vector<CalledOperator>& calls) {
+  std::map<std::uint64_t, std::vector<TracedEvent*>> operators;
+  for (TracedEvent& event : events) {
+    if (event.is_operator) {
+      operators[event.thread].push_back(&event);
+    }
+  }
+  std::map<std::uint64_t, std::vector<const CalledOperator*>> calls_of;
+  for (const CalledOperator& call : calls) {
+    calls_of[call.thread].push_back(&call);
+  }
+  for (auto& [thread, begun] : operators) {
+    std::sort(begun.begin(), begun.end(), [](const auto* a, const auto* b) {
+      return std::tie(a->begin, b->end, a->id) <
+          std::tie(b->begin, a->end, b->id);
+    });
+    const auto& known = calls_of[thread];
+    std::size_t next = 0;
+    std::uint64_t end = 0; // of the last one that no other has called
+    for (TracedEvent* event : begun) {
+      if (event->begin < end) {
+        continue;
+      }
+      if (next == known.size() || known[next]->name != event->name) {
+        break;
+      }
+      event->stack = known[next++]->stack;
+      end = event->end;
+    }
+  }
+}
+
 TraceNotes trace_notes(std::vector<TracedEvent> events) {
   std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) {
     return std::tie(a.thread, a.begin, b.end, a.id) <
@@ -159,9 +223,10 @@ TraceNotes trace_notes(std::vector<TracedEvent> events) {
   walk(
       events,
       nullptr,
-      [&](const TracedEvent& event, const std::string& module, std::uint64_t) {
+      [&](const TracedEvent& event, const Work& work, std::uint64_t) {
         if (!is_backward(event) && event.sequence >= 0) {
-          makers.add(event.thread, event.sequence, module);
+          makers.add(event.thread, event.sequence, work.module);
+          makers.add_stack(event.thread, event.sequence, work.stack);
         }
       },
       [&](const TracedEvent& scope, const std::string& around) {
@@ -173,10 +238,11 @@ TraceNotes trace_notes(std::vector<TracedEvent> events) {
   walk(
       events,
       &makers,
-      [&](const TracedEvent& event,
-          const std::string& module,
-          std::uint64_t around) {
-        TraceNote note{.module = module, .flops = event.flops};
+      [&](const TracedEvent& event, const Work& work, std::uint64_t around) {
+        TraceNote note{
+            .module = work.module,
+            .flops = event.flops,
+            .stack = work.stack};
         if (is_scope(event)) {
           note.scope = TraceNote::Scope{around};
         }

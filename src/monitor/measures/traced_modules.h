@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -22,6 +23,9 @@ struct TracedEvent {
   std::int64_t end_sequence = -1;
   std::uint64_t forward_thread = 0; ///< of a backward pass; else 0
   std::uint64_t flops = 0;
+  bool is_operator = false; ///< or a node of autograd
+  /// The functions that lead to it, the innermost first: "a::f;b::g;main".
+  std::shared_ptr<const std::string> stack{};
 };
 
 /// What is known of an event beyond what the profiler itself writes.
@@ -34,6 +38,7 @@ struct TraceNote {
     bool operator==(const Scope&) const = default;
   };
   std::optional<Scope> scope{};
+  std::shared_ptr<const std::string> stack{}; ///< as that of TracedEvent
 
   bool operator==(const TraceNote&) const = default;
 };
@@ -55,9 +60,25 @@ void set_scope_ends(
     std::vector<TracedEvent>& events,
     const std::vector<ScopeEnd>& ends);
 
+/// An operator that no other one has called, as the program has seen it.
+struct CalledOperator {
+  std::uint64_t thread = 0;
+  std::string name{};
+  std::shared_ptr<const std::string> stack{}; ///< as that of TracedEvent
+};
+
+/// Gives the operators among the events that no other one has called their
+/// `stack`. `calls` are in the order of time. From the first one on that does
+/// not match the events, a thread's operators get none.
+void set_call_stacks(
+    std::vector<TracedEvent>& events,
+    const std::vector<CalledOperator>& calls);
+
 /// Finds the module that every event works for: of a forward pass, by the
 /// scopes around it (events named "nn.Module: NAME"); of a backward pass, by
-/// the scope in which autograd made the node.
+/// the scope in which autograd made the node. Stacks are those of the
+/// operators around; of a backward pass, that of the operator that made the
+/// node.
 TraceNotes trace_notes(std::vector<TracedEvent> events);
 
 } // namespace cairn::monitor
