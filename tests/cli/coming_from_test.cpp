@@ -175,7 +175,8 @@ TEST_F(ComingFrom, MegatronsCommandsRun) {
       "cp bpe/vocab.json gpt2-vocab.json; cp bpe/merges.txt gpt2-merges.txt\n"
       "cp '" CAIRN_GOLDEN_DIR
       "/tokenizers/bert/vocab-uncased.txt' bert-vocab.txt\n"
-      "mkdir parts checkpoints\n"
+      "mkdir parts checkpoints openwebtext-urls\n"
+      "echo https://example.org/page > openwebtext-urls/RS_2018-10.txt\n"
       "cairn preprocess --input my-corpus.json --output-prefix parts/one "
       "--vocab gpt2-vocab.json --merge-file gpt2-merges.txt "
       "--tokenizer-type GPT2BPETokenizer\n"
@@ -191,7 +192,7 @@ TEST_F(ComingFrom, MegatronsCommandsRun) {
       "</siteinfo><page><title>Cairn</title><ns>0</ns><id>1</id><revision>"
       "<id>2</id><text>A '''cairn''' is a heap of stones on a hill, made by "
       "people.</text></revision></page></mediawiki>");
-  run_page("coming-from-megatron.md", 19);
+  run_page("coming-from-megatron.md", 20);
 }
 
 /// The tables in a page between `<!-- cairn COMMAND -->` and `<!-- end -->`.

@@ -59,6 +59,34 @@ TEST(Flags, TheTableOfTakenFlagsIsSound) {
   }
 }
 
+TEST(Flags, OtherWordsMeanFlagsOfOurs) {
+  for (const OtherWords& row : other_words()) {
+    const std::string flag = "--" + std::string(row.name);
+    EXPECT_EQ(find_flag(flag), nullptr) << flag;
+    EXPECT_EQ(find_taken_flag(flag), nullptr) << flag;
+    EXPECT_EQ(find_refused_flag(flag), nullptr) << flag;
+    EXPECT_NE(find_flag(words_in(row.means).front()), nullptr) << flag;
+  }
+  const ParsedFlags parsed = parse_flags(
+      {"--use_megatron_fsdp",
+       "--data-parallel-sharding-strategy=optim_grads_params",
+       "--fp8-hybrid",
+       "--virtual-pipeline-model-parallel-size",
+       "3"});
+  EXPECT_EQ(parsed.flags.deepspeed.zero_stage, 3);
+  EXPECT_EQ(parsed.flags.distributed.virtual_stages, 3);
+  EXPECT_TRUE(parsed.given.contains("--fp8-format"));
+  EXPECT_THAT(
+      parsed.warnings,
+      ::testing::Contains(
+          "--data-parallel-sharding-strategy optim_grads_params means "
+          "--zero-stage 3"));
+  EXPECT_THAT(
+      error_of({"--data-parallel-sharding-strategy", "half"}),
+      ::testing::HasSubstr(
+          "choose no_shard, optim, optim_grads, optim_grads_params"));
+}
+
 TEST(Flags, TakesWhatChangesNothing) {
   EXPECT_EQ(
       parse_flags({"--manual-gc", "--attention_backend=flash", "--seed", "1"})
@@ -229,8 +257,8 @@ TEST(Flags, Mistakes) {
       "unexpected argument \"stray\"; values stand after the flag they belong "
       "to");
   EXPECT_EQ(
-      error_of({"--fp8-interval", "1"}),
-      "--fp8-interval: known to Megatron-LM, not supported by Cairn: with "
+      error_of({"--tp-only-amax-red"}),
+      "--tp-only-amax-red: known to Megatron-LM, not supported by Cairn: with "
       "--fp8-recipe delayed every update renews the scales, and all ranks that "
       "have a layer agree on them");
   EXPECT_EQ(

@@ -73,7 +73,7 @@ TEST(Reference, ExplainsWhatIsRefused) {
       explain("wandb").find("known to DeepSpeed, not supported by Cairn"),
       std::string::npos);
   EXPECT_NE(
-      explain("--fp8-interval").find("known to Megatron-LM, not supported"),
+      explain("--tp-only-amax-red").find("known to Megatron-LM, not supported"),
       std::string::npos);
 }
 

@@ -94,6 +94,16 @@ const TakenFlags* find_taken_flag(std::string_view name) {
   return found == the_table().taken.end() ? nullptr : found->second;
 }
 
+std::vector<OtherWords> find_other_words(std::string_view name) {
+  std::vector<OtherWords> rows;
+  for (const OtherWords& row : other_words()) {
+    if (same_name(name, fmt::format("--{}", row.name))) {
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
 std::string default_text(const Flag& flag) {
   if (!flag.default_words.empty()) {
     return std::string(flag.default_words);

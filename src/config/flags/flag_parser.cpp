@@ -48,6 +48,8 @@ class Parser {
         result_.rest.push_back(token);
       } else if (const TakenFlags* taken = find_taken_flag(name)) {
         take(*taken, name, token, equals);
+      } else if (const auto rows = find_other_words(name); !rows.empty()) {
+        read_other_words(rows, name, token, equals);
       } else {
         fail_unknown(token, name);
       }
@@ -71,6 +73,54 @@ class Parser {
       }
     }
     return values;
+  }
+
+  /// Reads what the flag means in its place.
+  void read_other_words(
+      const std::vector<OtherWords>& rows,
+      const std::string& name,
+      const std::string& token,
+      std::size_t equals) {
+    const std::size_t count = rows.front().value.empty() ? 0 : 1;
+    const Arity arity{count, count};
+    const std::vector<std::string> values = values_of(arity, token, equals);
+    if (values.size() != count) {
+      fail_count(
+          arity,
+          {.file = "", .position = {}, .name = name},
+          values,
+          count == 0 ? name : name + " VALUE");
+    }
+    const std::string value = values.empty() ? "" : values.front();
+    std::vector<std::string_view> known;
+    for (const OtherWords& row : rows) {
+      known.push_back(row.value);
+    }
+    const bool any = rows.front().value == "*";
+    const auto row =
+        any ? rows.begin() : std::ranges::find(rows, value, &OtherWords::value);
+    if (row == rows.end()) {
+      throw ConfigError(
+          {.what = fmt::format("\"{}\" is no value of it", printable(value)),
+           .where = name,
+           .remedy = fmt::format("choose {}", fmt::join(known, ", "))});
+    }
+    std::vector<std::string> words;
+    for (const std::string_view word : words_in(row->means)) {
+      words.emplace_back(word);
+    }
+    if (any) {
+      words.push_back(value);
+    }
+    const Flag& flag = *find_flag(words.front());
+    const std::vector<std::string> own(words.begin() + 1, words.end());
+    read_values(flag, words.front(), own);
+    result_.warnings.push_back(fmt::format(
+        "{}{}{} means {}",
+        name,
+        value.empty() ? "" : " ",
+        printable(value),
+        fmt::join(words, " ")));
   }
 
   void take(
@@ -116,7 +166,13 @@ class Parser {
       const std::string& name,
       const std::string& token,
       std::size_t equals) {
-    const std::vector<std::string> values = values_of(row.arity, token, equals);
+    read_values(row, name, values_of(row.arity, token, equals));
+  }
+
+  void read_values(
+      const Flag& row,
+      const std::string& name,
+      const std::vector<std::string>& values) {
     const Place place{.file = "", .position = {}, .name = name};
     if (values.size() < row.arity.least || values.size() > row.arity.most) {
       std::string usage(row.name);

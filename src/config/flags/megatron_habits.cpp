@@ -102,6 +102,19 @@ void follow_fp8(ParsedFlags& parsed) {
       *given));
 }
 
+/// --activations-checkpoint-method, of scripts from before 2022, recomputes
+/// whole layers by itself.
+void follow_recompute(ParsedFlags& parsed) {
+  const bool theirs =
+      !given_as(
+           parsed,
+           {{"--recompute-method", "--activations-checkpoint-method"}})
+           .empty();
+  if (theirs && !parsed.given.contains("--recompute-granularity")) {
+    parsed.flags.training.recompute_granularity = RecomputeGranularity::full;
+  }
+}
+
 /// Norms and dropout are whole on the one tensor-parallel rank, as in Megatron.
 void follow_sequence_parallel(ParsedFlags& parsed) {
   DistributedFlags& flags = parsed.flags.distributed;
@@ -136,6 +149,7 @@ void check_positions(const ParsedFlags& parsed) {
 void follow_megatron(ParsedFlags& parsed) {
   follow_experts(parsed);
   follow_fp8(parsed);
+  follow_recompute(parsed);
   follow_sequence_parallel(parsed);
   follow_split(parsed);
   check_positions(parsed);

@@ -93,6 +93,14 @@ struct TakenFlags {
   std::string_view otherwise{};
 };
 
+/// A flag of Megatron's that says in other words what flags of ours say. A flag
+/// with several values has a row for each.
+struct OtherWords {
+  std::string_view name;  ///< without "--"
+  std::string_view value; ///< empty: the flag has none; "*": any, kept
+  std::string_view means; ///< such as "--zero-stage 3"
+};
+
 /// All groups, in the order of `--help`.
 std::span<const FlagGroup> flag_groups();
 /// All rows, group by group.
@@ -110,6 +118,9 @@ std::span<const RefusedFlags> refused_flags();
 /// none.
 const TakenFlags* find_taken_flag(std::string_view name);
 std::span<const TakenFlags> taken_flags();
+/// The rows of a flag that says something in other words; none of another flag.
+std::vector<OtherWords> find_other_words(std::string_view name);
+std::span<const OtherWords> other_words();
 
 std::string default_text(const Flag& flag);
 /// The word that stands for the flag's value in help: "N", "NUMBER…",

@@ -350,6 +350,15 @@ std::string explain(std::string_view name) {
               "supported",
               fmt::format("accepted, has no effect: {}", taken->reason)));
     }
+    std::string meanings;
+    for (const OtherWords& row : find_other_words(name)) {
+      meanings += line(
+          row.value == "*" ? "" : row.value,
+          fmt::format("means {}", row.means));
+    }
+    if (!meanings.empty()) {
+      return fmt::format("{}\n{}", name, meanings);
+    }
     if (const RefusedFlags* refused = find_refused_flag(name)) {
       return fmt::format(
           "{}\n{}",

@@ -122,6 +122,17 @@ std::string megatron_support() {
   for (const TakenFlags& row : taken_flags()) {
     text += few_of(row.names, row.reason);
   }
+  text += "\n| in other words | means |\n|---|---|\n";
+  for (const OtherWords& row : other_words()) {
+    const bool any = row.value == "*";
+    text += fmt::format(
+        "| `--{}{}{}` | `{}{}` |\n",
+        row.name,
+        row.value.empty() ? "" : " ",
+        any ? "N" : row.value,
+        row.means,
+        any ? " N" : "");
+  }
   text += "\n| refused | such as | because |\n|---|---|---|\n";
   for (const RefusedFlags& row : refused_flags()) {
     if (row.launcher) {
