@@ -3,6 +3,7 @@
 #include "distributed/backends/call_check.h"
 #include "distributed/backends/group_core.h"
 #include "distributed/backends/library_text.h"
+#include "distributed/internal/comms_log.h"
 #include "distributed/internal/partition.h"
 #include "distributed/start/handshake.h"
 #include "distributed/start/timeout.h"
@@ -10,6 +11,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <cairn/base/error.h>
 #include <fmt/format.h>
 
@@ -32,11 +34,78 @@ Pending over(std::shared_ptr<GroupCore> core, TensorList results) {
   return Pending(std::move(state));
 }
 
+/// Waits for all work of the group's device.
+void synchronize(const GroupCore& core) {
+  const auto type = core.backend->device().value_or(c10::DeviceType::CPU);
+  const c10::impl::VirtualGuardImpl device(type);
+  device.synchronizeDevice(device.getDevice().index());
+}
+
+/// Gives the log of calls a call that is being made.
+class LoggedCall {
+ public:
+  LoggedCall(GroupCore& core, const CheckedCall& record)
+      : core_(core), log_(core.job->log_of_calls()) {
+    if (!log_ || !log_->takes(record.operation)) {
+      log_.reset();
+      return;
+    }
+    call_ = {
+        .operation = record.operation,
+        .site = record.site,
+        .bytes = record.message,
+        .sent = record.peer ? record.message : record.bytes};
+    is_message_ = record.peer.has_value();
+    // The host learns of the end of NCCL's calls much later.
+    on_stream_ = core.backend->name() == "nccl";
+    if (on_stream_ && !is_message_) {
+      synchronize(core_);
+      begin_ = std::chrono::steady_clock::now();
+    }
+  }
+
+  /// Called before the call is handed to the backend.
+  void follow(Operation& operation) {
+    if (log_ && !on_stream_) {
+      operation.on_success(
+          [log = log_, call = call_](Operation::Clock::duration time) mutable {
+            call.seconds = std::chrono::duration<double>(time).count();
+            log->add(call);
+          });
+    }
+  }
+
+  /// Called when the backend has taken the call.
+  void launched(Landing& landing) {
+    if (!log_ || !on_stream_ || landing.recorded) {
+      return;
+    }
+    if (!is_message_) {
+      if (const auto finish = std::exchange(landing.finish, nullptr)) {
+        finish();
+      }
+      synchronize(core_);
+      call_.seconds = std::chrono::duration<double>(
+                          std::chrono::steady_clock::now() - begin_)
+                          .count();
+    }
+    log_->add(call_);
+  }
+
+ private:
+  GroupCore& core_;
+  std::shared_ptr<CommsLog> log_;
+  CommsLog::Call call_;
+  bool is_message_ = false;
+  bool on_stream_ = false;
+  std::chrono::steady_clock::time_point begin_;
+};
+
 /// Numbers the call, has it recorded, and hands it to the backend.
 template <typename Launch>
 Pending start(
     const std::shared_ptr<GroupCore>& core,
-    CollectiveRecord record,
+    CheckedCall record,
     TensorList results,
     Launch launch,
     std::optional<Milliseconds> timeout = {}) {
@@ -54,10 +123,13 @@ Pending start(
   record.sequence = record.peer
       ? ++core->messages[{record.operation, *record.peer}]
       : ++core->sequence;
+  LoggedCall logged(*core, record);
   state->operation = watchdog.begin(std::move(record), core->members, timeout);
   Operation& operation = *state->operation;
+  logged.follow(operation);
   try {
     state->landing = launch(state->operation);
+    logged.launched(state->landing);
     watchdog.recorder().running(operation.record().id);
     if (state->landing.recorded) {
       core->job->recorded(core, operation.record());
@@ -399,7 +471,7 @@ Pending ProcessGroup::all_to_all(
   }
   const at::Tensor output =
       core_->watched ? empty_rows(x, total(receive_counts)) : x;
-  CollectiveRecord record = check.record({x}, "");
+  CheckedCall record = check.record({x}, "");
   record.sizes_vary = true;
   record.bytes = bytes_to_others(x, send_counts, rank());
   return start(core_, std::move(record), {output}, [&](auto operation) {
@@ -419,7 +491,7 @@ Pending ProcessGroup::send(at::Tensor x, int to, Site site) const {
   if (x.numel() == 0) {
     return over(core_, {x});
   }
-  CollectiveRecord record = check.record({x}, "");
+  CheckedCall record = check.record({x}, "");
   record.peer = core_->ranks()[static_cast<std::size_t>(to)];
   return start(core_, std::move(record), {x}, [&](auto operation) {
     return core_->backend->send(std::move(operation), x.view({-1}), to);
@@ -433,7 +505,7 @@ Pending ProcessGroup::recv(at::Tensor x, int from, Site site) const {
   if (x.numel() == 0) {
     return over(core_, {x});
   }
-  CollectiveRecord record = check.record({x}, "");
+  CheckedCall record = check.record({x}, "");
   record.peer = core_->ranks()[static_cast<std::size_t>(from)];
   return start(core_, std::move(record), {x}, [&](auto operation) {
     return core_->backend->recv(std::move(operation), x.view({-1}), from);

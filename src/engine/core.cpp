@@ -39,6 +39,9 @@ void announce(const Job& job, const TrainedModel& trained) {
       buckets == 1 ? "" : "s",
       job.device.str());
   job.logger.debug("{}", trained.layout->describe());
+  if (job.deepspeed().logging.dump_state) {
+    job.logger.info("the configuration in force:\n{}", job.config.json());
+  }
 }
 
 TrainedModel start_training(
@@ -85,6 +88,7 @@ Core::Core(CoreOptions options)
           std::move(options.world),
           std::move(options.mesh),
           options.logger),
+      calls(job),
       offered(job),
       log(job.deepspeed(),
           job.logger,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/build/call_times.h"
 #include "engine/build/job.h"
 #include "engine/build/offered_options.h"
 #include "engine/build/trained_model.h"
@@ -56,6 +57,7 @@ struct Core {
   Core& operator=(const Core&) = delete;
 
   Job job;
+  CallTimes calls;
   OfferedOptions offered;
   StepLog log;
   StepMonitor monitor;

@@ -34,7 +34,7 @@ TEST(Actors, ColumnsOfTheTables) {
   EXPECT_FALSE(acts_on(Actor::pretrain, "--no-such-flag"));
   EXPECT_TRUE(acts_on(Actor::engine, "zero_optimization.stage"));
   EXPECT_TRUE(acts_on(Actor::engine, "zero_optimization")) << "a part of it";
-  EXPECT_FALSE(acts_on(Actor::engine, "flops_profiler"));
+  EXPECT_FALSE(acts_on(Actor::engine, "pipeline.seed_layers"));
 }
 
 TEST(Actors, NobodyActsOnWhatIsNotHonoured) {
@@ -70,17 +70,15 @@ TEST(Actors, RefuseFlagsThatACommandDoesNotActOn) {
 TEST(Actors, KeysThatWereGivenForNothing) {
   // Keys that are refused or have no effect get a message of their own.
   const Config config =
-      with("gradient_clipping: 1, sparse_gradients: false, dump_state: true,"
+      with("gradient_clipping: 1, sparse_gradients: false,"
            "zero_optimization: {stage: 1, contiguous_gradients: true,"
            "  cpu_offload: true, round_robin_gradients: true},"
-           "flops_profiler: {enabled: true}, timers: {throughput:"
+           "pipeline: {seed_layers: true}, timers: {throughput:"
            "  {synchronized: false}}");
   EXPECT_THAT(
       unused_keys(config, Actor::engine),
       ElementsAre(
-          "dump_state",
-          "flops_profiler",
-          "flops_profiler.enabled",
+          "pipeline.seed_layers",
           "zero_optimization.round_robin_gradients"));
 }
 

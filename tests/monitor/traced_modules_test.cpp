@@ -185,6 +185,48 @@ TEST(TracedModules, CallStacksAreThoseOfTheOperatorAround) {
           {7, "f;main"}}));
 }
 
+TEST(TracedModules, AParameterNamesTheModuleWithinItsScope) {
+  std::vector<TracedEvent> events{
+      {.id = 1, .name = "nn.Module: a", .thread = 1, .begin = 0, .end = 50},
+      {.id = 2,
+       .name = "aten::linear",
+       .thread = 1,
+       .begin = 10,
+       .end = 20,
+       .sequence = 1,
+       .owner = "a.up"},
+      {.id = 3, .name = "aten::mm", .thread = 1, .begin = 12, .end = 18},
+      {.id = 4,
+       .name = "aten::relu",
+       .thread = 1,
+       .begin = 20,
+       .end = 25,
+       .sequence = 2},
+      // A weight of another module, as the head that is tied has one.
+      {.id = 5,
+       .name = "aten::linear",
+       .thread = 1,
+       .begin = 30,
+       .end = 40,
+       .owner = "embedding"},
+      {.id = 6,
+       .name = "LinearBackward",
+       .thread = 2,
+       .begin = 60,
+       .end = 70,
+       .sequence = 1,
+       .forward_thread = 1}};
+  EXPECT_EQ(
+      modules(events),
+      (std::map<std::uint64_t, std::string>{
+          {1, "a"},
+          {2, "a.up"},
+          {3, "a.up"},
+          {4, "a"},
+          {5, "a"},
+          {6, "a.up"}}));
+}
+
 TEST(TracedModules, ANodeMadeAfterAScopeIsNotTheScopes) {
   std::vector<TracedEvent> events{
       {.id = 1,

@@ -1,6 +1,7 @@
 #include "distributed/backends/call_check.h"
 
 #include "distributed/backends/wire_dtype.h"
+#include "distributed/internal/comms_log.h"
 
 #include <c10/core/ScalarType.h>
 #include <cairn/base/error.h>
@@ -209,11 +210,11 @@ std::vector<int> CallCheck::own_part(const std::vector<int>& ranks) const {
   return global;
 }
 
-CollectiveRecord CallCheck::record(
+CheckedCall CallCheck::record(
     const Tensors& tensors,
     std::string_view detail,
     const Counts& counts) const {
-  CollectiveRecord record;
+  CheckedCall record;
   record.operation = operation_;
   record.detail = detail;
   record.group = core_.name;
@@ -234,6 +235,7 @@ CollectiveRecord CallCheck::record(
     }
   }
   record.bytes = bytes_sent(operation_, bytes, core_.size());
+  record.message = message_bytes(operation_, bytes, core_.size());
   return record;
 }
 

@@ -16,6 +16,11 @@ namespace cairn::distributed {
 /// The place of a call: `train.cpp:88`.
 std::string site_text(const std::source_location& site);
 
+/// A call as the flight recorder keeps it, with the size of its message.
+struct CheckedCall : CollectiveRecord {
+  std::int64_t message = 0; ///< bytes, see message_bytes()
+};
+
 /// Refuses arguments that no backend could make sense of, with a message that
 /// names rank, group, operation, place and values. The checks are the same on
 /// every backend, so that a program which runs on one rank runs on many.
@@ -52,7 +57,7 @@ class CallCheck {
 
   /// The call as the flight recorder keeps it. `counts` replace the sizes where
   /// ranks bring different sizes by agreement.
-  CollectiveRecord record(
+  CheckedCall record(
       const Tensors& tensors,
       std::string_view detail,
       const Counts& counts = {}) const;

@@ -55,6 +55,11 @@ void Operation::on_abort(std::function<void()> abort) {
   abort();
 }
 
+void Operation::on_success(std::function<void(Clock::duration)> listen) {
+  const std::lock_guard lock(mutex_);
+  on_success_ = std::move(listen);
+}
+
 void Operation::fail(std::shared_ptr<const CommError> error) {
   {
     const std::lock_guard lock(mutex_);
@@ -81,6 +86,14 @@ void Operation::abort_if_failed() {
 }
 
 void Operation::succeed() {
+  std::function<void(Clock::duration)> listen;
+  {
+    const std::lock_guard lock(mutex_);
+    listen = std::exchange(on_success_, nullptr);
+  }
+  if (listen) {
+    listen(Clock::now() - record_.called);
+  }
   {
     const std::lock_guard lock(mutex_);
     if (ended_) {

@@ -47,6 +47,11 @@ class Operation {
   /// at once if the operation has failed already.
   void on_abort(std::function<void()> abort);
 
+  /// Has `listen` called with the time since the call, when the operation has
+  /// ended well and before anybody learns of it. Called before any part can
+  /// end.
+  void on_success(std::function<void(Clock::duration)> listen);
+
   /// Ends the operation with this error, unless it has ended well already. The
   /// backend still works on it until abort_if_failed() is called.
   void fail(std::shared_ptr<const CommError> error);
@@ -74,6 +79,7 @@ class Operation {
   std::shared_ptr<const CommError> error_;
   std::function<void()> abort_;
   std::function<bool()> is_over_;
+  std::function<void(Clock::duration)> on_success_;
 };
 
 } // namespace cairn::distributed

@@ -1,6 +1,8 @@
 #include <cairn/distributed/init_distributed.h>
 
 #include "distributed/backends/group_core.h"
+#include "distributed/internal/agreement.h"
+#include "distributed/internal/comms_log.h"
 #include "distributed/start/job.h"
 #include "distributed/start/join_job.h"
 #include "distributed/start/open_files.h"
@@ -193,6 +195,15 @@ std::vector<Traffic> World::traffic() const {
 
 std::string World::store_address() const {
   return job_->store ? job_->store->address() : "";
+}
+
+void log_calls(const World& world, std::shared_ptr<CommsLog> log) {
+  const std::shared_ptr<Job>& job = Agreement::core_of(world.group())->job;
+  if (!job) {
+    return; // a rank alone makes no calls
+  }
+  const std::lock_guard lock(job->mutex);
+  job->comms_log = std::move(log);
 }
 
 std::string device_name(int local_rank) {

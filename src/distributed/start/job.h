@@ -1,6 +1,7 @@
 #pragma once
 
 #include "distributed/backends/group_backend.h"
+#include "distributed/internal/comms_log.h"
 #include "distributed/start/store.h"
 #include "distributed/watch/watchdog.h"
 
@@ -34,6 +35,8 @@ struct Job {
   /// Takes calls that a CUDA graph records instead of running them; null while
   /// none is recorded.
   OnRecorded on_recorded;
+  /// Takes the sizes and times of calls; null while nobody asks for them.
+  std::shared_ptr<CommsLog> comms_log;
   std::unique_ptr<Store> store;
   std::unique_ptr<BackendFactory> factory;
   std::shared_ptr<Watchdog> watchdog;
@@ -44,6 +47,11 @@ struct Job {
   std::uint64_t count_group(const std::string& name_and_members) {
     const std::lock_guard lock(mutex);
     return ++groups_made[name_and_members];
+  }
+
+  std::shared_ptr<CommsLog> log_of_calls() {
+    const std::lock_guard lock(mutex);
+    return comms_log;
   }
 
   void recorded(

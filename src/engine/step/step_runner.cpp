@@ -24,6 +24,7 @@ StepRunner::StepRunner(const Parts& parts)
       log_(parts.log),
       monitor_(parts.monitor),
       activations_(job_.device),
+      profile_(job_, trained_.parameters, log_.timers()),
       // Weights that come and go are not kept in another form.
       fp8_(
           trained_.model.module(),
@@ -45,7 +46,9 @@ void StepRunner::enter_forward() {
   }
   if (training_) {
     log_.begin_pass();
+    log_.phase("before forward");
     activations_.begin_forward(trained_.gathered_bytes());
+    profile_.begin_forward(progress_.global_steps);
     log_.timers()("forward").start();
   } else if (trained_.gatherer) {
     trained_.gatherer->finish_pass(zero::ParameterGatherer::Mode::evaluation);
@@ -64,6 +67,8 @@ void StepRunner::leave_forward() {
   }
   if (training_) {
     log_.timers()("forward").stop();
+    profile_.end_forward();
+    log_.phase("after forward");
   }
   if (job_.precision.autocast) {
     at::autocast::set_autocast_enabled(job_.device.type(), false);
@@ -90,7 +95,8 @@ void StepRunner::fail_forward() {
   fail("forward");
 }
 
-void StepRunner::fail(std::string_view doing) const {
+void StepRunner::fail(std::string_view doing) {
+  profile_.abandon();
   engine::fail(doing, job_, trained_, activations());
 }
 
@@ -198,8 +204,10 @@ at::Tensor StepRunner::scaled(const at::Tensor& loss) const {
 void StepRunner::run_backward(const std::function<void()>& pass, bool last) {
   zero::GradientReducer& reducer = *trained_.reducer;
   activations_.begin_backward(trained_.gathered_bytes());
+  log_.phase("before backward");
   try {
     {
+      profile_.begin_backward();
       const monitor::TimerScope timed(log_.timers()("backward"));
       trained_.settle(); // the last update may still read gradients
       reducer.begin(last);
@@ -207,9 +215,13 @@ void StepRunner::run_backward(const std::function<void()>& pass, bool last) {
       if (trained_.gatherer) {
         trained_.gatherer->rethrow();
       }
+      profile_.end_backward();
     }
-    const monitor::TimerScope timed(log_.timers()("allreduce"));
-    reducer.end();
+    {
+      const monitor::TimerScope timed(log_.timers()("allreduce"));
+      reducer.end();
+    }
+    log_.phase("after backward");
   } catch (...) {
     reducer.abandon();
     fail("backward");
@@ -241,6 +253,7 @@ void StepRunner::end_micro_step(bool boundary) {
   if (boundary) {
     progress_.since_update = 0;
     progress_.samples += job_.batch().train;
+    log_.phase("before step");
     try {
       if (records_) {
         updater_.run_repeated(*recording_);
@@ -251,6 +264,8 @@ void StepRunner::end_micro_step(bool boundary) {
     } catch (...) {
       fail("step");
     }
+    profile_.end_update();
+    log_.phase("after step");
   }
   log_.end_step(
       {.global_step = progress_.global_steps,
@@ -431,8 +446,15 @@ std::string StepRunner::why_not_repeated() const {
   }
   if (config.logging.wall_clock_breakdown ||
       (config.logging.steps_per_print.value_or(0) > 0 &&
+       config.throughput_timer.enabled &&
        config.throughput_timer.synchronized)) {
     return "timers wait for the GPU (wall_clock_breakdown, steps_per_print)";
+  }
+  if (config.comms_logger.enabled) {
+    return "calls between ranks are timed one by one (comms_logger)";
+  }
+  if (config.logging.memory_breakdown) {
+    return "memory is shown at each phase of a step (memory_breakdown)";
   }
   return synchronise_ ? "" : "gradients are not synchronised";
 }

@@ -10,6 +10,7 @@
 #include "engine/step/repeated_passes.h"
 #include "engine/step/step_log.h"
 #include "engine/step/step_monitor.h"
+#include "engine/step/step_profile.h"
 #include "engine/step/updater.h"
 #include "nn/internal/fp8_histories.h"
 
@@ -90,7 +91,7 @@ class StepRunner {
   void end_micro_step(bool boundary);
   void advance_fp8();
   void write_step();
-  [[noreturn]] void fail(std::string_view doing) const;
+  [[noreturn]] void fail(std::string_view doing);
 
   Job& job_;
   TrainedModel& trained_;
@@ -100,6 +101,7 @@ class StepRunner {
   StepLog& log_;
   StepMonitor& monitor_;
   ActivationMeter activations_;
+  StepProfile profile_;
   nn::Fp8Histories fp8_;
   LossParts loss_parts_; ///< of the last batch
   /// Made when passes are first repeated.

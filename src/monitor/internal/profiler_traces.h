@@ -1,5 +1,6 @@
 #pragma once
 
+#include "monitor/internal/profiled_devices.h"
 #include "monitor/internal/profiled_steps.h"
 
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace cairn::monitor {
 /// begin() and end() belong on the thread that calls the model.
 class ProfilerTraces {
  public:
-  enum class Devices { cpu, cpu_and_gpu };
+  using Devices = ProfiledDevices;
   struct Options {
     std::vector<StepRange> steps{}; ///< from profiled_steps()
     std::filesystem::path folder{};

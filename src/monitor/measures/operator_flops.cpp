@@ -1,5 +1,6 @@
 #include "monitor/measures/operator_flops.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>
@@ -45,7 +46,26 @@ std::uint64_t attention(
       : products * 2 * size_of(query) * static_cast<std::uint64_t>(key[2]);
 }
 
-enum class Kind { product, grouped, attention, attention_backward };
+/// The gradients of input and weight [out, in / groups, …], from the gradient
+/// of the output [batch, out, …].
+std::uint64_t convolution_gradients(const Shape& output, const Shape& weight) {
+  if (output.size() < 3 || weight.size() != output.size()) {
+    return 0;
+  }
+  std::uint64_t window = 1;
+  for (std::size_t dim = 1; dim < weight.size(); ++dim) {
+    window *= static_cast<std::uint64_t>(weight[dim]);
+  }
+  return 2 * 2 * size_of(output) * window;
+}
+
+enum class Kind {
+  product,
+  grouped,
+  attention,
+  attention_backward,
+  convolution_backward
+};
 
 struct Row {
   std::string_view name;
@@ -81,7 +101,16 @@ constexpr std::array rows{
         1},
     Row{"aten::_scaled_dot_product_cudnn_attention_backward",
         Kind::attention_backward,
-        1}};
+        1},
+    Row{"aten::convolution_backward", Kind::convolution_backward, 0}};
+
+/// Those that libtorch's profiler counts itself.
+constexpr std::array<std::string_view, 5> counted_by_libtorch{
+    "aten::mm",
+    "aten::addmm",
+    "aten::bmm",
+    "aten::baddbmm",
+    "aten::conv2d"};
 
 } // namespace
 
@@ -103,9 +132,16 @@ std::uint64_t operator_flops(
         return attention(left, right, 2);
       case Kind::attention_backward: // scores again, and four gradients
         return attention(left, right, 5);
+      case Kind::convolution_backward: // the weight is the third input
+        return shapes.size() < 3 ? 0 : convolution_gradients(left, shapes[2]);
     }
   }
   return 0;
+}
+
+bool is_product(std::string_view name) {
+  return std::ranges::find(rows, name, &Row::name) != rows.end() ||
+      std::ranges::find(counted_by_libtorch, name) != counted_by_libtorch.end();
 }
 
 } // namespace cairn::monitor

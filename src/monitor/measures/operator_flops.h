@@ -13,4 +13,8 @@ std::uint64_t operator_flops(
     std::string_view name,
     const std::vector<std::vector<std::int64_t>>& shapes);
 
+/// True for operators whose operations are pairs of a multiplication and an
+/// addition: products of matrices, attention, convolutions.
+bool is_product(std::string_view name);
+
 } // namespace cairn::monitor

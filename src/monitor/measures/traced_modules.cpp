@@ -85,8 +85,12 @@ struct Work {
   std::shared_ptr<const std::string> stack;
 };
 
-bool is_backward(const TracedEvent& event) {
-  return event.forward_thread != 0 && event.sequence >= 0;
+/// True for a module that is a part of another; all are parts of "", the model.
+bool is_within(std::string_view module, std::string_view whole) {
+  return !module.empty() &&
+      (whole.empty() ||
+       (module.size() > whole.size() && module.starts_with(whole) &&
+        module[whole.size()] == '.'));
 }
 
 /// Calls `found(event, work, scope)` for every event, with what it works for
@@ -131,6 +135,8 @@ void walk(
       work = {
           makers->of(event.forward_thread, event.sequence),
           makers->stack_of(event.forward_thread, event.sequence)};
+    } else if (is_within(event.owner, work.module)) {
+      work.module = event.owner;
     }
     if (event.stack) {
       work.stack = event.stack;
@@ -214,11 +220,19 @@ void set_call_stacks(
   }
 }
 
-TraceNotes trace_notes(std::vector<TracedEvent> events) {
+bool is_backward(const TracedEvent& event) {
+  return event.forward_thread != 0 && event.sequence >= 0;
+}
+
+void sort_by_time(std::vector<TracedEvent>& events) {
   std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) {
     return std::tie(a.thread, a.begin, b.end, a.id) <
         std::tie(b.thread, b.begin, a.end, b.id);
   });
+}
+
+TraceNotes trace_notes(std::vector<TracedEvent> events) {
+  sort_by_time(events);
   NodeMakers makers;
   walk(
       events,

@@ -26,7 +26,16 @@ struct TracedEvent {
   bool is_operator = false; ///< or a node of autograd
   /// The functions that lead to it, the innermost first: "a::f;b::g;main".
   std::shared_ptr<const std::string> stack{};
+  /// The module of a parameter that the operator takes; empty if it takes none.
+  std::string owner{};
+  std::uint64_t device_time = 0; ///< ns of its kernels on a GPU
 };
+
+/// True for the event of a backward pass through a node of autograd.
+bool is_backward(const TracedEvent& event);
+
+/// Sorts events so that each comes before those within it.
+void sort_by_time(std::vector<TracedEvent>& events);
 
 /// What is known of an event beyond what the profiler itself writes.
 struct TraceNote {
@@ -75,10 +84,10 @@ void set_call_stacks(
     const std::vector<CalledOperator>& calls);
 
 /// Finds the module that every event works for: of a forward pass, by the
-/// scopes around it (events named "nn.Module: NAME"); of a backward pass, by
-/// the scope in which autograd made the node. Stacks are those of the
-/// operators around; of a backward pass, that of the operator that made the
-/// node.
+/// scopes around it (events named "nn.Module: NAME"), and within these by the
+/// parameters that it takes; of a backward pass, by the module for which
+/// autograd made the node. Stacks are those of the operators around; of a
+/// backward pass, that of the operator that made the node.
 TraceNotes trace_notes(std::vector<TracedEvent> events);
 
 } // namespace cairn::monitor

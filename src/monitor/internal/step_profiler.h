@@ -1,0 +1,45 @@
+#pragma once
+
+#include "monitor/internal/module_profile.h"
+#include "monitor/internal/profiled_devices.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::monitor {
+
+/// Counts the work of every module while it lives, with libtorch's profiler:
+/// modules are told by nn::ModuleScope and by the parameters that operators
+/// take. Passes are told by the scopes of module_profile.h.
+class StepProfiler {
+ public:
+  explicit StepProfiler(ProfiledDevices devices);
+  ~StepProfiler();
+  StepProfiler(const StepProfiler&) = delete;
+  StepProfiler& operator=(const StepProfiler&) = delete;
+
+  /// False while another profiler runs: there can be one at a time.
+  static bool can_start();
+
+  /// A parameter by its name, "blocks.0.up.weight", and its number of elements.
+  struct Parameter {
+    std::string name;
+    at::Tensor tensor;
+    std::int64_t elements = 0;
+  };
+  /// Ends the profile. The figures are means of one of the `passes`.
+  ModuleProfile finish(
+      const std::vector<Parameter>& parameters,
+      std::int64_t passes);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace cairn::monitor
