@@ -33,6 +33,14 @@ model::ModelDescription model_from(
         number("key_value_heads", sizes.heads),
         json.at("ffn")));
   }
+  const std::string family = json.value("family", "gpt");
+  if (family == "t5") {
+    return model::with_padding(model::t5_description(sizes));
+  }
+  if (family == "bert") {
+    return model::with_padding(
+        model::bert_description(sizes, model::BinaryHead::without));
+  }
   model::ModelDescription gpt = model::gpt_description(sizes);
   gpt.attention_dropout = sizes.dropout;
   return model::with_padding(gpt);
@@ -56,6 +64,8 @@ Program program_from(const Json& json, StateBytes& states) {
       .overlaps_tensor = json.value("overlaps_tensor", false),
       .logit_bytes = json.at("logit_bytes"),
       .kept_share = json.value("kept_share", 1.0),
+      .fused_gate = json.value("fused_gate", false),
+      .scored_share = json.value("scored_share", 1.0),
       .bucket_elements = json.value("bucket_elements", 0.0),
       .bucket_copies = json.value("bucket_copies", 2.0),
       .second_copy_bytes = json.value("second_copy_bytes", 0.0),
@@ -104,7 +114,7 @@ std::optional<double> seconds_of(const Json& row, const PublishedRow& read) {
     return samples / row.at("samples_per_second").get<double>();
   }
   if (row.contains("tokens_per_second_per_gpu")) {
-    return samples * sequence / gpus /
+    return samples * static_cast<double>(read.training.tokens()) / gpus /
         row.at("tokens_per_second_per_gpu").get<double>();
   }
   if (row.contains("hardware_tflops")) {
@@ -135,8 +145,14 @@ PublishedRow row_from(const Json& row, const Json& programs) {
   read.training.model =
       model_from(row.at("model"), read.training.sequence, read.layout.tensor);
   read.training.eight_bit = row.value("eight_bit", false);
+  read.training.decoder_sequence =
+      row.value("decoder_sequence", std::int64_t{0});
   read.training.program =
       program_from(programs.at(read.program), read.training.states);
+  if (row.value("fp32", false)) {
+    read.training.value_bytes = 4;
+    read.training.states = {.parameter = 4, .gradient = 4, .master = 0};
+  }
   read.iteration_seconds = seconds_of(row, read);
   if (row.contains("memory_gb")) {
     read.memory_bytes = 1e9 * row.at("memory_gb").get<double>();

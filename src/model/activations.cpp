@@ -41,7 +41,7 @@ TokenBytes mlp_bytes(
       : 1;
   // Before and after the activation; with a gate the other factor and their
   // product as well.
-  const double widths = d.gated ? 4 : 2;
+  const double widths = d.gated ? (options.fused_gate ? 3 : 4) : 2;
   return {
       .whole = mlps * options.element_bytes * static_cast<double>(d.hidden),
       .cut =
@@ -71,6 +71,34 @@ double activation_bytes(
       options.sequence_parallel ? kept.whole / ranks : kept.whole;
   return (whole + kept.cut / ranks) *
       static_cast<double>(options.sequence * options.batch);
+}
+
+double cross_attention_bytes(
+    const ModelDescription& d,
+    std::int64_t memory,
+    const ActivationOptions& options) {
+  if (options.recompute == Recompute::blocks) {
+    return 0;
+  }
+  const double bytes = options.element_bytes;
+  const auto hidden = static_cast<double>(d.hidden);
+  const auto query = static_cast<double>(d.heads * d.head_size);
+  const auto key_value = static_cast<double>(
+      2 * std::max<std::int64_t>(d.key_value_heads, options.tensor_ranks) *
+      d.head_size);
+  const auto ranks = static_cast<double>(options.tensor_ranks);
+  // The input of its norm and the norm's output, the dropout's mask.
+  const double whole = (2 * bytes + (d.dropout > 0 ? 1 : 0)) * hidden /
+      (options.sequence_parallel ? ranks : 1);
+  double cut = 2 * bytes * query;
+  if (options.recompute == Recompute::nothing) {
+    cut += static_cast<double>(d.heads * memory) *
+        (d.attention_dropout > 0 ? 2 * bytes + 1 : bytes);
+  }
+  const auto samples = static_cast<double>(options.batch);
+  return samples *
+      (static_cast<double>(options.sequence) * (whole + cut / ranks) +
+       static_cast<double>(memory) * bytes * key_value / ranks);
 }
 
 } // namespace cairn::model

@@ -36,21 +36,20 @@ void check_cost(double cost, const char* what) {
 
 class Clock {
  public:
-  Clock(const Schedule& schedule, const PassCosts& costs)
+  Clock(const Schedule& schedule, const TimelineOptions& options)
       : schedule_(schedule),
-        costs_(costs),
+        options_(options),
         stages_(schedule.stages.size()),
+        micro_batches_(static_cast<std::size_t>(schedule.micro_batches)),
         next_(stages_),
-        free_at_(stages_) {
-    result_.stages.resize(stages_);
-    const std::size_t parts =
-        stages_ * static_cast<std::size_t>(schedule.chunks);
+        free_at_(stages_),
+        live_(options.parts.size()),
+        most_(stages_) {
+    result_.stages.resize(options.keep_passes ? stages_ : 0);
+    result_.busy.resize(stages_);
+    result_.live.resize(options.parts.size());
     for (auto& ends : ends_) {
-      ends.assign(
-          parts,
-          std::vector<double>(
-              static_cast<std::size_t>(schedule.micro_batches),
-              not_yet));
+      ends.assign(options.parts.size() * micro_batches_, not_yet);
     }
   }
 
@@ -80,36 +79,59 @@ class Clock {
  private:
   static constexpr double not_yet = -1;
 
-  double cost_of_pass(Kind kind) const {
-    const double whole = kind == Kind::forward ? costs_.forward
-        : kind == Kind::weights                ? costs_.weights
-        : schedule_.splits_backward            ? costs_.backward
-                                    : costs_.backward + costs_.weights;
-    return whole / schedule_.chunks;
+  double cost_of_pass(Kind kind, const PartCosts& part) const {
+    return kind == Kind::forward    ? part.forward
+        : kind == Kind::weights     ? part.weights
+        : schedule_.splits_backward ? part.backward
+                                    : part.backward + part.weights;
   }
 
   double& end_of(Kind kind, std::size_t part, const Instruction& each) {
-    return ends_[static_cast<std::size_t>(kind)][part]
-                [static_cast<std::size_t>(each.micro_batch)];
+    return ends_[static_cast<std::size_t>(kind)]
+                [part * micro_batches_ +
+                 static_cast<std::size_t>(each.micro_batch)];
   }
 
   /// Time when the inputs of the pass are there; `not_yet` if that is unknown.
   double ready_at(Kind kind, std::size_t part, const Instruction& each) {
-    const auto after = [&](Kind needed, std::size_t there, double message) {
+    const auto after = [&](Kind needed, std::size_t there) {
       const double end = end_of(needed, there, each);
-      return end == not_yet ? end : end + message;
+      const bool sent = there != part && stages_ > 1;
+      return end == not_yet || !sent ? end : end + options_.message;
     };
     switch (kind) {
       case Kind::forward:
-        return part == 0 ? 0 : after(kind, part - 1, costs_.message);
+        return part == 0 ? 0 : after(kind, part - 1);
       case Kind::backward:
-        return part + 1 == ends_[0].size()
-            ? after(Kind::forward, part, 0)
-            : after(kind, part + 1, costs_.message);
+        return part + 1 == options_.parts.size() ? after(Kind::forward, part)
+                                                 : after(kind, part + 1);
       case Kind::weights:
-        return after(Kind::backward, part, 0);
+        return after(Kind::backward, part);
     }
     return not_yet;
+  }
+
+  /// Counts the micro batches that the parts of a stage have live.
+  void count_live(Kind kind, std::size_t stage, std::size_t part) {
+    const Kind frees =
+        schedule_.splits_backward ? Kind::weights : Kind::backward;
+    if (kind == frees) {
+      --live_[part];
+    }
+    if (kind != Kind::forward) {
+      return;
+    }
+    ++live_[part];
+    int sum = 0;
+    for (std::size_t each = stage; each < live_.size(); each += stages_) {
+      sum += live_[each];
+    }
+    if (sum > most_[stage]) {
+      most_[stage] = sum;
+      for (std::size_t each = stage; each < live_.size(); each += stages_) {
+        result_.live[each] = live_[each];
+      }
+    }
   }
 
   /// Runs the stage's next instruction. False at the end, or if its next pass
@@ -127,47 +149,74 @@ class Clock {
       if (ready == not_yet) {
         return false;
       }
+      const double cost = cost_of_pass(*kind, options_.parts[part]);
       const double begin = std::max(ready, free_at_[stage]);
-      const double end = begin + cost_of_pass(*kind);
-      result_.stages[stage].push_back(
-          {{*kind, each.micro_batch, each.chunk}, begin, end});
+      const double end = begin + cost;
       end_of(*kind, part, each) = end;
       free_at_[stage] = end;
+      result_.busy[stage] += cost;
+      count_live(*kind, stage, part);
+      if (options_.keep_passes) {
+        result_.stages[stage].push_back(
+            {{*kind, each.micro_batch, each.chunk}, begin, end});
+      }
     }
     ++next_[stage];
     return true;
   }
 
   const Schedule& schedule_;
-  const PassCosts& costs_;
+  const TimelineOptions& options_;
   std::size_t stages_;
+  std::size_t micro_batches_;
   std::vector<std::size_t> next_; ///< next instruction of each stage
   std::vector<double> free_at_;
+  std::vector<int> live_; ///< by part
+  std::vector<int> most_; ///< live in all parts of a stage, so far
   /// End of each pass, by kind, part of the model and micro batch.
-  std::vector<std::vector<double>> ends_[3];
+  std::vector<double> ends_[3];
   Timeline result_;
 };
 
-} // namespace
-
-double Timeline::busy(std::size_t stage) const {
-  double sum = 0;
-  for (const TimedPass& each : stages.at(stage)) {
-    sum += each.end - each.begin;
-  }
-  return sum;
+std::size_t parts_of(const Schedule& schedule) {
+  return schedule.stages.size() * static_cast<std::size_t>(schedule.chunks);
 }
 
+} // namespace
+
 double Timeline::bubble(std::size_t stage) const {
-  return length > 0 ? 1 - busy(stage) / length : 0;
+  return length > 0 ? 1 - busy.at(stage) / length : 0;
+}
+
+Timeline timeline(const Schedule& schedule, const TimelineOptions& options) {
+  if (options.parts.size() != parts_of(schedule)) {
+    throw UsageError(
+        {.what = "a timeline needs the costs of every part",
+         .where = fmt::format("schedule {}", schedule.name),
+         .values = fmt::format(
+             "{} costs, {} parts",
+             options.parts.size(),
+             parts_of(schedule))});
+  }
+  check_cost(options.message, "message");
+  for (const PartCosts& part : options.parts) {
+    check_cost(part.forward, "forward");
+    check_cost(part.backward, "backward");
+    check_cost(part.weights, "weights");
+  }
+  return Clock(schedule, options).run();
 }
 
 Timeline timeline(const Schedule& schedule, const PassCosts& costs) {
-  check_cost(costs.forward, "forward");
-  check_cost(costs.backward, "backward");
-  check_cost(costs.weights, "weights");
-  check_cost(costs.message, "message");
-  return Clock(schedule, costs).run();
+  const double chunks = schedule.chunks;
+  return timeline(
+      schedule,
+      {.parts = std::vector<PartCosts>(
+           parts_of(schedule),
+           {.forward = costs.forward / chunks,
+            .backward = costs.backward / chunks,
+            .weights = costs.weights / chunks}),
+       .message = costs.message});
 }
 
 double ScheduleCost::worst_bubble() const {
@@ -181,19 +230,14 @@ double ScheduleCost::most_live() const {
 ScheduleCost cost_of(const Schedule& schedule, const PassCosts& costs) {
   const Timeline times = timeline(schedule, costs);
   ScheduleCost cost{.length = times.length};
-  const Kind frees = schedule.splits_backward ? Kind::weights : Kind::backward;
-  for (std::size_t stage = 0; stage < times.stages.size(); ++stage) {
+  const std::size_t stages = schedule.stages.size();
+  for (std::size_t stage = 0; stage < stages; ++stage) {
     cost.bubble.push_back(times.bubble(stage));
     int live = 0;
-    int most = 0;
-    for (const TimedPass& each : times.stages[stage]) {
-      if (each.pass.kind == Kind::forward) {
-        most = std::max(most, ++live);
-      } else if (each.pass.kind == frees) {
-        --live;
-      }
+    for (std::size_t part = stage; part < times.live.size(); part += stages) {
+      live += times.live[part];
     }
-    cost.live.push_back(static_cast<double>(most) / schedule.chunks);
+    cost.live.push_back(static_cast<double>(live) / schedule.chunks);
   }
   return cost;
 }

@@ -41,6 +41,10 @@ double kernels_of(Program::Elementwise kind) {
 
 } // namespace
 
+double peak_flops(const Training& training, const Gpu& gpu) {
+  return training.value_bytes > 2 ? gpu.flops_32bit : gpu.flops;
+}
+
 ComputeTime& ComputeTime::operator+=(const ComputeTime& other) {
   products += other.products;
   attention += other.attention;
@@ -66,9 +70,13 @@ BlockTime::BlockTime(
       training_(training),
       layout_(layout),
       gpu_(gpu),
+      value_bytes_(training.value_bytes),
+      flops_(peak_flops(training, gpu) * gpu.matmul_share),
       tokens_(
           static_cast<double>(layout.micro_batch * training.sequence) /
           static_cast<double>(layout.context)),
+      decoder_tokens_(
+          static_cast<double>(layout.micro_batch * training.decoder_sequence)),
       ranks_(static_cast<double>(layout.tensor)),
       passes_(passes_of(training.program.elementwise, constants)),
       kernels_(kernels_of(training.program.elementwise)) {}
@@ -85,15 +93,19 @@ double BlockTime::alignment(double m, double n, double k) const {
 
 double BlockTime::product(double m, double n, double k, bool eight_bit) const {
   const bool small = eight_bit && gpu_.flops_8bit > 0;
-  const double rate = (small ? gpu_.flops_8bit * constants_.eight_bit_share
-                             : gpu_.flops * alignment(m, n, k)) *
-      gpu_.matmul_share;
-  const double operand = small ? 1 : value_bytes;
+  const double rate = small
+      ? gpu_.flops_8bit * constants_.eight_bit_share * gpu_.matmul_share
+      : flops_ * alignment(m, n, k);
+  const double operand = small ? 1 : value_bytes_;
   return 2 * m * n * k / rate +
-      traffic(operand * (m * k + n * k) + value_bytes * m * n);
+      traffic(operand * (m * k + n * k) + value_bytes_ * m * n);
 }
 
-double BlockTime::mlp_products(std::int64_t layer) const {
+bool BlockTime::in_decoder(std::int64_t layer) const {
+  return layer >= training_.model.layers;
+}
+
+double BlockTime::mlp_products(std::int64_t layer, double tokens) const {
   const ModelDescription& d = training_.model;
   const auto hidden = static_cast<double>(d.hidden);
   const double width = static_cast<double>(d.ffn) / ranks_;
@@ -105,27 +117,28 @@ double BlockTime::mlp_products(std::int64_t layer) const {
   };
   const std::int64_t experts = model::experts_in_layer(d, layer);
   if (experts == 0) {
-    return mlp(tokens_);
+    return mlp(tokens);
   }
   const double here = std::max(
       1.0,
       static_cast<double>(experts) / static_cast<double>(layout_.expert));
-  const double rows = tokens_ * static_cast<double>(d.experts->top_k) *
+  const double rows = tokens * static_cast<double>(d.experts->top_k) *
       std::max(1.0, d.experts->train_capacity_factor);
   const double time = here * mlp(std::max(1.0, rows / here));
-  return d.experts->residual ? time + mlp(tokens_) : time;
+  return d.experts->residual ? time + mlp(tokens) : time;
 }
 
-void BlockTime::add_attention(PieceTime& time) const {
+void BlockTime::add_attention(
+    double tokens,
+    double keys,
+    bool causal,
+    PieceTime& time) const {
   const ModelDescription& d = training_.model;
-  const auto sequence = static_cast<double>(training_.sequence);
   const double width = static_cast<double>(d.heads * d.head_size) / ranks_;
-  const double operations = 4 * tokens_ * sequence * width;
-  const double rate = gpu_.flops * gpu_.matmul_share;
-  const bool causal = model::kind_of(d.family) == model::ModelKind::gpt;
+  const double operations = 4 * tokens * keys * width;
   if (training_.program.flash()) {
     const double forward = operations * (causal ? 0.5 : 1) /
-        (rate *
+        (flops_ *
          (training_.program.attention == Program::Attention::fast
               ? constants_.fast_share
               : constants_.flash_share));
@@ -138,9 +151,8 @@ void BlockTime::add_attention(PieceTime& time) const {
   const double heads = static_cast<double>(d.heads) / ranks_;
   constexpr double least_passes = 4;
   const double aligned = alignment(8, 8, static_cast<double>(d.head_size));
-  const double forward = operations / (rate * aligned) +
-      traffic(passes_ * least_passes * value_bytes * tokens_ * sequence *
-              heads);
+  const double forward = operations / (flops_ * aligned) +
+      traffic(passes_ * least_passes * value_bytes_ * tokens * keys * heads);
   time.forward.attention += forward;
   time.backward.attention += 2 * forward;
 }
@@ -152,23 +164,46 @@ PieceTime BlockTime::block(std::int64_t layer) const {
   const double key_value =
       2 * static_cast<double>(d.key_value_heads * d.head_size) / ranks_;
   const bool small = training_.eight_bit;
+  const bool decodes = in_decoder(layer);
+  const double tokens = decodes ? decoder_tokens_ : tokens_;
   PieceTime time;
-  time.forward.products = product(tokens_, query + key_value, hidden, small) +
-      product(tokens_, hidden, query, small) + mlp_products(layer);
-  // Norms read and write, residuals read two and write one: twice each. Heads
-  // are turned round, activations read and written.
-  const double whole = 10 * hidden / (layout_.sequence_parallel ? ranks_ : 1);
-  const double cut = 2 * (query + key_value) +
+  time.forward.products = product(tokens, query + key_value, hidden, small) +
+      product(tokens, hidden, query, small) + mlp_products(layer, tokens);
+  // Norms read and write, residuals read two and write one: once for each
+  // branch. Heads are turned round, activations read and written.
+  const double branches = decodes ? 3 : 2;
+  const double whole =
+      5 * branches * hidden / (layout_.sequence_parallel ? ranks_ : 1);
+  const double cut = 2 * (query + key_value) + (decodes ? 4 * query : 0) +
       (d.gated ? 3 : 2) * static_cast<double>(d.ffn) / ranks_;
   // Before a product in 8 bits its input is read for the range and cast.
   const double casts =
       small ? 2 * hidden + query + static_cast<double>(d.ffn) / ranks_ : 0;
   time.forward.elementwise =
-      traffic(value_bytes * tokens_ * (passes_ * (whole + cut) + casts));
+      traffic(value_bytes_ * tokens * (passes_ * (whole + cut) + casts));
+  const bool causal = model::kind_of(d.family) == model::ModelKind::gpt;
+  add_attention(
+      tokens,
+      static_cast<double>(
+          decodes ? training_.decoder_sequence : training_.sequence),
+      causal || decodes,
+      time);
+  if (decodes) { // it attends to the encoder's result
+    time.forward.products += product(tokens, query, hidden, small) +
+        product(tokens_, key_value, hidden, small) +
+        product(tokens, hidden, query, small);
+    time.forward.elementwise +=
+        traffic(value_bytes_ * tokens_ * passes_ * 2 * key_value);
+    add_attention(
+        tokens,
+        static_cast<double>(training_.sequence),
+        /*causal=*/false,
+        time);
+  }
   time.backward.products = 2 * time.forward.products;
   time.backward.elementwise = 2 * time.forward.elementwise;
-  add_attention(time);
-  const double launches = kernels_ * constants_.launch_seconds;
+  const double launches =
+      kernels_ * constants_.launch_seconds * (decodes ? 1.5 : 1);
   time.forward.host = std::max(0.0, launches - time.forward.total());
   time.backward.host = std::max(0.0, 2 * launches - time.backward.total());
   return time;
@@ -176,7 +211,8 @@ PieceTime BlockTime::block(std::int64_t layer) const {
 
 PieceTime BlockTime::embedding() const {
   const double rows = traffic(
-      value_bytes * tokens_ * 4 * static_cast<double>(training_.model.hidden));
+      value_bytes_ * (tokens_ + decoder_tokens_) * 4 *
+      static_cast<double>(training_.model.hidden));
   PieceTime time;
   time.forward.elementwise = rows;
   time.backward.elementwise = 2 * rows;
@@ -186,14 +222,16 @@ PieceTime BlockTime::embedding() const {
 PieceTime BlockTime::head() const {
   const ModelDescription& d = training_.model;
   const double words = static_cast<double>(d.padded_vocabulary) / ranks_;
+  const double tokens = (decoder_tokens_ > 0 ? decoder_tokens_ : tokens_) *
+      training_.program.scored_share;
   PieceTime time;
   time.forward.products =
-      product(tokens_, words, static_cast<double>(d.hidden), false);
+      product(tokens, words, static_cast<double>(d.hidden), false);
   time.backward.products = 2 * time.forward.products;
   // The loss reads the logits, and backward writes their gradients.
   constexpr double least_passes = 2;
   time.forward.elementwise =
-      traffic(value_bytes * tokens_ * words * least_passes * passes_);
+      traffic(value_bytes_ * tokens * words * least_passes * passes_);
   time.backward.elementwise = time.forward.elementwise;
   return time;
 }

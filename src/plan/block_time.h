@@ -24,6 +24,10 @@ struct PieceTime {
   ComputeTime backward;
 };
 
+/// Operations that a GPU computes in a second, as published, in the width of
+/// the training's values.
+double peak_flops(const Training& training, const Gpu& gpu);
+
 /// Time of the pieces of a model on a GPU.
 ///
 /// A product takes the time of its operations at the speed of large products,
@@ -46,14 +50,20 @@ class BlockTime {
  private:
   double alignment(double m, double n, double k) const;
   double product(double m, double n, double k, bool eight_bit) const;
-  double mlp_products(std::int64_t layer) const;
-  void add_attention(PieceTime& time) const;
+  /// Adds attention of `tokens` to so many keys of each sample.
+  void add_attention(double tokens, double keys, bool causal, PieceTime& time)
+      const;
+  double mlp_products(std::int64_t layer, double tokens) const;
+  bool in_decoder(std::int64_t layer) const;
 
   const Constants& constants_;
   const Training& training_;
   const RunLayout& layout_;
   const Gpu& gpu_;
+  double value_bytes_;
+  double flops_; ///< a second, in large products
   double tokens_;
+  double decoder_tokens_; ///< of T5's decoder
   double ranks_;
   double passes_;  ///< over memory, by the program
   double kernels_; ///< of a block's forward pass

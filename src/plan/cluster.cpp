@@ -102,6 +102,7 @@ class Section {
 
 constexpr double giga = 1e9;
 constexpr double tera = 1e12;
+constexpr double hour = 3600;
 constexpr double most = 1e9;
 constexpr std::int64_t most_ranks = std::int64_t{1} << 20;
 constexpr std::uint64_t most_bytes = 1 << 20; // of a description
@@ -114,7 +115,10 @@ Gpu gpu_from(Section section) {
       .flops_8bit = tera * section.number_or("tflops_8bit", 0, most, 0),
       .bandwidth = giga * section.number("bandwidth_gb_per_s", 0.001, most),
       .matmul_share = section.number("matmul_share", 0.01, 1),
-      .unaligned_share = section.number_or("unaligned_share", 0.01, 1, 1)};
+      .unaligned_share = section.number_or("unaligned_share", 0.01, 1, 1),
+      .flops_32bit = tera * section.number_or("tflops_32bit", 0, most, 0),
+      .context_bytes = giga * section.number_or("context_gb", 0, most, 0.6),
+      .group_bytes = giga * section.number_or("group_gb", 0, most, 0.15)};
   section.refuse_others();
   return gpu;
 }
@@ -126,8 +130,9 @@ Host host_from(Section section) {
       .adam_elements = giga * section.number("adam_billion_per_s", 0, most),
       .nvme_bytes = giga * section.number_or("nvme_gb", 0, most, 0),
       .nvme_read = giga * section.number_or("nvme_read_gb_per_s", 0, most, 0),
-      .nvme_write =
-          giga * section.number_or("nvme_write_gb_per_s", 0, most, 0)};
+      .nvme_write = giga * section.number_or("nvme_write_gb_per_s", 0, most, 0),
+      .storage = giga * section.number_or("storage_gb_per_s", 0, most, 0),
+      .mttf = hour * section.number_or("mttf_hours", 0, most, 0)};
   section.refuse_others();
   return host;
 }

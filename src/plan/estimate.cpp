@@ -1,5 +1,6 @@
 #include <cairn/plan/estimate.h>
 
+#include "model/internal/flops.h"
 #include "plan/block_time.h"
 #include "plan/collectives.h"
 #include "plan/estimator_cache.h"
@@ -25,10 +26,24 @@ namespace {
        .values = std::move(values)});
 }
 
-void check(const Training& training, const RunLayout& run) {
+void check(
+    const Training& training,
+    const RunLayout& run,
+    const Cluster& cluster) {
   const model::ModelDescription& d = training.model;
-  if (model::kind_of(d.family) == model::ModelKind::t5) {
-    refuse("models with an encoder and a decoder are not estimated");
+  const bool t5 = model::kind_of(d.family) == model::ModelKind::t5;
+  if (t5 && (run.context > 1 || model::has_experts(d))) {
+    refuse("T5 has neither context parallel ranks nor experts");
+  }
+  if (t5 != (training.decoder_sequence > 0)) {
+    refuse("T5 has a decoder's length of its own, and only T5");
+  }
+  if (peak_flops(training, cluster.gpu) <= 0) {
+    throw ConfigError(
+        {.what = "the cluster's description does not say how fast its GPUs "
+                 "compute in fp32",
+         .where = cluster.name,
+         .remedy = "add gpu.tflops_32bit, or plan with --bf16 or --fp16"});
   }
   for (const std::int64_t degree :
        {run.gpus,
@@ -95,7 +110,12 @@ struct PartTime {
   double experts = 0;    ///< messages of both passes
   double gathers = 0;    ///< exposed, of both passes
   double reductions = 0; ///< likewise, if every micro batch has them
-  PartCost cost;
+  pipeline::PartCosts cost;
+  double backward() const { return cost.backward + cost.weights; }
+  double forward_compute() const { return compute.forward.total(); }
+  double backward_compute() const {
+    return compute.backward.total() + again.total();
+  }
 };
 
 /// The time that an operation adds if it runs beside `window` seconds of
@@ -128,22 +148,27 @@ class Estimator {
         cache_(cache),
         padding_(padding),
         shares_(cache.shares(training, run)),
+        value_bytes_(training.value_bytes),
         tokens_(
             static_cast<double>(run.micro_batch * training.sequence) /
-            static_cast<double>(run.context)) {}
+            static_cast<double>(run.context)),
+        decoder_tokens_(
+            static_cast<double>(run.micro_batch * training.decoder_sequence)) {}
 
   Estimate run(const EstimateOptions& options) {
     Estimate result{.layout = run_};
     std::vector<PartTime> parts;
-    std::vector<PartCost> costs;
+    std::vector<pipeline::PartCosts> costs;
     for (const PartShare& share : shares_) {
       parts.push_back(part_time(share));
       costs.push_back(parts.back().cost);
     }
+    const double slowed = slow_down(options.straggler, parts, costs);
     PipelineRun passes =
         run_pipeline(run_, costs, message_seconds(), options.timeline, cache_);
     set_memory(result, passes.live);
     set_time(result, parts, passes);
+    result.time.straggler = slowed * static_cast<double>(run_.micro_batches());
     set_rates(result);
     result.timeline = std::move(passes.stages);
     return result;
@@ -163,24 +188,28 @@ class Estimator {
     const std::int64_t stride = run_.gpus / run_.pipeline;
     const double share = static_cast<double>(run_.tensor);
     // Tensor parallel ranks send a part each and gather it behind.
-    const double all =
-        value_bytes * tokens_ * static_cast<double>(training_.model.hidden);
+    // To T5's decoder go both streams.
+    const double all = value_bytes_ * (tokens_ + decoder_tokens_) *
+        static_cast<double>(training_.model.hidden);
     return network_.send(stride, all / share) +
         network_.all_gather(tensor_group(), all);
   }
 
   /// Messages of a block's forward pass between tensor and context ranks.
-  double block_messages(const ComputeTime& forward) const {
+  double block_messages(std::int64_t layer, const ComputeTime& forward) const {
     const model::ModelDescription& d = training_.model;
-    const double stream = value_bytes * tokens_ * static_cast<double>(d.hidden);
+    const bool decodes = layer >= d.layers;
+    const double stream = value_bytes_ * (decodes ? decoder_tokens_ : tokens_) *
+        static_cast<double>(d.hidden);
+    const double branches = decodes ? 3 : 2; // each ends with a sum
     const Hiding tensor{
         constants_.interference,
         training_.program.overlaps_tensor};
     double time = tensor.added(
-        2 * network_.all_reduce(tensor_group(), stream),
+        branches * network_.all_reduce(tensor_group(), stream),
         forward.products);
     if (run_.context > 1) {
-      const double keys = value_bytes * tokens_ *
+      const double keys = value_bytes_ * tokens_ *
           static_cast<double>(2 * d.key_value_heads * d.head_size) /
           static_cast<double>(run_.tensor);
       const double ring = static_cast<double>(run_.context - 1) *
@@ -201,7 +230,7 @@ class Estimator {
     return 4 *
         network_.all_to_all(
             {run_.expert, run_.tensor},
-            value_bytes * rows * static_cast<double>(d.hidden));
+            value_bytes_ * rows * static_cast<double>(d.hidden));
   }
 
   PartTime part_time(const PartShare& share) const {
@@ -210,7 +239,7 @@ class Estimator {
       const PieceTime block = block_time_.block(layer);
       part.compute.forward += block.forward;
       part.compute.backward += block.backward;
-      const double messages = block_messages(block.forward);
+      const double messages = block_messages(layer, block.forward);
       part.tensor_forward += messages;
       part.tensor_backward += messages;
       part.experts += expert_messages(layer);
@@ -235,13 +264,39 @@ class Estimator {
     const double forward = part.compute.forward.total();
     const double backward = part.compute.backward.total() + part.again.total();
     add_parameter_traffic(share, forward, backward, part);
+    const double weights = part.compute.backward.products / 2;
     part.cost = {
         .forward =
             forward + part.tensor_forward + part.experts / 2 + part.gathers / 2,
         .backward = backward + part.tensor_backward + part.experts / 2 +
-            part.gathers / 2 + part.reductions,
-        .weights = part.compute.backward.products / 2};
+            part.gathers / 2 + part.reductions - weights,
+        .weights = weights};
     return part;
+  }
+
+  /// Makes the GPUs of the busiest stage compute `factor` times as long, since
+  /// they wait for the slow one. Returns the seconds that this adds to the
+  /// stage's passes of one micro batch.
+  double slow_down(
+      double factor,
+      const std::vector<PartTime>& parts,
+      std::vector<pipeline::PartCosts>& costs) const {
+    const auto computed = [&](std::size_t stage) {
+      double sum = 0;
+      for (std::size_t p = stage; p < parts.size(); p += stages()) {
+        sum += parts[p].forward_compute() + parts[p].backward_compute();
+      }
+      return sum;
+    };
+    std::size_t busiest = 0;
+    for (std::size_t stage = 1; stage < stages(); ++stage) {
+      busiest = computed(stage) > computed(busiest) ? stage : busiest;
+    }
+    for (std::size_t p = busiest; p < parts.size(); p += stages()) {
+      costs[p].forward += (factor - 1) * parts[p].forward_compute();
+      costs[p].backward += (factor - 1) * parts[p].backward_compute();
+    }
+    return (factor - 1) * computed(busiest);
   }
 
   /// Stage 3 gathers parameters for each pass; from stage 2 on every micro
@@ -256,7 +311,7 @@ class Estimator {
       const Hiding hiding{
           constants_.interference,
           training_.program.overlaps_gathers};
-      const double amount = share.parameters * run_.weight_bits / 8;
+      const double amount = share.parameters * wire_bytes(run_.weight_bits);
       double first = network_.all_gather(shard_group(), amount);
       double second = run_.second_copy_ranks > 1
           ? network_.all_gather({run_.second_copy_ranks, run_.tensor}, amount)
@@ -279,9 +334,13 @@ class Estimator {
     }
   }
 
+  double wire_bytes(int bits) const {
+    return bits == 16 ? value_bytes_ : bits / 8.0;
+  }
+
   /// Sums the gradients of a part once.
   double reduction_seconds(const PartShare& share) const {
-    const double width = run_.gradient_bits / 8.0 *
+    const double width = wire_bytes(run_.gradient_bits) *
         (run_.gradient_bits == 16 ? training_.program.reduced_bytes / 2 : 1);
     const double amount = share.parameters * width;
     double time = run_.zero_stage == 0
@@ -333,7 +392,7 @@ class Estimator {
             constants_.interference,
             training_.program.overlaps_gradients};
         step.gradients +=
-            hiding.added(reduction_seconds(shares_[p]), parts[p].cost.backward);
+            hiding.added(reduction_seconds(shares_[p]), parts[p].backward());
       }
     }
     const double owned = run_.zero_stage >= 1
@@ -376,7 +435,7 @@ class Estimator {
       // Gradients go to the host and new parameters come back.
       time = elements *
           (gpus / cluster_.host.adam_elements +
-           (value_bytes + each.parameter) / copies);
+           (value_bytes_ + each.parameter) / copies);
     }
     if (run_.optimizer == Place::nvme) {
       time = std::max(
@@ -406,7 +465,13 @@ class Estimator {
     for (std::size_t p = stage; p < shares_.size(); p += stages()) {
       here.push_back(live[p]);
     }
-    return stage_memory(training_, run_, parts_on(stage), here, exact);
+    return stage_memory(
+        training_,
+        run_,
+        cluster_.gpu,
+        parts_on(stage),
+        here,
+        exact);
   }
 
   void set_memory(Estimate& result, const std::vector<int>& live) const {
@@ -486,13 +551,39 @@ class Estimator {
   }
 
   void set_rates(Estimate& result) const {
-    const model::ModelDescription& d = training_.model;
-    const auto sequence = static_cast<double>(training_.sequence);
     const auto samples = static_cast<double>(run_.global_batch);
-    const double tokens = samples * sequence;
     const double seconds =
         result.iteration_seconds * static_cast<double>(run_.gpus);
-    result.tokens_per_second_per_gpu = tokens / seconds;
+    result.tokens_per_second_per_gpu =
+        samples * static_cast<double>(training_.tokens()) / seconds;
+    const auto [model, blocks] = operations_of_sample();
+    const double again = run_.recompute == Recompute::blocks ? blocks : 0;
+    result.model_tflops_per_gpu = model * samples / seconds / 1e12;
+    result.hardware_tflops_per_gpu = (model + again) * samples / seconds / 1e12;
+    result.mfu = result.model_tflops_per_gpu * 1e12 /
+        peak_flops(training_, cluster_.gpu);
+    result.parameters =
+        static_cast<double>(model::count_parameters(training_.model).all);
+    result.limited_by = limit_of(result);
+  }
+
+  struct Operations {
+    double all = 0;    ///< of both passes
+    double blocks = 0; ///< of the blocks' forward pass
+  };
+  Operations operations_of_sample() const {
+    const model::ModelDescription& d = training_.model;
+    const auto sequence = static_cast<double>(training_.sequence);
+    if (training_.decoder_sequence > 0) {
+      const double all = model::megatron_flops(
+          d,
+          training_.sequence,
+          training_.decoder_sequence);
+      const double head = 2 * static_cast<double>(training_.decoder_sequence) *
+          static_cast<double>(d.hidden) *
+          static_cast<double>(d.padded_vocabulary);
+      return {.all = all, .blocks = all / 3 - head};
+    }
     // Operations of a token's forward pass, without regard to masks.
     const auto hidden = static_cast<double>(d.hidden);
     const auto width = static_cast<double>(d.heads * d.head_size);
@@ -509,13 +600,7 @@ class Estimator {
           4 * sequence * width;
     }
     const double head = 2 * hidden * static_cast<double>(d.padded_vocabulary);
-    const double model = 3 * (blocks + head);
-    const double again = run_.recompute == Recompute::blocks ? blocks : 0;
-    result.model_tflops_per_gpu = model * tokens / seconds / 1e12;
-    result.hardware_tflops_per_gpu = (model + again) * tokens / seconds / 1e12;
-    result.mfu = result.model_tflops_per_gpu * 1e12 / cluster_.gpu.flops;
-    result.parameters = static_cast<double>(model::count_parameters(d).all);
-    result.limited_by = limit_of(result);
+    return {.all = sequence * 3 * (blocks + head), .blocks = sequence * blocks};
   }
 
   static std::string limit_of(const Estimate& result) {
@@ -530,6 +615,7 @@ class Estimator {
         {"tensor parallel messages", t.tensor},
         {"expert messages", t.experts},
         {"pipeline bubble", t.bubble},
+        {"a straggler", t.straggler},
         {"gathering parameters", t.gathers},
         {"reducing gradients", t.gradients},
         {"offloading", t.offload}};
@@ -549,7 +635,9 @@ class Estimator {
   EstimatorCache& cache_;
   Padding padding_;
   const std::vector<PartShare>& shares_;
+  double value_bytes_;
   double tokens_;
+  double decoder_tokens_; ///< of T5's decoder
 };
 
 } // namespace
@@ -595,6 +683,7 @@ std::vector<std::pair<std::string, double>> parts_of(const TimeParts& t) {
       {"tensor", t.tensor},
       {"experts", t.experts},
       {"bubble", t.bubble},
+      {"straggler", t.straggler},
       {"gathers", t.gathers},
       {"gradients", t.gradients},
       {"optimizer", t.optimizer},
@@ -607,7 +696,7 @@ Estimate estimate_with(
     const RunLayout& layout,
     const Cluster& cluster,
     const EstimateOptions& options) {
-  check(training, layout);
+  check(training, layout, cluster);
   EstimatorCache cache;
   return Estimator(constants, training, layout, cluster, cache, Padding::exact)
       .run(options);
@@ -619,7 +708,7 @@ Estimate estimate_cached(
     const Training& training,
     const RunLayout& layout,
     const Cluster& cluster) {
-  check(training, layout);
+  check(training, layout, cluster);
   const Constants constants;
   return Estimator(constants, training, layout, cluster, cache, padding)
       .run({});

@@ -74,23 +74,25 @@ int bits_of(zero::Wire wire) {
 
 Training training_of(model::ModelKind kind, const Config& config) {
   const config::DeepSpeedConfig& settings = config.deepspeed;
-  if (!settings.fp16.enabled && !settings.bf16.enabled) {
-    throw ConfigError(
-        {.what = "only training in 16 bits is estimated",
-         .where = "--bf16",
-         .remedy = "give --bf16 or --fp16"});
-  }
+  const std::int64_t sequence = config::sequence_length(config.flags.data);
   return {
       .model = model::with_padding(config::describe_model(
           kind,
           config.flags,
           config::expected_vocabulary(kind, config.flags.tokenizer))),
-      .sequence = config::sequence_length(config.flags.data),
+      .sequence = sequence,
+      .decoder_sequence = kind == model::ModelKind::t5
+          ? config.flags.data.decoder_seq_length.value_or(sequence)
+          : 0,
+      .value_bytes = settings.fp16.enabled || settings.bf16.enabled ? 2.0 : 4.0,
       .states = states_of(config),
       .eight_bit = config.flags.precision.fp8_format.has_value(),
       .program = {
           .gathers_ahead = config.flags.distributed.overlap_param_gather,
-          .overlaps_tensor = config.flags.distributed.tp_comm_overlap}};
+          .overlaps_tensor = config.flags.distributed.tp_comm_overlap,
+          .scored_share = kind == model::ModelKind::bert
+              ? config.flags.data.mask_prob
+              : 1}};
 }
 
 RunLayout layout_of(const Config& config) {

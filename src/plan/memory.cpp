@@ -86,7 +86,7 @@ class StageCounter {
       const double copies = run_.zero_stage < 2 ? 1
           : shard_ranks(run_) == 1              ? 2
                                    : training_.program.bucket_copies;
-      to.device.buckets += copies * value_bytes * bucket;
+      to.device.buckets += copies * training_.value_bytes * bucket;
     }
   }
 
@@ -98,14 +98,20 @@ class StageCounter {
       }
       to.device.activations += kept * live[i];
     }
-    const double tokens = static_cast<double>(run_.micro_batch) *
-        static_cast<double>(training_.sequence) /
+    const std::int64_t longest =
+        std::max(training_.sequence, training_.decoder_sequence);
+    const std::int64_t scored = training_.decoder_sequence > 0
+        ? training_.decoder_sequence
+        : training_.sequence;
+    const double share = training_.program.scored_share;
+    const double samples = static_cast<double>(run_.micro_batch) /
         static_cast<double>(run_.context);
+    const double tokens = samples * static_cast<double>(longest);
     const auto ranks = static_cast<double>(run_.tensor);
     const model::ModelDescription& d = training_.model;
     if (blocks_) {
       // Gradients of the widest activation and of the residual stream.
-      to.device.working += value_bytes * tokens *
+      to.device.working += training_.value_bytes * tokens *
           (2 * static_cast<double>(d.hidden) +
            2 * static_cast<double>(d.ffn) / ranks);
       if (run_.recompute == Recompute::blocks) {
@@ -122,7 +128,9 @@ class StageCounter {
     // The head and a block are not computed at the same time.
     for (const PartShare* part : parts_) {
       if (part->head) {
-        to.device.logits += training_.program.logit_bytes * tokens *
+        to.device.logits += training_.program.logit_bytes *
+            training_.value_bytes / 2 * share * samples *
+            static_cast<double>(scored) *
             static_cast<double>(d.padded_vocabulary) / ranks;
       }
     }
@@ -144,15 +152,22 @@ class StageCounter {
         ? model::Recompute::blocks
         : recompute == Recompute::scores || flash() ? model::Recompute::scores
                                                     : model::Recompute::nothing;
-    const double all = model::activation_bytes(
-        training_.model,
-        block,
-        {.sequence = training_.sequence,
-         .batch = run_.micro_batch,
-         .element_bytes = value_bytes,
-         .tensor_ranks = run_.tensor,
-         .sequence_parallel = run_.sequence_parallel,
-         .recompute = how});
+    const bool decodes = block >= training_.model.layers;
+    const model::ActivationOptions options{
+        .sequence = decodes ? training_.decoder_sequence : training_.sequence,
+        .batch = run_.micro_batch,
+        .element_bytes = training_.value_bytes,
+        .tensor_ranks = run_.tensor,
+        .sequence_parallel = run_.sequence_parallel,
+        .recompute = how,
+        .fused_gate = training_.program.fused_gate};
+    double all = model::activation_bytes(training_.model, block, options);
+    if (decodes) {
+      all += model::cross_attention_bytes(
+          training_.model,
+          training_.sequence,
+          options);
+    }
     const double share =
         how == model::Recompute::blocks ? 1 : training_.program.kept_share;
     return all * share / static_cast<double>(run_.context);
@@ -169,14 +184,11 @@ class StageCounter {
   bool blocks_ = false;
 };
 
-/// CUDA's own memory, and NCCL's for each kind of group.
-double context_bytes(const RunLayout& run) {
-  constexpr double cuda = 0.6e9;
-  constexpr double nccl = 0.15e9;
+double context_bytes(const RunLayout& run, const Gpu& gpu) {
   const int groups = (run.data() > 1 ? 1 : 0) + (run.tensor > 1 ? 1 : 0) +
       (run.pipeline > 1 ? 1 : 0) + (run.context > 1 ? 1 : 0) +
       (run.expert > 1 ? 1 : 0);
-  return cuda + nccl * groups;
+  return gpu.context_bytes + gpu.group_bytes * groups;
 }
 
 } // namespace
@@ -184,6 +196,7 @@ double context_bytes(const RunLayout& run) {
 StageMemory stage_memory(
     const Training& training,
     const RunLayout& layout,
+    const Gpu& gpu,
     const std::vector<const PartShare*>& parts,
     const std::vector<int>& live,
     bool exact) {
@@ -193,7 +206,7 @@ StageMemory stage_memory(
   counter.add_activations(memory, live);
   memory.device.fragmentation =
       training.program.fragmentation * memory.device.total();
-  memory.device.context = context_bytes(layout);
+  memory.device.context = context_bytes(layout, gpu);
   return memory;
 }
 

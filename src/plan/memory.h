@@ -20,6 +20,7 @@ struct StageMemory {
 StageMemory stage_memory(
     const Training& training,
     const RunLayout& layout,
+    const Gpu& gpu,
     const std::vector<const PartShare*>& parts,
     const std::vector<int>& live,
     bool exact);

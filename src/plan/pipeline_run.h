@@ -1,20 +1,13 @@
 #pragma once
 
+#include "pipeline/internal/timeline.h"
 #include "plan/estimator_cache.h"
 
-#include <cairn/pipeline/schedule.h>
 #include <cairn/plan/estimate.h>
 
 #include <vector>
 
 namespace cairn::plan {
-
-/// Seconds of the passes of one micro batch through a part of the model.
-struct PartCost {
-  double forward = 0;
-  double backward = 0; ///< with the gradients of the weights
-  double weights = 0;  ///< part of `backward` that is for weights
-};
 
 /// What running a schedule costs.
 struct PipelineRun {
@@ -26,22 +19,13 @@ struct PipelineRun {
   std::vector<std::vector<TimedPass>> stages; ///< if they were asked for
 };
 
-/// Runs a schedule as a simulation of events: every stage goes through its
-/// instructions in order, and a pass begins when its message has come. `parts`
-/// has a cost for part c S + s of the model; `message` is from one part to the
-/// next.
-PipelineRun run_schedule(
-    const pipeline::Schedule& schedule,
-    const std::vector<PartCost>& parts,
-    double message,
-    bool keep_passes);
-
-/// The same for many micro batches, of which only as many are simulated as it
-/// takes to reach the steady state; each further group takes as long as the
-/// one before. Exact for equal stages.
+/// The pipeline's timeline of a layout. Of many micro batches only as many are
+/// simulated as it takes to reach the steady state, unless all passes are asked
+/// for; each further group takes as long as the one before. Exact for equal
+/// stages.
 PipelineRun run_pipeline(
     const RunLayout& layout,
-    const std::vector<PartCost>& parts,
+    const std::vector<pipeline::PartCosts>& parts,
     double message,
     bool all_passes,
     EstimatorCache& cache);

@@ -53,8 +53,9 @@ class Searcher {
         continue;
       }
       const std::int64_t after = options_.gpus / tensor;
-      for (const std::int64_t pipeline :
-           either(options_.pipeline, divisors(d.layers, after))) {
+      for (const std::int64_t pipeline : either(
+               options_.pipeline,
+               divisors(d.layers + d.decoder_layers, after))) {
         if (after % pipeline == 0) {
           try_contexts(tensor, pipeline, after / pipeline);
         }
@@ -118,7 +119,9 @@ class Searcher {
       run.chunks = 1;
       try_stages(run);
       if (run.pipeline > 1) {
-        const std::int64_t blocks = training_.model.layers / run.pipeline;
+        const std::int64_t blocks =
+            (training_.model.layers + training_.model.decoder_layers) /
+            run.pipeline;
         run.schedule = "interleaved";
         for (const std::int64_t chunks : {std::int64_t{2}, blocks}) {
           if (chunks > 1 && blocks % chunks == 0 &&

@@ -4,6 +4,8 @@
 #include <cairn/pipeline/partition.h>
 
 #include <map>
+#include <set>
+#include <string>
 
 namespace cairn::plan {
 namespace {
@@ -50,7 +52,7 @@ std::vector<PartShare> part_shares(
   std::int64_t block = 0;
   for (std::size_t p = 0; p < count; ++p) {
     PartShare& part = parts[p];
-    bool tied_here = false;
+    std::set<std::string> ties;
     for (int at = cuts[p]; at < cuts[p + 1]; ++at) {
       const model::Layer& layer = layers[static_cast<std::size_t>(at)];
       if (layer.type == "block") {
@@ -58,11 +60,8 @@ std::vector<PartShare> part_shares(
       }
       part.head = part.head || layer.type == "head";
       part.embedding = part.embedding || layer.type == "embedding";
-      if (!layer.tie.empty()) {
-        if (tied_here) {
-          continue; // once in memory
-        }
-        tied_here = true;
+      if (!layer.tie.empty() && !ties.insert(layer.tie).second) {
+        continue; // once in memory
       }
       const std::int64_t experts = layer.experts / run.expert;
       const std::int64_t held = layer.parameters - layer.experts + experts;

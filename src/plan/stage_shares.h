@@ -9,12 +9,10 @@
 
 namespace cairn::plan {
 
-/// Bytes of an activation, and of a parameter in a product.
-inline constexpr double value_bytes = 2;
-
 /// A part of the model as one rank has it: a pipeline stage's chunk.
 struct PartShare {
-  std::vector<std::int64_t> blocks; ///< counted from 0
+  /// Counted from 0; those of T5's decoder follow its encoder's.
+  std::vector<std::int64_t> blocks;
   bool embedding = false;
   bool head = false;
   double parameters = 0; ///< that a rank holds, before ZeRO cuts them

@@ -78,6 +78,7 @@ TEST(Actors, KeysThatWereGivenForNothing) {
   EXPECT_THAT(
       unused_keys(config, Actor::engine),
       ElementsAre(
+          "pipeline",
           "pipeline.seed_layers",
           "zero_optimization.round_robin_gradients"));
 }

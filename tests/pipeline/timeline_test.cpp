@@ -139,8 +139,23 @@ TEST(Timeline, MessagesTakeTime) {
   const Timeline times =
       timeline(gpipe(2, 1), {.forward = 1, .backward = 1, .message = 3});
   EXPECT_EQ(times.length, 1 + 3 + 1 + 2 + 3 + 2);
-  EXPECT_EQ(times.busy(0), 3);
+  EXPECT_EQ(times.busy[0], 3);
   EXPECT_EQ(times.bubble(0), 0.75);
+}
+
+TEST(Timeline, PartsMayCostDifferently) {
+  const TimelineOptions options{
+      .parts =
+          {{.forward = 1, .backward = 1, .weights = 1},
+           {.forward = 2, .backward = 3, .weights = 4}},
+      .keep_passes = false};
+  const Timeline times = timeline(gpipe(2, 3), options);
+  // Forward 1, then three times 2; backward three times 7, then 2.
+  EXPECT_EQ(times.length, 1 + 3 * 2 + 3 * 7 + 2);
+  EXPECT_EQ(times.busy, (std::vector<double>{9, 27}));
+  EXPECT_EQ(times.live, (std::vector<int>{3, 3}));
+  EXPECT_TRUE(times.stages.empty());
+  EXPECT_THROW(timeline(gpipe(3, 3), options), UsageError);
 }
 
 TEST(Timeline, RefusesWhatCannotBe) {

@@ -1,5 +1,7 @@
 // The estimate of one layout: memory, time, and what it refuses.
 
+#include "plan/trainings.h"
+
 #include <cairn/base/error.h>
 #include <cairn/model/presets.h>
 #include <cairn/plan/estimate.h>
@@ -12,24 +14,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Training gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
-  return {
-      .model = model::with_padding(model::gpt_description(
-          {.layers = layers,
-           .hidden = hidden,
-           .heads = heads,
-           .sequence = 2048,
-           .padded_vocabulary = 51200})),
-      .sequence = 2048};
-}
-
 Training billion_7() {
   return gpt(36, 4096, 32);
-}
-
-const Cluster& selene() {
-  static const Cluster cluster = find_cluster("selene-a100");
-  return cluster;
 }
 
 RunLayout data_parallel(std::int64_t gpus) {
@@ -133,6 +119,59 @@ TEST(PlanEstimate, OffloadingMovesStatesToTheHost) {
       on_gpu.memory.optimizer + on_gpu.memory.master_weights);
   EXPECT_GT(on_host.time.offload, 0);
   EXPECT_GT(on_host.iteration_seconds, on_gpu.iteration_seconds);
+}
+
+TEST(PlanEstimate, T5HasTwoStacksAndAttentionBetweenThem) {
+  const auto t5 = [](std::int64_t decoder) {
+    return Training{
+        .model = model::with_padding(model::t5_description(
+            {.layers = 12,
+             .hidden = 1024,
+             .heads = 16,
+             .sequence = 512,
+             .vocabulary = 32128,
+             .padded_vocabulary = 32128})),
+        .sequence = 512,
+        .decoder_sequence = decoder};
+  };
+  const RunLayout layout{.gpus = 1, .micro_batch = 8, .global_batch = 8};
+  const Cluster machine = find_cluster("h200");
+  const Estimate each = estimate(t5(128), layout, machine);
+  // A word embedding, two of positions' rows, and 12 h^2 or 16 h^2 a layer.
+  const double h2 = 1024.0 * 1024;
+  EXPECT_NEAR(each.parameters / (32128 * 1024 + 12 * 28 * h2), 1, 0.01);
+  EXPECT_NEAR(each.memory.parameters / (2 * each.parameters), 1, 0.01)
+      << "what stacks share is there once";
+  const double tokens = 8 * (512 + 128);
+  EXPECT_NEAR(
+      each.tokens_per_second_per_gpu * each.iteration_seconds / tokens,
+      1,
+      1e-9);
+  const Estimate longer = estimate(t5(512), layout, machine);
+  EXPECT_GT(longer.time.products, 1.5 * each.time.products);
+  EXPECT_GT(longer.memory.activations, 1.5 * each.memory.activations);
+  EXPECT_THROW(estimate(t5(0), layout, machine), ConfigError);
+}
+
+TEST(PlanEstimate, ValuesOf32BitsTakeTwiceTheMemoryAndTheirOwnSpeed) {
+  Training training = gpt(24, 2048, 16);
+  const RunLayout layout{
+      .gpus = 8,
+      .zero_stage = 1,
+      .micro_batch = 2,
+      .global_batch = 16};
+  const Cluster machine = find_cluster("dgx-h100");
+  const Estimate narrow = estimate(training, layout, machine);
+  training.value_bytes = 4;
+  training.states = {.parameter = 4, .gradient = 4, .master = 0};
+  const Estimate wide = estimate(training, layout, machine);
+  EXPECT_NEAR(wide.memory.activations / narrow.memory.activations, 2, 0.01);
+  EXPECT_NEAR(wide.memory.parameters / narrow.memory.parameters, 2, 0.01);
+  EXPECT_EQ(wide.memory.master_weights, 0);
+  EXPECT_GT(wide.time.products, 8 * narrow.time.products) << "989 and 67";
+  Cluster unknown = machine;
+  unknown.gpu.flops_32bit = 0;
+  EXPECT_THROW(estimate(training, layout, unknown), ConfigError);
 }
 
 TEST(PlanEstimate, SaysWhatIsLacking) {

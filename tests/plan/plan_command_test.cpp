@@ -177,6 +177,95 @@ TEST(PlanCommand, SaysWhatDoesNotFitAndTheRemedy) {
       HasSubstr("The cheapest change that makes it fit: --zero"));
 }
 
+TEST(PlanCommand, AnswersWhatIf) {
+  const TemporaryFolder folder;
+  const Words layout = with(
+      gpt3(),
+      {"--tensor-model-parallel-size",
+       "8",
+       "--pipeline-model-parallel-size",
+       "16",
+       "--micro-batch-size",
+       "1",
+       "--zero-stage",
+       "1",
+       "--checkpoint-activations"});
+  const auto days = [&](const Words& more) {
+    const Result result = testing::run(cairn(
+        "plan",
+        with(layout, with({"--json", "--tokens", "300e9"}, more))));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return Json::parse(result.out)[0].at("run_days").get<double>();
+  };
+  const double base = days({"--node-mttf-hours", "1e9"});
+  EXPECT_GT(days({"--node-mttf-hours", "500"}), 1.02 * base);
+  EXPECT_GT(days({"--straggler", "1.5"}), 1.2 * base);
+  EXPECT_GT(days({"--link-speed", "all=0.1"}), 1.2 * base);
+  const std::string curves = (folder / "curves.svg").string();
+  const std::string trace = (folder / "trace.json").string();
+  const Result shown = testing::run(cairn(
+      "plan",
+      with(
+          layout,
+          {"--scaling",
+           curves,
+           "--straggler",
+           "1.2",
+           "--simulate",
+           trace,
+           "--checkpoint-every",
+           "50"})));
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("failures and checkpoints leave"));
+  EXPECT_THAT(shown.out, HasSubstr("every 50 iterations"));
+  EXPECT_THAT(shown.out, HasSubstr("99328")) << "97 times 1,024";
+  EXPECT_THAT(shown.out, HasSubstr("straggler"));
+  EXPECT_THAT(testing::read_text(curves), HasSubstr("99328 GPUs:"));
+  EXPECT_THAT(testing::read_text(trace), HasSubstr("forward"));
+  for (const Words& wrong :
+       {Words{"--link-speed", "moon=0.5"},
+        Words{"--link-speed", "0.5"},
+        Words{"--straggler", "0.5"}}) {
+    EXPECT_EQ(testing::run(cairn("plan", with(layout, wrong))).code, 2)
+        << wrong.front();
+  }
+}
+
+TEST(PlanCommand, PlansT5AndValuesOf32Bits) {
+  const Words model{
+      "--num-layers",
+      "12",
+      "--hidden-size",
+      "768",
+      "--num-attention-heads",
+      "12",
+      "--micro-batch-size",
+      "4",
+      "--global-batch-size",
+      "4",
+      "--vocab-size",
+      "30000",
+      "--cluster",
+      "h200",
+      "--num-gpus",
+      "1",
+      "--json"};
+  const auto tokens_per_second = [&](const Words& more) {
+    const Result result = testing::run(cairn("plan", with(more, model)));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return Json::parse(result.out)[0]
+        .at("tokens_per_second_per_gpu")
+        .get<double>();
+  };
+  EXPECT_GT(
+      tokens_per_second(
+          {"t5", "--encoder-seq-length", "512", "--decoder-seq-length", "128"}),
+      1e4);
+  EXPECT_GT(
+      tokens_per_second({"gpt", "--seq-length", "512"}),
+      4 * tokens_per_second({"gpt", "--seq-length", "512", "--fp32"}));
+}
+
 TEST(PlanCommand, RefusesWhatMakesNoSense) {
   EXPECT_THAT(
       testing::run(cairn("plan", {"--num-layers", "2"})).err,

@@ -1,8 +1,7 @@
 // The search for a layout.
 
 #include "plan/internal/search.h"
-
-#include <cairn/model/presets.h>
+#include "plan/trainings.h"
 
 #include <gtest/gtest.h>
 
@@ -11,19 +10,8 @@
 namespace cairn::plan {
 namespace {
 
-Training gpt_of(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
-  return {
-      .model = model::with_padding(model::gpt_description(
-          {.layers = layers,
-           .hidden = hidden,
-           .heads = heads,
-           .sequence = 2048,
-           .padded_vocabulary = 51200})),
-      .sequence = 2048};
-}
-
 TEST(PlanSearch, TheBestComeFirstAndFit) {
-  const Training training = gpt_of(40, 5120, 40);
+  const Training training = gpt(40, 5120, 40);
   const Cluster cluster = find_cluster("dgx-h100");
   const SearchResult found =
       search(training, cluster, {.gpus = 16, .global_batch = 256});
@@ -42,7 +30,7 @@ TEST(PlanSearch, TheBestComeFirstAndFit) {
 
 TEST(PlanSearch, DegreesThatAreGivenStay) {
   const SearchResult found = search(
-      gpt_of(40, 5120, 40),
+      gpt(40, 5120, 40),
       find_cluster("dgx-h100"),
       {.gpus = 16,
        .global_batch = 256,
@@ -62,7 +50,7 @@ TEST(PlanSearch, DegreesThatAreGivenStay) {
 TEST(PlanSearch, AThousandGpusTakeLessThanTwoSeconds) {
   const auto begin = std::chrono::steady_clock::now();
   const SearchResult found = search(
-      gpt_of(96, 12288, 96),
+      gpt(96, 12288, 96),
       find_cluster("selene-a100"),
       {.gpus = 1024, .global_batch = 1536});
   const std::chrono::duration<double> took =
@@ -74,7 +62,7 @@ TEST(PlanSearch, AThousandGpusTakeLessThanTwoSeconds) {
 
 TEST(PlanSearch, OffloadsWhereNothingElseFits) {
   const SearchResult found = search(
-      gpt_of(50, 4096, 32), // 10B on one V100
+      gpt(50, 4096, 32), // 10B on one V100
       find_cluster("dgx2-v100"),
       {.gpus = 1, .global_batch = 8});
   ASSERT_FALSE(found.layouts.empty());
@@ -83,7 +71,7 @@ TEST(PlanSearch, OffloadsWhereNothingElseFits) {
 
 TEST(PlanSearch, SaysWhatComesNearestWhereNothingFits) {
   const SearchResult found = search(
-      gpt_of(96, 12288, 96),
+      gpt(96, 12288, 96),
       find_cluster("laptop"),
       {.gpus = 1, .global_batch = 8});
   EXPECT_TRUE(found.layouts.empty());
@@ -92,7 +80,7 @@ TEST(PlanSearch, SaysWhatComesNearestWhereNothingFits) {
 }
 
 TEST(PlanSearch, ARemedyFits) {
-  const Training training = gpt_of(40, 5120, 40);
+  const Training training = gpt(40, 5120, 40);
   const Cluster cluster = find_cluster("dgx-h100");
   const RunLayout layout{
       .gpus = 16,

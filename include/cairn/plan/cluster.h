@@ -20,6 +20,11 @@ struct Gpu {
   /// Speed of products with a side that is no multiple of 8, of that of others:
   /// cuBLAS before 11 has no tensor cores for them.
   double unaligned_share = 1;
+  double flops_32bit = 0; ///< a second, in fp32; 0: not said
+  /// What a process takes of the memory for itself: CUDA's kernels and buffers,
+  /// and NCCL's for each kind of group.
+  double context_bytes = 0.6e9;
+  double group_bytes = 0.15e9;
 };
 
 /// A level of the network: what connects so many ranks.
@@ -37,6 +42,8 @@ struct Host {
   double nvme_bytes = 0;     ///< of a node; 0: there is none
   double nvme_read = 0;      ///< of a node, bytes a second
   double nvme_write = 0;
+  double storage = 0; ///< to where checkpoints are, of a node, bytes a second
+  double mttf = 0;    ///< mean time to failure of a node, in seconds; 0: never
 };
 
 struct Cluster {

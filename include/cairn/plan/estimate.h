@@ -44,6 +44,11 @@ struct Program {
   /// Kept for backward, of what the layers' formula says: Cairn computes the
   /// output of one norm again.
   double kept_share = 30.0 / 32.0;
+  /// A gated MLP keeps its two factors and their product; else the factor
+  /// before its activation, too.
+  bool fused_gate = true;
+  /// Part of the tokens whose words the head scores: BERT's masked ones.
+  double scored_share = 1;
   /// Elements of a bucket of gradients; 0: as many as Cairn takes.
   double bucket_elements = 0;
   /// Buffers of that size that ranks need to talk.
@@ -68,9 +73,14 @@ struct StateBytes {
 struct Training {
   model::ModelDescription model; ///< its sizes with the vocabulary's padding
   std::int64_t sequence = 0;
+  std::int64_t decoder_sequence = 0; ///< of T5's decoder
+  double value_bytes = 2;            ///< of an activation; 4: fp32
   StateBytes states;
   bool eight_bit = false; ///< products of the blocks in 8 bits
   Program program;
+
+  /// Tokens of a sample.
+  std::int64_t tokens() const { return sequence + decoder_sequence; }
 };
 
 /// How a run is laid out on ranks.
@@ -92,8 +102,9 @@ struct RunLayout {
   double offloaded = 1;         ///< part of the optimizer that is offloaded
   bool update_on_gpu = false;   ///< offloaded states visit the GPU
   std::int64_t shard_ranks = 0; ///< that share the states; 0: all
-  int weight_bits = 16;         ///< on the wire, of gathers
-  int gradient_bits = 16;       ///< on the wire, of reductions
+  /// On the wire, of gathers and of reductions; 16: as they are computed.
+  int weight_bits = 16;
+  int gradient_bits = 16;
   std::int64_t second_copy_ranks = 0; ///< ZeRO++'s second copy of parameters
 
   std::int64_t data() const { return gpus / (tensor * pipeline * context); }
@@ -129,6 +140,7 @@ struct TimeParts {
   double tensor = 0;    ///< messages of tensor and context parallelism
   double experts = 0;   ///< messages of expert parallelism
   double bubble = 0;    ///< the stage waits for others
+  double straggler = 0; ///< what a slow GPU adds
   double gathers = 0;   ///< parameters, as far as nothing hides them
   double gradients = 0; ///< likewise
   double optimizer = 0;
@@ -169,6 +181,8 @@ struct Estimate {
 
 struct EstimateOptions {
   bool timeline = false; ///< keep the passes, and simulate all micro batches
+  /// One GPU of the busiest stage computes this many times as long.
+  double straggler = 1;
 };
 
 /// Memory and time of a run, without running it. Throws ConfigError for a

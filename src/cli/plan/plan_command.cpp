@@ -2,7 +2,9 @@
 
 #include "cli/plan/plan_output.h"
 #include "cli/plan/plan_request.h"
+#include "cli/plan/scaling_chart.h"
 #include "cli/program/text_table.h"
+#include "plan/internal/stage_choices.h"
 
 #include <cairn/base/file.h>
 #include <fmt/core.h>
@@ -43,13 +45,11 @@ std::string table_of(
         shown_gigabytes(each.memory.total()),
         each.limited_by};
     if (request.tokens) {
-      const double seconds = *request.tokens /
-          (each.tokens_per_second_per_gpu *
-           static_cast<double>(each.layout.gpus));
-      cells.push_back(fmt::format("{:.3g}", seconds / 86400));
+      const double days = run_days(each, request, *request.tokens);
+      cells.push_back(fmt::format("{:.3g}", days));
       cells.push_back(fmt::format(
           "{:.4g}",
-          seconds / 3600 * static_cast<double>(each.layout.gpus)));
+          days * 24 * static_cast<double>(each.layout.gpus)));
     }
     table.add(cells);
   }
@@ -119,6 +119,30 @@ void print_memory(const Estimate& each, const PlanRequest& request) {
   }
 }
 
+void print_goodput(const Estimate& each, const PlanRequest& request) {
+  if (!request.asks_goodput) {
+    return;
+  }
+  const plan::Goodput goodput = goodput_of(each, request);
+  fmt::print(
+      "\nfailures and checkpoints leave {:.1f}% of the time\n"
+      "  a checkpoint of {} every {} iterations ({}): training waits {}, and "
+      "it is written in {}\n",
+      100 * goodput.share,
+      shown_gigabytes(goodput.checkpoint_bytes),
+      goodput.interval,
+      shown_seconds(
+          static_cast<double>(goodput.interval) * each.iteration_seconds),
+      shown_seconds(goodput.stall_seconds),
+      shown_seconds(goodput.write_seconds));
+  if (goodput.failure_seconds > 0) {
+    fmt::print(
+        "  a failure every {:.3g} hours, which costs {:.3g} minutes\n",
+        goodput.failure_seconds / 3600,
+        goodput.lost_seconds / 60);
+  }
+}
+
 void print_one(const Estimate& each, const PlanRequest& request) {
   fmt::print(
       "{:.4g} billion parameters on {} GPUs of {}: {}\n\n",
@@ -137,6 +161,7 @@ void print_one(const Estimate& each, const PlanRequest& request) {
       plan::parts_of(each.time),
       each.time.total(),
       shown_seconds);
+  print_goodput(each, request);
   print_memory(each, request);
 }
 
@@ -159,19 +184,71 @@ void print_search(const plan::SearchResult& found, const PlanRequest& request) {
     return;
   }
   fmt::print("{}", table_of(found.layouts, request));
+  print_goodput(found.layouts.front(), request);
   print_memory(found.layouts.front(), request);
   fmt::print(
       "flags of the best: {}\n",
       fmt::join(flags_of(found.layouts.front().layout), " "));
 }
 
+std::string shown_parameters(double count) {
+  return count >= 1e12 ? fmt::format("{:.3g}T", count / 1e12)
+      : count > 0      ? fmt::format("{:.3g}B", count / 1e9)
+                       : "-";
+}
+
+/// The trade of memory for time that ZeRO's stages offer.
+void print_stages(const Estimate& best, const PlanRequest& request) {
+  using Align = TextTable::Align;
+  TextTable table(
+      {{"states", Align::left},
+       {"memory", Align::right},
+       {"fits", Align::left},
+       {"iteration", Align::right},
+       {"messages and copies", Align::right},
+       {"largest model that fits", Align::right}});
+  for (const plan::StageChoice& each :
+       plan::stage_choices(request.training, best.layout, request.cluster)) {
+    const auto cell = [&](const std::string& text) {
+      return each.estimate ? text : std::string("-");
+    };
+    const Estimate estimate = each.estimate.value_or(Estimate{});
+    const plan::TimeParts& time = estimate.time;
+    table.add(
+        {each.name,
+         cell(shown_gigabytes(estimate.memory.total())),
+         cell(estimate.fits ? "yes" : "no"),
+         cell(shown_seconds(estimate.iteration_seconds)),
+         cell(shown_seconds(time.gathers + time.gradients + time.offload)),
+         shown_parameters(each.largest)});
+  }
+  fmt::print("\n{}", table.text(output_width()));
+}
+
 /// The best layout again, with its passes.
 Estimate with_timeline(const Estimate& best, const PlanRequest& request) {
+  plan::EstimateOptions options = request.options;
+  options.timeline = true;
   return plan::estimate(
       request.training,
       best.layout,
       request.cluster,
-      {.timeline = true});
+      options);
+}
+
+/// The layouts that a search has found, as they are with a slow GPU.
+void slow_down(std::vector<Estimate>& layouts, const PlanRequest& request) {
+  if (request.options.straggler == 1) {
+    return;
+  }
+  for (Estimate& each : layouts) {
+    each = plan::estimate(
+        request.training,
+        each.layout,
+        request.cluster,
+        request.options);
+  }
+  std::ranges::stable_sort(layouts, {}, &Estimate::iteration_seconds);
 }
 
 void write_files(std::vector<Estimate> layouts, const PlanRequest& request) {
@@ -189,6 +266,22 @@ void write_files(std::vector<Estimate> layouts, const PlanRequest& request) {
     write_file_atomically(*request.trace, plan_trace(layouts.front()));
     fmt::print(stderr, "{}: open it in ui.perfetto.dev\n", *request.trace);
   }
+  if (request.curves) {
+    const auto points = plan::scaling(
+        request.training,
+        layouts.front().layout,
+        request.cluster,
+        request.most_gpus,
+        request.options);
+    write_file_atomically(*request.curves, scaling_chart(points, request));
+    if (!request.json) {
+      fmt::print("\n{}", scaling_table(points, request));
+    }
+    fmt::print(stderr, "{}: the curves\n", *request.curves);
+  }
+  if (request.stages && !request.json) {
+    print_stages(layouts.front(), request);
+  }
   if (request.folder) {
     write_plan(*request.folder, layouts.front(), request);
     fmt::print(stderr, "{}: ds.json, flags, launch.sh\n", *request.folder);
@@ -204,14 +297,18 @@ int run_plan(const Arguments& arguments) {
   }
   std::vector<Estimate> layouts;
   if (request->layout) {
-    layouts.push_back(
-        plan::estimate(request->training, *request->layout, request->cluster));
+    layouts.push_back(plan::estimate(
+        request->training,
+        *request->layout,
+        request->cluster,
+        request->options));
     if (!request->json) {
       print_one(layouts.front(), *request);
     }
   } else {
     plan::SearchResult found =
         plan::search(request->training, request->cluster, request->search);
+    slow_down(found.layouts, *request);
     layouts = found.layouts;
     if (!request->json) {
       print_search(found, *request);

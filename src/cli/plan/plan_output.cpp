@@ -71,17 +71,27 @@ Json json_of(const Estimate& each, const PlanRequest& request) {
   }
   json["seconds"] = time;
   json["limited_by"] = each.limited_by;
+  if (request.asks_goodput) {
+    const plan::Goodput goodput = goodput_of(each, request);
+    json["goodput"] = {
+        {"share", goodput.share},
+        {"seconds_between_failures", goodput.failure_seconds},
+        {"lost_seconds_of_a_failure", goodput.lost_seconds},
+        {"checkpoint_bytes", goodput.checkpoint_bytes},
+        {"checkpoint_interval", goodput.interval},
+        {"checkpoint_stall_seconds", goodput.stall_seconds},
+        {"checkpoint_write_seconds", goodput.write_seconds}};
+  }
   if (request.tokens) {
-    const double seconds = *request.tokens /
-        (each.tokens_per_second_per_gpu * static_cast<double>(run.gpus));
+    const double days = run_days(each, request, *request.tokens);
     json["run_tokens"] = *request.tokens;
-    json["run_days"] = seconds / 86400;
-    json["run_gpu_hours"] = seconds / 3600 * static_cast<double>(run.gpus);
+    json["run_days"] = days;
+    json["run_gpu_hours"] = days * 24 * static_cast<double>(run.gpus);
   }
   return json;
 }
 
-constexpr std::array<std::string_view, 12> colours{
+constexpr std::array<std::string_view, 13> colours{
     "#4e79a7",
     "#f28e2b",
     "#e15759",
@@ -93,7 +103,8 @@ constexpr std::array<std::string_view, 12> colours{
     "#9c755f",
     "#bab0ac",
     "#2f4b7c",
-    "#a05195"};
+    "#a05195",
+    "#d45087"};
 
 /// A horizontal bar of parts, as wide as `whole` is of `scale`.
 std::string bar(
@@ -228,6 +239,24 @@ std::string shown_layout(const RunLayout& run) {
     text += fmt::format(", parameters on {}", name_of(run.parameters));
   }
   return text;
+}
+
+plan::Goodput goodput_of(const Estimate& each, const PlanRequest& request) {
+  return request.asks_goodput ? plan::goodput_of(
+                                    request.training,
+                                    each,
+                                    request.cluster,
+                                    request.reliability)
+                              : plan::Goodput{};
+}
+
+double run_days(
+    const Estimate& each,
+    const PlanRequest& request,
+    double tokens) {
+  const double speed = each.tokens_per_second_per_gpu *
+      static_cast<double>(each.layout.gpus) * goodput_of(each, request).share;
+  return tokens / speed / 86400;
 }
 
 std::string plan_json(

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cli/plan/plan_request.h"
+#include "plan/internal/what_if.h"
 
 #include <cairn/plan/estimate.h>
 
@@ -29,6 +30,18 @@ std::string plan_page(
 
 /// The passes of an iteration in Chrome's trace format.
 std::string plan_trace(const plan::Estimate& estimate);
+
+/// What failures and checkpoints leave of a layout's time; all of it where they
+/// were not asked for.
+plan::Goodput goodput_of(
+    const plan::Estimate& estimate,
+    const PlanRequest& request);
+
+/// Days that `tokens` take at an estimate's speed, failures included.
+double run_days(
+    const plan::Estimate& estimate,
+    const PlanRequest& request,
+    double tokens);
 
 /// Writes ds.json, flags and launch.sh for a layout into a folder, which is
 /// made.

@@ -18,7 +18,7 @@ namespace cairn::cli {
 namespace {
 
 constexpr const char* plan_usage =
-    R"(usage: cairn plan [gpt|bert] --cluster NAME|FILE [FLAGS…]
+    R"(usage: cairn plan [gpt|bert|t5] --cluster NAME|FILE [FLAGS…]
 
 Says what a run will need and how long it will take, before it runs. With
 --micro-batch-size the flags of `cairn pretrain` give one layout, which is
@@ -36,6 +36,21 @@ shown; degrees that are given stay as they are.
   --html FILE           one page with bars and the timeline of the best
   --simulate FILE       one iteration of the best as a Chrome trace
   --write FOLDER        DeepSpeed JSON, flags and launch line of the best
+  --stages              what each ZeRO stage and offloading make of the layout,
+                        and the largest model that fits with each
+  --fp32                values of 32 bits (16, as --bf16 and --fp16 say)
+
+What if:
+  --link-speed LEVEL=FACTOR   the links of a level ("all": of every level) are
+                              so many times as fast: InfiniBand=0.5
+  --straggler FACTOR          one GPU takes so many times as long: 1.3
+  --node-mttf-hours HOURS     mean time to failure of a node (the cluster's)
+  --checkpoint-every N        iterations (as many as cost least)
+  --storage-gb-per-s N        that each node writes checkpoints with (the
+                              cluster's)
+  --restart-minutes N         from a failure until a checkpoint is read (10)
+  --scaling FILE              throughput up to 100,000 GPUs as an SVG
+  --max-gpus N                the end of these curves
 
 example:
   cairn plan gpt @recipes/gpt3-175b/flags --cluster selene-a100 --num-gpus 1024
@@ -44,7 +59,7 @@ example:
 )";
 
 constexpr const char* memory_usage =
-    R"(usage: cairn memory [gpt|bert] [--cluster NAME|FILE] [FLAGS…]
+    R"(usage: cairn memory [gpt|bert|t5] [--cluster NAME|FILE] [FLAGS…]
 
 Says how much memory each rank of a run needs, component by component, for the
 layout that the flags of `cairn pretrain` give. With --model FILE the flags are
@@ -56,7 +71,7 @@ example:
 )";
 
 /// Our own flags that take a value, and those that do not.
-constexpr std::array<std::string_view, 8> with_value{
+constexpr std::array<std::string_view, 16> with_value{
     "--cluster",
     "--num-gpus",
     "--model",
@@ -64,9 +79,19 @@ constexpr std::array<std::string_view, 8> with_value{
     "--top",
     "--html",
     "--simulate",
-    "--write"};
-constexpr std::array<std::string_view, 3> without_value{
+    "--write",
+    "--link-speed",
+    "--straggler",
+    "--node-mttf-hours",
+    "--checkpoint-every",
+    "--storage-gb-per-s",
+    "--restart-minutes",
+    "--scaling",
+    "--max-gpus"};
+constexpr std::array<std::string_view, 5> without_value{
     "--search",
+    "--stages",
+    "--fp32",
     "--json",
     "--clusters"};
 
@@ -102,16 +127,42 @@ Words sorted_words(const Arguments& arguments) {
   return words;
 }
 
-double number_from(const std::string& name, const std::string& text) {
+double number_from(
+    const std::string& name,
+    const std::string& text,
+    double least = 1) {
   double value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || !(value >= 1 && value <= 1e18)) {
+  if (error != std::errc() || stop != end ||
+      !(value >= least && value <= 1e18)) {
     throw ConfigError(
-        {.what = fmt::format("\"{}\" is no number from 1 on", text),
+        {.what = fmt::format("\"{}\" is no number from {:g} on", text, least),
          .where = name});
   }
   return value;
+}
+
+/// "InfiniBand=0.5", or several with commas.
+plan::Cluster with_link_speeds(plan::Cluster cluster, const std::string& text) {
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string each = text.substr(begin, end - begin);
+    const std::size_t equals = each.rfind('=');
+    if (equals == std::string::npos) {
+      throw ConfigError(
+          {.what = "names a level of the cluster and a factor",
+           .where = "--link-speed",
+           .values = each,
+           .remedy = "write LEVEL=FACTOR, such as all=0.5"});
+    }
+    cluster = plan::with_links(
+        std::move(cluster),
+        each.substr(0, equals),
+        number_from("--link-speed", each.substr(equals + 1), 1e-6));
+    begin = end + 1;
+  }
+  return cluster;
 }
 
 std::int64_t count_from(const std::string& name, const std::string& text) {
@@ -261,6 +312,39 @@ std::optional<PlanRequest> plan_request(
          .where = "--num-gpus",
          .values = fmt::format("{}", request.gpus)});
   }
+  constexpr double least = 1e-6;
+  if (own("--link-speed")) {
+    request.cluster =
+        with_link_speeds(std::move(request.cluster), *own("--link-speed"));
+  }
+  if (own("--straggler")) {
+    request.options.straggler = number_from("--straggler", *own("--straggler"));
+  }
+  request.reliability = plan::reliability_of(request.cluster);
+  if (own("--node-mttf-hours")) {
+    request.reliability.node_mttf = 3600 *
+        number_from("--node-mttf-hours", *own("--node-mttf-hours"), least);
+  }
+  if (own("--storage-gb-per-s")) {
+    request.reliability.storage = 1e9 *
+        number_from("--storage-gb-per-s", *own("--storage-gb-per-s"), least);
+  }
+  if (own("--restart-minutes")) {
+    request.reliability.restart =
+        60 * number_from("--restart-minutes", *own("--restart-minutes"), 0);
+  }
+  if (own("--checkpoint-every")) {
+    request.reliability.interval =
+        count_from("--checkpoint-every", *own("--checkpoint-every"));
+  }
+  request.asks_goodput =
+      (request.reliability.node_mttf > 0 && request.reliability.storage > 0) ||
+      own("--node-mttf-hours") || own("--checkpoint-every");
+  request.curves = own("--scaling");
+  request.stages = own("--stages").has_value();
+  if (own("--max-gpus")) {
+    request.most_gpus = count_from("--max-gpus", *own("--max-gpus"));
+  }
   request.json = own("--json").has_value();
   request.page = own("--html");
   request.trace = own("--simulate");
@@ -274,7 +358,10 @@ std::optional<PlanRequest> plan_request(
   const auto has = [&](std::string_view name) {
     return std::ranges::find(flags, name) != flags.end();
   };
-  if (!has("--bf16") && !has("--fp16") && !has("--deepspeed_config")) {
+  if (own("--fp32")) {
+    drop(flags, "--bf16", 0);
+    drop(flags, "--fp16", 0);
+  } else if (!has("--bf16") && !has("--fp16") && !has("--deepspeed_config")) {
     flags.emplace_back("--bf16");
   }
   const bool one = (memory || has("--micro-batch-size")) && !own("--search");
@@ -304,6 +391,13 @@ std::optional<PlanRequest> plan_request(
        .world_size = one ? request.gpus : 1,
        .fewest_ranks = !one});
   request.training = plan::training_of(request.kind, config);
+  if (own("--fp32") && request.training.value_bytes < 4) {
+    throw ConfigError(
+        {.what = "the DeepSpeed JSON trains in 16 bits",
+         .where = "--fp32",
+         .remedy = "turn fp16 and bf16 off there, or plan without "
+                   "--deepspeed_config"});
+  }
   if (own("--tokens")) {
     request.tokens = number_from("--tokens", *own("--tokens"));
   } else if (config.flags.training.train_tokens) {

@@ -2,6 +2,7 @@
 
 #include "cli/program/command.h"
 #include "plan/internal/search.h"
+#include "plan/internal/what_if.h"
 
 #include <cairn/config/config.h>
 #include <cairn/plan/estimate.h>
@@ -24,8 +25,14 @@ struct PlanRequest {
   plan::SearchOptions search;
   std::optional<double> tokens; ///< of the whole run
   bool json = false;
-  std::optional<std::string> page;      ///< --html
-  std::optional<std::string> trace;     ///< --simulate
+  std::optional<std::string> page;   ///< --html
+  std::optional<std::string> trace;  ///< --simulate
+  std::optional<std::string> curves; ///< --scaling
+  std::int64_t most_gpus = 100'000;  ///< of the curves
+  bool stages = false;               ///< --stages
+  plan::Reliability reliability;
+  bool asks_goodput = false; ///< failures or checkpoints are to be shown
+  plan::EstimateOptions options;
   std::optional<std::string> folder;    ///< --write
   std::vector<std::string> model_flags; ///< what else `cairn pretrain` gets
 };

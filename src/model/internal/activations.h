@@ -20,6 +20,8 @@ struct ActivationOptions {
   std::int64_t tensor_ranks = 1;
   bool sequence_parallel = false; ///< ranks share what they would all have
   Recompute recompute = Recompute::scores;
+  /// The activation of a gate is computed again rather than kept.
+  bool fused_gate = false;
 };
 
 /// Bytes that one rank keeps of a block's forward pass for its backward pass,
@@ -31,6 +33,14 @@ struct ActivationOptions {
 double activation_bytes(
     const ModelDescription& description,
     std::int64_t layer,
+    const ActivationOptions& options);
+
+/// The same of the attention of a block of T5's decoder to its encoder's
+/// result, of `memory` tokens for each sample; the result itself is kept once
+/// for all blocks and does not count.
+double cross_attention_bytes(
+    const ModelDescription& description,
+    std::int64_t memory,
     const ActivationOptions& options);
 
 } // namespace cairn::model
