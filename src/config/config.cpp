@@ -1,11 +1,11 @@
 #include <cairn/config/config.h>
 
 #include "config/checks/merge.h"
-#include "config/flags/flag_file.h"
 #include "config/flags/flag_parser.h"
 #include "config/flags/megatron_habits.h"
 #include "config/internal/batch_steps.h"
 #include "config/internal/elastic_batch.h"
+#include "config/internal/flag_file.h"
 #include "config/internal/hjson.h"
 #include "config/keys/deepspeed_reader.h"
 #include "config/keys/json_tree.h"

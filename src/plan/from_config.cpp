@@ -1,6 +1,7 @@
 #include "plan/internal/from_config.h"
 
 #include "config/internal/describe_model.h"
+#include "pipeline/internal/stage_cuts.h"
 #include "zero/internal/policy.h"
 
 #include <cairn/base/error.h>
@@ -73,13 +74,22 @@ int bits_of(zero::Wire wire) {
 } // namespace
 
 Training training_of(model::ModelKind kind, const Config& config) {
-  const config::DeepSpeedConfig& settings = config.deepspeed;
-  const std::int64_t sequence = config::sequence_length(config.flags.data);
-  return {
-      .model = model::with_padding(config::describe_model(
+  return training_of(
+      config::describe_model(
           kind,
           config.flags,
-          config::expected_vocabulary(kind, config.flags.tokenizer))),
+          config::expected_vocabulary(kind, config.flags.tokenizer)),
+      config);
+}
+
+Training training_of(
+    const model::ModelDescription& model,
+    const Config& config) {
+  const config::DeepSpeedConfig& settings = config.deepspeed;
+  const std::int64_t sequence = config::sequence_length(config.flags.data);
+  const model::ModelKind kind = model::kind_of(model.family);
+  return {
+      .model = model::with_padding(model),
       .sequence = sequence,
       .decoder_sequence = kind == model::ModelKind::t5
           ? config.flags.data.decoder_seq_length.value_or(sequence)
@@ -147,6 +157,16 @@ RunLayout layout_of(const Config& config) {
         run.schedule = run.chunks > 1 ? "interleaved" : "1f1b";
         break;
     }
+  }
+  return run;
+}
+
+RunLayout layout_of(
+    const model::ModelDescription& model,
+    const Config& config) {
+  RunLayout run = layout_of(config);
+  if (run.pipeline > 1) {
+    run.cuts = pipeline::stage_cuts(model, config);
   }
   return run;
 }

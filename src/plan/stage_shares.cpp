@@ -44,6 +44,8 @@ std::vector<PartShare> part_shares(
   const auto count = static_cast<std::size_t>(run.pipeline * run.chunks);
   const std::vector<int> cuts = count == 1
       ? std::vector<int>{0, static_cast<int>(layers.size())}
+      : run.cuts.size() == count + 1
+      ? run.cuts
       : pipeline::partition(
             facts,
             static_cast<int>(count),

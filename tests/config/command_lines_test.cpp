@@ -1,10 +1,10 @@
 // The command lines of the peers' own scripts and the configurations of their
 // examples, as they are. What Cairn refuses of them stands in the docs.
 
-#include "config/flags/flag_file.h"
 #include "config/internal/actors.h"
 #include "config/internal/check_kind.h"
 #include "config/internal/flag.h"
+#include "config/internal/flag_file.h"
 
 #include <cairn/base/error.h>
 #include <cairn/config/config.h>

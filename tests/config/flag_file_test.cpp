@@ -1,4 +1,4 @@
-#include "config/flags/flag_file.h"
+#include "config/internal/flag_file.h"
 #include "support/error_text.h"
 #include "support/temporary_folder.h"
 

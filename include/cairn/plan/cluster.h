@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,5 +65,18 @@ std::vector<std::string> cluster_names();
 
 /// A cluster by its name, or from a file. Throws ConfigError.
 Cluster find_cluster(const std::string& name_or_file);
+
+/// A cluster of GPUs that the driver calls so ("NVIDIA A100-SXM4-80GB"), after
+/// a cluster that comes with Cairn and has them; unset if none has.
+std::optional<Cluster> gpu_machine(std::string_view driver_name);
+
+/// This machine's CPU as a cluster whose `ranks` share its cores and memory.
+/// Its speed is an assumption after the cores' instructions.
+Cluster cpu_machine(std::int64_t ranks);
+
+/// The machine that this process runs on, with so many ranks: its GPUs, or
+/// where there are none its CPU. Unset for GPUs that gpu_machine() does not
+/// know.
+std::optional<Cluster> this_machine(std::int64_t ranks);
 
 } // namespace cairn::plan

@@ -92,6 +92,9 @@ struct RunLayout {
   std::int64_t expert = 1;
   std::string schedule = "1f1b";
   std::int64_t chunks = 1;
+  /// The cut of the layers into chunks of stages, as pipeline::partition()
+  /// gives it; empty: Cairn's own.
+  std::vector<int> cuts{};
   int zero_stage = 0;
   std::int64_t micro_batch = 1;
   std::int64_t global_batch = 1;

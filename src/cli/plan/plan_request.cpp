@@ -1,6 +1,7 @@
 #include "cli/plan/plan_request.h"
 
-#include "base/internal/edit_distance.h"
+#include "cli/program/own_flags.h"
+#include "config/internal/flag_file.h"
 #include "plan/internal/from_config.h"
 
 #include <cairn/base/error.h>
@@ -10,8 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <map>
 #include <string_view>
 
 namespace cairn::cli {
@@ -95,54 +94,6 @@ constexpr std::array<std::string_view, 5> without_value{
     "--json",
     "--clusters"};
 
-struct Words {
-  std::map<std::string, std::string> own;
-  std::vector<std::string> others;
-};
-
-Words sorted_words(const Arguments& arguments) {
-  Words words;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    std::string name = arguments[i];
-    std::optional<std::string> value;
-    if (const auto equals = name.find('='); equals != std::string::npos) {
-      value = name.substr(equals + 1);
-      name.resize(equals);
-    }
-    if (std::ranges::find(without_value, name) != without_value.end()) {
-      words.own[name] = "";
-    } else if (std::ranges::find(with_value, name) != with_value.end()) {
-      if (!value && i + 1 < arguments.size() &&
-          !arguments[i + 1].starts_with("--")) {
-        value = arguments[++i];
-      }
-      if (!value) {
-        throw ConfigError({.what = "takes a value, got none", .where = name});
-      }
-      words.own[name] = *value;
-    } else {
-      words.others.push_back(arguments[i]);
-    }
-  }
-  return words;
-}
-
-double number_from(
-    const std::string& name,
-    const std::string& text,
-    double least = 1) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end ||
-      !(value >= least && value <= 1e18)) {
-    throw ConfigError(
-        {.what = fmt::format("\"{}\" is no number from {:g} on", text, least),
-         .where = name});
-  }
-  return value;
-}
-
 /// "InfiniBand=0.5", or several with commas.
 plan::Cluster with_link_speeds(plan::Cluster cluster, const std::string& text) {
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -165,18 +116,6 @@ plan::Cluster with_link_speeds(plan::Cluster cluster, const std::string& text) {
   return cluster;
 }
 
-std::int64_t count_from(const std::string& name, const std::string& text) {
-  constexpr double most = 1 << 20;
-  const double value = number_from(name, text);
-  if (value > most ||
-      value != static_cast<double>(static_cast<std::int64_t>(value))) {
-    throw ConfigError(
-        {.what = fmt::format("\"{}\" is no whole number up to {}", text, most),
-         .where = name});
-  }
-  return static_cast<std::int64_t>(value);
-}
-
 bool given(const config::Config& config, const char* flag) {
   return config.given.contains(flag);
 }
@@ -194,35 +133,6 @@ void drop(std::vector<std::string>& flags, std::string_view name, int values) {
       ++i;
     }
   }
-}
-
-/// Flags of a file, one or several on a line.
-void unfold(std::vector<std::string>& flags) {
-  std::vector<std::string> all;
-  for (const std::string& each : flags) {
-    if (!each.starts_with("@")) {
-      all.push_back(each);
-      continue;
-    }
-    constexpr std::uint64_t most = 1 << 20;
-    std::string word;
-    bool comment = false;
-    for (const char c : read_file(each.substr(1), most) + "\n") {
-      comment = c != '\n' && (comment || (c == '#' && word.empty()));
-      if (comment) {
-        continue;
-      }
-      if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
-        if (!word.empty()) {
-          all.push_back(word);
-        }
-        word.clear();
-      } else {
-        word += c;
-      }
-    }
-  }
-  flags = all;
 }
 
 } // namespace
@@ -264,25 +174,18 @@ std::optional<PlanRequest> plan_request(
     const std::string& command,
     const Arguments& arguments) {
   const bool memory = command == "memory";
-  Words words = sorted_words(arguments);
-  if (arguments.empty() ||
-      std::ranges::any_of(words.others, [](const std::string& each) {
-        return each == "--help" || each == "-h" || each == "help";
-      })) {
+  OwnFlags words = own_flags(arguments, with_value, without_value);
+  if (arguments.empty() || any_asks_for_help(words.others)) {
     fmt::print("{}", memory ? memory_usage : plan_usage);
     return std::nullopt;
   }
-  if (words.own.contains("--clusters")) {
+  if (words.has("--clusters")) {
     for (const std::string& name : plan::cluster_names()) {
       fmt::print("{:<16} {}\n", name, plan::find_cluster(name).about);
     }
     return std::nullopt;
   }
-  const auto own = [&](const char* name) -> std::optional<std::string> {
-    const auto found = words.own.find(name);
-    return found == words.own.end() ? std::nullopt
-                                    : std::optional(found->second);
-  };
+  const auto own = [&](const char* name) { return words.value(name); };
   PlanRequest request;
   if (!words.others.empty()) {
     if (const auto kind = model::model_kind_named(words.others.front())) {
@@ -354,7 +257,7 @@ std::optional<PlanRequest> plan_request(
   if (own("--model")) {
     flags.insert(flags.begin(), "@" + *own("--model"));
   }
-  unfold(flags);
+  flags = config::with_flag_files(flags);
   const auto has = [&](std::string_view name) {
     return std::ranges::find(flags, name) != flags.end();
   };

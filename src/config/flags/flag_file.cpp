@@ -1,4 +1,4 @@
-#include "config/flags/flag_file.h"
+#include "config/internal/flag_file.h"
 
 #include <cairn/base/error.h>
 #include <cairn/base/file.h>

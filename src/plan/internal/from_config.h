@@ -7,9 +7,17 @@ namespace cairn::plan {
 
 /// What a configuration trains. Throws ConfigError where flags do not say it.
 Training training_of(model::ModelKind kind, const config::Config& config);
+/// The same for a model whose vocabulary is known from its tokenizer.
+Training training_of(
+    const model::ModelDescription& model,
+    const config::Config& config);
 
 /// The layout that a configuration asks for, of as many ranks as it is
 /// resolved for. Throws ConfigError if the batch is missing.
 RunLayout layout_of(const config::Config& config);
+/// The same with the cut of the pipeline that the configuration asks for.
+RunLayout layout_of(
+    const model::ModelDescription& model,
+    const config::Config& config);
 
 } // namespace cairn::plan
